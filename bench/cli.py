@@ -47,7 +47,8 @@ def bench(
     page: Path | None,
     traces: Path | None,
 ) -> None:
-    """Measure each case in a process of its own, one after another. Exits with 1 when a case fails or misses its bar."""
+    """Measure each case in a process of its own, one after another. Exits with 1 when a case fails or misses its
+    bar."""
     picked = _selected_cases(chosen, groups, everything=listed or page is not None)
     if listed:
         for case in picked:

@@ -112,7 +112,8 @@ def _cluster_files(nodes: int, height: int) -> Iterator[tuple[str, str]]:
     capacity = f'{{cpu: "128", memory: 1Ti, {GPU}: {GPUS_PER_NODE}}}'
     yield (
         "nodes",
-        f"{own}\nkind: NodePool\nmetadata: {{name: gpu}}\nspec:\n  count: {nodes}\n  capacity: {capacity}\n  topology: {topology}\n",
+        f"{own}\nkind: NodePool\nmetadata: {{name: gpu}}\nspec:\n"
+        f"  count: {nodes}\n  capacity: {capacity}\n  topology: {topology}\n",
     )
     yield (
         "priorities",
@@ -135,7 +136,8 @@ def _cluster_files(nodes: int, height: int) -> Iterator[tuple[str, str]]:
 
 
 def _queue_documents(gpus: int) -> Iterator[str]:
-    """Teams share the cluster evenly and may borrow up to 40 percent of it; a queue may take half of what its team may."""
+    """Teams share the cluster evenly and may borrow up to 40 percent of it; a queue may take half of what its team
+    may."""
     for team in range(TEAMS):
         yield _queue_document(f"team-{team}", "", 1 + team % 2, gpus * 10 // 100, gpus * 25 // 100, gpus * 40 // 100)
         for q in range(QUEUES_PER_TEAM):
@@ -146,8 +148,10 @@ def _queue_documents(gpus: int) -> Iterator[str]:
 
 def _queue_document(name: str, parent: str, weight: int, guarantee: int, deserved: int, capability: int) -> str:
     return (
-        f"apiVersion: scheduling.volcano.sh/v1beta1\nkind: Queue\nmetadata: {{name: {name}}}\nspec:\n{parent}  weight: {weight}\n"
-        f"  guarantee: {{resource: {{{GPU}: {guarantee}}}}}\n  deserved: {{{GPU}: {deserved}}}\n  capability: {{{GPU}: {capability}}}\n"
+        f"apiVersion: scheduling.volcano.sh/v1beta1\nkind: Queue\n"
+        f"metadata: {{name: {name}}}\nspec:\n{parent}  weight: {weight}\n"
+        f"  guarantee: {{resource: {{{GPU}: {guarantee}}}}}\n"
+        f"  deserved: {{{GPU}: {deserved}}}\n  capability: {{{GPU}: {capability}}}\n"
     )
 
 
@@ -161,15 +165,20 @@ def _job_document(rng: random.Random, number: int, job: _JobSize) -> str:
     }.get(job.topology, "")
     text = (
         f"# Job {number} of {job.size} GPUs, {job.topology}.\n"
-        f"apiVersion: batch.volcano.sh/v1alpha1\nkind: Job\nmetadata:\n  name: job-{number:04d}\n  namespace: {queue.rpartition('-')[0]}\n"
+        f"apiVersion: batch.volcano.sh/v1alpha1\nkind: Job\nmetadata:\n"
+        f"  name: job-{number:04d}\n  namespace: {queue.rpartition('-')[0]}\n"
         f"{_submission_annotation(number)}"
-        f"spec:\n  schedulerName: volcano\n  queue: {queue}\n  priorityClassName: {rng.choices(list(PRIORITIES), PRIORITY_WEIGHTS)[0]}\n"
+        f"spec:\n  schedulerName: volcano\n  queue: {queue}\n"
+        f"  priorityClassName: {rng.choices(list(PRIORITIES), PRIORITY_WEIGHTS)[0]}\n"
         f"  minAvailable: {job.pods + extra}\n{near}  plugins: {{svc: [], env: []}}\n"
         f"  policies:\n  - {{event: PodEvicted, action: RestartJob}}\n  tasks:\n"
     )
     if extra:
         text += _task("master" if job.roles == "master" else "ps", extra, {"cpu": '"4"', "memory": "16Gi"})
-    parts = f"totalPartitions: {job.pods // SUBGROUP_SIZE}, partitionSize: {SUBGROUP_SIZE}, minPartitions: {job.pods // SUBGROUP_SIZE}"
+    parts = (
+        f"totalPartitions: {job.pods // SUBGROUP_SIZE}, partitionSize: "
+        f"{SUBGROUP_SIZE}, minPartitions: {job.pods // SUBGROUP_SIZE}"
+    )
     partition = f"    partitionPolicy: {{{parts}, networkTopology: {{mode: hard, highestTierAllowed: 1}}}}\n"
     amounts = {"cpu": f'"{job.gpus * 12}"', "memory": f"{job.gpus * 96}Gi", GPU: str(job.gpus)}
     return text + _task("worker", job.pods, amounts, partition if job.topology == "parts" else "")
@@ -178,16 +187,22 @@ def _job_document(rng: random.Random, number: int, job: _JobSize) -> str:
 def _submission_annotation(number: int) -> str:
     """A minute after the job before. Every fifth is written in flow style, into which nothing can be spliced: about
     what people's files are like."""
-    said = f'gangplan.dev/submitted-at: "2026-01-{1 + number // 1440 % 28:02d}T{number // 60 % 24:02d}:{number % 60:02d}:00Z"'
+    said = (
+        f"gangplan.dev/submitted-at: "
+        f'"2026-01-{1 + number // 1440 % 28:02d}T{number // 60 % 24:02d}:{number % 60:02d}:00Z"'
+    )
     return f"  annotations: {{{said}}}\n" if number % 5 == 0 else f"  annotations:\n    {said}\n"
 
 
 def _task(name: str, replicas: int, requests: dict[str, str], more: str = "") -> str:
     limits = f"            limits: {{{GPU}: {requests[GPU]}}}\n" if GPU in requests else ""
     return (
-        f"  - name: {name}\n    replicas: {replicas}\n{more}    template:\n      spec:\n        restartPolicy: OnFailure\n        containers:\n"
-        f"        - name: {name}\n          image: registry.example.com/bench/{name}:1.0\n          command: [python, train.py]\n"
-        f"          resources:\n            requests: {{{', '.join(f'{r}: {amount}' for r, amount in requests.items())}}}\n{limits}"
+        f"  - name: {name}\n    replicas: {replicas}\n{more}    template:\n"
+        f"      spec:\n        restartPolicy: OnFailure\n        containers:\n"
+        f"        - name: {name}\n          image: registry.example.com/bench/{name}:1.0\n"
+        f"          command: [python, train.py]\n"
+        f"          resources:\n"
+        f"            requests: {{{', '.join(f'{r}: {amount}' for r, amount in requests.items())}}}\n{limits}"
     )
 
 

@@ -1,19 +1,16 @@
-"""Volcano's gangpreempt (v1.15: actions/gangpreempt, actions/utils/bundle; design:
-docs/design/gang-aware-eviction-design.md): room for one gang.
+"""Volcano's gangpreempt (v1.15: actions/gangpreempt, actions/utils/bundle; design: docs/design/gang-aware-eviction-
+design.md): room for one gang.
 
 * Domains: hypernodes from the highest tier that the gang allows downwards, the whole cluster without a hard limit;
-those whose allocatable
-  covers the gang.
+  those whose allocatable covers the gang.
 * Bundles in a domain, from the gangs that may be evicted: *safe*, a gang's surplus there over its own minimum and its
-roles', before *whole*,
-  all its pods if they all lie in the domain. Of one type the lowest priority first, then the youngest, then the most of its resources
-  inside the domain.
+  roles', before *whole*, all its pods if they all lie in the domain. Of one type the lowest priority first, then the
+  youngest, then the most of its resources inside the domain.
 * Bundles are taken as long as the gang's request exceeds what is idle and freed there in sum; then the pods are tried
-on the nodes, with one
-  more bundle each time they do not fit. The first domain where they do is the answer. A bundle goes as a whole.
+  on the nodes, with one more bundle each time they do not fit. The first domain where they do is the answer. A bundle
+  goes as a whole.
 
-Left out: the limit on the number of domains (all are tried, which favours Volcano) and what releasing pods will free.
-"""
+Left out: the limit on the number of domains (all are tried: this favours Volcano) and what releasing pods will free."""
 
 from __future__ import annotations
 

@@ -3,15 +3,12 @@
 * Order: of the queues' first workloads the highest priority, then the queue with the lowest share, then the oldest.
 * Pods are counted, not placed: each node says how many fit, each domain the sum below it.
 * Required at a level (hard): the domain of that level that holds all pods with the least to spare, or none. Preferred
-(soft): the same from
-  the lowest level upwards; if not even one domain of the highest level holds them, several do. Without a wish: as at the highest level.
+  (soft): the same from the lowest level upwards; if not even one domain of the highest level holds them, several do.
+  Without a wish: as at the highest level.
 * Several domains: the largest first, and for the last pods the smallest domain that holds them. Level by level
-downwards this repeats over
-  all children of the domains chosen so far, down to the nodes.
+  downwards this repeats over all children of the domains chosen so far, down to the nodes.
 * Roles one after another into the same domain, which must hold each of them by number; where they do not fit together
-after all, the next best domain
-  (Kueue counts a leader and its workers together, which comes to the same).
-"""
+  after all, the next best domain (Kueue counts a leader and its workers together, which comes to the same)."""
 
 from __future__ import annotations
 

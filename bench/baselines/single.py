@@ -7,8 +7,9 @@ Fragmentation gradient descent (Weng et al., Beware of Fragmentation, USENIX ATC
 the workload cannot use are fragments to it; the expectation over a pod drawn from the workload is the node's
 fragmentation. A pod goes where it makes that rise least: of every node each device that holds its share is tried.
 
-    F(node) = sum over the workload's pods m of     all that is free of the node's GPUs                   where it cannot hold m
-                                                    what is free on devices with less than m asks of one  else (not divided by their number)
+    F(node) = sum over the workload's pods m of
+        all that is free of the node's GPUs                    where it cannot hold m
+        what is free on devices with less than m asks of one   else (not divided by their number)
 
 Pods without GPUs see every GPU as a fragment on every node alike, so that they make no difference to the choice.
 The workload is known beforehand, as in the paper, where it is taken from the past.
@@ -162,7 +163,8 @@ class FragmentationGradient:
         return free[self.gpu], *(amount for r, amount in enumerate(free) if r != self.gpu), kind
 
     def _least_increase(self, number: int, pod_request: PodRequest) -> tuple[int, FreePerDevice] | None:
-        """(the least rise of F over all choices of devices, the devices after it); None where they do not hold the pod."""
+        """(the least rise of F over all choices of devices, the devices after it); None where they do not hold the
+        pod."""
         if (number, pod_request) not in self._increase_of:
             before = kind, free, devices = self.known_states[number]
             amounts = tuple(have - amount for have, amount in zip(free, pod_request.amounts, strict=True))

@@ -35,7 +35,8 @@ class BaselineCluster:
                 or (gang.running and not meets_minima(gang))
             ):
                 raise ValueError(
-                    f"gang {gang.name}: the baselines know no subgroups, no open mix of roles and no gang that runs in part"
+                    f"gang {gang.name}: the baselines know no subgroups, "
+                    f"no open mix of roles and no gang that runs in part"
                 )
         self.problem, self.tree = problem, TopologyTree(problem)
         self.free_nodes, self.books = FreeNodes(free_vectors(problem)), QueueBooks(problem)

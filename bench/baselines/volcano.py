@@ -1,20 +1,16 @@
 """Volcano's order (v1.15: actions/allocate, plugins network-topology-aware and binpack): queue by share, in it job by
 job, each into one hypernode.
 
-* Queues: higher priority, then lower share. Jobs of a queue: higher priority, then older. A job that does not fit whole
-is put back and not
-  tried again.
+* Queues: higher priority, then lower share. Jobs of a queue: higher priority, then older. A job that does not fit
+  whole is put back and not tried again.
 * A job with a topology: tiers from below; of the hypernodes of the tier whose idle resources cover the job, each is
-tried, and among those that
-  hold it the fullest wins (mean over resources of (used + asked) / allocatable, 0 beyond 1). The first tier with one ends the search. Soft
-  means hard at the highest tier, the whole cluster.
+  tried, and among those that hold it the fullest wins (mean over resources of (used + asked) / allocatable, 0 beyond
+  1). The first tier with one ends the search. Soft means hard at the highest tier, the whole cluster.
 * Pods inside: one after another onto the node with the best binpack score; of a job without topology the fullness of
-the node's hypernodes
-  counts as well, the tier above a tier weighing 0.8 of it.
+  the node's hypernodes counts as well, the tier above a tier weighing 0.8 of it.
 
 Left out: ties are broken by index, not at random, which favours Volcano (neighbours in the list are neighbours in the
-tree); pods beyond the minimum.
-"""
+tree); pods beyond the minimum."""
 
 from __future__ import annotations
 

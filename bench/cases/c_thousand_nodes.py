@@ -30,5 +30,8 @@ def measure_world(percent: int, busy: bool, seed: int) -> Figures:
 for percent, busy, seeds in WORKLOADS:
     for seed in seeds:
         name = f"1000x100-{percent}{'-busy' if busy else ''}{f'-{seed}' if len(seeds) > 1 else ''}"
-        title = f"compile 1,000 nodes x 100 gangs, {percent}% load{', half busy' if busy else ''}{f', seed {seed}' if len(seeds) > 1 else ''}"
+        title = (
+            f"compile 1,000 nodes x 100 gangs, "
+            f"{percent}% load{', half busy' if busy else ''}{f', seed {seed}' if len(seeds) > 1 else ''}"
+        )
         register_case(name, title, partial(measure_world, percent, busy, seed), seconds=SECONDS, peak=PEAK)

@@ -1,4 +1,5 @@
-"""A gang with a hard topology that 10,000 nodes cannot hold: how long the proof takes, whichever way it must be found."""
+"""A gang with a hard topology that 10,000 nodes cannot hold: how long the proof takes, whichever way it must be
+found."""
 
 from __future__ import annotations
 

@@ -45,7 +45,8 @@ def problem(seed: int) -> Problem:
 
 
 def _running_gangs(rng: random.Random, nodes: int) -> list[Gang]:
-    """Gangs of up to 8 pods of one size, on neighbouring nodes as they would have been placed, until nothing is free."""
+    """Gangs of up to 8 pods of one size, on neighbouring nodes as they would have been placed, until nothing is
+    free."""
     free: list[int] = [GPUS] * nodes
     gangs: list[Gang] = []
     while any(free):

@@ -428,7 +428,8 @@ def _queue_path(world: Problem, queue: int | None) -> list[int]:
 
 
 def edit(item: Any, path: tuple[str | int, ...], value: object) -> Any:
-    """A copy of `item` with `value` at `path`, whose steps are field names and indices as in InvalidProblemError.where."""
+    """A copy of `item` with `value` at `path`, whose steps are field names and indices as in
+    InvalidProblemError.where."""
     if not path:
         return value
     step, *rest = path

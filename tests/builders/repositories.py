@@ -31,7 +31,8 @@ FILES = {
 }
 
 SCHEDULER = (
-    "apiVersion: gangplan.dev/v1alpha1\nkind: SchedulerConfiguration\nmetadata: {name: volcano-scheduler-configmap}\nspec:\n"
+    "apiVersion: gangplan.dev/v1alpha1\nkind: SchedulerConfiguration\n"
+    "metadata: {name: volcano-scheduler-configmap}\nspec:\n"
     "  actions: [enqueue, allocate]\n  tiers: [{plugins: [{name: gang}, {name: predicates}PLUGINS]}]\n"
 )
 AWARE = ", {name: numa-aware}"

@@ -91,7 +91,8 @@ class ControlPlane:
         self._followers, self._processes, self._guard, self._work_folder = [], {}, None, None
 
     def release(self) -> list[ProcessId]:
-        """Let the processes (started with guard=False) run on after this one; whoever is given the list can end them."""
+        """Let the processes (started with guard=False) run on after this one; whoever is given the list can end
+        them."""
         atexit.unregister(self.stop)
         return [process.process_id() for process in self._processes.values()]
 
@@ -241,7 +242,8 @@ class ControlPlane:
         self.api("DELETE", f"/api/v1/nodes/{name}")
 
     def fail_node(self, name: str) -> None:
-        """Make a node's readiness Unknown, as when its kubelet is gone; the node controller then taints it unreachable."""
+        """Make a node's readiness Unknown, as when its kubelet is gone; the node controller then taints it
+        unreachable."""
         self.api("PATCH", f"/api/v1/nodes/{name}", {"metadata": {"labels": {_LOST_LABEL: "true"}}})
         self.wait_until(self._ready_nodes, lambda ready: name not in ready, what=f"loss of node {name}")
 

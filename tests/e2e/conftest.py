@@ -26,7 +26,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture
 def control_plane() -> Iterator[ControlPlane]:
-    """A fresh cluster of one test's own: for tests that need it empty, or that change what is the cluster's as a whole."""
+    """A fresh cluster of one test's own: for tests that need it empty, or that change what is the cluster's as a
+    whole."""
     with ControlPlane() as cluster:
         yield cluster
 

@@ -192,7 +192,8 @@ def test_components_can_be_killed_and_started_again(control_plane: ControlPlane)
 
 def test_nothing_outlives_a_killed_owner(tmp_path: Path) -> None:
     owner = (
-        "import os, sys, time; from pathlib import Path; from tests.controlplane.processes import Process, ProcessGuard\n"
+        "import os, sys, time; from pathlib import Path; "
+        "from tests.controlplane.processes import Process, ProcessGuard\n"
         f"child = Process('child', ['sleep', '600'], Path({str(tmp_path)!r}) / 'log', os.environ)\n"
         "child.start(ProcessGuard()); print(child.pid, flush=True); time.sleep(600)"
     )

@@ -1,8 +1,8 @@
 """Small repositories and exactly what must come out of them.
 
 A case is a folder with `repo/`, perhaps `state.yaml`, and what is expected: plan.json, compile.yaml and gangplan.lock;
-diagnostics.txt where there are any, and plan.txt in the three cases with the longest text. `pytest tests/golden --update`
-rewrites the expectations; look at the difference before you commit it.
+diagnostics.txt where there are any, and plan.txt in the three cases with the longest text. `pytest tests/golden
+--update` rewrites the expectations; look at the difference before you commit it.
 """
 
 from __future__ import annotations

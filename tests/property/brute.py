@@ -36,7 +36,8 @@ def _meets_minima(gang: Gang, pods: PodCounts) -> bool:
 
 
 def new_pod_sets(problem: Problem, g: int) -> list[Counter[RoleOnNode]]:
-    """All sets of new pods with which gang g may be admitted as far as it alone is concerned (no capacity, no queues)."""
+    """All sets of new pods with which gang g may be admitted as far as it alone is concerned (no capacity, no
+    queues)."""
     gang, found = problem.gangs[g], []
     have = running_pods(gang)
     for choice in product(*(_role_pod_sets(problem, gang, role) for role in range(len(gang.roles)))):

@@ -190,7 +190,8 @@ def _domains_by_tier(problem: Problem, node: int) -> list[int | None]:
 
 
 def split_cost(problem: Problem, gang: Gang, pods: Mapping[RoleOnNode, int]) -> int:
-    """Parts of subgroups that are not whole in one domain, four times as much from tier to tier. Domains as in `spans`."""
+    """Parts of subgroups that are not whole in one domain, four times as much from tier to tier. Domains as in
+    `spans`."""
     cost = 0
     for part in gang.subgroups:
         mine = {node: sum(n for (t, at), n in pods.items() if at == node and t in part.roles) for _, node in pods}

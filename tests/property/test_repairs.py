@@ -19,7 +19,8 @@ from tests.property.test_reasons import changed
 from tests.property.test_time import timed
 
 TRIED = {"GR101", "GR102", "GR104", "GR105", "GR106", "GR107", "GR108", "GR112", "GR115"}
-"""Changes of the gang, of its queues' limits and of the nodes; the others are of others, and of time (`test_delays`)."""
+"""Changes of the gang, of its queues' limits and of the nodes; the others are of others, and of time
+(`test_delays`)."""
 
 
 def with_change(there: Problem, repair: Repair) -> Problem:

@@ -1,4 +1,5 @@
-"""Small worlds in which the solver once claimed what was not so; each was found by a random search against brute force."""
+"""Small worlds in which the solver once claimed what was not so; each was found by a random search against brute
+force."""
 
 from __future__ import annotations
 

@@ -26,7 +26,11 @@ spec: {{binding: {binding}}}
 apiVersion: gangplan.dev/v1alpha1
 kind: NodePool
 metadata: {{name: n}}
-spec: {{count: {nodes}, labels: {{zone: a}}, capacity: {{cpu: 16, x.io/gpu: 8}}, topology: [{{name: sn, size: 2}}, {{name: spine}}]}}
+spec:
+  count: {nodes}
+  labels: {{zone: a}}
+  capacity: {{cpu: 16, x.io/gpu: 8}}
+  topology: [{{name: sn, size: 2}}, {{name: spine}}]
 ---
 apiVersion: gangplan.dev/v1alpha1
 kind: NodePool
@@ -61,7 +65,10 @@ def job(chance: random.Random, name: str) -> str:
     tasks = ""
     for at in range(chance.choice((1, 1, 2))):
         replicas = chance.randint(0, 5)
-        container = f"{{name: c, resources: {{requests: {{cpu: {chance.choice(('1', '500m'))}, x.io/gpu: {chance.choice((0, 1, 2, 4, 8))}}}}}}}"
+        container = (
+            f"{{name: c, resources: {{requests: {{cpu: {chance.choice(('1', '500m'))}, "
+            f"x.io/gpu: {chance.choice((0, 1, 2, 4, 8))}}}}}}}"
+        )
         tasks += f"  - name: t{at}\n    replicas: {replicas}\n    minAvailable: {chance.randint(0, replicas)}\n"
         tasks += f"    template: {{spec: {{{chance.choice(PLACES)}containers: [{container}]}}}}\n"
     return (

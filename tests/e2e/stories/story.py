@@ -55,7 +55,10 @@ def node_pool(name: str, count: int, *, gpus: int = 8, cpu: int = 64, supernode:
     """Nodes name-0 .. as gangplan names them, in supernodes of so many nodes (0: outside the topology)."""
     topology = f"  topology: [{{name: {name}-sn, size: {supernode}}}]\n" if supernode else ""
     capacity = f'{{cpu: "{cpu}", memory: 512Gi, pods: 110, nvidia.com/gpu: {gpus}}}'
-    return f"apiVersion: gangplan.dev/v1alpha1\nkind: NodePool\nmetadata: {{name: {name}}}\nspec:\n  count: {count}\n  capacity: {capacity}\n{topology}"
+    return (
+        f"apiVersion: gangplan.dev/v1alpha1\nkind: NodePool\nmetadata: {{name: {name}}}\n"
+        f"spec:\n  count: {count}\n  capacity: {capacity}\n{topology}"
+    )
 
 
 def queue(name: str, gpus: int | None = None, weight: int = 1) -> Object:

@@ -1,4 +1,5 @@
-"""Rules between pods on the real cluster: Volcano's own predicates let every pod onto the node that the plan gave it."""
+"""Rules between pods on the real cluster: Volcano's own predicates let every pod onto the node that the plan gave
+it."""
 
 from __future__ import annotations
 

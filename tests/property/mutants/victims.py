@@ -18,8 +18,15 @@ def plan_with_eviction(
 ) -> Plan:
     """The plan with gang g gone for gang j."""
     decisions = replace_at(
-        made.decisions, g, action="evict", placements=(), domains=(), evicted=tuple(evicted_pods), evicted_for=(j,), **changes
-    )  # fmt: skip
+        made.decisions,
+        g,
+        action="evict",
+        placements=(),
+        domains=(),
+        evicted=tuple(evicted_pods),
+        evicted_for=(j,),
+        **changes,
+    )
     return replace(made, decisions=decisions, queues=queue_uses(world, decisions))
 
 

@@ -290,7 +290,8 @@ def test_gangpreempt_evicts_nobody_of_its_own_priority() -> None:
 def test_a_gang_outside_the_domain_is_no_whole_bundle_of_it() -> None:
     world = problem(
         nodes(1, leaf="s0", gpu=8), nodes(1, leaf="s1", gpu=8),
-        gang("wide", role(2, gpu=8), running=(running_pods(0, 0, 1), running_pods(0, 1, 1)), loss=60), gang("winner", role(1, gpu=8), priority=9, topology=hard_topology(1)),
+        gang("wide", role(2, gpu=8), running=(running_pods(0, 0, 1), running_pods(0, 1, 1)), loss=60),
+        gang("winner", role(1, gpu=8), priority=9, topology=hard_topology(1)),
         hypernodes=SPINE, preempt_enabled=True,
     )  # fmt: skip
     assert list(bundles_in_order(world, 1, frozenset({0}))) == []

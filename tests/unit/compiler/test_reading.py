@@ -29,7 +29,8 @@ PIECES = [
     b"|\n",
     b">-\n",
 ]
-PIECES += rb"""{ } [ ] &a *a <<: !!str ' " ? : - null ~ 1e999 .nan 0x 010 -1 yes 2026-01-01 99999999999999999999999999""".split()
+PIECES += rb"""{ } [ ] &a *a <<: !!str ' " ? : - null ~""".split()
+PIECES += b"1e999 .nan 0x 010 -1 yes 2026-01-01 99999999999999999999999999".split()
 PIECES += [
     b"spec: null\n",
     b"metadata: 5\n",

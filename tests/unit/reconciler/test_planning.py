@@ -1,4 +1,5 @@
-"""A plan is made anew when one of its moments has come, and not otherwise; a plan that is refused leaves the last one."""
+"""A plan is made anew when one of its moments has come, and not otherwise; a plan that is refused leaves the last
+one."""
 
 from __future__ import annotations
 

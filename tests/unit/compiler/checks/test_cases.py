@@ -29,13 +29,18 @@ _MACROS = {
     "priority": "apiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nmetadata: {name: NAME}",
     "podgroup": "apiVersion: scheduling.volcano.sh/v1beta1\nkind: PodGroup\nmetadata: {name: NAME, namespace: team-a}",
     "member": "apiVersion: v1\nkind: Pod\nmetadata: {name: NAME, namespace: team-a, labels: {OTHER: x}, "
-    "annotations: {scheduling.k8s.io/group-name: ring}}\nspec: {schedulerName: volcano, containers: [{name: main, resources: {requests: {cpu: 1}}}]}",
+    "annotations: {scheduling.k8s.io/group-name: ring}}\n"
+    "spec: {schedulerName: volcano, containers: [{name: main, resources: {requests: {cpu: 1}}}]}",
     "configmap": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: NAME}",
-    "cluster": "apiVersion: gangplan.dev/v1alpha1\nkind: NodePool\nspec: {count: 4, capacity: {cpu: 8}}\nmetadata: {name: gpu}",
-    "node": "apiVersion: v1\nkind: Node\nmetadata: {name: NAME, labels: {zone: 'OTHER', kubernetes.io/hostname: NAME}}\n"
+    "cluster": "apiVersion: gangplan.dev/v1alpha1\nkind: NodePool\n"
+    "spec: {count: 4, capacity: {cpu: 8}}\nmetadata: {name: gpu}",
+    "node": "apiVersion: v1\nkind: Node\n"
+    "metadata: {name: NAME, labels: {zone: 'OTHER', kubernetes.io/hostname: NAME}}\n"
     "status: {allocatable: {cpu: 8}}",
-    "conf": "apiVersion: gangplan.dev/v1alpha1\nkind: SchedulerConfiguration\nmetadata: {name: volcano-scheduler-configmap}\nspec:",
-    "rawconf": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: volcano-scheduler-configmap, namespace: volcano-system}\n"
+    "conf": "apiVersion: gangplan.dev/v1alpha1\nkind: SchedulerConfiguration\n"
+    "metadata: {name: volcano-scheduler-configmap}\nspec:",
+    "rawconf": "apiVersion: v1\nkind: ConfigMap\n"
+    "metadata: {name: volcano-scheduler-configmap, namespace: volcano-system}\n"
     "data:\n  volcano-scheduler.conf: |\n    configurations: &off\n"
     "    - {name: allocate, arguments: {predicateErrorCacheEnable: false}}\n"
     "    - {name: backfill, arguments: {predicateErrorCacheEnable: false}}",

@@ -64,9 +64,12 @@ metadata: {name: closed, annotations: {gangplan.dev/closed: "true"}}
 def job(name: str, queue: str, pods: int, hard: int = 0, cpu: int = 1000) -> str:
     near = "  networkTopology: {mode: hard, highestTierAllowed: 1}\n" if hard else ""
     return (
-        f"apiVersion: batch.volcano.sh/v1alpha1\nkind: Job\nmetadata:\n  name: {name}\n  namespace: default\nspec:\n  schedulerName: volcano\n"
-        f"  queue: {queue}\n  minAvailable: {pods}\n{near}  tasks:\n  - name: worker\n    replicas: {pods}\n    template:\n      spec:\n"
-        "        restartPolicy: OnFailure\n        containers:\n        - name: main\n          image: registry.example.com/train:1\n"
+        f"apiVersion: batch.volcano.sh/v1alpha1\nkind: Job\nmetadata:\n"
+        f"  name: {name}\n  namespace: default\nspec:\n  schedulerName: volcano\n"
+        f"  queue: {queue}\n  minAvailable: {pods}\n{near}  tasks:\n"
+        f"  - name: worker\n    replicas: {pods}\n    template:\n      spec:\n"
+        "        restartPolicy: OnFailure\n        containers:\n"
+        "        - name: main\n          image: registry.example.com/train:1\n"
         f"          resources: {{requests: {{nvidia.com/gpu: 8, cpu: {cpu}m}}, limits: {{nvidia.com/gpu: 8}}}}\n"
     )
 

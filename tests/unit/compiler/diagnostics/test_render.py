@@ -41,9 +41,9 @@ def test_text_is_one_line_for_each_and_holds_no_control_character() -> None:
 def test_text_in_colour_only_when_asked() -> None:
     assert "\x1b" not in render_text(ALL)
     coloured = render_text((PLAIN,), colour=True)
-    assert (
-        coloured
-        == "\x1b[1mjobs/z.yaml:1:1:\x1b[0m \x1b[33mwarning GP302:\x1b[0m there is no queue 'x'. Did you mean 'y'? (see q.yaml:2:3)\n"
+    assert coloured == (
+        "\x1b[1mjobs/z.yaml:1:1:\x1b[0m \x1b[33mwarning GP302:\x1b[0m "
+        "there is no queue 'x'. Did you mean 'y'? (see q.yaml:2:3)\n"
     )
 
 
@@ -72,7 +72,8 @@ def test_json_has_the_shape_that_others_script_against() -> None:
 def test_github_commands_are_escaped() -> None:
     lines = render_github(ALL).splitlines()
     assert lines == [
-        "::error file=jobs/a b%2Cc%3Ad.yaml,line=3,col=7,title=GP101::100%25 <odd>\\r\\n::error::\\x1b[31m & \\u202e. Mend it",
+        "::error file=jobs/a b%2Cc%3Ad.yaml,line=3,col=7,title=GP101::100%25 "
+        "<odd>\\r\\n::error::\\x1b[31m & \\u202e. Mend it",
         "::warning file=jobs/z.yaml,line=1,col=1,title=GP302::there is no queue 'x'. Did you mean 'y'?",
         "::notice file=jobs/z.yaml,line=2,col=1,title=GP116::unquoted 2026-01-31. Quote it",
     ]

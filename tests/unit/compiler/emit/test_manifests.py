@@ -132,7 +132,10 @@ def test_bare_pods_of_a_group_are_gated_and_come_after_it() -> None:
 
 
 def test_a_suspended_job_is_emitted_as_it_is_and_waits() -> None:
-    job = f"apiVersion: batch/v1\nkind: Job\nmetadata: {{name: a}}\nspec: {{suspend: true, template: {{spec: {CONTAINER}}}}}\n"
+    job = (
+        f"apiVersion: batch/v1\nkind: Job\nmetadata: {{name: a}}\n"
+        f"spec: {{suspend: true, template: {{spec: {CONTAINER}}}}}\n"
+    )
     outcome = compiled(job)
     assert [reason.code for decided in outcome.decisions for reason in decided.reasons] == ["GW111"]
     assert "schedulingGates" not in objects(outcome)["Job a"]["spec"]["template"]["spec"]

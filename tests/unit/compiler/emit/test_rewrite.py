@@ -30,7 +30,7 @@ spec:
           containers:
             - name: main
               image: 'registry/a:1'
-              command: ["sh", "-c", "echo a very long line that no tool may fold whatever its opinion about eighty columns, because people diff it"]
+              command: ["sh", "-c", "echo a line that no tool may fold, whatever its opinion about eighty columns"]
               env:
               - {name: A, value: "yes"}
           restartPolicy: OnFailure
@@ -124,7 +124,8 @@ def test_a_document_that_needs_nothing_is_returned_byte_for_byte() -> None:
         ),
         pytest.param(SHARED, id="template shared by an alias"),
         pytest.param(
-            "apiVersion: v1\nkind: Job\nmetadata: {name: a}\nspec:\n  tasks:\n  - name: x\n    template:\n      spec: &s\n        a: 1\n"
+            "apiVersion: v1\nkind: Job\nmetadata: {name: a}\nspec:\n  tasks:\n"
+            "  - name: x\n    template:\n      spec: &s\n        a: 1\n"
             "  - name: y\n    template:\n      spec:\n        <<: *s\n        b: 2\n",
             id="merge key",
         ),

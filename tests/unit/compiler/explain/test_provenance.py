@@ -389,7 +389,10 @@ def test_nodes_that_only_the_cluster_knows_are_named_in_few_words() -> None:
 
 
 def test_a_suspended_job_points_to_what_its_owner_wrote() -> None:
-    paused = "apiVersion: batch/v1\nkind: Job\nmetadata: {name: p, namespace: team}\nspec:\n  suspend: true\n  template:\n    spec:\n"
+    paused = (
+        "apiVersion: batch/v1\nkind: Job\nmetadata: {name: p, namespace: team}\n"
+        "spec:\n  suspend: true\n  template:\n    spec:\n"
+    )
     paused += "      restartPolicy: Never\n      containers: [{name: c, image: i}]\n"
     made = compiled(
         **{

@@ -35,7 +35,8 @@ def job(name: str, queue: str = "default", rest: str = "") -> str:
 def test_ten_lines_are_a_thousand_nodes_in_three_tiers() -> None:
     specs = read(
         pool=pool(
-            "{count: 1000, capacity: {cpu: 96, memory: 1Ti, nvidia.com/gpu: 8}, labels: {gen: h}, taints: [{key: gpu, effect: NoSchedule}], "
+            "{count: 1000, capacity: {cpu: 96, memory: 1Ti, nvidia.com/gpu: "
+            "8}, labels: {gen: h}, taints: [{key: gpu, effect: NoSchedule}], "
             "topology: [{name: supernode, size: 16}, {name: spine, size: 8}, {name: core}]}"
         )
     )
@@ -74,7 +75,10 @@ def test_nodes_come_in_the_order_of_their_numbers() -> None:
 
 
 def test_a_node_offers_what_is_allocatable_unless_cordoned_or_not_ready() -> None:
-    node = "{{apiVersion: v1, kind: Node, metadata: {{name: {0}, labels: {{kubernetes.io/hostname: {0}}}}}, spec: {1}, status: {2}}}\n"
+    node = (
+        "{{apiVersion: v1, kind: Node, metadata: {{name: {0}, labels: "
+        "{{kubernetes.io/hostname: {0}}}}}, spec: {1}, status: {2}}}\n"
+    )
     text = "---\n".join(
         [
             node.format("a", "{}", "{capacity: {cpu: 8}, allocatable: {cpu: 7900m, pods: '110'}}"),
@@ -181,7 +185,10 @@ def test_the_order_of_files_and_documents_does_not_matter_to_the_specs() -> None
 def test_circles_of_thousands_are_found_without_recursion_and_told_shortly() -> None:
     size = 1500
     queue = "apiVersion: scheduling.volcano.sh/v1beta1\nkind: Queue\nmetadata: {{name: q{}}}\nspec: {{parent: q{}}}\n"
-    domain = "apiVersion: topology.volcano.sh/v1alpha1\nkind: HyperNode\nmetadata: {{name: h{}}}\nspec: {{tier: 1, members: [{}]}}\n"
+    domain = (
+        "apiVersion: topology.volcano.sh/v1alpha1\nkind: HyperNode\n"
+        "metadata: {{name: h{}}}\nspec: {{tier: 1, members: [{}]}}\n"
+    )
     member = "{{type: HyperNode, selector: {{exactMatch: {{name: h{}}}}}}}"
     task = (
         "{{name: t{}, replicas: 1, dependsOn: {{name: [t{}]}}, template: "

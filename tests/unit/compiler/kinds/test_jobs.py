@@ -24,7 +24,8 @@ def gang(text: str, dates: dict[str, int] | None = None) -> GangSpec:
 
 def volcano(spec: str, annotations: str = "{}") -> GangSpec:
     return gang(
-        f"apiVersion: batch.volcano.sh/v1alpha1\nkind: Job\nmetadata: {{name: j, annotations: {annotations}}}\nspec: {spec}\n"
+        f"apiVersion: batch.volcano.sh/v1alpha1\nkind: Job\n"
+        f"metadata: {{name: j, annotations: {annotations}}}\nspec: {spec}\n"
     )
 
 
@@ -50,7 +51,8 @@ def minima(found: GangSpec) -> tuple[int, dict[str, tuple[int, int]]]:
             (3, {"w": (2, 4)}),
         ),
         (
-            f"{{minAvailable: 3, tasks: [{{name: a, replicas: 4, template: {POD}}}, {{name: b, replicas: 1, template: {POD}}}]}}",
+            f"{{minAvailable: 3, tasks: [{{name: a, replicas: 4, template: "
+            f"{POD}}}, {{name: b, replicas: 1, template: {POD}}}]}}",
             (3, {"a": (0, 4), "b": (0, 1)}),
         ),
     ],
@@ -103,7 +105,8 @@ def metax(value: str, atomic: str = "", replicas: int = 8) -> GangSpec:
     extra = f", metax-tech.com/atomic-gpu-group-size: {atomic}" if atomic else ""
     annotated = "{metadata: {annotations: {metax-tech.com/gpu-group-size: " + value + extra + "}}, " + GPU_POD[1:]
     return volcano(
-        f"{{tasks: [{{name: master, replicas: 1, template: {annotated}}}, {{name: worker, replicas: {replicas - 1}, template: {GPU_POD}}}]}}"
+        f"{{tasks: [{{name: master, replicas: 1, template: {annotated}}}, "
+        f"{{name: worker, replicas: {replicas - 1}, template: {GPU_POD}}}]}}"
     )
 
 
@@ -190,9 +193,15 @@ def test_a_plain_job_s_queue_is_an_annotation() -> None:
 
 
 def test_bare_pods_and_their_group_are_one_gang() -> None:
-    pod = "apiVersion: v1\nkind: Pod\nmetadata: {{name: {0}, annotations: {{scheduling.k8s.io/group-name: ring, volcano.sh/task-spec: {1}}}}}\n"
+    pod = (
+        "apiVersion: v1\nkind: Pod\nmetadata: {{name: {0}, annotations: "
+        "{{scheduling.k8s.io/group-name: ring, volcano.sh/task-spec: {1}}}}}\n"
+    )
     body = POD[1:-1].replace("spec:", "spec:", 1)
-    group = "apiVersion: scheduling.volcano.sh/v1beta1\nkind: PodGroup\nmetadata: {name: ring}\nspec: {queue: ml, minMember: 3, minTaskMember: {w: 2}}\n"
+    group = (
+        "apiVersion: scheduling.volcano.sh/v1beta1\nkind: PodGroup\n"
+        "metadata: {name: ring}\nspec: {queue: ml, minMember: 3, minTaskMember: {w: 2}}\n"
+    )
     text = "---\n".join(
         [group, *(pod.format(name, role) + body + "\n" for name, role in (("a", "ps"), ("b", "w"), ("c", "w")))]
     )
@@ -209,8 +218,10 @@ def test_subgroups_of_a_pod_group_are_the_pods_that_share_labels() -> None:
         + "\n"
     )
     group = (
-        "apiVersion: scheduling.volcano.sh/v1beta1\nkind: PodGroup\nmetadata: {name: ring}\nspec:\n  minMember: 4\n  subGroupPolicy:\n"
-        "  - {name: stage, subGroupSize: 2, minSubGroups: 1, matchLabelKeys: [stage], labelSelector: {matchLabels: {app: train}}, "
+        "apiVersion: scheduling.volcano.sh/v1beta1\nkind: PodGroup\n"
+        "metadata: {name: ring}\nspec:\n  minMember: 4\n  subGroupPolicy:\n"
+        "  - {name: stage, subGroupSize: 2, minSubGroups: 1, matchLabelKeys: "
+        "[stage], labelSelector: {matchLabels: {app: train}}, "
         "networkTopology: {mode: hard, highestTierAllowed: 1}}\n"
     )
     rows = (
@@ -243,21 +254,25 @@ def container(resources: str, extra: str = "") -> str:
     ("pod", "expected"),
     [
         (
-            f"{{containers: [{container('{requests: {cpu: 500m, memory: 1Gi}}')}, {container('{requests: {cpu: 1.5}}')}]}}",
+            f"{{containers: [{container('{requests: {cpu: 500m, memory: 1Gi}}')}, "
+            f"{container('{requests: {cpu: 1.5}}')}]}}",
             {"cpu": 2000, "memory": 1 << 30},
         ),
         (f"{{containers: [{container('{limits: {cpu: 2}, requests: {memory: 1}}')}]}}", {"cpu": 2000, "memory": 1}),
         (
-            f"{{initContainers: [{container('{requests: {cpu: 4}}')}], containers: [{container('{requests: {cpu: 3}}')}]}}",
+            f"{{initContainers: [{container('{requests: {cpu: 4}}')}], "
+            f"containers: [{container('{requests: {cpu: 3}}')}]}}",
             {"cpu": 4000},
         ),
         (
-            f"{{initContainers: [{container('{requests: {cpu: 1}}', ', restartPolicy: Always')}, {container('{requests: {cpu: 3}}')}], "
+            f"{{initContainers: [{container('{requests: {cpu: 1}}', ', restartPolicy: Always')}, "
+            f"{container('{requests: {cpu: 3}}')}], "
             f"containers: [{container('{requests: {cpu: 2}}')}]}}",
             {"cpu": 4000},
         ),
         (
-            f"{{initContainers: [{container('{requests: {cpu: 3}}')}, {container('{requests: {cpu: 1}}', ', restartPolicy: Always')}], "
+            f"{{initContainers: [{container('{requests: {cpu: 3}}')}, "
+            f"{container('{requests: {cpu: 1}}', ', restartPolicy: Always')}], "
             f"containers: [{container('{requests: {cpu: 2}}')}]}}",
             {"cpu": 3000},
         ),
@@ -288,7 +303,8 @@ def test_requests_of_a_pod_follow_kubernetes(pod: str, expected: dict[str, int])
 def test_where_a_pod_may_go() -> None:
     affinity = (
         "{nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: ["
-        "{matchExpressions: [{key: gen, operator: Gt, values: ['3']}], matchFields: [{key: metadata.name, operator: In, values: [n1]}]}]}}}"
+        "{matchExpressions: [{key: gen, operator: Gt, values: ['3']}], "
+        "matchFields: [{key: metadata.name, operator: In, values: [n1]}]}]}}}"
     )
     tolerations = "[{key: gpu, operator: Exists, effect: NoSchedule}, {key: a, value: b}]"
     pod = f"{{nodeSelector: {{zone: a}}, affinity: {affinity}, tolerations: {tolerations}, containers: [{{name: c}}]}}"

@@ -23,13 +23,22 @@ from tests.builders.repositories import AWARE, SCHEDULER
 
 POOL = "apiVersion: gangplan.dev/v1alpha1\nkind: NodePool\nmetadata: {name: n}\nspec:\n  count: 1\n"
 NUMA = "  capacity: {cpu: 32, memory: 64Gi}\n  numa: {topologyManagerPolicy: POLICY, cells: [{cpu: 16}, {cpu: 16}]}\n"
-FRACTIONS = "  capacity: {cpu: 32}\n  sharedDevices: [{resource: example.com/gpu-milli, devices: 2, each: 1000, whole: example.com/gpu}]\n"
+FRACTIONS = (
+    "  capacity: {cpu: 32}\n  sharedDevices: [{resource: "
+    "example.com/gpu-milli, devices: 2, each: 1000, whole: example.com/gpu}]\n"
+)
 VGPUS = "  capacity: {cpu: 32}\n  sharedDevices: [{resource: volcano.sh/vgpu-memory, devices: 2, each: 16000}]\n"
 
 
 def job(limits: str, replicas: int = 1, policy: str = "", name: str = "j") -> str:
-    task = f"{{name: w, replicas: {replicas}, {policy}template: {{spec: {{containers: [{{name: main, resources: {{limits: {limits}}}}}]}}}}}}"
-    return f"apiVersion: batch.volcano.sh/v1alpha1\nkind: Job\nmetadata: {{name: {name}, namespace: t}}\nspec: {{tasks: [{task}]}}\n"
+    task = (
+        f"{{name: w, replicas: {replicas}, {policy}template: {{spec: "
+        f"{{containers: [{{name: main, resources: {{limits: {limits}}}}}]}}}}}}"
+    )
+    return (
+        f"apiVersion: batch.volcano.sh/v1alpha1\nkind: Job\n"
+        f"metadata: {{name: {name}, namespace: t}}\nspec: {{tasks: [{task}]}}\n"
+    )
 
 
 def tree(pool: str, *jobs: str, plugins: str = "") -> Repository:
@@ -291,13 +300,17 @@ def test_a_percentage_beside_a_pod_that_holds_half_of_the_device(percent: int, a
 
 def test_no_queue_counts_a_percentage() -> None:
     """As in Volcano, whose devices tell a queue the memory and the cores that a pod holds, never the percentage."""
-    limited = "---\napiVersion: scheduling.volcano.sh/v1beta1\nkind: Queue\nmetadata: {name: default}\nspec: {capability: {%s: 50}}\n"
+    limited = (
+        "---\napiVersion: scheduling.volcano.sh/v1beta1\nkind: Queue\n"
+        "metadata: {name: default}\nspec: {capability: {%s: 50}}\n"
+    )
     limited %= "volcano.sh/vgpu-memory-percentage"
     assert planned(lowered(VGPUS, job(PERCENT % 60) + limited)).decisions[0].action == "start"
 
 
 def test_a_live_nodes_register_and_its_pods_annotations_say_which_device_is_taken() -> None:
-    register = "GPU-a,10,16000,NVIDIA-A,true,hami-core:GPU-b,10,16000,NVIDIA-A,true,hami-core:GPU-c,10,16000,NVIDIA-A,false,hami-core:"
+    healthy = {"a": "true", "b": "true", "c": "false"}
+    register = "".join(f"GPU-{name},10,16000,NVIDIA-A,{flag},hami-core:" for name, flag in healthy.items())
     allocatable = {
         "cpu": "32",
         "volcano.sh/vgpu-memory": "32000",

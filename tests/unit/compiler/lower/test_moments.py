@@ -193,7 +193,8 @@ def test_where_everything_runs_there_is_nothing_to_look_for() -> None:
 def test_a_state_may_say_from_when_a_plan_counts() -> None:
     def state(said: str) -> ClusterState:
         return load_state(
-            f'{{"kind": "List", "metadata": {{"annotations": {{"{SNAPSHOT_TIME_ANNOTATION}": "{said}"}}}}, "items": []}}'
+            f'{{"kind": "List", "metadata": {{"annotations": '
+            f'{{"{SNAPSHOT_TIME_ANNOTATION}": "{said}"}}}}, "items": []}}'
         )
 
     assert state(at(MARCH)).clock == MARCH

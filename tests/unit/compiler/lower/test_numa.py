@@ -51,7 +51,8 @@ def test_ways_that_are_alike_are_equal() -> None:
 def pool(name: str, cells: str, policy: str = "restricted", count: int = 1) -> str:
     return (
         f"apiVersion: gangplan.dev/v1alpha1\nkind: NodePool\nmetadata: {{name: {name}}}\nspec:\n  count: {count}\n"
-        f"  capacity: {{cpu: 64, memory: 64Gi, nvidia.com/gpu: 8}}\n  numa: {{topologyManagerPolicy: {policy}, cells: [{cells}]}}\n---\n"
+        f"  capacity: {{cpu: 64, memory: 64Gi, nvidia.com/gpu: 8}}\n"
+        f"  numa: {{topologyManagerPolicy: {policy}, cells: [{cells}]}}\n---\n"
     )
 
 
@@ -64,7 +65,10 @@ def job(name: str, replicas: int, gpus: int, policy: str = "restricted", selecto
     limits = f"{{cpu: 4, memory: 1Gi, nvidia.com/gpu: {gpus}}}"
     pod = f"{{{selector}containers: [{{name: main, resources: {{limits: {limits}}}}}]}}"
     task = f"{{name: w, replicas: {replicas}, topologyPolicy: {policy}, template: {{spec: {pod}}}}}"
-    return f"apiVersion: batch.volcano.sh/v1alpha1\nkind: Job\nmetadata: {{name: {name}, namespace: t}}\nspec: {{tasks: [{task}]}}\n---\n"
+    return (
+        f"apiVersion: batch.volcano.sh/v1alpha1\nkind: Job\n"
+        f"metadata: {{name: {name}, namespace: t}}\nspec: {{tasks: [{task}]}}\n---\n"
+    )
 
 
 class Compiled:
@@ -99,7 +103,8 @@ def test_a_pod_of_more_than_one_cell_that_takes_them_in_part_is_planned_with_a_w
     made = Compiled(pool("n", WIDE, count=3), job("a", 1, 6))
     assert made.actions == ["start"]
     assert made.said == [
-        "role w asks for parts of several NUMA cells on 3 nodes like n-0; its cells are not planned there, and the kubelet may refuse it"
+        "role w asks for parts of several NUMA cells on 3 nodes like n-0; "
+        "its cells are not planned there, and the kubelet may refuse it"
     ]
 
 

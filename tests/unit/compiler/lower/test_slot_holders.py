@@ -19,11 +19,16 @@ from solver.verify import verify
 
 POOL = "apiVersion: gangplan.dev/v1alpha1\nkind: NodePool\nmetadata: {name: n}\nspec:\n  count: 1\n"
 VGPUS = "  capacity: {cpu: 32}\n  sharedDevices: [{resource: volcano.sh/vgpu-memory, devices: 2, each: 16000}]\n"
-FRACTIONS = "  capacity: {cpu: 32}\n  sharedDevices: [{resource: example.com/gpu-milli, devices: 2, each: 1000, whole: example.com/gpu}]\n"
+FRACTIONS = (
+    "  capacity: {cpu: 32}\n  sharedDevices: [{resource: "
+    "example.com/gpu-milli, devices: 2, each: 1000, whole: example.com/gpu}]\n"
+)
 CPUS = "  capacity: {cpu: 4, memory: 8Gi}\n"
 SCHEDULER = (
-    "apiVersion: gangplan.dev/v1alpha1\nkind: SchedulerConfiguration\nmetadata: {name: volcano-scheduler-configmap}\nspec:\n"
-    "  actions: [allocate, preempt]\n  tiers: [{plugins: [{name: priority}, {name: gang, enablePreemptable: false}, {name: conformance}]}, "
+    "apiVersion: gangplan.dev/v1alpha1\nkind: SchedulerConfiguration\n"
+    "metadata: {name: volcano-scheduler-configmap}\nspec:\n"
+    "  actions: [allocate, preempt]\n  tiers: [{plugins: [{name: priority}, "
+    "{name: gang, enablePreemptable: false}, {name: conformance}]}, "
     "{plugins: [{name: predicates}, {name: numa-aware}]}]\n"
 )
 CLASSES = "".join(
@@ -35,7 +40,10 @@ VGPU = "{volcano.sh/vgpu-number: 1, volcano.sh/vgpu-memory: 16000}"
 
 
 def job(name: str, limits: str, priority: str, policy: str = "", replicas: int = 1, minimum: int = 1) -> str:
-    task = f"{{name: w, replicas: {replicas}, {policy}template: {{spec: {{containers: [{{name: main, resources: {{limits: {limits}}}}}]}}}}}}"
+    task = (
+        f"{{name: w, replicas: {replicas}, {policy}template: {{spec: "
+        f"{{containers: [{{name: main, resources: {{limits: {limits}}}}}]}}}}}}"
+    )
     annotations = 'annotations: {volcano.sh/preemptable: "true"}'
     return (
         f"apiVersion: batch.volcano.sh/v1alpha1\nkind: Job\nmetadata: {{name: {name}, namespace: t, {annotations}}}\n"

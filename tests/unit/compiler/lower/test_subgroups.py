@@ -54,7 +54,8 @@ def test_the_gangs_own_minimum_counts_beside_its_subgroups(least: int, action: s
 
 
 def test_any_of_the_subgroups_may_be_the_needed_ones_where_all_are_whole() -> None:
-    """One subgroup of 2 must be ready: a's pods fit no node, b's do. That a comes first by its label does not matter."""
+    """One subgroup of 2 must be ready: a's pods fit no node, b's do. That a comes first by its label does not
+    matter."""
     outcome = compile_pod_group(
         1, 4, pod_group(2, subgroup_policy(2, 1)), *group_pods("a", 2, gpus=3), *group_pods("b", 2, gpus=2)
     )

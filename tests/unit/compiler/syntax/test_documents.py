@@ -51,7 +51,10 @@ def test_content_on_the_marker_s_own_line() -> None:
 
 
 def test_items_of_a_list_share_its_text_and_keep_their_own_places() -> None:
-    text = "apiVersion: v1\nkind: List\nitems:\n- apiVersion: v1\n  kind: A\n  metadata: {name: x}\n- apiVersion: v1\n  kind: B\n  metadata: {name: y}\n"
+    text = (
+        "apiVersion: v1\nkind: List\nitems:\n- apiVersion: v1\n  kind: A\n"
+        "  metadata: {name: x}\n- apiVersion: v1\n  kind: B\n  metadata: {name: y}\n"
+    )
     documents = [document for document, _ in parse_file("a.yaml", text.encode()).documents]
     assert [(d.kind, d.item_path, d.line, d.text == text) for d in documents] == [
         ("A", ("items", 0), 1, True),
@@ -70,7 +73,10 @@ def test_json_is_yaml_even_when_tabs_indent_it() -> None:
 
 
 def test_aliases_are_copies_and_merge_keys_yield_to_what_is_written() -> None:
-    text = "apiVersion: v1\nkind: A\nmetadata: {name: x}\na: &a {p: 1, q: {r: 2}}\nb: *a\nc: {<<: *a, p: 3}\nd: {<<: [{p: 4}, *a]}\n"
+    text = (
+        "apiVersion: v1\nkind: A\nmetadata: {name: x}\na: &a {p: 1, q: {r: 2}}\n"
+        "b: *a\nc: {<<: *a, p: 3}\nd: {<<: [{p: 4}, *a]}\n"
+    )
     ((document, failed),) = parse_file("a.yaml", text.encode()).documents
     data = document.data
     assert not failed

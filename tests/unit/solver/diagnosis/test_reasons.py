@@ -283,7 +283,8 @@ SITUATIONS = {
         (GuaranteeReserve(asked=16, available=8, queue=1, resource=0, queues=(0,), never=True),),
         (FewerPods(role=0, amount=1, current_amount=2), SmallerGuarantee(queue=0, resource=0, amount=8)),
     ),
-    "along the tree only what is guaranteed beside its queue counts, and what is used of it is no longer kept": Situation(
+    "along the tree only what is guaranteed beside its queue counts, "
+    "and what is used of it is no longer kept": Situation(
         problem(
             nodes(5, gpu=8),
             queue("org", capability={"gpu": 24}),
@@ -492,7 +493,8 @@ def test_what_does_not_fit_with_all_nodes_back_never_fits() -> None:
 
 
 def test_what_others_are_guaranteed_is_blamed_only_where_the_nodes_that_are_away_do_not_hold_it() -> None:
-    """With a second node of 8 back there are 16 for 16 that are asked and 8 that are kept, with one of 16 there are 24."""
+    """With a second node of 8 back there are 16 for 16 that are asked and 8 that are kept, with one of 16 there are
+    24."""
     queues = queue("safe", guarantee={"gpu": 8}), queue("q")
     asks = gang("asks", role(2, gpu=8), queue="q")
     small = away(problem(nodes(3, gpu=8), *queues, asks), 1, 2)

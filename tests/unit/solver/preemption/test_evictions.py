@@ -264,8 +264,12 @@ def test_the_surplus_of_one_role_cannot_stand_in_for_another() -> None:
 
 def test_subgroups_go_in_whole_parts() -> None:
     grouped = gang(
-        "grouped", role(4, minimum=2, gpu=2), subgroups=(subgroup(2),), running=(running_pods(0, 0, 2), running_pods(0, 1, 2)), loss=60
-    )  # fmt: skip
+        "grouped",
+        role(4, minimum=2, gpu=2),
+        subgroups=(subgroup(2),),
+        running=(running_pods(0, 0, 2), running_pods(0, 1, 2)),
+        loss=60,
+    )
     world = problem(
         nodes(1, leaf="s0", gpu=4),
         nodes(1, leaf="s1", gpu=4),
@@ -583,8 +587,14 @@ def test_with_proportion_shares_by_weight_say_what_may_be_taken_back() -> None:
     running = [single(f"g{n}", n, queue="lender") for n in range(8)]
     waiting = [gang(f"w{n}", role(1, gpu=8), queue="owner") for n in range(7)]
     world = problem(
-        queue("lender"), queue("owner", weight=3), nodes(8, gpu=8), *running, *waiting, policy=Policy(proportion=True), reclaim_enabled=True
-    )  # fmt: skip
+        queue("lender"),
+        queue("owner", weight=3),
+        nodes(8, gpu=8),
+        *running,
+        *waiting,
+        policy=Policy(proportion=True),
+        reclaim_enabled=True,
+    )
     assert Counter(actions_by_gang(world).values()) == {"keep": 2, "evict": 6, "start": 6, "wait": 1}
 
 

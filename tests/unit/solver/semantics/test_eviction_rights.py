@@ -174,7 +174,8 @@ def test_a_budget_of_a_role_that_is_not_there_is_refused() -> None:
 
 
 def families(*, lenders: int, takers: int, owner: int | None, asked: int = 2, level: int = 0) -> Problem:
-    """lenders/lender deserves nothing and runs 8; takers/owner asks for 2. lenders, takers, owner: what these deserve."""
+    """lenders/lender deserves nothing and runs 8; takers/owner asks for 2. lenders, takers, owner: what these
+    deserve."""
     return problem(
         queue("lenders", deserved={"gpu": lenders}),
         queue("takers", deserved={"gpu": takers}),

@@ -30,6 +30,8 @@ from compiler.views import data, machine
 from solver.diagnosis.explanations import explain
 from solver.mip.executors import RemoteExecutor
 
+pytestmark = pytest.mark.slow  # starts worker processes and Dask clusters
+
 ROOT = Path(__file__).parents[4]
 KINDS = 380
 """Jobs of different sizes that wait in the large world: enough for worker processes to be worth their start."""

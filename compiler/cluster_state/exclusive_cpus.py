@@ -22,8 +22,8 @@ def unexplained_idle_cpu(node: NodeSpec, pods: Sequence[Object]) -> int:
 
 
 def unreported_pods(node: NodeSpec, pods: Sequence[Object]) -> list[Object]:
-    """Pods that the report does not know: the youngest with exclusive CPUs, as many as explain the unexplained idle CPU;
-    those not yet bound first."""
+    """Pods that the report does not know: the youngest with exclusive CPUs, as many as account for the unexplained idle
+    CPU; those not yet bound first."""
     unexplained, found = unexplained_idle_cpu(node, pods), []
     for pod in sorted(pods, key=_age_key, reverse=True):
         if unexplained <= 0:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, cast
 
 from pydantic import ValidationError
@@ -71,12 +71,6 @@ def _state_document(found: Object) -> Document:
 
 
 def _node_spec(found: Object, declared: NodeSpec | None) -> NodeSpec:
-    spec = found.get("spec") or {}
-    taints = (
-        Taint(taint["key"], taint.get("value") or "", taint["effect"])
-        for taint in spec.get("taints") or ()
-        if taint.get("key") and taint.get("effect")
-    )
     allocatable = declared.allocatable if declared else {}
     if status_of(found).get("allocatable"):
         allocatable = _allocatable_amounts(found)
@@ -85,13 +79,19 @@ def _node_spec(found: Object, declared: NodeSpec | None) -> NodeSpec:
         document=declared.document if declared else _state_document(found),
         name=name_of(found),
         labels={str(key): str(value) for key, value in labels_of(found).items()},
-        taints=tuple(taints),
+        taints=tuple(_taints(found)),
         allocatable=allocatable,
-        unschedulable=bool(spec.get("unschedulable")) or not is_ready_node(found),
+        unschedulable=bool((found.get("spec") or {}).get("unschedulable")) or not is_ready_node(found),
         maintenance_windows=declared.maintenance_windows if declared else (),
         numa=declared.numa if declared else None,
         shared_devices=devices or (declared.shared_devices if declared else ()),
     )
+
+
+def _taints(found: Object) -> Iterator[Taint]:
+    for taint in (found.get("spec") or {}).get("taints") or ():
+        if taint.get("key") and taint.get("effect"):
+            yield Taint(taint["key"], taint.get("value") or "", taint["effect"])
 
 
 def _allocatable_amounts(node: Object) -> Amounts:

@@ -109,7 +109,8 @@ def _read_clock(metadata: object) -> int | None:
         return None if said is None else parse_timestamp(said)
     except ValueError:
         raise StateError(
-            f"metadata.annotations of the state: {SNAPSHOT_TIME_ANNOTATION} is {said!r}, not a time such as 2026-01-31T12:00:00Z"
+            f"metadata.annotations of the state: {SNAPSHOT_TIME_ANNOTATION} is {said!r}, "
+            "not a time such as 2026-01-31T12:00:00Z"
         ) from None
 
 
@@ -145,8 +146,8 @@ _SPEC_SHAPES: Any = {
     "PodGroup": {"queue": str},
     "PodDisruptionBudget": {"selector": dict},
 }
-"""What `compiler.cluster_state.observed` reads of an object: an API server gives nothing else, but a file may hold anything. Every
-field may be missing."""
+"""The fields that `compiler.cluster_state` reads, with their types: an API server gives no others, but a file may hold
+anything. Every field may be missing."""
 
 _TYPE_NAMES: Mapping[type, str] = {dict: "a mapping", list: "a list", str: "text", int: "a whole number"}
 

@@ -140,5 +140,5 @@ def _shares_domains_or_nodes(decision: JobDecision, role: str) -> bool:
 
 
 def _is_unknown_to_volcano(subgroup: SubgroupSpec, role: str) -> bool:
-    """Whether the role is in a hard subgroup that only gangplan knows: Volcano itself handles partitions of its Jobs."""
+    """Whether the role is in a hard subgroup that only gangplan knows: Volcano handles partitions of its own Jobs."""
     return role in subgroup.roles and subgroup.topology.mode == "hard" and subgroup.path[-1:] != ("partitionPolicy",)

@@ -194,8 +194,7 @@ def enforced_rule_kinds(scheduler: SchedulerSpec | None) -> frozenset[str]:
 
 
 def _resolved_rules(rule: PodRuleSpec, role: RoleSpec, namespace: str, masks: NodeMasks) -> list[ResolvedRule]:
-    """One resolved rule; for a spread with a minimum of domains a second one, for what its pods see once they are pinned
-    to their nodes.
+    """One resolved rule; for a spread with minDomains a second one, for what its pods see once pinned to nodes.
 
     A pinned pod counts its own node alone (nodeAffinityPolicy Honor), which is fewer domains than the minimum: then at
     most maxSkew on a node.

@@ -35,12 +35,16 @@ class SlotGroups:
     @cached_property
     def names(self) -> tuple[str, ...]:
         """The groups that some pod requests."""
-        return tuple(sorted({group for pod in self.pods for group, _, _ in self.named_slot_requests(pod)}))
+        return tuple(sorted({group for group, _, _ in self._all_requests}))
 
     @cached_property
     def slot_resources(self) -> frozenset[str]:
         """Resources that pods take from slots, some of which no pod requests by name."""
-        return frozenset(name for pod in self.pods for _, _, share in self.named_slot_requests(pod) for name in share)
+        return frozenset(name for _, _, share in self._all_requests for name in share)
+
+    @cached_property
+    def _all_requests(self) -> list[NamedSlotRequest]:
+        return [request for pod in self.pods for request in self.named_slot_requests(pod)]
 
     @cached_property
     def numa_resources(self) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""The plan as text: jobs that start, run, are evicted or wait and why, the queues' shares, and how well it is proved."""
+"""The plan as text: jobs that start, run, are evicted or wait and why, the shares of queues, and the proof."""
 
 from __future__ import annotations
 

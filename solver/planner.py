@@ -102,7 +102,7 @@ def _final_placements(start: _Start, decided: PlanState) -> Placements:
         growing,
         None if reserved is None else reserved.queue_books,
         () if reserved is None else reserved.exclusions,
-        decided.options.budget.growth_strides,
+        decided.options.budget,
     )
     placements: Placements = decided.placements | grown
     if evicted or reserved is not None:

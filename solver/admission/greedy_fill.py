@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from solver.greedy.best_fit import GreedyPlacer
 from solver.models.sets import Sets
+from solver.options import Budget
 from solver.semantics.gang_classes import waiting_class
 from solver.semantics.placements import Placements, merge_placements, placed_demand
 from solver.state.state import Pods
@@ -46,9 +47,9 @@ def place_and_charge(placer: GreedyPlacer, j: int) -> Pods | None:
     return merge_placements([*gang_class.running_pods, *placed])
 
 
-def add_gangs_that_fit(s: Sets, placements: Placements, gangs: list[int]) -> Placements:
+def add_gangs_that_fit(s: Sets, placements: Placements, gangs: list[int], budget: Budget) -> Placements:
     """The gangs that a struck limit left out although they still fit. Where the goals are proved there are none."""
     if len(placements) == len(gangs):
         return placements
-    placer = GreedyPlacer(s.state_after(placements))
+    placer = GreedyPlacer(s.state_after(placements), budget=budget)
     return {**placements, **greedy_floor(placer, [j for j in gangs if j not in placements])}

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 
 from solver.greedy.best_fit import GreedyPlacer
 from solver.greedy.fragmentation import Fragmentation, PodClass
+from solver.options import Budget
 from solver.problem import Problem
 from solver.semantics.gang_classes import hard_tier, waiting_class
 from solver.state.state import State
@@ -20,7 +21,9 @@ def may_go_anywhere(problem: Problem, gangs: Iterable[int]) -> bool:
     return not any(hard_tier(gang) is not None or gang.subgroups or shape.has_pod_rules for gang, shape in asking)
 
 
-def fragmentation_aware_placers(state: State, gangs: Iterable[int]) -> Iterator[GreedyPlacer]:
+def fragmentation_aware_placers(
+    state: State, gangs: Iterable[int], budget: Budget | None = None
+) -> Iterator[GreedyPlacer]:
     """Two placers, each on a copy of the state: the first serves the largest gangs of a queue first, between which small
     ones still fit, the second the oldest."""
     problem = state.problem
@@ -30,4 +33,4 @@ def fragmentation_aware_placers(state: State, gangs: Iterable[int]) -> Iterator[
             pods[role.pod_request, role.node_classes] += role.min_pods
     for largest in (True, False):
         own = state.copy()
-        yield GreedyPlacer(own, Fragmentation(problem, own.free_nodes, pods), largest)
+        yield GreedyPlacer(own, Fragmentation(problem, own.free_nodes, pods), largest, budget)

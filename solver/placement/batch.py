@@ -13,7 +13,7 @@ from solver.greedy.least_fragmentation import may_go_anywhere
 from solver.mip.executors import Mapper
 from solver.mip.lexicographic import verdict_of
 from solver.models.sets import Sets, coarsest_buckets, split_buckets
-from solver.options import Options
+from solver.options import Budget, Options
 from solver.placement.fit import shortage
 from solver.placement.independent_parts import place_independent_groups
 from solver.placement.other_floors import best_floor, floor_after_exchange, unpackable_objective
@@ -30,10 +30,10 @@ def decide_batch(state: State, gangs: Sequence[int], options: Options, mapper: M
     """Decide these gangs together, again with finer buckets as long as one proves too coarse to be packed; the greedy
     floor, if that is better. Takes nothing from the state."""
     gangs = _accepted_gangs(state, gangs)
-    floor = greedy_floor(GreedyPlacer(state.copy()), gangs)
+    floor = greedy_floor(GreedyPlacer(state.copy(), budget=options.budget), gangs)
     unbound = len(floor) < len(gangs) and may_go_anywhere(state.problem, gangs)
     if unbound:
-        floor = best_floor(state, floor, gangs)
+        floor = best_floor(state, floor, gangs, options)
     batch = _Batch(batch_sets(state, gangs), gangs, floor, options, mapper)
     return batch.decide(options.budget.node_model_factor * options.budget.batch_variables if unbound else None)
 
@@ -76,7 +76,7 @@ class _Batch:
     def _better_of_floor(
         self, s: Sets, admission: Admission, placements: Placements, objectives: tuple[Objective, ...]
     ) -> BatchResult:
-        placements = add_gangs_that_fit(s, placements, self.gangs)
+        placements = add_gangs_that_fit(s, placements, self.gangs, self.options.budget)
         if is_floor_better(s, self.floor, placements, self.options):
             return floor_result(s, self.floor, self.options, self.mapper)
         recounted = _recounted_objectives(s, admission.objectives, set(placements), self.options)
@@ -96,11 +96,11 @@ def floor_result(
     return placed.placements, floor_objectives(s, floor, options, bound) + placed.objectives
 
 
-def joint_floor(state: State, gangs: Sequence[int]) -> GreedyFloor:
+def joint_floor(state: State, gangs: Sequence[int], budget: Budget) -> GreedyFloor:
     """The gangs that the greedy alone starts of all these, and the order in which it serves them."""
     state = state.copy()
     gangs = _accepted_gangs(state, gangs)
-    served = dict(serve_gangs(GreedyPlacer(state.copy()), gangs))
+    served = dict(serve_gangs(GreedyPlacer(state.copy(), budget=budget), gangs))
     started = {j: pods for j, pods in served.items() if pods is not None}
     return GreedyFloor(batch_sets(state, gangs), started, tuple(served))
 

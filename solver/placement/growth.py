@@ -32,7 +32,7 @@ def grow_gangs(
     placements: Placements,
     books_at_start: QueueBooks | None = None,
     lasting_gangs: Container[int] = (),
-    strides: int = Budget().growth_strides,
+    budget: Budget | None = None,
 ) -> dict[int, tuple[Placement, ...]]:
     """The placements with the growth, which is also taken from the state.
 
@@ -42,7 +42,8 @@ def grow_gangs(
     """
     problem, tree, ledger = state.problem, state.tree, state.queue_books
     totals, grown = problem.totals, dict(placements)
-    greedy = GreedyPlacer(state)
+    budget = budget or Budget()
+    greedy, strides = GreedyPlacer(state, budget=budget), budget.growth_strides
     wishes = ((j, _next_request(problem.gangs[j], pods, 0, strides)) for j, pods in placements.items())
     wanting = {
         j: wish for j, wish in wishes if wish is not None and not _cannot_grow(tree, problem.gangs[j], placements[j])

@@ -63,10 +63,10 @@ class FloorCost:
         return self.started != other.started
 
 
-def best_floor(state: State, floor: Placements, gangs: Sequence[int]) -> Placements:
+def best_floor(state: State, floor: Placements, gangs: Sequence[int], options: Options) -> Placements:
     """The first floor of another greedy that starts more, else this one."""
     limits = Limits(improvements=1, passes=1)
-    return improve(floor, partial(FloorCost.of, state.problem), OtherGreedies(state, gangs), limits)
+    return improve(floor, partial(FloorCost.of, state.problem), OtherGreedies(state, gangs, options), limits)
 
 
 def floor_after_exchange(s: Sets, floor: Placements, gangs: list[int], options: Options) -> Placements:
@@ -82,9 +82,10 @@ class OtherGreedies:
 
     state: State
     gangs: Sequence[int]
+    options: Options
 
     def moves(self, incumbent: Incumbent[Placements]) -> Iterator[Callable[[], Placements | None]]:
-        for placer in fragmentation_aware_placers(self.state, self.gangs):
+        for placer in fragmentation_aware_placers(self.state, self.gangs, self.options.budget):
             yield partial(greedy_floor, placer, self.gangs)
 
 

@@ -78,7 +78,7 @@ def decide_batches(plan: PlanState, groups: list[list[int]], floor: GreedyFloor 
 
 def floor_of(plan: PlanState, gangs: Sequence[int]) -> GreedyFloor:
     """The gangs among these that the greedy alone starts."""
-    return joint_floor(plan.state, plan.eligible_gangs(sorted(gangs)))
+    return joint_floor(plan.state, plan.eligible_gangs(sorted(gangs)), plan.options.budget)
 
 
 def _decide_batch(plan: PlanState, gangs: list[int]) -> None:

@@ -140,7 +140,7 @@ def _with_slot_holds(
         return changed
 
     gangs = replace_at(
-        asking(asking(world.gangs, j, t, 1), g, p.role, pods), g, holds=(SlotHold(p.role, p.node, 0, p.pods),)
+        asking(asking(world.gangs, j, t, 1), g, p.role, pods), g, slot_holds=(SlotHold(p.role, p.node, 0, p.pods),)
     )
     cells = [
         DeviceSlot(0, amount(p.pods * pods + new.get(n, 0)), amount(0 if n == p.node else new.get(n, 0)))

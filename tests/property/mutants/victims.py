@@ -17,15 +17,9 @@ def plan_with_eviction(
     world: Problem, made: Plan, g: int, j: int, evicted_pods: Iterable[Placement], **changes: object
 ) -> Plan:
     """The plan with gang g gone for gang j."""
+    gone = tuple(evicted_pods)
     decisions = replace_at(
-        made.decisions,
-        g,
-        action="evict",
-        placements=(),
-        domains=(),
-        evicted=tuple(evicted_pods),
-        evicted_for=(j,),
-        **changes,
+        made.decisions, g, action="evict", placements=(), domains=(), evicted_pods=gone, evicted_for=(j,), **changes
     )
     return replace(made, decisions=decisions, queues=queue_uses(world, decisions))
 

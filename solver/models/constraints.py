@@ -93,7 +93,7 @@ def capacity(s: Sets, x: Variables) -> Iterator[Row]:
 
 
 def floor_sizes(requests: Iterable[Vector], r: int, allowed: Container[int]) -> list[int]:
-    """The sizes z of resource r whose floors are rows: the allowed sizes of pods, and 1 unless they divide one another."""
+    """The sizes z of resource r whose floors are rows: allowed pod sizes, and 1 unless they divide one another."""
     requested = sorted({request[r] for request in requests if request[r]})
     sizes = [z for z in requested if z in allowed]
     exact = len(sizes) == len(requested) and all(b % a == 0 for a, b in itertools.pairwise(requested))

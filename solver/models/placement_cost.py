@@ -141,9 +141,9 @@ def opening_goals(s: Sets, x: Variables, start: StartValues, opened_nodes: Set[i
     sum_{k,t} floor(a_{k,t} / z) * n[k,t,i]
         <=  sum_{other nodes of i} floor(free / z)  +  sum_c floor(capacity_c / z) * w[i,c]
 
-    c: groups of equal unopened nodes; z: sizes of pods of a resource that they count. These are the capacity rows, in which an
-    unopened node holds nothing until it is opened. Exact where the sizes divide one another and one resource decides;
-    otherwise a relaxation, which stage C makes good.
+    c: groups of equal unopened nodes; z: sizes of pods of a resource that they count. These are the capacity rows, in
+    which an unopened node holds nothing until it is opened. Exact where the sizes divide one another and one resource
+    decides; otherwise a relaxation, which stage C makes good.
     """
     unopened = UnopenedCapacity(s.problem, s.tree, s.free.amounts)
     o: dict[int, pulp.LpVariable] = {}

@@ -24,7 +24,7 @@ def capability(x: CheckedPlan) -> Findings:
 
 
 def closed_queues(x: CheckedPlan) -> Findings:
-    """No new pod in a queue that is closed or below a closed one; with capacity's hierarchy in none that has children."""
+    """No new pod in or below a closed queue; with capacity's hierarchy none in a queue with children."""
     refused = quotas.non_admitting_queues(x.problem)
     for g, gang in enumerate(x.problem.gangs):
         if gang.queue in refused and x.new_pods[g]:
@@ -32,7 +32,7 @@ def closed_queues(x: CheckedPlan) -> Findings:
 
 
 def real_capability(x: CheckedPlan) -> Findings:
-    """With capacity or proportion: as `capability`, with what the guarantees of others leave of the queue's capability."""
+    """With capacity or proportion: as `capability`, with what the guarantees of others leave of it."""
     for q, r, limit, tree in quotas.real_capability(x.problem):
         before, added = x.own_allocated_amounts[q][r] - x.own_evicted_amounts[q][r], x.own_new_amounts[q][r]
         if tree:

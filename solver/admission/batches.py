@@ -14,7 +14,7 @@ from solver.semantics.priorities import precedence
 def split_into_batches(
     problem: Problem, waiting: list[int], options: Options, compute_floor: Callable[[], GreedyFloor]
 ) -> tuple[list[list[int]], GreedyFloor | None]:
-    """(batches, the joint floor, if it was computed). All gangs are in one batch where its model is small; else there is
+    """(batches, the joint floor, if computed). All gangs are in one batch where its model is small; else there is
     one for each precedence, or several, each of as many gangs in serving order as one model holds."""
     places = len({(n.leaf, n.node_class) for n in problem.nodes})
     gang_classes = {j: waiting_class(j, problem.gangs[j]) for j in waiting}

@@ -28,7 +28,7 @@ class LevelScore:
     gang_count: int
 
     def compare(self, other: LevelScore) -> int:
-        """1 better, -1 worse, 0 equal: shares group by group and queue by queue, then what is placed, then the gangs."""
+        """1 better, -1 worse, 0 equal: shares by group and queue, then what is placed, then the number of gangs."""
         for mine, theirs in zip(self.shares, other.shares, strict=True):
             for a, b in zip(mine, theirs, strict=True):
                 if abs(a - b) > SHARE_TOLERANCE * max(1.0, abs(a), abs(b)):
@@ -70,7 +70,7 @@ class GreedyFloor:
         return is_floor_better(self.sets, self.placements, started, options)
 
     def compare(self, started: Collection[int], least_precedence: int, options: Options) -> int:
-        """Whether down to this urgency the floor is worth more (1), less (-1), or as much (0) as the gangs that start."""
+        """Whether down to this precedence the floor is worth more (1), less (-1) or as much (0) as what starts."""
         s, floor = self.at_or_above(least_precedence)
         return compare_floor(s, floor, started, options)
 

@@ -138,7 +138,7 @@ class GreedyPlacer:
         return PodByPodPlacer(self.state, gang, gang_class, self.budget.subgroup_tries)
 
     def _tighter_variants(self, gang: Gang, gang_class: GangClass) -> list[Gang]:
-        """The gang with its subgroups bound to ever higher tiers: first as many of them as can be lie in a domain of the
+        """The gang with its subgroups bound to ever higher tiers: first as many as possible lie in a domain of the
         lowest tier, then of the next one, and only the rest obeys no more than it must. None where all obey the lowest
         tier anyway, or pods run already."""
         found: list[Gang] = []

@@ -86,7 +86,7 @@ class TargetWorkload:
         return np.asarray(free.amounts[:, r0] * self._pods.sum() - usable)
 
     def free_after(self, free: FreeVectors, request: PodRequest) -> FreeVectors:
-        """What is free once such a pod came to each of the nodes, onto the fullest slots that hold it; meaningless where
+        """What is free once such a pod is on each of the nodes, on the fullest slots that hold it; meaningless where
         it does not fit."""
         amounts, a = free.amounts - np.array(request.amounts, dtype=np.int64), self._slot_request(request)
         if a is None:

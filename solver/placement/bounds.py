@@ -1,4 +1,4 @@
-"""Lower bounds on placement costs without a model: each gang alone in the free nodes, and all of them counted together."""
+"""Lower bounds on placement costs without a model: each gang alone in the free nodes, and all counted together."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ def min_opened_on(
     """(supernodes, nodes) that these pods open at least on these nodes: what does not fit beside the unopened ones,
     counted in slots of each pod size.
 
-        min m :  sum_{pods} floor(a / z)  <=  slots of size z outside unopened ones + those of the m largest unopened ones
+        min m :  sum_{pods} floor(a / z)  <=  slots of size z outside unopened ones + in the m largest unopened ones
 
     for each resource and size.
     """

@@ -209,7 +209,7 @@ class IdenticalPods:
                 yield partial(self._place_again, placements, domains, movers)
 
     def _domain_sets(self, placements: Placements) -> Iterator[frozenset[int]]:
-        """Domains one by one, then two by two, those with most excess span of gangs first; an empty set for all leaves."""
+        """Domains one by one, then in pairs, those with most excess span first; an empty set for all leaves."""
         if len(self.task.s.tree.tiers) < 2:
             yield frozenset()
             return

@@ -1,4 +1,4 @@
-"""Better placements for the gangs of a batch: which neighbourhoods are searched, in which order, and what bounds them."""
+"""Better placements for the gangs of a batch: which neighbourhoods are searched in which order, and their bounds."""
 
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ def merge_groups(results: list[PlacementResult], options: Options) -> PlacementR
 
 
 def independent_groups(s: Sets, gangs: tuple[int, ...]) -> list[tuple[int, ...]]:
-    """The gangs in parts, that of the first gang first. Node classes belong together when they share a leaf, when a gang
+    """The gangs in parts, the first gang's first. Node classes belong together when they share a leaf, when a gang
     may use both, or when a pod rule concerns gangs on both."""
     shape_of = {j: k for (_, _, k), js in s.waiting_gangs.items() for j in js}
     above: dict[int, int] = {kind: kind for kind in sorted({place.node_class for place in s.buckets})}

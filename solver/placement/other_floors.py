@@ -107,7 +107,7 @@ class ExchangeAndFill:
 
 
 def unpackable_objective(s: Sets, floor: Placements, options: Options) -> Objective | None:
-    """The first objective of a batch, if the nodes cannot hold what its buckets could: then no model of later objectives
+    """The first objective of a batch, if nodes cannot hold what its buckets could: then no model of later objectives
     is worth its time."""
     admission = solve_first_goal(s, floor, options)
     packed = pack_buckets(s, admission.admitted, gang_pods_by_bucket(s, admission), options)

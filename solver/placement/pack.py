@@ -1,4 +1,4 @@
-"""Pods of one bucket onto its nodes. Largest first is exact where pod sizes divide one another; else a small exact model
+"""Pods of one bucket onto its nodes. Largest first is exact where pod sizes divide one another; else a small model
 decides."""
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ PackedPods = dict[int, list[Placement]]
 def pack_bucket(
     problem: Problem, free: FreeNodes, bucket: Bucket, wanted_pods: Mapping[GangRole, int], options: Options
 ) -> PackedPods | None:
-    """The pods on the nodes of the bucket, taken from the free nodes. None, and nothing taken, when they provably do not
+    """The pods on the bucket's nodes, taken from the free nodes. None, and nothing taken, when they provably do not
     fit, when the model that would tell is too large, or when pods under rules that straddle the bucket found no way one
     by one: the bucket is too coarse."""
     mark, found, nodes = free.mark(), dict[int, list[Placement]](), np.array(bucket.nodes, dtype=np.intp)
@@ -82,7 +82,7 @@ def straddling_rules(free: FreeNodes, nodes: np.ndarray) -> frozenset[int]:
 def _place_one_by_one(
     free: FreeNodes, nodes: np.ndarray, role: Role, pods: int, straddling: frozenset[int]
 ) -> list[int]:
-    """The node of each pod, the fullest that these rules allow; empty where one pod finds none. What is placed stays."""
+    """The node of each pod, the fullest that these rules allow; empty where a pod finds none. What is placed stays."""
     found: list[int] = []
     for _ in range(pods):
         allowed = free.rule_counts is None or free.rule_counts.allowed_nodes(role, straddling)

@@ -123,7 +123,7 @@ class LeafExchange:
         return sum(self._score_of(pods) for pods in _after_step(step, self.all_pods)) - before
 
     def _is_possible(self, step: Step) -> bool:
-        """Node classes and free amounts allow it; the gang leaves no node, and opens its nodes by the same resources."""
+        """Node classes and free amounts allow it; the gang leaves no node and opens its nodes by the same resources."""
         a, u, v, b = step
         roles, node_class = self.gang.roles, [self.problem.nodes[n].node_class for n in (u, v)]
         if node_class[1] not in roles[a].node_classes or (b is not None and node_class[0] not in roles[b].node_classes):

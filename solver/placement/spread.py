@@ -1,4 +1,4 @@
-"""Stage B: the domains and nodes of the admitted gangs, at the least placement cost (`solver.semantics.placement_cost`)."""
+"""Stage B: domains and nodes of the admitted gangs, at the least placement cost (`solver.semantics.placement_cost`)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class PlacementResult:
 
 
 def place_admitted(s: Sets, admission: Admission, floor: Placements, options: Options) -> PlacementResult:
-    """Placements of the admitted gangs: of the greedy, where it places all, else the floor's, else the admission's; then
+    """Placements of the admitted gangs: the greedy's where it places all, else the floor's, else the admission's; then
     improved.
 
     floor: what the greedy started gang by gang, in another order than here.
@@ -94,7 +94,7 @@ def classes_with_role_mix(s: Sets, admission: Admission, floor: Placements) -> d
 def gang_pods_by_bucket(s: Sets, admission: Admission) -> dict[int, dict[tuple[int, int], int]]:
     """Bucket -> (gang, role) -> pods: the counts of the admission dealt out to the gangs that they count.
 
-    Dealing in order keeps subgroups whole: the count of every domain is a multiple of their size, and so is every gang's.
+    Dealing in order keeps subgroups whole: every domain's count is a multiple of their size, and so is every gang's.
     """
     wanted: dict[int, dict[tuple[int, int], int]] = {}
     admitted = set(admission.admitted)

@@ -14,7 +14,7 @@ from solver.state.free_nodes import FreeNodes
 
 
 def spread_pods_evenly(problem: Problem, free: FreeNodes, placements: Placements) -> dict[int, tuple[Placement, ...]]:
-    """The same new pods per bucket, dealt out evenly. A bucket where one pod finds no node stays as it is, and so do pods
+    """The same new pods per bucket, dealt out evenly. A bucket where a pod finds no node stays as it is, and so do pods
     under pod rules. free: beside these placements, changed with them."""
     new = {j: new_placements(problem.gangs[j], pods) for j, pods in placements.items()}
     found = {j: list(problem.gangs[j].running) for j in placements}

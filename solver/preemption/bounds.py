@@ -3,7 +3,8 @@ over the few nodes that matter, and its answer still be proved.
 
 On node i, k pods of a role that requests `a` cannot be held with less loss than
 
-    c_i(k) = max over r of F_ir(k a_r - free_ir)        F_ir(x): the least loss of x of resource r, were the victims' pods there divisible
+    c_i(k) = max over r of F_ir(k a_r - free_ir)
+    F_ir(x): the least loss of x of resource r, were the victims' pods there divisible
 
 where the sum of a resource over the slots of one group counts as a resource of its own. c_i is convex. So the least sum
 over a domain of the required pods is that of the smallest steps c_i(k) - c_i(k - 1); no gang rule makes it smaller.

@@ -162,7 +162,7 @@ def _without_preemptors(plan: PlanState, preemptors: Iterable[int]) -> PlanState
 
 
 def _joint_problem(base: PlanState, gangs: Sequence[int]) -> EvictionProblem | None:
-    """What is to be decided; None where these gangs do not have the same rights any more, or not all of them jointly."""
+    """What is to be decided; None where these gangs no longer have the same rights, or not all of them jointly."""
     problem, evictions = base.problem, base.evictions
     found = [evictions.candidates(j) for j in gangs]
     victims, limits = found[0]

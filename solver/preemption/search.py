@@ -199,7 +199,7 @@ def solve_eviction_model(
 def _minimize_count(
     m: EvictionModel, terms: Terms, known_bound: int, values: Mapping[str, float], options: Options
 ) -> tuple[Mapping[str, float], int]:
-    """(the solution with the smallest sum of these terms, a bound on the sum), given what is held. values: a solution."""
+    """(the solution with the least sum of these terms, a bound on the sum), given what is held. values: a solution."""
     number = _objective_value(terms, values)
     if number <= known_bound:
         return values, number

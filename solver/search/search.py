@@ -43,7 +43,7 @@ class Neighbourhood(Protocol[Solution]):
         """One pass: ways to free a part of the incumbent and decide it again, the most promising first.
 
         A move returns the new solution; None where a bound or a size rules it out at once. It may change the incumbent
-        in place if it returns it only when that is cheaper. A pass that ends after an improvement is followed by another.
+        in place if it returns it only when cheaper. A pass that ends after an improvement is followed by another.
         """
 
 

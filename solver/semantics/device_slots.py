@@ -3,8 +3,9 @@
 A slot request asks for `share` from each of `number` different slots of one group. Three facts carry this module
 (docs/model.md, Device slots):
 
-    counting  n pods of one request fit a node's slots  <=>  sum_c min(s_c, n) >= number n      s_c: shares that slot c holds
-    several   counts m[a,c] are an assignment  <=>  sum_c m[a,c] = number_a n_a,  m[a,c] <= n_a,  sum_a share_a m[a,c] <= free_c
+    counting  n pods of one request fit a node's slots  <=>  sum_c min(s_c, n) >= number n   s_c: shares that c holds
+    several   counts m[a,c] are an assignment  <=>
+              sum_c m[a,c] = number_a n_a,  m[a,c] <= n_a,  sum_a share_a m[a,c] <= free_c
     dealing   such counts can be dealt out to the pods: slot after slot, each unit to the next pod in turn
 """
 

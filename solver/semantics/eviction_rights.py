@@ -147,7 +147,7 @@ def is_entitled_to_reclaim(
     """Whether a gang of queue `home` that asks for `amount` may reclaim: of some resource that it asks for, the queue,
     or an ancestor to check, stays within what it deserves. held: per queue.
 
-    held_q[r] + amount[r] <= deserved_q[r]       for one r with amount[r] > 0        (Volcano, plugin capacity, Preemptive)
+    held_q[r] + amount[r] <= deserved_q[r]    for one r with amount[r] > 0    (Volcano, plugin capacity, Preemptive)
     """
     return any(
         a and d is not None and h + a <= d
@@ -191,7 +191,7 @@ def min_retained_amounts(problem: Problem, preemptors: Iterable[int], v: int) ->
     """What gang v must keep of one resource where drf votes: the largest dominant share of its preemptors; () for
     nothing.
 
-    left_v[r] / total_r >= max_j share_j - 1e-6    for one r,      share_j = max_r demand_j[r] / total_r, of j's largest start
+    left_v[r] / total_r >= max_j share_j - 1e-6  for one r,  share_j = max_r demand_j[r] / total_r, of j's largest start
 
     Volcano compares pod after pod, with what the preemptor has until then; in any order the last comparison is this
     one. Source: preemptableFn of pkg/scheduler/plugins/drf.
@@ -211,7 +211,7 @@ def min_retained_amounts(problem: Problem, preemptors: Iterable[int], v: int) ->
 def surplus_pods(
     problem: Problem, tree: TopologyTree, v: int, running: tuple[Placement, ...], below_minima: bool
 ) -> tuple[tuple[int, ...], int]:
-    """(per role, in sum) the pods that gang v may lose above the minima of roles, subgroups and gang. Its last pod is no
+    """(per role, in sum) pods that gang v may lose above the minima of roles, subgroups and gang. Its last pod is no
     surplus: a gang that loses it goes whole.
 
     below_minima: nothing of it is surplus; nor is where a subgroup spans roles or is incomplete.

@@ -60,7 +60,7 @@ def real_capability(problem: Problem) -> tuple[Limits, ...]:
     """What others' guarantees leave of each capability; None for no limit.
 
         flat        real_q = min(capability_q, max(0, total - sum of all guarantees) + guarantee_q)
-        hierarchy   real_q = min(capability_q, max(0, real_parent - sum of the siblings' and q's guarantees) + guarantee_q)
+        hierarchy   real_q = min(capability_q, max(0, real_parent - sum of siblings' and q's guarantees) + guarantee_q)
                     a resource that capability_q does not name is limited as at the parent; real = capability at a root
 
     Source: newQueueAttr, checkHierarchicalQueue and updateParentQueue of pkg/scheduler/plugins/capacity; proportion has

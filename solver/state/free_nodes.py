@@ -101,7 +101,7 @@ class FreeNodes:
         return FreeVectors(self.vectors.amounts - self.overcommitted, self.vectors.slots.copy())
 
     def fit_counts(self, request: PodRequest) -> IntArray:
-        """Node -> pods of the request that fit with the others' device slots as they are. Do not write to the result."""
+        """Node -> pods of the request that fit with others' device slots as they are. Do not write to the result."""
         known = self._fit_counts.get(request)
         if known is None:
             known = self.vectors.fit_counts(request), len(self._log)
@@ -115,7 +115,7 @@ class FreeNodes:
     # ---- pods come and go
 
     def take_pods(self, node: int, request: PodRequest, pods: int) -> None:
-        """Take the room of these pods; give it back where `pods` is below 0. Raises ValueError where they do not fit."""
+        """Take the room of these pods; give it back where `pods` is below 0. Raises ValueError if they do not fit."""
         before = self._slots_of(node) if request.slot_requests else None
         self._log.append(LogEntry(_array(node), request, _array(pods), before))
         self.vectors.amounts[node] -= np.array(request.amounts, dtype=np.int64) * pods

@@ -1,6 +1,6 @@
 """Pods per pod rule and domain, with undo.
 
-`allowed_nodes` asks, one pod at a time, what a scheduler that knows no future would ask, and what the pods placed so far
+`allowed_nodes` asks, one pod at a time, what a scheduler that knows no future would ask, and what pods placed so far
 need of it; so any order of placements that it allows ends in a state that the `PodRule`s allow. Letters of
 docs/model.md for new pods: B own a rule, M are selected by it, S are both.
 """
@@ -262,7 +262,7 @@ class PodRuleCounts:
         return most
 
     def violations(self) -> list[tuple[int, int]]:
-        """(rule, domain) wherever new pods break an enforced rule; empty for every state that `allowed_nodes` led to."""
+        """(rule, domain) where new pods break an enforced rule; empty for every state that `allowed_nodes` led to."""
         return [
             (rho, d)
             for rho in sorted(self.enforced_rules & self._new.keys())

@@ -1,4 +1,4 @@
-"""One state: what starts, stops, goes and stays changes nodes, slots, rule counts and queues together, and can be undone."""
+"""One state: starts, stops and evictions change nodes, slots, rule counts and queues together, and can be undone."""
 
 from __future__ import annotations
 

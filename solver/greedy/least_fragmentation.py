@@ -24,8 +24,8 @@ def may_go_anywhere(problem: Problem, gangs: Iterable[int]) -> bool:
 def fragmentation_aware_placers(
     state: State, gangs: Iterable[int], budget: Budget | None = None
 ) -> Iterator[GreedyPlacer]:
-    """Two placers, each on a copy of the state: the first serves the largest gangs of a queue first, between which small
-    ones still fit, the second the oldest."""
+    """Two placers, each on a copy of the state: one serves the largest gangs of a queue first, between which small
+    ones still fit, the other the oldest."""
     problem = state.problem
     pods = Counter[PodClass]()
     for j in gangs:

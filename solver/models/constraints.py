@@ -1,8 +1,8 @@
-"""The constraints of the admission model, one function per family, each yielding named rows. Letters as in
-docs/model.md."""
+"""The constraints of the admission model, a function for each family of named rows. Letters as in docs/model.md."""
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from fractions import Fraction
@@ -23,7 +23,7 @@ from solver.mip.rows import (
 from solver.models.device_slots import device_slots
 from solver.models.pod_rules import pod_rules
 from solver.models.sets import Sets
-from solver.models.variables import Variables, pods_by_bucket
+from solver.models.variables import Variables, pods_by_bucket, subgroup_pods
 from solver.problem import MAX_AMOUNT, Vector
 from solver.semantics import priorities
 from solver.semantics.device_slots import IntArray
@@ -73,14 +73,11 @@ def capacity(s: Sets, x: Variables) -> Iterator[Row]:
     Exact without node indices where the sizes divide one another; otherwise the plain sum, z = 1, is added. A resource
     is left out at a bucket where another one always runs out first.
     """
-    sizes = [
-        sorted({role.request[r] for gang_class in s.gang_classes for role in gang_class.roles if role.request[r]})
-        for r in range(s.resource_count)
-    ]
-    floors = [
-        {z: s.sum_per_bucket(s.free.amounts[:, r] // z) for z in {*(of if len(of) <= MAX_FLOOR_SIZES else ()), 1}}
-        for r, of in enumerate(sizes)
-    ]
+    floors: list[dict[int, list[int]]] = []
+    for r in range(s.resource_count):
+        sizes = {role.request[r] for role in s.roles.values() if role.request[r]}
+        allowed = {*(sizes if len(sizes) <= MAX_FLOOR_SIZES else ()), 1}
+        floors.append({z: s.sum_per_bucket(s.free.amounts[:, r] // z) for z in allowed})
     known: dict[tuple[bytes, frozenset[Vector]], list[int]] = {}
     for i, pods in pods_by_bucket(s, x).items():
         free, requests = s.free.amounts[list(s.buckets[i].nodes)], frozenset(request for request, _ in pods)
@@ -93,7 +90,7 @@ def capacity(s: Sets, x: Variables) -> Iterator[Row]:
 
 
 def floor_sizes(requests: Iterable[Vector], r: int, allowed: Container[int]) -> list[int]:
-    """The sizes z of resource r whose floors are rows: allowed pod sizes, and 1 unless they divide one another."""
+    """The sizes z of resource r whose floors are rows: the allowed ones, and 1 unless they divide one another."""
     requested = sorted({request[r] for request in requests if request[r]})
     sizes = [z for z in requested if z in allowed]
     exact = len(sizes) == len(requested) and all(b % a == 0 for a, b in itertools.pairwise(requested))
@@ -139,19 +136,11 @@ def subgroups(s: Sets, x: Variables) -> Iterator[Row]:
     """
     for k, gang_class in enumerate(s.gang_classes):
         for index, subgroup in enumerate(gang_class.subgroups):
-            pods: dict[int, Terms] = {}
-            for t in subgroup.roles:
-                for i, terms in x.n[k, t].items():
-                    pods.setdefault(s.subgroup_domain(subgroup, s.buckets[i].leaf), []).extend(terms)
-            running: dict[int, int] = {}
-            for p in gang_class.running_pods:
-                if p.role in subgroup.roles:
-                    h = s.subgroup_domain(subgroup, s.problem.nodes[p.node].leaf)
-                    running[h] = running.get(h, 0) + p.pods
-            for h in sorted(pods.keys() | running.keys()):
+            domain_of = functools.partial(s.subgroup_domain, subgroup)
+            for h, (pods, running) in subgroup_pods(s, x, k, subgroup, domain_of).items():
                 u = x.u[k, index, h] = x.model.add_variable(f"u_{k}_{index}_{h + 1}", 0, cat=pulp.LpInteger)
-                held = scale_terms(x.started(k), running[h]) if h in running else []
-                yield Row("subgroup", (k, index, h), equal([*pods.get(h, []), *held, (u, -subgroup.size)], 0))
+                held = scale_terms(x.started(k), running) if running else []
+                yield Row("subgroup", (k, index, h), equal([*pods, *held, (u, -subgroup.size)], 0))
 
 
 def queue_ceilings(s: Sets, x: Variables) -> Iterator[Row]:
@@ -164,14 +153,12 @@ def queue_ceilings(s: Sets, x: Variables) -> Iterator[Row]:
             counted = {of for of in s.batch_queues if s.is_counted(ceiling, of)}
             held = s.queue_books.amount_counted(ceiling)
             for r, limit in enumerate(ceiling.limits):
-                terms = usage_terms(s, x, r, counted) if limit is not None else []
-                if limit is not None and terms:
+                if limit is not None and (terms := usage_terms(s, x, r, counted)):
                     yield Row("queue.ceiling", (q, number, r), normalized_at_most(terms, max(0, limit - held[r])))
 
 
 def usage_terms(s: Sets, x: Variables, r: int, queues: Container[int]) -> Terms:
-    """What the batch's gangs of these queues take of resource r: demand_k[r] * y, or what the pods n of a gang whose
-    mix of roles is open ask for."""
+    """What the batch's gangs of these queues take of resource r: demand_k[r] * y, or a * n where the mix is open."""
     terms: Terms = []
     for (q, _, k), y in x.y.items():
         if q not in queues:
@@ -205,12 +192,10 @@ def guarantees(s: Sets, x: Variables) -> Iterator[Row]:
             below: Terms = [(x.w[c, r], -1.0) for c in books.children[q]]
             own = scale_terms(usage_terms(s, x, r, {q}), -1 / unit)
             yield Row("guarantee.need", (q, r), at_least([(x.w[q, r], 1), *below, *own], books.direct[q][r] / unit))
-            limit = queue.capability[r]
-            if limit is not None:
+            if (limit := queue.capability[r]) is not None:
                 yield Row("guarantee.queue", (q, r), at_most([(x.w[q, r], 1)], max(limit, before[q]) / unit))
-        roots = [q for q, queue in enumerate(queues) if queue.parent is None]
-        total = max(books.cluster_total[r], sum(before[q] for q in roots))
-        yield Row("guarantee.cluster", (r,), at_most([(x.w[q, r], 1) for q in roots], total / unit))
+        total = max(books.cluster_total[r], sum(before[q] for q in books.roots))
+        yield Row("guarantee.cluster", (r,), at_most([(x.w[q, r], 1) for q in books.roots], total / unit))
 
 
 def strict_order(s: Sets, x: Variables) -> Iterator[Row]:

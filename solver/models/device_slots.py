@@ -39,13 +39,13 @@ def device_slots(s: Sets, x: Variables) -> Iterator[Row]:
 
 def slot_request_terms(s: Sets, x: Variables) -> dict[int, dict[SlotRequest, Terms]]:
     """Bucket -> slot request -> the pods with it, over all gang classes and roles."""
-    found: dict[int, dict[SlotRequest, list[tuple[pulp.LpVariable, float]]]] = {}
-    for (k, t), pods in x.n.items():
-        for request in s.gang_classes[k].roles[t].pod_request.slot_requests:
+    found: dict[int, dict[SlotRequest, Terms]] = {}
+    for key, pods in x.n.items():
+        for request in s.roles[key].pod_request.slot_requests:
             for i, terms in pods.items():
                 if terms:
                     found.setdefault(i, {}).setdefault(request, []).extend(terms)
-    return {i: dict(requests) for i, requests in found.items()}
+    return found
 
 
 def by_slot_group(requests: Mapping[SlotRequest, Terms]) -> Iterator[tuple[int, dict[SlotRequest, Terms]]]:
@@ -65,21 +65,15 @@ def _floor_rows(free: IntArray, pods: Mapping[SlotRequest, Terms], key: tuple[in
         shares = sorted({request.share[r] for request in pods if request.share[r]})
         amounts = free[..., r].ravel()
         for z in floor_sizes(shares, int(amounts.max(initial=0))):
-            taken = [
-                term
-                for request, terms in pods.items()
-                for term in scale_terms(terms, request.number * (request.share[r] // z))
-                if term[1]
-            ]
+            taken: Terms = []
+            for a, terms in pods.items():
+                taken += scale_terms(terms, a.number * (a.share[r] // z)) if a.share[r] >= z else []
             yield Row("slots.floor", (*key, r, z), normalized_at_most(taken, int((amounts // z).sum())))
 
 
 def floor_sizes(shares: list[int], largest: int) -> list[int]:
-    """Sizes z whose floors are worth a row, ascending.
-
-    All of a few shares; of many the least of which 1, 2, 3, 4 fit into the largest slot. And 1, the plain sum, unless
-    the shares divide one another.
-    """
+    """Sizes z whose floors are worth a row, ascending: all of a few shares; of many the least of which 1, 2, 3, 4 fit
+    into the largest slot. And 1, the plain sum, unless the shares divide one another."""
     if not shares:
         return []
     chain = all(b % a == 0 for a, b in itertools.pairwise(shares))
@@ -102,12 +96,11 @@ def slot_variables(
 ) -> SlotVariables:
     """m[a,c] of one node and slot group, only where slot c holds a share of request a."""
     found = {}
-    for a, (request, most) in enumerate(max_pods):
-        for c, held in enumerate(times_fitting(slots, request.share).tolist()):
-            if min(held, most):
-                found[request, c] = model.add_variable(
-                    f"{name}_{request.slot_group}_{a}_{c}", 0, min(held, most), cat=pulp.LpInteger
-                )
+    for number, (a, most) in enumerate(max_pods):
+        for c, held in enumerate(times_fitting(slots, a.share).tolist()):
+            if up := min(held, most):
+                m = model.add_variable(f"{name}_{a.slot_group}_{number}_{c}", 0, up, cat=pulp.LpInteger)
+                found[a, c] = m
     return found
 
 
@@ -124,9 +117,7 @@ def slot_capacity_rows(slots: IntArray, pods: PodTerms, m: SlotVariables, key: t
                 yield Row("slots.capacity", (*key, c, r), normalized_at_most(taken, amount))
 
 
-def slot_usage_terms(
-    requests: Iterable[SlotRequest], m: SlotVariables, c: int, r: int
-) -> list[tuple[pulp.LpVariable, float]]:
+def slot_usage_terms(requests: Iterable[SlotRequest], m: SlotVariables, c: int, r: int) -> Terms:
     """sum_a share_a[r] m[a,c]"""
     return [(m[a, c], a.share[r]) for a in sorted(requests) if a.share[r] and (a, c) in m]
 
@@ -138,12 +129,8 @@ def slot_count_rows(pods: PodTerms, m: SlotVariables, slot_count: int, key: tupl
     """
     for a, (request, (terms, constant)) in enumerate(sorted(pods.items())):
         own = {c: m[request, c] for c in range(slot_count) if (request, c) in m}
-        counts = [(v, 1.0) for v in own.values()]
-        yield Row(
-            "slots.pods",
-            (*key, a),
-            equal([*counts, *scale_terms(terms, -request.number)], request.number * constant),
-        )
+        counts = [*((v, 1.0) for v in own.values()), *scale_terms(terms, -request.number)]
+        yield Row("slots.pods", (*key, a), equal(counts, request.number * constant))
         for c, v in own.items() if request.number > 1 and terms else ():
             yield Row("slots.different", (*key, a, c), at_most([(v, 1.0), *scale_terms(terms, -1)], constant))
 

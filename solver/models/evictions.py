@@ -1,14 +1,14 @@
-"""Which pods of running gangs to evict, so that given gangs start: their admission model, all forced to start, with the
-evicted pods as further variables.
+"""Which pods of running gangs to evict so that given gangs start: their admission model, all forced to start, with the
+evicted pods as further variables. Every victim may go for every one of the gangs.
 
 Letters as in docs/model.md: v a victim; z[v] it goes completely, d[v] it loses a pod, e[v,t,m] pods of role t that it
-loses on node m. The variables n, g, u of the gangs that start and their families link, gang, subgroup and pod rules are
-those of the admission model; capacity and queues are written anew, with what the victims return on the right-hand side.
-Every victim may go for every one of the gangs.
+loses on node m. n, g, u and the families link, gang, subgroup and pod rules are those of the admission model; capacity
+and queues are written anew, with what the victims return on the right-hand side.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -35,11 +35,8 @@ from solver.semantics.slot_holdings import HeldShare
 
 @dataclass(frozen=True, slots=True)
 class ReclaimLimits:
-    """What gangs of other queues may take from one queue.
-
-    above_deserved: resource -> the most of it; for one of them this has to hold. above_guarantee: resource -> the most
-    of it that leaves the guarantees; for all of them.
-    """
+    """Resource -> the most that gangs of other queues may take from one queue: above_deserved (to hold for one of them)
+    and above_guarantee (for all of them)."""
 
     above_deserved: Mapping[int, int]
     above_guarantee: Mapping[int, int]
@@ -49,11 +46,10 @@ class ReclaimLimits:
 class EvictionModel:
     """The model over the sets s of the gangs that start, whose free amounts count every victim as gone.
 
-    free: what is free now, below 0 where what runs exceeds the node. reclaim_limits: of the queues that the gangs
-    reclaim from. budget_left: pods that each disruption budget still lets go. count_everywhere: victims' pods count
-    also on nodes outside the model (where a queue is what is short).
-
-    e: (victim, its pods at one placement) -> (variable, pods per unit of it): e[v,t,m], or z[v] times all of them.
+    free: now, below 0 where what runs exceeds the node. reclaim_limits: of the queues that the gangs reclaim from.
+    budget_left: pods that each disruption budget still lets go. count_everywhere: victims' pods count also on nodes
+    outside the model (where a queue is short). e: (victim, its pods at one placement) -> (variable, pods per unit of
+    it): e[v,t,m], or z[v] times all of them.
     """
 
     s: Sets
@@ -225,9 +221,8 @@ def capacity(m: EvictionModel) -> Iterator[Row]:
                 takes = m.x.model.add_variable(f"s_{node}_{r}", cat=pulp.LpBinary)
                 most = sum(int(v.upBound * c) for v, c in taken)
                 yield Row("capacity.takes", (node, r), normalized_at_most([*taken, (takes, -most)], 0))
-                yield Row("capacity", (node, r), normalized_at_most([*taken, *returned, (takes, -free)], 0))
-            else:
-                yield Row("capacity", (node, r), normalized_at_most([*taken, *returned], free))
+                returned.append((takes, -free))
+            yield Row("capacity", (node, r), normalized_at_most([*taken, *returned], max(free, 0)))
 
 
 def device_slots(m: EvictionModel) -> Iterator[Row]:
@@ -247,24 +242,20 @@ def device_slots(m: EvictionModel) -> Iterator[Row]:
         for group, pods in by_slot_group(requests):
             count = add_slot_variables(m.x, i, s.free.slots[node, group], pods)
             yield from slot_count_rows({a: (terms, 0) for a, terms in pods.items()}, count, slot_count, (i, group))
-            for c in range(slot_count):
-                for r in range(s.resource_count):
-                    taken = slot_usage_terms(pods, count, c, r)
-                    returned: Terms = []
+            for c, r in itertools.product(range(slot_count), range(s.resource_count)):
+                terms = slot_usage_terms(pods, count, c, r)
+                if terms:
                     for held, given in freed.get((group, c), ()):
-                        returned += scale_terms(given, -held.share[r]) if held.share[r] else []
-                    if taken:
-                        free = int(m.free.slots[node, group, c, r])
-                        yield Row("slots.capacity", (i, group, c, r), normalized_at_most([*taken, *returned], free))
+                        terms += scale_terms(given, -held.share[r]) if held.share[r] else []
+                    free = int(m.free.slots[node, group, c, r])
+                    yield Row("slots.capacity", (i, group, c, r), normalized_at_most(terms, free))
 
 
 def _freed_slots(m: EvictionModel, node: int) -> Iterator[tuple[HeldShare, Terms, list[Row]]]:
     """For each share that victims hold of the node's slots, how many of its u pods give theirs back, with its rows.
 
     given = u - min(u, N - e) of a placement with N pods: e where all of them hold the slot, u z where the placement
-    goes as one, otherwise by a binary w
-
-    given <= u w        given <= e - (N - u) w
+    goes as one, otherwise by a binary w:        given <= u w        given <= e - (N - u) w
     """
     for v in m.victims:
         pods = {(p.role, p.node): p for p in v.running}
@@ -280,13 +271,9 @@ def _freed_slots(m: EvictionModel, node: int) -> Iterator[tuple[HeldShare, Terms
             name = "_".join(map(str, key))
             w = m.x.model.add_variable(f"w_{name}", cat=pulp.LpBinary)
             given = m.x.model.add_variable(f"given_{name}", 0, h.pods, cat=pulp.LpInteger)
-            any_given = at_most([(given, 1.0), (w, -h.pods)], 0)
-            most_given = at_most([(given, 1.0), (e, -1.0), (w, p.pods - h.pods)], 0)
-            yield (
-                h,
-                [(given, 1.0)],
-                [Row("victim.gives.any", key, any_given), Row("victim.gives.most", key, most_given)],
-            )
+            some = Row("victim.gives.any", key, at_most([(given, 1.0), (w, -h.pods)], 0))
+            most = Row("victim.gives.most", key, at_most([(given, 1.0), (e, -1.0), (w, p.pods - h.pods)], 0))
+            yield h, [(given, 1.0)], [some, most]
 
 
 def queue_ceilings(m: EvictionModel) -> Iterator[Row]:
@@ -301,8 +288,7 @@ def queue_ceilings(m: EvictionModel) -> Iterator[Row]:
             victims = [v for v in m.victims if s.is_counted(ceiling, m.gang_of(v).queue)]
             held = s.queue_books.amount_counted(ceiling)
             for r, limit in enumerate(ceiling.limits):
-                taken = constraints.usage_terms(s, m.x, r, counted) if limit is not None else []
-                if limit is not None and taken:
+                if limit is not None and (taken := constraints.usage_terms(s, m.x, r, counted)):
                     returned = scale_terms(m.freed_terms(r, victims), -1)
                     row = normalized_at_most([*taken, *returned], limit - held[r])
                     yield Row("queue.ceiling", (q, number, r), row)

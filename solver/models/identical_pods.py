@@ -20,8 +20,7 @@ from solver.mip.rows import Row, Terms, add_rows, at_least, at_most, equal, line
 
 @dataclass(frozen=True, slots=True)
 class IdenticalPodsGang:
-    """A gang of identical pods. level: of the one domain that must hold it (0: a leaf), None without. min_domains: per
-    level, the fewest domains that hold it."""
+    """level: of the one domain that must hold the gang (0: a leaf). min_domains: level -> the fewest that hold it."""
 
     gang: int
     pods: int
@@ -35,8 +34,7 @@ class IdenticalPodsGang:
 
 @dataclass(frozen=True, slots=True)
 class Region:
-    """Leaves below the same domains, which are those at levels 1, 2, ... excluded_levels: gangs with one of these
-    levels may not be here."""
+    """Leaves below the same domains (levels 1, 2, ...). excluded_levels: gangs of these levels may not be here."""
 
     domains: tuple[int, ...] = ()
     excluded_levels: frozenset[int] = frozenset()
@@ -54,10 +52,8 @@ class LeafCapacity:
 
     def at_leaf_level(self) -> LeafCapacity:
         """As if all leaves were below one domain."""
-        return LeafCapacity(
-            {Region(): {leaf: slots for leaves in self.leaves.values() for leaf, slots in leaves.items()}},
-            self.tier_weights[:1],
-        )
+        every = {leaf: slots for leaves in self.leaves.values() for leaf, slots in leaves.items()}
+        return LeafCapacity({Region(): every}, self.tier_weights[:1])
 
 
 @dataclass(slots=True)
@@ -164,9 +160,8 @@ def _add_pieces(x: PieceModel, gang: IdenticalPodsGang, capacity: LeafCapacity, 
     for d, terms in pods_by_domain.items():
         rows.append(Row("touch", (j, d), at_most([*terms, (x.e[j, 1, d], -gang.pods)], 0)))
     for (level, d), up in above.items():
-        rows.append(
-            Row("touch.above", (j, level, d), at_least([(x.e[j, level + 1, up], 1), (x.e[j, level, d], -1)], 0))
-        )
+        row = at_least([(x.e[j, level + 1, up], 1), (x.e[j, level, d], -1)], 0)
+        rows.append(Row("touch.above", (j, level, d), row))
     for level in range(len(capacity.tier_weights)):
         touching = [v for (of, at, _), v in x.e.items() if (of, at) == (j, level)] if level else pieces
         touched: Terms = [(v, 1) for v in touching]

@@ -55,11 +55,8 @@ def oldest_first(s: Sets, x: Variables) -> Goal:
 
 @dataclass(frozen=True, slots=True)
 class ShareGoal:
-    """A queue's share as a goal.
-
-    by_resource: the share in each resource that may dominate, as (terms, constant). choices: the binaries d that choose
-    among several.
-    """
+    """A queue's share as a goal. by_resource: in each resource that may dominate, as (terms, constant). choices: the
+    binaries d that choose among several."""
 
     goal: Goal
     by_resource: list[tuple[Terms, float]]

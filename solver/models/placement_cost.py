@@ -1,12 +1,12 @@
-"""The goals of stage B over the variables of the admission model: the spread of gangs, and what their pods open.
-Letters as in docs/model.md.
+"""The goals of stage B over the variables of the admission model. Letters as in docs/model.md.
 
-Each is a cost, so its goal is to maximise minus the cost. Each adds variables and rows of its own to the model, and
-their values to `start`, a known solution.
+Each maximises minus a cost. Each adds variables and rows of its own to the model, and their values to `start`, a known
+solution.
 """
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass
@@ -18,8 +18,8 @@ from solver.mip.lexicographic import Goal
 from solver.mip.rows import MAX_FLOOR_SIZES, Row, Terms, add_rows, at_least, at_most, normalized_at_most, value_of
 from solver.models.constraints import floor_sizes, pods_of_size
 from solver.models.sets import Sets
-from solver.models.variables import Variables, pods_by_bucket
-from solver.problem import Subgroup, Vector
+from solver.models.variables import Variables, pods_by_bucket, subgroup_pods
+from solver.problem import Vector
 from solver.semantics.placement_cost import UnopenedCapacity
 from solver.semantics.topology import ROOT
 
@@ -28,8 +28,7 @@ StartValues = dict[str, float]
 
 
 def split_subgroups_goal(s: Sets, x: Variables, start: StartValues) -> Goal:
-    """Parts of subgroups that are split over several domains of a tier, at each tier that does not forbid it. Every
-    gang class is rigid here.
+    """Parts of subgroups (of rigid gang classes) split over several domains of a tier, where it does not forbid that.
 
     min  sum_{k,S,tier} weight_tier * ( parts_{k,S} - sum_d f[k,S,tier,d] )
     size_S * f[k,S,tier,d]  <=  sum_{t in S} sum_{i in d} n[k,t,i] + running
@@ -45,7 +44,8 @@ def split_subgroups_goal(s: Sets, x: Variables, start: StartValues) -> Goal:
                 if hard and s.tree.tiers[level] >= subgroup.topology.tier:
                     break
                 offset -= weight * parts
-                for d, (inside, running) in sorted(_subgroup_pods_by_domain(s, x, k, subgroup, level).items()):
+                domain_of = functools.partial(_domain_at_level, s, level)
+                for d, (inside, running) in subgroup_pods(s, x, k, subgroup, domain_of).items():
                     f = x.model.add_variable(f"f_{k}_{index}_{level}_{d + 2}", 0, parts, cat=pulp.LpInteger)
                     start[f.name] = float((round(value_of(inside, start)) + running) // subgroup.size)
                     row = at_least([*inside, (f, -subgroup.size)], -running)
@@ -54,20 +54,8 @@ def split_subgroups_goal(s: Sets, x: Variables, start: StartValues) -> Goal:
     return Goal("subgroups", terms, 0.0, 1, offset)
 
 
-def _subgroup_pods_by_domain(
-    s: Sets, x: Variables, k: int, subgroup: Subgroup, level: int
-) -> dict[int, tuple[Terms, int]]:
-    """Domain of the tier -> the new pods of the subgroup there, and how many run there."""
-    pods: dict[int, Terms] = {}
-    for t in subgroup.roles:
-        for i, terms in x.n[k, t].items():
-            pods.setdefault(s.tree.domains_by_tier(s.buckets[i].leaf)[level], []).extend(terms)
-    running: dict[int, int] = {}
-    for p in s.gang_classes[k].running_pods:
-        if p.role in subgroup.roles:
-            d = s.tree.domains_by_tier(s.problem.nodes[p.node].leaf)[level]
-            running[d] = running.get(d, 0) + p.pods
-    return {d: (pods.get(d, []), running.get(d, 0)) for d in pods.keys() | running.keys()}
+def _domain_at_level(s: Sets, level: int, leaf: int | None) -> int:
+    return s.tree.domains_by_tier(leaf)[level]
 
 
 def spread_goal(s: Sets, x: Variables, start: StartValues, min_domains: Sequence[Sequence[int]]) -> Goal:

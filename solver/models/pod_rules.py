@@ -2,10 +2,9 @@
 
 Letters as in docs/model.md: of pod rule rho, B new pods only own it, M are only selected by it, S are both.
 
-Exact where every bucket lies inside one domain. A bucket that straddles several domains (nodes counted as one, with a
-rule about single nodes) is left out of the rows of anti-affinity, and switches off those of the other two: a
-relaxation, whose bounds are bounds. The packed pods are checked (`placement.realise`), and straddling buckets are split
-where they broke a rule.
+Exact where every bucket lies inside one domain. A bucket that straddles several is left out of the rows of
+anti-affinity, and switches off those of the other two: a relaxation. The packed pods are checked (`placement.realise`),
+and straddling buckets are split where they broke a rule.
 """
 
 from __future__ import annotations
@@ -45,8 +44,7 @@ class NewPodTerms:
 
 @dataclass(slots=True)
 class RuleTerms:
-    """domains: domain -> new pods, NO_DOMAIN included. has_straddling: some new pods are in buckets that straddle
-    domains, and not among these."""
+    """domains: domain -> new pods, also for NO_DOMAIN. has_straddling: other new pods are in buckets that straddle."""
 
     domains: dict[int, NewPodTerms] = field(default_factory=dict)
     has_straddling: bool = False
@@ -61,7 +59,7 @@ def rule_terms(s: Sets, x: Variables, rule_counts: PodRuleCounts) -> list[tuple[
     """Every enforced rule that pods of the batch own or are selected by, with these pods."""
     found: dict[int, RuleTerms] = {}
     for (k, t), pods in x.n.items():
-        role = s.gang_classes[k].roles[t]
+        role = s.roles[k, t]
         for rho in rule_counts.rules_of(role):
             rule = found.setdefault(rho, RuleTerms())
             letter = "M" if rho not in role.owned_rules else "S" if rho in role.selecting_rules else "B"
@@ -92,12 +90,11 @@ def anti_affinity(rule_counts: PodRuleCounts, x: Variables, rho: int, rule: Rule
     """
     for d, new in rule.inside.items():
         existing = rule_counts.domain_count(rho, d)
-        owners = existing.existing_owners + existing.B + existing.S
         if existing.selected and new.owners:
             yield Row("anti-affinity.owners", (rho, d), at_most(new.owners, 0))
-        if owners and new.selected:
+        if existing.owners and new.selected:
             yield Row("anti-affinity.selected", (rho, d), at_most(new.selected, 0))
-        if existing.selected or owners:
+        if existing.selected or existing.owners:
             continue
         one: Terms = [(v, float(c)) for v, c in new.S]
         for what, terms, most in (("bears", new.B, new.max_pods["B"]), ("counted", new.M, new.max_pods["M"])):
@@ -127,7 +124,7 @@ def affinity(rule_counts: PodRuleCounts, x: Variables, rho: int, rule: RuleTerms
     if rule.has_straddling:
         return
     existing, inside = dict(rule_counts.domain_counts(rho)), rule.inside
-    opened = [d for d, count in existing.items() if count.B + count.S and not count.anchors]
+    opened = [d for d, count in existing.items() if count.new_owners and not count.anchors]
     may_open = not opened and not any(count.anchors for count in existing.values())
     opens: Terms = []
     for d, new in inside.items():
@@ -174,8 +171,7 @@ def topology_spread(rule_counts: PodRuleCounts, x: Variables, rho: int, rule: Ru
     most = list(selected)
     for d, new in inside.items():
         most[d] += new.max_pods["M"] + new.max_pods["S"]
-    existing = dict(rule_counts.domain_counts(rho))
-    bound_by_owners = [d for d, count in existing.items() if count.B + count.S]
+    bound_by_owners = [d for d, count in rule_counts.domain_counts(rho) if count.new_owners]
     low = max([0, *(selected[d] - pod_rule.max_skew for d in bound_by_owners if d not in inside)])
     high = min(most) if len(most) >= pod_rule.min_domains else 0
     least = x.model.add_variable(f"c_{rho}_least", low, high, cat=pulp.LpInteger)

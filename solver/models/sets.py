@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -11,7 +11,7 @@ import numpy as np
 from solver.problem import PodRequest, Problem, Subgroup, Vector
 from solver.semantics.device_slots import FreeVectors, IntArray
 from solver.semantics.gang_classes import ClassRole, GangClass, breaks_topology
-from solver.semantics.placements import Placements, new_placements
+from solver.semantics.placements import Placements
 from solver.semantics.queue_limits import QueueCeiling
 from solver.semantics.share_measures import SiblingQueues, gang_dominant_share, queue_priority
 from solver.semantics.topology import ROOT, TopologyTree
@@ -24,14 +24,12 @@ AdmissionClass = tuple[int, int, int]
 """(queue q, precedence p, gang class k)."""
 
 PrecedenceLevel = tuple[int, int]
-"""(precedence of gangs, priority of their queues): what is decided as one. The latter is 0 where no plugin compares it.
-"""
+"""(precedence of gangs, priority of their queues, 0 where no plugin compares it): what is decided as one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Bucket:
-    """Nodes of one leaf and one node class, counted as one; a single node once packing has shown that to be too
-    coarse."""
+    """Nodes of one leaf and one node class, counted as one; a single node where packing found that too coarse."""
 
     leaf: int | None
     node_class: int
@@ -44,12 +42,9 @@ def coarsest_buckets(problem: Problem) -> tuple[Bucket, ...]:
     keys = [
         [ROOT if node.leaf is None else node.leaf for node in problem.nodes],
         [node.node_class for node in problem.nodes],
-        *(
-            [NO_DOMAIN if d is None else d for d in domains]
-            for domains in partitions
-            if len(set(domains)) < len(domains)
-        ),
     ]
+    coarse = [domains for domains in partitions if len(set(domains)) < len(domains)]
+    keys += [[NO_DOMAIN if d is None else d for d in domains] for domains in coarse]
     columns = np.array(keys, dtype=np.int64)
     order = np.lexsort(columns[::-1])
     first_nodes = np.flatnonzero((columns[:, order[1:]] != columns[:, order[:-1]]).any(axis=0)) + 1
@@ -68,14 +63,15 @@ def split_buckets(buckets: Iterable[Bucket], to_split: Iterable[int]) -> tuple[B
 @dataclass(frozen=True)
 class Sets:
     """k: `gang_classes`; i: `buckets`; admission classes (q, p, k) with their `waiting_gangs` (N of them).
-
-    state: before the batch; it must not change as long as the sets are used.
-    """
+    state: before the batch; it must not change as long as the sets are used."""
 
     state: State
     buckets: tuple[Bucket, ...]
     gang_classes: tuple[GangClass, ...]
     waiting_gangs: Mapping[AdmissionClass, tuple[int, ...]]
+    _eligible_buckets: dict[object, tuple[IntArray, IntArray]] = field(default_factory=dict, init=False, compare=False)
+    _bucket_domains: dict[int, tuple[int | None, ...]] = field(default_factory=dict, init=False, compare=False)
+    _by_tier: dict[object, tuple[tuple[int, ...], ...]] = field(default_factory=dict, init=False, compare=False)
 
     @property
     def problem(self) -> Problem:
@@ -87,17 +83,14 @@ class Sets:
 
     @property
     def free(self) -> FreeVectors:
-        """What is free on the nodes."""
         return self.state.free
 
     @property
     def queue_books(self) -> QueueBooks:
-        """What the queues hold."""
         return self.state.queue_books
 
     @property
     def rule_counts(self) -> PodRuleCounts | None:
-        """The pods that pod rules count."""
         return self.state.rule_counts
 
     def state_after(self, placements: Placements) -> State:
@@ -113,10 +106,7 @@ class Sets:
 
     def free_nodes_after(self, placements: Placements) -> FreeNodes:
         """The free nodes once these gangs have started."""
-        found = self.free_nodes()
-        for j, pods in placements.items():
-            found.add_gang_pods(self.problem.gangs[j], new_placements(self.problem.gangs[j], pods))
-        return found
+        return self.state_after(placements).free_nodes
 
     @cached_property
     def resource_count(self) -> int:
@@ -154,9 +144,7 @@ class Sets:
 
     def is_counted(self, ceiling: QueueCeiling, queue: int) -> bool:
         """Whether the ceiling counts what the gangs of this queue hold."""
-        return queue == ceiling.queue or (
-            ceiling.includes_descendants and ceiling.queue in self.queue_books.path(queue)
-        )
+        return ceiling.queue in (self.queue_books.path(queue) if ceiling.includes_descendants else (queue,))
 
     def guarantee_unit(self, r: int) -> int:
         """The unit of w[q,r]: keeps bytes of memory in the range that a MIP solver's tolerances are made for."""
@@ -187,19 +175,13 @@ class Sets:
         return ROOT if h is None else h
 
     @cached_property
-    def _hard_tiers(self) -> tuple[int, ...]:
+    def domains_by_tier(self) -> dict[int, tuple[int | None, ...]]:
+        """Hard tier -> bucket -> the maximal domain of that tier around it."""
         tiers = {k.hard_tier for k in self.gang_classes if k.hard_tier is not None}
         for gang_class in self.gang_classes:
             tiers |= {g.topology.tier for g in gang_class.subgroups if g.topology.mode == "hard"}
-        return tuple(sorted(tiers))
-
-    @cached_property
-    def domains_by_tier(self) -> dict[int, tuple[int | None, ...]]:
-        """Tier -> bucket -> the maximal domain of that tier around it."""
-        return {
-            tier: tuple(self.tree.enclosing_domain(bucket.leaf, tier) for bucket in self.buckets)
-            for tier in self._hard_tiers
-        }
+        around = self.tree.enclosing_domain
+        return {tier: tuple(around(bucket.leaf, tier) for bucket in self.buckets) for tier in sorted(tiers)}
 
     @cached_property
     def buckets_in(self) -> tuple[dict[int, tuple[int, ...]], ...]:
@@ -218,28 +200,28 @@ class Sets:
 
     @cached_property
     def pod_limits(self) -> dict[tuple[int, int], dict[int, int]]:
-        """(k, t) -> bucket -> the most pods of role t of all gangs of class k there; without the buckets that take
-        none.
+        """(k, t) -> bucket -> the most pods of role t of all gangs of class k there, where it takes any.
 
         min( sum over nodes of the pods that fit, max_t * N_k )   where node class and topology allow the role
         """
         found: dict[tuple[int, int], dict[int, int]] = {}
-        for k, gang_class in enumerate(self.gang_classes):
-            for t, role in enumerate(gang_class.roles):
-                buckets, fits = self._buckets_for(k, t)
-                most = min(role.max_pods, gang_class.max_pods) * self.gang_counts[k]
-                found[k, t] = dict(zip(buckets.tolist(), np.minimum(fits, most).tolist(), strict=True)) if most else {}
+        for k, t in self.roles:
+            (buckets, fits), most = self._buckets_for(k, t), self._max_pods(k, t)
+            found[k, t] = dict(zip(buckets.tolist(), np.minimum(fits, most).tolist(), strict=True)) if most else {}
         return found
+
+    @cached_property
+    def roles(self) -> dict[tuple[int, int], ClassRole]:
+        """(k, t) -> role t of class k."""
+        return {(k, t): role for k, c in enumerate(self.gang_classes) for t, role in enumerate(c.roles)}
+
+    def _max_pods(self, k: int, t: int) -> int:
+        return min(self.roles[k, t].max_pods, self.gang_classes[k].max_pods) * self.gang_counts[k]
 
     @property
     def variable_count(self) -> int:
         """Variables n of a model over these buckets."""
-        count = 0
-        for k, gang_class in enumerate(self.gang_classes):
-            for t, role in enumerate(gang_class.roles):
-                if min(role.max_pods, gang_class.max_pods) * self.gang_counts[k]:
-                    count += len(self._buckets_for(k, t)[0])
-        return count
+        return sum(len(self._buckets_for(k, t)[0]) for k, t in self.roles if self._max_pods(k, t))
 
     def _buckets_for(self, k: int, t: int) -> tuple[IntArray, IntArray]:
         """The buckets that take pods of role t of class k, in order, and how many fit each."""
@@ -257,15 +239,11 @@ class Sets:
             self._eligible_buckets[key] = np.flatnonzero(eligible), fits[eligible]
         return self._eligible_buckets[key]
 
-    @cached_property
-    def _eligible_buckets(self) -> dict[object, tuple[IntArray, IntArray]]:
-        return {}
-
     @property
     def finest_variable_count(self) -> int:
         """Variables n of a model over single nodes, were no gang bound to a domain."""
         count = 0
-        for role in (role for gang_class in self.gang_classes for role in gang_class.roles):
+        for role in self.roles.values():
             fits = self.free.fit_counts(role.pod_request) > 0
             count += int(np.count_nonzero(fits & self.tree.class_mask(role.node_classes)))
         return count
@@ -283,26 +261,20 @@ class Sets:
             return fits
         return self.rule_counts.cap_fit_counts(role, fits)
 
-    @cached_property
-    def _bucket_domains(self) -> dict[int, tuple[int | None, ...]]:
-        return {}
-
     def bucket_domains(self, partition: IntArray) -> tuple[int | None, ...]:
         """Bucket -> the domain of a pod rule's partition that holds all its nodes; None where it straddles several."""
-        known = self._bucket_domains.get(id(partition))
-        if known is None:
+        if id(partition) not in self._bucket_domains:
             inside = [set(partition[list(bucket.nodes)].tolist()) for bucket in self.buckets]
-            known = tuple(domains.pop() if len(domains) == 1 else None for domains in inside)
-            self._bucket_domains[id(partition)] = known
-        return known
+            domains = tuple(found.pop() if len(found) == 1 else None for found in inside)
+            self._bucket_domains[id(partition)] = domains
+        return self._bucket_domains[id(partition)]
 
     def domain_capacities(self, request: PodRequest, node_classes: frozenset[int]) -> tuple[tuple[int, ...], ...]:
-        """For each tier the pods that its domains (`TopologyTree.domains_by_tier`) hold on these node classes, largest
-        first."""
-        if (request, node_classes) not in self._domain_capacities:
+        """Tier -> the pods that its domains hold on these node classes, largest first."""
+        if (request, node_classes) not in self._by_tier:
             fits = self.free.fit_counts(request)
-            self._domain_capacities[request, node_classes] = self._sorted_by_tier(fits, node_classes)
-        return self._domain_capacities[request, node_classes]
+            self._by_tier[request, node_classes] = self._sorted_by_tier(fits, node_classes)
+        return self._by_tier[request, node_classes]
 
     def domain_capacities_under_rules(self, role: ClassRole) -> tuple[tuple[int, ...], ...]:
         """`domain_capacities` for a role, less what pod rules forbid whatever else is placed."""
@@ -311,10 +283,10 @@ class Sets:
         return self._sorted_by_tier(self._fit_counts_under_rules(role), role.node_classes)
 
     def free_per_domain(self, r: int, node_classes: frozenset[int]) -> tuple[tuple[int, ...], ...]:
-        """For each tier what is free of resource r in its domains on these node classes, largest first."""
-        if (r, node_classes) not in self._domain_capacities:
-            self._domain_capacities[r, node_classes] = self._sorted_by_tier(self.free.amounts[:, r], node_classes)
-        return self._domain_capacities[r, node_classes]
+        """Tier -> what is free of resource r in its domains on these node classes, largest first."""
+        if (r, node_classes) not in self._by_tier:
+            self._by_tier[r, node_classes] = self._sorted_by_tier(self.free.amounts[:, r], node_classes)
+        return self._by_tier[r, node_classes]
 
     def _sorted_by_tier(self, per_node: IntArray, node_classes: frozenset[int]) -> tuple[tuple[int, ...], ...]:
         amounts, (leaves, classes) = np.array(self.sum_per_bucket(per_node), dtype=np.int64), self._leaves_and_classes
@@ -333,10 +305,6 @@ class Sets:
         """Bucket -> its leaf, ROOT for none; and its node class."""
         leaves = np.array([ROOT if bucket.leaf is None else bucket.leaf for bucket in self.buckets], dtype=np.int64)
         return leaves, np.array([bucket.node_class for bucket in self.buckets], dtype=np.int64)
-
-    @cached_property
-    def _domain_capacities(self) -> dict[tuple[PodRequest | int, frozenset[int]], tuple[tuple[int, ...], ...]]:
-        return {}
 
     @cached_property
     def min_demands(self) -> tuple[Vector, ...]:
@@ -373,11 +341,8 @@ class Sets:
 
     @cached_property
     def dominant_units(self) -> tuple[int, ...]:
-        """k -> a whole number proportional to the dominant share of one gang's demand, at least 1.
-
-        Exact where one resource dominates every demand (GPUs usually do); otherwise in steps of 1/10,000 of the
-        cluster.
-        """
+        """k -> a whole number proportional to the dominant share of one gang's demand, at least 1: exact where one
+        resource dominates every demand (GPUs usually do), otherwise in steps of 1/10,000 of the cluster."""
         if self.dominant_resource is not None:
             r, unit = self.dominant_resource
             return tuple(max(1, d[r] // unit) for d in self.min_demands)
@@ -405,6 +370,5 @@ class Sets:
         if self.dominant_resource is None or not all(d[self.dominant_resource[0]] for d in self.min_demands):
             return float("inf")
         r, unit = self.dominant_resource
-        amounts = [role.request[r] for gang_class in self.gang_classes for role in gang_class.roles if role.request[r]]
-        pod = int(np.gcd.reduce(amounts))
+        pod = int(np.gcd.reduce([role.request[r] for role in self.roles.values() if role.request[r]]))
         return int((self.free.amounts[:, r] // pod).sum()) * pod // unit

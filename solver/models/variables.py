@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 import pulp
 
 from solver.mip.rows import Terms
 from solver.models.sets import AdmissionClass, Sets
-from solver.problem import SlotRequest, Vector
+from solver.problem import SlotRequest, Subgroup, Vector
 from solver.semantics.topology import ROOT
 
 
@@ -62,8 +63,7 @@ def build_variables(s: Sets, fixed_admission: bool = False) -> Variables:
 def _add_placement_variables(s: Sets, x: Variables, k: int) -> None:
     """g and n of one class, domain by domain. A domain that cannot hold one gang gets no variables."""
     gang_class = s.gang_classes[k]
-    for t in range(len(gang_class.roles)):
-        x.n[k, t] = {}
+    x.n |= {(k, t): {} for t in range(len(gang_class.roles))}
     for h, buckets in s.buckets_in[k].items():
         most = _max_gangs(s, k, buckets)
         if not most:
@@ -72,14 +72,12 @@ def _add_placement_variables(s: Sets, x: Variables, k: int) -> None:
             x.g[k, h] = x.model.add_variable(f"g_{k}_{h}", 0, most, cat=pulp.LpInteger)
         determined = h != ROOT and len(buckets) == 1 and gang_class.is_rigid
         for t, role in enumerate(gang_class.roles):
-            for i in buckets:
-                if i not in s.pod_limits[k, t]:
-                    continue
+            limits = s.pod_limits[k, t]
+            for i in (i for i in buckets if i in limits):
                 if determined:
                     x.n[k, t][i] = [(x.g[k, h], role.min_pods)] if role.min_pods else []
                 else:
-                    n = x.model.add_variable(f"n_{k}_{t}_{i}", 0, s.pod_limits[k, t][i], cat=pulp.LpInteger)
-                    x.n[k, t][i] = [(n, 1)]
+                    x.n[k, t][i] = [(x.model.add_variable(f"n_{k}_{t}_{i}", 0, limits[i], cat=pulp.LpInteger), 1)]
 
 
 def _max_gangs(s: Sets, k: int, buckets: Iterable[int]) -> int:
@@ -98,5 +96,20 @@ def pods_by_bucket(s: Sets, x: Variables) -> dict[int, list[tuple[Vector, Terms]
     for (k, t), pods in x.n.items():
         for i, terms in pods.items():
             if terms:
-                found.setdefault(i, []).append((s.gang_classes[k].roles[t].request, terms))
+                found.setdefault(i, []).append((s.roles[k, t].request, terms))
     return dict(sorted(found.items()))
+
+
+def subgroup_pods(
+    s: Sets, x: Variables, k: int, subgroup: Subgroup, domain_of: Callable[[int | None], int]
+) -> dict[int, tuple[Terms, int]]:
+    """Domain -> (new pods of the subgroup of class k, how many run there), ascending. domain_of: of a leaf."""
+    pods: dict[int, Terms] = {}
+    for t in subgroup.roles:
+        for i, terms in x.n[k, t].items():
+            pods.setdefault(domain_of(s.buckets[i].leaf), []).extend(terms)
+    running: Counter[int] = Counter()
+    for p in s.gang_classes[k].running_pods:
+        if p.role in subgroup.roles:
+            running[domain_of(s.problem.nodes[p.node].leaf)] += p.pods
+    return {h: (pods.get(h, []), running[h]) for h in sorted(pods.keys() | running.keys())}

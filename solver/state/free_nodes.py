@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -54,11 +55,8 @@ def free_and_overcommitted(problem: Problem) -> tuple[FreeVectors, IntArray]:
 
 @dataclass(frozen=True, slots=True)
 class LogEntry:
-    """One change: different nodes, and the pods that came to each.
-
-    slots_before: layout and free amounts of the one node's device slots, where they changed. paid: what of the
-    returned amounts went to the overcommitted amounts of the one node.
-    """
+    """One change: different nodes, and the pods that came to each. Of a single node also: slots_before: layout and free
+    amounts of its device slots, where they changed; paid: what of the returned amounts paid overcommitted ones."""
 
     nodes: IntArray
     pod_request: PodRequest
@@ -101,21 +99,20 @@ class FreeNodes:
         return FreeVectors(self.vectors.amounts - self.overcommitted, self.vectors.slots.copy())
 
     def fit_counts(self, request: PodRequest) -> IntArray:
-        """Node -> pods of the request that fit with others' device slots as they are. Do not write to the result."""
-        known = self._fit_counts.get(request)
-        if known is None:
-            known = self.vectors.fit_counts(request), len(self._log)
-        counts, seen = known
+        """Node -> pods of the request that fit beside the others' device slots. Do not write to the result."""
+        if request not in self._fit_counts:
+            self._fit_counts[request] = self.vectors.fit_counts(request), len(self._log)
+        counts, seen = self._fit_counts[request]
         if seen < len(self._log):
             changed = self.changed_nodes(seen)
             counts[changed] = self.vectors.at_nodes(changed).fit_counts(request)
-        self._fit_counts[request] = counts, len(self._log)
+            self._fit_counts[request] = counts, len(self._log)
         return counts
 
     # ---- pods come and go
 
     def take_pods(self, node: int, request: PodRequest, pods: int) -> None:
-        """Take the room of these pods; give it back where `pods` is below 0. Raises ValueError if they do not fit."""
+        """Take the room of these pods, or give it back (pods < 0). Raises ValueError where they do not fit."""
         before = self._slots_of(node) if request.slot_requests else None
         self._log.append(LogEntry(_array(node), request, _array(pods), before))
         self.vectors.amounts[node] -= np.array(request.amounts, dtype=np.int64) * pods
@@ -136,10 +133,9 @@ class FreeNodes:
             for p in placements:
                 self.add_pods(p.node, gang.roles[p.role], p.pods)
             return
-        by_role: dict[int, dict[int, int]] = {}
+        by_role: dict[int, Counter[int]] = {}
         for p in placements:
-            here = by_role.setdefault(p.role, {})
-            here[p.node] = here.get(p.node, 0) + p.pods
+            by_role.setdefault(p.role, Counter())[p.node] += p.pods
         for t, here in by_role.items():
             nodes, pods = np.array([*here], dtype=np.int64), np.array([*here.values()], dtype=np.int64)
             self._take_on_nodes(gang.roles[t].pod_request, nodes, pods)
@@ -168,8 +164,8 @@ class FreeNodes:
             self.take_pods(p.node, PodRequest(gang.roles[p.role].request), p.pods)
 
     def release_running_pods(self, gang: Gang, placements: Iterable[Placement]) -> None:
-        """Give back the room of running pods, overcommitted amounts first, without their device slots
-        (`adjust_slots`). Pod rules never count on their absence."""
+        """Give back the room of running pods, overcommitted amounts first, without their device slots (`adjust_slots`).
+        Pod rules never count on their absence."""
         for p in placements:
             back = np.array(gang.roles[p.role].request, dtype=np.int64) * p.pods
             paid = np.minimum(self.overcommitted[p.node], back)
@@ -181,8 +177,8 @@ class FreeNodes:
     # ---- device slots
 
     def adjust_slots(self, node: int, change: IntArray) -> None:
-        """Add `change` (slot group x slot x resource, below 0 for less) to the free device slots of a node. Pods added
-        here are assigned anew where needed. Raises ValueError where they do not fit any more."""
+        """Add `change` (slot group x slot x resource) to the free device slots of a node; pods added here are assigned
+        anew where needed. Raises ValueError where they do not fit any more."""
         before = self._slots_of(node)
         nothing = PodRequest((0,) * self.vectors.amounts.shape[1])
         self._log.append(LogEntry(_array(node), nothing, _array(0), before))
@@ -195,23 +191,21 @@ class FreeNodes:
         return self.slot_layout.get(node, {}), self.vectors.slots[node].copy()
 
     def _place_on_slots(self, node: int, requests: tuple[SlotRequest, ...], pods: int) -> bool:
-        """Put the pods on the node's device slots, or take them off; False, and nothing changed, where they do not
-        fit."""
+        """Put the pods on the node's device slots, or take them off; False, and no change, where they do not fit."""
         layout = dict(self.slot_layout.get(node, {}))
         there, counts = layout.pop(requests, (0, tuple((0,) * self.vectors.slots.shape[2] for _ in requests)))
         slots = self.vectors.slots[node]
         if pods < 0:
-            new = tuple(
-                counts_after_removal(of, a.number, there + pods) for a, of in zip(requests, counts, strict=True)
-            )
+            numbers = [(a.number, of) for a, of in zip(requests, counts, strict=True)]
+            new = tuple(counts_after_removal(of, number, there + pods) for number, of in numbers)
         else:
             more = [best_fit_slots(slots[a.slot_group], a, pods) for a in requests]
             if any(found is None for found in more):
                 wanted = {key: number for key, (number, _) in layout.items()}
                 return self._reassign_slots(node, {**wanted, requests: there + pods})
             new = tuple(add_vectors(of, found) for of, found in zip(counts, more, strict=True) if found is not None)
-        for a, before, after in zip(requests, counts, new, strict=True):
-            slots[a.slot_group] -= np.outer(np.subtract(after, before), a.share)
+        _add_shares(slots, requests, counts)
+        _add_shares(slots, requests, new, -1)
         self.slot_layout[node] = {**layout, requests: (there + pods, new)} if there + pods else layout
         return True
 
@@ -219,14 +213,12 @@ class FreeNodes:
         """Assign the device slots of all pods added to this node anew: slot requests -> pods."""
         empty = self.vectors.slots[node].copy()
         for requests, (_, counts) in self.slot_layout.get(node, {}).items():
-            for a, of in zip(requests, counts, strict=True):
-                empty[a.slot_group] += np.outer(of, a.share)
+            _add_shares(empty, requests, counts)
         found = None if (empty < 0).any() else assign_slots(empty, wanted)
         if found is None:
             return False
         for requests, new in found.items():
-            for a, of in zip(requests, new, strict=True):
-                empty[a.slot_group] -= np.outer(of, a.share)
+            _add_shares(empty, requests, new, -1)
         self.vectors.slots[node] = empty
         self.slot_layout[node] = {requests: (wanted[requests], counts) for requests, counts in found.items()}
         return True
@@ -244,9 +236,7 @@ class FreeNodes:
 
     def changed_nodes(self, mark: int) -> IntArray:
         """The nodes that changed since `mark`, ascending."""
-        if mark == len(self._log):
-            return np.array([], dtype=np.int64)
-        return np.unique(np.concatenate([entry.nodes for entry in self._log[mark:]]))
+        return np.unique(np.concatenate([np.array([], dtype=np.int64), *(entry.nodes for entry in self._log[mark:])]))
 
     def undo(self, mark: int) -> None:
         """Take back every change since `mark`."""
@@ -261,6 +251,14 @@ class FreeNodes:
             self._log.append(LogEntry(entry.nodes, entry.pod_request, -entry.pods, None, paid))
         if self.rule_counts is not None:
             self.rule_counts.undo(mark)
+
+
+def _add_shares(
+    slots: IntArray, requests: Sequence[SlotRequest], counts: Sequence[PodsPerSlot], times: int = 1
+) -> None:
+    """Add the shares of these pods to the slots of one node, or take them off (times = -1)."""
+    for request, pods in zip(requests, counts, strict=True):
+        slots[request.slot_group] += times * np.outer(pods, request.share)
 
 
 def _array(number: int) -> IntArray:

@@ -1,14 +1,14 @@
 """Pods per pod rule and domain, with undo.
 
-`allowed_nodes` asks, one pod at a time, what a scheduler that knows no future would ask, and what pods placed so far
-need of it; so any order of placements that it allows ends in a state that the `PodRule`s allow. Letters of
-docs/model.md for new pods: B own a rule, M are selected by it, S are both.
+`allowed_nodes` asks, one pod at a time, what an online scheduler would ask, and what the pods placed so far need of it;
+so any order of placements that it allows ends in a state that the `PodRule`s allow. Letters of docs/model.md for new
+pods: B own a rule, M are selected by it, S are both.
 """
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -65,18 +65,16 @@ class DomainCount:
 
 
 class ExistingPods:
-    """Pods that are there whatever is planned, per rule; shared by all counts of a problem and never changed.
-
-    only: on a cluster that holds nothing but the running pods of this gang.
-    """
+    """Pods that are there whatever is planned, per rule; shared by all counts of a problem and never changed. only: on
+    a cluster that holds nothing but the running pods of this gang."""
 
     def __init__(self, problem: Problem, only: Gang | None = None) -> None:
         self.pod_rules = problem.pod_rules
         self.node_count = len(problem.nodes)
         self.partitions = _node_partitions(problem.pod_rules)
-        rules = problem.pod_rules if only is None else ()
-        self.selected = [_nonzero(rule.selected_present) for rule in rules] or [{} for _ in problem.pod_rules]
-        self.owners = [_nonzero(rule.owners_present) for rule in rules] or [{} for _ in problem.pod_rules]
+        foreign = only is None
+        self.selected = [_nonzero(rule.selected_present if foreign else ()) for rule in problem.pod_rules]
+        self.owners = [_nonzero(rule.owners_present if foreign else ()) for rule in problem.pod_rules]
         self._split_cache: dict[tuple[int, int], tuple[IntArray, IntArray, bool]] = {}
         for gang in problem.gangs if only is None else (only,):
             for p in gang.running:
@@ -99,8 +97,7 @@ class ExistingPods:
         return other
 
     def split_domains(self, rho: int, h: int, nodes: IntArray) -> tuple[IntArray, IntArray, bool]:
-        """(the rule's domains that these nodes are in, the other ones, whether a node is in none). h: names the
-        nodes."""
+        """(the rule's domains of these nodes, its other domains, whether a node is in none). h: names the nodes."""
         key = (id(self.partitions[rho]), h)
         if key not in self._split_cache:
             found = np.unique(self.partitions[rho][nodes])
@@ -116,12 +113,9 @@ def _nonzero(counts: tuple[int, ...]) -> dict[int, int]:
 
 def _node_partitions(rules: tuple[PodRule, ...]) -> list[IntArray]:
     """Rule -> node -> domain, NO_DOMAIN for None; rules of one partition share the array."""
-    known: dict[tuple[int | None, ...], IntArray] = {}
-    for rule in rules:
-        if rule.domains not in known:
-            domains = [NO_DOMAIN if d is None else d for d in rule.domains]
-            known[rule.domains] = np.array(domains, dtype=np.int64)
-    return [known[rule.domains] for rule in rules]
+    partitions = {rule.domains: [NO_DOMAIN if d is None else d for d in rule.domains] for rule in rules}
+    arrays = {domains: np.array(numbers, dtype=np.int64) for domains, numbers in partitions.items()}
+    return [arrays[rule.domains] for rule in rules]
 
 
 class PodRuleCounts:
@@ -189,7 +183,7 @@ class PodRuleCounts:
     def domain_counts(self, rho: int) -> Iterator[tuple[int, DomainCount]]:
         """(domain, its count) for each domain with pods of the rule, ascending."""
         existing = self.existing_pods
-        for d in sorted({*existing.selected[rho], *existing.owners[rho], *self._new.get(rho, {})} - {NO_DOMAIN}):
+        for d in sorted({*existing.selected[rho], *existing.owners[rho], *self._new.get(rho, ())} - {NO_DOMAIN}):
             yield d, self.domain_count(rho, d)
 
     def domain_count(self, rho: int, d: int) -> DomainCount:
@@ -198,8 +192,7 @@ class PodRuleCounts:
 
     def has_owners_outside(self, rho: int) -> bool:
         """Whether new owners are on nodes outside the partition."""
-        b, _, s = self._new.get(rho, {}).get(NO_DOMAIN, (0, 0, 0))
-        return b + s > 0
+        return self.domain_count(rho, NO_DOMAIN).new_owners > 0
 
     def selected_counts(self, rho: int) -> IntArray:
         """Domain -> pods that the rule selects."""
@@ -230,22 +223,20 @@ class PodRuleCounts:
         return found
 
     def cap_fit_counts(self, role: RuleSubject, fit_counts: IntArray) -> IntArray:
-        """Node -> the most pods of the role that ever come there: what fits, less what anti-affinity forbids whatever
-        comes later."""
+        """Node -> the most pods of the role that ever come there: those that fit and that anti-affinity allows."""
         for rho in self.rules_of(role):
             if self.rule(rho).rule_kind != "anti-affinity":
                 continue
             owns, selected = rho in role.owned_rules, rho in role.selecting_rules
-            domains, _ = _anti_affinity_domains(self, rho, owns, selected)
+            domains, outside = _anti_affinity_domains(self, rho, owns, selected)
             partition = self.existing_pods.partitions[rho]
-            fit_counts = np.where(np.append(domains, True)[partition], fit_counts, 0)
+            fit_counts = np.where(np.append(domains, outside)[partition], fit_counts, 0)
             if owns and selected:
                 fit_counts = np.where(partition == NO_DOMAIN, fit_counts, np.minimum(fit_counts, 1))
         return fit_counts
 
     def max_new_pods(self, role: RuleSubject, h: int, nodes: IntArray) -> int:
-        """The most new pods of the role that ever come under domain h, which has these nodes, while no others come
-        elsewhere."""
+        """The most new pods of the role that ever come to domain h with these nodes, while none come elsewhere."""
         most = self.existing_pods.node_count << 20
         for rho in self.rules_of(role):
             if rho not in role.owned_rules or rho not in role.selecting_rules:
@@ -262,12 +253,9 @@ class PodRuleCounts:
         return most
 
     def violations(self) -> list[tuple[int, int]]:
-        """(rule, domain) where new pods break an enforced rule; empty for every state that `allowed_nodes` led to."""
-        return [
-            (rho, d)
-            for rho in sorted(self.enforced_rules & self._new.keys())
-            for d in _VIOLATIONS[self.rule(rho).rule_kind](self, rho)
-        ]
+        """(rule, domain) wherever new pods break an enforced rule; empty where `allowed_nodes` was obeyed."""
+        rules = sorted(self.enforced_rules & self._new.keys())
+        return [(rho, d) for rho in rules for d in _VIOLATIONS[self.rule(rho).rule_kind](self, rho)]
 
 
 AllowedDomains = tuple[BoolArray, bool]
@@ -281,9 +269,8 @@ def _anti_affinity_domains(x: PodRuleCounts, rho: int, owns: bool, selected: boo
 
 
 def _affinity_domains(x: PodRuleCounts, rho: int, owns: bool, selected: bool) -> AllowedDomains:
-    """An owner: beside an anchor; else where other new owners are without one; else, if it is selected itself, as the
-    first of all, anywhere. A selected pod that owns nothing becomes an anchor: anywhere, but first of all where owners
-    are without one."""
+    """An owner: beside an anchor; else beside new owners without one; else, if it is selected itself, anywhere as the
+    first. A selected pod that owns nothing becomes an anchor: first beside owners without one, then anywhere."""
     counts = dict(x.domain_counts(rho))
     unanchored = [d for d, count in counts.items() if count.new_owners and not count.anchors]
     anchored = [d for d, count in counts.items() if count.anchors] if owns else []
@@ -302,11 +289,7 @@ def _spread_domains(x: PodRuleCounts, rho: int, owns: bool, selected: bool) -> A
     return within | (x.count_array(rho, lambda count: count.new_owners) == 0), True
 
 
-_ALLOWED_DOMAINS: Mapping[str, Callable[[PodRuleCounts, int, bool, bool], AllowedDomains]] = {
-    "anti-affinity": _anti_affinity_domains,
-    "affinity": _affinity_domains,
-    "spread": _spread_domains,
-}
+_ALLOWED_DOMAINS = {"anti-affinity": _anti_affinity_domains, "affinity": _affinity_domains, "spread": _spread_domains}
 
 
 def _anti_affinity_violations(x: PodRuleCounts, rho: int) -> Iterator[int]:
@@ -317,8 +300,7 @@ def _anti_affinity_violations(x: PodRuleCounts, rho: int) -> Iterator[int]:
 
 
 def _affinity_violations(x: PodRuleCounts, rho: int) -> Iterator[int]:
-    """New owners without an anchor, where there is one elsewhere, none of them is selected, or they are in several
-    domains."""
+    """New owners without an anchor: one is elsewhere, none of them is selected, or they are in several domains."""
     counts = dict(x.domain_counts(rho))
     anchored = any(c.anchors for c in counts.values())
     unanchored = [d for d, c in counts.items() if c.new_owners and not c.anchors]
@@ -336,7 +318,7 @@ def _spread_violations(x: PodRuleCounts, rho: int) -> Iterator[int]:
         yield NO_DOMAIN
 
 
-_VIOLATIONS: Mapping[str, Callable[[PodRuleCounts, int], Iterator[int]]] = {
+_VIOLATIONS = {
     "anti-affinity": _anti_affinity_violations,
     "affinity": _affinity_violations,
     "spread": _spread_violations,

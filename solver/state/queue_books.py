@@ -40,10 +40,9 @@ class QueueRules:
     @cached_property
     def share_measures(self) -> tuple[ShareMeasure, ...]:
         """Queue -> the measure by which it is compared with others."""
-        hierarchical = self.problem.policy.drf_hierarchy
-        return share_measures.share_measures(
-            self.problem, hierarchical_drf.entitlements(self.problem) if hierarchical else ()
-        )
+        problem = self.problem
+        entitlements = hierarchical_drf.entitlements(problem) if problem.policy.drf_hierarchy else ()
+        return share_measures.share_measures(problem, entitlements)
 
     @cached_property
     def sibling_groups(self) -> tuple[SiblingQueues, ...]:
@@ -81,11 +80,10 @@ class QueueBooks:
         for q, (amount, queue) in enumerate(zip(queues.held_by_queue(problem), problem.queues, strict=True)):
             self.charge_queue(q, add_vectors(amount, queue.used, -1))
         free = zip(*(node.free for node in problem.nodes), strict=True) if problem.nodes else [()] * width
-        self.cluster_total: Vector = tuple(
-            sum(column) + sum(q.used[r] for q in problem.queues) for r, column in enumerate(free)
-        )
-        roots = [q for q, queue in enumerate(problem.queues) if queue.parent is None]
-        self.bottom_up = [q for root in roots for q in self._with_descendants(root)]
+        used = [sum(q.used[r] for q in problem.queues) for r in range(width)]
+        self.cluster_total: Vector = tuple(sum(column) + of for column, of in zip(free, used, strict=True))
+        self.roots = [q for q, queue in enumerate(problem.queues) if queue.parent is None]
+        self.bottom_up = [q for root in self.roots for q in self._with_descendants(root)]
         self._log.clear()
         self._initial_direct = list(self.direct)
         self._initial_needs = self._all_needs(self.direct)
@@ -113,8 +111,7 @@ class QueueBooks:
         self._add_held(queue, amount)
 
     def release_amount(self, queue: int, amount: Vector, at_start: Vector) -> None:
-        """Take `amount` off what the queue holds, as though `at_start` of it had not been there at the start. The
-        second cannot be undone."""
+        """Take `amount` off what the queue holds, and for good `at_start` off what it held at the start."""
         self.charge_queue(queue, negated(amount))
         self._initial_direct = list(self._initial_direct)
         self._initial_direct[queue] = add_vectors(self._initial_direct[queue], at_start, -1)
@@ -187,17 +184,15 @@ class QueueBooks:
         return next(self.violated_guarantees(queue, amount), None)
 
     def violated_guarantees(self, queue: int, amount: Vector) -> Iterator[tuple[int | None, int]]:
-        """Each (queue, resource) where `amount` more would break other queues' guarantees; queue None for the whole
-        cluster."""
+        """Each (queue, resource) where `amount` more would break others' guarantees; None for the whole cluster."""
         resources = [r for r in self._guaranteed_resources if amount[r]]
         if not resources:
             return
         direct = list(self.direct)
         direct[queue] = add_vectors(direct[queue], amount)
-        roots = [q for q, x in enumerate(self.problem.queues) if x.parent is None]
         for r in resources:
             need, before = self._needs(direct, r), self._initial_needs[r]
-            if sum(need[q] for q in roots) > max(self.cluster_total[r], sum(before[q] for q in roots)):
+            if sum(need[q] for q in self.roots) > max(self.cluster_total[r], sum(before[q] for q in self.roots)):
                 yield None, r
             for q in self.path(queue):
                 limit = self.problem.queues[q].capability[r]

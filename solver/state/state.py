@@ -18,17 +18,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from solver.problem import Placement, Problem
+from solver.problem import Placement, Problem, Vector
 from solver.semantics.device_slots import FreeVectors, IntArray
 from solver.semantics.exclusions import NodeSet, exclude_nodes
 from solver.semantics.gang_classes import ClassRole
-from solver.semantics.placements import (
-    merge_placements,
-    negated,
-    new_placements,
-    placed_demand,
-    subtract_placements,
-)
+from solver.semantics.placements import merge_placements, negated, new_placements, placed_demand, subtract_placements
 from solver.semantics.slot_holdings import SlotHoldings
 from solver.semantics.topology import TopologyTree
 from solver.state.free_nodes import FreeNodes, free_and_overcommitted
@@ -75,9 +69,9 @@ class State:
     @property
     def counted_pods(self) -> PodRuleCounts:
         """`rule_counts` of a problem that has pod rules."""
-        if self.free_nodes.rule_counts is None:
+        if self.rule_counts is None:
             raise ValueError("the problem has no pod rules")
-        return self.free_nodes.rule_counts
+        return self.rule_counts
 
     def fit_counts(self, role: ClassRole) -> IntArray:
         """Node -> pods of the role that fit, by node class, free amounts, and what pod rules forbid for good."""
@@ -129,8 +123,7 @@ class State:
 
     def fixed_copy(self) -> State:
         """An independent copy in which pods added before keep their device slots."""
-        nodes = FreeNodes(self.free, self.rule_counts)
-        return replace(self, free_nodes=nodes, queue_books=self.queue_books.copy(), running=dict(self.running))
+        return self.copy().with_free(self.free, self.rule_counts)
 
     def with_free(self, free: FreeVectors, rule_counts: PodRuleCounts | None = None) -> State:
         """The same queues with other free nodes, and other pods counted by pod rules; the rest is shared."""
@@ -139,45 +132,42 @@ class State:
     # ---- pods come and go
 
     def start_gang(self, j: int, pods: Iterable[Placement]) -> None:
-        """Take room and charge the queue for the new pods among all pods of gang j. Raises ValueError where a node
-        cannot hold them."""
+        """Take room and charge the queue for the new pods among these. Raises ValueError where they do not fit."""
         self._add_new_pods(j, new_placements(self.problem.gangs[j], pods))
 
     def stop_gang(self, j: int, pods: Iterable[Placement]) -> None:
         """Give back what `start_gang` took for the same pods."""
-        new = new_placements(self.problem.gangs[j], pods)
-        self._add_new_pods(j, tuple(replace(p, pods=-p.pods) for p in new))
+        new_pods = new_placements(self.problem.gangs[j], pods)
+        self._add_new_pods(j, tuple(replace(p, pods=-p.pods) for p in new_pods))
 
     def _add_new_pods(self, j: int, new_pods: Pods) -> None:
-        gang = self.problem.gangs[j]
-        self.free_nodes.add_gang_pods(gang, new_pods)
-        self.queue_books.charge_queue(gang.queue, placed_demand(gang, new_pods, len(self.problem.resources)))
+        self.free_nodes.add_gang_pods(self.problem.gangs[j], new_pods)
+        self.queue_books.charge_queue(self.problem.gangs[j].queue, self._demand(j, new_pods))
+
+    def _demand(self, j: int, pods: Pods) -> Vector:
+        return placed_demand(self.problem.gangs[j], pods, len(self.problem.resources))
 
     def evict_pods(self, v: int, pods: Pods) -> None:
         """These running pods of gang v go; overcommitted amounts are paid first."""
-        gang = self.problem.gangs[v]
-        self.free_nodes.release_running_pods(gang, pods)
-        left = subtract_placements(self.running[v], pods)
-        for node, amounts in self.slot_holdings.returned_amounts(v, self.running[v], left).items():
-            self.free_nodes.adjust_slots(node, amounts)
-        self.queue_books.charge_queue(gang.queue, negated(placed_demand(gang, pods, len(self.problem.resources))))
-        self._set_running(v, left)
+        self.free_nodes.release_running_pods(self.problem.gangs[v], pods)
+        self._set_running(v, subtract_placements(self.running[v], pods))
+        self.queue_books.charge_queue(self.problem.gangs[v].queue, negated(self._demand(v, pods)))
 
     def restore_pods(self, v: int, pods: Pods) -> None:
         """Evicted pods stay after all. Raises ValueError where their room is taken; then nothing has changed."""
-        gang, mark = self.problem.gangs[v], self.free_nodes.mark()
-        restored = merge_placements([*self.running[v], *pods])
+        mark = self.free_nodes.mark()
         try:
-            self.free_nodes.take_running_pods(gang, pods)
-            for node, amounts in self.slot_holdings.returned_amounts(v, self.running[v], restored).items():
-                self.free_nodes.adjust_slots(node, amounts)
+            self.free_nodes.take_running_pods(self.problem.gangs[v], pods)
+            self._set_running(v, merge_placements([*self.running[v], *pods]))
         except ValueError:
             self.free_nodes.undo(mark)
             raise
-        self.queue_books.charge_queue(gang.queue, placed_demand(gang, pods, len(self.problem.resources)))
-        self._set_running(v, restored)
+        self.queue_books.charge_queue(self.problem.gangs[v].queue, self._demand(v, pods))
 
     def _set_running(self, v: int, pods: Pods) -> None:
+        """The pods of gang v that run from now on, with their device slots."""
+        for node, amounts in self.slot_holdings.returned_amounts(v, self.running[v], pods).items():
+            self.free_nodes.adjust_slots(node, amounts)
         self._running_log.append((v, self.running[v]))
         self.running[v] = pods
 
@@ -192,6 +182,6 @@ class State:
         nodes, queues, running = mark
         self.free_nodes.undo(nodes)
         self.queue_books.undo(queues)
-        while len(self._running_log) > running:
-            v, pods = self._running_log.pop()
+        for v, pods in reversed(self._running_log[running:]):
             self.running[v] = pods
+        del self._running_log[running:]

@@ -10,7 +10,7 @@ from solver.plan import Objective, Plan
 from solver.problem import Problem
 from solver.semantics.placement_cost import COST_NAMES
 from solver.verify import verify
-from tests.builders.plans import solve_without_repairs
+from tests.builders.plans import solve_without_repairs as solve
 from tests.builders.strategies import problems
 
 
@@ -21,8 +21,8 @@ def costs(made: Plan) -> dict[str, Objective]:
 @settings(max_examples=150)
 @given(problems(running="whole gangs", elastic=False))
 def test_neighbourhoods_never_beat_the_exact_model_nor_do_bounds_pass_it(world: Problem) -> None:
-    optimum = costs(solve_without_repairs(world))
-    made = solve_without_repairs(world, Options(budget=Budget(placement_variables=1)))
+    optimum = costs(solve(world))
+    made = solve(world, Options(budget=Budget(placement_variables=1)))
     assert verify(world, made) == []
     large = costs(made)
     assert large.keys() == optimum.keys()

@@ -13,7 +13,7 @@ from solver import Options, Plan
 from solver.plan import Objective
 from solver.problem import Placement, Problem
 from solver.verify import verify
-from tests.builders.plans import solve_without_repairs
+from tests.builders.plans import solve_without_repairs as solve
 from tests.builders.strategies import contended_problems, problems, problems_under_policies
 from tests.property.optimum import age_objective, best_sets, least_costs, objective_values
 from tests.property.plan_events import plan_events, rare_events
@@ -43,10 +43,10 @@ def worlds() -> st.SearchStrategy[Problem]:
 def test_every_objective_is_what_brute_force_finds_and_proven() -> None:
     seen = Counter[str]()
 
-    @settings(max_examples=520)
+    @settings(max_examples=500)
     @given(worlds())
     def exact(world: Problem) -> None:
-        made = solve_without_repairs(world)
+        made = solve(world)
         seen.update(plan_events(world, made))
         assert verify(world, made) == []
         sets = least_costs(world)
@@ -82,7 +82,7 @@ def single_kinds(world: Problem) -> Problem:
 @settings(max_examples=300)
 @given(worlds())
 def test_nodes_counted_together_and_nodes_counted_alone_are_worth_the_same(world: Problem) -> None:
-    made, alone = solve_without_repairs(world), solve_without_repairs(single_kinds(world))
+    made, alone = solve(world), solve(single_kinds(world))
     if started(made) == started(alone):
         assert measured(made) == measured(alone)
     else:  # equally old, and no objective left to choose by
@@ -111,7 +111,7 @@ def _moved(running: tuple[Placement, ...], nodes: list[int]) -> tuple[Placement,
 @given(shuffled())
 def test_the_order_of_nodes_and_gangs_changes_no_objective(worlds: tuple[Problem, Problem, list[int]]) -> None:
     world, other, place = worlds
-    made, again = solve_without_repairs(world), solve_without_repairs(other)
+    made, again = solve(world), solve(other)
     if {place[g] for g in started(made)} == started(again):
         assert measured(made) == measured(again)
     else:
@@ -129,13 +129,10 @@ def same_until_age(one: Plan, other: Plan) -> bool:
 def test_both_engines_reach_and_prove_the_same() -> None:
     seen = Counter[str]()
 
-    @settings(max_examples=170)
+    @settings(max_examples=150)
     @given(worlds())
     def alike(world: Problem) -> None:
-        highs, cbc = (
-            solve_without_repairs(world, Options(engine="highs")),
-            solve_without_repairs(world, Options(engine="cbc")),
-        )
+        highs, cbc = solve(world, Options(engine="highs")), solve(world, Options(engine="cbc"))
         seen.update(plan_events(world, cbc))
         assert verify(world, cbc) == []
         assert {objective.verdict for objective in objectives(cbc).values()} <= {"proven"}

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from solver import Plan
 from solver.problem import Policy, Problem
 from solver.verify import verify
-from tests.builders.plans import solve_without_repairs
+from tests.builders.plans import solve_without_repairs as solve
 from tests.builders.problems import gang, nodes, problem, queue, role
 from tests.builders.strategies import problems, problems_under_policies
 from tests.property.optimum import cluster_totals
@@ -113,7 +113,7 @@ def lowest_first(world: Problem) -> list[list[int]]:
 
 def never_below(world: Problem) -> tuple[Plan, list[list[int]]]:
     """The plan, and what each queue then holds."""
-    plan = solve_without_repairs(world)
+    plan = solve(world)
     assert verify(world, plan) == []
     held = [[before + more for before, more in zip(use.allocated, use.admitted, strict=True)] for use in plan.queues]
     assert shares(world, held) >= shares(world, lowest_first(world))
@@ -146,8 +146,6 @@ def test_nor_are_dominant_shares_of_several_resources() -> None:
 @settings(max_examples=300)
 @given(problems_under_policies(problems(running="anything")))
 def test_whatever_decides_between_queues_the_plan_is_valid_and_the_same_twice(world: Problem) -> None:
-    plan = solve_without_repairs(world)
+    plan = solve(world)
     assert verify(world, plan) == []
-    assert [decision.action for decision in solve_without_repairs(world).decisions] == [
-        decision.action for decision in plan.decisions
-    ]
+    assert [decision.action for decision in solve(world).decisions] == [decision.action for decision in plan.decisions]

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from solver.problem import Policy, Problem
 from solver.verify import verify
-from tests.builders.plans import solve_without_repairs
+from tests.builders.plans import solve_without_repairs as solve
 from tests.builders.problems import gang, nodes, problem, queue, role, running_pods, subgroup
 
 SIZE = 16
@@ -92,14 +92,14 @@ def grown(world: Problem, pods: dict[int, int]) -> dict[int, int]:
 @settings(max_examples=400)
 @given(elastic())
 def test_growth_follows_the_order_that_the_model_gives(world: Problem) -> None:
-    made = solve_without_repairs(world)
+    made = solve(world)
     assert verify(world, made) == []
     minima = tuple(
         replace(spec, roles=(replace(spec.roles[0], replicas=spec.roles[0].minimum),)) for spec in world.gangs
     )
     admitted = {
         d.gang: sum(place.pods for place in d.placements)
-        for d in solve_without_repairs(replace(world, gangs=minima)).decisions
+        for d in solve(replace(world, gangs=minima)).decisions
         if d.action != "wait"
     }
     final = {d.gang: sum(place.pods for place in d.placements) for d in made.decisions if d.action != "wait"}

@@ -17,7 +17,7 @@ from solver.semantics.gang_classes import gangs_by_class, waiting_class
 from solver.semantics.topology import TopologyTree
 from solver.state.state import State
 from solver.verify import verify
-from tests.builders.plans import solve_without_repairs
+from tests.builders.plans import solve_without_repairs as solve
 
 WORKER = ((1,), frozenset({0}))
 
@@ -124,8 +124,8 @@ def test_its_bound_is_one_and_its_placements_are_valid_and_no_farther(world: Pro
     for limit in (Budget().class_relaxed_variables, 0, 60):
         options = Options(budget=Budget(class_relaxed_variables=limit))
         assert identical_pods.joint_bounds(s, shapes, options).spread_bound <= least
-    made = solve_without_repairs(world, CLASSES_ONLY)
-    before = solve_without_repairs(world, CLASSES_ONLY.with_budget(class_domain_sets=0))
+    made = solve(world, CLASSES_ONLY)
+    before = solve(world, CLASSES_ONLY.with_budget(class_domain_sets=0))
     assert verify(world, made) == []
     value, bound = spread_of(made)
     assert bound <= least <= value <= spread_of(before)[0]
@@ -139,5 +139,5 @@ def test_below_one_switch_it_finds_the_least(world: Problem) -> None:
     assume(len(tree.tiers) < 2 or len({tree.domains_by_tier(node.leaf)[1] for node in world.nodes}) <= 2)
     least = least_spread(world)
     assume(least is not None)
-    made = solve_without_repairs(world, CLASSES_ONLY)
+    made = solve(world, CLASSES_ONLY)
     assert spread_of(made)[0] == least

@@ -12,7 +12,7 @@ from hypothesis import assume, given, settings
 
 from solver.problem import Problem
 from solver.verify import verify
-from tests.builders.plans import solve_without_repairs
+from tests.builders.plans import solve_without_repairs as solve
 from tests.property.brute import FreeCapacity, RoleOnNode, new_pod_sets
 from tests.property.test_victims import contested, cost, losses, paid
 
@@ -69,13 +69,8 @@ def _add(total: list[int], vector: Sequence[int], times: int) -> None:
 def test_all_who_can_start_together_do_at_the_least_loss_that_they_can_have(world: Problem) -> None:
     """Where nobody who waits starts without evictions; whoever does keeps the place that it got before."""
     waiting = [g for g, gang in enumerate(world.gangs) if not gang.running]
-    assume(
-        all(
-            decision.action != "start"
-            for decision in solve_without_repairs(replace(world, preempt_enabled=False)).decisions
-        )
-    )
-    plan = solve_without_repairs(world)
+    assume(all(decision.action != "start" for decision in solve(replace(world, preempt_enabled=False)).decisions))
+    plan = solve(world)
     assert verify(world, plan) == []
     started = [g for g in waiting if plan.decisions[g].action == "start"]
     assert paid(plan, world) == (least_loss(world, started) if started else (0, 0))

@@ -13,7 +13,7 @@ from solver.plan import Plan
 from solver.problem import Gang, Node, Placement, Problem, Queue, Role, Topology
 from solver.semantics.exclusions import dedicated_nodes
 from solver.verify import verify
-from tests.builders.plans import solve_without_repairs
+from tests.builders.plans import solve_without_repairs as solve
 from tests.builders.strategies import HYPERNODE_TREES, problems
 from tests.property.brute import meets_minima_now
 from tests.property.plan_events import rare_events
@@ -104,7 +104,7 @@ def unlent(world: Problem) -> Problem:
 @settings(max_examples=200)
 @given(st.one_of(keeping(), short()))
 def test_lending_changes_nothing_for_those_who_do_not_borrow(world: Problem) -> None:
-    plan, without = solve_without_repairs(world), solve_without_repairs(unlent(world))
+    plan, without = solve(world), solve(unlent(world))
     assert verify(world, plan) == []
     for mine, other in zip(plan.decisions, without.decisions, strict=True):
         if other.action != "wait":
@@ -137,12 +137,12 @@ def test_what_was_lent_is_back_in_the_plan_in_which_its_owner_asks_for_it() -> N
     @settings(max_examples=200)
     @given(st.one_of(keeping(), short()))
     def back(world: Problem) -> None:
-        plan = solve_without_repairs(world)
+        plan = solve(world)
         lent = lent_pods(world, plan)
         seen["lends"] += bool(lent)
         for q, g, place in lent:
             after = claimed(world, plan, q, g, place)
-            found = solve_without_repairs(after)
+            found = solve(after)
             assert verify(after, found) == []
             assert found.decisions[-1].action == "start"
 

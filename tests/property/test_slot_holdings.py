@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from solver.problem import DeviceSlot, Gang, Node, Placement, Problem, Queue, Role, SlotHold, SlotRequest
 from solver.verify import verify
-from tests.builders.plans import solve_without_repairs
+from tests.builders.plans import solve_without_repairs as solve
 from tests.property.brute import RoleOnNode, _has_slot_assignment, new_pod_sets, running_pods
 from tests.property.test_victims import cost, losses, paid
 
@@ -125,7 +125,7 @@ def test_a_gang_that_asks_for_devices_starts_at_the_least_loss_that_any_choice_o
 ) -> None:
     first = next(g for g, gang in enumerate(world.gangs) if not gang.running)
     world = replace(world, gangs=world.gangs[: first + 1])
-    plan = solve_without_repairs(world)
+    plan = solve(world)
     assert verify(world, plan) == []
     choices = product(*(list(losses(world, v)) for v in range(first)))
     every = [{v: pods for v, pods in enumerate(choice) if pods} for choice in choices]
@@ -139,4 +139,4 @@ def test_a_gang_that_asks_for_devices_starts_at_the_least_loss_that_any_choice_o
 @settings(max_examples=150)
 @given(occupied())
 def test_with_several_that_ask_for_devices_every_plan_is_valid(world: Problem) -> None:
-    assert verify(world, solve_without_repairs(world)) == []
+    assert verify(world, solve(world)) == []

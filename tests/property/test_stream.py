@@ -13,7 +13,7 @@ from solver import Problem
 from solver.plan import Plan
 from solver.problem import Gang, HyperNode, Node, Placement, Queue, Role, Topology
 from solver.verify import verify
-from tests.builders.plans import solve_without_repairs
+from tests.builders.plans import solve_without_repairs as solve
 
 TREE = (HyperNode("s0", 1, 2), HyperNode("s1", 1, 2), HyperNode("spine", 2))
 STEPS = 14
@@ -81,7 +81,7 @@ class Stream:
             self.running = {job: run for job, run in self.running.items() if run[0] > now}
             self.waiting += arriving
             world = self.world(now)
-            made = solve_without_repairs(world)
+            made = solve(world)
             assert verify(world, made) == []
             jobs = {job.name: job for job in (self.large, *self.waiting)}
             for decision in made.decisions:

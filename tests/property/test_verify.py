@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from solver.problem import Problem
 from solver.validation.values import validate
 from solver.verify import RULES, verify
-from tests.builders.plans import solve_without_repairs
+from tests.builders.plans import solve_without_repairs as solve
 from tests.builders.strategies import problems
 from tests.property.mutants import MUTATORS, PodsByGang, greedy_pods, plan_of_pods
 
@@ -45,7 +45,7 @@ def test_a_thousand_mutants_of_greedy_plans_are_caught_each_by_its_rule() -> Non
 def test_mutants_of_the_solvers_plans_are_caught_each_by_its_rule(world: Problem, random: Random) -> None:
     placed: PodsByGang = {
         decision.gang: Counter({(place.role, place.node): place.pods for place in decision.placements})
-        for decision in solve_without_repairs(world).decisions
+        for decision in solve(world).decisions
         if decision.action != "wait"
     }
     assert verify(world, plan_of_pods(world, placed)) == []

@@ -26,7 +26,7 @@ from solver.problem import (
     Topology,
 )
 from solver.verify import verify
-from tests.builders.plans import solve_without_repairs
+from tests.builders.plans import solve_without_repairs as solve
 from tests.builders.strategies import HYPERNODE_TREES
 from tests.property.brute import (
     FreeCapacity,
@@ -397,7 +397,7 @@ def paid(plan: Plan, world: Problem) -> tuple[int, int]:
 @given(crowded())
 def test_a_single_waiting_gang_starts_at_the_least_loss_that_any_choice_of_victims_has(world: Problem) -> None:
     """And of all choices that lose as little, with the fewest gangs that go whole."""
-    plan = solve_without_repairs(world)
+    plan = solve(world)
     assert verify(world, plan) == []
     assume([g for g, gang in enumerate(world.gangs) if not meets_minima_now(gang)] == [len(world.gangs) - 1])
     best = least_loss(world, len(world.gangs) - 1)
@@ -430,7 +430,7 @@ def test_with_several_waiting_gangs_nobody_goes_for_nothing() -> None:
     @settings(max_examples=300)
     @given(_two())
     def nobody(world: Problem) -> None:
-        plan = solve_without_repairs(world)
+        plan = solve(world)
         assert verify(world, plan) == []
         seen.update(plan_events(world, plan))
 
@@ -443,4 +443,4 @@ def test_with_several_waiting_gangs_nobody_goes_for_nothing() -> None:
 def test_with_evictions_switched_off_the_plan_is_the_one_without_them(world: Problem) -> None:
     off = replace(world, preempt_enabled=False, reclaim_enabled=False)
     plain = replace(off, gangs=tuple(replace(gang, evictable=False, loss=0) for gang in world.gangs))
-    assert solve_without_repairs(off).decisions == solve_without_repairs(plain).decisions
+    assert solve(off).decisions == solve(plain).decisions

@@ -1,11 +1,10 @@
 """The independent check of a plan against its problem. It shares no code with the models, so a mistake there shows
 here.
 
-The docstrings of the functions in `RULES` say rule by rule what a valid plan is; docs/model.md says the same as
-mathematics. Three words are used throughout. *Running* pods are those of `Gang.running`. *New* pods are the placed ones
-beyond them, counted per (role, node). A gang *grows* when it gets at least one new pod. What runs may already break a
-rule (the topology changed, a limit was lowered): that is no fault of the plan, and every rule says what new pods may
-still do then.
+The docstrings of `RULES` are the definition of a valid plan; docs/model.md has the mathematics. *Running* pods are
+those of `Gang.running`, *new* pods the placed ones beyond them, counted per (role, node). A gang *grows* when it gets a
+new pod. What runs may already break a rule (the topology changed, a limit was lowered): that is no fault of the plan,
+and every rule says what new pods may still do then.
 
 The problem is taken as valid; `solver.validation.values` sees to that.
 
@@ -36,21 +35,12 @@ from solver.verify.capacity import capacity
 from solver.verify.checked_plan import CheckedPlan, PlanPath, needs
 from solver.verify.device_slots import device_slots
 from solver.verify.evictions import EVICTION_RULES
-from solver.verify.gangs import (
-    actions,
-    decisions,
-    domains,
-    eligibility,
-    replicas,
-    running_pods_stay,
-    subgroups,
-    topology,
-)
+from solver.verify.gangs import GANG_RULES
 from solver.verify.pod_rules import POD_RULES
-from solver.verify.queues import capability, closed_queues, guarantees, proportion, queue_use, real_capability
+from solver.verify.queues import QUEUE_RULES
 from solver.verify.reasons import reasons
 from solver.verify.time import TIME_RULES
-from solver.verify.values import VALUE_RULES
+from solver.verify.values import objective_values
 
 __all__ = ["RULES", "Violation", "needs", "verify"]
 
@@ -67,31 +57,19 @@ class Violation:
 
 def verify(problem: Problem, plan: Plan) -> list[Violation]:
     """Every rule that the plan breaks, in the order of `RULES` and of the indices; empty for a valid plan."""
-    checked = CheckedPlan(problem, plan)
-    return [Violation(rule.__name__, where, message) for rule in RULES for where, message in rule(checked)]
+    x = CheckedPlan(problem, plan)
+    return [Violation(rule.__name__, where, message) for rule in RULES for where, message in rule(x)]
 
 
 RULES = (
-    decisions,
-    actions,
-    running_pods_stay,
-    replicas,
-    domains,
-    eligibility,
+    *GANG_RULES,
     capacity,
-    topology,
-    subgroups,
-    capability,
-    closed_queues,
-    real_capability,
-    proportion,
-    guarantees,
-    queue_use,
+    *QUEUE_RULES,
     batches,
     reasons,
     device_slots,
     *EVICTION_RULES,
     *POD_RULES,
     *TIME_RULES,
-    *VALUE_RULES,
+    objective_values,
 )

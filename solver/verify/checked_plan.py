@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from fractions import Fraction
 from functools import cached_property
 
 from solver.plan import Decision, Plan
-from solver.problem import Gang, Placement, Problem, Topology, Vector
+from solver.problem import Gang, Placement, Problem, Queue, Subgroup, Topology, Vector
 from solver.verify import quotas
 
 PlanPath = tuple[str | int, ...]
@@ -26,31 +27,34 @@ def needs(problem: Problem, holdings: Sequence[Vector]) -> list[Vector]:
     An unused part of a guarantee counts as taken, and a child's guarantee counts inside its parent's.
     """
     need = [list(held) for held in holdings]
-    for q in reversed(_top_down_order([queue.parent for queue in problem.queues])):
-        queue = problem.queues[q]
+    for q, queue in _bottom_up_queues(problem):
         need[q] = [max(guarantee or 0, amount) for guarantee, amount in zip(queue.guarantee, need[q], strict=True)]
         if queue.parent is not None:
             add_vector(need[queue.parent], need[q])
     return [tuple(amounts) for amounts in need]
 
 
-def _top_down_order(parents: Sequence[int | None]) -> list[int]:
-    """The indices, each after its parent."""
-    children = defaultdict(list)
-    for child, parent in enumerate(parents):
-        children[parent].append(child)
-    order = list(children[None])
-    for index in order:
-        order += children[index]
-    return order
+def _bottom_up_queues(problem: Problem) -> list[tuple[int, Queue]]:
+    """The queues with their indices, each before its parent."""
+    return sorted(enumerate(problem.queues), key=lambda item: -len(quotas.queue_path(problem, item[0])))
+
+
+def at(gang: int, field: str = "placements") -> PlanPath:
+    """The path of a field of the gang's decision."""
+    return "decisions", gang, field
 
 
 def _pod_counts(placements: Iterable[Placement]) -> PodCounts:
-    counts: dict[tuple[int, int], int] = {}
+    counts: Counter[tuple[int, int]] = Counter()
     for place in placements:
-        spot = place.role, place.node
-        counts[spot] = counts.get(spot, 0) + place.pods
+        counts[place.role, place.node] += place.pods
     return counts
+
+
+def is_sorted(placements: Iterable[Placement]) -> bool:
+    """Whether they are sorted by (role, node), each pair once."""
+    pairs = [(place.role, place.node) for place in placements]
+    return pairs == sorted(set(pairs))
 
 
 def _difference(pods: PodCounts, others: PodCounts) -> PodCounts:
@@ -64,19 +68,16 @@ class CheckedPlan:
     def __init__(self, problem: Problem, plan: Plan) -> None:
         self.problem = problem
         self.plan = plan
+        gangs = range(len(problem.gangs))
         self.decisions: dict[int, Decision] = {}
         for decision in plan.decisions:
-            if 0 <= decision.gang < len(problem.gangs):
+            if decision.gang in gangs:
                 self.decisions.setdefault(decision.gang, decision)
         self.running_pods = [_pod_counts(gang.running) for gang in problem.gangs]
-        self.evicted_pods = [self._evicted_pods_of(g) for g in range(len(problem.gangs))]
-        self.remaining_pods = [
-            _difference(running, gone) for running, gone in zip(self.running_pods, self.evicted_pods, strict=True)
-        ]
-        self.placed_pods = [self._placed_pods_of(g) for g in range(len(problem.gangs))]
-        self.new_pods = [
-            _difference(placed, running) for placed, running in zip(self.placed_pods, self.running_pods, strict=True)
-        ]
+        self.evicted_pods = [self._evicted_pods_of(g) for g in gangs]
+        self.remaining_pods = [_difference(self.running_pods[g], self.evicted_pods[g]) for g in gangs]
+        self.placed_pods = [self._placed_pods_of(g) for g in gangs]
+        self.new_pods = [_difference(self.placed_pods[g], self.running_pods[g]) for g in gangs]
         self.highest_tier = max((hypernode.tier for hypernode in problem.hypernodes), default=0)
         self._domains: dict[tuple[int | None, int], int | None] = {}
         self._domain_node_sets: dict[int | None, list[list[int]]] = {}
@@ -90,14 +91,9 @@ class CheckedPlan:
         """Running pods that the plan evicts; pods that never ran are left to rule `evictions`."""
         if gang not in self.decisions or not self.decisions[gang].evicted_pods:
             return {}
-        evicted = _pod_counts(
-            place for place in self.decisions[gang].evicted_pods if self.is_valid_placement(gang, place)
-        )
-        return {
-            key: min(pods, self.running_pods[gang][key])
-            for key, pods in sorted(evicted.items())
-            if key in self.running_pods[gang]
-        }
+        places, running = self.decisions[gang].evicted_pods, self.running_pods[gang]
+        evicted = _pod_counts(place for place in places if self.is_valid_placement(gang, place))
+        return {spot: min(pods, running[spot]) for spot, pods in sorted(evicted.items()) if spot in running}
 
     def is_valid_placement(self, gang: int, place: Placement) -> bool:
         return (
@@ -125,9 +121,9 @@ class CheckedPlan:
         subgroup_minima = all(sum(pods[t] for t in s.roles) >= s.minimum * s.size for s in spec.subgroups)
         return sum(pods) >= spec.minimum and role_minima and subgroup_minima
 
-    def is_binding(self, topology: Topology | None) -> bool:
+    def is_binding(self, topology: Topology) -> bool:
         """Whether the topology restricts anything: it is hard, and not wider than the widest hypernode."""
-        return topology is not None and topology.mode == "hard" and topology.tier <= self.highest_tier
+        return topology.mode == "hard" and topology.tier <= self.highest_tier
 
     def domain(self, node: int, tier: int) -> int | None:
         """The maximal domain of a node: the highest hypernode reached from its leaf through tiers <= `tier` only."""
@@ -140,39 +136,55 @@ class CheckedPlan:
         return self._domains[leaf, tier]
 
     def domain_node_sets(self, topology: Topology | None) -> list[list[int]]:
-        """The sets of nodes of which one must hold a gang with this topology."""
+        """The sets of nodes of which one must hold a gang with this topology, in the order of their domains."""
         tier = topology.tier if topology is not None and self.is_binding(topology) else None
         if tier not in self._domain_node_sets:
             inside = defaultdict(list)
             for n in range(len(self.problem.nodes)):
-                inside[self.domain(n, tier) if tier is not None else 0].append(n)
-            self._domain_node_sets[tier] = [nodes for domain, nodes in inside.items() if domain is not None]
+                domain = self.domain(n, tier) if tier is not None else 0
+                if domain is not None:
+                    inside[domain].append(n)
+            self._domain_node_sets[tier] = [inside[domain] for domain in sorted(inside)]
         return self._domain_node_sets[tier]
 
+    def pods_per_part(self, subgroup: Subgroup, counts: PodCounts) -> Counter[int | None]:
+        """Domain (None: none) -> these pods of the subgroup there; all in domain 0 without a binding topology."""
+        found: Counter[int | None] = Counter()
+        binding, tier = self.is_binding(subgroup.topology), subgroup.topology.tier
+        for (role, node), pods in counts.items():
+            if role in subgroup.roles:
+                found[self.domain(node, tier) if binding else 0] += pods
+        return found
+
+    def gang_demand(self, gang: int, counts: PodCounts) -> Vector:
+        """What these pods of the gang request."""
+        total = [0] * len(self.problem.resources)
+        for role, pods in zip(self.problem.gangs[gang].roles, self.pods_per_role(gang, counts), strict=True):
+            add_vector(total, role.request, pods)
+        return tuple(total)
+
     def demand(self, counts: Sequence[PodCounts]) -> list[Vector]:
-        """What these pods request in each queue, descendants not included."""
+        """What these pods, by gang, request in each queue, descendants not included."""
         total = [[0] * len(self.problem.resources) for _ in self.problem.queues]
         for g, (gang, pods) in enumerate(zip(self.problem.gangs, counts, strict=True)):
             if pods:
-                for role, amount in zip(gang.roles, self.pods_per_role(g, pods), strict=True):
-                    add_vector(total[gang.queue], role.request, amount)
+                add_vector(total[gang.queue], self.gang_demand(g, pods))
         return [tuple(amounts) for amounts in total]
+
+    def dominant_share(self, amounts: Iterable[int]) -> Fraction:
+        shares = (Fraction(amount, total) for amount, total in zip(amounts, self.totals, strict=True) if total)
+        return max(shares, default=Fraction(0))
 
     def with_descendants(self, own: Sequence[Vector]) -> list[Vector]:
         total = [list(vector) for vector in own]
-        for q in reversed(_top_down_order([queue.parent for queue in self.problem.queues])):
-            parent = self.problem.queues[q].parent
-            if parent is not None:
-                add_vector(total[parent], total[q])
+        for q, queue in _bottom_up_queues(self.problem):
+            if queue.parent is not None:
+                add_vector(total[queue.parent], total[q])
         return [tuple(amounts) for amounts in total]
 
     def queue_path(self, queue: int | None) -> list[int]:
         """The queue and its ancestors, the nearest first."""
-        found = []
-        while queue is not None:
-            found.append(queue)
-            queue = self.problem.queues[queue].parent
-        return found
+        return quotas.queue_path(self.problem, queue)
 
     def hypernodes_above(self, node: int) -> set[int]:
         found, here = set(), self.problem.nodes[node].leaf
@@ -188,7 +200,6 @@ class CheckedPlan:
 
     @cached_property
     def deserved(self) -> list[quotas.Amounts]:
-        """`quotas.deserved`"""
         return quotas.deserved(self.problem)
 
     @cached_property
@@ -215,7 +226,6 @@ class CheckedPlan:
 
     @cached_property
     def evicted_amounts(self) -> list[Vector]:
-        """What evicted pods return, in each queue with its descendants."""
         return self.with_descendants(self.own_evicted_amounts)
 
 
@@ -226,3 +236,15 @@ def add_vector(total: list[int], vector: Iterable[int], times: int = 1) -> None:
 
 def vector_sum(left: Vector, right: Vector, times: int = 1) -> Vector:
     return tuple(a + b * times for a, b in zip(left, right, strict=True))
+
+
+def has_plain_minima(gang: Gang) -> bool:
+    """Whether the roles' minima are all that the gang needs: no subgroups, pod rules or slot requests."""
+    if any(role.owned_rules or role.selecting_rules or role.slot_requests for role in gang.roles):
+        return False
+    return not gang.subgroups and gang.minimum <= sum(role.minimum for role in gang.roles)
+
+
+def fitting_pods(free: Iterable[int], request: Vector, most: int) -> int:
+    """Pods with this request that fit into what is free, at most so many."""
+    return min([most, *(have // ask for have, ask in zip(free, request, strict=True) if ask)])

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Mapping
-from itertools import pairwise
+from collections import Counter, defaultdict
+from collections.abc import Mapping
 
 from solver.plan import Decision, SlotUse
 from solver.problem import SlotRequest
-from solver.verify.checked_plan import CheckedPlan, Findings, PodCounts
+from solver.verify.checked_plan import CheckedPlan, Findings, PodCounts, at
 
 
 def device_slots(x: CheckedPlan) -> Findings:
@@ -24,9 +23,9 @@ def device_slots(x: CheckedPlan) -> Findings:
     (`released_slot_amounts`).
     """
     for g, decision in sorted(x.decisions.items()):
-        where = ("decisions", g, "slot_uses")
+        where = at(g, "slot_uses")
         keys = [(use.role, use.node, use.slot) for use in decision.slot_uses]
-        if any(first >= second for first, second in pairwise(keys)):
+        if keys != sorted(set(keys)):
             yield where, "not sorted by (role, node, slot), or an entry occurs twice"
         if any(_slot_request(x, g, use) is None for use in decision.slot_uses):
             yield where, "an entry without pods, or for a role, node or slot that takes or gives no request"
@@ -67,25 +66,20 @@ def released_slot_amounts(x: CheckedPlan, staying: Mapping[int, PodCounts]) -> C
 
 def _slot_request(x: CheckedPlan, g: int, use: SlotUse) -> SlotRequest | None:
     """What the pods of an entry take from the slot; None where the entry makes no sense."""
-    if (
-        use.pods < 1
-        or (use.role, use.node) not in x.new_pods[g]
-        or not 0 <= use.slot < len(x.problem.nodes[use.node].slots)
-    ):
+    slots = x.problem.nodes[use.node].slots if (use.role, use.node) in x.new_pods[g] else ()
+    if use.pods < 1 or not 0 <= use.slot < len(slots):
         return None
-    group = x.problem.nodes[use.node].slots[use.slot].slot_group
-    return next((p for p in x.problem.gangs[g].roles[use.role].slot_requests if p.slot_group == group), None)
+    requests = x.problem.gangs[g].roles[use.role].slot_requests
+    return next((request for request in requests if request.slot_group == slots[use.slot].slot_group), None)
 
 
-def _slot_count_findings(x: CheckedPlan, g: int, decision: Decision) -> Iterator[tuple[tuple[str | int, ...], str]]:
+def _slot_count_findings(x: CheckedPlan, g: int, decision: Decision) -> Findings:
+    taken = defaultdict(list)
+    for use in decision.slot_uses:
+        taken[use.role, use.node, x.problem.nodes[use.node].slots[use.slot].slot_group].append(use.pods)
     for (role, node), pods in x.new_pods[g].items():
         for request in x.problem.gangs[g].roles[role].slot_requests:
-            uses = [
-                use.pods
-                for use in decision.slot_uses
-                if (use.role, use.node) == (role, node)
-                and x.problem.nodes[node].slots[use.slot].slot_group == request.slot_group
-            ]
+            uses = taken[role, node, request.slot_group]
             if sum(uses) != request.number * pods or max(uses) > pods:
-                message = f"{pods} new pods of role {role} on node {node} do not each have {request.number} slots"
-                yield ("decisions", g, "slot_uses"), message
+                fault = f"{pods} new pods of role {role} on node {node} do not each have {request.number} slots"
+                yield at(g, "slot_uses"), fault

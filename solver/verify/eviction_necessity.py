@@ -3,13 +3,22 @@ plain search."""
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 
-from solver.problem import Gang, Placement, Vector
+from solver.problem import Gang, Vector
 from solver.verify import quotas
-from solver.verify.checked_plan import CheckedPlan, Findings, PodCounts, add_vector, needs
+from solver.verify.checked_plan import (
+    CheckedPlan,
+    Findings,
+    PodCounts,
+    add_vector,
+    at,
+    fitting_pods,
+    has_plain_minima,
+    needs,
+)
 from solver.verify.device_slots import overcommitted_slots
+from solver.verify.queues import guarantee_shortfalls
 from solver.verify.time import excluded_nodes
 
 
@@ -22,56 +31,44 @@ def eviction_necessity(x: CheckedPlan) -> Findings:
         apart = decision.action == "keep" and not x.problem.gangs[g].subgroups
         tries: list[PodCounts] = [{spot: 1} for spot in sorted(x.evicted_pods[g])] if apart else [x.evicted_pods[g]]
         if any(_fits_without_eviction(x, g, back, decision.evicted_for) for back in tries):
-            yield ("decisions", g, "evicted_pods"), "goes, though the gangs that it goes for would fit beside it"
+            yield at(g, "evicted_pods"), "goes, though the gangs that it goes for would fit beside it"
 
 
 def _fits_without_eviction(x: CheckedPlan, g: int, restored_pods: PodCounts, preemptors: Sequence[int]) -> bool:
     """Whether a plain search places the preemptors while these of the victim's pods stay."""
-    if any(True for _ in overcommitted_slots(x, {g: restored_pods})):
+    if any(overcommitted_slots(x, {g: restored_pods})):
         return False
-    free = _free_amounts(x)
-    _add_to_free(free, x.problem.gangs[g], restored_pods, -1)
+    gangs, free = x.problem.gangs, [list(node.free) for node in x.problem.nodes]
     queue = [list(amount) for amount in x.own_allocated_amounts]
-    for other, gang in enumerate(x.problem.gangs):
-        _charge_queue(queue[gang.queue], gang, x.evicted_pods[other], -1)
-        _charge_queue(queue[gang.queue], gang, x.new_pods[other], 1)
-    _charge_queue(queue[x.problem.gangs[g].queue], x.problem.gangs[g], restored_pods, 1)
-    if not _queues_allow(x, queue, {x.problem.gangs[j].queue for j in preemptors}):
+    for j, gang in enumerate(gangs):
+        for pods in (x.remaining_pods[j], x.new_pods[j], restored_pods if j == g else {}):
+            _take_pods(free, gang, pods)
+    for q, gone, new in zip(queue, x.own_evicted_amounts, x.own_new_amounts, strict=True):
+        add_vector(q, gone, -1)
+        add_vector(q, new)
+    add_vector(queue[gangs[g].queue], x.gang_demand(g, restored_pods))
+    if not _queues_allow(x, [tuple(amounts) for amounts in queue], {gangs[j].queue for j in preemptors}):
         return False
     if _is_non_negative(free):
         return True
     for j in preemptors:
-        _add_to_free(free, x.problem.gangs[j], x.new_pods[j], 1)
+        _take_pods(free, gangs[j], x.new_pods[j], -1)
     return _is_non_negative(free) and all(_place_gang(x, free, j) for j in preemptors)
 
 
-def _free_amounts(x: CheckedPlan) -> list[list[int]]:
-    free = [list(node.free) for node in x.problem.nodes]
-    for gang, stays, new in zip(x.problem.gangs, x.remaining_pods, x.new_pods, strict=True):
-        _add_to_free(free, gang, stays, -1)
-        _add_to_free(free, gang, new, -1)
-    return free
-
-
-def _add_to_free(free: list[list[int]], gang: Gang, pods: PodCounts, sign: int) -> None:
+def _take_pods(free: list[list[int]], gang: Gang, pods: PodCounts, times: int = 1) -> None:
     for (role, node), number in pods.items():
-        add_vector(free[node], gang.roles[role].request, sign * number)
-
-
-def _charge_queue(total: list[int], gang: Gang, pods: PodCounts, sign: int) -> None:
-    for (role, _), number in pods.items():
-        add_vector(total, gang.roles[role].request, sign * number)
+        add_vector(free[node], gang.roles[role].request, -times * number)
 
 
 def _is_non_negative(free: Iterable[list[int]]) -> bool:
     return all(amount >= 0 for node in free for amount in node)
 
 
-def _queues_allow(x: CheckedPlan, own: Sequence[Sequence[int]], preemptor_queues: set[int]) -> bool:
+def _queues_allow(x: CheckedPlan, own: Sequence[Vector], preemptor_queues: set[int]) -> bool:
     """Whether these holdings respect the ceilings of the preemptors' queues, and guarantees. A limit that was broken
     before the plan counts as broken, so that this errs towards needing the victim."""
-    holdings = [tuple(amounts) for amounts in own]
-    held = x.with_descendants(holdings)
+    held = x.with_descendants(own)
     for q in {above for home in preemptor_queues for above in x.queue_path(home)}:
         if any(most is not None and h > most for h, most in zip(held[q], x.problem.queues[q].capability, strict=True)):
             return False
@@ -79,64 +76,38 @@ def _queues_allow(x: CheckedPlan, own: Sequence[Sequence[int]], preemptor_queues
         return False
     shares = quotas.proportional_shares(x.problem)
     for q in preemptor_queues & shares.keys():
-        if any(own[q][x.problem.resources.index(name)] > amount for name, amount in shares[q].items()):
+        if any(own[q][r] > amount for r, amount in shares[q].items()):
             return False
-    return not any(True for _ in _unmet_guarantees(x, needs(x.problem, holdings)))
-
-
-def _unmet_guarantees(x: CheckedPlan, needed: Sequence[Vector]) -> Iterator[int]:
-    queues = x.problem.queues
-    for r in range(len(x.problem.resources)):
-        if any(queue.guarantee[r] for queue in queues):
-            total = sum(node.free[r] for node in x.problem.nodes) + sum(queue.used[r] for queue in queues)
-            roots = sum(needed[q][r] for q, queue in enumerate(queues) if queue.parent is None)
-            capabilities = [(needed[q][r], queue.capability[r]) for q, queue in enumerate(queues)]
-            if roots > total or any(cap is not None and need > cap for need, cap in capabilities):
-                yield r
+    nothing = [(0,) * len(x.totals)] * len(own)
+    return not any(guarantee_shortfalls(x, nothing, needs(x.problem, own)))
 
 
 def _place_gang(x: CheckedPlan, free: list[list[int]], j: int) -> bool:
     """Place the preemptor's minima inside one of its domains, role by role, node by node, where no other rule excludes
-    it.
-
-    False proves nothing: gangs with subgroups, running pods, slot requests or pod rules, or minima above the roles'
-    sum, are not tried.
-    """
+    it. False proves nothing: only gangs with plain minima and without running pods are tried."""
     gang = x.problem.gangs[j]
-    if any(role.owned_rules or role.selecting_rules or role.slot_requests for role in gang.roles):
+    if gang.running or not has_plain_minima(gang):
         return False
-    if gang.subgroups or gang.running or gang.minimum > sum(role.minimum for role in gang.roles):
-        return False
-    domains: dict[int | None, list[int]] = defaultdict(list)
     excluded = excluded_nodes(x, j)
-    for n in range(len(x.problem.nodes)):
-        if n not in excluded:
-            hard = gang.topology is not None and x.is_binding(gang.topology)
-            domains[x.domain(n, gang.topology.tier) if hard and gang.topology is not None else 0].append(n)
-    for domain, nodes in sorted(domains.items(), key=lambda item: -1 if item[0] is None else item[0]):
-        found = None if domain is None else _first_fit(x, free, gang, nodes)
+    for nodes in x.domain_node_sets(gang.topology):
+        found = _first_fit(x, free, gang, [n for n in nodes if n not in excluded])
         if found is not None:
-            for place in found:
-                _add_to_free(free, gang, {(place.role, place.node): place.pods}, -1)
+            _take_pods(free, gang, found)
             return True
     return False
 
 
-def _first_fit(
-    x: CheckedPlan, free: Sequence[Sequence[int]], gang: Gang, nodes: Sequence[int]
-) -> list[Placement] | None:
+def _first_fit(x: CheckedPlan, free: Sequence[Sequence[int]], gang: Gang, nodes: Sequence[int]) -> PodCounts | None:
     left = {n: list(free[n]) for n in nodes}
-    found = []
-    order = sorted(range(len(gang.roles)), key=lambda t: gang.roles[t].request, reverse=True)
-    for t in order:
-        role, missing = gang.roles[t], gang.roles[t].minimum
+    found = {}
+    for t, role in sorted(enumerate(gang.roles), key=lambda item: item[1].request, reverse=True):
+        missing = role.minimum
         for n in nodes:
             if not missing or x.problem.nodes[n].node_class not in role.node_classes:
                 continue
-            pods = min((have // ask for have, ask in zip(left[n], role.request, strict=True) if ask), default=missing)
-            if pods := max(0, min(pods, missing)):
-                left[n] = [have - ask * pods for have, ask in zip(left[n], role.request, strict=True)]
-                found.append(Placement(t, n, pods))
+            if (pods := fitting_pods(left[n], role.request, missing)) > 0:
+                add_vector(left[n], role.request, -pods)
+                found[t, n] = pods
                 missing -= pods
         if missing:
             return None

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from fractions import Fraction
 
 from solver.problem import EvictionVotes, Gang
-from solver.verify.checked_plan import CheckedPlan, Findings, PodCounts
+from solver.verify.checked_plan import CheckedPlan, Findings, at
 
 SHARE_TOLERANCE = Fraction(1, 10**6)
 
@@ -27,25 +27,19 @@ def gang_votes(x: CheckedPlan) -> Findings:
     """Where the plugin gang votes, no gang goes completely."""
     for g in sorted(x.decisions):
         if not x.remaining_pods[g] and any(not votes.whole_gangs for _, votes in _preemptors(x, g)):
-            message = "goes whole, though the plugin gang lets only what is above the minima go"
-            yield ("decisions", g, "evicted_pods"), message
+            yield at(g, "evicted_pods"), "goes whole, though the plugin gang lets only what is above the minima go"
 
 
 def share_votes(x: CheckedPlan) -> Findings:
     """Where the plugin drf votes, a victim's dominant share afterwards is at least that of each of its preemptors at
     its minima."""
     for g in sorted(x.decisions):
-        for j, votes in _preemptors(x, g):
-            left = _dominant_share(x, x.problem.gangs[g], x.remaining_pods[g])
-            least = (Fraction(minimum_demand(x.problem.gangs[j], r), t) for r, t in enumerate(x.totals) if t)
-            if votes.compare_shares and max(least, default=Fraction(0)) > left + SHARE_TOLERANCE:
-                message = f"keeps a smaller dominant share than gang {j} gets, which the plugin drf forbids"
-                yield ("decisions", g, "evicted_pods"), message
-
-
-def _dominant_share(x: CheckedPlan, gang: Gang, counts: PodCounts) -> Fraction:
-    held = [sum(pods * gang.roles[role].request[r] for (role, _), pods in counts.items()) for r in range(len(x.totals))]
-    return max((Fraction(h, t) for h, t in zip(held, x.totals, strict=True) if t), default=Fraction(0))
+        for j in [j for j, votes in _preemptors(x, g) if votes.compare_shares]:
+            left = x.dominant_share(x.gang_demand(g, x.remaining_pods[g]))
+            least = [minimum_demand(x.problem.gangs[j], r) for r in range(len(x.totals))]
+            if x.dominant_share(least) > left + SHARE_TOLERANCE:
+                fault = f"keeps a smaller dominant share than gang {j} gets, which the plugin drf forbids"
+                yield at(g, "evicted_pods"), fault
 
 
 def minimum_demand(gang: Gang, r: int) -> int:
@@ -81,26 +75,16 @@ def may_borrow_domains(x: CheckedPlan, g: int) -> bool:
     """Whether gang g may get pods in domains dedicated to other queues: reclaim is on and no plugin votes on it, the
     gang and its queue may be reclaimed, and no disruption budget covers it."""
     problem, gang = x.problem, x.problem.gangs[g]
-    voted = problem.reclaim_votes.compare_shares or not problem.reclaim_votes.whole_gangs
-    covered = any(other == g for budget in problem.disruption_budgets for other, _ in budget.roles)
-    return (
-        problem.reclaim_enabled
-        and not voted
-        and not covered
-        and gang.evictable
-        and problem.queues[gang.queue].reclaimable
-    )
+    if problem.reclaim_votes.compare_shares or not problem.reclaim_votes.whole_gangs:
+        return False
+    if any(other == g for budget in problem.disruption_budgets for other, _ in budget.roles):
+        return False
+    return problem.reclaim_enabled and gang.evictable and problem.queues[gang.queue].reclaimable
 
 
 def reclaim_ancestors(x: CheckedPlan, q: int) -> list[int]:
     """The queues above q, the nearest first, that `Policy.ancestor_reclaim_levels` includes."""
-    policy = x.problem.policy
-    found: list[int] = []
-    above = x.problem.queues[q].parent if policy.capacity and policy.capacity_hierarchy else None
-    while above is not None and len(found) < policy.ancestor_reclaim_levels:
-        found.append(above)
-        above = x.problem.queues[above].parent
-    return found
+    return x.queue_path(q)[1 : 1 + x.problem.policy.ancestor_reclaim_levels] if x.problem.policy.hierarchical else []
 
 
 def queues_to_check(x: CheckedPlan, g: int) -> set[int]:
@@ -108,12 +92,11 @@ def queues_to_check(x: CheckedPlan, g: int) -> set[int]:
     ancestors, unless one is at the same height above the preemptor's queue."""
     found, home = set(), x.problem.gangs[g].queue
     for j, _ in _preemptors(x, g):
-        if x.problem.gangs[j].queue != home and not may_take_back(x, g, j):
-            beside = reclaim_ancestors(x, x.problem.gangs[j].queue)
-            found |= {
-                home,
-                *(a for height, a in enumerate(reclaim_ancestors(x, home)) if beside[height : height + 1] != [a]),
-            }
+        queue = x.problem.gangs[j].queue
+        if queue != home and not may_take_back(x, g, j):
+            beside = reclaim_ancestors(x, queue)
+            found.add(home)
+            found |= {a for i, a in enumerate(reclaim_ancestors(x, home)) if beside[i : i + 1] != [a]}
     return found
 
 
@@ -123,16 +106,13 @@ def contention(x: CheckedPlan) -> Findings:
         mine = x.problem.gangs[g].queue
         for j, _ in _preemptors(x, g):
             gang = x.problem.gangs[j]
-            if (
-                gang.queue == mine
-                or may_take_back(x, g, j)
-                or not set(reclaim_ancestors(x, mine)) & set(reclaim_ancestors(x, gang.queue))
-            ):
+            if gang.queue == mine or may_take_back(x, g, j):
                 continue
-            asked = {name for r, name in enumerate(x.problem.resources) if minimum_demand(gang, r)}
-            if not asked & (x.deserved[mine].keys() | x.deserved[gang.queue].keys()):
-                message = f"goes for gang {j}, and neither queue deserves anything of what that asks for"
-                yield ("decisions", g, "evicted_for"), message
+            deserved = x.deserved[mine].keys() | x.deserved[gang.queue].keys()
+            related = set(reclaim_ancestors(x, mine)) & set(reclaim_ancestors(x, gang.queue))
+            if related and not any(minimum_demand(gang, r) for r in deserved):
+                fault = f"goes for gang {j}, and neither queue deserves anything of what that asks for"
+                yield at(g, "evicted_for"), fault
 
 
 VOTE_RULES = (gang_votes, share_votes, disruption_budgets, contention)

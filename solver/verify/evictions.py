@@ -6,13 +6,13 @@ evicted.
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from itertools import pairwise
+from collections import defaultdict
+from collections.abc import Iterable
 
 from solver.plan import Decision
 from solver.problem import Role, Vector
 from solver.verify import quotas
-from solver.verify.checked_plan import CheckedPlan, Findings, add_vector, vector_sum
+from solver.verify.checked_plan import CheckedPlan, Findings, add_vector, at, is_sorted, vector_sum
 from solver.verify.eviction_necessity import eviction_necessity
 from solver.verify.eviction_votes import VOTE_RULES, may_take_back, minimum_demand, queues_to_check, reclaim_ancestors
 
@@ -24,22 +24,16 @@ def evictions(x: CheckedPlan) -> Findings:
     at its minima, and loses complete subgroup parts only in each of their domains.
     """
     for g, decision in sorted(x.decisions.items()):
-        where = ("decisions", g, "evicted_pods")
-        if bool(decision.evicted_pods) != bool(decision.evicted_for) or (
-            decision.action == "evict" and not decision.evicted_pods
-        ):
+        gone, where = decision.evicted_pods, at(g, "evicted_pods")
+        if bool(gone) != bool(decision.evicted_for) or (decision.action == "evict" and not gone):
             yield where, "evicted pods and the gangs they are evicted for belong together"
         if fault := _preemptor_fault(x, decision):
-            yield ("decisions", g, "evicted_for"), fault
-        if not decision.evicted_pods:
+            yield at(g, "evicted_for"), fault
+        if not gone:
             continue
-        keys = [(place.role, place.node) for place in decision.evicted_pods]
-        if any(first >= second for first, second in pairwise(keys)):
+        if not is_sorted(gone):
             yield where, "not sorted by (role, node), or a pair occurs twice"
-        if any(
-            place.pods < 1 or place.pods > x.running_pods[g].get((place.role, place.node), 0)
-            for place in decision.evicted_pods
-        ):
+        if any(not 1 <= place.pods <= x.running_pods[g].get((place.role, place.node), 0) for place in gone):
             yield where, "more pods than run there"
         if decision.action == "evict":
             if x.remaining_pods[g] or decision.placements:
@@ -62,14 +56,9 @@ def _preemptor_fault(x: CheckedPlan, decision: Decision) -> str:
 
 
 def _loses_whole_subgroups(x: CheckedPlan, g: int) -> bool:
-    for part in x.problem.gangs[g].subgroups:
-        lost: Counter[int | None] = Counter()
-        for (role, node), pods in x.evicted_pods[g].items():
-            if role in part.roles:
-                lost[x.domain(node, part.topology.tier) if x.is_binding(part.topology) else None] += pods
-        if any(pods % part.size for pods in lost.values()):
-            return False
-    return True
+    subgroups = x.problem.gangs[g].subgroups
+    lost = [(part.size, x.pods_per_part(part, x.evicted_pods[g])) for part in subgroups]
+    return not any(pods % size for size, counts in lost for pods in counts.values())
 
 
 def eviction_rights(x: CheckedPlan) -> Findings:
@@ -86,7 +75,7 @@ def eviction_rights(x: CheckedPlan) -> Findings:
         preemptors = [x.problem.gangs[j] for j in decision.evicted_for if 0 <= j < len(x.problem.gangs)]
         if not preemptors:
             continue
-        where = ("decisions", g, "evicted_for")
+        where = at(g, "evicted_for")
         inside = {preemptor.queue == victim.queue for preemptor in preemptors}
         if not victim.evictable:
             yield where, "the gang may not be evicted"
@@ -127,16 +116,16 @@ def reclaim_limits(x: CheckedPlan) -> Findings:
     for g, gang in enumerate(x.problem.gangs):
         if not x.evicted_pods[g]:
             continue
-        given = set().union(*(_resources(gang.roles[role]) for role, _ in x.evicted_pods[g]))
-        wanted = [set().union(*map(_resources, x.problem.gangs[j].roles)) for j in reclaimers(x, g)]
+        given = _requested_resources(gang.roles[role] for role, _ in x.evicted_pods[g])
+        asked = [_requested_resources(x.problem.gangs[j].roles) for j in reclaimers(x, g)]
         for q in queues_to_check(x, g):
-            useful[q] = useful.get(q, counted).intersection(given, *wanted)
+            useful[q] = useful.get(q, counted).intersection(given, *asked)
             returned[q] = returned.get(q, counted) & given
-            named[q] |= counted.intersection(set().union(*wanted))
+            named[q] |= counted.intersection(set().union(*asked))
     for q, resources in sorted(useful.items()):
-        remaining = vector_sum(vector_sum(x.allocated_amounts[q], x.new_amounts[q]), x.evicted_amounts[q], -1)
-        held = vector_sum(remaining, _internally_evicted(x, q))
-        due = {x.problem.resources.index(name): amount for name, amount in x.deserved[q].items()}
+        due = x.deserved[q]
+        held = vector_sum(vector_sum(x.allocated_amounts[q], x.new_amounts[q]), x.evicted_amounts[q], -1)
+        held = vector_sum(held, _internally_evicted(x, q))
         counts = resources & due.keys() if named[q] & due.keys() else returned[q] & due.keys() if due else resources
         if not any(held[r] >= int(due.get(r, 0)) for r in counts):
             yield ("queues", q, "deserved"), "gave up more than it held above what it deserves"
@@ -144,20 +133,18 @@ def reclaim_limits(x: CheckedPlan) -> Findings:
             yield ("queues", q, "guarantee"), "gave up what it is guaranteed"
 
 
-def _resources(role: Role) -> set[int]:
-    return {r for r, amount in enumerate(role.request) if amount}
+def _requested_resources(roles: Iterable[Role]) -> set[int]:
+    return {r for role in roles for r, amount in enumerate(role.request) if amount}
 
 
 def _internally_evicted(x: CheckedPlan, q: int) -> Vector:
     """What gangs in or below queue q lost to others in or below it, and to owners of dedicated domains."""
     found = [0] * len(x.problem.resources)
     for g, gang in enumerate(x.problem.gangs):
-        if not x.evicted_pods[g] or q in queues_to_check(x, g):
-            continue
-        homes = [gang.queue, *(x.problem.gangs[j].queue for j in reclaimers(x, g))]
-        if all(q in x.queue_path(home) for home in homes):
-            for (role, _), pods in x.evicted_pods[g].items():
-                add_vector(found, gang.roles[role].request, pods)
+        if x.evicted_pods[g] and q not in queues_to_check(x, g):
+            homes = [gang.queue, *(x.problem.gangs[j].queue for j in reclaimers(x, g))]
+            if all(q in x.queue_path(home) for home in homes):
+                add_vector(found, x.gang_demand(g, x.evicted_pods[g]))
     return tuple(found)
 
 
@@ -165,22 +152,15 @@ def entitlement(x: CheckedPlan) -> Findings:
     """A preemptor that takes from other queues leaves its own, or an included ancestor, within what that deserves of at
     least one resource that it asks for: what runs there and stays, with its own minima."""
     for j in sorted({j for g in range(len(x.problem.gangs)) for j in reclaimers(x, g)}):
-        queue = x.problem.gangs[j].queue
-        if not any(_is_entitled(x, j, q) for q in (queue, *reclaim_ancestors(x, queue))):
+        gang, own = x.problem.gangs[j], x.gang_demand(j, x.running_pods[j])
+        asked = _requested_resources(gang.roles)
+        within = False
+        for q in (gang.queue, *reclaim_ancestors(x, gang.queue)):
+            for r in asked & x.deserved[q].keys():
+                stays = x.allocated_amounts[q][r] - x.evicted_amounts[q][r] - own[r]
+                within |= stays + minimum_demand(gang, r) <= x.deserved[q][r] + quotas.RESOLUTION
+        if not within:
             yield ("decisions", j), "takes from other queues what its own does not deserve"
-
-
-def _is_entitled(x: CheckedPlan, j: int, q: int) -> bool:
-    gang = x.problem.gangs[j]
-    own, wanted = [0] * len(x.problem.resources), set().union(*map(_resources, gang.roles))
-    for (role, _), pods in x.running_pods[j].items():
-        add_vector(own, gang.roles[role].request, pods)
-    for name, amount in x.deserved[q].items():
-        r = x.problem.resources.index(name)
-        others = x.allocated_amounts[q][r] - x.evicted_amounts[q][r] - own[r]
-        if r in wanted and others + minimum_demand(gang, r) <= amount + quotas.RESOLUTION:
-            return True
-    return False
 
 
 EVICTION_RULES = (evictions, eviction_rights, reclaim_limits, entitlement, *VOTE_RULES, eviction_necessity)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from itertools import pairwise
+from collections.abc import Iterator
 
-from solver.verify.checked_plan import CheckedPlan, Findings
+from solver.problem import Gang
+from solver.verify.checked_plan import CheckedPlan, Findings, PodCounts, at, is_sorted
 
 
 def decisions(x: CheckedPlan) -> Findings:
@@ -22,8 +22,7 @@ def decisions(x: CheckedPlan) -> Findings:
         for k, place in enumerate(decision.placements):
             if not x.is_valid_placement(decision.gang, place):
                 yield ("decisions", i, "placements", k), f"no such role or node, or no pods: {place}"
-        keys = [(place.role, place.node) for place in decision.placements]
-        if any(first >= second for first, second in pairwise(keys)):
+        if not is_sorted(decision.placements):
             yield ("decisions", i, "placements"), "not sorted by (role, node), or a pair occurs twice"
 
 
@@ -35,12 +34,12 @@ def actions(x: CheckedPlan) -> Findings:
             continue
         kept = bool(x.running_pods[g]) and x.meets_minima(g, x.running_pods[g])
         if kept != (decision.action == "keep"):
-            message = f"is {decision.action}, but its running pods {'' if kept else 'do not '}meet its minima"
-            yield ("decisions", g, "action"), message
+            negation = "" if kept else "do not "
+            yield at(g, "action"), f"is {decision.action}, but its running pods {negation}meet its minima"
         if decision.action == "wait" and x.new_pods[g]:
-            yield ("decisions", g, "placements"), "waits, yet gets new pods"
+            yield at(g), "waits, yet gets new pods"
         if decision.action != "wait" and not x.meets_minima(g, x.placed_pods[g]):
-            yield ("decisions", g, "placements"), "is admitted below a minimum of the gang, a role or a subgroup"
+            yield at(g), "is admitted below a minimum of the gang, a role or a subgroup"
 
 
 def running_pods_stay(x: CheckedPlan) -> Findings:
@@ -48,8 +47,7 @@ def running_pods_stay(x: CheckedPlan) -> Findings:
     for g in sorted(x.decisions):
         for (role, node), pods in sorted(x.remaining_pods[g].items()):
             if x.placed_pods[g].get((role, node), 0) < pods:
-                message = f"{pods} running pods of role {role} on node {node} do not all stay"
-                yield ("decisions", g, "placements"), message
+                yield at(g), f"{pods} running pods of role {role} on node {node} do not all stay"
 
 
 def replicas(x: CheckedPlan) -> Findings:
@@ -58,8 +56,7 @@ def replicas(x: CheckedPlan) -> Findings:
         run, placed = x.pods_per_role(g, x.running_pods[g]), x.pods_per_role(g, x.placed_pods[g])
         for t, role in enumerate(gang.roles):
             if placed[t] > max(role.replicas, run[t]):
-                message = f"role {t} has {placed[t]} pods, more than its {role.replicas} replicas"
-                yield ("decisions", g, "placements"), message
+                yield at(g), f"role {t} has {placed[t]} pods, more than its {role.replicas} replicas"
 
 
 def domains(x: CheckedPlan) -> Findings:
@@ -67,16 +64,16 @@ def domains(x: CheckedPlan) -> Findings:
     for g, decision in sorted(x.decisions.items()):
         leaves = {x.problem.nodes[node].leaf for _, node in x.placed_pods[g]} - {None}
         if list(decision.domains) != sorted(leaf for leaf in leaves if leaf is not None):
-            yield ("decisions", g, "domains"), "are not the leaves of the placed nodes in order"
+            yield at(g, "domains"), "are not the leaves of the placed nodes in order"
 
 
 def eligibility(x: CheckedPlan) -> Findings:
     """A new pod's node is of a class that its role may use."""
     for g, new in enumerate(x.new_pods):
         for role, node in new:
-            if x.problem.nodes[node].node_class not in x.problem.gangs[g].roles[role].node_classes:
-                message = f"role {role} may not use node {node}: its class is {x.problem.nodes[node].node_class}"
-                yield ("decisions", g, "placements"), message
+            node_class = x.problem.nodes[node].node_class
+            if node_class not in x.problem.gangs[g].roles[role].node_classes:
+                yield at(g), f"role {role} may not use node {node}: its class is {node_class}"
 
 
 def topology(x: CheckedPlan) -> Findings:
@@ -86,23 +83,31 @@ def topology(x: CheckedPlan) -> Findings:
     A node without such a domain cannot be used. Nothing is required when d is above every hypernode's tier.
     """
     for g, gang, _ in x.admitted_gangs():
-        if gang.topology is None or not x.is_binding(gang.topology) or not x.new_pods[g]:
-            continue
-        used = {x.domain(node, gang.topology.tier) for _, node in x.placed_pods[g]}
-        if len(used) != 1 or None in used:
-            yield ("decisions", g, "placements"), f"not inside one domain of tier {gang.topology.tier} or lower"
+        if x.new_pods[g] and (fault := topology_fault(x, gang, x.placed_pods[g])):
+            yield at(g), fault
+
+
+def topology_fault(x: CheckedPlan, gang: Gang, pods: PodCounts) -> str:
+    if gang.topology is None or not x.is_binding(gang.topology):
+        return ""
+    used = {x.domain(node, gang.topology.tier) for _, node in pods}
+    whole = len(used) == 1 and None not in used
+    return "" if whole else f"not inside one domain of tier {gang.topology.tier} or lower"
 
 
 def subgroups(x: CheckedPlan) -> Findings:
     """Of a gang that grows, each subgroup has complete parts only: its pods are a multiple of its size, and with a hard
     topology of tier d they are so inside each maximal domain of tier <= d, with none outside such domains."""
     for g, gang, _ in x.admitted_gangs():
-        if not x.new_pods[g]:
-            continue
-        for k, part in enumerate(gang.subgroups):
-            pods: Counter[int | None] = Counter()
-            for (role, node), amount in x.placed_pods[g].items():
-                if role in part.roles:
-                    pods[x.domain(node, part.topology.tier) if x.is_binding(part.topology) else 0] += amount
-            if pods[None] or any(amount % part.size for amount in pods.values()):
-                yield ("decisions", g, "placements"), f"subgroup {k} has a part that is not whole inside its domain"
+        for fault in subgroup_faults(x, gang, x.placed_pods[g]) if x.new_pods[g] else ():
+            yield at(g), fault
+
+
+def subgroup_faults(x: CheckedPlan, gang: Gang, counts: PodCounts) -> Iterator[str]:
+    for k, subgroup in enumerate(gang.subgroups):
+        pods = x.pods_per_part(subgroup, counts)
+        if pods[None] or any(amount % subgroup.size for amount in pods.values()):
+            yield f"subgroup {k} has a part that is not whole inside its domain"
+
+
+GANG_RULES = (decisions, actions, running_pods_stay, replicas, domains, eligibility, topology, subgroups)

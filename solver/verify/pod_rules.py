@@ -7,10 +7,11 @@ role. Pods that the plan evicts count as staying: they are still there when the 
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from solver.problem import PodRule, RuleKind
-from solver.verify.checked_plan import CheckedPlan, Findings
+from solver.verify.checked_plan import CheckedPlan, Findings, at
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,15 +38,26 @@ def _pods_by_domain(x: CheckedPlan, rho: int) -> dict[int | None, list[_PodGroup
     return found
 
 
-def _rules_of_kind(x: CheckedPlan, rule_kind: RuleKind) -> list[tuple[int, PodRule]]:
-    return [(rho, rule) for rho, rule in enumerate(x.problem.pod_rules) if rule.rule_kind == rule_kind]
+def _rules_of_kind(
+    x: CheckedPlan, rule_kind: RuleKind
+) -> Iterator[tuple[int, PodRule, dict[int | None, list[_PodGroup]]]]:
+    """Each rule of this kind with its index and its pods by domain."""
+    for rho, rule in enumerate(x.problem.pod_rules):
+        if rule.rule_kind == rule_kind:
+            yield rho, rule, _pods_by_domain(x, rho)
+
+
+def _new_owners(groups: Mapping[int | None, list[_PodGroup]]) -> dict[int | None, list[_PodGroup]]:
+    """The new owners of each domain that has any."""
+    owners = {d: [p for p in group if p.is_new and p.owns_rule] for d, group in groups.items()}
+    return {d: group for d, group in owners.items() if group}
 
 
 def anti_affinity(x: CheckedPlan) -> Findings:
     """Required anti-affinity, both ways: no domain holds an owner and another pod that the rule selects, unless both
     were there before. Nodes outside all domains are free."""
-    for rho, rule in _rules_of_kind(x, "anti-affinity"):
-        for d, group in _pods_by_domain(x, rho).items():
+    for rho, rule, groups in _rules_of_kind(x, "anti-affinity"):
+        for d, group in groups.items():
             if d is None:
                 continue
             owners = rule.owners_present[d] if rule.owners_present else 0
@@ -54,8 +66,8 @@ def anti_affinity(x: CheckedPlan) -> Findings:
                 others -= one.is_selected and one.is_new
                 against = one.owns_rule and (others or (one.is_new and rule.selected_present[d]))
                 if against or (one.is_selected and one.is_new and owners):
-                    message = f"role {one.role} is in domain {d} of rule {rho} with a pod that may not be there"
-                    yield ("decisions", one.gang, "placements"), message
+                    fault = f"role {one.role} is in domain {d} of rule {rho} with a pod that may not be there"
+                    yield at(one.gang), fault
 
 
 def affinity(x: CheckedPlan) -> Findings:
@@ -65,38 +77,32 @@ def affinity(x: CheckedPlan) -> Findings:
     Only where there is no such pod in any domain may all new owners be in one domain with one of them selected: it is
     let in first, since it matches its own rule.
     """
-    for rho, rule in _rules_of_kind(x, "affinity"):
-        groups = _pods_by_domain(x, rho)
-        safe: set[int | None] = {d for d, pods in enumerate(rule.selected_present) if pods}
-        asking: dict[int | None, list[_PodGroup]] = {}
+    for rho, rule, groups in _rules_of_kind(x, "affinity"):
+        safe = {d for d, pods in enumerate(rule.selected_present) if pods}
         for d, group in groups.items():
             if d is not None and any(p.is_selected and not (p.is_new and p.owns_rule) for p in group):
                 safe.add(d)
-            if owners := [p for p in group if p.is_new and p.owns_rule]:
-                asking[d] = owners
-        alone = not safe and len(asking) == 1 and None not in asking
-        first = alone and any(p.is_selected for group in asking.values() for p in group)
+        asking = _new_owners(groups)
+        one_domain = not safe and len(asking) == 1 and None not in asking
+        first = one_domain and any(p.is_selected for group in asking.values() for p in group)
         for d, group in asking.items():
             if d is None or (d not in safe and not first):
-                message = f"role {group[0].role} is in domain {d} of rule {rho} without the pods it needs"
-                yield ("decisions", group[0].gang, "placements"), message
+                fault = f"role {group[0].role} is in domain {d} of rule {rho} without the pods it needs"
+                yield at(group[0].gang), fault
 
 
 def topology_spread(x: CheckedPlan) -> Findings:
     """Topology spread that forbids: in a domain with new owners, selected pods - fewest <= max_skew, the fewest over
     all domains, 0 with less than min_domains. No owner outside all domains."""
-    for rho, rule in _rules_of_kind(x, "spread"):
-        groups = _pods_by_domain(x, rho)
-        count = [
-            pods + sum(p.pods for p in groups.get(d, ()) if p.is_selected)
-            for d, pods in enumerate(rule.selected_present)
-        ]
-        fewest = min(count, default=0) if len(count) >= rule.min_domains else 0
+    for rho, rule, groups in _rules_of_kind(x, "spread"):
+        count = list(rule.selected_present)
         for d, group in groups.items():
-            asking = [p for p in group if p.is_new and p.owns_rule]
-            if asking and (d is None or count[d] - fewest > rule.max_skew):
-                message = f"role {asking[0].role} is in domain {d} of rule {rho}, which holds too many"
-                yield ("decisions", asking[0].gang, "placements"), message
+            if d is not None:
+                count[d] += sum(p.pods for p in group if p.is_selected)
+        fewest = min(count, default=0) if len(count) >= rule.min_domains else 0
+        for d, (first, *_) in _new_owners(groups).items():
+            if d is None or count[d] - fewest > rule.max_skew:
+                yield at(first.gang), f"role {first.role} is in domain {d} of rule {rho}, which holds too many"
 
 
 POD_RULES = (anti_affinity, affinity, topology_spread)

@@ -17,10 +17,9 @@ def capability(x: CheckedPlan) -> Findings:
     already: no new pod that asks for the resource."""
     for q, queue in enumerate(x.problem.queues):
         for r, limit in enumerate(queue.capability):
-            held = x.allocated_amounts[q][r] - x.evicted_amounts[q][r]
-            if limit is not None and x.new_amounts[q][r] and held + x.new_amounts[q][r] > limit:
-                message = f"{limit} {x.problem.resources[r]} for {held} held and {x.new_amounts[q][r]} new"
-                yield ("queues", q, "capability", r), message
+            held, new = x.allocated_amounts[q][r] - x.evicted_amounts[q][r], x.new_amounts[q][r]
+            if limit is not None and new and held + new > limit:
+                yield ("queues", q, "capability", r), f"{limit} {x.problem.resources[r]} for {held} held and {new} new"
 
 
 def closed_queues(x: CheckedPlan) -> Findings:
@@ -33,23 +32,24 @@ def closed_queues(x: CheckedPlan) -> Findings:
 
 def real_capability(x: CheckedPlan) -> Findings:
     """With capacity or proportion: as `capability`, with what the guarantees of others leave of it."""
+    trees = x.allocated_amounts, x.evicted_amounts, x.new_amounts
+    queues = x.own_allocated_amounts, x.own_evicted_amounts, x.own_new_amounts
     for q, r, limit, tree in quotas.real_capability(x.problem):
-        before, added = x.own_allocated_amounts[q][r] - x.own_evicted_amounts[q][r], x.own_new_amounts[q][r]
-        if tree:
-            before, added = x.allocated_amounts[q][r] - x.evicted_amounts[q][r], x.new_amounts[q][r]
-        if added and before + added > limit:
-            message = f"others' guarantees leave {limit} {x.problem.resources[r]} for {before} held and {added} new"
-            yield ("queues", q, "guarantee", r), message
+        before, gone, new = (amounts[q][r] for amounts in (trees if tree else queues))
+        if new and before - gone + new > limit:
+            name = x.problem.resources[r]
+            fault = f"others' guarantees leave {limit} {name} for {before - gone} held and {new} new"
+            yield ("queues", q, "guarantee", r), fault
 
 
 def proportion(x: CheckedPlan) -> Findings:
     """With proportion: used + running + new of the queue itself <= its share by weight, per resource, where that is
     less than the whole cluster. Above it already: no new pod that asks for the resource."""
     for q, share in sorted(quotas.proportional_shares(x.problem).items()):
-        for name, most in share.items():
-            r = x.problem.resources.index(name)
+        for r, most in share.items():
             held, new = x.own_allocated_amounts[q][r] - x.own_evicted_amounts[q][r], x.own_new_amounts[q][r]
             if most < x.totals[r] and new and held + new > most + quotas.RESOLUTION:
+                name = x.problem.resources[r]
                 yield ("queues", q, "deserved", r), f"{most:f} {name} deserved for {held} held and {new} new"
 
 
@@ -63,36 +63,31 @@ def guarantees(x: CheckedPlan) -> Findings:
     Where the need before the plan is above the limit already, it must not grow: new pods only where a guarantee covers
     them.
     """
-    stays = [
-        vector_sum(held, gone, -1) for held, gone in zip(x.own_allocated_amounts, x.own_evicted_amounts, strict=True)
-    ]
+    before = x.own_allocated_amounts
+    stays = [vector_sum(held, gone, -1) for held, gone in zip(before, x.own_evicted_amounts, strict=True)]
     after = [vector_sum(held, new) for held, new in zip(stays, x.own_new_amounts, strict=True)]
-    for where, _, fault in guarantee_shortfalls(x, x.own_allocated_amounts, after):
+    for where, _, fault in guarantee_shortfalls(x, needs(x.problem, before), needs(x.problem, after)):
         yield where, fault
 
 
 def guarantee_shortfalls(
     x: CheckedPlan, before: Sequence[Vector], after: Sequence[Vector]
 ) -> Iterator[tuple[PlanPath, int, str]]:
-    """(where, resource, fault) of each limit of `guarantees` that these holdings break. before, after: by queue,
-    without descendants."""
-    earlier, later = needs(x.problem, before), needs(x.problem, after)
-    roots = [q for q, queue in enumerate(x.problem.queues) if queue.parent is None]
+    """(where, resource, fault) of each limit of `guarantees` that is broken. before, after: the `needs` by queue."""
+    queues = x.problem.queues
+    roots = [q for q, queue in enumerate(queues) if queue.parent is None]
     for r, name in enumerate(x.problem.resources):
-        if not any(queue.guarantee[r] for queue in x.problem.queues):
+        if not any(queue.guarantee[r] for queue in queues):
             continue  # a node that holds more than is free is rule `capacity`'s matter, not a guarantee's
-        total = sum(node.free[r] for node in x.problem.nodes) + sum(queue.used[r] for queue in x.problem.queues)
-        need = sum(later[q][r] for q in roots)
-        if need > max(total, sum(earlier[q][r] for q in roots)):
+        total = sum(node.free[r] for node in x.problem.nodes) + sum(queue.used[r] for queue in queues)
+        need = sum(after[q][r] for q in roots)
+        if need > max(total, sum(before[q][r] for q in roots)):
             yield ("resources", r), r, f"{need} {name} held or guaranteed, more than the cluster's {total}"
-        for q, queue in enumerate(x.problem.queues):
-            limit = queue.capability[r]
-            if limit is not None and later[q][r] > max(limit, earlier[q][r]):
-                yield (
-                    ("queues", q, "guarantee", r),
-                    r,
-                    f"{later[q][r]} {name} held or guaranteed inside a capability of {limit}",
-                )
+        for q, queue in enumerate(queues):
+            limit, need = queue.capability[r], after[q][r]
+            if limit is not None and need > max(limit, before[q][r]):
+                fault = f"{need} {name} held or guaranteed inside a capability of {limit}"
+                yield ("queues", q, "guarantee", r), r, fault
 
 
 def queue_use(x: CheckedPlan) -> Findings:
@@ -104,20 +99,20 @@ def queue_use(x: CheckedPlan) -> Findings:
     if [use.queue for use in x.plan.queues] != list(range(len(x.problem.queues))):
         yield ("queues",), f"there must be one entry for each of the {len(x.problem.queues)} queues, in order"
         return
-    due = quotas.deserved(x.problem)
     for q, use in enumerate(x.plan.queues):
-        if use.allocated != x.allocated_amounts[q]:
-            message = f"is {use.allocated}, but {x.allocated_amounts[q]} were held before the plan"
-            yield ("queues", q, "allocated"), message
+        before = x.allocated_amounts[q]
+        if use.allocated != before:
+            yield ("queues", q, "allocated"), f"is {use.allocated}, but {before} were held before the plan"
         more = vector_sum(x.new_amounts[q], x.evicted_amounts[q], -1)
         if use.admitted != more:
             yield ("queues", q, "admitted"), f"is {use.admitted}, but the plan adds {more}"
-        held = vector_sum(x.allocated_amounts[q], more)
-        for name, claimed in zip(x.problem.resources, use.deserved, strict=True):
-            amount = due[q].get(name, Decimal(0))
+        for r, (name, claimed) in enumerate(zip(x.problem.resources, use.deserved, strict=True)):
+            amount = x.deserved[q].get(r, Decimal(0))
             if name != "pods" and not amount - 1 < (claimed or 0) <= amount + quotas.RESOLUTION:
                 yield ("queues", q, "deserved"), f"is {claimed} {name} instead of {amount:f}"
-        shares = (amount / total for amount, total in zip(held, x.totals, strict=True) if total)
-        share = max(shares, default=0.0) / x.problem.queues[q].weight
+        share = float(x.dominant_share(vector_sum(before, more))) / x.problem.queues[q].weight
         if not abs(use.share - share) <= SHARE_TOLERANCE:
             yield ("queues", q, "share"), f"is {use.share!r} instead of {share!r}"
+
+
+QUEUE_RULES = (capability, closed_queues, real_capability, proportion, guarantees, queue_use)

@@ -1,51 +1,43 @@
 """Volcano's queue plugins, implemented a second time: no code is shared with `solver.semantics`.
 
-Resource by resource and by name, in decimals: slower than the model's integers, and unlikely to be wrong in the same
-way.
+Resource by resource, in decimals: slower than the model's integers, and unlikely to be wrong in the same way.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from decimal import Decimal, localcontext
 
-from solver.problem import Problem
+from solver.problem import Problem, Queue
 
-Amounts = dict[str, Decimal]
-
+Amounts = dict[int, Decimal]
+"""Resource -> amount, without those that nothing limits."""
 DECIMAL_DIGITS = 60
 """Enough for rounds of shares of 2**62 bytes down to the resolution."""
 RESOLUTION = Decimal("0.0001")
-"""Of a unit: Volcano takes amounts for equal that differ by less than a tenth of its own unit, of which a device has a
-thousand."""
+"""Of a unit. Volcano takes amounts for equal that differ by less than a tenth of its own, a thousandth of a device."""
 
 
 def cluster_totals(problem: Problem) -> tuple[int, ...]:
     """The capacity of all nodes, per resource."""
-    return (
-        tuple(map(sum, zip(*(node.capacity for node in problem.nodes), strict=True)))
-        if problem.nodes
-        else (0,) * len(problem.resources)
-    )
+    return tuple(sum(node.capacity[r] for node in problem.nodes) for r in range(len(problem.resources)))
+
+
+def queue_path(problem: Problem, queue: int | None) -> list[int]:
+    """The queue and its ancestors, the nearest first."""
+    found = []
+    while queue is not None:
+        found.append(queue)
+        queue = problem.queues[queue].parent
+    return found
 
 
 def non_admitting_queues(problem: Problem) -> set[int]:
     """Queues in which no gang may get new pods: closed ones with all descendants; with capacity's hierarchy also those
     with children."""
-    found = (
-        {queue.parent for queue in problem.queues if queue.parent is not None} if _is_hierarchical(problem) else set()
-    )
-    for q in range(len(problem.queues)):
-        above: int | None = q
-        while above is not None:
-            if not problem.queues[above].open:
-                found.add(q)
-            above = problem.queues[above].parent
-    return found
-
-
-def _is_hierarchical(problem: Problem) -> bool:
-    return problem.policy.capacity and problem.policy.capacity_hierarchy
+    queues = problem.queues
+    parents = {queue.parent for queue in queues if queue.parent is not None} if problem.policy.hierarchical else set()
+    return parents | {q for q in range(len(queues)) if not all(queues[a].open for a in queue_path(problem, q))}
 
 
 def real_capability(problem: Problem) -> Iterator[tuple[int, int, int, bool]]:
@@ -59,19 +51,27 @@ def real_capability(problem: Problem) -> Iterator[tuple[int, int, int, bool]]:
     """
     if not (problem.policy.capacity or problem.policy.proportion):
         return
-    for r, (name, total) in enumerate(zip(problem.resources, cluster_totals(problem), strict=True)):
-        if name == "pods":
-            continue
-        everything = sum(queue.guarantee[r] or 0 for queue in problem.queues)
-        for q, queue in enumerate(problem.queues):
-            own = queue.guarantee[r] or 0
-            if _is_hierarchical(problem):
-                most = _hierarchical_limit(problem, q, r)
-            else:
-                most = max(0, total - everything) + own
-                most = most if queue.capability[r] is None else min(most, queue.capability[r] or 0)
-            if most is not None and most < total:
-                yield q, r, most, _is_hierarchical(problem)
+    hierarchical, totals = problem.policy.hierarchical, cluster_totals(problem)
+    for r in _counted_resources(problem):
+        for q in range(len(problem.queues)):
+            most = _hierarchical_limit(problem, q, r) if hierarchical else _flat_limit(problem, q, r, totals[r])
+            if most is not None and most < totals[r]:
+                yield q, r, most, hierarchical
+
+
+def _counted_resources(problem: Problem) -> list[int]:
+    """All resources but the number of pods, of which the plugins keep no account."""
+    return [r for r, name in enumerate(problem.resources) if name != "pods"]
+
+
+def _flat_limit(problem: Problem, q: int, r: int, total: int) -> int:
+    queue = problem.queues[q]
+    most = max(0, total - _guaranteed(problem.queues, r)) + (queue.guarantee[r] or 0)
+    return min(most, most if queue.capability[r] is None else queue.capability[r] or 0)
+
+
+def _guaranteed(queues: Iterable[Queue], r: int) -> int:
+    return sum(queue.guarantee[r] or 0 for queue in queues)
 
 
 def _hierarchical_limit(problem: Problem, q: int, r: int) -> int | None:
@@ -80,12 +80,10 @@ def _hierarchical_limit(problem: Problem, q: int, r: int) -> int | None:
     if queue.parent is None:
         return queue.capability[r]
     above = _hierarchical_limit(problem, queue.parent, r)
-    named: int | None = q
-    while named is not None and problem.queues[named].capability[r] is None:
-        named = problem.queues[named].parent
-    limits = [] if named is None else [problem.queues[named].capability[r] or 0]
+    named = [limit for a in queue_path(problem, q) if (limit := problem.queues[a].capability[r]) is not None]
+    limits = named[:1]
     if above is not None:
-        others = sum(other.guarantee[r] or 0 for other in problem.queues if other.parent == queue.parent)
+        others = _guaranteed((other for other in problem.queues if other.parent == queue.parent), r)
         limits.append(max(0, above - others) + (queue.guarantee[r] or 0))
     return min(limits, default=None)
 
@@ -96,58 +94,47 @@ def proportional_shares(problem: Problem) -> Mapping[int, Amounts]:
         return {}
     with localcontext() as context:
         context.prec = DECIMAL_DIGITS
-        return _water_filled_shares(problem, [name for name in problem.resources if name != "pods"])
+        return _water_filled_shares(problem)
 
 
-def _water_filled_shares(problem: Problem, names: list[str]) -> Mapping[int, Amounts]:
-    at = {name: problem.resources.index(name) for name in names}
-    asked = _requested_amounts(problem, at)
-    whole = cluster_totals(problem)
-    left = {name: Decimal(whole[r]) for name, r in at.items()}
-    guaranteed = {q: {name: Decimal(problem.queues[q].guarantee[r] or 0) for name, r in at.items()} for q in asked}
-    ceiling: dict[int, Amounts] = {q: {} for q in asked}
-    for name, r in at.items():
-        spare = max(Decimal(0), left[name] - sum(queue.guarantee[r] or 0 for queue in problem.queues))
-        for q in asked:
-            limit = problem.queues[q].capability[r]
-            real = spare + guaranteed[q][name]
-            ceiling[q][name] = min(asked[q][name], real if limit is None else min(real, Decimal(limit)))
-    deserved = {q: dict.fromkeys(names, Decimal(0)) for q in asked}
+def _water_filled_shares(problem: Problem) -> Mapping[int, Amounts]:
+    queues, counted, totals = problem.queues, _counted_resources(problem), cluster_totals(problem)
+    asked = _requested_amounts(problem)
+    left = {r: Decimal(totals[r]) for r in counted}
+    guaranteed = {q: {r: Decimal(queues[q].guarantee[r] or 0) for r in counted} for q in asked}
+    limit = {q: {r: Decimal(_flat_limit(problem, q, r, totals[r])) for r in counted} for q in asked}
+    deserved = {q: dict.fromkeys(counted, Decimal(0)) for q in asked}
     met: set[int] = set()
     while len(met) < len(asked) and any(amount >= RESOLUTION / 10 for amount in left.values()):
-        weights = sum(problem.queues[q].weight for q in asked if q not in met)
+        open_queues = [q for q in sorted(asked) if q not in met]
+        weights = sum(queues[q].weight for q in open_queues)
         after = dict(left)
-        for q in [q for q in sorted(asked) if q not in met]:
-            part = Decimal(problem.queues[q].weight) / weights
-            new = {
-                name: max(min(deserved[q][name] + left[name] * part, ceiling[q][name]), guaranteed[q][name])
-                for name in names
-            }
-            for name in names:
-                after[name] -= new[name] - deserved[q][name]
-            if all(new[name] >= asked[q][name] for name in names) or new == deserved[q]:
+        for q in open_queues:
+            part, new = Decimal(queues[q].weight) / weights, dict(deserved[q])
+            for r in counted:
+                new[r] = max(min(new[r] + left[r] * part, asked[q][r], limit[q][r]), guaranteed[q][r])
+                after[r] -= new[r] - deserved[q][r]
+            if all(new[r] >= asked[q][r] for r in counted) or new == deserved[q]:
                 met.add(q)
             deserved[q] = new
-        after = {name: max(Decimal(0), amount) for name, amount in after.items()}
+        after = {r: max(Decimal(0), amount) for r, amount in after.items()}
         if after == left:
             break
         left = after
     return deserved
 
 
-def _requested_amounts(problem: Problem, at: Mapping[str, int]) -> dict[int, Amounts]:
+def _requested_amounts(problem: Problem) -> dict[int, Amounts]:
     """What each queue that has jobs runs and waits for."""
     found: dict[int, Amounts] = {}
     for q, queue in enumerate(problem.queues):
         if any(queue.used) or any(gang.queue == q for gang in problem.gangs):
-            found[q] = {name: Decimal(queue.used[r]) for name, r in at.items()}
+            found[q] = {r: Decimal(queue.used[r]) for r in _counted_resources(problem)}
     for gang in problem.gangs:
-        pods = [role.replicas for role in gang.roles]
-        run = [sum(place.pods for place in gang.running if place.role == t) for t in range(len(gang.roles))]
-        for name, r in at.items():
-            found[gang.queue][name] += sum(
-                max(p, n) * role.request[r] for p, n, role in zip(pods, run, gang.roles, strict=True)
-            )
+        for t, role in enumerate(gang.roles):
+            pods = max(role.replicas, sum(place.pods for place in gang.running if place.role == t))
+            for r in found[gang.queue]:
+                found[gang.queue][r] += pods * role.request[r]
     return found
 
 
@@ -159,19 +146,14 @@ def deserved(problem: Problem) -> list[Amounts]:
     """
     if problem.policy.proportion:
         by_weight = proportional_shares(problem)
-        return [dict(by_weight.get(q, {})) for q in range(len(problem.queues))]
+        return [by_weight.get(q, {}) for q in range(len(problem.queues))]
+    hierarchical, totals = problem.policy.hierarchical, cluster_totals(problem)
     found: list[Amounts] = [{} for _ in problem.queues]
-    for r, (name, total) in enumerate(zip(problem.resources, cluster_totals(problem), strict=True)):
-        spare = max(0, total - sum(queue.guarantee[r] or 0 for queue in problem.queues))
+    for r in _counted_resources(problem):
         for q, queue in enumerate(problem.queues):
-            wanted, least, limit = queue.deserved[r], queue.guarantee[r], queue.capability[r]
-            if name == "pods" or (wanted is None and least is None):
-                continue
-            real = (
-                _hierarchical_limit(problem, q, r)
-                if _is_hierarchical(problem)
-                else min(spare + (least or 0), spare + (least or 0) if limit is None else limit)
-            )
-            inside = wanted if wanted is None or real is None else min(wanted, real)
-            found[q][name] = Decimal(max(inside or 0, least or 0))
+            wanted, least = queue.deserved[r], queue.guarantee[r]
+            if wanted is not None or least is not None:
+                limit = _hierarchical_limit(problem, q, r) if hierarchical else _flat_limit(problem, q, r, totals[r])
+                inside = wanted if wanted is None or limit is None else min(wanted, limit)
+                found[q][r] = Decimal(max(inside or 0, least or 0))
     return found

@@ -6,28 +6,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import fields
 
+import solver.repairs as repairs
 from solver.facts import Fact, Shortage, SubgroupShortage
 from solver.problem import Gang, Problem, Vector
-from solver.repairs import (
-    EndOfGangs,
-    FewerDedicatedDomains,
-    FewerPods,
-    HigherTier,
-    MoreCapability,
-    MoreNodeClasses,
-    MoreNodes,
-    MoreWeight,
-    OpenQueue,
-    Repair,
-    Restart,
-    ReturnOfNodes,
-    SmallerGuarantee,
-    SmallerPods,
-    SmallerSubgroups,
-    SoftTopology,
-)
+from solver.repairs import Repair
 from solver.verify import quotas
-from solver.verify.checked_plan import CheckedPlan, Findings, add_vector, needs
+from solver.verify.checked_plan import CheckedPlan, Findings, add_vector, at, fitting_pods, has_plain_minima, needs
 
 _BAD_INDEX = "points at a role, subgroup, queue, resource, hypernode, node or gang that does not exist"
 
@@ -41,7 +25,7 @@ def reasons(x: CheckedPlan) -> Findings:
     takes as long as finding them.
     """
     for g, decision in sorted(x.decisions.items()):
-        where = ("decisions", g, "facts")
+        where = at(g, "facts")
         if decision.action == "wait" and not decision.facts:
             yield where, "waits without a reason"
         if decision.action != "wait" and (decision.facts or decision.repairs):
@@ -52,10 +36,12 @@ def reasons(x: CheckedPlan) -> Findings:
             if isinstance(fact, Shortage | SubgroupShortage) and (fact.available or 0) >= fact.asked:
                 yield (*where, f), f"{fact.available} are said to be too few for {fact.asked}"
         for r, repair in enumerate(decision.repairs):
-            yield from ((("decisions", g, "repairs", r), problem) for problem in _repair_problems(x, g, repair))
+            yield from (((*at(g, "repairs"), r), problem) for problem in _repair_problems(x, g, repair))
         never = [f for f, fact in enumerate(decision.facts) if fact.never]
-        if never and (refuted := _refutation(x, g)):
-            yield (*where, never[0]), f"says never, but {refuted}"
+        if never and x.plan.reservation is not None and x.plan.reservation.gang == g:
+            yield (*where, never[0]), "says never, but the plan holds room in which it is to start"
+        elif never and _fits_empty_cluster(x, g):
+            yield (*where, never[0]), "says never, but the gang fits the empty cluster"
 
 
 def _repair_problems(x: CheckedPlan, g: int, repair: Repair) -> Iterator[str]:
@@ -64,13 +50,6 @@ def _repair_problems(x: CheckedPlan, g: int, repair: Repair) -> Iterator[str]:
             yield _BAD_INDEX
         elif not _is_effective(x, g, change):
             yield f"{change.code} as it is said changes nothing"
-
-
-def _refutation(x: CheckedPlan, g: int) -> str:
-    """What shows that the gang may start some day; "" where nothing does at a glance."""
-    if x.plan.reservation is not None and x.plan.reservation.gang == g:
-        return "the plan holds room in which it is to start"
-    return "the gang fits the empty cluster" if _fits_empty_cluster(x, g) else ""
 
 
 def _has_valid_indices(problem: Problem, g: int, statement: Fact | Repair) -> bool:
@@ -100,51 +79,45 @@ def _is_effective(x: CheckedPlan, g: int, repair: Repair) -> bool:
     """
     gang, queues, nodes = x.problem.gangs[g], x.problem.queues, x.problem.nodes
     match repair:
-        case MoreCapability() | MoreNodes() | FewerDedicatedDomains():
+        case repairs.MoreCapability() | repairs.MoreNodes() | repairs.FewerDedicatedDomains():
             return repair.amount > 0
-        case SmallerGuarantee():
+        case repairs.SmallerGuarantee():
             return 0 < repair.amount <= (queues[repair.queue].guarantee[repair.resource] or 0)
-        case HigherTier() | SoftTopology():
+        case repairs.HigherTier() | repairs.SoftTopology():
             topology = gang.topology if repair.subgroup is None else gang.subgroups[repair.subgroup].topology
             if topology is None:
                 return False
-            return repair.tier > topology.tier if isinstance(repair, HigherTier) else topology.mode == "hard"
-        case FewerPods() | SmallerSubgroups() | SmallerPods():
+            return repair.tier > topology.tier if isinstance(repair, repairs.HigherTier) else topology.mode == "hard"
+        case repairs.FewerPods() | repairs.SmallerSubgroups() | repairs.SmallerPods():
             return 0 <= repair.amount < repair.current_amount
-        case MoreWeight():
+        case repairs.MoreWeight():
             return repair.amount > queues[repair.queue].weight
-        case OpenQueue():
+        case repairs.OpenQueue():
             return not queues[repair.queue].open
-        case MoreNodeClasses():
+        case repairs.MoreNodeClasses():
             return nodes[repair.node].node_class not in gang.roles[repair.role].node_classes
-        case EndOfGangs():
+        case repairs.EndOfGangs():
             ended = repair.gangs
             return bool(ended) and g not in ended and all(x.placed_pods[other] for other in ended)
-        case Restart():
+        case repairs.Restart():
             return bool(x.running_pods[g])
-        case ReturnOfNodes():
+        case repairs.ReturnOfNodes():
             return bool(repair.nodes) and all(nodes[n].returning is not None for n in repair.nodes)
     return True
 
 
 def _fits_empty_cluster(x: CheckedPlan, g: int) -> bool:
-    """A sufficient test only: the minima fit inside one domain with no node shared by two roles, within all queues'
-    limits.
-
-    False for gangs whose minima are not simply the roles' (subgroups, or a minimum above the roles' sum), for those in
-    relations and for pods with portions of cells.
-    """
+    """A sufficient test only, of gangs with plain minima: they fit inside one domain with no node shared by two roles,
+    within all queues' limits."""
     gang = x.problem.gangs[g]
-    if any(role.owned_rules or role.selecting_rules or role.slot_requests for role in gang.roles):
-        return False
-    if gang.subgroups or gang.minimum > sum(role.minimum for role in gang.roles):
+    if not has_plain_minima(gang):
         return False
     demand = [0] * len(x.problem.resources)
     for role in gang.roles:
         add_vector(demand, role.request, role.minimum)
-    return _fits_queue_limits(x, gang.queue, tuple(demand)) and any(
-        _fits_nodes(x, gang, nodes) for nodes in x.domain_node_sets(gang.topology)
-    )
+    if not _fits_queue_limits(x, gang.queue, tuple(demand)):
+        return False
+    return any(_fits_nodes(x, gang, nodes) for nodes in x.domain_node_sets(gang.topology))
 
 
 def _fits_nodes(x: CheckedPlan, gang: Gang, nodes: Iterable[int]) -> bool:
@@ -157,33 +130,25 @@ def _fits_nodes(x: CheckedPlan, gang: Gang, nodes: Iterable[int]) -> bool:
                 return False
             node = x.problem.nodes[n]
             if node.node_class in role.node_classes:
-                missing -= min(
-                    (have // ask for have, ask in zip(node.capacity, role.request, strict=True) if ask), default=missing
-                )
+                missing -= fitting_pods(node.capacity, role.request, missing)
     return True
 
 
 def _fits_queue_limits(x: CheckedPlan, queue: int, demand: Vector) -> bool:
     """Whether `demand` in one queue keeps every capability and guarantee when no queue holds anything else."""
-    problem, nothing = x.problem, (0,) * len(demand)
-    before = needs(problem, [nothing] * len(problem.queues))
-    after = needs(problem, [demand if q == queue else nothing for q in range(len(problem.queues))])
-    roots = [q for q, spec in enumerate(problem.queues) if spec.parent is None]
+    queues, nothing = x.problem.queues, (0,) * len(demand)
+    before = needs(x.problem, [nothing] * len(queues))
+    after = needs(x.problem, [demand if q == queue else nothing for q in range(len(queues))])
+    roots = [q for q, spec in enumerate(queues) if spec.parent is None]
     for r in range(len(demand)):
         if sum(after[q][r] for q in roots) > max(x.totals[r], sum(before[q][r] for q in roots)):
             return False
-        limits = [(spec.capability[r], before[q][r], after[q][r]) for q, spec in enumerate(problem.queues)]
+        limits = [(spec.capability[r], before[q][r], after[q][r]) for q, spec in enumerate(queues)]
         if any(limit is not None and need > max(limit, idle) for limit, idle, need in limits):
             return False
-    path, above = [], x.problem.queues[queue].parent
-    while above is not None:
-        path.append(above)
-        above = problem.queues[above].parent
-    if any(
-        q == queue or (tree and q in path) for q, r, most, tree in quotas.real_capability(problem) if demand[r] > most
-    ):
-        return False
-    limits_of = [problem.queues[q].capability for q in (queue, *path)]
-    return all(
-        limit is None or amount <= limit for limits in limits_of for limit, amount in zip(limits, demand, strict=True)
-    )
+    path = x.queue_path(queue)
+    for q, r, most, tree in quotas.real_capability(x.problem):
+        if demand[r] > most and (q == queue or (tree and q in path)):
+            return False
+    allowed = [queues[q].capability for q in path]
+    return all(most is None or need <= most for limits in allowed for most, need in zip(limits, demand, strict=True))

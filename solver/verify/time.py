@@ -8,29 +8,38 @@ proportion, whose queue's priority are the same. A gang *ends by* a time when it
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 
 from solver.plan import Reservation
 from solver.problem import Gang, Problem
 from solver.verify import quotas
-from solver.verify.checked_plan import CheckedPlan, Findings, PlanPath, vector_sum
+from solver.verify.checked_plan import (
+    CheckedPlan,
+    Findings,
+    PlanPath,
+    PodCounts,
+    add_vector,
+    at,
+    is_sorted,
+    needs,
+    vector_sum,
+)
 from solver.verify.eviction_votes import may_borrow_domains
+from solver.verify.gangs import subgroup_faults, topology_fault
 from solver.verify.queues import guarantee_shortfalls
+
+RESERVED = "reservation", "placements"
 
 
 def strict_order(x: CheckedPlan) -> Findings:
     """In a queue with strict order no gang starts while one waits that has a higher priority, or the same and alone is
     overdue, or is equal in both and older (of two of one age the first in the problem)."""
     for q, queue in enumerate(x.problem.queues):
-        if not queue.strict_order:
-            continue
-        waits = [g for g, d in x.decisions.items() if d.action == "wait" and x.problem.gangs[g].queue == q]
-        first = min((_serving_order_key(x.problem, g) for g in waits), default=None)
-        for g, decision in sorted(x.decisions.items()) if first is not None else ():
-            if decision.action != "start" or x.problem.gangs[g].queue != q:
-                continue
-            if first is not None and _serving_order_key(x.problem, g) > first:
-                message = f"starts before gang {first[-1]}, which waits in the same strict queue"
-                yield ("decisions", g, "action"), message
+        mine = {g: d.action for g, d in sorted(x.decisions.items()) if x.problem.gangs[g].queue == q}
+        waiting = [_serving_order_key(x.problem, g) for g, action in mine.items() if action == "wait"]
+        for g, action in mine.items() if queue.strict_order and waiting else ():
+            if action == "start" and _serving_order_key(x.problem, g) > min(waiting):
+                yield at(g, "action"), f"starts before gang {min(waiting)[-1]}, which waits in the same strict queue"
 
 
 def _serving_order_key(problem: Problem, g: int) -> tuple[int, bool, int, int]:
@@ -44,17 +53,16 @@ def dedicated_domains(x: CheckedPlan) -> Findings:
     placed: list[tuple[PlanPath, int, set[int]]] = []
     for g, new in enumerate(x.new_pods):
         if new and not _is_borrower(x, g):
-            placed.append((("decisions", g, "placements"), g, {node for _, node in new}))
+            placed.append((at(g), g, {node for _, node in new}))
     held = x.plan.reservation
     if held is not None and 0 <= held.gang < len(x.problem.gangs):
         nodes = {place.node for place in held.placements if 0 <= place.node < len(x.problem.nodes)}
-        placed.append((("reservation", "placements"), held.gang, nodes))
+        placed.append((RESERVED, held.gang, nodes))
     for q, queue in enumerate(x.problem.queues):
         for where, g, nodes in placed if queue.dedicated_domains else ():
-            if q not in x.queue_path(x.problem.gangs[g].queue):
-                for node in sorted(nodes):
-                    if not x.hypernodes_above(node).isdisjoint(queue.dedicated_domains):
-                        yield where, f"on node {node}, in a domain that is dedicated to queue {q}"
+            for node in () if q in x.queue_path(x.problem.gangs[g].queue) else sorted(nodes):
+                if not x.hypernodes_above(node).isdisjoint(queue.dedicated_domains):
+                    yield where, f"on node {node}, in a domain that is dedicated to queue {q}"
 
 
 def excluded_nodes(x: CheckedPlan, g: int) -> set[int]:
@@ -82,14 +90,16 @@ def maintenance(x: CheckedPlan) -> Findings:
         for _, node in sorted(new):
             closes = x.problem.nodes[node].maintenance_in
             if closes is not None and not _ends_by(x.problem.gangs[g], closes):
-                yield ("decisions", g, "placements"), f"gets new pods on node {node}, which closes in {closes} seconds"
+                yield at(g), f"gets new pods on node {node}, which closes in {closes} seconds"
     held = x.plan.reservation
-    for place in held.placements if held is not None and 0 <= held.gang < len(x.problem.gangs) else ():
+    if held is None or not 0 <= held.gang < len(x.problem.gangs):
+        return
+    lasts = x.problem.gangs[held.gang].duration
+    end = None if held.starts_in is None or lasts is None else held.starts_in + lasts
+    for place in held.placements:
         closes = x.problem.nodes[place.node].maintenance_in if 0 <= place.node < len(x.problem.nodes) else None
-        if held is not None and closes is not None:
-            lasts = x.problem.gangs[held.gang].duration
-            if held.starts_in is None or lasts is None or held.starts_in + lasts > closes:
-                yield ("reservation", "placements"), f"on node {place.node}, which closes in {closes} seconds"
+        if closes is not None and (end is None or end > closes):
+            yield RESERVED, f"on node {place.node}, which closes in {closes} seconds"
 
 
 def reservation(x: CheckedPlan) -> Findings:
@@ -106,22 +116,23 @@ def reservation(x: CheckedPlan) -> Findings:
     for g, decision in sorted(x.decisions.items()):
         expected = held.starts_in if held is not None and held.gang == g else None
         if decision.starts_in != expected:
-            yield ("decisions", g, "starts_in"), f"is {decision.starts_in}, but the reservation says {expected}"
+            yield at(g, "starts_in"), f"is {decision.starts_in}, but the reservation says {expected}"
     if held is None:
         return
-    where = ("reservation",)
     if held.gang not in x.decisions or x.decisions[held.gang].action != "wait":
-        yield (*where, "gang"), f"gang {held.gang} does not wait"
+        yield ("reservation", "gang"), f"gang {held.gang} does not wait"
         return
     if any(not x.is_valid_placement(held.gang, place) for place in held.placements):
-        yield (*where, "placements"), "no such role or node, or no pods"
+        yield RESERVED, "no such role or node, or no pods"
         return
-    keys = [(place.role, place.node) for place in held.placements]
-    if keys != sorted(set(keys)):
-        yield (*where, "placements"), "not sorted by (role, node), or a pair occurs twice"
+    if not is_sorted(held.placements):
+        yield RESERVED, "not sorted by (role, node), or a pair occurs twice"
     yield from _gang_findings(x, held)
     yield from _until_findings(x, held)
-    yield from _capacity_at_start(x, held)
+    ended = {g for g, gang in enumerate(x.problem.gangs) if g in held.awaited_gangs or _ends_by(gang, held.starts_in)}
+    stays = [{} if g in ended - {held.gang} else counts for g, counts in enumerate(x.placed_pods)]
+    yield from _nodes_at_start(x, held, stays)
+    yield from _queues_at_start(x, held, stays)
     yield from _backfill_findings(x, held)
 
 
@@ -135,27 +146,20 @@ def _ends_by(gang: Gang, time: int | None) -> bool:
 
 
 def _gang_findings(x: CheckedPlan, held: Reservation) -> Findings:
-    gang, pods = x.problem.gangs[held.gang], dict(x.running_pods[held.gang])
+    gang, pods = x.problem.gangs[held.gang], Counter(x.running_pods[held.gang])
     for place in held.placements:
-        pods[place.role, place.node] = pods.get((place.role, place.node), 0) + place.pods
+        pods[place.role, place.node] += place.pods
         if x.problem.nodes[place.node].node_class not in gang.roles[place.role].node_classes:
-            yield ("reservation", "placements"), f"role {place.role} may not use node {place.node}"
+            yield RESERVED, f"role {place.role} may not use node {place.node}"
     if not x.meets_minima(held.gang, pods):
-        yield ("reservation", "placements"), "do not make the gang whole"
+        yield RESERVED, "do not make the gang whole"
     run, whole = x.pods_per_role(held.gang, x.running_pods[held.gang]), x.pods_per_role(held.gang, pods)
     if any(have > max(role.replicas, ran) for have, role, ran in zip(whole, gang.roles, run, strict=True)):
-        yield ("reservation", "placements"), "more pods than replicas"
-    if gang.topology is not None and x.is_binding(gang.topology):
-        homes = {x.domain(node, gang.topology.tier) for _, node in pods}
-        if len(homes) != 1 or None in homes:
-            yield ("reservation", "placements"), f"not inside one domain of tier {gang.topology.tier} or lower"
-    for k, part in enumerate(gang.subgroups):
-        inside: Counter[int | None] = Counter()
-        for (role, node), number in pods.items():
-            if role in part.roles:
-                inside[x.domain(node, part.topology.tier) if x.is_binding(part.topology) else 0] += number
-        if inside[None] or any(number % part.size for number in inside.values()):
-            yield ("reservation", "placements"), f"subgroup {k} has a part that is not whole inside its domain"
+        yield RESERVED, "more pods than replicas"
+    if fault := topology_fault(x, gang, pods):
+        yield RESERVED, fault
+    for fault in subgroup_faults(x, gang, pods):
+        yield RESERVED, fault
 
 
 def _until_findings(x: CheckedPlan, held: Reservation) -> Findings:
@@ -172,76 +176,58 @@ def _until_findings(x: CheckedPlan, held: Reservation) -> Findings:
         yield ("reservation", "starts_in"), f"is {held.starts_in}, but those that it waits for end in {latest}"
 
 
-def _capacity_at_start(x: CheckedPlan, held: Reservation) -> Findings:
-    gone = {
-        g for g, gang in enumerate(x.problem.gangs) if g in held.awaited_gangs or _ends_by(gang, held.starts_in)
-    } - {held.gang}
-    yield from _nodes_at_start(x, held, gone)
-    yield from _queues_at_start(x, held, gone)
+def _nodes_at_start(x: CheckedPlan, held: Reservation, stays: Sequence[PodCounts]) -> Findings:
+    """stays: the pods of each gang that are still there at the start."""
+    width = len(x.problem.resources)
+    asked = {n: [0] * width for n in sorted({place.node for place in held.placements})}
+    occupied = {n: [0] * width for n in asked}
+    for place in held.placements:
+        add_vector(asked[place.node], x.problem.gangs[held.gang].roles[place.role].request, place.pods)
+    for gang, counts in zip(x.problem.gangs, stays, strict=True):
+        for (role, node), pods in counts.items():
+            if node in asked:
+                add_vector(occupied[node], gang.roles[role].request, pods)
+    for n in asked:
+        for r, (need, taken) in enumerate(zip(asked[n], occupied[n], strict=True)):
+            if need and taken + need > x.problem.nodes[n].free[r]:
+                fault = f"{taken} {x.problem.resources[r]} are still held when {need} are reserved"
+                yield ("nodes", n, "free", r), fault
 
 
-def _nodes_at_start(x: CheckedPlan, held: Reservation, ended_gangs: set[int]) -> Findings:
-    roles = x.problem.gangs[held.gang].roles
-    for n in sorted({place.node for place in held.placements}):
-        for r, name in enumerate(x.problem.resources):
-            asked = sum(place.pods * roles[place.role].request[r] for place in held.placements if place.node == n)
-            stays = sum(
-                pods * x.problem.gangs[g].roles[role].request[r]
-                for g, counts in enumerate(x.placed_pods)
-                for (role, node), pods in counts.items()
-                if node == n and g not in ended_gangs
-            )
-            if asked and stays + asked > x.problem.nodes[n].free[r]:
-                yield ("nodes", n, "free", r), f"{stays} {name} are still held when {asked} are reserved"
-
-
-def _queues_at_start(x: CheckedPlan, held: Reservation, ended_gangs: set[int]) -> Findings:
+def _queues_at_start(x: CheckedPlan, held: Reservation, stays: Sequence[PodCounts]) -> Findings:
     """Capabilities, what guarantees leave of them, proportional shares as they are today, and guarantees, as for gangs
     that start now."""
-    stays = x.demand([{} if g in ended_gangs else counts for g, counts in enumerate(x.placed_pods)])
-    before = [vector_sum(queue.used, amounts) for queue, amounts in zip(x.problem.queues, stays, strict=True)]
-    asked = x.demand(
-        [
-            Counter({(p.role, p.node): p.pods for p in held.placements}) if g == held.gang else {}
-            for g in range(len(x.problem.gangs))
-        ]
-    )
-    home = x.problem.gangs[held.gang].queue
+    queues, home = x.problem.queues, x.problem.gangs[held.gang].queue
     path = x.queue_path(home)
-    after = [vector_sum(amounts, more) for amounts, more in zip(before, asked, strict=True)]
+    asked = x.gang_demand(held.gang, Counter({(p.role, p.node): p.pods for p in held.placements}))
+    before = [vector_sum(queue.used, amounts) for queue, amounts in zip(queues, x.demand(stays), strict=True)]
+    after = [vector_sum(amounts, asked, q == home) for q, amounts in enumerate(before)]
     if home in quotas.non_admitting_queues(x.problem):
         yield ("reservation", "gang"), f"its queue {home} takes nothing new"
     inside = x.with_descendants(after)
-    limits: list[tuple[int, int, int | None, int]] = [
-        (q, r, limit, inside[q][r]) for q in path for r, limit in enumerate(x.problem.queues[q].capability)
-    ]
-    for q, r, most, tree in quotas.real_capability(x.problem):
-        if q in path:
-            limits.append((q, r, most, (inside if tree else after)[q][r]))
-    for q, r, limit, amount in limits:
-        if limit is not None and asked[home][r] and amount > limit:
-            message = f"{limit} {x.problem.resources[r]} leave too little when the reservation falls due"
-            yield ("queues", q, "capability", r), message
-    for name, share in quotas.proportional_shares(x.problem).get(home, {}).items():
-        r = x.problem.resources.index(name)
-        if share < x.totals[r] and asked[home][r] and after[home][r] > share + quotas.RESOLUTION:
-            message = f"{share:f} {name} deserved are too little when the reservation falls due"
-            yield ("queues", home, "deserved", r), message
-    for where, r, fault in guarantee_shortfalls(x, before, after):
-        if asked[home][r]:
+    limits = [(q, r, limit, True) for q in path for r, limit in enumerate(queues[q].capability) if limit is not None]
+    limits += [limit for limit in quotas.real_capability(x.problem) if limit[0] in path]
+    for q, r, most, tree in limits:
+        if asked[r] and (inside if tree else after)[q][r] > most:
+            fault = f"{most} {x.problem.resources[r]} leave too little when the reservation falls due"
+            yield ("queues", q, "capability", r), fault
+    for r, share in quotas.proportional_shares(x.problem).get(home, {}).items():
+        if share < x.totals[r] and asked[r] and after[home][r] > share + quotas.RESOLUTION:
+            fault = f"{share:f} {x.problem.resources[r]} deserved are too little when the reservation falls due"
+            yield ("queues", home, "deserved", r), fault
+    for where, r, fault in guarantee_shortfalls(x, needs(x.problem, before), needs(x.problem, after)):
+        if asked[r]:
             yield where, f"{fault}, when the reservation falls due"
 
 
 def _backfill_findings(x: CheckedPlan, held: Reservation) -> Findings:
     reserved = {place.node for place in held.placements}
     for g, new in enumerate(x.new_pods):
-        gang = x.problem.gangs[g]
         started = g in x.decisions and x.decisions[g].action == "start"
         higher = _precedence_level(x.problem, g) > _precedence_level(x.problem, held.gang)
-        if _ends_by(gang, held.starts_in) or (started and higher):
-            continue
-        if any(node in reserved for _, node in new):
-            yield ("decisions", g, "placements"), f"gets new pods on a node that is reserved for gang {held.gang}"
+        allowed = _ends_by(x.problem.gangs[g], held.starts_in) or (started and higher)
+        if not allowed and any(node in reserved for _, node in new):
+            yield at(g), f"gets new pods on a node that is reserved for gang {held.gang}"
 
 
 def _precedence_level(problem: Problem, g: int) -> tuple[int, bool, int]:

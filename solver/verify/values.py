@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
 from solver.plan import Batch
 from solver.verify.checked_plan import CheckedPlan, Findings
@@ -22,36 +21,36 @@ def objective_values(x: CheckedPlan) -> Findings:
     the seconds that its gang has run, at least 1; `victims` the gangs that lose any, `whole gangs` those of them of
     which nothing stays.
     """
-    victims = [(g, x.problem.gangs[g], d.evicted_pods) for g, d in sorted(x.decisions.items()) if d.evicted_pods]
+    gone = [(g, decision.evicted_pods) for g, decision in sorted(x.decisions.items()) if decision.evicted_pods]
     evicted = {
-        "loss": sum(max(1, gang.loss) * place.pods for _, gang, pods in victims for place in pods),
-        "whole gangs": sum(1 for g, _, _ in victims if not x.remaining_pods[g]),
-        "victims": len(victims),
+        "loss": sum(max(1, x.problem.gangs[g].loss) * place.pods for g, pods in gone for place in pods),
+        "whole gangs": sum(not x.remaining_pods[g] for g, _ in gone),
+        "victims": len(gone),
     }
     for b, batch in enumerate(x.plan.batches):
-        counted = evicted | dict(_started_counts(x, batch))
         for o, objective in enumerate(batch.objectives):
-            where = ("batches", b, "objectives", o)
-            better = objective.bound - objective.value
-            better = -better if objective.name in MINIMISED else better
-            if not better >= -ROUNDING * max(1.0, abs(objective.value)):
-                yield where, f"the bound {objective.bound} is on the wrong side of the value {objective.value}"
-            if objective.name in counted and not abs(objective.value - counted[objective.name]) <= ROUNDING:
-                yield (
-                    where,
-                    f"{objective.name} is said to be {objective.value}, and counted to be {counted[objective.name]}",
-                )
+            where, name, value, bound = (
+                ("batches", b, "objectives", o),
+                objective.name,
+                objective.value,
+                objective.bound,
+            )
+            better = value - bound if name in MINIMISED else bound - value
+            if not better >= -ROUNDING * max(1.0, abs(value)):
+                yield where, f"the bound {bound} is on the wrong side of the value {value}"
+            level = GANGS_OBJECTIVE.fullmatch(name)
+            counted = evicted.get(name) if level is None else _count_started(x, batch, level)
+            if counted is not None and not abs(value - counted) <= ROUNDING:
+                yield where, f"{name} is said to be {value}, and counted to be {counted}"
 
 
-def _started_counts(x: CheckedPlan, batch: Batch) -> Iterator[tuple[str, int]]:
-    """(objective that counts gangs, the number that it should be)."""
-    gangs = [x.problem.gangs[g] for g in batch.gangs if g in x.decisions and x.decisions[g].action == "start"]
-    for objective in batch.objectives:
-        if level := GANGS_OBJECTIVE.fullmatch(objective.name):
-            mine = [g for g in gangs if g.priority == int(level["priority"]) and g.overdue == bool(level["overdue"])]
-            if level["rank"] is not None:
-                mine = [g for g in mine if x.problem.queues[g.queue].priority == int(level["rank"])]
-            yield objective.name, len(mine)
-
-
-VALUE_RULES = (objective_values,)
+def _count_started(x: CheckedPlan, batch: Batch, level: re.Match[str]) -> int:
+    """How many gangs of the batch and of this level start."""
+    wanted, rank = (int(level["priority"]), bool(level["overdue"])), level["rank"]
+    count = 0
+    for g in batch.gangs:
+        if g in x.decisions and x.decisions[g].action == "start":
+            gang = x.problem.gangs[g]
+            ranked = rank is None or x.problem.queues[gang.queue].priority == int(rank)
+            count += ranked and (gang.priority, gang.overdue) == wanted
+    return count

@@ -25,21 +25,15 @@ except ImportError:  # a platform without the HiGHS wheel; CBC comes with PuLP
 
 Status = Literal["optimal", "feasible", "infeasible", "unknown"]
 FEASIBILITY_TOLERANCE = 1e-6
-
-
 AGGREGATOR_RULE = 1 << 12
-"""The bit of HiGHS's `presolve_rule_off` for its aggregator, which takes seconds on models of whole clusters and gains
-nothing there."""
+"""Bit of HiGHS's `presolve_rule_off` for its aggregator: seconds on models of whole clusters, and no gain there."""
 
 
 @dataclass(frozen=True, slots=True)
 class SolveResult:
     """status: "optimal" within the requested gap; "feasible" when a limit came first; "infeasible" proved; "unknown"
-    when a limit came before any solution.
-
-    value and bound are in the model's own sense and sign. values: variable name -> value, integers exact; empty without
-    a solution.
-    """
+    when a limit came before any solution. value, bound: in the model's own sense and sign. values: variable name ->
+    value, integers exact; empty without a solution."""
 
     status: Status
     value: float
@@ -86,11 +80,9 @@ def solve_model(
 
     start: variable name -> value of a known solution; HiGHS completes missing names. relaxation: integers may be
     fractions, and values are not rounded. skip_presolve: for a model where a limit is likely to come first anyway.
-    target_value: of a maximisation, a value that no solution exceeds by more than rounding: the search may end at the
-    first solution that has it.
+    target_value: of a maximisation, a value that no solution exceeds by more than rounding; the search may end there.
 
-    Raises RuntimeError when the requested engine, or any, is not installed; ValueError when two variables have one
-    name.
+    Raises RuntimeError when the engine is not installed; ValueError when two variables have one name.
     """
     if options.deadline is not None:
         options = replace(options, time_limit=max(0.0, options.deadline - time.monotonic()))
@@ -140,22 +132,19 @@ def _solve_with_highs(
     highs = highspy.Highs()  # type: ignore[no-untyped-call]
     for key, value in settings.items():
         highs.setOptionValue(key, value)
-    column = {id(v): i for i, v in enumerate(variables)}
     integral = [not relaxation and v.cat == pulp.LpInteger for v in variables]
-    highs.passModel(_highs_lp(model, variables, column, integral))
+    highs.passModel(_highs_lp(model, variables, integral))
     if start:
-        known = [(i, start[v.name]) for i, v in enumerate(variables) if v.name in start]
-        highs.setSolution(
-            len(known),
-            np.array([i for i, _ in known], dtype=np.int32),
-            np.array([x for _, x in known], dtype=np.double),
-        )
+        known = [i for i, v in enumerate(variables) if v.name in start]
+        values = np.array([start[variables[i].name] for i in known], dtype=np.double)
+        highs.setSolution(len(known), np.array(known, dtype=np.int32), values)
     highs.run()
     return _highs_result(model, variables, integral, highs)
 
 
-def _highs_lp(model: pulp.LpProblem, variables: list[Any], column: Mapping[int, int], integral: list[bool]) -> Any:
-    infinity = highspy.kHighsInf
+def _highs_lp(model: pulp.LpProblem, variables: list[Any], integral: list[bool]) -> Any:
+    infinity, kinds = highspy.kHighsInf, highspy.HighsVarType
+    column = {id(v): i for i, v in enumerate(variables)}
     lp = highspy.HighsLp()
     rows = list(model.constraints())
     lp.num_col_, lp.num_row_ = len(variables), len(rows)
@@ -167,9 +156,7 @@ def _highs_lp(model: pulp.LpProblem, variables: list[Any], column: Mapping[int, 
     lp.offset_ = model.objective.constant if model.objective is not None else 0.0
     lp.col_lower_ = np.array([-infinity if v.lowBound is None else v.lowBound for v in variables], dtype=np.double)
     lp.col_upper_ = np.array([infinity if v.upBound is None else v.upBound for v in variables], dtype=np.double)
-    lp.integrality_ = [
-        highspy.HighsVarType.kInteger if whole else highspy.HighsVarType.kContinuous for whole in integral
-    ]
+    lp.integrality_ = [kinds.kInteger if is_integer else kinds.kContinuous for is_integer in integral]
     lengths, index, coefficients, lower, upper = [], [], [], [], []
     for row in rows:
         index += [column[id(v)] for v in row]
@@ -191,27 +178,19 @@ def _highs_lp(model: pulp.LpProblem, variables: list[Any], column: Mapping[int, 
 
 
 def _highs_result(model: pulp.LpProblem, variables: list[Any], integral: list[bool], highs: Any) -> SolveResult:
-    info, status = highs.getInfo(), highs.getModelStatus()
-    if status == highspy.HighsModelStatus.kTimeLimit:
+    info, status, known = highs.getInfo(), highs.getModelStatus(), highspy.HighsModelStatus
+    if status == known.kTimeLimit:
         record_time_limit()
     worst = _worst_value(model)
-    if status in (highspy.HighsModelStatus.kInfeasible, highspy.HighsModelStatus.kUnboundedOrInfeasible):
+    if status in (known.kInfeasible, known.kUnboundedOrInfeasible):
         return SolveResult("infeasible", worst, worst, {})
-    is_mip = any(integral)
-    bound = info.mip_dual_bound if is_mip else info.objective_function_value
+    bound = info.mip_dual_bound if any(integral) else info.objective_function_value
     if info.primal_solution_status != 2:  # 2: feasible; anything else must not be read
         return SolveResult("unknown", worst, bound, {})
-    optimal = status == highspy.HighsModelStatus.kOptimal
-    values = highs.getSolution().col_value
-    found = {
-        v.name: float(round(x)) if whole else float(x) for v, x, whole in zip(variables, values, integral, strict=True)
-    }
-    return SolveResult(
-        "optimal" if optimal else "feasible",
-        info.objective_function_value,
-        bound if is_mip else info.objective_function_value,
-        found,
-    )
+    solution = zip(variables, highs.getSolution().col_value, integral, strict=True)
+    values = {v.name: float(round(x)) if is_integer else float(x) for v, x, is_integer in solution}
+    reached: Status = "optimal" if status == known.kOptimal else "feasible"
+    return SolveResult(reached, info.objective_function_value, bound, values)
 
 
 def _solve_with_cbc(model: pulp.LpProblem, options: Options, relaxation: bool) -> SolveResult:
@@ -223,34 +202,19 @@ def _solve_with_cbc(model: pulp.LpProblem, options: Options, relaxation: bool) -
         # PuLP would give an empty objective a variable of its own, and leave it behind in the model, in no row, where
         # CBC's reader rejects it.
         model.setObjective(pulp.LpAffineExpression([(v, 0.0) for row in model.constraints() for v in row][:1]))
-    began = time.monotonic()
-    model.solve(
-        pulp.COIN_CMD(
-            path=pulp.PULP_CBC_CMD.pulp_cbc_path,
-            mip=not relaxation,
-            msg=False,
-            gapRel=options.gap,
-            threads=1,
-            timeLimit=options.time_limit,
-            maxNodes=options.max_nodes,
-        )
-    )
-    worst = _worst_value(model)
-    if model.sol_status != pulp.LpSolutionOptimal and time.monotonic() - began >= options.time_limit:
+    limits = {"gapRel": options.gap, "timeLimit": options.time_limit, "maxNodes": options.max_nodes}
+    path, began = pulp.PULP_CBC_CMD.pulp_cbc_path, time.monotonic()
+    model.solve(pulp.COIN_CMD(path=path, mip=not relaxation, msg=False, threads=1, **limits))
+    worst, proven = _worst_value(model), model.sol_status == pulp.LpSolutionOptimal
+    if not proven and time.monotonic() - began >= options.time_limit:
         record_time_limit()
     if model.sol_status == pulp.LpSolutionInfeasible or model.status == pulp.LpStatusInfeasible:
         return SolveResult("infeasible", worst, worst, {})
-    if model.sol_status not in (pulp.LpSolutionOptimal, pulp.LpSolutionIntegerFeasible):
+    if not proven and model.sol_status != pulp.LpSolutionIntegerFeasible:
         return SolveResult("unknown", worst, -worst, {})
     value = float(pulp.value(model.objective) or 0.0)
-    found = {
-        v.name: float(round(v.varValue)) if v.cat == pulp.LpInteger and not relaxation else float(v.varValue)
-        for v in model.variables()
-    }
-    proven = model.sol_status == pulp.LpSolutionOptimal and options.gap == 0.0
-    return SolveResult(
-        "optimal" if model.sol_status == pulp.LpSolutionOptimal else "feasible",
-        value,
-        value if proven else -worst,
-        found,
-    )
+    values = {v.name: float(v.varValue) for v in model.variables()}
+    if not relaxation:
+        values |= {v.name: float(round(values[v.name])) for v in model.variables() if v.cat == pulp.LpInteger}
+    bound = value if proven and options.gap == 0.0 else -worst
+    return SolveResult("optimal" if proven else "feasible", value, bound, values)

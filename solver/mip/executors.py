@@ -37,10 +37,8 @@ log = logging.getLogger(__name__)
 
 MIN_REMOTE_WORK = 4_000_000
 """Least work that is sent to processes: starting them takes about a second, which two of them must save first."""
-
 CHUNKS_PER_WORKER = 4
-"""Chunks of tasks for each worker: few, since each carries the shared argument; several, since tasks differ in length.
-"""
+"""Chunks of tasks for each worker: few, since each carries the shared argument; several, since tasks differ."""
 
 POLL_SECONDS = 1.0
 """Seconds between two checks that a worker is alive."""
@@ -136,10 +134,8 @@ class RemoteExecutor:
         sent = pickle.dumps(shared, pickle.HIGHEST_PROTOCOL)
         number = min(len(tasks), CHUNKS_PER_WORKER * pool.parallelism)
         chunks = [range(first, len(tasks), number) for first in range(number)]
-        futures = [
-            pool.executor.submit(run_chunk, code_fingerprint(), sent, function, [tasks[i] for i in chunk])
-            for chunk in chunks
-        ]
+        code, submit = code_fingerprint(), pool.executor.submit
+        futures = [submit(run_chunk, code, sent, function, [tasks[i] for i in chunk]) for chunk in chunks]
         for chunk, future in zip(chunks, futures, strict=True):
             answers, struck = _await_chunk(future, pool.is_alive)
             found.update(zip(chunk, answers, strict=True))
@@ -181,9 +177,8 @@ def process_executor(number: int | None = None, min_work: int = MIN_REMOTE_WORK)
 
     def start() -> WorkerPool:
         # A forked copy of a process with threads (HiGHS, numpy) may hang, so each worker starts afresh.
-        pool = concurrent.futures.ProcessPoolExecutor(
-            cores, multiprocessing.get_context("spawn"), initializer=_exit_with_parent
-        )
+        context = multiprocessing.get_context("spawn")
+        pool = concurrent.futures.ProcessPoolExecutor(cores, context, initializer=_exit_with_parent)
         return WorkerPool(pool, cores, partial(pool.shutdown, cancel_futures=True))
 
     return RemoteExecutor(start, min_work if cores > 1 else sys.maxsize)

@@ -14,7 +14,7 @@ import pulp
 from solver.mip.engine import FEASIBILITY_TOLERANCE, solve_model
 from solver.mip.rows import Terms, at_least, linear
 from solver.options import Options
-from solver.plan import Objective, Verdict
+from solver.plan import Objective
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,10 +35,9 @@ def verdict_of(name: str, value: float, bound: float, allowed_gap: float, maximi
     """The objective's verdict, from value and bound alone. A bound below the value by rounding counts as the value."""
     bound = max(bound, value) if maximise else min(bound, value)
     gap = abs(bound - value) / max(1.0, abs(value))
-    verdict: Verdict = (
-        "proven" if gap <= FEASIBILITY_TOLERANCE else "within gap" if gap <= allowed_gap else "limit reached"
-    )
-    return Objective(name, value, value if verdict == "proven" else bound, 0.0 if verdict == "proven" else gap, verdict)
+    if gap <= FEASIBILITY_TOLERANCE:
+        return Objective(name, value, value, 0.0, "proven")
+    return Objective(name, value, bound, gap, "within gap" if gap <= allowed_gap else "limit reached")
 
 
 @dataclass(slots=True)
@@ -61,23 +60,16 @@ class LexicographicSolver:
         return goal.offset + sum(self.values.get(v.name, 0.0) * c for v, c in goal.terms)
 
     def solve_for(self, goal: Goal, nodes: int | None = None) -> tuple[float, float]:
-        """Maximise without holding: (value, bound). Keeps the solution found when it is at least as good.
-
-        nodes: a limit of branch-and-bound nodes below the options'.
-        """
+        """Maximise without holding: (value, bound). Keeps the solution found when it is at least as good. nodes: a
+        limit of branch-and-bound nodes below the options'."""
         value = self.value_of(goal)
         if value >= goal.upper_bound - FEASIBILITY_TOLERANCE:
             return value, value
         self.model.sense = pulp.LpMaximize
         self.model.setObjective(linear(goal.terms))
         limited = replace(self.options, max_nodes=min(nodes or self.options.max_nodes, self.options.max_nodes))
-        answer = solve_model(
-            self.model,
-            limited,
-            self.values,
-            skip_presolve=self.skip_presolve,
-            target_value=goal.upper_bound - goal.offset,
-        )
+        target, skip_presolve = goal.upper_bound - goal.offset, self.skip_presolve
+        answer = solve_model(self.model, limited, self.values, skip_presolve=skip_presolve, target_value=target)
         if answer.values and answer.value + goal.offset >= value - FEASIBILITY_TOLERANCE:
             self._set_solution(answer.values)
             value = self.value_of(goal)
@@ -109,8 +101,7 @@ class LexicographicSolver:
         """Add the row  goal >= least, less a tolerance for rounding."""
         slack = goal.step / 2 if goal.step else FEASIBILITY_TOLERANCE * max(1.0, abs(least))
         self._hold_count += 1
-        row = at_least(goal.terms, least - slack - goal.offset)
-        self.model.addConstraint(row, f"held_{self._hold_count:04d}")
+        self.model.addConstraint(at_least(goal.terms, least - slack - goal.offset), f"held_{self._hold_count:04d}")
 
     def record_objective(self, name: str, value: float, bound: float) -> Objective:
         self.objectives.append(verdict_of(name, value, bound, self.options.gap))
@@ -135,13 +126,10 @@ def maximise_minimum(
 
     recorded_bound: the bound to record in place of that of t. nodes: as in `solve_for`.
     """
-    value, top = min(lex.value_of(g) for g in goals), min(g.upper_bound for g in goals)
-    tag = f"{len(lex.objectives):04d}"
-    t = lex.model.add_variable(f"t_{tag}", 0, top)
-    lex.values[t.name] = value
-    for number, g in enumerate(goals):
-        lex.model.addConstraint(at_least([*g.terms, (t, -1.0)], -g.offset), f"t_{tag}_{number:04d}")
-    _, bound = lex.solve_for(Goal(name, [(t, 1.0)], top, 0), nodes)
+    value, tag = min(lex.value_of(g) for g in goals), f"t_{len(lex.objectives):04d}"
+    t = _add_minimum(lex.model, goals, tag)
+    lex.values[tag] = value
+    _, bound = lex.solve_for(Goal(name, [(t, 1.0)], t.upBound, 0), nodes)
     value = min(lex.value_of(g) for g in goals)
     for g in goals:
         lex.hold_goal(g, value)
@@ -152,10 +140,16 @@ def maximise_minimum(
 def relaxed_minimum_bound(lex: LexicographicSolver, goals: list[Goal]) -> float:
     """An upper bound on  max t, t <= goal  for each of the goals, by the relaxation. Leaves the model as it was."""
     model = lex.model.copy()
-    t = model.add_variable("t_relaxed", 0, min(g.upper_bound for g in goals))
-    for number, g in enumerate(goals):
-        model.addConstraint(at_least([*g.terms, (t, -1.0)], -g.offset), f"t_relaxed_{number:04d}")
+    t = _add_minimum(model, goals, "t_relaxed")
     model.sense = pulp.LpMaximize
     model.setObjective(pulp.LpAffineExpression([(t, 1.0)]))
     answer = solve_model(model, lex.options, relaxation=True)
     return answer.value if answer.status == "optimal" else min(g.upper_bound for g in goals)
+
+
+def _add_minimum(model: pulp.LpProblem, goals: list[Goal], name: str) -> pulp.LpVariable:
+    """Add the variable t with rows  t <= goal  for each of the goals."""
+    t = model.add_variable(name, 0, min(g.upper_bound for g in goals))
+    for number, g in enumerate(goals):
+        model.addConstraint(at_least([*g.terms, (t, -1.0)], -g.offset), f"{name}_{number:04d}")
+    return t

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 import pulp
 
-Terms = list[tuple[pulp.LpVariable, float]]
+Term = tuple[pulp.LpVariable, float]
+Terms = list[Term]
 """A linear expression: (variable, coefficient); variables may repeat."""
 
 MAX_FLOOR_SIZES = 12
-"""Sizes of one resource up to which each gets a row of floors; with more (bytes of memory) few or plain sums must do.
-"""
+"""Sizes of one resource up to which each gets a row of floors; with more (bytes of memory) plain sums must do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,15 +35,15 @@ def add_rows(model: pulp.LpProblem, rows: Iterable[Row]) -> None:
         model.addConstraint(row.constraint, row.name)
 
 
-def at_most(terms: Iterable[tuple[pulp.LpVariable, float]], most: float) -> pulp.LpConstraint:
+def at_most(terms: Iterable[Term], most: float) -> pulp.LpConstraint:
     return pulp.LpConstraint(linear(terms), pulp.LpConstraintLE, rhs=most)
 
 
-def at_least(terms: Iterable[tuple[pulp.LpVariable, float]], least: float) -> pulp.LpConstraint:
+def at_least(terms: Iterable[Term], least: float) -> pulp.LpConstraint:
     return pulp.LpConstraint(linear(terms), pulp.LpConstraintGE, rhs=least)
 
 
-def equal(terms: Iterable[tuple[pulp.LpVariable, float]], value: float) -> pulp.LpConstraint:
+def equal(terms: Iterable[Term], value: float) -> pulp.LpConstraint:
     return pulp.LpConstraint(linear(terms), pulp.LpConstraintEQ, rhs=value)
 
 
@@ -53,7 +53,7 @@ def normalized_at_most(terms: Terms, most: int) -> pulp.LpConstraint:
     return at_most([(v, int(c) // unit) for v, c in terms], most // unit)
 
 
-def linear(terms: Iterable[tuple[pulp.LpVariable, float]]) -> pulp.LpAffineExpression:
+def linear(terms: Iterable[Term]) -> pulp.LpAffineExpression:
     """The expression with repeated variables added up; PuLP's own constructor would keep the last of them."""
     total: dict[pulp.LpVariable, float] = {}
     for v, c in terms:
@@ -61,10 +61,10 @@ def linear(terms: Iterable[tuple[pulp.LpVariable, float]]) -> pulp.LpAffineExpre
     return pulp.LpAffineExpression(total)
 
 
-def scale_terms(terms: Iterable[tuple[pulp.LpVariable, float]], factor: float) -> Terms:
+def scale_terms(terms: Iterable[Term], factor: float) -> Terms:
     return [(v, c * factor) for v, c in terms]
 
 
-def value_of(terms: Iterable[tuple[pulp.LpVariable, float]], values: Mapping[str, float]) -> float:
+def value_of(terms: Iterable[Term], values: Mapping[str, float]) -> float:
     """The expression's value in a solution by variable name."""
     return sum(values[v.name] * c for v, c in terms)

@@ -320,9 +320,9 @@ def _slot_layout_of(s: Sets, placements: Placements) -> dict[int, dict[SlotReque
     room = s.free_nodes_after(placements)
     taken: dict[int, dict[SlotRequest, PodsPerSlot]] = {}
     for node, laid in room.slot_layout.items():
-        for portions, (_, counts) in laid.items():
-            for portion, of in zip(portions, counts, strict=True):
-                taken.setdefault(node, {})[portion] = add_vectors(taken.get(node, {}).get(portion, (0,) * len(of)), of)
+        for requests, (_, counts) in laid.items():
+            for request, of in zip(requests, counts, strict=True):
+                taken.setdefault(node, {})[request] = add_vectors(taken.get(node, {}).get(request, (0,) * len(of)), of)
     return taken
 
 
@@ -399,8 +399,8 @@ def _oldest_gangs(s: Sets, x: Variables, values: dict[str, float]) -> tuple[int,
 def pods_per_bucket(x: Variables, values: Mapping[str, float]) -> dict[tuple[int, int, int], int]:
     """(k, role, bucket) -> pods of a solution."""
     found = {}
-    for (k, t), places in x.n.items():
-        for i, terms in places.items():
+    for (k, t), buckets in x.n.items():
+        for i, terms in buckets.items():
             pods = round(sum(values.get(v.name, 0.0) * c for v, c in terms))
             if pods:
                 found[k, t, i] = pods

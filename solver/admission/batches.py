@@ -16,23 +16,23 @@ def split_into_batches(
 ) -> tuple[list[list[int]], GreedyFloor | None]:
     """(batches, the joint floor, if computed). All gangs are in one batch where its model is small; else there is
     one for each precedence, or several, each of as many gangs in serving order as one model holds."""
-    places = len({(n.leaf, n.node_class) for n in problem.nodes})
+    buckets = len({(n.leaf, n.node_class) for n in problem.nodes})
     gang_classes = {j: waiting_class(j, problem.gangs[j]) for j in waiting}
 
     def size(gangs: Iterable[int]) -> int:
-        return sum(_variable_count(gang_class, places) for gang_class in {gang_classes[j] for j in gangs})
+        return sum(_variable_count(gang_class, buckets) for gang_class in {gang_classes[j] for j in gangs})
 
     if size(waiting) <= options.budget.joint_variables:
         return ([sorted(waiting)] if waiting else []), None
     found: list[list[int]] = []
     floor = None
-    for urgent in sorted({precedence(problem.gangs[j]) for j in waiting}, reverse=True):
-        gangs = [j for j in waiting if precedence(problem.gangs[j]) == urgent]
+    for level in sorted({precedence(problem.gangs[j]) for j in waiting}, reverse=True):
+        gangs = [j for j in waiting if precedence(problem.gangs[j]) == level]
         if size(gangs) > options.budget.batch_variables:
             floor = floor or compute_floor()
             turn = {j: position for position, j in enumerate(floor.serving_order)}
             gangs.sort(key=lambda j: turn.get(j, len(turn)))
-        found += _batches_by_size(gangs, gang_classes, places, options.budget.batch_variables)
+        found += _batches_by_size(gangs, gang_classes, buckets, options.budget.batch_variables)
     return [sorted(batch) for batch in found], floor
 
 

@@ -47,15 +47,14 @@ class GreedyFloor:
     serving_order: tuple[int, ...]
 
     def at_or_above(self, least_precedence: int) -> tuple[Sets, Placements]:
-        """The same for the gangs of this urgency and above alone."""
+        """The same for the gangs of this precedence and above alone."""
         waiting = {key: js for key, js in self.sets.waiting_gangs.items() if key[1] >= least_precedence}
         return replace(self.sets, waiting_gangs=waiting), {
             j: self.placements[j] for js in waiting.values() for j in js if j in self.placements
         }
 
     def fully_started_batches(self, batches_in_order: Sequence[list[int]]) -> list[list[int]]:
-        """The first of these batches, as many as make up whole urgencies of which the greedy starts every gang: no
-        model places more."""
+        """The first of these batches, of whole precedences of which the greedy starts all: no model starts more."""
         gangs = self.sets.problem.gangs
         found: list[list[int]] = []
         for _, alike in groupby(batches_in_order, lambda batch: precedence(gangs[batch[0]])):
@@ -121,8 +120,8 @@ def _queue_share(
 def floor_objectives(
     s: Sets, floor: Collection[int], options: Options, bound: Objective | None = None
 ) -> tuple[Objective, ...]:
-    """What is said of a batch that ends on its floor: sums, against what waits and what the free room is worth beside
-    the levels above.
+    """The objectives of a batch that ends on its floor: sums, against what waits and what the free nodes are worth
+    beside the levels above.
 
     bound: the first goal of a model that every plan of the batch satisfies; its later goals are bounded given those
     before, and say nothing here.

@@ -37,9 +37,9 @@ def min_domains_per_tier(s: Sets, gang_class: GangClass) -> tuple[int, ...]:
     if gang_class.running_pods:
         return (1,) * len(s.tree.tiers)
     asked = [(role.min_pods, s.domain_capacities_under_rules(role)) for role in gang_class.roles]
-    kinds = frozenset(kind for role in gang_class.roles for kind in role.node_classes)
+    node_classes = frozenset(c for role in gang_class.roles for c in role.node_classes)
     asked += [
-        (amount, s.free_per_domain(r, kinds))
+        (amount, s.free_per_domain(r, node_classes))
         for r, amount in enumerate(gang_class.min_demand(s.resource_count))
         if amount and gang_class.is_rigid
     ]
@@ -85,12 +85,14 @@ def min_opened(s: Sets, gang_classes: Iterable[GangClass], unopened: UnopenedCap
             of_kind = pods.setdefault(role.node_classes, {})
             of_kind[role.request] = of_kind.get(role.request, 0) + role.min_pods
     found = [(0, 0)]
-    for kinds in dict.fromkeys([frozenset[int]().union(*pods), *pods]):
+    for node_classes in dict.fromkeys([frozenset[int]().union(*pods), *pods]):
         asked: dict[Vector, int] = {}
         for inside, requests in pods.items():
-            for request, number in requests.items() if inside <= kinds else ():
+            for request, number in requests.items() if inside <= node_classes else ():
                 asked[request] = asked.get(request, 0) + number
-        found.append(min_opened_on(s, unopened, np.flatnonzero(np.isin(s.tree.node_class_of, sorted(kinds))), asked))
+        found.append(
+            min_opened_on(s, unopened, np.flatnonzero(np.isin(s.tree.node_class_of, sorted(node_classes))), asked)
+        )
     groups = _resource_groups(s, unopened)
     if len(groups) > 1:
         only = _exclusive_pods(s, groups, pods)
@@ -119,9 +121,9 @@ def _exclusive_pods(
 ) -> list[dict[Vector, int]]:
     """Group -> request -> pods that no node of another group holds."""
     found: list[dict[Vector, int]] = [{} for _ in groups]
-    for kinds, requests in pods.items():
+    for node_classes, requests in pods.items():
         for request, number in requests.items():
-            holds = s.tree.class_mask(kinds) & (s.free.amounts >= np.array(request, dtype=np.int64)).all(axis=1)
+            holds = s.tree.class_mask(node_classes) & (s.free.amounts >= np.array(request, dtype=np.int64)).all(axis=1)
             able = [g for g, nodes in enumerate(groups) if holds[nodes].any()]
             if len(able) == 1:
                 found[able[0]][request] = found[able[0]].get(request, 0) + number

@@ -40,7 +40,7 @@ def grow_gangs(
     to one. books_at_start: what the queues hold at the start of a reservation; lasting gangs, which are still there
     then, grow within it.
     """
-    problem, tree, ledger = state.problem, state.tree, state.queue_books
+    problem, tree, queue_books = state.problem, state.tree, state.queue_books
     totals, grown = problem.totals, dict(placements)
     budget = budget or Budget()
     greedy, strides = GreedyPlacer(state, budget=budget), budget.growth_strides
@@ -55,7 +55,7 @@ def grow_gangs(
         return (
             -gang.priority,
             -queue_priority(problem, gang.queue),
-            ledger.share_order_key(gang.queue),
+            queue_books.share_order_key(gang.queue),
             holds[j],
             gang.age,
             j,
@@ -66,7 +66,7 @@ def grow_gangs(
         gang, wish = problem.gangs[j], wanting[j]
         pods = wish.stride * wish.unit
         amount: Vector = add_vectors((0,) * len(problem.resources), gang.roles[wish.role].request, pods)
-        bound = [ledger] if books_at_start is None or j not in lasting_gangs else [ledger, books_at_start]
+        bound = [queue_books] if books_at_start is None or j not in lasting_gangs else [queue_books, books_at_start]
         allowed = all(each.allows_amount(gang.queue, amount) for each in bound)
         more = greedy.place_gang(j, _stride_class(j, gang, grown[j], wish.role, pods)) if allowed else None
         if more is None and wish.stride > 1:

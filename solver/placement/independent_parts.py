@@ -71,34 +71,36 @@ def merge_groups(results: list[PlacementResult], options: Options) -> PlacementR
 def independent_groups(s: Sets, gangs: tuple[int, ...]) -> list[tuple[int, ...]]:
     """The gangs in parts, the first gang's first. Node classes belong together when they share a leaf, when a gang
     may use both, or when a pod rule concerns gangs on both."""
-    shape_of = {j: k for (_, _, k), js in s.waiting_gangs.items() for j in js}
-    above: dict[int, int] = {kind: kind for kind in sorted({place.node_class for place in s.buckets})}
+    class_of = {j: k for (_, _, k), js in s.waiting_gangs.items() for j in js}
+    above: dict[int, int] = {
+        node_class: node_class for node_class in sorted({bucket.node_class for bucket in s.buckets})
+    }
 
-    def root(kind: int) -> int:
-        while above[kind] != kind:
-            kind = above[kind]
-        return kind
+    def root(node_class: int) -> int:
+        while above[node_class] != node_class:
+            node_class = above[node_class]
+        return node_class
 
-    def join(kinds: Iterable[int]) -> None:
-        first, *rest = sorted({root(kind) for kind in kinds}) or [ROOT]
+    def join(classes: Iterable[int]) -> None:
+        first, *rest = sorted({root(node_class) for node_class in classes}) or [ROOT]
         above.update(dict.fromkeys(rest, first))
 
     leaves: dict[int, set[int]] = {}
-    for place in s.buckets:
-        if place.leaf is not None:
-            leaves.setdefault(place.leaf, set()).add(place.node_class)
+    for bucket in s.buckets:
+        if bucket.leaf is not None:
+            leaves.setdefault(bucket.leaf, set()).add(bucket.node_class)
     open_to = {
-        k: {kind for role in s.gang_classes[k].roles for kind in role.node_classes} & above.keys()
-        for k in {shape_of[j] for j in gangs}
+        k: {node_class for role in s.gang_classes[k].roles for node_class in role.node_classes} & above.keys()
+        for k in {class_of[j] for j in gangs}
     }
     related: dict[int, set[int]] = {}
-    for k, kinds in open_to.items():
+    for k, classes in open_to.items():
         for role in s.gang_classes[k].roles:
-            for relation in (*role.owned_rules, *role.selecting_rules):
-                related.setdefault(relation, set()).update(kinds)
-    for kinds in (*leaves.values(), *open_to.values(), *related.values()):
-        join(kinds)
+            for rho in (*role.owned_rules, *role.selecting_rules):
+                related.setdefault(rho, set()).update(classes)
+    for classes in (*leaves.values(), *open_to.values(), *related.values()):
+        join(classes)
     found: dict[int, list[int]] = {}
     for j in gangs:
-        found.setdefault(min((root(kind) for kind in open_to[shape_of[j]]), default=ROOT), []).append(j)
+        found.setdefault(min((root(node_class) for node_class in open_to[class_of[j]]), default=ROOT), []).append(j)
     return [tuple(part) for part in found.values()]

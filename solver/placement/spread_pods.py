@@ -18,23 +18,23 @@ def spread_pods_evenly(problem: Problem, free: FreeNodes, placements: Placements
     under pod rules. free: beside these placements, changed with them."""
     new = {j: new_placements(problem.gangs[j], pods) for j, pods in placements.items()}
     found = {j: list(problem.gangs[j].running) for j in placements}
-    places = coarsest_buckets(problem)
-    place_of = {n: i for i, place in enumerate(places) for n in place.nodes}
+    buckets = coarsest_buckets(problem)
+    bucket_of = {n: i for i, bucket in enumerate(buckets) for n in bucket.nodes}
     here: dict[int, list[tuple[int, Placement]]] = {}
     for j, pods in new.items():
         for p in pods:
             role = problem.gangs[j].roles[p.role]
-            if role.owned_rules or role.selecting_rules:  # relations ask on which node it is
+            if role.owned_rules or role.selecting_rules:  # a pod rule concerns its node
                 found[j].append(p)
                 continue
-            here.setdefault(place_of[p.node], []).append((j, p))
+            here.setdefault(bucket_of[p.node], []).append((j, p))
     for i, packed in sorted(here.items()):
         mark = free.mark()
-        wishes: dict[GangRole, int] = {}
+        wanted: dict[GangRole, int] = {}
         for j, p in packed:
             free.take_pods(p.node, problem.gangs[j].roles[p.role].pod_request, -p.pods)
-            wishes[j, p.role] = wishes.get((j, p.role), 0) + p.pods
-        even = _deal_evenly(problem, free, np.array(places[i].nodes, dtype=np.intp), wishes)
+            wanted[j, p.role] = wanted.get((j, p.role), 0) + p.pods
+        even = _deal_evenly(problem, free, np.array(buckets[i].nodes, dtype=np.intp), wanted)
         if even is None:
             free.undo(mark)
         for j, p in packed if even is None else even:

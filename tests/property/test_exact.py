@@ -129,7 +129,7 @@ def same_until_age(one: Plan, other: Plan) -> bool:
 def test_both_engines_reach_and_prove_the_same() -> None:
     seen = Counter[str]()
 
-    @settings(max_examples=150)
+    @settings(max_examples=300)
     @given(worlds())
     def alike(world: Problem) -> None:
         highs, cbc = solve(world, Options(engine="highs")), solve(world, Options(engine="cbc"))

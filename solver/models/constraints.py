@@ -31,10 +31,7 @@ from solver.semantics.topology import ROOT
 
 
 def domain_assignment(s: Sets, x: Variables) -> Iterator[Row]:
-    """A gang that starts lies in one of its domains.
-
-    sum_{h in D_k} g[k,h]  =  sum_{q,p} y[q,p,k]                 k with a hard tier
-    """
+    """A gang with a hard tier that starts lies in one of its domains:  sum_{h in D_k} g[k,h]  =  sum_{q,p} y[q,p,k]"""
     for k, domains in enumerate(s.domains):
         if domains != (ROOT,):
             inside = [(x.g[k, h], 1) for h in domains if (k, h) in x.g]

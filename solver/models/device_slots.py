@@ -105,10 +105,7 @@ def slot_variables(
 
 
 def slot_capacity_rows(slots: IntArray, pods: PodTerms, m: SlotVariables, key: tuple[int, ...]) -> Iterator[Row]:
-    """What the slots of one group of one node hold, exactly: `slot_count_rows`, and
-
-    sum_a share_a[r] m[a,c] <= free_c[r]
-    """
+    """What the slots of one group of one node hold: `slot_count_rows`, and  sum_a share_a[r] m[a,c] <= free_c[r]"""
     yield from slot_count_rows(pods, m, len(slots), key)
     for c, free in enumerate(slots.tolist()):
         for r, amount in enumerate(free):
@@ -123,10 +120,7 @@ def slot_usage_terms(requests: Iterable[SlotRequest], m: SlotVariables, c: int, 
 
 
 def slot_count_rows(pods: PodTerms, m: SlotVariables, slot_count: int, key: tuple[int, ...]) -> Iterator[Row]:
-    """Every pod has its slots, all different.
-
-    sum_c m[a,c] = number_a n_a        m[a,c] <= n_a
-    """
+    """Every pod has its slots, all different:  sum_c m[a,c] = number_a n_a        m[a,c] <= n_a"""
     for a, (request, (terms, constant)) in enumerate(sorted(pods.items())):
         own = {c: m[request, c] for c in range(slot_count) if (request, c) in m}
         counts = [*((v, 1.0) for v in own.values()), *scale_terms(terms, -request.number)]

@@ -176,10 +176,7 @@ def _surplus_rows(
 
 
 def complete_subgroups(m: EvictionModel) -> Iterator[Row]:
-    """Only complete parts of a victim's subgroups go.
-
-    sum_{t in S} sum_{m in h} e[v,t,m]  =  size * u        h: each domain of the subgroup, integer u
-    """
+    """Only complete parts of a victim's subgroups go:  sum_{t in S} sum_{m in h} e[v,t,m]  =  size * u  per domain h"""
     for v in m.victims:
         for index, subgroup in enumerate(m.gang_of(v).subgroups if v.max_surplus else ()):
             placements: dict[int, list[tuple[Placement, float]]] = {}
@@ -226,11 +223,9 @@ def capacity(m: EvictionModel) -> Iterator[Row]:
 
 
 def device_slots(m: EvictionModel) -> Iterator[Row]:
-    """What the slots of a node hold with what victims return of them: `slot_count_rows`, and
+    """What the slots of a node hold: `slot_count_rows`, and, with what victims give back of slot c (`_freed_slots`),
 
     sum_a share_a[r] m[a,c]  <=  free_c[r] + sum of share[r] * given
-
-    over what victims hold of c (`_freed_slots`).
     """
     s, slot_count = m.s, m.s.free.slots.shape[2]
     for i, requests in sorted(slot_request_terms(s, m.x).items()):

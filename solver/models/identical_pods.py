@@ -107,8 +107,7 @@ def build_model(gangs: Sequence[IdenticalPodsGang], capacity: LeafCapacity, know
 
 
 def _add_flow(x: PieceModel, number: int, region: Region, leaves: Mapping[int, int], max_pods: int) -> None:
-    """The variables a of one region. A leaf with v slots enters behind the first `widest - v` of them; pieces follow
-    one another, and what is not filled is left.
+    """The variables a of one region. A leaf with v slots enters at i = widest - v; pieces follow one another.
 
     sum_s a[R,i,s]  <=  leaves with widest - i slots  +  sum_s a[R,i-s,s]
     """
@@ -199,13 +198,12 @@ def _set_flow_start(x: PieceModel, capacity: LeafCapacity, known: LeafPods) -> N
 def read_solution(x: PieceModel, capacity: LeafCapacity, values: Mapping[str, float]) -> dict[int, dict[int, int]]:
     """Gang -> leaf -> pods: the flow cut into leaves, and the pieces assigned to them."""
     held = {region: _leaves_by_piece(x, capacity, region, values) for region in capacity.leaves}
-    found: dict[int, dict[int, int]] = {}
+    found: dict[int, Counter[int]] = {}
     for (j, region, s), v in x.b.items():
-        here = found.setdefault(j, {})
+        here = found.setdefault(j, Counter())
         for _ in range(round(values[v.name])):
-            leaf = held[region][s].pop(0)
-            here[leaf] = here.get(leaf, 0) + s
-    return found
+            here[held[region][s].pop(0)] += s
+    return {j: dict(here) for j, here in found.items()}
 
 
 def _leaves_by_piece(

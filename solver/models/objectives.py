@@ -16,20 +16,14 @@ from solver.semantics.share_measures import SiblingQueues
 
 
 def placed_resources(s: Sets, x: Variables, level: PrecedenceLevel) -> Goal:
-    """Resources of the level's gangs that start, in units of the dominant resource.
-
-    max  sum_{q,k} units_k * y[q,p,k]
-    """
+    """Resources of the level's gangs that start, in dominant units:  max  sum_{q,k} units_k * y[q,p,k]"""
     classes = s.classes_of_level(level)
     most = sum(s.dominant_units[key[2]] * len(s.waiting_gangs[key]) for key in classes)
     return Goal(f"placed[{s.level_label(level)}]", [(x.y[key], s.dominant_units[key[2]]) for key in classes], most, 1)
 
 
 def started_gangs(s: Sets, x: Variables, level: PrecedenceLevel) -> Goal:
-    """Gangs of the level that start.
-
-    max  sum_{q,k} y[q,p,k]
-    """
+    """Gangs of the level that start:  max  sum_{q,k} y[q,p,k]"""
     classes = s.classes_of_level(level)
     most = sum(len(s.waiting_gangs[key]) for key in classes)
     return Goal(f"gangs[{s.level_label(level)}]", [(x.y[key], 1) for key in classes], most, 1)

@@ -67,16 +67,15 @@ def spread_goal(s: Sets, x: Variables, start: StartValues, min_domains: Sequence
 
     min_domains: the domains that a gang of the class needs if it has the free nodes for itself.
     """
-    e, touched = _add_touch_variables(s, x, start)
-    offset, top = 0.0, 0.0
+    (e, touched), weights = _add_touch_variables(s, x, start), s.tree.tier_weights
+    offset, top = float(len(s.gang_classes) * sum(weights)), 0.0
     for k in range(len(s.gang_classes)):
-        for level, weight in enumerate(s.tree.tier_weights):
-            domains = [(v, 1.0) for (of, at, _), v in e.items() if of == k and at == level]
+        for level, weight in enumerate(weights):
+            domains = [(v, 1.0) for (of, at, _), v in e.items() if (of, at) == (k, level)]
             add_rows(x.model, [Row("touch.least", (k, level), at_least(domains, min_domains[k][level]))])
-            offset += weight
             top -= weight * (min_domains[k][level] - 1)
     start |= touched
-    return Goal("spread", [(v, -float(s.tree.tier_weights[level])) for (_, level, _), v in e.items()], top, 1, offset)
+    return Goal("spread", [(v, -float(weights[level])) for (_, level, _), v in e.items()], top, 1, offset)
 
 
 TouchVariables = dict[tuple[int, int, int], pulp.LpVariable]

@@ -225,7 +225,7 @@ class Sets:
 
     def _buckets_for(self, k: int, t: int) -> tuple[IntArray, IntArray]:
         """The buckets that take pods of role t of class k, in order, and how many fit each."""
-        gang_class, role = self.gang_classes[k], self.gang_classes[k].roles[t]
+        gang_class, role = self.gang_classes[k], self.roles[k, t]
         hard = (g.topology.tier for g in gang_class.subgroups if g.topology.mode == "hard" and t in g.roles)
         tiers = tuple(sorted(set(hard)))
         key = role.pod_request, role.node_classes, gang_class.hard_tier, self.domains[k], tiers, self.rule_key(role)

@@ -215,11 +215,10 @@ class PodRuleCounts:
         """Node -> whether one more pod of the role may come there now. rules: those that count; None for all."""
         found: BoolArray = np.ones(self.existing_pods.node_count, dtype=np.bool_)
         for rho in self.rules_of(role):
-            if rules is not None and rho not in rules:
-                continue
-            allowed = _ALLOWED_DOMAINS[self.rule(rho).rule_kind]
-            domains, outside = allowed(self, rho, rho in role.owned_rules, rho in role.selecting_rules)
-            found &= np.append(domains, outside)[self.existing_pods.partitions[rho]]
+            if rules is None or rho in rules:
+                allowed = _ALLOWED_DOMAINS[self.rule(rho).rule_kind]
+                domains, outside = allowed(self, rho, rho in role.owned_rules, rho in role.selecting_rules)
+                found &= np.append(domains, outside)[self.existing_pods.partitions[rho]]
         return found
 
     def cap_fit_counts(self, role: RuleSubject, fit_counts: IntArray) -> IntArray:

@@ -68,17 +68,15 @@ class QueueBooks:
     def __init__(self, problem: Problem) -> None:
         self.problem, self.queue_rules = problem, QueueRules(problem)
         width = len(problem.resources)
-        self.direct: list[Vector] = [q.used for q in problem.queues]
+        self.direct: list[Vector] = [(0,) * width for _ in problem.queues]
         self.children: list[list[int]] = [[] for _ in problem.queues]
         for q, queue in enumerate(problem.queues):
             if queue.parent is not None:
                 self.children[queue.parent].append(q)
         self.held: list[Vector] = [(0,) * width for _ in problem.queues]
-        for q, queue in enumerate(problem.queues):
-            self._add_held(q, queue.used)
         self._log: list[tuple[int, Vector]] = []
-        for q, (amount, queue) in enumerate(zip(queues.held_by_queue(problem), problem.queues, strict=True)):
-            self.charge_queue(q, add_vectors(amount, queue.used, -1))
+        for q, amount in enumerate(queues.held_by_queue(problem)):
+            self.charge_queue(q, tuple(amount))
         free = zip(*(node.free for node in problem.nodes), strict=True) if problem.nodes else [()] * width
         used = [sum(q.used[r] for q in problem.queues) for r in range(width)]
         self.cluster_total: Vector = tuple(sum(column) + of for column, of in zip(free, used, strict=True))
@@ -108,7 +106,8 @@ class QueueBooks:
         """Add `amount` to what the queue and its ancestors hold."""
         self._log.append((queue, amount))
         self.direct[queue] = add_vectors(self.direct[queue], amount)
-        self._add_held(queue, amount)
+        for q in self.path(queue):
+            self.held[q] = add_vectors(self.held[q], amount)
 
     def release_amount(self, queue: int, amount: Vector, at_start: Vector) -> None:
         """Take `amount` off what the queue holds, and for good `at_start` off what it held at the start."""
@@ -126,10 +125,6 @@ class QueueBooks:
         for queue, amount in reversed(self._log[mark:]):
             self.charge_queue(queue, negated(amount))
         del self._log[mark:]
-
-    def _add_held(self, queue: int, amount: Vector) -> None:
-        for q in self.path(queue):
-            self.held[q] = add_vectors(self.held[q], amount)
 
     # ---- the tree
 
@@ -159,29 +154,23 @@ class QueueBooks:
         """Whether the queue accepts gangs and may take `amount` more."""
         return (
             self.queue_rules.accepts_gangs[queue]
-            and self.exceeded_ceiling(queue, amount) is None
-            and self.violated_guarantee(queue, amount) is None
+            and not self.exceeds_ceiling(queue, amount)
+            and next(self.violated_guarantees(queue, amount), None) is None
         )
 
     def amount_counted(self, ceiling: QueueCeiling) -> Vector:
         """The amount that counts against a ceiling."""
         return self.held[ceiling.queue] if ceiling.includes_descendants else self.direct[ceiling.queue]
 
-    def exceeded_ceiling(self, queue: int, amount: Vector) -> tuple[QueueCeiling, int] | None:
-        """The first (ceiling, resource) on the path that `amount` more would exceed."""
-        for q in self.path(queue):
-            for ceiling in self.queue_rules.ceilings_by_queue[q]:
-                if not ceiling.includes_descendants and q != queue:
-                    continue
-                have = self.amount_counted(ceiling)
-                for r, (asked, limit) in enumerate(zip(amount, ceiling.limits, strict=True)):
-                    if asked and limit is not None and have[r] + asked > limit:
-                        return ceiling, r
-        return None
-
-    def violated_guarantee(self, queue: int, amount: Vector) -> tuple[int | None, int] | None:
-        """The first of `violated_guarantees`."""
-        return next(self.violated_guarantees(queue, amount), None)
+    def exceeds_ceiling(self, queue: int, amount: Vector) -> bool:
+        """Whether `amount` more would exceed a ceiling on the path."""
+        ceilings = self.queue_rules.ceilings_by_queue
+        for ceiling in (ceiling for q in self.path(queue) for ceiling in ceilings[q]):
+            if ceiling.includes_descendants or ceiling.queue == queue:
+                for have, asked, limit in zip(self.amount_counted(ceiling), amount, ceiling.limits, strict=True):
+                    if asked and limit is not None and have + asked > limit:
+                        return True
+        return False
 
     def violated_guarantees(self, queue: int, amount: Vector) -> Iterator[tuple[int | None, int]]:
         """Each (queue, resource) where `amount` more would break others' guarantees; None for the whole cluster."""

@@ -11,29 +11,21 @@ from typing import Any, Literal
 class Budget:
     """Deterministic work limits of one solve: sizes of models, branch-and-bound nodes, tries. None changes which plans
     are valid; where one strikes, the verdict says so. Measured so that 10,000 nodes and 1,000 gangs take seconds.
-
-    Raises ValueError, naming the limit, for a negative one.
-    """
+    Raises ValueError, naming the limit, for a negative one."""
 
     # Admission: which gangs start
     joint_variables: int = 800
-    """All priorities are decided in one model, and fair shares proved level by level, up to this many pod variables
-    (larger: one model a priority). Larger ones take minutes to prove."""
+    """Pod variables up to which one model decides all priorities and proves fair shares; larger ones take minutes."""
     share_variables: int = 2_000
-    """Beyond this many pod variables fair shares are held at the greedy's and only bounded. Raising them is most of
-    the time of a large model."""
+    """Pod variables above which fair shares stay the greedy's and are only bounded: most of a large model's time."""
     fair_levels: int = 4
-    """Levels of progressive filling solved per priority; queues beyond them share by resources placed. Few problems
-    have more levels that differ."""
+    """Levels of progressive filling solved per priority; queues beyond them share by resources placed."""
     batch_variables: int = 15_000
-    """Gangs of one priority are taken into one model up to this many pod variables: the largest whose root HiGHS
-    solves in seconds."""
+    """Pod variables of one model of gangs of one priority: the largest whose root HiGHS solves in seconds."""
     node_model_factor: int = 2
-    """A model of single nodes for pods that may go anywhere may have this many times `batch_variables`; a larger one
-    would end at its limit."""
+    """Times `batch_variables`: size of a model of single nodes for pods that may go anywhere."""
     refining_nodes: int = 100
-    """Branch-and-bound nodes for questions that refine: which queues can rise above a level, which gangs waited
-    longest."""
+    """Branch-and-bound nodes for questions that refine: queues above a level, gangs that waited longest."""
     share_nodes: int = 1
     """Branch-and-bound nodes for a fair share in a model above `joint_variables`: the root mostly settles it."""
 
@@ -47,18 +39,15 @@ class Budget:
 
     # Placement: exact models
     placement_variables: int = 400
-    """Pod variables up to which all gangs of a batch are placed by one model; larger batches are searched by
-    neighbourhoods."""
+    """Pod variables up to which one model places a batch; larger batches are searched by neighbourhoods."""
     placement_nodes: int = 20
-    """Branch-and-bound nodes for a placement of `placement_variables`, proportionally more for a smaller one: span is
-    no reason to keep gangs waiting."""
+    """Branch-and-bound nodes for a placement of `placement_variables`, proportionally more for a smaller one."""
     relaxed_variables: int = 4_000
-    """Pod variables up to which the linear relaxation bounds the span of all gangs together: tenths of a second."""
+    """Pod variables up to which the linear relaxation bounds the span of all gangs: tenths of a second."""
     pack_pairs: int = 500
-    """Pairs of pod request and node (or device slot) up to which a bucket is packed by a model; a larger one is
-    split."""
+    """Pairs of pod request and node (or slot) up to which a model packs a bucket; a larger one is split."""
     repack_pairs: int = 200
-    """Pairs of gang role and node up to which a packed bucket is packed again by a model only to open fewer nodes."""
+    """Pairs of gang role and node up to which a packed bucket is packed again to open fewer nodes."""
 
     # Placement: neighbourhoods of a few gangs
     neighbourhoods: int = 4
@@ -70,8 +59,7 @@ class Budget:
     neighbourhood_buckets: int = 32
     """Buckets of the target domain, most room first, so that the model does not grow with the cluster."""
     neighbourhood_gangs: int = 3
-    """Gangs that must share a model of all buckets; with fewer the gang moves within one domain, and more gangs with
-    it."""
+    """Gangs that must share a model of all buckets; fewer move within one domain, together with others."""
     neighbourhood_spare_buckets: int = 8
     """Buckets outside the domain, most room first, for gangs that make way."""
 
@@ -97,13 +85,11 @@ class Budget:
     affinity_exchanges: int = 100_000
     """Exchanges of pods examined for the role affinity of one gang in one leaf: about a second."""
     growth_strides: int = 32
-    """Strides into which the growth of a role is divided, so that queues take turns and 100,000 pods still grow in
-    seconds."""
+    """Strides into which a role's growth is divided: queues take turns, and 100,000 pods grow in seconds."""
 
     # Preemption
     preemptor_variables: int = 2_000
-    """Pod variables up to which several preemptors get their victims from one model; 0: one preemptor after
-    another."""
+    """Pod variables up to which several preemptors get their victims from one model; 0: one after another."""
     preemptor_node_factor: int = 4
     """Gangs times nodes, in units of `preemptor_variables`, up to which the nodes of a joint model are looked for."""
     eviction_nodes: tuple[int, ...] = (96, 768, 3_072)
@@ -147,8 +133,7 @@ class Budget:
 
     # Engine
     cuts: int = 100
-    """Cuts that HiGHS keeps (its default is 10,000): separating them is most of the time at the root of a crowded
-    model, and the bound is as good."""
+    """Cuts that HiGHS keeps (default 10,000): separating more costs most of the root's time and gains no bound."""
 
     def __post_init__(self) -> None:
         for limit in fields(self):
@@ -158,16 +143,13 @@ class Budget:
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """Limits of one call of `solver.solve`.
+    """Limits of one call of `solver.solve`. Raises ValueError, naming the option, for a value that is none.
 
     gap: relative gap at which an objective may stop; 0 asks for a proof. time_limit: seconds for the whole plan, the
     last safety; when it strikes the verdicts say so. max_nodes: branch-and-bound nodes of one solve, the deterministic
-    limit that normally strikes first. budget: how much work each part may do. deadline: `time.monotonic()` at which the
-    time limit ends; set by `solve` itself. Pickled as seconds left, since each machine has its own clock. engine:
-    "highs", or "cbc" where HiGHS is missing; None takes the first that is there.
-
-    Raises ValueError, naming the option, for a value that is none: a negative limit, a gap that is no number, an
-    unknown engine.
+    limit that normally strikes first. deadline: `time.monotonic()` at which the time limit ends; set by `solve` itself,
+    pickled as seconds left, since each machine has its own clock. engine: "highs", or "cbc" where HiGHS is missing;
+    None takes the first that is there.
     """
 
     gap: float = 0.0

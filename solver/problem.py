@@ -26,7 +26,7 @@ RuleKind = Literal["anti-affinity", "affinity", "spread"]
 
 @dataclass(frozen=True, slots=True)
 class HyperNode:
-    """A network domain. Tier 1 is the tightest; a parent has a higher tier than its children."""
+    """A network domain. Tier 1 is the tightest; a parent's tier is higher."""
 
     name: str
     tier: int
@@ -35,10 +35,8 @@ class HyperNode:
 
 @dataclass(frozen=True, slots=True)
 class DeviceSlot:
-    """A NUMA node or a device of a node. slot_group: index into `Problem.slot_groups`.
-
-    capacity: of the empty slot. free: what no pod holds; unlike `Node.free`, without the pods in `Gang.running`.
-    """
+    """A NUMA node or a device of a node. slot_group: index into `Problem.slot_groups`. capacity: of the empty slot.
+    free: what no pod holds; unlike `Node.free`, without the pods in `Gang.running`."""
 
     slot_group: int
     capacity: Vector
@@ -76,13 +74,11 @@ class ReturningNode:
 class Node:
     """A machine.
 
-    node_class: nodes of one class are open to the same roles (selectors, affinity and taints are settled before the
-    solver). leaf: the hypernode that directly holds the node; None for a node outside the topology. capacity:
-    allocatable. free: capacity less the pods of no gang of the problem; the pods in `Gang.running` are not subtracted.
-    slots: its device slots; a pod with a slot request needs slots of that group. maintenance_in: until the next
-    maintenance, from which on nothing may run there for a while; 0 during one, None if none is planned.
-    maintenance_windows: all known ones, (from, to); only diagnosis looks beyond the first. returning: of a node that is
-    away; no plan uses it, but it counts when diagnosis says whether something can ever fit.
+    node_class: nodes of one class are open to the same roles (selectors, affinity, taints). leaf: the hypernode that
+    directly holds the node; None outside the topology. capacity: allocatable. free: capacity less the pods of no gang
+    of the problem; those in `Gang.running` are not subtracted. maintenance_in: until the next maintenance, in which
+    nothing may run there; 0 during one, None if none is planned. maintenance_windows: all known ones, (from, to); only
+    diagnosis looks beyond the first. returning: of a node that is away; only diagnosis uses it, for what can ever fit.
     """
 
     name: str
@@ -98,15 +94,13 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Queue:
-    """guarantee <= deserved <= capability, each per resource and optional. They limit the queue with all its
-    descendants.
+    """guarantee <= deserved <= capability, each per resource and optional, of the queue with all its descendants.
 
     used: by pods of no gang of the problem. open: a closed queue takes nothing new, nor do its descendants. hierarchy:
     the path from the root to this queue as (name, weight) pairs, for `Policy.drf_hierarchy`; () stands right below the
-    root with the queue's own name and weight. Where queues share the beginning of their paths, the first one's weights
-    count. reclaimable: gangs of other queues may evict from it. strict_order: its gangs start in their order, none
-    before an earlier one. dedicated_domains: hypernodes in which no gang outside the queue and its descendants gets new
-    pods.
+    root with the queue's own name and weight. Where paths begin alike, the first queue's weights count. reclaimable:
+    gangs of other queues may evict from it. strict_order: none of its gangs starts before an earlier one.
+    dedicated_domains: hypernodes in which no gang outside the queue and its descendants gets new pods.
     """
 
     name: str
@@ -126,17 +120,14 @@ class Queue:
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """The scheduler's plugins that decide between queues, and how nodes are filled. With none of them queues have their
-    limits and fair shares by weight.
+    """The scheduler's plugins that decide between queues, and how nodes are filled. Without plugins queues have their
+    limits and fair shares by weight; with capacity or proportion those of higher priority are served first.
 
     capacity: a queue is measured by what it holds of what it deserves. capacity_hierarchy: along the tree of parents.
     proportion: no queue holds more than its share of the cluster by weight. drf: of the gangs of a queue the one that
-    holds least is next. drf_hierarchy: fair shares along `Queue.hierarchy`. With capacity or proportion queues of
-    higher priority are served first.
-
-    spread_pods: the pods in one supernode go to its least loaded nodes, and nodes are not saved; otherwise they fill
-    the fullest first. ancestor_reclaim_levels: with capacity_hierarchy, how many queues above a victim's and a
-    preemptor's must agree as well (`ancestorReclaimLevel`).
+    holds least is next. drf_hierarchy: fair shares along `Queue.hierarchy`. spread_pods: pods go to the least loaded
+    nodes of a supernode, otherwise to the fullest. ancestor_reclaim_levels: with capacity_hierarchy, how many queues
+    above a victim's and a preemptor's must agree as well (`ancestorReclaimLevel`).
     """
 
     capacity: bool = False
@@ -156,10 +147,7 @@ class Policy:
 @dataclass(frozen=True, slots=True)
 class Topology:
     """hard: all pods that it covers lie under one hypernode of tier <= `tier`. soft: the lower the common tier, the
-    better.
-
-    A tier above the highest hypernode's means the whole cluster, nodes outside the topology included.
-    """
+    better. A tier above the highest hypernode's means the whole cluster, nodes outside the topology included."""
 
     mode: TopologyMode
     tier: int
@@ -194,10 +182,8 @@ class PodRule:
 @dataclass(frozen=True, slots=True)
 class Role:
     """minimum <= placed pods <= replicas once the gang starts. Each pod takes `request` from a node of one of
-    `node_classes`, and of that its `slot_requests` from the node's device slots.
-
-    owned_rules, selecting_rules: the pod rules that its pods own, and those that select them, ascending.
-    """
+    `node_classes`, and of that its `slot_requests` from the node's device slots. owned_rules, selecting_rules: the pod
+    rules that its pods own, and those that select them, ascending."""
 
     name: str
     replicas: int
@@ -216,13 +202,9 @@ class Role:
 
 @dataclass(frozen=True, slots=True)
 class Subgroup:
-    """The pods of `roles` are divided into parts of exactly `size` pods; at least `minimum` parts are formed, and no
-    incomplete one.
-
-    Each part obeys `topology`. Subgroups of one gang may cover the same roles (a 4-pod unit that prefers one domain,
-    made of 2-pod units that must have one). tier_is_editable: whether the user can choose another tier; if not, no
-    repair names one.
-    """
+    """The pods of `roles` are divided into parts of exactly `size` pods, at least `minimum`, none incomplete; each
+    obeys `topology`. Subgroups of one gang may cover the same roles (a 4-pod unit that prefers one domain, made of
+    2-pod units that must have one). tier_is_editable: whether the user, and so a repair, can choose another tier."""
 
     name: str
     roles: tuple[int, ...]
@@ -243,8 +225,7 @@ class Placement:
 
 @dataclass(frozen=True, slots=True)
 class SlotHold:
-    """Of the running pods of role `role` on node `node`, `pods` hold their share of its slot `slot` (index into
-    `Node.slots`)."""
+    """`pods` of the running pods of role `role` on node `node` hold their share of slot `Node.slots[slot]`."""
 
     role: int
     node: int
@@ -295,8 +276,7 @@ class Gang:
 
 @dataclass(frozen=True, slots=True)
 class EvictionVotes:
-    """What the scheduler's plugins let one of its actions evict, beyond the rules of
-    `solver.semantics.eviction_rights`.
+    """What the scheduler's plugins let one of its actions evict, beyond `solver.semantics.eviction_rights`.
 
     whole_gangs: a gang may go completely; otherwise only its surplus above the minima (plugin gang votes).
     compare_shares: what remains of the victim has no smaller dominant share than the preemptor gets (plugin drf votes).
@@ -343,11 +323,8 @@ class Problem:
     @cached_property
     def totals(self) -> Vector:
         """Allocatable amounts of the whole cluster."""
-        return (
-            tuple(map(sum, zip(*(node.capacity for node in self.nodes), strict=True)))
-            if self.nodes
-            else (0,) * len(self.resources)
-        )
+        nothing = (0,) * len(self.resources)
+        return tuple(map(sum, zip(nothing, *(node.capacity for node in self.nodes), strict=True)))
 
     def with_queues(self, queues: tuple[Queue, ...]) -> Problem:
         """The same with other queues; what is cached about the nodes is kept."""
@@ -357,9 +334,7 @@ class Problem:
 
 
 class InvalidProblemError(ValueError):
-    """The problem contradicts itself. `where` is the path of indices to the error, e.g. ("gangs", 3, "roles", 0,
-    "request").
-    """
+    """The problem contradicts itself. where: path of indices to the error, e.g. ("gangs", 3, "roles", 0, "request")."""
 
     def __init__(self, where: tuple[str | int, ...], what: str) -> None:
         self.where = where

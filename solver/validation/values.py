@@ -3,10 +3,10 @@ solver's API."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from itertools import accumulate, chain
 from math import lcm
-from operator import le
 from typing import Protocol
 
 from solver.problem import (
@@ -58,7 +58,8 @@ def validate(problem: Problem) -> None:
     A problem without nodes, hypernodes, queues or gangs is well formed. A gang that cannot fit is well formed too: it
     waits.
     """
-    _check_form(problem)
+    if (fault := first_mismatch(problem)) is not None:
+        raise InvalidProblemError(*fault)
     _check_no_duplicates(("resources",), problem.resources)
     _check_no_duplicates(("slot_groups",), problem.slot_groups)
     for collection in ("nodes", "hypernodes", "queues", "gangs"):
@@ -83,11 +84,6 @@ def validate(problem: Problem) -> None:
             _check_index(("disruption_budgets", b, "roles", k), t, problem.gangs[g].roles)
     _check_integer(("policy", "ancestor_reclaim_levels"), problem.policy.ancestor_reclaim_levels)
     _check_sums(problem)
-
-
-def _check_form(problem: Problem) -> None:
-    if (fault := first_mismatch(problem)) is not None:
-        raise InvalidProblemError(*fault)
 
 
 def _check_no_duplicates(where: FieldPath, names: tuple[str, ...]) -> None:
@@ -135,10 +131,9 @@ def _check_unique_names(where: FieldPath, items: Sequence[_HasName]) -> None:
 def _check_integer(where: FieldPath, value: object, least: int | None = 0) -> None:
     if type(value) is not int:  # a bool or a float, NaN included, compares like a number but is none of ours
         raise InvalidProblemError(where, f"{value!r} is not an integer")
-    if (least is not None and value < least) or abs(value) > MAX_AMOUNT:
-        raise InvalidProblemError(
-            where, f"{value} is outside {-MAX_AMOUNT if least is None else least} to {MAX_AMOUNT}"
-        )
+    low = -MAX_AMOUNT if least is None else least
+    if not low <= value <= MAX_AMOUNT:
+        raise InvalidProblemError(where, f"{value} is outside {low} to {MAX_AMOUNT}")
 
 
 def _check_pod_count(where: FieldPath, number: object, least: int) -> None:
@@ -170,9 +165,8 @@ def _check_hypernode(where: FieldPath, hypernode: HyperNode, problem: Problem) -
         parent = problem.hypernodes[hypernode.parent]
         _check_integer(("hypernodes", hypernode.parent, "tier"), parent.tier, 1)
         if parent.tier <= hypernode.tier:
-            raise InvalidProblemError(
-                (*where, "parent"), f"its tier {parent.tier} is not above the child's {hypernode.tier}"
-            )
+            fault = f"its tier {parent.tier} is not above the child's {hypernode.tier}"
+            raise InvalidProblemError((*where, "parent"), fault)
 
 
 def _check_node(where: FieldPath, node: Node, problem: Problem) -> None:
@@ -192,20 +186,16 @@ def _check_node(where: FieldPath, node: Node, problem: Problem) -> None:
 
 def _check_capacity(where: FieldPath, node: Node | ReturningNode, problem: Problem) -> None:
     _check_integer((*where, "node_class"), node.node_class)
-    _check_vector((*where, "capacity"), node.capacity, problem)
-    _check_vector((*where, "free"), node.free, problem)
-    _check_free_within_capacity(where, node)
+    _check_free(where, node, problem)
     for c, slot in enumerate(node.slots):
         here = (*where, "slots", c)
         _check_index((*here, "slot_group"), slot.slot_group, problem.slot_groups)
-        _check_vector((*here, "capacity"), slot.capacity, problem)
-        _check_vector((*here, "free"), slot.free, problem)
-        _check_free_within_capacity(here, slot)
+        _check_free(here, slot, problem)
 
 
-def _check_free_within_capacity(where: FieldPath, holder: Node | ReturningNode | DeviceSlot) -> None:
-    if all(map(le, holder.free, holder.capacity)):
-        return
+def _check_free(where: FieldPath, holder: Node | ReturningNode | DeviceSlot, problem: Problem) -> None:
+    _check_vector((*where, "capacity"), holder.capacity, problem)
+    _check_vector((*where, "free"), holder.free, problem)
     for r, (free, capacity) in enumerate(zip(holder.free, holder.capacity, strict=True)):
         if free > capacity:
             raise InvalidProblemError((*where, "free", r), f"{free} are free of a capacity of {capacity}")
@@ -248,30 +238,27 @@ def _check_no_queue_loop(queues: Sequence[Queue]) -> None:
             raise InvalidProblemError(("queues", q, "parent"), "the way up never ends: the queues form a loop")
 
 
-def _check_pod_rule(where: FieldPath, pod_rule: PodRule, problem: Problem) -> None:
-    if len(pod_rule.domains) != len(problem.nodes):
-        raise InvalidProblemError(
-            (*where, "domains"), f"has {len(pod_rule.domains)} entries for {len(problem.nodes)} nodes"
-        )
-    for n, d in enumerate(pod_rule.domains):
+def _check_pod_rule(where: FieldPath, rule: PodRule, problem: Problem) -> None:
+    domains, nodes = len(rule.selected_present), len(problem.nodes)
+    if len(rule.domains) != nodes:
+        raise InvalidProblemError((*where, "domains"), f"has {len(rule.domains)} entries for {nodes} nodes")
+    for n, d in enumerate(rule.domains):
         if d is not None:
-            _check_index((*where, "domains", n), d, pod_rule.selected_present)
-    if empty := set(range(len(pod_rule.selected_present))) - set(pod_rule.domains):
+            _check_index((*where, "domains", n), d, rule.selected_present)
+    if empty := set(range(domains)) - set(rule.domains):
         raise InvalidProblemError((*where, "selected_present", min(empty)), "no node is in this domain")
     for name in ("selected_present", "owners_present"):
-        for d, pods in enumerate(getattr(pod_rule, name)):
+        for d, pods in enumerate(getattr(rule, name)):
             _check_integer((*where, name, d), pods)
-    if pod_rule.owners_present and len(pod_rule.owners_present) != len(pod_rule.selected_present):
-        raise InvalidProblemError(
-            (*where, "owners_present"),
-            f"has {len(pod_rule.owners_present)} entries for {len(pod_rule.selected_present)} domains",
-        )
-    if pod_rule.own_gang_only:
+    if rule.owners_present and len(rule.owners_present) != domains:
+        fault = f"has {len(rule.owners_present)} entries for {domains} domains"
+        raise InvalidProblemError((*where, "owners_present"), fault)
+    if rule.own_gang_only:
         gangs = {g for g, gang in enumerate(problem.gangs) for role in gang.roles if _concerns(role, int(where[-1]))}
-        if len(gangs) > 1 or any(pod_rule.selected_present) or any(pod_rule.owners_present):
+        if len(gangs) > 1 or any(rule.selected_present) or any(rule.owners_present):
             raise InvalidProblemError((*where, "own_gang_only"), "is one gang's own, yet others are in it")
-    _check_integer((*where, "max_skew"), pod_rule.max_skew, 1)
-    _check_integer((*where, "min_domains"), pod_rule.min_domains, 1)
+    _check_integer((*where, "max_skew"), rule.max_skew, 1)
+    _check_integer((*where, "min_domains"), rule.min_domains, 1)
 
 
 def _concerns(role: Role, rho: int) -> bool:
@@ -333,22 +320,22 @@ def _check_running(where: FieldPath, gang: Gang, problem: Problem) -> None:
 
 
 def _check_slot_holds(where: FieldPath, gang: Gang, problem: Problem) -> None:
-    pods = {(p.role, p.node): 0 for p in gang.running}
+    pods: Counter[tuple[int, int]] = Counter()
     for p in gang.running:
         pods[p.role, p.node] += p.pods
-    taken: dict[tuple[int, int, int], int] = {}
+    taken: Counter[tuple[int, int, int]] = Counter()
     last = (-1, -1, -1)
     for k, hold in enumerate(gang.slot_holds):
         here, spot = (*where, k), (hold.role, hold.node)
         for name in ("role", "node", "slot"):
             _check_integer((*here, name), getattr(hold, name))
         _check_integer((*here, "pods"), hold.pods, 1)
-        if spot not in pods or hold.pods > pods[spot]:
+        if hold.pods > pods[spot]:
             raise InvalidProblemError(here, "no pod of the gang runs there, or not as many")
         _check_index((*here, "slot"), hold.slot, problem.nodes[hold.node].slots)
         group = problem.nodes[hold.node].slots[hold.slot].slot_group
         numbers = {request.slot_group: request.number for request in gang.roles[hold.role].slot_requests}
-        taken[(*spot, group)] = taken.get((*spot, group), 0) + hold.pods
+        taken[(*spot, group)] += hold.pods
         if taken[(*spot, group)] > numbers.get(group, 0) * pods[spot]:
             raise InvalidProblemError(here, "more than the pods there take of this group")
         if (hold.role, hold.node, hold.slot) <= last:
@@ -362,14 +349,12 @@ def _check_slot_totals(problem: Problem) -> None:
     for g, gang in enumerate(problem.gangs):
         for k, hold in enumerate(gang.slot_holds):
             slot = problem.nodes[hold.node].slots[hold.slot]
-            shares = {request.slot_group: request.share for request in gang.roles[hold.role].slot_requests}
-            share = shares[slot.slot_group]
+            share = {s.slot_group: s.share for s in gang.roles[hold.role].slot_requests}[slot.slot_group]
             total = held.setdefault((hold.node, hold.slot), list(slot.free))
             total[:] = [have + hold.pods * amount for have, amount in zip(total, share, strict=True)]
             if any(have > most for have, most in zip(total, slot.capacity, strict=True)):
-                raise InvalidProblemError(
-                    ("gangs", g, "slot_holds", k), f"more than slot {hold.slot} of node {hold.node} has"
-                )
+                fault = f"more than slot {hold.slot} of node {hold.node} has"
+                raise InvalidProblemError(("gangs", g, "slot_holds", k), fault)
 
 
 def _check_role_affinities(where: FieldPath, gang: Gang) -> None:
@@ -397,15 +382,13 @@ def _check_subgroup(where: FieldPath, subgroup: Subgroup, gang: Gang) -> None:
         raise InvalidProblemError((*where, "roles"), "must name at least one role, and each once")
     replicas = sum(gang.roles[t].replicas for t in subgroup.roles)
     if subgroup.minimum * subgroup.size > replicas:
-        raise InvalidProblemError(
-            (*where, "minimum"), f"{subgroup.minimum} parts of {subgroup.size} pods are above the {replicas} replicas"
-        )
+        fault = f"{subgroup.minimum} parts of {subgroup.size} pods are above the {replicas} replicas"
+        raise InvalidProblemError((*where, "minimum"), fault)
     # Subgroups of the same roles nest: the pods are a multiple of every size, hence of their least common multiple.
     sizes = [other.size for other in gang.subgroups if set(other.roles) == set(subgroup.roles)]
     if subgroup.minimum and lcm(*sizes) > replicas:
-        raise InvalidProblemError(
-            (*where, "size"), f"no number of pods up to {replicas} is a multiple of the sizes {sizes}"
-        )
+        fault = f"no number of pods up to {replicas} is a multiple of the sizes {sizes}"
+        raise InvalidProblemError((*where, "size"), fault)
 
 
 def _check_sums(problem: Problem) -> None:

@@ -113,8 +113,8 @@ def _nonzero(counts: tuple[int, ...]) -> dict[int, int]:
 
 def _node_partitions(rules: tuple[PodRule, ...]) -> list[IntArray]:
     """Rule -> node -> domain, NO_DOMAIN for None; rules of one partition share the array."""
-    partitions = {rule.domains: [NO_DOMAIN if d is None else d for d in rule.domains] for rule in rules}
-    arrays = {domains: np.array(numbers, dtype=np.int64) for domains, numbers in partitions.items()}
+    partitions = dict.fromkeys(rule.domains for rule in rules)
+    arrays = {of: np.array([NO_DOMAIN if d is None else d for d in of], dtype=np.int64) for of in partitions}
     return [arrays[rule.domains] for rule in rules]
 
 
@@ -189,10 +189,6 @@ class PodRuleCounts:
     def domain_count(self, rho: int, d: int) -> DomainCount:
         existing, new = self.existing_pods, self._new.get(rho, {}).get(d, (0, 0, 0))
         return DomainCount(existing.selected[rho].get(d, 0), existing.owners[rho].get(d, 0), *new)
-
-    def has_owners_outside(self, rho: int) -> bool:
-        """Whether new owners are on nodes outside the partition."""
-        return self.domain_count(rho, NO_DOMAIN).new_owners > 0
 
     def selected_counts(self, rho: int) -> IntArray:
         """Domain -> pods that the rule selects."""
@@ -304,7 +300,7 @@ def _affinity_violations(x: PodRuleCounts, rho: int) -> Iterator[int]:
     anchored = any(c.anchors for c in counts.values())
     unanchored = [d for d, c in counts.items() if c.new_owners and not c.anchors]
     yield from (d for d in unanchored if anchored or len(unanchored) > 1 or not counts[d].S)
-    if x.has_owners_outside(rho):
+    if x.domain_count(rho, NO_DOMAIN).new_owners:
         yield NO_DOMAIN
 
 
@@ -313,7 +309,7 @@ def _spread_violations(x: PodRuleCounts, rho: int) -> Iterator[int]:
     counts = x.selected_counts(rho)
     most = x.min_selected(rho, counts) + x.rule(rho).max_skew
     yield from (d for d, c in x.domain_counts(rho) if c.new_owners and c.selected > most)
-    if x.has_owners_outside(rho):
+    if x.domain_count(rho, NO_DOMAIN).new_owners:
         yield NO_DOMAIN
 
 

@@ -29,9 +29,9 @@ from typing import Any, Protocol, TypeVar
 
 from solver.mip.engine import record_time_limit, watch_time_limit
 
-Shared = TypeVar("Shared")
-Task = TypeVar("Task")
-Result = TypeVar("Result")
+S = TypeVar("S")  # the shared argument
+T = TypeVar("T")  # a task
+R = TypeVar("R")  # its result
 
 log = logging.getLogger(__name__)
 
@@ -53,9 +53,7 @@ class Mapper(Protocol):
     @property
     def faults(self) -> Sequence[str]: ...
 
-    def map(
-        self, function: Callable[[Shared, Task], Result], shared: Shared, tasks: Sequence[Task], work: int
-    ) -> list[Result]: ...
+    def map(self, function: Callable[[S, T], R], shared: S, tasks: Sequence[T], work: int) -> list[R]: ...
 
 
 class LocalExecutor:
@@ -63,9 +61,7 @@ class LocalExecutor:
 
     faults: Sequence[str] = ()
 
-    def map(
-        self, function: Callable[[Shared, Task], Result], shared: Shared, tasks: Sequence[Task], work: int
-    ) -> list[Result]:
+    def map(self, function: Callable[[S, T], R], shared: S, tasks: Sequence[T], work: int) -> list[R]:
         return [function(shared, task) for task in tasks]
 
 
@@ -97,10 +93,8 @@ class RemoteExecutor:
     faults: list[str] = field(default_factory=list)
     _pool: WorkerPool | None = None
 
-    def map(
-        self, function: Callable[[Shared, Task], Result], shared: Shared, tasks: Sequence[Task], work: int
-    ) -> list[Result]:
-        found: dict[int, Result] = {}
+    def map(self, function: Callable[[S, T], R], shared: S, tasks: Sequence[T], work: int) -> list[R]:
+        found: dict[int, R] = {}
         if len(tasks) > 1 and work >= self.min_work and not self.faults:
             with self._recording_faults():
                 self._collect_results(function, shared, tasks, found)
@@ -127,7 +121,7 @@ class RemoteExecutor:
         return self._pool
 
     def _collect_results(
-        self, function: Callable[[Any, Any], Result], shared: object, tasks: Sequence[object], found: dict[int, Result]
+        self, function: Callable[[Any, Any], R], shared: object, tasks: Sequence[object], found: dict[int, R]
     ) -> None:
         """Fill `found`, index of the task -> result, while answers come."""
         pool = self._running_pool()
@@ -156,8 +150,8 @@ class RemoteExecutor:
 
 
 def _await_chunk(
-    future: concurrent.futures.Future[tuple[list[Result], bool]], is_alive: Callable[[], bool] | None
-) -> tuple[list[Result], bool]:
+    future: concurrent.futures.Future[tuple[list[R], bool]], is_alive: Callable[[], bool] | None
+) -> tuple[list[R], bool]:
     """Raises what the executor or the function raised; ConnectionError when no worker is left to answer."""
     while is_alive is not None:
         try:
@@ -203,8 +197,8 @@ class VersionMismatch(Exception):
 
 
 def run_chunk(
-    code: str, payload: bytes, function: Callable[[Any, Any], Result], tasks: Sequence[object]
-) -> tuple[list[Result], bool]:
+    code: str, payload: bytes, function: Callable[[Any, Any], R], tasks: Sequence[object]
+) -> tuple[list[R], bool]:
     """What a worker runs: the results, and whether the clock ended a solve. Raises VersionMismatch."""
     if code != code_fingerprint():
         raise VersionMismatch("the workers have another version of gangplan or of what it needs")

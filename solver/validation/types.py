@@ -7,7 +7,7 @@ model.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import fields, is_dataclass
 from functools import cache
 from itertools import chain
@@ -42,11 +42,7 @@ def _all_match(values: Sequence[Any], hint: Any) -> bool:
     if set(map(type, values)) != {str if origin is Literal else origin or hint}:
         return False
     if origin is tuple and inside[1:] == (...,):
-        return (
-            inside[0] is int
-            or _check_for(inside[0]) is None
-            or _all_match(list(chain.from_iterable(values)), inside[0])
-        )
+        return _check_for(inside[0]) is None or _all_match(list(chain.from_iterable(values)), inside[0])
     if origin is tuple:
         return set(map(len, values)) == {len(inside)} and all(
             _all_match([value[i] for value in values], of) for i, of in enumerate(inside)
@@ -89,13 +85,7 @@ def _check_for(hint: Any) -> ValueCheck | None:
 
 def _optional_check(inner: ValueCheck | None) -> ValueCheck | None:
     """None, or a value of another annotation."""
-    if inner is None:
-        return None
-
-    def check(value: Any) -> Mismatch | None:
-        return None if value is None else inner(value)
-
-    return check
+    return None if inner is None else lambda value: None if value is None else inner(value)
 
 
 def _type_mismatch(value: object, kind: type) -> Mismatch:
@@ -108,18 +98,19 @@ def _instance_check(kind: type) -> ValueCheck:
 
 def _dataclass_check(kind: Any) -> ValueCheck:
     """A dataclass and all its fields."""
-    hints = get_type_hints(kind)
-    checks = [(field.name, inner) for field in fields(kind) if (inner := _check_for(hints[field.name])) is not None]
+    checks = [(name, inner) for name, hint in _checked_fields(kind) if (inner := _check_for(hint)) is not None]
 
     def check(value: Any) -> Mismatch | None:
         if not isinstance(value, kind):
             return _type_mismatch(value, kind)
-        for name, inner in checks:
-            if (fault := inner(getattr(value, name))) is not None:
-                return (name, *fault[0]), fault[1]
-        return None
+        return _first_fault((name, inner(getattr(value, name))) for name, inner in checks)
 
     return check
+
+
+def _first_fault(faults: Iterable[tuple[str | int, Mismatch | None]]) -> Mismatch | None:
+    """The first fault, its path below the index or field where it is."""
+    return next((((where, *fault[0]), fault[1]) for where, fault in faults if fault is not None), None)
 
 
 def _sequence_check(inner: ValueCheck) -> ValueCheck:
@@ -128,10 +119,7 @@ def _sequence_check(inner: ValueCheck) -> ValueCheck:
     def check(value: Any) -> Mismatch | None:
         if not isinstance(value, tuple):
             return _type_mismatch(value, tuple)
-        for i, each in enumerate(value):
-            if (fault := inner(each)) is not None:
-                return (i, *fault[0]), fault[1]
-        return None
+        return _first_fault((i, inner(each)) for i, each in enumerate(value))
 
     return check
 
@@ -144,9 +132,6 @@ def _fixed_tuple_check(inner: list[ValueCheck | None]) -> ValueCheck:
             return _type_mismatch(value, tuple)
         if len(value) != len(inner):
             return (), f"has {len(value)} entries, not {len(inner)}"
-        for i, (each, ask) in enumerate(zip(value, inner, strict=True)):
-            if ask is not None and (fault := ask(each)) is not None:
-                return (i, *fault[0]), fault[1]
-        return None
+        return _first_fault((i, ask(value[i])) for i, ask in enumerate(inner) if ask is not None)
 
     return check

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from solver.placement import identical_pods
+from solver.placement.empty_supernodes import EmptySupernodes
 from solver.placement.exact import joint_variable_count, relaxed_spread_bound, solve_jointly
 from solver.placement.few_gangs import FewGangs
 from solver.placement.realise import repack_tighter
@@ -22,7 +23,10 @@ def improve_placements(task: PlacementTask, placements: Placements) -> tuple[Pla
         return placements, least
     if joint_variable_count(task, placements) > task.options.budget.placement_variables:
         return _improve_large_batch(task, placements, least)
-    return solve_jointly(task, placements, least)
+    placements = improve(
+        placements, task.cost, EmptySupernodes(task), is_least=lambda cost: cost.supernodes <= least.supernodes
+    )
+    return (placements, least) if task.cost(placements) == least else solve_jointly(task, placements, least)
 
 
 def _improve_large_batch(

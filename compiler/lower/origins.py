@@ -23,7 +23,7 @@ class TimedEvent:
 
 @dataclass(frozen=True, slots=True)
 class Origins:
-    """gangs, queues, nodes, hypernodes: as in the problem, index by index; a queue that nobody declared is None.
+    """gangs, queues, nodes, hypernodes: as in the problem, index by index; an undeclared queue is None.
 
     finished_gangs, inactive_gangs, empty_gangs: left out of the problem because they finished, because their owner
     suspended them or another scheduler places them, or because they have no pods. submission_times: seconds since the
@@ -55,7 +55,7 @@ class Origins:
     subgroup_of_rule: Mapping[int, tuple[int, int]] = field(default_factory=dict)
 
     def position(self, where: tuple[str | int, ...]) -> Position | None:
-        """The line for a path of indices such as ("gangs", 3, "roles", 0, "request"); None for what nobody declared."""
+        """The line for a path of indices such as ("gangs", 3, "roles", 0, "request"); None without a declaration."""
         match where:
             case ("gangs", int(j), "roles", int(t), *_):
                 gang = self.gangs[j]

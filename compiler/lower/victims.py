@@ -14,7 +14,7 @@ from compiler.volcano.eviction_votes import TRUE_WORDS, eviction_votes, has_cool
 
 
 def non_preempting_classes(classes: Iterable[PriorityClassSpec]) -> frozenset[str]:
-    """Priority classes whose jobs evict nobody."""
+    """Priority classes with preemptionPolicy Never."""
     return frozenset(spec.name for spec in classes if spec.preemption_policy == "Never")
 
 

@@ -99,7 +99,8 @@ def gang_pods_by_bucket(s: Sets, admission: Admission) -> dict[int, dict[tuple[i
     wanted: dict[int, dict[tuple[int, int], int]] = {}
     admitted = set(admission.admitted)
     for k, gang_class in enumerate(s.gang_classes):
-        gangs = [j for key, js in sorted(s.waiting_gangs.items()) if key[2] == k for j in js if j in admitted]
+        of_class = [js for key, js in sorted(s.waiting_gangs.items()) if key[2] == k]
+        gangs = [j for js in of_class for j in js if j in admitted]
         for h, buckets in s.buckets_in[k].items() if gangs else ():
             roles = range(len(gang_class.roles))
             counts = [{i: admission.pods.get((k, t, i), 0) for i in buckets} for t in roles]

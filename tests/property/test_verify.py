@@ -30,7 +30,7 @@ def test_every_rule_has_a_mutator() -> None:
 def test_a_thousand_mutants_of_greedy_plans_are_caught_each_by_its_rule() -> None:
     caught: Counter[str] = Counter()
 
-    @settings(max_examples=300)
+    @settings(max_examples=500)
     @given(st.one_of(problems(), problems(running="whole gangs")), st.randoms(use_true_random=True))
     def hunt(world: Problem, random: Random) -> None:
         caught.update(hunted(world, greedy_pods(world), random))

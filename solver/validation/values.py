@@ -4,25 +4,31 @@ solver's API."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import accumulate, chain
 from math import lcm
-from typing import Protocol
+from operator import le
+from typing import Any, NamedTuple
 
 from solver.problem import (
     MAX_AMOUNT,
     DeviceSlot,
+    DisruptionBudget,
     Gang,
     HyperNode,
     InvalidProblemError,
-    Limits,
     Node,
+    Placement,
     PodRule,
+    Policy,
     Problem,
     Queue,
     ReturningNode,
     Role,
+    SlotHold,
+    SlotRequest,
     Subgroup,
+    Topology,
     Vector,
 )
 from solver.validation.types import first_mismatch
@@ -33,9 +39,73 @@ MAX_PODS = 2**31 - 1
 FieldPath = tuple[str | int, ...]
 
 
-class _HasName(Protocol):
-    @property
-    def name(self) -> str: ...
+class _Rule(NamedTuple):
+    """What a field holds, or each entry of a tuple: an integer from `least` to `most`; an index into `items` of the
+    problem, or of the gang; a vector has an entry for each resource. Optional: or None."""
+
+    least: int = 0
+    most: int = MAX_AMOUNT
+    items: str = ""
+    is_vector: bool = False
+    optional: bool = False
+
+
+_NUMBER, _POSITIVE, _ANY = _Rule(), _Rule(1), _Rule(-MAX_AMOUNT)
+_VECTOR, _LIMITS = _Rule(is_vector=True), _Rule(is_vector=True, optional=True)
+_SECONDS = _Rule(optional=True)
+_CAPACITY = {"node_class": _NUMBER, "capacity": _VECTOR, "free": _VECTOR, "slots": None}
+_RULES: Mapping[type, Mapping[str, _Rule | None]] = {
+    Problem: {
+        **dict.fromkeys(("hypernodes", "nodes", "queues", "pod_rules", "gangs", "disruption_budgets", "policy")),
+        "device_resources": _Rule(items="resources"),
+    },
+    HyperNode: {"tier": _POSITIVE, "parent": _Rule(items="hypernodes", optional=True)},
+    Node: {
+        "leaf": _Rule(items="hypernodes", optional=True),
+        "maintenance_in": _SECONDS,
+        "maintenance_windows": _NUMBER,
+        **_CAPACITY,
+        "returning": None,
+    },
+    ReturningNode: _CAPACITY,
+    DeviceSlot: {"slot_group": _Rule(items="slot_groups"), "capacity": _VECTOR, "free": _VECTOR},
+    Queue: {
+        "parent": _Rule(items="queues", optional=True),
+        "weight": _POSITIVE,
+        "priority": _ANY,
+        **dict.fromkeys(("guarantee", "deserved", "capability"), _LIMITS),
+        "used": _VECTOR,
+        "dedicated_domains": _Rule(items="hypernodes"),
+    },
+    Policy: {"ancestor_reclaim_levels": _NUMBER},
+    PodRule: {
+        **dict.fromkeys(("selected_present", "owners_present"), _NUMBER),
+        **dict.fromkeys(("max_skew", "min_domains"), _POSITIVE),
+        "domains": _SECONDS,
+    },
+    Gang: {
+        "queue": _Rule(items="queues"),
+        **dict.fromkeys(("priority", "age"), _ANY),
+        **dict.fromkeys(("minimum", "loss"), _NUMBER),
+        **dict.fromkeys(("duration", "ends_in"), _SECONDS),
+        **dict.fromkeys(("roles", "topology", "subgroups", "running", "slot_holds")),
+    },
+    Role: {
+        "replicas": _Rule(most=MAX_PODS),
+        "minimum": _NUMBER,
+        "request": _VECTOR,
+        "slot_requests": None,
+        "node_classes": _NUMBER,
+        **dict.fromkeys(("owned_rules", "selecting_rules"), _Rule(items="pod_rules")),
+    },
+    SlotRequest: {"slot_group": _Rule(items="slot_groups"), "number": _POSITIVE, "share": _VECTOR},
+    Subgroup: {"size": _POSITIVE, "minimum": _NUMBER, "roles": _Rule(items="roles"), "topology": None},
+    Topology: {"tier": _POSITIVE},
+    Placement: {"role": _Rule(items="roles"), "node": _Rule(items="nodes"), "pods": _Rule(1, MAX_PODS)},
+    SlotHold: {"role": _Rule(items="roles"), "node": _Rule(items="nodes"), "slot": _NUMBER, "pods": _POSITIVE},
+    DisruptionBudget: {"allowed": _NUMBER},
+}
+"""Class -> field -> its rule; None for a field of another of these classes, or a tuple of them."""
 
 
 def validate(problem: Problem) -> None:
@@ -58,289 +128,203 @@ def validate(problem: Problem) -> None:
     A problem without nodes, hypernodes, queues or gangs is well formed. A gang that cannot fit is well formed too: it
     waits.
     """
-    if (fault := first_mismatch(problem)) is not None:
-        raise InvalidProblemError(*fault)
-    _check_no_duplicates(("resources",), problem.resources)
-    _check_no_duplicates(("slot_groups",), problem.slot_groups)
-    for collection in ("nodes", "hypernodes", "queues", "gangs"):
-        _check_unique_names((collection,), getattr(problem, collection))
+    if (mismatch := first_mismatch(problem)) is not None:
+        raise InvalidProblemError(*mismatch)
+    names = ("resources", "slot_groups", "nodes", "hypernodes", "queues", "gangs", "pod_rules")
+    sizes = {name: len(getattr(problem, name)) for name in names}
+    for name in names[:2]:
+        _check_unique((name,), getattr(problem, name))
+    for name in names[2:6]:
+        _check_unique((name,), [item.name for item in getattr(problem, name)], "name")
+    _check_fields((), problem, sizes)
     for h, hypernode in enumerate(problem.hypernodes):
-        _check_hypernode(("hypernodes", h), hypernode, problem)
-    _check_nodes(problem)
-    for q, queue in enumerate(problem.queues):
-        _check_queue(("queues", q), queue, problem)
-    _check_no_queue_loop(problem.queues)
+        if hypernode.parent is not None and (tier := problem.hypernodes[hypernode.parent].tier) <= hypernode.tier:
+            fault = f"its tier {tier} is not above the child's {hypernode.tier}"
+            raise InvalidProblemError(("hypernodes", h, "parent"), fault)
+    for n, node in enumerate(problem.nodes):
+        _check_node(("nodes", n), node)
+    _check_queues(problem)
     for rho, pod_rule in enumerate(problem.pod_rules):
-        _check_pod_rule(("pod_rules", rho), pod_rule, problem)
+        _check_pod_rule(rho, pod_rule, problem)
     for g, gang in enumerate(problem.gangs):
         _check_gang(("gangs", g), gang, problem)
     _check_slot_totals(problem)
-    for number, r in enumerate(problem.device_resources):
-        _check_index(("device_resources", number), r, problem.resources)
     for b, budget in enumerate(problem.disruption_budgets):
-        _check_integer(("disruption_budgets", b, "allowed"), budget.allowed)
         for k, (g, t) in enumerate(budget.roles):
-            _check_index(("disruption_budgets", b, "roles", k), g, problem.gangs)
-            _check_index(("disruption_budgets", b, "roles", k), t, problem.gangs[g].roles)
-    _check_integer(("policy", "ancestor_reclaim_levels"), problem.policy.ancestor_reclaim_levels)
+            where = ("disruption_budgets", b, "roles", k)
+            _check_value(where, g, _Rule(items="gangs"), sizes)
+            _check_value(where, t, _Rule(items="roles"), {"roles": len(problem.gangs[g].roles)})
     _check_sums(problem)
 
 
-def _check_no_duplicates(where: FieldPath, names: tuple[str, ...]) -> None:
-    for i, name in enumerate(names):
-        if name in names[:i]:
-            raise InvalidProblemError((*where, i), f"{name!r} occurs twice")
+def _require(holds: object, where: FieldPath, fault: str) -> None:
+    if not holds:
+        raise InvalidProblemError(where, fault)
 
 
-def _check_nodes(problem: Problem) -> None:
-    plain = _are_nodes_plain(problem)
-    for n, node in enumerate(problem.nodes):
-        more = node.slots or node.maintenance_windows or node.returning or node.maintenance_in is not None
-        if not plain or more:
-            _check_node(("nodes", n), node, problem)
+def _check_unique(where: FieldPath, names: Sequence[str], *field: str) -> None:
+    """field: of the items that has the name."""
+    if len(set(names)) < len(names):
+        i = next(i for i, name in enumerate(names) if name in names[:i])
+        raise InvalidProblemError((*where, i, *field), f"{names[i]!r} is the name of {names.index(names[i])} already")
 
 
-def _are_nodes_plain(problem: Problem) -> bool:
-    """Whether leaf, class, capacity and free of every node are right, checked all at once; `_check_node` finds the
-    error."""
-    nodes = problem.nodes
-    leaves, classes = [node.leaf for node in nodes if node.leaf is not None], [node.node_class for node in nodes]
-    pairs = [(node.free, node.capacity) for node in nodes]
-    vectors = list(chain.from_iterable(pairs))
-    types = {*map(type, leaves), *map(type, classes), *map(type, chain.from_iterable(vectors))}
-    if types - {int} or {*map(len, vectors)} - {len(problem.resources)}:
-        return False
-    hypernodes, amounts = range(len(problem.hypernodes)), range(MAX_AMOUNT + 1)
-    return (
-        all(leaf in hypernodes for leaf in set(leaves))
-        and all(node_class in amounts for node_class in set(classes))
-        and all(amount in amounts for vector in set(vectors) for amount in vector)
-        and all(free <= most for pair in set(pairs) for free, most in zip(*pair, strict=True))
-    )
+# ---- field by field
 
 
-def _check_unique_names(where: FieldPath, items: Sequence[_HasName]) -> None:
-    first: dict[str, int] = {}
-    if len({item.name for item in items}) == len(items):
+def _check_fields(where: FieldPath, found: Any, sizes: Mapping[str, int]) -> None:
+    """All numbers in an item, or in a tuple of items of one class: each field of all of them at once, and one by one
+    where one is wrong. sizes: of the tuples into which indices point."""
+    items = found if isinstance(found, tuple) else (found,)
+    for name, rule in _RULES[type(items[0])].items() if items else ():
+        column = [getattr(item, name) for item in items]
+        if rule is not None and _are_right(column, rule, sizes):
+            continue
+        for i, value in enumerate(column):
+            here = (*where, i, name) if items is found else (*where, name)
+            if rule is not None:
+                _check_value(here, value, rule, sizes)
+            elif value:
+                inside = {**sizes, "roles": len(items[i].roles)} if isinstance(items[i], Gang) else sizes
+                _check_fields(here, value, inside)
+
+
+def _are_right(values: list[Any], rule: _Rule, sizes: Mapping[str, int]) -> bool:
+    """Whether all values of a field are as the rule says; `_check_value` finds the error."""
+    values = [value for value in values if value is not None] if rule.optional else values
+    while values and isinstance(values[0], tuple | frozenset):
+        if rule.is_vector and set(map(len, values)) != {sizes["resources"]}:
+            return False
+        values = list(chain.from_iterable(values))
+        values = [value for value in values if value is not None] if rule.optional else values
+    most = sizes[rule.items] - 1 if rule.items else rule.most
+    return not values or (set(map(type, values)) == {int} and rule.least <= min(values) and max(values) <= most)
+
+
+def _check_value(where: FieldPath, value: Any, rule: _Rule, sizes: Mapping[str, int]) -> None:
+    if value is None and rule.optional:
         return
-    for i, item in enumerate(items):
-        if first.setdefault(item.name, i) != i:
-            raise InvalidProblemError((*where, i, "name"), f"{item.name!r} is the name of {first[item.name]} already")
-
-
-def _check_integer(where: FieldPath, value: object, least: int | None = 0) -> None:
-    if type(value) is not int:  # a bool or a float, NaN included, compares like a number but is none of ours
-        raise InvalidProblemError(where, f"{value!r} is not an integer")
-    low = -MAX_AMOUNT if least is None else least
-    if not low <= value <= MAX_AMOUNT:
-        raise InvalidProblemError(where, f"{value} is outside {low} to {MAX_AMOUNT}")
-
-
-def _check_pod_count(where: FieldPath, number: object, least: int) -> None:
-    _check_integer(where, number, least)
-    if isinstance(number, int) and number > MAX_PODS:
-        raise InvalidProblemError(where, f"{number} pods are more than the {MAX_PODS} that can be counted")
-
-
-def _check_index(where: FieldPath, value: object, items: Sequence[object]) -> None:
-    _check_integer(where, value, None)
-    if value not in range(len(items)):
-        raise InvalidProblemError(where, f"there is no {value} among {len(items)}")
-
-
-def _check_vector(where: FieldPath, vector: Vector | Limits, problem: Problem, *, optional: bool = False) -> None:
-    if len(vector) != len(problem.resources):
-        raise InvalidProblemError(where, f"has {len(vector)} entries for {len(problem.resources)} resources")
-    if all(type(amount) is int and 0 <= amount <= MAX_AMOUNT for amount in vector):
+    if isinstance(value, tuple | frozenset):
+        width = sizes["resources"] if rule.is_vector else len(value)
+        _require(len(value) == width, where, f"has {len(value)} entries for {width} resources")
+        for i, each in enumerate(value if isinstance(value, tuple) else sorted(value, key=repr)):
+            _check_value((*where, i), each, rule, sizes)
         return
-    for r, amount in enumerate(vector):
-        if not (optional and amount is None):
-            _check_integer((*where, r), amount)
+    # a bool or a float, NaN included, compares like a number but is none of ours
+    _require(type(value) is int, where, f"{value!r} is not an integer")
+    if rule.items:
+        _require(0 <= value < sizes[rule.items], where, f"there is no {value} among {sizes[rule.items]}")
+    _require(rule.least <= value <= rule.most, where, f"{value} is outside {rule.least} to {rule.most}")
 
 
-def _check_hypernode(where: FieldPath, hypernode: HyperNode, problem: Problem) -> None:
-    _check_integer((*where, "tier"), hypernode.tier, 1)
-    if hypernode.parent is not None:
-        _check_index((*where, "parent"), hypernode.parent, problem.hypernodes)
-        parent = problem.hypernodes[hypernode.parent]
-        _check_integer(("hypernodes", hypernode.parent, "tier"), parent.tier, 1)
-        if parent.tier <= hypernode.tier:
-            fault = f"its tier {parent.tier} is not above the child's {hypernode.tier}"
-            raise InvalidProblemError((*where, "parent"), fault)
+# ---- how fields go together: all numbers are in their ranges
 
 
-def _check_node(where: FieldPath, node: Node, problem: Problem) -> None:
-    if node.leaf is not None:
-        _check_index((*where, "leaf"), node.leaf, problem.hypernodes)
-    if node.maintenance_in is not None:
-        _check_integer((*where, "maintenance_in"), node.maintenance_in)
-    for w, window in enumerate(node.maintenance_windows):
-        for end, seconds in enumerate(window):
-            _check_integer((*where, "maintenance_windows", w, end), seconds)
-    _check_capacity(where, node, problem)
+def _check_node(where: FieldPath, node: Node) -> None:
+    _check_free(where, node)
     if node.returning is not None:
-        _check_capacity((*where, "returning"), node.returning, problem)
-        if [slot.slot_group for slot in node.returning.slots] != [slot.slot_group for slot in node.slots]:
-            raise InvalidProblemError((*where, "returning", "slots"), "are not the node's own")
+        _check_free((*where, "returning"), node.returning)
+        alike = [slot.slot_group for slot in node.returning.slots] == [slot.slot_group for slot in node.slots]
+        _require(alike, (*where, "returning", "slots"), "are not the node's own")
 
 
-def _check_capacity(where: FieldPath, node: Node | ReturningNode, problem: Problem) -> None:
-    _check_integer((*where, "node_class"), node.node_class)
-    _check_free(where, node, problem)
-    for c, slot in enumerate(node.slots):
-        here = (*where, "slots", c)
-        _check_index((*here, "slot_group"), slot.slot_group, problem.slot_groups)
-        _check_free(here, slot, problem)
+def _check_free(where: FieldPath, holder: Node | ReturningNode | DeviceSlot) -> None:
+    if not all(map(le, holder.free, holder.capacity)):
+        r = next(r for r, free in enumerate(holder.free) if free > holder.capacity[r])
+        fault = f"{holder.free[r]} are free of a capacity of {holder.capacity[r]}"
+        raise InvalidProblemError((*where, "free", r), fault)
+    for c, slot in enumerate(() if isinstance(holder, DeviceSlot) else holder.slots):
+        _check_free((*where, "slots", c), slot)
 
 
-def _check_free(where: FieldPath, holder: Node | ReturningNode | DeviceSlot, problem: Problem) -> None:
-    _check_vector((*where, "capacity"), holder.capacity, problem)
-    _check_vector((*where, "free"), holder.free, problem)
-    for r, (free, capacity) in enumerate(zip(holder.free, holder.capacity, strict=True)):
-        if free > capacity:
-            raise InvalidProblemError((*where, "free", r), f"{free} are free of a capacity of {capacity}")
+def _check_queues(problem: Problem) -> None:
+    for q, queue in enumerate(problem.queues):
+        for step, (_, weight) in enumerate(queue.hierarchy):
+            _check_value(("queues", q, "hierarchy", step), weight, _POSITIVE, {})
+        above, steps = queue.parent, 0
+        while above is not None and steps < len(problem.queues):
+            above, steps = problem.queues[above].parent, steps + 1
+        _require(above is None, ("queues", q, "parent"), "the way up never ends: the queues form a loop")
 
 
-def _check_slot_requests(where: FieldPath, role: Role, problem: Problem) -> None:
-    for k, request in enumerate(role.slot_requests):
-        here = (*where, "slot_requests", k)
-        _check_index((*here, "slot_group"), request.slot_group, problem.slot_groups)
-        if request.slot_group in [other.slot_group for other in role.slot_requests[:k]]:
-            raise InvalidProblemError((*here, "slot_group"), "there is a request of this group already")
-        _check_integer((*here, "number"), request.number, 1)
-        _check_vector((*here, "share"), request.share, problem)
-        if not any(request.share):
-            raise InvalidProblemError((*here, "share"), "asks for nothing")
-
-
-def _check_queue(where: FieldPath, queue: Queue, problem: Problem) -> None:
-    if queue.parent is not None:
-        _check_index((*where, "parent"), queue.parent, problem.queues)
-    _check_integer((*where, "weight"), queue.weight, 1)
-    _check_integer((*where, "priority"), queue.priority, None)
-    for name in ("guarantee", "deserved", "capability"):
-        _check_vector((*where, name), getattr(queue, name), problem, optional=True)
-    _check_vector((*where, "used"), queue.used, problem)
-    for k, hypernode in enumerate(queue.dedicated_domains):
-        _check_index((*where, "dedicated_domains", k), hypernode, problem.hypernodes)
-    for step, (_, weight) in enumerate(queue.hierarchy):
-        _check_integer((*where, "hierarchy", step), weight, 1)
-
-
-def _check_no_queue_loop(queues: Sequence[Queue]) -> None:
-    for q, queue in enumerate(queues):
-        above = queue.parent
-        for _ in queues:
-            if above is None:
-                break
-            above = queues[above].parent
-        else:
-            raise InvalidProblemError(("queues", q, "parent"), "the way up never ends: the queues form a loop")
-
-
-def _check_pod_rule(where: FieldPath, rule: PodRule, problem: Problem) -> None:
-    domains, nodes = len(rule.selected_present), len(problem.nodes)
-    if len(rule.domains) != nodes:
-        raise InvalidProblemError((*where, "domains"), f"has {len(rule.domains)} entries for {nodes} nodes")
-    for n, d in enumerate(rule.domains):
-        if d is not None:
-            _check_index((*where, "domains", n), d, rule.selected_present)
+def _check_pod_rule(rho: int, rule: PodRule, problem: Problem) -> None:
+    where, domains, nodes = ("pod_rules", rho), len(rule.selected_present), len(problem.nodes)
+    _require(len(rule.domains) == nodes, (*where, "domains"), f"has {len(rule.domains)} entries for {nodes} nodes")
+    _check_value((*where, "domains"), rule.domains, _Rule(items="domains", optional=True), {"domains": domains})
     if empty := set(range(domains)) - set(rule.domains):
         raise InvalidProblemError((*where, "selected_present", min(empty)), "no node is in this domain")
-    for name in ("selected_present", "owners_present"):
-        for d, pods in enumerate(getattr(rule, name)):
-            _check_integer((*where, name, d), pods)
-    if rule.owners_present and len(rule.owners_present) != domains:
-        fault = f"has {len(rule.owners_present)} entries for {domains} domains"
-        raise InvalidProblemError((*where, "owners_present"), fault)
+    fault = f"has {len(rule.owners_present)} entries for {domains} domains"
+    _require(len(rule.owners_present) in (0, domains), (*where, "owners_present"), fault)
     if rule.own_gang_only:
-        gangs = {g for g, gang in enumerate(problem.gangs) for role in gang.roles if _concerns(role, int(where[-1]))}
-        if len(gangs) > 1 or any(rule.selected_present) or any(rule.owners_present):
-            raise InvalidProblemError((*where, "own_gang_only"), "is one gang's own, yet others are in it")
-    _check_integer((*where, "max_skew"), rule.max_skew, 1)
-    _check_integer((*where, "min_domains"), rule.min_domains, 1)
+        gangs = {g for g, gang in enumerate(problem.gangs) if any(_concerns(role, rho) for role in gang.roles)}
+        alone = len(gangs) <= 1 and not any(rule.selected_present) and not any(rule.owners_present)
+        _require(alone, (*where, "own_gang_only"), "is one gang's own, yet others are in it")
 
 
 def _concerns(role: Role, rho: int) -> bool:
     return rho in role.owned_rules or rho in role.selecting_rules
 
 
-def _check_rule_indices(where: FieldPath, rule_indices: tuple[int, ...], problem: Problem) -> None:
-    for position, rho in enumerate(rule_indices):
-        _check_index((*where, position), rho, problem.pod_rules)
-    if list(rule_indices) != sorted(set(rule_indices)):
-        raise InvalidProblemError(where, "must be ascending, each rule once")
-
-
 def _check_gang(where: FieldPath, gang: Gang, problem: Problem) -> None:
-    _check_index((*where, "queue"), gang.queue, problem.queues)
-    for name in ("priority", "age"):
-        _check_integer((*where, name), getattr(gang, name), None)
-    _check_unique_names((*where, "roles"), gang.roles)
-    _check_unique_names((*where, "subgroups"), gang.subgroups)
+    for name in ("roles", "subgroups"):
+        _check_unique((*where, name), [item.name for item in getattr(gang, name)], "name")
     for t, role in enumerate(gang.roles):
-        here = (*where, "roles", t)
-        _check_pod_count((*here, "replicas"), role.replicas, 0)
-        _check_integer((*here, "minimum"), role.minimum)
-        if role.minimum > role.replicas:
-            raise InvalidProblemError((*here, "minimum"), f"{role.minimum} is above the {role.replicas} replicas")
-        _check_vector((*here, "request"), role.request, problem)
-        _check_slot_requests(here, role, problem)
-        for node_class in sorted(role.node_classes, key=repr):
-            _check_integer((*here, "node_classes"), node_class)
-        _check_rule_indices((*here, "owned_rules"), role.owned_rules, problem)
-        _check_rule_indices((*here, "selecting_rules"), role.selecting_rules, problem)
-    _check_integer((*where, "minimum"), gang.minimum)
-    _check_integer((*where, "loss"), gang.loss)
-    for name in ("duration", "ends_in"):
-        if getattr(gang, name) is not None:
-            _check_integer((*where, name), getattr(gang, name))
-    if gang.ends_in is not None and not gang.running:
-        raise InvalidProblemError((*where, "ends_in"), "nothing of the gang runs that could end")
-    if gang.minimum > sum(role.replicas for role in gang.roles):
-        raise InvalidProblemError((*where, "minimum"), f"{gang.minimum} is above the replicas of all roles")
-    if gang.topology is not None:
-        _check_integer((*where, "topology", "tier"), gang.topology.tier, 1)
-    _check_subgroups((*where, "subgroups"), gang)
-    _check_role_affinities((*where, "role_affinities"), gang)
-    _check_running(where, gang, problem)
+        _check_role((*where, "roles", t), role)
+    _require(gang.ends_in is None or gang.running, (*where, "ends_in"), "nothing of the gang runs that could end")
+    enough = gang.minimum <= sum(role.replicas for role in gang.roles)
+    _require(enough, (*where, "minimum"), f"{gang.minimum} is above the replicas of all roles")
+    for k, subgroup in enumerate(gang.subgroups):
+        _check_subgroup((*where, "subgroups", k), subgroup, gang)
+    for position, (a, b, value) in enumerate(gang.role_affinities):
+        here = (*where, "role_affinities", position)
+        for t in (a, b):
+            _check_value(here, t, _Rule(items="roles"), {"roles": len(gang.roles)})
+        _require(value in (1, -1), here, f"{value} is neither 1 nor -1")
     _check_slot_holds((*where, "slot_holds"), gang, problem)
 
 
-def _check_running(where: FieldPath, gang: Gang, problem: Problem) -> None:
-    roles, nodes, amounts = range(len(gang.roles)), range(len(problem.nodes)), range(1, MAX_PODS + 1)
-    for p, placement in enumerate(gang.running):
-        role, node, pods = placement.role, placement.node, placement.pods
-        if type(role) is type(node) is type(pods) is int and role in roles and node in nodes and pods in amounts:
-            continue
-        here = (*where, "running", p)
-        _check_index((*here, "role"), role, gang.roles)
-        _check_index((*here, "node"), node, problem.nodes)
-        _check_pod_count((*here, "pods"), pods, 1)
+def _check_role(where: FieldPath, role: Role) -> None:
+    fault = f"{role.minimum} is above the {role.replicas} replicas"
+    _require(role.minimum <= role.replicas, (*where, "minimum"), fault)
+    groups = [request.slot_group for request in role.slot_requests]
+    for k, request in enumerate(role.slot_requests):
+        here = (*where, "slot_requests", k)
+        _require(groups[k] not in groups[:k], (*here, "slot_group"), "there is a request of this group already")
+        _require(any(request.share), (*here, "share"), "asks for nothing")
+    for name in ("owned_rules", "selecting_rules"):
+        rules = getattr(role, name)
+        _require(list(rules) == sorted(set(rules)), (*where, name), "must be ascending, each rule once")
+
+
+def _check_subgroup(where: FieldPath, subgroup: Subgroup, gang: Gang) -> None:
+    roles = set(subgroup.roles)
+    once = roles and len(roles) == len(subgroup.roles)
+    _require(once, (*where, "roles"), "must name at least one role, and each once")
+    replicas = sum(gang.roles[t].replicas for t in roles)
+    fault = f"{subgroup.minimum} parts of {subgroup.size} pods are above the {replicas} replicas"
+    _require(subgroup.minimum * subgroup.size <= replicas, (*where, "minimum"), fault)
+    # Subgroups of the same roles nest: the pods are a multiple of every size, hence of their least common multiple.
+    sizes = [other.size for other in gang.subgroups if set(other.roles) == roles]
+    fault = f"no number of pods up to {replicas} is a multiple of the sizes {sizes}"
+    _require(not subgroup.minimum or lcm(*sizes) <= replicas, (*where, "size"), fault)
 
 
 def _check_slot_holds(where: FieldPath, gang: Gang, problem: Problem) -> None:
-    pods: Counter[tuple[int, int]] = Counter()
-    for p in gang.running:
+    pods, taken = Counter[tuple[int, int]](), Counter[tuple[int, int, int]]()
+    for p in gang.running if gang.slot_holds else ():
         pods[p.role, p.node] += p.pods
-    taken: Counter[tuple[int, int, int]] = Counter()
     last = (-1, -1, -1)
     for k, hold in enumerate(gang.slot_holds):
-        here, spot = (*where, k), (hold.role, hold.node)
-        for name in ("role", "node", "slot"):
-            _check_integer((*here, name), getattr(hold, name))
-        _check_integer((*here, "pods"), hold.pods, 1)
-        if hold.pods > pods[spot]:
-            raise InvalidProblemError(here, "no pod of the gang runs there, or not as many")
-        _check_index((*here, "slot"), hold.slot, problem.nodes[hold.node].slots)
-        group = problem.nodes[hold.node].slots[hold.slot].slot_group
+        here, spot, slots = (*where, k), (hold.role, hold.node), problem.nodes[hold.node].slots
+        _require(hold.pods <= pods[spot], here, "no pod of the gang runs there, or not as many")
+        _check_value((*here, "slot"), hold.slot, _Rule(items="slots"), {"slots": len(slots)})
+        group = slots[hold.slot].slot_group
         numbers = {request.slot_group: request.number for request in gang.roles[hold.role].slot_requests}
         taken[(*spot, group)] += hold.pods
-        if taken[(*spot, group)] > numbers.get(group, 0) * pods[spot]:
-            raise InvalidProblemError(here, "more than the pods there take of this group")
-        if (hold.role, hold.node, hold.slot) <= last:
-            raise InvalidProblemError(where, "not sorted by (role, node, slot), or a slot named twice")
-        last = hold.role, hold.node, hold.slot
+        within = taken[(*spot, group)] <= numbers.get(group, 0) * pods[spot]
+        _require(within, here, "more than the pods there take of this group")
+        _require((*spot, hold.slot) > last, where, "not sorted by (role, node, slot), or a slot named twice")
+        last = (*spot, hold.slot)
 
 
 def _check_slot_totals(problem: Problem) -> None:
@@ -352,55 +336,18 @@ def _check_slot_totals(problem: Problem) -> None:
             share = {s.slot_group: s.share for s in gang.roles[hold.role].slot_requests}[slot.slot_group]
             total = held.setdefault((hold.node, hold.slot), list(slot.free))
             total[:] = [have + hold.pods * amount for have, amount in zip(total, share, strict=True)]
-            if any(have > most for have, most in zip(total, slot.capacity, strict=True)):
-                fault = f"more than slot {hold.slot} of node {hold.node} has"
-                raise InvalidProblemError(("gangs", g, "slot_holds", k), fault)
-
-
-def _check_role_affinities(where: FieldPath, gang: Gang) -> None:
-    for position, (a, b, value) in enumerate(gang.role_affinities):
-        for role in (a, b):
-            _check_index((*where, position), role, gang.roles)
-        if value not in (1, -1):
-            raise InvalidProblemError((*where, position), f"{value} is neither 1 nor -1")
-
-
-def _check_subgroups(where: FieldPath, gang: Gang) -> None:
-    """All sizes first, since each is compared with the others."""
-    for k, subgroup in enumerate(gang.subgroups):
-        _check_integer((*where, k, "size"), subgroup.size, 1)
-    for k, subgroup in enumerate(gang.subgroups):
-        _check_subgroup((*where, k), subgroup, gang)
-
-
-def _check_subgroup(where: FieldPath, subgroup: Subgroup, gang: Gang) -> None:
-    _check_integer((*where, "minimum"), subgroup.minimum)
-    _check_integer((*where, "topology", "tier"), subgroup.topology.tier, 1)
-    for role in subgroup.roles:
-        _check_index((*where, "roles"), role, gang.roles)
-    if len(set(subgroup.roles)) != len(subgroup.roles) or not subgroup.roles:
-        raise InvalidProblemError((*where, "roles"), "must name at least one role, and each once")
-    replicas = sum(gang.roles[t].replicas for t in subgroup.roles)
-    if subgroup.minimum * subgroup.size > replicas:
-        fault = f"{subgroup.minimum} parts of {subgroup.size} pods are above the {replicas} replicas"
-        raise InvalidProblemError((*where, "minimum"), fault)
-    # Subgroups of the same roles nest: the pods are a multiple of every size, hence of their least common multiple.
-    sizes = [other.size for other in gang.subgroups if set(other.roles) == set(subgroup.roles)]
-    if subgroup.minimum and lcm(*sizes) > replicas:
-        fault = f"no number of pods up to {replicas} is a multiple of the sizes {sizes}"
-        raise InvalidProblemError((*where, "size"), fault)
+            fault = f"more than slot {hold.slot} of node {hold.node} has"
+            _require(all(map(le, total, slot.capacity)), ("gangs", g, "slot_holds", k), fault)
 
 
 def _check_sums(problem: Problem) -> None:
     """Sums over the whole problem. Python's integers do not overflow, so they are computed first and checked after."""
-    roles = [(g, t, role, gang) for g, gang in enumerate(problem.gangs) for t, role in enumerate(gang.roles)]
-    pods = [
-        max(role.replicas, sum([place.pods for place in gang.running if place.role == t])) for _, t, role, gang in roles
-    ]
-    asked = [tuple([number * x for x in role.request]) for number, (_, _, role, _) in zip(pods, roles, strict=True)]
-    used = [
-        tuple([have + (least or 0) for have, least in zip(q.used, q.guarantee, strict=True)]) for q in problem.queues
-    ]
+    roles = [(g, t, role) for g, gang in enumerate(problem.gangs) for t, role in enumerate(gang.roles)]
+    asked = []
+    for g, t, role in roles:
+        pods = max(role.replicas, sum([place.pods for place in problem.gangs[g].running if place.role == t]))
+        asked.append(tuple([pods * x for x in role.request]))
+    used = [tuple([u + (least or 0) for u, least in zip(q.used, q.guarantee, strict=True)]) for q in problem.queues]
     _check_sum([node.capacity for node in problem.nodes], lambda n, r: ("nodes", n, "capacity", r))
     _check_sum(used, lambda q, r: ("queues", q, "used", r))
     _check_sum(asked, lambda k, r: ("gangs", roles[k][0], "roles", roles[k][1], "request", r))
@@ -411,4 +358,4 @@ def _check_sum(vectors: Sequence[Vector], where: Callable[[int, int], FieldPath]
     for r, column in enumerate(zip(*vectors, strict=True)):
         if sum(column) > MAX_AMOUNT:
             for k, total in enumerate(accumulate(column)):
-                _check_integer(where(k, r), total)
+                _check_value(where(k, r), total, _NUMBER, {})

@@ -204,12 +204,17 @@ def is_gated(pod: Object) -> bool:
 
 def assigned_node(pod: Object, node_of_hostname: Mapping[str, str]) -> str | None:
     """The pod's node: where it is bound, or the one whose hostname the reconciler selected when it lifted the gate."""
-    spec = pod.get("spec") or {}
-    if spec.get("nodeName"):
-        return str(spec["nodeName"])
-    if is_gated(pod):
-        return None
-    return node_of_hostname.get((spec.get("nodeSelector") or {}).get(HOSTNAME_LABEL, ""))
+    return bound_node(pod) or node_of_hostname.get(selected_hostname(pod))
+
+
+def bound_node(pod: Object) -> str:
+    """The name of the pod's node, "" where it is not bound."""
+    return str((pod.get("spec") or {}).get("nodeName") or "")
+
+
+def selected_hostname(pod: Object) -> str:
+    """The hostname that an ungated pod selects, "" where it selects none."""
+    return "" if is_gated(pod) else str(((pod.get("spec") or {}).get("nodeSelector") or {}).get(HOSTNAME_LABEL, ""))
 
 
 def is_ready_node(node: Object) -> bool:

@@ -5,30 +5,23 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
 
 from compiler.cluster_state.disruption_budgets import BudgetSelection, read_budgets
 from compiler.cluster_state.nodes import observed_hypernodes, observed_nodes
-from compiler.cluster_state.owners import JobIdentity, RoleLookup, gang_identity, gang_of, object_identity, queue_of
+from compiler.cluster_state.owners import JobIdentity, RoleLookup, gang_identity, object_identity, queue_of
+from compiler.cluster_state.pod_records import PodRecord
 from compiler.cluster_state.pods import ForeignPod, RequestCache, foreign_pod
 from compiler.cluster_state.state import ClusterState
 from compiler.fields.quantity import amounts_sum
 from compiler.fields.timestamp import epoch_seconds
 from compiler.kubernetes import (
-    EVICTION_KEYS,
-    GROUP_NAME_ANNOTATION,
     HOSTNAME_LABEL,
     STARTS_AT_ANNOTATION,
     Object,
     annotations_of,
-    assigned_node,
     final_phase,
-    is_finished_pod,
     is_ready_node,
-    is_terminating,
-    labels_of,
     name_of,
-    namespace_of,
     status_of,
 )
 from compiler.specs import Amounts, GangSpec, HyperNodeSpec, NodeSpec, Specs
@@ -38,19 +31,20 @@ from compiler.specs import Amounts, GangSpec, HyperNodeSpec, NodeSpec, Specs
 class ObservedState:
     """Gangs are indices into Specs.gangs, times seconds since the epoch.
 
-    running_pods: gang -> (role, node name) -> pods. foreign_amounts: node name -> amounts held by all other pods.
+    Nodes are indices into `nodes`. running_pods: gang -> (role, node) -> pods. foreign_amounts: node -> amounts held by
+    all other pods.
     queue_used: queue name -> amounts held by other pods that belong to it. closed_queues: by Command CloseQueue.
     unready_nodes: take nothing new whatever a pod tolerates. finished_gangs: their jobs are over. start_times: gang ->
     when its running pods started. eviction_notes: gang -> annotations and labels of its pods about evictions.
-    pods_by_node: node name -> all pods on it. gang_role_by_pod: (namespace, name) of a running pod -> (gang, role).
+    pods_by_node: node -> all pods on it. gang_role_by_pod: (namespace, name) of a running pod -> (gang, role).
     now: the newest time at which anything in the state began or changed, which stands in for a clock. reserved_starts:
     gang -> the start that an earlier plan reserved for it, as its job says.
     """
 
     nodes: tuple[NodeSpec, ...]
     hypernodes: tuple[HyperNodeSpec, ...]
-    running_pods: dict[int, Counter[tuple[int, str]]] = field(default_factory=dict)
-    foreign_amounts: dict[str, Amounts] = field(default_factory=dict)
+    running_pods: dict[int, Counter[tuple[int, int]]] = field(default_factory=dict)
+    foreign_amounts: dict[int, Amounts] = field(default_factory=dict)
     queue_used: dict[str, Amounts] = field(default_factory=dict)
     closed_queues: frozenset[str] = frozenset()
     unready_nodes: frozenset[str] = frozenset()
@@ -61,11 +55,11 @@ class ObservedState:
     eviction_notes: dict[int, list[Mapping[str, str]]] = field(default_factory=dict)
     now: int | None = None
     reserved_starts: dict[int, str] = field(default_factory=dict)
-    pods_by_node: dict[str, list[Object]] = field(default_factory=dict)
+    pods_by_node: dict[int, list[Object]] = field(default_factory=dict)
     gang_role_by_pod: dict[tuple[str, str], tuple[int, int]] = field(default_factory=dict)
     budget_selections: list[BudgetSelection] = field(default_factory=list)
 
-    def pods_on(self, node: str) -> Sequence[Object]:
+    def pods_on(self, node: int) -> Sequence[Object]:
         return self.pods_by_node.get(node, ())
 
     def running_pod_count(self, j: int) -> int:
@@ -80,30 +74,20 @@ def observe_state(specs: Specs, state: ClusterState) -> ObservedState:
         observed_hypernodes(specs, state, nodes),
         unready_nodes=frozenset(name_of(node) for node in state.nodes if not is_ready_node(node)),
         closed_queues=_closed_queues(state.queues),
-        now=_latest_event_time(state),
+        now=state.latest_event_time,
         budget_selections=read_budgets(state.disruption_budgets),
     )
     index = {gang_identity(gang): j for j, gang in enumerate(specs.gangs)}
     _read_jobs(observed, specs.gangs, index, state)
-    counter = _PodCounter(observed, specs.gangs, index, state.pod_groups)
-    for pod in state.pods:
-        counter.count_pod(pod)
+    counter = _PodCounter(observed, specs.gangs, index)
+    for record in state.pod_records:
+        counter.count_pod(record)
     return observed
 
 
 def _closed_queues(queues: Sequence[Object]) -> frozenset[str]:
     """By status.state, since no spec field closes a queue; one that is closing takes nothing new either."""
     return frozenset(name_of(queue) for queue in queues if status_of(queue).get("state") in ("Closed", "Closing"))
-
-
-def _latest_event_time(state: ClusterState) -> int | None:
-    """Heartbeats are left out: the answer changes only when something happened."""
-    times = [item["metadata"].get("creationTimestamp") for item in (*state.pods, *state.jobs, *state.pod_groups)]
-    for status in map(status_of, state.pods):
-        times.append(status.get("startTime"))
-        times += [condition.get("lastTransitionTime") for condition in status.get("conditions") or ()]
-    distinct = {time for time in times if isinstance(time, str | datetime)}
-    return max((at for time in distinct if (at := epoch_seconds(time)) is not None), default=None)
 
 
 def _read_jobs(
@@ -127,67 +111,62 @@ def _read_jobs(
 class _PodCounter:
     """Counts pods one by one into an observed state."""
 
-    def __init__(
-        self,
-        observed: ObservedState,
-        gangs: Sequence[GangSpec],
-        index: Mapping[JobIdentity, int],
-        pod_groups: Sequence[Object],
-    ) -> None:
+    def __init__(self, observed: ObservedState, gangs: Sequence[GangSpec], index: Mapping[JobIdentity, int]) -> None:
         self.observed, self.gangs, self.index = observed, gangs, index
-        self.groups = {(namespace_of(group), name_of(group)): group for group in pod_groups}
         self.roles, self.requests = RoleLookup(gangs), RequestCache()
         self.nodes_by_hostname = _nodes_by_hostname(observed.nodes)
-        self.node_names = {node.name for node in observed.nodes}
+        self.nodes_by_name = {node.name: n for n, node in enumerate(observed.nodes)}
         self.role_counts: Counter[tuple[int, int]] = Counter()
 
-    def count_pod(self, pod: Object) -> None:
+    def count_pod(self, record: PodRecord) -> None:
         """Count the pod as a running pod of a planned gang, or else as a foreign one; ignored if it holds no node."""
-        node = assigned_node(pod, self.nodes_by_hostname)
-        if node is None or node not in self.node_names or is_finished_pod(pod):
-            return
-        self.observed.pods_by_node.setdefault(node, []).append(pod)
-        group = self.groups.get((namespace_of(pod), annotations_of(pod).get(GROUP_NAME_ANNOTATION, "")))
-        gang_role = self._planned_role(pod, group)
-        if gang_role is None:
-            self._count_foreign_pod(pod, group, node)
+        if record.node_name:
+            node = self.nodes_by_name.get(record.node_name)
         else:
-            self._count_running_pod(pod, gang_role, node)
+            node = self.nodes_by_hostname.get(record.selected_hostname)
+        if node is None:
+            return
+        self.observed.pods_by_node.setdefault(node, []).append(record.pod)
+        gang_role = self._planned_role(record)
+        if gang_role is None:
+            self._count_foreign_pod(record, node)
+        else:
+            self._count_running_pod(record, gang_role, node)
 
-    def _planned_role(self, pod: Object, group: Object | None) -> tuple[int, int] | None:
+    def _planned_role(self, record: PodRecord) -> tuple[int, int] | None:
         """(gang, role) of a pod that counts as running; None if it terminates or exceeds its role's replicas."""
-        j = gang_of(pod, group, self.index)
-        if j is None or j in self.observed.finished_gangs or not self.gangs[j].schedulable or is_terminating(pod):
+        j = next((self.index[owner] for owner in record.owners if owner in self.index), None)
+        if j is None or j in self.observed.finished_gangs or not self.gangs[j].schedulable or record.is_terminating:
             return None
-        t = self.roles.role_of(j, pod)
+        t = self.roles.role_of(j, record.key[1], record.role_name)
         if t is None or self.role_counts[j, t] >= self.gangs[j].roles[t].replicas:
             return None
         return j, t
 
-    def _count_running_pod(self, pod: Object, gang_role: tuple[int, int], node: str) -> None:
+    def _count_running_pod(self, record: PodRecord, gang_role: tuple[int, int], node: int) -> None:
         observed, (j, t) = self.observed, gang_role
         self.role_counts[gang_role] += 1
-        observed.running_pods.setdefault(j, Counter())[t, node] += 1
-        observed.gang_role_by_pod[namespace_of(pod), name_of(pod)] = gang_role
+        if j not in observed.running_pods:
+            observed.running_pods[j] = Counter()
+        observed.running_pods[j][t, node] += 1
+        observed.gang_role_by_pod[record.key] = gang_role
         for budget in observed.budget_selections:
-            budget.note_running_pod(pod, gang_role)
-        if (start := epoch_seconds(status_of(pod).get("startTime"))) is not None:
-            observed.start_times.setdefault(j, []).append(start)
-        for texts in (labels_of(pod), annotations_of(pod)):
-            if notes := {key: str(value) for key, value in texts.items() if key in EVICTION_KEYS}:
-                observed.eviction_notes.setdefault(j, []).append(notes)
+            budget.note_running_pod(record.pod, gang_role)
+        if record.start_time is not None:
+            observed.start_times.setdefault(j, []).append(record.start_time)
+        if record.eviction_notes:
+            observed.eviction_notes.setdefault(j, []).extend(record.eviction_notes)
 
-    def _count_foreign_pod(self, pod: Object, group: Object | None, node: str) -> None:
-        observed, requests = self.observed, self.requests.requests_of(pod)
-        observed.foreign_pods.append(foreign_pod(pod, node))
+    def _count_foreign_pod(self, record: PodRecord, node: int) -> None:
+        observed, requests = self.observed, self.requests.requests_of(record.pod)
+        observed.foreign_pods.append(foreign_pod(record.pod, node))
         observed.foreign_amounts[node] = amounts_sum(observed.foreign_amounts.get(node, {}), requests)
-        if queue := queue_of(pod, group):
+        if queue := queue_of(record.pod, record.group):
             observed.queue_used[queue] = amounts_sum(observed.queue_used.get(queue, {}), requests)
 
 
-def _nodes_by_hostname(nodes: Sequence[NodeSpec]) -> Mapping[str, str]:
-    """Hostname label -> node name; a label that two nodes share names neither."""
-    counts = Counter(node.labels.get(HOSTNAME_LABEL) for node in nodes)
-    return {
-        host: node.name for node in nodes if (host := node.labels.get(HOSTNAME_LABEL)) is not None and counts[host] == 1
-    }
+def _nodes_by_hostname(nodes: Sequence[NodeSpec]) -> Mapping[str, int]:
+    """Hostname label -> node; a label that two nodes share names neither."""
+    hosts = [node.labels.get(HOSTNAME_LABEL) for node in nodes]
+    counts = Counter(hosts)
+    return {host: n for n, host in enumerate(hosts) if host is not None and counts[host] == 1}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 from compiler.kubernetes import (
     JOB_NAME_LABELS,
@@ -28,13 +28,9 @@ def object_identity(item: Object) -> JobIdentity:
     return namespace_of(item), name_of(item), str(item["kind"]), api_group_of(item)
 
 
-def gang_of(pod: Object, group: Object | None, index: Mapping[JobIdentity, int]) -> int | None:
-    """The first of the pod's possible owners that is a gang. group: the pod's PodGroup. index: identity -> gang."""
-    return next((index[owner] for owner in _owner_identities(pod, group) if owner in index), None)
-
-
-def _owner_identities(pod: Object, group: Object | None) -> Iterator[JobIdentity]:
-    """Possible owners, the surest first: the controller, the labels of job controllers, the PodGroup and its owner."""
+def possible_owners(pod: Object, group: Object | None) -> Iterator[JobIdentity]:
+    """Possible owners, the surest first: the controller, the labels of job controllers, the PodGroup and its owner.
+    group: the pod's PodGroup."""
     yield from _owner_references(pod)
     labels = labels_of(pod)
     for label, kinds in JOB_NAME_LABELS.items():
@@ -51,6 +47,12 @@ def _owner_references(item: Object) -> Iterator[JobIdentity]:
         yield namespace_of(item), reference.get("name", ""), reference.get("kind", ""), api_group_of(reference)
 
 
+def role_name_of(pod: Object) -> str | None:
+    """As the controller's label or annotation says it, case ignored (Kubeflow writes "worker" for Worker)."""
+    name = _first_value(pod, ROLE_KEYS, ("labels", "annotations"))
+    return name.lower() if name else None
+
+
 class RoleLookup:
     """Finds the role of a pod within its gang; each gang's names are indexed once."""
 
@@ -59,17 +61,16 @@ class RoleLookup:
         self._roles_by_pod: dict[int, dict[str, int]] = {}
         self._roles_by_name: dict[int, dict[str, int]] = {}
 
-    def role_of(self, j: int, pod: Object) -> int | None:
-        """By the pod's name for bare pods, by the controller's label or annotation, case ignored (Kubeflow writes
-        "worker" for Worker); a gang of one role needs neither."""
+    def role_of(self, j: int, pod_name: str, role_name: str | None) -> int | None:
+        """By the pod's name for bare pods, else by the role's; a gang of one role needs neither."""
         if j not in self._roles_by_name:
             roles = tuple(enumerate(self.gangs[j].roles))[::-1]  # of equal names the first role's counts
             self._roles_by_pod[j] = {document.name: t for t, role in roles for document in role.pod_documents}
             self._roles_by_name[j] = {role.name.lower(): t for t, role in roles}
-        if name_of(pod) in self._roles_by_pod[j]:
-            return self._roles_by_pod[j][name_of(pod)]
-        if name := _first_value(pod, ROLE_KEYS, ("labels", "annotations")):
-            return self._roles_by_name[j].get(name.lower())
+        if pod_name in self._roles_by_pod[j]:
+            return self._roles_by_pod[j][pod_name]
+        if role_name:
+            return self._roles_by_name[j].get(role_name)
         return 0 if len(self.gangs[j].roles) == 1 else None
 
 

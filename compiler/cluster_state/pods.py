@@ -26,17 +26,18 @@ from compiler.specs import Amounts, PodRuleSpec, PodSpec
 
 @dataclass(frozen=True, slots=True)
 class ForeignPod:
-    """A pod on a node that belongs to no gang of the problem, with the anti-affinity by which it excludes others."""
+    """A pod on a node (an index) that belongs to no gang of the problem, with the anti-affinity by which it excludes
+    others."""
 
     name: str
-    node: str
+    node: int
     namespace: str
     labels: Mapping[str, str]
     anti_affinity: tuple[PodRuleSpec, ...] = ()
     is_terminating: bool = False
 
 
-def foreign_pod(pod: Object, node: str) -> ForeignPod:
+def foreign_pod(pod: Object, node: int) -> ForeignPod:
     """An affinity that cannot be read counts as none: the API server would have refused it."""
     anti = ((pod["spec"].get("affinity") or {}).get("podAntiAffinity") or {}).get(REQUIRED)
     try:

@@ -9,13 +9,15 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import partial
+from datetime import datetime
+from functools import cached_property, partial
 from typing import Any
 
 import yaml
 
-from compiler.fields.timestamp import parse_timestamp
-from compiler.kubernetes import SNAPSHOT_TIME_ANNOTATION, Object, api_group_of
+from compiler.cluster_state.pod_records import PodRecord, read_pods
+from compiler.fields.timestamp import epoch_seconds, parse_timestamp
+from compiler.kubernetes import SNAPSHOT_TIME_ANNOTATION, Object, api_group_of, conditions_of, status_of
 
 STATE_SOURCE = "state"
 """In place of a file for what only the cluster knows; files of a repository have an ending."""
@@ -37,9 +39,10 @@ class StateError(ValueError):
     """The text is no state: what is wrong with it, in one sentence."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ClusterState:
-    """What a cluster holds, as the API server gives it, each tuple sorted by (namespace, name, kind).
+    """What a cluster holds, as the API server gives it, each tuple sorted by (namespace, name, kind). Its objects do
+    not change.
 
     jobs: objects of every kind that is none of the others. finished: (namespace, name, kind) of jobs that are known to
     have finished although they are no longer in the cluster (deleted after their time to live). clock: seconds since
@@ -78,6 +81,20 @@ class ClusterState:
             finished=frozenset(finished),
             clock=clock,
         )
+
+    @cached_property
+    def pod_records(self) -> tuple[PodRecord, ...]:
+        return tuple(read_pods(self.pods, self.pod_groups))
+
+    @cached_property
+    def latest_event_time(self) -> int | None:
+        """Heartbeats are left out: the answer changes only when something happened."""
+        times = [item["metadata"].get("creationTimestamp") for item in (*self.pods, *self.jobs, *self.pod_groups)]
+        for pod in self.pods:
+            times.append(status_of(pod).get("startTime"))
+            times += [condition.get("lastTransitionTime") for condition in conditions_of(pod)]
+        distinct = {time for time in times if isinstance(time, str | datetime)}
+        return max((at for time in distinct if (at := epoch_seconds(time)) is not None), default=None)
 
 
 def load_state(text: str | bytes) -> ClusterState:

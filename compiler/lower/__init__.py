@@ -45,8 +45,7 @@ def lower(
     rules = lower_pod_rules(gangs, observed.nodes, observed.foreign_pods, specs.scheduler)
     rules = with_subgroup_rules(rules, gangs, tuple(demands.values()), observed)
     queue_index = {queue.name: q for q, queue in enumerate(queues)}
-    node_index = {node.name: n for n, node in enumerate(nodes)}
-    lowering = GangLowering(inputs, names, queue_index, node_index, classes, slot_groups)
+    lowering = GangLowering(inputs, names, queue_index, classes, slot_groups)
     lowered = (lowering.lower_gang(j, demands[j], holds.get(j, ())) for j in inputs.gang_indices)
     preempt_votes, reclaim_votes = eviction_votes(specs.scheduler)
     evicts = preempt_votes is not None or reclaim_votes is not None
@@ -79,7 +78,8 @@ def _origins(
 ) -> Origins:
     specs, observed = inputs.specs, inputs.observed
     unfinished = [gang for j, gang in enumerate(specs.gangs) if j not in observed.finished_gangs]
-    outdated = (node.name for node in observed.nodes if is_outdated(slot_groups, node, observed.pods_on(node.name)))
+    slotted = enumerate(observed.nodes if slot_groups.names else ())
+    outdated = (node.name for n, node in slotted if is_outdated(slot_groups, node, observed.pods_on(n)))
     return Origins(
         gangs=inputs.gangs,
         queues=queue_specs,
@@ -98,6 +98,6 @@ def _origins(
         excluding_numa_policies=(
             excluding_numa_policies(observed.nodes, inputs.gangs) if slot_groups.numa_aware else {}
         ),
-        outdated_nodes=tuple(outdated) if slot_groups.names else (),
+        outdated_nodes=tuple(outdated),
         subgroup_of_rule=rules.subgroup_of_rule,
     )

@@ -28,7 +28,6 @@ class GangLowering:
     inputs: LoweringInputs
     resource_names: Sequence[str]
     queue_index: Mapping[str, int]
-    node_index: Mapping[str, int]
     node_classes: NodeClasses
     slot_groups: SlotGroups
 
@@ -101,8 +100,5 @@ class GangLowering:
         )
 
     def _running_placements(self, j: int) -> tuple[Placement, ...]:
-        running: Mapping[tuple[int, str], int] = self.inputs.observed.running_pods.get(j, {})
-        return tuple(
-            Placement(t, n, pods)
-            for t, n, pods in sorted((t, self.node_index[name], pods) for (t, name), pods in running.items())
-        )
+        running: Mapping[tuple[int, int], int] = self.inputs.observed.running_pods.get(j, {})
+        return tuple([Placement(t, n, pods) for (t, n), pods in sorted(running.items())])

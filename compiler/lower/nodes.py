@@ -44,18 +44,17 @@ def lower_nodes(
     room = _NodeRoom(inputs, names)
     nodes: list[Node] = []
     holders: dict[int, tuple[SlotHolder, ...]] = {}
-    for spec, node_class in zip(specs, classes.class_by_node, strict=False):
-        capacity, free = room.capacity_and_free(spec)
-        pods = inputs.observed.pods_on(spec.name)
-        slots, holding = node_slots(slot_groups, spec, pods, names)
+    for n, (spec, node_class) in enumerate(zip(specs, classes.class_by_node, strict=False)):
+        capacity, free = room.capacity_and_free(n, spec)
+        slots, holding = node_slots(slot_groups, spec, inputs.observed.pods_on(n), names)
         back = None
         if spec.unschedulable:
             back = ReturningNode(class_when_back[spec.name], capacity, free, slots)
         if spec.name in inputs.observed.unready_nodes:
-            free = capacity = room.held_by_gangs(spec)
+            free = capacity = room.held_by_gangs(n)
             slots = tuple(replace(slot, free=(0,) * len(names)) for slot in slots)
         elif holding:
-            holders[len(nodes)] = holding
+            holders[n] = holding
         windows = maintenance_windows(spec, inputs.observed.now)
         nodes.append(
             Node(
@@ -74,25 +73,28 @@ def lower_nodes(
 
 
 class _NodeRoom:
-    """Capacities and free amounts; equal allocatable amounts, of which a pool has thousands, are converted once."""
+    """Capacities and free amounts; nodes with equal amounts, of which a pool has thousands, are computed once."""
 
     def __init__(self, inputs: LoweringInputs, names: Sequence[str]) -> None:
         self.names, self.foreign_amounts = names, inputs.observed.foreign_amounts
         self._nothing = vector({}, names)
         self._held = _gang_amounts_by_node(inputs, names)
         self._capacities: dict[tuple[tuple[str, int], ...], Vector] = {}
+        self._known: dict[tuple[Vector, Vector, Vector], tuple[Vector, Vector]] = {}
 
-    def held_by_gangs(self, spec: NodeSpec) -> Vector:
+    def held_by_gangs(self, n: int) -> Vector:
         """What the running pods of the problem's gangs hold there."""
-        return self._held.get(spec.name, self._nothing)
+        return self._held.get(n, self._nothing)
 
-    def capacity_and_free(self, spec: NodeSpec) -> tuple[Vector, Vector]:
-        capacity = self._capacity(spec.allocatable)
-        if spec.name not in self.foreign_amounts and spec.name not in self._held:
-            return capacity, capacity
-        foreign = vector(self.foreign_amounts.get(spec.name, {}), self.names)
-        free = tuple(map(max, map(sub, capacity, foreign), self.held_by_gangs(spec)))
-        return tuple(map(max, capacity, free)), free
+    def capacity_and_free(self, n: int, spec: NodeSpec) -> tuple[Vector, Vector]:
+        capacity, held, foreign = self._capacity(spec.allocatable), self.held_by_gangs(n), self._nothing
+        if n in self.foreign_amounts:
+            foreign = vector(self.foreign_amounts[n], self.names)
+        key = capacity, held, foreign
+        if key not in self._known:
+            free = tuple(map(max, map(sub, capacity, foreign), held))
+            self._known[key] = tuple(map(max, capacity, free)), free
+        return self._known[key]
 
     def _capacity(self, allocatable: Amounts) -> Vector:
         key = tuple(allocatable.items())
@@ -102,15 +104,19 @@ class _NodeRoom:
         return self._capacities[key]
 
 
-def _gang_amounts_by_node(inputs: LoweringInputs, names: Sequence[str]) -> dict[str, Vector]:
-    """Node name -> what the running pods of the problem's gangs hold there."""
-    held: dict[str, Vector] = {}
+def _gang_amounts_by_node(inputs: LoweringInputs, names: Sequence[str]) -> dict[int, Vector]:
+    """Node -> what the running pods of the problem's gangs hold there."""
+    held: dict[int, Vector] = {}
+    products: dict[tuple[Vector, int], Vector] = {}
     nothing = vector({}, names)
     for gang, j in zip(inputs.gangs, inputs.gang_indices, strict=True):
         running = inputs.observed.running_pods.get(j)
         if running is None:
             continue
         requests = [vector(role.pod.requests, names) for role in gang.roles]
-        for (t, name), pods in running.items():
-            held[name] = vector_sum(held.get(name, nothing), requests[t], pods)
+        for (t, n), pods in running.items():
+            key = requests[t], pods
+            if key not in products:
+                products[key] = vector_sum(nothing, *key)
+            held[n] = vector_sum(held[n], products[key], 1) if n in held else products[key]
     return held

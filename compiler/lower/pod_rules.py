@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import Generic, TypeVar
 
 from compiler.cluster_state.pods import ForeignPod
@@ -151,8 +150,8 @@ def _lowered_rule(
     return PodRule(
         rule.rule_kind,
         domains,
-        _domain_counts(domains, number, label_domains, counted),
-        _domain_counts(domains, number, label_domains, owners) if owners else (),
+        _domain_counts(domains, number, counted),
+        _domain_counts(domains, number, owners) if owners else (),
         rule.max_skew,
         rule.min_domains,
     )
@@ -252,11 +251,6 @@ class _LabelDomains:
         self.nodes = nodes
         self._domains: dict[tuple[str, int], tuple[tuple[int | None, ...], int]] = {}
 
-    @cached_property
-    def node_index(self) -> dict[str, int]:
-        """Node name -> its number."""
-        return {node.name: n for n, node in enumerate(self.nodes)}
-
     def domains_of(self, key: str, inside: int) -> tuple[tuple[int | None, ...], int]:
         """(node -> domain, number of domains), domains numbered by their first node. inside: bit mask of the nodes that
         are in one."""
@@ -274,12 +268,10 @@ class _LabelDomains:
         return self._domains[key, inside]
 
 
-def _domain_counts(
-    domains: Sequence[int | None], number: int, label_domains: _LabelDomains, pods: Iterable[ForeignPod]
-) -> tuple[int, ...]:
+def _domain_counts(domains: Sequence[int | None], number: int, pods: Iterable[ForeignPod]) -> tuple[int, ...]:
     found = [0] * number
     for pod in pods:
-        if (d := domains[label_domains.node_index[pod.node]]) is not None:
+        if (d := domains[pod.node]) is not None:
             found[d] += 1
     return tuple(found)
 

@@ -19,8 +19,8 @@ from compiler.lower.topology import TierNames, leaf_by_node, lower_hypernodes
 from compiler.specs import GangSpec, HyperNodeSpec, NodeSpec, RoleSpec, SubgroupSpec, TopologySpec
 from solver.problem import PodRule
 
-RunningPods = Mapping[tuple[int, str], int]
-"""(Role, node name) -> pods."""
+RunningPods = Mapping[tuple[int, int], int]
+"""(Role, node) -> pods."""
 
 NO_TOPOLOGY_LIMIT = TopologySpec("soft")
 

@@ -181,6 +181,14 @@ class ClosedQueue(Fact, code="GW113"):
     queue: int
 
 
+@dataclass(frozen=True, slots=True)
+class ClosedNodeGroups(Fact, code="GW123"):
+    """The room is in node groups that the queue may not use."""
+
+    queue: int
+    node_groups: tuple[int, ...]
+
+
 # ---- order and time
 
 

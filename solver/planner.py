@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from solver.diagnosis.delays import DelayDiagnosis
@@ -23,7 +23,12 @@ from solver.preemption.plan_state import PlanState
 from solver.problem import Problem
 from solver.semantics.device_slots import SlotUses, slot_uses_of
 from solver.semantics.entitlements import deserved_amounts
-from solver.semantics.exclusions import dedicated_nodes, with_fixed_exclusions
+from solver.semantics.exclusions import (
+    closed_classes,
+    dedicated_nodes,
+    with_fixed_exclusions,
+    without_closed_groups,
+)
 from solver.semantics.gang_classes import meets_minima
 from solver.semantics.placement_cost import COST_NAMES, UnopenedCapacity
 from solver.semantics.placements import Placements, add_vectors, new_placements
@@ -52,19 +57,23 @@ def solve(problem: Problem, options: Options | None = None, mapper: Mapper = LOC
 @dataclass(frozen=True)
 class _Start:
     """The state before the plan: as it is, with exclusions that hold whatever the plan (strict), and with dedicated
-    domains open to those that may borrow them (lending)."""
+    domains open to those that may borrow them (lending). closed_classes: node classes that a gang's queue closes to it.
+    """
 
     state: State
     strict: State
     lending: State
     options: Options
+    closed_classes: Mapping[int, tuple[frozenset[int], ...]]
 
     @classmethod
     def of(cls, problem: Problem, options: Options) -> _Start:
-        state = State.initial(problem)
+        closed = closed_classes(problem)
+        state = State.initial(without_closed_groups(problem))
+        problem = state.problem
         strict = state.for_problem(with_fixed_exclusions(problem, lending=False))
         lending = state.for_problem(with_fixed_exclusions(problem)) if dedicated_nodes(problem) else strict
-        return cls(state, strict, lending, options)
+        return cls(state, strict, lending, options, closed)
 
     def plan_state(self, mapper: Mapper) -> PlanState:
         """The plan in which nothing is decided but what stays."""
@@ -140,6 +149,7 @@ def _delays(start: _Start, decided: PlanState, placements: Placements, uses: Slo
         replace(options, time_limit=min(options.time_limit, options.budget.diagnosis_seconds)),
         uses,
         () if reservation is None else tuple(sorted({p.node for p in reservation.placements})),
+        closed_classes=start.closed_classes,
     )
     restricted = start.lending.problem, start.lending.tree
     return DelayDiagnosis(state, restricted, reservation, decided.blocked_gangs, decided.waiting_gangs())

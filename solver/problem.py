@@ -79,6 +79,7 @@ class Node:
     of the problem; those in `Gang.running` are not subtracted. maintenance_in: until the next maintenance, in which
     nothing may run there; 0 during one, None if none is planned. maintenance_windows: all known ones, (from, to); only
     diagnosis looks beyond the first. returning: of a node that is away; only diagnosis uses it, for what can ever fit.
+    node_group: index into `Problem.node_groups`.
     """
 
     name: str
@@ -90,6 +91,7 @@ class Node:
     maintenance_in: int | None = None
     returning: ReturningNode | None = None
     maintenance_windows: tuple[tuple[int, int], ...] = ()
+    node_group: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +103,7 @@ class Queue:
     root with the queue's own name and weight. Where paths begin alike, the first queue's weights count. reclaimable:
     gangs of other queues may evict from it. strict_order: none of its gangs starts before an earlier one.
     dedicated_domains: hypernodes in which no gang outside the queue and its descendants gets new pods.
+    closed_node_groups: in whose nodes its gangs get no new pods, ascending; a child's are its own.
     """
 
     name: str
@@ -116,6 +119,7 @@ class Queue:
     reclaimable: bool = True
     strict_order: bool = False
     dedicated_domains: tuple[int, ...] = ()
+    closed_node_groups: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -302,7 +306,9 @@ class Problem:
     preempt_enabled: a gang may evict gangs of its own queue that have a lower priority. reclaim_enabled: it may evict
     gangs of other queues that hold more than they deserve. preempt_votes, reclaim_votes: how the plugins vote on that.
     device_resources: the resources that decide whether a node is unopened (`semantics.placement_cost`); () for all.
-    slot_groups: names of the ways in which nodes are divided into device slots.
+    slot_groups: names of the ways in which nodes are divided into device slots. node_groups: names of the parts of the
+    cluster that are open to some queues only; the first stands for the nodes in no group, which are closed to every
+    queue that names groups. () where the scheduler knows no groups.
     """
 
     resources: tuple[str, ...]
@@ -319,6 +325,7 @@ class Problem:
     preempt_votes: EvictionVotes = EvictionVotes()
     reclaim_votes: EvictionVotes = EvictionVotes()
     disruption_budgets: tuple[DisruptionBudget, ...] = ()
+    node_groups: tuple[str, ...] = ()
 
     @cached_property
     def totals(self) -> Vector:

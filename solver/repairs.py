@@ -192,6 +192,14 @@ class FewerDedicatedDomains(Repair, code="GR119", rank=4):
     amount: int
 
 
+@dataclass(frozen=True, slots=True)
+class OpenNodeGroups(Repair, code="GR123", rank=4):
+    """`node_groups` open to the queue too."""
+
+    queue: int
+    node_groups: tuple[int, ...]
+
+
 # ---- changes of the cluster
 
 

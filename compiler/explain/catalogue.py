@@ -28,6 +28,7 @@ from compiler.kubernetes import (
 from solver.facts import (
     AwayNodes,
     CapabilityLimit,
+    ClosedNodeGroups,
     ClosedQueue,
     DedicatedDomains,
     DomainShortage,
@@ -65,6 +66,7 @@ from solver.repairs import (
     MoreNodes,
     MoreWeight,
     NoStrictOrder,
+    OpenNodeGroups,
     OpenQueue,
     OtherQueue,
     Repair,
@@ -160,6 +162,11 @@ def _closed_queue(s: Provenance, j: int, fact: ClosedQueue) -> Iterator[Source]:
         yield Source(f"Queue {queue.name}", "state")
     else:
         yield from s.queue_field(fact.queue, "", "metadata", "name")
+
+
+def _node_groups(s: Provenance, j: int, x: ClosedNodeGroups | OpenNodeGroups) -> Iterator[Source]:
+    owner = s.origins.affinity_owners[x.queue] if s.origins.affinity_owners else x.queue
+    return s.queue_field(owner, "affinity", "spec", "affinity")
 
 
 def _order_field(s: Provenance, q: int) -> Iterator[Source]:
@@ -378,6 +385,17 @@ REASONS: Mapping[type[Fact], Entry[Any]] = _by_kind(
             "{policy} and a static CPU manager",
         ),
         remedy="Correct the selector, affinity or topologyPolicy, add the toleration, or label the nodes.",
+    ),
+    Entry(
+        ClosedNodeGroups,
+        "the room is in node groups closed to its queue",
+        ("queue {queue} may not use node group {nodeGroups}, and has too little room without, even empty",),
+        _node_groups,
+        remedy=(
+            "Add the group to requiredDuringSchedulingIgnoredDuringExecution of the queue's nodeGroupAffinity (it "
+            "inherits no group then), remove it from its nodeGroupAntiAffinity, give nodes without a group (none) "
+            "the label volcano.sh/nodegroup-name, or use another queue."
+        ),
     ),
     Entry(
         OversizedGang,
@@ -638,6 +656,12 @@ REPAIRS: Mapping[type[Repair], Entry[Any]] = _by_kind(
         "open a queue",
         ("open queue {queue}",),
         lambda s, j, x: _closed_field(s, x.queue),
+    ),
+    Entry(
+        OpenNodeGroups,
+        "open node groups to a queue",
+        ("let queue {queue} use node group {nodeGroups} as well",),
+        _node_groups,
     ),
     Entry(
         MoreNodeClasses,

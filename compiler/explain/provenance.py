@@ -44,9 +44,7 @@ class Provenance:
     problem: Problem
     origins: Origins
     cluster: Document
-    _eligible_node_sources: dict[tuple[frozenset[int], FieldPath, FieldPath, str], tuple[Source, ...]] = field(
-        default_factory=dict
-    )
+    _eligible_node_sources: dict[tuple[object, ...], tuple[Source, ...]] = field(default_factory=dict)
 
     # ---- the gang itself
 
@@ -123,10 +121,11 @@ class Provenance:
         """The nodes eligible for the role, or for any: the documents they are made by, or their names."""
         roles = self.problem.gangs[j].roles
         classes = frozenset().union(*(r.node_classes for r in (roles if role is None else roles[role : role + 1])))
-        key = classes, pool, node, what
+        closed = self.problem.queues[self.problem.gangs[j].queue].closed_node_groups
+        key = classes, closed, pool, node, what
         if key not in self._eligible_node_sources:
             nodes = zip(self.origins.nodes, self.problem.nodes, strict=True)
-            chosen = [spec for spec, made in nodes if made.node_class in classes]
+            chosen = [spec for spec, made in nodes if made.node_class in classes and made.node_group not in closed]
             self._eligible_node_sources[key] = tuple(node_sources(chosen, what, pool, node))
         return self._eligible_node_sources[key]
 

@@ -32,10 +32,23 @@ MAX_LISTED_NAMES = 3
 """How many other gangs, queues or nodes a sentence names before it counts the rest."""
 FACT_KEYS = (
     *("role", "policy", "queue", "resource", "hypernode", "tier", "asked", "available", "limit", "rule", "subgroup"),
-    *("gangs", "queues", "nodes", "never"),
+    *("gangs", "queues", "nodes", "nodeGroups", "never"),
 )
 REPAIR_KEYS = (
-    *("role", "subgroup", "queue", "resource", "hypernode", "tier", "gangs", "nodes", "seconds", "at", "annotation"),
+    *(
+        "role",
+        "subgroup",
+        "queue",
+        "resource",
+        "hypernode",
+        "tier",
+        "gangs",
+        "nodes",
+        "nodeGroups",
+        "seconds",
+        "at",
+        "annotation",
+    ),
     *("written", "amount", "now"),
 )
 """The keys of a reason and of a repair in the JSON, in order."""
@@ -160,6 +173,8 @@ class Explainer:
                 values[plural] = tuple(lists[plural][i].name for i in (value if name == plural else (value,)))
             elif name in AMOUNT_KEYS:
                 values[AMOUNT_KEYS[name]] = _Amount(resource, value)
+            elif name == "node_groups":
+                values["nodeGroups"] = tuple(problem.node_groups[g] for g in value)
             elif name in ("tier", "seconds"):
                 values[name] = value
         return values

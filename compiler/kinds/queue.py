@@ -21,7 +21,7 @@ from compiler.kubernetes import (
     HIERARCHY_WEIGHTS_ANNOTATION,
     ORDER_ANNOTATION,
 )
-from compiler.specs import QueueSpec
+from compiler.specs import NodeGroupAffinity, QueueSpec
 from compiler.syntax.documents import Document
 
 STRICT_ORDER = "strict"
@@ -104,7 +104,14 @@ def specs(document: Document, queue: Queue) -> Iterable[QueueSpec]:
         hierarchy=hierarchy_weights(document) or (),
         strict_order=annotation_value(document, ORDER_ANNOTATION) == STRICT_ORDER,
         dedicated_domains=dedicated_domains(document),
+        affinity=_node_group_affinity(spec.affinity) if spec.affinity else None,
     )
+
+
+def _node_group_affinity(affinity: QueueAffinity) -> NodeGroupAffinity:
+    near, far = affinity.node_group_affinity, affinity.node_group_anti_affinity
+    lists = [names for part in (near, far) for names in ((part.required, part.preferred) if part else (None, None))]
+    return NodeGroupAffinity(*(tuple(names or ()) for names in lists))
 
 
 def dedicated_domains(document: Document) -> tuple[int, str] | None:

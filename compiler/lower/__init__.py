@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from compiler.cluster_state.state import ClusterState
 from compiler.lower.budgets import disruption_budgets
@@ -12,6 +13,7 @@ from compiler.lower.eligibility import excluding_numa_policies
 from compiler.lower.gangs import GangLowering
 from compiler.lower.inputs import LoweringInputs, is_plannable, lowering_inputs
 from compiler.lower.moments import upcoming_events
+from compiler.lower.node_groups import with_node_groups
 from compiler.lower.nodes import lower_nodes, node_classes
 from compiler.lower.origins import Origins
 from compiler.lower.pod_rules import LoweredRules, lower_pod_rules
@@ -65,9 +67,9 @@ def lower(
         pod_rules=rules.pod_rules,
         device_resources=device_resources(names),
     )
-    return with_dedicated_domains(problem, specs, observed.hypernodes), _origins(
-        inputs, queue_specs, rules, slot_groups
-    )
+    problem, affinity_owners = with_node_groups(problem, queue_specs, observed.nodes, specs.scheduler)
+    origins = replace(_origins(inputs, queue_specs, rules, slot_groups), affinity_owners=affinity_owners)
+    return with_dedicated_domains(problem, specs, observed.hypernodes), origins
 
 
 def _origins(

@@ -33,7 +33,7 @@ class Origins:
     which the answer may change although nothing happens. unplanned_numa: (gang, role) whose NUMA nodes are not planned
     on some nodes. excluding_numa_policies: (gang, role) -> its topologyPolicy, where that excludes nodes.
     outdated_nodes: nodes whose report of their slots is older than the pods there. subgroup_of_rule: pod rule -> (gang,
-    subgroup) that it keeps in one domain.
+    subgroup) that it keeps in one domain. affinity_owners: queue -> the queue whose spec.affinity it has, by index.
     """
 
     gangs: tuple[GangSpec, ...]
@@ -53,6 +53,7 @@ class Origins:
     excluding_numa_policies: Mapping[tuple[int, int], str] = field(default_factory=dict)
     outdated_nodes: tuple[str, ...] = ()
     subgroup_of_rule: Mapping[int, tuple[int, int]] = field(default_factory=dict)
+    affinity_owners: tuple[int, ...] = ()
 
     def position(self, where: tuple[str | int, ...]) -> Position | None:
         """The line for a path of indices such as ("gangs", 3, "roles", 0, "request"); None without a declaration."""

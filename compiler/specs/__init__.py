@@ -203,6 +203,16 @@ class GangSpec:
 
 
 @dataclass(frozen=True, slots=True)
+class NodeGroupAffinity:
+    """A queue's spec.affinity: the node groups that it requires, prefers, and of anti-affinity."""
+
+    required: tuple[str, ...] = ()
+    preferred: tuple[str, ...] = ()
+    anti_required: tuple[str, ...] = ()
+    anti_preferred: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class QueueSpec:
     """A queue as its document describes it.
 
@@ -224,6 +234,7 @@ class QueueSpec:
     hierarchy: tuple[tuple[str, float], ...] = ()
     strict_order: bool = False
     dedicated_domains: tuple[int, str] | None = None
+    affinity: NodeGroupAffinity | None = None
 
 
 @dataclass(frozen=True, slots=True)

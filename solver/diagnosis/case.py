@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from solver.diagnosis.gangs import anonymous_gang
+from solver.diagnosis.gangs import anonymous_gang, with_role
 from solver.diagnosis.question import FitQuestion, ModelBudget
 from solver.diagnosis.state import DiagnosisState, Scenario
 from solver.problem import Gang, Vector
@@ -14,12 +15,13 @@ from solver.problem import Gang, Vector
 @dataclass
 class GangDiagnosis:
     """What is found out about one gang. models: beyond them an answer that neither counting nor the greedy gives stays
-    open. excluded_nodes: on which no repair may count."""
+    open. excluded_nodes: on which no repair may count. closed_classes: of `DiagnosisState.closed_classes`."""
 
     state: DiagnosisState
     gang: Gang
     models: ModelBudget
     excluded_nodes: frozenset[int] = frozenset()
+    closed_classes: tuple[frozenset[int], ...] = ()
     _answers: dict[Scenario, bool | None] = field(default_factory=dict)
 
     @cached_property
@@ -48,6 +50,25 @@ class GangDiagnosis:
     def total_demand(self) -> Vector:
         """What it asks for at least, with nothing of it running."""
         return self.question(self.empty_scenario).min_demand
+
+    @cached_property
+    def closed_groups(self) -> tuple[int, ...]:
+        """The node groups of its closed classes, last the nodes in no group."""
+        found = {self.state.group_of_class[c] for classes in self.closed_classes for c in classes}
+        return tuple(sorted(found, key=lambda group: (not group, group)))
+
+    def with_open_groups(self, gang: Gang, groups: Collection[int]) -> Gang:
+        """The gang, of the shape of this one, with some of its closed node groups open to it."""
+        of = self.state.group_of_class
+        for t, closed in enumerate(self.closed_classes):
+            opened = frozenset(c for c in closed if of[c] in groups)
+            gang = with_role(gang, t, node_classes=gang.roles[t].node_classes | opened)
+        return gang
+
+    def has_open_groups(self, gang: Gang) -> bool:
+        """Whether the gang is one `with_open_groups`."""
+        roles = zip(gang.roles, self.closed_classes, strict=True) if self.closed_classes else ()
+        return any(not closed.isdisjoint(role.node_classes) for role, closed in roles)
 
     def question(self, s: Scenario) -> FitQuestion:
         return self.state.question(s)

@@ -185,7 +185,9 @@ def _fits_after_reservation(trials: DelayTrials, reservation: Reservation) -> bo
 def _dedication_repairs(trials: DelayTrials, q: int) -> Iterator[Repair]:
     problem, owner = trials.state.problem, trials.state.problem.queues[q]
     domains = owner.dedicated_domains
-    if not owner.strict_order and trials.starts_beside_plan(trials.with_gang(queue=q)):
+    home = problem.queues[trials.gang_problem.gangs[0].queue]
+    is_as_open = set(owner.closed_node_groups) <= set(home.closed_node_groups)
+    if is_as_open and not owner.strict_order and trials.starts_beside_plan(trials.with_gang(queue=q)):
         yield OtherQueue(q)
 
     def suffices(count: int) -> bool:

@@ -69,7 +69,7 @@ class DelayDiagnosis:
     @cached_property
     def restricted_state(self) -> DiagnosisState:
         before = self.state.before.for_problem(*self.restricted)
-        return replace(self.state, before=before, exclusions_in_classes=True)
+        return replace(self.state, before=before, exclusions_in_classes=True, closed_classes={})
 
     # ---- facts
 

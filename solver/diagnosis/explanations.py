@@ -92,12 +92,14 @@ def _explanations_by_class(state: DiagnosisState, gangs: Iterable[int], mapper: 
 def diagnosis_class(state: DiagnosisState, j: int) -> object:
     """What the facts and repairs of gang j depend on."""
     gang = state.problem.gangs[j]
-    return anonymous_gang(gang), gang.queue, gang.priority, gang.duration if state.has_maintenance else None
+    duration = gang.duration if state.has_maintenance else None
+    return anonymous_gang(gang), gang.queue, gang.priority, duration, state.closed_classes.get(j)
 
 
 def explain(state: DiagnosisState, j: int) -> Explanation:
     """Facts and repairs of one waiting gang. A pure function of what can be sent to another process."""
     models = ModelBudget(state.options.budget.fact_models)
-    case = GangDiagnosis(state, state.problem.gangs[j], models, state.exclusions.get(j, frozenset()))
+    excluded, closed = state.exclusions.get(j, frozenset()), state.closed_classes.get(j, ())
+    case = GangDiagnosis(state, state.problem.gangs[j], models, excluded, closed)
     facts = gang_facts(case)
     return facts, gang_repairs(case, facts)

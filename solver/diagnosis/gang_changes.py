@@ -120,11 +120,12 @@ def _set_gang_minimum(pods: int, t: Trial) -> Trial:
 
 def node_class_steps(runner: TrialRunner, role: int, t: Trial) -> Iterator[list[Step]]:
     """One more node class for the role, a list for each since none includes another. None where classes also stand for
-    exclusions, which the owner cannot change."""
+    exclusions, which the owner cannot change, nor nodes that its queue may not use."""
     state, here = runner.case.state, t.scenario.gang.roles[role].node_classes
+    closed = state.problem.queues[runner.case.gang.queue].closed_node_groups
     first: dict[int, int] = {}
-    for n, node in enumerate(state.problem.nodes):
-        if node.node_class not in here and not state.exclusions_in_classes:
+    for n, node in enumerate(state.problem.nodes) if not state.exclusions_in_classes else ():
+        if node.node_class not in here and node.node_group not in closed:
             first.setdefault(node.node_class, n)
     for node_class, n in list(first.items())[: state.options.budget.added_node_classes]:
         yield [partial(_add_node_class, role, node_class, n)]

@@ -14,6 +14,7 @@ from solver.diagnosis.question import FitQuestion
 from solver.diagnosis.state import Scenario
 from solver.facts import (
     AwayNodes,
+    ClosedNodeGroups,
     DomainShortage,
     EligibleNodeShortage,
     Fact,
@@ -137,6 +138,17 @@ def ineligible_nodes(case: GangDiagnosis, t: int, s: Scenario) -> Fact:
     if not len(nodes.amounts):
         return NoEligibleNode(t)
     return EligibleNodeShortage(asked, min(int(nodes.fit_counts(role.pod_request).sum()), asked - 1), t)
+
+
+def closed_node_groups(case: GangDiagnosis, s: Scenario) -> Fact:
+    """The node groups with which it would fit, none of them to spare."""
+
+    def fits(groups: tuple[int, ...]) -> bool:
+        return case.fits(replace(s, gang=case.with_open_groups(s.gang, groups))) is True
+
+    groups = case.closed_groups
+    few = len(groups) <= case.state.options.budget.minimized_blockers
+    return ClosedNodeGroups(case.gang.queue, minimal_subset(groups, fits) if few else groups)
 
 
 def _asked_pods(q: FitQuestion, t: int) -> int:

@@ -57,6 +57,8 @@ def permanent_obstacles(case: GangDiagnosis) -> list[Obstacle]:
         Obstacle(partial(_without_requests, (t,)), partial(node_facts.oversized_pod, case, t))
         for t in node_facts.oversized_roles(case, case.empty_scenario)
     ]
+    if case.closed_classes:
+        found.append(Obstacle(partial(_with_open_groups, case), partial(node_facts.closed_node_groups, case)))
     found += [Obstacle(partial(_with_all_nodes, case, t), partial(node_facts.ineligible_nodes, case, t)) for t in roles]
     return [*found, Obstacle(partial(_without_requests, roles), partial(node_facts.oversized_gang, case))]
 
@@ -122,7 +124,14 @@ def _without_requests(roles: Iterable[int], s: Scenario) -> Scenario:
     return replace(s, gang=gang)
 
 
+def _with_open_groups(case: GangDiagnosis, s: Scenario) -> Scenario:
+    """All node groups are open to the gang's queue."""
+    return replace(s, gang=case.with_open_groups(s.gang, case.closed_groups))
+
+
 def _with_all_nodes(case: GangDiagnosis, t: int, s: Scenario) -> Scenario:
-    """All nodes are eligible for role t."""
+    """All nodes are eligible for role t, but for those in node groups that are closed to its queue and stay so."""
     problem, _ = case.state.problem_with_returned(s.returned_nodes)
-    return replace(s, gang=with_role(s.gang, t, node_classes=frozenset(node.node_class for node in problem.nodes)))
+    closed = () if case.has_open_groups(s.gang) else problem.queues[case.gang.queue].closed_node_groups
+    classes = frozenset(node.node_class for node in problem.nodes if node.node_group not in closed)
+    return replace(s, gang=with_role(s.gang, t, node_classes=classes))

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
+from solver.diagnosis.case import GangDiagnosis
+from solver.diagnosis.gangs import with_role
 from solver.diagnosis.queue_obstacles import QueueObstacle, queue_obstacles
-from solver.diagnosis.trial import Trial, TrialRunner
+from solver.diagnosis.trial import Step, Trial, TrialRunner
 from solver.facts import CapabilityLimit, ShareLimit
 from solver.problem import Problem
-from solver.repairs import MoreCapability, MoreWeight, OpenQueue, Repair, SmallerGuarantee
+from solver.repairs import MoreCapability, MoreWeight, OpenNodeGroups, OpenQueue, Repair, SmallerGuarantee
 from solver.semantics.queues import queue_path
 from solver.state.queue_books import QueueBooks
 
@@ -32,6 +35,21 @@ def with_queue_changes(runner: TrialRunner, t: Trial) -> Trial:
             return t
         now = now.with_change(change[0], limits_problem=change[1])
     return t
+
+
+def node_group_steps(runner: TrialRunner) -> Iterator[list[Step]]:
+    """One more node group for the queue, a list for each; all of them where one is not enough. The nodes in no group
+    are closed to a queue that names groups."""
+    groups = tuple(g for g in runner.case.closed_groups if g)
+    for some in dict.fromkeys([*((g,) for g in groups), groups] if groups else ()):
+        yield [partial(_open_node_groups, runner.case, some)]
+
+
+def _open_node_groups(case: GangDiagnosis, groups: tuple[int, ...], t: Trial) -> Trial:
+    gang, of = case.with_open_groups(t.scenario.gang, groups), case.state.group_of_class
+    for r, role in enumerate(gang.roles):
+        gang = with_role(gang, r, node_classes=frozenset(c for c in role.node_classes if of[c]))
+    return t.with_scenario(OpenNodeGroups(case.gang.queue, groups), gang=gang)
 
 
 def _opened_queues(problem: Problem, queue: int) -> Iterator[tuple[Repair, Problem]]:

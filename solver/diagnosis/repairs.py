@@ -17,7 +17,7 @@ from solver.diagnosis.gang_changes import fewer_pods_steps, node_class_steps, re
 from solver.diagnosis.minimal import first_sufficient
 from solver.diagnosis.node_changes import node_addition_steps
 from solver.diagnosis.question import ModelBudget
-from solver.diagnosis.queue_changes import with_queue_changes
+from solver.diagnosis.queue_changes import node_group_steps, with_queue_changes
 from solver.diagnosis.trial import Step, StepSequence, Trial, TrialRunner
 from solver.facts import Fact, PrecedingGangs, Undecided
 from solver.repairs import EndOfPods, HigherPriority, Repair, ReturnOfNodes
@@ -53,6 +53,7 @@ def _single_trials(runner: TrialRunner, facts: Sequence[Fact]) -> Iterator[Trial
     if not allowed:
         yield from runner.sufficient_trial(with_queue_changes(runner, start))
         return
+    yield from islice(runner.least_trials(start, node_group_steps(runner)), 1)
     yield from runner.least_trials(start, [request_steps(runner, role, start) for role in roles])
     for role in roles:
         yield from islice(runner.least_trials(start, node_class_steps(runner, role, start)), 1)

@@ -54,6 +54,7 @@ class DiagnosisState:
     started_placements, kept_placements: of gangs that the plan starts and keeps; slot_uses: their device slots.
     reserved_nodes: held for a gang that waits. exclusions_in_classes: node classes also stand for exclusions, not only
     for selectors. exclusions: gang -> excluded nodes that are not in the classes, on which no repair may count.
+    closed_classes: gang -> for each role the node classes in node groups that its queue may not use.
     """
 
     before: State
@@ -65,6 +66,7 @@ class DiagnosisState:
     reserved_nodes: tuple[int, ...] = ()
     exclusions_in_classes: bool = False
     exclusions: Mapping[int, frozenset[int]] = field(default_factory=dict)
+    closed_classes: Mapping[int, tuple[frozenset[int], ...]] = field(default_factory=dict)
     _cache: dict[Hashable, Any] = field(default_factory=dict, init=False)
 
     def cached(self, key: Hashable, make: Callable[[], T]) -> T:
@@ -85,6 +87,13 @@ class DiagnosisState:
     @cached_property
     def has_maintenance(self) -> bool:
         return any(node.maintenance_in is not None for node in self.problem.nodes)
+
+    @cached_property
+    def group_of_class(self) -> Mapping[int, int]:
+        """Node class -> its node group, where any is closed to a gang."""
+        returning = [node for node in self.problem.nodes if node.returning is not None]
+        found = {node.node_class: node.node_group for node in self.problem.nodes}
+        return found | {node.returning.node_class: node.node_group for node in returning if node.returning}
 
     # ---- nodes that are away
 

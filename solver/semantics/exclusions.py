@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import replace
 
 from solver.problem import Gang, Problem
@@ -24,35 +24,65 @@ def exclude_nodes(problem: Problem, exclusions: Mapping[int, NodeSet]) -> Proble
     if not sets:
         return problem
     membership = [tuple(n in nodes for nodes in sets) for n in range(len(problem.nodes))]
-    number: dict[tuple[int, tuple[bool, ...]], int] = {}
+    distinct, closed = set(membership), {}
+    for k, nodes in enumerate(sets):
+        closed[nodes] = frozenset(inside for inside in distinct if inside[k])
+    excluded = [closed.get(exclusions.get(j, frozenset()), frozenset()) for j in range(len(problem.gangs))]
+    return _split_classes(problem, membership, excluded)
 
-    def new_class(node_class: int, inside: tuple[bool, ...]) -> int:
-        return number.setdefault((node_class, inside), len(number))
 
-    classed = zip(problem.nodes, membership, strict=True)
-    nodes = [replace(node, node_class=new_class(node.node_class, inside)) for node, inside in classed]
-    for n, (node, inside) in enumerate(zip(nodes, membership, strict=True)):
+def _split_classes(problem: Problem, labels: Sequence[Hashable], closed: Sequence[frozenset[Hashable]]) -> Problem:
+    """Node classes by label as well, numbered by their first node. labels: of each node; closed: those that gang j
+    cannot use."""
+    number: dict[tuple[int, Hashable], int] = {}
+
+    def new_class(node_class: int, label: Hashable) -> int:
+        return number.setdefault((node_class, label), len(number))
+
+    labelled = zip(problem.nodes, labels, strict=True)
+    nodes = [replace(node, node_class=new_class(node.node_class, label)) for node, label in labelled]
+    for n, (node, label) in enumerate(zip(nodes, labels, strict=True)):
         if (returning := node.returning) is not None:
-            returning = replace(returning, node_class=new_class(returning.node_class, inside))
+            returning = replace(returning, node_class=new_class(returning.node_class, label))
             nodes[n] = replace(node, returning=returning)
-    known: dict[tuple[frozenset[int], int | None], frozenset[int]] = {}
+    known: dict[tuple[frozenset[int], frozenset[Hashable]], frozenset[int]] = {}
 
-    def allowed_classes(old: frozenset[int], excluded: int | None) -> frozenset[int]:
-        if (old, excluded) not in known:
-            kept = (
-                new
-                for (of, inside), new in number.items()
-                if of in old and not (excluded is not None and inside[excluded])
-            )
-            known[old, excluded] = frozenset(kept)
-        return known[old, excluded]
+    def open_classes(old: frozenset[int], closed_labels: frozenset[Hashable]) -> frozenset[int]:
+        if (old, closed_labels) not in known:
+            kept = (new for (of, label), new in number.items() if of in old and label not in closed_labels)
+            known[old, closed_labels] = frozenset(kept)
+        return known[old, closed_labels]
 
     gangs = []
-    for j, gang in enumerate(problem.gangs):
-        excluded = sets.index(exclusions[j]) if exclusions.get(j) else None
-        roles = (replace(role, node_classes=allowed_classes(role.node_classes, excluded)) for role in gang.roles)
+    for gang, excluded in zip(problem.gangs, closed, strict=True):
+        roles = (replace(role, node_classes=open_classes(role.node_classes, excluded)) for role in gang.roles)
         gangs.append(replace(gang, roles=tuple(roles)))
     return replace(problem, nodes=tuple(nodes), gangs=tuple(gangs))
+
+
+def without_closed_groups(problem: Problem) -> Problem:
+    """The problem in which no gang gets a new pod in a node group that is closed to its queue. Each node class then
+    lies in one node group."""
+    return _split_by_group(problem, [frozenset(queue.closed_node_groups) for queue in problem.queues])
+
+
+def closed_classes(problem: Problem) -> dict[int, tuple[frozenset[int], ...]]:
+    """Gang -> for each role the node classes of `without_closed_groups` that it could use but for its queue; only gangs
+    that have such classes."""
+    opened, closed = _split_by_group(problem, [frozenset()] * len(problem.queues)), without_closed_groups(problem)
+    found = {}
+    for j, (all_open, gang) in enumerate(zip(opened.gangs, closed.gangs, strict=True)):
+        roles = zip(all_open.roles, gang.roles, strict=True)
+        if any(lost := tuple(wide.node_classes - narrow.node_classes for wide, narrow in roles)):
+            found[j] = lost
+    return found
+
+
+def _split_by_group(problem: Problem, closed_by_queue: Sequence[frozenset[Hashable]]) -> Problem:
+    if not any(queue.closed_node_groups for queue in problem.queues):
+        return problem
+    closed = [closed_by_queue[gang.queue] for gang in problem.gangs]
+    return _split_classes(problem, [node.node_group for node in problem.nodes], closed)
 
 
 def exclude_for_gang(

@@ -66,6 +66,7 @@ _RULES: Mapping[type, Mapping[str, _Rule | None]] = {
         "maintenance_windows": _NUMBER,
         **_CAPACITY,
         "returning": None,
+        "node_group": _Rule(items="node_groups"),
     },
     ReturningNode: _CAPACITY,
     DeviceSlot: {"slot_group": _Rule(items="slot_groups"), "capacity": _VECTOR, "free": _VECTOR},
@@ -76,6 +77,7 @@ _RULES: Mapping[type, Mapping[str, _Rule | None]] = {
         **dict.fromkeys(("guarantee", "deserved", "capability"), _LIMITS),
         "used": _VECTOR,
         "dedicated_domains": _Rule(items="hypernodes"),
+        "closed_node_groups": _Rule(items="node_groups"),
     },
     Policy: {"ancestor_reclaim_levels": _NUMBER},
     PodRule: {
@@ -115,7 +117,7 @@ def validate(problem: Problem) -> None:
     * every number is an integer within its range, every vector as long as `resources`, every index inside its tuple,
       every name unique among its kind (roles and subgroups: in their gang);
     * a hypernode's parent has a higher tier (so there is no loop), and queues have no loop;
-    * slot groups are named once each; a role has at most one request for each, and it asks for something;
+    * slot groups and node groups are named once each; a role has at most one request for each, and it asks for something;
     * on each node and device slot free <= capacity;
     * each role's minimum <= replicas, a gang's minimum and each subgroup's parts within the replicas they cover;
     * a pod rule has one domain for each node and one count for each domain, no domain is without nodes, max_skew and
@@ -130,11 +132,12 @@ def validate(problem: Problem) -> None:
     """
     if (mismatch := first_mismatch(problem)) is not None:
         raise InvalidProblemError(*mismatch)
-    names = ("resources", "slot_groups", "nodes", "hypernodes", "queues", "gangs", "pod_rules")
+    names = ("resources", "slot_groups", "node_groups", "nodes", "hypernodes", "queues", "gangs", "pod_rules")
     sizes = {name: len(getattr(problem, name)) for name in names}
-    for name in names[:2]:
+    sizes["node_groups"] = max(1, sizes["node_groups"])
+    for name in names[:3]:
         _check_unique((name,), getattr(problem, name))
-    for name in names[2:6]:
+    for name in names[3:7]:
         _check_unique((name,), [item.name for item in getattr(problem, name)], "name")
     _check_fields((), problem, sizes)
     for h, hypernode in enumerate(problem.hypernodes):

@@ -9,7 +9,7 @@ and every rule says what new pods may still do then.
 The problem is taken as valid; `solver.validation.values` sees to that.
 
     checked_plan        problem and plan side by side, with the sums that several rules need
-    gangs               decisions, actions, running pods, replicas, domains, eligibility, topology, subgroups
+    gangs               decisions, actions, running pods, replicas, domains, nodes open to a gang, topology, subgroups
     capacity            what nodes hold
     device_slots        what their device slots hold
     queues              limits, guarantees, proportional shares, what the plan says that queues hold

@@ -186,6 +186,11 @@ class CheckedPlan:
         """The queue and its ancestors, the nearest first."""
         return quotas.queue_path(self.problem, queue)
 
+    def is_closed(self, gang: int, node: int) -> bool:
+        """Whether the node is in a node group that the gang's queue may not use."""
+        queue = self.problem.queues[self.problem.gangs[gang].queue]
+        return self.problem.nodes[node].node_group in queue.closed_node_groups
+
     def hypernodes_above(self, node: int) -> set[int]:
         found, here = set(), self.problem.nodes[node].leaf
         while here is not None:

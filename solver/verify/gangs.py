@@ -76,6 +76,14 @@ def eligibility(x: CheckedPlan) -> Findings:
                 yield at(g), f"role {role} may not use node {node}: its class is {node_class}"
 
 
+def node_groups(x: CheckedPlan) -> Findings:
+    """A new pod's node is in no node group that is closed to the gang's queue."""
+    for g, new in enumerate(x.new_pods):
+        for role, node in new:
+            if x.is_closed(g, node):
+                yield at(g), f"role {role} may not use node {node}: its node group is closed to the gang's queue"
+
+
 def topology(x: CheckedPlan) -> Findings:
     """Hard topology of tier d: all pods of a gang that grows, running ones included, share one maximal domain of tier
     <= d.
@@ -110,4 +118,4 @@ def subgroup_faults(x: CheckedPlan, gang: Gang, counts: PodCounts) -> Iterator[s
             yield f"subgroup {k} has a part that is not whole inside its domain"
 
 
-GANG_RULES = (decisions, actions, running_pods_stay, replicas, domains, eligibility, topology, subgroups)
+GANG_RULES = (decisions, actions, running_pods_stay, replicas, domains, eligibility, node_groups, topology, subgroups)

@@ -3,12 +3,12 @@ of what plainly fits."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import fields
 
 import solver.repairs as repairs
 from solver.facts import Fact, Shortage, SubgroupShortage
-from solver.problem import Gang, Problem, Vector
+from solver.problem import Gang, Problem, Queue, Vector
 from solver.repairs import Repair
 from solver.verify import quotas
 from solver.verify.checked_plan import CheckedPlan, Findings, add_vector, at, fitting_pods, has_plain_minima, needs
@@ -68,6 +68,7 @@ def _has_valid_indices(problem: Problem, g: int, statement: Fact | Repair) -> bo
         "pod_rule": len(problem.pod_rules),
         "gang": len(problem.gangs),
         "node": len(problem.nodes),
+        "node_group": len(problem.node_groups),
     }
     for field in fields(statement):
         size, value = sizes.get(field.name.removesuffix("s")), getattr(statement, field.name)
@@ -81,12 +82,10 @@ def _is_effective(x: CheckedPlan, g: int, repair: Repair) -> bool:
     """Whether the repair, where its meaning is plain, changes something: more capability, fewer pods, a higher tier,
     the end of gangs that hold something. Where a gang is changed twice, each change is compared with what is written.
     """
-    gang, queues, nodes = x.problem.gangs[g], x.problem.queues, x.problem.nodes
+    gang, nodes = x.problem.gangs[g], x.problem.nodes
     match repair:
         case repairs.MoreCapability() | repairs.MoreNodes() | repairs.FewerDedicatedDomains():
             return repair.amount > 0
-        case repairs.SmallerGuarantee():
-            return 0 < repair.amount <= (queues[repair.queue].guarantee[repair.resource] or 0)
         case repairs.HigherTier() | repairs.SoftTopology():
             topology = gang.topology if repair.subgroup is None else gang.subgroups[repair.subgroup].topology
             if topology is None:
@@ -94,12 +93,9 @@ def _is_effective(x: CheckedPlan, g: int, repair: Repair) -> bool:
             return repair.tier > topology.tier if isinstance(repair, repairs.HigherTier) else topology.mode == "hard"
         case repairs.FewerPods() | repairs.SmallerSubgroups() | repairs.SmallerPods():
             return 0 <= repair.amount < repair.current_amount
-        case repairs.MoreWeight():
-            return repair.amount > queues[repair.queue].weight
-        case repairs.OpenQueue():
-            return not queues[repair.queue].open
         case repairs.MoreNodeClasses():
-            return nodes[repair.node].node_class not in gang.roles[repair.role].node_classes
+            other = nodes[repair.node].node_class not in gang.roles[repair.role].node_classes
+            return other and not x.is_closed(g, repair.node)
         case repairs.EndOfGangs():
             ended = repair.gangs
             return bool(ended) and g not in ended and all(x.placed_pods[other] for other in ended)
@@ -107,6 +103,19 @@ def _is_effective(x: CheckedPlan, g: int, repair: Repair) -> bool:
             return bool(x.running_pods[g])
         case repairs.ReturnOfNodes():
             return bool(repair.nodes) and all(nodes[n].returning is not None for n in repair.nodes)
+    return _is_effective_on_queue(x.problem.queues, repair)
+
+
+def _is_effective_on_queue(queues: Sequence[Queue], repair: Repair) -> bool:
+    match repair:
+        case repairs.SmallerGuarantee():
+            return 0 < repair.amount <= (queues[repair.queue].guarantee[repair.resource] or 0)
+        case repairs.MoreWeight():
+            return repair.amount > queues[repair.queue].weight
+        case repairs.OpenQueue():
+            return not queues[repair.queue].open
+        case repairs.OpenNodeGroups():
+            return bool(repair.node_groups) and {*repair.node_groups} <= {*queues[repair.queue].closed_node_groups}
     return True
 
 
@@ -121,7 +130,8 @@ def _fits_empty_cluster(x: CheckedPlan, g: int) -> bool:
         add_vector(demand, role.request, role.minimum)
     if not _fits_queue_limits(x, gang.queue, tuple(demand)):
         return False
-    return any(_fits_nodes(x, gang, nodes) for nodes in x.domain_node_sets(gang.topology))
+    domains = x.domain_node_sets(gang.topology)
+    return any(_fits_nodes(x, gang, [n for n in nodes if not x.is_closed(g, n)]) for nodes in domains)
 
 
 def _fits_nodes(x: CheckedPlan, gang: Gang, nodes: Iterable[int]) -> bool:

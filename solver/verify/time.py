@@ -67,14 +67,14 @@ def dedicated_domains(x: CheckedPlan) -> Findings:
 
 def excluded_nodes(x: CheckedPlan, g: int) -> set[int]:
     """Nodes that need not be open to gang g: in maintenance before it ends, in a domain dedicated to a queue that is
-    not above it (even where it may borrow), or reserved for another gang."""
+    not above it (even where it may borrow), in a node group closed to its queue, or reserved for another gang."""
     gang, held = x.problem.gangs[g], x.plan.reservation
     path = x.queue_path(gang.queue)
     others = {h for q, queue in enumerate(x.problem.queues) if q not in path for h in queue.dedicated_domains}
     found = {place.node for place in held.placements} if held is not None and held.gang != g else set()
     for n, node in enumerate(x.problem.nodes):
         in_maintenance = node.maintenance_in is not None and not _ends_by(gang, node.maintenance_in)
-        if in_maintenance or (others and not others.isdisjoint(x.hypernodes_above(n))):
+        if in_maintenance or x.is_closed(g, n) or (others and not others.isdisjoint(x.hypernodes_above(n))):
             found.add(n)
     return found
 
@@ -149,7 +149,8 @@ def _gang_findings(x: CheckedPlan, held: Reservation) -> Findings:
     gang, pods = x.problem.gangs[held.gang], Counter(x.running_pods[held.gang])
     for place in held.placements:
         pods[place.role, place.node] += place.pods
-        if x.problem.nodes[place.node].node_class not in gang.roles[place.role].node_classes:
+        excluded = x.problem.nodes[place.node].node_class not in gang.roles[place.role].node_classes
+        if excluded or x.is_closed(held.gang, place.node):
             yield RESERVED, f"role {place.role} may not use node {place.node}"
     if not x.meets_minima(held.gang, pods):
         yield RESERVED, "do not make the gang whole"

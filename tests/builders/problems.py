@@ -46,6 +46,7 @@ class NodeSpec:
     leaf: str | None
     slots: tuple[tuple[str, Amounts, Amounts], ...] = ()
     maintenance_in: int | None = None
+    node_group: int = 0
 
 
 @dataclass(frozen=True)
@@ -63,6 +64,7 @@ class QueueSpec:
     reclaimable: bool = True
     strict_order: bool = False
     dedicated_domains: tuple[str, ...] = ()
+    closed_node_groups: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -102,12 +104,12 @@ def nodes(
     free: Amounts | None = None,
     slots: Iterable[tuple[str, Amounts, Amounts]] = (),
     maintenance_in: int | None = None,
+    node_group: int = 0,
     **capacity: int,
 ) -> list[NodeSpec]:
     """cells: made by `cells` below."""
-    return [
-        NodeSpec(capacity, capacity if free is None else free, node_class, leaf, tuple(slots), maintenance_in)
-    ] * count
+    amounts = capacity, capacity if free is None else free
+    return [NodeSpec(*amounts, node_class, leaf, tuple(slots), maintenance_in, node_group)] * count
 
 
 def device_slots(
@@ -131,11 +133,13 @@ def queue(
     reclaimable: bool = True,
     strict_order: bool = False,
     dedicated_domains: tuple[str, ...] = (),
+    closed_node_groups: tuple[int, ...] = (),
 ) -> QueueSpec:
-    """kept: names of hypernodes."""
+    """dedicated_domains: names of hypernodes."""
     limits = guarantee or {}, deserved or {}, capability or {}, used or {}
+    domains, groups = dedicated_domains, closed_node_groups
     return QueueSpec(
-        name, parent, weight, priority, *limits, not is_closed, hierarchy, reclaimable, strict_order, dedicated_domains
+        name, parent, weight, priority, *limits, not is_closed, hierarchy, reclaimable, strict_order, domains, groups
     )
 
 
@@ -244,8 +248,9 @@ def problem(
     preempt_enabled: bool = False,
     reclaim_enabled: bool = False,
     pod_rules: tuple[PodRule, ...] = (),
+    node_groups: tuple[str, ...] = (),
 ) -> Problem:
-    """tree: hypernode name -> (tier, parent's name)."""
+    """hypernodes: name -> (tier, parent's name)."""
     machines = [node for thing in specs if isinstance(thing, list) for node in thing]
     queues = [thing for thing in specs if isinstance(thing, QueueSpec)] or [QueueSpec("default")]
     gangs = [thing for thing in specs if isinstance(thing, GangSpec)]
@@ -269,6 +274,7 @@ def problem(
         reclaim_enabled,
         pod_rules=pod_rules,
         slot_groups=names.slot_groups,
+        node_groups=node_groups,
     )
 
 
@@ -299,6 +305,7 @@ class _NameIndex:
                 for name, whole, free in spec.slots
             ),
             spec.maintenance_in,
+            node_group=spec.node_group,
         )
 
     def queue(self, spec: QueueSpec) -> Queue:
@@ -316,6 +323,7 @@ class _NameIndex:
             spec.reclaimable,
             spec.strict_order,
             tuple(self.hypernodes[name] for name in spec.dedicated_domains),
+            spec.closed_node_groups,
         )
 
     def gang(self, age: int, spec: GangSpec) -> Gang:

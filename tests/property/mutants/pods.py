@@ -68,6 +68,15 @@ def pod_added_above_the_replicas(world: Problem, placed: PodsByGang, random: Ran
         yield world, plan_of_pods(world, with_shifted_pods(placed, g, {spot: above}))
 
 
+def pod_in_a_closed_node_group(world: Problem, placed: PodsByGang, random: Random) -> Iterator[Mutant]:
+    """The node of a new pod turns out to be in a node group that the gang's queue may not use."""
+    for g, (_, node) in pick_one(random, new_pods(world, placed)):
+        queues = replace_at(world.queues, world.gangs[g].queue, closed_node_groups=(1,))
+        nodes = replace_at(world.nodes, node, node_group=1)
+        guarded = replace(world, nodes=nodes, queues=queues, node_groups=("", "kept"))
+        yield guarded, plan_of_pods(guarded, placed)
+
+
 def pod_on_a_node_of_another_class(world: Problem, placed: PodsByGang, random: Random) -> Iterator[Mutant]:
     for g, (role, node) in pick_one(random, new_pods(world, placed)):
         gang = world.gangs[g]
@@ -179,6 +188,7 @@ MUTATORS: Mutators = {
     pod_dropped_below_the_minimum: "actions",
     pod_added_above_the_replicas: "replicas",
     pod_on_a_node_of_another_class: "eligibility",
+    pod_in_a_closed_node_group: "node_groups",
     hard_gang_split: "topology",
     hard_gang_outside_the_topology: "topology",
     subgroup_left_incomplete: "subgroups",

@@ -17,6 +17,7 @@ from compiler.views.explanation import explanation_text
 from solver.facts import (
     AwayNodes,
     CapabilityLimit,
+    ClosedNodeGroups,
     ClosedQueue,
     DedicatedDomains,
     DomainShortage,
@@ -53,6 +54,7 @@ from solver.repairs import (
     MoreNodes,
     MoreWeight,
     NoStrictOrder,
+    OpenNodeGroups,
     OpenQueue,
     OtherQueue,
     Repair,
@@ -287,6 +289,7 @@ CASES: dict[str, list[tuple[Fact, list[str]]]] = {
         )
     ],
     "GW121": [(OwnRunningPods(2, 1), ["Pods of team/one on gpu-1, gpu-2  | in the cluster"])],
+    "GW123": [(ClosedNodeGroups(0, (1,)), [f"{QUEUE} affinity | spec:"])],
     "GW122": [(AwayNodes(nodes=(4,)), ["Node stray  | in the cluster"])],
 }
 
@@ -341,6 +344,7 @@ REPAIR_CASES: dict[str, tuple[Repair, list[str]]] = {
     ),
     "GR120": (OtherQueue(queue=1), [f"{ONE} queue | queue: research"]),
     "GR121": (ShorterDuration(seconds=9), [f"{ONE} expected duration | gangplan.dev/expected-duration: 2h"]),
+    "GR123": (OpenNodeGroups(0, (1,)), [f"{QUEUE} affinity | spec:"]),
     "GR122": (EndOfMaintenance(seconds=9), [f"{POOL} maintenance | maintenance:"]),
 }
 

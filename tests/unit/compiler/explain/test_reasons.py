@@ -63,6 +63,7 @@ PROBLEM = Problem(
     (HyperNode("sn-1", 1),),
     (Queue("ads", None, 1, 0, (None, None), (None, None), (None, 64), (0, 0)),),
     tuple(Gang(f"t/{name}", 0, 0, 0, 1, (Role("worker", 4, 4, (0, 8), frozenset()),)) for name in "abcde"),
+    node_groups=("h100",),
 )
 WORDS = Explainer(PROBLEM, Origins((), (), (), ()))
 
@@ -95,7 +96,7 @@ def test_many_gangs_are_counted_after_the_third() -> None:
 
 INDICES_AND_AMOUNTS: dict[str, Any] = {
     **dict.fromkeys(("role", "queue", "hypernode", "gang", "node", "subgroup", "pod_rule"), 0),
-    **dict.fromkeys(("gangs", "queues", "nodes"), (0,)),
+    **dict.fromkeys(("gangs", "queues", "nodes", "node_groups"), (0,)),
     **{"resource": 1, "tier": 1, "asked": 8, "available": 4, "limit": 64, "seconds": 60, "amount": 4},
     "current_amount": 8,
 }

@@ -11,6 +11,7 @@ import pytest
 
 import solver.plan
 import solver.verify
+from solver import solve
 from solver.facts import ClosedQueue, Fact, NoEligibleNode, PrecedingGangs, ResourceShortage, Undecided
 from solver.plan import Batch, Objective, Plan
 from solver.problem import Placement, Problem
@@ -79,14 +80,14 @@ CHECKED: dict[type, dict[str, str]] = {
     Fact: {
         **dict.fromkeys(("never", "asked", "available"), "reasons"),
         **dict.fromkeys(("role", "queue", "resource", "hypernode", "pod_rule", "subgroup", "gang"), "reasons"),
-        **dict.fromkeys(("gangs", "queues", "nodes"), "reasons"),
+        **dict.fromkeys(("gangs", "queues", "nodes", "node_groups"), "reasons"),
         "tier": "no: what the gang's topology says, for people",
         "limit": "no: what a limit says, for people; tests/unit/solver/diagnosis/test_reasons.py",
     },
     Repair: {
         **dict.fromkeys(("tier", "amount", "current_amount", "also"), "reasons"),
         **dict.fromkeys(("role", "queue", "resource", "hypernode", "subgroup", "gang", "node"), "reasons"),
-        **dict.fromkeys(("gangs", "nodes"), "reasons"),
+        **dict.fromkeys(("gangs", "nodes", "node_groups"), "reasons"),
         "seconds": "no: when others end, for people; tests/property/test_delays.py",
     },
     solver.plan.SlotUse: dict.fromkeys(("role", "node", "slot", "pods"), "device_slots"),
@@ -630,6 +631,36 @@ def test_never_is_believed_where_the_empty_cluster_has_no_room_in_one_supernode(
     made = plan_with(world, {})
     decision = replace(made.decisions[0], facts=(Undecided(never=True),))
     assert verify(world, replace(made, decisions=(decision,))) == []
+
+
+def test_never_is_believed_where_node_groups_forbid_it() -> None:
+    world = problem(
+        nodes(2, gpu=8),
+        nodes(2, gpu=8, node_group=1),
+        queue("default", closed_node_groups=(1,)),
+        gang("a", role(3, gpu=8)),
+        node_groups=("", "kept"),
+    )
+    made = plan_with(world, {})
+    decision = replace(made.decisions[0], facts=(Undecided(never=True),))
+    assert verify(world, replace(made, decisions=(decision,))) == []
+    opened = replace(world, queues=(replace(world.queues[0], closed_node_groups=()),))
+    assert {found.rule for found in verify(opened, replace(made, decisions=(decision,)))} == {"reasons"}
+
+
+def test_no_pod_is_reserved_in_a_closed_node_group() -> None:
+    world = problem(
+        nodes(1, gpu=8),
+        nodes(1, gpu=8, node_group=1),
+        queue("default", closed_node_groups=(1,)),
+        gang("runs", role(1, gpu=8), running=(running_pods(0, 0, 1),), ends_in=60),
+        gang("asks", role(1, gpu=8)),
+        node_groups=("", "kept"),
+    )
+    plan = solve(world)
+    assert plan.reservation is not None
+    elsewhere = replace(plan, reservation=replace(plan.reservation, placements=(Placement(0, 1, 1),)))
+    assert (verify(world, plan), {found.rule for found in verify(world, elsewhere)}) == ([], {"reservation"})
 
 
 def test_never_is_believed_where_a_capability_forbids_it() -> None:

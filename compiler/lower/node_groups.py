@@ -1,0 +1,56 @@
+"""The node groups of the plugin nodegroup that are closed to queues."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from compiler.kubernetes import NODE_GROUP_LABEL
+from compiler.specs import NodeSpec, QueueSpec, SchedulerSpec
+from compiler.volcano.node_groups import inherits_affinity, may_use, node_group_plugin
+from solver.problem import Problem
+
+UNGROUPED = "(none)"
+"""The name of the nodes without a group; no label can have it."""
+
+
+def with_node_groups(
+    problem: Problem,
+    queue_specs: Sequence[QueueSpec | None],
+    nodes: Sequence[NodeSpec],
+    scheduler: SchedulerSpec | None,
+) -> tuple[Problem, tuple[int, ...]]:
+    """The problem with the node groups that are closed to its queues, none without the plugin; and for each queue the
+    one whose affinity it has."""
+    own = tuple(range(len(problem.queues)))
+    if (plugin := node_group_plugin(scheduler)) is None:
+        return problem, own
+    group_by_node = [node.labels.get(NODE_GROUP_LABEL) for node in nodes]
+    groups = [None, *sorted({group for group in group_by_node if group is not None})]
+    owners = tuple(_affinity_owner(problem, queue_specs, q) for q in own) if inherits_affinity(plugin) else own
+    queues = []
+    for queue, owner in zip(problem.queues, owners, strict=True):
+        spec = queue_specs[owner]
+        affinity = None if spec is None else spec.affinity
+        closed = tuple(g for g, group in enumerate(groups) if not may_use(plugin, affinity, group))
+        queues.append(replace(queue, closed_node_groups=closed))
+    index = {group: g for g, group in enumerate(groups)}
+    labelled = zip(problem.nodes, group_by_node, strict=True)
+    grouped = replace(
+        problem,
+        nodes=tuple(replace(node, node_group=index[group]) for node, group in labelled),
+        queues=tuple(queues),
+        node_groups=(UNGROUPED, *(group for group in groups if group is not None)),
+    )
+    return grouped, owners
+
+
+def _affinity_owner(problem: Problem, queue_specs: Sequence[QueueSpec | None], q: int) -> int:
+    """The nearest queue, this one included, that has an affinity, be it empty; itself where there is none."""
+    at: int | None = q
+    while at is not None:
+        spec = queue_specs[at]
+        if spec is not None and spec.affinity is not None:
+            return at
+        at = problem.queues[at].parent
+    return q

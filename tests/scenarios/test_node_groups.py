@@ -1,0 +1,89 @@
+"""Node groups of the plugin nodegroup, from documents to the plan: who may go where, why not, and what mends it."""
+
+from __future__ import annotations
+
+from compiler.outcome import Outcome
+from compiler.pipeline import compile_repository
+from compiler.repository import Repository
+from compiler.views import text
+
+POOL = """\
+---
+apiVersion: gangplan.dev/v1alpha1
+kind: NodePool
+metadata: {{name: {name}}}
+spec: {{count: 2, labels: {{{labels}}}, capacity: {{cpu: 64, nvidia.com/gpu: 8}}}}
+"""
+QUEUE = """\
+---
+apiVersion: scheduling.volcano.sh/v1beta1
+kind: Queue
+metadata: {{name: {name}}}
+spec: {{{spec}}}
+"""
+JOB = """\
+apiVersion: batch.volcano.sh/v1alpha1
+kind: Job
+metadata: {{name: {name}, namespace: team}}
+spec:
+  queue: {queue}
+  minAvailable: {pods}
+  tasks:
+  - name: worker
+    replicas: {pods}
+    template:
+      spec:
+        containers: [{{name: main, image: i, resources: {{limits: {{nvidia.com/gpu: 8}}}}}}]
+"""
+AFFINITY = "affinity: {nodeGroupAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [GROUPS]}}"
+
+
+def compiled(queues: dict[str, str], *jobs: tuple[str, str, int], plugin: str = "name: nodegroup") -> Outcome:
+    """Two nodes each of the groups a100 and h100 and of none. jobs: (name, queue, nodes asked for)."""
+    cluster = [
+        "apiVersion: gangplan.dev/v1alpha1\nkind: Cluster\nmetadata: {name: test}\n",
+        "---\napiVersion: gangplan.dev/v1alpha1\nkind: SchedulerConfiguration\nmetadata: {name: conf}\n",
+        f"spec: {{actions: [allocate], tiers: [{{plugins: [{{name: gang}}, {{{plugin}}}]}}]}}\n",
+        *(POOL.format(name=g, labels=f"volcano.sh/nodegroup-name: {g}") for g in ("a100", "h100")),
+        POOL.format(name="plain", labels=""),
+        *(QUEUE.format(name=name, spec=spec) for name, spec in queues.items()),
+    ]
+    files = {f"jobs/{name}.yaml": JOB.format(name=name, queue=queue, pods=pods) for name, queue, pods in jobs}
+    files["cluster-specs/test/all.yaml"] = "".join(cluster)
+    outcome = compile_repository(Repository({path: content.encode() for path, content in files.items()}))
+    assert outcome.ok, outcome.diagnostics
+    return outcome
+
+
+def pools(outcome: Outcome) -> dict[str, set[str]]:
+    """Job -> the pools of its nodes."""
+    assert outcome.plan is not None
+    assert outcome.problem is not None
+    made = zip(outcome.problem.gangs, outcome.plan.decisions, strict=True)
+    names = {gang.name: decision.placements for gang, decision in made}
+    return {
+        name.removeprefix("team/"): {outcome.problem.nodes[p.node].name.rpartition("-")[0] for p in placed}
+        for name, placed in names.items()
+    }
+
+
+def test_jobs_go_where_their_queue_may_go_and_only_with_the_plugin() -> None:
+    a100 = AFFINITY.replace("GROUPS", "a100")
+    queues = {"a": a100, "top": a100, "below": "parent: top", "bare": ""}
+    jobs = ("fits", "a", 2), ("child", "below", 1), ("lost", "bare", 1)
+    assert pools(compiled(queues, *jobs)) == {"fits": {"a100"}, "child": set(), "lost": set()}
+    lax = "name: nodegroup, enableHierarchy: true, arguments: {strict: false}"
+    assert pools(compiled(queues, *jobs[1:], plugin=lax)) == {"child": {"a100"}, "lost": {"plain"}}
+    without = pools(compiled(queues, *jobs, plugin="name: binpack"))
+    assert all(without.values())
+
+
+def test_a_job_too_large_for_its_groups_is_told_so_at_the_affinity_that_counts_and_the_repair_works() -> None:
+    affinity = {groups: AFFINITY.replace("GROUPS", groups) for groups in ("a100", "a100, h100")}
+    plugin, job = "name: nodegroup, enableHierarchy: true", ("wide", "nlp", 4)
+    page = text.plan_text(compiled({"science": affinity["a100"], "nlp": "parent: science"}, job, plugin=plugin))
+    assert "GW123  queue nlp may not use node group h100, and has too little room without, even empty" in page
+    assert "see cluster-specs/test/all.yaml:28 affinity" in page
+    assert "GR123  would help: let queue nlp use node group h100 as well" in page
+    repaired = compiled({"science": affinity["a100, h100"], "nlp": "parent: science"}, job, plugin=plugin)
+    assert pools(repaired) == {"wide": {"a100", "h100"}}

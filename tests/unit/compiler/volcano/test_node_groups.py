@@ -1,0 +1,40 @@
+"""Which node groups a queue may use, as Volcano's plugin nodegroup has it."""
+
+from __future__ import annotations
+
+import pytest
+
+from compiler.specs import NodeGroupAffinity, PluginSpec
+from compiler.volcano.node_groups import may_use
+
+STRICT = PluginSpec("nodegroup", {}, {})
+LAX = PluginSpec("nodegroup", {"strict": False}, {})
+AFFINITY = NodeGroupAffinity(("a", "both"), ("b",), ("c", "both", "near"), ("d", "near"))
+
+
+@pytest.mark.parametrize(
+    ("group", "open_"),
+    [("a", True), ("b", True), ("c", False), ("d", True), ("both", False), ("near", True), ("other", False)],
+)
+def test_a_queue_uses_the_groups_that_it_names_but_for_those_of_required_anti_affinity(group: str, open_: bool) -> None:
+    """A group of preferred anti-affinity is open even where it is of required anti-affinity too."""
+    assert may_use(STRICT, AFFINITY, group) is may_use(LAX, AFFINITY, group) is open_
+
+
+@pytest.mark.parametrize("plugin", [STRICT, LAX])
+def test_anti_affinity_alone_closes_every_group(plugin: PluginSpec) -> None:
+    affinity = NodeGroupAffinity(anti_required=("c",))
+    assert not any(may_use(plugin, affinity, group) for group in ("a", "c", "", None))
+
+
+@pytest.mark.parametrize("affinity", [None, NodeGroupAffinity()])
+def test_without_affinity_a_queue_uses_nodes_without_a_group_unless_the_plugin_is_strict(
+    affinity: NodeGroupAffinity | None,
+) -> None:
+    assert [may_use(plugin, affinity, None) for plugin in (STRICT, LAX)] == [False, True]
+    assert not any(may_use(plugin, affinity, group) for plugin in (STRICT, LAX) for group in ("a", ""))
+
+
+def test_an_empty_label_is_a_group_of_that_name() -> None:
+    assert may_use(STRICT, NodeGroupAffinity(("",)), "")
+    assert not may_use(LAX, NodeGroupAffinity(("",)), None)

@@ -117,7 +117,8 @@ def validate(problem: Problem) -> None:
     * every number is an integer within its range, every vector as long as `resources`, every index inside its tuple,
       every name unique among its kind (roles and subgroups: in their gang);
     * a hypernode's parent has a higher tier (so there is no loop), and queues have no loop;
-    * slot groups and node groups are named once each; a role has at most one request for each, and it asks for something;
+    * slot groups and node groups are named once each; a role has at most one request for each slot group, and it asks
+      for something;
     * on each node and device slot free <= capacity;
     * each role's minimum <= replicas, a gang's minimum and each subgroup's parts within the replicas they cover;
     * a pod rule has one domain for each node and one count for each domain, no domain is without nodes, max_skew and

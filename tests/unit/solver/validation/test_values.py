@@ -64,6 +64,12 @@ VALUES: dict[str, tuple[tuple[str | int, ...], object, tuple[str | int, ...] | N
     "an amount beyond 64 bits": (("nodes", 1, "capacity", 0), MAX_AMOUNT + 1, None),
     "a negative kind": (("nodes", 0, "node_class"), -1, None),
     "a leaf that does not exist": (("nodes", 0, "leaf"), 2, None),
+    "a node group that does not exist": (("nodes", 0, "node_group"), 1, None),
+    "a closed node group that does not exist": (
+        ("queues", 0, "closed_node_groups"),
+        (1,),
+        ("queues", 0, "closed_node_groups", 0),
+    ),
     "a leaf counted from the end": (("nodes", 0, "leaf"), -1, None),
     "a tier of zero": (("hypernodes", 0, "tier"), 0, None),
     "a parent that does not exist": (("hypernodes", 0, "parent"), 2, None),

@@ -15,11 +15,11 @@ from solver.greedy.domain_filler import DomainFiller
 from solver.greedy.fragmentation import Fragmentation
 from solver.greedy.pod_by_pod import PodByPodPlacer
 from solver.options import Budget
-from solver.problem import Gang, Topology
+from solver.problem import Gang, Placement, Topology
 from solver.semantics.device_slots import IntArray
 from solver.semantics.gang_classes import GangClass, breaks_topology, has_partial_subgroup, waiting_class
 from solver.semantics.placement_cost import split_subgroups
-from solver.semantics.placements import merge_placements
+from solver.semantics.placements import dominant_share, merge_placements
 from solver.semantics.priorities import precedence
 from solver.semantics.share_measures import gang_dominant_share, queue_priority
 from solver.semantics.topology import ROOT
@@ -66,8 +66,9 @@ class GreedyPlacer:
         gang, totals = self.problem.gangs[j], self.problem.totals
         if self.problem.queues[gang.queue].strict_order:
             return 0.0, 0.0, gang.age, j
-        asked = waiting_class(j, gang).min_demand(len(totals)) if self.largest_first else ()
-        size = max((a / t for a, t in zip(asked, totals, strict=False) if t), default=0.0)
+        size = 0.0
+        if self.largest_first:
+            size = dominant_share(waiting_class(j, gang).min_demand(len(totals)), totals)
         return gang_dominant_share(self.problem, gang, gang.running, totals), -size, gang.age, j
 
     # ---- where it goes
@@ -110,10 +111,7 @@ class GreedyPlacer:
             if count[h] <= best:
                 break
             mark, left = self.free_nodes.mark(), list(want)
-            if self._is_rule_bound(gang_class):
-                self._pod_by_pod(gang, gang_class).place_pods(h, left)
-            else:
-                DomainFiller(self.state, gang, gang_class, self.fragmentation).place_pods(h, left)
+            self._filler(gang, gang_class).place_pods(h, left)
             self.free_nodes.undo(mark)
             best = max(best, sum(want) - sum(left))
         return min(best, gang_class.min_pods - 1)
@@ -121,21 +119,22 @@ class GreedyPlacer:
     def _place_in_domain(self, h: int, gang: Gang, gang_class: GangClass, unplaced: list[int]) -> Pods:
         """As many of the unplaced pods (per role, counted down) under h as fit; none where pod rules forbid all of
         them together."""
-        if self._is_rule_bound(gang_class):
-            placer = self._pod_by_pod(gang, gang_class)
-            forbidden = placer.is_forbidden_by_rules(h, unplaced)
-            return () if forbidden else merge_placements(placer.place_pods(h, unplaced))
-        placed: Pods = ()
+        filler, placed = self._filler(gang, gang_class), list[Placement]()
+        if isinstance(filler, PodByPodPlacer):
+            forbidden = filler.is_forbidden_by_rules(h, unplaced)
+            return () if forbidden else merge_placements(filler.place_pods(h, unplaced))
         for variant in (*self._tighter_variants(gang, gang_class), gang):
-            placed += DomainFiller(self.state, variant, gang_class, self.fragmentation).place_pods(h, unplaced)
-        return placed
+            placed += self._filler(variant, gang_class).place_pods(h, unplaced)
+        return tuple(placed)
 
     def _is_rule_bound(self, gang_class: GangClass) -> bool:
         """Whether pod rules say where its pods may be."""
         return gang_class.has_pod_rules and self.state.rule_counts is not None
 
-    def _pod_by_pod(self, gang: Gang, gang_class: GangClass) -> PodByPodPlacer:
-        return PodByPodPlacer(self.state, gang, gang_class, self.budget.subgroup_tries)
+    def _filler(self, gang: Gang, gang_class: GangClass) -> PodByPodPlacer | DomainFiller:
+        if self._is_rule_bound(gang_class):
+            return PodByPodPlacer(self.state, gang, gang_class, self.budget.subgroup_tries)
+        return DomainFiller(self.state, gang, gang_class, self.fragmentation)
 
     def _tighter_variants(self, gang: Gang, gang_class: GangClass) -> list[Gang]:
         """The gang with its subgroups bound to ever higher tiers: first as many as possible lie in a domain of the
@@ -143,15 +142,14 @@ class GreedyPlacer:
         tier anyway, or pods run already."""
         found: list[Gang] = []
         for tier in () if gang_class.running_pods else self.tree.tiers:
-            subgroups = tuple(
-                s
-                if s.topology.mode == "hard" and s.topology.tier <= tier
-                else replace(s, topology=Topology("hard", tier))
-                for s in gang.subgroups
-            )
-            if subgroups == gang.subgroups:
+            wider = [s.topology.mode == "soft" or s.topology.tier > tier for s in gang.subgroups]
+            if not any(wider):
                 break
-            found.append(replace(gang, subgroups=subgroups))
+            bound = (
+                replace(s, topology=Topology("hard", tier)) if w else s
+                for s, w in zip(gang.subgroups, wider, strict=True)
+            )
+            found.append(replace(gang, subgroups=tuple(bound)))
         return found
 
     # ---- which domains are tried
@@ -177,11 +175,11 @@ class GreedyPlacer:
         """Domains in which every role fits by number: lowest tier first; room to grow first, then least left over. Pods
         that join running ones go where they spread the gang least."""
         reach = [self.tree.domain_sum_array(self.state.fit_counts(role)) for role in gang_class.roles]
-        holding, tries = self._fits_by_number(gang_class, want, reach), self._domain_tries(gang_class)
-        found: list[int] = []
+        holding, found = self._fits_by_number(gang_class, want, reach), list[int]()
+        tries = self.budget.domain_tries_with_rules if gang_class.has_pod_rules else self.budget.domain_tries
         for tier in self.tree.tiers:
             domains = np.flatnonzero(holding & (self.tree.tier_of == tier))
-            found += _best_fit_order(domains, gang_class, want, reach)[:tries]
+            found += _best_fit_order(domains, gang_class, want, reach)[: None if gang_class.running_pods else tries]
         unbound = gang_class.hard_tier is None or gang_class.hard_tier > self.tree.highest_tier
         if unbound and all(fits[0] >= n for fits, n in zip(reach, want, strict=True)):
             found.append(ROOT)
@@ -189,12 +187,6 @@ class GreedyPlacer:
         if leaves:
             found.sort(key=lambda h: self.tree.tier_span({*leaves, None if h == ROOT else h}))
         return found
-
-    def _domain_tries(self, gang_class: GangClass) -> int | None:
-        """Domains tried per tier; None for all."""
-        if gang_class.running_pods:
-            return None
-        return self.budget.domain_tries_with_rules if gang_class.has_pod_rules else self.budget.domain_tries
 
     def _fits_by_number(self, gang_class: GangClass, want: list[int], reach: list[IntArray]) -> np.ndarray:
         """Hypernode -> whether the wanted pods of each role fit by number, where the gang may be."""

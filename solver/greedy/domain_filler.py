@@ -24,8 +24,8 @@ class DomainFiller:
         """As many of the unplaced pods (per role, counted down) under h as fit, whole subgroups only."""
         mark, before = self.free_nodes.mark(), list(unplaced)
         placed = self._place_ignoring_subgroups(h, unplaced)
-        for s in self._subgroups_confined_to(h):
-            excess = self._pods_inside(s, h, placed) % s.size
+        for s in self.gang.subgroups:
+            excess = self._pods_inside(s, h, placed) % s.size if self._is_confined_to(s, h) else 0
             if not excess:
                 continue
             self.free_nodes.undo(mark)
@@ -39,18 +39,14 @@ class DomainFiller:
                 return ()
         return placed
 
-    def _subgroups_confined_to(self, h: int) -> list[Subgroup]:
-        """The hard subgroups for which h is a maximal domain."""
-        if h == ROOT:
-            return []
-        hard = (s for s in self.gang.subgroups if s.topology.mode == "hard")
-        return [s for s in hard if h in self.tree.domains_at_tier(s.topology.tier)]
+    def _is_confined_to(self, s: Subgroup, h: int) -> bool:
+        """Whether the subgroup is hard, and h one of its maximal domains."""
+        return h != ROOT and s.topology.mode == "hard" and h in self.tree.domains_at_tier(s.topology.tier)
 
     def _pods_inside(self, subgroup: Subgroup, h: int, placed: Pods) -> int:
         """The subgroup's pods under h: placed ones, and running ones."""
-        nodes = self.state.problem.nodes
-        running = (p for p in self.gang_class.running_pods if h in self.tree.path(nodes[p.node].leaf))
-        return sum(p.pods for p in (*placed, *running) if p.role in subgroup.roles)
+        under = [p for p in self.gang_class.running_pods if h in self.tree.path(self.state.problem.nodes[p.node].leaf)]
+        return sum(p.pods for p in (*placed, *under) if p.role in subgroup.roles)
 
     def _place_ignoring_subgroups(self, h: int, unplaced: list[int]) -> Pods:
         """Pods under h: on its own nodes, then in the smallest child that holds all that is left, or in the one that
@@ -59,20 +55,16 @@ class DomainFiller:
         children, nodes, starts = self.tree.children_with_nodes(h)
         if not children or not any(unplaced):
             return placed
-        fits = {
-            t: dict(zip(children, np.add.reduceat(self._fit_counts_on(nodes, t), starts).tolist(), strict=True))
-            for t, pods in enumerate(unplaced)
-            if pods
-        }
-        capacity = {c: sum(of_child[c] for of_child in fits.values()) for c in children}
+        fits: dict[int, dict[int, int]] = {}
+        for t in (t for t, pods in enumerate(unplaced) if pods):
+            sums = np.add.reduceat(self.state.fit_counts_on(nodes, self.gang_class.roles[t]), starts)
+            fits[t] = dict(zip(children, sums.tolist(), strict=True))
         remaining = list(children)
         while remaining and any(unplaced):
             amount = {c: sum(min(unplaced[t], of_child[c]) for t, of_child in fits.items()) for c in remaining}
             holding_all = [c for c in remaining if amount[c] == sum(unplaced)]
-            if holding_all:
-                child = min(holding_all, key=lambda c: (capacity[c], c))
-            else:
-                child = max(remaining, key=lambda c: (amount[c], -c))
+            capacity = {c: sum(of_child[c] for of_child in fits.values()) for c in holding_all}
+            child = min(capacity or remaining, key=lambda c: (capacity[c] if capacity else -amount[c], c))
             remaining.remove(child)
             if amount[child]:
                 placed += self.place_pods(child, unplaced)
@@ -87,16 +79,15 @@ class DomainFiller:
         placed: list[Placement] = []
         wanted = [t for t, pods in enumerate(unplaced) if pods and not self._lacks_domain(h, t)]
         for t in sorted(wanted, key=lambda t: roles[t].pod_request, reverse=True):
-            request, fits = roles[t].pod_request, self._fit_counts_on(nodes, t)
+            request, fits = roles[t].pod_request, self.state.fit_counts_on(nodes, roles[t])
             eligible, fits = nodes[fits > 0], fits[fits > 0]
-            if self.fragmentation is None:
-                order = np.argsort(fits, kind="stable")
-            else:
+            order = np.argsort(fits, kind="stable")
+            if self.fragmentation is not None:
                 order = self.fragmentation.positions_by_increase(request, eligible)
             taken = self.free_nodes.fill_nodes(eligible[order], fits[order], request, unplaced[t])
-            for node, pods in zip(eligible[order].tolist(), taken.tolist(), strict=True):
-                if pods:
-                    placed.append(Placement(t, node, pods))
+            placed += [
+                Placement(t, n, pods) for n, pods in zip(eligible[order].tolist(), taken.tolist(), strict=True) if pods
+            ]
             unplaced[t] -= int(taken.sum())
         return tuple(placed)
 
@@ -105,9 +96,6 @@ class DomainFiller:
         leaf = None if h == ROOT else h
         hard = (s for s in self.gang.subgroups if t in s.roles and s.topology.mode == "hard")
         return any(self.tree.enclosing_domain(leaf, s.topology.tier) is None for s in hard)
-
-    def _fit_counts_on(self, nodes: np.ndarray, t: int) -> np.ndarray:
-        return self.state.fit_counts_on(nodes, self.gang_class.roles[t])
 
 
 def _trim(want: list[int], subgroup: Subgroup, total: int) -> list[int]:

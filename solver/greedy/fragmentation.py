@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
-from solver.problem import PodRequest, Problem, SlotRequest, Vector
+from solver.problem import PodRequest, Problem, SlotRequest
 from solver.semantics.device_slots import FreeVectors, IntArray
 from solver.state.free_nodes import FreeNodes
 
@@ -22,12 +22,11 @@ SORTS_LAST = np.iinfo(np.int64).max
 """Sorts behind every slot in an order by what is free."""
 
 
-def scarcest_resource(free: FreeVectors, requests: Iterable[Vector] | Mapping[Vector, int]) -> int:
-    """The resource of which all requests together take the largest part of what is free. requests: one by one, or the
-    number of each."""
+def scarcest_resource(free: FreeVectors, pods: Iterable[tuple[PodClass, int]]) -> int:
+    """The resource of which all these pods together request the largest part of what is free."""
     total = np.zeros(free.amounts.shape[1])
-    for request, number in Counter(requests).items():
-        total += np.array(request, dtype=np.float64) * number
+    for (request, _), number in pods:
+        total += np.array(request.amounts, dtype=np.float64) * number
     return int(np.argmax(total / np.maximum(free.amounts.sum(axis=0), 1)))
 
 
@@ -39,10 +38,8 @@ class TargetWorkload:
     """
 
     def __init__(self, problem: Problem, free: FreeVectors, pods: Iterable[PodClass] | Mapping[PodClass, int]) -> None:
-        every, requests = Counter(pods), Counter[Vector]()
-        for (request, _), number in every.items():
-            requests[request.amounts] += number
-        self.scarcest_resource = scarcest_resource(free, requests)
+        every = Counter(pods)
+        self.scarcest_resource = scarcest_resource(free, every.items())
         asking = {pod: number for pod, number in every.items() if pod[0].amounts[self.scarcest_resource]}
         self.node_classes = np.array([node.node_class for node in problem.nodes], dtype=np.int64)
         shape = len(asking), len(problem.resources)
@@ -51,20 +48,17 @@ class TargetWorkload:
         masks = [np.isin(self.node_classes, sorted(allowed)) for _, allowed in asking]
         self._eligible = np.array(masks, dtype=np.bool_).reshape(len(asking), len(self.node_classes)).T
         wanted = [self._slot_request(request) for request, _ in asking]
-        self._slot_requests = sorted({a for a in wanted if a is not None})
-        groups = sorted({a.slot_group for a in self._slot_requests})
+        self._slot_requests: list[SlotRequest | None] = [*sorted({a for a in wanted if a is not None}), None]
+        groups = sorted({a.slot_group for a in self._slot_requests if a is not None})
         self._by_slot_group = [self._slot_group_arrays(group) for group in groups]
-        none = len(self._slot_requests)
-        self._slot_request_of = np.array(
-            [none if a is None else self._slot_requests.index(a) for a in wanted], dtype=np.int64
-        )
+        self._slot_request_of = np.array([self._slot_requests.index(a) for a in wanted], dtype=np.int64)
 
     def _slot_request(self, request: PodRequest) -> SlotRequest | None:
         return next((a for a in request.slot_requests if a.share[self.scarcest_resource]), None)
 
     def _slot_group_arrays(self, group: int) -> tuple[int, IntArray, IntArray, IntArray]:
         """(slot group, indices of its requests, their numbers, their shares: request x resource)."""
-        own = [(k, a.number, a.share) for k, a in enumerate(self._slot_requests) if a.slot_group == group]
+        own = [(k, a.number, a.share) for k, a in enumerate(self._slot_requests) if a and a.slot_group == group]
         indices, numbers, shares = (np.array(column, dtype=np.int64) for column in zip(*own, strict=True))
         return group, indices, numbers, shares
 
@@ -74,7 +68,7 @@ class TargetWorkload:
         held = self._eligible[nodes].copy()
         for r, amounts in enumerate(free.amounts.T):
             held &= amounts[:, None] >= self._requests[:, r]
-        useful = np.repeat(free.amounts[:, r0, None], len(self._slot_requests) + 1, axis=1)
+        useful = np.repeat(free.amounts[:, r0, None], len(self._slot_requests), axis=1)
         for group, indices, numbers, shares in self._by_slot_group:
             slots = free.slots[:, group]
             holds = np.ones((len(nodes), len(indices), slots.shape[1]), dtype=np.bool_)
@@ -109,16 +103,11 @@ class Fragmentation:
     """
 
     def __init__(self, problem: Problem, nodes: FreeNodes, pods: Iterable[PodClass] | Mapping[PodClass, int]) -> None:
-        self.free_nodes, self._workload = nodes, TargetWorkload(problem, nodes.vectors, pods)
+        self.free_nodes, self.workload = nodes, TargetWorkload(problem, nodes.vectors, pods)
         self._increase_cache: dict[PodRequest, tuple[IntArray, int]] = {}
         self._every = np.arange(len(problem.nodes), dtype=np.int64)
-        self._fragmentation = self._workload.fragmentation(self._every, nodes.vectors)
+        self._fragmentation = self.workload.fragmentation(self._every, nodes.vectors)
         self._fragmentation_mark = nodes.mark()
-
-    @property
-    def scarcest_resource(self) -> int:
-        """The resource whose fragments count."""
-        return self._workload.scarcest_resource
 
     def increase(self, request: PodRequest) -> IntArray:
         """Node -> by how much F rises when such a pod comes; meaningless where it does not fit. Do not write to the
@@ -126,8 +115,8 @@ class Fragmentation:
         rises, seen = self._increase_cache.get(request, (np.zeros(len(self._every), dtype=np.int64), -1))
         changed = self._every if seen < 0 else self.free_nodes.changed_nodes(seen)
         if len(changed):
-            after = self._workload.free_after(self.free_nodes.vectors.at_nodes(changed), request)
-            rises[changed] = self._workload.fragmentation(changed, after) - self._current_fragmentation()[changed]
+            after = self.workload.free_after(self.free_nodes.vectors.at_nodes(changed), request)
+            rises[changed] = self.workload.fragmentation(changed, after) - self._current_fragmentation()[changed]
         self._increase_cache[request] = rises, self.free_nodes.mark()
         return rises
 
@@ -136,7 +125,7 @@ class Fragmentation:
         changed = self.free_nodes.changed_nodes(self._fragmentation_mark)
         if len(changed):
             free = self.free_nodes.vectors.at_nodes(changed)
-            self._fragmentation[changed] = self._workload.fragmentation(changed, free)
+            self._fragmentation[changed] = self.workload.fragmentation(changed, free)
             self._fragmentation_mark = self.free_nodes.mark()
         return self._fragmentation
 
@@ -144,7 +133,7 @@ class Fragmentation:
         """Positions in `nodes`, those first where F rises least; among equals those with least free, of the scarcest
         resource before all, then by node class. Nodes that still tie are as good as one another, so that the order in
         which they are written decides nothing."""
-        free = self.free_nodes.vectors.amounts[nodes]
-        others = [free[:, r] for r in reversed(range(free.shape[1])) if r != self.scarcest_resource]
-        keys = (self._workload.node_classes[nodes], *others, free[:, self.scarcest_resource])
+        free, scarcest = self.free_nodes.vectors.amounts[nodes], self.workload.scarcest_resource
+        others = [free[:, r] for r in reversed(range(free.shape[1])) if r != scarcest]
+        keys = (self.workload.node_classes[nodes], *others, free[:, scarcest])
         return np.asarray(np.lexsort((*keys, self.increase(request)[nodes])))

@@ -20,13 +20,9 @@ class PodByPodPlacer:
     """Fills domains with one gang. subgroup_tries: `Budget.subgroup_tries`."""
 
     def __init__(self, state: State, gang: Gang, gang_class: GangClass, subgroup_tries: int) -> None:
-        self.state, self.tree, self.free_nodes, self.rule_counts = (
-            state,
-            state.tree,
-            state.free_nodes,
-            state.counted_pods,
-        )
+        self.state, self.tree, self.free_nodes = state, state.tree, state.free_nodes
         self.gang, self.gang_class, self.subgroup_tries = gang, gang_class, subgroup_tries
+        self.rule_counts = state.counted_pods
         self.near_gang = np.zeros(len(state.problem.nodes), dtype=np.bool_)
         for p in gang_class.running_pods:
             self._mark_near_gang(p.node)
@@ -74,7 +70,7 @@ class PodByPodPlacer:
         for t in subgroup.roles:
             want[t] = min(unplaced[t], missing)
             missing -= want[t]
-        fits = [np.minimum(self._fit_counts(t), want[t]) for t in subgroup.roles]
+        fits = [np.minimum(self.state.fit_counts(self.gang_class.roles[t]), want[t]) for t in subgroup.roles]
         reach = self.tree.sum_per_domain(np.sum(fits, axis=0))
         domains = self.tree.domains_at_tier(subgroup.topology.tier)
         inside = [d for d in domains if h == ROOT or h in self.tree.path(d)] or [h]
@@ -92,30 +88,26 @@ class PodByPodPlacer:
         """Role after role, those that others need beside them and those that request most first, until no further pod
         comes."""
         placed: list[Placement] = []
-        order = sorted(roles, key=lambda t: (self._has_affinity(t), [-a for a in self.gang_class.roles[t].request], t))
+        own, rule = self.gang_class.roles, self.rule_counts.rule
+        needs_others = {t: any(rule(rho).rule_kind == "affinity" for rho in own[t].owned_rules) for t in roles}
+        order = sorted(roles, key=lambda t: (needs_others[t], [-a for a in own[t].request], t))
         progress = True
         while progress and any(unplaced[t] for t in order):
             progress = False
             for t in order:
                 while unplaced[t] and (node := self._best_node(nodes, t)) is not None:
-                    self.free_nodes.add_pods(node, self.gang_class.roles[t], 1)
+                    self.free_nodes.add_pods(node, own[t], 1)
                     self._mark_near_gang(node)
                     placed.append(Placement(t, node, 1))
                     unplaced[t] -= 1
                     progress = True
         return placed
 
-    def _has_affinity(self, t: int) -> bool:
-        """Whether pods of the role need others beside them."""
-        return any(self.rule_counts.rule(rho).rule_kind == "affinity" for rho in self.gang_class.roles[t].owned_rules)
-
-    def _fit_counts(self, t: int) -> IntArray:
-        return self.state.fit_counts(self.gang_class.roles[t])
-
     def _best_node(self, nodes: IntArray, t: int) -> int | None:
         """The node for one more pod: where most pods under affinity fit together, then near the gang, then the
         fullest."""
-        role, fits = self.gang_class.roles[t], self._fit_counts(t)
+        role = self.gang_class.roles[t]
+        fits = self.state.fit_counts(role)
         if role.owned_rules or role.selecting_rules:
             fits = np.where(self.rule_counts.allowed_nodes(role), fits, 0)
         able = nodes[fits[nodes] > 0]
@@ -137,10 +129,7 @@ class PodByPodPlacer:
 
     def _mark_near_gang(self, node: int) -> None:
         leaf = self.tree.leaf_of[node]
-        if leaf == ROOT:
-            self.near_gang[node] = True
-        else:
-            self.near_gang |= self.tree.leaf_of == leaf
+        self.near_gang[node if leaf == ROOT else self.tree.leaf_of == leaf] = True
 
 
 def _precedes(one: Subgroup, other: Subgroup, is_earlier: bool) -> bool:

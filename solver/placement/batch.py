@@ -9,14 +9,13 @@ from solver.admission.admit import Admission, admit_all, solve_admission
 from solver.admission.greedy_fill import add_gangs_that_fit, greedy_floor, serve_gangs
 from solver.admission.greedy_floor import GreedyFloor, floor_objectives, is_floor_better
 from solver.greedy.best_fit import GreedyPlacer
-from solver.greedy.least_fragmentation import may_go_anywhere
 from solver.mip.executors import Mapper
 from solver.mip.lexicographic import verdict_of
 from solver.models.sets import Sets, coarsest_buckets, split_buckets
 from solver.options import Budget, Options
 from solver.placement.fit import shortage
 from solver.placement.independent_parts import place_independent_groups
-from solver.placement.other_floors import best_floor, floor_after_exchange, unpackable_objective
+from solver.placement.other_floors import best_floor, floor_after_exchange, may_go_anywhere, unpackable_objective
 from solver.plan import Objective
 from solver.semantics.gang_classes import gangs_by_class, waiting_class
 from solver.semantics.placements import Placements

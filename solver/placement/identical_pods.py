@@ -11,6 +11,7 @@ from functools import partial
 
 import numpy as np
 
+from solver.greedy.fragmentation import PodClass
 from solver.mip.engine import FEASIBILITY_TOLERANCE, solve_model
 from solver.models import identical_pods
 from solver.models.identical_pods import IdenticalPodsGang, LeafCapacity, LeafPods, Region
@@ -18,17 +19,14 @@ from solver.models.sets import Sets
 from solver.options import Options
 from solver.placement import bounds
 from solver.placement.task import PlacementTask, StateBesidePlacements
-from solver.problem import Placement, PodRequest
+from solver.problem import Placement
 from solver.search.search import Incumbent, Limits, Work, improve
 from solver.semantics.gang_classes import ClassRole, GangClass
 from solver.semantics.placement_cost import tier_span
-from solver.semantics.placements import Placements, merge_placements
+from solver.semantics.placements import Placements, dominant_share, merge_placements
 from solver.semantics.topology import ROOT
 from solver.state.free_nodes import FreeNodes
 from solver.state.state import Pods
-
-PodClass = tuple[PodRequest, frozenset[int]]
-"""What one of the identical pods requests, and the node classes it may use."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,9 +82,7 @@ def pod_class_of(s: Sets, gang_class: GangClass) -> PodClass | None:
         return None
     weight: dict[PodClass, float] = {}
     for role in gang_class.roles:
-        share = max(
-            (a * role.min_pods / t for a, t in zip(role.request, s.problem.totals, strict=True) if t), default=0.0
-        )
+        share = dominant_share((a * role.min_pods for a in role.request), s.problem.totals)
         weight[role.pod_request, role.node_classes] = weight.get((role.pod_request, role.node_classes), 0.0) + share
     return max(weight, key=lambda pod_class: weight[pod_class])
 

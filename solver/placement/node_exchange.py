@@ -14,7 +14,7 @@ from functools import partial
 import numpy as np
 import pulp
 
-from solver.greedy.fragmentation import scarcest_resource
+from solver.greedy.fragmentation import PodClass, scarcest_resource
 from solver.mip.engine import solve_model
 from solver.mip.rows import Terms, at_least, linear, normalized_at_most
 from solver.options import Options
@@ -34,9 +34,6 @@ SlotIndex = tuple[int, int]
 
 QueuePrecedence = tuple[int, int]
 """(queue, precedence): gangs that may make way for one another."""
-
-PodClass = tuple[PodRequest, frozenset[int]]
-"""(request, node classes): gangs of one queue and precedence that are interchangeable."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +71,7 @@ class NodeExchange:
         self.waiting: dict[QueuePrecedence, dict[PodClass, list[int]]] = {}
         for j in sorted(self.movable - placed.keys(), key=self._age_key):
             self.waiting.setdefault(self._queue_precedence(j), {}).setdefault(self._pod_class(j), []).append(j)
-        requests = (self.problem.gangs[j].roles[0].request for j in sorted(self.movable))
-        self.scarcest_resource = scarcest_resource(state.free, requests)
+        self.scarcest_resource = scarcest_resource(state.free, ((self._pod_class(j), 1) for j in sorted(self.movable)))
 
     def _age_key(self, j: int) -> tuple[int, int]:
         return self.problem.gangs[j].age, j

@@ -6,6 +6,7 @@ A floor is the gangs that a greedy starts, of a batch in which pods need nothing
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -14,16 +15,17 @@ from math import fsum
 from solver.admission.admit import solve_first_goal
 from solver.admission.greedy_fill import greedy_floor
 from solver.greedy.best_fit import GreedyPlacer
-from solver.greedy.least_fragmentation import fragmentation_aware_placers
+from solver.greedy.fragmentation import Fragmentation, PodClass
 from solver.models.sets import Sets
-from solver.options import Options
+from solver.options import Budget, Options
 from solver.placement.node_exchange import exchange_pods
 from solver.placement.realise import pack_buckets
 from solver.placement.spread import gang_pods_by_bucket
 from solver.plan import Objective
 from solver.problem import Problem, Vector
 from solver.search.search import Incumbent, Limits, improve
-from solver.semantics.placements import Placements, new_placements, placed_demand
+from solver.semantics.gang_classes import hard_tier, waiting_class
+from solver.semantics.placements import Placements, dominant_share, new_placements, placed_demand
 from solver.semantics.priorities import precedence
 from solver.state.state import State
 
@@ -42,17 +44,12 @@ class FloorCost:
             gang = problem.gangs[j]
             demand = placed_demand(gang, new_placements(gang, pods), len(totals))
             demands.setdefault((gang.queue, precedence(gang)), []).append(demand)
-
-        def share(amounts: Iterable[int]) -> float:
-            return max((a / t for a, t in zip(amounts, totals, strict=True) if t), default=0.0)
-
-        # fsum is exact, so that the order of the gangs decides nothing
-        return cls(
-            {
-                key: (fsum(map(share, found)), share(map(sum, zip(*found, strict=True))))
-                for key, found in demands.items()
-            }
-        )
+        started = {}
+        for key, found in demands.items():
+            # fsum is exact, so that the order of the gangs decides nothing
+            each, together = (dominant_share(d, totals) for d in found), map(sum, zip(*found, strict=True))
+            started[key] = fsum(each), dominant_share(together, totals)
+        return cls(started)
 
     def __lt__(self, other: FloorCost) -> bool:
         """Whether more of some queue and precedence is started, and less of none, by both sums."""
@@ -61,6 +58,16 @@ class FloorCost:
             if mine[0] < theirs[0] or mine[1] < theirs[1]:
                 return False
         return self.started != other.started
+
+
+def may_go_anywhere(problem: Problem, gangs: Iterable[int]) -> bool:
+    """Whether nothing binds these gangs to domains, nor pods to other pods: then there is no more to choose than a node
+    for each pod."""
+    for j in gangs:
+        gang = problem.gangs[j]
+        if hard_tier(gang) is not None or gang.subgroups or waiting_class(j, gang).has_pod_rules:
+            return False
+    return True
 
 
 def best_floor(state: State, floor: Placements, gangs: Sequence[int], options: Options) -> Placements:
@@ -87,6 +94,20 @@ class OtherGreedies:
     def moves(self, incumbent: Incumbent[Placements]) -> Iterator[Callable[[], Placements | None]]:
         for placer in fragmentation_aware_placers(self.state, self.gangs, self.options.budget):
             yield partial(greedy_floor, placer, self.gangs)
+
+
+def fragmentation_aware_placers(
+    state: State, gangs: Iterable[int], budget: Budget | None = None
+) -> Iterator[GreedyPlacer]:
+    """Two placers, each on a copy of the state, that put pods where the rest of the batch misses the room least: one
+    serves the largest gangs of a queue first, between which small ones still fit, the other the oldest."""
+    problem, pods = state.problem, Counter[PodClass]()
+    for j in gangs:
+        for role in waiting_class(j, problem.gangs[j]).roles:
+            pods[role.pod_request, role.node_classes] += role.min_pods
+    for largest_first in (True, False):
+        own = state.copy()
+        yield GreedyPlacer(own, Fragmentation(problem, own.free_nodes, pods), largest_first, budget)
 
 
 @dataclass(frozen=True)

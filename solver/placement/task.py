@@ -13,7 +13,7 @@ from solver.placement import bounds
 from solver.placement.bounds import TopologyCost
 from solver.semantics.gang_classes import GangClass
 from solver.semantics.placement_cost import PlacementCost, UnopenedCapacity, topology_cost
-from solver.semantics.placements import Placements, merge_placements, new_placements
+from solver.semantics.placements import Placements, dominant_share, merge_placements, new_placements
 from solver.state.state import Pods, State
 
 
@@ -63,13 +63,10 @@ class PlacementTask:
         def key(j: int) -> tuple[int, bool, float, int]:
             gang_class = self.gang_classes[j]
             tier = highest if gang_class.hard_tier is None else gang_class.hard_tier
-            return tier, not gang_class.subgroups, -self._dominant_share(gang_class), j
+            share = dominant_share(gang_class.min_demand(self.s.resource_count), self.s.problem.totals)
+            return tier, not gang_class.subgroups, -share, j
 
         return sorted(gangs, key=key)
-
-    def _dominant_share(self, gang_class: GangClass) -> float:
-        demand = gang_class.min_demand(self.s.resource_count)
-        return max((d / t for d, t in zip(demand, self.s.problem.totals, strict=True) if t), default=0.0)
 
     def place_greedily(self, state: State, gangs: Iterable[int]) -> dict[int, Pods] | None:
         """All pods of these gangs, the most constrained first, the new ones taken from the state; None where one gang

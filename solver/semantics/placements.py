@@ -21,6 +21,11 @@ def negated(a: Vector) -> Vector:
     return tuple([-x for x in a])
 
 
+def dominant_share(amounts: Iterable[int], totals: Vector) -> float:
+    """max over r of amounts_r / totals_r, of the resources that there are."""
+    return max((a / t for a, t in zip(amounts, totals, strict=True) if t), default=0.0)
+
+
 def placed_demand(gang: Gang, placements: Iterable[Placement], resources: int) -> Vector:
     """The sum of what the placed pods request."""
     pods = [0] * len(gang.roles)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from solver.problem import Gang, Placement, Problem, Vector
 from solver.semantics.entitlements import capacity_deserved
+from solver.semantics.placements import dominant_share, placed_demand
 from solver.semantics.queues import PODS, queue_path
 
 
@@ -88,5 +89,4 @@ def gang_dominant_share(problem: Problem, gang: Gang, pods: Sequence[Placement],
     """
     if not problem.policy.drf:
         return 0.0
-    mine = [sum(p.pods * gang.roles[p.role].request[r] for p in pods) for r in range(len(whole))]
-    return max((m / t for m, t in zip(mine, whole, strict=True) if t), default=0.0)
+    return dominant_share(placed_demand(gang, pods, len(whole)), whole)

@@ -7,7 +7,7 @@ import numpy as np
 
 from solver import solve
 from solver.greedy.fragmentation import Fragmentation
-from solver.greedy.least_fragmentation import fragmentation_aware_placers, may_go_anywhere
+from solver.placement.other_floors import fragmentation_aware_placers, may_go_anywhere
 from solver.problem import Placement, PodRequest, Problem
 from solver.state.free_nodes import FreeNodes, free_vectors
 from solver.state.state import State
@@ -37,7 +37,7 @@ def test_nodes_closed_to_a_pod_are_of_no_use_to_it() -> None:
 
 def test_the_resource_that_runs_out_first_is_the_one_that_counts() -> None:
     world = problem(nodes(2, cpu=4, gpu=8), gang("a", role(2, cpu=4, gpu=1)), gang("b", role(1, cpu=4)))
-    assert world.resources[fragments(world).scarcest_resource] == "cpu"
+    assert world.resources[fragments(world).workload.scarcest_resource] == "cpu"
 
 
 def test_rises_follow_what_is_taken_and_given_back() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -13,19 +14,6 @@ from solver.problem import Vector
 from solver.semantics.gang_classes import GangClass
 from solver.semantics.placement_cost import UnopenedCapacity
 from solver.semantics.topology import ROOT
-
-TopologyCost = tuple[int, int]
-"""(split subgroups, span) of one gang."""
-
-
-def min_topology_cost(s: Sets, gang_class: GangClass) -> TopologyCost:
-    """The least cost of a gang of this class alone."""
-    return min_split_subgroups(s, gang_class), min_tier_span(s, gang_class)
-
-
-def excess_sort_key(least: TopologyCost, now: TopologyCost) -> TopologyCost:
-    """Sorts the largest excess over the bound first."""
-    return least[0] - now[0], least[1] - now[1]
 
 
 def min_domains_per_tier(s: Sets, gang_class: GangClass) -> tuple[int, ...]:
@@ -43,17 +31,14 @@ def min_domains_per_tier(s: Sets, gang_class: GangClass) -> tuple[int, ...]:
         for r, amount in enumerate(gang_class.min_demand(s.resource_count))
         if amount and gang_class.is_rigid
     ]
-    return tuple(
-        max(1, max((domains_needed(amount, tiers[level]) for amount, tiers in asked), default=1))
-        for level in range(len(s.tree.tiers))
-    )
+    levels = range(len(s.tree.tiers))
+    return tuple(max([1, *(domains_needed(amount, tiers[level]) for amount, tiers in asked)]) for level in levels)
 
 
 def min_tier_span(s: Sets, gang_class: GangClass) -> int:
     """The least span of a gang of this class: sum over tiers of weight * (fewest - 1)."""
-    return sum(
-        weight * (m - 1) for weight, m in zip(s.tree.tier_weights, min_domains_per_tier(s, gang_class), strict=True)
-    )
+    fewest = min_domains_per_tier(s, gang_class)
+    return sum(weight * (m - 1) for weight, m in zip(s.tree.tier_weights, fewest, strict=True))
 
 
 def min_split_subgroups(s: Sets, gang_class: GangClass) -> int:
@@ -68,9 +53,8 @@ def min_split_subgroups(s: Sets, gang_class: GangClass) -> int:
         if len(part.roles) != 1:
             continue
         role = gang_class.roles[part.roles[0]]
-        for weight, domains in zip(
-            s.tree.tier_weights, s.domain_capacities(role.pod_request, role.node_classes), strict=True
-        ):
+        capacities = s.domain_capacities(role.pod_request, role.node_classes)
+        for weight, domains in zip(s.tree.tier_weights, capacities, strict=True):
             cost += weight * max(0, role.min_pods // part.size - sum(holds // part.size for holds in domains))
     return cost
 
@@ -78,25 +62,20 @@ def min_split_subgroups(s: Sets, gang_class: GangClass) -> int:
 def min_opened(s: Sets, gang_classes: Iterable[GangClass], unopened: UnopenedCapacity) -> tuple[int, int]:
     """(supernodes, nodes) that are opened at least: for each set of node classes by the pods that may use no other, and
     summed over `_resource_groups` by the pods that fit into no other group."""
-    gang_classes = tuple(gang_classes)
-    pods: dict[frozenset[int], dict[Vector, int]] = {}
+    pods: dict[frozenset[int], Counter[Vector]] = {}
     for gang_class in gang_classes:
         for role in gang_class.roles:
-            of_kind = pods.setdefault(role.node_classes, {})
-            of_kind[role.request] = of_kind.get(role.request, 0) + role.min_pods
+            pods.setdefault(role.node_classes, Counter())[role.request] += role.min_pods
     found = [(0, 0)]
     for node_classes in dict.fromkeys([frozenset[int]().union(*pods), *pods]):
-        asked: dict[Vector, int] = {}
+        asked = Counter[Vector]()
         for inside, requests in pods.items():
-            for request, number in requests.items() if inside <= node_classes else ():
-                asked[request] = asked.get(request, 0) + number
-        found.append(
-            min_opened_on(s, unopened, np.flatnonzero(np.isin(s.tree.node_class_of, sorted(node_classes))), asked)
-        )
+            asked.update(requests if inside <= node_classes else {})
+        found.append(min_opened_on(s, unopened, np.flatnonzero(s.tree.class_mask(node_classes)), asked))
     groups = _resource_groups(s, unopened)
     if len(groups) > 1:
-        only = _exclusive_pods(s, groups, pods)
-        apart = [min_opened_on(s, unopened, nodes, asked) for nodes, asked in zip(groups, only, strict=True)]
+        exclusive = zip(groups, _exclusive_pods(s, groups, pods), strict=True)
+        apart = [min_opened_on(s, unopened, nodes, asked) for nodes, asked in exclusive]
         found.append((sum(supernodes for supernodes, _ in apart), sum(nodes for _, nodes in apart)))
     return max(supernodes for supernodes, _ in found), max(nodes for _, nodes in found)
 
@@ -110,23 +89,21 @@ def _resource_groups(s: Sets, unopened: UnopenedCapacity) -> list[npt.NDArray[np
             here = sorted({group[mark] for mark in np.unique(marks[nodes]).tolist()})
             if h != ROOT and len(here) > 1:
                 group = {mark: here[0] if of in here else of for mark, of in group.items()}
-    return [
-        np.flatnonzero(np.isin(marks, [mark for mark, of in group.items() if of == one]))
-        for one in sorted(set(group.values()))
-    ]
+    grouped = np.array([group[mark] for mark in marks.tolist()], dtype=np.int64)
+    return [np.flatnonzero(grouped == one) for one in sorted(set(group.values()))]
 
 
 def _exclusive_pods(
     s: Sets, groups: Sequence[npt.NDArray[np.intp]], pods: Mapping[frozenset[int], Mapping[Vector, int]]
-) -> list[dict[Vector, int]]:
+) -> list[Counter[Vector]]:
     """Group -> request -> pods that no node of another group holds."""
-    found: list[dict[Vector, int]] = [{} for _ in groups]
+    found = [Counter[Vector]() for _ in groups]
     for node_classes, requests in pods.items():
         for request, number in requests.items():
             holds = s.tree.class_mask(node_classes) & (s.free.amounts >= np.array(request, dtype=np.int64)).all(axis=1)
             able = [g for g, nodes in enumerate(groups) if holds[nodes].any()]
             if len(able) == 1:
-                found[able[0]][request] = found[able[0]].get(request, 0) + number
+                found[able[0]][request] += number
     return found
 
 
@@ -140,25 +117,18 @@ def min_opened_on(
 
     for each resource and size.
     """
-    whole = unopened.unopened_nodes[nodes]
-    leaf = s.tree.leaf_of[nodes]
-    apart = ~unopened.in_unopened_supernode[nodes]
-    found = [(0, 0)]
+    inside, supernodes, opened = unopened.in_unopened_supernode[nodes], 0, 0
     for r, z in sorted({(r, amount) for request in asked for r, amount in enumerate(request) if amount}):
-        closed = whole & unopened.counted_resources[nodes, r]
+        closed = unopened.unopened_nodes[nodes] & unopened.counted_resources[nodes, r]
         if not closed.any():
             continue  # nothing is opened for the sake of a resource by which none counts
         slots = s.free.amounts[nodes, r] // z
         missing = sum(number * (request[r] // z) for request, number in asked.items()) - int(slots[~closed].sum())
-        if missing > 0:
-            sums = np.bincount(leaf[closed & ~apart], weights=slots[closed & ~apart])
-            found.append(
-                (
-                    domains_needed(missing - int(slots[closed & apart].sum()), _sorted_descending(sums)),
-                    domains_needed(missing, _sorted_descending(slots[closed])),
-                )
-            )
-    return max(supernodes for supernodes, _ in found), max(nodes for _, nodes in found)
+        sums = np.bincount(s.tree.leaf_of[nodes][closed & inside], weights=slots[closed & inside])
+        apart = int(slots[closed & ~inside].sum())
+        supernodes = max(supernodes, domains_needed(missing - apart, _sorted_descending(sums)))
+        opened = max(opened, domains_needed(missing, _sorted_descending(slots[closed])))
+    return supernodes, opened
 
 
 def _sorted_descending(figures: npt.NDArray[Any]) -> list[int]:

@@ -6,22 +6,21 @@ Around a gang that could be nearer: a domain that would hold it, and the gangs i
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 
 import numpy as np
 
-from solver.placement.bounds import TopologyCost, excess_sort_key
 from solver.placement.exact import single_gang_sets, solve_gangs
 from solver.placement.realise import repack_tighter
-from solver.placement.task import PlacementTask
+from solver.placement.task import PlacementTask, TopologyCost
 from solver.problem import PodRequest
 from solver.search.search import Incumbent
-from solver.semantics.device_slots import IntArray
-from solver.semantics.gang_classes import ClassRole
 from solver.semantics.placements import Placements
 from solver.semantics.topology import ROOT
-from solver.state.state import State
+
+GangsAndBuckets = tuple[list[int], set[int]]
+"""(gangs that are placed again, where they may be)."""
 
 
 class FewGangs:
@@ -37,21 +36,13 @@ class FewGangs:
             near = selector.next_neighbourhood(self._treated)
             if near is None:
                 return
-            self._treated.update(near.gangs)
+            self._treated.update(near[0])
             yield partial(self._place_again, placements, near)
 
-    def _place_again(self, placements: Placements, near: GangNeighbourhood) -> Placements:
+    def _place_again(self, placements: Placements, near: GangsAndBuckets) -> Placements:
         """At the root of the model only."""
-        sets = single_gang_sets(self.task, placements, near.gangs, near.buckets)
+        sets = single_gang_sets(self.task, placements, *near)
         return repack_tighter(self.task, solve_gangs(self.task, sets, placements, 1, topology_only=True).placements)
-
-
-@dataclass(frozen=True)
-class GangNeighbourhood:
-    """gangs: those that are placed again. buckets: where they may be."""
-
-    gangs: tuple[int, ...]
-    buckets: frozenset[int]
 
 
 @dataclass(frozen=True)
@@ -60,36 +51,34 @@ class GangSelector:
 
     task: PlacementTask
     placements: Placements
+    _vacant: dict[PodRequest, list[int]] = field(default_factory=dict)
 
-    def next_neighbourhood(self, treated: set[int]) -> GangNeighbourhood | None:
+    def next_neighbourhood(self, treated: set[int]) -> GangsAndBuckets | None:
         """Around the gang, not treated yet, with the largest excess over its own bound; None where no gang has any."""
-        budget, least, now = self.task.options.budget, self.task.min_costs, self._current_costs
-        excessive = [j for j in self.placements if now[j] > least[j] and j not in treated]
+        excessive = [j for j in self.placements if self._excess_keys[j] < (0, 0) and j not in treated]
         first = min(excessive, key=lambda j: (self._excess_keys[j], j), default=None)
         if first is None:
             return None
         anywhere = self._neighbourhood_of(first, set(range(len(self.task.s.buckets))))
-        if len(anywhere.gangs) >= budget.neighbourhood_gangs:
+        if len(anywhere[0]) >= self.task.options.budget.neighbourhood_gangs:
             return anywhere
         return self._neighbourhood_of(first, self._touched_buckets[first] | self._target_buckets(first))
 
-    def _neighbourhood_of(self, first: int, buckets: set[int]) -> GangNeighbourhood:
+    def _neighbourhood_of(self, first: int, near_buckets: set[int]) -> GangsAndBuckets:
         """The gang and those that share most of these buckets with it, as many as one model holds."""
-        touched, gangs = self._touched_buckets, [first]
-        mine = touched[first]
-        near = [j for j in self.placements if j != first and touched[j] & buckets]
+        touched, gangs, buckets = self._touched_buckets, [first], near_buckets
+        near = [j for j in self.placements if j != first and touched[j] & near_buckets]
 
         def key(j: int) -> tuple[int, int, TopologyCost, int]:
-            return -len(touched[j] & mine), -len(touched[j] & near_buckets), self._excess_keys[j], j
+            return -len(touched[j] & touched[first]), -len(touched[j] & near_buckets), self._excess_keys[j], j
 
-        near_buckets = frozenset(buckets)
         for j in sorted(near, key=key):
             more = buckets | touched[j]
             if self._variable_count([*gangs, j], more) > self.task.options.budget.neighbourhood_variables:
                 break
             gangs.append(j)
             buckets = more
-        return GangNeighbourhood(tuple(sorted(gangs)), frozenset(buckets))
+        return gangs, buckets
 
     def _variable_count(self, gangs: list[int], buckets: set[int]) -> int:
         """Pod variables of these gangs: a bucket counts for a role if pods of it fit beside all gangs, or if one of the
@@ -105,8 +94,8 @@ class GangSelector:
         """The buckets of the lowest and emptiest domain that would hold the whole gang alone, and a few with most room
         anywhere, for gangs that make way."""
         s, roles, budget = self.task.s, self.task.gang_classes[j].roles, self.task.options.budget
-        alone = [s.tree.domain_sum_array(self._fit_counts(s.state, role)) for role in roles]
-        vacant = [s.tree.domain_sum_array(self._fit_counts(self._state_after, role)) for role in roles]
+        after = self.task.state_after(self.placements)
+        alone, vacant = ([s.tree.domain_sum_array(at.fit_counts(role)) for role in roles] for at in (s.state, after))
         room = np.sum([np.minimum(below, role.min_pods) for below, role in zip(vacant, roles, strict=True)], axis=0)
         home = ROOT
         for tier in s.tree.tiers:
@@ -122,33 +111,21 @@ class GangSelector:
         nearest = [i for i in order if i in inside][: budget.neighbourhood_buckets]
         return {*nearest, *order[: budget.neighbourhood_spare_buckets]}
 
-    def _fit_counts(self, state: State, role: ClassRole) -> IntArray:
-        """Node -> pods of the role that fit."""
-        return np.where(
-            self.task.s.tree.class_mask(role.node_classes), state.free_nodes.fit_counts(role.pod_request), 0
-        )
-
     def _vacant_by_bucket(self, request: PodRequest) -> list[int]:
         """Bucket -> pods that fit beside all gangs."""
-        if request not in self._vacant_cache:
-            self._vacant_cache[request] = self.task.s.sum_per_bucket(self._state_after.free_nodes.fit_counts(request))
-        return self._vacant_cache[request]
-
-    @cached_property
-    def _vacant_cache(self) -> dict[PodRequest, list[int]]:
-        return {}
-
-    @cached_property
-    def _state_after(self) -> State:
-        return self.task.s.state_after(self.placements)
-
-    @cached_property
-    def _current_costs(self) -> dict[int, TopologyCost]:
-        return {j: self.task.topology_cost(j, pods) for j, pods in self.placements.items()}
+        if request not in self._vacant:
+            free = self.task.state_after(self.placements).free_nodes
+            self._vacant[request] = self.task.s.sum_per_bucket(free.fit_counts(request))
+        return self._vacant[request]
 
     @cached_property
     def _excess_keys(self) -> dict[int, TopologyCost]:
-        return {j: excess_sort_key(self.task.min_costs[j], now) for j, now in self._current_costs.items()}
+        """Gang -> its bound less its cost: the largest excess sorts first."""
+        found = {}
+        for j, pods in self.placements.items():
+            least, now = self.task.min_costs[j], self.task.topology_cost(j, pods)
+            found[j] = least[0] - now[0], least[1] - now[1]
+        return found
 
     @cached_property
     def _touched_buckets(self) -> dict[int, set[int]]:

@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 import numpy as np
@@ -18,7 +19,7 @@ from solver.models.identical_pods import IdenticalPodsGang, LeafCapacity, LeafPo
 from solver.models.sets import Sets
 from solver.options import Options
 from solver.placement import bounds
-from solver.placement.task import PlacementTask, StateBesidePlacements
+from solver.placement.task import PlacementTask
 from solver.problem import Placement
 from solver.search.search import Incumbent, Limits, Work, improve
 from solver.semantics.gang_classes import ClassRole, GangClass
@@ -31,39 +32,38 @@ from solver.state.state import Pods
 
 @dataclass(frozen=True, slots=True)
 class JointBounds:
-    """class_bounds: pod class -> least span of its gangs together. other_gangs: gangs of no class. spread_bound: least
-    span of all gangs together."""
+    """class_bounds: pod class -> least span of its gangs together. spread_bound: least span of all gangs together.
+    is_single_class: whether all gangs are of one pod class."""
 
     gangs_by_class: Mapping[PodClass, Mapping[int, IdenticalPodsGang]]
     class_bounds: Mapping[PodClass, int]
-    other_gangs: frozenset[int]
     spread_bound: int
-
-    @property
-    def is_single_class(self) -> bool:
-        """Whether all gangs are of one pod class."""
-        return len(self.gangs_by_class) == 1 and not self.other_gangs
+    is_single_class: bool
 
 
 def joint_bounds(s: Sets, gang_classes: Mapping[int, GangClass], options: Options) -> JointBounds:
     """Bounds on the span of these gangs, wherever they are."""
-    groups = group_by_pod_class(s, gang_classes)
+    known = {gang_class: pod_class_of(s, gang_class) for gang_class in dict.fromkeys(gang_classes.values())}
+    groups: dict[PodClass, dict[int, IdenticalPodsGang]] = {}
+    for j, gang_class in sorted(gang_classes.items()):
+        if s.tree.tiers and (pod_class := known[gang_class]) is not None:
+            groups.setdefault(pod_class, {})[j] = _identical_pods_gang(s, j, gang_class, pod_class)
     alone = {j: bounds.min_tier_span(s, gang_class) for j, gang_class in gang_classes.items()}
     found = {
         pod_class: max(_joint_lower_bound(s, pod_class, gangs, options), sum(alone[j] for j in gangs))
         for pod_class, gangs in groups.items()
     }
-    others = frozenset(alone.keys() - {j for gangs in groups.values() for j in gangs})
-    return JointBounds(groups, found, others, sum(found.values()) + sum(alone[j] for j in others))
+    others = alone.keys() - {j for gangs in groups.values() for j in gangs}
+    total = sum(found.values()) + sum(alone[j] for j in others)
+    return JointBounds(groups, found, total, len(groups) == 1 and not others)
 
 
 def improve_spread(task: PlacementTask, placements: Placements, known_bounds: JointBounds) -> Placements:
     """Placements with no larger span, pod class after pod class."""
-    budget, beside = task.options.budget, StateBesidePlacements(task.s)
-    work = Work(budget.class_total_variables)
+    budget, work = task.options.budget, Work(task.options.budget.class_total_variables)
     limits = Limits(tries=budget.class_domain_sets, failures=budget.class_failures)
     for pod_class, gangs in known_bounds.gangs_by_class.items():
-        search = IdenticalPods(task, pod_class, gangs, beside, work)
+        search = IdenticalPods(task, pod_class, gangs, work)
         least = known_bounds.class_bounds[pod_class]
         placements = improve(placements, search.total_span, search, limits, least.__ge__)
     return placements
@@ -72,13 +72,8 @@ def improve_spread(task: PlacementTask, placements: Placements, known_bounds: Jo
 def pod_class_of(s: Sets, gang_class: GangClass) -> PodClass | None:
     """The class of the pods that make up most of the gang; its other pods follow them to their leaves. None for a gang
     with pod rules, subgroups, device slots or running pods."""
-    if (
-        gang_class.running_pods
-        or gang_class.has_pod_rules
-        or gang_class.subgroups
-        or not gang_class.min_pods
-        or any(role.pod_request.slot_requests for role in gang_class.roles)
-    ):
+    bound = gang_class.running_pods or gang_class.has_pod_rules or gang_class.subgroups
+    if bound or not gang_class.min_pods or any(role.pod_request.slot_requests for role in gang_class.roles):
         return None
     weight: dict[PodClass, float] = {}
     for role in gang_class.roles:
@@ -87,38 +82,19 @@ def pod_class_of(s: Sets, gang_class: GangClass) -> PodClass | None:
     return max(weight, key=lambda pod_class: weight[pod_class])
 
 
-def group_by_pod_class(s: Sets, gang_classes: Mapping[int, GangClass]) -> dict[PodClass, dict[int, IdenticalPodsGang]]:
-    """Pod class -> its gangs; none without a topology."""
-    if not s.tree.tiers:
-        return {}
-    known = {gang_class: pod_class_of(s, gang_class) for gang_class in dict.fromkeys(gang_classes.values())}
-    found: dict[PodClass, dict[int, IdenticalPodsGang]] = {}
-    for j, gang_class in sorted(gang_classes.items()):
-        if (pod_class := known[gang_class]) is not None:
-            found.setdefault(pod_class, {})[j] = _identical_pods_gang(s, j, gang_class, pod_class)
-    return found
-
-
 def _identical_pods_gang(s: Sets, j: int, gang_class: GangClass, pod_class: PodClass) -> IdenticalPodsGang:
     pods = sum(gang_class.roles[t].min_pods for t in _roles_of_class(gang_class, pod_class))
     level = None
     if gang_class.hard_tier is not None and gang_class.hard_tier <= s.tree.highest_tier:
         level = max(level for level, tier in enumerate(s.tree.tiers) if tier <= gang_class.hard_tier)
-    return IdenticalPodsGang(
-        j,
-        pods,
-        level,
-        tuple(max(1, bounds.domains_needed(pods, domains)) for domains in s.domain_capacities(*pod_class)),
-    )
+    fewest = (max(1, bounds.domains_needed(pods, domains)) for domains in s.domain_capacities(*pod_class))
+    return IdenticalPodsGang(j, pods, level, tuple(fewest))
 
 
 def _roles_of_class(gang_class: GangClass, pod_class: PodClass) -> list[int]:
     """The roles whose pods are of this class."""
-    return [
-        t
-        for t, role in enumerate(gang_class.roles)
-        if (role.pod_request, role.node_classes) == pod_class and role.min_pods
-    ]
+    roles = enumerate(gang_class.roles)
+    return [t for t, role in roles if (role.pod_request, role.node_classes) == pod_class and role.min_pods]
 
 
 def leaf_capacity(s: Sets, free: FreeNodes, pod_class: PodClass, leaves: Iterable[int], max_pods: int) -> LeafCapacity:
@@ -136,10 +112,8 @@ def leaf_capacity(s: Sets, free: FreeNodes, pod_class: PodClass, leaves: Iterabl
 def _region(s: Sets, leaf: int) -> Region:
     """Nodes below no domain of a level, or outside the topology, are closed to gangs that such a domain must hold."""
     own = math.inf if leaf == ROOT else s.problem.hypernodes[leaf].tier
-    return Region(
-        s.tree.domains_by_tier(None if leaf == ROOT else leaf)[1:],
-        frozenset(level for level, tier in enumerate(s.tree.tiers) if own > tier),
-    )
+    above = s.tree.domains_by_tier(None if leaf == ROOT else leaf)[1:]
+    return Region(above, frozenset(level for level, tier in enumerate(s.tree.tiers) if own > tier))
 
 
 def leaves_of(s: Sets) -> list[int]:
@@ -152,23 +126,17 @@ def _joint_lower_bound(s: Sets, pod_class: PodClass, gangs: Mapping[int, Identic
     Where it is too large, as if all leaves were below one domain, plus each gang's own least of the domains above;
     without the first part where that is too large as well.
     """
-    every = list(gangs.values())
-    slots, above = leaf_capacity(s, s.free_nodes(), pod_class, leaves_of(s), sum(gang.pods for gang in every)), 0
-    if identical_pods.variable_count(every, slots) > options.budget.class_relaxed_variables:
-        above = sum(
-            weight * (number - 1)
-            for gang in every
-            for weight, number in zip(slots.tier_weights[1:], gang.min_domains[1:], strict=True)
-        )
-        slots, every = slots.at_leaf_level(), [gang.at_leaf_level() for gang in every]
-    if identical_pods.variable_count(every, slots) > options.budget.class_relaxed_variables:
-        return above
-    return above + _relaxed_bound(every, slots, options)
-
-
-def _singles_and_pairs(domains: frozenset[int]) -> list[frozenset[int]]:
-    """All subsets of one or two domains, but for the empty one."""
-    return [frozenset(part) for size in (1, 2) for part in itertools.combinations(sorted(domains), size)]
+    every, most = list(gangs.values()), options.budget.class_relaxed_variables
+    capacity, above = leaf_capacity(s, s.free_nodes(), pod_class, leaves_of(s), sum(gang.pods for gang in every)), 0
+    if identical_pods.variable_count(every, capacity) > most:
+        weights = capacity.tier_weights[1:]
+        above = sum(w * (m - 1) for gang in every for w, m in zip(weights, gang.min_domains[1:], strict=True))
+        capacity, every = capacity.at_leaf_level(), [gang.at_leaf_level() for gang in every]
+    return (
+        above
+        if identical_pods.variable_count(every, capacity) > most
+        else above + _relaxed_bound(every, capacity, options)
+    )
 
 
 def _relaxed_bound(gangs: list[IdenticalPodsGang], capacity: LeafCapacity, options: Options) -> int:
@@ -178,19 +146,14 @@ def _relaxed_bound(gangs: list[IdenticalPodsGang], capacity: LeafCapacity, optio
 
 @dataclass
 class IdenticalPods:
-    """The gangs of one pod class, in the domains right above the leaves.
-
-    work: variables of models that may be solved yet.
-    """
+    """The gangs of one pod class, in the domains right above the leaves. work: variables of models that may be solved
+    yet."""
 
     task: PlacementTask
     pod_class: PodClass
     gangs: Mapping[int, IdenticalPodsGang]
-    beside: StateBesidePlacements
     work: Work
-
-    def __post_init__(self) -> None:
-        self._asked = set[tuple[frozenset[int], tuple[int, ...]]]()
+    _asked: set[tuple[frozenset[int], tuple[int, ...]]] = field(default_factory=set)
 
     def total_span(self, placements: Placements) -> int:
         return sum(tier_span(self.task.s.tree, placements[j]) for j in self.gangs)
@@ -206,19 +169,20 @@ class IdenticalPods:
 
     def _domain_sets(self, placements: Placements) -> Iterator[frozenset[int]]:
         """Domains one by one, then in pairs, those with most excess span first; an empty set for all leaves."""
-        if len(self.task.s.tree.tiers) < 2:
+        tree = self.task.s.tree
+        if len(tree.tiers) < 2:
             yield frozenset()
             return
-        excess_inside: dict[frozenset[int], int] = {}
-        for j in self.gangs:
-            inside = self._touched_domains(placements[j])
-            excess_inside[inside] = excess_inside.get(inside, 0) + self._excess_span(j, placements[j])
+        excess_inside = Counter[frozenset[int]]()
+        for j, gang in self.gangs.items():
+            least = sum(w * (m - 1) for w, m in zip(tree.tier_weights, gang.min_domains, strict=True))
+            excess_inside[self._touched_domains(placements[j])] += tier_span(tree, placements[j]) - least
         above = sorted({self._domain_above(leaf) for leaf in leaves_of(self.task.s)})
         for number in (1, 2):
-            excess = {
-                of: sum(excess_inside.get(part, 0) for part in _singles_and_pairs(of))
-                for of in map(frozenset, itertools.combinations(above, number))
-            }
+            excess = {}
+            for of in map(frozenset, itertools.combinations(above, number)):
+                parts = {of, *(frozenset((domain,)) for domain in of)}
+                excess[of] = sum(excess_inside[part] for part in parts)
             yield from sorted((of for of in excess if excess[of]), key=lambda of: (-excess[of], sorted(of)))
 
     def _domain_above(self, leaf: int | None) -> int:
@@ -227,50 +191,37 @@ class IdenticalPods:
     def _touched_domains(self, pods: Pods) -> frozenset[int]:
         return frozenset(self._domain_above(self.task.s.problem.nodes[p.node].leaf) for p in pods)
 
-    def _excess_span(self, j: int, pods: Pods) -> int:
-        tree = self.task.s.tree
-        least = sum(w * (m - 1) for w, m in zip(tree.tier_weights, self.gangs[j].min_domains, strict=True))
-        return tier_span(tree, pods) - least
-
     def _place_again(
         self, placements: Placements, domains: frozenset[int], movers: tuple[int, ...]
     ) -> Placements | None:
         """The movers placed again in these domains; None where a bound says that their span cannot be smaller, or the
         model is too large."""
-        budget, s = self.task.options.budget, self.task.s
-        state, gangs = self.beside.state_beside(placements, movers), [self.gangs[j] for j in movers]
+        options, s, gangs = self.task.options, self.task.s, [self.gangs[j] for j in movers]
+        free = self.task.state_after(placements).without({j: placements[j] for j in movers}).free_nodes
         leaves = [leaf for leaf in leaves_of(s) if not domains or self._domain_above(leaf) in domains]
-        capacity = leaf_capacity(s, state.free_nodes, self.pod_class, leaves, sum(gang.pods for gang in gangs))
+        capacity = leaf_capacity(s, free, self.pod_class, leaves, sum(gang.pods for gang in gangs))
         size = identical_pods.variable_count(gangs, capacity)
         now = sum(tier_span(s.tree, placements[j]) for j in movers)
-        is_too_large = size > min(budget.class_variables, self.work.left)
-        if is_too_large or _relaxed_bound(gangs, capacity, self.task.options) >= now:
+        is_too_large = size > min(options.budget.class_variables, self.work.left)
+        if is_too_large or _relaxed_bound(gangs, capacity, options) >= now:
             return None
         self.work.left -= size
-        wanted = self._solve_pieces(gangs, capacity, {j: self._pods_by_leaf(j, placements[j]) for j in movers})
-        mark = state.mark()
-        found = self._place_on_nodes(state.free_nodes, gangs, wanted)
-        state.undo(mark)
+        wanted: LeafPods = {j: self._pods_by_leaf(j, placements[j]) for j in movers}
+        x = identical_pods.build_model(gangs, capacity, wanted)
+        limited = replace(options, max_nodes=min(options.max_nodes, options.budget.class_nodes))
+        answer = solve_model(x.model, limited, x.start, skip_presolve=True)
+        if answer.values:
+            wanted = identical_pods.read_solution(x, capacity, answer.values)
+        found = self._place_on_nodes(free, gangs, wanted)
         return placements if found is None else {j: found.get(j, pods) for j, pods in placements.items()}
 
     def _pods_by_leaf(self, j: int, pods: Pods) -> dict[int, int]:
         """Leaf -> the gang's identical pods there."""
-        roles, found = _roles_of_class(self.task.gang_classes[j], self.pod_class), dict[int, int]()
+        roles, found = _roles_of_class(self.task.gang_classes[j], self.pod_class), Counter[int]()
         for p in pods:
             if p.role in roles:
-                leaf = int(self.task.s.tree.leaf_of[p.node])
-                found[leaf] = found.get(leaf, 0) + p.pods
+                found[int(self.task.s.tree.leaf_of[p.node])] += p.pods
         return found
-
-    def _solve_pieces(
-        self, gangs: list[IdenticalPodsGang], capacity: LeafCapacity, leaf_pods: LeafPods
-    ) -> Mapping[int, Mapping[int, int]]:
-        """Gang -> leaf -> its identical pods, in the model's solution."""
-        options = self.task.options
-        x = identical_pods.build_model(gangs, capacity, leaf_pods)
-        limited = replace(options, max_nodes=min(options.max_nodes, options.budget.class_nodes))
-        answer = solve_model(x.model, limited, x.start, skip_presolve=True)
-        return identical_pods.read_solution(x, capacity, answer.values) if answer.values else leaf_pods
 
     def _place_on_nodes(
         self, free: FreeNodes, gangs: list[IdenticalPodsGang], wanted: Mapping[int, Mapping[int, int]]

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from solver.greedy.best_fit import GreedyPlacer
 from solver.models.sets import Sets
 from solver.options import Options
 from solver.placement import bounds
-from solver.placement.bounds import TopologyCost
 from solver.semantics.gang_classes import GangClass
 from solver.semantics.placement_cost import PlacementCost, UnopenedCapacity, topology_cost
 from solver.semantics.placements import Placements, dominant_share, merge_placements, new_placements
 from solver.state.state import Pods, State
+
+TopologyCost = tuple[int, int]
+"""(split subgroups, span) of one gang."""
 
 
 @dataclass(frozen=True)
@@ -24,6 +26,7 @@ class PlacementTask:
     s: Sets
     gang_classes: Mapping[int, GangClass]
     options: Options
+    _last_state: list[tuple[Placements, State]] = field(default_factory=list, init=False, compare=False)
 
     @cached_property
     def unopened(self) -> UnopenedCapacity:
@@ -33,7 +36,8 @@ class PlacementTask:
     @cached_property
     def min_costs(self) -> dict[int, TopologyCost]:
         """Gang -> what it costs at least, alone in the free nodes."""
-        least = {c: bounds.min_topology_cost(self.s, c) for c in dict.fromkeys(self.gang_classes.values())}
+        classes, s = dict.fromkeys(self.gang_classes.values()), self.s
+        least = {c: (bounds.min_split_subgroups(s, c), bounds.min_tier_span(s, c)) for c in classes}
         return {j: least[gang_class] for j, gang_class in self.gang_classes.items()}
 
     @cached_property
@@ -56,48 +60,27 @@ class PlacementTask:
         nodes = 0 if self.s.problem.policy.spread_pods else nodes
         return PlacementCost(sum(split for split, _ in costs), sum(span for _, span in costs), supernodes, nodes)
 
-    def most_constrained_first(self, gangs: Iterable[int]) -> list[int]:
-        """Gangs with the tightest tier first, then those with subgroups, then the largest."""
-        highest = self.s.tree.highest_tier + 1
+    def state_after(self, placements: Placements) -> State:
+        """The state in which these gangs have started, cached for the placements last asked for. Do not change it."""
+        if not self._last_state or self._last_state[0][0] is not placements:
+            self._last_state[:] = [(placements, self.s.state_after(placements))]
+        return self._last_state[0][1]
+
+    def place_greedily(self, state: State, gangs: Iterable[int]) -> dict[int, Pods] | None:
+        """All pods of these gangs, the most constrained first (the tightest tier, then those with subgroups, then the
+        largest), the new ones taken from the state; None where one gang finds no room."""
+        highest, totals = self.s.tree.highest_tier + 1, self.s.problem.totals
 
         def key(j: int) -> tuple[int, bool, float, int]:
             gang_class = self.gang_classes[j]
             tier = highest if gang_class.hard_tier is None else gang_class.hard_tier
-            share = dominant_share(gang_class.min_demand(self.s.resource_count), self.s.problem.totals)
+            share = dominant_share(gang_class.min_demand(len(totals)), totals)
             return tier, not gang_class.subgroups, -share, j
 
-        return sorted(gangs, key=key)
-
-    def place_greedily(self, state: State, gangs: Iterable[int]) -> dict[int, Pods] | None:
-        """All pods of these gangs, the most constrained first, the new ones taken from the state; None where one gang
-        finds no room."""
         greedy, found = GreedyPlacer(state, budget=self.options.budget), dict[int, Pods]()
-        for j in self.most_constrained_first(gangs):
+        for j in sorted(gangs, key=key):
             placed = greedy.place_gang(j, self.gang_classes[j])
             if placed is None:
                 return None
             found[j] = merge_placements([*self.gang_classes[j].running_pods, *placed])
         return found
-
-
-class StateBesidePlacements:
-    """The state beside placements that change little: only the gangs that changed are stopped and started again."""
-
-    def __init__(self, s: Sets) -> None:
-        self._state, self._started = s.state_after({}), dict[int, Pods]()
-        self._placements: Placements = {}
-
-    def state_beside(self, placements: Placements, freed: Collection[int]) -> State:
-        """The state in which all of these gangs but the freed ones have started. The caller undoes what it takes."""
-        changed = freed
-        if placements is not self._placements:
-            changed = [j for j, pods in self._started.items() if j in freed or placements.get(j) is not pods]
-            self._placements = placements
-        for j in changed:
-            if j in self._started:
-                self._state.stop_gang(j, self._started.pop(j))
-        for j, pods in placements.items():
-            if j not in freed and j not in self._started:
-                self._state.start_gang(j, pods)
-                self._started[j] = pods
-        return self._state

@@ -131,6 +131,14 @@ class Budget:
     maintenance_ends: int = 8
     """Ends of maintenance tried, the soonest first."""
 
+    # Executors
+    work_per_row: int = 2
+    """Work (`Mapper`) for each pair of a role and a bucket open to it, measured with 1,000 and 10,000 nodes."""
+    remote_work: int = 4_000_000
+    """Least work that is sent to processes: starting them takes about a second, which two of them must save first."""
+    worker_chunks: int = 4
+    """Chunks of tasks for each worker: few, since each carries the shared argument; several, since tasks differ."""
+
     # Engine
     cuts: int = 100
     """Cuts that HiGHS keeps (default 10,000): separating more costs most of the root's time and gains no bound."""

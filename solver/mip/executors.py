@@ -28,17 +28,14 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from solver.mip.engine import record_time_limit, watch_time_limit
+from solver.options import Budget
 
 S = TypeVar("S")  # the shared argument
 T = TypeVar("T")  # a task
 R = TypeVar("R")  # its result
 
 log = logging.getLogger(__name__)
-
-MIN_REMOTE_WORK = 4_000_000
-"""Least work that is sent to processes: starting them takes about a second, which two of them must save first."""
-CHUNKS_PER_WORKER = 4
-"""Chunks of tasks for each worker: few, since each carries the shared argument; several, since tasks differ."""
+BUDGET = Budget()
 
 POLL_SECONDS = 1.0
 """Seconds between two checks that a worker is alive."""
@@ -89,7 +86,7 @@ class RemoteExecutor:
     """
 
     start_pool: Callable[[], WorkerPool]
-    min_work: int = MIN_REMOTE_WORK
+    min_work: int = BUDGET.remote_work
     faults: list[str] = field(default_factory=list)
     _pool: WorkerPool | None = None
 
@@ -126,7 +123,7 @@ class RemoteExecutor:
         """Fill `found`, index of the task -> result, while answers come."""
         pool = self._running_pool()
         sent = pickle.dumps(shared, pickle.HIGHEST_PROTOCOL)
-        number = min(len(tasks), CHUNKS_PER_WORKER * pool.parallelism)
+        number = min(len(tasks), BUDGET.worker_chunks * pool.parallelism)
         chunks = [range(first, len(tasks), number) for first in range(number)]
         code, submit = code_fingerprint(), pool.executor.submit
         futures = [submit(run_chunk, code, sent, function, [tasks[i] for i in chunk]) for chunk in chunks]
@@ -162,7 +159,7 @@ def _await_chunk(
     return future.result()
 
 
-def process_executor(number: int | None = None, min_work: int = MIN_REMOTE_WORK) -> RemoteExecutor:
+def process_executor(number: int | None = None, min_work: int = BUDGET.remote_work) -> RemoteExecutor:
     """Worker processes of this machine, one for each available core; with a single core nothing is sent.
 
     A script that solves with processes needs the usual `if __name__ == "__main__":`, since a new process imports it.

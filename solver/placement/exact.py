@@ -43,21 +43,16 @@ def solve_jointly(
     most, nodes = task.options.budget.placement_variables, task.options.budget.placement_nodes
     while True:
         sets = single_gang_sets(task, placements, placements)
-        size = max(1, sets.variable_count)
-        found = solve_gangs(task, sets, placements, nodes * max(1, most // size))
+        found = solve_gangs(task, sets, placements, nodes * max(1, most // max(1, sets.variable_count)))
         repacked = repack_tighter(task, found.placements)
         placements = repacked if task.cost(repacked) < task.cost(placements) else placements
         value = task.cost(placements)
         buckets = split_buckets(task.s.buckets, found.unpackable_buckets or range(len(task.s.buckets)))
         is_finest = len(buckets) == len(task.s.buckets)
         task = replace(task, s=replace(task.s, buckets=buckets))
-        if value <= found.model_cost or is_finest or joint_variable_count(task, placements) > most:
+        size = single_gang_sets(task, placements, placements).variable_count
+        if value <= found.model_cost or is_finest or size > most:
             return placements, _conditional_bound(value, found, lower_bound)
-
-
-def joint_variable_count(task: PlacementTask, placements: Placements) -> int:
-    """Pod variables of a model of all gangs."""
-    return single_gang_sets(task, placements, placements).variable_count
 
 
 def _conditional_bound(value: PlacementCost, found: ModelResult, lower_bound: PlacementCost) -> PlacementCost:

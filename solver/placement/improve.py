@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from solver.placement import identical_pods
 from solver.placement.empty_supernodes import EmptySupernodes
-from solver.placement.exact import joint_variable_count, relaxed_spread_bound, solve_jointly
+from solver.placement.exact import relaxed_spread_bound, single_gang_sets, solve_jointly
 from solver.placement.few_gangs import FewGangs
 from solver.placement.realise import repack_tighter
 from solver.placement.task import PlacementTask
@@ -21,7 +21,7 @@ def improve_placements(task: PlacementTask, placements: Placements) -> tuple[Pla
     least, cost = task.lower_bound, task.cost(placements)
     if all(value <= bound for value, bound in zip(cost.values, least.values, strict=True)):
         return placements, least
-    if joint_variable_count(task, placements) > task.options.budget.placement_variables:
+    if single_gang_sets(task, placements, placements).variable_count > task.options.budget.placement_variables:
         return _improve_large_batch(task, placements, least)
     placements = improve(
         placements, task.cost, EmptySupernodes(task), is_least=lambda cost: cost.supernodes <= least.supernodes

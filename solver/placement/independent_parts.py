@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from solver.admission.admit import Admission
@@ -15,9 +14,6 @@ from solver.placement.spread import place_admitted as spread_together
 from solver.semantics.placement_cost import COST_NAMES
 from solver.semantics.placements import Placements
 from solver.semantics.topology import ROOT
-
-WORK_PER_ROW = 2
-"""Work of a part (`Mapper`) for each pair of a role and a bucket open to it, measured with 1,000 and 10,000 nodes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,14 +33,8 @@ def place_independent_groups(
     parts = independent_groups(s, admission.admitted)
     if len(parts) < 2:
         return spread_together(s, admission, floor, options)
-    rows = sum(
-        len(s.pod_limits[k, t]) * s.gang_counts[k]
-        for k, gang_class in enumerate(s.gang_classes)
-        for t in range(len(gang_class.roles))
-    )
-    return merge_groups(
-        mapper.map(place_group, PartsTask(s, admission, floor, options), parts, WORK_PER_ROW * rows), options
-    )
+    work = options.budget.work_per_row * sum(len(s.pod_limits[k, t]) * s.gang_counts[k] for k, t in s.roles)
+    return merge_groups(mapper.map(place_group, PartsTask(s, admission, floor, options), parts, work), options)
 
 
 def place_group(task: PartsTask, gangs: tuple[int, ...]) -> PlacementResult:
@@ -72,35 +62,22 @@ def independent_groups(s: Sets, gangs: tuple[int, ...]) -> list[tuple[int, ...]]
     """The gangs in parts, the first gang's first. Node classes belong together when they share a leaf, when a gang
     may use both, or when a pod rule concerns gangs on both."""
     class_of = {j: k for (_, _, k), js in s.waiting_gangs.items() for j in js}
-    above: dict[int, int] = {
-        node_class: node_class for node_class in sorted({bucket.node_class for bucket in s.buckets})
-    }
-
-    def root(node_class: int) -> int:
-        while above[node_class] != node_class:
-            node_class = above[node_class]
-        return node_class
-
-    def join(classes: Iterable[int]) -> None:
-        first, *rest = sorted({root(node_class) for node_class in classes}) or [ROOT]
-        above.update(dict.fromkeys(rest, first))
-
-    leaves: dict[int, set[int]] = {}
+    existing, leaves = {bucket.node_class for bucket in s.buckets}, dict[int, set[int]]()
     for bucket in s.buckets:
         if bucket.leaf is not None:
             leaves.setdefault(bucket.leaf, set()).add(bucket.node_class)
-    open_to = {
-        k: {node_class for role in s.gang_classes[k].roles for node_class in role.node_classes} & above.keys()
-        for k in {class_of[j] for j in gangs}
-    }
-    related: dict[int, set[int]] = {}
-    for k, classes in open_to.items():
-        for role in s.gang_classes[k].roles:
-            for rho in (*role.owned_rules, *role.selecting_rules):
-                related.setdefault(rho, set()).update(classes)
+    open_to, related = dict[int, set[int]](), dict[int, set[int]]()
+    for k in {class_of[j] for j in gangs}:
+        roles = s.gang_classes[k].roles
+        open_to[k] = existing.intersection(*[frozenset().union(*(role.node_classes for role in roles))])
+        for rho in {rho for role in roles for rho in (*role.owned_rules, *role.selecting_rules)}:
+            related.setdefault(rho, set()).update(open_to[k])
+    parts: list[set[int]] = []
     for classes in (*leaves.values(), *open_to.values(), *related.values()):
-        join(classes)
+        joined = classes.union(*(part for part in parts if part & classes))
+        parts = [*(part for part in parts if not part & classes), joined]
     found: dict[int, list[int]] = {}
     for j in gangs:
-        found.setdefault(min((root(node_class) for node_class in open_to[class_of[j]]), default=ROOT), []).append(j)
+        at = next((i for i, part in enumerate(parts) if part & open_to[class_of[j]]), ROOT)
+        found.setdefault(at, []).append(j)
     return [tuple(part) for part in found.values()]

@@ -72,8 +72,7 @@ def rules_of(role: Role) -> tuple[int, ...]:
 def straddling_rules(free: FreeNodes, nodes: np.ndarray) -> frozenset[int]:
     """The pod rules of which these nodes are in several domains: a model that counts the nodes together knows too
     little of them."""
-    counts = free.rule_counts
-    if counts is None:
+    if (counts := free.rule_counts) is None:
         return frozenset()
     partitions = counts.existing_pods.partitions
     return frozenset(rho for rho in counts.enforced_rules if len(np.unique(partitions[rho][nodes])) > 1)
@@ -130,9 +129,13 @@ def pack_exactly(
     w = {v: model.add_variable(f"w_{v}", 0, 1, cat=pulp.LpInteger) for v in opened}
     for v in bucket.nodes:
         users = [(request, n[request, v]) for request in sorted(wanted)]
-        for r, amount in enumerate(free.vectors.amounts[v]):
-            counts = unopened is not None and bool(unopened.counted_resources[v, r])
-            _add_capacity_row(model, f"free_{v}_{r}", users, (r, int(amount)), w.get(v) if counts else None)
+        for r, amount in enumerate(free.vectors.amounts[v].tolist()):
+            taken: Terms = [(x, request.amounts[r]) for request, x in users if request.amounts[r]]
+            unit = math.gcd(*(int(a) for _, a in taken))
+            if taken and v in w and unopened is not None and unopened.counted_resources[v, r]:
+                taken, amount = [*taken, (w[v], -(amount // unit) * unit)], 0
+            if taken:
+                model.addConstraint(at_most([(x, a // unit) for x, a in taken], amount // unit), f"free_{v}_{r}")
         _add_slot_rows(model, free, v, users)
     model.setObjective(pulp.lpSum(w.values()))
     answer = solve_model(model, options)
@@ -149,24 +152,6 @@ def pack_exactly(
                 pods -= some
                 found.setdefault(j, []).append(Placement(t, v, some))
     return found
-
-
-def _add_capacity_row(
-    model: pulp.LpProblem,
-    name: str,
-    users: Iterable[tuple[PodRequest, pulp.LpVariable]],
-    free: tuple[int, int],
-    opener: pulp.LpVariable | None,
-) -> None:
-    """free: (resource, free amount of one node). opener: w of the node where the resource opens it."""
-    r, amount = free
-    taken = [(n, request.amounts[r]) for request, n in users if request.amounts[r]]
-    if not taken:
-        return
-    unit = math.gcd(*(a for _, a in taken))
-    terms: Terms = [(n, a // unit) for n, a in taken]
-    most = amount // unit
-    model.addConstraint(at_most(terms, most) if opener is None else at_most([*terms, (opener, -most)], 0), name)
 
 
 def _add_slot_rows(

@@ -11,13 +11,13 @@ import numpy as np
 from solver.models.sets import Sets
 from solver.options import Options
 from solver.placement.bounds import min_opened_on
-from solver.placement.pack import pack_bucket, pack_exactly, rules_of
+from solver.placement.pack import GangRole, PackedPods, pack_bucket, pack_exactly, rules_of
 from solver.placement.task import PlacementTask
 from solver.problem import Placement, Vector
 from solver.semantics.placements import Placements, merge_placements
 from solver.state.free_nodes import FreeNodes
 
-BucketPods = Mapping[int, Mapping[tuple[int, int], int]]
+BucketPods = Mapping[int, Mapping[GangRole, int]]
 """Bucket -> (gang, role) -> pods."""
 
 
@@ -46,18 +46,16 @@ def _straddling_buckets(s: Sets, room: FreeNodes, wanted_pods: BucketPods) -> li
         return []
     found: set[int] = set()
     for rho in broken:
-        straddling = [
-            i for i, d in enumerate(s.bucket_domains(room.rule_counts.existing_pods.partitions[rho])) if d is None
-        ]
-        if s.problem.pod_rules[rho].rule_kind == "anti-affinity":
-            straddling = [i for i in straddling if rho in _rules_of(s, wanted_pods.get(i, ()))]
-        found.update(straddling)
+        has_pods = s.problem.pod_rules[rho].rule_kind == "anti-affinity"
+        for i, d in enumerate(s.bucket_domains(room.rule_counts.existing_pods.partitions[rho])):
+            if d is None and (not has_pods or rho in _rules_of(s, wanted_pods.get(i, ()))):
+                found.add(i)
     if not found:
         raise RuntimeError(f"pods violate the rules {broken}, which the model said they keep")
     return sorted(found)
 
 
-def _rules_of(s: Sets, gang_roles: Iterable[tuple[int, int]]) -> set[int]:
+def _rules_of(s: Sets, gang_roles: Iterable[GangRole]) -> set[int]:
     """The pod rules that these pods own or that select them."""
     roles = [s.problem.gangs[j].roles[t] for j, t in gang_roles]
     return {rho for role in roles for rho in rules_of(role)}
@@ -65,34 +63,27 @@ def _rules_of(s: Sets, gang_roles: Iterable[tuple[int, int]]) -> set[int]:
 
 def repack_tighter(task: PlacementTask, placements: Placements) -> Placements:
     """The same pods per bucket, packed again where they open more nodes than their number requires."""
-    s = task.s
-    wanted = _pods_per_bucket(task, placements)
-    opened = Counter(int(s.bucket_of[n]) for n in task.unopened.opened_nodes(task.new_pods(placements)))
-    packed = {i: _pack_tighter(task, i, wanted[i], nodes) for i, nodes in sorted(opened.items())}
-    packed = {i: pods for i, pods in packed.items() if pods is not None}
+    s, new_pods, wanted = task.s, task.new_pods(placements), dict[int, Counter[GangRole]]()
+    for j, pods in new_pods.items():
+        for p in pods:
+            wanted.setdefault(int(s.bucket_of[p.node]), Counter())[j, p.role] += p.pods
+    opened = Counter(int(s.bucket_of[n]) for n in task.unopened.opened_nodes(new_pods))
+    packed: dict[int, PackedPods] = {}
+    for i, nodes in sorted(opened.items()):
+        if (tighter := _pack_tighter(task, i, wanted[i], nodes)) is not None:
+            packed[i] = tighter
     if not packed:
         return placements
-    found: dict[int, list[Placement]] = {j: list(s.problem.gangs[j].running) for j in placements}
-    for j, pods in task.new_pods(placements).items():
+    found = {j: list(s.problem.gangs[j].running) for j in placements}
+    for j, pods in new_pods.items():
         found[j] += [p for p in pods if int(s.bucket_of[p.node]) not in packed]
     for by_gang in packed.values():
-        for j, packed_pods in (by_gang or {}).items():
+        for j, packed_pods in by_gang.items():
             found[j] += packed_pods
     return {j: merge_placements(pods) for j, pods in found.items()}
 
 
-def _pods_per_bucket(task: PlacementTask, placements: Placements) -> dict[int, dict[tuple[int, int], int]]:
-    wanted: dict[int, dict[tuple[int, int], int]] = {}
-    for j, pods in task.new_pods(placements).items():
-        for p in pods:
-            here = wanted.setdefault(int(task.s.bucket_of[p.node]), {})
-            here[j, p.role] = here.get((j, p.role), 0) + p.pods
-    return wanted
-
-
-def _pack_tighter(
-    task: PlacementTask, i: int, wanted_pods: Mapping[tuple[int, int], int], nodes: int
-) -> dict[int, list[Placement]] | None:
+def _pack_tighter(task: PlacementTask, i: int, wanted_pods: Mapping[GangRole, int], nodes: int) -> PackedPods | None:
     """The pods of bucket i on fewer opened nodes than `nodes`: largest first, and where that is above the bound and the
     bucket is small, by a model. None where there is no better way."""
     s, bucket, gangs = task.s, task.s.buckets[i], task.s.problem.gangs
@@ -102,7 +93,7 @@ def _pack_tighter(
     least = min_opened_on(s, task.unopened, np.array(bucket.nodes, dtype=np.intp), requests)[1]
     if nodes <= least or not _may_move(s, i, wanted_pods):
         return None
-    ways: list[Callable[..., dict[int, list[Placement]] | None]] = [pack_bucket]
+    ways: list[Callable[..., PackedPods | None]] = [pack_bucket]
     if len(wanted_pods) * len(bucket.nodes) <= task.options.budget.repack_pairs:
         ways.append(partial(pack_exactly, unopened=task.unopened))
     best = None
@@ -115,9 +106,9 @@ def _pack_tighter(
     return best
 
 
-def _may_move(s: Sets, i: int, gang_roles: Iterable[tuple[int, int]]) -> bool:
+def _may_move(s: Sets, i: int, gang_roles: Iterable[GangRole]) -> bool:
     """Whether all nodes of the bucket are alike to the pod rules of these pods."""
-    counts = s.rule_counts
-    return counts is None or all(
-        s.bucket_domains(counts.existing_pods.partitions[rho])[i] is not None for rho in _rules_of(s, gang_roles)
-    )
+    if s.rule_counts is None:
+        return True
+    partitions = s.rule_counts.existing_pods.partitions
+    return all(s.bucket_domains(partitions[rho])[i] is not None for rho in _rules_of(s, gang_roles))

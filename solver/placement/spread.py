@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import itertools
+from collections import Counter
 from dataclasses import dataclass
 
 from solver.admission.admit import Admission
@@ -38,7 +39,9 @@ def place_admitted(s: Sets, admission: Admission, floor: Placements, options: Op
         return PlacementResult({}, ())
     task = PlacementTask(s, classes_with_role_mix(s, admission, floor), options)
     placements: Placements | None = task.place_greedily(s.state_after({}), task.gang_classes)
-    if placements is None and _floor_places_all(s, admission, floor):
+    # under pod rules the floor's other gangs may have made its placements valid
+    alone = s.rule_counts is None or len(floor) == len(admission.admitted)
+    if placements is None and alone and floor.keys() >= set(admission.admitted):
         placements = {j: floor[j] for j in admission.admitted}
     if placements is None:
         packed = pack_buckets(s, admission.admitted, gang_pods_by_bucket(s, admission), options)
@@ -53,9 +56,9 @@ def _placement_objectives(task: PlacementTask, value: PlacementCost, least: Plac
     """The objectives that can differ between placements: subgroups where there are any, openings where something is
     unopened."""
     tiers, unopened = task.s.tree.tiers, task.unopened
-    subgroups = [subgroup.topology for gang_class in task.gang_classes.values() for subgroup in gang_class.subgroups]
+    topologies = [s.topology for gang_class in task.gang_classes.values() for s in gang_class.subgroups if tiers]
     may_differ = (
-        any(topology.mode == "soft" or topology.tier > tiers[0] for topology in subgroups) if tiers else False,
+        any(topology.mode == "soft" or topology.tier > tiers[0] for topology in topologies),
         True,
         bool(unopened.unopened_supernodes),
         bool(unopened.unopened_nodes.any()) and not task.s.problem.policy.spread_pods,
@@ -66,13 +69,6 @@ def _placement_objectives(task: PlacementTask, value: PlacementCost, least: Plac
         for name, reached, bound, differs in entries
         if differs
     )
-
-
-def _floor_places_all(s: Sets, admission: Admission, floor: Placements) -> bool:
-    """Whether the floor places all admitted gangs, validly without its other gangs: under pod rules only if it has no
-    others."""
-    admitted = set(admission.admitted)
-    return floor.keys() == admitted if s.rule_counts is not None else floor.keys() >= admitted
 
 
 def classes_with_role_mix(s: Sets, admission: Admission, floor: Placements) -> dict[int, GangClass]:
@@ -91,12 +87,12 @@ def classes_with_role_mix(s: Sets, admission: Admission, floor: Placements) -> d
     return found
 
 
-def gang_pods_by_bucket(s: Sets, admission: Admission) -> dict[int, dict[tuple[int, int], int]]:
+def gang_pods_by_bucket(s: Sets, admission: Admission) -> dict[int, Counter[tuple[int, int]]]:
     """Bucket -> (gang, role) -> pods: the counts of the admission dealt out to the gangs that they count.
 
     Dealing in order keeps subgroups whole: every domain's count is a multiple of their size, and so is every gang's.
     """
-    wanted: dict[int, dict[tuple[int, int], int]] = {}
+    wanted: dict[int, Counter[tuple[int, int]]] = {}
     admitted = set(admission.admitted)
     for k, gang_class in enumerate(s.gang_classes):
         of_class = [js for key, js in sorted(s.waiting_gangs.items()) if key[2] == k]
@@ -111,24 +107,8 @@ def gang_pods_by_bucket(s: Sets, admission: Admission) -> dict[int, dict[tuple[i
                 here, gangs = gangs[:number], gangs[number:]
             for t, role in enumerate(gang_class.roles):
                 each = role.min_pods if gang_class.is_rigid else sum(counts[t].values())
-                _deal_pods(wanted, counts[t], [(j, t) for j in here], each)
+                takers = itertools.chain.from_iterable(itertools.repeat((j, t), each) for j in here)
+                for i, pods in counts[t].items():
+                    for of in itertools.islice(takers, pods):
+                        wanted.setdefault(i, Counter())[of] += 1
     return wanted
-
-
-def _deal_pods(
-    wanted: dict[int, dict[tuple[int, int], int]],
-    count: Mapping[int, int],
-    gang_roles: list[tuple[int, int]],
-    each: int,
-) -> None:
-    """Give each of them that many pods of the buckets in order."""
-    supply = [(i, pods) for i, pods in count.items() if pods]
-    for of in gang_roles:
-        missing = each
-        while missing:
-            i, pods = supply.pop(0)
-            some = min(pods, missing)
-            missing -= some
-            wanted.setdefault(i, {})[of] = wanted.get(i, {}).get(of, 0) + some
-            if pods > some:
-                supply.insert(0, (i, pods - some))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 
 import numpy as np
@@ -16,24 +17,23 @@ from solver.state.free_nodes import FreeNodes
 def spread_pods_evenly(problem: Problem, free: FreeNodes, placements: Placements) -> dict[int, tuple[Placement, ...]]:
     """The same new pods per bucket, dealt out evenly. A bucket where a pod finds no node stays as it is, and so do pods
     under pod rules. free: beside these placements, changed with them."""
-    new = {j: new_placements(problem.gangs[j], pods) for j, pods in placements.items()}
     found = {j: list(problem.gangs[j].running) for j in placements}
     buckets = coarsest_buckets(problem)
     bucket_of = {n: i for i, bucket in enumerate(buckets) for n in bucket.nodes}
     here: dict[int, list[tuple[int, Placement]]] = {}
-    for j, pods in new.items():
-        for p in pods:
+    for j, pods in placements.items():
+        for p in new_placements(problem.gangs[j], pods):
             role = problem.gangs[j].roles[p.role]
             if role.owned_rules or role.selecting_rules:  # a pod rule concerns its node
                 found[j].append(p)
-                continue
-            here.setdefault(bucket_of[p.node], []).append((j, p))
+            else:
+                here.setdefault(bucket_of[p.node], []).append((j, p))
     for i, packed in sorted(here.items()):
         mark = free.mark()
-        wanted: dict[GangRole, int] = {}
+        wanted = Counter[GangRole]()
         for j, p in packed:
             free.take_pods(p.node, problem.gangs[j].roles[p.role].pod_request, -p.pods)
-            wanted[j, p.role] = wanted.get((j, p.role), 0) + p.pods
+            wanted[j, p.role] += p.pods
         even = _deal_evenly(problem, free, np.array(buckets[i].nodes, dtype=np.intp), wanted)
         if even is None:
             free.undo(mark)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from compiler.checks import CheckInput, Finding, check
-from compiler.diagnostics import suggestion
+from compiler.diagnostics import Severity, suggestion
 from compiler.fields.duration import go_duration_seconds
 from compiler.kubernetes import COOLDOWN_ANNOTATION
 from compiler.specs import PluginSpec, SchedulerSpec
@@ -16,6 +16,7 @@ from compiler.volcano.eviction_votes import (
     has_cooldown_plugin,
     has_eviction_action,
 )
+from compiler.volcano.plugin_plans import PLUGIN_PLANS
 from compiler.volcano.plugins import (
     ACTION_ARGUMENTS,
     ARGUMENT_PREFIXES,
@@ -304,6 +305,22 @@ def duplicate_plugins(check_input: CheckInput) -> Iterator[Finding]:
         seen.setdefault(plugin.name, path)
 
 
+@check("GP430", "Volcano may decide otherwise", "warning")
+def differing_plugins(check_input: CheckInput) -> Iterator[Finding]:
+    """The plugin does something that plans do not foresee, so that Volcano may refuse a planned node, evict a pod that
+    the plan keeps, or hold a job back. docs/plugins.md says of every plugin what the plan makes of it. Mend: none where
+    that is wanted; else remove the plugin, or the argument or action that the page names."""
+    seen = set()
+    for spec, path, plugin in _plugins(check_input):
+        plan = PLUGIN_PLANS.get(plugin.name) if plugin.name not in seen else None
+        seen.add(plugin.name)
+        found = [it for it in plan.differences if it.applies(check_input.specs, plugin)] if plan else []
+        if found:
+            message = f"{plugin.name}: {'; '.join(it.text for it in found)}"
+            severity: Severity = "warning" if any(it.severity == "warning" for it in found) else "info"
+            yield Finding(spec.document, (*path, "name"), message, "see docs/plugins.md", severity=severity)
+
+
 @check("GP416", "device sharing modes exclude one another")
 def conflicting_device_sharing(check_input: CheckInput) -> Iterator[Finding]:
     """deviceshare: of GPUSharingEnable, GPUNumberEnable and VGPUEnable one at most is true; Volcano's scheduler stops
@@ -327,29 +344,21 @@ def missing_gang_plugin(check_input: CheckInput) -> Iterator[Finding]:
 
 @check("GP418", "queue field without its plugin", "warning")
 def unread_queue_fields(check_input: CheckInput) -> Iterator[Finding]:
-    """deserved is read by the plugin capacity only, weight by proportion only. Mend: enable the plugin, or remove the
-    field."""
+    """deserved is read by the plugin capacity only, weight by proportion only, affinity by nodegroup only. Mend: enable
+    the plugin, or remove the field."""
     enabled = _enabled_plugins(check_input)
     for spec in _scheduler_specs(check_input):
+        see = (spec.document, (*spec.base_path, "tiers"))
         for queue in check_input.specs.queues:
-            if queue.deserved and "capacity" not in enabled:
-                message = f"no plugin reads deserved of queue {queue.name!r}"
-                yield Finding(
-                    queue.document,
-                    ("spec", "deserved"),
-                    message,
-                    "enable capacity",
-                    (spec.document, (*spec.base_path, "tiers")),
-                )
-            if queue.weight != 1 and "proportion" not in enabled and "capacity" not in enabled:
-                message = f"no plugin reads weight of queue {queue.name!r}"
-                yield Finding(
-                    queue.document,
-                    ("spec", "weight"),
-                    message,
-                    "enable proportion",
-                    (spec.document, (*spec.base_path, "tiers")),
-                )
+            unread = {
+                "deserved": (bool(queue.deserved), ("capacity",)),
+                "weight": (queue.weight != 1, ("proportion", "capacity")),
+                "affinity": (queue.affinity is not None, ("nodegroup",)),
+            }
+            for name, (is_set, readers) in unread.items():
+                if is_set and not any(reader in enabled for reader in readers):
+                    message = f"no plugin reads {name} of queue {queue.name!r}"
+                    yield Finding(queue.document, ("spec", name), message, f"enable {readers[0]}", see)
 
 
 @check("GP419", "plugin without the action shuffle", "warning")

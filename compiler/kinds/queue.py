@@ -22,7 +22,7 @@ from compiler.kubernetes import (
     ORDER_ANNOTATION,
 )
 from compiler.specs import NodeGroupAffinity, QueueSpec
-from compiler.syntax.documents import Document
+from compiler.syntax.documents import Document, FieldPath
 
 STRICT_ORDER = "strict"
 _DEDICATED_DOMAINS = re.compile(r"\s*([1-9]\d{0,6}) of tier (\S+)\s*\Z", re.ASCII)
@@ -84,6 +84,18 @@ class Spec(StrictModel):
 
 class Queue(ObjectModel):
     spec: Spec = Field(default_factory=lambda: Spec())
+
+    def node_groups(self) -> Iterator[tuple[FieldPath, str]]:
+        """The node groups that its affinity names, each with its path."""
+        affinity = self.spec.affinity or QueueAffinity()
+        parts = {
+            "nodeGroupAffinity": affinity.node_group_affinity,
+            "nodeGroupAntiAffinity": affinity.node_group_anti_affinity,
+        }
+        for key, part in parts.items():
+            for rule, names in (("required", part.required), ("preferred", part.preferred)) if part else ():
+                for index, name in enumerate(names or ()):
+                    yield ("spec", "affinity", key, f"{rule}DuringSchedulingIgnoredDuringExecution", index), name
 
 
 def specs(document: Document, queue: Queue) -> Iterable[QueueSpec]:

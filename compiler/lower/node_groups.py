@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from compiler.kubernetes import NODE_GROUP_LABEL
 from compiler.specs import NodeSpec, QueueSpec, SchedulerSpec
-from compiler.volcano.node_groups import inherits_affinity, may_use, node_group_plugin
+from compiler.volcano.node_groups import affinity_owner, may_use, node_group_plugin
 from solver.problem import Problem
 
 UNGROUPED = "(none)"
@@ -27,7 +27,9 @@ def with_node_groups(
         return problem, own
     group_by_node = [node.labels.get(NODE_GROUP_LABEL) for node in nodes]
     groups = [None, *sorted({group for group in group_by_node if group is not None})]
-    owners = tuple(_affinity_owner(problem, queue_specs, q) for q in own) if inherits_affinity(plugin) else own
+    index_by_name = {queue.name: q for q, queue in enumerate(problem.queues)}
+    declared = [spec for spec in queue_specs if spec is not None]
+    owners = tuple(index_by_name[affinity_owner(plugin, queue.name, declared)] for queue in problem.queues)
     queues = []
     for queue, owner in zip(problem.queues, owners, strict=True):
         spec = queue_specs[owner]
@@ -43,14 +45,3 @@ def with_node_groups(
         node_groups=(UNGROUPED, *(group for group in groups if group is not None)),
     )
     return grouped, owners
-
-
-def _affinity_owner(problem: Problem, queue_specs: Sequence[QueueSpec | None], q: int) -> int:
-    """The nearest queue, this one included, that has an affinity, be it empty; itself where there is none."""
-    at: int | None = q
-    while at is not None:
-        spec = queue_specs[at]
-        if spec is not None and spec.affinity is not None:
-            return at
-        at = problem.queues[at].parent
-    return q

@@ -1,0 +1,45 @@
+"""Checks of the node groups that queues name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from compiler.checks import CheckInput, Finding, check
+from compiler.diagnostics import suggestion
+from compiler.kinds.queue import Queue
+from compiler.kubernetes import NODE_GROUP_LABEL
+from compiler.syntax.documents import FieldPath
+from compiler.volcano.node_groups import affinity_owner, may_use, node_group_plugin
+
+
+@check("GP431", "node group that no node has", "warning")
+def unknown_node_groups(check_input: CheckInput) -> Iterator[Finding]:
+    """spec.affinity of a Queue names node groups: values of the node label volcano.sh/nodegroup-name. Mend: correct the
+    name, or label the nodes."""
+    nodes = check_input.specs.nodes
+    groups = {node.labels[NODE_GROUP_LABEL] for node in nodes if NODE_GROUP_LABEL in node.labels}
+    if not nodes or node_group_plugin(check_input.specs.scheduler) is None:
+        return
+    for document, queue in check_input.documents_of(Queue):
+        for path, name in queue.node_groups():
+            if name not in groups:
+                help = suggestion(name, sorted(groups), f"label nodes with {NODE_GROUP_LABEL}: {name}")
+                yield Finding(document, path, f"no node is in group {name!r}", help)
+
+
+@check("GP432", "queue that may use no node", "warning")
+def queues_without_nodes(check_input: CheckInput) -> Iterator[Finding]:
+    """With the plugin nodegroup a queue uses the groups of its spec.affinity only; one without affinity uses nodes
+    without a group, and none at all where the plugin is strict, which is the default. Anti-affinity alone opens no
+    group. Mend: name groups in nodeGroupAffinity, or set strict: false."""
+    specs = check_input.specs
+    groups = {node.labels.get(NODE_GROUP_LABEL) for node in specs.nodes}
+    if (plugin := node_group_plugin(specs.scheduler)) is None or not groups:
+        return
+    asking, affinities = {gang.queue for gang in specs.gangs}, {spec.name: spec.affinity for spec in specs.queues}
+    for queue in specs.queues:
+        affinity = affinities.get(affinity_owner(plugin, queue.name, specs.queues))
+        if queue.name in asking and not any(may_use(plugin, affinity, group) for group in groups):
+            path: FieldPath = ("spec", "affinity") if queue.affinity is not None else ("metadata", "name")
+            message = f"the plugin nodegroup lets queue {queue.name!r} use no node"
+            yield Finding(queue.document, path, message, "name node groups in its nodeGroupAffinity")

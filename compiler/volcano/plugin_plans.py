@@ -1,0 +1,295 @@
+"""What each of Volcano's plugins means for a plan, and where Volcano may decide otherwise (docs/plugins.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from compiler.diagnostics import Severity
+from compiler.specs import GangSpec, PluginSpec, RoleSpec, Specs
+from compiler.volcano.node_groups import affinity_owner, has_preference, node_group_plugin
+
+Condition = Callable[[Specs, PluginSpec], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """What Volcano may do that the plan does not foresee. applies: whether it can in this repository; when: the same in
+    words. severity: of the diagnostic."""
+
+    text: str
+    when: str
+    applies: Condition
+    severity: Severity = "warning"
+
+
+@dataclass(frozen=True, slots=True)
+class PluginPlan:
+    """planned: what the plan makes of the plugin."""
+
+    planned: str
+    differences: tuple[Difference, ...] = ()
+
+
+# ---- conditions
+
+
+def _always(specs: Specs, plugin: PluginSpec) -> bool:
+    return True
+
+
+def _has_action(*actions: str) -> Condition:
+    return lambda specs, plugin: (
+        specs.scheduler is not None and any(name in specs.scheduler.actions for name in actions)
+    )
+
+
+def _says(value: bool, *arguments: str) -> Condition:
+    return lambda specs, plugin: any(plugin.arguments.get(name) is value for name in arguments)
+
+
+def _victims_are_shuffled(specs: Specs, plugin: PluginSpec) -> bool:
+    return plugin.flags.get("enabledVictim", True) and _has_action("shuffle")(specs, plugin)
+
+
+def _prefers_groups(specs: Specs, plugin: PluginSpec) -> bool:
+    if node_group_plugin(specs.scheduler) is None:
+        return False
+    affinities = {spec.name: spec.affinity for spec in specs.queues}
+    owners = {affinity_owner(plugin, gang.queue, specs.queues) for gang in specs.gangs}
+    return any(found is not None and has_preference(plugin, found) for found in map(affinities.get, owners))
+
+
+def _has_waiting_time(specs: Specs, plugin: PluginSpec) -> bool:
+    if "sla-waiting-time" in plugin.arguments:
+        return True
+    return any("sla-waiting-time" in (gang.document.data["metadata"].get("annotations") or {}) for gang in specs.gangs)
+
+
+def _is_proportional(specs: Specs, plugin: PluginSpec) -> bool:
+    proportional = plugin.arguments.get("proportional")
+    return isinstance(proportional, Mapping) and proportional.get("enable") is True
+
+
+def _reclaims_along_the_tree(specs: Specs, plugin: PluginSpec) -> bool:
+    hierarchical = plugin.flags.get("enableHierarchy", False) and plugin.flags.get("enableReclaimable", True)
+    return hierarchical and _has_action("reclaim")(specs, plugin)
+
+
+def _has_unplanned_needs(specs: Specs, plugin: PluginSpec) -> bool:
+    volumes = (gang.document.data.get("spec", {}).get("volumes") for gang in specs.gangs)
+    return any(volumes) or any(_needs_ports_or_volumes(_pod_text(gang, r)) for gang in specs.gangs for r in gang.roles)
+
+
+def _pod_text(gang: GangSpec, role: RoleSpec) -> Mapping[str, Any]:
+    """The pod spec of a role as it is written; nothing where no template is."""
+    document, base = (role.pod_documents[0], ()) if role.pod_documents else (gang.document, role.template_path)
+    try:
+        found = document.value_at(*base, "spec")
+    except (LookupError, TypeError):
+        return {}
+    return found if isinstance(found, Mapping) else {}
+
+
+def _needs_ports_or_volumes(pod: Mapping[str, Any]) -> bool:
+    """Host ports, volumes that a claim stands behind, or devices claimed by DRA."""
+    containers = pod.get("containers") or ()
+    ports = [port for container in containers for port in container.get("ports") or ()]
+    volumes = [volume for volume in pod.get("volumes") or () if {"persistentVolumeClaim", "ephemeral"} & volume.keys()]
+    host = any(port.get("hostPort") for port in ports) or (pod.get("hostNetwork") and ports)
+    return bool(host or volumes or pod.get("resourceClaims"))
+
+
+# ---- the table
+
+SCORES = "scores nodes; the plan names the nodes, so the score decides nothing for planned pods"
+PLUGIN_PLANS: Mapping[str, PluginPlan] = {
+    "priority": PluginPlan("jobs go by their priority inside a queue, and a victim's is lower, vote or not"),
+    "gang": PluginPlan("a job starts whole or not at all (GP417 without it); its vote keeps victims at their minima"),
+    "conformance": PluginPlan("kube-system and the system's priority classes are never victims, vote or not"),
+    "drf": PluginPlan(
+        "fair shares inside queues; with enableHierarchy along volcano.sh/hierarchy; its vote on preemption",
+        (
+            Difference(
+                "its vote on reclaim along the tree is not planned: Volcano may reclaim from other queues",
+                "enableHierarchy and the action reclaim",
+                _reclaims_along_the_tree,
+            ),
+        ),
+    ),
+    "proportion": PluginPlan("no queue exceeds its share by weight; who reclaims and who gives back"),
+    "capacity": PluginPlan(
+        "capability, deserved and guarantee, with enableHierarchy along the tree; who reclaims and who gives back",
+        (
+            Difference(
+                "queue limits on device classes (DRA) are not planned: Volcano may leave planned pods pending",
+                "capacity.DynamicResourceAllocationEnable: true",
+                _says(True, "capacity.DynamicResourceAllocationEnable"),
+            ),
+        ),
+    ),
+    "overcommit": PluginPlan(
+        "nothing: it limits how many waiting jobs have pods, not which start (docs/decisions/0005-queues.md)"
+    ),
+    "sla": PluginPlan(
+        "nothing; Cluster.spec.patience is the plan's own limit of waiting",
+        (
+            Difference(
+                "waiting times are not planned: a job past its own keeps the room it is given in parts, "
+                "and Volcano may leave planned pods pending meanwhile",
+                "sla-waiting-time, of the plugin or of a job",
+                _has_waiting_time,
+            ),
+        ),
+    ),
+    "predicates": PluginPlan(
+        "node selectors, affinity, taints, affinity between pods and topology spread",
+        (
+            Difference(
+                "host ports, volumes and resource claims are not planned: Volcano may refuse the planned node",
+                "a job that has some (info)",
+                _has_unplanned_needs,
+                "info",
+            ),
+            Difference(
+                "the plan keeps node affinity and taints that Volcano is told to ignore: "
+                "a job may wait that Volcano would start",
+                "predicate.NodeAffinityEnable or predicate.TaintTolerationEnable: false",
+                _says(False, "predicate.NodeAffinityEnable", "predicate.TaintTolerationEnable"),
+            ),
+        ),
+    ),
+    "nodeorder": PluginPlan(f"{SCORES}; leastrequested.weight spreads pods in the plan too"),
+    "binpack": PluginPlan(f"{SCORES}; the plan packs nodes anyway"),
+    "resource-strategy-fit": PluginPlan(
+        f"{SCORES}; LeastAllocated of a device spreads pods in the plan too",
+        (
+            Difference(
+                "the room that proportional keeps beside scarce resources is not planned: "
+                "Volcano may refuse the planned node",
+                "proportional with enable: true",
+                _is_proportional,
+            ),
+        ),
+    ),
+    "network-topology-aware": PluginPlan(
+        "hypernodes, tiers and subgroups (GP335 without it); the plan decides the tier"
+    ),
+    "nodegroup": PluginPlan(
+        "groups that a queue may not use are closed to its jobs (GW123, GR123), with strict and enableHierarchy",
+        (
+            Difference(
+                "preferred node groups are not planned: the plan takes any group that is open to the queue",
+                "groups of several scores open to a queue with jobs",
+                _prefers_groups,
+            ),
+        ),
+    ),
+    "numa-aware": PluginPlan("NUMA nodes by topologyPolicy (GP522 says where they are not planned)"),
+    "task-topology": PluginPlan("affinity between roles as a wish inside a leaf"),
+    "tdm": PluginPlan(
+        "nothing",
+        (
+            Difference(
+                "times of revocable nodes are not planned: Volcano refuses such nodes outside their time and to jobs "
+                "without volcano.sh/revocable-zone, and evicts there when it ends",
+                "always",
+                _always,
+            ),
+        ),
+    ),
+    "usage": PluginPlan(
+        "nothing",
+        (
+            Difference(
+                "measured load is not planned: Volcano refuses nodes above the thresholds, planned ones too",
+                "always",
+                _always,
+            ),
+        ),
+    ),
+    "rescheduling": PluginPlan(
+        "nothing; the plan moves no running pod",
+        (
+            Difference(
+                "rebalancing is not planned: Volcano evicts pods of nodes with high load, which the next plan places "
+                "anew",
+                "the action shuffle",
+                _victims_are_shuffled,
+            ),
+        ),
+    ),
+    "deviceshare": PluginPlan(
+        "virtual GPUs and shared GPU memory, device by device (GP375, GP416)",
+        (
+            Difference(
+                "Ascend's virtual NPUs are not planned: Volcano may refuse the planned node",
+                "AscendMindClusterVNPUEnable or AscendHAMiVNPUEnable: true",
+                _says(True, "deviceshare.AscendMindClusterVNPUEnable", "deviceshare.AscendHAMiVNPUEnable"),
+            ),
+            Difference(
+                "rules on which jobs may not share a device are not planned: Volcano may refuse the planned node",
+                "deviceshare.GPUExclusiveRules",
+                lambda specs, plugin: bool(plugin.arguments.get("deviceshare.GPUExclusiveRules")),
+            ),
+        ),
+    ),
+    "extender": PluginPlan(
+        "nothing",
+        (
+            Difference(
+                "what another program answers is not planned: it may refuse planned nodes, jobs, queues and victims",
+                "always",
+                _always,
+            ),
+        ),
+    ),
+    "cdp": PluginPlan("cooldowns (volcano.sh/cooldown-time) protect young pods (GP429 without it)"),
+    "pdb": PluginPlan(
+        "disruption budgets of the state protect pods, with and without the plugin",
+        (
+            Difference(
+                "evictions without need are not planned: with shuffle it names every running pod that no budget "
+                "protects",
+                "the action shuffle",
+                _victims_are_shuffled,
+            ),
+        ),
+    ),
+    "resourcequota": PluginPlan(
+        "nothing",
+        (
+            Difference(
+                "quotas of namespaces are not planned: a planned job stays Pending while its namespace's is used up",
+                "the action enqueue",
+                _has_action("enqueue"),
+            ),
+        ),
+    ),
+}
+"""Plugin -> what the plan makes of it, for all plugins of Volcano 1.15."""
+
+
+def plugins_page() -> str:
+    """docs/plugins.md."""
+    rows = [
+        "# What Volcano's plugins mean for a plan",
+        "",
+        "Made by `python -m compiler.volcano.plugin_plans > docs/plugins.md`; a test keeps it current.",
+        "All 24 plugins of Volcano 1.15. Where Volcano may decide otherwise than the plan, `check` warns of it (GP430) "
+        "at the plugin's line, once.",
+        "",
+        "| plugin | in the plan | GP430 warns that | where |",
+        "|---|---|---|---|",
+    ]
+    for name, plan in PLUGIN_PLANS.items():
+        differences = plan.differences or (Difference("", "", _always),)
+        for number, found in enumerate(differences):
+            shown = (f"`{name}`", plan.planned) if number == 0 else ("", "")
+            rows.append(f"| {' | '.join((*shown, found.text, found.when))} |")
+    return "\n".join(rows) + "\n"
+
+
+if __name__ == "__main__":
+    print(plugins_page(), end="")

@@ -1,0 +1,54 @@
+"""docs/plugins.md says what the code says, of every plugin that there is; and where Volcano decides otherwise."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from compiler.checks.catalogue import all_rules
+from compiler.specs import NodeGroupAffinity, PluginSpec
+from compiler.volcano.node_groups import has_preference
+from compiler.volcano.plugin_plans import PLUGIN_PLANS, plugins_page
+from compiler.volcano.plugins import PLUGIN_ARGUMENTS
+
+PAGE = Path(__file__).parents[4] / "docs" / "plugins.md"
+
+
+def test_the_page_of_plugins_is_current() -> None:
+    assert PAGE.read_text(encoding="utf-8") == plugins_page(), (
+        "run python -m compiler.volcano.plugin_plans > docs/plugins.md"
+    )
+
+
+def test_every_plugin_is_in_the_table_and_every_code_in_it_exists() -> None:
+    assert PLUGIN_PLANS.keys() == PLUGIN_ARGUMENTS.keys()
+    assert len(PLUGIN_PLANS) == 24
+    codes = {word.strip("(),") for plan in PLUGIN_PLANS.values() for word in plan.planned.split() if "(GP" in word}
+    assert codes
+    assert codes <= all_rules().keys()
+
+
+def test_a_plugin_of_which_nothing_is_planned_says_why_or_warns() -> None:
+    for name, plan in PLUGIN_PLANS.items():
+        assert not plan.planned.startswith("nothing") or plan.differences or "docs/decisions/" in plan.planned, name
+
+
+@pytest.mark.parametrize(
+    ("affinity", "arguments", "prefers"),
+    [
+        (NodeGroupAffinity(("a", "b")), {}, False),
+        (NodeGroupAffinity(("a",), ("b",)), {}, True),
+        (NodeGroupAffinity((), ("a", "b")), {}, False),
+        (NodeGroupAffinity((), ("a", "b")), {"enablePreferredOrder": True}, True),
+        (NodeGroupAffinity(("a", "b"), ("a", "b")), {}, False),
+        (NodeGroupAffinity(("a",), (), (), ("b",)), {}, True),
+        (NodeGroupAffinity(("a",), ("b",), ("b",)), {}, False),
+        (NodeGroupAffinity((), (), (), ("a", "b")), {"enablePreferredOrder": True}, False),
+    ],
+)
+def test_some_open_groups_are_preferred_where_their_scores_differ(
+    affinity: NodeGroupAffinity, arguments: dict[str, bool], prefers: bool
+) -> None:
+    assert has_preference(PluginSpec("nodegroup", arguments, {}), affinity) is prefers
+    assert not has_preference(PluginSpec("nodegroup", arguments, {"enableNodeOrder": False}), affinity)

@@ -86,13 +86,9 @@ def _finish_plan(start: _Start, decided: PlanState, mapper: Mapper) -> Plan:
     placements = _final_placements(start, decided)
     uses = _slot_uses(decided, placements)
     explanations = explain_waiting_gangs(_delays(start, decided, placements, uses), mapper)
-    decisions = (
-        replace(
-            _decision(decided, j, placements, explanations.get(j)),
-            slot_uses=uses.get(j, ()),
-        )
-        for j in range(len(problem.gangs))
-    )
+    decisions = [_decision(decided, j, placements, explanations.get(j)) for j in range(len(problem.gangs))]
+    for j, of_gang in uses.items():
+        decisions[j] = replace(decisions[j], slot_uses=of_gang)
     return Plan(tuple(decisions), _final_batches(decided), _queue_uses(start.state, decided.state), decided.reservation)
 
 

@@ -46,6 +46,6 @@ def maintenance_in(windows: Sequence[tuple[int, int]]) -> int | None:
 
 def maintenance_windows(node: NodeSpec, now: int | None) -> tuple[tuple[int, int], ...]:
     """The node's maintenance from now on, (from, to) in seconds from now; none without a now."""
-    if now is None:
+    if now is None or not node.maintenance_windows:
         return ()
     return tuple((max(0, start - now), end - now) for start, end in node.maintenance_windows if end > now)

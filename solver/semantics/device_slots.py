@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 import numpy as np
 import numpy.typing as npt
@@ -86,10 +87,15 @@ def _free_vectors(problem: Problem, amounts: Sequence[Vector], slots: Sequence[S
     nodes, width, positions = len(problem.nodes), len(problem.resources), slot_positions(problem)
     most = max((position + 1 for own in positions for _, position in own), default=0)
     found = np.zeros((nodes, len(problem.slot_groups), most, width), dtype=np.int64)
-    for n, own in enumerate(positions):
+    for n, own in enumerate(positions if most else ()):
         for (group, position), amount in zip(own, slots[n], strict=True):
             found[n, group, position] = amount
-    return FreeVectors(np.array(amounts, dtype=np.int64).reshape(nodes, width), found)
+    return FreeVectors(vector_array(amounts, width), found)
+
+
+def vector_array(vectors: Sequence[Vector], width: int) -> IntArray:
+    """The vectors as the rows of an array."""
+    return np.fromiter(chain.from_iterable(vectors), np.int64, len(vectors) * width).reshape(len(vectors), width)
 
 
 def slot_positions(problem: Problem) -> list[list[tuple[int, int]]]:

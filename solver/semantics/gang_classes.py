@@ -116,10 +116,11 @@ def pods_per_role(roles: int, placed: Iterable[Placement]) -> list[int]:
 
 def meets_minima(gang: Gang) -> bool:
     """Whether the running pods alone meet every minimum."""
+    if not gang.running:
+        return False
     running = pods_per_role(len(gang.roles), gang.running)
     return (
-        bool(gang.running)
-        and sum(running) >= gang.minimum
+        sum(running) >= gang.minimum
         and all(have >= role.minimum for have, role in zip(running, gang.roles, strict=True))
         and all(sum(running[t] for t in s.roles) >= s.minimum * s.size for s in gang.subgroups)
     )

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from solver.problem import Gang, Placement, Problem, Vector
-from solver.semantics.device_slots import IntArray
+from solver.semantics.device_slots import IntArray, vector_array
 from solver.semantics.topology import ROOT, TopologyTree
 
 COST_NAMES = ("subgroups", "spread", "supernodes", "nodes")
@@ -82,14 +82,18 @@ class UnopenedCapacity:
     @cached_property
     def counted_resources(self) -> BoolArray:
         """Node x resource: whether the node counts by it."""
-        has = _capacity_array(self.problem) > 0
+        has = self._capacity > 0
         named = has & np.isin(np.arange(has.shape[1]), self.problem.device_resources)
         return np.where(named.any(axis=1, keepdims=True), named, has)
 
     @cached_property
+    def _capacity(self) -> IntArray:
+        return vector_array([n.capacity for n in self.problem.nodes], len(self.problem.resources))
+
+    @cached_property
     def unopened_nodes(self) -> BoolArray:
         """Node -> unopened."""
-        unused = (self.free == _capacity_array(self.problem)) | ~self.counted_resources
+        unused = (self.free == self._capacity) | ~self.counted_resources
         return np.asarray(unused.all(axis=1) & self.counted_resources.any(axis=1))
 
     @cached_property
@@ -126,8 +130,3 @@ class UnopenedCapacity:
         """(unopened supernodes, unopened nodes) that new pods open."""
         nodes = self.opened_nodes(gangs)
         return len({int(self.tree.leaf_of[n]) for n in nodes} & self.unopened_supernodes), len(nodes)
-
-
-def _capacity_array(problem: Problem) -> IntArray:
-    shape = len(problem.nodes), len(problem.resources)
-    return np.array([n.capacity for n in problem.nodes], dtype=np.int64).reshape(shape)

@@ -19,9 +19,12 @@ def held_by_queue(problem: Problem) -> list[list[int]]:
     """What each queue itself holds before the plan, descendants not included."""
     found = [list(queue.used) for queue in problem.queues]
     for gang in problem.gangs:
+        pods = [0] * len(gang.roles)
         for place in gang.running:
-            for r, amount in enumerate(gang.roles[place.role].request):
-                found[gang.queue][r] += amount * place.pods
+            pods[place.role] += place.pods
+        for role, number in zip(gang.roles, pods, strict=True):
+            for r, amount in enumerate(role.request if number else ()):
+                found[gang.queue][r] += amount * number
     return found
 
 

@@ -17,6 +17,7 @@ from solver.semantics.device_slots import (
     assign_slots,
     best_fit_slots,
     counts_after_removal,
+    vector_array,
     vectors_without_foreign,
 )
 from solver.semantics.placements import add_vectors
@@ -48,8 +49,9 @@ def free_and_overcommitted(problem: Problem) -> tuple[FreeVectors, IntArray]:
     free = vectors_without_foreign(problem)
     running = [(p.node, p.pods, gang.roles[p.role].request) for gang in problem.gangs for p in gang.running]
     if running:
-        nodes, pods, requests = (np.array(column, dtype=np.int64) for column in zip(*running, strict=True))
-        np.subtract.at(free.amounts, nodes, requests * pods[:, None])
+        nodes, pods, requests = zip(*running, strict=True)
+        held = vector_array(requests, free.amounts.shape[1]) * np.array(pods)[:, None]
+        np.subtract.at(free.amounts, np.array(nodes), held)
     return FreeVectors(np.maximum(free.amounts, 0), free.slots), np.maximum(-free.amounts, 0)
 
 

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import fields, is_dataclass
 from functools import cache
 from itertools import chain
+from operator import attrgetter
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
@@ -52,7 +53,7 @@ def _all_match(values: Sequence[Any], hint: Any) -> bool:
     if set(map(type, values)) != {str if kind is Literal else kind}:
         return False
     if is_dataclass(kind):
-        return all(_all_match([getattr(v, name) for v in values], of) for name, of in _checked_fields(hint))
+        return all(_all_match(list(map(attrgetter(name), values)), of) for name, of in _checked_fields(hint))
     if kind is tuple and inside[1:] == (...,):
         return _is_integer(inside[0]) or _all_match(list(chain.from_iterable(values)), inside[0])
     if kind is tuple:

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from itertools import accumulate, chain
 from math import lcm
-from operator import le
+from operator import attrgetter, le
 from typing import Any, NamedTuple
 
 from solver.problem import (
@@ -140,13 +140,13 @@ def validate(problem: Problem) -> None:
         _check_unique((name,), getattr(problem, name))
     for name in names[3:7]:
         _check_unique((name,), [item.name for item in getattr(problem, name)], "name")
-    _check_fields((), problem, sizes)
+    if not _are_all_right([problem], sizes):
+        _check_fields((), problem, sizes)
     for h, hypernode in enumerate(problem.hypernodes):
         if hypernode.parent is not None and (tier := problem.hypernodes[hypernode.parent].tier) <= hypernode.tier:
             fault = f"its tier {tier} is not above the child's {hypernode.tier}"
             raise InvalidProblemError(("hypernodes", h, "parent"), fault)
-    for n, node in enumerate(problem.nodes):
-        _check_node(("nodes", n), node)
+    _check_nodes(problem.nodes)
     _check_queues(problem)
     for rho, pod_rule in enumerate(problem.pod_rules):
         _check_pod_rule(rho, pod_rule, problem)
@@ -176,9 +176,28 @@ def _check_unique(where: FieldPath, names: Sequence[str], *field: str) -> None:
 # ---- field by field
 
 
+def _are_all_right(items: Sequence[Any], sizes: Mapping[str, int]) -> bool:
+    """Whether all numbers in items of one class are as their rules say: a field of all of them at once, at any depth.
+    sizes: of the tuples into which indices point."""
+    for name, rule in _RULES[type(items[0])].items():
+        column = list(map(attrgetter(name), items))
+        if rule is not None:
+            if not _are_right(column, rule, sizes):
+                return False
+            continue
+        inside: dict[int, list[Any]] = {}  # by the number of the gang's roles
+        for item, value in zip(items, column, strict=True):
+            if value:
+                roles = len(item.roles) if isinstance(item, Gang) else sizes.get("roles", 0)
+                inside.setdefault(roles, []).extend(value if isinstance(value, tuple) else (value,))
+        if not all(_are_all_right(each, {**sizes, "roles": roles}) for roles, each in inside.items()):
+            return False
+    return True
+
+
 def _check_fields(where: FieldPath, found: Any, sizes: Mapping[str, int]) -> None:
-    """All numbers in an item, or in a tuple of items of one class: each field of all of them at once, and one by one
-    where one is wrong. sizes: of the tuples into which indices point."""
+    """All numbers in an item, or in a tuple of items of one class: as `_are_all_right`, and one by one where one is
+    wrong."""
     items = found if isinstance(found, tuple) else (found,)
     for name, rule in _RULES[type(items[0])].items() if items else ():
         column = [getattr(item, name) for item in items]
@@ -197,6 +216,7 @@ def _are_right(values: list[Any], rule: _Rule, sizes: Mapping[str, int]) -> bool
     """Whether all values of a field are as the rule says; `_check_value` finds the error."""
     values = [value for value in values if value is not None] if rule.optional else values
     while values and isinstance(values[0], tuple | frozenset):
+        values = list({id(value): value for value in values}.values())
         if rule.is_vector and set(map(len, values)) != {sizes["resources"]}:
             return False
         values = list(chain.from_iterable(values))
@@ -224,12 +244,17 @@ def _check_value(where: FieldPath, value: Any, rule: _Rule, sizes: Mapping[str, 
 # ---- how fields go together: all numbers are in their ranges
 
 
-def _check_node(where: FieldPath, node: Node) -> None:
-    _check_free(where, node)
-    if node.returning is not None:
-        _check_free((*where, "returning"), node.returning)
-        alike = [slot.slot_group for slot in node.returning.slots] == [slot.slot_group for slot in node.slots]
-        _require(alike, (*where, "returning", "slots"), "are not the node's own")
+def _check_nodes(nodes: Sequence[Node]) -> None:
+    checked: set[tuple[int, int]] = set()  # tuples that thousands of a pool's nodes share
+    for n, node in enumerate(nodes):
+        where, amounts = ("nodes", n), (id(node.free), id(node.capacity))
+        if node.slots or amounts not in checked:
+            _check_free(where, node)
+            checked.add(amounts)
+        if node.returning is not None:
+            _check_free((*where, "returning"), node.returning)
+            alike = [slot.slot_group for slot in node.returning.slots] == [slot.slot_group for slot in node.slots]
+            _require(alike, (*where, "returning", "slots"), "are not the node's own")
 
 
 def _check_free(where: FieldPath, holder: Node | ReturningNode | DeviceSlot) -> None:
@@ -284,7 +309,8 @@ def _check_gang(where: FieldPath, gang: Gang, problem: Problem) -> None:
         for t in (a, b):
             _check_value(here, t, _Rule(items="roles"), {"roles": len(gang.roles)})
         _require(value in (1, -1), here, f"{value} is neither 1 nor -1")
-    _check_slot_holds((*where, "slot_holds"), gang, problem)
+    if gang.slot_holds:
+        _check_slot_holds((*where, "slot_holds"), gang, problem)
 
 
 def _check_role(where: FieldPath, role: Role) -> None:
@@ -315,7 +341,7 @@ def _check_subgroup(where: FieldPath, subgroup: Subgroup, gang: Gang) -> None:
 
 def _check_slot_holds(where: FieldPath, gang: Gang, problem: Problem) -> None:
     pods, taken = Counter[tuple[int, int]](), Counter[tuple[int, int, int]]()
-    for p in gang.running if gang.slot_holds else ():
+    for p in gang.running:
         pods[p.role, p.node] += p.pods
     last = (-1, -1, -1)
     for k, hold in enumerate(gang.slot_holds):

@@ -45,9 +45,10 @@ def at(gang: int, field: str = "placements") -> PlanPath:
 
 
 def _pod_counts(placements: Iterable[Placement]) -> PodCounts:
-    counts: Counter[tuple[int, int]] = Counter()
+    counts: dict[tuple[int, int], int] = {}
     for place in placements:
-        counts[place.role, place.node] += place.pods
+        spot = place.role, place.node
+        counts[spot] = counts.get(spot, 0) + place.pods
     return counts
 
 
@@ -59,6 +60,8 @@ def is_sorted(placements: Iterable[Placement]) -> bool:
 
 def _difference(pods: PodCounts, others: PodCounts) -> PodCounts:
     """Where there are more pods than others, how many more."""
+    if not others or pods is others:
+        return pods if not others else {}
     return {spot: more for spot, number in sorted(pods.items()) if (more := number - others.get(spot, 0)) > 0}
 
 
@@ -83,7 +86,7 @@ class CheckedPlan:
         self._domain_node_sets: dict[int | None, list[list[int]]] = {}
 
     def _placed_pods_of(self, gang: int) -> PodCounts:
-        if gang not in self.decisions:
+        if gang not in self.decisions or self.decisions[gang].placements == self.problem.gangs[gang].running:
             return self.running_pods[gang]
         return _pod_counts(place for place in self.decisions[gang].placements if self.is_valid_placement(gang, place))
 
@@ -108,7 +111,16 @@ class CheckedPlan:
             if decision.action in ("start", "keep"):
                 yield g, self.problem.gangs[g], decision
 
-    def pods_per_role(self, gang: int, counts: PodCounts) -> list[int]:
+    def pods_per_role(self, gang: int, counts: PodCounts) -> Sequence[int]:
+        if counts is self.running_pods[gang]:
+            return self._running_per_role[gang]
+        return self._sum_by_role(gang, counts)
+
+    @cached_property
+    def _running_per_role(self) -> list[list[int]]:
+        return [self._sum_by_role(gang, counts) for gang, counts in enumerate(self.running_pods)]
+
+    def _sum_by_role(self, gang: int, counts: PodCounts) -> list[int]:
         pods = [0] * len(self.problem.gangs[gang].roles)
         for (role, _), amount in counts.items():
             pods[role] += amount

@@ -45,6 +45,8 @@ def actions(x: CheckedPlan) -> Findings:
 def running_pods_stay(x: CheckedPlan) -> Findings:
     """Running pods never move: on each node each role has at least as many pods as run there and are not evicted."""
     for g in sorted(x.decisions):
+        if x.placed_pods[g] is x.remaining_pods[g]:
+            continue
         for (role, node), pods in sorted(x.remaining_pods[g].items()):
             if x.placed_pods[g].get((role, node), 0) < pods:
                 yield at(g), f"{pods} running pods of role {role} on node {node} do not all stay"

@@ -20,7 +20,8 @@ RESOLUTION = Decimal("0.0001")
 
 def cluster_totals(problem: Problem) -> tuple[int, ...]:
     """The capacity of all nodes, per resource."""
-    return tuple(sum(node.capacity[r] for node in problem.nodes) for r in range(len(problem.resources)))
+    nothing = (0,) * len(problem.resources)
+    return tuple(map(sum, zip(nothing, *(node.capacity for node in problem.nodes), strict=True)))
 
 
 def queue_path(problem: Problem, queue: int | None) -> list[int]:

@@ -34,10 +34,10 @@ RESERVED = "reservation", "placements"
 def strict_order(x: CheckedPlan) -> Findings:
     """In a queue with strict order no gang starts while one waits that has a higher priority, or the same and alone is
     overdue, or is equal in both and older (of two of one age the first in the problem)."""
-    for q, queue in enumerate(x.problem.queues):
+    for q in [q for q, queue in enumerate(x.problem.queues) if queue.strict_order]:
         mine = {g: d.action for g, d in sorted(x.decisions.items()) if x.problem.gangs[g].queue == q}
         waiting = [_serving_order_key(x.problem, g) for g, action in mine.items() if action == "wait"]
-        for g, action in mine.items() if queue.strict_order and waiting else ():
+        for g, action in mine.items() if waiting else ():
             if action == "start" and _serving_order_key(x.problem, g) > min(waiting):
                 yield at(g, "action"), f"starts before gang {min(waiting)[-1]}, which waits in the same strict queue"
 

@@ -1,5 +1,7 @@
 """The hypothesis profiles: "fixed" tries the same examples on every run, "random" others each time (`scripts/hunt`)."""
 
+import gc
+
 from hypothesis import HealthCheck, settings
 
 settings.register_profile(
@@ -12,3 +14,9 @@ settings.register_profile(
 )
 settings.register_profile("random", settings.get_profile("fixed"), derandomize=False)
 settings.load_profile("fixed")
+
+
+def pytest_collection_finish() -> None:
+    """Modules and tests live to the end: the collector need not walk them again and again, a tenth of the time."""
+    gc.collect()
+    gc.freeze()

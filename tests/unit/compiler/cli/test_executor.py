@@ -30,7 +30,8 @@ from compiler.views import data, machine
 from solver.diagnosis.explanations import explain
 from solver.mip.executors import RemoteExecutor
 
-pytestmark = pytest.mark.slow  # starts worker processes and Dask clusters
+# They start worker processes and Dask clusters, and share one large world.
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("executors")]
 
 ROOT = Path(__file__).parents[4]
 KINDS = 380

@@ -20,6 +20,10 @@ class Budget:
     """Pod variables above which fair shares stay the greedy's and are only bounded: most of a large model's time."""
     fair_levels: int = 4
     """Levels of progressive filling solved per priority; queues beyond them share by resources placed."""
+    overtaking_cuts: int = 8
+    """Times that gangs overtaken in their own queue make one model be solved again; beyond, the last answer stays."""
+    turns: int = 100
+    """Gangs beyond entitlements that are decided one by one where evictions help; more start in batches."""
     batch_variables: int = 15_000
     """Pod variables of one model of gangs of one priority: the largest whose root HiGHS solves in seconds."""
     node_model_factor: int = 2

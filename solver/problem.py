@@ -22,6 +22,7 @@ MAX_AMOUNT = 2**62
 
 TopologyMode = Literal["hard", "soft"]
 RuleKind = Literal["anti-affinity", "affinity", "spread"]
+QuotaOrder = Literal["queues-first", "priorities-first"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +132,9 @@ class Policy:
     proportion: no queue holds more than its share of the cluster by weight. drf: of the gangs of a queue the one that
     holds least is next. drf_hierarchy: fair shares along `Queue.hierarchy`. spread_pods: pods go to the least loaded
     nodes of a supernode, otherwise to the fullest. ancestor_reclaim_levels: with capacity_hierarchy, how many queues
-    above a victim's and a preemptor's must agree as well (`ancestorReclaimLevel`).
+    above a victim's and a preemptor's must agree as well (`ancestorReclaimLevel`). order: queues-first fills every
+    queue up to its entitlement before any borrows, and priorities decide inside a queue; priorities-first decides
+    priority by priority, and shares between queues only within one.
     """
 
     capacity: bool = False
@@ -141,6 +144,12 @@ class Policy:
     drf_hierarchy: bool = False
     spread_pods: bool = False
     ancestor_reclaim_levels: int = 0
+    order: QuotaOrder = "queues-first"
+
+    @property
+    def queues_first(self) -> bool:
+        """Whether what queues are entitled to comes before priorities."""
+        return self.order == "queues-first"
 
     @property
     def hierarchical(self) -> bool:

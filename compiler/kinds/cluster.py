@@ -12,6 +12,7 @@ from compiler.kinds import Kind
 from compiler.kinds.common.jobs import Natural, ObjectModel
 from compiler.specs import ClusterSpec
 from compiler.syntax.documents import Document
+from solver.problem import QuotaOrder
 
 
 class Spec(StrictModel):
@@ -33,6 +34,13 @@ class Spec(StrictModel):
             "with room held for it: seconds, or like 36h."
         ),
     )
+    order: QuotaOrder = Field(
+        "queues-first",
+        description=(
+            "queues-first: every queue gets its entitlement before any borrows, and priorities decide inside a queue; "
+            "priorities-first: a higher priority goes first in whatever queue it waits."
+        ),
+    )
 
 
 class Cluster(ObjectModel):
@@ -41,7 +49,7 @@ class Cluster(ObjectModel):
 
 def specs(document: Document, cluster: Cluster) -> Iterable[ClusterSpec]:
     spec = cluster.spec
-    limits = float(spec.gap), float(spec.time_limit), spec.max_waiting_pods, spec.patience
+    limits = float(spec.gap), float(spec.time_limit), spec.max_waiting_pods, spec.patience, spec.order
     yield ClusterSpec(document, document.name, spec.binding, spec.default_queue, *limits)
 
 

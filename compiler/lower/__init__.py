@@ -57,7 +57,7 @@ def lower(
         hypernodes=lower_hypernodes(observed.hypernodes),
         queues=queues,
         gangs=rules.gangs_with_rules(lowered),
-        policy=lower_policy(specs.scheduler),
+        policy=lower_policy(specs.scheduler, specs.cluster.order),
         preempt_enabled=preempt_votes is not None,
         reclaim_enabled=reclaim_votes is not None,
         preempt_votes=preempt_votes or EvictionVotes(),

@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from compiler.specs import PluginSpec, SchedulerSpec
-from solver.problem import Policy
+from solver.problem import Policy, QuotaOrder
 
 DEFAULT_POLICY = Policy(proportion=True, drf=True)
 """Without a scheduler's configuration in the repository: what Volcano's chart installs
 (installer/helm/chart/volcano/config/volcano-scheduler.conf)."""
 
 
-def lower_policy(scheduler: SchedulerSpec | None) -> Policy:
+def lower_policy(scheduler: SchedulerSpec | None, order: QuotaOrder) -> Policy:
     """A plugin whose relevant function is disabled decides nothing. Of a plugin that is listed twice the first counts.
 
     overcommit is not among them: it decides which waiting jobs get pods at all, not which start
     (docs/decisions/0005-queues.md).
     """
     if scheduler is None:
-        return DEFAULT_POLICY
+        return replace(DEFAULT_POLICY, order=order)
     plugins = {plugin.name: plugin for tier in reversed(scheduler.tiers) for plugin in reversed(tier)}
     return Policy(
         capacity=_is_enabled(plugins.get("capacity"), "enabledAllocatable"),
@@ -31,6 +32,7 @@ def lower_policy(scheduler: SchedulerSpec | None) -> Policy:
         drf_hierarchy=_is_enabled(plugins.get("drf"), "enableQueueOrder") and _is_hierarchical(plugins["drf"]),
         spread_pods=_spreads_pods(plugins) and not _packs_nodes(plugins),
         ancestor_reclaim_levels=_ancestor_reclaim_levels(plugins.get("capacity")),
+        order=order,
     )
 
 

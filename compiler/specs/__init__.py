@@ -14,6 +14,7 @@ from typing import Any, Literal
 
 from compiler.diagnostics import Diagnostic
 from compiler.syntax.documents import Document
+from solver.problem import QuotaOrder
 
 Amounts = Mapping[str, int]
 
@@ -354,7 +355,8 @@ class ClusterSpec:
     """The Cluster object, or an empty one of the folder's name at its first line, which is not in `Specs.documents`.
 
     gap: relative MIP gap at which an objective may stop; 0 requires a proof. time_limit: seconds, the last safety.
-    patience: seconds after which a waiting job is overdue and precedes the others of its priority.
+    patience: seconds after which a waiting job is overdue and precedes the others of its priority. order: whether what
+    queues are entitled to or jobs' priorities come first.
     """
 
     document: Document
@@ -365,6 +367,7 @@ class ClusterSpec:
     time_limit: float = 60.0
     max_waiting_pods: int = 1000
     patience: int = 86_400
+    order: QuotaOrder = "queues-first"
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,60 +2,97 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 
 from solver.admission.greedy_floor import GreedyFloor
 from solver.options import Options
 from solver.problem import Problem
 from solver.semantics.gang_classes import GangClass, waiting_class
 from solver.semantics.priorities import precedence
+from solver.state.state import State
+
+BatchGroup = list[list[int]]
+"""Batches that together start no less than the greedy alone."""
 
 
 def split_into_batches(
     problem: Problem, waiting: list[int], options: Options, compute_floor: Callable[[], GreedyFloor]
-) -> tuple[list[list[int]], GreedyFloor | None]:
-    """(batches, the joint floor, if computed). All gangs are in one batch where its model is small; else there is
-    one for each precedence, or several, each of as many gangs in serving order as one model holds."""
-    buckets = len({(n.leaf, n.node_class) for n in problem.nodes})
-    gang_classes = {j: waiting_class(j, problem.gangs[j]) for j in waiting}
+) -> tuple[list[BatchGroup], GreedyFloor | None]:
+    """(groups of batches in order, the joint floor, if computed). All gangs are in one batch where its model is small;
+    else, queues first, in serving order as many to a batch as one model holds, each batch a group; priorities first see
+    `precedence_groups`."""
+    if _size(problem, waiting) <= options.budget.joint_variables:
+        return ([[sorted(waiting)]] if waiting else []), None
+    if not problem.policy.queues_first:
+        return precedence_groups(problem, waiting, options, compute_floor)
+    floor = compute_floor()
+    found = _batches_by_size(problem, _by_turn(waiting, floor), options.budget.batch_variables)
+    return [[sorted(batch)] for batch in found], floor
 
-    def size(gangs: Iterable[int]) -> int:
-        return sum(_variable_count(gang_class, buckets) for gang_class in {gang_classes[j] for j in gangs})
 
-    if size(waiting) <= options.budget.joint_variables:
-        return ([sorted(waiting)] if waiting else []), None
-    found: list[list[int]] = []
-    floor = None
-    for level in sorted({precedence(problem.gangs[j]) for j in waiting}, reverse=True):
-        gangs = [j for j in waiting if precedence(problem.gangs[j]) == level]
-        if size(gangs) > options.budget.batch_variables:
+def precedence_groups(
+    problem: Problem, waiting: Iterable[int], options: Options, compute_floor: Callable[[], GreedyFloor]
+) -> tuple[list[BatchGroup], GreedyFloor | None]:
+    """(a group for each precedence, the highest first, the joint floor, if computed). A precedence is several batches
+    in serving order where one model does not hold it."""
+    by_precedence: dict[int, list[int]] = {}
+    for j in waiting:
+        by_precedence.setdefault(precedence(problem.gangs[j]), []).append(j)
+    groups, floor, most = list[BatchGroup](), None, options.budget.batch_variables
+    for _, gangs in sorted(by_precedence.items(), reverse=True):
+        if _size(problem, gangs) > most:
             floor = floor or compute_floor()
-            turn = {j: position for position, j in enumerate(floor.serving_order)}
-            gangs.sort(key=lambda j: turn.get(j, len(turn)))
-        found += _batches_by_size(gangs, gang_classes, buckets, options.budget.batch_variables)
-    return [sorted(batch) for batch in found], floor
+            gangs = _by_turn(gangs, floor)
+        groups.append([sorted(batch) for batch in _batches_by_size(problem, gangs, most)])
+    return groups, floor
+
+
+def entitled_gangs(state: State, gangs: Iterable[int]) -> list[int]:
+    """Of each queue the gangs up to the first one, by precedence and age, that its entitlement does not cover."""
+    problem, books, found = state.problem, state.queue_books.copy(), []
+    stopped: set[int] = set()
+    for j in sorted(gangs, key=lambda j: (-precedence(problem.gangs[j]), problem.gangs[j].age, j)):
+        queue = problem.gangs[j].queue
+        demand = waiting_class(j, problem.gangs[j]).min_demand(len(problem.resources))
+        if queue not in stopped and books.is_entitled(queue, demand):
+            books.charge_queue(queue, demand)
+            found.append(j)
+        else:
+            stopped.add(queue)
+    return found
+
+
+def _by_turn(gangs: Iterable[int], floor: GreedyFloor) -> list[int]:
+    """In the order in which the greedy serves them; those that it does not serve come last."""
+    turn = {j: position for position, j in enumerate(floor.serving_order)}
+    return sorted(gangs, key=lambda j: turn.get(j, len(turn)))
+
+
+def _size(problem: Problem, gangs: Iterable[int]) -> int:
+    """Pod variables of a model of these gangs."""
+    buckets = _bucket_count(problem)
+    return sum(_variable_count(each, buckets) for each in {waiting_class(j, problem.gangs[j]) for j in gangs})
+
+
+def _bucket_count(problem: Problem) -> int:
+    return len({(n.leaf, n.node_class) for n in problem.nodes})
 
 
 def _variable_count(gang_class: GangClass, buckets: int) -> int:
     return buckets * max(1, len(gang_class.roles))
 
 
-def _batches_by_size(
-    gangs: Iterable[int], gang_classes: Mapping[int, GangClass], buckets: int, max_variables: int
-) -> list[list[int]]:
+def _batches_by_size(problem: Problem, gangs: Iterable[int], max_variables: int) -> list[list[int]]:
     """The gangs in this order, as many to a batch as it has variables for."""
     found: list[list[int]] = [[]]
-    known: set[GangClass] = set()
-    size = 0
+    known, size, buckets = set[GangClass](), 0, _bucket_count(problem)
     for j in gangs:
-        if (
-            gang_classes[j] not in known
-            and found[-1]
-            and size + _variable_count(gang_classes[j], buckets) > max_variables
-        ):
+        gang_class = waiting_class(j, problem.gangs[j])
+        more = 0 if gang_class in known else _variable_count(gang_class, buckets)
+        if found[-1] and more and size + more > max_variables:
             found.append([])
-            known, size = set(), 0
-        size += 0 if gang_classes[j] in known else _variable_count(gang_classes[j], buckets)
-        known.add(gang_classes[j])
+            known, size, more = set(), 0, _variable_count(gang_class, buckets)
+        size += more
+        known.add(gang_class)
         found[-1].append(j)
     return found

@@ -3,17 +3,19 @@ objectives of admission in order."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import groupby
+from itertools import takewhile
 
 from solver.mip.lexicographic import verdict_of
-from solver.models.sets import PrecedenceLevel, Sets
+from solver.models.sets import AdmissionClass, PrecedenceLevel, Sets
 from solver.options import Options
 from solver.plan import Objective
 from solver.semantics.placements import Placements
-from solver.semantics.priorities import precedence
 from solver.semantics.share_measures import SiblingQueues
+
+Counts = Mapping[AdmissionClass, int]
+"""Admission class -> a number of its gangs."""
 
 SHARE_TOLERANCE = 1e-6
 """Shares that differ by less, relatively, are equal: the model holds them with that tolerance."""
@@ -46,31 +48,25 @@ class GreedyFloor:
     placements: Placements
     serving_order: tuple[int, ...]
 
-    def at_or_above(self, least_precedence: int) -> tuple[Sets, Placements]:
-        """The same for the gangs of this precedence and above alone."""
-        waiting = {key: js for key, js in self.sets.waiting_gangs.items() if key[1] >= least_precedence}
-        return replace(self.sets, waiting_gangs=waiting), {
-            j: self.placements[j] for js in waiting.values() for j in js if j in self.placements
-        }
+    def only(self, gangs: Collection[int]) -> tuple[Sets, Placements]:
+        """The same for these gangs alone."""
+        every = {key: tuple(j for j in js if j in gangs) for key, js in self.sets.waiting_gangs.items()}
+        waiting = {key: js for key, js in every.items() if js}
+        return replace(self.sets, waiting_gangs=waiting), {j: p for j, p in self.placements.items() if j in gangs}
 
-    def fully_started_batches(self, batches_in_order: Sequence[list[int]]) -> list[list[int]]:
-        """The first of these batches, of whole precedences of which the greedy starts all: no model starts more."""
-        gangs = self.sets.problem.gangs
-        found: list[list[int]] = []
-        for _, alike in groupby(batches_in_order, lambda batch: precedence(gangs[batch[0]])):
-            batches = list(alike)
-            if any(j not in self.placements for batch in batches for j in batch):
-                break
-            found += batches
-        return found
+    def fully_started(self, groups_in_order: Sequence[list[list[int]]]) -> list[list[list[int]]]:
+        """The first of these groups of batches, those of which the greedy starts every gang: no model starts more."""
+        return list(
+            takewhile(lambda group: all(j in self.placements for batch in group for j in batch), groups_in_order)
+        )
 
     def is_better(self, started: Collection[int], options: Options) -> bool:
         """Whether the floor is worth more than the gangs that start."""
         return is_floor_better(self.sets, self.placements, started, options)
 
-    def compare(self, started: Collection[int], least_precedence: int, options: Options) -> int:
-        """Whether down to this precedence the floor is worth more (1), less (-1) or as much (0) as what starts."""
-        s, floor = self.at_or_above(least_precedence)
+    def compare(self, started: Collection[int], gangs: Collection[int], options: Options) -> int:
+        """Whether of these gangs the floor is worth more (1), less (-1) or as much (0) as what starts."""
+        s, floor = self.only(gangs)
         return compare_floor(s, floor, started, options)
 
 
@@ -80,39 +76,65 @@ def is_floor_better(s: Sets, floor: Collection[int], started: Collection[int], o
 
 
 def compare_floor(s: Sets, floor: Collection[int], started: Collection[int], options: Options) -> int:
-    """1 where the floor's gangs are worth more at the first level where they differ, -1 where they are worth less."""
-    mine, theirs = set(floor), set(started)
-    orders = (
-        level_score(s, mine, level, options).compare(level_score(s, theirs, level, options))
-        for level in s.precedence_levels
-    )
+    """1 where the floor's gangs are worth more at the first step where they differ, -1 where they are worth less."""
+    mine, theirs = (_counts(s, gangs) for gangs in (floor, started))
+    orders = (a.compare(b) for a, b in zip(_scores(s, mine, options), _scores(s, theirs, options), strict=True))
     return next((order for order in orders if order), 0)
 
 
-def level_score(s: Sets, started: set[int], level: PrecedenceLevel, options: Options) -> LevelScore:
-    """As `model.objectives` has it, from the gangs and not from the model. As many shares as progressive filling has
-    levels, the lowest."""
-    number = {key: len(started.intersection(js)) for key, js in s.waiting_gangs.items()}
+def _counts(s: Sets, gangs: Collection[int]) -> Counts:
+    """Admission class -> how many of these gangs it has."""
+    chosen = set(gangs)
+    return {key: len(chosen.intersection(js)) for key, js in s.waiting_gangs.items()}
+
+
+def _scores(s: Sets, number: Counts, options: Options) -> Iterator[LevelScore]:
+    """In the order of the objectives. Queues first: each level of what is entitled, the shares, each level without
+    them; else each level of what starts."""
+    if s.problem.policy.queues_first and len(s.batch_queues) > 1:
+        entitled = s.entitled_counts(number)
+        for levels in s.queue_rounds:
+            for level in levels:
+                yield level_score(s, entitled, level, options)
+            for priority in sorted({level[1] for level in levels}, reverse=True):
+                counted = {key: n for key, n in number.items() if s.precedence_level(*key[:2])[1] >= priority}
+                mine = [key for key in counted if s.precedence_level(*key[:2])[1] == priority]
+                yield LevelScore(_lowest_shares(s, counted, mine, options), 0, 0)
+            for level in levels:
+                yield replace(level_score(s, number, level, options), shares=())
+    else:
+        for level in s.precedence_levels:
+            yield level_score(s, number, level, options)
+
+
+def level_score(s: Sets, number: Counts, level: PrecedenceLevel, options: Options) -> LevelScore:
+    """As `model.objectives` has it, from so many gangs of each class and not from the model."""
     here = {key: n for key, n in number.items() if s.precedence_level(*key[:2]) == level}
-    shares = tuple(
-        tuple(
-            sorted(_queue_share(s, q, group, number, level) for q in s.competing_queues(level, group))[
-                : options.budget.fair_levels
-            ]
-        )
-        for group in s.queue_books.queue_rules.sibling_groups
-        if len(s.competing_queues(level, group)) > 1
-    )
+    counted = {key: n for key, n in number.items() if s.precedence_level(*key[:2]) >= level}
+    shares = _lowest_shares(s, counted, here, options)
     return LevelScore(shares, sum(s.dominant_units[key[2]] * n for key, n in here.items()), sum(here.values()))
 
 
-def _queue_share(
-    s: Sets, q: int, group: SiblingQueues, number: dict[tuple[int, int, int], int], level: PrecedenceLevel
-) -> float:
-    """What the queue holds and what its gangs of this level and higher ones add."""
+def _lowest_shares(
+    s: Sets, number: Counts, competing: Iterable[AdmissionClass], options: Options
+) -> tuple[tuple[float, ...], ...]:
+    """For each group of siblings the shares of queues with competing classes, as many as progressive filling has
+    levels, the lowest."""
+    competing = tuple(competing)
+    groups = [(g, s.competing_queues(competing, g)) for g in s.queue_books.queue_rules.sibling_groups]
+    lowest = options.budget.fair_levels
+    return tuple(
+        tuple(sorted(_queue_share(s, q, group, number) for q in queues)[:lowest])
+        for group, queues in groups
+        if len(queues) > 1
+    )
+
+
+def _queue_share(s: Sets, q: int, group: SiblingQueues, number: Counts) -> float:
+    """The share of what the queue holds and of so many gangs."""
     held = list(s.queue_books.held[q])
-    for (of, p, k), n in number.items():
-        if n and of in group.members[q] and s.precedence_level(of, p) >= level:
+    for (of, _, k), n in number.items():
+        if n and of in group.members[q]:
             held = [have + n * asked for have, asked in zip(held, s.min_demands[k], strict=True)]
     return s.queue_books.queue_rules.share_measures[q].share(held)
 
@@ -129,8 +151,8 @@ def floor_objectives(
     found, room = [], s.max_dominant_units
     for level in s.precedence_levels:
         most, reached = (
-            level_score(s, gangs, level, options)
-            for gangs in ({j for js in s.waiting_gangs.values() for j in js}, set(floor))
+            level_score(s, number, level, options)
+            for number in ({key: len(js) for key, js in s.waiting_gangs.items()}, _counts(s, floor))
         )
         placed = verdict_of(
             f"placed[{s.level_label(level)}]", reached.placed_share, min(most.placed_share, room), options.gap

@@ -44,23 +44,59 @@ class GreedyPlacer:
 
     # ---- which gang is next
 
-    def serving_order(self, gangs: Iterable[int]) -> Iterable[int]:
+    def serving_order(self, gangs: Iterable[int]) -> Iterator[int]:
         """The gangs by precedence, priority of the queue, share of the queue at that moment, what the gang holds (drf),
         size where the largest come first, and age. A queue with strict order serves by age alone.
 
+        Queues first: before that, in the same order, those that their queue's entitlement covers, up to the first one
+        of the queue that it does not; then queue by queue, the lowest share first, in it by precedence.
+
         Charge the queues between two of them.
         """
-        waiting: dict[tuple[int, int], dict[int, list[int]]] = {}
-        for j in sorted(gangs, key=self._order_in_queue, reverse=True):
-            gang = self.problem.gangs[j]
-            level = -precedence(gang), -queue_priority(self.problem, gang.queue)
-            waiting.setdefault(level, {}).setdefault(gang.queue, []).append(j)
-        for _, queues in sorted(waiting.items()):
-            while queues:
-                q = min(queues, key=self.state.queue_books.share_order_key)
-                yield queues[q].pop()
-                if not queues[q]:
-                    del queues[q]
+        waiting: dict[int, list[int]] = {}
+        for j in sorted(
+            gangs, key=lambda j: (-precedence(self.problem.gangs[j]), self._order_in_queue(j)), reverse=True
+        ):
+            waiting.setdefault(self.problem.gangs[j].queue, []).append(j)
+        if not self.problem.policy.queues_first:
+            yield from self._serve_lowest(waiting, by_precedence=True)
+            return
+        for queues in self._queue_rounds(waiting):
+            together = {q: waiting[q] for q in queues}
+            yield from self._serve_entitled(together)
+            yield from self._serve_lowest(together, by_precedence=False)
+
+    def _queue_rounds(self, queues: Iterable[int]) -> Iterator[list[int]]:
+        """The queues that are served together: all; where nothing can be reclaimed those of one priority."""
+        priorities = {q: 0 if self.problem.reclaim_enabled else queue_priority(self.problem, q) for q in queues}
+        for priority in sorted(set(priorities.values()), reverse=True):
+            yield [q for q, own in priorities.items() if own == priority]
+
+    def _serve_entitled(self, waiting: dict[int, list[int]]) -> Iterator[int]:
+        """Takes out of the stacks, the next gang of each queue on top, what the entitlements cover."""
+        books, width = self.state.queue_books, len(self.problem.resources)
+        covered = {q: list(stack) for q, stack in waiting.items()}
+        while covered:
+            q = min(covered, key=lambda q: self._turn_of(q, covered[q][-1], by_precedence=True))
+            j = covered[q].pop()
+            if books.is_entitled(q, waiting_class(j, self.problem.gangs[j]).min_demand(width)):
+                waiting[q].pop()
+                yield j
+            else:
+                covered[q] = []
+            if not covered[q]:
+                del covered[q]
+
+    def _serve_lowest(self, waiting: dict[int, list[int]], by_precedence: bool) -> Iterator[int]:
+        """Empties the stacks, the queue with the lowest share first."""
+        while any(waiting.values()):
+            stacks = {q: stack for q, stack in waiting.items() if stack}
+            yield stacks[min(stacks, key=lambda q: self._turn_of(q, stacks[q][-1], by_precedence))].pop()
+
+    def _turn_of(self, q: int, head: int, by_precedence: bool) -> tuple[object, ...]:
+        """The smaller, the sooner the queue with this gang at its head is served."""
+        level = -precedence(self.problem.gangs[head]) if by_precedence else 0
+        return level, -queue_priority(self.problem, q), self.state.queue_books.share_order_key(q)
 
     def _order_in_queue(self, j: int) -> tuple[float, float, int, int]:
         gang, totals = self.problem.gangs[j], self.problem.totals

@@ -9,24 +9,25 @@ import pulp
 
 from solver.mip.lexicographic import Goal
 from solver.mip.rows import Row, Terms, add_rows, at_most, equal, scale_terms
-from solver.models.sets import PrecedenceLevel, Sets
+from solver.models.sets import AdmissionClass, PrecedenceLevel, Sets
 from solver.models.variables import Variables
 from solver.problem import Vector
 from solver.semantics.share_measures import SiblingQueues
 
-
-def placed_resources(s: Sets, x: Variables, level: PrecedenceLevel) -> Goal:
-    """Resources of the level's gangs that start, in dominant units:  max  sum_{q,k} units_k * y[q,p,k]"""
-    classes = s.classes_of_level(level)
-    most = sum(s.dominant_units[key[2]] * len(s.waiting_gangs[key]) for key in classes)
-    return Goal(f"placed[{s.level_label(level)}]", [(x.y[key], s.dominant_units[key[2]]) for key in classes], most, 1)
+Counts = Mapping[AdmissionClass, pulp.LpVariable]
+"""Admission class -> the variable with its gangs: y, or e for those within their queue's entitlement."""
 
 
-def started_gangs(s: Sets, x: Variables, level: PrecedenceLevel) -> Goal:
-    """Gangs of the level that start:  max  sum_{q,k} y[q,p,k]"""
-    classes = s.classes_of_level(level)
-    most = sum(len(s.waiting_gangs[key]) for key in classes)
-    return Goal(f"gangs[{s.level_label(level)}]", [(x.y[key], 1) for key in classes], most, 1)
+def placed_resources(s: Sets, counts: Counts, level: PrecedenceLevel, name: str = "placed") -> Goal:
+    """Resources of the level's gangs that count, in dominant units:  max  sum_{q,k} units_k * y[q,p,k]"""
+    terms: Terms = [(counts[key], s.dominant_units[key[2]]) for key in s.classes_of_level(level)]
+    return Goal(f"{name}[{s.level_label(level)}]", terms, sum(y.upBound * units for y, units in terms), 1)
+
+
+def started_gangs(s: Sets, counts: Counts, level: PrecedenceLevel, name: str = "gangs") -> Goal:
+    """Gangs of the level that count:  max  sum_{q,k} y[q,p,k]"""
+    terms: Terms = [(counts[key], 1) for key in s.classes_of_level(level)]
+    return Goal(f"{name}[{s.level_label(level)}]", terms, sum(y.upBound for y, _ in terms), 1)
 
 
 def oldest_first(s: Sets, x: Variables) -> Goal:
@@ -66,61 +67,67 @@ class ShareGoal:
         return {self.goal.terms[0][0].name: shares[best], **chosen}
 
 
-def share_goals(
-    s: Sets, x: Variables, level: PrecedenceLevel, group: SiblingQueues
-) -> tuple[dict[int, ShareGoal], float]:
-    """(q -> the share of each queue of the group that has gangs of this level, the unit in which shares are counted).
+@dataclass(frozen=True, slots=True)
+class ComparedQueues:
+    """Queues of one group whose shares are compared. counts: the admission classes that count. label: the objectives'
+    name. tag: in the names of variables."""
+
+    group: SiblingQueues
+    queues: tuple[int, ...]
+    counts: Counts
+    label: str
+    tag: str
+
+
+def share_goals(s: Sets, x: Variables, compared: ComparedQueues) -> tuple[dict[int, ShareGoal], float]:
+    """(q -> the share of each compared queue, the unit in which shares are counted).
 
     share_q  =  base_q + max_r ( held_q[r] + sum_{classes of q} demand_k[r] * y[class] ) / per_q[r] / weight_q
 
-    base, per, weight: the queue's `ShareMeasure`. Classes of this and of higher levels count. Where several resources
-    may dominate, a binary d[q,r] chooses one:
+    base, per, weight: the queue's `ShareMeasure`. Where several resources may dominate, a binary d[q,r] chooses one:
 
     share_q <= (..)_r + (1 - d[q,r]) * M        sum_r d[q,r] = 1
 
     The unit is the smallest rise that one gang can make, so that a MIP solver's tolerances cannot hide it.
     """
-    shares = {q: _share_terms(s, x, q, group.members[q], level) for q in s.competing_queues(level, group)}
+    shares = {q: _share_terms(s, q, compared) for q in compared.queues}
     unit = min((c for by_resource in shares.values() for terms, _ in by_resource for _, c in terms), default=1.0)
     found = {}
     for q, by_resource in shares.items():
         scaled = [([(y, c / unit) for y, c in terms], constant / unit) for terms, constant in by_resource]
-        found[q] = _share_goal(s, x, level, q, scaled)
+        found[q] = _share_goal(x, f"{compared.tag}_{q}", scaled)
     return found, unit
 
 
-def _share_goal(
-    s: Sets, x: Variables, level: PrecedenceLevel, q: int, by_resource: list[tuple[Terms, float]]
-) -> ShareGoal:
+def _share_goal(x: Variables, tag: str, by_resource: list[tuple[Terms, float]]) -> ShareGoal:
     """The largest of these as a goal, with a variable and rows of its own where there are several."""
     most = max((constant + sum(c * y.upBound for y, c in terms) for terms, constant in by_resource), default=0.0)
     if len(by_resource) == 1:
         terms, constant = by_resource[0]
-        return ShareGoal(Goal(f"share {q}", terms, most, 0, constant), by_resource, [])
-    tag = f"{level[0] + 2**32}_{q}" if s.is_only_level(level) else f"{level[0] + 2**32}_{level[1]}_{q}"
+        return ShareGoal(Goal(f"share {tag}", terms, most, 0, constant), by_resource, [])
     share = x.model.add_variable(f"share_{tag}", 0, most)
     choices = [x.model.add_variable(f"d_{tag}_{r}", cat=pulp.LpBinary) for r in range(len(by_resource))]
     for r, ((terms, constant), d) in enumerate(zip(by_resource, choices, strict=True)):
         row = at_most([(share, 1.0), *scale_terms(terms, -1), (d, most)], constant + most)
-        add_rows(x.model, [Row("share.dominant", (*level, q, r), row)])
-    add_rows(x.model, [Row("share.one", (*level, q), equal([(d, 1.0) for d in choices], 1))])
-    return ShareGoal(Goal(f"share {q}", [(share, 1.0)], most, 0), by_resource, choices)
+        add_rows(x.model, [Row(f"share.dominant.{tag}", (r,), row)])
+    add_rows(x.model, [Row(f"share.one.{tag}", (), equal([(d, 1.0) for d in choices], 1))])
+    return ShareGoal(Goal(f"share {tag}", [(share, 1.0)], most, 0), by_resource, choices)
 
 
-def _share_terms(
-    s: Sets, x: Variables, q: int, members: frozenset[int], level: PrecedenceLevel
-) -> list[tuple[Terms, float]]:
-    """For each resource that may dominate the share of queue q, with the gangs of `members`: (terms, constant)."""
+def _share_terms(s: Sets, q: int, compared: ComparedQueues) -> list[tuple[Terms, float]]:
+    """For each resource that may dominate the share of queue q, with what counts inside it: (terms, constant)."""
     measure = s.queue_books.queue_rules.share_measures[q]
 
     def fractions(amounts: Vector) -> list[float]:
         return [a / per if per else 0.0 for a, per in zip(amounts, measure.denominators, strict=True)]
 
-    classes = [key for key in x.y if key[0] in members and s.precedence_level(*key[:2]) >= level]
-    held, parts = fractions(s.queue_books.held[q]), [fractions(s.min_demands[key[2]]) for key in classes]
+    inside = [
+        (y, fractions(s.min_demands[k])) for (of, _, k), y in compared.counts.items() if of in compared.group.members[q]
+    ]
+    held = fractions(s.queue_books.held[q])
     found = []
-    for r in _dominant_candidates([held, *parts]):
-        terms = [(x.y[key], part[r] / measure.weight) for key, part in zip(classes, parts, strict=True) if part[r]]
+    for r in _dominant_candidates([held, *(part for _, part in inside)]):
+        terms = [(y, part[r] / measure.weight) for y, part in inside if part[r]]
         found.append((terms, measure.base + held[r] / measure.weight))
     return found
 

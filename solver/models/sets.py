@@ -8,7 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
-from solver.problem import PodRequest, Problem, Subgroup, Vector
+from solver.problem import Limits, PodRequest, Problem, Subgroup, Vector
 from solver.semantics.device_slots import FreeVectors, IntArray
 from solver.semantics.gang_classes import ClassRole, GangClass, breaks_topology
 from solver.semantics.placements import Placements
@@ -319,10 +319,65 @@ class Sets:
         """The highest first."""
         return tuple(sorted({self.precedence_level(q, p) for q, p, _ in self.waiting_gangs}, reverse=True))
 
-    def competing_queues(self, level: PrecedenceLevel, group: SiblingQueues) -> list[int]:
-        """The queues of a group that have gangs of this level, inside them or below."""
-        asking = {q for q, _, _ in self.classes_of_level(level)}
+    @cached_property
+    def queue_rounds(self) -> tuple[tuple[PrecedenceLevel, ...], ...]:
+        """The levels that are decided together where queues come first: all; where nothing can be reclaimed those of
+        one queue priority, the highest first, since Volcano then lets that overrule what queues deserve."""
+        if self.problem.reclaim_enabled:
+            return (self.precedence_levels,)
+        priorities = sorted({level[1] for level in self.precedence_levels}, reverse=True)
+        return tuple(tuple(level for level in self.precedence_levels if level[1] == p) for p in priorities)
+
+    def competing_queues(self, classes: Iterable[AdmissionClass], group: SiblingQueues) -> list[int]:
+        """The queues of a group that have gangs of these classes, inside them or below."""
+        asking = {q for q, _, _ in classes}
         return [q for q, inside in sorted(group.members.items()) if asking & inside]
+
+    @cached_property
+    def entitled_subtrees(self) -> dict[int, frozenset[int]]:
+        """Queue with waiting gangs, in it or below -> the queues whose gangs count against its entitlement."""
+        rules = self.queue_books.queue_rules
+        paths = {q: rules.comparison_paths[q] for q in self.batch_queues}
+        above = sorted({a for path in paths.values() for a in path})
+        return {a: frozenset(q for q, path in paths.items() if a in path) for a in above}
+
+    @cached_property
+    def entitled_room(self) -> dict[int, Limits]:
+        """Queue with waiting gangs, in it or below -> what it may still take before it borrows; None for no limit."""
+        books, found = self.queue_books, {}
+        for q in self.entitled_subtrees:
+            limits, held = books.queue_rules.entitled[q], books.compared_amount(q)
+            found[q] = tuple(None if m is None else max(0, m - h) for m, h in zip(limits, held, strict=True))
+        return found
+
+    def entitled_counts(self, number: Mapping[AdmissionClass, int]) -> dict[AdmissionClass, int]:
+        """Of so many gangs of each class those that their queues' entitlements cover: the highest level first, in it
+        the largest gangs. What a queue's gangs of higher precedence take is taken from its entitlement, covered or
+        not."""
+        room = {q: list(limits) for q, limits in self.entitled_room.items()}
+        found = dict.fromkeys(number, 0)
+
+        def rank(key: AdmissionClass) -> tuple[int, ...]:
+            return *(-level for level in self.precedence_level(*key[:2])), -self.dominant_units[key[2]], *key
+
+        uncharged: dict[int, list[AdmissionClass]] = {}
+        for key in sorted(number, key=rank):
+            demand = self.min_demands[key[2]]
+            higher = [of for of in uncharged.get(key[0], ()) if of[1] > key[1]]
+            extra = [
+                sum(self.min_demands[of[2]][r] * (number[of] - found[of]) for of in higher) for r in range(len(demand))
+            ]
+            above = [q for q, below in self.entitled_subtrees.items() if key[0] in below]
+            left = {(q, r): limit - extra[r] for q in above for r, limit in enumerate(room[q]) if limit is not None}
+            fits = min([number[key], *(n // demand[r] for (_, r), n in left.items() if demand[r])])
+            if fits > 0:
+                found[key] = fits
+                uncharged[key[0]] = [of for of in uncharged.get(key[0], ()) if of not in higher]
+                for (q, r), n in left.items():
+                    room[q][r] = n - fits * demand[r]
+            if found[key] < number[key]:
+                uncharged.setdefault(key[0], []).append(key)
+        return found
 
     def age_order_key(self, j: int) -> tuple[float, int, int]:
         """Orders the gangs of a queue, the next one first: by the dominant share held with drf, then by age."""

@@ -76,7 +76,7 @@ class _Batch:
         self, s: Sets, admission: Admission, placements: Placements, objectives: tuple[Objective, ...]
     ) -> BatchResult:
         placements = add_gangs_that_fit(s, placements, self.gangs, self.options.budget)
-        if is_floor_better(s, self.floor, placements, self.options):
+        if not admission.excludes_floor and is_floor_better(s, self.floor, placements, self.options):
             return floor_result(s, self.floor, self.options, self.mapper)
         recounted = _recounted_objectives(s, admission.objectives, set(placements), self.options)
         return placements, recounted + objectives

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from solver.admission.admit import incumbent_values
+from solver.admission.incumbent import incumbent_values
 from solver.mip.engine import FEASIBILITY_TOLERANCE, solve_model
 from solver.mip.lexicographic import Goal, LexicographicSolver
 from solver.mip.rows import linear

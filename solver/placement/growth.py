@@ -50,16 +50,11 @@ def grow_gangs(
     }
     holds = {j: gang_dominant_share(problem, problem.gangs[j], grown[j], totals) for j in wanting}
 
-    def turn(j: int) -> tuple[int, int, tuple[tuple[float, int], ...], float, int, int]:
+    def turn(j: int) -> tuple[object, ...]:
         gang = problem.gangs[j]
-        return (
-            -gang.priority,
-            -queue_priority(problem, gang.queue),
-            queue_books.share_order_key(gang.queue),
-            holds[j],
-            gang.age,
-            j,
-        )
+        queue = -queue_priority(problem, gang.queue), queue_books.share_order_key(gang.queue)
+        order = (queue, -gang.priority) if problem.policy.queues_first else (-gang.priority, queue)
+        return *order, holds[j], gang.age, j
 
     while wanting:
         j = min(wanting, key=turn)

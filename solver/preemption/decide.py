@@ -3,35 +3,38 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from dataclasses import replace
 from functools import partial
-from itertools import groupby
 
-from solver.admission.batches import split_into_batches
+from solver.admission.batches import BatchGroup, entitled_gangs, precedence_groups, split_into_batches
 from solver.admission.greedy_floor import GreedyFloor
 from solver.placement.batch import decide_batch, floor_result, joint_floor
-from solver.preemption.evict import evict_for_waiting, without_needless_victims
-from solver.preemption.plan_state import PlanState
+from solver.preemption.evict import evict_for_waiting, start_in_leftovers, without_needless_victims
+from solver.preemption.plan_state import DecidedBatch, PlanState
 from solver.semantics.eviction_rights import allows_eviction
-from solver.semantics.priorities import precedence
+from solver.semantics.gang_classes import waiting_class
+from solver.semantics.priorities import precedence, serving_order_key
+from solver.semantics.share_measures import queue_priority
 
 
 def decide_gangs(plan: PlanState, waiting: list[int]) -> PlanState:
-    """Decide these gangs. Where gangs may be evicted, each precedence gets its room before the next one is decided."""
-    problem, options = plan.problem, plan.options
-    groups, floor = split_into_batches(problem, waiting, options, partial(floor_of, plan, waiting))
+    """Decide these gangs. Where evictions help, gang after gang or precedence after precedence gets its room before the
+    next is decided."""
+    problem, options, compute_floor = plan.problem, plan.options, partial(floor_of, plan, waiting)
+    groups, floor = split_into_batches(problem, waiting, options, compute_floor)
     if not allows_eviction(problem):
         return decide_batches(plan, groups, floor)
     without_eviction: PlanState | None = None
-    if any(len({precedence(problem.gangs[j]) for j in group}) > 1 for group in groups):
+    mixed = any(len({precedence(problem.gangs[j]) for j in batch}) > 1 for group in groups for batch in group)
+    if mixed or problem.policy.queues_first:
         without_eviction = decide_batches(plan.copy(), groups, floor)
         still_waiting = [j for j in waiting if j not in without_eviction.placements]
         if not any(plan.evictions.eviction_may_help(j) for j in still_waiting):
             return without_eviction
-        options = options.with_budget(joint_variables=0)
-        groups, _ = split_into_batches(problem, waiting, options, partial(floor_of, plan, waiting))
+        groups, _ = precedence_groups(problem, waiting, options, compute_floor)
     clean = plan.copy() if without_eviction is None and len(groups) > 1 else None
-    plan = _decide_with_eviction(plan, groups, waiting)
+    plan = _decide_queues_first(plan, waiting) if problem.policy.queues_first else _decide_with_eviction(plan, groups)
     if plan.evictions.evicted_pods:
         return without_needless_victims(plan)
     if without_eviction is not None:
@@ -41,36 +44,84 @@ def decide_gangs(plan: PlanState, waiting: list[int]) -> PlanState:
     return plan
 
 
-def _decide_with_eviction(plan: PlanState, groups: Sequence[list[int]], waiting: Sequence[int]) -> PlanState:
+def _decide_with_eviction(plan: PlanState, groups: Sequence[BatchGroup]) -> PlanState:
     """Decide the batches of each precedence, then evict for its gangs that still wait."""
-    gangs = plan.problem.gangs
-    for current, batches in groupby(groups, lambda group: precedence(gangs[group[0]])):
-        for batch in batches:
+    gangs, decided = plan.problem.gangs, list[int]()
+    for group in groups:
+        for batch in group:
             _decide_batch(plan, batch)
-        plan = evict_for_waiting(plan, [j for j in waiting if precedence(gangs[j]) >= current], current)
+            decided += batch
+        plan = evict_for_waiting(plan, decided, precedence(gangs[group[0][0]]))
     return plan
 
 
-def decide_batches(plan: PlanState, groups: list[list[int]], floor: GreedyFloor | None = None) -> PlanState:
-    """Decide batch after batch. Where they are several, no precedence ends below what the greedy alone would start of
-    all their gangs (`floor`)."""
-    gangs, clean = plan.problem.gangs, plan.copy() if len(groups) > 1 else None
-    every, decided = [j for group in groups for j in group], list[int]()
-    if floor is not None and (easy := floor.fully_started_batches(groups)):
-        decided += [j for group in easy for j in group]
-        _decide_by_greedy(plan, floor, precedence(gangs[easy[-1][0]]), decided)
+def _decide_queues_first(plan: PlanState, waiting: Sequence[int]) -> PlanState:
+    """Decide what the entitlements cover, precedence after precedence, evicting for it; then the others in turn. Of
+    very many others all that fit start first."""
+    entitled = entitled_gangs(plan.state, plan.eligible_gangs(waiting))
+    groups, _ = precedence_groups(plan.problem, entitled, plan.options, partial(floor_of, plan, entitled))
+    plan = _decide_with_eviction(plan, groups)
+    rest = [j for j in waiting if j not in set(entitled)]
+    if len(rest) <= plan.options.budget.turns:
+        plan = _decide_in_turn(plan, rest)
+    else:
+        others, floor = split_into_batches(plan.problem, rest, plan.options, partial(floor_of, plan, rest))
+        plan = decide_batches(plan, others, floor)
+        for current in sorted({precedence(plan.problem.gangs[j]) for j in rest}, reverse=True):
+            plan = evict_for_waiting(plan, rest, current)
+    start_in_leftovers(plan, sorted(waiting, key=partial(serving_order_key, plan.problem)))
+    return plan
+
+
+def _decide_in_turn(plan: PlanState, gangs: Sequence[int]) -> PlanState:
+    """Start gang after gang, of the queue with the lowest share the first one, in free room or by evicting."""
+    problem, refused, passed_over = plan.problem, set[object](), list[int]()
+    stacks: dict[int, list[int]] = {}
+    for j in sorted(gangs, key=partial(serving_order_key, problem), reverse=True):
+        stacks.setdefault(problem.gangs[j].queue, []).append(j)
+    while stacks:
+        share = plan.state.queue_books.share_order_key
+        q = min(stacks, key=lambda q: (-queue_priority(problem, q), share(q)))
+        j = stacks[q].pop()
+        stacks = {of: stack for of, stack in stacks.items() if stack}
+        kind = q, problem.gangs[j].may_evict, precedence(problem.gangs[j]), waiting_class(j, problem.gangs[j])
+        if kind in refused or not plan.eligible_gangs([j]):
+            passed_over.append(j)
+            continue
+        number = len(plan.preemptors)
+        _decide_batch(plan, [j])
+        if j not in plan.placements:
+            plan = evict_for_waiting(plan, [j], precedence(problem.gangs[j]))
+        if j not in plan.placements:
+            refused.add(kind)
+        elif len(plan.preemptors) > number:
+            refused.clear()
+    if passed_over:
+        last = plan.batches.pop() if plan.batches else DecidedBatch((), (), 0.0)
+        plan.batches.append(replace(last, gangs=tuple(sorted((*last.gangs, *passed_over)))))
+    return plan
+
+
+def decide_batches(plan: PlanState, groups: Sequence[BatchGroup], floor: GreedyFloor | None = None) -> PlanState:
+    """Decide batch after batch. Where the groups are several, none ends below what the greedy alone would start of all
+    gangs up to it (`floor`)."""
+    clean = plan.copy() if sum(map(len, groups)) > 1 else None
+    every, decided = [j for group in groups for batch in group for j in batch], set[int]()
+    if floor is not None and (easy := floor.fully_started(groups)):
+        decided |= {j for group in easy for batch in group for j in batch}
+        _decide_by_greedy(plan, floor, decided)
         groups = groups[len(easy) :]
-    for current, batches in groupby(groups, lambda group: precedence(gangs[group[0]])):
-        for batch in batches:
+    for group in groups:
+        for batch in group:
             _decide_batch(plan, batch)
-            decided += batch
+            decided.update(batch)
         if clean is None or all(j in plan.placements for j in decided):
             continue
         floor = floor or floor_of(clean, every)
-        order = floor.compare(plan.placements, current, plan.options)
+        order = floor.compare(plan.placements, decided, plan.options)
         if order > 0:
             plan = clean.copy()
-            _decide_by_greedy(plan, floor, current, decided)
+            _decide_by_greedy(plan, floor, decided)
         elif order < 0:
             clean = None
     return plan
@@ -88,9 +139,9 @@ def _decide_batch(plan: PlanState, gangs: list[int]) -> None:
     plan.start_batch(gangs, placements, objectives, time.perf_counter() - clock)
 
 
-def _decide_by_greedy(plan: PlanState, floor: GreedyFloor, current: int, gangs: Sequence[int]) -> None:
-    """Start what the greedy starts of these gangs, all of this precedence or a higher one."""
+def _decide_by_greedy(plan: PlanState, floor: GreedyFloor, gangs: Collection[int]) -> None:
+    """Start what the greedy starts of these gangs."""
     clock = time.perf_counter()
-    s, started = floor.at_or_above(current)
+    s, started = floor.only(gangs)
     placements, objectives = floor_result(s, started, plan.options, plan.mapper)
     plan.start_batch(sorted(gangs), placements, objectives, time.perf_counter() - clock)

@@ -25,7 +25,7 @@ def evict_for_waiting(plan: PlanState, waiting: Sequence[int], current: int) -> 
     order = sorted(waiting, key=partial(serving_order_key, plan.problem))
     plan, evicted = _evict_in_order(plan, order, current)
     if evicted:
-        _start_in_leftovers(plan, order)
+        start_in_leftovers(plan, order)
     plan = with_joint_victims(plan)
     plan.add_eviction_seconds(time.perf_counter() - clock)
     return plan
@@ -53,7 +53,8 @@ def _with_eviction_for(plan: PlanState, j: int) -> PlanState | None:
     return plan if evict_for_gang(plan, j) else with_extra_preemptor(plan, j)
 
 
-def _start_in_leftovers(plan: PlanState, order: Sequence[int]) -> None:
+def start_in_leftovers(plan: PlanState, order: Sequence[int]) -> None:
+    """Start those of these gangs that fit into room which evictions have left over, in this order."""
     refused: set[object] = set()
     for j in order:
         kind = plan.problem.gangs[j].queue, waiting_class(j, plan.problem.gangs[j])

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from solver.problem import Limits, Problem, Vector
-from solver.semantics import hierarchical_drf, queues, share_measures
+from solver.semantics import entitlements, hierarchical_drf, queues, share_measures
 from solver.semantics.eviction_rights import deserved_limits
 from solver.semantics.placements import add_vectors, negated
 from solver.semantics.queue_limits import QueueCeiling, queue_ceilings
@@ -38,11 +38,16 @@ class QueueRules:
         return deserved_limits(self.problem)
 
     @cached_property
+    def entitled(self) -> tuple[Limits, ...]:
+        """Queue -> what it may hold before it borrows."""
+        return entitlements.entitled_amounts(self.problem)
+
+    @cached_property
     def share_measures(self) -> tuple[ShareMeasure, ...]:
         """Queue -> the measure by which it is compared with others."""
         problem = self.problem
-        entitlements = hierarchical_drf.entitlements(problem) if problem.policy.drf_hierarchy else ()
-        return share_measures.share_measures(problem, entitlements)
+        weights = hierarchical_drf.entitlements(problem) if problem.policy.drf_hierarchy else ()
+        return share_measures.share_measures(problem, weights)
 
     @cached_property
     def sibling_groups(self) -> tuple[SiblingQueues, ...]:
@@ -147,6 +152,19 @@ class QueueBooks:
         """max over r of held_r / total_r, divided by the weight (Ghodsi et al., NSDI 2011)."""
         shares = [h / t for h, t in zip(self.held[queue], totals, strict=True) if t]
         return max(shares, default=0.0) / self.problem.queues[queue].weight
+
+    def compared_amount(self, q: int) -> Vector:
+        """What a queue holds where queues are compared: with its descendants in a hierarchy, else by itself."""
+        return self.held[q] if self.problem.policy.hierarchical else self.direct[q]
+
+    def is_entitled(self, queue: int, amount: Vector) -> bool:
+        """Whether with `amount` more the queue, and those above it that are compared, hold no more than their
+        entitlements."""
+        return all(
+            not asked or limit is None or have + asked <= limit
+            for q in self.queue_rules.comparison_paths[queue]
+            for have, asked, limit in zip(self.compared_amount(q), amount, self.queue_rules.entitled[q], strict=True)
+        )
 
     # ---- what queues may take
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from itertools import product
+from itertools import combinations, product
 
 from solver.problem import Gang, Problem, Vector
 from solver.semantics.hierarchical_drf import entitlements
@@ -345,6 +345,161 @@ def precedence_level(problem: Problem, g: int) -> tuple[int, int]:
 
 
 def objective_values(problem: Problem, started: frozenset[int]) -> PlanValue:
+    """All objectives before the spread, in the policy's order."""
+    asking = asking_gangs(problem)
+    if problem.policy.order == "queues-first" and len({problem.gangs[g].queue for g in asking}) > 1:
+        return queues_first_values(problem, started)
+    return priorities_first_values(problem, started)
+
+
+def asking_gangs(problem: Problem) -> list[int]:
+    return [
+        g for g, gang in enumerate(problem.gangs) if not meets_minima_now(gang) and accepts_gangs(problem, gang.queue)
+    ]
+
+
+def entitled_amount(problem: Problem, q: int, r: int) -> Fraction | None:
+    """What queue q may hold of resource r before it borrows; None where nothing is said."""
+    whole, guarantee = cluster_totals(problem)[r], Fraction(guarantee_of(problem, q, r))
+    if problem.policy.capacity:
+        due: list[list[int]] = [
+            [_deserved(problem, c, i, d) for i, d in enumerate(c_queue.deserved)]
+            for c, c_queue in enumerate(problem.queues)
+        ]
+        if not any(due[q]):
+            inner = is_hierarchical(problem) and any(queue.parent == q for queue in problem.queues)
+            return None if inner else guarantee
+        if problem.queues[q].deserved[r] is None and not problem.queues[q].guarantee[r]:
+            return guarantee if problem.queues[q].guarantee[r] is not None else None
+        asked = demand_by_queue(problem)
+        scales = sorted({Fraction(1), *(Fraction(asked[c][r], due[c][r]) for c in asked if due[c][r])})
+
+        def needed(t: Fraction) -> Fraction:
+            return sum((min(Fraction(asked[c][r]), t * due[c][r]) for c in asked), Fraction(0))
+
+        scale = Fraction(1)
+        if needed(scale) > whole:
+            low = max([t for t in scales if t < 1 and needed(t) <= whole], default=Fraction(0))
+            rate = sum(due[c][r] for c, amounts in asked.items() if amounts[r] > low * due[c][r])
+            scale = low + (whole - needed(low)) / rate
+        return max(Fraction(int(scale * due[q][r])), guarantee)
+    if problem.policy.proportion:
+        share = proportion_shares(problem).get(q)
+        return max(Fraction(int(share[r] + 5 * SHARE_TOLERANCE)) if share else Fraction(0), guarantee)
+    fair = Fraction(entitlements(problem)[q]).limit_denominator(10**6)
+    return max(Fraction(int(fair * whole)), guarantee)
+
+
+def entitled_values(problem: Problem, started: frozenset[int]) -> dict[frozenset[int], bool]:
+    """Every set of started gangs that the entitlements cover together."""
+    room = FreeCapacity(problem)
+    whole, tree = range(len(problem.resources)), is_hierarchical(problem)
+    below = {
+        a: [q for q in range(len(problem.queues)) if (a in ancestors(problem, q) if tree else a == q)]
+        for a in range(len(problem.queues))
+    }
+    limits = {(a, r): entitled_amount(problem, a, r) for a in below for r in whole}
+    demand: dict[int, list[int]] = {g: missing_demand(problem.gangs[g], len(whole)) for g in started}
+
+    def covered(chosen: tuple[int, ...]) -> bool:
+        for g in chosen:
+            gang = problem.gangs[g]
+            higher = [
+                h
+                for h in started
+                if h not in chosen
+                and problem.gangs[h].queue == gang.queue
+                and precedence_level(problem, h) > precedence_level(problem, g)
+            ]
+            for a in (a for a in below if gang.queue in below[a]):
+                for r in whole:
+                    limit, held = limits[a, r], sum(room.held[q][r] for q in below[a])
+                    new = sum(demand[h][r] for h in chosen if problem.gangs[h].queue in below[a])
+                    extra = sum(demand[h][r] for h in higher)
+                    if limit is None or not (demand[g][r] or extra):
+                        continue
+                    if new + extra > max(Fraction(0), limit - held):
+                        return False
+        return True
+
+    every = (c for n in range(len(started) + 1) for c in combinations(sorted(started), n))
+    return {frozenset(c): True for c in every if covered(c)}
+
+
+def queues_first_values(problem: Problem, started: frozenset[int]) -> PlanValue:
+    """Level by level what the entitlements cover; the shares of all that starts; level by level what starts; age. Where
+    nothing can be reclaimed all that for one priority of queues after the other."""
+    asking = asking_gangs(problem)
+    every = {precedence_level(problem, g)[1] for g in asking}
+    rounds = [every] if problem.reclaim_enabled else [{p} for p in sorted(every, reverse=True)]
+    covers = list(entitled_values(problem, started))
+    found: list[tuple[Fraction, ...]] = []
+    for queues in rounds:
+        of_round = [g for g in asking if precedence_level(problem, g)[1] in queues]
+        levels = sorted({precedence_level(problem, g) for g in of_round}, reverse=True)
+        entitled = {c: _level_values(problem, c, levels, shares=True) for c in covers}
+        best = max(entitled.values())
+        covers = [c for c in covers if entitled[c] == best]
+        found += best
+        everyone = started.issuperset(of_round)
+        found.append((Fraction(everyone),))
+        for priority in sorted(queues, reverse=True):
+            counted = [g for g in asking if precedence_level(problem, g)[1] >= priority]
+            mine = [g for g in counted if precedence_level(problem, g)[1] == priority]
+            found += [()] if everyone else _share_values(problem, started & set(counted), mine)
+        found += _level_values(problem, started, levels, shares=False)
+    return (*found, (Fraction(age_objective(problem, started)),))
+
+
+def _level_values(
+    problem: Problem, started: frozenset[int], levels: Sequence[tuple[int, int]], shares: bool
+) -> list[tuple[Fraction, ...]]:
+    whole, asking = cluster_totals(problem), asking_gangs(problem)
+    found: list[tuple[Fraction, ...]] = []
+    for level in levels:
+        here = [g for g in asking if precedence_level(problem, g) == level]
+        if shares:
+            everyone = started.issuperset(here)
+            counted = [g for g in asking if precedence_level(problem, g) >= level]
+            found.append((Fraction(everyone),))
+            found += [()] if everyone else _share_values(problem, started & set(counted), here)
+        placed = Fraction(0)
+        for g in started & set(here):
+            own = missing_demand(problem.gangs[g], len(whole))
+            placed += max((Fraction(a, t) for a, t in zip(own, whole, strict=True) if t), default=Fraction(0))
+        found += [(placed,), (Fraction(len(started & set(here))),)]
+    return found
+
+
+def _share_values(problem: Problem, started: Collection[int], competing: Sequence[int]) -> list[tuple[Fraction, ...]]:
+    """For each group of siblings the sorted shares of the queues with competing gangs."""
+    held, by = [list(vector) for vector in FreeCapacity(problem).held], share_measures(problem)
+    for g in started:
+        queue, own = problem.gangs[g].queue, missing_demand(problem.gangs[g], len(problem.resources))
+        held[queue] = [have + more for have, more in zip(held[queue], own, strict=True)]
+    found = []
+    for group in sibling_groups(problem):
+        asks = [q for q, inside in group.items() if any(problem.gangs[g].queue in inside for g in competing)]
+        found.append(tuple(sorted(by[q].share(_held_below(problem, held, q)) for q in asks)) if len(asks) > 1 else ())
+    return found
+
+
+def is_overtaken(problem: Problem, sets: Collection[frozenset[int]], started: frozenset[int]) -> bool:
+    """Whether some gang waits that could start if gangs of lower precedence in its queue did not."""
+    for g in set(asking_gangs(problem)) - started:
+        lower = [
+            h
+            for h in started
+            if problem.gangs[h].queue == problem.gangs[g].queue
+            and problem.gangs[h].priority < problem.gangs[g].priority
+        ]
+        for number in range(1, len(lower) + 1):
+            if any((started - set(gone)) | {g} in sets for gone in combinations(lower, number)):
+                return True
+    return False
+
+
+def priorities_first_values(problem: Problem, started: frozenset[int]) -> PlanValue:
     """All objectives before the spread, the highest level first: the sorted shares, group by group; the resources; the
     gangs; in the end age."""
     whole, by = cluster_totals(problem), share_measures(problem)

@@ -22,7 +22,7 @@ from solver.facts import (
     SubgroupShortage,
 )
 from solver.options import Budget
-from solver.problem import Problem
+from solver.problem import Policy, Problem
 from solver.repairs import FewerPods, HigherPriority, HigherTier, MoreCapability, Repair
 from solver.semantics.placement_cost import COST_NAMES
 from tests.builders.plans import verified_plan
@@ -290,7 +290,7 @@ def test_the_lowest_share_is_raised_above_the_greedys_in_large_models_too(
     world = problem(nodes(1, gpu=8), queue("a"), queue("b"), *gangs)
     made = verified_plan(world, options)
     assert starting(world, options) == expected
-    assert [o.verdict for batch in made.batches for o in batch.objectives if "level 1" in o.name] == [verdict]
+    assert [o.verdict for batch in made.batches for o in batch.objectives if o.name == "share level 1"] == [verdict]
 
 
 def test_what_a_queue_holds_already_counts_for_its_share() -> None:
@@ -368,6 +368,7 @@ def test_cbc_and_highs_admit_as_much() -> None:
 
 def test_one_model_for_each_priority_admits_as_much_as_one_for_all_where_it_does_not_matter() -> None:
     world = crowd()
+    world = replace(world, policy=Policy(order="priorities-first"))
     apart = verified_plan(world, Options(budget=Budget(joint_variables=0)))
     assert len(apart.batches) == 2
     together = verified_plan(world)

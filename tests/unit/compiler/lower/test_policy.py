@@ -40,7 +40,7 @@ def plugin(name: str, **flags: bool) -> PluginSpec:
     ],
 )
 def test_plugins_decide(tiers: tuple[tuple[PluginSpec, ...], ...], expected: Policy) -> None:
-    assert lower_policy(scheduler(*tiers)) == expected
+    assert lower_policy(scheduler(*tiers), "queues-first") == expected
 
 
 SPREADING = PluginSpec("nodeorder", {"leastrequested.weight": 5, "mostrequested.weight": 1}, {})
@@ -77,7 +77,7 @@ LEAST = PluginSpec(
 def test_nodes_are_filled_evenly_only_where_a_plugin_clearly_asks_for_it(
     plugins: tuple[PluginSpec, ...], expected: bool
 ) -> None:
-    assert lower_policy(scheduler(plugins)).spread_pods is expected
+    assert lower_policy(scheduler(plugins), "queues-first").spread_pods is expected
 
 
 def test_without_a_configuration_volcanos_own_default_decides() -> None:

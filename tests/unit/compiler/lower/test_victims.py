@@ -158,7 +158,7 @@ def test_how_far_up_the_tree_of_queues_is_asked(said: dict[str, Any], levels: in
     def chosen(**flags: bool) -> Policy:
         spec = compile_repository(Repository.from_directory(CASE / "repo")).specs.scheduler
         assert spec is not None
-        return lower_policy(replace(spec, tiers=((PluginSpec("capacity", said, flags),),)))
+        return lower_policy(replace(spec, tiers=((PluginSpec("capacity", said, flags),),)), "queues-first")
 
     assert chosen(enableHierarchy=True).ancestor_reclaim_levels == levels
     assert chosen().ancestor_reclaim_levels == 0

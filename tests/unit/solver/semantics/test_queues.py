@@ -129,7 +129,8 @@ def test_proportion_lets_no_queue_exceed_its_share_even_beside_free_nodes() -> N
     )
     assert started(world) == [6, 0]
     assert facts(world, "wide") == (ShareLimit(asked=8, available=6, queue=1, resource=0, limit=6),)
-    assert started(replace(world, policy=Policy())) == [4, 1]
+    assert started(replace(world, policy=Policy(order="priorities-first"))) == [4, 1]
+    assert started(replace(world, policy=Policy())) == [8, 0], "the fair shares are 6 and 6, and b would borrow"
 
 
 def test_a_share_that_is_the_whole_cluster_is_never_blamed() -> None:
@@ -380,7 +381,8 @@ def test_gangs_above_the_queues_priority_in_their_own_go_first() -> None:
     world = problem(
         nodes(1, gpu=1), queue("high", priority=9), queue("low"), *singles(1, "high"), urgent, policy=CAPACITY
     )
-    assert started(world) == [0, 1]
+    assert started(replace(world, policy=replace(CAPACITY, order="priorities-first"))) == [0, 1]
+    assert started(world) == [1, 0]
 
 
 def test_queue_priority_counts_for_nothing_where_no_plugin_looks_at_it() -> None:

@@ -1,0 +1,101 @@
+"""Overtaking: a gang waits although it could have used the room of gangs of lower precedence in its own queue.
+
+Shares and entitlements count resources, so that two small gangs may be worth more to them than a large one that comes
+first. A plan in which a gang is overtaken is cut off, and the goals are asked again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import pulp
+
+from solver.mip.engine import solve_model
+from solver.mip.rows import Terms, at_least, at_most
+from solver.models import constraints, variables
+from solver.models.sets import AdmissionClass, Sets
+from solver.models.variables import Variables
+from solver.options import Options
+
+
+@dataclass(frozen=True, slots=True)
+class OvertakingCut:
+    """More than `started` gangs of the class start, or those of lower precedence in its queue take no more than
+    `lower_units`: what fits beside one more, and less than they took when they overtook it."""
+
+    key: AdmissionClass
+    started: int
+    lower_units: int
+
+
+def find_overtaking(
+    s: Sets, x: Variables, values: Mapping[str, float], cuts: Sequence[OvertakingCut], options: Options
+) -> tuple[OvertakingCut, dict[str, float]] | None:
+    """(a cut that the solution breaks, a solution that keeps it); None where no gang is overtaken. The first in the
+    order of precedence. Limits count as "not overtaken"."""
+    started = {key: round(values[y.name]) for key, y in x.y.items()}
+    for key in sorted(started, key=lambda key: (-key[1], key)):
+        lower = {of: n for of, n in started.items() if of[0] == key[0] and of[1] < key[1] and n}
+        if lower and started[key] < len(s.waiting_gangs[key]) and _may_fit(s, started, key, lower):
+            found = _solution_with_one_more(s, started, key, cuts, options)
+            if found is not None:
+                taken = sum(s.dominant_units[of[2]] * n for of, n in lower.items())
+                beside = sum(s.dominant_units[of[2]] * round(found[x.y[of].name]) for of in lower)
+                return OvertakingCut(key, started[key], min(beside, taken - 1)), found
+    return None
+
+
+def _may_fit(
+    s: Sets, started: Mapping[AdmissionClass, int], key: AdmissionClass, lower: Mapping[AdmissionClass, int]
+) -> bool:
+    """Whether one more gang of the class fits by number once the lower ones are gone."""
+    left = s.free.amounts.sum(axis=0).tolist()
+    for of, n in started.items():
+        if of not in lower:
+            left = [have - n * amount for have, amount in zip(left, s.min_demands[of[2]], strict=True)]
+    return all(amount <= have for amount, have in zip(s.min_demands[key[2]], left, strict=True) if amount)
+
+
+def _solution_with_one_more(
+    s: Sets,
+    started: Mapping[AdmissionClass, int],
+    key: AdmissionClass,
+    cuts: Sequence[OvertakingCut],
+    options: Options,
+) -> dict[str, float] | None:
+    """Values with one more gang of the class, as much as possible of those of lower precedence, and all others as they
+    are; None where there are none."""
+    x = variables.build_variables(s)
+    constraints.add_constraints(s, x)
+    add_cuts(s, x, cuts)
+    for of, y in x.y.items():
+        low, high = started[of], started[of]
+        if of == key:
+            low, high = low + 1, high + 1
+        elif of[0] == key[0] and of[1] < key[1]:
+            low = 0
+        y.lowBound, y.upBound = low, high
+    x.model.sense = pulp.LpMaximize
+    x.model.setObjective(pulp.LpAffineExpression(_lower_terms(s, x, key)))
+    answer = solve_model(x.model, options)
+    return {**answer.values, f"first_{len(cuts)}": 1.0} if answer.values else None
+
+
+def _lower_terms(s: Sets, x: Variables, key: AdmissionClass) -> Terms:
+    """What the gangs of lower precedence in the class's queue take, in dominant units."""
+    return [(y, s.dominant_units[of[2]]) for of, y in x.y.items() if of[0] == key[0] and of[1] < key[1]]
+
+
+def add_cuts(s: Sets, x: Variables, cuts: Iterable[OvertakingCut]) -> None:
+    """Add each cut with its choice b:
+
+    y[key] >= (started + 1) b        sum_{lower precedence in its queue} units_k y  <=  lower_units + (most -
+    lower_units) b"""
+    for index, cut in enumerate(cuts):
+        terms = _lower_terms(s, x, cut.key)
+        most = sum(y.upBound * c for y, c in terms)
+        b = x.model.add_variable(f"first_{index}", cat=pulp.LpBinary)
+        x.model.addConstraint(at_least([(x.y[cut.key], 1), (b, -cut.started - 1)], 0), f"first_{index}_starts")
+        row = at_most([*terms, (b, cut.lower_units - most)], cut.lower_units)
+        x.model.addConstraint(row, f"first_{index}_lower")

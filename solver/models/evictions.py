@@ -9,6 +9,7 @@ and queues are written anew, with what the victims return on the right-hand side
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -26,20 +27,11 @@ from solver.models.device_slots import (
 from solver.models.pod_rules import pod_rules
 from solver.models.sets import Sets
 from solver.models.variables import Variables, build_variables, pods_by_bucket
-from solver.problem import Gang, Placement
+from solver.problem import Gang, Placement, Vector
 from solver.semantics.device_slots import FreeVectors
-from solver.semantics.eviction_rights import Victim, loss_per_pod
+from solver.semantics.eviction_rights import ReclaimLimits, Victim, loss_per_pod, whole_unit
 from solver.semantics.placements import placed_demand
 from solver.semantics.slot_holdings import HeldShare
-
-
-@dataclass(frozen=True, slots=True)
-class ReclaimLimits:
-    """Resource -> the most that gangs of other queues may take from one queue: above_deserved (to hold for one of them)
-    and above_guarantee (for all of them)."""
-
-    above_deserved: Mapping[int, int]
-    above_guarantee: Mapping[int, int]
 
 
 @dataclass(slots=True)
@@ -88,6 +80,10 @@ class EvictionModel:
 
     def gang_of(self, v: Victim) -> Gang:
         return self.s.problem.gangs[v.gang]
+
+    def held(self, v: Victim) -> Vector:
+        """What the victim's pods hold."""
+        return placed_demand(self.gang_of(v), v.running, self.s.resource_count)
 
     def request(self, v: Victim, p: Placement, r: int) -> int:
         """What one of the victim's pods there holds of resource r."""
@@ -302,33 +298,72 @@ def guarantees(m: EvictionModel) -> Iterator[Row]:
 
 
 def reclaim_bounds(m: EvictionModel) -> Iterator[Row]:
-    """A queue that gangs of others take from stays at what it deserves of one resource r that they ask for, and above
-    its guarantees; each of its victims loses a pod that holds some of r.
+    """A queue that gangs of others take from keeps what it deserves of each resource by which it is measured, but for
+    the last unit (a pod, or a gang that goes whole), and above its guarantees.
 
-    sum_r b[q,r] = 1
-    taken_q[r] <= above_deserved_q[r] + M (1 - b[q,r])        taken_q[r] <= above_guarantee_q[r]
-    d[v] + b[q,r] - 1 <= pods that v loses and that hold some of r
+    taken_q[r] <= above_deserved_q[r] + what the last unit adds + M (1 - b[q,r])
+    taken_q[r] <= above_guarantee_q[r]
     """
-    s = m.s
     for q, limits in sorted(m.reclaim_limits.items()):
-        below = [v for v in m.victims if v.checked_queues and q in s.queue_books.path(m.gang_of(v).queue)]
-        total = [sum(p.pods * m.request(v, p, r) for v in below for p in v.running) for r in range(s.resource_count)]
-        for r in sorted(limits.above_deserved):
-            m.b[q, r] = m.x.model.add_variable(f"b_{q}_{r}", cat=pulp.LpBinary)
-        yield Row("reclaim.one", (q,), equal([(m.b[q, r], 1) for r in sorted(limits.above_deserved)], 1))
+        below = [v for v in m.victims if v.checked_queues and q in m.s.queue_books.path(m.gang_of(v).queue)]
         for r, most in sorted(limits.above_deserved.items()):
-            excess = total[r] - most
-            if excess > 0:
-                row = normalized_at_most([*m.freed_terms(r, below), (m.b[q, r], excess)], most + excess)
-                yield Row("reclaim.deserved", (q, r), row)
+            m.b[q, r] = m.x.model.add_variable(f"b_{q}_{r}", int(r in limits.measured), 1, cat=pulp.LpInteger)
+            yield from _deserved_rows(m, below, q, r, most)
         for r, most in sorted(limits.above_guarantee.items()):
-            if total[r] > most:
+            if sum(p.pods * m.request(v, p, r) for v in below for p in v.running) > most:
                 yield Row("reclaim.guarantee", (q, r), normalized_at_most(m.freed_terms(r, below), most))
         for v in (v for v in m.victims if q in v.checked_queues):
-            for r in sorted(limits.above_deserved):
-                helpful = m.evicted_terms(v, ((p, float(m.request(v, p, r) > 0)) for p in v.running))
-                row = at_most([(m.d[v.gang], 1.0), (m.b[q, r], 1.0), *scale_terms(helpful, -1)], 1)
-                yield Row("reclaim.helps", (v.gang, q, r), row)
+            yield from _measure_rows(m, v, q, limits)
+
+
+def _deserved_rows(m: EvictionModel, below: Sequence[Victim], q: int, r: int, most: int) -> Iterator[Row]:
+    """What `below` lose of r: something is left above what the queue deserves before the last unit, of size a, goes.
+
+    taken[r] - a < most  if some last_a, else  taken[r] <= most        where b[q,r]
+    sum_a last_a <= 1        last_a <= units of size a that go
+    """
+    total = sum(p.pods * m.request(v, p, r) for v in below for p in v.running)
+    if total <= most:
+        return
+    taken, units = m.freed_terms(r, below), _units_by_size(m, below, r) if most else {}
+    size = math.gcd(*(int(c) for _, c in taken))
+    most, step = most // size * size, size if most % size == 0 else 0  # both sides in whole sizes
+    excess = total - most
+    last = {a: m.x.model.add_variable(f"last_{q}_{r}_{a}", cat=pulp.LpBinary) for a in sorted(units) if a > step}
+    for a, variable in last.items():
+        yield Row("reclaim.last", (q, r, a), at_most([(variable, 1.0), *scale_terms(units[a], -1)], 0))
+    if last:
+        yield Row("reclaim.one", (q, r), at_most([(variable, 1.0) for variable in last.values()], 1))
+    more = [(variable, step - a) for a, variable in last.items()]
+    yield Row("reclaim.deserved", (q, r), normalized_at_most([*taken, *more, (m.b[q, r], excess)], most + excess))
+
+
+def _units_by_size(m: EvictionModel, victims: Iterable[Victim], r: int) -> dict[int, Terms]:
+    """How much of r a unit holds -> how many such units go."""
+    found: dict[int, Terms] = {}
+    for v in victims:
+        found.setdefault(whole_unit(m.gang_of(v), v).last[r], []).append((m.z[v.gang], 1.0))
+        for p in v.running:
+            if m.e[v.gang, p][0] is not m.z[v.gang]:
+                found.setdefault(m.request(v, p, r), []).append((m.e[v.gang, p][0], 1.0))
+    return found
+
+
+def _measure_rows(m: EvictionModel, v: Victim, q: int, limits: ReclaimLimits) -> Iterator[Row]:
+    """The conditions c under which v goes, or a pod of it:
+
+    z[v] <= sum_{r in c} b[q,r]        e[v,t,m] <= pods[v,t,m] (z[v] + sum_{r in c} b[q,r])
+    """
+    z, gang = m.z[v.gang], m.gang_of(v)
+    units: list[tuple[tuple[int, ...], Vector, Terms, int]] = [((), m.held(v), [(z, 1.0)], 1)]
+    for p in v.running:
+        if m.e[v.gang, p][0] is not z:
+            terms = [(m.e[v.gang, p][0], 1.0), (z, -p.pods)]
+            units.append(((p.role, p.node), gang.roles[p.role].request, terms, p.pods))
+    for key, amount, terms, pods in units:
+        for number, condition in enumerate(limits.conditions(amount, v.right)):
+            enough = [(m.b[q, r], -pods) for r in sorted(condition) if r in limits.above_deserved]
+            yield Row("reclaim.measure", (v.gang, q, number, *key), at_most([*terms, *enough], 0))
 
 
 def drf_shares(m: EvictionModel) -> Iterator[Row]:
@@ -339,7 +374,7 @@ def drf_shares(m: EvictionModel) -> Iterator[Row]:
     for v in m.victims:
         if not v.retained_amounts:
             continue
-        held = placed_demand(m.gang_of(v), v.running, m.s.resource_count)
+        held = m.held(v)
         some: Terms = []
         for r, least in enumerate(v.retained_amounts):
             if 0 < least <= held[r]:

@@ -82,7 +82,7 @@ def evict_for_gang(plan: PlanState, j: int) -> bool:
         return False
     for v, pods in choice.evicted_pods.items():
         plan.evict_pods(v, pods, (j,))
-    plan.evictions.protect_deserved(choice.evicted_pods, j, choice.reclaim_limits)
+    plan.evictions.note_measures(choice.evicted_pods, choice.victims, choice.reclaim_limits)
     placed, spread = plan.feasible_placement(j) or (choice.placements[j], ())
     plan.start_preemptor(j, placed, (*choice.objectives, *spread))
     return True

@@ -8,43 +8,54 @@ from functools import cached_property
 
 import numpy as np
 
-from solver.models.evictions import ReclaimLimits
 from solver.placement.fit import shortage
 from solver.problem import Problem, Vector
 from solver.semantics.device_slots import FreeVectors, IntArray
 from solver.semantics.eviction_rights import (
+    EvictedUnit,
+    ReclaimLimits,
+    ReclaimRight,
+    ShortResources,
     Victim,
     contend_without_entitlement,
     eviction_votes,
-    freed_amounts,
-    is_entitled_to_reclaim,
     loss_per_pod,
     may_preempt,
     may_reclaim,
     may_reclaim_domain,
     min_retained_amounts,
     queues_to_check,
-    reclaimable_amounts,
+    reclaim_right,
     surplus_pods,
+    units_lost,
 )
 from solver.semantics.exclusions import accessible_dedicated_nodes
 from solver.semantics.gang_classes import meets_minima, waiting_class
 from solver.semantics.placements import merge_placements, subtract_placements
+from solver.semantics.queues import PODS
 from solver.semantics.slot_holdings import add_held_shares
 from solver.state.state import Pods, State
 
 
 @dataclass
 class EvictionState:
-    """evictable_gangs: gangs whose running pods may go; not those that the plan starts. evicted_pods: victim -> pods.
-    preemptors_of: victim -> the gangs it goes for. protected_resources: queue that lost pods to other queues -> the
-    resource of which it keeps what it deserves."""
+    """evictable_gangs: gangs whose running pods may go; not those that the plan starts. shorts: what gangs lack before
+    the plan. evicted_pods: victim -> pods.
+    preemptors_of: victim -> the gangs it goes for. measured_resources: queue that lost pods to other queues -> the
+    resources of which it keeps what it deserves, but for the last pod or gang that went."""
 
     state: State
     evictable_gangs: set[int]
+    shorts: ShortResources
     evicted_pods: dict[int, Pods] = field(default_factory=dict)
     preemptors_of: dict[int, tuple[int, ...]] = field(default_factory=dict)
-    protected_resources: dict[int, int] = field(default_factory=dict)
+    measured_resources: dict[int, frozenset[int]] = field(default_factory=dict)
+
+    @classmethod
+    def initial(cls, unrestricted_problem: Problem, state: State) -> EvictionState:
+        """Nothing is evicted yet. unrestricted_problem: without exclusions."""
+        evictable = {j for j in state.running if state.problem.gangs[j].evictable}
+        return cls(state, evictable, ShortResources(unrestricted_problem, state.free_nodes.vectors.amounts.copy()))
 
     def copy(self, state: State) -> EvictionState:
         """A copy over a copy of the state."""
@@ -54,7 +65,7 @@ class EvictionState:
             evictable_gangs=set(self.evictable_gangs),
             evicted_pods=dict(self.evicted_pods),
             preemptors_of=dict(self.preemptors_of),
-            protected_resources=dict(self.protected_resources),
+            measured_resources=dict(self.measured_resources),
         )
 
     @property
@@ -75,22 +86,28 @@ class EvictionState:
         asked = waiting_class(j, self.problem.gangs[j]).min_demand(len(self.problem.resources))
         found: list[Victim] = []
         limits: dict[int, ReclaimLimits] = {}
-        reclaiming = self._may_reclaim_from_others(j, asked)
+        rights: dict[int, ReclaimRight] = {}
         for v in sorted(self.evictable_gangs):
-            checked = self._checked_queues(j, v, asked, reclaiming) if v != j and self.state.running[v] else None
-            if checked is None:
+            if v == j or not self.state.running[v]:
                 continue
-            if not all(limits.setdefault(q, self._reclaim_limits(q, asked)).above_deserved for q in checked):
-                continue
-            if (victim := self._victim(j, v, checked)) is not None:
+            queue = self.problem.gangs[v].queue
+            if queue not in rights:
+                rights[queue] = self.right_to_reclaim((j,), queue, asked)
+            checked = self._checked_queues(j, v, asked, rights[queue])
+            victim = None if checked is None else self._victim(j, v, checked, rights[queue] if checked else "full")
+            if victim is not None and self._can_spare(victim, j, asked, limits):
                 found.append(victim)
-        return found, {q: limit for q, limit in limits.items() if limit.above_deserved}
+        return found, limits
 
-    def _may_reclaim_from_others(self, j: int, asked: Vector) -> bool:
-        rules, held, home = self.state.queue_books.queue_rules, self.state.queue_books.held, self.problem.gangs[j].queue
-        return self.problem.reclaim_enabled and is_entitled_to_reclaim(self.problem, held, home, rules.deserved, asked)
+    def right_to_reclaim(self, gangs: Sequence[int], queue: int, amount: Vector) -> ReclaimRight:
+        """The right of these gangs of one queue, which ask for this amount together, to take from another queue."""
+        books, home = self.state.queue_books, self.problem.gangs[gangs[0]].queue
+        if not self.problem.reclaim_enabled or home == queue:
+            return "none"
+        short = frozenset[int]().union(*(self.shorts.of_gang(j) for j in gangs))
+        return reclaim_right(self.problem, books.held, books.queue_rules.deserved, (home, queue), amount, short)
 
-    def _checked_queues(self, j: int, v: int, asked: Vector, reclaiming: bool) -> tuple[int, ...] | None:
+    def _checked_queues(self, j: int, v: int, asked: Vector, right: ReclaimRight) -> tuple[int, ...] | None:
         """The queues that must be able to spare what gang v loses to gang j; None where v may not go for j. A victim
         goes for gangs of its own queue or of others, not both."""
         problem, gangs = self.problem, self.problem.gangs
@@ -100,14 +117,27 @@ class EvictionState:
             return None
         if own or may_reclaim_domain(problem, self.accessible_dedicated_nodes, j, v):
             return ()
-        if not reclaiming or not may_reclaim(problem, j, v):
+        if right == "none" or not may_reclaim(problem, j, v):
             return None
         deserved = self.state.queue_books.queue_rules.deserved
         if contend_without_entitlement(problem, home, queue, deserved, asked):
             return None
         return queues_to_check(problem, home, queue)
 
-    def _victim(self, j: int, v: int, checked_queues: tuple[int, ...]) -> Victim | None:
+    def _can_spare(self, victim: Victim, j: int, asked: Vector, limits: dict[int, ReclaimLimits]) -> bool:
+        """Whether each queue to check can spare anything that the victim may lose to gang j. limits: filled on the
+        way."""
+        gang = self.problem.gangs[victim.gang]
+        surplus = tuple(p for p in victim.running if victim.surplus_per_role[p.role] and victim.max_surplus)
+        units = [*units_lost(gang, victim, (), True), *units_lost(gang, victim, surplus, False)]
+        for q in victim.checked_queues:
+            limit = limits.get(q) or self._reclaim_limits(q, j, asked)
+            if limit is None or not any(limit.allow(unit.returned, victim.right) for unit in units):
+                return False
+            limits[q] = limit
+        return True
+
+    def _victim(self, j: int, v: int, checked_queues: tuple[int, ...], right: ReclaimRight) -> Victim | None:
         """What gang v may lose for gang j; None for nothing."""
         problem, running = self.problem, self.state.running[v]
         surplus, most = surplus_pods(problem, self.state.tree, v, running, not meets_minima(problem.gangs[v]))
@@ -116,14 +146,27 @@ class EvictionState:
             return None
         retained = min_retained_amounts(problem, (*self.preemptors_of.get(v, ()), j), v)
         held = self.state.slot_holdings.shares_held(v, running)
-        return Victim(v, running, surplus, most, whole, retained, checked_queues, held)
+        return Victim(v, running, surplus, most, whole, retained, checked_queues, right, held)
 
-    def _reclaim_limits(self, q: int, asked: Sequence[int]) -> ReclaimLimits:
-        books = self.state.queue_books
-        amounts = reclaimable_amounts(self.problem, q, books.held[q], books.queue_rules.deserved[q], asked)
-        most = {r: amount for r, amount in amounts.items() if self.protected_resources.get(q, r) == r}
-        guarantee = self.problem.queues[q].guarantee
-        return ReclaimLimits(most, {r: books.held[q][r] - g for r, g in enumerate(guarantee) if g})
+    def _reclaim_limits(self, q: int, j: int, asked: Vector) -> ReclaimLimits | None:
+        """None where a guarantee of the queue is not met."""
+        books, guarantee = self.state.queue_books, self.problem.queues[q].guarantee
+        held, deserved, measured = (
+            books.held[q],
+            books.queue_rules.deserved[q],
+            self.measured_resources.get(q, frozenset()),
+        )
+        if any((g or 0) > h for g, h in zip(guarantee, held, strict=True)):
+            return None
+        beyond = {r: h - d for r, (h, d) in enumerate(zip(held, deserved, strict=True)) if d is not None}
+        return ReclaimLimits(
+            frozenset(r for r, a in enumerate(asked) if a and self.problem.resources[r] != PODS),
+            self.shorts.of_gang(j),
+            frozenset(beyond),
+            measured,
+            {r: max(0, amount) for r, amount in beyond.items() if amount > 0 or r in measured},
+            {r: held[r] - g for r, g in enumerate(guarantee) if g},
+        )
 
     @property
     def remaining_budgets(self) -> tuple[int, ...]:
@@ -177,26 +220,36 @@ class EvictionState:
         """How many of these victims have no pod left."""
         return sum(1 for v in victims if not self.state.running[v])
 
-    def protect_deserved(self, pods: Mapping[int, Pods], j: int, limits: Mapping[int, ReclaimLimits]) -> None:
-        """Note of which resource each queue that lost these pods to gang j keeps what it deserves. Called once they are
-        evicted."""
-        problem, books = self.problem, self.state.queue_books
-        home = problem.gangs[j].queue
-        checked: dict[int, tuple[int, ...]] = {}
-        for v in pods:
-            own = problem.gangs[v].queue == home
-            if not own and not may_reclaim_domain(problem, self.accessible_dedicated_nodes, j, v):
-                checked[v] = queues_to_check(problem, home, problem.gangs[v].queue)
-        for q in sorted({q for queues in checked.values() for q in queues} - self.protected_resources.keys()):
-            lost = [freed_amounts(problem, v, pods[v]) for v, queues in checked.items() if q in queues]
-            held, deserved, most = books.held[q], books.queue_rules.deserved[q], limits[q].above_deserved
-            self.protected_resources[q] = next(
-                r for r in sorted(most) if all(amount[r] for amount in lost) and held[r] >= (deserved[r] or 0)
-            )
+    def note_measures(
+        self, pods: Mapping[int, Pods], victims: Iterable[Victim], limits: Mapping[int, ReclaimLimits]
+    ) -> None:
+        """Note by which resources each queue that lost these pods to other queues is measured from now on. Called once
+        they are evicted."""
+        lost: dict[int, list[tuple[Victim, EvictedUnit]]] = {}
+        for v in victims:
+            whole, gone = not self.state.running[v.gang], pods.get(v.gang, ())
+            units = units_lost(self.problem.gangs[v.gang], v, gone, whole) if gone else []
+            for q in v.checked_queues if units else ():
+                lost.setdefault(q, []).extend((v, unit) for unit in units)
+        for q, some in lost.items():
+            self._measure_queue(q, some, limits[q])
 
-    def forget_protected_resources(self) -> None:
+    def _measure_queue(self, q: int, units: Sequence[tuple[Victim, EvictedUnit]], limits: ReclaimLimits) -> None:
+        """Of the resources by which the conditions hold, take few: one for all of them where that is enough."""
+        held, deserved = self.state.queue_books.held[q], self.state.queue_books.queue_rules.deserved[q]
+        enough = {
+            r for r in limits.above_deserved if held[r] + max(unit.last[r] for _, unit in units) > (deserved[r] or 0)
+        }
+        conditions = [one & enough for v, unit in units for one in limits.conditions(unit.returned, v.right)]
+        used = limits.measured.union(*(one for one in conditions if len(one) == 1))
+        rest = [one for one in conditions if one.isdisjoint(used)]
+        if rest:
+            used |= frozenset(sorted(frozenset.intersection(*rest))[:1]) or frozenset.union(*rest)
+        self.measured_resources[q] = used
+
+    def forget_measures(self) -> None:
         """No queue keeps anything for the sake of earlier evictions any more."""
-        self.protected_resources.clear()
+        self.measured_resources.clear()
 
     def total_loss(self) -> int:
         """The loss of all evicted pods."""

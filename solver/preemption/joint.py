@@ -18,14 +18,14 @@ from solver.plan import Objective
 from solver.preemption.evictions import total_loss
 from solver.preemption.plan_state import PlanState
 from solver.preemption.search import EvictionChoice, EvictionProblem
-from solver.semantics.eviction_rights import Victim, is_entitled_to_reclaim, min_retained_amounts
+from solver.semantics.eviction_rights import ReclaimRight, Victim, min_retained_amounts
 from solver.semantics.gang_classes import waiting_class
 from solver.semantics.placement_cost import COST_NAMES
 from solver.semantics.priorities import serving_order_key
 
-EvictionRights = tuple[tuple[int, bool, tuple[int, ...]], ...]
+EvictionRights = tuple[tuple[int, bool, tuple[int, ...], ReclaimRight], ...]
 """The gangs that may be evicted for a gang, ascending: (victim, whether of its own queue, queues that must be able to
-spare what the victim loses)."""
+spare what the victim loses, the gang's right to reclaim)."""
 
 
 def with_joint_victims(plan: PlanState) -> PlanState:
@@ -70,7 +70,7 @@ def _groups_by_rights(plan: PlanState, extra_gangs: Sequence[int]) -> list[list[
 
 def _eviction_rights(plan: PlanState, j: int, victims: Sequence[Victim]) -> EvictionRights:
     gangs = plan.problem.gangs
-    return tuple((v.gang, gangs[v.gang].queue == gangs[j].queue, v.checked_queues) for v in victims)
+    return tuple((v.gang, gangs[v.gang].queue == gangs[j].queue, v.checked_queues, v.right) for v in victims)
 
 
 def with_joint_preemption(plan: PlanState, preemptors: Sequence[int], extra_gangs: Sequence[int]) -> PlanState | None:
@@ -157,7 +157,7 @@ def _without_preemptors(plan: PlanState, preemptors: Iterable[int]) -> PlanState
         except ValueError:
             return None
     if cancelled.issuperset(plan.preemptors):
-        base.evictions.forget_protected_resources()
+        base.evictions.forget_measures()
     return base
 
 
@@ -175,13 +175,13 @@ def _joint_problem(base: PlanState, gangs: Sequence[int]) -> EvictionProblem | N
         [replace(v, retained_amounts=min_retained_amounts(problem, gangs, v.gang)) for v in victims],
         limits,
     )
-    if any(v.checked_queues for v in victims):
-        books = evictions.state.queue_books
-        if any(other != limits for _, other in found[1:]):
+    rights = {problem.gangs[v.gang].queue: v.right for v in victims if v.checked_queues}
+    if rights and any(other != limits for _, other in found[1:]):
+        return None
+    for home, amount in joint.asked_per_queue.items():
+        own = [j for j in gangs if problem.gangs[j].queue == home]
+        if any(evictions.right_to_reclaim(own, queue, amount) != right for queue, right in rights.items()):
             return None
-        for home, amount in joint.asked_per_queue.items():
-            if not is_entitled_to_reclaim(problem, books.held, home, books.queue_rules.deserved, amount):
-                return None
     return joint
 
 
@@ -191,7 +191,7 @@ def _apply_choice(base: PlanState, gangs: Sequence[int], choice: EvictionChoice)
         nodes = {p.node for p in pods}
         beneficiaries = [j for j in gangs if any(p.node in nodes for p in choice.placements[j])]
         base.evict_pods(v, pods, beneficiaries or gangs)
-    base.evictions.protect_deserved(choice.evicted_pods, gangs[0], choice.reclaim_limits)
+    base.evictions.note_measures(choice.evicted_pods, choice.victims, choice.reclaim_limits)
     for j in gangs:
         base.start_gang(j, choice.placements[j])
     spread: dict[int, tuple[Objective, ...]] = {}

@@ -64,8 +64,9 @@ class PlanState:
     def initial(cls, unrestricted_problem: Problem, state: State, options: Options, mapper: Mapper) -> PlanState:
         """The plan in which gangs that run with their minima are kept, and nothing else is decided."""
         kept = {j: pods for j, pods in state.running.items() if meets_minima(state.problem.gangs[j])}
-        evictable = {j for j in state.running if state.problem.gangs[j].evictable}
-        return cls(unrestricted_problem, state, options, mapper, kept, EvictionState(state, evictable))
+        return cls(
+            unrestricted_problem, state, options, mapper, kept, EvictionState.initial(unrestricted_problem, state)
+        )
 
     @property
     def problem(self) -> Problem:

@@ -14,7 +14,7 @@ from solver.admission.admit import pods_per_bucket
 from solver.mip.engine import solve_model
 from solver.mip.lexicographic import verdict_of
 from solver.mip.rows import Terms, at_most
-from solver.models.evictions import EvictionModel, ReclaimLimits
+from solver.models.evictions import EvictionModel
 from solver.models.sets import AdmissionClass, Bucket, Sets, coarsest_buckets, split_buckets
 from solver.options import Options
 from solver.plan import Objective
@@ -22,7 +22,7 @@ from solver.preemption.bounds import LossBounds
 from solver.preemption.evictions import EvictionState
 from solver.problem import Placement, Problem, Vector
 from solver.semantics.device_slots import FreeVectors
-from solver.semantics.eviction_rights import Victim
+from solver.semantics.eviction_rights import ReclaimLimits, Victim
 from solver.semantics.gang_classes import GangClass, waiting_class
 from solver.semantics.placements import add_vectors, merge_placements
 from solver.semantics.priorities import precedence
@@ -30,12 +30,13 @@ from solver.semantics.priorities import precedence
 
 @dataclass(frozen=True, slots=True)
 class EvictionChoice:
-    """evicted_pods: victim -> the pods it loses. placements: preemptor -> its pods in the model's own answer.
-    reclaim_limits: queue -> what it could spare."""
+    """evicted_pods: victim -> the pods it loses. placements: preemptor -> its pods in the model's own answer. victims:
+    the gangs that might have gone. reclaim_limits: queue -> what it could spare."""
 
     evicted_pods: Mapping[int, tuple[Placement, ...]]
     placements: Mapping[int, tuple[Placement, ...]]
     objectives: tuple[Objective, ...]
+    victims: Sequence[Victim]
     reclaim_limits: Mapping[int, ReclaimLimits]
 
 
@@ -192,6 +193,7 @@ def solve_eviction_model(
         m.evicted_pods(values),
         {j: merge_placements(pods) for j, pods in fresh.items()},
         tuple(objectives),
+        m.victims,
         m.reclaim_limits,
     )
 

@@ -4,12 +4,17 @@ functions (volcano.sh, actions preempt, reclaim, gangpreempt, gangreclaim; plugi
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass, field
 from fractions import Fraction
+from typing import Literal
+
+import numpy as np
 
 from solver.problem import EvictionVotes, Gang, Limits, Placement, Problem, Vector
 from solver.semantics import entitlements, queues
+from solver.semantics.device_slots import IntArray
 from solver.semantics.gang_classes import breaks_topology, has_partial_subgroup, waiting_class
 from solver.semantics.gang_sizes import required_pods
 from solver.semantics.placements import add_vectors, placed_demand
@@ -20,14 +25,17 @@ SHARE_DELTA = Fraction(1, 1_000_000)
 """Dominant shares that differ by no more are the same to Volcano (shareDelta of pkg/scheduler/plugins/drf)."""
 
 
+ReclaimRight = Literal["none", "partial", "full"]
+
+
 @dataclass(frozen=True, slots=True)
 class Victim:
     """A gang that may lose pods to another one.
 
     running: its pods. surplus_per_role, max_surplus: pods that may go while it stays, per role and in sum (0: it only
     goes whole). retained_amounts: of one resource it must keep at least that much; () for nothing. checked_queues: the
-    queues that must be able to spare what it loses; none where it goes for its own queue. held_shares: device slots
-    that its pods hold.
+    queues that must be able to spare what it loses; none where it goes for its own queue. right: to reclaim, of the
+    gangs that it goes for. held_shares: device slots that its pods hold.
     """
 
     gang: int
@@ -37,11 +45,21 @@ class Victim:
     may_go_whole: bool = True
     retained_amounts: Vector = ()
     checked_queues: tuple[int, ...] = ()
+    right: ReclaimRight = "full"
     held_shares: tuple[HeldShare, ...] = ()
 
     @property
     def pod_count(self) -> int:
         return sum(p.pods for p in self.running)
+
+
+@dataclass(frozen=True, slots=True)
+class EvictedUnit:
+    """Pods that go at once: one that its gang can spare, or a whole gang. returned: what they hold. last: as much of
+    that may go although the queue then has less than it deserves."""
+
+    returned: Vector
+    last: Vector
 
 
 # ---- which gang may lose pods to which
@@ -60,21 +78,13 @@ def may_preempt(problem: Problem, j: int, v: int) -> bool:
     return allowed and preemptor.queue == victim.queue and victim.priority < preemptor.priority
 
 
-def _allows_reclaim(problem: Problem, j: int, v: int) -> bool:
-    """Across queues: reclaim is on, and both gangs and the victim's queue let it happen."""
+def may_reclaim(problem: Problem, j: int, v: int) -> bool:
+    """Across queues: reclaim is on, and both gangs and the victim's queue let it happen, whatever their priorities
+    (Volcano, action reclaim). How much of the queue may go is `ReclaimLimits`, whether the preemptor may take it
+    `reclaim_right`."""
     preemptor, victim = problem.gangs[j], problem.gangs[v]
     allowed = problem.reclaim_enabled and preemptor.may_evict and victim.evictable
     return allowed and preemptor.queue != victim.queue and problem.queues[victim.queue].reclaimable
-
-
-def may_reclaim(problem: Problem, j: int, v: int) -> bool:
-    """Across queues: the victim's queue is reclaimable (Volcano, action reclaim) and its priority not higher. How much
-    of the queue may go is `reclaimable_amounts`, whether the preemptor may take it `is_entitled_to_reclaim`.
-
-    Volcano asks for no priority here. Our batches do, in all queues: the next plan would give a victim of higher
-    priority its room back, and the one after would evict it again, for ever.
-    """
-    return _allows_reclaim(problem, j, v) and problem.gangs[v].priority <= problem.gangs[j].priority
 
 
 def may_reclaim_domain(problem: Problem, dedicated_nodes: Mapping[int, frozenset[int]], j: int, v: int) -> bool:
@@ -83,7 +93,7 @@ def may_reclaim_domain(problem: Problem, dedicated_nodes: Mapping[int, frozenset
 
     dedicated_nodes: queue -> nodes that it may take back (`accessible_dedicated_nodes`).
     """
-    if not _allows_reclaim(problem, j, v):
+    if not may_reclaim(problem, j, v):
         return False
     none, victim = frozenset[int](), problem.gangs[v]
     own = dedicated_nodes.get(problem.gangs[j].queue, none) - dedicated_nodes.get(victim.queue, none)
@@ -114,13 +124,13 @@ def eviction_votes(problem: Problem, preemptor: int, v: int) -> EvictionVotes:
 
 def deserved_limits(problem: Problem) -> tuple[Limits, ...]:
     """What each queue deserves, None where nothing is said: the share by weight with Volcano's plugin proportion, else
-    what is written, as the plugin capacity reads it. The number of pods is never asked."""
+    what is written, as the plugin capacity reads it: 0 says nothing. The number of pods is never asked."""
     if problem.policy.proportion:
         found: Sequence[Limits] = [
             share or (0,) * len(problem.resources) for share in entitlements.water_filled_shares(problem)
         ]
     else:
-        found = entitlements.capacity_deserved(problem)
+        found = [tuple(d or None for d in due) for due in entitlements.capacity_deserved(problem)]
     return tuple(
         tuple(None if name == queues.PODS else d for name, d in zip(problem.resources, due, strict=True))
         for due in found
@@ -141,19 +151,71 @@ def queues_to_check(problem: Problem, home: int, q: int) -> tuple[int, ...]:
     return (q, *(a for k, a in enumerate(reclaim_ancestors(problem, q)) if k >= len(beside) or beside[k] != a))
 
 
-def is_entitled_to_reclaim(
-    problem: Problem, held: Sequence[Vector], home: int, deserved: Sequence[Limits], amount: Vector
-) -> bool:
-    """Whether a gang of queue `home` that asks for `amount` may reclaim: of some resource that it asks for, the queue,
-    or an ancestor to check, stays within what it deserves. held: per queue.
+@dataclass(frozen=True, slots=True)
+class ShortResources:
+    """What waiting gangs lack before the plan. free: node x resource, at least 0. known: answers so far."""
 
-    held_q[r] + amount[r] <= deserved_q[r]    for one r with amount[r] > 0    (Volcano, plugin capacity, Preemptive)
+    problem: Problem
+    free: IntArray
+    known: dict[object, frozenset[int]] = field(default_factory=dict)
+
+    def of_gang(self, j: int) -> frozenset[int]:
+        """The resources of which there is too little on the nodes that gang j may use: for what its roles' minima miss
+        in sum, or for the pods of one role, node by node. All that these ask for where there is enough of each (but
+        nowhere enough of all)."""
+        gang, missing = (
+            self.problem.gangs[j],
+            Counter({t: role.minimum for t, role in enumerate(self.problem.gangs[j].roles)}),
+        )
+        for p in gang.running:
+            missing[p.role] -= p.pods
+        roles = tuple((gang.roles[t].request, gang.roles[t].node_classes, n) for t, n in missing.items() if n > 0)
+        if roles not in self.known:
+            asked = frozenset(r for request, _, _ in roles for r, a in enumerate(request) if a)
+            self.known[roles] = frozenset(r for r in asked if self._is_short(roles, r)) or asked
+        return self.known[roles]
+
+    def _is_short(self, roles: Sequence[tuple[Vector, frozenset[int], int]], r: int) -> bool:
+        open_to, needed = np.zeros(len(self.free), dtype=bool), 0
+        for request, classes, pods in (role for role in roles if role[0][r]):
+            nodes = np.isin([node.node_class for node in self.problem.nodes], sorted(classes))
+            if int((self.free[nodes, r] // request[r]).sum()) < pods:
+                return True
+            open_to, needed = open_to | nodes, needed + pods * request[r]
+        return int(self.free[open_to, r].sum()) < needed
+
+
+def reclaim_right(
+    problem: Problem,
+    held: Sequence[Vector],
+    deserved: Sequence[Limits],
+    homes: tuple[int, int],
+    amount: Vector,
+    short: Set[int],
+) -> ReclaimRight:
+    """The right to reclaim of a gang that asks for `amount` and lacks the resources `short`. homes: its queue, and the
+    victim's. held: per queue.
+
+        held_q[r] + amount[r] <= deserved_q[r]      q: its queue, or an ancestor to check that is not above both
+
+    Partial where that holds of some r, full where of each, in one q. Of the r that it asks for and q deserves by name
+    those count that are short, if any are. What a gang gets by a full right, nobody has a right to take back. (Volcano,
+    plugin capacity, Preemptive: any r that it asks for.)
     """
-    return any(
-        a and d is not None and h + a <= d
-        for q in (home, *reclaim_ancestors(problem, home))
-        for a, h, d in zip(amount, held[q], deserved[q], strict=True)
-    )
+    home, other = homes
+    found: ReclaimRight = "none"
+    above_both = queues.queue_path(problem, other)
+    for q in (home, *(a for a in reclaim_ancestors(problem, home) if a not in above_both)):
+        within = {
+            r: h + a <= d
+            for r, (a, h, d) in enumerate(zip(amount, held[q], deserved[q], strict=True))
+            if a and d is not None
+        }
+        counted = [within[r] for r in within.keys() & short or within]
+        if counted and all(counted):
+            return "full"
+        found = "partial" if any(counted) else found
+    return found
 
 
 def contend_without_entitlement(
@@ -166,22 +228,40 @@ def contend_without_entitlement(
     return all(deserved[home][r] is None and deserved[q][r] is None for r, a in enumerate(amount) if a)
 
 
-def reclaimable_amounts(
-    problem: Problem, q: int, held: Vector, deserved: Limits, requested: Sequence[int]
-) -> dict[int, int]:
-    """Resource -> how much of it other queues may take from queue q so that it keeps what it deserves, for requested
-    resources of which it holds more. Where it deserves none of them by name, for whatever it deserves; where that is
-    nothing at all, all that is requested is free to take. Empty while a guarantee is not met.
+@dataclass(frozen=True, slots=True)
+class ReclaimLimits:
+    """What gangs of other queues may take from one queue.
 
-    Volcano lets a queue fall below what it deserves by its last pod; keeping it is within that rule, and does not make
-    two queues take the same pods from each other in turn.
+    asked: resources that the gangs ask for. short: those of them that they lack. named: resources of which the queue
+    deserves something. measured: those by which it was measured before in this plan. above_deserved: resource -> how
+    much of it the queue holds beyond what it deserves (0: none of it goes any more). above_guarantee: resource -> the
+    most that may go in all.
     """
-    if any((g or 0) > h for g, h in zip(problem.queues[q].guarantee, held, strict=True)):
-        return {}
-    wanted = [r for r, a in enumerate(requested) if a and problem.resources[r] != queues.PODS]
-    named = [r for r, d in enumerate(deserved) if d is not None]
-    counted = [r for r in wanted if deserved[r] is not None] or named or wanted
-    return {r: held[r] - (deserved[r] or 0) for r in counted if held[r] > (deserved[r] or 0)}
+
+    asked: frozenset[int]
+    short: frozenset[int]
+    named: frozenset[int]
+    measured: frozenset[int]
+    above_deserved: Mapping[int, int]
+    above_guarantee: Mapping[int, int]
+
+    def conditions(self, amount: Vector, right: ReclaimRight) -> list[frozenset[int]]:
+        """Sets of resources, of each of which the queue must hold too much of one that this may go.
+
+        A full right asks for one of the resources that the queue deserves by name (of those that are short, if any
+        are), a partial right for all of them, so that the queue has no right to take this back. No condition where it
+        deserves none; one that never holds where nothing is returned that is asked for.
+        """
+        if not any(amount[r] for r in self.asked):
+            return [frozenset()]
+        touched = frozenset(r for r in self.named if amount[r])
+        if right == "partial":
+            return [frozenset([r]) for r in sorted(touched)]
+        return [touched & self.short or touched] if touched else []
+
+    def allow(self, amount: Vector, right: ReclaimRight) -> bool:
+        """Whether this may be the first to go."""
+        return all(any(self.above_deserved.get(r) for r in one) for one in self.conditions(amount, right))
 
 
 # ---- how much of a gang may go
@@ -234,6 +314,26 @@ def loss_per_pod(gang: Gang) -> int:
     return max(1, gang.loss)
 
 
-def freed_amounts(problem: Problem, v: int, pods: tuple[Placement, ...]) -> Vector:
-    """What these pods of gang v request."""
-    return placed_demand(problem.gangs[v], pods, len(problem.resources))
+def units_lost(gang: Gang, victim: Victim, gone: tuple[Placement, ...], whole: bool) -> list[EvictedUnit]:
+    """The units in which the victim loses these pods: all of them at once where it goes whole, otherwise pods."""
+    if whole:
+        return [whole_unit(gang, victim)]
+    return [EvictedUnit(gang.roles[t].request, gang.roles[t].request) for t in sorted({p.role for p in gone})]
+
+
+def whole_unit(gang: Gang, victim: Victim) -> EvictedUnit:
+    """A gang that goes whole. Last may go, of each resource, the pods that are left when the largest have gone as
+    surplus, or the largest one if that is more; all of them where it has subgroups."""
+    pods = Counter[int]()
+    for p in victim.running:
+        pods[p.role] += p.pods
+    returned = placed_demand(gang, victim.running, len(gang.roles[0].request))
+    last = list(returned)
+    for r in range(len(returned) if not gang.subgroups else 0):
+        spare = victim.max_surplus
+        for t in sorted(pods, key=lambda t: -gang.roles[t].request[r]):
+            number = min(victim.surplus_per_role[t], spare)
+            spare -= number
+            last[r] -= number * gang.roles[t].request[r]
+        last[r] = max(last[r], *(gang.roles[t].request[r] for t in pods))
+    return EvictedUnit(returned, tuple(last))

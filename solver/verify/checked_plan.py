@@ -8,7 +8,7 @@ from fractions import Fraction
 from functools import cached_property
 
 from solver.plan import Decision, Plan
-from solver.problem import Gang, Placement, Problem, Queue, Subgroup, Topology, Vector
+from solver.problem import Gang, Placement, Problem, Queue, Role, Subgroup, Topology, Vector
 from solver.verify import quotas
 
 PlanPath = tuple[str | int, ...]
@@ -84,6 +84,7 @@ class CheckedPlan:
         self.highest_tier = max((hypernode.tier for hypernode in problem.hypernodes), default=0)
         self._domains: dict[tuple[int | None, int], int | None] = {}
         self._domain_node_sets: dict[int | None, list[list[int]]] = {}
+        self._lacking: dict[int, set[int]] = {}
 
     def _placed_pods_of(self, gang: int) -> PodCounts:
         if gang not in self.decisions or self.decisions[gang].placements == self.problem.gangs[gang].running:
@@ -183,6 +184,30 @@ class CheckedPlan:
                 add_vector(total[gang.queue], self.gang_demand(g, pods))
         return [tuple(amounts) for amounts in total]
 
+    def lacking(self, gang: int) -> set[int]:
+        """The resources of which the gang finds too little before the plan for the pods that its roles miss: on all
+        nodes that they may use together, or for one role alone. All that these ask for where it finds enough of each.
+        """
+        if gang not in self._lacking:
+            have = self.pods_per_role(gang, self.running_pods[gang])
+            roles = [
+                (role, role.minimum - pods) for role, pods in zip(self.problem.gangs[gang].roles, have, strict=True)
+            ]
+            missed = [(role, pods) for role, pods in roles if pods > 0]
+            asked = {r for role, _ in missed for r, amount in enumerate(role.request) if amount}
+            self._lacking[gang] = {r for r in asked if self._finds_too_little(missed, r)} or asked
+        return self._lacking[gang]
+
+    def _finds_too_little(self, missed: Iterable[tuple[Role, int]], r: int) -> bool:
+        wanted, open_nodes = 0, set[int]()
+        for role, pods in missed:
+            if amount := role.request[r]:
+                nodes = [n for n, node in enumerate(self.problem.nodes) if node.node_class in role.node_classes]
+                if sum(max(0, self.free_amounts[n][r]) // amount for n in nodes) < pods:
+                    return True
+                wanted, open_nodes = wanted + pods * amount, open_nodes.union(nodes)
+        return sum(max(0, self.free_amounts[n][r]) for n in open_nodes) < wanted
+
     def dominant_share(self, amounts: Iterable[int]) -> Fraction:
         shares = (Fraction(amount, total) for amount, total in zip(amounts, self.totals, strict=True) if total)
         return max(shares, default=Fraction(0))
@@ -214,6 +239,15 @@ class CheckedPlan:
     def totals(self) -> Vector:
         """The capacity of all nodes."""
         return quotas.cluster_totals(self.problem)
+
+    @cached_property
+    def free_amounts(self) -> list[list[int]]:
+        """What is free on each node before the plan."""
+        free = [list(node.free) for node in self.problem.nodes]
+        for gang, pods in zip(self.problem.gangs, self.running_pods, strict=True):
+            for (role, node), number in pods.items():
+                add_vector(free[node], gang.roles[role].request, -number)
+        return free
 
     @cached_property
     def deserved(self) -> list[quotas.Amounts]:

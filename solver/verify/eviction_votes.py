@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from fractions import Fraction
 
 from solver.problem import EvictionVotes, Gang
+from solver.verify import quotas
 from solver.verify.checked_plan import CheckedPlan, Findings, at
 
 SHARE_TOLERANCE = Fraction(1, 10**6)
@@ -100,6 +101,11 @@ def queues_to_check(x: CheckedPlan, g: int) -> set[int]:
     return found
 
 
+def named_amounts(x: CheckedPlan, q: int) -> quotas.Amounts:
+    """What queue q deserves of each resource by which it is measured; with the plugin capacity 0 says nothing."""
+    return {r: amount for r, amount in x.deserved[q].items() if amount or x.problem.policy.proportion}
+
+
 def contention(x: CheckedPlan) -> Findings:
     """Two queues with a common included ancestor take nothing from one another of which neither deserves anything."""
     for g in sorted(x.decisions):
@@ -108,7 +114,7 @@ def contention(x: CheckedPlan) -> Findings:
             gang = x.problem.gangs[j]
             if gang.queue == mine or may_take_back(x, g, j):
                 continue
-            deserved = x.deserved[mine].keys() | x.deserved[gang.queue].keys()
+            deserved = named_amounts(x, mine).keys() | named_amounts(x, gang.queue).keys()
             related = set(reclaim_ancestors(x, mine)) & set(reclaim_ancestors(x, gang.queue))
             if related and not any(minimum_demand(gang, r) for r in deserved):
                 fault = f"goes for gang {j}, and neither queue deserves anything of what that asks for"

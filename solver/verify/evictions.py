@@ -6,15 +6,22 @@ evicted.
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable
+from collections import Counter, defaultdict
+from collections.abc import Container
 
 from solver.plan import Decision
-from solver.problem import Role, Vector
+from solver.problem import Vector
 from solver.verify import quotas
 from solver.verify.checked_plan import CheckedPlan, Findings, add_vector, at, is_sorted, vector_sum
 from solver.verify.eviction_necessity import eviction_necessity
-from solver.verify.eviction_votes import VOTE_RULES, may_take_back, minimum_demand, queues_to_check, reclaim_ancestors
+from solver.verify.eviction_votes import (
+    VOTE_RULES,
+    may_take_back,
+    minimum_demand,
+    named_amounts,
+    queues_to_check,
+    reclaim_ancestors,
+)
 
 
 def evictions(x: CheckedPlan) -> Findings:
@@ -66,9 +73,8 @@ def eviction_rights(x: CheckedPlan) -> Findings:
     queue or none is.
 
     Own queue: preempt is enabled, and a victim has a lower priority than its preemptors. Other queues: reclaim is
-    enabled, the victim's queue is reclaimable, and its priority is not higher; rules `reclaim_limits` and `entitlement`
-    say how much. A victim that runs in a domain dedicated to its preemptor's queue goes whatever its priority, and
-    whatever the queues hold (`may_take_back`).
+    enabled, and the victim's queue is reclaimable; rules `reclaim_limits` and `entitlement` say how much. A victim that
+    runs in a domain dedicated to its preemptor's queue goes whatever the queues hold (`may_take_back`).
     """
     for g, decision in sorted(x.decisions.items()):
         victim = x.problem.gangs[g]
@@ -89,8 +95,6 @@ def eviction_rights(x: CheckedPlan) -> Findings:
             yield where, "inside a queue only a gang of lower priority may be evicted, and only where preemption is on"
         elif inside == {False} and not (x.problem.reclaim_enabled and x.problem.queues[victim.queue].reclaimable):
             yield where, "across queues only a reclaimable queue's gangs may be evicted, and only where reclaim is on"
-        elif inside == {False} and any(victim.priority > x.problem.gangs[j].priority for j in reclaimers(x, g)):
-            yield where, "across queues no gang of higher priority may be evicted"
 
 
 def reclaimers(x: CheckedPlan, g: int) -> list[int]:
@@ -102,39 +106,62 @@ def reclaimers(x: CheckedPlan, g: int) -> list[int]:
 
 def reclaim_limits(x: CheckedPlan) -> Findings:
     """A queue that must be able to spare what gangs of other queues took (`queues_to_check`) retains, descendants
-    included, its guarantees, and what it deserves of at least one resource that each of those victims returned and each
-    of those preemptors asks for.
+    included, its guarantees, and what it deserves, but for the last unit that went.
 
-    Where it deserves something that a preemptor asks for, only that counts; where it deserves only other resources,
-    these, of what each victim returned. Pods that went for gangs inside it count as held. The number of pods is no such
-    resource.
+    Each unit that went, a pod or a gang, returned something that its preemptor asks for, the number of pods aside. It
+    was measured by what it returned and the queue deserves: by the resources of these that its preemptor lacks, if any.
+    Of one of them the queue held too much until the last; of all that the queue deserves where the preemptor's right is
+    partial (`rights_to_reclaim`). Pods that went for gangs inside the queue count as held.
     """
-    named: dict[int, set[int]] = defaultdict(set)
-    useful: dict[int, set[int]] = {}
-    returned: dict[int, set[int]] = {}
-    counted = {r for r, name in enumerate(x.problem.resources) if name != "pods"}
-    for g, gang in enumerate(x.problem.gangs):
-        if not x.evicted_pods[g]:
-            continue
-        given = _requested_resources(gang.roles[role] for role, _ in x.evicted_pods[g])
-        asked = [_requested_resources(x.problem.gangs[j].roles) for j in reclaimers(x, g)]
+    lost: dict[int, list[tuple[int, Vector, Vector]]] = defaultdict(list)
+    for g in range(len(x.problem.gangs)):
         for q in queues_to_check(x, g):
-            useful[q] = useful.get(q, counted).intersection(given, *asked)
-            returned[q] = returned.get(q, counted) & given
-            named[q] |= counted.intersection(set().union(*asked))
-    for q, resources in sorted(useful.items()):
-        due = x.deserved[q]
+            lost[q] += [(g, *unit) for unit in _units(x, g)]
+    for q, units in sorted(lost.items()):
+        due = named_amounts(x, q)
         held = vector_sum(vector_sum(x.allocated_amounts[q], x.new_amounts[q]), x.evicted_amounts[q], -1)
         held = vector_sum(held, _internally_evicted(x, q))
-        counts = resources & due.keys() if named[q] & due.keys() else returned[q] & due.keys() if due else resources
-        if not any(held[r] >= int(due.get(r, 0)) for r in counts):
+        beyond = {r for r, amount in due.items() if held[r] + max(last[r] for _, _, last in units) > int(amount)}
+        if not all(_is_measured(x, g, returned, due, beyond) for g, returned, _ in units):
             yield ("queues", q, "deserved"), "gave up more than it held above what it deserves"
         if any(amount < (least or 0) for amount, least in zip(held, x.problem.queues[q].guarantee, strict=True)):
             yield ("queues", q, "guarantee"), "gave up what it is guaranteed"
 
 
-def _requested_resources(roles: Iterable[Role]) -> set[int]:
-    return {r for role in roles for r, amount in enumerate(role.request) if amount}
+def _units(x: CheckedPlan, g: int) -> list[tuple[Vector, Vector]]:
+    """What goes of gang g as one, with what of it may be the last: each pod, or the gang, and of that its largest pod,
+    or those that it cannot spare."""
+    gang, evicted = x.problem.gangs[g], x.evicted_pods[g]
+    if x.remaining_pods[g]:
+        return [(gang.roles[role].request, gang.roles[role].request) for role, _ in evicted]
+    every = x.gang_demand(g, evicted)
+    largest = [max(gang.roles[role].request[r] for role, _ in evicted) for r in range(len(every))]
+    rest = (max(pod, _least_rest(x, g, r)) for r, pod in enumerate(largest))
+    return [(every, every if gang.subgroups else tuple(rest))]
+
+
+def _least_rest(x: CheckedPlan, g: int, r: int) -> int:
+    """The least of resource r that gang g keeps when it loses pods one by one, down to its minima or to one pod."""
+    gang, left = x.problem.gangs[g], Counter(x.running_pods[g])
+    for role, node in sorted(left, key=lambda spot: gang.roles[spot[0]].request[r], reverse=True):
+        while left[role, node] and left.total() > 1 and x.meets_minima(g, left - Counter([(role, node)])):
+            left[role, node] -= 1
+    return x.gang_demand(g, left)[r]
+
+
+def _is_measured(x: CheckedPlan, g: int, returned: Vector, due: Container[int], beyond: set[int]) -> bool:
+    """Whether gang g returned something that a preemptor asks for, and the queue held too much of what it deserves of
+    that, in the sense of the preemptor's right."""
+    given = {r for r, amount in enumerate(returned) if amount}
+    measures = {r for r in given if r in due}
+    for j in reclaimers(x, g):
+        if rights_to_reclaim(x, j, g) == {True}:
+            suffices = not measures or bool((measures & x.lacking(j) or measures) & beyond)
+        else:
+            suffices = measures <= beyond
+        if suffices and any(minimum_demand(x.problem.gangs[j], r) and x.problem.resources[r] != "pods" for r in given):
+            return True
+    return False
 
 
 def _internally_evicted(x: CheckedPlan, q: int) -> Vector:
@@ -149,18 +176,31 @@ def _internally_evicted(x: CheckedPlan, q: int) -> Vector:
 
 
 def entitlement(x: CheckedPlan) -> Findings:
-    """A preemptor that takes from other queues leaves its own, or an included ancestor, within what that deserves of at
-    least one resource that it asks for: what runs there and stays, with its own minima."""
-    for j in sorted({j for g in range(len(x.problem.gangs)) for j in reclaimers(x, g)}):
-        gang, own = x.problem.gangs[j], x.gang_demand(j, x.running_pods[j])
-        asked = _requested_resources(gang.roles)
-        within = False
-        for q in (gang.queue, *reclaim_ancestors(x, gang.queue)):
-            for r in asked & x.deserved[q].keys():
+    """A preemptor that takes from other queues leaves its own, or an included ancestor that is not above both, within
+    what that deserves of at least one resource that it asks for: what runs there and stays, with its own minima."""
+    for g in range(len(x.problem.gangs)):
+        for j in reclaimers(x, g):
+            if not any(rights_to_reclaim(x, j, g)):
+                yield ("decisions", j), "takes from other queues what its own does not deserve"
+
+
+def rights_to_reclaim(x: CheckedPlan, j: int, g: int) -> set[bool]:
+    """{True}: some queue stays within what it deserves of all that gang j lacks (if it deserves none of that: asks
+    for), so that the right to take from gang g's queue is full. {True, False}: of some of it, so that it is partial.
+    Else there is none."""
+    gang, own = x.problem.gangs[j], x.gang_demand(j, x.running_pods[j])
+    found: set[bool] = set()
+    for q in {gang.queue, *reclaim_ancestors(x, gang.queue)} - set(x.queue_path(x.problem.gangs[g].queue)):
+        within = {}
+        for r, amount in named_amounts(x, q).items():
+            if asked := minimum_demand(gang, r):
                 stays = x.allocated_amounts[q][r] - x.evicted_amounts[q][r] - own[r]
-                within |= stays + minimum_demand(gang, r) <= x.deserved[q][r] + quotas.RESOLUTION
-        if not within:
-            yield ("decisions", j), "takes from other queues what its own does not deserve"
+                within[r] = stays + asked <= amount + quotas.RESOLUTION
+        counted = {within[r] for r in within if r in x.lacking(j)} or set(within.values())
+        if counted == {True}:
+            return counted
+        found |= counted
+    return found
 
 
 EVICTION_RULES = (evictions, eviction_rights, reclaim_limits, entitlement, *VOTE_RULES, eviction_necessity)

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from fractions import Fraction
+from functools import cache
 from itertools import product
 
 from hypothesis import assume, given, settings
@@ -24,6 +25,7 @@ from solver.problem import (
     Role,
     Subgroup,
     Topology,
+    Vector,
 )
 from solver.verify import verify
 from tests.builders.plans import solve_without_repairs as solve
@@ -255,7 +257,10 @@ def _parts_whole(world: Problem, gang: Gang, have: Counter[RoleOnNode], gone: Co
     return True
 
 
-def legal(world: Problem, room: FreeCapacity, j: int, gone: dict[int, Counter[RoleOnNode]]) -> bool:
+def legal(
+    world: Problem, room: FreeCapacity, j: int, gone: dict[int, Counter[RoleOnNode]], short: frozenset[int]
+) -> bool:
+    """short: what keeps the gang out."""
     winner = world.gangs[j]
     foreign = [v for v in gone if world.gangs[v].queue != winner.queue]
     if gone and not winner.may_evict:
@@ -268,16 +273,34 @@ def legal(world: Problem, room: FreeCapacity, j: int, gone: dict[int, Counter[Ro
         return False
     if not foreign:
         return True
-    if any(world.gangs[v].priority > winner.priority for v in foreign):
+    if not world.reclaim_enabled:
         return False
+    rights = {q: _right(world, room, winner, q, short) for q in {world.gangs[v].queue for v in foreign}}
+    return all(right and _spared(world, room, q, foreign, gone, winner, short, right) for q, right in rights.items())
+
+
+def _right(world: Problem, room: FreeCapacity, winner: Gang, q: int, short: frozenset[int]) -> str:
+    """The winner's right to take from q: "all", or "some", of what it asks for is within what its queue deserves."""
     amounts = range(len(world.resources))
     asked = [sum(role.minimum * role.request[r] for role in winner.roles) for r in amounts]
     own = [room.held_below(winner.queue, [held[r] for held in room.held]) for r in amounts]
-    if not world.reclaim_enabled or not any(
-        asked[r] and (most := due(world, winner.queue, r)) is not None and own[r] + asked[r] <= most for r in amounts
-    ):
-        return False
-    return all(_spared(world, room, q, foreign, gone, asked) for q in {world.gangs[v].queue for v in foreign})
+    mine = {r: most for r in amounts if asked[r] and (most := due(world, winner.queue, r))}
+    within = [own[r] + asked[r] <= mine[r] for r in mine.keys() & short or mine]
+    return "all" if within and all(within) else "some" if any(within) else ""
+
+
+def _short(world: Problem, room: FreeCapacity, winner: Gang) -> frozenset[int]:
+    """The resources that keep the winner out, each looked at by itself; all that it asks for where none does."""
+    amounts = range(len(world.resources))
+    asked = {r for r in amounts if any(role.minimum * role.request[r] for role in winner.roles)}
+
+    def fits(r: int) -> bool:
+        free = [max(0, node[r]) for node in room.free]
+        roles = [(role.request[r], role.minimum) for role in winner.roles if role.request[r]]
+        alone = all(sum(have // size for have in free) >= pods for size, pods in roles)
+        return alone and sum(free) >= sum(size * pods for size, pods in roles)
+
+    return frozenset(r for r in asked if not fits(r)) or frozenset(asked)
 
 
 def _voted(world: Problem, winner: Gang, v: int, gone: Counter[RoleOnNode]) -> bool:
@@ -307,26 +330,59 @@ def _spared(
     q: int,
     foreign: list[int],
     gone: dict[int, Counter[RoleOnNode]],
-    asked: list[int],
+    winner: Gang,
+    short: frozenset[int],
+    right: str,
 ) -> bool:
-    """Whether the queue can spare what others take from it."""
+    """Whether the queue can spare what others take from it: it keeps its guarantee, and whatever went, a gang or a pod,
+    went while it held more than it deserves."""
     amounts = range(len(world.resources))
+    asked = {r for r in amounts if any(role.minimum * role.request[r] for role in winner.roles)}
     lost = [[0] * len(world.queues) for _ in amounts]
-    named = {r for r in amounts if due(world, q, r) is not None}
-    helps = {r for r in amounts if asked[r]} if any(asked[r] for r in named) or not named else set(amounts)
     for v in foreign:
-        gang = world.gangs[v]
         for (role, _), pods in gone[v].items():
             for r in amounts:
-                lost[r][gang.queue] += pods * gang.roles[role].request[r]
-        if gang.queue == q:
-            helps &= {r for r in amounts if any(gang.roles[role].request[r] for role, _ in gone[v])}
+                lost[r][world.gangs[v].queue] += pods * world.gangs[v].roles[role].request[r]
     held = [room.held_below(q, [h[r] - x for h, x in zip(room.held, lost[r], strict=True)]) for r in amounts]
     if not world.queues[q].reclaimable or any(held[r] < (world.queues[q].guarantee[r] or 0) for r in amounts):
         return False
-    if named:
-        helps &= named
-    return any(held[r] >= (due(world, q, r) or 0) for r in helps)
+    units = [unit for v in foreign if world.gangs[v].queue == q for unit in _units(world, v, gone[v])]
+    spare = {r for r in amounts if held[r] + max(last[r] for _, last in units) > (due(world, q, r) or 0)}
+    for returned, _ in units:
+        named = {r for r in amounts if returned[r] and due(world, q, r)}
+        counted = named & short or named
+        if not any(returned[r] for r in asked):
+            return False
+        if named and not (named <= spare if right == "some" else counted & spare):
+            return False
+    return True
+
+
+def _units(world: Problem, v: int, gone: Counter[RoleOnNode]) -> list[tuple[list[int], list[int]]]:
+    """What each unit of these pods holds, and what of it may be the last to go: a pod, or what is left of a gang that
+    goes whole once it has lost all that it can spare."""
+    gang, have = world.gangs[v], running_pods(world.gangs[v])
+
+    def amounts(pods: Counter[RoleOnNode]) -> list[int]:
+        return [sum(n * gang.roles[t].request[r] for (t, _), n in pods.items()) for r in range(len(world.resources))]
+
+    if gone != have:
+        return [(amounts(Counter([spot])), amounts(Counter([spot]))) for spot in gone]
+    return [(amounts(have), amounts(have) if gang.subgroups else list(_least_kept(gang)))]
+
+
+@cache
+def _least_kept(gang: Gang) -> Vector:
+    """The least of each resource that the gang, which has no subgroups, keeps when it loses what it can spare, and at
+    least a pod."""
+    kept = [gang.running]
+    if meets_minima_now(gang):
+        for counts in product(*(range(p.pods + 1) for p in gang.running)):
+            left = tuple(replace(p, pods=n) for p, n in zip(gang.running, counts, strict=True))
+            if any(counts) and _meets_minima(gang, Counter({(p.role, p.node): p.pods for p in left})):
+                kept.append(left)
+    held = [[sum(p.pods * gang.roles[p.role].request[r] for p in left) for left in kept] for r in range(2)]
+    return tuple(max(min(some), *(gang.roles[p.role].request[r] for p in gang.running)) for r, some in enumerate(held))
 
 
 def fits(world: Problem, room: FreeCapacity, j: int, gone: dict[int, Counter[RoleOnNode]]) -> bool:
@@ -369,12 +425,12 @@ def _within(
 def least_loss(world: Problem, j: int) -> tuple[int, int] | None:
     """(loss, gangs that go whole) of the best choice."""
     room = FreeCapacity(world)
-    costs = []
+    short, costs = _short(world, room, world.gangs[j]), list[tuple[int, int]]()
     for choice in product(
         *(list(losses(world, v)) if v != j else [Counter[RoleOnNode]()] for v in range(len(world.gangs)))
     ):
         gone = {v: pods for v, pods in enumerate(choice) if pods}
-        if legal(world, room, j, gone) and fits(world, room, j, gone):
+        if legal(world, room, j, gone, short) and fits(world, room, j, gone):
             costs.append(cost(world, gone))
     return min(costs, default=None)
 

@@ -14,6 +14,7 @@ from solver.verify import verify
 from tests.builders.plans import actions_by_gang, evicted_pods_by_gang, verified_plan
 from tests.builders.problems import (
     GangSpec,
+    RoleSpec,
     gang,
     hard_topology,
     nodes,
@@ -459,10 +460,98 @@ def test_a_queue_takes_back_what_it_deserves_from_one_that_borrowed_though_prior
     assert sorted(actions_by_gang(world).values()) == ["evict", "evict", "keep", "start"]
 
 
-def test_nobody_takes_back_from_a_gang_that_would_be_first_in_the_next_plan() -> None:
-    running = [single(f"g{n}", n, queue="lender", priority=1) for n in range(3)]
+def test_what_a_queue_borrowed_goes_back_whatever_the_priorities() -> None:
+    running = [single(f"g{n}", n, queue="lender", priority=1000) for n in range(3)]
     world = problem(*teams(), nodes(3, gpu=8), *running, winner(1, queue="owner", priority=0), reclaim_enabled=True)  # type: ignore[arg-type]
-    assert evicted_pods_by_gang(world) == {}
+    assert evicted_pods_by_gang(world) == {"g2": 1}
+
+
+def borrowed(*roles: RoleSpec, asked: int, lender: int = 1, owner: int = 2) -> Problem:
+    """A gang of the lender holds all CPUs of the only node; the owner asks for some of them."""
+    running = tuple(running_pods(t, 0, role.replicas) for t, role in enumerate(roles))
+    return problem(
+        queue("lender", deserved={"cpu": lender}),
+        queue("owner", deserved={"cpu": owner}),
+        nodes(1, cpu=sum(role.replicas * role.request["cpu"] for role in roles)),
+        gang("lent", *roles, queue="lender", running=running, loss=60),
+        gang("winner", role(1, cpu=asked), queue="owner"),
+        reclaim_enabled=True,
+    )
+
+
+def test_the_last_victim_may_take_its_queue_below_what_it_deserves() -> None:
+    """One gang of 2 in a queue that deserves 1, for a gang of 2 in a queue that deserves 2."""
+    assert evicted_pods_by_gang(borrowed(role(1, cpu=2), asked=2)) == {"lent": 1}
+    assert evicted_pods_by_gang(borrowed(role(2, cpu=1), asked=2)) == {"lent": 2}
+    assert evicted_pods_by_gang(borrowed(role(1, cpu=2), asked=2, lender=2)) == {}
+    assert evicted_pods_by_gang(borrowed(role(1, cpu=2), asked=2, owner=1)) == {}
+
+
+def test_pods_that_a_gang_can_spare_go_one_by_one() -> None:
+    """Of eight, five are the lender's: three go, and the one that is left above none goes with a larger pod."""
+    assert evicted_pods_by_gang(borrowed(role(8, minimum=1, cpu=1), asked=3, lender=5, owner=8)) == {"lent": 3}
+    assert evicted_pods_by_gang(borrowed(role(8, minimum=1, cpu=1), asked=4, lender=5, owner=8)) == {}
+    assert evicted_pods_by_gang(borrowed(role(4, minimum=1, cpu=2), asked=4, lender=5, owner=8)) == {"lent": 2}
+
+
+def test_after_the_last_victim_nobody_goes_and_nobody_comes_back() -> None:
+    world = borrowed(role(1, cpu=2), asked=2)
+    lent, started = world.gangs
+    after = replace(
+        world, gangs=(replace(lent, running=(), loss=0), replace(started, running=lent.running, evictable=True))
+    )
+    assert actions_by_gang(after) == {"lent": "wait", "winner": "keep"}
+
+
+def short_of_gpus(*, free_cpu: int, owner: dict[str, int], lender: dict[str, int]) -> Problem:
+    """A node without free GPUs, on which the lender holds 8 GPUs and 8 CPUs; the owner asks for 2 and 2."""
+    return problem(
+        queue("lender", deserved=lender),
+        queue("owner", deserved=owner),
+        nodes(1, gpu=8, cpu=8 + free_cpu),
+        gang("lent", role(8, minimum=1, gpu=1, cpu=1), queue="lender", running=(running_pods(0, 0, 8),), loss=60),
+        gang("winner", role(1, gpu=2, cpu=2), queue="owner"),
+        reclaim_enabled=True,
+    )
+
+
+def test_only_the_resources_that_are_short_count() -> None:
+    """The lender holds too many CPUs, and the GPUs that it deserves; the owner deserves the GPUs, and no more CPUs."""
+    rich, poor = {"gpu": 8, "cpu": 2}, {"gpu": 4, "cpu": 2}
+    both = {"gpu": 4, "cpu": 4}
+    assert evicted_pods_by_gang(short_of_gpus(free_cpu=8, lender=rich, owner=both)) == {}
+    assert evicted_pods_by_gang(short_of_gpus(free_cpu=0, lender=rich, owner=both)) == {"lent": 2}
+    assert evicted_pods_by_gang(short_of_gpus(free_cpu=8, lender=poor, owner={"gpu": 4, "cpu": 1})) == {"lent": 2}
+    assert evicted_pods_by_gang(short_of_gpus(free_cpu=8, lender=poor, owner={"gpu": 1, "cpu": 4})) == {}
+
+
+def test_what_a_queue_does_not_deserve_by_name_goes_whatever_else_it_deserves() -> None:
+    """Volcano's plugin capacity calls it an immediate victim."""
+    world = problem(
+        queue("lender", deserved={"cpu": 2, "memory": 2}),
+        queue("owner", deserved={"cpu": 2, "memory": 4, "gpu": 1}),
+        nodes(1, cpu=4, memory=8, gpu=1),
+        gang("memory", role(1, memory=4), queue="lender", running=(running_pods(0, 0, 1),), loss=1),
+        gang("cpu", role(1, cpu=1), queue="lender", running=(running_pods(0, 0, 1),), loss=1),
+        gang("gpu", role(1, gpu=1), queue="lender", running=(running_pods(0, 0, 1),), loss=60),
+        gang("own", role(1, cpu=2, memory=4), queue="owner", running=(running_pods(0, 0, 1),), loss=1),
+        gang("winner", role(1, cpu=1, gpu=1), queue="owner"),
+        reclaim_enabled=True,
+    )
+    assert evicted_pods_by_gang(world) == {"gpu": 1}
+
+
+def test_two_queues_that_each_hold_too_much_of_one_thing_do_not_swap() -> None:
+    """Either could take back by the other resource what it lost by the first, for ever."""
+    world = problem(
+        queue("a", deserved={"cpu": 8, "gpu": 2}),
+        queue("b", deserved={"cpu": 2, "gpu": 8}),
+        nodes(1, cpu=8, gpu=8),
+        gang("runs", role(1, cpu=8, gpu=8), queue="a", running=(running_pods(0, 0, 1),), loss=60),
+        gang("waits", role(1, cpu=8, gpu=8), queue="b"),
+        reclaim_enabled=True,
+    )
+    assert actions_by_gang(world) == {"runs": "keep", "waits": "wait"}
 
 
 def test_the_plan_after_an_eviction_starts_the_winner_and_evicts_nobody() -> None:

@@ -1,0 +1,101 @@
+"""Plan after plan, each carried out before the next: after at most five of them nothing changes any more, whoever may
+evict whom."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from solver.plan import Plan
+from solver.problem import EvictionVotes, Gang, Node, Policy, Problem, Queue
+from solver.verify import verify
+from tests.builders.plans import solve_without_repairs as solve
+from tests.builders.strategies import HYPERNODE_TREES
+from tests.property.plan_events import rare_events
+from tests.property.test_victims import NONE, running_gang, waiting_gang
+
+ROUNDS = 5
+POLICIES = (Policy(capacity=True), Policy(capacity=True), Policy(proportion=True), Policy(), Policy(drf=True))
+
+
+@st.composite
+def _teams(draw: st.DrawFn) -> Problem:
+    """At most 4 nodes, 2 to 3 queues that deserve different amounts of both resources, with gangs of all priorities
+    that run and wait."""
+    tree = draw(st.sampled_from(HYPERNODE_TREES[:2]))
+    leaves = (0, 1) if tree else (None,)
+    nodes = tuple(
+        Node(f"n{n}", 0, draw(st.sampled_from(leaves)), (4, 4), (4, 4)) for n in range(draw(st.integers(1, 4)))
+    )
+    amounts = st.sampled_from((None, 0, 2, 4, 8))
+    homes = list(range(draw(st.integers(2, 3))))
+    queues = tuple(
+        Queue(
+            f"q{q}",
+            None,
+            draw(st.integers(1, 3)),
+            0,
+            draw(st.sampled_from((NONE, NONE, NONE, (None, 1), (1, 2)))),
+            (draw(amounts), draw(amounts)),
+            draw(st.sampled_from((NONE, NONE, NONE, (None, 8)))),
+            (0, 0),
+            reclaimable=draw(st.integers(0, 5)) > 0,
+        )
+        for q in homes
+    )
+    left = [list(node.free) for node in nodes]
+    running = [draw(running_gang(g, homes, left, bool(tree))) for g in range(draw(st.integers(1, 4)))]
+    waiting = [
+        replace(draw(waiting_gang(homes, bool(tree))), name=f"w{w}", priority=draw(st.integers(0, 2)), age=20 + w)
+        for w in range(draw(st.integers(1, 4)))
+    ]
+    return Problem(
+        ("cpu", "gpu"),
+        nodes,
+        tree,
+        queues,
+        tuple(replace(gang, evictable=draw(st.integers(0, 7)) > 0) for gang in (*running, *waiting)),
+        policy=draw(st.sampled_from(POLICIES)),
+        preempt_enabled=draw(st.booleans()),
+        reclaim_enabled=True,
+        reclaim_votes=EvictionVotes(whole_gangs=draw(st.integers(0, 3)) > 0),
+    )
+
+
+def carried_out(world: Problem, plan: Plan) -> Problem:
+    """A minute later."""
+
+    def gang_after(g: int, gang: Gang) -> Gang:
+        pods = plan.decisions[g].placements
+        if plan.decisions[g].action == "wait" and not plan.decisions[g].evicted_pods:
+            pods = gang.running
+        return replace(gang, running=pods, loss=gang.loss + 60 if gang.running and pods else 0)
+
+    return replace(world, gangs=tuple(gang_after(g, gang) for g, gang in enumerate(world.gangs)))
+
+
+def test_plan_after_plan_comes_to_rest() -> None:
+    seen = Counter[str]()
+
+    @settings(max_examples=100)
+    @given(_teams())
+    def rounds(world: Problem) -> None:
+        for number in range(ROUNDS + 1):
+            plan = solve(world)
+            assert verify(world, plan) == []
+            after = carried_out(world, plan)
+            if [gang.running for gang in after.gangs] == [gang.running for gang in world.gangs]:
+                seen[f"rounds: {number}"] += 1
+                return
+            victims = {d.gang for d in plan.decisions if d.evicted_pods}
+            seen["reclaims"] += any(
+                world.gangs[j].queue != world.gangs[v].queue for v in victims for j in plan.decisions[v].evicted_for
+            )
+            world = after
+        raise AssertionError("never comes to rest")
+
+    rounds()
+    assert rare_events(seen, reclaims=10) == {}

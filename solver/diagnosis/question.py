@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from solver.greedy.best_fit import GreedyPlacer
-from solver.options import Options
+from solver.options import Budget, Options
 from solver.placement.fit import fit_counts_by_role, fits_exactly, greedy_placement, shortage
 from solver.problem import Gang, Placement, Vector
 from solver.semantics.device_slots import FreeVectors
@@ -60,15 +60,15 @@ class FitQuestion:
         """No by counting, yes by the greedy, else by an exact model. None: not known."""
         if shortage(self.state, self.gang_class) is not None:
             return False
-        if self.placement() is not None:
+        if self.placement(options.budget) is not None:
             return True
         if models is not None and not models.spend():
             return None
         return fits_exactly(self.state, self.j, self.gang_class, options)
 
-    def placement(self) -> tuple[Placement, ...] | None:
+    def placement(self, budget: Budget | None = None) -> tuple[Placement, ...] | None:
         """Where the greedy puts the gang; None proves nothing."""
-        return greedy_placement(self.state, self.j, self.gang_class)
+        return greedy_placement(self.state, self.j, self.gang_class, budget)
 
     def fit_counts(self) -> list[dict[int, int]]:
         """Role -> domain -> pods of the role that fit there by number."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -66,20 +67,15 @@ class _Batch:
             admission = admit_all(s, self.gangs) if everyone else solve_admission(s, self.floor, self.options)
             found = place_independent_groups(s, admission, self.floor, self.options, self.mapper)
             if not found.unpackable_buckets:
-                return self._better_of_floor(s, admission, found.placements, found.objectives)
+                placements = add_gangs_that_fit(s, found.placements, self.gangs, self.options.budget)
+                if not admission.excludes_floor and is_floor_better(s, self.floor, placements, self.options):
+                    return floor_result(s, self.floor, self.options, self.mapper)
+                recounted = _recounted_objectives(s, admission.objectives, set(placements), self.options)
+                return placements, recounted + found.objectives
             finer = replace(s, buckets=split_buckets(s.buckets, found.unpackable_buckets))
             if max_variables is not None and finer.variable_count > max_variables:
                 return self._exchanged_floor(s, admission.objectives[0])
             s = finer
-
-    def _better_of_floor(
-        self, s: Sets, admission: Admission, placements: Placements, objectives: tuple[Objective, ...]
-    ) -> BatchResult:
-        placements = add_gangs_that_fit(s, placements, self.gangs, self.options.budget)
-        if not admission.excludes_floor and is_floor_better(s, self.floor, placements, self.options):
-            return floor_result(s, self.floor, self.options, self.mapper)
-        recounted = _recounted_objectives(s, admission.objectives, set(placements), self.options)
-        return placements, recounted + objectives
 
     def _exchanged_floor(self, s: Sets, bound: Objective) -> BatchResult:
         """The floor after exchanges of pods. bound: the first objective of a relaxation."""
@@ -123,9 +119,9 @@ def _recounted_objectives(
     s: Sets, objectives: tuple[Objective, ...], started: set[int], options: Options
 ) -> tuple[Objective, ...]:
     """The sums again for the gangs that start in the end, with the bounds that were proved."""
-    sums: dict[str, int] = {}
+    sums = Counter[str]()
     for (q, p, k), js in s.waiting_gangs.items():
         number, label = len(started.intersection(js)), s.level_label(s.precedence_level(q, p))
-        sums[f"placed[{label}]"] = sums.get(f"placed[{label}]", 0) + s.dominant_units[k] * number
-        sums[f"gangs[{label}]"] = sums.get(f"gangs[{label}]", 0) + number
+        sums[f"placed[{label}]"] += s.dominant_units[k] * number
+        sums[f"gangs[{label}]"] += number
     return tuple(verdict_of(o.name, sums[o.name], o.bound, options.gap) if o.name in sums else o for o in objectives)

@@ -12,7 +12,7 @@ from solver.greedy.best_fit import GreedyPlacer
 from solver.mip.engine import solve_model
 from solver.models import constraints, variables
 from solver.models.sets import Sets, coarsest_buckets, split_buckets
-from solver.options import Options
+from solver.options import Budget, Options
 from solver.placement.realise import pack_buckets
 from solver.placement.spread import gang_pods_by_bucket
 from solver.problem import Placement, Subgroup
@@ -28,7 +28,8 @@ def fits(state: State, j: int, options: Options) -> bool | None:
     gang_class = waiting_class(j, state.problem.gangs[j])
     if shortage(state, gang_class) is not None:
         return False
-    return True if greedy_placement(state, j, gang_class) is not None else fits_exactly(state, j, gang_class, options)
+    placed = greedy_placement(state, j, gang_class, options.budget)
+    return True if placed is not None else fits_exactly(state, j, gang_class, options)
 
 
 def shortage(state: State, gang_class: GangClass) -> Fact | None:
@@ -63,14 +64,11 @@ def domain_shortage(tree: TopologyTree, gang_class: GangClass, reach: list[dict[
     """No domain of the gang's tier has room by number; the best of them."""
     if gang_class.hard_tier is None or gang_class.hard_tier > tree.highest_tier:
         return None
-    best, at = -1, None
+    best, at, needed = -1, None, sum(role.min_pods for role in gang_class.roles)
     for h in tree.domains_at_tier(gang_class.hard_tier):
-        if (
-            all(reach[t][h] >= role.min_pods for t, role in enumerate(gang_class.roles))
-            and sum(r[h] for r in reach) >= gang_class.min_pods
-        ):
-            return None
         pods = sum(min(reach[t][h], role.min_pods) for t, role in enumerate(gang_class.roles))
+        if pods == needed and sum(r[h] for r in reach) >= gang_class.min_pods:
+            return None
         best, at = (pods, h) if pods > best else (best, at)
     return DomainShortage(gang_class.min_pods, max(0, min(best, gang_class.min_pods - 1)), gang_class.hard_tier, at)
 
@@ -83,28 +81,18 @@ def subgroup_shortage(
     if subgroup.topology.mode != "hard" or subgroup.topology.tier > tree.highest_tier or gang_class.running_pods:
         return None
     wanted = subgroups_needed(gang_class, subgroup)
-    domains = tree.domains_at_tier(subgroup.topology.tier)
-    homes = (
-        tree.domains_at_tier(gang_class.hard_tier)
-        if gang_class.hard_tier is not None and gang_class.hard_tier <= tree.highest_tier
-        else (ROOT,)
-    )
-    parts = max(
-        (
-            sum(sum(reach[t][h] for t in subgroup.roles) // subgroup.size for h in _common_domains(tree, domains, home))
-            for home in homes
-        ),
-        default=0,
-    )
+    domains, tier, parts = tree.domains_at_tier(subgroup.topology.tier), gang_class.hard_tier, 0
+    for home in (ROOT,) if tier is None or tier > tree.highest_tier else tree.domains_at_tier(tier):
+        pods = (sum(reach[t][h] for t in subgroup.roles) for h in _common_domains(tree, domains, home))
+        parts = max(parts, sum(number // subgroup.size for number in pods))
     return SubgroupShortage(k, subgroup.topology.tier, wanted, parts, subgroup.size) if parts < wanted else None
 
 
 def subgroups_needed(gang_class: GangClass, subgroup: Subgroup) -> int:
     """How many parts of the subgroup the gang needs at least, those that run not counted."""
     others = sum(role.max_pods for t, role in enumerate(gang_class.roles) if t not in subgroup.roles)
-    return -(
-        -max(sum(gang_class.roles[t].min_pods for t in subgroup.roles), gang_class.min_pods - others) // subgroup.size
-    )
+    pods = max(sum(gang_class.roles[t].min_pods for t in subgroup.roles), gang_class.min_pods - others)
+    return -(-pods // subgroup.size)
 
 
 def _common_domains(tree: TopologyTree, domains: tuple[int, ...], home: int) -> list[int]:
@@ -114,9 +102,11 @@ def _common_domains(tree: TopologyTree, domains: tuple[int, ...], home: int) -> 
     return [h for h in domains if home in tree.path(h)] or [home for h in domains if h in tree.path(home)]
 
 
-def greedy_placement(state: State, j: int, gang_class: GangClass) -> tuple[Placement, ...] | None:
+def greedy_placement(
+    state: State, j: int, gang_class: GangClass, budget: Budget | None = None
+) -> tuple[Placement, ...] | None:
     """New pods of gang j where the greedy finds room for them; None proves nothing. Takes nothing."""
-    return GreedyPlacer(state.with_free(state.free, state.rule_counts)).place_gang(j, gang_class)
+    return GreedyPlacer(state.with_free(state.free, state.rule_counts), budget=budget).place_gang(j, gang_class)
 
 
 def fits_exactly(state: State, j: int, gang_class: GangClass, options: Options) -> bool | None:
@@ -129,12 +119,9 @@ def fits_exactly(state: State, j: int, gang_class: GangClass, options: Options) 
         (y,) = x.y.values()
         x.model.setObjective(pulp.LpAffineExpression([(y, 1)]))
         answer = solve_model(x.model, options)
-        if answer.status == "infeasible" or (
-            answer.values and answer.status == "optimal" and not answer.values[y.name]
-        ):
-            return False
-        if not answer.values or not answer.values[y.name]:
-            return None
+        if not answer.values.get(y.name):
+            proven = answer.status == "infeasible" or (answer.values and answer.status == "optimal")
+            return False if proven else None
         admission = Admission((j,), pods_per_bucket(x, answer.values), ())
         packed = pack_buckets(s, (j,), gang_pods_by_bucket(s, admission), options)
         if not isinstance(packed, tuple):

@@ -8,11 +8,10 @@ from dataclasses import dataclass
 
 from solver.greedy.best_fit import GreedyPlacer
 from solver.options import Budget
-from solver.problem import Gang, Placement, Vector
-from solver.semantics.gang_classes import GangClass, breaks_topology, growing_class, has_partial_subgroup
-from solver.semantics.placements import Placements, add_vectors, merge_placements
+from solver.problem import Gang, Placement
+from solver.semantics.gang_classes import breaks_topology, growing_class, has_partial_subgroup, pods_per_role
+from solver.semantics.placements import Placements, merge_placements
 from solver.semantics.share_measures import gang_dominant_share, queue_priority
-from solver.semantics.topology import TopologyTree
 from solver.state.queue_books import QueueBooks
 from solver.state.state import State
 
@@ -41,13 +40,13 @@ def grow_gangs(
     then, grow within it.
     """
     problem, tree, queue_books = state.problem, state.tree, state.queue_books
-    totals, grown = problem.totals, dict(placements)
-    budget = budget or Budget()
-    greedy, strides = GreedyPlacer(state, budget=budget), budget.growth_strides
-    wishes = ((j, _next_request(problem.gangs[j], pods, 0, strides)) for j, pods in placements.items())
-    wanting = {
-        j: wish for j, wish in wishes if wish is not None and not _cannot_grow(tree, problem.gangs[j], placements[j])
-    }
+    totals, grown, wanting = problem.totals, dict(placements), dict[int, GrowthRequest]()
+    greedy, strides = GreedyPlacer(state, budget=budget), (budget or Budget()).growth_strides
+    for j, pods in placements.items():
+        wish = _next_request(problem.gangs[j], pods, 0, strides)
+        fixed = breaks_topology(tree, problem.gangs[j], pods) or has_partial_subgroup(tree, problem.gangs[j], pods)
+        if wish is not None and not fixed:
+            wanting[j] = wish
     holds = {j: gang_dominant_share(problem, problem.gangs[j], grown[j], totals) for j in wanting}
 
     def turn(j: int) -> tuple[object, ...]:
@@ -59,11 +58,11 @@ def grow_gangs(
     while wanting:
         j = min(wanting, key=turn)
         gang, wish = problem.gangs[j], wanting[j]
-        pods = wish.stride * wish.unit
-        amount: Vector = add_vectors((0,) * len(problem.resources), gang.roles[wish.role].request, pods)
+        mix = [wish.stride * wish.unit if t == wish.role else 0 for t in range(len(gang.roles))]
+        amount = tuple(sum(mix) * x for x in gang.roles[wish.role].request)
         bound = [queue_books] if books_at_start is None or j not in lasting_gangs else [queue_books, books_at_start]
         allowed = all(each.allows_amount(gang.queue, amount) for each in bound)
-        more = greedy.place_gang(j, _stride_class(j, gang, grown[j], wish.role, pods)) if allowed else None
+        more = greedy.place_gang(j, growing_class(j, gang, grown[j]).with_fixed_mix(mix)) if allowed else None
         if more is None and wish.stride > 1:
             wish.stride //= 2
             continue
@@ -85,9 +84,7 @@ def _next_request(
 ) -> GrowthRequest | None:
     """The next stride of the first role, from `first` on, that has not reached its replicas; never longer than the one
     before it in that role."""
-    have = [0] * len(gang.roles)
-    for p in pods:
-        have[p.role] += p.pods
+    have = pods_per_role(len(gang.roles), pods)
     for t, role in enumerate(gang.roles):
         unit = math.lcm(*(s.size for s in gang.subgroups if t in s.roles))
         left = (role.replicas - have[t]) // unit
@@ -95,12 +92,3 @@ def _next_request(
             stride = max(1, left // strides) if previous is None or previous.role != t else min(previous.stride, left)
             return GrowthRequest(t, unit, stride)
     return None
-
-
-def _cannot_grow(tree: TopologyTree, gang: Gang, placed: tuple[Placement, ...]) -> bool:
-    return breaks_topology(tree, gang, placed) or has_partial_subgroup(tree, gang, placed)
-
-
-def _stride_class(j: int, gang: Gang, placed: tuple[Placement, ...], t: int, pods: int) -> GangClass:
-    """A gang_class that asks for just these pods beside the placed ones."""
-    return growing_class(j, gang, placed).with_fixed_mix([pods if i == t else 0 for i in range(len(gang.roles))])

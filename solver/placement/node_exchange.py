@@ -18,7 +18,7 @@ from solver.greedy.fragmentation import PodClass, scarcest_resource
 from solver.mip.engine import solve_model
 from solver.mip.rows import Terms, at_least, linear, normalized_at_most
 from solver.options import Options
-from solver.problem import Placement, PodRequest, Problem
+from solver.problem import Placement, PodRequest, Problem, Vector
 from solver.search.search import Incumbent, Limits, improve
 from solver.semantics.device_slots import IntArray
 from solver.semantics.gang_classes import hard_tier, waiting_class
@@ -98,7 +98,7 @@ class NodeExchange:
                 if not free.amounts[node, scarce]:
                     break
                 slots: list[SlotIndex | None] = [] if self.problem.nodes[node].slots else [None]
-                slots += [(group_, slot) for group_, slot in np.argwhere(free.slots[node, :, :, scarce]).tolist()]
+                slots += ((of, slot) for of, slot in np.argwhere(free.slots[node, :, :, scarce]).tolist())
                 for spot in slots:
                     here = placed.setdefault(node, [])
                     choices = self._choices(node, group, here, spot)
@@ -124,9 +124,9 @@ class NodeExchange:
         for choice, number in zip(choices, counts, strict=True):
             come += choice.waiting[: max(0, number - len(choice.placed))]
             go += choice.placed[number:]
-        change = (0,) * len(self.cluster_totals)
-        for j, sign in (*((j, -1) for j in go), *((j, 1) for j in come)):
-            change = add_vectors(change, self.problem.gangs[j].roles[0].request, sign)
+        change: Vector = (0,) * len(self.cluster_totals)
+        for choice, number in zip(choices, counts, strict=True):
+            change = add_vectors(change, choice.pod_class[0].amounts, number - len(choice.placed))
         if not self.state.queue_books.allows_amount(group[0], change):
             return None
         for j in go:
@@ -138,30 +138,28 @@ class NodeExchange:
             self.node_of[j] = node
             placed_gangs.append(j)
             self.waiting[group][self._pod_class(j)].remove(j)
-        rises = (number - len(choice.placed) for choice, number in zip(choices, counts, strict=True))
-        self.worth += sum(share * rise for share, rise in zip(shares, rises, strict=True))
+        for choice, number, share in zip(choices, counts, shares, strict=True):
+            self.worth += share * (number - len(choice.placed))
         return self
 
     def _pod_share(self, request: PodRequest) -> int:
         """The dominant share of a pod."""
-        shares = [SHARE_UNITS * a // t for a, t in zip(request.amounts, self.cluster_totals, strict=True) if t]
-        return max(shares, default=0) + 1
+        pairs = zip(request.amounts, self.cluster_totals, strict=True)
+        return max((SHARE_UNITS * a // t for a, t in pairs if t), default=0) + 1
 
     def _choices(
         self, node: int, group: QueuePrecedence, placed_gangs: list[int], slot: SlotIndex | None
     ) -> list[ClassChoice]:
         here = placed_gangs if slot is None else self._gangs_on_slot(node, placed_gangs, slot)
-        placed: dict[PodClass, list[int]] = {}
+        found: dict[PodClass, tuple[list[int], list[int]]] = {}
         for j in sorted(here, key=self._age_key):
-            placed.setdefault(self._pod_class(j), []).append(j)
-        node_class, waiting = self.problem.nodes[node].node_class, dict[PodClass, list[int]]()
+            found.setdefault(self._pod_class(j), ([], []))[0].append(j)
         for pod_class, gangs in self.waiting[group].items():
-            if gangs and node_class in pod_class[1] and _fits_slot(pod_class[0], slot):
-                waiting[pod_class] = gangs
-        return [
-            ClassChoice(pod_class, tuple(placed.get(pod_class, ())), tuple(waiting.get(pod_class, ())))
-            for pod_class in sorted({*placed, *waiting}, key=lambda pod_class: (pod_class[0], sorted(pod_class[1])))
-        ]
+            open_here = self.problem.nodes[node].node_class in pod_class[1] and _fits_slot(pod_class[0], slot)
+            if gangs and open_here:
+                found.setdefault(pod_class, ([], []))[1].extend(gangs)
+        in_order = sorted(found, key=lambda pod_class: (pod_class[0], sorted(pod_class[1])))
+        return [ClassChoice(pod_class, *map(tuple, found[pod_class])) for pod_class in in_order]
 
     def _gangs_on_slot(self, node: int, placed_gangs: list[int], slot: SlotIndex) -> list[int]:
         """Gangs whose pod on the node uses this device slot alone; of pods with equal slot requests the largest."""
@@ -204,27 +202,25 @@ def best_counts(
     sum_c share_c[r] x_c <= slot[r] + what is placed        on its device slot
     sum_c a_c[scarcest] x_c >= what is placed               no less of the scarcest resource is used
     """
-    model = pulp.LpProblem("exchange", pulp.LpMaximize)
+    model, x = pulp.LpProblem("exchange", pulp.LpMaximize), list[pulp.LpVariable]()
     requests = [choice.pod_class[0] for choice in choices]
     placed = np.array([len(choice.placed) for choice in choices], dtype=np.int64)
-    x = [
-        model.add_variable(f"x_{c}", 0, len(choice.placed) + len(choice.waiting), cat=pulp.LpInteger)
-        for c, choice in enumerate(choices)
-    ]
+    for c, choice in enumerate(choices):
+        x.append(model.add_variable(f"x_{c}", 0, len(choice.placed) + len(choice.waiting), cat=pulp.LpInteger))
     on_node = np.array([request.amounts for request in requests], dtype=np.int64)
     limits: dict[str, tuple[IntArray, IntArray]] = {"free": (free[0], on_node)}
     if free[1] is not None:
         on_slot = np.array([request.slot_requests[0].share for request in requests], dtype=np.int64)
         limits["cell"] = free[1], on_slot
+
+    def terms(amounts: IntArray) -> Terms:
+        return [(v, a) for v, a in zip(x, amounts.tolist(), strict=True) if a]
+
     for name, (left, amounts) in limits.items():
         for r, most in enumerate((left + placed @ amounts).tolist()):
-            terms: Terms = [(v, int(a)) for v, a in zip(x, amounts[:, r], strict=True) if a]
-            if terms:
-                model.addConstraint(normalized_at_most(terms, most), f"{name}_{r}")
-    scarcest = [
-        (v, request.amounts[resource]) for v, request in zip(x, requests, strict=True) if request.amounts[resource]
-    ]
-    model.addConstraint(at_least(scarcest, int(placed @ on_node[:, resource])), "scarcest")
+            if amounts[:, r].any():
+                model.addConstraint(normalized_at_most(terms(amounts[:, r]), most), f"{name}_{r}")
+    model.addConstraint(at_least(terms(on_node[:, resource]), int(placed @ on_node[:, resource])), "scarcest")
     model.setObjective(linear(zip(x, shares, strict=True)))
     answer = solve_model(model, options)
     if not answer.values or answer.value <= int(placed @ np.array(shares)) + 0.5:

@@ -12,7 +12,7 @@ from functools import partial
 
 from solver.options import Budget
 from solver.problem import Gang, Placement, Problem
-from solver.search.search import Incumbent, Work, improve
+from solver.search.search import Incumbent, improve
 from solver.semantics.placement_cost import BoolArray
 from solver.semantics.placements import Placements, merge_placements, new_placements
 from solver.state.free_nodes import FreeNodes
@@ -39,7 +39,7 @@ def improve_role_affinity(
             leaves.setdefault(problem.nodes[p.node].leaf, []).append(p)
         moved = list(gang.running)
         for pods in leaves.values():
-            exchange = LeafExchange(problem, free, gang, unopened, Work(budget.affinity_exchanges))
+            exchange = LeafExchange(problem, free, gang, unopened, budget.affinity_exchanges)
             exchange.add_pods(pods)
             moved += improve(exchange, lambda solution: -solution.score, exchange).placements
         found[j] = merge_placements(moved)
@@ -50,21 +50,19 @@ def improve_role_affinity(
 class LeafExchange:
     """The pods of a gang in one leaf; a solution that its own moves change in place, to a higher score.
 
-    work: steps that may be looked at yet. new_pods, all_pods: node -> pods per role, without and with running ones.
+    steps_left: that may be looked at. new_pods, all_pods: node -> pods per role, without and with running ones.
     """
 
     problem: Problem
     free_nodes: FreeNodes
     gang: Gang
     unopened: BoolArray
-    work: Work
+    steps_left: int
     new_pods: dict[int, list[int]] = field(default_factory=dict)
     all_pods: dict[int, list[int]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self._affinity: Mapping[tuple[int, int], int] = {
-            (min(a, b), max(a, b)): value for a, b, value in self.gang.role_affinities
-        }
+        self._affinity = {(min(a, b), max(a, b)): value for a, b, value in self.gang.role_affinities}
 
     def add_pods(self, pods: Sequence[Placement]) -> None:
         """The gang's new pods in the leaf, and beside them its running ones on the same nodes."""
@@ -100,16 +98,18 @@ class LeafExchange:
     def _improving_steps(self) -> Iterator[tuple[int, Step]]:
         """(gain, step) of those that gain something and are possible."""
         for step in self._steps():
-            self.work.left -= 1
-            if self.work.left < 0:
+            self.steps_left -= 1
+            if self.steps_left < 0:
                 return
-            gain = self._gain(step)
+            _, u, v, _ = step
+            before = self._score_of(self.all_pods[u]) + self._score_of(self.all_pods[v])
+            gain = sum(self._score_of(pods) for pods in _after_step(step, self.all_pods)) - before
             if gain > 0 and self._is_possible(step):
                 yield gain, step
 
     def _steps(self) -> Iterator[Step]:
-        free_roles = [t for t, role in enumerate(self.gang.roles) if not (role.owned_rules or role.selecting_rules)]
-        roles = [t for t in free_roles if not self.gang.roles[t].slot_requests]
+        bound = [role.owned_rules or role.selecting_rules or role.slot_requests for role in self.gang.roles]
+        roles = [t for t, is_bound in enumerate(bound) if not is_bound]
         for u, here in self.new_pods.items():
             for a in (t for t in roles if here[t]):
                 for v, there in self.new_pods.items():
@@ -117,17 +117,12 @@ class LeafExchange:
                         yield a, u, v, None
                         yield from ((a, u, v, b) for b in roles if b != a and there[b])
 
-    def _gain(self, step: Step) -> int:
-        _, u, v, _ = step
-        before = self._score_of(self.all_pods[u]) + self._score_of(self.all_pods[v])
-        return sum(self._score_of(pods) for pods in _after_step(step, self.all_pods)) - before
-
     def _is_possible(self, step: Step) -> bool:
         """Node classes and free amounts allow it; the gang leaves no node and opens its nodes by the same resources."""
         a, u, v, b = step
-        roles, node_class = self.gang.roles, [self.problem.nodes[n].node_class for n in (u, v)]
-        if node_class[1] not in roles[a].node_classes or (b is not None and node_class[0] not in roles[b].node_classes):
-            return False
+        for t, node in ((a, v), (b, u)):
+            if t is not None and self.problem.nodes[node].node_class not in self.gang.roles[t].node_classes:
+                return False
         if b is None and sum(self.new_pods[u]) == 1:
             return False
         for n, after in zip((u, v), _after_step(step, self.new_pods), strict=True):

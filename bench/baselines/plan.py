@@ -13,7 +13,7 @@ from solver.semantics.device_slots import SlotUses, slot_uses_of
 from solver.semantics.entitlements import deserved_amounts
 from solver.semantics.gang_classes import meets_minima
 from solver.semantics.placements import add_vectors, merge_placements, new_placements, placed_demand
-from solver.state.free_nodes import FreeNodes, free_vectors
+from solver.state.free_nodes import FreeNodes, free_and_overcommitted
 from solver.state.queue_books import QueueBooks
 
 EvictedPods = Mapping[int, tuple[Placement, ...]]
@@ -53,7 +53,7 @@ def _slot_uses(problem: Problem, placements: Placements) -> SlotUses:
     """From which cells the new pods take their portions: any way in which those of each node fit. Raises ValueError
     where there is none."""
     new = {j: new_placements(problem.gangs[j], pods) for j, pods in placements.items()}
-    room = FreeNodes(free_vectors(problem))
+    room = FreeNodes(free_and_overcommitted(problem)[0])
     for j, pods in sorted(new.items()):
         for p in pods:
             role = problem.gangs[j].roles[p.role]

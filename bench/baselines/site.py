@@ -14,7 +14,7 @@ from solver.semantics.gang_classes import meets_minima
 from solver.semantics.placements import placed_demand
 from solver.semantics.share_measures import queue_priority
 from solver.semantics.topology import TopologyTree
-from solver.state.free_nodes import FreeNodes, free_vectors
+from solver.state.free_nodes import FreeNodes, free_and_overcommitted
 from solver.state.queue_books import QueueBooks
 
 Placements = Mapping[int, tuple[Placement, ...]]
@@ -39,7 +39,7 @@ class BaselineCluster:
                     f"no open mix of roles and no gang that runs in part"
                 )
         self.problem, self.tree = problem, TopologyTree(problem)
-        self.free_nodes, self.books = FreeNodes(free_vectors(problem)), QueueBooks(problem)
+        self.free_nodes, self.books = FreeNodes(free_and_overcommitted(problem)[0]), QueueBooks(problem)
         self.placements: dict[int, tuple[Placement, ...]] = {
             j: gang.running for j, gang in enumerate(problem.gangs) if gang.running
         }

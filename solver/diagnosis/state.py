@@ -22,7 +22,7 @@ from solver.semantics.device_slots import (
 )
 from solver.semantics.placements import Placements, new_placements
 from solver.semantics.topology import TopologyTree
-from solver.state.free_nodes import overcommitted_vectors
+from solver.state.free_nodes import free_and_overcommitted
 from solver.state.pod_rules import ExistingPods, PodRuleCounts
 from solver.state.queue_books import QueueBooks
 from solver.state.state import State
@@ -179,7 +179,7 @@ class DiagnosisState:
 
     @cached_property
     def _overcommitted(self) -> IntArray:
-        return overcommitted_vectors(self.problem)
+        return free_and_overcommitted(self.problem)[1]
 
     # ---- pod rules
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -21,31 +21,15 @@ from solver.semantics.device_slots import (
     vectors_without_foreign,
 )
 from solver.semantics.placements import add_vectors
-from solver.state.pod_rules import PodRuleCounts, RuleSubject
+from solver.state.pod_rules import AnyRole, PodRuleCounts
 
 SlotLayout = tuple[int, tuple[PodsPerSlot, ...]]
 """(pods that use a node's device slots, for each of their slot requests the pods per slot)."""
 
 
-class PodSource(RuleSubject, Protocol):
-    """A role, of a gang or of a gang class."""
-
-    @property
-    def pod_request(self) -> PodRequest: ...
-
-
-def free_vectors(problem: Problem) -> FreeVectors:
-    """Free amounts beside foreign and running pods, never below 0."""
-    return free_and_overcommitted(problem)[0]
-
-
-def overcommitted_vectors(problem: Problem) -> IntArray:
-    """Node x resource: by how much running and foreign pods exceed the node (it shrank, or foreign pods came)."""
-    return free_and_overcommitted(problem)[1]
-
-
 def free_and_overcommitted(problem: Problem) -> tuple[FreeVectors, IntArray]:
-    """(`free_vectors`, `overcommitted_vectors`)."""
+    """(free amounts beside foreign and running pods, never below 0; node x resource: by how much these exceed the node,
+    which shrank or got foreign pods)."""
     free = vectors_without_foreign(problem)
     running = [(p.node, p.pods, gang.roles[p.role].request) for gang in problem.gangs for p in gang.running]
     if running:
@@ -57,14 +41,13 @@ def free_and_overcommitted(problem: Problem) -> tuple[FreeVectors, IntArray]:
 
 @dataclass(frozen=True, slots=True)
 class LogEntry:
-    """One change: different nodes, and the pods that came to each. Of a single node also: slots_before: layout and free
-    amounts of its device slots, where they changed; paid: what of the returned amounts paid overcommitted ones."""
+    """What different nodes had before a change. slots: layout and free amounts of the device slots of a single node,
+    where they changed."""
 
     nodes: IntArray
-    pod_request: PodRequest
-    pods: IntArray
-    slots_before: tuple[dict[tuple[SlotRequest, ...], SlotLayout], IntArray] | None = None
-    paid: IntArray | None = None
+    amounts: IntArray
+    overcommitted: IntArray
+    slots: tuple[dict[tuple[SlotRequest, ...], SlotLayout], IntArray] | None
 
 
 class FreeNodes:
@@ -115,14 +98,13 @@ class FreeNodes:
 
     def take_pods(self, node: int, request: PodRequest, pods: int) -> None:
         """Take the room of these pods, or give it back (pods < 0). Raises ValueError where they do not fit."""
-        before = self._slots_of(node) if request.slot_requests else None
-        self._log.append(LogEntry(_array(node), request, _array(pods), before))
+        self._log_nodes(_array(node), bool(request.slot_requests))
         self.vectors.amounts[node] -= np.array(request.amounts, dtype=np.int64) * pods
         fits = not request.slot_requests or self._place_on_slots(node, request.slot_requests, pods)
         if not fits or (self.vectors.amounts[node] < 0).any():
             raise ValueError(f"node {node} cannot hold {pods} more pods of {request}")
 
-    def add_pods(self, node: int, role: PodSource, pods: int) -> None:
+    def add_pods(self, node: int, role: AnyRole, pods: int) -> None:
         """`take_pods`, counted by pod rules as well; whether these allow it is the caller's matter."""
         stamp = len(self._log)
         self.take_pods(node, role.pod_request, pods)
@@ -155,42 +137,31 @@ class FreeNodes:
 
     def _take_on_nodes(self, request: PodRequest, nodes: IntArray, pods: IntArray) -> None:
         """`take_pods` on different nodes at once, for a request without slot requests."""
-        self._log.append(LogEntry(nodes, request, pods))
+        self._log_nodes(nodes)
         self.vectors.amounts[nodes] -= np.outer(pods, request.amounts)
         if (self.vectors.amounts[nodes] < 0).any():
             raise ValueError(f"not all of the nodes {nodes.tolist()} can hold {pods.tolist()} more pods of {request}")
-
-    def take_running_pods(self, gang: Gang, placements: Iterable[Placement]) -> None:
-        """Take the room of running pods again, without their device slots (`adjust_slots`)."""
-        for p in placements:
-            self.take_pods(p.node, PodRequest(gang.roles[p.role].request), p.pods)
 
     def release_running_pods(self, gang: Gang, placements: Iterable[Placement]) -> None:
         """Give back the room of running pods, overcommitted amounts first, without their device slots (`adjust_slots`).
         Pod rules never count on their absence."""
         for p in placements:
+            self._log_nodes(_array(p.node))
             back = np.array(gang.roles[p.role].request, dtype=np.int64) * p.pods
             paid = np.minimum(self.overcommitted[p.node], back)
             self.overcommitted[p.node] -= paid
             self.vectors.amounts[p.node] += back - paid
-            request = PodRequest(tuple((back - paid).tolist()))
-            self._log.append(LogEntry(_array(p.node), request, _array(-1), None, paid))
 
     # ---- device slots
 
     def adjust_slots(self, node: int, change: IntArray) -> None:
         """Add `change` (slot group x slot x resource) to the free device slots of a node; pods added here are assigned
         anew where needed. Raises ValueError where they do not fit any more."""
-        before = self._slots_of(node)
-        nothing = PodRequest((0,) * self.vectors.amounts.shape[1])
-        self._log.append(LogEntry(_array(node), nothing, _array(0), before))
+        self._log_nodes(_array(node), with_slots=True)
         self.vectors.slots[node] += change
-        wanted = {key: pods for key, (pods, _) in before[0].items()}
+        wanted = {key: pods for key, (pods, _) in self.slot_layout.get(node, {}).items()}
         if (self.vectors.slots[node] < 0).any() and not self._reassign_slots(node, wanted):
             raise ValueError(f"the device slots of node {node} cannot spare {(-change).tolist()}")
-
-    def _slots_of(self, node: int) -> tuple[dict[tuple[SlotRequest, ...], SlotLayout], IntArray]:
-        return self.slot_layout.get(node, {}), self.vectors.slots[node].copy()
 
     def _place_on_slots(self, node: int, requests: tuple[SlotRequest, ...], pods: int) -> bool:
         """Put the pods on the node's device slots, or take them off; False, and no change, where they do not fit."""
@@ -236,6 +207,14 @@ class FreeNodes:
         """A point to which `undo` returns."""
         return len(self._log)
 
+    def _log_nodes(self, nodes: IntArray, with_slots: bool = False) -> None:
+        """Note what these nodes have before they change; with_slots: of a single one."""
+        slots = None
+        if with_slots:
+            (node,) = nodes.tolist()
+            slots = self.slot_layout.get(node, {}), self.vectors.slots[node].copy()
+        self._log.append(LogEntry(nodes, self.vectors.amounts[nodes], self.overcommitted[nodes], slots))
+
     def changed_nodes(self, mark: int) -> IntArray:
         """The nodes that changed since `mark`, ascending."""
         return np.unique(np.concatenate([np.array([], dtype=np.int64), *(entry.nodes for entry in self._log[mark:])]))
@@ -243,14 +222,11 @@ class FreeNodes:
     def undo(self, mark: int) -> None:
         """Take back every change since `mark`."""
         for entry in reversed(self._log[mark:]):
-            self.vectors.amounts[entry.nodes] += np.outer(entry.pods, entry.pod_request.amounts)
-            if entry.paid is not None:
-                self.overcommitted[entry.nodes] += entry.paid
-            if entry.slots_before is not None:
+            self._log_nodes(entry.nodes, entry.slots is not None)
+            self.vectors.amounts[entry.nodes], self.overcommitted[entry.nodes] = entry.amounts, entry.overcommitted
+            if entry.slots is not None:
                 (node,) = entry.nodes.tolist()
-                self.slot_layout[node], self.vectors.slots[node] = entry.slots_before
-            paid = None if entry.paid is None else -entry.paid
-            self._log.append(LogEntry(entry.nodes, entry.pod_request, -entry.pods, None, paid))
+                self.slot_layout[node], self.vectors.slots[node] = entry.slots
         if self.rule_counts is not None:
             self.rule_counts.undo(mark)
 

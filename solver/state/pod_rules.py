@@ -8,14 +8,15 @@ pods: B own a rule, M are selected by it, S are both.
 from __future__ import annotations
 
 import copy
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from solver.problem import Gang, PodRule, Problem
+from solver.problem import Gang, PodRule, Problem, Role
+from solver.semantics.gang_classes import ClassRole
 
 NO_DOMAIN = -1
 """Stands for the nodes outside a rule's partition."""
@@ -26,14 +27,7 @@ NewCounts = tuple[int, int, int]
 """New pods in one domain: B, M, S."""
 
 
-class RuleSubject(Protocol):
-    """A role (`Role`, `ClassRole`), as far as pod rules go."""
-
-    @property
-    def owned_rules(self) -> tuple[int, ...]: ...
-
-    @property
-    def selecting_rules(self) -> tuple[int, ...]: ...
+AnyRole = Role | ClassRole
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,25 +67,22 @@ class ExistingPods:
         self.node_count = len(problem.nodes)
         self.partitions = _node_partitions(problem.pod_rules)
         foreign = only is None
-        self.selected = [_nonzero(rule.selected_present if foreign else ()) for rule in problem.pod_rules]
-        self.owners = [_nonzero(rule.owners_present if foreign else ()) for rule in problem.pod_rules]
+        self.selected = [+Counter(dict(enumerate(rule.selected_present if foreign else ()))) for rule in self.pod_rules]
+        self.owners = [+Counter(dict(enumerate(rule.owners_present if foreign else ()))) for rule in self.pod_rules]
         self._split_cache: dict[tuple[int, int], tuple[IntArray, IntArray, bool]] = {}
         for gang in problem.gangs if only is None else (only,):
             for p in gang.running:
                 self._add(gang.roles[p.role], p.node, p.pods)
 
-    def _add(self, role: RuleSubject, node: int, pods: int) -> None:
+    def _add(self, role: AnyRole, node: int, pods: int) -> None:
         for counts, rules in ((self.selected, role.selecting_rules), (self.owners, role.owned_rules)):
             for rho in rules:
-                d = int(self.partitions[rho][node])
-                counts[rho][d] = counts[rho].get(d, 0) + pods
-                if not counts[rho][d]:
-                    del counts[rho][d]
+                counts[rho][int(self.partitions[rho][node])] += pods
 
-    def without_pods(self, removed: Iterable[tuple[RuleSubject, int, int]]) -> ExistingPods:
+    def without_pods(self, removed: Iterable[tuple[AnyRole, int, int]]) -> ExistingPods:
         """The same without some of these pods: (role, node, number)."""
         other = copy.copy(self)
-        other.selected, other.owners = [dict(c) for c in self.selected], [dict(c) for c in self.owners]
+        other.selected, other.owners = [*map(Counter, self.selected)], [*map(Counter, self.owners)]
         for role, node, pods in removed:
             other._add(role, node, -pods)
         return other
@@ -105,10 +96,6 @@ class ExistingPods:
             outside = np.setdiff1d(np.arange(len(self.pod_rules[rho].selected_present)), inside)
             self._split_cache[key] = inside, outside, len(inside) < len(found)
         return self._split_cache[key]
-
-
-def _nonzero(counts: tuple[int, ...]) -> dict[int, int]:
-    return {d: pods for d, pods in enumerate(counts) if pods}
 
 
 def _node_partitions(rules: tuple[PodRule, ...]) -> list[IntArray]:
@@ -135,7 +122,7 @@ class PodRuleCounts:
         other._new, other._log = {rho: dict(domains) for rho, domains in self._new.items()}, []
         return other
 
-    def without_pods(self, removed: Iterable[tuple[RuleSubject, int, int]]) -> PodRuleCounts:
+    def without_pods(self, removed: Iterable[tuple[AnyRole, int, int]]) -> PodRuleCounts:
         """A copy without some existing pods: (role, node, number). New ones are removed by `add_pods`."""
         other = self.copy()
         other.existing_pods = self.existing_pods.without_pods(removed)
@@ -149,7 +136,7 @@ class PodRuleCounts:
 
     # ---- pods come and go
 
-    def add_pods(self, role: RuleSubject, node: int, pods: int, stamp: int) -> None:
+    def add_pods(self, role: AnyRole, node: int, pods: int, stamp: int) -> None:
         """Count `pods` more of the role on a node, or fewer. stamp: never falls from call to call; for `undo`."""
         for rho in sorted({*role.owned_rules, *role.selecting_rules}):
             owns, selected = rho in role.owned_rules, rho in role.selecting_rules
@@ -176,7 +163,7 @@ class PodRuleCounts:
     def rule(self, rho: int) -> PodRule:
         return self.existing_pods.pod_rules[rho]
 
-    def rules_of(self, role: RuleSubject) -> list[int]:
+    def rules_of(self, role: AnyRole) -> list[int]:
         """The enforced rules that the role owns or that select it, ascending."""
         return sorted(self.enforced_rules.intersection((*role.owned_rules, *role.selecting_rules)))
 
@@ -184,11 +171,12 @@ class PodRuleCounts:
         """(domain, its count) for each domain with pods of the rule, ascending."""
         existing = self.existing_pods
         for d in sorted({*existing.selected[rho], *existing.owners[rho], *self._new.get(rho, ())} - {NO_DOMAIN}):
-            yield d, self.domain_count(rho, d)
+            if (count := self.domain_count(rho, d)) != DomainCount():
+                yield d, count
 
     def domain_count(self, rho: int, d: int) -> DomainCount:
         existing, new = self.existing_pods, self._new.get(rho, {}).get(d, (0, 0, 0))
-        return DomainCount(existing.selected[rho].get(d, 0), existing.owners[rho].get(d, 0), *new)
+        return DomainCount(existing.selected[rho][d], existing.owners[rho][d], *new)
 
     def selected_counts(self, rho: int) -> IntArray:
         """Domain -> pods that the rule selects."""
@@ -207,7 +195,7 @@ class PodRuleCounts:
 
     # ---- what rules allow
 
-    def allowed_nodes(self, role: RuleSubject, rules: frozenset[int] | None = None) -> BoolArray:
+    def allowed_nodes(self, role: AnyRole, rules: frozenset[int] | None = None) -> BoolArray:
         """Node -> whether one more pod of the role may come there now. rules: those that count; None for all."""
         found: BoolArray = np.ones(self.existing_pods.node_count, dtype=np.bool_)
         for rho in self.rules_of(role):
@@ -217,7 +205,7 @@ class PodRuleCounts:
                 found &= np.append(domains, outside)[self.existing_pods.partitions[rho]]
         return found
 
-    def cap_fit_counts(self, role: RuleSubject, fit_counts: IntArray) -> IntArray:
+    def cap_fit_counts(self, role: AnyRole, fit_counts: IntArray) -> IntArray:
         """Node -> the most pods of the role that ever come there: those that fit and that anti-affinity allows."""
         for rho in self.rules_of(role):
             if self.rule(rho).rule_kind != "anti-affinity":
@@ -230,7 +218,7 @@ class PodRuleCounts:
                 fit_counts = np.where(partition == NO_DOMAIN, fit_counts, np.minimum(fit_counts, 1))
         return fit_counts
 
-    def max_new_pods(self, role: RuleSubject, h: int, nodes: IntArray) -> int:
+    def max_new_pods(self, role: AnyRole, h: int, nodes: IntArray) -> int:
         """The most new pods of the role that ever come to domain h with these nodes, while none come elsewhere."""
         most = self.existing_pods.node_count << 20
         for rho in self.rules_of(role):

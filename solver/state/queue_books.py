@@ -10,7 +10,7 @@ from functools import cached_property
 from solver.problem import Limits, Problem, Vector
 from solver.semantics import entitlements, hierarchical_drf, queues, share_measures
 from solver.semantics.eviction_rights import deserved_limits
-from solver.semantics.placements import add_vectors, negated
+from solver.semantics.placements import add_vectors, dominant_share, negated
 from solver.semantics.queue_limits import QueueCeiling, queue_ceilings
 from solver.semantics.share_measures import ShareMeasure, SiblingQueues
 
@@ -45,9 +45,8 @@ class QueueRules:
     @cached_property
     def share_measures(self) -> tuple[ShareMeasure, ...]:
         """Queue -> the measure by which it is compared with others."""
-        problem = self.problem
-        weights = hierarchical_drf.entitlements(problem) if problem.policy.drf_hierarchy else ()
-        return share_measures.share_measures(problem, weights)
+        weights = hierarchical_drf.entitlements(self.problem) if self.problem.policy.drf_hierarchy else ()
+        return share_measures.share_measures(self.problem, weights)
 
     @cached_property
     def sibling_groups(self) -> tuple[SiblingQueues, ...]:
@@ -57,9 +56,10 @@ class QueueRules:
     @cached_property
     def comparison_paths(self) -> tuple[tuple[int, ...], ...]:
         """Queue -> the queues from the root down to it that are compared; only itself without a hierarchy."""
+        every = range(len(self.problem.queues))
         if not self.problem.policy.hierarchical:
-            return tuple((q,) for q in range(len(self.problem.queues)))
-        return tuple(tuple(reversed(queues.queue_path(self.problem, q))) for q in range(len(self.problem.queues)))
+            return tuple((q,) for q in every)
+        return tuple(tuple(reversed(queues.queue_path(self.problem, q))) for q in every)
 
 
 class QueueBooks:
@@ -72,25 +72,23 @@ class QueueBooks:
 
     def __init__(self, problem: Problem) -> None:
         self.problem, self.queue_rules = problem, QueueRules(problem)
-        width = len(problem.resources)
-        self.direct: list[Vector] = [(0,) * width for _ in problem.queues]
+        nothing = (0,) * len(problem.resources)
+        self.direct: list[Vector] = [nothing for _ in problem.queues]
+        self.held: list[Vector] = [nothing for _ in problem.queues]
         self.children: list[list[int]] = [[] for _ in problem.queues]
-        for q, queue in enumerate(problem.queues):
-            if queue.parent is not None:
-                self.children[queue.parent].append(q)
-        self.held: list[Vector] = [(0,) * width for _ in problem.queues]
         self._log: list[tuple[int, Vector]] = []
         for q, amount in enumerate(queues.held_by_queue(problem)):
             self.charge_queue(q, tuple(amount))
-        free = zip(*(node.free for node in problem.nodes), strict=True) if problem.nodes else [()] * width
-        used = [sum(q.used[r] for q in problem.queues) for r in range(width)]
-        self.cluster_total: Vector = tuple(sum(column) + of for column, of in zip(free, used, strict=True))
-        self.roots = [q for q, queue in enumerate(problem.queues) if queue.parent is None]
-        self.bottom_up = [q for root in self.roots for q in self._with_descendants(root)]
+            if (parent := problem.queues[q].parent) is not None:
+                self.children[parent].append(q)
         self._log.clear()
+        of_foreign, of_nodes = (queue.used for queue in problem.queues), (node.free for node in problem.nodes)
+        self.cluster_total: Vector = tuple(map(sum, zip(nothing, *of_foreign, *of_nodes, strict=True)))
+        self.roots = [q for q, queue in enumerate(problem.queues) if queue.parent is None]
+        self.bottom_up = sorted(range(len(problem.queues)), key=lambda q: -len(self.path(q)))
         self._initial_direct = list(self.direct)
         self._initial_needs = self._all_needs(self.direct)
-        self._guaranteed_resources = [r for r in range(width) if any(q.guarantee[r] for q in problem.queues)]
+        self._guaranteed_resources = [r for r, _ in enumerate(nothing) if any(q.guarantee[r] for q in problem.queues)]
 
     def copy(self) -> QueueBooks:
         """An independent copy with the same needs at the start, which cannot undo what happened before."""
@@ -131,15 +129,9 @@ class QueueBooks:
             self.charge_queue(queue, negated(amount))
         del self._log[mark:]
 
-    # ---- the tree
-
     def path(self, queue: int) -> list[int]:
         """The queue and its ancestors, itself first."""
         return queues.queue_path(self.problem, queue)
-
-    def _with_descendants(self, root: int) -> list[int]:
-        """`root` and its descendants, children first."""
-        return [q for child in self.children[root] for q in self._with_descendants(child)] + [root]
 
     # ---- how queues compare
 
@@ -148,10 +140,9 @@ class QueueBooks:
         measures = self.queue_rules.share_measures
         return tuple((measures[q].share(self.held[q]), q) for q in self.queue_rules.comparison_paths[queue])
 
-    def weighted_dominant_share(self, queue: int, totals: Sequence[int]) -> float:
+    def weighted_dominant_share(self, queue: int, totals: Vector) -> float:
         """max over r of held_r / total_r, divided by the weight (Ghodsi et al., NSDI 2011)."""
-        shares = [h / t for h, t in zip(self.held[queue], totals, strict=True) if t]
-        return max(shares, default=0.0) / self.problem.queues[queue].weight
+        return dominant_share(self.held[queue], totals) / self.problem.queues[queue].weight
 
     def compared_amount(self, q: int) -> Vector:
         """What a queue holds where queues are compared: with its descendants in a hierarchy, else by itself."""
@@ -184,10 +175,10 @@ class QueueBooks:
         """Whether `amount` more would exceed a ceiling on the path."""
         ceilings = self.queue_rules.ceilings_by_queue
         for ceiling in (ceiling for q in self.path(queue) for ceiling in ceilings[q]):
-            if ceiling.includes_descendants or ceiling.queue == queue:
-                for have, asked, limit in zip(self.amount_counted(ceiling), amount, ceiling.limits, strict=True):
-                    if asked and limit is not None and have + asked > limit:
-                        return True
+            counted = ceiling.includes_descendants or ceiling.queue == queue
+            entries = zip(self.amount_counted(ceiling), amount, ceiling.limits, strict=True)
+            if counted and any(asked and most is not None and have + asked > most for have, asked, most in entries):
+                return True
         return False
 
     def violated_guarantees(self, queue: int, amount: Vector) -> Iterator[tuple[int | None, int]]:

@@ -9,7 +9,7 @@ from solver import solve
 from solver.greedy.fragmentation import Fragmentation
 from solver.placement.other_floors import fragmentation_aware_placers, may_go_anywhere
 from solver.problem import Placement, PodRequest, Problem
-from solver.state.free_nodes import FreeNodes, free_vectors
+from solver.state.free_nodes import FreeNodes, free_and_overcommitted
 from solver.state.state import State
 from solver.verify import verify
 from tests.builders.problems import device_slots, gang, hard_topology, nodes, problem, role
@@ -17,7 +17,9 @@ from tests.builders.problems import device_slots, gang, hard_topology, nodes, pr
 
 def fragments(world: Problem) -> Fragmentation:
     return Fragmentation(
-        world, FreeNodes(free_vectors(world)), [(r.pod_request, r.node_classes) for g in world.gangs for r in g.roles]
+        world,
+        FreeNodes(free_and_overcommitted(world)[0]),
+        [(r.pod_request, r.node_classes) for g in world.gangs for r in g.roles],
     )
 
 
@@ -112,7 +114,7 @@ def test_the_second_greedy_starts_what_the_first_broke_the_room_of() -> None:
     second = next(fragmentation_aware_placers(state, range(4)))
     placed = [second.place_gang(j) is not None for j in range(4)]
     assert placed == [True, True, True, False]
-    assert state.free.amounts.tolist() == free_vectors(world).amounts.tolist()
+    assert state.free.amounts.tolist() == free_and_overcommitted(world)[0].amounts.tolist()
 
 
 def test_the_plan_is_no_worse_than_the_second_greedy() -> None:

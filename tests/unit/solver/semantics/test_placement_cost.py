@@ -10,7 +10,7 @@ from solver.plan import Plan
 from solver.problem import Placement, Policy, Problem
 from solver.semantics.placement_cost import COST_NAMES, UnopenedCapacity, split_subgroups
 from solver.semantics.topology import TopologyTree
-from solver.state.free_nodes import free_vectors
+from solver.state.free_nodes import free_and_overcommitted
 from tests.builders.plans import verified_plan
 from tests.builders.problems import (
     GangSpec,
@@ -103,7 +103,7 @@ def test_nodes_and_supernodes_are_opened_by_pods_that_ask_for_what_counts() -> N
     everything, gpus = world, replace(world, device_resources=(world.resources.index("gpu"),))
 
     def opened(of: Problem, *pods: tuple[int, int]) -> tuple[int, int]:
-        return UnopenedCapacity(of, TopologyTree(of), free_vectors(of).amounts).opened_counts(
+        return UnopenedCapacity(of, TopologyTree(of), free_and_overcommitted(of)[0].amounts).opened_counts(
             {0: [Placement(t, n, 1) for t, n in pods]}
         )
 

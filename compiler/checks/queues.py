@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 
 from compiler.checks import CheckInput, Finding, check
@@ -147,6 +148,29 @@ def deserved_above_capability(check_input: CheckInput) -> Iterator[Finding]:
 def guarantee_above_capability(check_input: CheckInput) -> Iterator[Finding]:
     """guarantee[r] <= capability[r] for each resource that both name. Mend: lower one or raise the other."""
     yield from _exceeded_limits(check_input, "guarantee", "capability", missing_is_zero=False)
+
+
+@check("GP318", "guarantee above the cluster")
+def guarantee_above_cluster(check_input: CheckInput) -> Iterator[Finding]:
+    """A queue cannot be guaranteed more than all nodes of the repository have; nothing could then start in any other
+    queue. Of queues that are guaranteed more together the largest is named, with a warning. Mend: lower the guarantee,
+    or add nodes."""
+    specs = check_input.specs
+    totals: Counter[str] = Counter()
+    for node in specs.nodes:
+        totals.update(node.allocatable)
+    top = _children_by_queue(check_input).get(ROOT_QUEUE, [])
+    for name in sorted({name for queue in specs.queues for name in queue.guarantee} & totals.keys()):
+        path, total = (*_FIELD_PATHS["guarantee"], name), exact_amount(name, totals[name])
+        alone = [queue for queue in specs.queues if queue.guarantee.get(name, 0) > totals[name]]
+        for queue in alone:
+            message = f"guarantee of {name} is {exact_amount(name, queue.guarantee[name])}; the cluster has {total}"
+            yield Finding(queue.document, path, message, "lower it, or add nodes")
+        together = sum(queue.guarantee.get(name, 0) for queue in top)
+        if not alone and together > totals[name]:
+            largest = max(top, key=lambda queue: queue.guarantee.get(name, 0))
+            message = f"queues are guaranteed {exact_amount(name, together)} {name} together; the cluster has {total}"
+            yield Finding(largest.document, path, message, "lower one, or add nodes", severity="warning")
 
 
 def _exceeded_sums(check_input: CheckInput, field: str) -> Iterator[Finding]:

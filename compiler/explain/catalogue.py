@@ -381,6 +381,7 @@ REASONS: Mapping[type[Fact], Entry[Any]] = _by_kind(
         ("no node matches the node selector, affinity and tolerations of role {role}",),
         _eligibility,
         special_texts=(
+            "{nothing}, so that none is open to role {role}",
             "no node that the selector, affinity and tolerations of role {role} match has its topologyPolicy "
             "{policy} and a static CPU manager",
         ),

@@ -10,8 +10,9 @@ from typing import Any
 
 from compiler.explain.catalogue import REASONS, REPAIRS, Suspension
 from compiler.explain.provenance import Source
-from compiler.fields.amounts import json_amount, named_amount, rounded_amount, slot_request_text
+from compiler.fields.amounts import json_amount, rounded_amount, slot_request_text
 from compiler.fields.duration import duration_text
+from compiler.fields.quantity import exact_amount
 from compiler.fields.timestamp import rfc3339
 from compiler.lower.origins import Origins
 from compiler.volcano import metax
@@ -91,6 +92,8 @@ class Explainer:
             case OversizedPod() | OversizedGang():
                 values["limit"] = values["available"]
             case NoEligibleNode(role=t) | EligibleNodeShortage(role=t):
+                if not self.problem.nodes:
+                    names["nothing"] = "the cluster has no nodes"
                 if policy := self.origins.excluding_numa_policies.get((self._gang_index(gang), t)):
                     values["policy"] = policy
             case PodRuleConflict(pod_rule=rho):
@@ -163,6 +166,7 @@ class Explainer:
         r = getattr(statement, "resource", None)
         resource = None if r is None else problem.resources[r]
         values: dict[str, object] = {} if resource is None else {"resource": resource}
+        amounts = _amounts(statement, resource or "pods")
         for name in (f.name for f in fields(statement)):
             value, plural = getattr(statement, name), name if name in lists else f"{name}s"
             if value is None or value == ():
@@ -172,7 +176,7 @@ class Explainer:
             elif plural in lists:
                 values[plural] = tuple(lists[plural][i].name for i in (value if name == plural else (value,)))
             elif name in AMOUNT_KEYS:
-                values[AMOUNT_KEYS[name]] = _Amount(resource, value)
+                values[AMOUNT_KEYS[name]] = amounts[AMOUNT_KEYS[name]]
             elif name == "node_groups":
                 values["nodeGroups"] = tuple(problem.node_groups[g] for g in value)
             elif name in ("tier", "seconds"):
@@ -180,23 +184,40 @@ class Explainer:
         return values
 
 
+@dataclass
 class _Amount:
     """An amount in a sentence: with its resource, "n" the number alone, or else a count of what the format names
-    ("{asked:pods}")."""
+    ("{asked:pods}"). text: of the number."""
 
-    def __init__(self, resource: str | None, amount: int) -> None:
-        self.resource, self.amount = resource, amount
+    resource: str
+    amount: int
+    text: str
 
     @property
     def json_value(self) -> int | float:
-        return json_amount(self.resource or "pods", self.amount)
+        return json_amount(self.resource, self.amount)
 
     def __format__(self, noun: str) -> str:
-        if not noun:
-            return named_amount(self.resource or "pods", self.amount)
         if noun == "n":
-            return rounded_amount(self.resource or "pods", self.amount)
+            return self.text
+        if not noun and self.resource != "pods":
+            return f"{self.text} {self.resource}"
+        noun = noun or "pods"
         return f"{self.amount} {noun[:-1] if self.amount == 1 else noun}"
+
+
+def _amounts(statement: Fact | Repair, resource: str) -> dict[str, _Amount]:
+    """The amounts of a statement by their keys, rounded unless two of them would look alike."""
+    found = {key: getattr(statement, name, None) for name, key in AMOUNT_KEYS.items()}
+    amounts = {key: amount for key, amount in found.items() if amount is not None}
+    different = set(amounts.values())
+    is_clear = len({rounded_amount(resource, amount) for amount in different}) == len(different)
+    text = rounded_amount if is_clear else _exact_amount
+    return {key: _Amount(resource, amount, text(resource, amount)) for key, amount in amounts.items()}
+
+
+def _exact_amount(resource: str, amount: int) -> str:
+    return str(json_amount(resource, amount)) if resource == "cpu" else exact_amount(resource, amount)
 
 
 def _json_values(values: Mapping[str, Any], keys: Sequence[str]) -> dict[str, FactValue]:

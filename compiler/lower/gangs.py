@@ -45,7 +45,7 @@ class GangLowering:
 
     @cached_property
     def _losses(self) -> Mapping[int, int | None]:
-        return eviction_losses(self.inputs.gang_indices, self.inputs.specs, self.inputs.observed)
+        return eviction_losses(self.inputs.gang_indices, self.inputs.specs, self.inputs.observed, self.inputs.clock)
 
     @cached_property
     def _non_preempting(self) -> frozenset[str]:

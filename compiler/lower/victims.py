@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from math import ceil
 
 from compiler.cluster_state.observed import ObservedState
@@ -18,13 +19,17 @@ def non_preempting_classes(classes: Iterable[PriorityClassSpec]) -> frozenset[st
     return frozenset(spec.name for spec in classes if spec.preemption_policy == "Never")
 
 
-def eviction_losses(gang_indices: Iterable[int], specs: Specs, observed: ObservedState) -> dict[int, int | None]:
-    """Gang -> seconds of its run that its eviction would lose; None: it may not be evicted.
+def eviction_losses(
+    gang_indices: Iterable[int], specs: Specs, observed: ObservedState, clock: int | None = None
+) -> dict[int, int | None]:
+    """Gang -> seconds of its run that its eviction would lose; None: it may not be evicted. clock: until when it ran;
+    else until the newest event.
 
     A gang that waits may be evicted (loss 0) where that lets it borrow a dedicated domain of another queue.
     """
     preempt_votes, reclaim_votes = eviction_votes(specs.scheduler)
     evicts = preempt_votes is not None or reclaim_votes is not None
+    seen = replace(observed, now=max(clock, observed.now or clock)) if clock is not None else observed
     lends = reclaim_votes is not None and any(queue.dedicated_domains for queue in specs.queues)
 
     def loss(j: int) -> int | None:
@@ -32,7 +37,7 @@ def eviction_losses(gang_indices: Iterable[int], specs: Specs, observed: Observe
         if j not in observed.running_pods:
             return 0 if lends and _is_evictable_from_start(j, gang, observed, specs.scheduler) else None
         evictable = evicts and _is_evictable(j, gang, observed, specs.scheduler)
-        return seconds_run(j, observed) if evictable else None
+        return seconds_run(j, seen) if evictable else None
 
     return {j: loss(j) for j in gang_indices}
 

@@ -139,8 +139,8 @@ def _add_node_class(role: int, node_class: int, node: int, t: Trial) -> Trial:
 def request_steps(runner: TrialRunner, role: int, t: Trial) -> list[Step]:
     """Pods that ask for no more than the largest eligible node, or its largest device slot, has when empty.
 
-    Not where two resources are too much, where the share of a slot is not what the pod asks for by that name, or where
-    the slots have none of it.
+    Not where two resources are too much, where there is nothing of one, or where the share of a slot is not what the
+    pod asks for by that name.
     """
     state, spec = runner.case.state, t.scenario.gang.roles[role]
     largest = state.capacity.at_nodes(np.isin(state.tree.node_class_of, sorted(spec.node_classes)))
@@ -150,7 +150,7 @@ def request_steps(runner: TrialRunner, role: int, t: Trial) -> list[Step]:
         for r, (share, asked) in enumerate(zip(request.share, spec.request, strict=True)):
             sizes[r] = min(sizes[r], slots[r]) if share == asked else sizes[r]
     over = [r for r, amount in enumerate(spec.request) if amount > sizes[r]]
-    if len(over) != 1 or not len(largest.amounts) or (spec.slot_requests and not sizes[over[0]]):
+    if len(over) != 1 or not sizes[over[0]]:
         return []
     return [partial(_set_request, role, over[0], sizes[over[0]])]
 

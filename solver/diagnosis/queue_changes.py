@@ -9,10 +9,11 @@ from typing import Any
 
 from solver.diagnosis.case import GangDiagnosis
 from solver.diagnosis.gangs import with_role
+from solver.diagnosis.minimal import first_sufficient
 from solver.diagnosis.queue_obstacles import QueueObstacle, queue_obstacles
 from solver.diagnosis.trial import Step, Trial, TrialRunner
 from solver.facts import CapabilityLimit, ShareLimit
-from solver.problem import Problem
+from solver.problem import Problem, Vector
 from solver.repairs import MoreCapability, MoreWeight, OpenNodeGroups, OpenQueue, Repair, SmallerGuarantee
 from solver.semantics.queues import queue_path
 from solver.state.queue_books import QueueBooks
@@ -30,7 +31,7 @@ def with_queue_changes(runner: TrialRunner, t: Trial) -> Trial:
         broken = min(queue_obstacles(ledger, queue, amount), key=lambda o: o.code, default=None)
         if broken is None:
             return now
-        change = _limit_change(ledger, broken, amount[broken.r], budget.weight_factor)
+        change = _limit_change(ledger, broken, queue, amount, budget.weight_factor)
         if change is None:
             return t
         now = now.with_change(change[0], limits_problem=change[1])
@@ -61,8 +62,9 @@ def _opened_queues(problem: Problem, queue: int) -> Iterator[tuple[Repair, Probl
 
 
 def _limit_change(
-    ledger: QueueBooks, o: QueueObstacle, asked: int, max_weight_factor: int
+    ledger: QueueBooks, o: QueueObstacle, queue: int, amount: Vector, max_weight_factor: int
 ) -> tuple[Repair, Problem] | None:
+    asked = amount[o.r]
     if o.code == CapabilityLimit.code and o.queue is not None:
         capability = ledger.problem.queues[o.queue].capability
         most = ledger.held[o.queue][o.r] + asked
@@ -71,7 +73,7 @@ def _limit_change(
         return repair, _with_queue(ledger.problem, o.queue, capability=larger)
     if o.code == ShareLimit.code and o.queue is not None:
         return _weight_change(ledger, o.queue, o.r, asked, max_weight_factor)
-    return _guarantee_change(ledger, o)
+    return _guarantee_change(ledger, o, queue, amount)
 
 
 def _weight_change(
@@ -95,21 +97,32 @@ def _weight_change(
     return MoreWeight(q, low, now), _with_queue(ledger.problem, q, weight=low)
 
 
-def _guarantee_change(ledger: QueueBooks, o: QueueObstacle) -> tuple[Repair, Problem] | None:
-    """A smaller guarantee of the other queue that keeps most, so that one change suffices where it can."""
-    queues, need = ledger.problem.queues, ledger.needed_amounts(o.r)
+def _guarantee_change(
+    ledger: QueueBooks, o: QueueObstacle, queue: int, amount: Vector
+) -> tuple[Repair, Problem] | None:
+    """A smaller guarantee of the other queue that keeps most: as little less as lifts all that guarantees keep of the
+    resource, by bisection, else all that it keeps."""
+    problem, need = ledger.problem, ledger.needed_amounts(o.r)
 
     def kept(q: int) -> int:
         held = ledger.direct[q][o.r] + sum(need[c] for c in ledger.children[q])
-        guaranteed = queues[q].guarantee[o.r] or 0
+        guaranteed = problem.queues[q].guarantee[o.r] or 0
         return guaranteed if o.is_ceiling else min(guaranteed, need[q] - held)
 
     q = min(o.guaranteed_queues, key=lambda q: (-kept(q), q), default=None)
-    less = 0 if q is None else min(o.missing, kept(q))
-    if q is None or not less:
+    if q is None or not kept(q):
         return None
-    smaller = tuple((x or 0) - less if i == o.r else x for i, x in enumerate(queues[q].guarantee))
-    return SmallerGuarantee(q, o.r, less), _with_queue(ledger.problem, q, guarantee=smaller)
+
+    def lowered(less: int) -> Problem:
+        guarantee = enumerate(problem.queues[q].guarantee)
+        return _with_queue(problem, q, guarantee=tuple((x or 0) - less if r == o.r else x for r, x in guarantee))
+
+    def suffices(less: int) -> bool:
+        then = queue_obstacles(ledger.with_problem(lowered(less)), queue, amount)
+        return all(other.reason_key != o.reason_key for other in then)
+
+    less = first_sufficient(range(1, kept(q) + 1), suffices) or kept(q)
+    return SmallerGuarantee(q, o.r, less), lowered(less)
 
 
 def _with_queue(problem: Problem, q: int, **changes: Any) -> Problem:

@@ -92,7 +92,7 @@ def _is_effective(x: CheckedPlan, g: int, repair: Repair) -> bool:
                 return False
             return repair.tier > topology.tier if isinstance(repair, repairs.HigherTier) else topology.mode == "hard"
         case repairs.FewerPods() | repairs.SmallerSubgroups() | repairs.SmallerPods():
-            return 0 <= repair.amount < repair.current_amount
+            return 0 < repair.amount < repair.current_amount
         case repairs.MoreNodeClasses():
             other = nodes[repair.node].node_class not in gang.roles[repair.role].node_classes
             return other and not x.is_closed(g, repair.node)

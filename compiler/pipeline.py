@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import time
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 from compiler.cluster_state.state import ClusterState
 from compiler.diagnostics import Diagnostic, Position, declare_rule, sorted_diagnostics
@@ -42,9 +43,10 @@ TIME_LIMIT_REACHED = declare_rule(
     "GP504",
     "warning",
     "the time limit struck",
-    """A solve was ended by the clock and not by one of its deterministic limits (gap, nodes), so the same files and
-    state may give another plan on another day or a busier machine. The plan is valid, and its verdicts say how good
-    it is known to be. Mend: raise `spec.timeLimit` of the Cluster, or its `spec.gap`.""",
+    """The clock cut the plan or its reasons short, and not one of the deterministic limits (gap, nodes), so the same
+    files and state may give another plan on another day or a busier machine. The plan is valid, its verdicts say how
+    good it is known to be, and a reason that was not found in time is GW110. Mend: raise `spec.timeLimit` of the
+    Cluster (or `--time-limit`), or its `spec.gap`.""",
 )
 PLAN_REJECTED = declare_rule(
     "GP502",
@@ -59,26 +61,43 @@ NO_CLUSTER_CODES = frozenset((EMPTY_REPOSITORY.code, SEVERAL_CLUSTERS.code, NO_S
 diagnostics would speak of a cluster that was not chosen."""
 
 
+RESERVED_SHARE, RESERVED_LOWERINGS = 0.05, 3.0
+"""Kept of a time limit for what follows the plan (verifying, views): a share of it, and times what lowering took, which
+grows with the same pods and nodes."""
+
+
+@dataclass(frozen=True, slots=True)
+class CommandLimit:
+    """How long a command may take, from its start (`time.monotonic`) to its end. seconds: None for the cluster's
+    `timeLimit`."""
+
+    seconds: float | None = None
+    started: float = field(default_factory=time.monotonic)
+
+
 def compile_repository(
     tree: Repository,
     cluster: str | None = None,
     state: ClusterState | None = None,
     options: Options | None = None,
     mapper: Mapper = LOCAL_EXECUTOR,
+    limit: CommandLimit | None = None,
 ) -> Outcome:
     """Compile one cluster of the repository against what the cluster holds (nothing, without a state).
 
-    options, mapper: as `solver.solve`; by default the cluster's own gap and time limit, and this process.
+    options, mapper: as `solver.solve`; by default the cluster's own gap, what `limit` leaves, and this process.
     """
+    limit = limit or CommandLimit()
     specs = read_specs(tree, cluster)  # 1 read, 2 check
     digests = input_digests(tree, specs)
     if fatal := tuple(diagnostic for diagnostic in specs.diagnostics if diagnostic.code in NO_CLUSTER_CODES):
         return Outcome(fatal, specs, digests)
+    began = time.monotonic()
     problem, origins = lower(specs, state, tree.commit_dates)  # 3 lower
+    reserved = RESERVED_LOWERINGS * (time.monotonic() - began)
     while True:
-        chosen_options = options or Options(gap=specs.cluster.gap, time_limit=specs.cluster.time_limit)
         try:
-            plan = solve(problem, chosen_options, mapper)  # 4 solve
+            plan = solve(problem, options or _options_within(limit, reserved, specs), mapper)  # 4 solve
             break
         except InvalidProblemError as error:  # one job that cannot be counted with does not take the others with it
             diagnostic, culprit = _invalid_problem(error, specs, origins, problem)
@@ -100,6 +119,13 @@ def compile_repository(
             *_time_limit_diagnostics(specs, plan),
         ),
     )
+
+
+def _options_within(limit: CommandLimit, reserved: float, specs: Specs) -> Options:
+    """The options of a plan that leaves the command so many seconds of its limit, and a share of it."""
+    seconds = specs.cluster.time_limit if limit.seconds is None else limit.seconds
+    left = seconds * (1 - RESERVED_SHARE) - reserved - (time.monotonic() - limit.started)
+    return Options(gap=specs.cluster.gap, time_limit=max(0.0, left))
 
 
 def input_digests(tree: Repository, specs: Specs) -> dict[str, str]:
@@ -171,9 +197,9 @@ def _executor_diagnostics(specs: Specs, mapper: Mapper) -> list[Diagnostic]:
 def _time_limit_diagnostics(specs: Specs, plan: Plan) -> list[Diagnostic]:
     if not plan.hit_time_limit:
         return []
-    message = "the time limit ended a solve; the same input may give another plan"
+    message = "the time limit cut the plan short; the same input may give another plan"
     at = specs.cluster.document.position()
-    return [TIME_LIMIT_REACHED.diagnostic(at, message, "raise spec.timeLimit, or spec.gap")]
+    return [TIME_LIMIT_REACHED.diagnostic(at, message, "raise spec.timeLimit (or --time-limit), or spec.gap")]
 
 
 def _problem_path(where: tuple[str | int, ...]) -> tuple[str | int, ...]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal
 
@@ -140,6 +139,8 @@ class Budget:
     """Work (`Mapper`) for each pair of a role and a bucket open to it, measured with 1,000 and 10,000 nodes."""
     remote_work: int = 4_000_000
     """Least work that is sent to processes: starting them takes about a second, which two of them must save first."""
+    worker_start_seconds: float = 3.0
+    """With less time left no processes are started: they would be ready when the time is over."""
     worker_chunks: int = 4
     """Chunks of tasks for each worker: few, since each carries the shared argument; several, since tasks differ."""
 
@@ -157,11 +158,10 @@ class Budget:
 class Options:
     """Limits of one call of `solver.solve`. Raises ValueError, naming the option, for a value that is none.
 
-    gap: relative gap at which an objective may stop; 0 asks for a proof. time_limit: seconds for the whole plan, the
+    gap: relative gap at which an objective may stop; 0 asks for a proof. time_limit: seconds for plan and reasons, the
     last safety; when it strikes the verdicts say so. max_nodes: branch-and-bound nodes of one solve, the deterministic
-    limit that normally strikes first. deadline: `time.monotonic()` at which the time limit ends; set by `solve` itself,
-    pickled as seconds left, since each machine has its own clock. engine: "highs", or "cbc" where HiGHS is missing;
-    None takes the first that is there.
+    limit that normally strikes first. engine: "highs", or "cbc" where HiGHS is missing; None takes the first that is
+    there.
     """
 
     gap: float = 0.0
@@ -169,7 +169,6 @@ class Options:
     max_nodes: int = 2_000
     seed: int = 7
     budget: Budget = field(default_factory=Budget)
-    deadline: float | None = None
     engine: Literal["highs", "cbc"] | None = None
 
     def __post_init__(self) -> None:
@@ -181,14 +180,6 @@ class Options:
     def with_budget(self, **limits: Any) -> Options:
         """The same options with these limits of the budget."""
         return replace(self, budget=replace(self.budget, **limits))
-
-    def __getstate__(self) -> dict[str, Any]:
-        state = {field.name: getattr(self, field.name) for field in fields(self)}
-        return state if self.deadline is None else {**state, "deadline": self.deadline - time.monotonic()}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        for name, value in state.items():
-            object.__setattr__(self, name, value if name != "deadline" or value is None else time.monotonic() + value)
 
 
 def _check_not_negative(name: str, value: float) -> None:

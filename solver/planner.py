@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
@@ -11,7 +10,7 @@ from solver.diagnosis.explanations import Explanation, explain_waiting_gangs
 from solver.diagnosis.slot_holders import unlocated_holders
 from solver.diagnosis.state import DiagnosisState
 from solver.facts import OversizedSlotRequest, SlotShortage
-from solver.mip.engine import watch_time_limit
+from solver.mip.clock import LATE_WORK, is_out_of_time, limit_time, seconds_left, watch_time_limit
 from solver.mip.executors import LOCAL_EXECUTOR, Mapper
 from solver.mip.lexicographic import verdict_of
 from solver.options import Options
@@ -37,6 +36,8 @@ from solver.timeline.lending import lend_dedicated_domains
 from solver.timeline.two_pass import plan_with_reservation
 from solver.validation.values import validate
 
+DECIDING_SHARE = 0.7
+"""Of the time, for the decisions; the rest is for the reasons."""
 _VERDICT_ORDER: tuple[Verdict, ...] = ("proven", "within gap", "limit reached")
 
 
@@ -46,10 +47,14 @@ def solve(problem: Problem, options: Options | None = None, mapper: Mapper = LOC
 
     Raises InvalidProblemError, naming the index, for a problem that contradicts itself.
     """
-    with watch_time_limit() as watch:
+    options = options or Options()
+    with watch_time_limit() as watch, limit_time(options.time_limit, LATE_WORK):
         validate(problem)
-        start = _Start.of(problem, options or Options())
-        decided = lend_dedicated_domains(plan_with_reservation(start.plan_state(mapper)))
+        start = _Start.of(problem, options)
+        with limit_time(DECIDING_SHARE * seconds_left()):
+            decided = plan_with_reservation(start.plan_state(mapper))
+            if not is_out_of_time():
+                decided = lend_dedicated_domains(decided)
         plan = _finish_plan(start, decided, mapper)
     return replace(plan, hit_time_limit=watch.hit_time_limit)
 
@@ -77,8 +82,7 @@ class _Start:
 
     def plan_state(self, mapper: Mapper) -> PlanState:
         """The plan in which nothing is decided but what stays."""
-        timely = replace(self.options, deadline=time.monotonic() + self.options.time_limit)
-        return PlanState.initial(self.state.problem, self.strict, timely, mapper)
+        return PlanState.initial(self.state.problem, self.strict, self.options, mapper)
 
 
 def _finish_plan(start: _Start, decided: PlanState, mapper: Mapper) -> Plan:

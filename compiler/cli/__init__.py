@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 import os
 import sys
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial, wraps
@@ -94,26 +95,35 @@ for _name, _short_help in (
 
 @dataclass(frozen=True, slots=True)
 class CompileInputs:
-    """What a command compiles, and where parts of the plan are worked out."""
+    """What a command compiles, where parts of the plan are worked out, and how long all of it may take. time_limit:
+    seconds since `started`; None for the cluster's."""
 
     repo: Path
     cluster: str | None
     state_file: Path | None
     executor: str
+    time_limit: float | None
+    started: float
 
 
 def compile_options(command: Command) -> Command:
-    """--repo, --cluster, --state and --executor, given to the command as `inputs`."""
+    """--repo, --cluster, --state, --time-limit and --executor, given to the command as `inputs`."""
 
     @wraps(command)
-    def with_inputs(
-        *args: Any, repo: Path, cluster: str | None, state_file: Path | None, executor: str, **options: Any
-    ) -> Any:
-        return command(*args, inputs=CompileInputs(repo, cluster, state_file, executor), **options)
+    def with_inputs(*args: Any, **options: Any) -> Any:
+        names = ("repo", "cluster", "state_file", "executor", "time_limit")
+        inputs = CompileInputs(**{name: options.pop(name) for name in names}, started=time.monotonic())
+        return command(*args, inputs=inputs, **options)
 
     state = click.Path(dir_okay=False, path_type=Path)
     decorated: Any = executor_option(with_inputs)
     for option in (
+        click.option(
+            "--time-limit",
+            type=click.FloatRange(min=0),
+            metavar="SECONDS",
+            help="End by then, reasons included, with the best plan found. [default: the cluster's timeLimit]",
+        ),
         click.option("--state", "state_file", type=state, help="What the cluster holds (see snapshot)."),
         click.option("--cluster", help="Which cluster of the repository; needed only when there are several."),
         repo_option,
@@ -165,12 +175,13 @@ def compile_and_report(ctx: click.Context, inputs: CompileInputs) -> Outcome:
     """Compile, and print the diagnostics to stderr."""
     from compiler.cli.executor import open_executor
     from compiler.cluster_state.state import StateError
-    from compiler.pipeline import compile_repository
+    from compiler.pipeline import CommandLimit, compile_repository
 
     try:
         with open_executor(inputs.executor) as mapper:
             tree, state = load_tree(ctx, inputs.repo), load_state_file(inputs.state_file)
-            outcome = compile_repository(tree, inputs.cluster, state, mapper=mapper)
+            limit = CommandLimit(inputs.time_limit, inputs.started)
+            outcome = compile_repository(tree, inputs.cluster, state, mapper=mapper, limit=limit)
     except StateError as error:
         raise click.ClickException(f"{inputs.state_file}: {error}") from error
     print_diagnostics(outcome)

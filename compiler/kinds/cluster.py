@@ -23,7 +23,9 @@ class Spec(StrictModel):
     gap: Annotated[float, Field(ge=0, lt=1)] = Field(
         0.0, description="Relative gap at which an objective may stop; 0 asks for a proof."
     )
-    time_limit: Seconds = Field(60, description="Seconds that one model may take, the last safety.")
+    time_limit: Seconds = Field(
+        60, description="Seconds that a plan may take, reasons included, from the command's start: the last safety."
+    )
     max_waiting_pods: Natural = Field(
         1000, description="Most pods of waiting gangs that are kept in the cluster, gated."
     )

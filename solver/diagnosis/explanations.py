@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from functools import partial
+from typing import TypeVar
 
 from solver.diagnosis.case import GangDiagnosis
 from solver.diagnosis.delay_repairs import delay_repairs
@@ -13,18 +15,24 @@ from solver.diagnosis.gangs import anonymous_gang
 from solver.diagnosis.question import ModelBudget
 from solver.diagnosis.repairs import gang_repairs
 from solver.diagnosis.state import DiagnosisState
-from solver.facts import DedicatedDomains, Fact, Maintenance
+from solver.facts import DedicatedDomains, Fact, Maintenance, Undecided
+from solver.mip.clock import OutOfTimeError
 from solver.mip.executors import Mapper
 from solver.repairs import EndOfGangs, EndOfPods, Repair
 
+T = TypeVar("T")
 Explanation = tuple[tuple[Fact, ...], tuple[Repair, ...]]
+NO_FACTS: tuple[Fact, ...] = ()
+UNDECIDED: tuple[Fact, ...] = (Undecided(),)
+NO_REPAIRS: tuple[Repair, ...] = ()
 WORK_PER_QUESTION, WORK_PER_NODE = 5_000, 7
 """Work of one question, and more for each node (`Mapper`); measured on worlds of 1,000 and 10,000 nodes."""
 
 
 def explain_waiting_gangs(diagnosis: DelayDiagnosis, mapper: Mapper) -> dict[int, Explanation]:
-    """Facts and repairs of each waiting gang."""
-    delayed = {j: facts for j in diagnosis.waiting_gangs if (facts := diagnosis.delay_facts(j))}
+    """Facts and repairs of each waiting gang. When the time is over the rest is undecided, and has no repairs."""
+    found = {j: in_time(partial(diagnosis.delay_facts, j), NO_FACTS) for j in diagnosis.waiting_gangs}
+    delayed = {j: facts for j, facts in found.items() if facts}
     why = _resource_explanations(diagnosis, delayed, mapper)
     known: dict[object, tuple[Repair, ...]] = {}
     held = None if diagnosis.reservation is None else diagnosis.reservation.gang
@@ -32,14 +40,18 @@ def explain_waiting_gangs(diagnosis: DelayDiagnosis, mapper: Mapper) -> dict[int
         duration, blocked = diagnosis.state.problem.gangs[j].duration, j in diagnosis.blocked_gangs
         key = diagnosis_class(diagnosis.state, j), duration, blocked, j == held, facts
         if key not in known:
-            found = [*delay_repairs(diagnosis, j, facts), *(why[j][1] if j in why else ())]
-            found.sort(key=lambda repair: (bool(repair.also), repair.rank))
-            known[key] = tuple(found[: diagnosis.state.options.budget.repairs])
+            repairs = in_time(partial(_all_delay_repairs, diagnosis, j, facts), NO_REPAIRS)
+            repairs = tuple(sorted((*repairs, *(why[j][1] if j in why else ())), key=lambda r: (bool(r.also), r.rank)))
+            known[key] = repairs[: diagnosis.state.options.budget.repairs]
         why[j] = facts, known[key]
     if held in why:  # the reservation itself says which gangs it waits for
         facts, repairs = why[held]
         why[held] = facts, tuple(repair for repair in repairs if not isinstance(repair, EndOfPods | EndOfGangs))
     return why
+
+
+def _all_delay_repairs(diagnosis: DelayDiagnosis, j: int, facts: tuple[Fact, ...]) -> tuple[Repair, ...]:
+    return tuple(delay_repairs(diagnosis, j, facts))
 
 
 def _resource_explanations(
@@ -54,7 +66,9 @@ def _resource_explanations(
     for j in diagnosis.waiting_gangs:
         if j in delayed and not isinstance(delayed[j][0], DedicatedDomains | Maintenance):
             continue
-        has_room = j in diagnosis.exclusions and (j in delayed or diagnosis.fits_beside_running(j))
+        has_room = j in diagnosis.exclusions and (
+            j in delayed or in_time(partial(diagnosis.fits_beside_running, j), False)
+        )
         (restricted if has_room else unrestricted).append(j)
     state = replace(diagnosis.state, exclusions=diagnosis.exclusions)
     why |= _explanations(diagnosis, state, unrestricted, mapper)
@@ -62,7 +76,7 @@ def _resource_explanations(
     for j in unrestricted:
         if j in diagnosis.exclusions:
             facts, repairs = why[j]
-            why[j] = (*facts, *diagnosis.idle_exclusion_facts(j)), repairs
+            why[j] = (*facts, *in_time(partial(diagnosis.idle_exclusion_facts, j), NO_FACTS)), repairs
     return why
 
 
@@ -101,5 +115,13 @@ def explain(state: DiagnosisState, j: int) -> Explanation:
     models = ModelBudget(state.options.budget.fact_models)
     excluded, closed = state.exclusions.get(j, frozenset()), state.closed_classes.get(j, ())
     case = GangDiagnosis(state, state.problem.gangs[j], models, excluded, closed)
-    facts = gang_facts(case)
-    return facts, gang_repairs(case, facts)
+    facts = in_time(partial(gang_facts, case), UNDECIDED)
+    return facts, in_time(partial(gang_repairs, case, facts), NO_REPAIRS)
+
+
+def in_time(compute: Callable[[], T], otherwise: T) -> T:
+    """What is computed, or something else when the time is over first."""
+    try:
+        return compute()
+    except OutOfTimeError:
+        return otherwise

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from solver.greedy.best_fit import GreedyPlacer
+from solver.mip.clock import require_time
 from solver.options import Budget, Options
 from solver.placement.fit import fit_counts_by_role, fits_exactly, greedy_placement, shortage
 from solver.problem import Gang, Placement, Vector
@@ -57,7 +58,9 @@ class FitQuestion:
         return queue_books.allows_amount(self.gang.queue, self.min_demand)
 
     def fits(self, options: Options, models: ModelBudget | None = None) -> bool | None:
-        """No by counting, yes by the greedy, else by an exact model. None: not known."""
+        """No by counting, yes by the greedy, else by an exact model. None: not known. Like all questions it raises
+        OutOfTimeError when the time is over."""
+        require_time(len(self.state.problem.nodes))
         if shortage(self.state, self.gang_class) is not None:
             return False
         if self.placement(options.budget) is not None:
@@ -68,6 +71,7 @@ class FitQuestion:
 
     def placement(self, budget: Budget | None = None) -> tuple[Placement, ...] | None:
         """Where the greedy puts the gang; None proves nothing."""
+        require_time(len(self.state.problem.nodes))
         return greedy_placement(self.state, self.j, self.gang_class, budget)
 
     def fit_counts(self) -> list[dict[int, int]]:
@@ -76,5 +80,6 @@ class FitQuestion:
 
     def max_pods(self, rule_counts: PodRuleCounts | None = None) -> int:
         """Pods of the gang that the greedy places, under the pod rules where counts are given."""
+        require_time(len(self.state.problem.nodes))
         placer = GreedyPlacer(self.state.with_free(self.state.free, rule_counts))
         return placer.max_pods_in_domain(self.j, self.gang_class)

@@ -7,15 +7,14 @@ module passes the whole model in one `passModel`, sets the start, and reads valu
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
 import pulp
 
+from solver.mip.clock import may_work, record_time_limit, seconds_left
 from solver.options import Options
 
 try:
@@ -41,33 +40,6 @@ class SolveResult:
     values: Mapping[str, float]
 
 
-@dataclass(slots=True)
-class TimeLimitWatch:
-    """hit_time_limit: whether the clock ended a solve, so that the same input may give another plan on another day."""
-
-    hit_time_limit: bool = False
-
-
-_WATCHES: ContextVar[tuple[TimeLimitWatch, ...]] = ContextVar("watches", default=())
-
-
-@contextmanager
-def watch_time_limit() -> Iterator[TimeLimitWatch]:
-    """Notes whether the clock ends any solve inside. A limit of nodes is no clock: it is the same every time."""
-    watch = TimeLimitWatch()
-    token = _WATCHES.set((*_WATCHES.get(), watch))
-    try:
-        yield watch
-    finally:
-        _WATCHES.reset(token)
-
-
-def record_time_limit() -> None:
-    """Note that the clock has ended a solve."""
-    for watch in _WATCHES.get():
-        watch.hit_time_limit = True
-
-
 def solve_model(
     model: pulp.LpProblem,
     options: Options,
@@ -84,11 +56,9 @@ def solve_model(
 
     Raises RuntimeError when the engine is not installed; ValueError when two variables have one name.
     """
-    if options.deadline is not None:
-        options = replace(options, time_limit=max(0.0, options.deadline - time.monotonic()))
-        if not options.time_limit:
-            record_time_limit()
-            return SolveResult("unknown", _worst_value(model), -_worst_value(model), {})
+    options = replace(options, time_limit=min(options.time_limit, seconds_left()))
+    if not may_work(0):
+        return SolveResult("unknown", _worst_value(model), -_worst_value(model), {})
     variables = model.variables()  # PuLP walks through all rows for them
     if len({v.name for v in variables}) < len(variables):
         raise ValueError("two variables of the model have the same name, so that its solution cannot be told")

@@ -13,12 +13,14 @@ from __future__ import annotations
 import concurrent.futures
 import hashlib
 import logging
+import math
 import multiprocessing
 import os
 import pickle
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -27,7 +29,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
-from solver.mip.engine import record_time_limit, watch_time_limit
+from solver.mip.clock import LATE_WORK, limit_time, record_time_limit, seconds_left, watch_time_limit
 from solver.options import Budget
 
 S = TypeVar("S")  # the shared argument
@@ -92,7 +94,8 @@ class RemoteExecutor:
 
     def map(self, function: Callable[[S, T], R], shared: S, tasks: Sequence[T], work: int) -> list[R]:
         found: dict[int, R] = {}
-        if len(tasks) > 1 and work >= self.min_work and not self.faults:
+        starts_in_time = self._pool is not None or seconds_left() > BUDGET.worker_start_seconds
+        if len(tasks) > 1 and work >= self.min_work and not self.faults and starts_in_time:
             with self._recording_faults():
                 self._collect_results(function, shared, tasks, found)
         return [found[i] if i in found else function(shared, task) for i, task in enumerate(tasks)]
@@ -125,8 +128,8 @@ class RemoteExecutor:
         sent = pickle.dumps(shared, pickle.HIGHEST_PROTOCOL)
         number = min(len(tasks), BUDGET.worker_chunks * pool.parallelism)
         chunks = [range(first, len(tasks), number) for first in range(number)]
-        code, submit = code_fingerprint(), pool.executor.submit
-        futures = [submit(run_chunk, code, sent, function, [tasks[i] for i in chunk]) for chunk in chunks]
+        code, submit, ends_at = code_fingerprint(), pool.executor.submit, time.time() + seconds_left()
+        futures = [submit(run_chunk, code, sent, function, [tasks[i] for i in chunk], ends_at) for chunk in chunks]
         for chunk, future in zip(chunks, futures, strict=True):
             answers, struck = _await_chunk(future, pool.is_alive)
             found.update(zip(chunk, answers, strict=True))
@@ -194,13 +197,14 @@ class VersionMismatch(Exception):
 
 
 def run_chunk(
-    code: str, payload: bytes, function: Callable[[Any, Any], R], tasks: Sequence[object]
+    code: str, payload: bytes, function: Callable[[Any, Any], R], tasks: Sequence[object], ends_at: float = math.inf
 ) -> tuple[list[R], bool]:
-    """What a worker runs: the results, and whether the clock ended a solve. Raises VersionMismatch."""
+    """What a worker runs: the results, and whether the clock cut anything off. ends_at: when it must end, in seconds
+    since the epoch. Raises VersionMismatch."""
     if code != code_fingerprint():
         raise VersionMismatch("the workers have another version of gangplan or of what it needs")
     shared = _load_shared(payload)
-    with watch_time_limit() as watch:
+    with watch_time_limit() as watch, limit_time(ends_at - time.time(), LATE_WORK):
         results = [function(shared, task) for task in tasks]
     return results, watch.hit_time_limit
 

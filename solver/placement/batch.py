@@ -10,6 +10,7 @@ from solver.admission.admit import Admission, admit_all, solve_admission
 from solver.admission.greedy_fill import add_gangs_that_fit, greedy_floor, serve_gangs
 from solver.admission.greedy_floor import GreedyFloor, floor_objectives, is_floor_better
 from solver.greedy.best_fit import GreedyPlacer
+from solver.mip.clock import is_out_of_time
 from solver.mip.executors import Mapper
 from solver.mip.lexicographic import verdict_of
 from solver.models.sets import Sets, coarsest_buckets, split_buckets
@@ -62,7 +63,7 @@ class _Batch:
             bound = unpackable_objective(s, self.floor, self.options)
             if bound is not None:
                 return self._exchanged_floor(s, bound)
-        while True:
+        while not is_out_of_time():
             everyone = len(self.floor) == len(self.gangs)
             admission = admit_all(s, self.gangs) if everyone else solve_admission(s, self.floor, self.options)
             found = place_independent_groups(s, admission, self.floor, self.options, self.mapper)
@@ -76,6 +77,7 @@ class _Batch:
             if max_variables is not None and finer.variable_count > max_variables:
                 return self._exchanged_floor(s, admission.objectives[0])
             s = finer
+        return floor_result(s, self.floor, self.options, self.mapper)
 
     def _exchanged_floor(self, s: Sets, bound: Objective) -> BatchResult:
         """The floor after exchanges of pods. bound: the first objective of a relaxation."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from solver.mip.clock import is_out_of_time
 from solver.placement import identical_pods
 from solver.placement.empty_supernodes import EmptySupernodes
 from solver.placement.exact import relaxed_spread_bound, single_gang_sets, solve_jointly
@@ -19,7 +20,7 @@ def improve_placements(task: PlacementTask, placements: Placements) -> tuple[Pla
     """(placements that cost no more, a lower bound on their cost)."""
     placements = repack_tighter(task, placements)
     least, cost = task.lower_bound, task.cost(placements)
-    if all(value <= bound for value, bound in zip(cost.values, least.values, strict=True)):
+    if all(value <= bound for value, bound in zip(cost.values, least.values, strict=True)) or is_out_of_time():
         return placements, least
     if single_gang_sets(task, placements, placements).variable_count > task.options.budget.placement_variables:
         return _improve_large_batch(task, placements, least)
@@ -37,7 +38,7 @@ def _improve_large_batch(
     least = replace(least, spread=max(least.spread, joint.spread_bound))
     if joint.is_single_class:
         placements = _improve_by_class(task, placements, joint, least)
-    if task.cost(placements).spread > least.spread:
+    if task.cost(placements).spread > least.spread and not is_out_of_time():
         least = replace(least, spread=max(least.spread, relaxed_spread_bound(task, placements)))
     budget = task.options.budget
     limits = Limits(tries=budget.neighbourhoods, failures=budget.neighbourhood_failures)
@@ -53,7 +54,7 @@ def _improve_by_class(
     task: PlacementTask, placements: Placements, joint: identical_pods.JointBounds, least: PlacementCost
 ) -> Placements:
     cost = task.cost(placements)
-    if cost.spread <= least.spread:
+    if cost.spread <= least.spread or is_out_of_time():
         return placements
     found = repack_tighter(task, identical_pods.improve_spread(task, placements, joint))
     return found if task.cost(found) < cost else placements

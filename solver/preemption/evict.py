@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
+from solver.mip.clock import is_out_of_time, limit_time, seconds_left
 from solver.preemption.evictions import total_loss
 from solver.preemption.joint import with_extra_preemptor, with_joint_victims
 from solver.preemption.plan_state import PlanState
@@ -17,13 +18,17 @@ from solver.semantics.gang_classes import waiting_class
 from solver.semantics.priorities import precedence, serving_order_key
 from solver.state.state import Pods
 
+EVICTING_SHARE = 0.5
+"""Of the time left, for the choice of victims; the rest is to find those that are not needed after all."""
+
 
 def evict_for_waiting(plan: PlanState, waiting: Sequence[int], current: int) -> PlanState:
     """Evict for the waiting gangs of this precedence in serving order. Room that evictions leave over goes to the next
     in order, and in the end to those whose turn came before it was there."""
     clock = time.perf_counter()
     order = sorted(waiting, key=partial(serving_order_key, plan.problem))
-    plan, evicted = _evict_in_order(plan, order, current)
+    with limit_time(EVICTING_SHARE * seconds_left()):
+        plan, evicted = _evict_in_order(plan, order, current)
     if evicted:
         start_in_leftovers(plan, order)
     plan = with_joint_victims(plan)
@@ -36,6 +41,8 @@ def _evict_in_order(plan: PlanState, order: Sequence[int], current: int) -> tupl
     evicted = False
     hopeless: set[object] = set()
     for j in order:
+        if is_out_of_time():
+            break
         gang = plan.problem.gangs[j]
         if not _is_eligible(plan, j) or _start_in_free_room(plan, j) or precedence(gang) != current:
             continue

@@ -2,7 +2,8 @@
 
 A neighbourhood proposes the moves of a pass, the most promising first; each has its own way to decide the freed part
 again: a greedy, a small exact model, an exchange. The search is deterministic: it stops at a bound on the cost, after a
-pass that brings nothing, or at its limits, which count moves and not seconds. The neighbourhoods:
+pass that brings nothing, or at its limits, which count moves and not seconds; and when the time is over. The
+neighbourhoods:
 
     solver.placement.empty_supernodes   the gangs of a supernode are placed again in supernodes that are open anyway
     solver.placement.few_gangs          a few gangs that compete for domains are placed again by a model
@@ -18,6 +19,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
+
+from solver.mip.clock import is_out_of_time
 
 Solution = TypeVar("Solution")
 
@@ -80,7 +83,7 @@ def improve(
         improved, passes = False, passes + 1
         for move in neighbourhood.moves(best):
             spent = tries == limits.tries or failures == limits.failures or improvements == limits.improvements
-            if spent or is_least(best.cost):
+            if spent or is_least(best.cost) or is_out_of_time():
                 return best.solution
             tries, found = tries + 1, move()
             if found is None:

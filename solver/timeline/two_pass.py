@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from functools import partial
 
+from solver.mip.clock import is_out_of_time
 from solver.models.sets import PrecedenceLevel
 from solver.plan import Reservation
 from solver.preemption.decide import decide_gangs
@@ -24,6 +25,8 @@ def plan_with_reservation(plan: PlanState) -> PlanState:
         return decide_gangs(plan, waiting)
     trial = decide_gangs(plan.copy(), waiting)
     for level in sorted({precedence_level(problem, j) for j in waiting}, reverse=True):
+        if is_out_of_time():
+            return trial
         if reservation_at_level(trial, waiting, level, allow_eviction=False) is None:
             continue
         above = [j for j in waiting if precedence_level(problem, j) > level]
@@ -33,7 +36,7 @@ def plan_with_reservation(plan: PlanState) -> PlanState:
             rest = [j for j in waiting if precedence_level(problem, j) <= level]
             again = decide_gangs(again.with_reservation(_reserved_start(again, reservation, above, rest)), rest)
             pointless = reservation.gang in again.placements or _evicts_awaited_gang(again, reservation)
-            return trial if pointless else again
+            return trial if pointless or is_out_of_time() else again
     return trial
 
 

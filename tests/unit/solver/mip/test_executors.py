@@ -23,7 +23,6 @@ from solver.mip.executors import (
     process_executor,
     run_chunk,
 )
-from solver.options import Options
 
 ROOT = Path(__file__).parents[4]
 
@@ -125,17 +124,6 @@ def test_each_thread_of_a_worker_has_its_own_copy_of_what_is_shared() -> None:
 
 def itself(shared: object, _task: int) -> object:
     return shared
-
-
-def test_a_deadline_travels_as_seconds_left() -> None:
-    options = Options(gap=0.5, deadline=time.monotonic() + 10_000)
-    state = options.__getstate__()
-    assert 0 < state["deadline"] <= 10_000
-    assert options.deadline is not None
-    there = pickle.loads(pickle.dumps(options))  # noqa: S301 - our own
-    assert there.deadline >= options.deadline
-    assert (there.gap, there.seed) == (0.5, options.seed)
-    assert pickle.loads(pickle.dumps(Options())) == Options()  # noqa: S301 - our own
 
 
 ORPHAN = """

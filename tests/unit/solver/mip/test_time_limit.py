@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
+import os
+
 import pytest
 
 from solver import Options, solve
-from solver.mip.engine import record_time_limit, watch_time_limit
+from solver.mip.clock import limit_time, record_time_limit, seconds_left, watch_time_limit
 from solver.mip.executors import process_executor
 from solver.problem import Problem
 from solver.verify import verify
@@ -51,3 +54,24 @@ def test_it_is_told_from_a_worker_process_too() -> None:
     with watch_time_limit() as later:
         pass
     assert not later.hit_time_limit
+
+
+def left(_shared: object, _task: int) -> float:
+    return seconds_left()
+
+
+def test_the_limit_holds_in_worker_processes_too() -> None:
+    with process_executor(2, min_work=0) as mapper:
+        assert min(mapper.map(left, None, [0, 1], 1)) == math.inf
+        with limit_time(100), limit_time(10_000):
+            assert all(0 < seconds <= 100 for seconds in mapper.map(left, None, [0, 1], 1))
+        assert mapper.faults == []
+
+
+def test_with_little_time_left_no_process_is_started() -> None:
+    with process_executor(2, min_work=0) as mapper, limit_time(1):
+        assert mapper.map(pid, None, [0, 1], 1) == [os.getpid()] * 2
+
+
+def pid(_shared: object, _task: int) -> int:
+    return os.getpid()

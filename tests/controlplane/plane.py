@@ -25,8 +25,8 @@ from tests.controlplane.rest import ApiError, Client, Json, kubeconfig
 T = TypeVar("T")
 
 # Token users are fixed when the API server starts. "gangplan" has no rights of its own: what it may do comes from our
-# ClusterRole.
-USERS: Final[Mapping[str, Sequence[str]]] = {"admin": ("system:masters",), "gangplan": ()}
+# ClusterRole. "guest" never gets any.
+USERS: Final[Mapping[str, Sequence[str]]] = {"admin": ("system:masters",), "gangplan": (), "guest": ()}
 CAPACITY: Final[Mapping[str, str]] = {"cpu": "64", "memory": "512Gi", "pods": "110", "nvidia.com/gpu": "8"}
 _STAGES_FILE: Final = Path(__file__).parent / "stages" / "own.yaml"
 _LOST_LABEL: Final = "gangplan.test/lost"

@@ -1,5 +1,6 @@
 """The real control plane for tests. The first start on a machine builds it (about 10 minutes; `python -m
-tests.controlplane build` does so beforehand); each start after that takes about 7 seconds."""
+tests.controlplane build` does so beforehand); each start after that takes about 7 seconds, most of it on all cores. So
+the tests of a process share one cluster, and each leaves it empty."""
 
 from __future__ import annotations
 
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.controlplane import ControlPlane
+from tests.e2e.stories.story import clean_cluster
 
 FOLDER = Path(__file__).parent
 FIRST_GROUP = ("test_devices", "test_drift", "test_gangs", "test_neighbours")
@@ -32,11 +34,18 @@ def control_plane() -> Iterator[ControlPlane]:
         yield cluster
 
 
-@pytest.fixture(scope="module")
-def shared_control_plane() -> Iterator[ControlPlane]:
-    """One cluster for the tests of a module, which keep apart by names of their own."""
+@pytest.fixture(scope="session")
+def running_control_plane() -> Iterator[ControlPlane]:
+    """The one cluster of this process. The scheduler's configuration stays what the last test made it."""
     with ControlPlane() as cluster:
         yield cluster
+
+
+@pytest.fixture
+def shared_control_plane(running_control_plane: ControlPlane) -> Iterator[ControlPlane]:
+    """The cluster of this process, emptied afterwards."""
+    yield running_control_plane
+    clean_cluster(running_control_plane)
 
 
 @pytest.hookimpl(wrapper=True)

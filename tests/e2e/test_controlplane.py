@@ -97,8 +97,8 @@ def test_volcano_refuses_a_job_that_asks_for_more_than_it_has(shared_control_pla
 
 
 def test_a_user_without_a_role_is_forbidden(shared_control_plane: ControlPlane) -> None:
-    with pytest.raises(ApiError, match='User "gangplan" cannot list resource "jobs"') as refused:
-        shared_control_plane.api("GET", JOBS, user="gangplan")
+    with pytest.raises(ApiError, match='User "guest" cannot list resource "jobs"') as refused:
+        shared_control_plane.api("GET", JOBS, user="guest")
     assert refused.value.status == 403
 
 
@@ -171,8 +171,8 @@ def test_each_pod_of_a_gated_gang_reaches_the_node_it_was_given(control_plane: C
     cluster.wait_until(lambda: phase(cluster, "gang"), lambda seen: seen == "Running", what="the gang running")
 
 
-def test_components_can_be_killed_and_started_again(control_plane: ControlPlane) -> None:
-    cluster = control_plane
+def test_components_can_be_killed_and_started_again(shared_control_plane: ControlPlane) -> None:
+    cluster = shared_control_plane
     cluster.add_nodes(["node-0"])
     cluster.kill("volcano-scheduler")
     cluster.api("POST", JOBS, job("late", replicas=1, minimum=1))

@@ -10,11 +10,11 @@ from tests.controlplane import ControlPlane
 from tests.e2e.stories.story import clean_cluster, install_rights
 
 
-@pytest.fixture(scope="module")
-def installed(shared_control_plane: ControlPlane) -> ControlPlane:
-    install_rights(shared_control_plane)
-    shared_control_plane.follow_scheduler_configmap("volcano-system", "volcano-scheduler-configmap")
-    return shared_control_plane
+@pytest.fixture(scope="session")
+def installed(running_control_plane: ControlPlane) -> ControlPlane:
+    install_rights(running_control_plane)
+    running_control_plane.follow_scheduler_configmap("volcano-system", "volcano-scheduler-configmap")
+    return running_control_plane
 
 
 @pytest.fixture

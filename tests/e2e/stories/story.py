@@ -243,7 +243,8 @@ def bound_pods(plane: ControlPlane, job: str) -> dict[str, dict[str, int]]:
 
 
 def clean_cluster(plane: ControlPlane) -> None:
-    """Take away what a story left: jobs, pods, nodes, queues, hypernodes and the reconciler's own objects."""
+    """Take away what a test left: jobs, pods, nodes, queues, priority classes, what the cluster knows of nodes, and the
+    reconciler's own objects."""
     for job in plane.api("GET", VOLCANO_JOBS_PATH)["items"]:
         plane.api("DELETE", f"{VOLCANO_JOBS_PATH}/{job['metadata']['name']}")
     for pod in plane.api("GET", "/api/v1/namespaces/default/pods")["items"]:
@@ -257,6 +258,8 @@ def clean_cluster(plane: ControlPlane) -> None:
     for path in (
         "/api/v1/nodes",
         "/apis/topology.volcano.sh/v1alpha1/hypernodes",
+        "/apis/nodeinfo.volcano.sh/v1alpha1/numatopologies",
+        "/api/v1/namespaces/default/configmaps",
         "/api/v1/namespaces/gangplan-system/configmaps",
         "/apis/coordination.k8s.io/v1/namespaces/gangplan-system/leases",
     ):

@@ -4,7 +4,7 @@ plan lets run."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from hypothesis import event, given, settings
@@ -25,6 +25,7 @@ from solver.repairs import (
     ShorterDuration,
     StartOfGang,
 )
+from tests.builders.plans import solve_without_repairs
 from tests.property.plan_events import rare_events
 from tests.property.test_lending import short
 from tests.property.test_time import TIMES, late, timed
@@ -162,7 +163,7 @@ def unreserved(world: Problem, plan: Plan) -> Problem:
 
 def starts(world: Problem) -> bool:
     """Whether the last gang does."""
-    return solve(world).decisions[-1].action == "start"
+    return solve_without_repairs(world).decisions[-1].action == "start"
 
 
 def with_last(world: Problem, **changes: object) -> Problem:
@@ -188,7 +189,7 @@ def helps(world: Problem, plan: Plan, decision: Decision, repair: Repair) -> boo
         case HigherPriority(amount=amount):
             raised = replace(world.gangs[j], priority=amount + 1)
             again = replace(world, gangs=tuple(raised if g == j else gang for g, gang in enumerate(world.gangs)))
-            return solve(again).decisions[j].action == "start"
+            return solve_without_repairs(again).decisions[j].action == "start"
         case NoStrictOrder(queue=q):
             return starts(with_queue(there, q, strict_order=False))
         case StartOfGang() if code == "GW114" and held is not None:
@@ -197,7 +198,8 @@ def helps(world: Problem, plan: Plan, decision: Decision, repair: Repair) -> boo
             return starts(when if held.starts_in is not None else replace(when, nodes=shut))
         case StartOfGang(gang=first):
             two = (replace(world.gangs[g], running=()) for g in (first, j))
-            return [d.action for d in solve(replace(world, gangs=tuple(two))).decisions] == ["start", "start"]
+            both = solve_without_repairs(replace(world, gangs=tuple(two)))
+            return [d.action for d in both.decisions] == ["start", "start"]
         case FewerDedicatedDomains(queue=q, amount=amount):
             return starts(with_queue(there, q, dedicated_domains=world.queues[q].dedicated_domains[:-amount]))
         case OtherQueue(queue=q):
@@ -206,7 +208,7 @@ def helps(world: Problem, plan: Plan, decision: Decision, repair: Repair) -> boo
             quick = with_last(there, duration=seconds)
             if code == "GW114" and held is not None:  # the promise is kept at the same time
                 quick = replace(quick, gangs=(*quick.gangs[:-1], world.gangs[held.gang], quick.gangs[-1]))
-                assert solve(quick).reservation is not None
+                assert solve_without_repairs(quick).reservation is not None
             return starts(quick)
         case EndOfMaintenance(seconds=seconds):
             gone = {g for g in range(len(world.gangs)) if (end := ends(world, g)) is not None and end <= seconds}
@@ -216,8 +218,10 @@ def helps(world: Problem, plan: Plan, decision: Decision, repair: Repair) -> boo
     return True
 
 
-def delayed(world: Problem) -> Iterator[tuple[Plan, Decision]]:
-    plan = solve(world)
+def delayed(
+    world: Problem, solver: Callable[[Problem], Plan] = solve_without_repairs
+) -> Iterator[tuple[Plan, Decision]]:
+    plan = solver(world)
     for decision in plan.decisions:
         if decision.action == "wait" and not world.gangs[decision.gang].running:
             yield plan, decision
@@ -260,10 +264,10 @@ def test_without_what_it_waits_its_turn_for_a_gang_starts_and_with_it_there_it_d
     assert rare_events(seen, GW106=25, GW115=12, GW116=18) == {}
 
 
-@settings(max_examples=300)
+@settings(max_examples=220)
 @given(st.one_of(windows(), booked()))
 def test_what_would_help_a_gang_that_waits_its_turn_does(world: Problem) -> None:
-    for plan, decision in delayed(world):
+    for plan, decision in delayed(world, solve):
         for repair in decision.repairs:
             if any(fact.code in DELAYS for fact in decision.facts) and not repair.also:
                 event(f"{decision.facts[0].code} {repair.code}")
@@ -277,7 +281,7 @@ def test_nobody_waits_longer_for_others_than_it_takes(world: Problem) -> None:
     still = replace(
         world, nodes=tuple(replace(node, maintenance_in=None, maintenance_windows=()) for node in world.nodes)
     )
-    for plan, decision in delayed(still):
+    for plan, decision in delayed(still, solve):
         for repair in decision.repairs:
             if isinstance(repair, EndOfGangs) and repair.seconds is not None:
                 known = {

@@ -23,7 +23,7 @@ from tests.property.brute import admission_score, alone_on_empty_cluster, feasib
 from tests.property.test_solve import admitted, timeless
 
 
-@settings(max_examples=400)
+@settings(max_examples=250)
 @given(problems_with_slots(running="whole gangs"))
 def test_the_admitted_set_is_feasible_and_the_best_by_the_objectives(world: Problem) -> None:
     made = solve_without_repairs(world)

@@ -143,7 +143,7 @@ def test_nor_are_dominant_shares_of_several_resources() -> None:
     assert rare_events(seen, share=100, two_start=120, starts_and_waits=100, cpu_dominates=100, gpu_dominates=100) == {}
 
 
-@settings(max_examples=300)
+@settings(max_examples=200)
 @given(problems_under_policies(problems(running="anything")))
 def test_whatever_decides_between_queues_the_plan_is_valid_and_the_same_twice(world: Problem) -> None:
     plan = solve(world)

@@ -7,7 +7,7 @@ What "out of the way" means is written here once more, from the words of docs/re
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import product
 
@@ -55,6 +55,7 @@ from solver.repairs import (
     SoftTopology,
 )
 from solver.verify import verify
+from tests.builders.plans import solve_without_repairs
 from tests.builders.strategies import contended_problems, problems, problems_under_policies, problems_with_slots
 from tests.property.brute import FreeCapacity, alone_on_empty_cluster, minimal_sets, new_pod_sets
 from tests.property.optimum import QueueCeilings, accepts_gangs
@@ -240,8 +241,10 @@ def starts_without(world: Problem, plan: Plan, g: int, facts: Sequence[Fact], ev
 NODES = {"GW102", "GW103", "GW104", "GW107", "GW108", "GW109", "GW118", "GW119", "GW120", "GW122"}
 
 
-def waiting(world: Problem) -> Iterator[tuple[Plan, Decision]]:
-    plan = solve(world)
+def waiting(
+    world: Problem, solver: Callable[[Problem], Plan] = solve_without_repairs
+) -> Iterator[tuple[Plan, Decision]]:
+    plan = solver(world)
     assert verify(world, plan) == []
     for decision in plan.decisions:
         if decision.action == "wait" and not world.gangs[decision.gang].running:
@@ -323,7 +326,7 @@ def test_without_its_facts_a_gang_starts_and_with_one_of_them_it_does_not() -> N
     )
 
 
-@settings(max_examples=300)
+@settings(max_examples=220)
 @given(worlds())
 def test_of_a_gang_that_never_fits_something_is_said_never(world: Problem) -> None:
     for _, decision in waiting(world):
@@ -426,10 +429,10 @@ def lesser(repair: Repair) -> Iterator[Repair]:
             yield replace(repair, amount=repair.amount + 1)
 
 
-@settings(max_examples=300)
+@settings(max_examples=200)
 @given(worlds())
 def test_with_a_repair_the_gang_starts_beside_the_plan_and_with_a_little_less_it_does_not(world: Problem) -> None:
-    for plan, decision in waiting(world):
+    for plan, decision in waiting(world, solve):
         g = decision.gang
         for repair in decision.repairs:
             event(f"{repair.code} and {len(repair.also)}")
@@ -440,7 +443,7 @@ def test_with_a_repair_the_gang_starts_beside_the_plan_and_with_a_little_less_it
                 assert not starts(less, less, limits(world, less, g)), repair
             if isinstance(repair, HigherPriority) and not repair.also:
                 urgent = replace(world.gangs[g], priority=repair.amount + 1)
-                again = solve(
+                again = solve_without_repairs(
                     replace(world, gangs=tuple(urgent if j == g else gang for j, gang in enumerate(world.gangs)))
                 )
                 assert again.decisions[g].action == "start"

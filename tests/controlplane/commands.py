@@ -39,7 +39,8 @@ class Ports(NamedTuple):
     controllers: int
     webhooks: int
     kwok: int
-    unused: int  # Volcano's parts name an address for metrics that they only open when asked to
+    scheduler: int
+    unused: int  # Volcano's controllers name an address for metrics that they only open when asked to
 
     @classmethod
     def pick(cls) -> Ports:
@@ -51,12 +52,7 @@ def component_commands(cache: Path, work: Path, ports: Ports) -> dict[str, list[
     binary = cache / "bin"
     keys = work / "keys"
     kubeconfig = work / "admin.kubeconfig"
-    volcano = [
-        f"--kubeconfig={kubeconfig}",
-        f"--listen-address=127.0.0.1:{ports.unused}",
-        "--leader-elect=false",
-        "-v=2",
-    ]
+    volcano = [f"--kubeconfig={kubeconfig}", "--leader-elect=false", "-v=2"]
     return {
         "etcd": [
             str(binary / "etcd"),
@@ -112,10 +108,16 @@ def component_commands(cache: Path, work: Path, ports: Ports) -> dict[str, list[
             "--kube-api-qps=300",
             "--kube-api-burst=600",
         ],
-        "volcano-controller-manager": [str(binary / "volcano-controller-manager"), *volcano],
+        "volcano-controller-manager": [
+            str(binary / "volcano-controller-manager"),
+            *volcano,
+            f"--listen-address=127.0.0.1:{ports.unused}",
+        ],
         "volcano-scheduler": [
             str(binary / "volcano-scheduler"),
             *volcano,
+            f"--listen-address=127.0.0.1:{ports.scheduler}",
+            "--enable-metrics=true",
             f"--scheduler-conf={work / 'scheduler-conf' / 'volcano-scheduler.conf'}",
             "--schedule-period=200ms",
             "--cache-dumper=false",

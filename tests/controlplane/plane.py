@@ -5,11 +5,13 @@ from __future__ import annotations
 
 import atexit
 import functools
+import re
 import secrets
 import shutil
 import subprocess
 import tempfile
 import time
+import urllib.request
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -55,6 +57,7 @@ class ControlPlane:
         self._followers: list[ConfigMapFollower] = []
         self._clients: dict[str, Client] = {}
         self._work_folder: Path | None = None
+        self._metrics_url = ""
 
     # --- life
 
@@ -65,6 +68,7 @@ class ControlPlane:
         atexit.register(self.stop)
         try:
             ports = Ports.pick()
+            self._metrics_url = f"http://127.0.0.1:{ports.scheduler}/metrics"
             self._write_files(cache, ports)
             self._guard = ProcessGuard(*([] if self._given_folder else [self.work_folder])) if self._use_guard else None
             environment = {"HOME": str(self.work_folder), "PATH": "/usr/bin:/bin"}
@@ -154,6 +158,13 @@ class ControlPlane:
         """Start a component again, on the same ports and files; it is killed first if it runs. Returns at once."""
         self.kill(component)
         self._processes[component].start(self._guard)
+
+    def scheduling_cycles(self) -> int:
+        """How many cycles Volcano's scheduler has gone through since it started."""
+        with urllib.request.urlopen(self._metrics_url, timeout=10) as answer:  # noqa: S310  - our own address
+            text = answer.read().decode()
+        found = re.search(r"^volcano_e2e_scheduling_latency_milliseconds_count (\d+)", text, re.MULTILINE)
+        return int(found[1]) if found else 0
 
     def follow_scheduler_configmap(self, namespace: str, name: str) -> None:
         """From now on play kubelet: key volcano-scheduler.conf of that ConfigMap reaches the scheduler's file within

@@ -48,16 +48,18 @@ class Outcome:
     phases: Mapping[str, str]
     at_rest: bool
 
-    def pods(self, job: str) -> int:
-        return sum(number for (name, _, _), number in self.running.items() if name == job)
+    def held(self, world: World) -> dict[str, int]:
+        """Queue -> GPUs that its pods hold."""
+        return held_amounts(world, self.running)
 
-    def held(self, world: World, resource: str = "gpu") -> dict[str, int]:
-        """Queue -> amount that its pods hold."""
-        found = {queue.name: 0 for queue in world.queues}
-        for (name, task, _), number in self.running.items():
-            job = world.job(name)
-            found[job.queue] += number * job.task(task).request.get(resource, 0)
-        return found
+
+def held_amounts(world: World, running: Mapping[Where, int]) -> dict[str, int]:
+    """Queue -> GPUs that these pods hold."""
+    found = {queue.name: 0 for queue in world.queues}
+    for (name, task, _), number in running.items():
+        job = world.job(name)
+        found[job.queue] += number * job.task(task).request["gpu"]
+    return found
 
 
 @dataclasses.dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 Object = dict[str, Any]
@@ -82,7 +82,6 @@ class World:
     protects_gangs: bool = False
     one_tier: bool = False
     supernode_size: int = 0
-    note: str = field(default="", compare=False)
 
     @property
     def node_names(self) -> tuple[str, ...]:

@@ -1,6 +1,7 @@
 """Runs the property tests on random examples until the time is over, one seed per round.
 
-A counterexample becomes a test in tests/property/found/, to be committed with the repair.
+A counterexample becomes a test in tests/property/found/, to be committed with the repair. With --differential, random
+worlds run on the real Volcano instead, and where gangplan and it disagree the world goes to tests/differential/found/.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import sys
 import time
 from pathlib import Path
 
+from tests.differential.hunt import hunt
 from tests.hunting.plugin import FOUND_FOLDER
 
 ROOT = Path(__file__).parents[2]
@@ -23,8 +25,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="scripts/hunt", description=__doc__)
     parser.add_argument("minutes", nargs="?", type=float, default=10.0, help="how long to search (default: 10)")
     parser.add_argument("--seed", type=int, help="repeat the round with this seed, and no other")
+    parser.add_argument("--differential", action="store_true", help="worlds on the real Volcano instead of properties")
     parser.add_argument("--workers", default="2", help="processes (default: 2)")
     options, pytest_arguments = parser.parse_known_args()
+    if options.differential:
+        return hunt(options.minutes, options.seed)
     end = time.time() + 60 * options.minutes
     before = found_cases()
     failed_seeds = []

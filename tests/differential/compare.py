@@ -1,0 +1,125 @@
+"""What must hold of a world's outcome on the real Volcano and of gangplan's plan for it.
+
+Each function answers with what does not hold, in words. Known differences: docs/volcano-differences.md.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from itertools import combinations
+
+from solver.semantics.eviction_rights import may_preempt, may_reclaim
+from tests.differential.bed import Bed, Outcome, Plan
+from tests.differential.planned import Planned, compile_world, job_name
+from tests.differential.score import Judge, fits
+from tests.differential.world import JobData, Where, World
+
+
+def check_world(bed: Bed, world: World) -> list[str]:
+    """Let Volcano run it, and gangplan plan it."""
+    return disagreements(world, bed.run(world), compile_world(world))
+
+
+def check_plan(bed: Bed, world: World) -> list[str]:
+    """Let Volcano bind what gangplan plans, through gates."""
+    planned = compile_world(world)
+    return unbound(world, planned, bed.run(world, Plan(planned.running, planned.evicted)))
+
+
+def disagreements(world: World, outcome: Outcome, planned: Planned) -> list[str]:
+    """All that should not be."""
+    return [
+        *borrowing_before_entitlement(world, planned.running),
+        *illegal_evictions(outcome, planned),
+        *worse_than(world, outcome, planned),
+    ]
+
+
+def running_at_first(world: World) -> dict[Where, int]:
+    return {(job.name, task, node): pods for job in world.jobs for task, node, pods in job.running}
+
+
+# ---- (1) no gang waits that fits its queue's entitlement, for the sake of a queue above its own
+
+
+def borrowing_before_entitlement(world: World, running: Mapping[Where, int]) -> list[str]:
+    """Gangs that wait although entitlements cover them, and that would fit without gangs that no entitlement covers."""
+    at_first = running_at_first(world)
+    judge = Judge(world, {where: pods for where, pods in running.items() if where in at_first})
+    started = judge.started(running)
+    found = []
+    for name in sorted(judge.gangs.keys() - started):
+        others = sorted(other for other in started if judge.may_yield(other, judge.gangs[name]))
+        ways = (frozenset(gone) for n in range(len(others) + 1) for gone in combinations(others, n))
+        gone = next((gone for gone in ways if _may_start_instead(judge, running, name, started, gone)), None)
+        if gone is not None:
+            found.append(f"{name} waits within its queue's entitlement instead of {sorted(gone) or 'nobody'}")
+    return found
+
+
+def _may_start_instead(
+    judge: Judge, running: Mapping[Where, int], name: str, started: frozenset[str], gone: frozenset[str]
+) -> bool:
+    """Whether the gang could start without those that are gone, and the entitlements cover all else as before."""
+    left = {where: pods for where, pods in running.items() if where[0] not in gone}
+    return (
+        judge.is_allowed(started - gone | {name})
+        and fits(judge.world, left, [name])
+        and judge.covers_as_much(started - gone, started, name)
+    )
+
+
+# ---- (2) all that Volcano evicts is legal
+
+
+def illegal_evictions(outcome: Outcome, planned: Planned) -> list[str]:
+    """Jobs that lost pods on Volcano and that no waiting gang may evict by gangplan's rights."""
+    problem = planned.problem
+    index = {job_name(problem, j): j for j in range(len(problem.gangs))}
+    losers = sorted({index[name] for name, _, _ in outcome.evicted})
+    return [
+        f"Volcano evicted {job_name(problem, v)}, which nobody may evict"
+        for v in losers
+        if not any(may_preempt(problem, j, v) or may_reclaim(problem, j, v) for j in index.values() if j != v)
+    ]
+
+
+# ---- (4) Volcano's outcome is never worth more
+
+
+def worse_than(world: World, outcome: Outcome, planned: Planned) -> list[str]:
+    """Whether Volcano's outcome, measured by gangplan's own goals, is better than the plan. Outcomes that gangplan must
+    not plan do not count, nor do evictions: who goes for whom is decided gang by gang, not in these goals."""
+    if outcome.evicted or planned.evicted or not outcome.at_rest:
+        return []
+    judge = Judge(world, running_at_first(world))
+    theirs, ours = judge.started(outcome.running), judge.started(planned.running)
+    if theirs == ours or not judge.is_allowed(theirs):
+        return []
+    if judge.score(theirs) <= judge.score(ours):
+        return []
+    return [f"Volcano's outcome is better: {sorted(theirs)} instead of {sorted(ours)} start"]
+
+
+# ---- (3) a plan is bound as planned
+
+
+def unbound(world: World, planned: Planned, outcome: Outcome) -> list[str]:
+    """Pods that Volcano bound elsewhere or not at all, but for gangs that it never starts as planned."""
+    excused = {job.name for job in world.jobs if needs_room_for_all(world, job, planned)}
+    missing = Counter(planned.running)
+    missing.subtract(outcome.running)
+    return [
+        f"{pods} pods of {task} of {name} {'missing' if pods > 0 else 'too many'} on {node}"
+        for (name, task, node), pods in sorted(missing.items())
+        if pods and name not in excused
+    ]
+
+
+def needs_room_for_all(world: World, job: JobData, planned: Planned) -> bool:
+    """Whether Volcano never starts it as planned: it lets a gang with a hard topology into a hypernode only where all
+    its pods would fit, those above the minimum too."""
+    pods = sum(task.replicas for task in job.tasks)
+    mine = sum(number for (name, _, _), number in planned.running.items() if name == job.name)
+    return job.tier is not None and not job.running and 0 < mine < pods

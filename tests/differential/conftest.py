@@ -1,0 +1,26 @@
+"""One bed for all tests of this folder, and one process: a second control plane would cost more than it saves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.differential.bed import Bed
+
+FOLDER = Path(__file__).parent
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if FOLDER in item.path.parents:
+            item.add_marker(pytest.mark.xdist_group("differential"))
+            item.add_marker(pytest.mark.e2e)
+
+
+@pytest.fixture(scope="session")
+def bed() -> Iterator[Bed]:
+    with Bed() as started:
+        yield started

@@ -1,0 +1,68 @@
+"""The random search for worlds on which gangplan and the real Volcano disagree (`scripts/hunt --differential`).
+
+Such a world becomes a test in tests/differential/found/, to be committed with the repair.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import random
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from tests.differential.bed import Bed
+from tests.differential.compare import check_plan, check_world
+from tests.differential.generator import random_world
+from tests.differential.world import World
+from tests.hunting.plugin import value_code
+
+FOUND_FOLDER = Path(__file__).parent / "found"
+_TEMPLATE = '''\
+"""Found by scripts/hunt --differential with seed {seed}: {found}"""
+
+from __future__ import annotations
+
+from tests.differential.bed import Bed
+from tests.differential.compare import {check}
+from tests.differential.world import {names}
+
+WORLD = {world}
+
+
+def test_world_{digest}(bed: Bed) -> None:
+    assert {check}(bed, WORLD) == []
+'''
+
+
+def hunt(minutes: float, seed: int | None) -> int:
+    """Try worlds until the time is over, or the one world of a seed; the exit code: 1 when something was found."""
+    end, number, failed = time.monotonic() + 60 * minutes, 0, list[int]()
+    with Bed() as bed:
+        while (seed is None or not number) and time.monotonic() < end:
+            at = random.SystemRandom().randrange(10**9) if seed is None else seed
+            number += 1
+            print(f"world with seed {at}", flush=True)
+            world = random_world(at)
+            for check in (check_world, check_plan):
+                if found := check(bed, world):
+                    failed.append(at)
+                    print("\n".join(found))
+                    print(f"written to {write_found(at, world, check.__name__, found[0])}", flush=True)
+    print(f"{number} worlds; " + (f"to repeat: scripts/hunt --differential --seed {failed[0]}" if failed else "agreed"))
+    return 1 if failed else 0
+
+
+def write_found(seed: int, world: World, check: str, found: str) -> Path:
+    """Write the world as a test."""
+    FOUND_FOLDER.mkdir(exist_ok=True)
+    code = value_code(world)
+    digest = hashlib.sha256(f"{check} {code}".encode()).hexdigest()[:8]
+    names = [name for name in ("JobData", "QueueData", "TaskData", "World") if f"{name}(" in code]
+    file = FOUND_FOLDER / f"test_{digest}.py"
+    said = found.replace('"', "'")[:60]
+    values = {"seed": seed, "found": said, "check": check, "names": ", ".join(names), "world": code, "digest": digest}
+    file.write_text(_TEMPLATE.format(**values))
+    subprocess.run([sys.executable, "-m", "ruff", "format", "--quiet", file], check=True)
+    return file

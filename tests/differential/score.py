@@ -1,0 +1,356 @@
+"""What an outcome is worth by the goals of docs/model.md, queues first, read from plain data: nothing of the solver is
+used here. Worlds with one scarce resource, GPUs, only."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import cached_property
+from itertools import combinations
+from math import floor
+
+from tests.differential.world import Amounts, JobData, QueueData, Where, World
+
+Score = tuple[object, ...]
+ROUNDING = Fraction(1, 10_000)
+"""What a share by weight may miss of a whole device."""
+
+
+def _gpus(given: Amounts | None) -> int | None:
+    return None if given is None else given.get("gpu", 0)
+
+
+@dataclass(frozen=True)
+class Entitlements:
+    """What the queues of a world may hold before they borrow, by its plugins."""
+
+    world: World
+
+    @property
+    def total(self) -> int:
+        return sum(node["gpu"] for node in self.world.nodes)
+
+    @property
+    def uses_capacity(self) -> bool:
+        return "capacity" in self.world.plugins
+
+    @property
+    def uses_proportion(self) -> bool:
+        return "proportion" in self.world.plugins
+
+    def path(self, name: str) -> list[QueueData]:
+        """The queue, and with a hierarchy those above it."""
+        queue = self.world.queue(name)
+        above = self.path(queue.parent) if self.world.hierarchical and queue.parent is not None else []
+        return [queue, *above]
+
+    def below(self, name: str) -> list[str]:
+        """The queue and those below it."""
+        return [each.name for each in self.world.queues if name in {queue.name for queue in self.path(each.name)}]
+
+    def guarantee(self, queue: QueueData) -> int:
+        return _gpus(queue.guarantee) or 0
+
+    def real_capability(self, queue: QueueData) -> int | None:
+        """What a queue can ever hold: its capability, less what others are guaranteed; None for no limit."""
+        own = _gpus(queue.capability)
+        if not self.world.hierarchical:
+            others = sum(self.guarantee(each) for each in self.world.queues if each != queue)
+            return min(each for each in (own, max(0, self.total - others)) if each is not None)
+        if queue.parent is None:
+            return own
+        parent = self.real_capability(self.world.queue(queue.parent))
+        siblings = [each for each in self.world.queues if each.parent == queue.parent and each != queue]
+        inside = None if parent is None else max(0, parent - sum(map(self.guarantee, siblings)))
+        return min((each for each in (own, inside) if each is not None), default=None)
+
+    def deserved(self, queue: QueueData) -> int:
+        """What capacity makes of the declared amounts; 0 where nothing is said."""
+        said, most = _gpus(queue.deserved), self.real_capability(queue)
+        inside = 0 if said is None else said if most is None else min(said, most)
+        return max(inside, self.guarantee(queue))
+
+    @cached_property
+    def asked(self) -> dict[str, int]:
+        """Queue with jobs -> all that they ask for, running or not."""
+        found: Counter[str] = Counter()
+        for job in self.world.jobs:
+            found[job.queue] += sum(task.replicas * task.request["gpu"] for task in job.tasks)
+        return dict(found)
+
+    @cached_property
+    def of(self) -> dict[str, int | None]:
+        """Queue -> its entitlement; None where it has none of its own because only its descendants have."""
+        if self.uses_capacity:
+            inner = {queue.parent for queue in self.world.queues} if self.world.hierarchical else set()
+            return {
+                queue.name: None if queue.name in inner and not self.deserved(queue) else self.deserved(queue)
+                for queue in self.world.queues
+            }
+        shares = self._filled()
+        return {
+            queue.name: max(floor(shares.get(queue.name, Fraction(0)) + ROUNDING), self.guarantee(queue))
+            for queue in self.world.queues
+        }
+
+    def _filled(self) -> dict[str, Fraction]:
+        """Water-filling by weight, up to what is asked for; with proportion within limits and above guarantees."""
+        share = dict.fromkeys(self.asked, Fraction(0))
+        unmet, left = set(self.asked), Fraction(self.total)
+        while unmet and left > 0:
+            weights = sum(self.world.queue(name).weight for name in unmet)
+            before = dict(share)
+            for name in sorted(unmet):
+                queue, asked = self.world.queue(name), self.asked[name]
+                most, least = asked, 0
+                if self.uses_proportion:
+                    most, least = min(asked, self.real_capability(queue) or 0), self.guarantee(queue)
+                share[name] = max(
+                    min(before[name] + left * Fraction(queue.weight, weights), Fraction(most)), Fraction(least)
+                )
+            unmet = {name for name in unmet if share[name] != before[name] and share[name] < self.asked[name]}
+            grown = sum(share.values()) - sum(before.values())
+            if not grown:
+                break
+            left = max(Fraction(0), left - grown)
+            if left < ROUNDING:
+                break
+        return share
+
+
+@dataclass(frozen=True)
+class Gang:
+    """A job that could start anew, at its minima."""
+
+    name: str
+    queue: str
+    level: tuple[int, int]
+    amount: int
+
+
+@dataclass
+class Judge:
+    """Judges outcomes of one world. held: queue -> what pods hold that ran at first and still do (those of one outcome
+    are the same as of another where nothing was evicted)."""
+
+    world: World
+    kept: Mapping[Where, int]
+    due: Entitlements = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.due = Entitlements(self.world)
+
+    # --- what starts
+
+    @cached_property
+    def gangs(self) -> dict[str, Gang]:
+        """Job -> gang, of the jobs that do not run at first."""
+        return {job.name: self._gang(job) for job in self.world.jobs if not job.running}
+
+    def _gang(self, job: JobData) -> Gang:
+        priority = self.world.queue(job.queue).priority if self.due.uses_capacity or self.due.uses_proportion else 0
+        return Gang(job.name, job.queue, (job.priority, priority), least_amount(job))
+
+    def started(self, running: Mapping[Where, int]) -> frozenset[str]:
+        """The jobs that did not run at first and now have their minima."""
+        return frozenset(name for name in self.gangs if has_minima(self.world.job(name), running))
+
+    @cached_property
+    def held(self) -> dict[str, int]:
+        found = {queue.name: 0 for queue in self.world.queues}
+        for (name, task, _), pods in self.kept.items():
+            job = self.world.job(name)
+            if job.running:
+                found[job.queue] += pods * job.task(task).request["gpu"]
+        return found
+
+    # --- what is covered
+
+    def is_covered(self, chosen: Collection[str], started: Collection[str]) -> bool:
+        """Whether entitlements cover the chosen gangs among the started ones. A gang of higher precedence in a queue
+        is charged before a lower one, covered or not."""
+        for name in chosen:
+            gang = self.gangs[name]
+            higher = [
+                self.gangs[other].amount
+                for other in started
+                if other not in chosen
+                and self.gangs[other].queue == gang.queue
+                and self.gangs[other].level > gang.level
+            ]
+            for queue in self.due.path(gang.queue):
+                limit, below = self.due.of[queue.name], self.due.below(queue.name)
+                new = sum(self.gangs[other].amount for other in chosen if self.gangs[other].queue in below)
+                if limit is not None and new + sum(higher) > max(0, limit - sum(self.held[each] for each in below)):
+                    return False
+        return True
+
+    def covers(self, started: Collection[str]) -> list[frozenset[str]]:
+        """All sets of started gangs that entitlements cover together."""
+        names = sorted(started)
+        every = (frozenset(c) for number in range(len(names) + 1) for c in combinations(names, number))
+        return [chosen for chosen in every if self.is_covered(chosen, started)]
+
+    def covers_as_much(self, left: Collection[str], before: Collection[str], added: str) -> bool:
+        """Whether the gangs that are left, and the added one, are covered as far as those before, and the added one
+        too."""
+        levels = sorted({gang.level for gang in self.gangs.values()}, reverse=True)
+        now = max(self._levels(chosen, levels, shares=False) for chosen in self.covers(before))
+        return any(
+            added in chosen and self._levels(chosen - {added}, levels, shares=False) >= now
+            for chosen in self.covers({*left, added})
+        )
+
+    def may_yield(self, name: str, gang: Gang) -> bool:
+        """Whether a started gang comes after the gang: without reclaim not where its queue has a higher priority."""
+        other = self.gangs[name]
+        return other.queue != gang.queue and (self.reclaims or other.level[1] <= gang.level[1])
+
+    @property
+    def reclaims(self) -> bool:
+        return any(action in ("reclaim", "gangreclaim") for action in self.world.actions)
+
+    # --- what is allowed
+
+    def is_allowed(self, started: Collection[str]) -> bool:
+        """Whether capabilities are kept, and what others are guaranteed stays free."""
+        held = Counter(self.held)
+        for name in started:
+            held[self.gangs[name].queue] += self.gangs[name].amount
+        for queue in self.world.queues:
+            limit = _gpus(queue.capability)
+            if limit is not None and sum(held[each] for each in self._subtree(queue.name)) > limit:
+                return False
+        return sum(self._needed(queue, held) for queue in self.world.queues if queue.parent is None) <= self.due.total
+
+    def _subtree(self, name: str) -> list[str]:
+        children = [queue.name for queue in self.world.queues if queue.parent == name]
+        return [name, *(each for child in children for each in self._subtree(child))]
+
+    def _needed(self, queue: QueueData, held: Mapping[str, int]) -> int:
+        """What a queue holds, or is guaranteed, with those below it."""
+        inside = sum(self._needed(each, held) for each in self.world.queues if each.parent == queue.name)
+        return max(self.due.guarantee(queue), held[queue.name] + inside)
+
+    # --- what it is worth
+
+    def score(self, started: frozenset[str]) -> Score:
+        """Level by level what entitlements cover; the shares of all; level by level what starts. Where nothing can be
+        reclaimed all that for one priority of queues after the other."""
+        every = {gang.level[1] for gang in self.gangs.values()}
+        rounds = [every] if self.reclaims else [{priority} for priority in sorted(every, reverse=True)]
+        covers, found = self.covers(started), []
+        for queues in rounds:
+            names = [name for name, gang in self.gangs.items() if gang.level[1] in queues]
+            levels = sorted({self.gangs[name].level for name in names}, reverse=True)
+            values = {chosen: self._levels(chosen, levels, shares=True) for chosen in covers}
+            best = max(values.values())
+            covers = [chosen for chosen in covers if values[chosen] == best]
+            found.append(best)
+            if not started.issuperset(names):
+                for priority in sorted(queues, reverse=True):
+                    counted = {name for name, gang in self.gangs.items() if gang.level[1] >= priority}
+                    mine = {name for name in counted if self.gangs[name].level[1] == priority}
+                    found.append((0, *self._shares(started & counted, mine)))
+            else:
+                found += [(1,) for _ in queues]
+            found.append(self._levels(started, levels, shares=False))
+        return tuple(found)
+
+    def _levels(self, counted: frozenset[str], levels: Sequence[tuple[int, int]], shares: bool) -> Score:
+        found: list[object] = []
+        for level in levels:
+            here = {name for name, gang in self.gangs.items() if gang.level == level}
+            if shares:
+                above = {name for name, gang in self.gangs.items() if gang.level >= level}
+                found.append((1,) if counted >= here else (0, *self._shares(counted & above, here)))
+            found += [sum(self.gangs[name].amount for name in counted & here), len(counted & here)]
+        return tuple(found)
+
+    def _shares(self, started: Iterable[str], competing: Iterable[str]) -> list[tuple[Fraction, ...]]:
+        """Among the children of each queue the sorted shares of those that have competing gangs, inside or below."""
+        held = Counter(self.held)
+        for name in started:
+            held[self.gangs[name].queue] += self.gangs[name].amount
+        asking = {self.gangs[name].queue for name in competing}
+        found = []
+        for siblings in self._families():
+            shares = [
+                self._share(queue, sum(held[each] for each in self.due.below(queue.name)))
+                for queue in siblings
+                if asking & set(self.due.below(queue.name))
+            ]
+            found.append(tuple(sorted(shares)) if len(shares) > 1 else ())
+        return found
+
+    def _families(self) -> list[list[QueueData]]:
+        """Queues that are compared with one another: all, or with a hierarchy the children of each queue, from the
+        root."""
+        if not self.world.hierarchical:
+            return [list(self.world.queues)]
+        order = sorted((len(self.due.path(queue.name)), at, queue.name) for at, queue in enumerate(self.world.queues))
+        parents = [None, *(name for _, _, name in order)]
+        return [[queue for queue in self.world.queues if queue.parent == parent] for parent in parents]
+
+    def _share(self, queue: QueueData, held: int) -> Fraction:
+        if not self.due.uses_capacity:
+            return Fraction(held, self.due.total * queue.weight)
+        deserved = self.due.deserved(queue)
+        return Fraction(held, deserved) if deserved else 1 + Fraction(held, self.due.total * queue.weight)
+
+
+# ---- jobs and places
+
+
+def least_amount(job: JobData) -> int:
+    """What it holds with its minima (those of its roles add up to its own)."""
+    return sum((task.replicas if task.minimum is None else task.minimum) * task.request["gpu"] for task in job.tasks)
+
+
+def has_minima(job: JobData, running: Mapping[Where, int]) -> bool:
+    for task in job.tasks:
+        pods = sum(number for (name, of, _), number in running.items() if (name, of) == (job.name, task.name))
+        if pods < (task.replicas if task.minimum is None else task.minimum):
+            return False
+    return True
+
+
+def fits(world: World, running: Mapping[Where, int], jobs: Sequence[str]) -> bool:
+    """Whether these jobs find room for their minima beside what runs, by trying every node for every pod."""
+    free = [node["gpu"] for node in world.nodes]
+    for (name, task, node), number in running.items():
+        free[int(node[1:])] -= number * world.job(name).task(task).request["gpu"]
+    return _place_jobs(world, free, list(jobs))
+
+
+def _place_jobs(world: World, free: list[int], jobs: list[str]) -> bool:
+    if not jobs:
+        return True
+    job = world.job(jobs[0])
+    sizes = [
+        task.request["gpu"]
+        for task in job.tasks
+        for _ in range(task.replicas if task.minimum is None else task.minimum)
+    ]
+    everywhere = range(len(free))
+    size = world.supernode_size
+    domains: list[Sequence[int]] = [everywhere]
+    if job.tier == 1 and size:
+        domains = [everywhere[at : at + size] for at in range(0, len(free), size)]
+    return any(_place_pods(world, free, sorted(sizes, reverse=True), domain, jobs[1:]) for domain in domains)
+
+
+def _place_pods(world: World, free: list[int], sizes: list[int], domain: Sequence[int], rest: list[str]) -> bool:
+    if not sizes:
+        return _place_jobs(world, free, rest)
+    tried = set()
+    for node in domain:
+        if free[node] < sizes[0] or (free[node], node // max(1, world.supernode_size)) in tried:
+            continue
+        tried.add((free[node], node // max(1, world.supernode_size)))
+        left = [amount - sizes[0] if at == node else amount for at, amount in enumerate(free)]
+        if _place_pods(world, left, sizes[1:], domain, rest):
+            return True
+    return False

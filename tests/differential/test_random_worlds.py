@@ -1,0 +1,24 @@
+"""Random worlds on the real Volcano and in gangplan: what must hold of both.
+
+More of them: scripts/hunt --differential."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.differential.bed import Bed
+from tests.differential.compare import check_plan, check_world
+from tests.differential.generator import random_world
+
+WORLDS = range(40)
+PLANS = range(100, 112)
+
+
+@pytest.mark.parametrize("seed", WORLDS)
+def test_volcano_does_nothing_illegal_and_nothing_better(bed: Bed, seed: int) -> None:
+    assert check_world(bed, random_world(seed)) == []
+
+
+@pytest.mark.parametrize("seed", PLANS)
+def test_volcano_binds_what_is_planned(bed: Bed, seed: int) -> None:
+    assert check_plan(bed, random_world(seed)) == []

@@ -33,6 +33,7 @@ PODS = "/api/v1/namespaces/default/pods"
 HOSTNAME = "kubernetes.io/hostname"
 IDLE = "backfill"
 """Of all actions, the one that does nothing for pods that ask for something."""
+LOADED = b"Finished loading scheduler config"
 ENQUEUE_CYCLES = 3
 REST_CYCLES = 6
 RESTLESS_CYCLES = 60
@@ -133,12 +134,16 @@ class Bed:
     def _configure_text(self, text: str) -> None:
         aside = self.plane.work_folder / "next.conf"
         aside.write_text(text)
-        before = self._loaded_configurations()
+        log = self.plane.work_folder / "logs" / "volcano-scheduler.log"
+        before = log.stat().st_size
         aside.replace(self.plane.scheduler_conf)
-        self.plane.wait_until(self._loaded_configurations, lambda seen: seen > before, what="a new configuration")
 
-    def _loaded_configurations(self) -> int:
-        return self.plane.logs("volcano-scheduler").count("Finished loading scheduler config")
+        def since_then() -> bytes:
+            with log.open("rb") as file:
+                file.seek(before)
+                return file.read()
+
+        self.plane.wait_until(since_then, lambda said: LOADED in said, what="a new configuration")
 
     def _configure(self, world: World, actions: tuple[str, ...] | None = None) -> None:
         self._configure_text(scheduler_conf(world, actions))

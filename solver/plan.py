@@ -65,14 +65,15 @@ class Reservation:
     (role, node).
 
     starts_in: seconds until all of `awaited_gangs` are expected to have ended; None where one of them has no known end.
-    Until then no gang of its precedence level or a lower one gets new pods on these nodes, unless it is expected to end
-    before.
+    Until then no gang but `gangs_before`, which were decided before it, gets new pods on these nodes, unless it is
+    expected to end before.
     """
 
     gang: int
     starts_in: int | None
     placements: tuple[Placement, ...]
     awaited_gangs: tuple[int, ...]
+    gangs_before: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

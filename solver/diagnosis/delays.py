@@ -21,7 +21,7 @@ from solver.semantics.exclusions import (
     maintenance_exclusions,
     merge_exclusions,
 )
-from solver.semantics.priorities import blocking_gangs, precedence_level
+from solver.semantics.priorities import blocking_gangs
 from solver.semantics.topology import TopologyTree
 from solver.state.state import State
 from solver.timeline.reservation import ends_in_time, reserved_exclusions
@@ -121,7 +121,7 @@ class DelayDiagnosis:
         problem = self.restricted_problem
         if j == reservation.gang or ends_in_time(problem, j, reservation):
             return False
-        if precedence_level(problem, j) > precedence_level(problem, reservation.gang):
+        if j in reservation.gangs_before:
             return False
         if self.fits_beside_plan(j):
             return j in self.blocked_gangs or not self._fits(self.backfill, j, "planned")

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
 from functools import partial
 
+from solver.admission.batches import entitled_gangs
 from solver.mip.clock import is_out_of_time
-from solver.models.sets import PrecedenceLevel
 from solver.plan import Reservation
 from solver.preemption.decide import decide_gangs
 from solver.preemption.evict import evict_for_gang
@@ -23,17 +24,17 @@ def plan_with_reservation(plan: PlanState) -> PlanState:
     problem, waiting = plan.problem, plan.waiting_gangs()
     if not has_known_times(problem):
         return decide_gangs(plan, waiting)
-    trial = decide_gangs(plan.copy(), waiting)
-    for level in sorted({precedence_level(problem, j) for j in waiting}, reverse=True):
+    trial, levels = decide_gangs(plan.copy(), waiting), gang_levels(plan, waiting)
+    for level in sorted(set(levels.values()), reverse=True):
         if is_out_of_time():
             return trial
-        if reservation_at_level(trial, waiting, level, allow_eviction=False) is None:
+        if reservation_at_level(trial, levels, level, allow_eviction=False) is None:
             continue
-        above = [j for j in waiting if precedence_level(problem, j) > level]
+        above = [j for j in waiting if levels[j] > level]
         again = decide_gangs(plan.copy(), above)
-        reservation = reservation_at_level(again, waiting, level, allow_eviction=True)
+        reservation = reservation_at_level(again, levels, level, allow_eviction=True)
         if reservation is not None:
-            rest = [j for j in waiting if precedence_level(problem, j) <= level]
+            rest = [j for j in waiting if levels[j] <= level]
             again = decide_gangs(again.with_reservation(_reserved_start(again, reservation, above, rest)), rest)
             pointless = reservation.gang in again.placements or _evicts_awaited_gang(again, reservation)
             return trial if pointless or is_out_of_time() else again
@@ -45,8 +46,20 @@ def _evicts_awaited_gang(plan: PlanState, reservation: Reservation) -> bool:
     return any(v in plan.evictions.evicted_pods and v not in plan.placements for v in reservation.awaited_gangs)
 
 
+GangLevel = tuple[bool, int, int]
+"""(its queue's entitlement covers the gang, or priorities come first; its precedence level)."""
+
+
+def gang_levels(plan: PlanState, waiting: Iterable[int]) -> dict[int, GangLevel]:
+    """Gang -> its level; gangs of a higher level are decided before a reservation for one of a lower level."""
+    problem, waiting = plan.problem, list(waiting)
+    several_queues = len({problem.gangs[j].queue for j in waiting}) > 1
+    first = set(entitled_gangs(plan.state, waiting) if problem.policy.queues_first and several_queues else waiting)
+    return {j: (j in first, *precedence_level(problem, j)) for j in waiting}
+
+
 def reservation_at_level(
-    plan: PlanState, waiting: Iterable[int], level: PrecedenceLevel, allow_eviction: bool
+    plan: PlanState, levels: Mapping[int, GangLevel], level: GangLevel, allow_eviction: bool
 ) -> Reservation | None:
     """The reservation of the first gang of this level that cannot start even alone beside the levels above it.
 
@@ -54,8 +67,8 @@ def reservation_at_level(
     """
     problem, left = plan.problem, plan.waiting_gangs()
     behind = blocking_gangs(problem, left, ())
-    above = {j for j in waiting if precedence_level(problem, j) > level}
-    heads = [j for j in left if j not in behind and precedence_level(problem, j) == level]
+    above = tuple(j for j, own in levels.items() if own > level)
+    heads = [j for j in left if j not in behind and levels.get(j) == level]
     if not heads:
         return None
     timeline = release_timeline(plan, above)
@@ -65,7 +78,8 @@ def reservation_at_level(
             return True
         return allow_eviction and plan.evictions.eviction_may_help(j) and evict_for_gang(plan.copy(), j)
 
-    return timeline.first_reservation(sorted(heads, key=partial(serving_order_key, problem)), starts)
+    found = timeline.first_reservation(sorted(heads, key=partial(serving_order_key, problem)), starts)
+    return None if found is None else replace(found, gangs_before=above)
 
 
 def _reserved_start(

@@ -225,10 +225,15 @@ def _backfill_findings(x: CheckedPlan, held: Reservation) -> Findings:
     reserved = {place.node for place in held.placements}
     for g, new in enumerate(x.new_pods):
         started = g in x.decisions and x.decisions[g].action == "start"
-        higher = _precedence_level(x.problem, g) > _precedence_level(x.problem, held.gang)
-        allowed = _ends_by(x.problem.gangs[g], held.starts_in) or (started and higher)
+        allowed = _ends_by(x.problem.gangs[g], held.starts_in) or (started and g in held.gangs_before)
         if not allowed and any(node in reserved for _, node in new):
             yield at(g), f"gets new pods on a node that is reserved for gang {held.gang}"
+    for g in held.gangs_before:
+        mine, theirs = _precedence_level(x.problem, held.gang), _precedence_level(x.problem, g)
+        other_queue = x.problem.gangs[g].queue != x.problem.gangs[held.gang].queue
+        allowed = other_queue or theirs >= mine if x.problem.policy.queues_first else theirs > mine
+        if not allowed:
+            yield ("reservation", "gangs_before"), f"gang {g} is not of a higher level than gang {held.gang}"
 
 
 def _precedence_level(problem: Problem, g: int) -> tuple[int, bool, int]:

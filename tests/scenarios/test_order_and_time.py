@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from solver import Problem, solve
@@ -365,6 +367,26 @@ def test_a_gang_that_can_never_start_gets_no_reservation() -> None:
 def test_a_gang_that_is_outbid_gets_no_reservation() -> None:
     world = problem(nodes(1, gpu=8), gang("a", role(1, gpu=8), duration=10), gang("b", role(1, gpu=8), duration=10))
     assert plan(world).reservation is None
+
+
+def test_what_a_queue_is_entitled_to_goes_before_a_reservation_for_one_that_would_borrow() -> None:
+    """Two queues deserve 8 GPUs each. a's job of 12 has waited too long, and gets the one reservation; b's job of 8 and
+    priority 0 takes its queue's 8 all the same."""
+    world = problem(
+        nodes(2, gpu=8),
+        queue("a", deserved={"gpu": 8}),
+        queue("b", deserved={"gpu": 8}),
+        gang("runs", role(1, gpu=8), queue="a", running=(running_pods(0, 0, 1),), ends_in=60),
+        gang("borrower", role(3, gpu=4), queue="a", priority=1000, overdue=True),
+        gang("entitled", role(2, gpu=4), queue="b", duration=5000),
+        policy=Policy(capacity=True),
+    )
+    made = plan(world)
+    assert of(world, made, "entitled").action == "start"
+    assert made.reservation is not None
+    assert world.gangs[made.reservation.gang].name == "borrower"
+    other = replace(world, policy=replace(world.policy, order="priorities-first"))
+    assert of(other, plan(other), "entitled").action == "wait"
 
 
 def test_growth_takes_no_reserved_node() -> None:

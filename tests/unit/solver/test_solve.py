@@ -293,6 +293,46 @@ def test_the_lowest_share_is_raised_above_the_greedys_in_large_models_too(
     assert [o.verdict for batch in made.batches for o in batch.objectives if o.name == "share level 1"] == [verdict]
 
 
+def test_what_queues_deserve_comes_before_priorities_unless_the_site_says_otherwise() -> None:
+    """The example of docs/order.md. The real Volcano 1.15.1 starts two of each, too."""
+    a = [gang(f"a{i}", role(1, gpu=4), queue="a", priority=1000) for i in range(4)]
+    b = [gang(f"b{i}", role(1, gpu=4), queue="b", priority=10) for i in range(2)]
+    queues = queue("a", deserved={"gpu": 8}), queue("b", deserved={"gpu": 8})
+    world = problem(nodes(1, gpu=16), *queues, *a, *b, policy=Policy(capacity=True))
+    assert starting(world) == {"a0", "a1", "b0", "b1"}
+    assert starting(replace(world, policy=Policy(capacity=True, order="priorities-first"))) == {"a0", "a1", "a2", "a3"}
+
+
+def test_a_gang_is_not_overtaken_in_its_own_queue() -> None:
+    """Of 16 GPUs a deserves 8 and wants 10, or twice 4 at a lower priority; b wants 4 of its 8. The 10 borrow, and go
+    before the 8, although these are what a is entitled to; but not before what b is entitled to."""
+    queues = queue("a", deserved={"gpu": 8}), queue("b", deserved={"gpu": 8})
+    low = [gang(f"low{i}", role(1, gpu=4), queue="a") for i in range(2)]
+    high = gang("high", role(1, gpu=10), queue="a", priority=1000)
+    b = [gang(f"b{i}", role(1, gpu=4), queue="b") for i in range(2)]
+    capacity = Policy(capacity=True)
+    assert starting(problem(nodes(1, gpu=16), *queues, *low, high, b[0], policy=capacity)) == {"high", "b0"}
+    assert starting(problem(nodes(1, gpu=16), *queues, *low, high, *b, policy=capacity)) == {"low0", "low1", "b0", "b1"}
+
+
+def test_what_is_left_is_lent_to_the_lowest_share_whatever_the_priority() -> None:
+    a = [gang(f"a{i}", role(1, gpu=4), queue="a", priority=1000) for i in range(4)]
+    b = [gang(f"b{i}", role(1, gpu=4), queue="b", priority=10) for i in range(4)]
+    queues = queue("a", deserved={"gpu": 0}), queue("b", deserved={"gpu": 0})
+    world = problem(nodes(1, gpu=16), *queues, *a, *b, policy=Policy(capacity=True))
+    assert starting(world) == {"a0", "a1", "b0", "b1"}
+
+
+def test_where_nothing_can_be_reclaimed_the_queues_priority_overrules_what_others_deserve() -> None:
+    """As the real Volcano 1.15.1: 16 and 0 without the action reclaim, 8 and 8 with it."""
+    a = [gang(f"a{i}", role(1, gpu=4), queue="a") for i in range(4)]
+    b = [gang(f"b{i}", role(1, gpu=4), queue="b") for i in range(4)]
+    queues = queue("a", deserved={"gpu": 8}, priority=10), queue("b", deserved={"gpu": 8})
+    world = problem(nodes(1, gpu=16), *queues, *a, *b, policy=Policy(capacity=True))
+    assert starting(world) == {"a0", "a1", "a2", "a3"}
+    assert starting(replace(world, reclaim_enabled=True)) == {"a0", "a1", "b0", "b1"}
+
+
 def test_what_a_queue_holds_already_counts_for_its_share() -> None:
     holder = gang("holder", role(4, gpu=1), queue="a", running=(running_pods(0, 0, 4),))
     gangs = [gang(f"{q}{i}", role(1, gpu=1), queue=q) for q in "ab" for i in range(8)]

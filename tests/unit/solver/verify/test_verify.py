@@ -91,7 +91,9 @@ CHECKED: dict[type, dict[str, str]] = {
         "seconds": "no: when others end, for people; tests/property/test_delays.py",
     },
     solver.plan.SlotUse: dict.fromkeys(("role", "node", "slot", "pods"), "device_slots"),
-    solver.plan.Reservation: dict.fromkeys(("gang", "starts_in", "placements", "awaited_gangs"), "reservation"),
+    solver.plan.Reservation: dict.fromkeys(
+        ("gang", "starts_in", "placements", "awaited_gangs", "gangs_before"), "reservation"
+    ),
     solver.plan.Batch: {
         "gangs": "batches",
         "verdict": "batches",

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from compiler.fields.models import Bool, LenientModel, Resources
+from compiler.fields.models import Bool, LenientModel
 from compiler.fields.quantity import integer_amounts
 from compiler.kinds import Kind
 from compiler.kinds.common.jobs import Metadata
-from compiler.kinds.common.pods import TaintModel
+from compiler.kinds.common.pods import ResourceAmounts, TaintModel
 from compiler.specs import NodeSpec
 from compiler.syntax.documents import Document
 from compiler.volcano.shared_devices import shared_devices_of
@@ -25,8 +25,8 @@ class Condition(LenientModel):
 
 
 class Status(LenientModel):
-    capacity: Resources | None = None
-    allocatable: Resources | None = None
+    capacity: ResourceAmounts | None = None
+    allocatable: ResourceAmounts | None = None
     conditions: list[Condition] | None = None
 
 

@@ -14,7 +14,7 @@ from compiler.lower.slot_groups import SlotGroups
 from compiler.lower.time import maintenance_in, maintenance_windows
 from compiler.lower.topology import leaf_by_node
 from compiler.specs import Amounts, NodeSpec
-from solver.problem import Node, ReturningNode, Vector
+from solver.problem import MAX_AMOUNT, Node, ReturningNode, Vector
 
 DEFAULT_PODS_PER_NODE = 110
 """Pod capacity of a node that states none: the kubelet's default."""
@@ -78,6 +78,8 @@ class _NodeRoom:
     def __init__(self, inputs: LoweringInputs, names: Sequence[str]) -> None:
         self.names, self.foreign_amounts = names, inputs.observed.foreign_amounts
         self._nothing = vector({}, names)
+        # Sums over the cluster stay below it: what one node has beyond its part of that is more than any job asks for.
+        self._most = MAX_AMOUNT // max(1, len(inputs.observed.nodes))
         self._held = _gang_amounts_by_node(inputs, names)
         self._capacities: dict[tuple[tuple[str, int], ...], Vector] = {}
         self._known: dict[tuple[Vector, Vector, Vector], tuple[Vector, Vector]] = {}
@@ -100,7 +102,7 @@ class _NodeRoom:
         key = tuple(allocatable.items())
         if key not in self._capacities:
             amounts = vector({"pods": DEFAULT_PODS_PER_NODE, **allocatable}, self.names)
-            self._capacities[key] = tuple(max(0, amount) for amount in amounts)
+            self._capacities[key] = tuple(min(max(0, amount), self._most) for amount in amounts)
         return self._capacities[key]
 
 

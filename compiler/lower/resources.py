@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from compiler.specs import Amounts, GangSpec, QueueSpec
-from solver.problem import Limits, Vector
+from solver.problem import MAX_AMOUNT, Limits, Vector
 
 LEADING_RESOURCES = ("cpu", "memory")
 """First in the order of resources; the others follow by name."""
@@ -35,7 +35,8 @@ def vector(amounts: Amounts, names: Sequence[str]) -> Vector:
 
 
 def limits(amounts: Amounts, names: Sequence[str]) -> Limits:
-    return tuple(amounts.get(name) for name in names)
+    """None for what is not named; beyond `MAX_AMOUNT` a limit limits no more than that."""
+    return tuple(min(amounts[name], MAX_AMOUNT) if name in amounts else None for name in names)
 
 
 def vector_sum(left: Vector, right: Vector, times: int) -> Vector:

@@ -30,10 +30,9 @@ from solver.repairs import (
 )
 from solver.semantics.device_slots import FreeVectors, capacity_vectors
 from solver.semantics.exclusions import (
-    dedicated_exclusions,
     exclude_nodes,
+    fixed_exclusions,
     maintenance_conflicts,
-    maintenance_exclusions,
     merge_exclusions,
 )
 from solver.semantics.placements import placed_demand
@@ -83,7 +82,7 @@ class DelayTrials:
         """Whether it would start in this world beside the plan, `at` seconds from now, when gangs whose end is known
         may have ended: by nodes, by queues, and without touching what is reserved."""
         reservation = self.diagnosis.reservation
-        exclusions = merge_exclusions(dedicated_exclusions(problem), maintenance_exclusions(problem))
+        exclusions = fixed_exclusions(problem)
         if reservation is not None and self.j != reservation.gang and not ends_in_time(problem, 0, reservation):
             if self.j in self.diagnosis.blocked_gangs:
                 return False

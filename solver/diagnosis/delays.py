@@ -18,8 +18,8 @@ from solver.semantics.exclusions import (
     NodeSet,
     dedicated_exclusions,
     exclude_nodes,
+    fixed_exclusions,
     maintenance_exclusions,
-    merge_exclusions,
 )
 from solver.semantics.priorities import blocking_gangs
 from solver.semantics.topology import TopologyTree
@@ -48,7 +48,7 @@ class DelayDiagnosis:
     @cached_property
     def exclusions(self) -> dict[int, NodeSet]:
         """Gang -> the nodes that are excluded for it whatever the plan."""
-        return merge_exclusions(dedicated_exclusions(self.state.problem), maintenance_exclusions(self.state.problem))
+        return fixed_exclusions(self.state.problem)
 
     @cached_property
     def unrestricted(self) -> World:
@@ -99,21 +99,19 @@ class DelayDiagnosis:
         """The one exclusion without which it would fit, of a queue's dedicated domains or for maintenance; all where no
         single one suffices."""
         problem, path = self.state.problem, self.state.before.queue_books.path(self.state.problem.gangs[j].queue)
-        owners = [q for q, queue in enumerate(problem.queues) if queue.dedicated_domains]
-        owners = [q for q in owners if q not in path]
-        closing = maintenance_exclusions(problem)
-        without: list[tuple[Fact, Mapping[int, NodeSet]]] = []
-        for q in owners:
-            tier = max(problem.hypernodes[h].tier for h in problem.queues[q].dedicated_domains)
-            others = dedicated_exclusions(problem, frozenset(owners) - {q})
-            without.append((DedicatedDomains(q, tier), merge_exclusions(closing, others)))
-        if j in closing:
-            without.append((Maintenance(), dedicated_exclusions(problem)))
-        for fact, exclusions in without:
-            left = exclude_nodes(problem, {j: exclusions[j]} if j in exclusions else {})
+        parts: list[tuple[Fact, Mapping[int, NodeSet]]] = []
+        for q, queue in enumerate(problem.queues):
+            if queue.dedicated_domains and q not in path:
+                tier = max(problem.hypernodes[h].tier for h in queue.dedicated_domains)
+                parts.append((DedicatedDomains(q, tier), dedicated_exclusions(problem, frozenset({q}))))
+        if j in (closing := maintenance_exclusions(problem)):
+            parts.append((Maintenance(), closing))
+        for fact, _ in parts:
+            rest = (excluded.get(j, frozenset()) for other, excluded in parts if other is not fact)
+            left = exclude_nodes(problem, {j: frozenset[int]().union(*rest)})
             if self._fits((left, TopologyTree(left)), j, baseline):
                 return (fact,)
-        return tuple(fact for fact, _ in without)
+        return tuple(fact for fact, _ in parts)
 
     def _is_delayed_by(self, reservation: Reservation, j: int) -> bool:
         """Whether gang j fits beside the plan and only the reservation keeps it waiting; or would, but for gangs that

@@ -96,11 +96,14 @@ def exclude_for_gang(
     return other, TopologyTree(other)
 
 
+def fixed_exclusions(problem: Problem, lending: bool = True) -> dict[int, NodeSet]:
+    """The exclusions that no plan changes: dedicated domains of other queues, and maintenance. lending: gangs that may
+    borrow dedicated domains are not excluded from them."""
+    return merge_exclusions(dedicated_exclusions(problem, lending=lending), maintenance_exclusions(problem))
+
+
 def with_fixed_exclusions(problem: Problem, lending: bool = True) -> Problem:
-    """The problem with the exclusions that no plan changes: dedicated domains of other queues, and maintenance.
-    lending: gangs that may borrow dedicated domains are not excluded from them."""
-    dedicated = dedicated_exclusions(problem, lending=lending)
-    return exclude_nodes(problem, merge_exclusions(dedicated, maintenance_exclusions(problem)))
+    return exclude_nodes(problem, fixed_exclusions(problem, lending))
 
 
 def merge_exclusions(one: Mapping[int, NodeSet], other: Mapping[int, NodeSet]) -> dict[int, NodeSet]:

@@ -198,6 +198,14 @@ def test_the_clusters_nodes_are_the_truth() -> None:
     assert origins.nodes[1].labels == {"seen": "yes"}
 
 
+def test_an_absurd_amount_on_a_node_is_cut_to_what_can_be_added_up() -> None:
+    large = {"cpu": 2**63 - 1, "nvidia.com/gpu": 8}
+    problem, _ = lower(specs(nodes=(node("n0"), node("n1", allocatable=large)), queues=(queue("a", capability=large),)))
+    validate(problem)
+    assert problem.nodes[1].capacity[problem.resources.index("cpu")] == 2**61
+    assert problem.nodes[0].capacity[problem.resources.index("cpu")] == 64_000
+
+
 def test_a_lost_node_offers_nothing_but_what_runs_there() -> None:
     problem, _ = lowered(
         live_node("n1", ready="Unknown"), live_node("n2"), pod("a-0", "n1", job="a"), gangs=(gang("a", role("w", 2)),)

@@ -33,6 +33,7 @@ from compiler.kubernetes import (
     status_of,
     uid_of,
 )
+from compiler.volcano.eviction_votes import preemptable_word
 from reconciler.cluster.objects import Object, Ref, ref_of
 from reconciler.snapshot import PlannedGang
 
@@ -168,12 +169,12 @@ def gate_lifts(gang: PlannedGang, pods: Sequence[Object], nodes: NodeIndex) -> t
 
 def pods_to_evict(gang: PlannedGang, pods: Sequence[Object], nodes: NodeIndex) -> tuple[Object, ...]:
     """The pods of a gang that makes room for others which exceed what the plan leaves it: of each role and node the
-    last ones."""
+    last ones, of those that are not protected."""
     if not gang.evicted_for:
         return ()
     roles = tuple(gang.pods)
     present: dict[tuple[str, str], list[Object]] = {}
-    for pod in sorted(pods, key=index_of):
+    for pod in sorted(pods, key=lambda pod: (_is_preemptable(pod), index_of(pod))):
         if (node := nodes.node_of(pod)) is not None and not has_ended(pod):
             present.setdefault((role_of(pod, roles) or "", node), []).append(pod)
     planned = gang.pods_by_place()
@@ -181,6 +182,10 @@ def pods_to_evict(gang: PlannedGang, pods: Sequence[Object], nodes: NodeIndex) -
     for place, there in sorted(present.items()):
         victims += there[planned.get(place, 0) :]
     return tuple(victims)
+
+
+def _is_preemptable(pod: Object) -> bool:
+    return preemptable_word(annotations_of(pod), labels_of(pod)) is not False
 
 
 def _assign_nodes(

@@ -255,7 +255,8 @@ class Gang:
     replicas; another (it lost a node) is completed, or waits for the rest. role_affinities: (role, role, 1 or -1):
     their pods prefer to share a node, or not to; the same role twice is its pods among themselves. A wish only.
 
-    evictable: running pods may be stopped for another gang (`solver.semantics.eviction_rights`). loss: seconds that one
+    evictable: running pods may be stopped for another gang (`solver.semantics.eviction_rights`), but for the protected
+    ones. may_lose_all: its minima are 0, so that it goes whole also where the plugin gang votes. loss: seconds that one
     of them has run. may_evict: others may be evicted for this gang (not with preemptionPolicy Never). slot_holds: the
     device slots that running pods are known to hold, sorted by (role, node, slot); only these return when the pods go.
     All that is held is missing in `DeviceSlot.free`.
@@ -285,6 +286,8 @@ class Gang:
     role_affinities: tuple[tuple[int, int, int], ...] = ()
     slot_holds: tuple[SlotHold, ...] = ()
     over_constrained: bool = False
+    protected: tuple[Placement, ...] = ()
+    may_lose_all: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,7 +35,8 @@ class ObservedState:
     all other pods.
     queue_used: queue name -> amounts held by other pods that belong to it. closed_queues: by Command CloseQueue.
     unready_nodes: take nothing new whatever a pod tolerates. finished_gangs: their jobs are over. start_times: gang ->
-    when its running pods started. eviction_notes: gang -> annotations and labels of its pods about evictions.
+    when its running pods started. preemptable: gang -> (role, node, what a pod itself says about its eviction) -> such
+    running pods. cooldowns: gang -> the cooldown times that its pods say.
     pods_by_node: node -> all pods on it. gang_role_by_pod: (namespace, name) of a running pod -> (gang, role).
     now: the newest time at which anything in the state began or changed, which stands in for a clock. reserved_starts:
     gang -> the start that an earlier plan reserved for it, as its job says.
@@ -52,7 +53,8 @@ class ObservedState:
     finished_gangs: frozenset[int] = frozenset()
     foreign_pods: list[ForeignPod] = field(default_factory=list)
     start_times: dict[int, list[int]] = field(default_factory=dict)
-    eviction_notes: dict[int, list[Mapping[str, str]]] = field(default_factory=dict)
+    preemptable: dict[int, Counter[tuple[int, int, bool | None]]] = field(default_factory=dict)
+    cooldowns: dict[int, set[str]] = field(default_factory=dict)
     now: int | None = None
     reserved_starts: dict[int, str] = field(default_factory=dict)
     pods_by_node: dict[int, list[Object]] = field(default_factory=dict)
@@ -154,8 +156,9 @@ class _PodCounter:
             budget.note_running_pod(record.pod, gang_role)
         if record.start_time is not None:
             observed.start_times.setdefault(j, []).append(record.start_time)
-        if record.eviction_notes:
-            observed.eviction_notes.setdefault(j, []).extend(record.eviction_notes)
+        observed.preemptable.setdefault(j, Counter())[t, node, record.preemptable] += 1
+        if record.cooldowns:
+            observed.cooldowns.setdefault(j, set()).update(record.cooldowns)
 
     def _count_foreign_pod(self, record: PodRecord, node: int) -> None:
         observed, requests = self.observed, self.requests.requests_of(record.pod)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from compiler.cluster_state.owners import JobIdentity, possible_owners, role_name_of
 from compiler.fields.timestamp import epoch_seconds
 from compiler.kubernetes import (
-    EVICTION_KEYS,
     GROUP_NAME_ANNOTATION,
     Object,
     annotations_of,
@@ -21,12 +20,14 @@ from compiler.kubernetes import (
     selected_hostname,
     status_of,
 )
+from compiler.volcano.eviction_votes import cooldown_times, preemptable_word
 
 
 @dataclass(frozen=True, slots=True)
 class PodRecord:
     """key: (namespace, name). node_name: where it is bound, else "". group: its PodGroup. owners: possible ones,
-    the surest first. start_time: seconds since the epoch. eviction_notes: annotations and labels about evictions."""
+    the surest first. start_time: seconds since the epoch. preemptable: what it says itself. cooldowns: its cooldown
+    times."""
 
     pod: Object
     key: tuple[str, str]
@@ -37,7 +38,8 @@ class PodRecord:
     role_name: str | None
     is_terminating: bool
     start_time: int | None
-    eviction_notes: tuple[Mapping[str, str], ...]
+    preemptable: bool | None
+    cooldowns: tuple[str, ...]
 
 
 def read_pods(pods: Sequence[Object], pod_groups: Sequence[Object]) -> Iterator[PodRecord]:
@@ -58,9 +60,6 @@ def read_pods(pods: Sequence[Object], pod_groups: Sequence[Object]) -> Iterator[
             role_name_of(pod),
             is_terminating(pod),
             epoch_seconds(status_of(pod).get("startTime")),
-            tuple(filter(None, map(_eviction_notes, (labels_of(pod), annotations)))),
+            preemptable_word(annotations, labels_of(pod)),
+            cooldown_times(labels_of(pod), annotations),
         )
-
-
-def _eviction_notes(texts: Mapping[str, str]) -> Mapping[str, str]:
-    return {key: str(texts[key]) for key in texts.keys() & EVICTION_KEYS}

@@ -15,7 +15,7 @@ from compiler.lower.subgroups import SubgroupDemand
 from compiler.lower.task_topology import role_affinities
 from compiler.lower.time import gang_times
 from compiler.lower.topology import TierNames
-from compiler.lower.victims import eviction_losses, non_preempting_classes
+from compiler.lower.victims import EvictionTerms, eviction_terms, non_preempting_classes
 from compiler.specs import GangSpec, RoleSpec, SubgroupSpec
 from compiler.volcano.metax import requesting_annotation
 from solver.problem import Gang, Placement, Role, SlotHold, Subgroup
@@ -44,8 +44,8 @@ class GangLowering:
         return age_ranks(self.inputs.specs.gangs, self.inputs.submission_times)
 
     @cached_property
-    def _losses(self) -> Mapping[int, int | None]:
-        return eviction_losses(self.inputs.gang_indices, self.inputs.specs, self.inputs.observed, self.inputs.clock)
+    def _eviction_terms(self) -> Mapping[int, EvictionTerms]:
+        return eviction_terms(self.inputs.gang_indices, self.inputs.specs, self.inputs.observed, self.inputs.clock)
 
     @cached_property
     def _non_preempting(self) -> frozenset[str]:
@@ -54,7 +54,8 @@ class GangLowering:
     def lower_gang(self, j: int, demand: SubgroupDemand, slot_holds: tuple[SlotHold, ...]) -> Gang:
         """Gang j of the specs. One of minimum 0 starts with its first pod: a start without pods would mean nothing."""
         specs, observed = self.inputs.specs, self.inputs.observed
-        spec, loss, (priorities, default_priority) = specs.gangs[j], self._losses[j], self._priorities
+        spec, terms, (priorities, default_priority) = specs.gangs[j], self._eviction_terms.get(j), self._priorities
+        roles = tuple(self._lower_role(role, demand.role_minima.get(t, 0)) for t, role in enumerate(spec.roles))
         times = gang_times(j, spec, observed, self.inputs.submission_times.get(j), specs.cluster.patience)
         return Gang(
             name=f"{spec.namespace}/{spec.document.name}",
@@ -62,12 +63,12 @@ class GangLowering:
             priority=priorities.get(spec.priority_class or "", default_priority),
             age=self._ages[j],
             minimum=max(1, demand.minimum),
-            roles=tuple(self._lower_role(role, demand.role_minima.get(t, 0)) for t, role in enumerate(spec.roles)),
+            roles=roles,
             topology=self._tiers.lower_topology(spec.topology) if spec.topology else None,
             subgroups=tuple(self._lower_subgroup(subgroup, spec) for subgroup in demand.subgroups),
-            running=self._running_placements(j),
-            evictable=loss is not None,
-            loss=loss or 0,
+            running=_placements(observed.running_pods.get(j, {})),
+            evictable=terms is not None,
+            loss=terms.loss if terms else 0,
             may_evict=spec.priority_class not in self._non_preempting,
             role_affinities=role_affinities(spec, specs.scheduler),
             duration=times.duration,
@@ -75,6 +76,8 @@ class GangLowering:
             overdue=times.overdue,
             slot_holds=slot_holds,
             over_constrained=demand.over_constrained or self.slot_groups.is_over_constrained(spec),
+            protected=_placements(terms.protected) if terms else (),
+            may_lose_all=not demand.minimum and not any(role.minimum for role in roles),
         )
 
     def _lower_role(self, spec: RoleSpec, subgroup_minimum: int) -> Role:
@@ -99,6 +102,7 @@ class GangLowering:
             tier_is_editable=requesting_annotation(subgroup) is None,
         )
 
-    def _running_placements(self, j: int) -> tuple[Placement, ...]:
-        running: Mapping[tuple[int, int], int] = self.inputs.observed.running_pods.get(j, {})
-        return tuple([Placement(t, n, pods) for (t, n), pods in sorted(running.items())])
+
+def _placements(pods: Mapping[tuple[int, int], int]) -> tuple[Placement, ...]:
+    """(role, node) -> pods, as the problem has it."""
+    return tuple([Placement(t, n, number) for (t, n), number in sorted(pods.items())])

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from math import ceil
 
 from compiler.cluster_state.observed import ObservedState
 from compiler.fields.duration import go_duration_seconds
-from compiler.kubernetes import COOLDOWN_ANNOTATION, PREEMPTABLE_ANNOTATION
 from compiler.lower.gang_order import SYSTEM_PRIORITIES
 from compiler.specs import GangSpec, PriorityClassSpec, SchedulerSpec, Specs
-from compiler.volcano.eviction_votes import TRUE_WORDS, eviction_votes, has_cooldown_plugin
+from compiler.volcano.eviction_votes import (
+    POD_EVICTION_ACTIONS,
+    cooldown_times,
+    eviction_votes,
+    has_cooldown_plugin,
+    preemptable_word,
+)
 
 
 def non_preempting_classes(classes: Iterable[PriorityClassSpec]) -> frozenset[str]:
@@ -19,43 +25,70 @@ def non_preempting_classes(classes: Iterable[PriorityClassSpec]) -> frozenset[st
     return frozenset(spec.name for spec in classes if spec.preemption_policy == "Never")
 
 
-def eviction_losses(
-    gang_indices: Iterable[int], specs: Specs, observed: ObservedState, clock: int | None = None
-) -> dict[int, int | None]:
-    """Gang -> seconds of its run that its eviction would lose; None: it may not be evicted. clock: until when it ran;
-    else until the newest event.
+@dataclass(frozen=True, slots=True)
+class EvictionTerms:
+    """On what terms a gang may be evicted as far as its owner decides. loss: seconds of its run that one pod would
+    lose. protected: (role, node) -> running pods that may not go."""
 
-    A gang that waits may be evicted (loss 0) where that lets it borrow a dedicated domain of another queue.
+    loss: int
+    protected: Mapping[tuple[int, int], int]
+
+
+def eviction_terms(
+    gang_indices: Iterable[int], specs: Specs, observed: ObservedState, clock: int | None = None
+) -> dict[int, EvictionTerms]:
+    """The gangs that may be evicted, each with its terms. clock: until when they ran; else until the newest event.
+
+    A gang that waits may be evicted where that lets it borrow a dedicated domain of another queue.
     """
     preempt_votes, reclaim_votes = eviction_votes(specs.scheduler)
     evicts = preempt_votes is not None or reclaim_votes is not None
     seen = replace(observed, now=max(clock, observed.now or clock)) if clock is not None else observed
     lends = reclaim_votes is not None and any(queue.dedicated_domains for queue in specs.queues)
-
-    def loss(j: int) -> int | None:
+    found = {}
+    for j in gang_indices:
         gang = specs.gangs[j]
         if j not in observed.running_pods:
-            return 0 if lends and _is_evictable_from_start(j, gang, observed, specs.scheduler) else None
-        evictable = evicts and _is_evictable(j, gang, observed, specs.scheduler)
-        return seconds_run(j, seen) if evictable else None
-
-    return {j: loss(j) for j in gang_indices}
+            if lends and _is_evictable_from_start(j, gang, observed, specs.scheduler):
+                found[j] = EvictionTerms(0, {})
+        elif evicts and _is_evictable(j, gang, observed, specs.scheduler):
+            protected = _protected_pods(j, gang, observed)
+            if sum(protected.values()) < observed.running_pod_count(j):
+                found[j] = EvictionTerms(seconds_run(j, seen), protected)
+    return found
 
 
 def _is_evictable(j: int, gang: GangSpec, observed: ObservedState, scheduler: SchedulerSpec | None) -> bool:
-    """Whether the running gang may lose pods.
+    """Whether the gang may lose those of its pods that are preemptable.
 
-    Not where the job, a role of it or one of its pods says `volcano.sh/preemptable` other than true (nothing said is
-    true); not in kube-system or with a system priority class (Volcano's plugin conformance); not while the plugin cdp
-    guards a pod that runs for less than its cooldown time.
+    Not in kube-system or with a system priority class (Volcano's plugin conformance); not while the plugin cdp guards a
+    pod that runs for less than its cooldown time; not where its job says that it is not preemptable, and only actions
+    evict that ask the job (Volcano, utils.IsJobPreemptableForGangEviction).
     """
-    said = [*_annotations_and_labels(gang), *observed.eviction_notes.get(j, ())]
-    if any(PREEMPTABLE_ANNOTATION in notes and notes[PREEMPTABLE_ANNOTATION] not in TRUE_WORDS for notes in said):
-        return False
     if gang.namespace == "kube-system" or gang.priority_class in SYSTEM_PRIORITIES:
+        return False
+    asks_pods = scheduler is not None and any(plain in scheduler.actions for plain, *_ in POD_EVICTION_ACTIONS)
+    if not asks_pods and preemptable_word(*_job_texts(gang)) is False:
         return False
     wait = _cooldown_seconds(j, gang, observed, scheduler)
     return not wait or seconds_run(j, observed, last_pod=True) >= wait
+
+
+def _protected_pods(j: int, gang: GangSpec, observed: ObservedState) -> Counter[tuple[int, int]]:
+    """(role, node) -> running pods that are not preemptable: by what they say themselves, otherwise by their role."""
+    protected = Counter[tuple[int, int]]()
+    for (t, node, said), pods in observed.preemptable.get(j, Counter()).items():
+        if not (_is_role_preemptable(gang, t) if said is None else said):
+            protected[t, node] += pods
+    return protected
+
+
+def _is_role_preemptable(gang: GangSpec, t: int) -> bool:
+    """Whether the controller makes preemptable pods of the role: it writes the job's annotation over the template's,
+    and the job's label over the template's. Nothing said is true."""
+    job_annotations, job_labels = _job_texts(gang)
+    role = gang.roles[t]
+    return preemptable_word({**role.annotations, **job_annotations}, {**role.labels, **job_labels}) is not False
 
 
 def cooldown_end(j: int, gang: GangSpec, observed: ObservedState, scheduler: SchedulerSpec | None) -> int | None:
@@ -69,16 +102,16 @@ def _cooldown_seconds(j: int, gang: GangSpec, observed: ObservedState, scheduler
     """Seconds; 0 for none."""
     if not has_cooldown_plugin(scheduler):
         return 0.0
-    said = [*_annotations_and_labels(gang), *observed.eviction_notes.get(j, ())]
-    return max(
-        (go_duration_seconds(notes[COOLDOWN_ANNOTATION]) for notes in said if COOLDOWN_ANNOTATION in notes), default=0.0
-    )
+    said = cooldown_times(*_job_texts(gang), *(role.annotations for role in gang.roles))
+    return max(map(go_duration_seconds, (*said, *observed.cooldowns.get(j, ()))), default=0.0)
 
 
 def _is_evictable_from_start(j: int, gang: GangSpec, observed: ObservedState, scheduler: SchedulerSpec | None) -> bool:
-    """Whether the gang, which waits, could be evicted from the moment it starts: as `_evictable`, and no disruption
-    budget selects its pods."""
+    """Whether the gang, which waits, could be evicted from the moment it starts: as `_is_evictable`, all of its roles
+    are preemptable, and no disruption budget selects its pods."""
     namespace = gang.namespace
+    if not all(_is_role_preemptable(gang, t) for t in range(len(gang.roles))):
+        return False
     return _is_evictable(j, gang, observed, scheduler) and not any(
         budget.selects(namespace, role.labels) for budget in observed.budget_selections for role in gang.roles
     )
@@ -93,8 +126,10 @@ def seconds_run(j: int, observed: ObservedState, last_pod: bool = False) -> int:
     )
 
 
-def _annotations_and_labels(gang: GangSpec) -> Iterable[Mapping[str, str]]:
-    """Of the job and of its roles' pods; labels count as well."""
+def _job_texts(gang: GangSpec) -> tuple[Mapping[str, str], Mapping[str, str]]:
+    """(annotations, labels) of the job."""
     metadata = gang.document.data.get("metadata") or {}
-    for found in (metadata.get("annotations"), metadata.get("labels"), *(role.annotations for role in gang.roles)):
-        yield {str(key): str(value) for key, value in (found or {}).items()}
+    annotations, labels = (
+        {str(k): str(v) for k, v in (metadata.get(key) or {}).items()} for key in ("annotations", "labels")
+    )
+    return annotations, labels

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+from compiler.kubernetes import COOLDOWN_ANNOTATION, PREEMPTABLE_ANNOTATION
 from compiler.specs import SchedulerSpec
 from solver.problem import EvictionVotes
 
@@ -60,6 +63,20 @@ def deciding_plugins(scheduler: SchedulerSpec, voters: frozenset[str], flag: str
         if names := voters.intersection(enabled):
             return names
     return frozenset()
+
+
+def preemptable_word(annotations: Mapping[str, object], labels: Mapping[str, object]) -> bool | None:
+    """What `volcano.sh/preemptable` says, the annotation before the label; None where neither says anything. What is no
+    boolean is false (Volcano, api.GetPodPreemptable)."""
+    for texts in (annotations, labels):
+        if PREEMPTABLE_ANNOTATION in texts:
+            return str(texts[PREEMPTABLE_ANNOTATION]) in TRUE_WORDS
+    return None
+
+
+def cooldown_times(*texts: Mapping[str, object]) -> tuple[str, ...]:
+    """The values of `volcano.sh/cooldown-time` in these labels and annotations."""
+    return tuple(str(some[COOLDOWN_ANNOTATION]) for some in texts if COOLDOWN_ANNOTATION in some)
 
 
 def has_eviction_action(scheduler: SchedulerSpec | None) -> bool:

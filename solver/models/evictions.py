@@ -29,7 +29,7 @@ from solver.models.sets import Sets
 from solver.models.variables import Variables, build_variables, pods_by_bucket
 from solver.problem import Gang, Placement, Vector
 from solver.semantics.device_slots import FreeVectors
-from solver.semantics.eviction_rights import ReclaimLimits, Victim, loss_per_pod, whole_unit
+from solver.semantics.eviction_rights import ReclaimLimits, Victim, evictable_placements, loss_per_pod, whole_unit
 from solver.semantics.placements import placed_demand
 from solver.semantics.slot_holdings import HeldShare
 
@@ -71,9 +71,11 @@ class EvictionModel:
         self.z[v.gang] = model.add_variable(f"z_{v.gang}", cat=pulp.LpBinary)
         self.z[v.gang].upBound = int(v.may_go_whole)
         self.d[v.gang] = model.add_variable(f"d_{v.gang}", cat=pulp.LpBinary) if v.max_surplus else self.z[v.gang]
+        open_to = {(p.role, p.node): p.pods for p in evictable_placements(self.gang_of(v), v.running)}
         for p in v.running:
             if v.surplus_per_role[p.role] and v.max_surplus and (everywhere or p.node in inside):
-                e = model.add_variable(f"e_{v.gang}_{p.role}_{p.node}", 0, p.pods, cat=pulp.LpInteger)
+                most = open_to.get((p.role, p.node), 0)
+                e = model.add_variable(f"e_{v.gang}_{p.role}_{p.node}", 0, most, cat=pulp.LpInteger)
                 self.e[v.gang, p] = e, 1
             else:
                 self.e[v.gang, p] = self.z[v.gang], p.pods

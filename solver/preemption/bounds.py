@@ -22,7 +22,7 @@ import numpy as np
 from solver.models.sets import Sets
 from solver.problem import Problem, Vector
 from solver.semantics.device_slots import UNLIMITED, FreeVectors
-from solver.semantics.eviction_rights import Victim, loss_per_pod
+from solver.semantics.eviction_rights import Victim, evictable_placements, loss_per_pod
 from solver.semantics.gang_classes import ClassRole
 
 
@@ -45,7 +45,7 @@ def evictable_pods(problem: Problem, victims: Sequence[Victim]) -> dict[int, Evi
     for v in victims:
         gang = problem.gangs[v.gang]
         loss = loss_per_pod(gang)
-        for p in v.running:
+        for p in evictable_placements(gang, v.running):
             request, pods = gang.roles[p.role].request, found.setdefault(p.node, [])
             held = [h for h in v.held_shares if (h.role, h.node) == (p.role, p.node)]
             if not held:

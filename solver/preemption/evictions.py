@@ -18,8 +18,9 @@ from solver.semantics.eviction_rights import (
     ShortResources,
     Victim,
     contend_without_entitlement,
-    eviction_votes,
+    evictable_placements,
     loss_per_pod,
+    may_go_whole,
     may_preempt,
     may_reclaim,
     may_reclaim_domain,
@@ -141,8 +142,8 @@ class EvictionState:
         """What gang v may lose for gang j; None for nothing."""
         problem, running = self.problem, self.state.running[v]
         surplus, most = surplus_pods(problem, self.state.tree, v, running, not meets_minima(problem.gangs[v]))
-        whole = eviction_votes(problem, j, v).whole_gangs
-        if not (whole or most):
+        whole = may_go_whole(problem, j, v)
+        if not (whole or (most and any(surplus[p.role] for p in evictable_placements(problem.gangs[v], running)))):
             return None
         retained = min_retained_amounts(problem, (*self.preemptors_of.get(v, ()), j), v)
         held = self.state.slot_holdings.shares_held(v, running)
@@ -182,7 +183,7 @@ class EvictionState:
         """What is free were all of these gone."""
         free = self.state.free_nodes.net_vectors
         for v in victims:
-            for p in v.running:
+            for p in evictable_placements(self.problem.gangs[v.gang], v.running):
                 free.amounts[p.node] += _amounts(self.problem, v.gang, p.role, p.pods)
             add_held_shares(free.slots, v.held_shares)
         return free.nonnegative()

@@ -17,7 +17,7 @@ from solver.semantics import entitlements, queues
 from solver.semantics.device_slots import IntArray
 from solver.semantics.gang_classes import breaks_topology, has_partial_subgroup, waiting_class
 from solver.semantics.gang_sizes import required_pods
-from solver.semantics.placements import add_vectors, placed_demand
+from solver.semantics.placements import add_vectors, placed_demand, subtract_placements
 from solver.semantics.slot_holdings import HeldShare
 from solver.semantics.topology import TopologyTree
 
@@ -110,7 +110,7 @@ def may_borrow_domains(problem: Problem, j: int) -> bool:
 def is_reclaimable_whole(problem: Problem, gang: Gang) -> bool:
     """Reclaim is on, no plugin votes against it, and the gang and its queue let it happen."""
     unvoted = problem.reclaim_enabled and problem.reclaim_votes == EvictionVotes()
-    return unvoted and gang.evictable and problem.queues[gang.queue].reclaimable
+    return unvoted and gang.evictable and not gang.protected and problem.queues[gang.queue].reclaimable
 
 
 def eviction_votes(problem: Problem, preemptor: int, v: int) -> EvictionVotes:
@@ -286,6 +286,17 @@ def min_retained_amounts(problem: Problem, preemptors: Iterable[int], v: int) ->
         share = max(share, *(Fraction(a, t) for a, t in zip(add_vectors(new, running), totals, strict=True) if t))
     least = share - SHARE_DELTA
     return tuple(-(-least.numerator * t // least.denominator) for t in totals) if least > 0 else ()
+
+
+def may_go_whole(problem: Problem, preemptor: int, v: int) -> bool:
+    """Whether gang v may lose all of its pods to this preemptor."""
+    gang = problem.gangs[v]
+    return not gang.protected and (gang.may_lose_all or eviction_votes(problem, preemptor, v).whole_gangs)
+
+
+def evictable_placements(gang: Gang, running: Iterable[Placement]) -> tuple[Placement, ...]:
+    """Those of its running pods that are not protected."""
+    return tuple(p for p in subtract_placements(running, gang.protected) if p.pods > 0)
 
 
 def surplus_pods(

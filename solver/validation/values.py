@@ -90,7 +90,7 @@ _RULES: Mapping[type, Mapping[str, _Rule | None]] = {
         **dict.fromkeys(("priority", "age"), _ANY),
         **dict.fromkeys(("minimum", "loss"), _NUMBER),
         **dict.fromkeys(("duration", "ends_in"), _SECONDS),
-        **dict.fromkeys(("roles", "topology", "subgroups", "running", "slot_holds")),
+        **dict.fromkeys(("roles", "topology", "subgroups", "running", "slot_holds", "protected")),
     },
     Role: {
         "replicas": _Rule(most=MAX_PODS),
@@ -311,6 +311,10 @@ def _check_gang(where: FieldPath, gang: Gang, problem: Problem) -> None:
         _require(value in (1, -1), here, f"{value} is neither 1 nor -1")
     if gang.slot_holds:
         _check_slot_holds((*where, "slot_holds"), gang, problem)
+    present = {(p.role, p.node): p.pods for p in gang.running}
+    for k, p in enumerate(gang.protected):
+        if not 1 <= p.pods <= present.get((p.role, p.node), 0):
+            raise InvalidProblemError((*where, "protected", k), "no such pods run")
 
 
 def _check_role(where: FieldPath, role: Role) -> None:

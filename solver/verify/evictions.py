@@ -69,8 +69,8 @@ def _loses_whole_subgroups(x: CheckedPlan, g: int) -> bool:
 
 
 def eviction_rights(x: CheckedPlan) -> Findings:
-    """Only evictable gangs are victims, only of gangs that may evict, and all preemptors of a victim are in its own
-    queue or none is.
+    """Only evictable gangs are victims, of pods that are not protected, only of gangs that may evict, and all
+    preemptors of a victim are in its own queue or none is.
 
     Own queue: preempt is enabled, and a victim has a lower priority than its preemptors. Other queues: reclaim is
     enabled, and the victim's queue is reclaimable; rules `reclaim_limits` and `entitlement` say how much. A victim that
@@ -85,6 +85,9 @@ def eviction_rights(x: CheckedPlan) -> Findings:
         inside = {preemptor.queue == victim.queue for preemptor in preemptors}
         if not victim.evictable:
             yield where, "the gang may not be evicted"
+        stay = Counter({(p.role, p.node): p.pods for p in victim.protected})
+        if any(x.remaining_pods[g].get(spot, 0) < pods for spot, pods in stay.items()):
+            yield where, "pods that are protected are evicted"
         if not all(preemptor.may_evict for preemptor in preemptors):
             yield where, "for a gang that preempts nobody"
         if len(inside) > 1:

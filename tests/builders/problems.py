@@ -94,6 +94,8 @@ class GangSpec:
     ends_in: int | None = None
     overdue: bool = False
     slot_holds: tuple[SlotHold, ...] = ()
+    protected: tuple[Placement, ...] = ()
+    may_lose_all: bool = False
 
 
 def nodes(
@@ -197,6 +199,8 @@ def gang(
     ends_in: int | None = None,
     overdue: bool = False,
     slot_holds: tuple[SlotHold, ...] = (),
+    protected: tuple[Placement, ...] = (),
+    may_lose_all: bool = False,
 ) -> GangSpec:
     """loss: seconds run, of a gang that may be evicted."""
     return GangSpec(
@@ -214,6 +218,8 @@ def gang(
         ends_in,
         overdue,
         slot_holds,
+        protected,
+        may_lose_all,
     )
 
 
@@ -344,6 +350,8 @@ class _NameIndex:
             spec.ends_in,
             spec.overdue,
             slot_holds=spec.slot_holds,
+            protected=spec.protected,
+            may_lose_all=spec.may_lose_all,
         )
 
     def role(self, t: int, spec: RoleSpec) -> Role:

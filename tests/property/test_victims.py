@@ -135,6 +135,7 @@ def running_gang(draw: st.DrawFn, g: int, homes: list[int], left: list[list[int]
         minimum = size * draw(st.integers(0 if t else 1, max(held // size, 1)))
         roles.append(Role(f"r{t}", max(wanted, minimum), minimum, request, frozenset({0})))
     least = sum(role.minimum for role in roles)
+    here = tuple(sorted(running, key=lambda p: (p.role, p.node)))
     subgroups = (Subgroup("pairs", (0,), 2, 0, Topology("hard" if topology else "soft", 1)),) if size == 2 else ()
     return Gang(
         f"g{g}",
@@ -144,9 +145,11 @@ def running_gang(draw: st.DrawFn, g: int, homes: list[int], left: list[list[int]
         least,
         tuple(roles),
         subgroups=subgroups,
-        running=tuple(sorted(running, key=lambda p: (p.role, p.node))),
+        running=here,
         evictable=draw(st.sampled_from((True, True, True, True, False))),
         loss=draw(st.sampled_from((0, 1, 2, 5))),
+        protected=tuple(replace(p, pods=1) for p in here if draw(st.integers(0, 7)) == 0),
+        may_lose_all=draw(st.integers(0, 3)) == 0,
     )
 
 
@@ -231,9 +234,11 @@ def losses(world: Problem, v: int) -> Iterator[Counter[RoleOnNode]]:
     yield Counter()
     if not have or not gang.evictable:
         return
-    yield have
+    stay = Counter({(p.role, p.node): p.pods for p in gang.protected})
+    if not stay:
+        yield have
     spots = sorted(have)
-    for counts in product(*(range(have[spot] + 1) for spot in spots)):
+    for counts in product(*(range(have[spot] - stay[spot] + 1) for spot in spots)):
         gone = Counter({spot: n for spot, n in zip(spots, counts, strict=True) if n})
         if (
             gone
@@ -307,8 +312,9 @@ def _voted(world: Problem, winner: Gang, v: int, gone: Counter[RoleOnNode]) -> b
     """Whether the plugins gang and drf let these pods go."""
     votes = world.preempt_votes if world.gangs[v].queue == winner.queue else world.reclaim_votes
     left = running_pods(world.gangs[v]) - gone
+    whole = votes.whole_gangs or world.gangs[v].may_lose_all
     if not votes.compare_shares:
-        return votes.whole_gangs or bool(+left)
+        return whole or bool(+left)
     totals = [sum(node.capacity[r] for node in world.nodes) for r in range(len(world.resources))]
     asked = max(
         Fraction(sum(role.minimum * role.request[r] for role in winner.roles), total) for r, total in enumerate(totals)
@@ -317,7 +323,7 @@ def _voted(world: Problem, winner: Gang, v: int, gone: Counter[RoleOnNode]) -> b
         Fraction(sum(n * world.gangs[v].roles[t].request[r] for (t, _), n in left.items()), total)
         for r, total in enumerate(totals)
     )
-    return (votes.whole_gangs or bool(+left)) and keeps >= asked - Fraction(1, 10**6)
+    return (whole or bool(+left)) and keeps >= asked - Fraction(1, 10**6)
 
 
 def _budgeted(budget: DisruptionBudget, gone: dict[int, Counter[RoleOnNode]]) -> bool:

@@ -153,8 +153,16 @@ def _held(world: Problem, g: int, pods: Iterable[Placement]) -> Vector:
     return tuple(sum(p.pods * roles[p.role].request[r] for p in pods) for r in range(len(world.resources)))
 
 
+def evicted_with_a_protected_pod(world: Problem, placed: PodsByGang, random: Random) -> Iterator[Mutant]:
+    for g, j, pods in victim_pairs(world, placed, random):
+        other = with_eviction_right(world, g, j)
+        other = replace(other, gangs=replace_at(other.gangs, g, protected=(replace(random.choice(pods), pods=1),)))
+        yield other, plan_with_eviction(other, plan_of_pods(other, placed), g, j, pods)
+
+
 MUTATORS: Mutators = {
     evicted_without_a_right: "eviction_rights",
+    evicted_with_a_protected_pod: "eviction_rights",
     evicted_for_nothing: "eviction_necessity",
     evicted_but_for_a_pod: "evictions",
     evicted_for_a_gang_that_does_not_start: "evictions",

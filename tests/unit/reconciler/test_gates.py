@@ -161,6 +161,16 @@ def test_a_gang_that_goes_loses_all_its_pods_and_one_that_shrinks_only_what_the_
     assert [p["metadata"]["name"] for p in pods_to_evict(smaller, pods, FLAT)] == ["train-worker-1"]
 
 
+def test_of_pods_on_a_node_those_that_are_protected_stay() -> None:
+    pods = [pod("worker", index, node="n1", nodeName="n1") for index in range(2)]
+    pods[1]["metadata"]["annotations"] = {
+        **pods[1]["metadata"].get("annotations", {}),
+        "volcano.sh/preemptable": "false",
+    }
+    smaller = replace(gang({"worker": {"n1": 1}}), evicted_for=("team/w",))
+    assert [p["metadata"]["name"] for p in pods_to_evict(smaller, pods, FLAT)] == ["train-worker-0"]
+
+
 def test_pods_that_are_on_their_way_out_are_not_replaced_as_victims() -> None:
     ending = pod("worker", 1, node="n1", nodeName="n1")
     ending["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"

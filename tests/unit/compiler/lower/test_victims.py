@@ -14,7 +14,7 @@ from compiler.lower import lower
 from compiler.lower.policy import lower_policy
 from compiler.pipeline import compile_repository
 from compiler.repository import Repository
-from compiler.specs import PluginSpec, Specs
+from compiler.specs import GangSpec, PluginSpec, Specs
 from solver.problem import EvictionVotes, Gang, Policy, Problem
 
 CASE = Path(__file__).parents[3] / "golden" / "preempt"
@@ -58,6 +58,72 @@ def test_an_owner_protects_by_annotation_and_silence_protects_nobody(specs: Spec
 def test_a_running_pod_may_say_it_too(specs: Specs, state: ClusterState, value: str, open_to: bool) -> None:
     problem, _ = lower(specs, with_pods(state, "sweep", annotations={"volcano.sh/preemptable": value}))
     assert gang(problem, "sweep").evictable is open_to
+
+
+def with_job_texts(specs: Specs, job: str, tasks: dict[str, dict[str, str]], **texts: dict[str, str]) -> Specs:
+    """The same with the action preempt, and these annotations and labels of the job. tasks: those of the template of
+    its first role."""
+
+    def changed(gang: GangSpec) -> GangSpec:
+        if gang.document.name != job:
+            return gang
+        data = {**gang.document.data, "metadata": {**gang.document.data["metadata"], **texts}}
+        return replace(
+            gang,
+            document=replace(gang.document, data=data),
+            roles=(replace(gang.roles[0], **tasks), *gang.roles[1:]),  # type: ignore[arg-type]
+        )
+
+    return with_actions(replace(specs, gangs=tuple(map(changed, specs.gangs))), "preempt")
+
+
+def with_actions(specs: Specs, *actions: str) -> Specs:
+    assert specs.scheduler is not None
+    return replace(specs, scheduler=replace(specs.scheduler, actions=actions))
+
+
+YES, NO, ODD = ({"volcano.sh/preemptable": word} for word in ("true", "false", "maybe"))
+
+
+@pytest.mark.parametrize(
+    ("job", "template", "open_to"),
+    [
+        ({"annotations": YES}, {"annotations": NO}, True),
+        ({"annotations": NO}, {"annotations": YES}, False),
+        ({"labels": YES}, {"labels": NO}, True),
+        ({"labels": NO}, {"annotations": YES}, True),
+        ({"annotations": YES}, {"labels": NO}, True),
+        ({}, {"labels": NO}, False),
+        ({}, {"annotations": ODD}, False),
+        ({}, {}, True),
+    ],
+)
+def test_the_job_speaks_before_the_template_and_the_annotation_before_the_label(
+    specs: Specs,
+    state: ClusterState,
+    job: dict[str, dict[str, str]],
+    template: dict[str, dict[str, str]],
+    open_to: bool,
+) -> None:
+    problem, _ = lower(with_job_texts(specs, "sweep", template, **job), state)
+    assert gang(problem, "sweep").evictable is open_to
+
+
+def test_what_a_pod_says_itself_counts_before_its_job_and_for_itself_alone(specs: Specs, state: ClusterState) -> None:
+    says_no = with_job_texts(specs, "sweep", {}, annotations=NO)
+    problem, _ = lower(says_no, with_pods(state, "sweep", labels=YES))
+    assert (gang(problem, "sweep").evictable, gang(problem, "sweep").protected) == (True, ())
+    one = next(pod["metadata"]["name"] for pod in state.pods if pod["metadata"]["name"].startswith("sweep"))
+    problem, _ = lower(specs, with_pods(state, one, annotations=NO))
+    assert [p.pods for p in gang(problem, "sweep").protected] == [1]
+    assert gang(problem, "sweep").evictable
+
+
+def test_the_gang_actions_ask_the_job_as_well(specs: Specs, state: ClusterState) -> None:
+    specs = with_job_texts(specs, "sweep", {"annotations": YES}, labels=NO)
+    for action, open_to in (("preempt", True), ("gangpreempt", False)):
+        problem, _ = lower(with_actions(specs, action), state)
+        assert gang(problem, "sweep").evictable is open_to
 
 
 def test_the_class_that_never_preempts_is_known(specs: Specs, state: ClusterState) -> None:

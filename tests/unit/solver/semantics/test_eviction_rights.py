@@ -78,6 +78,44 @@ def test_the_gang_plugin_votes_on_reclaim_as_well() -> None:
     assert evicted_pods_by_gang(replace(larger, reclaim_votes=SURPLUS)) == {}
 
 
+def test_a_gang_without_a_minimum_may_lose_its_last_pod_though_the_gang_plugin_votes() -> None:
+    free = gang("free", role(2, minimum=0, gpu=4), running=(running_pods(0, 0, 2),), loss=9, may_lose_all=True)
+    world = problem(nodes(1, gpu=8), free, gang("winner", role(1, gpu=8), priority=10), preempt_enabled=True)
+    assert evicted_pods_by_gang(replace(world, preempt_votes=SURPLUS)) == {"free": 2}
+    bound = replace(world, gangs=(replace(world.gangs[0], may_lose_all=False), world.gangs[1]))
+    assert evicted_pods_by_gang(replace(bound, preempt_votes=SURPLUS)) == {}
+
+
+# --- protected pods
+
+
+@pytest.mark.parametrize(("minimum", "asked", "gone"), [(4, 4, {"mixed": 4}), (4, 5, {}), (6, 4, {})])
+def test_of_a_gang_with_a_protected_role_the_other_one_goes_as_far_as_the_minima_allow(
+    minimum: int, asked: int, gone: dict[str, int]
+) -> None:
+    mixed = gang(
+        "mixed",
+        role(4, minimum=0, gpu=1),
+        role(4, minimum=0, gpu=1),
+        minimum=minimum,
+        running=(running_pods(0, 0, 4), running_pods(1, 0, 4)),
+        loss=60,
+        protected=(running_pods(0, 0, 4),),
+    )
+    world = problem(nodes(1, gpu=8), mixed, gang("winner", role(1, gpu=asked), priority=10), preempt_enabled=True)
+    assert evicted_pods_by_gang(world) == gone
+
+
+def test_one_protected_pod_of_a_role_stays_and_the_others_on_its_node_go() -> None:
+    world = problem(
+        nodes(1, gpu=8),
+        replace(elastic("a", 0, 8, 0), protected=(running_pods(0, 0, 1),)),
+        gang("winner", role(7, gpu=1), priority=10),
+        preempt_enabled=True,
+    )
+    assert evicted_pods_by_gang(world) == {"a": 7}
+
+
 # --- the plugin drf
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from solver.admission.admit import Admission, admit_all, solve_admission
 from solver.admission.greedy_fill import add_gangs_that_fit, greedy_floor, serve_gangs
@@ -32,11 +33,27 @@ def decide_batch(state: State, gangs: Sequence[int], options: Options, mapper: M
     floor, if that is better. Takes nothing from the state."""
     gangs = _accepted_gangs(state, gangs)
     floor = greedy_floor(GreedyPlacer(state.copy(), budget=options.budget), gangs)
-    unbound = len(floor) < len(gangs) and may_go_anywhere(state.problem, gangs)
-    if unbound:
+    s, max_variables = batch_sets(state, gangs), sys.maxsize
+    if len(floor) < len(gangs) and may_go_anywhere(state.problem, gangs):
         floor = best_floor(state, floor, gangs, options)
-    batch = _Batch(batch_sets(state, gangs), gangs, floor, options, mapper)
-    return batch.decide(options.budget.node_model_factor * options.budget.batch_variables if unbound else None)
+        max_variables = options.budget.node_model_factor * options.budget.batch_variables
+        if s.finest_variable_count > max_variables and (bound := unpackable_objective(s, floor, options)) is not None:
+            return floor_result(s, floor_after_exchange(s, floor, gangs, options), options, mapper, bound)
+    while not is_out_of_time():
+        admission = admit_all(s, gangs) if len(floor) == len(gangs) else solve_admission(s, floor, options)
+        found = place_independent_groups(s, admission, floor, options, mapper)
+        if not found.unpackable_buckets:
+            placements = add_gangs_that_fit(s, found.placements, gangs, options.budget)
+            if not admission.excludes_floor and is_floor_better(s, floor, placements, options):
+                return floor_result(s, floor, options, mapper)
+            recounted = _recounted_objectives(s, admission.objectives, set(placements), options)
+            return placements, recounted + found.objectives
+        finer = replace(s, buckets=split_buckets(s.buckets, found.unpackable_buckets))
+        if finer.variable_count > max_variables:
+            floor = floor_after_exchange(s, floor, gangs, options)
+            return floor_result(s, floor, options, mapper, admission.objectives[0])
+        s = finer
+    return floor_result(s, floor, options, mapper)
 
 
 def placement_alone(state: State, j: int, options: Options, mapper: Mapper) -> Pods | None:
@@ -44,45 +61,6 @@ def placement_alone(state: State, j: int, options: Options, mapper: Mapper) -> P
     if shortage(state, waiting_class(j, state.problem.gangs[j])) is not None:
         return None
     return decide_batch(state, [j], options, mapper)[0].get(j)
-
-
-@dataclass(frozen=True)
-class _Batch:
-    """The gangs of one batch with their floor."""
-
-    s: Sets
-    gangs: list[int]
-    floor: Placements
-    options: Options
-    mapper: Mapper
-
-    def decide(self, max_variables: int | None) -> BatchResult:
-        """max_variables: of a model over single nodes, for pods that may go anywhere; None without a limit."""
-        s = self.s
-        if max_variables is not None and s.finest_variable_count > max_variables:
-            bound = unpackable_objective(s, self.floor, self.options)
-            if bound is not None:
-                return self._exchanged_floor(s, bound)
-        while not is_out_of_time():
-            everyone = len(self.floor) == len(self.gangs)
-            admission = admit_all(s, self.gangs) if everyone else solve_admission(s, self.floor, self.options)
-            found = place_independent_groups(s, admission, self.floor, self.options, self.mapper)
-            if not found.unpackable_buckets:
-                placements = add_gangs_that_fit(s, found.placements, self.gangs, self.options.budget)
-                if not admission.excludes_floor and is_floor_better(s, self.floor, placements, self.options):
-                    return floor_result(s, self.floor, self.options, self.mapper)
-                recounted = _recounted_objectives(s, admission.objectives, set(placements), self.options)
-                return placements, recounted + found.objectives
-            finer = replace(s, buckets=split_buckets(s.buckets, found.unpackable_buckets))
-            if max_variables is not None and finer.variable_count > max_variables:
-                return self._exchanged_floor(s, admission.objectives[0])
-            s = finer
-        return floor_result(s, self.floor, self.options, self.mapper)
-
-    def _exchanged_floor(self, s: Sets, bound: Objective) -> BatchResult:
-        """The floor after exchanges of pods. bound: the first objective of a relaxation."""
-        floor = floor_after_exchange(s, self.floor, self.gangs, self.options)
-        return floor_result(s, floor, self.options, self.mapper, bound)
 
 
 def floor_result(

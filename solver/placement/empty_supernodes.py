@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
 from functools import partial
 
 import numpy as np
 
 from solver.placement.realise import repack_tighter
 from solver.placement.task import PlacementTask
-from solver.search.search import Incumbent
+from solver.search.search import Incumbent, Moves
 from solver.semantics.placements import Placements
 
 
@@ -20,7 +19,7 @@ class EmptySupernodes:
     def __init__(self, task: PlacementTask) -> None:
         self.task = task
 
-    def moves(self, incumbent: Incumbent[Placements]) -> Iterator[Callable[[], Placements | None]]:
+    def moves(self, incumbent: Incumbent[Placements]) -> Moves[Placements]:
         placements, new_pods = incumbent.solution, Counter[int]()
         opened = self._opened_supernodes(placements)
         for pods in self.task.new_pods(placements).values():

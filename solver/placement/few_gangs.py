@@ -5,7 +5,6 @@ Around a gang that could be nearer: a domain that would hold it, and the gangs i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 
@@ -15,7 +14,7 @@ from solver.placement.exact import single_gang_sets, solve_gangs
 from solver.placement.realise import repack_tighter
 from solver.placement.task import PlacementTask, TopologyCost
 from solver.problem import PodRequest
-from solver.search.search import Incumbent
+from solver.search.search import Incumbent, Moves
 from solver.semantics.placements import Placements
 from solver.semantics.topology import ROOT
 
@@ -29,7 +28,7 @@ class FewGangs:
     def __init__(self, task: PlacementTask) -> None:
         self.task, self._treated = task, set[int]()
 
-    def moves(self, incumbent: Incumbent[Placements]) -> Iterator[Callable[[], Placements | None]]:
+    def moves(self, incumbent: Incumbent[Placements]) -> Moves[Placements]:
         placements = incumbent.solution
         selector = GangSelector(self.task, placements)
         while incumbent.solution is placements:

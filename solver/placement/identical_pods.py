@@ -6,7 +6,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -21,7 +21,7 @@ from solver.options import Options
 from solver.placement import bounds
 from solver.placement.task import PlacementTask
 from solver.problem import Placement
-from solver.search.search import Incumbent, Limits, Work, improve
+from solver.search.search import Incumbent, Limits, Moves, Work, improve
 from solver.semantics.gang_classes import ClassRole, GangClass
 from solver.semantics.placement_cost import tier_span
 from solver.semantics.placements import Placements, dominant_share, merge_placements
@@ -65,7 +65,7 @@ def improve_spread(task: PlacementTask, placements: Placements, known_bounds: Jo
     for pod_class, gangs in known_bounds.gangs_by_class.items():
         search = IdenticalPods(task, pod_class, gangs, work)
         least = known_bounds.class_bounds[pod_class]
-        placements = improve(placements, search.total_span, search, limits, least.__ge__)
+        placements = improve(placements, search.total_span, search.moves, limits, least.__ge__)
     return placements
 
 
@@ -158,7 +158,7 @@ class IdenticalPods:
     def total_span(self, placements: Placements) -> int:
         return sum(tier_span(self.task.s.tree, placements[j]) for j in self.gangs)
 
-    def moves(self, incumbent: Incumbent[Placements]) -> Iterator[Callable[[], Placements | None]]:
+    def moves(self, incumbent: Incumbent[Placements]) -> Moves[Placements]:
         """Every set of domains with the gangs that are nowhere else."""
         for domains in self._domain_sets(incumbent.solution):
             placements = incumbent.solution

@@ -25,7 +25,7 @@ def improve_placements(task: PlacementTask, placements: Placements) -> tuple[Pla
     if single_gang_sets(task, placements, placements).variable_count > task.options.budget.placement_variables:
         return _improve_large_batch(task, placements, least)
     placements = improve(
-        placements, task.cost, EmptySupernodes(task), is_least=lambda cost: cost.supernodes <= least.supernodes
+        placements, task.cost, EmptySupernodes(task).moves, is_least=lambda cost: cost.supernodes <= least.supernodes
     )
     return (placements, least) if task.cost(placements) == least else solve_jointly(task, placements, least)
 
@@ -43,7 +43,7 @@ def _improve_large_batch(
     budget = task.options.budget
     limits = Limits(tries=budget.neighbourhoods, failures=budget.neighbourhood_failures)
     placements = improve(
-        placements, task.cost, FewGangs(task), limits, lambda cost: cost.values[:2] == least.values[:2]
+        placements, task.cost, FewGangs(task).moves, limits, lambda cost: cost.values[:2] == least.values[:2]
     )
     if not joint.is_single_class:
         placements = _improve_by_class(task, placements, joint, least)

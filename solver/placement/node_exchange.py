@@ -7,7 +7,7 @@ rest of a node unused.
 from __future__ import annotations
 
 import bisect
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -19,7 +19,7 @@ from solver.mip.engine import solve_model
 from solver.mip.rows import Terms, at_least, linear, normalized_at_most
 from solver.options import Options
 from solver.problem import Placement, PodRequest, Problem, Vector
-from solver.search.search import Incumbent, Limits, improve
+from solver.search.search import Incumbent, Limits, Moves, improve
 from solver.semantics.device_slots import IntArray
 from solver.semantics.gang_classes import hard_tier, waiting_class
 from solver.semantics.placements import Placements, add_vectors
@@ -49,7 +49,7 @@ def exchange_pods(state: State, placed: Placements, gangs: Iterable[int], option
     """(the state with the exchanged gangs, their placements). state: before any of them was placed; it stays."""
     exchange = NodeExchange(state.copy(), placed, gangs, options)
     limits = Limits(tries=options.budget.exchange_models, passes=1)
-    improve(exchange, lambda solution: -solution.worth, exchange, limits)
+    improve(exchange, lambda solution: -solution.worth, exchange.moves, limits)
     stay = {j: pods for j, pods in placed.items() if j not in exchange.movable}
     return exchange.state, stay | {j: (Placement(0, node, 1),) for j, node in exchange.node_of.items()}
 
@@ -83,7 +83,7 @@ class NodeExchange:
         role = self.problem.gangs[j].roles[0]
         return role.pod_request, role.node_classes
 
-    def moves(self, incumbent: Incumbent[NodeExchange]) -> Iterator[Callable[[], NodeExchange | None]]:
+    def moves(self, incumbent: Incumbent[NodeExchange]) -> Moves[NodeExchange]:
         """Every node with some of the scarcest resource left, most first; its device slots one by one. The highest
         precedence first."""
         free, scarce = self.state.free, self.scarcest_resource

@@ -7,7 +7,7 @@ A floor is the gangs that a greedy starts, of a batch in which pods need nothing
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from math import fsum
@@ -23,7 +23,7 @@ from solver.placement.realise import pack_buckets
 from solver.placement.spread import gang_pods_by_bucket
 from solver.plan import Objective
 from solver.problem import Problem, Vector
-from solver.search.search import Incumbent, Limits, improve
+from solver.search.search import Incumbent, Limits, Moves, improve
 from solver.semantics.gang_classes import hard_tier, waiting_class
 from solver.semantics.placements import Placements, dominant_share, new_placements, placed_demand
 from solver.semantics.priorities import precedence
@@ -72,28 +72,24 @@ def may_go_anywhere(problem: Problem, gangs: Iterable[int]) -> bool:
 
 def best_floor(state: State, floor: Placements, gangs: Sequence[int], options: Options) -> Placements:
     """The first floor of another greedy that starts more, else this one."""
-    limits = Limits(improvements=1, passes=1)
-    return improve(floor, partial(FloorCost.of, state.problem), OtherGreedies(state, gangs, options), limits)
+
+    def moves(_: Incumbent[Placements]) -> Moves[Placements]:
+        for placer in fragmentation_aware_placers(state, gangs, options.budget):
+            yield partial(greedy_floor, placer, gangs)
+
+    return improve(floor, partial(FloorCost.of, state.problem), moves, Limits(improvements=1, passes=1))
 
 
 def floor_after_exchange(s: Sets, floor: Placements, gangs: list[int], options: Options) -> Placements:
     """The floor after exchanges of pods and with the gangs that then still fit; the floor itself, if that starts no
     more."""
-    neighbourhood = ExchangeAndFill(s.state, gangs, options)
-    return improve(floor, partial(FloorCost.of, s.problem), neighbourhood, Limits(passes=1))
 
+    def exchange() -> Placements:
+        state, found = exchange_pods(s.state, floor, gangs, options)
+        waiting = [j for j in gangs if j not in found]
+        return {**found, **greedy_floor(GreedyPlacer(state, budget=options.budget), waiting)}
 
-@dataclass(frozen=True)
-class OtherGreedies:
-    """Greedies that cause least fragmentation choose all gangs again."""
-
-    state: State
-    gangs: Sequence[int]
-    options: Options
-
-    def moves(self, incumbent: Incumbent[Placements]) -> Iterator[Callable[[], Placements | None]]:
-        for placer in fragmentation_aware_placers(self.state, self.gangs, self.options.budget):
-            yield partial(greedy_floor, placer, self.gangs)
+    return improve(floor, partial(FloorCost.of, s.problem), lambda _: iter([exchange]), Limits(passes=1))
 
 
 def fragmentation_aware_placers(
@@ -108,23 +104,6 @@ def fragmentation_aware_placers(
     for largest_first in (True, False):
         own = state.copy()
         yield GreedyPlacer(own, Fragmentation(problem, own.free_nodes, pods), largest_first, budget)
-
-
-@dataclass(frozen=True)
-class ExchangeAndFill:
-    """Pods are exchanged node by node, then the greedy adds gangs that still fit."""
-
-    state: State
-    gangs: Sequence[int]
-    options: Options
-
-    def moves(self, incumbent: Incumbent[Placements]) -> Iterator[Callable[[], Placements | None]]:
-        yield partial(self._exchange, incumbent.solution)
-
-    def _exchange(self, floor: Placements) -> Placements:
-        state, found = exchange_pods(self.state, floor, self.gangs, self.options)
-        placer = GreedyPlacer(state, budget=self.options.budget)
-        return {**found, **greedy_floor(placer, [j for j in self.gangs if j not in found])}
 
 
 def unpackable_objective(s: Sets, floor: Placements, options: Options) -> Objective | None:

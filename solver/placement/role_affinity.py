@@ -6,13 +6,13 @@ that the gang has anyway, so that no objective changes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
 from solver.options import Budget
 from solver.problem import Gang, Placement, Problem
-from solver.search.search import Incumbent, improve
+from solver.search.search import Incumbent, Moves, improve
 from solver.semantics.placement_cost import BoolArray
 from solver.semantics.placements import Placements, merge_placements, new_placements
 from solver.state.free_nodes import FreeNodes
@@ -41,7 +41,7 @@ def improve_role_affinity(
         for pods in leaves.values():
             exchange = LeafExchange(problem, free, gang, unopened, budget.affinity_exchanges)
             exchange.add_pods(pods)
-            moved += improve(exchange, lambda solution: -solution.score, exchange).placements
+            moved += improve(exchange, lambda solution: -solution.score, exchange.moves).placements
         found[j] = merge_placements(moved)
     return found
 
@@ -89,7 +89,7 @@ class LeafExchange:
             for (a, b), value in self._affinity.items()
         )
 
-    def moves(self, incumbent: Incumbent[LeafExchange]) -> Iterator[Callable[[], LeafExchange | None]]:
+    def moves(self, incumbent: Incumbent[LeafExchange]) -> Moves[LeafExchange]:
         """The possible step with the largest gain."""
         best = max(self._improving_steps(), key=lambda found: found[0], default=None)
         if best is not None:

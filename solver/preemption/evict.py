@@ -4,8 +4,8 @@ other gang in the room they free, so that it spans no more domains than it must.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 
 from solver.mip.clock import is_out_of_time, limit_time, seconds_left
@@ -13,7 +13,7 @@ from solver.preemption.evictions import total_loss
 from solver.preemption.joint import with_extra_preemptor, with_joint_victims
 from solver.preemption.plan_state import PlanState
 from solver.preemption.search import cheapest_victims
-from solver.search.search import Incumbent, Limits, improve
+from solver.search.search import Incumbent, Limits, Moves, improve
 from solver.semantics.gang_classes import waiting_class
 from solver.semantics.priorities import precedence, serving_order_key
 from solver.state.state import Pods
@@ -105,26 +105,21 @@ def without_needless_victims(plan: PlanState) -> PlanState:
     losses = [o for objectives in plan.preemptors.values() for o in objectives if o.name == "loss"]
     if alone and all(o.verdict == "proven" for o in losses):
         return plan
-    return improve(plan, _evicted_amount, RestoredVictims(plan), Limits(passes=1))
+
+    def moves(incumbent: Incumbent[PlanState]) -> Moves[PlanState]:
+        """A victim of the plan stays after all, and its preemptors are placed again; the dearest first."""
+        gone, problem = plan.evictions.evicted_pods, plan.problem
+        for v in sorted(gone, key=lambda v: (-total_loss(problem, {v: gone[v]}), v)):
+            for pods in _restorable_units(plan, v):
+                yield partial(_with_restored_victim, incumbent.solution, v, pods)
+
+    return improve(plan, _evicted_amount, moves, Limits(passes=1))
 
 
 def _evicted_amount(plan: PlanState) -> tuple[int, int]:
     """(loss, evicted pods)."""
     evicted = plan.evictions.evicted_pods
     return total_loss(plan.problem, evicted), sum(p.pods for pods in evicted.values() for p in pods)
-
-
-@dataclass(frozen=True)
-class RestoredVictims:
-    """Neighbourhood: a victim of the plan stays after all, and its preemptors are placed again; the dearest first."""
-
-    plan: PlanState
-
-    def moves(self, incumbent: Incumbent[PlanState]) -> Iterator[Callable[[], PlanState | None]]:
-        gone, problem = self.plan.evictions.evicted_pods, self.plan.problem
-        for v in sorted(gone, key=lambda v: (-total_loss(problem, {v: gone[v]}), v)):
-            for pods in _restorable_units(self.plan, v):
-                yield partial(_with_restored_victim, incumbent.solution, v, pods)
 
 
 def _restorable_units(plan: PlanState, v: int) -> list[Pods]:

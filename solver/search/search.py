@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, TypeVar
 
 from solver.mip.clock import is_out_of_time
 
@@ -40,15 +40,12 @@ class Work:
     left: int
 
 
-class Neighbourhood(Protocol[Solution]):
-    """Where cheaper solutions are looked for."""
+Moves = Iterator[Callable[[], Solution | None]]
+"""One pass of a neighbourhood: ways to free a part of the incumbent and decide it again, the most promising first.
 
-    def moves(self, incumbent: Incumbent[Solution]) -> Iterator[Callable[[], Solution | None]]:
-        """One pass: ways to free a part of the incumbent and decide it again, the most promising first.
-
-        A move returns the new solution; None where a bound or a size rules it out at once. It may change the incumbent
-        in place if it returns it only when cheaper. A pass that ends after an improvement is followed by another.
-        """
+A move returns the new solution; None where a bound or a size rules it out at once. It may change the incumbent in place
+if it returns it only when cheaper. A pass that ends after an improvement is followed by another.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +65,7 @@ NO_LIMITS = Limits()
 def improve(
     start: Solution,
     cost: Callable[[Solution], Any],
-    neighbourhood: Neighbourhood[Solution],
+    neighbourhood: Callable[[Incumbent[Solution]], Moves[Solution]],
     limits: Limits = NO_LIMITS,
     is_least: Callable[[Any], bool] = lambda cost: False,
 ) -> Solution:
@@ -81,7 +78,7 @@ def improve(
     improved = True
     while improved and passes != limits.passes:
         improved, passes = False, passes + 1
-        for move in neighbourhood.moves(best):
+        for move in neighbourhood(best):
             spent = tries == limits.tries or failures == limits.failures or improvements == limits.improvements
             if spent or is_least(best.cost) or is_out_of_time():
                 return best.solution

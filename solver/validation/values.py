@@ -196,20 +196,17 @@ def _are_all_right(items: Sequence[Any], sizes: Mapping[str, int]) -> bool:
 
 
 def _check_fields(where: FieldPath, found: Any, sizes: Mapping[str, int]) -> None:
-    """All numbers in an item, or in a tuple of items of one class: as `_are_all_right`, and one by one where one is
-    wrong."""
-    items = found if isinstance(found, tuple) else (found,)
-    for name, rule in _RULES[type(items[0])].items() if items else ():
-        column = [getattr(item, name) for item in items]
-        if rule is not None and _are_right(column, rule, sizes):
-            continue
-        for i, value in enumerate(column):
-            here = (*where, i, name) if items is found else (*where, name)
-            if rule is not None:
-                _check_value(here, value, rule, sizes)
-            elif value:
-                inside = {**sizes, "roles": len(items[i].roles)} if isinstance(items[i], Gang) else sizes
-                _check_fields(here, value, inside)
+    """All numbers in an item, or in a tuple of items, one by one."""
+    if isinstance(found, tuple):
+        for i, item in enumerate(found):
+            _check_fields((*where, i), item, sizes)
+        return
+    inside = {**sizes, "roles": len(found.roles)} if isinstance(found, Gang) else sizes
+    for name, rule in _RULES[type(found)].items():
+        if rule is not None:
+            _check_value((*where, name), getattr(found, name), rule, sizes)
+        elif getattr(found, name):
+            _check_fields((*where, name), getattr(found, name), inside)
 
 
 def _are_right(values: list[Any], rule: _Rule, sizes: Mapping[str, int]) -> bool:

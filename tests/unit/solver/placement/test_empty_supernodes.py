@@ -25,7 +25,7 @@ def task_of(world: Problem) -> PlacementTask:
 def tidied(world: Problem, placements: Placements) -> tuple[Placements, int]:
     """What the search makes of it, and how many supernodes that opens."""
     task = task_of(world)
-    found = improve(placements, task.cost, EmptySupernodes(task))
+    found = improve(placements, task.cost, EmptySupernodes(task).moves)
     return found, task.cost(found).supernodes
 
 

@@ -9,11 +9,12 @@ from solver.placement.task import PlacementTask
 from solver.problem import Placement
 from solver.search.search import Limits, improve
 from solver.semantics.gang_classes import waiting_class
+from solver.semantics.placements import Placements
 from solver.state.state import State
 from tests.builders.problems import gang, nodes, problem, role
 
 
-def crossed() -> tuple[PlacementTask, dict[int, tuple[Placement, ...]]]:
+def crossed() -> tuple[PlacementTask, Placements]:
     """Two full supernodes of two nodes, and two gangs with a pod in each of them."""
     world = problem(
         nodes(2, leaf="s0", gpu=8),
@@ -22,7 +23,7 @@ def crossed() -> tuple[PlacementTask, dict[int, tuple[Placement, ...]]]:
         gang("b", role(2, gpu=8)),
         hypernodes={"s0": (1, None), "s1": (1, None)},
     )
-    apart: dict[int, tuple[Placement, ...]]
+    apart: Placements
     classes = {j: waiting_class(j, world.gangs[j]) for j in range(2)}
     apart = {0: (Placement(0, 0, 1), Placement(0, 2, 1)), 1: (Placement(0, 1, 1), Placement(0, 3, 1))}
     return PlacementTask(batch_sets(State.initial(world), range(2)), classes, Options()), apart
@@ -30,13 +31,13 @@ def crossed() -> tuple[PlacementTask, dict[int, tuple[Placement, ...]]]:
 
 def test_two_gangs_that_are_in_each_other_s_way_change_places() -> None:
     task, apart = crossed()
-    found = improve(apart, task.cost, FewGangs(task))
+    found = improve(apart, task.cost, FewGangs(task).moves)
     assert (task.cost(apart).spread, task.cost(found).spread) == (2, 0)
     task.s.state_after(found)  # raises ValueError where a node holds more than it can
 
 
 def test_every_gang_is_treated_once() -> None:
     task, apart = crossed()
-    neighbourhood = FewGangs(task)
+    neighbourhood = FewGangs(task).moves
     improve(apart, lambda _: 0, neighbourhood)  # nothing is ever cheaper
     assert improve(apart, task.cost, neighbourhood, Limits(tries=9)) == apart

@@ -28,7 +28,7 @@ NO_LIMITS = Limits()
 
 
 def searched(start: int, steps: Steps, limits: Limits = NO_LIMITS, least: int = -1) -> int:
-    return improve(start, lambda solution: solution, steps, limits, lambda cost: cost <= least)
+    return improve(start, lambda solution: solution, steps.moves, limits, lambda cost: cost <= least)
 
 
 def test_what_is_cheaper_is_kept_and_the_next_move_starts_from_it() -> None:

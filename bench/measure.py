@@ -7,6 +7,8 @@ goes. Nothing of the compiler is imported before `compilation` is called: the im
 from __future__ import annotations
 
 import importlib
+import os
+import resource
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -103,11 +105,15 @@ def measure_compilation(world: GeneratedRepository, with_quality: bool = True) -
     from compiler.emit.texts import manifest_texts, texts_by_file
     from compiler.pipeline import compile_repository
     from compiler.repository import Repository
+    from solver.mip.executors import process_executor
 
     state = None if world.state is None else stopwatch.timed_call("state", load_state)(world.state)
-    outcome = compile_repository(Repository(world.files), state=state)
+    with process_executor() as mapper:  # as the command does
+        outcome = compile_repository(Repository(world.files), state=state, mapper=mapper)
     stopwatch.timed_call("emit", lambda: texts_by_file(manifest_texts(outcome)))()
     wall, cpu, most = time.perf_counter() - wall, time.process_time() - cpu, peak_memory()
+    workers, cores = resource.getrusage(resource.RUSAGE_CHILDREN), len(os.sched_getaffinity(0))
+    cpu, most = cpu + workers.ru_utime + workers.ru_stime, most + cores * workers.ru_maxrss * 1024
     if not outcome.ok or outcome.error_count:
         raise RuntimeError(f"no clean plan came out: {outcome.diagnostics[:1]}")
     parts = {name: stopwatch.seconds[name] for name in SOLVE_PHASES}

@@ -61,7 +61,7 @@ NO_CLUSTER_CODES = frozenset((EMPTY_REPOSITORY.code, SEVERAL_CLUSTERS.code, NO_S
 diagnostics would speak of a cluster that was not chosen."""
 
 
-RESERVED_SHARE, RESERVED_LOWERINGS = 0.05, 3.0
+RESERVED_SHARE, RESERVED_LOWERINGS = 0.1, 3.0
 """Kept of a time limit for what follows the plan (verifying, views): a share of it, and times what lowering took, which
 grows with the same pods and nodes."""
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from solver.diagnosis.delays import DelayDiagnosis
-from solver.diagnosis.explanations import Explanation, explain_waiting_gangs
+from solver.diagnosis.explanations import Explanation, explain_waiting_gangs, explanation_work
 from solver.diagnosis.slot_holders import unlocated_holders
 from solver.diagnosis.state import DiagnosisState
 from solver.facts import OversizedSlotRequest, SlotShortage
@@ -51,6 +51,7 @@ def solve(problem: Problem, options: Options | None = None, mapper: Mapper = LOC
     with watch_time_limit() as watch, limit_time(options.time_limit, LATE_WORK):
         validate(problem)
         start = _Start.of(problem, options)
+        mapper.prepare(explanation_work(problem, sum(not meets_minima(gang) for gang in problem.gangs)))
         with limit_time(DECIDING_SHARE * seconds_left()):
             decided = plan_with_reservation(start.plan_state(mapper))
             if not is_out_of_time():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import replace
 
 from solver.diagnosis.case import GangDiagnosis
@@ -34,10 +34,9 @@ def _blocking_prefix(case: GangDiagnosis, s: Scenario, order: list[int]) -> tupl
     state, q = case.state, case.question(replace(s, with_started=False))
     without_plan = q.state.free.minus(state.planned_amounts)
 
-    def fits(without: Iterable[int]) -> bool:
+    def fits(without: Sequence[int]) -> bool:
         free = without_plan.copy()
-        for i in without:
-            state.add_planned_amounts(free, i)
+        state.add_planned_amounts(free, without)
         counts = state.rule_counts_without(without) if s.with_pod_rules else None
         return q.with_free(free.nonnegative(), counts).placement() is not None
 

@@ -18,6 +18,7 @@ from solver.diagnosis.state import DiagnosisState
 from solver.facts import DedicatedDomains, Fact, Maintenance, Undecided
 from solver.mip.clock import OutOfTimeError
 from solver.mip.executors import Mapper
+from solver.problem import Problem
 from solver.repairs import EndOfGangs, EndOfPods, Repair
 
 T = TypeVar("T")
@@ -98,9 +99,14 @@ def _explanations_by_class(state: DiagnosisState, gangs: Iterable[int], mapper: 
         classes.setdefault(diagnosis_class(state, j), []).append(j)
     if not classes:
         return {}
-    work = len(classes) * (WORK_PER_QUESTION + WORK_PER_NODE * len(state.problem.nodes))
+    work = explanation_work(state.problem, len(classes))
     answers = mapper.map(explain, state, [members[0] for members in classes.values()], work)
     return {j: answer for members, answer in zip(classes.values(), answers, strict=True) for j in members}
+
+
+def explanation_work(problem: Problem, questions: int) -> int:
+    """The work (`Mapper`) of so many questions."""
+    return questions * (WORK_PER_QUESTION + WORK_PER_NODE * len(problem.nodes))
 
 
 def diagnosis_class(state: DiagnosisState, j: int) -> object:

@@ -144,26 +144,34 @@ class DiagnosisState:
     def planned_amounts(self) -> FreeVectors:
         """What the plan gives to the gangs that it starts, beyond what they run."""
         total = FreeVectors(np.zeros_like(self.capacity.amounts), np.zeros_like(self.capacity.slots))
-        for i in self.started_placements:
-            self.add_planned_amounts(total, i)
+        self.add_planned_amounts(total, self.started_placements)
         return total
 
-    def add_planned_amounts(self, free: FreeVectors, i: int) -> None:
-        """Add what the plan gives to gang i beyond what it runs."""
-        roles = self.problem.gangs[i].roles
+    def add_planned_amounts(self, free: FreeVectors, gangs: Iterable[int]) -> None:
+        """Add what the plan gives to these gangs beyond what they run."""
+        gangs = list(gangs)
+        if not gangs:
+            return
+        nodes, amounts = zip(*map(self._planned_rows, gangs), strict=True)
+        np.add.at(free.amounts, np.concatenate(nodes), np.concatenate(amounts))
+        for i in gangs:
+            for use in self.slot_uses.get(i, ()):
+                group, position = self._slot_positions[use.node][use.slot]
+                requests = self.problem.gangs[i].roles[use.role].slot_requests
+                (request,) = (r for r in requests if r.slot_group == group)
+                free.slots[use.node, group, position] += np.array(request.share, dtype=np.int64) * use.pods
+
+    def _planned_rows(self, i: int) -> tuple[IntArray, IntArray]:
+        """(nodes, what the plan gives to gang i on each beyond what it runs)."""
 
         def make() -> tuple[IntArray, IntArray]:
+            roles = self.problem.gangs[i].roles
             pods = [(p, p.pods) for p in self.started_placements[i]]
             pods += [(p, -p.pods) for p in self.problem.gangs[i].running]
             rows = np.array([[number * a for a in roles[p.role].request] for p, number in pods], dtype=np.int64)
             return np.array([p.node for p, _ in pods], dtype=np.int64), rows.reshape(-1, len(self.problem.resources))
 
-        nodes, amounts = self.cached(("planned", i), make)
-        np.add.at(free.amounts, nodes, amounts)
-        for use in self.slot_uses.get(i, ()):
-            group, position = self._slot_positions[use.node][use.slot]
-            (request,) = (r for r in roles[use.role].slot_requests if r.slot_group == group)
-            free.slots[use.node, group, position] += np.array(request.share, dtype=np.int64) * use.pods
+        return self.cached(("planned", i), make)
 
     @cached_property
     def _slot_positions(self) -> list[list[tuple[int, int]]]:

@@ -13,8 +13,8 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 
-LATE_WORK = 500_000
-"""Half a second of counting."""
+LATE_WORK = 200_000
+"""Some tenths of a second of counting."""
 
 
 class OutOfTimeError(Exception):

@@ -52,6 +52,9 @@ class Mapper(Protocol):
     @property
     def faults(self) -> Sequence[str]: ...
 
+    def prepare(self, work: int) -> None:
+        """So much work may come: workers that take time to start do so meanwhile."""
+
     def map(self, function: Callable[[S, T], R], shared: S, tasks: Sequence[T], work: int) -> list[R]: ...
 
 
@@ -59,6 +62,9 @@ class LocalExecutor:
     """In this process, one after another."""
 
     faults: Sequence[str] = ()
+
+    def prepare(self, work: int) -> None:
+        """There are no workers."""
 
     def map(self, function: Callable[[S, T], R], shared: S, tasks: Sequence[T], work: int) -> list[R]:
         return [function(shared, task) for task in tasks]
@@ -92,10 +98,20 @@ class RemoteExecutor:
     faults: list[str] = field(default_factory=list)
     _pool: WorkerPool | None = None
 
+    def prepare(self, work: int) -> None:
+        if self._is_worth_it(work):
+            with self._recording_faults():
+                pool = self._running_pool()
+                for _ in range(pool.parallelism):
+                    pool.executor.submit(code_fingerprint)
+
+    def _is_worth_it(self, work: int) -> bool:
+        starts_in_time = self._pool is not None or seconds_left() > BUDGET.worker_start_seconds
+        return work >= self.min_work and not self.faults and starts_in_time
+
     def map(self, function: Callable[[S, T], R], shared: S, tasks: Sequence[T], work: int) -> list[R]:
         found: dict[int, R] = {}
-        starts_in_time = self._pool is not None or seconds_left() > BUDGET.worker_start_seconds
-        if len(tasks) > 1 and work >= self.min_work and not self.faults and starts_in_time:
+        if len(tasks) > 1 and self._is_worth_it(work):
             with self._recording_faults():
                 self._collect_results(function, shared, tasks, found)
         return [found[i] if i in found else function(shared, task) for i, task in enumerate(tasks)]

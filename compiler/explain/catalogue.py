@@ -316,6 +316,10 @@ REASONS: Mapping[type[Fact], Entry[Any]] = _by_kind(
             "no node open to it is large enough for one pod of role {role}: a pod asks for {asked}, the largest "
             "node has {available:n}",
         ),
+        special_texts=(
+            "no node has {absent}, of which a pod of role {role} asks for {asked:n}; did you mean {near}?",
+            "no node has {absent}, of which a pod of role {role} asks for {asked:n}",
+        ),
         remedy="Make the pod smaller, or add a larger kind of node.",
     ),
     Entry(
@@ -403,6 +407,10 @@ REASONS: Mapping[type[Fact], Entry[Any]] = _by_kind(
         "larger than the cluster",
         ("the job asks for {asked}; the whole cluster, empty, has {limit:n}",),
         lambda s, j, x: _capacity(s, j, None, x.resource),
+        special_texts=(
+            "no node has {absent}, of which the job asks for {asked:n}; did you mean {near}?",
+            "no node has {absent}, of which the job asks for {asked:n}",
+        ),
         remedy="Ask for less, or add nodes.",
     ),
     Entry(
@@ -577,7 +585,7 @@ REPAIRS: Mapping[type[Repair], Entry[Any]] = _by_kind(
     Entry(
         MoreCapability,
         "raise a capability",
-        ("{amount} more of capability for queue {queue}",),
+        ("capability {limit} for queue {queue}, {amount:n} more",),
         lambda s, j, x: s.queue_amount(x.queue, "capability", x.resource, "capability"),
     ),
     Entry(
@@ -612,6 +620,10 @@ REPAIRS: Mapping[type[Repair], Entry[Any]] = _by_kind(
             "{amount:pods} at least instead of {now:n}",
         ),
         _pod_count,
+        special_texts=(
+            "{amount:pods} of role {role} instead of {now:n}, with {edits}",
+            "{amount:pods} at least instead of {now:n}: {edits}",
+        ),
     ),
     Entry(
         SmallerSubgroups,
@@ -633,7 +645,7 @@ REPAIRS: Mapping[type[Repair], Entry[Any]] = _by_kind(
     Entry(
         SmallerGuarantee,
         "lower a guarantee of another queue",
-        ("{amount} less of guarantee for queue {queue}",),
+        ("guarantee {limit} for queue {queue}, {amount:n} less",),
         lambda s, j, x: s.queue_amount(x.queue, "guarantee", x.resource, "guarantee", "resource"),
     ),
     Entry(

@@ -8,13 +8,16 @@ from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import Any
 
+from compiler.diagnostics import did_you_mean
 from compiler.explain.catalogue import REASONS, REPAIRS, Suspension
+from compiler.explain.edits import edit_text, path_text, pod_count_edits
 from compiler.explain.provenance import Source
 from compiler.fields.amounts import json_amount, rounded_amount, slot_request_text
 from compiler.fields.duration import duration_text
 from compiler.fields.quantity import exact_amount
 from compiler.fields.timestamp import rfc3339
 from compiler.lower.origins import Origins
+from compiler.specs import GangSpec
 from compiler.volcano import metax
 from solver.facts import (
     EligibleNodeShortage,
@@ -26,7 +29,17 @@ from solver.facts import (
     SlotShortage,
 )
 from solver.problem import Gang, HyperNode, Node, Problem, Queue, Role, Subgroup
-from solver.repairs import EndOfGangs, EndOfMaintenance, Repair, SmallerSubgroups, SoftTopology, StartOfGang
+from solver.repairs import (
+    EndOfGangs,
+    EndOfMaintenance,
+    FewerPods,
+    MoreCapability,
+    Repair,
+    SmallerGuarantee,
+    SmallerSubgroups,
+    SoftTopology,
+    StartOfGang,
+)
 
 FactValue = str | int | float | bool | tuple[str, ...]
 MAX_LISTED_NAMES = 3
@@ -36,21 +49,8 @@ FACT_KEYS = (
     *("gangs", "queues", "nodes", "nodeGroups", "never"),
 )
 REPAIR_KEYS = (
-    *(
-        "role",
-        "subgroup",
-        "queue",
-        "resource",
-        "hypernode",
-        "tier",
-        "gangs",
-        "nodes",
-        "nodeGroups",
-        "seconds",
-        "at",
-        "annotation",
-    ),
-    *("written", "amount", "now"),
+    *("role", "subgroup", "queue", "resource", "hypernode", "tier", "gangs", "nodes", "nodeGroups", "seconds", "at"),
+    *("annotation", "written", "amount", "now", "limit", "edits"),
 )
 """The keys of a reason and of a repair in the JSON, in order."""
 AMOUNT_KEYS = {
@@ -91,6 +91,13 @@ class Explainer:
         match fact:
             case OversizedPod() | OversizedGang():
                 values["limit"] = values["available"]
+                if (
+                    self.node_resources
+                    and (resource := self.problem.resources[fact.resource]) not in self.node_resources
+                ):
+                    names["absent"] = resource
+                    if near := did_you_mean(resource, self.node_resources):
+                        names["near"] = near
             case NoEligibleNode(role=t) | EligibleNodeShortage(role=t):
                 if not self.problem.nodes:
                     names["nothing"] = "the cluster has no nodes"
@@ -105,6 +112,11 @@ class Explainer:
         texts = (*entry.special_texts, *(entry.never_texts if fact.never else ()), *entry.texts)
         message = _first_complete_text(texts, _text_names(values) | names, entry.title)
         return CodedMessage(fact.code, message, _json_values(values, FACT_KEYS), fact.never)
+
+    @cached_property
+    def node_resources(self) -> frozenset[str]:
+        """What nodes say that they have."""
+        return frozenset(name for node in self.origins.nodes for name, amount in node.allocatable.items() if amount)
 
     def _pod_rule_values(self, rho: int) -> dict[str, object]:
         values: dict[str, object] = {}
@@ -122,7 +134,7 @@ class Explainer:
 
     def repair_message(self, gang: Gang, repair: Repair) -> CodedMessage:
         """One change; its sentence includes the changes that must come with it."""
-        entry, values = REPAIRS[type(repair)], self._values(gang, repair)
+        entry, values, names = REPAIRS[type(repair)], self._values(gang, repair), dict[str, object]()
         match repair:
             case EndOfGangs(seconds=int(seconds)) | StartOfGang(seconds=int(seconds)) | EndOfMaintenance(seconds):
                 if self.origins.now is not None:
@@ -131,15 +143,29 @@ class Explainer:
                 values |= self._annotation_values(gang, k, repair, pods)
             case SoftTopology(subgroup=int(k)):
                 values |= self._annotation_values(gang, k, repair, None)
+            case MoreCapability(queue=q, resource=r) | SmallerGuarantee(queue=q, resource=r):
+                more = isinstance(repair, MoreCapability)
+                now = (self.problem.queues[q].capability if more else self.problem.queues[q].guarantee)[r] or 0
+                limit = now + repair.amount if more else now - repair.amount
+                resource = self.problem.resources[r]
+                values["limit"] = _Amount(resource, limit, _exact_amount(resource, limit))
+            case FewerPods() if (spec := self._gang_spec(gang)) and (edits := pod_count_edits(spec, gang, repair)):
+                values["edits"] = tuple(f"{path_text(path)}: {amount}" for path, amount in edits.items())
+                names["edits"] = ", ".join(edit_text(path, amount) for path, amount in edits.items())
         also = tuple(self.repair_message(gang, other) for other in repair.also)
-        message = _first_complete_text((*entry.special_texts, *entry.texts), _text_names(values), entry.title)
+        message = _first_complete_text((*entry.special_texts, *entry.texts), _text_names(values) | names, entry.title)
         sentence = " and ".join((message, *(other.message for other in also)))
         return CodedMessage(repair.code, sentence, _json_values(values, REPAIR_KEYS), also=also)
 
     def _annotation_values(self, gang: Gang, k: int, repair: Repair, pods: int | None) -> Mapping[str, object]:
         """The annotation that asks for subgroup k, and what to write into it."""
+        spec = self._gang_spec(gang)
+        return {} if spec is None else metax.annotation_repair(spec, k, repair.code, pods)
+
+    def _gang_spec(self, gang: Gang) -> GangSpec | None:
+        """The job of one of the problem's gangs."""
         j = self._gang_index(gang)
-        return {} if j < 0 else metax.annotation_repair(self.origins.gangs[j], k, repair.code, pods)
+        return self.origins.gangs[j] if 0 <= j < len(self.origins.gangs) else None
 
     def _gang_index(self, gang: Gang) -> int:
         """The index of one of the problem's gangs; -1 for another one."""

@@ -29,7 +29,8 @@ def explanation_text(outcome: Outcome, decision: JobDecision, style: Style = PLA
 def _explanation_lines(view: PlanView, decision: JobDecision) -> Iterator[str]:
     document, style = decision.gang.document, view.style
     place = document.position("metadata", "name")
-    action = style.paint(ACTION_WORDS[decision.action], "never" if decision.never else decision.action)
+    said = "can never start as written" if decision.never else ACTION_WORDS[decision.action]
+    action = style.paint(said, "never" if decision.never else decision.action)
     yield f"{style.paint(f'{document.kind} {decision.name}', 'head')} {action}"
     yield f"  {place.file}:{place.line}"
     yield ""

@@ -115,7 +115,7 @@ def test_timings_are_shown_only_when_asked_for() -> None:
 def test_explain_names_the_reason_the_place_and_the_queue(job: str) -> None:
     result = run("explain", *repo("hard-topology"), job)
     assert result.exit_code == 0
-    assert result.stdout.startswith("Job team/too-wide waits\n  jobs/too-wide.yaml:4\n")
+    assert result.stdout.startswith("Job team/too-wide can never start as written\n  jobs/too-wide.yaml:4\n")
     assert "GW104" in result.stdout
     assert "role worker (line 12): needs 5 pods of 8 cpu, 8 nvidia.com/gpu" in result.stdout
 

@@ -128,8 +128,8 @@ def test_every_fact_and_repair_has_a_sentence(kind: type[Fact] | type[Repair], f
 def test_a_repair_says_how_much_of_what() -> None:
     repair = WORDS.repair_message(PROBLEM.gangs[0], MoreCapability(queue=0, resource=1, amount=24))
     assert (repair.message, dict(repair.facts)) == (
-        "24 nvidia.com/gpu more of capability for queue ads",
-        {"queue": "ads", "resource": "nvidia.com/gpu", "amount": 24},
+        "capability 88 nvidia.com/gpu for queue ads, 24 more",
+        {"queue": "ads", "resource": "nvidia.com/gpu", "amount": 24, "limit": 88},
     )
 
 

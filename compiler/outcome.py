@@ -50,7 +50,7 @@ class JobDecision:
     """What happens to one job, in the user's names.
 
     running_count: how many of `pods` run already. gang_index: the gang's index in the problem, None if it is in none.
-    evicted_for: the jobs, by namespace/name, that start because of it. seconds_run: how long its first pod has run.
+    evicted_for: the jobs, by namespace/name, that start because of it. seconds_run: `Gang.loss`.
     slot_assignments: device slots from which the new pods can take their shares. awaited_jobs: with a reservation, the
     jobs whose end it waits for. starts_in: seconds until then; starts_at: since the epoch; None where that is unknown.
     reserved_start: the start that this plan or an earlier one reserves, as a time.

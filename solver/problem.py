@@ -257,9 +257,10 @@ class Gang:
 
     evictable: running pods may be stopped for another gang (`solver.semantics.eviction_rights`), but for the protected
     ones. may_lose_all: its minima are 0, so that it goes whole also where the plugin gang votes. loss: seconds that one
-    of them has run. may_evict: others may be evicted for this gang (not with preemptionPolicy Never). slot_holds: the
-    device slots that running pods are known to hold, sorted by (role, node, slot); only these return when the pods go.
-    All that is held is missing in `DeviceSlot.free`.
+    of them has run, since its last checkpoint where it tells of one. tells_checkpoint: of choices that are equal in all
+    else one goes that tells of none. may_evict: others may be evicted for this gang (not with preemptionPolicy Never).
+    slot_holds: the device slots that running pods are known to hold, sorted by (role, node, slot); only these return
+    when the pods go. All that is held is missing in `DeviceSlot.free`.
 
     duration: expected run time. ends_in: until the running gang is expected to end. None where unknown, or where it
     should have ended already. overdue: it has waited longer than its patience and goes before the others of its
@@ -288,6 +289,7 @@ class Gang:
     over_constrained: bool = False
     protected: tuple[Placement, ...] = ()
     may_lose_all: bool = False
+    tells_checkpoint: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,7 +36,8 @@ class ObservedState:
     queue_used: queue name -> amounts held by other pods that belong to it. closed_queues: by Command CloseQueue.
     unready_nodes: take nothing new whatever a pod tolerates. finished_gangs: their jobs are over. start_times: gang ->
     when its running pods started. preemptable: gang -> (role, node, what a pod itself says about its eviction) -> such
-    running pods. cooldowns: gang -> the cooldown times that its pods say.
+    running pods. cooldowns: gang -> the cooldown times that its pods say. checkpoint_times: gang -> (start, last
+    checkpoint) of each running pod that tells of one.
     pods_by_node: node -> all pods on it. gang_role_by_pod: (namespace, name) of a running pod -> (gang, role).
     now: the newest time at which anything in the state began or changed, which stands in for a clock. reserved_starts:
     gang -> the start that an earlier plan reserved for it, as its job says.
@@ -55,6 +56,7 @@ class ObservedState:
     start_times: dict[int, list[int]] = field(default_factory=dict)
     preemptable: dict[int, Counter[tuple[int, int, bool | None]]] = field(default_factory=dict)
     cooldowns: dict[int, set[str]] = field(default_factory=dict)
+    checkpoint_times: dict[int, list[tuple[int | None, int]]] = field(default_factory=dict)
     now: int | None = None
     reserved_starts: dict[int, str] = field(default_factory=dict)
     pods_by_node: dict[int, list[Object]] = field(default_factory=dict)
@@ -157,6 +159,8 @@ class _PodCounter:
         if record.start_time is not None:
             observed.start_times.setdefault(j, []).append(record.start_time)
         observed.preemptable.setdefault(j, Counter())[t, node, record.preemptable] += 1
+        if record.checkpoint_time is not None:
+            observed.checkpoint_times.setdefault(j, []).append((record.start_time, record.checkpoint_time))
         if record.cooldowns:
             observed.cooldowns.setdefault(j, set()).update(record.cooldowns)
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from compiler.cluster_state.owners import JobIdentity, possible_owners, role_name_of
 from compiler.fields.timestamp import epoch_seconds
 from compiler.kubernetes import (
+    CHECKPOINT_ANNOTATION,
     GROUP_NAME_ANNOTATION,
     Object,
     annotations_of,
@@ -26,8 +27,8 @@ from compiler.volcano.eviction_votes import cooldown_times, preemptable_word
 @dataclass(frozen=True, slots=True)
 class PodRecord:
     """key: (namespace, name). node_name: where it is bound, else "". group: its PodGroup. owners: possible ones,
-    the surest first. start_time: seconds since the epoch. preemptable: what it says itself. cooldowns: its cooldown
-    times."""
+    the surest first. start_time: seconds since the epoch. checkpoint_time: of its last one, as it says.
+    preemptable: what it says itself. cooldowns: its cooldown times."""
 
     pod: Object
     key: tuple[str, str]
@@ -38,6 +39,7 @@ class PodRecord:
     role_name: str | None
     is_terminating: bool
     start_time: int | None
+    checkpoint_time: int | None
     preemptable: bool | None
     cooldowns: tuple[str, ...]
 
@@ -60,6 +62,7 @@ def read_pods(pods: Sequence[Object], pod_groups: Sequence[Object]) -> Iterator[
             role_name_of(pod),
             is_terminating(pod),
             epoch_seconds(status_of(pod).get("startTime")),
+            epoch_seconds(annotations.get(CHECKPOINT_ANNOTATION)),
             preemptable_word(annotations, labels_of(pod)),
             cooldown_times(labels_of(pod), annotations),
         )

@@ -77,6 +77,7 @@ class GangLowering:
             slot_holds=slot_holds,
             over_constrained=demand.over_constrained or self.slot_groups.is_over_constrained(spec),
             protected=_placements(terms.protected) if terms else (),
+            tells_checkpoint=terms is not None and terms.tells_checkpoint,
             may_lose_all=not demand.minimum and not any(role.minimum for role in roles),
         )
 

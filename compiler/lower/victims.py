@@ -28,10 +28,12 @@ def non_preempting_classes(classes: Iterable[PriorityClassSpec]) -> frozenset[st
 @dataclass(frozen=True, slots=True)
 class EvictionTerms:
     """On what terms a gang may be evicted as far as its owner decides. loss: seconds of its run that one pod would
-    lose. protected: (role, node) -> running pods that may not go."""
+    lose. protected: (role, node) -> running pods that may not go. tells_checkpoint: some pod says when its last one
+    was."""
 
     loss: int
     protected: Mapping[tuple[int, int], int]
+    tells_checkpoint: bool = False
 
 
 def eviction_terms(
@@ -54,7 +56,7 @@ def eviction_terms(
         elif evicts and _is_evictable(j, gang, observed, specs.scheduler):
             protected = _protected_pods(j, gang, observed)
             if sum(protected.values()) < observed.running_pod_count(j):
-                found[j] = EvictionTerms(seconds_run(j, seen), protected)
+                found[j] = EvictionTerms(_seconds_lost(j, seen), protected, j in observed.checkpoint_times)
     return found
 
 
@@ -124,6 +126,16 @@ def seconds_run(j: int, observed: ObservedState, last_pod: bool = False) -> int:
     return (
         max(0, observed.now - (max(starts) if last_pod else min(starts))) if starts and observed.now is not None else 0
     )
+
+
+def _seconds_lost(j: int, observed: ObservedState) -> int:
+    """Seconds of its run that a pod of gang j would lose, on average, rounded up: since its last checkpoint where it
+    says when that was, else since the gang's first pod started. A checkpoint that is yet to come counts as now."""
+    told, run, pods = observed.checkpoint_times.get(j, ()), seconds_run(j, observed), observed.running_pod_count(j)
+    if not told or observed.now is None:
+        return run
+    lost = sum(max(0, observed.now - max(start or saved, saved)) for start, saved in told)
+    return -(-(lost + run * (pods - len(told))) // pods)
 
 
 def _job_texts(gang: GangSpec) -> tuple[Mapping[str, str], Mapping[str, str]]:

@@ -114,6 +114,11 @@ class EvictionModel:
             found += scale_terms(self.evicted_terms(v, ((p, 1.0) for p in v.running)), loss_per_pod(self.gang_of(v)))
         return found
 
+    def telling_terms(self) -> Terms:
+        """The evicted pods of victims that tell of a checkpoint."""
+        telling = (v for v in self.victims if self.gang_of(v).tells_checkpoint)
+        return [term for v in telling for term in self.evicted_terms(v, ((p, 1.0) for p in v.running))]
+
     def whole_gang_terms(self) -> Terms:
         """sum_v z[v]"""
         return [(z, 1.0) for z in self.z.values()]

@@ -118,7 +118,7 @@ def _solve_joint_evictions(joint: EvictionProblem, current_nodes: set[int], opti
             break
         outside_bound = min(choice.outside_bound for choice in choices)
         best = joint.solve(nodes, outside_bound, options) or best
-        if math.isinf(outside_bound) or (best is not None and joint.is_conclusive(best)):
+        if math.isinf(outside_bound) or (best is not None and joint.is_conclusive(best, outside_bound)):
             break
     return best
 

@@ -56,7 +56,9 @@ def cheapest_victims(evictions: EvictionState, j: int, options: Options) -> Evic
             break
         answer = eviction_problem.solve(choice.nodes, choice.outside_bound, options)
         best = answer or best
-        if math.isinf(choice.outside_bound) or (best is not None and eviction_problem.is_conclusive(best)):
+        if math.isinf(choice.outside_bound) or (
+            best is not None and eviction_problem.is_conclusive(best, choice.outside_bound)
+        ):
             break
     return best
 
@@ -106,11 +108,17 @@ class EvictionProblem:
         inside = set(nodes)
         return [v for v in self.victims if self.count_everywhere or any(p.node in inside for p in v.running)]
 
-    def is_conclusive(self, best: EvictionChoice) -> bool:
+    def is_conclusive(self, best: EvictionChoice, outside_bound: float) -> bool:
         """Whether a model of more nodes has nothing to add: nothing loses less, and where surplus might go instead of a
-        gang, none does."""
+        gang, or pods that tell of no checkpoint instead of others, nothing loses as little."""
         loss, whole, _ = best.objectives
-        return loss.verdict == "proven" and (whole.verdict == "proven" or not any(v.max_surplus for v in self.victims))
+        if loss.verdict != "proven":
+            return False
+        telling = {v.gang for v in self.victims if self.problem.gangs[v.gang].tells_checkpoint}
+        told = not telling.isdisjoint(best.evicted_pods) and len(telling) < len(self.victims)
+        if told and outside_bound <= loss.value:
+            return False
+        return whole.verdict == "proven" or not any(v.max_surplus for v in self.victims)
 
     def loss_bounds(self, k: int) -> LossBounds:
         """The bounds on the loss for gang k alone."""
@@ -146,8 +154,9 @@ class EvictionProblem:
 def solve_eviction_model(
     m: EvictionModel, gangs: Sequence[int], outside_bound: float, options: Options
 ) -> EvictionChoice | None:
-    """Least loss, then fewest gangs that go whole, then fewest victims, each held while the next is minimised.
-    outside_bound: no answer outside the model loses less."""
+    """Least loss, then fewest gangs that go whole, then fewest victims, each held while the next is minimised; among
+    equals the fewest pods that tell of a checkpoint, so that telling never costs a job its place. outside_bound: no
+    answer outside the model loses less."""
     model = m.x.model
     model.sense = pulp.LpMinimize
     losses = m.loss_terms()
@@ -184,6 +193,9 @@ def solve_eviction_model(
     objectives.append(
         verdict_of("victims", number, fewest if only_here else min(number, 1), options.gap, maximise=False)
     )
+    if telling := m.telling_terms():
+        model.addConstraint(at_most(m.victim_terms(), number + 0.5), "held_victims")
+        values, _ = _minimize_count(m, telling, 0, values, options)
     fresh: dict[int, list[Placement]] = {
         j: list(shape.running_pods) for j, shape in zip(gangs, m.s.gang_classes, strict=True)
     }

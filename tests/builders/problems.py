@@ -96,6 +96,7 @@ class GangSpec:
     slot_holds: tuple[SlotHold, ...] = ()
     protected: tuple[Placement, ...] = ()
     may_lose_all: bool = False
+    tells_checkpoint: bool = False
 
 
 def nodes(
@@ -201,6 +202,7 @@ def gang(
     slot_holds: tuple[SlotHold, ...] = (),
     protected: tuple[Placement, ...] = (),
     may_lose_all: bool = False,
+    tells_checkpoint: bool = False,
 ) -> GangSpec:
     """loss: seconds run, of a gang that may be evicted."""
     return GangSpec(
@@ -220,6 +222,7 @@ def gang(
         slot_holds,
         protected,
         may_lose_all,
+        tells_checkpoint,
     )
 
 
@@ -352,6 +355,7 @@ class _NameIndex:
             slot_holds=spec.slot_holds,
             protected=spec.protected,
             may_lose_all=spec.may_lose_all,
+            tells_checkpoint=spec.tells_checkpoint,
         )
 
     def role(self, t: int, spec: RoleSpec) -> Role:

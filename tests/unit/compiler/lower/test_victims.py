@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from compiler.cluster_state.observed import observe_state
 from compiler.cluster_state.state import ClusterState, StateError, load_state
 from compiler.fields.duration import go_duration_seconds
 from compiler.lower import lower
@@ -46,6 +48,28 @@ def with_pods(state: ClusterState, job: str, **metadata: Any) -> ClusterState:
 def test_run_time_is_measured_to_the_newest_event_in_the_state(specs: Specs, state: ClusterState) -> None:
     problem, _ = lower(specs, state)
     assert (gang(problem, "nas-trial-1").loss, gang(problem, "sweep").loss) == (12 * 60, 60 * 60)
+
+
+def test_loss_counts_from_the_last_checkpoint_where_a_pod_says_when_that_was(specs: Specs, state: ClusterState) -> None:
+    """The sweep's pods run for an hour."""
+    assert state.clock is None
+    now = observe_state(specs, state).now
+    assert now is not None
+
+    def loss(job: str, seconds: int) -> tuple[int, bool]:
+        time = datetime.fromtimestamp(now - seconds, UTC).isoformat().replace("+00:00", "Z")
+        problem, _ = lower(specs, with_pods(state, job, annotations={"volcano.sh/last-checkpoint-time": time}))
+        return gang(problem, "sweep").loss, gang(problem, "sweep").tells_checkpoint
+
+    first = min(pod["metadata"]["name"] for pod in state.pods if pod["metadata"]["name"].startswith("sweep"))
+    pods = sum(p.pods for p in gang(lower(specs, state)[0], "sweep").running)
+    assert loss("nobody", 600) == (3600, False)
+    assert loss("sweep", 600) == (600, True)
+    assert loss("sweep", 7200) == (3600, True)
+    assert loss("sweep", -60) == (0, True)
+    assert loss(first, 600) == (-(-(600 + 3600 * (pods - 1)) // pods), True)
+    problem, _ = lower(specs, with_pods(state, "sweep", annotations={"volcano.sh/last-checkpoint-time": "yesterday"}))
+    assert (gang(problem, "sweep").loss, gang(problem, "sweep").tells_checkpoint) == (3600, False)
 
 
 def test_an_owner_protects_by_annotation_and_silence_protects_nobody(specs: Specs, state: ClusterState) -> None:

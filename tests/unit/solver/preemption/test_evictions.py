@@ -56,6 +56,22 @@ def test_the_cheapest_victim_goes_and_is_told_for_whom() -> None:
     assert (decision.placements, decision.evicted_pods, decision.evicted_for) == ((), (running_pods(0, 1, 1),), (3,))
 
 
+@pytest.mark.parametrize("number", [2, 120])
+@pytest.mark.parametrize("silent", [0, 1])
+def test_of_equals_one_goes_that_tells_of_no_checkpoint(number: int, silent: int) -> None:
+    """Also where the model of the nodes that matter is not the whole cluster."""
+    silent = silent and number - 1
+    equal = [replace(single(f"g{n}", n), tells_checkpoint=n != silent) for n in range(number)]
+    world = problem(nodes(number, gpu=8), *equal, winner(1), preempt_enabled=True)
+    assert evicted_pods_by_gang(world) == {f"g{silent}": 1}
+
+
+def test_a_job_that_loses_less_goes_though_it_tells_of_its_checkpoint() -> None:
+    saved = replace(single("saved", 0, loss=59), tells_checkpoint=True)
+    world = problem(nodes(2, gpu=8), saved, single("silent", 1), winner(1), preempt_enabled=True)
+    assert evicted_pods_by_gang(world) == {"saved": 1}
+
+
 def test_one_goes_where_ten_would_do_as_well() -> None:
     ten = [single(f"small-{i}", 0, gpu=1) for i in range(8)] + [single(f"other-{i}", 1, gpu=1) for i in range(8)]
     world = problem(nodes(3, gpu=8), *ten, single("large", 2), winner(1), preempt_enabled=True)

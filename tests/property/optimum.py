@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from itertools import combinations, product
 
 from solver.problem import Gang, Problem, Vector
@@ -358,6 +359,13 @@ def asking_gangs(problem: Problem) -> list[int]:
     ]
 
 
+@lru_cache(maxsize=4)
+def entitled_limits(problem: Problem) -> dict[tuple[int, int], Fraction | None]:
+    """(queue, resource) -> `entitled_amount`."""
+    every = product(range(len(problem.queues)), range(len(problem.resources)))
+    return {(q, r): entitled_amount(problem, q, r) for q, r in every}
+
+
 def entitled_amount(problem: Problem, q: int, r: int) -> Fraction | None:
     """What queue q may hold of resource r before it borrows; None where nothing is said."""
     whole, guarantee = cluster_totals(problem)[r], Fraction(guarantee_of(problem, q, r))
@@ -398,7 +406,7 @@ def entitled_values(problem: Problem, started: frozenset[int]) -> dict[frozenset
         a: [q for q in range(len(problem.queues)) if (a in ancestors(problem, q) if tree else a == q)]
         for a in range(len(problem.queues))
     }
-    limits = {(a, r): entitled_amount(problem, a, r) for a in below for r in whole}
+    limits = entitled_limits(problem)
     demand: dict[int, list[int]] = {g: missing_demand(problem.gangs[g], len(whole)) for g in started}
 
     def covered(chosen: tuple[int, ...]) -> bool:

@@ -8,6 +8,7 @@ from compiler.checks import CheckInput, Finding, check
 from compiler.diagnostics import suggestion
 from compiler.specs import TopologySpec
 from compiler.syntax.documents import Document, FieldPath
+from compiler.volcano.whole_starts import has_lower_minima, starts_whole
 
 MAX_NAMES_COMPARED = 5000
 
@@ -16,6 +17,21 @@ def _tree_findings(check_input: CheckInput, category: str) -> Iterator[Finding]:
     for problem in check_input.tree_problems:
         if problem.category == category:
             yield Finding(problem.document, problem.path, problem.message, problem.help, problem.see)
+
+
+@check("GP344", "minima without effect under a hard topology", "info")
+def minima_under_hard_topology(check_input: CheckInput) -> Iterator[Finding]:
+    """Volcano's network-topology-aware lets a job with a hard topology into a hypernode only if that has room for all
+    its pods, those above its minima too. So such a job starts with all its replicas or not at all; once some of it
+    runs, its minima count again. Mend: lower the replicas, make the topology soft, or use partitions of fixed size."""
+    for gang in check_input.specs.gangs:
+        if starts_whole(gang, check_input.specs.scheduler) and has_lower_minima(gang):
+            replicas = sum(role.replicas for role in gang.roles)
+            message = (
+                f"Volcano starts this job only where a domain has room for all {replicas} pods, not {gang.minimum}"
+            )
+            help = "lower the replicas, or make the topology soft"
+            yield Finding(gang.document, gang.field_paths["topology"], message, help)
 
 
 @check("GP345", "hypernode with two parents")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from compiler.lower.eligibility import NodeClasses
@@ -18,6 +18,7 @@ from compiler.lower.topology import TierNames
 from compiler.lower.victims import EvictionTerms, eviction_terms, non_preempting_classes
 from compiler.specs import GangSpec, RoleSpec, SubgroupSpec
 from compiler.volcano.metax import requesting_annotation
+from compiler.volcano.whole_starts import starts_whole
 from solver.problem import Gang, Placement, Role, SlotHold, Subgroup
 
 
@@ -55,8 +56,12 @@ class GangLowering:
         """Gang j of the specs. One of minimum 0 starts with its first pod: a start without pods would mean nothing."""
         specs, observed = self.inputs.specs, self.inputs.observed
         spec, terms, (priorities, default_priority) = specs.gangs[j], self._eviction_terms.get(j), self._priorities
-        roles = tuple(self._lower_role(role, demand.role_minima.get(t, 0)) for t, role in enumerate(spec.roles))
         times = gang_times(j, spec, observed, self.inputs.submission_times.get(j), specs.cluster.patience)
+        running = _placements(observed.running_pods.get(j, {}))
+        if not running and starts_whole(spec, specs.scheduler):
+            all_pods = {t: role.replicas for t, role in enumerate(spec.roles)}
+            demand = replace(demand, minimum=sum(all_pods.values()), role_minima=all_pods)
+        roles = tuple(self._lower_role(role, demand.role_minima.get(t, 0)) for t, role in enumerate(spec.roles))
         return Gang(
             name=f"{spec.namespace}/{spec.document.name}",
             queue=self.queue_index[spec.queue],
@@ -66,7 +71,7 @@ class GangLowering:
             roles=roles,
             topology=self._tiers.lower_topology(spec.topology) if spec.topology else None,
             subgroups=tuple(self._lower_subgroup(subgroup, spec) for subgroup in demand.subgroups),
-            running=_placements(observed.running_pods.get(j, {})),
+            running=running,
             evictable=terms is not None,
             loss=terms.loss if terms else 0,
             may_evict=spec.priority_class not in self._non_preempting,

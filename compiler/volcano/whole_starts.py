@@ -1,0 +1,24 @@
+"""Jobs that Volcano starts with all their replicas or not at all, whatever their minima say."""
+
+from __future__ import annotations
+
+from compiler.specs import GangSpec, SchedulerSpec
+
+
+def starts_whole(gang: GangSpec, scheduler: SchedulerSpec | None) -> bool:
+    """Whether the gang, while no pod of it runs, needs a domain with room for all replicas.
+
+    network-topology-aware lets a job with a hard topology into a hypernode only if what is idle there holds all its
+    pending pods, those above the minima and gated ones too, so that a smaller start would never be bound. Source:
+    hyperNodeGradientFn of pkg/scheduler/plugins/network-topology-aware, GetMinResources of SubJobInfo (v1.15); seen on
+    the real one.
+    """
+    hard = gang.topology is not None and gang.topology.mode == "hard" and not gang.subgroups
+    plugins = () if scheduler is None else scheduler.plugins
+    return hard and any(plugin.name == "network-topology-aware" for plugin in plugins)
+
+
+def has_lower_minima(gang: GangSpec) -> bool:
+    """Whether the gang says that it can start with less than all its replicas."""
+    replicas = sum(role.replicas for role in gang.roles)
+    return gang.minimum < replicas and any(role.minimum < role.replicas for role in gang.roles)

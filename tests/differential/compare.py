@@ -51,11 +51,30 @@ def borrowing_before_entitlement(world: World, running: Mapping[Where, int]) -> 
     found = []
     for name in sorted(judge.gangs.keys() - started):
         others = sorted(other for other in started if judge.may_yield(other, judge.gangs[name]))
-        ways = (frozenset(gone) for n in range(len(others) + 1) for gone in combinations(others, n))
+        ways = [frozenset(gone) for n in range(len(others) + 1) for gone in combinations(others, n)]
         gone = next((gone for gone in ways if _may_start_instead(judge, running, name, started, gone)), None)
+        if gone is None:
+            taken = (frozenset({victim}) for victim in _reclaimable(judge, name, started))
+            gone = next((gone for gone in taken if _may_start_instead(judge, running, name, started, gone)), None)
         if gone is not None:
             found.append(f"{name} waits within its queue's entitlement instead of {sorted(gone) or 'nobody'}")
     return found
+
+
+def _reclaimable(judge: Judge, name: str, started: frozenset[str]) -> list[str]:
+    """The gangs that run, of queues above their own entitlement, from which this one may take everything."""
+    world = judge.world
+    if not judge.reclaims or world.protects_gangs:
+        return []
+    held = Counter(judge.held)
+    for other in started:
+        held[judge.gangs[other].queue] += judge.gangs[other].amount
+    return [
+        job.name
+        for job in world.jobs
+        if job.running and job.queue != world.job(name).queue and job.evictable
+        if world.queue(job.queue).reclaimable and held[job.queue] > (judge.due.of[job.queue] or 0)
+    ]
 
 
 def _may_start_instead(

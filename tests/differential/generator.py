@@ -96,15 +96,16 @@ def _queue(rng: random.Random, name: str, part: int, plugin: str, parent: str | 
 
 
 def _jobs(rng: random.Random, nodes: Sequence[Amounts], leaves: Sequence[str], evicting: bool) -> tuple[JobData, ...]:
-    """Three to nine jobs; where something can be evicted most run, as far as there is room."""
-    free = [node["gpu"] for node in nodes]
-    number = rng.randint(6, 10) if evicting else rng.randint(3, 9)
-    found = []
-    for index in range(number):
-        job = _job(rng, f"j{index}", rng.choice(leaves), len(nodes) > 1)
-        if evicting and index < number * 2 / 3:
-            job = _started(job, free)
+    """Three to nine jobs; where something can be evicted more, and some queues hold most of the cluster at first."""
+    if not evicting:
+        return tuple(_job(rng, f"j{index}", rng.choice(leaves), len(nodes) > 1) for index in range(rng.randint(3, 9)))
+    free, found = [node["gpu"] for node in nodes], list[JobData]()
+    holders = rng.sample(leaves, max(1, len(leaves) // 2))
+    while sum(free) > 1 and len(found) < 8:
+        job = _started(_job(rng, f"j{len(found)}", rng.choice(holders), len(nodes) > 1), free)
         found.append(job)
+    for _ in range(rng.randint(2, 4)):
+        found.append(_job(rng, f"j{len(found)}", rng.choice(leaves), len(nodes) > 1))
     return tuple(found)
 
 

@@ -62,6 +62,11 @@ class JobData:
         return next(task for task in self.tasks if task.name == name)
 
     @property
+    def evictable(self) -> bool:
+        """Whether no pod of it is protected."""
+        return "false" not in (self.preemptable, *(task.preemptable for task in self.tasks))
+
+    @property
     def gang_minimum(self) -> int:
         """The least number of pods with which it runs."""
         return sum(task.replicas for task in self.tasks) if self.minimum is None else self.minimum

@@ -82,8 +82,9 @@ def _may_start_instead(
 ) -> bool:
     """Whether the gang could start without those that are gone, and the entitlements cover all else as before."""
     left = {where: pods for where, pods in running.items() if where[0] not in gone}
+    kept = {where: pods for where, pods in judge.kept.items() if where[0] not in gone}
     return (
-        judge.is_allowed(started - gone | {name})
+        Judge(judge.world, kept).is_allowed(started - gone | {name})
         and fits(judge.world, left, [name])
         and judge.covers_as_much(started - gone, started, name)
     )

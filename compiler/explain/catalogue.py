@@ -388,6 +388,10 @@ REASONS: Mapping[type[Fact], Entry[Any]] = _by_kind(
             "{nothing}, so that none is open to role {role}",
             "no node that the selector, affinity and tolerations of role {role} match has its topologyPolicy "
             "{policy} and a static CPU manager",
+            "{matched}; {tainted}, which role {role} does not tolerate",
+            "no node has {unmatched}, as role {role} demands; {near}",
+            "no node has {unmatched}, as role {role} demands",
+            "no node has all that role {role} demands: {demanded}",
         ),
         remedy="Correct the selector, affinity or topologyPolicy, add the toleration, or label the nodes.",
     ),
@@ -556,6 +560,8 @@ REASONS: Mapping[type[Fact], Entry[Any]] = _by_kind(
         special_texts=(
             "the nodes with topologyPolicy {policy} and a static CPU manager that the selector, affinity and "
             "tolerations of role {role} match hold {available:n} of {asked:pods}, even empty",
+            "the {open} that role {role} may use hold {available:n} of {asked:pods}, even empty; of those that match "
+            "its selectors {tainted}, which it does not tolerate",
         ),
         remedy=(
             "Widen the selector or affinity, change the topologyPolicy, add the toleration, or ask for fewer pods."
@@ -681,6 +687,7 @@ REPAIRS: Mapping[type[Repair], Entry[Any]] = _by_kind(
         "let a role use other nodes",
         ("let role {role} use nodes like {nodes} as well",),
         lambda s, j, x: s.role_selectors(j, x.role),
+        special_texts=("let role {role} use nodes like {nodes} as well: {edits}",),
     ),
     Entry(
         Restart,

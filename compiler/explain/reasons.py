@@ -10,6 +10,7 @@ from typing import Any
 
 from compiler.diagnostics import did_you_mean
 from compiler.explain.catalogue import REASONS, REPAIRS, Suspension
+from compiler.explain.closed_nodes import ClosedNodes
 from compiler.explain.edits import edit_text, path_text, pod_count_edits
 from compiler.explain.provenance import Source
 from compiler.fields.amounts import json_amount, rounded_amount, slot_request_text
@@ -17,7 +18,7 @@ from compiler.fields.duration import duration_text
 from compiler.fields.quantity import exact_amount
 from compiler.fields.timestamp import rfc3339
 from compiler.lower.origins import Origins
-from compiler.specs import GangSpec
+from compiler.specs import GangSpec, RoleSpec
 from compiler.volcano import metax
 from solver.facts import (
     EligibleNodeShortage,
@@ -34,6 +35,7 @@ from solver.repairs import (
     EndOfMaintenance,
     FewerPods,
     MoreCapability,
+    MoreNodeClasses,
     Repair,
     SmallerGuarantee,
     SmallerSubgroups,
@@ -103,6 +105,8 @@ class Explainer:
                     names["nothing"] = "the cluster has no nodes"
                 if policy := self.origins.excluding_numa_policies.get((self._gang_index(gang), t)):
                     values["policy"] = policy
+                if (spec := self._gang_spec(gang)) is not None:
+                    names |= self._closed_node_names(fact, spec.roles[t])
             case PodRuleConflict(pod_rule=rho):
                 values |= self._pod_rule_values(rho)
             case SlotShortage(role=t):
@@ -112,6 +116,15 @@ class Explainer:
         texts = (*entry.special_texts, *(entry.never_texts if fact.never else ()), *entry.texts)
         message = _first_complete_text(texts, _text_names(values) | names, entry.title)
         return CodedMessage(fact.code, message, _json_values(values, FACT_KEYS), fact.never)
+
+    def _closed_node_names(self, fact: Fact, role: RoleSpec) -> Mapping[str, str]:
+        """Labels and taints that close nodes to the role, where they are why."""
+        found = self._closed_nodes.reasons(role.pod)
+        return found if isinstance(fact, NoEligibleNode) != ("open" in found) else {}
+
+    @cached_property
+    def _closed_nodes(self) -> ClosedNodes:
+        return ClosedNodes(self.origins.nodes)
 
     @cached_property
     def node_resources(self) -> frozenset[str]:
@@ -149,9 +162,12 @@ class Explainer:
                 limit = now + repair.amount if more else now - repair.amount
                 resource = self.problem.resources[r]
                 values["limit"] = _Amount(resource, limit, _exact_amount(resource, limit))
-            case FewerPods() if (spec := self._gang_spec(gang)) and (edits := pod_count_edits(spec, gang, repair)):
-                values["edits"] = tuple(f"{path_text(path)}: {amount}" for path, amount in edits.items())
-                names["edits"] = ", ".join(edit_text(path, amount) for path, amount in edits.items())
+            case MoreNodeClasses(role=t, node=n) if (spec := self._gang_spec(gang)) is not None:
+                if edits := self._closed_nodes.edits(spec.roles[t].pod, n):
+                    values["edits"], names["edits"] = edits, " and ".join(edits)
+            case FewerPods() if (spec := self._gang_spec(gang)) and (smaller := pod_count_edits(spec, gang, repair)):
+                values["edits"] = tuple(f"{path_text(path)}: {amount}" for path, amount in smaller.items())
+                names["edits"] = ", ".join(edit_text(path, amount) for path, amount in smaller.items())
         also = tuple(self.repair_message(gang, other) for other in repair.also)
         message = _first_complete_text((*entry.special_texts, *entry.texts), _text_names(values) | names, entry.title)
         sentence = " and ".join((message, *(other.message for other in also)))

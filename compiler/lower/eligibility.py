@@ -128,7 +128,7 @@ class NodeMasks:
 
     @cached_property
     def _masks_by_taints(self) -> dict[frozenset[Taint], int]:
-        return _masks_by_value(map(_hard_taints, self.nodes))
+        return _masks_by_value(map(hard_taints, self.nodes))
 
     @cached_property
     def _masks_by_policy(self) -> dict[str, int]:
@@ -159,7 +159,7 @@ class NodeMasks:
                 alternatives |= self._term_mask(term)
             mask &= alternatives
         for taints, carriers in self._masks_by_taints.items():
-            if not all(any(_tolerates(toleration, taint) for toleration in tolerations) for taint in taints):
+            if not all(any(tolerates(toleration, taint) for toleration in tolerations) for taint in taints):
                 mask &= ~carriers
         return mask
 
@@ -208,14 +208,15 @@ def _mask_of(indices: Sequence[int]) -> int:
     return int.from_bytes(bits, "little")
 
 
-def _hard_taints(node: NodeSpec) -> frozenset[Taint] | None:
+def hard_taints(node: NodeSpec) -> frozenset[Taint] | None:
+    """The taints that keep pods away, that of a cordoned node included; None for none."""
     if not node.taints and not node.unschedulable:
         return None
     taints = frozenset(taint for taint in node.taints if taint.effect != "PreferNoSchedule")
     return (taints | {CORDONED} if node.unschedulable else taints) or None
 
 
-def _tolerates(toleration: Toleration, taint: Taint) -> bool:
+def tolerates(toleration: Toleration, taint: Taint) -> bool:
     """An empty key (with Exists) or effect means every key or effect."""
     return (
         (not toleration.effect or toleration.effect == taint.effect)

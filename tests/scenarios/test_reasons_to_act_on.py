@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import pytest
+
 from compiler.outcome import JobDecision, Outcome
 from compiler.pipeline import compile_repository
 from compiler.repository import Repository
@@ -98,3 +100,61 @@ def test_a_resource_that_no_node_has_is_likened_to_one_that_some_have() -> None:
     assert (
         said(decided(made, "odd"))["GW103"] == "no node has example.com/fpga, of which a pod of role worker asks for 1"
     )
+
+
+TAINT = ", taints: [{key: dedicated, value: a100, effect: NoSchedule}]"
+TOLERATION = "{key: dedicated, operator: Equal, value: a100, effect: NoSchedule}"
+
+
+def test_a_taint_is_told_apart_from_the_selector_with_the_toleration_that_mends_it() -> None:
+    pools = pool("a100", 3, more=TAINT), pool("h100", 16)
+    asks = job("asks", 2, pod=", nodeSelector: {gpu: a100}")
+    told = said(decided(compiled(*pools, asks)))
+    assert told["GW107"] == (
+        "3 nodes match gpu=a100; all have taint dedicated=a100:NoSchedule, which role worker does not tolerate"
+    )
+    assert told["GR112"] == f"let role worker use nodes like a100-0 as well: toleration {TOLERATION}"
+    mended = job("asks", 2, pod=f", nodeSelector: {{gpu: a100}}, tolerations: [{TOLERATION}]")
+    assert decided(compiled(*pools, mended)).action == "start"
+
+
+def test_too_few_open_nodes_are_told_apart_from_those_with_taints() -> None:
+    made = compiled(pool("a100", 3, more=TAINT), pool("h100", 2), job("asks", 4))
+    assert said(decided(made))["GW120"] == (
+        "the 2 nodes that role worker may use hold 2 of 4 pods, even empty; of those that match its selectors "
+        "3 have taint dedicated=a100:NoSchedule, which it does not tolerate"
+    )
+
+
+@pytest.mark.parametrize(
+    ("selector", "message", "repair"),
+    [
+        (
+            "gpu: h10",
+            "no node has gpu=h10, as role worker demands; did you mean h100 (16 nodes)?",
+            "nodeSelector gpu: ",
+        ),
+        (
+            "gpu: v5",
+            "no node has gpu=v5, as role worker demands; there is h100 (16 nodes), b200 (2 nodes)",
+            "nodeSelector gpu: ",
+        ),
+        ("gpus: h100", "no node has gpus=h100, as role worker demands; did you mean the label gpu?", ""),
+        ("fabric: ib", "no node has fabric=ib, as role worker demands", ""),
+        ("gpu: h100, rack: r1", "no node has all that role worker demands: gpu=h100, rack=r1", ""),
+    ],
+)
+def test_a_selector_that_matches_nothing_is_likened_to_one_that_would(selector: str, message: str, repair: str) -> None:
+    pools = pool("h100", 16), pool("b200", 2).replace("labels: {", "labels: {rack: r1, ")
+    told = said(decided(compiled(*pools, job("asks", 2, pod=f", nodeSelector: {{{selector}}}"))))
+    assert told["GW107"] == message
+    assert repair in told["GR112"]
+
+
+def test_an_affinity_that_matches_nothing_is_said_row_by_row() -> None:
+    rows = "{key: gpu, operator: In, values: [a100, a10]}"
+    terms = f"{{nodeSelectorTerms: [{{matchExpressions: [{rows}]}}]}}"
+    affinity = f"nodeAffinity: {{requiredDuringSchedulingIgnoredDuringExecution: {terms}}}"
+    told = said(decided(compiled(pool("h100", 16), job("asks", 2, pod=f", affinity: {{{affinity}}}"))))
+    assert told["GW107"] == "no node has gpu in (a100, a10), as role worker demands; did you mean h100 (16 nodes)?"
+    assert told["GR112"].endswith("as well: nodeAffinity gpu in (a100, a10, h100)")

@@ -139,9 +139,7 @@ def test_a_policy_that_no_node_has_is_the_one_reason_and_is_named(policy: str) -
 
 def test_a_selector_that_nothing_matches_is_not_blamed_on_the_policy() -> None:
     (decided,) = Compiled(pool("n", WIDE), job("a", 1, 6, selector="nodeSelector: {zone: x}, ")).outcome.decisions
-    assert [reason.message for reason in decided.reasons] == [
-        "no node matches the node selector, affinity and tolerations of role w"
-    ]
+    assert [reason.message for reason in decided.reasons] == ["no node has zone=x, as role w demands"]
 
 
 def test_too_few_nodes_of_the_policy_are_said_to_be_that() -> None:

@@ -1,0 +1,192 @@
+"""Why nodes are closed to a role: labels that it demands and they lack, taints that it does not tolerate."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from compiler.diagnostics import did_you_mean
+from compiler.lower.eligibility import (
+    NodeMasks,
+    NodeRequirement,
+    hard_taints,
+    node_requirement,
+    returned_node,
+    tolerates,
+)
+from compiler.specs import Expression, NodeSelectorTerm, NodeSpec, PodSpec, Taint, Toleration
+
+MAX_LISTED = 3
+"""How many values of a label, or sets of taints, a sentence names."""
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """What a role demands of a node: one of the terms. label, values: where it is a single label's value, one of
+    these. in_selector: written in the node selector."""
+
+    text: str
+    terms: tuple[NodeSelectorTerm, ...]
+    label: str = ""
+    values: tuple[str, ...] = ()
+    in_selector: bool = False
+
+
+class ClosedNodes:
+    """The nodes as they are once all are back, and which of them a role can use."""
+
+    def __init__(self, nodes: Sequence[NodeSpec]) -> None:
+        self.nodes = tuple(map(returned_node, nodes))
+        self._known: dict[NodeRequirement, Mapping[str, str]] = {}
+
+    def reasons(self, pod: PodSpec) -> Mapping[str, str]:
+        """What texts about a role name: `unmatched` and `near`, or `demanded`, or `matched` and `tainted`; of a role
+        that can use some nodes `open` and `tainted`."""
+        key = node_requirement(pod)
+        if key not in self._known:
+            self._known[key] = self._reasons(pod)
+        return self._known[key]
+
+    def edits(self, pod: PodSpec, n: int) -> tuple[str, ...]:
+        """What to write so that the role can use node n as well; () where labels and taints allow it."""
+        conditions, node = _conditions(pod), self.nodes[n]
+        is_open = any(not _untolerated(self.nodes[other], pod) for other in self._matching(conditions))
+        unmet = [condition for condition in conditions if not self._mask(condition) >> n & 1]
+        labels = [_label_edit(condition, node, is_open) for condition in unmet]
+        return (*labels, *(f"toleration {_toleration_text(taint)}" for taint in _untolerated(node, pod)))
+
+    def _reasons(self, pod: PodSpec) -> Mapping[str, str]:
+        conditions = _conditions(pod)
+        selected, demanded = self._matching(conditions), ", ".join(condition.text for condition in conditions)
+        if not selected:
+            return self._unmatched(conditions) | {"demanded": demanded}
+        tainted = Counter(taints for n in selected if (taints := _untolerated(self.nodes[n], pod)))
+        found = {"tainted": _tainted_text(tainted, len(selected))} if tainted else {}
+        number, usable = len(selected), len(selected) - sum(tainted.values())
+        if usable:
+            return found | {"open": _count_text(usable)}
+        return found | {"matched": f"{_count_text(number)} match{'es' if number == 1 else ''} {demanded or 'it'}"}
+
+    def _unmatched(self, conditions: Sequence[Condition]) -> dict[str, str]:
+        """The first condition that no node meets, and what was perhaps meant."""
+        missing = next((condition for condition in conditions if not self._mask(condition)), None)
+        if missing is None:
+            return {}
+        near = self._near(missing) if missing.values else ""
+        return {"unmatched": missing.text} | ({"near": near} if near else {})
+
+    def _near(self, condition: Condition) -> str:
+        """The values of the label that nodes have, or the label that is spelt alike."""
+        label, wanted = condition.label, condition.values[0]
+        values = Counter(node.labels[label] for node in self.nodes if label in node.labels)
+        if not values:
+            label = did_you_mean(label, {key for node in self.nodes for key in node.labels})
+            return f"did you mean the label {label}?" if label else ""
+        if near := did_you_mean(wanted, values):
+            return f"did you mean {near} ({_count_text(values[near])})?"
+        if len(values) == 1:
+            return f"did you mean {next(iter(values))} ({_count_text(values.total())})?"
+        most = sorted(values, key=lambda value: (-values[value], value))[:MAX_LISTED]
+        listed = [f"{value} ({_count_text(values[value])})" for value in most]
+        return "there is " + _listed(listed, len(values))
+
+    def _matching(self, conditions: Iterable[Condition]) -> list[int]:
+        """The nodes that meet all these conditions, taints aside."""
+        mask = self._masks.all_nodes
+        for condition in conditions:
+            mask &= self._mask(condition)
+        return [n for n, bit in enumerate(reversed(f"{mask:b}")) if bit == "1"]
+
+    def _mask(self, condition: Condition) -> int:
+        pod = PodSpec({}, node_affinity=condition.terms, tolerations=(Toleration(operator="Exists"),))
+        return self._masks.nodes_matching(node_requirement(pod))
+
+    @cached_property
+    def _masks(self) -> NodeMasks:
+        return NodeMasks(self.nodes)
+
+
+def _conditions(pod: PodSpec) -> list[Condition]:
+    """Label by label; an affinity with alternatives is one condition."""
+    found = []
+    if pod.node_name:
+        named = NodeSelectorTerm((), (Expression("metadata.name", "In", (pod.node_name,)),))
+        found.append(Condition(f"the name {pod.node_name}", (named,)))
+    for key, value in sorted(pod.node_selector.items()):
+        found.append(_label_condition(Expression(key, "In", (value,)), in_selector=True))
+    terms = pod.node_affinity or ()
+    if len(terms) == 1 and not terms[0].field_expressions and terms[0].label_expressions:
+        return [*found, *map(_label_condition, terms[0].label_expressions)]
+    if pod.node_affinity is not None:
+        found.append(Condition(" or ".join(map(_term_text, terms)) or "an affinity without terms", terms))
+    return found
+
+
+def _label_condition(row: Expression, in_selector: bool = False) -> Condition:
+    values = row.values if row.operator == "In" else ()
+    return Condition(_expression_text(row), (NodeSelectorTerm((row,)),), row.key, values, in_selector)
+
+
+def _term_text(term: NodeSelectorTerm) -> str:
+    return " and ".join(map(_expression_text, (*term.label_expressions, *term.field_expressions))) or "nothing"
+
+
+def _expression_text(row: Expression) -> str:
+    match row.operator:
+        case "In" if len(row.values) == 1:
+            return f"{row.key}={row.values[0]}"
+        case "In" | "NotIn":
+            return f"{row.key} {'not ' if row.operator == 'NotIn' else ''}in ({', '.join(row.values)})"
+        case "Exists":
+            return row.key
+        case "DoesNotExist":
+            return f"no {row.key}"
+    return f"{row.key} {'above' if row.operator == 'Gt' else 'below'} {', '.join(row.values)}"
+
+
+def _label_edit(condition: Condition, node: NodeSpec, is_open: bool) -> str:
+    """is_open: whether the role can use other nodes, which it should keep."""
+    value = node.labels.get(condition.label)
+    if not condition.values or value is None:
+        return f"without {condition.text}"
+    if condition.in_selector and not is_open:
+        return f"nodeSelector {condition.label}: {value}"
+    place = "nodeAffinity instead of nodeSelector" if condition.in_selector else "nodeAffinity"
+    return f"{place} {condition.label} in ({', '.join((*condition.values, value))})"
+
+
+def _untolerated(node: NodeSpec, pod: PodSpec) -> tuple[Taint, ...]:
+    taints = hard_taints(node) or ()
+    found = (taint for taint in taints if not any(tolerates(other, taint) for other in pod.tolerations))
+    return tuple(sorted(found, key=lambda taint: (taint.key, taint.value, taint.effect)))
+
+
+def _tainted_text(nodes_by_taints: Mapping[tuple[Taint, ...], int], selected: int) -> str:
+    """ "all have taint dedicated=a100:NoSchedule"; or how many have which."""
+    order = sorted(nodes_by_taints, key=lambda taints: (-nodes_by_taints[taints], str(taints)))
+    listed = []
+    for taints in order[:MAX_LISTED]:
+        number, names = nodes_by_taints[taints], " and ".join(map(taint_text, taints))
+        who = "all have" if number == selected > 1 else f"{number} {'has' if number == 1 else 'have'}"
+        listed.append(f"{who} taint{'s' if len(taints) > 1 else ''} {names}")
+    return _listed(listed, len(order))
+
+
+def _listed(texts: Sequence[str], number: int) -> str:
+    return ", ".join(texts) + (f" and {number - len(texts)} more" if number > len(texts) else "")
+
+
+def taint_text(taint: Taint) -> str:
+    """As kubectl writes it."""
+    return f"{taint.key}{f'={taint.value}' if taint.value else ''}:{taint.effect}"
+
+
+def _toleration_text(taint: Taint) -> str:
+    how = f"operator: Equal, value: {taint.value}" if taint.value else "operator: Exists"
+    return f"{{key: {taint.key}, {how}, effect: {taint.effect}}}"
+
+
+def _count_text(number: int) -> str:
+    return f"{number} node{'' if number == 1 else 's'}"

@@ -96,7 +96,7 @@ class EvictionState:
                 rights[queue] = self.right_to_reclaim((j,), queue, asked)
             checked = self._checked_queues(j, v, asked, rights[queue])
             victim = None if checked is None else self._victim(j, v, checked, rights[queue] if checked else "full")
-            if victim is not None and self._can_spare(victim, j, asked, limits):
+            if victim is not None and (not checked or self._can_spare(victim, j, asked, limits)):
                 found.append(victim)
         return found, limits
 
@@ -152,11 +152,8 @@ class EvictionState:
     def _reclaim_limits(self, q: int, j: int, asked: Vector) -> ReclaimLimits | None:
         """None where a guarantee of the queue is not met."""
         books, guarantee = self.state.queue_books, self.problem.queues[q].guarantee
-        held, deserved, measured = (
-            books.held[q],
-            books.queue_rules.deserved[q],
-            self.measured_resources.get(q, frozenset()),
-        )
+        held, deserved = books.held[q], books.queue_rules.deserved[q]
+        measured = self.measured_resources.get(q, frozenset())
         if any((g or 0) > h for g, h in zip(guarantee, held, strict=True)):
             return None
         beyond = {r: h - d for r, (h, d) in enumerate(zip(held, deserved, strict=True)) if d is not None}

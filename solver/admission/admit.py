@@ -94,7 +94,6 @@ def _add_entitlements(s: Sets, x: Variables, lex: LexicographicSolver) -> None:
     constraints.add_constraints(s, x, [constraints.entitlements])
     counts = s.entitled_counts({key: round(lex.values[y.name]) for key, y in x.y.items()})
     lex.values |= {x.e[key].name: float(n) for key, n in counts.items()}
-    lex.values |= {v.name: float(any(n for key, n in counts.items() if key[:2] == at)) for at, v in x.v.items()}
 
 
 def _decide_entitled(s: Sets, x: Variables, lex: LexicographicSolver, levels: Sequence[PrecedenceLevel]) -> None:

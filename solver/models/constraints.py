@@ -22,7 +22,7 @@ from solver.mip.rows import (
 )
 from solver.models.device_slots import device_slots
 from solver.models.pod_rules import pod_rules
-from solver.models.sets import AdmissionClass, Sets
+from solver.models.sets import Sets
 from solver.models.variables import Variables, pods_by_bucket, subgroup_pods
 from solver.problem import MAX_AMOUNT, Vector
 from solver.semantics import priorities
@@ -196,48 +196,26 @@ def guarantees(s: Sets, x: Variables) -> Iterator[Row]:
 
 
 def entitlements(s: Sets, x: Variables) -> Iterator[Row]:
-    """Of the gangs that start those within their queue's entitlement, in an order that puts queues first.
+    """What queues claim of their entitlements, in an order that puts queues first.
 
-    e[q,p,k]  <=  y[q,p,k]
-    sum_{classes below a} demand_k[r] * e  <=  room_a[r]               a: q and the queues above it that are compared
-    sum_{classes below a} demand_k[r] * e  +  sum_{p' > p} demand_k[r] * (y[q,p',k] - e[q,p',k])
-                                           <=  room_a[r] + (1 - v[q,p]) * M            e[q,p,k] <= N * v[q,p]
+    sum_{classes below a} demand_k[r] * e        <=  room_a[r]           a: q and the queues above it that are compared
+    sum_{p' >= p, k} units_k * e[q,p',k]         <=  sum_{p' >= p, k} units_k * y[q,p',k]
 
-    room: `Sets.entitled_room`. The last rows: what a queue borrows for a gang takes the entitlement from its gangs of
-    lower precedence.
+    room: `Sets.entitled_room`. A claim needs no start of its own class: gangs of at least its precedence that start in
+    its queue cover it, so that no queue claims more for serving its lower gangs first.
     """
     for (q, p, k), y in x.y.items():
-        e = x.e[q, p, k] = x.model.add_variable(f"e_{q}_{p + 2**32}_{k}", 0, y.upBound, cat=pulp.LpInteger)
-        yield Row("entitled.starts", (q, p, k), at_least([(y, 1), (e, -1)], 0))
+        x.e[q, p, k] = x.model.add_variable(f"e_{q}_{p + 2**32}_{k}", 0, y.upBound, cat=pulp.LpInteger)
     for a, below in s.entitled_subtrees.items():
         for r, room in enumerate(s.entitled_room[a]):
-            terms = _entitled_terms(s, x, r, below)
-            if room is not None and terms:
-                yield Row("entitled.queue", (a, r), normalized_at_most(terms, room))
+            terms: Terms = [(e, s.min_demands[k][r]) for (q, _, k), e in x.e.items() if q in below]
+            if room is not None and any(amount for _, amount in terms):
+                yield Row("entitled.queue", (a, r), normalized_at_most([t for t in terms if t[1]], room))
     for q, p in sorted({key[:2] for key in x.e}):
-        higher = [key for key in x.e if key[0] == q and key[1] > p]
-        if higher:
-            v = x.v[q, p] = x.model.add_variable(f"v_{q}_{p + 2**32}", cat=pulp.LpBinary)
-            for key in (key for key in x.e if key[:2] == (q, p)):
-                yield Row("entitled.any", key, at_most([(x.e[key], 1), (v, -x.e[key].upBound)], 0))
-            yield from _entitled_after(s, x, (q, p), higher)
-
-
-def _entitled_after(s: Sets, x: Variables, at: tuple[int, int], higher: list[AdmissionClass]) -> Iterator[Row]:
-    """The last rows of `entitlements` for one queue and precedence."""
-    for a, below in s.entitled_subtrees.items():
-        for r, room in enumerate(s.entitled_room[a]):
-            borrowed = [(key, s.min_demands[key[2]][r]) for key in higher if s.min_demands[key[2]][r]]
-            if at[0] not in below or room is None or not borrowed:
-                continue
-            most = sum(amount * x.y[key].upBound for key, amount in borrowed)
-            terms = [*_entitled_terms(s, x, r, below), (x.v[at], most)]
-            terms += [pair for key, amount in borrowed for pair in ((x.y[key], amount), (x.e[key], -amount))]
-            yield Row("entitled.after", (*at, a, r), normalized_at_most(terms, room + most))
-
-
-def _entitled_terms(s: Sets, x: Variables, r: int, queues: Container[int]) -> Terms:
-    return [(e, s.min_demands[k][r]) for (q, _, k), e in x.e.items() if q in queues and s.min_demands[k][r]]
+        above = [key for key in x.e if key[0] == q and key[1] >= p]
+        started: Terms = [(x.y[key], s.dominant_units[key[2]]) for key in above]
+        claimed: Terms = [(x.e[key], -s.dominant_units[key[2]]) for key in above]
+        yield Row("entitled.starts", (q, p), at_least([*started, *claimed], 0))
 
 
 def strict_order(s: Sets, x: Variables) -> Iterator[Row]:

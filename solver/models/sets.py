@@ -351,32 +351,27 @@ class Sets:
         return found
 
     def entitled_counts(self, number: Mapping[AdmissionClass, int]) -> dict[AdmissionClass, int]:
-        """Of so many gangs of each class those that their queues' entitlements cover: the highest level first, in it
-        the largest gangs. What a queue's gangs of higher precedence take is taken from its entitlement, covered or
-        not."""
+        """What queues can claim of their entitlements where so many gangs of each class start, as the rows
+        `entitlements` have it: the highest level first, in it the largest gangs."""
         room = {q: list(limits) for q, limits in self.entitled_room.items()}
-        found = dict.fromkeys(number, 0)
+        found: dict[AdmissionClass, int] = {}
 
         def rank(key: AdmissionClass) -> tuple[int, ...]:
             return *(-level for level in self.precedence_level(*key[:2])), -self.dominant_units[key[2]], *key
 
-        uncharged: dict[int, list[AdmissionClass]] = {}
         for key in sorted(number, key=rank):
-            demand = self.min_demands[key[2]]
-            higher = [of for of in uncharged.get(key[0], ()) if of[1] > key[1]]
-            extra = [
-                sum(self.min_demands[of[2]][r] * (number[of] - found[of]) for of in higher) for r in range(len(demand))
-            ]
+            demand, units = self.min_demands[key[2]], self.dominant_units[key[2]]
             above = [q for q, below in self.entitled_subtrees.items() if key[0] in below]
-            left = {(q, r): limit - extra[r] for q in above for r, limit in enumerate(room[q]) if limit is not None}
-            fits = min([number[key], *(n // demand[r] for (_, r), n in left.items() if demand[r])])
-            if fits > 0:
-                found[key] = fits
-                uncharged[key[0]] = [of for of in uncharged.get(key[0], ()) if of not in higher]
-                for (q, r), n in left.items():
-                    room[q][r] = n - fits * demand[r]
-            if found[key] < number[key]:
-                uncharged.setdefault(key[0], []).append(key)
+            limits = [(q, r, m) for q in above for r, m in enumerate(room[q]) if m is not None and demand[r]]
+            started = sum(
+                self.dominant_units[of[2]] * (n - found.get(of, 0))
+                for of, n in number.items()
+                if of[0] == key[0] and of[1] >= key[1]
+            )
+            covered = min([len(self.waiting_gangs[key]), started // units, *(m // demand[r] for _, r, m in limits)])
+            found[key] = max(0, covered)
+            for q, r, m in limits:
+                room[q][r] = m - found[key] * demand[r]
         return found
 
     def age_order_key(self, j: int) -> tuple[float, int, int]:

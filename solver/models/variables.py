@@ -19,8 +19,7 @@ class Variables:
     """The model and its variables by index.
 
     y[q,p,k]    gangs of the admission class that start                            integer, 0 .. N
-    e[q,p,k]    those of them within the queue's entitlement                       integer, 0 .. y
-    v[q,p]      some gang of queue q and precedence p is within the entitlement     binary
+    e[q,p,k]    gangs that the queue's entitlement covers                          integer, 0 .. N
     g[k,h]      gangs of class k inside domain h                                   integer; classes with a hard tier
     n[k,t,i]    pods of role t of class k in bucket i                              integer; of g where h is one bucket
     u[k,S,h]    parts of subgroup S of class k in domain h                         integer
@@ -33,7 +32,6 @@ class Variables:
     model: pulp.LpProblem
     y: dict[AdmissionClass, pulp.LpVariable] = field(default_factory=dict)
     e: dict[AdmissionClass, pulp.LpVariable] = field(default_factory=dict)
-    v: dict[tuple[int, int], pulp.LpVariable] = field(default_factory=dict)
     g: dict[tuple[int, int], pulp.LpVariable] = field(default_factory=dict)
     n: dict[tuple[int, int], dict[int, Terms]] = field(default_factory=dict)
     u: dict[tuple[int, int, int], pulp.LpVariable] = field(default_factory=dict)

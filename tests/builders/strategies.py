@@ -20,6 +20,7 @@ from solver.problem import (
     Policy,
     Problem,
     Queue,
+    QuotaOrder,
     Role,
     RuleKind,
     SlotRequest,
@@ -177,7 +178,9 @@ def problems_under_policies(draw: st.DrawFn, worlds: st.SearchStrategy[Problem])
         for queue in world.queues
     )
     devices, scatter = draw(sampled(((), (1,)))), draw(sampled((False, False, True)))
-    return replace(world, queues=queues, device_resources=devices, policy=replace(policy, spread_pods=scatter))
+    order: QuotaOrder = draw(st.sampled_from(("queues-first", "priorities-first")))
+    policy = replace(policy, spread_pods=scatter, order=order)
+    return replace(world, queues=queues, device_resources=devices, policy=policy)
 
 
 @st.composite

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from itertools import combinations, product
+from math import gcd
 
 from solver.problem import Gang, Problem, Vector
 from solver.semantics.hierarchical_drf import entitlements
@@ -398,40 +399,44 @@ def entitled_amount(problem: Problem, q: int, r: int) -> Fraction | None:
     return max(Fraction(int(fair * whole)), guarantee)
 
 
-def entitled_values(problem: Problem, started: frozenset[int]) -> dict[frozenset[int], bool]:
-    """Every set of started gangs that the entitlements cover together."""
-    room = FreeCapacity(problem)
-    whole, tree = range(len(problem.resources)), is_hierarchical(problem)
-    below = {
-        a: [q for q in range(len(problem.queues)) if (a in ancestors(problem, q) if tree else a == q)]
-        for a in range(len(problem.queues))
-    }
-    limits = entitled_limits(problem)
-    demand: dict[int, list[int]] = {g: missing_demand(problem.gangs[g], len(whole)) for g in started}
+def dominant_units(problem: Problem) -> dict[int, int]:
+    """What gangs that ask take of the resource that is scarcest to them, in whole units as the model counts."""
+    whole, asking = cluster_totals(problem), asking_gangs(problem)
+    demand = {g: missing_demand(problem.gangs[g], len(whole)) for g in asking}
+    shares = {g: [a / t if t else 0.0 for a, t in zip(d, whole, strict=True)] for g, d in demand.items()}
+    for r in range(len(whole)):
+        if all(own[r] >= max(own, default=0.0) for own in shares.values()):
+            unit = gcd(*(d[r] for d in demand.values())) or 1
+            return {g: max(1, d[r] // unit) for g, d in demand.items()}
+    return {g: max(1, round(10_000 * max(own, default=0.0))) for g, own in shares.items()}
+
+
+def entitled_claims(problem: Problem, started: frozenset[int]) -> list[frozenset[int]]:
+    """Every set of gangs whose entitlements cover them together, and in whose place, queue by queue, gangs of at least
+    their precedence start."""
+    room, whole, tree = FreeCapacity(problem), range(len(problem.resources)), is_hierarchical(problem)
+    queues = range(len(problem.queues))
+    below = {a: [q for q in queues if (a in ancestors(problem, q) if tree else a == q)] for a in queues}
+    limits, units, asking = entitled_limits(problem), dominant_units(problem), asking_gangs(problem)
+    demand = {g: missing_demand(problem.gangs[g], len(whole)) for g in asking}
+    levels = {g: precedence_level(problem, g) for g in asking}
+
+    def weight(gangs: Collection[int], like: int) -> int:
+        queue = problem.gangs[like].queue
+        return sum(units[g] for g in gangs if problem.gangs[g].queue == queue and levels[g] >= levels[like])
 
     def covered(chosen: tuple[int, ...]) -> bool:
-        for g in chosen:
-            gang = problem.gangs[g]
-            higher = [
-                h
-                for h in started
-                if h not in chosen
-                and problem.gangs[h].queue == gang.queue
-                and precedence_level(problem, h) > precedence_level(problem, g)
-            ]
-            for a in (a for a in below if gang.queue in below[a]):
-                for r in whole:
-                    limit, held = limits[a, r], sum(room.held[q][r] for q in below[a])
-                    new = sum(demand[h][r] for h in chosen if problem.gangs[h].queue in below[a])
-                    extra = sum(demand[h][r] for h in higher)
-                    if limit is None or not (demand[g][r] or extra):
-                        continue
-                    if new + extra > max(Fraction(0), limit - held):
-                        return False
+        if any(weight(chosen, g) > weight(started, g) for g in chosen):
+            return False
+        for a, r in product(queues, whole):
+            limit, held = limits[a, r], sum(room.held[q][r] for q in below[a])
+            new = sum(demand[g][r] for g in chosen if problem.gangs[g].queue in below[a])
+            if limit is not None and new and new > limit - held:
+                return False
         return True
 
-    every = (c for n in range(len(started) + 1) for c in combinations(sorted(started), n))
-    return {frozenset(c): True for c in every if covered(c)}
+    every = (c for n in range(len(asking) + 1) for c in combinations(asking, n))
+    return [frozenset(c) for c in every if covered(c)]
 
 
 def queues_first_values(problem: Problem, started: frozenset[int]) -> PlanValue:
@@ -440,7 +445,7 @@ def queues_first_values(problem: Problem, started: frozenset[int]) -> PlanValue:
     asking = asking_gangs(problem)
     every = {precedence_level(problem, g)[1] for g in asking}
     rounds = [every] if problem.reclaim_enabled else [{p} for p in sorted(every, reverse=True)]
-    covers = list(entitled_values(problem, started))
+    covers = entitled_claims(problem, started)
     found: list[tuple[Fraction, ...]] = []
     for queues in rounds:
         of_round = [g for g in asking if precedence_level(problem, g)[1] in queues]

@@ -8,6 +8,7 @@ from dataclasses import replace
 from solver import Options, solve
 from solver.options import Budget
 from solver.plan import Action, Plan
+from solver.problem import Policy
 from solver.verify import verify
 from tests.builders.problems import gang, nodes, problem, role, running_pods, subgroup
 
@@ -104,7 +105,8 @@ def test_priorities_in_models_of_their_own_claim_what_is_so_beside_the_places_be
         gang("high", role(1, node_classes=(0, 1), gpu=4), priority=9),
         gang("low", role(1, node_classes=(1,), gpu=4)),
     )
-    world = problem(nodes(1, gpu=4, node_class=1), nodes(1, gpu=4, node_class=0), high, low)
+    policy = Policy(order="priorities-first")
+    world = problem(nodes(1, gpu=4, node_class=1), nodes(1, gpu=4, node_class=0), high, low, policy=policy)
     together, apart = solve(world), solve(world, Options(budget=Budget(joint_variables=0)))
     assert actions(together) == ["start", "start"]
     assert [batch.gangs for batch in together.batches] == [(0, 1)]

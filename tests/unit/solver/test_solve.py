@@ -315,6 +315,22 @@ def test_a_gang_is_not_overtaken_in_its_own_queue() -> None:
     assert starting(problem(nodes(1, gpu=16), *queues, *low, high, *b, policy=capacity)) == {"low0", "low1", "b0", "b1"}
 
 
+def test_a_borrower_of_another_queue_is_no_way_to_keep_a_gang_from_being_overtaken() -> None:
+    """Of 16 GPUs q0 deserves 7. Its gang of 8 borrows, and is not overtaken by those of 1 and 4 that are entitled; q1
+    deserves nothing, and its gang of 12 takes the room of neither."""
+    queues = queue("q0", deserved={"gpu": 7}), queue("q1", deserved={"gpu": 0})
+    own = (
+        gang("high", role(2, gpu=4), queue="q0", priority=1000),
+        gang("one", role(1, gpu=1), queue="q0", priority=10),
+        gang("four", role(4, gpu=1), queue="q0", priority=10),
+    )
+    borrower = gang("borrower", role(1, gpu=12), queue="q1", priority=10)
+    small = [gang(f"small{n}", role(1, gpu=n), queue="q1", priority=10) for n in (1, 2)]
+    world = problem(nodes(1, gpu=16), *queues, *own, borrower, *small, policy=Policy(capacity=True))
+    assert "high" in starting(world)
+    assert "borrower" not in starting(world)
+
+
 def test_what_is_left_is_lent_to_the_lowest_share_whatever_the_priority() -> None:
     a = [gang(f"a{i}", role(1, gpu=4), queue="a", priority=1000) for i in range(4)]
     b = [gang(f"b{i}", role(1, gpu=4), queue="b", priority=10) for i in range(4)]

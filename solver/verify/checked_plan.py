@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from decimal import Decimal
 from fractions import Fraction
 from functools import cached_property
+from typing import NamedTuple
 
 from solver.plan import Decision, Plan
 from solver.problem import Gang, Placement, Problem, Queue, Role, Subgroup, Topology, Vector
@@ -63,6 +65,14 @@ def _difference(pods: PodCounts, others: PodCounts) -> PodCounts:
     if not others or pods is others:
         return pods if not others else {}
     return {spot: more for spot, number in sorted(pods.items()) if (more := number - others.get(spot, 0)) > 0}
+
+
+class QueueAmounts(NamedTuple):
+    """By queue: allocated before the plan, new by it, evicted by it."""
+
+    allocated: list[Vector]
+    new: list[Vector]
+    evicted: list[Vector]
 
 
 class CheckedPlan:
@@ -254,30 +264,29 @@ class CheckedPlan:
         return quotas.deserved(self.problem)
 
     @cached_property
-    def own_allocated_amounts(self) -> list[Vector]:
-        """What each queue itself holds before the plan: `used` and its gangs' running pods."""
+    def queue_limits(self) -> list[tuple[str, int, int, int | Decimal, bool]]:
+        """(field of the queue that sets it, queue, resource, the most, whether descendants count) of each limit: the
+        capability, what the guarantees of others leave of it, the proportional share."""
+        found: list[tuple[str, int, int, int | Decimal, bool]] = []
+        for q, queue in enumerate(self.problem.queues):
+            found += [("capability", q, r, most, True) for r, most in enumerate(queue.capability) if most is not None]
+        found += [("guarantee", *limit) for limit in quotas.real_capability(self.problem)]
+        for q, share in sorted(quotas.proportional_shares(self.problem).items()):
+            below = [(r, most) for r, most in share.items() if most < self.totals[r]]
+            found += [("deserved", q, r, most + quotas.RESOLUTION, False) for r, most in below]
+        return found
+
+    @cached_property
+    def own(self) -> QueueAmounts:
+        """What each queue itself holds before the plan (`used` and its gangs' running pods), gets and loses."""
         running = self.demand(self.running_pods)
-        return [vector_sum(queue.used, held) for queue, held in zip(self.problem.queues, running, strict=True)]
+        held = [vector_sum(queue.used, amounts) for queue, amounts in zip(self.problem.queues, running, strict=True)]
+        return QueueAmounts(held, self.demand(self.new_pods), self.demand(self.evicted_pods))
 
     @cached_property
-    def own_new_amounts(self) -> list[Vector]:
-        return self.demand(self.new_pods)
-
-    @cached_property
-    def own_evicted_amounts(self) -> list[Vector]:
-        return self.demand(self.evicted_pods)
-
-    @cached_property
-    def allocated_amounts(self) -> list[Vector]:
-        return self.with_descendants(self.own_allocated_amounts)
-
-    @cached_property
-    def new_amounts(self) -> list[Vector]:
-        return self.with_descendants(self.own_new_amounts)
-
-    @cached_property
-    def evicted_amounts(self) -> list[Vector]:
-        return self.with_descendants(self.own_evicted_amounts)
+    def inclusive(self) -> QueueAmounts:
+        """The same with descendants."""
+        return QueueAmounts(*map(self.with_descendants, self.own))
 
 
 def add_vector(total: list[int], vector: Iterable[int], times: int = 1) -> None:

@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from solver.problem import Gang, Vector
-from solver.verify import quotas
 from solver.verify.checked_plan import (
     CheckedPlan,
     Findings,
@@ -15,7 +14,7 @@ from solver.verify.checked_plan import (
     at,
     fitting_pods,
     has_plain_minima,
-    needs,
+    vector_sum,
 )
 from solver.verify.device_slots import overcommitted_slots
 from solver.verify.queues import guarantee_shortfalls
@@ -39,15 +38,12 @@ def _fits_without_eviction(x: CheckedPlan, g: int, restored_pods: PodCounts, pre
     if any(overcommitted_slots(x, {g: restored_pods})):
         return False
     gangs, free = x.problem.gangs, [list(node.free) for node in x.problem.nodes]
-    queue = [list(amount) for amount in x.own_allocated_amounts]
     for j, gang in enumerate(gangs):
         for pods in (x.remaining_pods[j], x.new_pods[j], restored_pods if j == g else {}):
             _take_pods(free, gang, pods)
-    for q, gone, new in zip(queue, x.own_evicted_amounts, x.own_new_amounts, strict=True):
-        add_vector(q, gone, -1)
-        add_vector(q, new)
-    add_vector(queue[gangs[g].queue], x.gang_demand(g, restored_pods))
-    if not _queues_allow(x, [tuple(amounts) for amounts in queue], {gangs[j].queue for j in preemptors}):
+    own = [vector_sum(vector_sum(held, new), gone, -1) for held, new, gone in zip(*x.own, strict=True)]
+    own[gangs[g].queue] = vector_sum(own[gangs[g].queue], x.gang_demand(g, restored_pods))
+    if not _queues_allow(x, own, {gangs[j].queue for j in preemptors}):
         return False
     if _is_non_negative(free):
         return True
@@ -68,18 +64,11 @@ def _is_non_negative(free: Iterable[list[int]]) -> bool:
 def _queues_allow(x: CheckedPlan, own: Sequence[Vector], preemptor_queues: set[int]) -> bool:
     """Whether these holdings respect the ceilings of the preemptors' queues, and guarantees. A limit that was broken
     before the plan counts as broken, so that this errs towards needing the victim."""
-    held = x.with_descendants(own)
-    for q in {above for home in preemptor_queues for above in x.queue_path(home)}:
-        if any(most is not None and h > most for h, most in zip(held[q], x.problem.queues[q].capability, strict=True)):
+    held, paths = x.with_descendants(own), {above for home in preemptor_queues for above in x.queue_path(home)}
+    for field, q, r, most, tree in x.queue_limits:
+        if (field == "guarantee" or q in paths) and (held if tree else own)[q][r] > most:
             return False
-    if any((held if tree else own)[q][r] > most for q, r, most, tree in quotas.real_capability(x.problem)):
-        return False
-    shares = quotas.proportional_shares(x.problem)
-    for q in preemptor_queues & shares.keys():
-        if any(own[q][r] > amount for r, amount in shares[q].items()):
-            return False
-    nothing = [(0,) * len(x.totals)] * len(own)
-    return not any(guarantee_shortfalls(x, nothing, needs(x.problem, own)))
+    return not any(guarantee_shortfalls(x, None, own))
 
 
 def _place_gang(x: CheckedPlan, free: list[list[int]], j: int) -> bool:

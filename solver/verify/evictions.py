@@ -122,7 +122,7 @@ def reclaim_limits(x: CheckedPlan) -> Findings:
             lost[q] += [(g, *unit) for unit in _units(x, g)]
     for q, units in sorted(lost.items()):
         due = named_amounts(x, q)
-        held = vector_sum(vector_sum(x.allocated_amounts[q], x.new_amounts[q]), x.evicted_amounts[q], -1)
+        held = vector_sum(vector_sum(x.inclusive.allocated[q], x.inclusive.new[q]), x.inclusive.evicted[q], -1)
         held = vector_sum(held, _internally_evicted(x, q))
         beyond = {r for r, amount in due.items() if held[r] + max(last[r] for _, _, last in units) > int(amount)}
         if not all(_is_measured(x, g, returned, due, beyond) for g, returned, _ in units):
@@ -197,7 +197,7 @@ def rights_to_reclaim(x: CheckedPlan, j: int, g: int) -> set[bool]:
         within = {}
         for r, amount in named_amounts(x, q).items():
             if asked := minimum_demand(gang, r):
-                stays = x.allocated_amounts[q][r] - x.evicted_amounts[q][r] - own[r]
+                stays = x.inclusive.allocated[q][r] - x.inclusive.evicted[q][r] - own[r]
                 within[r] = stays + asked <= amount + quotas.RESOLUTION
         counted = {within[r] for r in within if r in x.lacking(j)} or set(within.values())
         if counted == {True}:

@@ -15,11 +15,7 @@ SHARE_TOLERANCE = 1e-9
 def capability(x: CheckedPlan) -> Findings:
     """For each queue with its descendants, per resource: used + running - evicted + new <= capability. Above it
     already: no new pod that asks for the resource."""
-    for q, queue in enumerate(x.problem.queues):
-        for r, limit in enumerate(queue.capability):
-            held, new = x.allocated_amounts[q][r] - x.evicted_amounts[q][r], x.new_amounts[q][r]
-            if limit is not None and new and held + new > limit:
-                yield ("queues", q, "capability", r), f"{limit} {x.problem.resources[r]} for {held} held and {new} new"
+    yield from _exceeded_limits(x, "capability")
 
 
 def closed_queues(x: CheckedPlan) -> Findings:
@@ -32,25 +28,21 @@ def closed_queues(x: CheckedPlan) -> Findings:
 
 def real_capability(x: CheckedPlan) -> Findings:
     """With capacity or proportion: as `capability`, with what the guarantees of others leave of it."""
-    trees = x.allocated_amounts, x.evicted_amounts, x.new_amounts
-    queues = x.own_allocated_amounts, x.own_evicted_amounts, x.own_new_amounts
-    for q, r, limit, tree in quotas.real_capability(x.problem):
-        before, gone, new = (amounts[q][r] for amounts in (trees if tree else queues))
-        if new and before - gone + new > limit:
-            name = x.problem.resources[r]
-            fault = f"others' guarantees leave {limit} {name} for {before - gone} held and {new} new"
-            yield ("queues", q, "guarantee", r), fault
+    yield from _exceeded_limits(x, "guarantee")
 
 
 def proportion(x: CheckedPlan) -> Findings:
     """With proportion: used + running + new of the queue itself <= its share by weight, per resource, where that is
     less than the whole cluster. Above it already: no new pod that asks for the resource."""
-    for q, share in sorted(quotas.proportional_shares(x.problem).items()):
-        for r, most in share.items():
-            held, new = x.own_allocated_amounts[q][r] - x.own_evicted_amounts[q][r], x.own_new_amounts[q][r]
-            if most < x.totals[r] and new and held + new > most + quotas.RESOLUTION:
-                name = x.problem.resources[r]
-                yield ("queues", q, "deserved", r), f"{most:f} {name} deserved for {held} held and {new} new"
+    yield from _exceeded_limits(x, "deserved")
+
+
+def _exceeded_limits(x: CheckedPlan, of_field: str) -> Findings:
+    for field, q, r, most, tree in x.queue_limits:
+        before, new, gone = (amounts[q][r] for amounts in (x.inclusive if tree else x.own))
+        if field == of_field and new and before - gone + new > most:
+            fault = f"{most:f} {x.problem.resources[r]} for {before - gone} held and {new} new"
+            yield ("queues", q, field, r), fault
 
 
 def guarantees(x: CheckedPlan) -> Findings:
@@ -63,18 +55,18 @@ def guarantees(x: CheckedPlan) -> Findings:
     Where the need before the plan is above the limit already, it must not grow: new pods only where a guarantee covers
     them.
     """
-    before = x.own_allocated_amounts
-    stays = [vector_sum(held, gone, -1) for held, gone in zip(before, x.own_evicted_amounts, strict=True)]
-    after = [vector_sum(held, new) for held, new in zip(stays, x.own_new_amounts, strict=True)]
-    for where, _, fault in guarantee_shortfalls(x, needs(x.problem, before), needs(x.problem, after)):
+    after = [vector_sum(vector_sum(held, new), gone, -1) for held, new, gone in zip(*x.own, strict=True)]
+    for where, _, fault in guarantee_shortfalls(x, x.own.allocated, after):
         yield where, fault
 
 
 def guarantee_shortfalls(
-    x: CheckedPlan, before: Sequence[Vector], after: Sequence[Vector]
+    x: CheckedPlan, before: Sequence[Vector] | None, after: Sequence[Vector]
 ) -> Iterator[tuple[PlanPath, int, str]]:
-    """(where, resource, fault) of each limit of `guarantees` that is broken. before, after: the `needs` by queue."""
-    queues = x.problem.queues
+    """(where, resource, fault) of each limit of `guarantees` that is broken. before, after: what queues themselves
+    hold; None: no limit was broken before."""
+    after, queues = needs(x.problem, after), x.problem.queues
+    before = [(0,) * len(x.totals)] * len(queues) if before is None else needs(x.problem, before)
     roots = [q for q, queue in enumerate(queues) if queue.parent is None]
     for r, name in enumerate(x.problem.resources):
         if not any(queue.guarantee[r] for queue in queues):
@@ -100,10 +92,10 @@ def queue_use(x: CheckedPlan) -> Findings:
         yield ("queues",), f"there must be one entry for each of the {len(x.problem.queues)} queues, in order"
         return
     for q, use in enumerate(x.plan.queues):
-        before = x.allocated_amounts[q]
+        before = x.inclusive.allocated[q]
         if use.allocated != before:
             yield ("queues", q, "allocated"), f"is {use.allocated}, but {before} were held before the plan"
-        more = vector_sum(x.new_amounts[q], x.evicted_amounts[q], -1)
+        more = vector_sum(x.inclusive.new[q], x.inclusive.evicted[q], -1)
         if use.admitted != more:
             yield ("queues", q, "admitted"), f"is {use.admitted}, but the plan adds {more}"
         for r, (name, claimed) in enumerate(zip(x.problem.resources, use.deserved, strict=True)):

@@ -21,7 +21,6 @@ from solver.verify.checked_plan import (
     add_vector,
     at,
     is_sorted,
-    needs,
     vector_sum,
 )
 from solver.verify.eviction_votes import may_borrow_domains
@@ -199,24 +198,18 @@ def _queues_at_start(x: CheckedPlan, held: Reservation, stays: Sequence[PodCount
     """Capabilities, what guarantees leave of them, proportional shares as they are today, and guarantees, as for gangs
     that start now."""
     queues, home = x.problem.queues, x.problem.gangs[held.gang].queue
-    path = x.queue_path(home)
     asked = x.gang_demand(held.gang, Counter({(p.role, p.node): p.pods for p in held.placements}))
     before = [vector_sum(queue.used, amounts) for queue, amounts in zip(queues, x.demand(stays), strict=True)]
     after = [vector_sum(amounts, asked, q == home) for q, amounts in enumerate(before)]
     if home in quotas.non_admitting_queues(x.problem):
         yield ("reservation", "gang"), f"its queue {home} takes nothing new"
-    inside = x.with_descendants(after)
-    limits = [(q, r, limit, True) for q in path for r, limit in enumerate(queues[q].capability) if limit is not None]
-    limits += [limit for limit in quotas.real_capability(x.problem) if limit[0] in path]
-    for q, r, most, tree in limits:
-        if asked[r] and (inside if tree else after)[q][r] > most:
-            fault = f"{most} {x.problem.resources[r]} leave too little when the reservation falls due"
-            yield ("queues", q, "capability", r), fault
-    for r, share in quotas.proportional_shares(x.problem).get(home, {}).items():
-        if share < x.totals[r] and asked[r] and after[home][r] > share + quotas.RESOLUTION:
-            fault = f"{share:f} {x.problem.resources[r]} deserved are too little when the reservation falls due"
-            yield ("queues", home, "deserved", r), fault
-    for where, r, fault in guarantee_shortfalls(x, needs(x.problem, before), needs(x.problem, after)):
+    inside, path = x.with_descendants(after), x.queue_path(home)
+    for field, q, r, most, tree in x.queue_limits:
+        counts = asked[r] and (q in path if tree else q == home)
+        if counts and (inside if tree else after)[q][r] > most:
+            fault = f"{most:f} {x.problem.resources[r]} leave too little when the reservation falls due"
+            yield ("queues", q, field, r), fault
+    for where, r, fault in guarantee_shortfalls(x, before, after):
         if asked[r]:
             yield where, f"{fault}, when the reservation falls due"
 

@@ -22,7 +22,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache, partial
 from importlib.metadata import PackageNotFoundError, version
@@ -128,7 +128,8 @@ class RemoteExecutor:
             yield
         except Exception as error:
             log.debug("an executor failed", exc_info=True)
-            self.faults.append(_error_text(error))
+            text = " ".join(str(error).split())
+            self.faults.append(f"{type(error).__name__}: {text}" if text else type(error).__name__)
             self.close()
 
     def _running_pool(self) -> WorkerPool:
@@ -239,20 +240,10 @@ def _load_shared(payload: bytes) -> object:
 @cache
 def code_fingerprint() -> str:
     """Digest of everything that a result depends on: this package's sources and the versions of its libraries."""
-    whole = hashlib.sha256("".join(map(_package_version, ("numpy", "pulp", "highspy"))).encode())
-    folder = Path(__file__).parents[1]
+    digest, folder = hashlib.sha256(), Path(__file__).parents[1]
+    for package in ("numpy", "pulp", "highspy"):
+        with suppress(PackageNotFoundError):
+            digest.update(f"{package} {version(package)}\n".encode())
     for path in sorted(folder.rglob("*.py")):
-        whole.update(path.relative_to(folder).as_posix().encode() + path.read_bytes())
-    return whole.hexdigest()
-
-
-def _package_version(package: str) -> str:
-    try:
-        return f"{package} {version(package)}\n"
-    except PackageNotFoundError:
-        return f"no {package}\n"
-
-
-def _error_text(error: BaseException) -> str:
-    text = " ".join(str(error).split())
-    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+        digest.update(path.relative_to(folder).as_posix().encode() + path.read_bytes())
+    return digest.hexdigest()

@@ -19,7 +19,7 @@ from solver.mip.executors import Mapper
 from solver.options import Options
 from solver.placement.batch import placement_alone
 from solver.plan import Reservation
-from solver.problem import Problem
+from solver.problem import Gang, Problem
 from solver.semantics.device_slots import FreeVectors, IntArray, capacity_vectors, vectors_without_foreign
 from solver.semantics.exclusions import maintenance_conflicts
 from solver.semantics.gang_classes import waiting_class
@@ -57,30 +57,23 @@ class ReleaseTimeline:
     def _free_amounts(self) -> IntArray:
         """Node x resource: what is free beside the held pods; below 0 where a node is overcommitted."""
         free = vectors_without_foreign(self.problem).amounts
-        for v in self.held_pods:
-            self._release_pods(free, v, -1)
+        for v, pods in self.held_pods.items():
+            _add_requests(free, self.problem.gangs[v], pods, -1)
         return free
 
-    def _release_pods(self, free_amounts: IntArray, v: int, sign: int = 1) -> None:
-        roles = self.problem.gangs[v].roles
-        for p in self.held_pods[v]:
-            free_amounts[p.node] += np.array(roles[p.role].request, dtype=np.int64) * (sign * p.pods)
-
-    def _release_queue(self, books: QueueBooks, v: int, sign: int = 1) -> None:
-        """Gang v gives its queue back what it holds, as if it had not been there at the start. sign -1: takes it
+    def _release_gang(self, free_amounts: IntArray, books: QueueBooks, v: int, sign: int = 1) -> None:
+        """Gang v gives back what it holds, to its queue as if it had not been there at the start. sign -1: takes it
         again."""
-        gang, width = self.problem.gangs[v], len(self.problem.resources)
-        held, ran = (
-            tuple(sign * x for x in placed_demand(gang, pods, width)) for pods in (self.held_pods[v], gang.running)
-        )
+        gang, pods, width = self.problem.gangs[v], self.held_pods[v], len(self.problem.resources)
+        _add_requests(free_amounts, gang, pods, sign)
+        held, ran = (tuple(sign * x for x in placed_demand(gang, of, width)) for of in (pods, gang.running))
         books.release_amount(gang.queue, held, ran)
 
     def state_after(self, ended_gangs: Collection[int], excluded_nodes: Sequence[int] = ()) -> State:
         """The state once these gangs have ended, with nothing free on the excluded nodes."""
         amounts, books = self._free_amounts.copy(), self.queue_books.copy()
         for v in ended_gangs:
-            self._release_pods(amounts, v)
-            self._release_queue(books, v)
+            self._release_gang(amounts, books, v)
         amounts[list(excluded_nodes)] = 0
         free = FreeVectors(np.maximum(amounts, 0), self._slots_after(ended_gangs))
         return State.from_free(self.problem, self.state.tree, free, books, self._rule_counts_after(ended_gangs))
@@ -102,10 +95,8 @@ class ReleaseTimeline:
         """The pods that pod rules count then."""
         if not self.problem.pod_rules:
             return None
-        gangs = (
-            replace(gang, running=() if v in ended_gangs else self.held_pods.get(v, ()))
-            for v, gang in enumerate(self.problem.gangs)
-        )
+        there = [() if v in ended_gangs else self.held_pods.get(v, ()) for v in range(len(self.problem.gangs))]
+        gangs = (replace(gang, running=pods) for gang, pods in zip(self.problem.gangs, there, strict=True))
         return initial_rule_counts(replace(self.problem, gangs=tuple(gangs)))
 
     def placement_after(self, j: int, ended_gangs: Collection[int], excluded_nodes: Sequence[int] = ()) -> Pods | None:
@@ -165,17 +156,13 @@ class ReleaseTimeline:
         nodes, asked = sorted({p.node for p in new_pods}), placed_demand(gang, new_pods, width)
         free, books = self._free_amounts.copy(), self.queue_books.copy()
         for v in line:
-            self._release_pods(free, v)
-            self._release_queue(books, v)
-        for p in new_pods:
-            free[p.node] -= np.array(gang.roles[p.role].request, dtype=np.int64) * p.pods
+            self._release_gang(free, books, v)
+        _add_requests(free, gang, new_pods, -1)
         needed = []
         for v in reversed(line):
-            self._release_pods(free, v, -1)
-            self._release_queue(books, v, -1)
+            self._release_gang(free, books, v, -1)
             if (free[nodes] < 0).any() or not books.allows_amount(gang.queue, asked):
-                self._release_pods(free, v)
-                self._release_queue(books, v)
+                self._release_gang(free, books, v)
                 needed.append(v)
         return needed
 
@@ -188,6 +175,12 @@ class ReleaseTimeline:
         gang = self.problem.gangs[reservation.gang]
         books.charge_queue(gang.queue, placed_demand(gang, reservation.placements, len(self.problem.resources)))
         return books
+
+
+def _add_requests(free_amounts: IntArray, gang: Gang, pods: Pods, sign: int) -> None:
+    """Add what these pods request to the amounts of their nodes, or take it off."""
+    for p in pods:
+        free_amounts[p.node] += np.array(gang.roles[p.role].request, dtype=np.int64) * (sign * p.pods)
 
 
 def _shortest_beginning(after: Callable[[int], Pods | None], length: int) -> tuple[Pods | None, int]:

@@ -10,18 +10,16 @@ The problem is taken as valid; `solver.validation.values` sees to that.
 
     checked_plan        problem and plan side by side, with the sums that several rules need
     gangs               decisions, actions, running pods, replicas, domains, nodes open to a gang, topology, subgroups
-    capacity            what nodes hold
-    device_slots        what their device slots hold
+    capacity            what nodes and their device slots hold
     queues              limits, guarantees, proportional shares, what the plan says that queues hold
     quotas              Volcano's queue plugins, implemented a second time
-    batches             which gangs each batch decides, and its verdicts
+    batches             which gangs each batch decides, its verdicts, the objectives' values and bounds
     reasons             facts and repairs
     evictions           victims: form, rights, limits
     eviction_votes      what the scheduler's plugins and disruption budgets allow
     eviction_necessity  no victim that is not needed
     pod_rules           affinity, anti-affinity, topology spread
     time                strict queues, dedicated domains, maintenance, the reservation
-    values              the objectives' values and bounds
 """
 
 from __future__ import annotations
@@ -30,17 +28,15 @@ from dataclasses import dataclass
 
 from solver.plan import Plan
 from solver.problem import Problem
-from solver.verify.batches import batches
-from solver.verify.capacity import capacity
+from solver.verify.batches import batches, objective_values
+from solver.verify.capacity import capacity, device_slots
 from solver.verify.checked_plan import CheckedPlan, PlanPath, needs
-from solver.verify.device_slots import device_slots
 from solver.verify.evictions import EVICTION_RULES
 from solver.verify.gangs import GANG_RULES
 from solver.verify.pod_rules import POD_RULES
 from solver.verify.queues import QUEUE_RULES
 from solver.verify.reasons import reasons
 from solver.verify.time import TIME_RULES
-from solver.verify.values import objective_values
 
 __all__ = ["RULES", "Violation", "needs", "verify"]
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from solver.problem import Gang, Vector
+from solver.verify.capacity import overcommitted_slots
 from solver.verify.checked_plan import (
     CheckedPlan,
     Findings,
@@ -16,7 +17,6 @@ from solver.verify.checked_plan import (
     has_plain_minima,
     vector_sum,
 )
-from solver.verify.device_slots import overcommitted_slots
 from solver.verify.queues import guarantee_shortfalls
 from solver.verify.time import excluded_nodes
 
@@ -39,8 +39,9 @@ def _fits_without_eviction(x: CheckedPlan, g: int, restored_pods: PodCounts, pre
         return False
     gangs, free = x.problem.gangs, [list(node.free) for node in x.problem.nodes]
     for j, gang in enumerate(gangs):
-        for pods in (x.remaining_pods[j], x.new_pods[j], restored_pods if j == g else {}):
+        for pods in (x.remaining_pods[j], x.new_pods[j]):
             _take_pods(free, gang, pods)
+    _take_pods(free, gangs[g], restored_pods)
     own = [vector_sum(vector_sum(held, new), gone, -1) for held, new, gone in zip(*x.own, strict=True)]
     own[gangs[g].queue] = vector_sum(own[gangs[g].queue], x.gang_demand(g, restored_pods))
     if not _queues_allow(x, own, {gangs[j].queue for j in preemptors}):

@@ -41,6 +41,8 @@ def _improve_large_batch(
     if task.cost(placements).spread > least.spread and not is_out_of_time():
         least = replace(least, spread=max(least.spread, relaxed_spread_bound(task, placements)))
     budget = task.options.budget
+    if len(task.s.buckets) > budget.searched_buckets:
+        return placements, least
     limits = Limits(tries=budget.neighbourhoods, failures=budget.neighbourhood_failures)
     placements = improve(
         placements, task.cost, FewGangs(task).moves, limits, lambda cost: cost.values[:2] == least.values[:2]

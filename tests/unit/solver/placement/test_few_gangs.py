@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import pytest
+
 from solver.options import Options
 from solver.placement.batch import batch_sets
 from solver.placement.few_gangs import FewGangs
+from solver.placement.improve import improve_placements
 from solver.placement.task import PlacementTask
 from solver.problem import Placement
 from solver.search.search import Limits, improve
@@ -41,3 +46,12 @@ def test_every_gang_is_treated_once() -> None:
     neighbourhood = FewGangs(task).moves
     improve(apart, lambda _: 0, neighbourhood)  # nothing is ever cheaper
     assert improve(apart, task.cost, neighbourhood, Limits(tries=9)) == apart
+
+
+@pytest.mark.parametrize(("buckets", "spread"), [(2, 0), (1, 2)])
+def test_in_a_cluster_of_too_many_buckets_none_is_placed_again(buckets: int, spread: int) -> None:
+    """There a few gangs are too small a part of a batch."""
+    task, apart = crossed()
+    options = Options().with_budget(placement_variables=0, class_total_variables=0, searched_buckets=buckets)
+    found, _ = improve_placements(replace(task, options=options), apart)
+    assert task.cost(found).spread == spread

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 import compiler.pipeline
 from compiler.cluster_state.state import ClusterState
 from compiler.emit.lock import lock_text
 from compiler.emit.objects import manifests
-from compiler.pipeline import compile_repository
+from compiler.pipeline import CommandLimit, compile_repository
 from compiler.repository import Repository
 from compiler.views import data
 from solver.options import Options
@@ -63,6 +65,22 @@ def test_a_struck_clock_is_a_warning_and_stands_in_the_lock_and_the_plan() -> No
         assert data.plan_document(outcome).get("clockStruck", False) is struck
 
 
+@pytest.mark.parametrize(
+    ("limit", "is_cut"),
+    [
+        (CommandLimit(started=time.monotonic() - 1_000), True),  # the cluster's 60 s are over
+        (CommandLimit(100_000, started=time.monotonic() - 1_000), False),
+        (CommandLimit(0), True),
+    ],
+)
+def test_the_time_limit_is_the_whole_commands(limit: CommandLimit, is_cut: bool) -> None:
+    files = FILES | {"jobs/a.yaml": JOB.replace("replicas: 2", "replicas: 3").encode(), "jobs/b.yaml": OTHER_JOB}
+    outcome = compile_repository(Repository(files), limit=limit)
+    assert outcome.ok
+    assert any(diagnostic.code == "GP504" for diagnostic in outcome.diagnostics) is is_cut
+
+
+OTHER_JOB = JOB.replace("NAME", "b").replace("cpu: 4", "cpu: 8").encode()
 HUGE = JOB.replace("cpu: 4", "cpu: 4, memory: AMOUNT")
 
 

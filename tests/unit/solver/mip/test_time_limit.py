@@ -8,6 +8,7 @@ import os
 import pytest
 
 from solver import Options, solve
+from solver.facts import Undecided
 from solver.mip.clock import limit_time, record_time_limit, seconds_left, watch_time_limit
 from solver.mip.executors import process_executor
 from solver.problem import Problem
@@ -75,3 +76,17 @@ def test_with_little_time_left_no_process_is_started() -> None:
 
 def pid(_shared: object, _task: int) -> int:
     return os.getpid()
+
+
+def test_reasons_that_are_not_found_in_time_are_undecided(world: Problem, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What counting proves is still said, unless there is too much of it."""
+    facts = [
+        decision.facts for decision in solve(world, Options(time_limit=0.0)).decisions if decision.action == "wait"
+    ]
+    assert facts
+    assert (Undecided(),) not in facts
+    monkeypatch.setattr("solver.planner.LATE_WORK", 0)
+    plan = solve(world, Options(time_limit=0.0))
+    assert {decision.facts for decision in plan.decisions if decision.action == "wait"} == {(Undecided(),)}
+    assert plan.hit_time_limit
+    assert verify(world, plan) == []

@@ -2,6 +2,8 @@
 
 A counterexample becomes a test in tests/property/found/, to be committed with the repair. With --differential, random
 worlds run on the real Volcano instead, and where gangplan and it disagree the world goes to tests/differential/found/.
+With --oracle, plans of random repositories are held against a second exact model; where they disagree the repository,
+as small as it gets, goes to tests/oracle/found/.
 """
 
 from __future__ import annotations
@@ -13,8 +15,9 @@ import sys
 import time
 from pathlib import Path
 
-from tests.differential.hunt import hunt
+from tests.differential import hunt as differential
 from tests.hunting.plugin import FOUND_FOLDER
+from tests.oracle import hunt as oracle
 
 ROOT = Path(__file__).parents[2]
 NO_TESTS_LEFT = 5  # pytest's exit code when nothing was collected
@@ -26,10 +29,13 @@ def main() -> int:
     parser.add_argument("minutes", nargs="?", type=float, default=10.0, help="how long to search (default: 10)")
     parser.add_argument("--seed", type=int, help="repeat the round with this seed, and no other")
     parser.add_argument("--differential", action="store_true", help="worlds on the real Volcano instead of properties")
+    parser.add_argument("--oracle", action="store_true", help="repositories against a second model instead")
     parser.add_argument("--workers", default="2", help="processes (default: 2)")
     options, pytest_arguments = parser.parse_known_args()
     if options.differential:
-        return hunt(options.minutes, options.seed)
+        return differential.hunt(options.minutes, options.seed)
+    if options.oracle:
+        return oracle.hunt(options.minutes, options.seed)
     end = time.time() + 60 * options.minutes
     before = found_cases()
     failed_seeds = []

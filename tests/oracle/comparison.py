@@ -1,0 +1,51 @@
+"""Plans held against the oracle."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from compiler.pipeline import compile_repository
+from compiler.repository import Repository
+
+ROOT = Path(__file__).parents[2]
+FOUND_FOLDER = Path(__file__).parent / "found"
+"""Repositories on which plan and oracle once disagreed, each in a folder of its own."""
+
+Files = Mapping[str, bytes]
+Plan = dict[str, Any]
+"""files: path -> text. started: jobs. reached: objective called proven -> value. unproven: what else the plan says."""
+
+
+def differences(repositories: Sequence[Files]) -> list[list[str]]:
+    """Of each repository what the oracle knows better than its plan; nothing where they agree."""
+    plans = [plan_of(files) for files in repositories]
+    return [plan["unproven"] + wrong for plan, wrong in zip(plans, judged(plans), strict=True)]
+
+
+def plan_of(files: Files) -> Plan:
+    outcome = compile_repository(Repository(dict(files)))
+    assert outcome.plan is not None, outcome.diagnostics
+    errors = [f"{each.code}: {each.message}" for each in outcome.diagnostics if each.severity == "error"]
+    objectives = [each for batch in outcome.plan.batches for each in batch.objectives]
+    unproven = [f"{each.name}: {each.verdict}" for each in objectives if each.verdict != "proven"]
+    return {
+        "files": {path: content.decode() for path, content in files.items()},
+        "started": [decided.name for decided in outcome.decisions if decided.action == "start"],
+        "reached": {each.name: each.value for each in objectives if each.verdict == "proven"},
+        "unproven": errors + unproven,
+    }
+
+
+def judged(plans: Sequence[Plan]) -> list[list[str]]:
+    """What the oracle, a process of its own, finds wrong with each plan."""
+    command = [sys.executable, "-m", "tests.oracle.judge"]
+    run = subprocess.run(command, cwd=ROOT, input=json.dumps(plans), text=True, capture_output=True, check=False)
+    if run.returncode:
+        raise RuntimeError(run.stderr)
+    answers: list[list[str]] = json.loads(run.stdout)
+    return answers

@@ -1,0 +1,202 @@
+"""What the oracle reads from a repository's documents: plain YAML, and its own arithmetic."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import yaml
+
+Amounts = Mapping[str, int]
+"""Resource -> whole number: millicores, devices, pods."""
+
+SUFFIXES = {"m": Fraction(1, 1000), "k": Fraction(1000), "Ki": Fraction(1024), "Mi": Fraction(1024**2)}
+
+
+class UnknownDocumentError(Exception):
+    """The oracle does not know what this part of a document means."""
+
+
+@dataclass(frozen=True)
+class Node:
+    name: str
+    has: Amounts
+    labels: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class HyperNode:
+    name: str
+    tier: int
+    members: tuple[str, ...]
+    holds_nodes: bool
+
+
+@dataclass(frozen=True)
+class Queue:
+    name: str
+    parent: str | None
+    weight: int
+    priority: int
+    guarantee: Amounts
+    deserved: Amounts
+    capability: Amounts
+
+
+@dataclass(frozen=True)
+class Role:
+    """pods: those that must run."""
+
+    pods: int
+    replicas: int
+    asks: Amounts
+    selector: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Job:
+    """rank: 0 for the oldest. hard_tier: the highest tier under one hypernode of which all pods must be."""
+
+    name: str
+    queue: str
+    priority: int
+    rank: int
+    roles: tuple[Role, ...]
+    hard_tier: int | None
+
+    def demand(self, replicas: bool = False) -> dict[str, int]:
+        """What the pods ask for that must run, or all replicas."""
+        found: dict[str, int] = {}
+        for role in self.roles:
+            for r, amount in role.asks.items():
+                found[r] = found.get(r, 0) + amount * (role.replicas if replicas else role.pods)
+        return found
+
+
+@dataclass(frozen=True)
+class World:
+    """plugins: those that decide between queues, each with whether its hierarchy is on."""
+
+    nodes: tuple[Node, ...]
+    hypernodes: tuple[HyperNode, ...]
+    queues: Mapping[str, Queue]
+    jobs: tuple[Job, ...]
+    plugins: frozenset[str]
+    reclaims: bool
+    queues_first: bool
+
+    @property
+    def totals(self) -> dict[str, int]:
+        """Resource that a job asks for or a queue names -> how much the cluster has."""
+        names = {r for job in self.jobs for role in job.roles for r in role.asks}
+        for queue in self.queues.values():
+            names |= {*queue.guarantee, *queue.deserved, *queue.capability}
+        return {r: sum(node.has.get(r, 0) for node in self.nodes) for r in sorted(names)}
+
+
+def read_world(files: Mapping[str, bytes]) -> World:
+    """The world of a repository with one cluster."""
+    of_kind: dict[str, list[dict[str, Any]]] = {}
+    for path in sorted(files):
+        for document in yaml.safe_load_all(files[path]):
+            of_kind.setdefault(document["kind"], []).append(document)
+    classes = {each["metadata"]["name"]: each["value"] for each in of_kind.get("PriorityClass", [])}
+    said = (of_kind.get("SchedulerConfiguration") or [{}])[0].get("spec")
+    plugins = {p["name"]: p for tier in (said or {}).get("tiers", []) for p in tier["plugins"]}
+    if any(plugin.get("enableHierarchy") for plugin in plugins.values()):
+        raise UnknownDocumentError("enableHierarchy")
+    queues = {queue.name: queue for queue in map(_queue, of_kind.get("Queue", []))}
+    for name in ("root", "default"):
+        queues.setdefault(name, Queue(name, None if name == "root" else "root", 1, 0, {}, {}, {}))
+    return World(
+        tuple(map(_node, of_kind.get("Node", []))),
+        tuple(map(_hypernode, of_kind.get("HyperNode", []))),
+        queues,
+        _jobs(of_kind.get("Job", []), classes),
+        frozenset(plugins) & {"capacity", "proportion"} if said else frozenset({"proportion"}),
+        "reclaim" in (said or {}).get("actions", []),
+        of_kind["Cluster"][0]["spec"].get("order", "queues-first") == "queues-first",
+    )
+
+
+def quantity(resource: str, said: object) -> int:
+    """A Kubernetes quantity as a whole number, cpu in thousandths."""
+    text = str(said)
+    digits = text.rstrip("kmKMi")
+    value = Fraction(digits) * SUFFIXES.get(text[len(digits) :], Fraction(1)) * (1000 if resource == "cpu" else 1)
+    if value.denominator != 1 or text[len(digits) :] not in ("", *SUFFIXES):
+        raise UnknownDocumentError(f"{resource}: {said}")
+    return int(value)
+
+
+def amounts(said: Mapping[str, object] | None) -> dict[str, int]:
+    return {resource: quantity(resource, amount) for resource, amount in (said or {}).items()}
+
+
+def _node(document: Mapping[str, Any]) -> Node:
+    if document.get("spec"):
+        raise UnknownDocumentError(f"spec of a node: {document['spec']}")
+    metadata = document["metadata"]
+    return Node(metadata["name"], amounts(document["status"]["allocatable"]), metadata.get("labels", {}))
+
+
+def _hypernode(document: Mapping[str, Any]) -> HyperNode:
+    spec = document["spec"]
+    members = tuple(member["selector"]["exactMatch"]["name"] for member in spec["members"])
+    kinds = {member["type"] for member in spec["members"]}
+    return HyperNode(document["metadata"]["name"], spec["tier"], members, kinds == {"Node"})
+
+
+def _queue(document: Mapping[str, Any]) -> Queue:
+    name, spec = document["metadata"]["name"], document.get("spec") or {}
+    return Queue(
+        name,
+        None if name == "root" else spec.get("parent", "root"),
+        spec.get("weight", 1),
+        spec.get("priority", 0),
+        amounts(spec.get("guarantee", {}).get("resource")),
+        amounts(spec.get("deserved")),
+        amounts(spec.get("capability")),
+    )
+
+
+def _jobs(documents: list[dict[str, Any]], classes: Mapping[str, int]) -> tuple[Job, ...]:
+    """Jobs of known age first, the oldest before the others; then by namespace and name."""
+
+    def age(document: Mapping[str, Any]) -> tuple[bool, str, str, str]:
+        metadata = document["metadata"]
+        submitted = metadata.get("annotations", {}).get("gangplan.dev/submitted-at", "")
+        return not submitted, submitted, metadata["namespace"], metadata["name"]
+
+    found = []
+    for rank, document in enumerate(sorted(documents, key=age)):
+        spec, metadata = document["spec"], document["metadata"]
+        roles = tuple(map(_role, spec["tasks"]))
+        topology = spec.get("networkTopology", {})
+        if spec.get("minAvailable", sum(role.pods for role in roles)) != sum(role.pods for role in roles):
+            raise UnknownDocumentError("minAvailable that leaves the mix of roles open")
+        found.append(
+            Job(
+                f"{metadata['namespace']}/{metadata['name']}",
+                spec.get("queue", "default"),
+                classes[spec["priorityClassName"]] if "priorityClassName" in spec else 0,
+                rank,
+                roles,
+                topology.get("highestTierAllowed", 1) if topology.get("mode") == "hard" else None,
+            )
+        )
+    return tuple(found)
+
+
+def _role(task: Mapping[str, Any]) -> Role:
+    pod = task["template"]["spec"]
+    if "partitionPolicy" in task or set(pod) - {"restartPolicy", "containers", "nodeSelector"}:
+        raise UnknownDocumentError(f"task {task['name']}")
+    asks: dict[str, int] = {"pods": 1}
+    for container in pod["containers"]:
+        for r, amount in amounts(container["resources"]["requests"]).items():
+            asks[r] = asks.get(r, 0) + amount
+    least = task.get("minAvailable", task["replicas"])
+    return Role(least, task["replicas"], {r: a for r, a in asks.items() if a}, pod.get("nodeSelector", {}))

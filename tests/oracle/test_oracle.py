@@ -1,0 +1,43 @@
+"""Plans of random small repositories are as good as the oracle's, whose model and solver are others."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from tests.oracle.comparison import FOUND_FOLDER, differences, judged, plan_of
+from tests.oracle.worlds import random_repository
+
+FOUND = sorted(FOUND_FOLDER.glob("*"))
+
+
+@pytest.mark.parametrize("first", range(0, 100, 25))
+def test_plans_are_what_the_oracle_finds(first: int) -> None:
+    plans = {seed: plan_of(random_repository(seed)) for seed in range(first, first + 25)}
+    answers = zip(plans.items(), judged(list(plans.values())), strict=True)
+    assert {seed: plan["unproven"] + wrong for (seed, plan), wrong in answers if plan["unproven"] or wrong} == {}
+    seen = Counter[str]()
+    for plan in plans.values():
+        seen["waits"] += len(plan["started"]) < sum(path.startswith("jobs/") for path in plan["files"])
+        seen["entitled"] += any(name.startswith("entitled") for name in plan["reached"])
+        seen["shares"] += any("share" in name for name in plan["reached"])
+        seen["spread"] += plan["reached"].get("spread", 0) > 0
+        seen["supernodes"] += "supernodes" in plan["reached"]
+    assert min(seen[name] for name in ("waits", "entitled", "shares", "spread", "supernodes")) >= 1, seen
+
+
+@pytest.mark.parametrize("folder", FOUND, ids=[folder.name for folder in FOUND])
+def test_what_was_once_planned_wrong_is_right(folder: Path) -> None:
+    files = {path.relative_to(folder).as_posix(): path.read_bytes() for path in sorted(folder.rglob("*.yaml"))}
+    assert differences([files]) == [[]]
+
+
+def test_the_oracle_objects_to_a_plan_with_one_job_less_or_another_cost() -> None:
+    plans = [plan_of(random_repository(seed)) for seed in range(8)]
+    less = [{**plan, "started": plan["started"][1:]} for plan in plans if plan["started"]]
+    dearer = [{**plan, "reached": {"spread": 99.0}} for plan in plans]
+    assert len(less) >= 5
+    assert [wrong for wrong in judged(less) if not wrong] == []
+    assert {wrong[0][:7] for wrong in judged(dearer)} == {"spread:"}

@@ -49,6 +49,8 @@ def decide_batch(state: State, gangs: Sequence[int], options: Options, mapper: M
             recounted = _recounted_objectives(s, admission.objectives, set(placements), options)
             return placements, recounted + found.objectives
         finer = replace(s, buckets=split_buckets(s.buckets, found.unpackable_buckets))
+        if len(finer.buckets) == len(s.buckets):
+            break  # on a single node the search for device slots gave up
         if finer.variable_count > max_variables:
             floor = floor_after_exchange(s, floor, gangs, options)
             return floor_result(s, floor, options, mapper, admission.objectives[0])

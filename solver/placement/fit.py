@@ -126,4 +126,6 @@ def fits_exactly(state: State, j: int, gang_class: GangClass, options: Options) 
         packed = pack_buckets(s, (j,), gang_pods_by_bucket(s, admission), options)
         if not isinstance(packed, tuple):
             return True
-        buckets = split_buckets(buckets, packed)
+        buckets, coarse = split_buckets(buckets, packed), len(buckets)
+        if len(buckets) == coarse:
+            return None  # on a single node the search for device slots gave up

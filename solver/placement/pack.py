@@ -142,12 +142,29 @@ def pack_exactly(
     if not answer.values:
         return None
     left = {key: round(answer.values[variable.name]) for key, variable in n.items()}
+    mark, found = free.mark(), _deal_pods(wanted_pods, requests, bucket.nodes, left)
+    try:
+        for j, placed in found.items():
+            free.add_gang_pods(problem.gangs[j], placed)
+    except ValueError:
+        if not any(request.slot_requests for request in wanted):
+            raise
+        free.undo(mark)  # the search for device slots gave up
+        return None
+    return found
+
+
+def _deal_pods(
+    wanted_pods: Mapping[GangRole, int],
+    requests: Mapping[GangRole, PodRequest],
+    nodes: Iterable[int],
+    left: dict[tuple[PodRequest, int], int],
+) -> PackedPods:
+    """The pods of each request and node that are left, dealt out to the gangs in order."""
     found: PackedPods = {}
     for (j, t), pods in sorted(wanted_pods.items()):
-        for v in bucket.nodes:
-            some = min(pods, left[requests[j, t], v])
-            if some:
-                free.add_pods(v, problem.gangs[j].roles[t], some)
+        for v in nodes:
+            if some := min(pods, left[requests[j, t], v]):
                 left[requests[j, t], v] -= some
                 pods -= some
                 found.setdefault(j, []).append(Placement(t, v, some))

@@ -36,7 +36,8 @@ UNLIMITED = 1 << 31
 """Pods that fit where they request nothing."""
 
 MAX_SEARCH_STEPS = 20_000
-"""Partial assignments that `exact_assignment` looks at before it takes the pods not to fit; one node has a handful."""
+"""Partial assignments that `exact_assignment` looks at before it gives up, which proves nothing; one node has a
+handful. What cannot fit is proved by counting or by a model's own rows (`solver.models.device_slots`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,7 +203,8 @@ def _greedy_assignment(slots: IntArray, pods: Mapping[SlotRequest, int]) -> dict
 
 
 def exact_assignment(slots: IntArray, pods: Mapping[SlotRequest, int]) -> dict[SlotRequest, PodsPerSlot] | None:
-    """Counts m[a,c] for all these pods on the slots of one group of one node, exactly; None where there are none.
+    """Counts m[a,c] for all these pods on the slots of one group of one node, exactly; None where there are none, or
+    where the search gives up.
 
     Slot after slot, with every maximal set of shares that fits it, tightest slot first. A slot never holds less for
     holding more of one request, so sets that are not maximal need no try.

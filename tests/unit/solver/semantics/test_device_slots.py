@@ -12,6 +12,7 @@ from solver.facts import OversizedSlotRequest, PrecedingGangs, SlotShortage
 from solver.plan import Plan
 from solver.problem import DeviceSlot, InvalidProblemError, Placement, Problem, SlotRequest, Topology
 from solver.repairs import SmallerPods
+from solver.semantics import device_slots as semantics_slots
 from solver.validation.values import validate
 from solver.verify import verify
 from tests.builders.problems import device_slots, gang, hard_topology, nodes, problem, role
@@ -150,6 +151,16 @@ def test_what_best_fit_cannot_pack_onto_the_devices_of_a_node_is_packed_exactly(
         node, gang("a", *AWKWARD, LITTLE, topology=topology), hypernodes={"s": (1, None)} if topology else None
     )
     assert actions(planned(world)) == ["start"]
+
+
+def test_where_the_search_for_devices_gives_up_the_gang_waits_and_never_is_not_said(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(semantics_slots, "MAX_SEARCH_STEPS", 0)
+    world = problem(nodes(1, gpu=20, slots=device_slots("device", 2, gpu=10)), gang("a", *AWKWARD, LITTLE))
+    plan = planned(world)
+    assert actions(plan) == ["wait"]
+    assert not any(fact.never for fact in plan.decisions[0].facts)
 
 
 def test_what_cannot_be_packed_onto_a_leaf_counted_together_is_packed_node_by_node() -> None:

@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from itertools import combinations
 
 from solver.semantics.eviction_rights import may_preempt, may_reclaim
-from tests.differential.bed import Bed, Outcome, Plan
+from tests.differential.bed import Bed, Outcome, Plan, held_amounts
 from tests.differential.planned import Planned, compile_world, job_name
-from tests.differential.score import Judge, fits
+from tests.differential.score import Judge, fits, volcano_shares
 from tests.differential.world import JobData, Where, World
 
 
@@ -61,6 +61,11 @@ def borrowing_before_entitlement(world: World, running: Mapping[Where, int]) -> 
     return found
 
 
+def _evicted(world: World, running: Mapping[Where, int]) -> Counter[Where]:
+    """The pods that ran at first and are gone."""
+    return Counter(running_at_first(world)) - Counter(running)
+
+
 def _reclaimable(judge: Judge, name: str, started: frozenset[str]) -> list[str]:
     """The gangs that run, of queues above their own entitlement, from which this one may take everything."""
     world = judge.world
@@ -81,7 +86,9 @@ def _may_start_instead(
     judge: Judge, running: Mapping[Where, int], name: str, started: frozenset[str], gone: frozenset[str]
 ) -> bool:
     """Whether the gang could start without those that are gone, and the entitlements cover all else as before."""
-    left = {where: pods for where, pods in running.items() if where[0] not in gone}
+    left = Counter({where: pods for where, pods in running.items() if where[0] not in gone})
+    if gone & started:
+        left.update(_evicted(judge.world, running))  # they went for gangs of their own queue, which lend nothing
     kept = {where: pods for where, pods in judge.kept.items() if where[0] not in gone}
     return (
         Judge(judge.world, kept).is_allowed(started - gone | {name})
@@ -128,6 +135,7 @@ def worse_than(world: World, outcome: Outcome, planned: Planned) -> list[str]:
 def unbound(world: World, planned: Planned, outcome: Outcome) -> list[str]:
     """Pods that Volcano bound elsewhere or not at all, but for gangs that it never starts as planned."""
     excused = {job.name for job in world.jobs if needs_room_for_all(world, job, planned)}
+    excused |= {job.name for job in world.jobs if job.queue in queues_rounded_down(world, planned)}
     missing = Counter(planned.running)
     missing.subtract(outcome.running)
     return [
@@ -143,3 +151,11 @@ def needs_room_for_all(world: World, job: JobData, planned: Planned) -> bool:
     pods = sum(task.replicas for task in job.tasks)
     mine = sum(number for (name, _, _), number in planned.running.items() if name == job.name)
     return job.tier is not None and not job.running and 0 < mine < pods
+
+
+def queues_rounded_down(world: World, planned: Planned) -> set[str]:
+    """Queues whose planned pods Volcano refuses since its proportion loses a fraction of a device in rounding."""
+    if "proportion" not in world.plugins:
+        return set()
+    held = held_amounts(world, planned.running)
+    return {name for name, share in volcano_shares(world).items() if 1000 * held[name] > share}

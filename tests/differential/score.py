@@ -120,6 +120,28 @@ class Entitlements:
         return share
 
 
+def volcano_shares(world: World) -> dict[str, float]:
+    """What proportion's own arithmetic gives each queue with jobs, in thousandths of a GPU: a share that is a whole
+    number on paper may miss it there, and Volcano forgives nothing."""
+    due = Entitlements(world)
+    share = dict.fromkeys(due.asked, 0.0)
+    met, left = set[str](), due.total * 1000.0
+    while weights := sum(world.queue(name).weight for name in share if name not in met):
+        before, grown = left, 0.0
+        for name in [name for name in share if name not in met]:
+            queue, old = world.queue(name), share[name]
+            more = old + left * (float(queue.weight) / float(weights))
+            most = float(1000 * min(due.asked[name], due.real_capability(queue) or 0))
+            share[name] = max(min(more, most), 1000.0 * due.guarantee(queue))
+            if share[name] >= 1000 * due.asked[name] or share[name] == old:
+                met.add(name)
+            grown += share[name] - old
+        left = max(0.0, left - grown)
+        if left < 0.1 or left == before:
+            break
+    return share
+
+
 @dataclass(frozen=True)
 class Gang:
     """A job that could start anew, at its minima."""

@@ -120,6 +120,16 @@ FACTS = {
         {"a": 0, "b": 12},
         {"a": 0, "b": 6},
     ),
+    "a share that is whole on paper may miss it": Fact(
+        World(
+            node(16),
+            (queue("a"), queue("b", weight=3), queue("c", 2, guarantee=2, weight=3)),
+            (gang("a0", "a", 1, 4), gang("b0", "b", 9, 1), gang("c0", "c", 3, 1)),
+            plugins=("drf", "proportion"),
+        ),
+        {"a": 0, "b": 9, "c": 3},
+        {"a": 4, "b": 9, "c": 3},
+    ),
     "drf alone serves one queue to the end": Fact(
         World(
             node(8),

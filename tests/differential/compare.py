@@ -85,7 +85,7 @@ def _reclaimable(judge: Judge, name: str, started: frozenset[str]) -> list[str]:
 def _may_start_instead(
     judge: Judge, running: Mapping[Where, int], name: str, started: frozenset[str], gone: frozenset[str]
 ) -> bool:
-    """Whether the gang could start without those that are gone, and the entitlements cover all else as before."""
+    """Whether the gang could start without those that are gone, and its queue claim more of what it is entitled to."""
     left = Counter({where: pods for where, pods in running.items() if where[0] not in gone})
     if gone & started:
         left.update(_evicted(judge.world, running))  # they went for gangs of their own queue, which lend nothing
@@ -93,7 +93,7 @@ def _may_start_instead(
     return (
         Judge(judge.world, kept).is_allowed(started - gone | {name})
         and fits(judge.world, left, [name])
-        and judge.covers_as_much(started - gone, started, name)
+        and judge.claims_more(started - gone | {name}, started, judge.gangs[name].queue)
     )
 
 
@@ -122,7 +122,7 @@ def worse_than(world: World, outcome: Outcome, planned: Planned) -> list[str]:
         return []
     judge = Judge(world, running_at_first(world))
     theirs, ours = judge.started(outcome.running), judge.started(planned.running)
-    if theirs == ours or not judge.is_allowed(theirs):
+    if theirs == ours or not judge.is_allowed(theirs) or judge.overtaken(outcome.running):
         return []
     if judge.score(theirs) <= judge.score(ours):
         return []

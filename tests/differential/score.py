@@ -188,41 +188,61 @@ class Judge:
                 found[job.queue] += pods * job.task(task).request["gpu"]
         return found
 
-    # --- what is covered
+    # --- what queues claim
 
-    def is_covered(self, chosen: Collection[str], started: Collection[str]) -> bool:
-        """Whether entitlements cover the chosen gangs among the started ones. A gang of higher precedence in a queue
-        is charged before a lower one, covered or not."""
-        for name in chosen:
-            gang = self.gangs[name]
-            higher = [
-                self.gangs[other].amount
-                for other in started
-                if other not in chosen
-                and self.gangs[other].queue == gang.queue
-                and self.gangs[other].level > gang.level
-            ]
-            for queue in self.due.path(gang.queue):
-                limit, below = self.due.of[queue.name], self.due.below(queue.name)
-                new = sum(self.gangs[other].amount for other in chosen if self.gangs[other].queue in below)
-                if limit is not None and new + sum(higher) > max(0, limit - sum(self.held[each] for each in below)):
+    @cached_property
+    def claims(self) -> list[frozenset[str]]:
+        """All sets of waiting gangs that entitlements cover together."""
+        names = sorted(self.gangs)
+        every = (frozenset(c) for number in range(len(names) + 1) for c in combinations(names, number))
+        return [chosen for chosen in every if self._is_covered(chosen)]
+
+    def _is_covered(self, chosen: frozenset[str]) -> bool:
+        for queue in self.world.queues:
+            limit, below = self.due.of[queue.name], self.due.below(queue.name)
+            if limit is not None:
+                room = max(0, limit - sum(self.held[each] for each in below))
+                if sum(self.gangs[name].amount for name in chosen if self.gangs[name].queue in below) > room:
                     return False
         return True
 
-    def covers(self, started: Collection[str]) -> list[frozenset[str]]:
-        """All sets of started gangs that entitlements cover together."""
-        names = sorted(started)
-        every = (frozenset(c) for number in range(len(names) + 1) for c in combinations(names, number))
-        return [chosen for chosen in every if self.is_covered(chosen, started)]
+    def claims_with(self, started: Collection[str]) -> list[frozenset[str]]:
+        """Those that are made good by gangs of at least their precedence that start in the same queue."""
+        made = self._up_to_each_level(started)
+        return [
+            chosen
+            for chosen in self.claims
+            if all(amount <= made[at] for at, amount in self._up_to_each_level(chosen).items())
+        ]
 
-    def covers_as_much(self, left: Collection[str], before: Collection[str], added: str) -> bool:
-        """Whether the gangs that are left, and the added one, are covered as far as those before, and the added one
-        too."""
-        levels = sorted({gang.level for gang in self.gangs.values()}, reverse=True)
-        now = max(self._levels(chosen, levels, shares=False) for chosen in self.covers(before))
+    def _up_to_each_level(self, names: Collection[str]) -> dict[tuple[str, tuple[int, int]], int]:
+        """(queue, level) -> what gangs of this and higher levels take there."""
+        return {
+            (queue, level): sum(
+                self.gangs[name].amount
+                for name in names
+                if self.gangs[name].queue == queue and self.gangs[name].level >= level
+            )
+            for queue, level in {(gang.queue, gang.level) for gang in self.gangs.values()}
+        }
+
+    def _claimed(self, chosen: frozenset[str], queue: str) -> Score:
+        return self._levels(frozenset(name for name in chosen if self.gangs[name].queue == queue), self.levels, False)
+
+    @cached_property
+    def levels(self) -> list[tuple[int, int]]:
+        return sorted({gang.level for gang in self.gangs.values()}, reverse=True)
+
+    def claims_more(self, after: Collection[str], before: Collection[str], queue: str) -> bool:
+        """Whether this queue claims more with the gangs `after`, and no other queue less."""
+        best = max(
+            self.claims_with(before), key=lambda chosen: (self._levels(chosen, self.levels, False), sorted(chosen))
+        )
+        others = [each.name for each in self.world.queues if each.name != queue]
         return any(
-            added in chosen and self._levels(chosen - {added}, levels, shares=False) >= now
-            for chosen in self.covers({*left, added})
+            self._claimed(chosen, queue) > self._claimed(best, queue)
+            and all(self._claimed(chosen, each) == self._claimed(best, each) for each in others)
+            for chosen in self.claims_with(after)
         )
 
     def may_yield(self, name: str, gang: Gang) -> bool:
@@ -235,6 +255,18 @@ class Judge:
         return any(action in ("reclaim", "gangreclaim") for action in self.world.actions)
 
     # --- what is allowed
+
+    def overtaken(self, running: Mapping[Where, int]) -> list[str]:
+        """Gangs that wait and could start if gangs of lower priority in their queue did not."""
+        started, found = self.started(running), []
+        for name in sorted(self.gangs.keys() - started):
+            gang = self.gangs[name]
+            lower = {other for other in started if self.gangs[other].queue == gang.queue}
+            lower = {other for other in lower if self.gangs[other].level < gang.level}
+            left = {where: pods for where, pods in running.items() if where[0] not in lower}
+            if lower and self.is_allowed(started - lower | {name}) and fits(self.world, left, [name]):
+                found.append(name)
+        return found
 
     def is_allowed(self, started: Collection[str]) -> bool:
         """Whether capabilities are kept, and what others are guaranteed stays free."""
@@ -259,11 +291,11 @@ class Judge:
     # --- what it is worth
 
     def score(self, started: frozenset[str]) -> Score:
-        """Level by level what entitlements cover; the shares of all; level by level what starts. Where nothing can be
+        """Level by level what queues claim; the shares of all; level by level what starts. Where nothing can be
         reclaimed all that for one priority of queues after the other."""
         every = {gang.level[1] for gang in self.gangs.values()}
         rounds = [every] if self.reclaims else [{priority} for priority in sorted(every, reverse=True)]
-        covers, found = self.covers(started), []
+        covers, found = self.claims_with(started), list[object]()
         for queues in rounds:
             names = [name for name, gang in self.gangs.items() if gang.level[1] in queues]
             levels = sorted({self.gangs[name].level for name in names}, reverse=True)

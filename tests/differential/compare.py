@@ -13,7 +13,7 @@ from solver.semantics.eviction_rights import may_preempt, may_reclaim
 from tests.differential.bed import Bed, Outcome, Plan, held_amounts
 from tests.differential.planned import Planned, compile_world, job_name
 from tests.differential.score import Judge, fits, volcano_shares
-from tests.differential.world import JobData, Where, World
+from tests.differential.world import Where, World
 
 
 def check_world(bed: Bed, world: World) -> list[str]:
@@ -134,8 +134,7 @@ def worse_than(world: World, outcome: Outcome, planned: Planned) -> list[str]:
 
 def unbound(world: World, planned: Planned, outcome: Outcome) -> list[str]:
     """Pods that Volcano bound elsewhere or not at all, but for gangs that it never starts as planned."""
-    excused = {job.name for job in world.jobs if needs_room_for_all(world, job, planned)}
-    excused |= {job.name for job in world.jobs if job.queue in queues_rounded_down(world, planned)}
+    excused = {job.name for job in world.jobs if job.queue in queues_rounded_down(world, planned)}
     missing = Counter(planned.running)
     missing.subtract(outcome.running)
     return [
@@ -143,14 +142,6 @@ def unbound(world: World, planned: Planned, outcome: Outcome) -> list[str]:
         for (name, task, node), pods in sorted(missing.items())
         if pods and name not in excused
     ]
-
-
-def needs_room_for_all(world: World, job: JobData, planned: Planned) -> bool:
-    """Whether Volcano never starts it as planned: it lets a gang with a hard topology into a hypernode only where all
-    its pods would fit, those above the minimum too."""
-    pods = sum(task.replicas for task in job.tasks)
-    mine = sum(number for (name, _, _), number in planned.running.items() if name == job.name)
-    return job.tier is not None and not job.running and 0 < mine < pods
 
 
 def queues_rounded_down(world: World, planned: Planned) -> set[str]:

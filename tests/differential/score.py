@@ -358,17 +358,24 @@ class Judge:
 # ---- jobs and places
 
 
+def least_pods(job: JobData) -> dict[str, int]:
+    """Task -> pods with which it starts: its minima, which add up to its own; with a hard topology all of them, since
+    Volcano asks a hypernode for room for all."""
+    return {
+        task.name: task.replicas if task.minimum is None or job.tier is not None else task.minimum for task in job.tasks
+    }
+
+
 def least_amount(job: JobData) -> int:
-    """What it holds with its minima (those of its roles add up to its own)."""
-    return sum((task.replicas if task.minimum is None else task.minimum) * task.request["gpu"] for task in job.tasks)
+    """What it holds when it starts."""
+    return sum(pods * job.task(task).request["gpu"] for task, pods in least_pods(job).items())
 
 
 def has_minima(job: JobData, running: Mapping[Where, int]) -> bool:
-    for task in job.tasks:
-        pods = sum(number for (name, of, _), number in running.items() if (name, of) == (job.name, task.name))
-        if pods < (task.replicas if task.minimum is None else task.minimum):
-            return False
-    return True
+    pods = Counter[str]()
+    for (name, task, _), number in running.items():
+        pods[task] += number if name == job.name else 0
+    return all(pods[task] >= least for task, least in least_pods(job).items())
 
 
 def fits(world: World, running: Mapping[Where, int], jobs: Sequence[str]) -> bool:
@@ -383,11 +390,7 @@ def _place_jobs(world: World, free: list[int], jobs: list[str]) -> bool:
     if not jobs:
         return True
     job = world.job(jobs[0])
-    sizes = [
-        task.request["gpu"]
-        for task in job.tasks
-        for _ in range(task.replicas if task.minimum is None else task.minimum)
-    ]
+    sizes = [job.task(task).request["gpu"] for task, pods in least_pods(job).items() for _ in range(pods)]
     everywhere = range(len(free))
     size = world.supernode_size
     domains: list[Sequence[int]] = [everywhere]

@@ -202,7 +202,7 @@ def test_the_shares_of_gated_gangs_are_kept_too(bed: Bed) -> None:
 
 
 def test_a_gang_with_a_hard_topology_needs_room_for_all_its_pods(bed: Bed) -> None:
-    """Above its minimum too, and behind a gate: Volcano never starts such a plan."""
+    """Above its minimum too, and behind a gate: Volcano would never start such a plan."""
     elastic = gang("a0", "a", 5, 1, minimum=2, tier=1)
     world = World(({"gpu": 2},) * 4, (queue("a", 8),), (elastic,), supernode_size=2)
     assert bed.run(world, Plan({("a0", "w", "n0"): 2}, {})).held(world) == {"a": 0}

@@ -200,6 +200,18 @@ class PrecedingGangs(Shortage, code="GW105"):
 
 
 @dataclass(frozen=True, slots=True)
+class Borrowing(Shortage, code="GW124"):
+    """The gang fits alone, but would borrow: of what the queue is entitled to `limit`, it holds `held`, and `gangs`,
+    not all of its queue, go first."""
+
+    queue: int
+    resource: int
+    limit: int
+    held: int
+    gangs: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class StrictOrder(Fact, code="GW115"):
     """An earlier gang of its strictly ordered queue waits."""
 

@@ -79,9 +79,10 @@ class FewerPods(Repair, code="GR105", rank=2):
 
 @dataclass(frozen=True, slots=True)
 class HigherPriority(Repair, code="GR114", rank=3):
-    """A priority above `amount`."""
+    """A priority of at least `amount`, which takes the room of `gangs` where they are known."""
 
     amount: int
+    gangs: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,6 +167,16 @@ class MoreWeight(Repair, code="GR110", rank=4):
     """A queue weight of `amount`."""
 
     queue: int
+    amount: int
+    current_amount: int
+
+
+@dataclass(frozen=True, slots=True)
+class MoreDeserved(Repair, code="GR124", rank=4):
+    """Of the resource `amount` that the queue deserves."""
+
+    queue: int
+    resource: int
     amount: int
     current_amount: int
 

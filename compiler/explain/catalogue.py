@@ -27,6 +27,7 @@ from compiler.kubernetes import (
 )
 from solver.facts import (
     AwayNodes,
+    Borrowing,
     CapabilityLimit,
     ClosedNodeGroups,
     ClosedQueue,
@@ -62,6 +63,7 @@ from solver.repairs import (
     HigherPriority,
     HigherTier,
     MoreCapability,
+    MoreDeserved,
     MoreNodeClasses,
     MoreNodes,
     MoreWeight,
@@ -135,6 +137,15 @@ def _capability_limit(s: Provenance, j: int, fact: CapabilityLimit) -> Iterator[
 
 def _share_limit(s: Provenance, j: int, fact: ShareLimit) -> Iterator[Source]:
     yield from s.queue_field(fact.queue, "weight", "spec", "weight")
+    yield from s.gang_sources(fact.gangs)
+    yield from s.role_requests(j, None, fact.resource)
+
+
+def _borrowing(s: Provenance, j: int, fact: Borrowing) -> Iterator[Source]:
+    if s.problem.policy.capacity:
+        yield from s.queue_amount(fact.queue, "deserved", fact.resource, "deserved")
+    else:
+        yield from s.queue_field(fact.queue, "weight", "spec", "weight")
     yield from s.gang_sources(fact.gangs)
     yield from s.role_requests(j, None, fact.resource)
 
@@ -354,6 +365,19 @@ REASONS: Mapping[type[Fact], Entry[Any]] = _by_kind(
         ),
         lambda s, j, x: s.gang_sources(x.gangs),
         remedy="Wait, or raise the job's priority or its queue's share.",
+    ),
+    Entry(
+        Borrowing,
+        "it would borrow, and others go first",
+        (
+            "it would borrow: queue {queue} is entitled to {limit} and holds {held:n}; the job asks for {asked:n}, "
+            "and what is free goes first to what queues are entitled to, then to those with lower shares: {gangs}",
+        ),
+        _borrowing,
+        remedy=(
+            "Wait, ask for less, or raise what the queue deserves, or its weight. A priority decides inside the queue "
+            "only."
+        ),
     ),
     Entry(
         GuaranteeReserve,
@@ -665,6 +689,12 @@ REPAIRS: Mapping[type[Repair], Entry[Any]] = _by_kind(
         lambda s, j, x: s.gang_sources(x.gangs),
     ),
     Entry(
+        MoreDeserved,
+        "let a queue deserve more",
+        ("deserved {amount} for queue {queue} instead of {now:n}",),
+        lambda s, j, x: s.queue_amount(x.queue, "deserved", x.resource, "deserved"),
+    ),
+    Entry(
         MoreWeight,
         "raise a queue's weight",
         ("weight {amount:n} instead of {now:n} for queue {queue}",),
@@ -698,8 +728,15 @@ REPAIRS: Mapping[type[Repair], Entry[Any]] = _by_kind(
     Entry(
         HigherPriority,
         "raise its priority",
-        ("a priority above {amount:n}",),
+        (
+            "a priority of {amount:n} or more; {gangs} would wait instead",
+            "a priority of {amount:n} or more",
+        ),
         lambda s, j, x: (s.gang_field(j, "priority_class"),),
+        special_texts=(
+            "priorityClassName {class} ({amount:n} or more suffices); {gangs} would wait instead",
+            "priorityClassName {class} ({amount:n} or more suffices)",
+        ),
     ),
     Entry(
         SmallerPods,

@@ -34,6 +34,7 @@ from solver.repairs import (
     EndOfGangs,
     EndOfMaintenance,
     FewerPods,
+    HigherPriority,
     MoreCapability,
     MoreNodeClasses,
     Repair,
@@ -47,18 +48,32 @@ FactValue = str | int | float | bool | tuple[str, ...]
 MAX_LISTED_NAMES = 3
 """How many other gangs, queues or nodes a sentence names before it counts the rest."""
 FACT_KEYS = (
-    *("role", "policy", "queue", "resource", "hypernode", "tier", "asked", "available", "limit", "rule", "subgroup"),
+    *(
+        "role",
+        "policy",
+        "queue",
+        "resource",
+        "hypernode",
+        "tier",
+        "asked",
+        "available",
+        "limit",
+        "held",
+        "rule",
+        "subgroup",
+    ),
     *("gangs", "queues", "nodes", "nodeGroups", "never"),
 )
 REPAIR_KEYS = (
     *("role", "subgroup", "queue", "resource", "hypernode", "tier", "gangs", "nodes", "nodeGroups", "seconds", "at"),
-    *("annotation", "written", "amount", "now", "limit", "edits"),
+    *("annotation", "written", "amount", "now", "limit", "class", "edits"),
 )
 """The keys of a reason and of a repair in the JSON, in order."""
 AMOUNT_KEYS = {
     "asked": "asked",
     "available": "available",
     "limit": "limit",
+    "held": "held",
     "amount": "amount",
     "current_amount": "now",
 }
@@ -162,6 +177,11 @@ class Explainer:
                 limit = now + repair.amount if more else now - repair.amount
                 resource = self.problem.resources[r]
                 values["limit"] = _Amount(resource, limit, _exact_amount(resource, limit))
+            case HigherPriority(amount=least):
+                if fitting := [
+                    (value, name) for name, value in self.origins.priority_classes.items() if value >= least
+                ]:
+                    values["class"] = min(fitting)[1]
             case MoreNodeClasses(role=t, node=n) if (spec := self._gang_spec(gang)) is not None:
                 if edits := self._closed_nodes.edits(spec.roles[t].pod, n):
                     values["edits"], names["edits"] = edits, " and ".join(edits)

@@ -34,6 +34,7 @@ class Origins:
     on some nodes. excluding_numa_policies: (gang, role) -> its topologyPolicy, where that excludes nodes.
     outdated_nodes: nodes whose report of their slots is older than the pods there. subgroup_of_rule: pod rule -> (gang,
     subgroup) that it keeps in one domain. affinity_owners: queue -> the queue whose spec.affinity it has, by index.
+    priority_classes: name -> value.
     """
 
     gangs: tuple[GangSpec, ...]
@@ -54,6 +55,7 @@ class Origins:
     outdated_nodes: tuple[str, ...] = ()
     subgroup_of_rule: Mapping[int, tuple[int, int]] = field(default_factory=dict)
     affinity_owners: tuple[int, ...] = ()
+    priority_classes: Mapping[str, int] = field(default_factory=dict)
 
     def position(self, where: tuple[str | int, ...]) -> Position | None:
         """The line for a path of indices such as ("gangs", 3, "roles", 0, "request"); None without a declaration."""

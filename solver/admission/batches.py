@@ -9,7 +9,7 @@ from solver.options import Options
 from solver.problem import Problem
 from solver.semantics.gang_classes import GangClass, waiting_class
 from solver.semantics.priorities import precedence
-from solver.state.state import State
+from solver.state.queue_books import QueueBooks
 
 BatchGroup = list[list[int]]
 """Batches that together start no less than the greedy alone."""
@@ -47,9 +47,9 @@ def precedence_groups(
     return groups, floor
 
 
-def entitled_gangs(state: State, gangs: Iterable[int]) -> list[int]:
+def entitled_gangs(queue_books: QueueBooks, gangs: Iterable[int]) -> list[int]:
     """Of each queue the gangs up to the first one, by precedence and age, that its entitlement does not cover."""
-    problem, books, found = state.problem, state.queue_books.copy(), []
+    problem, books, found = queue_books.problem, queue_books.copy(), []
     stopped: set[int] = set()
     for j in sorted(gangs, key=lambda j: (-precedence(problem.gangs[j]), problem.gangs[j].age, j)):
         queue = problem.gangs[j].queue

@@ -13,6 +13,7 @@ import numpy as np
 from solver.diagnosis.delays import DelayDiagnosis
 from solver.diagnosis.gangs import has_pod_rules
 from solver.diagnosis.minimal import first_sufficient
+from solver.diagnosis.precedence import least_free_priority
 from solver.diagnosis.question import FitQuestion
 from solver.diagnosis.state import DiagnosisState
 from solver.facts import DedicatedDomains, Fact, Maintenance, ReservedNodes, StrictOrder
@@ -123,12 +124,12 @@ def _order_repairs(trials: DelayTrials, fact: StrictOrder) -> Iterator[Repair]:
     if _both_fit(trials, fact.gang):
         yield StartOfGang(fact.gang)
     if trials.starts_beside_plan(trials.gang_problem):
-        yield HigherPriority(gangs[fact.gang].priority)
+        yield HigherPriority(least_free_priority(trials.state.problem, gangs[fact.gang].priority))
         yield NoStrictOrder(fact.queue)
     elif diagnosis.fits_beside_running(trials.j):
         above = [fact.gang, *trials.state.started_placements]
         above += [] if diagnosis.reservation is None else [diagnosis.reservation.gang]
-        yield HigherPriority(max(gangs[i].priority for i in above))
+        yield HigherPriority(least_free_priority(trials.state.problem, max(gangs[i].priority for i in above)))
 
 
 def _both_fit(trials: DelayTrials, first: int) -> bool:
@@ -161,7 +162,7 @@ def _reservation_repairs(trials: DelayTrials, reservation: Reservation) -> Itera
     above = [reservation.gang]
     if not diagnosis.fits_beside_plan(trials.j):
         above += trials.state.started_placements
-    yield HigherPriority(max(gangs[i].priority for i in above))
+    yield HigherPriority(least_free_priority(trials.state.problem, max(gangs[i].priority for i in above)))
 
 
 def _fits_after_reservation(trials: DelayTrials, reservation: Reservation) -> bool:

@@ -13,6 +13,7 @@ from solver.diagnosis.case import GangDiagnosis
 from solver.diagnosis.minimal import smallest_sufficient
 from solver.diagnosis.node_facts import preceding_gangs
 from solver.diagnosis.obstacles import Obstacle, cluster_obstacles, current_obstacles, permanent_obstacles
+from solver.diagnosis.precedence import borrowing
 from solver.diagnosis.queue_obstacles import QueueDemand, queue_facts
 from solver.diagnosis.state import Scenario
 from solver.facts import AwayNodes, Fact, NoEligibleNode, Undecided
@@ -64,7 +65,7 @@ def _plan_facts(case: GangDiagnosis, demand: QueueDemand) -> tuple[Fact, ...]:
     ledger, full = case.state.after.queue_books, case.fits(case.current_scenario) is False
     found = queue_facts(case.state, ledger, demand, None if full else ledger)
     if full:
-        found.append(preceding_gangs(case, case.current_scenario))
+        found.append(borrowing(case, case.current_scenario) or preceding_gangs(case, case.current_scenario))
     return tuple(found) or (Undecided(),)
 
 

@@ -57,7 +57,7 @@ def _opened_queues(problem: Problem, queue: int) -> Iterator[tuple[Repair, Probl
     """Every closed queue on the path, opened."""
     for q in queue_path(problem, queue):
         if not problem.queues[q].open:
-            problem = _with_queue(problem, q, open=True)
+            problem = with_queue(problem, q, open=True)
             yield OpenQueue(q), problem
 
 
@@ -70,7 +70,7 @@ def _limit_change(
         most = ledger.held[o.queue][o.r] + asked
         larger = tuple(most if i == o.r else x for i, x in enumerate(capability))
         repair = MoreCapability(o.queue, o.r, most - (capability[o.r] or 0))
-        return repair, _with_queue(ledger.problem, o.queue, capability=larger)
+        return repair, with_queue(ledger.problem, o.queue, capability=larger)
     if o.code == ShareLimit.code and o.queue is not None:
         return _weight_change(ledger, o.queue, o.r, asked, max_weight_factor)
     return _guarantee_change(ledger, o, queue, amount)
@@ -83,7 +83,7 @@ def _weight_change(
     now = ledger.problem.queues[q].weight
 
     def suffices(weight: int) -> bool:
-        heavier = ledger.with_problem(_with_queue(ledger.problem, q, weight=weight))
+        heavier = ledger.with_problem(with_queue(ledger.problem, q, weight=weight))
         ceilings = (c for c in heavier.queue_rules.ceilings_by_queue[q] if c.code == ShareLimit.code)
         limits = [ceiling.limits[r] for ceiling in ceilings]
         return all(limit is None or ledger.direct[q][r] + asked <= limit for limit in limits)
@@ -94,7 +94,7 @@ def _weight_change(
     while low < high:
         middle = (low + high) // 2
         low, high = (low, middle) if suffices(middle) else (middle + 1, high)
-    return MoreWeight(q, low, now), _with_queue(ledger.problem, q, weight=low)
+    return MoreWeight(q, low, now), with_queue(ledger.problem, q, weight=low)
 
 
 def _guarantee_change(
@@ -115,7 +115,7 @@ def _guarantee_change(
 
     def lowered(less: int) -> Problem:
         guarantee = enumerate(problem.queues[q].guarantee)
-        return _with_queue(problem, q, guarantee=tuple((x or 0) - less if r == o.r else x for r, x in guarantee))
+        return with_queue(problem, q, guarantee=tuple((x or 0) - less if r == o.r else x for r, x in guarantee))
 
     def suffices(less: int) -> bool:
         then = queue_obstacles(ledger.with_problem(lowered(less)), queue, amount)
@@ -125,6 +125,7 @@ def _guarantee_change(
     return SmallerGuarantee(q, o.r, less), lowered(less)
 
 
-def _with_queue(problem: Problem, q: int, **changes: Any) -> Problem:
+def with_queue(problem: Problem, q: int, **changes: Any) -> Problem:
+    """The problem with queue q changed."""
     queues = enumerate(problem.queues)
     return problem.with_queues(tuple(replace(queue, **changes) if i == q else queue for i, queue in queues))

@@ -16,12 +16,12 @@ from solver.diagnosis.facts import away_nodes
 from solver.diagnosis.gang_changes import fewer_pods_steps, node_class_steps, request_steps, steps_with_all_pods
 from solver.diagnosis.minimal import first_sufficient
 from solver.diagnosis.node_changes import node_addition_steps
+from solver.diagnosis.precedence import higher_priority, larger_entitlement, priority_steps, with_later_gangs
 from solver.diagnosis.question import ModelBudget
 from solver.diagnosis.queue_changes import node_group_steps, with_queue_changes
 from solver.diagnosis.trial import Step, StepSequence, Trial, TrialRunner
-from solver.facts import Fact, PrecedingGangs, Undecided
-from solver.repairs import EndOfPods, HigherPriority, Repair, ReturnOfNodes
-from solver.semantics.eviction_rights import is_reclaimable_whole
+from solver.facts import Borrowing, Fact, PrecedingGangs, Undecided
+from solver.repairs import EndOfPods, Repair, ReturnOfNodes
 
 
 def gang_repairs(case: GangDiagnosis, facts: Sequence[Fact]) -> tuple[Repair, ...]:
@@ -31,7 +31,7 @@ def gang_repairs(case: GangDiagnosis, facts: Sequence[Fact]) -> tuple[Repair, ..
     budget = case.state.options.budget
     runner = TrialRunner(case, budget.repair_questions, ModelBudget(budget.repair_models))
     found = [trial.changes for trial in islice(_single_trials(runner, facts), budget.repairs)]
-    enough = 1 if all(isinstance(fact, PrecedingGangs) for fact in facts) else budget.enough_repairs
+    enough = 1 if all(isinstance(fact, PrecedingGangs | Borrowing) for fact in facts) else budget.enough_repairs
     for trials in (_node_trials(runner), _double_trials(runner)):
         for trial in trials if len(found) < enough else ():
             # Nothing that contains a repair which suffices without the rest.
@@ -49,7 +49,10 @@ def _single_trials(runner: TrialRunner, facts: Sequence[Fact]) -> Iterator[Trial
         yield from runner.least_trials(start, steps_with_all_pods(runner, start))
     yield from _waiting_trials(runner, start, facts)
     yield from runner.least_trials(start, fewer_pods_steps(start))
-    yield from runner.sufficient_trial(_with_higher_priority(runner, start))
+    yield from higher_priority(runner, start)
+    for fact in facts:
+        if isinstance(fact, Borrowing):
+            yield from larger_entitlement(runner, start, fact)
     if not allowed:
         yield from runner.sufficient_trial(with_queue_changes(runner, start))
         return
@@ -75,17 +78,6 @@ def _waiting_trials(runner: TrialRunner, t: Trial, facts: Sequence[Fact]) -> Ite
         yield from runner.sufficient_trial(after or t.with_scenario(EndOfPods(), with_running=False))
 
 
-def _with_higher_priority(runner: TrialRunner, t: Trial) -> Trial | None:
-    """A priority above that of all that the plan starts: then the gang is decided first, beside what runs. None for one
-    that may borrow a dedicated domain, which is lent last of all."""
-    problem = runner.case.state.problem
-    top = max((problem.gangs[i].priority for i in runner.case.state.started_placements), default=None)
-    lends = any(queue.dedicated_domains for queue in problem.queues)
-    if top is None or (lends and is_reclaimable_whole(problem, runner.case.gang)):
-        return None
-    return t.with_scenario(HigherPriority(top), with_started=False)
-
-
 def _double_trials(runner: TrialRunner) -> Iterator[Trial]:
     """Trials of two kinds of change: of the gang or the nodes and of the queues, of the gang twice, of the gang and its
     priority."""
@@ -99,10 +91,11 @@ def _double_trials(runner: TrialRunner) -> Iterator[Trial]:
     for a, one in enumerate(kinds):
         for two in kinds[a + 1 :]:
             yield from _paired_trials(runner, one, two)
-    above = _with_higher_priority(runner, start)
-    for trial in runner.least_trials(above, kinds) if above is not None else ():
-        priority, *others = trial.changes
-        yield replace(trial, changes=(*others, priority))
+    priorities = priority_steps(runner)
+    for steps in kinds if priorities else ():
+        step = first_sufficient(steps, lambda step: runner.lets_start(priorities[-1](step(start))))
+        if step is not None and (trial := runner.least_trial(step(start), priorities)) is not None:
+            yield with_later_gangs(runner, trial)
 
 
 def _trials_with_queue_changes(runner: TrialRunner, steps: Sequence[Step]) -> Iterator[Trial]:

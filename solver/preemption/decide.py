@@ -58,7 +58,7 @@ def _decide_with_eviction(plan: PlanState, groups: Sequence[BatchGroup]) -> Plan
 def _decide_queues_first(plan: PlanState, waiting: Sequence[int]) -> PlanState:
     """Decide what the entitlements cover, precedence after precedence, evicting for it; then the others in turn. Of
     very many others all that fit start first."""
-    entitled = entitled_gangs(plan.state, plan.eligible_gangs(waiting))
+    entitled = entitled_gangs(plan.state.queue_books, plan.eligible_gangs(waiting))
     groups, _ = precedence_groups(plan.problem, entitled, plan.options, partial(floor_of, plan, entitled))
     plan = _decide_with_eviction(plan, groups)
     rest = [j for j in waiting if j not in set(entitled)]

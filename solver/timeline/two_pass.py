@@ -54,7 +54,8 @@ def gang_levels(plan: PlanState, waiting: Iterable[int]) -> dict[int, GangLevel]
     """Gang -> its level; gangs of a higher level are decided before a reservation for one of a lower level."""
     problem, waiting = plan.problem, list(waiting)
     several_queues = len({problem.gangs[j].queue for j in waiting}) > 1
-    first = set(entitled_gangs(plan.state, waiting) if problem.policy.queues_first and several_queues else waiting)
+    by_entitlement = problem.policy.queues_first and several_queues
+    first = set(entitled_gangs(plan.state.queue_books, waiting) if by_entitlement else waiting)
     return {j: (j in first, *precedence_level(problem, j)) for j in waiting}
 
 

@@ -96,6 +96,8 @@ def _is_effective(x: CheckedPlan, g: int, repair: Repair) -> bool:
         case repairs.MoreNodeClasses():
             other = nodes[repair.node].node_class not in gang.roles[repair.role].node_classes
             return other and not x.is_closed(g, repair.node)
+        case repairs.HigherPriority():
+            return repair.amount > gang.priority
         case repairs.EndOfGangs():
             ended = repair.gangs
             return bool(ended) and g not in ended and all(x.placed_pods[other] for other in ended)
@@ -110,6 +112,8 @@ def _is_effective_on_queue(queues: Sequence[Queue], repair: Repair) -> bool:
     match repair:
         case repairs.SmallerGuarantee():
             return 0 < repair.amount <= (queues[repair.queue].guarantee[repair.resource] or 0)
+        case repairs.MoreDeserved():
+            return repair.amount > (queues[repair.queue].deserved[repair.resource] or 0)
         case repairs.MoreWeight():
             return repair.amount > queues[repair.queue].weight
         case repairs.OpenQueue():

@@ -187,7 +187,7 @@ def helps(world: Problem, plan: Plan, decision: Decision, repair: Repair) -> boo
     held, there = plan.reservation, beside(world, plan, decision.gang)
     match repair:
         case HigherPriority(amount=amount):
-            raised = replace(world.gangs[j], priority=amount + 1)
+            raised = replace(world.gangs[j], priority=amount)
             again = replace(world, gangs=tuple(raised if g == j else gang for g, gang in enumerate(world.gangs)))
             return solve_without_repairs(again).decisions[j].action == "start"
         case NoStrictOrder(queue=q):

@@ -263,7 +263,7 @@ def test_who_fills_in_is_not_blamed_for_what_is_reserved_anyway() -> None:
     made = plan(world)
     assert started(world, made) == {"fills"}
     assert codes(world, made, "long") == ["GW114"]
-    assert HigherPriority(5) in of(world, made, "long").repairs
+    assert HigherPriority(6) in of(world, made, "long").repairs
     fills, other = gang("fills", role(1, gpu=8), duration=60), gang("other", role(1, gpu=8))
     fits_beside = problem(nodes(3, gpu=8), busy("a", 0, ends_in=900), large, gang("long", role(1, gpu=4)), other, fills)
     made = plan(fits_beside)

@@ -158,3 +158,73 @@ def test_an_affinity_that_matches_nothing_is_said_row_by_row() -> None:
     told = said(decided(compiled(pool("h100", 16), job("asks", 2, pod=f", affinity: {{{affinity}}}"))))
     assert told["GW107"] == "no node has gpu in (a100, a10), as role worker demands; did you mean h100 (16 nodes)?"
     assert told["GR112"].endswith("as well: nodeAffinity gpu in (a100, a10, h100)")
+
+
+def priority_class(name: str, value: int) -> str:
+    return f"apiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nmetadata: {{name: {name}}}\nvalue: {value}\n"
+
+
+def test_a_priority_is_the_least_that_suffices_and_says_who_would_wait() -> None:
+    classes = priority_class("low", 1000), priority_class("top", 10000)
+    others = (
+        job("first", 2, spec=", priorityClassName: top"),
+        job("second", 2, spec=", priorityClassName: low"),
+    )
+
+    def asks(name: str) -> str:
+        return job("asks", 2, spec=f", priorityClassName: {name}")
+
+    base = (pool("h100", 4), priority_class("none", 0), *others)
+    (repair,) = (r for r in decided(compiled(*base, *classes, asks("none"))).repairs if r.code == "GR114")
+    assert repair.message == "priorityClassName top (1001 or more suffices); team/second would wait instead"
+    assert (repair.facts["amount"], repair.facts["class"], repair.facts["gangs"]) == (1001, "top", ("team/second",))
+    made = compiled(*base, *classes, priority_class("mid", 1001), asks("mid"))
+    assert [decided(made, name).action for name in ("first", "second", "asks")] == ["start", "wait", "start"]
+
+
+SCHEDULER = (
+    "apiVersion: gangplan.dev/v1alpha1\nkind: SchedulerConfiguration\nmetadata: {name: volcano-scheduler-configmap}\n"
+    "spec: {actions: [enqueue, allocate], tiers: [{plugins: [{name: gang}, {name: predicates}, {name: capacity}]}]}\n"
+)
+
+
+def test_a_job_that_would_borrow_is_told_what_its_queue_is_entitled_to() -> None:
+    deserves = "deserved: {{nvidia.com/gpu: {}}}"
+    others = [job(f"b{n}", 1, spec=", queue: b") for n in range(2)]
+    asks = job("asks", 3, spec=", queue: a, priorityClassName: top")
+
+    def made(amount: int) -> Outcome:
+        queues = queue("a", deserves.format(amount)), queue("b", deserves.format(16))
+        return compiled(SCHEDULER, pool("h100", 4), priority_class("top", 1000), *queues, *others, asks)
+
+    decision = decided(made(16))
+    told = said(decision)
+    assert "GW105" not in told
+    assert told["GW124"] == (
+        "it would borrow: queue a is entitled to 16 nvidia.com/gpu and holds 0; the job asks for 24, and what is free "
+        "goes first to what queues are entitled to, then to those with lower shares: team/b1"
+    )
+    assert "GR114" not in told  # across queues no priority helps
+
+
+def test_a_job_that_would_borrow_is_told_what_its_queue_must_deserve() -> None:
+    """Queue b has the lower share, and takes with b2 and b3 what is free."""
+    jobs = job("a1", 1, spec=", queue: a"), job("asks", 2, spec=", queue: a")
+    others = [job(f"b{n}", 1, spec=", queue: b") for n in range(4)]
+
+    def made(amount: int) -> Outcome:
+        queues = queue("a", f"deserved: {{nvidia.com/gpu: {amount}}}"), queue("b", "deserved: {nvidia.com/gpu: 17}")
+        return compiled(SCHEDULER, pool("h100", 5), pool("small", 1, gpus=1), *queues, *jobs, *others)
+
+    told = said(decided(made(8)))
+    assert told["GW124"].endswith("to those with lower shares: team/b2, team/b3")
+    assert told["GR124"] == "deserved 24 nvidia.com/gpu for queue a instead of 8"
+    assert [decided(made(amount)).action for amount in (8, 24)] == ["wait", "start"]
+
+
+def test_a_priority_takes_the_room_of_those_that_borrow_first() -> None:
+    asks = job("asks", 1, spec=", queue: a")
+    others = job("a0", 3, spec=", queue: a, priorityClassName: top"), job("b0", 1, spec=", queue: b")
+    queues = queue("a", "deserved: {nvidia.com/gpu: 16}"), queue("b", "deserved: {nvidia.com/gpu: 16}")
+    made = compiled(SCHEDULER, pool("h100", 4), priority_class("top", 1000), *queues, *others, asks)
+    assert said(decided(made))["GR114"] == "a priority of 1001 or more; team/a0 would wait instead"

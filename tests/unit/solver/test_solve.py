@@ -220,7 +220,7 @@ def test_a_capability_holds_along_the_whole_path() -> None:
     world = problem(nodes(4, gpu=8), *tree, gang("x", role(1, gpu=8), queue="a"), gang("y", role(1, gpu=8), queue="b"))
     assert starting(world) == {"x"}
     assert facts(world, "y") == (CapabilityLimit(asked=8, available=0, queue=0, resource=0, limit=8, gangs=(0,)),)
-    assert repairs(world, "y") == (HigherPriority(amount=0), MoreCapability(queue=0, resource=0, amount=8))
+    assert repairs(world, "y") == (HigherPriority(amount=1, gangs=(0,)), MoreCapability(queue=0, resource=0, amount=8))
 
 
 def test_a_gang_above_its_queues_capability_never_starts() -> None:

@@ -16,6 +16,7 @@ from compiler.views import data, text
 from compiler.views.explanation import explanation_text
 from solver.facts import (
     AwayNodes,
+    Borrowing,
     CapabilityLimit,
     ClosedNodeGroups,
     ClosedQueue,
@@ -50,6 +51,7 @@ from solver.repairs import (
     HigherPriority,
     HigherTier,
     MoreCapability,
+    MoreDeserved,
     MoreNodeClasses,
     MoreNodes,
     MoreWeight,
@@ -232,6 +234,12 @@ CASES: dict[str, list[tuple[Fact, list[str]]]] = {
         )
     ],
     "GW105": [(PrecedingGangs(2, 1, gangs=(1,)), [f"{TWO}  | name: two"])],
+    "GW124": [
+        (
+            Borrowing(8, 4, 0, 1, 16, 12, (1,)),
+            [f"{QUEUE} weight | weight: 3", f"{TWO}  | name: two", f"{ONE} {LIMIT}"],
+        )
+    ],
     "GW106": [
         (GuaranteeReserve(8, 4, 1, 1, (0,)), [f"{QUEUE} guarantee | nvidia.com/gpu: 4", f"{ONE} {LIMIT}"]),
         (
@@ -342,6 +350,7 @@ REPAIR_CASES: dict[str, tuple[Repair, list[str]]] = {
         FewerDedicatedDomains(queue=0, amount=1),
         [f"{QUEUE} guaranteed domains | gangplan.dev/guaranteed-domains: 1 of tier 1"],
     ),
+    "GR124": (MoreDeserved(0, 1, 24, 16), [f"{QUEUE} deserved | spec:"]),
     "GR120": (OtherQueue(queue=1), [f"{ONE} queue | queue: research"]),
     "GR121": (ShorterDuration(seconds=9), [f"{ONE} expected duration | gangplan.dev/expected-duration: 2h"]),
     "GR123": (OpenNodeGroups(0, (1,)), [f"{QUEUE} affinity | spec:"]),

@@ -97,7 +97,7 @@ def test_many_gangs_are_counted_after_the_third() -> None:
 INDICES_AND_AMOUNTS: dict[str, Any] = {
     **dict.fromkeys(("role", "queue", "hypernode", "gang", "node", "subgroup", "pod_rule"), 0),
     **dict.fromkeys(("gangs", "queues", "nodes", "node_groups"), (0,)),
-    **{"resource": 1, "tier": 1, "asked": 8, "available": 4, "limit": 64, "seconds": 60, "amount": 4},
+    **{"resource": 1, "tier": 1, "asked": 8, "available": 4, "limit": 64, "held": 60, "seconds": 60, "amount": 4},
     "current_amount": 8,
 }
 

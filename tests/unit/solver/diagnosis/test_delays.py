@@ -132,12 +132,12 @@ def test_a_gang_behind_another_is_told_to_wait_for_it_to_be_more_urgent_or_to_li
         gang("first", role(2, gpu=8), queue="line"),
         gang("asks", role(1, gpu=2), queue="line"),
     )
-    assert decision(two).repairs == (StartOfGang(gang=2), HigherPriority(amount=0), NoStrictOrder(queue=0))
+    assert decision(two).repairs == (StartOfGang(gang=2), HigherPriority(amount=1), NoStrictOrder(queue=0))
 
 
 def test_nobody_waits_for_the_start_of_one_that_takes_the_whole_cluster_or_never_starts() -> None:
-    assert decision(strict()).repairs == (HigherPriority(amount=0), NoStrictOrder(queue=0))
-    assert decision(strict(first=3)).repairs == (HigherPriority(amount=0), NoStrictOrder(queue=0))
+    assert decision(strict()).repairs == (HigherPriority(amount=1), NoStrictOrder(queue=0))
+    assert decision(strict(first=3)).repairs == (HigherPriority(amount=1), NoStrictOrder(queue=0))
 
 
 def test_lifting_the_order_is_not_said_where_others_have_the_room_by_then() -> None:
@@ -151,7 +151,7 @@ def test_lifting_the_order_is_not_said_where_others_have_the_room_by_then() -> N
         gang("asks", role(1, gpu=4), queue="line"),
         gang("rich", role(1, gpu=8), queue="other", priority=3),
     )
-    assert repairs(world, "GR117", "GR114") == (HigherPriority(amount=3),)
+    assert repairs(world, "GR117", "GR114") == (HigherPriority(amount=4),)
 
 
 # ---- a reservation
@@ -160,8 +160,8 @@ def test_lifting_the_order_is_not_said_where_others_have_the_room_by_then() -> N
 @pytest.mark.parametrize(
     ("duration", "expected"),
     [
-        (None, (ShorterDuration(seconds=900), HigherPriority(amount=0))),
-        (1200, (ShorterDuration(seconds=900), HigherPriority(amount=0))),
+        (None, (ShorterDuration(seconds=900), HigherPriority(amount=1))),
+        (1200, (ShorterDuration(seconds=900), HigherPriority(amount=1))),
     ],
 )
 def test_a_gang_that_would_be_in_the_way_may_end_sooner_or_be_more_urgent(
@@ -196,7 +196,7 @@ def test_nobody_is_told_to_end_before_a_time_that_nobody_knows() -> None:
         gang("large", role(2, gpu=8), overdue=True),
         gang("asks", role(1, gpu=4), duration=5),
     )
-    assert decision(world).repairs == (HigherPriority(amount=0),)
+    assert decision(world).repairs == (HigherPriority(amount=1),)
 
 
 def test_the_gang_with_the_reservation_is_not_kept_off_its_own_room() -> None:

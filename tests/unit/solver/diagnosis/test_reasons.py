@@ -224,7 +224,7 @@ SITUATIONS = {
     "others are served first": Situation(
         problem(nodes(4, gpu=8), gang("urgent", role(3, gpu=8), priority=5), gang("asks", role(2, gpu=8))),
         (PrecedingGangs(asked=2, available=1, gangs=(0,)),),
-        (FewerPods(role=0, amount=1, current_amount=2), HigherPriority(amount=5)),
+        (FewerPods(role=0, amount=1, current_amount=2), HigherPriority(amount=6, gangs=(0,))),
     ),
     "others are served first in its queue too": Situation(
         problem(
@@ -238,7 +238,7 @@ SITUATIONS = {
             PrecedingGangs(asked=2, available=1, gangs=(0,)),
         ),
         (
-            HigherPriority(amount=5),
+            HigherPriority(amount=6, gangs=(0,)),
             FewerPods(role=0, amount=1, current_amount=2, also=(MoreCapability(queue=0, resource=0, amount=8),)),
             MoreNodes(node=0, amount=1, also=(MoreCapability(queue=0, resource=0, amount=16),)),
         ),

@@ -1,0 +1,161 @@
+"""What the plan decides before a waiting gang, and repairs that turn that round: a higher priority, or a larger
+entitlement of its queue."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+
+from solver.admission.batches import entitled_gangs
+from solver.diagnosis.blockers import blockers
+from solver.diagnosis.case import GangDiagnosis
+from solver.diagnosis.minimal import first_sufficient, minimal_subset, shortest_prefix
+from solver.diagnosis.queue_changes import with_queue
+from solver.diagnosis.state import Scenario
+from solver.diagnosis.trial import Step, Trial, TrialRunner
+from solver.facts import Borrowing
+from solver.problem import Problem
+from solver.repairs import HigherPriority, MoreDeserved, MoreWeight, Repair
+from solver.semantics.eviction_rights import is_reclaimable_whole
+from solver.semantics.priorities import precedence
+from solver.semantics.share_measures import queue_priority
+
+
+def borrowing(case: GangDiagnosis, s: Scenario) -> Borrowing | None:
+    """That the gang would borrow, and what goes first; None where its queue's entitlement covers it, or where only its
+    own queue is in its way."""
+    problem, books, demand = case.state.problem, case.state.after.queue_books, case.remaining_demand
+    if not is_decided_by_entitlement(problem) or books.is_entitled(case.gang.queue, demand):
+        return None
+    _, gangs = blockers(case, s)
+    if all(problem.gangs[i].queue == case.gang.queue for i in gangs):
+        return None
+    short = []
+    for q in reversed(books.queue_rules.comparison_paths[case.gang.queue]):
+        limits = zip(demand, books.queue_rules.entitled[q], books.compared_amount(q), strict=True)
+        short += [
+            Borrowing(asked, max(0, most - held), q, r, most, held, gangs)
+            for r, (asked, most, held) in enumerate(limits)
+            if most is not None and asked and held + asked > most
+        ]
+    devices = problem.device_resources
+    return min(short, key=lambda fact: (fact.available / fact.asked, fact.resource not in devices))
+
+
+def is_decided_by_entitlement(problem: Problem) -> bool:
+    return problem.policy.queues_first and len({gang.queue for gang in problem.gangs}) > 1
+
+
+def least_free_priority(problem: Problem, above: int) -> int:
+    """The least priority above another that no gang has."""
+    taken, found = {gang.priority for gang in problem.gangs}, above + 1
+    while found in taken:
+        found += 1
+    return found
+
+
+def priority_steps(runner: TrialRunner) -> list[Step]:
+    """Higher priorities, each above some of the gangs that the plan starts. None for a gang that may borrow a dedicated
+    domain, which is lent last of all."""
+    problem, gang = runner.case.state.problem, runner.case.gang
+    if any(queue.dedicated_domains for queue in problem.queues) and is_reclaimable_whole(problem, gang):
+        return []
+    above = {problem.gangs[i].priority for i in runner.case.state.started_placements}
+    values = dict.fromkeys(least_free_priority(problem, p) for p in sorted(above) if p >= gang.priority)
+    return [partial(_raise_priority, runner, value) for value in values]
+
+
+def _raise_priority(runner: TrialRunner, priority: int, t: Trial) -> Trial:
+    problem = t.limits_problem
+    return _before_others(runner, t, HigherPriority(priority), priority, problem)
+
+
+def _before_others(
+    runner: TrialRunner, t: Trial, repair: HigherPriority | MoreDeserved | MoreWeight, priority: int, problem: Problem
+) -> Trial:
+    """The trial in which all that would be decided later is gone; unchanged where that is nothing, or not known."""
+    state = runner.case.state
+    later = _later_gangs(runner.case, priority, problem)
+    changed = replace(t.with_change(repair), limits_problem=problem)
+    if len(later) == len(state.started_placements):
+        return replace(changed, scenario=replace(t.scenario, with_started=False))
+    if not later or (state.after.free.amounts > state.before.free.amounts).any():
+        return t
+    return replace(changed, ended_gangs=tuple(sorted(later)))
+
+
+def _later_gangs(case: GangDiagnosis, priority: int, problem: Problem) -> list[int]:
+    """The started gangs that are decided after the gang, were it of this priority, in a problem with other queues; the
+    last first."""
+    state, own = case.state, problem.gangs.index(case.gang)
+    raised = replace(problem.gangs[own], priority=priority)
+    gangs = (*problem.gangs[:own], raised, *problem.gangs[own + 1 :])
+    problem = replace(problem, gangs=gangs)
+
+    def level(j: int) -> tuple[int, int]:
+        return precedence(gangs[j]), queue_priority(problem, gangs[j].queue)
+
+    started = list(state.started_placements)
+    started.sort(key=lambda i: (gangs[i].priority, -gangs[i].age, -i))
+    if not is_decided_by_entitlement(problem):
+        return [i for i in started if level(i) < level(own)]
+    covered = set(entitled_gangs(state.before.queue_books.with_problem(problem), [*started, own]))
+
+    def round_of(j: int) -> int:
+        return 0 if problem.reclaim_enabled else queue_priority(problem, gangs[j].queue)
+
+    def is_later(i: int) -> bool:
+        if round_of(i) != round_of(own):
+            return round_of(i) < round_of(own)
+        if own in covered:
+            return i not in covered or level(i) < level(own)
+        return i not in covered and gangs[i].queue == raised.queue and level(i) < level(own)
+
+    return sorted((i for i in started if is_later(i)), key=lambda i: (round_of(i), i in covered))
+
+
+def higher_priority(runner: TrialRunner, t: Trial) -> Iterator[Trial]:
+    """The least priority that suffices, with the gangs whose room it takes."""
+    if (trial := runner.least_trial(t, priority_steps(runner))) is not None:
+        yield with_later_gangs(runner, trial)
+
+
+def with_later_gangs(runner: TrialRunner, t: Trial) -> Trial:
+    """The trial whose priority names the gangs that give their room: a few of those decided later, none to spare."""
+    beside = replace(t, scenario=replace(t.scenario, with_started=True))
+
+    def suffices(some: Sequence[int]) -> bool:
+        return runner.lets_start(replace(beside, ended_gangs=tuple(sorted(some))))
+
+    def named(change: Repair) -> Repair:
+        if not isinstance(change, HigherPriority):
+            return change
+        waits = shortest_prefix(_later_gangs(runner.case, change.amount, t.limits_problem), suffices) or ()
+        few = len(waits) <= runner.case.state.options.budget.ended_gangs
+        return replace(change, gangs=tuple(sorted(minimal_subset(waits, suffices))) if few else ())
+
+    return replace(t, changes=tuple(map(named, t.changes)))
+
+
+def larger_entitlement(runner: TrialRunner, t: Trial, fact: Borrowing) -> Iterator[Trial]:
+    """The least that the queue must deserve, or weigh, so that the gang no longer borrows."""
+    problem, priority, q, r = runner.case.state.problem, runner.case.gang.priority, fact.queue, fact.resource
+    queue = problem.queues[q]
+
+    def deserves(amount: int) -> Trial:
+        deserved = tuple(amount if i == r else x for i, x in enumerate(queue.deserved))
+        repair = MoreDeserved(q, r, amount, queue.deserved[r] or 0)
+        return _before_others(runner, t, repair, priority, with_queue(problem, q, deserved=deserved))
+
+    def weighs(weight: int) -> Trial:
+        repair = MoreWeight(q, weight, queue.weight)
+        return _before_others(runner, t, repair, priority, with_queue(problem, q, weight=weight))
+
+    make: Callable[[int], Trial] = deserves if problem.policy.capacity else weighs
+    first = (queue.deserved[r] or 0) if problem.policy.capacity else queue.weight
+    factor = runner.case.state.options.budget.weight_factor
+    numbers = range(first + 1, (problem.totals[r] if problem.policy.capacity else first * factor) + 1)
+    least = first_sufficient(numbers, lambda number: bool(make(number).changes) and runner.lets_start(make(number)))
+    if least is not None:
+        yield make(least)

@@ -10,9 +10,9 @@ from typing import Any
 import yaml
 
 Amounts = Mapping[str, int]
-"""Resource -> whole number: millicores, devices, pods."""
+"""Resource -> whole number: millicores, bytes, devices, pods."""
 
-SUFFIXES = {"m": Fraction(1, 1000), "k": Fraction(1000), "Ki": Fraction(1024), "Mi": Fraction(1024**2)}
+SUFFIXES = {"m": Fraction(1, 1000), "k": Fraction(1000), "Mi": Fraction(1024**2), "Gi": Fraction(1024**3)}
 
 
 class UnknownDocumentError(Exception):
@@ -24,6 +24,7 @@ class Node:
     name: str
     has: Amounts
     labels: Mapping[str, str]
+    tainted: bool
 
 
 @dataclass(frozen=True)
@@ -47,12 +48,16 @@ class Queue:
 
 @dataclass(frozen=True)
 class Role:
-    """pods: those that must run."""
+    """pods: those that must run. tolerates: any taint. part_size: of its partitions, 0 for none; each in one domain of
+    part_tier, where that is hard."""
 
     pods: int
     replicas: int
     asks: Amounts
     selector: Mapping[str, str]
+    tolerates: bool = False
+    part_size: int = 0
+    part_tier: int | None = None
 
 
 @dataclass(frozen=True)
@@ -124,7 +129,7 @@ def read_world(files: Mapping[str, bytes]) -> World:
 def quantity(resource: str, said: object) -> int:
     """A Kubernetes quantity as a whole number, cpu in thousandths."""
     text = str(said)
-    digits = text.rstrip("kmKMi")
+    digits = text.rstrip("kmMGi")
     value = Fraction(digits) * SUFFIXES.get(text[len(digits) :], Fraction(1)) * (1000 if resource == "cpu" else 1)
     if value.denominator != 1 or text[len(digits) :] not in ("", *SUFFIXES):
         raise UnknownDocumentError(f"{resource}: {said}")
@@ -136,10 +141,11 @@ def amounts(said: Mapping[str, object] | None) -> dict[str, int]:
 
 
 def _node(document: Mapping[str, Any]) -> Node:
-    if document.get("spec"):
-        raise UnknownDocumentError(f"spec of a node: {document['spec']}")
-    metadata = document["metadata"]
-    return Node(metadata["name"], amounts(document["status"]["allocatable"]), metadata.get("labels", {}))
+    metadata, spec = document["metadata"], document.get("spec") or {}
+    if set(spec) - {"taints"}:
+        raise UnknownDocumentError(f"spec of a node: {spec}")
+    has = amounts(document["status"]["allocatable"])
+    return Node(metadata["name"], has, metadata.get("labels", {}), bool(spec.get("taints")))
 
 
 def _hypernode(document: Mapping[str, Any]) -> HyperNode:
@@ -174,7 +180,6 @@ def _jobs(documents: list[dict[str, Any]], classes: Mapping[str, int]) -> tuple[
     for rank, document in enumerate(sorted(documents, key=age)):
         spec, metadata = document["spec"], document["metadata"]
         roles = tuple(map(_role, spec["tasks"]))
-        topology = spec.get("networkTopology", {})
         if spec.get("minAvailable", sum(role.pods for role in roles)) != sum(role.pods for role in roles):
             raise UnknownDocumentError("minAvailable that leaves the mix of roles open")
         found.append(
@@ -184,19 +189,33 @@ def _jobs(documents: list[dict[str, Any]], classes: Mapping[str, int]) -> tuple[
                 classes[spec["priorityClassName"]] if "priorityClassName" in spec else 0,
                 rank,
                 roles,
-                topology.get("highestTierAllowed", 1) if topology.get("mode") == "hard" else None,
+                _hard_tier(spec.get("networkTopology", {})),
             )
         )
     return tuple(found)
 
 
 def _role(task: Mapping[str, Any]) -> Role:
-    pod = task["template"]["spec"]
-    if "partitionPolicy" in task or set(pod) - {"restartPolicy", "containers", "nodeSelector"}:
+    pod, parts = task["template"]["spec"], task.get("partitionPolicy", {})
+    tolerations = pod.get("tolerations", [])
+    if set(pod) - {"restartPolicy", "containers", "nodeSelector", "tolerations"}:
+        raise UnknownDocumentError(f"task {task['name']}")
+    if tolerations not in ([], [{"operator": "Exists"}]) or parts.get("minPartitions") != parts.get("totalPartitions"):
         raise UnknownDocumentError(f"task {task['name']}")
     asks: dict[str, int] = {"pods": 1}
     for container in pod["containers"]:
         for r, amount in amounts(container["resources"]["requests"]).items():
             asks[r] = asks.get(r, 0) + amount
-    least = task.get("minAvailable", task["replicas"])
-    return Role(least, task["replicas"], {r: a for r, a in asks.items() if a}, pod.get("nodeSelector", {}))
+    return Role(
+        task.get("minAvailable", task["replicas"]),
+        task["replicas"],
+        {r: a for r, a in asks.items() if a},
+        pod.get("nodeSelector", {}),
+        bool(tolerations),
+        parts.get("partitionSize", 0),
+        _hard_tier(parts.get("networkTopology", {})),
+    )
+
+
+def _hard_tier(topology: Mapping[str, Any]) -> int | None:
+    return topology.get("highestTierAllowed", 1) if topology.get("mode") == "hard" else None

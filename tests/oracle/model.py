@@ -62,25 +62,37 @@ class Model:
             at = self.parents.get(at.name)
         return found
 
+    def _domains(self, tier: int | None) -> dict[str, list[str]]:
+        """Largest domain of at most that tier -> its nodes; the whole cluster without a tier, or above the highest."""
+        if tier is None or tier > max((h.tier for h in self.world.hypernodes), default=0):
+            return {"": [node.name for node in self.world.nodes]}
+        domains: dict[str, list[str]] = {}
+        for node in self.world.nodes:
+            if below := [h.name for h in self._line(node) if h.tier <= tier]:
+                domains.setdefault(below[-1], []).append(node.name)
+        return domains
+
     def _place(self, job: Job) -> None:
-        """All pods of a job that starts, on nodes that its roles select, with a hard tier in one domain."""
-        domains: dict[str, list[str]] = {"": [node.name for node in self.world.nodes]}
-        if job.hard_tier is not None and job.hard_tier <= max((h.tier for h in self.world.hypernodes), default=0):
-            domains = {}
-            for node in self.world.nodes:
-                if below := [h.name for h in self._line(node) if h.tier <= job.hard_tier]:
-                    domains.setdefault(below[-1], []).append(node.name)
+        """All pods of a job that starts, on nodes open to its roles, with a hard tier in one domain; of a role with a
+        hard tier whole partitions in each domain."""
+        domains = self._domains(job.hard_tier)
         chosen = {d: self.model.new_bool_var(f"g {job.name} {d}") for d in domains}
         self.model.add(sum(chosen.values()) == self.starts[job.name])
         for t, role in enumerate(job.roles):
             on = {}
             for node in self.world.nodes:
-                if role.selector.items() <= node.labels.items():
+                if role.selector.items() <= node.labels.items() and (role.tolerates or not node.tainted):
                     on[node.name] = self.model.new_int_var(0, role.pods, f"n {job.name} {t} {node.name}")
                     self.pods[job.name, t, node.name] = on[node.name]
             for d, inside in domains.items():
                 self.model.add(sum(on[n] for n in inside if n in on) == role.pods).only_enforce_if(chosen[d])
             self.model.add(sum(on.values()) == role.pods * self.starts[job.name])
+            if role.part_tier is not None:
+                parts = []
+                for d, inside in self._domains(role.part_tier).items():
+                    parts.append(self.model.new_int_var(0, role.pods, f"u {job.name} {t} {d}"))
+                    self.model.add(sum(on[n] for n in inside if n in on) == role.part_size * parts[-1])
+                self.model.add(role.part_size * sum(parts) == role.pods * self.starts[job.name])
 
     def _fill_nodes(self) -> None:
         roles = {(job.name, t): role for job in self.world.jobs for t, role in enumerate(job.roles)}
@@ -280,6 +292,7 @@ class Model:
     def least_cost(self) -> Values:
         """The least cost of placing the jobs that start, goal after goal."""
         tiers = sorted({h.tier for h in self.world.hypernodes})
+        self._hold_least("subgroups", sum(4**rank * self._split_parts(tier) for rank, tier in enumerate(tiers)))
         used: dict[tuple[str, str], cp_model.IntVar] = {}
         for (name, t, node), pods in self.pods.items():
             on = used.setdefault((name, node), self.model.new_bool_var(f"on {name} {node}"))
@@ -303,6 +316,22 @@ class Model:
         self._hold_least("supernodes", sum(leaves.values()))
         self._hold_least("nodes", sum(opened.values()))
         return self.values
+
+    def _split_parts(self, tier: int) -> cp_model.LinearExprT:
+        """Partitions that are not whole in one domain of the tier."""
+        split: list[cp_model.LinearExprT] = []
+        for job in self.world.jobs:
+            for t, role in ((t, role) for t, role in enumerate(job.roles) if role.part_size):
+                inside: dict[str, list[cp_model.IntVar]] = {}
+                for (name, of, node), pods in self.pods.items():
+                    if (name, of) == (job.name, t):
+                        inside.setdefault(self._domain(node, tier), []).append(pods)
+                split.append(role.pods // role.part_size * self.starts[job.name])
+                for d, pods_there in inside.items():
+                    whole = self.model.new_int_var(0, role.pods, f"whole {job.name} {t} {d} {tier}")
+                    self.model.add(role.part_size * whole <= sum(pods_there))
+                    split.append(-whole)
+        return sum(split)
 
     def _hold_least(self, name: str, cost: cp_model.LinearExprT) -> None:
         self.values[name] = Fraction(-self.hold_most(name, -cost))

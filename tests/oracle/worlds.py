@@ -56,10 +56,12 @@ def _node(chance: random.Random, n: int) -> dict[str, Any]:
         GPU: chance.choice((0, 4, 7, 8, 8) if n else (LEAST_GPUS, 7, 8)),
         "pods": 20,
     }
+    taints = [{"key": "dedicated", "value": "x", "effect": "NoSchedule"}]
     return {
         "apiVersion": "v1",
         "kind": "Node",
         "metadata": {"name": f"n{n}", "labels": {"model": chance.choice("ab")}},
+        "spec": {"taints": taints} if n and chance.random() < 0.1 else {},
         "status": {"allocatable": has},
     }
 
@@ -123,7 +125,7 @@ def _scheduler(chance: random.Random) -> dict[str, Any]:
 
 
 def _job(chance: random.Random, j: int, queues: list[str], tiers: int) -> dict[str, Any]:
-    tasks = [_task(chance, t) for t in range(chance.choice((1, 1, 1, 2)))]
+    tasks = [_task(chance, t, tiers) for t in range(chance.choice((1, 1, 1, 2)))]
     spec: dict[str, Any] = {
         "schedulerName": "volcano",
         "queue": chance.choice(queues),
@@ -143,7 +145,7 @@ def _job(chance: random.Random, j: int, queues: list[str], tiers: int) -> dict[s
     return {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "metadata": metadata, "spec": spec}
 
 
-def _task(chance: random.Random, t: int) -> dict[str, Any]:
+def _task(chance: random.Random, t: int, tiers: int) -> dict[str, Any]:
     gpus, cpus = chance.choice((0, 1, 2, 2, 4, 4, 5, 6, 8)), chance.choice(("500m", "1", "2", "3"))
     least = chance.choice((1, 1, 1, 2, 2, 3))
     asks = {"cpu": cpus, **({GPU: gpus} if gpus else {})}
@@ -155,9 +157,13 @@ def _task(chance: random.Random, t: int) -> dict[str, Any]:
         pod["containers"][0]["resources"]["limits"] = {GPU: gpus}
     if chance.random() < 0.15:
         pod["nodeSelector"] = {"model": chance.choice("ab")}
-    return {
-        "name": f"r{t}",
-        "replicas": least + (chance.randint(1, 2) if chance.random() < 0.15 else 0),
-        "minAvailable": least,
-        "template": {"spec": pod},
-    }
+    if chance.random() < 0.1:
+        pod["tolerations"] = [{"operator": "Exists"}]
+    elastic = chance.randint(1, 2) if chance.random() < 0.15 else 0
+    task = {"name": f"r{t}", "replicas": least + elastic, "minAvailable": least, "template": {"spec": pod}}
+    if tiers and chance.random() < 0.2:
+        size, parts = chance.randint(1, 2), chance.randint(1, 2)
+        topology = {"mode": chance.choice(("hard", "soft")), "highestTierAllowed": chance.randint(1, tiers)}
+        policy = {"totalPartitions": parts, "partitionSize": size, "minPartitions": parts, "networkTopology": topology}
+        task |= {"replicas": size * parts, "minAvailable": size * parts, "partitionPolicy": policy}
+    return task

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from compiler.cluster_state.state import load_state
 from compiler.outcome import JobDecision, Outcome
 from compiler.pipeline import compile_repository
@@ -54,3 +56,30 @@ def test_a_guarantee_above_the_cluster_is_an_error() -> None:
     assert [(found.code, found.severity, found.position.line) for found in outcome.diagnostics] == [
         ("GP318", "error", 28)
     ]
+
+
+TIES = {
+    "older-waits": {"old"},
+    "tied-shares-none": {"large"},
+    "tied-shares-drf": {"large"},
+    "tied-shares-capacity": {"large"},
+    "three-queues": {"g0", "g1", "g2", "g3", "g4"},
+    "tie-that-a-later-goal-decides": {"g2"},
+}
+"""Case -> the jobs that start: where shares tie, what is placed decides, then age."""
+
+
+@pytest.mark.parametrize("case", TIES)
+def test_queues_that_tie_stay_open_to_the_later_goals(case: str) -> None:
+    outcome = compiled(case)
+    assert {found.name.removeprefix("ns/") for found in outcome.decisions if found.action == "start"} == TIES[case]
+    assert outcome.plan is not None
+    assert {each.verdict for batch in outcome.plan.batches for each in batch.objectives} == {"proven"}
+
+
+def test_a_promised_start_is_kept_once_the_job_before_it_has_ended() -> None:
+    """The queues tie; the younger job's has the smaller name."""
+    before, after = decided("promise/before"), decided("promise/after")
+    assert {name: found.action for name, found in before.items()} == {"runs": "keep", "old": "wait", "young": "wait"}
+    assert before["old"].reserved_start == "2026-11-20T13:00:00Z"
+    assert {name: found.action for name, found in after.items()} == {"old": "start", "young": "wait"}

@@ -147,4 +147,4 @@ def _with_restored_victim(plan: PlanState, v: int, pods: Pods) -> PlanState | No
         if found is None:
             return None
         plan.start_gang(j, found[0])
-    return None if plan.state.free_nodes.breaks_pod_rules else plan
+    return None if plan.state.free_nodes.breaks_pod_rules or plan.starts_beyond_ceilings() else plan

@@ -143,7 +143,7 @@ def _incumbent_objectives(answer: EvictionChoice, values: tuple[int, int, int], 
 
 def _without_preemptors(plan: PlanState, preemptors: Iterable[int]) -> PlanState | None:
     """The plan in which these preemptors do not start and their victims stay; None where victims go for others too, or
-    their room is taken."""
+    their room, on nodes or in queues, is taken."""
     cancelled, base = set(preemptors), plan.copy()
     for j in sorted(cancelled):
         base.cancel_start(j)
@@ -156,6 +156,8 @@ def _without_preemptors(plan: PlanState, preemptors: Iterable[int]) -> PlanState
             base.restore_pods(v, base.evictions.evicted_pods[v])
         except ValueError:
             return None
+    if base.starts_beyond_ceilings():
+        return None
     if cancelled.issuperset(plan.preemptors):
         base.evictions.forget_measures()
     return base

@@ -189,6 +189,17 @@ class PlanState:
         if meets_minima(self.problem.gangs[v]):
             self.placements[v] = self.state.running[v]
 
+    def starts_beyond_ceilings(self) -> bool:
+        """Whether some gang started in a queue that now holds more than it may, since pods stay after all that had made
+        room for it there."""
+        books, width = self.state.queue_books, len(self.problem.resources)
+        for j, pods in self.placements.items():
+            gang = self.problem.gangs[j]
+            taken = placed_demand(gang, new_placements(gang, pods), width)
+            if any(taken) and books.holds_beyond_ceiling(gang.queue, taken):
+                return True
+        return False
+
     def add_eviction_seconds(self, seconds: float) -> None:
         """Count time that the choice of victims took."""
         self.eviction_seconds += seconds

@@ -181,6 +181,14 @@ class QueueBooks:
                 return True
         return False
 
+    def holds_beyond_ceiling(self, queue: int, taken: Vector) -> bool:
+        """Whether with `taken`, which it holds, the queue exceeds a ceiling on its path."""
+        mark = self.mark()
+        self.charge_queue(queue, negated(taken))
+        exceeds = self.exceeds_ceiling(queue, taken)
+        self.undo(mark)
+        return exceeds
+
     def violated_guarantees(self, queue: int, amount: Vector) -> Iterator[tuple[int | None, int]]:
         """Each (queue, resource) where `amount` more would break others' guarantees; None for the whole cluster."""
         resources = [r for r in self._guaranteed_resources if amount[r]]

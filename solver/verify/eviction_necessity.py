@@ -44,7 +44,7 @@ def _fits_without_eviction(x: CheckedPlan, g: int, restored_pods: PodCounts, pre
     _take_pods(free, gangs[g], restored_pods)
     own = [vector_sum(vector_sum(held, new), gone, -1) for held, new, gone in zip(*x.own, strict=True)]
     own[gangs[g].queue] = vector_sum(own[gangs[g].queue], x.gang_demand(g, restored_pods))
-    if not _queues_allow(x, own, {gangs[j].queue for j in preemptors}):
+    if not _queues_allow(x, own, {gang.queue for gang, new in zip(gangs, x.new_pods, strict=True) if new}):
         return False
     if _is_non_negative(free):
         return True
@@ -62,10 +62,10 @@ def _is_non_negative(free: Iterable[list[int]]) -> bool:
     return all(amount >= 0 for node in free for amount in node)
 
 
-def _queues_allow(x: CheckedPlan, own: Sequence[Vector], preemptor_queues: set[int]) -> bool:
-    """Whether these holdings respect the ceilings of the preemptors' queues, and guarantees. A limit that was broken
-    before the plan counts as broken, so that this errs towards needing the victim."""
-    held, paths = x.with_descendants(own), {above for home in preemptor_queues for above in x.queue_path(home)}
+def _queues_allow(x: CheckedPlan, own: Sequence[Vector], starting_queues: set[int]) -> bool:
+    """Whether these holdings respect the ceilings of the queues in which gangs start, and guarantees. A limit that was
+    broken before the plan counts as broken, so that this errs towards needing the victim."""
+    held, paths = x.with_descendants(own), {above for home in starting_queues for above in x.queue_path(home)}
     for field, q, r, most, tree in x.queue_limits:
         if (field == "guarantee" or q in paths) and (held if tree else own)[q][r] > most:
             return False

@@ -7,8 +7,9 @@ from __future__ import annotations
 import pytest
 
 from tests.differential.bed import Bed
-from tests.differential.compare import check_plan, check_world
+from tests.differential.compare import borrowing_before_entitlement, check_plan, check_world
 from tests.differential.generator import random_world
+from tests.differential.planned import compile_world
 
 WORLDS = range(40)
 PLANS = range(100, 112)
@@ -22,3 +23,10 @@ def test_volcano_does_nothing_illegal_and_nothing_better(bed: Bed, seed: int) ->
 @pytest.mark.parametrize("seed", PLANS)
 def test_volcano_binds_what_is_planned(bed: Bed, seed: int) -> None:
     assert check_plan(bed, random_world(seed)) == []
+
+
+@pytest.mark.parametrize("seed", [1007, 1187, 1372])
+def test_plans_that_were_wrong(seed: int) -> None:
+    """Found by trying more seeds: a borrower came before what another queue is entitled to."""
+    world = random_world(seed)
+    assert borrowing_before_entitlement(world, compile_world(world).running) == []

@@ -65,9 +65,12 @@ class OversizedGang(Shortage, code="GW108"):
 
 @dataclass(frozen=True, slots=True)
 class Fragmentation(Shortage, code="GW119"):
-    """Enough is free in sum, but the nodes hold too few pods of the role, or of the gang."""
+    """Enough is free in sum, but the nodes hold too few pods of the role, or of the gang. scarce: the resource of which
+    alone they hold too few. pieces: (what nodes have of it, how many nodes have that), the most first."""
 
     role: int | None = None
+    scarce: int | None = None
+    pieces: tuple[tuple[int, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

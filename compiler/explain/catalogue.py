@@ -571,6 +571,10 @@ REASONS: Mapping[type[Fact], Entry[Any]] = _by_kind(
             "role {role}",
             "the nodes open to it have enough in sum, but even empty they hold {available:n} of {asked:pods}",
         ),
+        special_texts=(
+            "{total}, {pieces}; a pod of role {role} asks for {each}, and there is room for {available:n} of "
+            "{asked:pods}",
+        ),
         remedy="Wait for whole nodes, make the pods smaller, or ask for fewer.",
     ),
     Entry(

@@ -13,7 +13,7 @@ from compiler.explain.catalogue import REASONS, REPAIRS, Suspension
 from compiler.explain.closed_nodes import ClosedNodes
 from compiler.explain.edits import edit_text, path_text, pod_count_edits
 from compiler.explain.provenance import Source
-from compiler.fields.amounts import json_amount, rounded_amount, slot_request_text
+from compiler.fields.amounts import json_amount, named_amount, rounded_amount, slot_request_text
 from compiler.fields.duration import duration_text
 from compiler.fields.quantity import exact_amount
 from compiler.fields.timestamp import rfc3339
@@ -23,6 +23,7 @@ from compiler.volcano import metax
 from solver.facts import (
     EligibleNodeShortage,
     Fact,
+    Fragmentation,
     NoEligibleNode,
     OversizedGang,
     OversizedPod,
@@ -124,6 +125,9 @@ class Explainer:
                     names |= self._closed_node_names(fact, spec.roles[t])
             case PodRuleConflict(pod_rule=rho):
                 values |= self._pod_rule_values(rho)
+            case Fragmentation(role=int(t), scarce=int(r)):
+                values["resource"] = resource = self.problem.resources[r]
+                names |= _piece_names(resource, gang.roles[t].request[r], fact)
             case SlotShortage(role=t):
                 names["share"] = slot_request_text(gang.roles[t].slot_requests[0], self.problem.resources)
         if fact.never:
@@ -266,6 +270,18 @@ class _Amount:
             return f"{self.text} {self.resource}"
         noun = noun or "pods"
         return f"{self.amount} {noun[:-1] if self.amount == 1 else noun}"
+
+
+def _piece_names(resource: str, request: int, fact: Fragmentation) -> Mapping[str, str]:
+    """How much there is, how it lies on nodes, and what a pod asks for."""
+    said = []
+    for amount, nodes in fact.pieces[:MAX_LISTED_NAMES]:
+        said.append(f"{rounded_amount(resource, amount)} on {f'each of {nodes} nodes' if nodes > 1 else '1 node'}")
+    rest = sum(nodes for _, nodes in fact.pieces[MAX_LISTED_NAMES:])
+    total = named_amount(resource, sum(amount * nodes for amount, nodes in fact.pieces))
+    pieces = ", ".join(said) + (f" and less on {rest} more" if rest else "")
+    when = "even when empty" if fact.never else "free"
+    return {"total": f"{total} {when}", "pieces": pieces, "each": rounded_amount(resource, request)}
 
 
 def _amounts(statement: Fact | Repair, resource: str) -> dict[str, _Amount]:

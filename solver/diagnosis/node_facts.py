@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
 
@@ -176,12 +177,24 @@ def _shortage(q: FitQuestion) -> Fact:
         if reach[t][ROOT] < role.min_pods:
             asked = [a * role.min_pods for a in role.request]
             short = _resource_shortage(q, asked, (q.gang.roles[t],), t)
-            return short or Fragmentation(role.min_pods, reach[t][ROOT], t)
+            return short or _fragmentation(q, t, role.min_pods, reach[t][ROOT])
     return (
         _resource_shortage(q, q.min_demand, q.gang.roles, None)
         or fit.total_shortage(q.gang_class, reach)
         or Fragmentation(q.gang_class.min_pods, q.max_pods())
     )
+
+
+def _fragmentation(q: FitQuestion, t: int, asked: int, available: int) -> Fragmentation:
+    """With how the scarcest resource lies on the nodes, where it alone leaves room for too few pods."""
+    role = q.gang.roles[t]
+    amounts = _eligible_free(q, (role,)).amounts
+    pods = {r: int((amounts[:, r] // a).sum()) for r, a in enumerate(role.request) if a}
+    r = min(pods, key=lambda r: (pods[r], r), default=None)
+    if r is None or pods[r] >= asked:
+        return Fragmentation(asked, available, t)
+    pieces = Counter(amounts[:, r][amounts[:, r] > 0].tolist())
+    return Fragmentation(asked, available, t, r, tuple(sorted(pieces.items(), reverse=True)))
 
 
 def _resource_shortage(

@@ -130,8 +130,10 @@ def _with_open_groups(case: GangDiagnosis, s: Scenario) -> Scenario:
 
 
 def _with_all_nodes(case: GangDiagnosis, t: int, s: Scenario) -> Scenario:
-    """All nodes are eligible for role t, but for those in node groups that are closed to its queue and stay so."""
-    problem, _ = case.state.problem_with_returned(s.returned_nodes)
+    """All nodes are eligible for role t, those that are away once they are back, but for those in node groups that are
+    closed to its queue and stay so."""
+    problem = case.state.problem
     closed = () if case.has_open_groups(s.gang) else problem.queues[case.gang.queue].closed_node_groups
-    classes = frozenset(node.node_class for node in problem.nodes if node.node_group not in closed)
+    there = [node for node in problem.nodes if node.node_group not in closed]
+    classes = frozenset((node.returning or node).node_class for node in there)
     return replace(s, gang=with_role(s.gang, t, node_classes=classes))

@@ -209,8 +209,8 @@ def test_a_job_that_would_borrow_is_told_what_its_queue_is_entitled_to() -> None
 
 def test_a_job_that_would_borrow_is_told_what_its_queue_must_deserve() -> None:
     """Queue b has the lower share, and takes with b2 and b3 what is free."""
-    jobs = job("a1", 1, spec=", queue: a"), job("asks", 2, spec=", queue: a")
-    others = [job(f"b{n}", 1, spec=", queue: b") for n in range(4)]
+    jobs = job("a1", 1, spec=", queue: a, priorityClassName: top"), job("asks", 2, spec=", queue: a")
+    others = [priority_class("top", 1), *(job(f"b{n}", 1, spec=", queue: b") for n in range(4))]
 
     def made(amount: int) -> Outcome:
         queues = queue("a", f"deserved: {{nvidia.com/gpu: {amount}}}"), queue("b", "deserved: {nvidia.com/gpu: 17}")
@@ -228,3 +228,11 @@ def test_a_priority_takes_the_room_of_those_that_borrow_first() -> None:
     queues = queue("a", "deserved: {nvidia.com/gpu: 16}"), queue("b", "deserved: {nvidia.com/gpu: 16}")
     made = compiled(SCHEDULER, pool("h100", 4), priority_class("top", 1000), *queues, *others, asks)
     assert said(decided(made))["GR114"] == "a priority of 1001 or more; team/a0 would wait instead"
+
+
+def test_free_devices_in_pieces_are_told_as_they_lie() -> None:
+    uneven = compiled(pool("h100", 3, gpus=7), job("asks", 4, gpu="nvidia.com/gpu: 4"))
+    assert said(decided(uneven))["GW119"] == (
+        "21 nvidia.com/gpu even when empty, 7 on each of 3 nodes; a pod of role worker asks for 4, and there is room "
+        "for 3 of 4 pods"
+    )

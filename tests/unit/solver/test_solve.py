@@ -116,7 +116,7 @@ def test_two_small_gangs_do_not_keep_out_a_more_important_large_one() -> None:
 
 def test_pods_that_fit_by_their_sum_but_not_by_node_wait() -> None:
     world = problem(nodes(2, gpu=6), gang("a", role(3, gpu=4)))
-    assert facts(world, "a") == (Fragmentation(asked=3, available=2, role=0, never=True),)
+    assert facts(world, "a") == (Fragmentation(asked=3, available=2, role=0, scarce=0, pieces=((6, 2),), never=True),)
 
 
 def test_sizes_that_do_not_divide_one_another_are_packed_exactly() -> None:

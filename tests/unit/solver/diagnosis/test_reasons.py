@@ -193,7 +193,7 @@ SITUATIONS = {
             gang("runs", role(2, gpu=3), running=(running_pods(0, 0, 1), running_pods(0, 1, 1))),
             gang("asks", role(1, gpu=8)),
         ),
-        (Fragmentation(asked=1, available=0, role=0),),
+        (Fragmentation(asked=1, available=0, role=0, scarce=0, pieces=((5, 2),)),),
         (EndOfGangs(gangs=(0,)), MoreNodes(node=0, amount=1)),
     ),
     "no groups of five in domains of four": Situation(
@@ -334,7 +334,7 @@ SITUATIONS = {
     ),
     "the cluster has enough only in pieces": Situation(
         problem(nodes(2, gpu=6), gang("asks", role(3, gpu=4))),
-        (Fragmentation(asked=3, available=2, role=0, never=True),),
+        (Fragmentation(asked=3, available=2, role=0, never=True, scarce=0, pieces=((6, 2),)),),
         (FewerPods(role=0, amount=2, current_amount=3), MoreNodes(node=0, amount=1)),
     ),
     "no node is open to it": Situation(
@@ -485,6 +485,11 @@ def test_a_node_that_is_away_for_now_makes_nothing_impossible() -> None:
     waits = decision(world)
     assert waits.facts == (AwayNodes(nodes=(1,)),)
     assert ReturnOfNodes(nodes=(1,)) in waits.repairs
+
+
+def test_a_selector_is_blamed_together_with_nodes_that_are_away_and_of_their_own_kind() -> None:
+    world = away(problem(nodes(1, gpu=8, node_class=1), nodes(1, gpu=8, node_class=2), gang("asks", role(2, gpu=8))), 1)
+    assert decision(world).facts == (NoEligibleNode(role=0, never=True), AwayNodes(nodes=(1,)))
 
 
 def test_what_does_not_fit_with_all_nodes_back_never_fits() -> None:

@@ -83,6 +83,7 @@ CHECKED: dict[type, dict[str, str]] = {
         **dict.fromkeys(("gangs", "queues", "nodes", "node_groups"), "reasons"),
         "tier": "no: what the gang's topology says, for people",
         "limit": "no: what a limit says, for people; tests/unit/solver/diagnosis/test_reasons.py",
+        **dict.fromkeys(("scarce", "pieces"), "no: for people; tests/scenarios/test_reasons_to_act_on.py"),
         "held": "no: what a queue holds, for people; tests/scenarios/test_reasons_to_act_on.py",
     },
     Repair: {

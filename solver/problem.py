@@ -80,7 +80,8 @@ class Node:
     of the problem; those in `Gang.running` are not subtracted. maintenance_in: until the next maintenance, in which
     nothing may run there; 0 during one, None if none is planned. maintenance_windows: all known ones, (from, to); only
     diagnosis looks beyond the first. returning: of a node that is away; only diagnosis uses it, for what can ever fit.
-    node_group: index into `Problem.node_groups`.
+    node_group: index into `Problem.node_groups`. kind: numbers the nodes of one class that differ in labels or taints;
+    only diagnosis uses it.
     """
 
     name: str
@@ -93,6 +94,7 @@ class Node:
     returning: ReturningNode | None = None
     maintenance_windows: tuple[tuple[int, int], ...] = ()
     node_group: int = 0
+    kind: int = 0
 
 
 @dataclass(frozen=True, slots=True)

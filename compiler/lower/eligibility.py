@@ -35,6 +35,10 @@ CORDONED = Taint(UNSCHEDULABLE_TAINT, "", "NoSchedule")
 """A cordoned node refuses pods as if it carried this taint (Kubernetes' NodeUnschedulable)."""
 
 
+MAX_LABEL_VALUES = 64
+"""Values of a label up to which it tells kinds of nodes apart."""
+
+
 @dataclass(frozen=True, slots=True)
 class NodeClasses:
     """class_by_node: by index. classes_by_requirement: the classes that pods with that requirement can use."""
@@ -94,6 +98,26 @@ def classify_nodes(
         tuple(classes[signature] for signature in signatures),
         {requirement: usable_classes(mask) for requirement, mask in masks.items()},
     )
+
+
+def node_kinds(nodes: Sequence[NodeSpec], classes: NodeClasses) -> tuple[int, ...]:
+    """Of each node its number among the kinds of its class: nodes of one kind have the same taints, and the same values
+    of the labels that pods ask for; a label with very many values, as a host's name, does not count."""
+    asked = sorted({key for requirement in classes.classes_by_requirement for key in _asked_labels(requirement)})
+    values = {key: len({node.labels.get(key) for node in nodes}) for key in asked}
+    keys = [key for key in asked if values[key] <= MAX_LABEL_VALUES]
+    numbers: dict[int, dict[object, int]] = {}
+    found = []
+    for node, node_class in zip(map(returned_node, nodes), classes.class_by_node, strict=False):
+        kinds = numbers.setdefault(node_class, {})
+        found.append(kinds.setdefault((hard_taints(node), *map(node.labels.get, keys)), len(kinds)))
+    return tuple(found)
+
+
+def _asked_labels(requirement: NodeRequirement) -> Iterable[str]:
+    yield from (key for key, _ in requirement[0])
+    for term in requirement[1] or ():
+        yield from (row.key for row in term.label_expressions)
 
 
 def excluding_numa_policies(nodes: Sequence[NodeSpec], gangs: Sequence[GangSpec]) -> dict[tuple[int, int], str]:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from operator import sub
 
 from compiler.lower.device_slots import SlotHolder, node_slots
-from compiler.lower.eligibility import NodeClasses, classify_nodes, returned_node
+from compiler.lower.eligibility import NodeClasses, classify_nodes, node_kinds, returned_node
 from compiler.lower.inputs import LoweringInputs
 from compiler.lower.resources import vector, vector_sum
 from compiler.lower.slot_groups import SlotGroups
@@ -41,7 +41,7 @@ def lower_nodes(
     specs, leaf = inputs.observed.nodes, leaf_by_node(inputs.observed.hypernodes)
     returning = (spec.name for spec in specs if spec.unschedulable)
     class_when_back = dict(zip(returning, classes.class_by_node[len(specs) :], strict=True))
-    room = _NodeRoom(inputs, names)
+    room, kinds = _NodeRoom(inputs, names), node_kinds(specs, classes)
     nodes: list[Node] = []
     holders: dict[int, tuple[SlotHolder, ...]] = {}
     for n, (spec, node_class) in enumerate(zip(specs, classes.class_by_node, strict=False)):
@@ -67,6 +67,7 @@ def lower_nodes(
                 maintenance_in(windows),
                 back,
                 windows,
+                kind=kinds[n],
             )
         )
     return tuple(nodes), holders

@@ -119,21 +119,25 @@ def _set_gang_minimum(pods: int, t: Trial) -> Trial:
 
 
 def node_class_steps(runner: TrialRunner, role: int, t: Trial) -> Iterator[list[Step]]:
-    """One more node class for the role, a list for each since none includes another. None where classes also stand for
-    exclusions, which the owner cannot change, nor nodes that its queue may not use."""
+    """One more kind of nodes for the role, a list for each since none includes another. None where classes also stand
+    for exclusions, which the owner cannot change, nor nodes that its queue may not use."""
     state, here = runner.case.state, t.scenario.gang.roles[role].node_classes
     closed = state.problem.queues[runner.case.gang.queue].closed_node_groups
-    first: dict[int, int] = {}
+    first: dict[tuple[int, int], int] = {}
     for n, node in enumerate(state.problem.nodes) if not state.exclusions_in_classes else ():
         if node.node_class not in here and node.node_group not in closed:
-            first.setdefault(node.node_class, n)
-    for node_class, n in list(first.items())[: state.options.budget.added_node_classes]:
-        yield [partial(_add_node_class, role, node_class, n)]
+            first.setdefault((node.node_class, node.kind), n)
+    for kind, n in list(first.items())[: state.options.budget.added_node_classes]:
+        yield [partial(_add_node_kind, role, kind, state.split_class, n)]
 
 
-def _add_node_class(role: int, node_class: int, node: int, t: Trial) -> Trial:
-    classes = t.scenario.gang.roles[role].node_classes | {node_class}
-    return t.with_scenario(MoreNodeClasses(role, node), gang=with_role(t.scenario.gang, role, node_classes=classes))
+def _add_node_kind(role: int, kind: tuple[int, int], split_class: int, node: int, t: Trial) -> Trial:
+    """The nodes of the kind stay open to the roles that may use their class."""
+    gang = t.scenario.gang
+    for r, spec in enumerate(gang.roles):
+        if r == role or kind[0] in spec.node_classes:
+            gang = with_role(gang, r, node_classes=spec.node_classes | {split_class})
+    return t.with_scenario(MoreNodeClasses(role, node), gang=gang, split_kind=kind)
 
 
 def request_steps(runner: TrialRunner, role: int, t: Trial) -> list[Step]:

@@ -35,7 +35,8 @@ class Scenario:
     """A gang, as written or relaxed, and what is in its way: gangs that the plan starts, all running pods, pod rules.
 
     own_running: its pods that run in truth; where `gang.running` is empty they have given their room back.
-    returned_nodes: nodes that are away now and are back in the scenario.
+    returned_nodes: nodes that are away now and are back in the scenario. split_kind: (class, kind) of nodes that form
+    a class of their own, `DiagnosisState.split_class`.
     """
 
     gang: Gang
@@ -44,6 +45,7 @@ class Scenario:
     with_running: bool = True
     returned_nodes: tuple[int, ...] = ()
     with_pod_rules: bool = True
+    split_kind: tuple[int, int] | None = None
 
 
 @dataclass
@@ -114,6 +116,29 @@ class DiagnosisState:
             return problem, TopologyTree(problem)
 
         return self.cached(("returned", returned_nodes), make)
+
+    @cached_property
+    def split_class(self) -> int:
+        """A node class that no node has."""
+        returning = (node.returning or node for node in self.problem.nodes)
+        return 1 + max(max(a.node_class, b.node_class) for a, b in zip(self.problem.nodes, returning, strict=True))
+
+    def _problem_with_kind(
+        self, returned_nodes: tuple[int, ...], kind: tuple[int, int] | None
+    ) -> tuple[Problem, TopologyTree]:
+        """As `problem_with_returned`, the nodes of one kind as a class of their own."""
+        problem, tree = self.problem_with_returned(returned_nodes)
+        if kind is None:
+            return problem, tree
+
+        def make() -> tuple[Problem, TopologyTree]:
+            is_kind = ((node.node_class, node.kind) == kind for node in problem.nodes)
+            split = zip(problem.nodes, is_kind, strict=True)
+            nodes = tuple(replace(node, node_class=self.split_class) if chosen else node for node, chosen in split)
+            then = replace(problem, nodes=nodes)
+            return then, TopologyTree(then)
+
+        return self.cached(("kind", returned_nodes, kind), make)
 
     @cached_property
     def idle_ledger(self) -> QueueBooks:
@@ -224,7 +249,7 @@ class DiagnosisState:
     # ---- scenarios
 
     def question(self, s: Scenario) -> FitQuestion:
-        problem, tree = self.problem_with_returned(s.returned_nodes)
+        problem, tree = self._problem_with_kind(s.returned_nodes, s.split_kind)
         alone, free, counts = replace(problem, gangs=(s.gang,)), self._free_vectors(s), self._rule_counts(s)
         return FitQuestion(State.from_free(alone, tree, free, self.before.queue_books, counts))
 

@@ -67,6 +67,7 @@ _RULES: Mapping[type, Mapping[str, _Rule | None]] = {
         **_CAPACITY,
         "returning": None,
         "node_group": _Rule(items="node_groups"),
+        "kind": _NUMBER,
     },
     ReturningNode: _CAPACITY,
     DeviceSlot: {"slot_group": _Rule(items="slot_groups"), "capacity": _VECTOR, "free": _VECTOR},

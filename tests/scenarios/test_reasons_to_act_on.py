@@ -236,3 +236,12 @@ def test_free_devices_in_pieces_are_told_as_they_lie() -> None:
         "21 nvidia.com/gpu even when empty, 7 on each of 3 nodes; a pod of role worker asks for 4, and there is room "
         "for 3 of 4 pods"
     )
+
+
+def test_nodes_are_named_only_where_the_job_would_start_with_that_one_change() -> None:
+    """The large nodes behind two taints are of one class with the small ones: closed to every job."""
+    small = pool("a100", 3, gpus=4, more=TAINT)
+    large = pool("b200", 3, more=TAINT.replace("a100", "b200"))
+    told = said(decided(compiled(small, large, pool("h100", 1), job("asks", 3))))
+    toleration = TOLERATION.replace("a100", "b200")
+    assert told["GR112"] == f"let role worker use nodes like b200-0 as well: toleration {toleration}"

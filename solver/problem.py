@@ -266,7 +266,8 @@ class Gang:
 
     duration: expected run time. ends_in: until the running gang is expected to end. None where unknown, or where it
     should have ended already. overdue: it has waited longer than its patience and goes before the others of its
-    priority; the caller, who has a clock, decides that.
+    priority; the caller, who has a clock, decides that. promised: overdue, and an earlier plan told it a start: it goes
+    before the other overdue ones of its priority.
 
     over_constrained: stricter than the real rules, so infeasibility proves nothing.
     """
@@ -286,6 +287,7 @@ class Gang:
     duration: int | None = None
     ends_in: int | None = None
     overdue: bool = False
+    promised: bool = False
     role_affinities: tuple[tuple[int, int, int], ...] = ()
     slot_holds: tuple[SlotHold, ...] = ()
     over_constrained: bool = False

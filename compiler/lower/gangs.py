@@ -79,6 +79,7 @@ class GangLowering:
             duration=times.duration,
             ends_in=times.ends_in,
             overdue=times.overdue,
+            promised=times.promised,
             slot_holds=slot_holds,
             over_constrained=demand.over_constrained or self.slot_groups.is_over_constrained(spec),
             protected=_placements(terms.protected) if terms else (),

@@ -16,19 +16,21 @@ class GangTimes:
     duration: int | None = None
     ends_in: int | None = None
     overdue: bool = False
+    promised: bool = False
 
 
 def gang_times(j: int, spec: GangSpec, observed: ObservedState, submitted_at: int | None, patience: int) -> GangTimes:
     """duration: as the job declares. ends_in: so long after its first pod started; None once it should have ended.
 
     overdue: it does not run at its minimum, and an earlier plan reserved a start for it or it has waited longer than
-    the patience. Without a state there is no now, and no gang is overdue.
+    the patience. Without a state there is no now, and no gang is overdue. promised: an earlier plan reserved a start.
     """
     running, now = observed.running_pod_count(j), observed.now
     is_late = submitted_at is not None and now is not None and now - submitted_at > patience
     is_waiting = running < max(1, spec.minimum)
     ends_in = _remaining_seconds(j, spec, observed) if running else None
-    return GangTimes(spec.expected_duration, ends_in, is_waiting and (is_late or j in observed.reserved_starts))
+    promised = is_waiting and j in observed.reserved_starts
+    return GangTimes(spec.expected_duration, ends_in, (is_waiting and is_late) or promised, promised)
 
 
 def _remaining_seconds(j: int, spec: GangSpec, observed: ObservedState) -> int | None:

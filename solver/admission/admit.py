@@ -80,7 +80,7 @@ def _decide_level(
     if bound and value < everything.upper_bound:  # where nothing can start there is nothing to share
         lex.values = known  # the greedy's shares, not those that a solution for the sum alone happens to have
         of_level = {key: y for key, y in counts.items() if s.precedence_level(*key[:2]) >= level}
-        label, tag = f"{prefix}share[{s.level_label(level)}]", f"{prefix[:1]}{level[0] + 2**32}_{level[1]}"
+        label, tag = f"{prefix}share[{s.level_label(level)}]", f"{prefix[:1]}{level[0] + 2**33}_{level[1]}"
         for group in s.queue_books.queue_rules.sibling_groups:
             queues = tuple(s.competing_queues(s.classes_of_level(level), group))
             if len(queues) > 1:

@@ -11,7 +11,16 @@ from solver.problem import Gang
 def anonymous_gang(gang: Gang) -> Gang:
     """The gang without what its facts do not depend on, so that gangs of one class are equal."""
     return replace(
-        gang, name="", queue=0, priority=0, age=0, duration=None, ends_in=None, overdue=False, role_affinities=()
+        gang,
+        name="",
+        queue=0,
+        priority=0,
+        age=0,
+        duration=None,
+        ends_in=None,
+        overdue=False,
+        promised=False,
+        role_affinities=(),
     )
 
 

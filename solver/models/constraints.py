@@ -205,7 +205,7 @@ def entitlements(s: Sets, x: Variables) -> Iterator[Row]:
     its queue cover it, so that no queue claims more for serving its lower gangs first.
     """
     for (q, p, k), y in x.y.items():
-        x.e[q, p, k] = x.model.add_variable(f"e_{q}_{p + 2**32}_{k}", 0, y.upBound, cat=pulp.LpInteger)
+        x.e[q, p, k] = x.model.add_variable(f"e_{q}_{p + 2**33}_{k}", 0, y.upBound, cat=pulp.LpInteger)
     for a, below in s.entitled_subtrees.items():
         for r, room in enumerate(s.entitled_room[a]):
             terms: Terms = [(e, s.min_demands[k][r]) for (q, _, k), e in x.e.items() if q in below]

@@ -381,8 +381,8 @@ class Sets:
 
     def level_label(self, level: PrecedenceLevel) -> str:
         """The level in an objective's name: the priority, "overdue", and the queues' priority where several occur."""
-        priority, overdue = divmod(level[0], 2)
-        name = f"{priority}, overdue" if overdue else f"{priority}"
+        priority, late = divmod(level[0], 3)
+        name = f"{priority}{('', ', overdue', ', promised')[late]}"
         return name if self.is_only_level(level) else f"{name}, queues {level[1]}"
 
     def is_only_level(self, level: PrecedenceLevel) -> bool:

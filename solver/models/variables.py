@@ -56,7 +56,7 @@ def build_variables(s: Sets, fixed_admission: bool = False) -> Variables:
     x = Variables(pulp.LpProblem("batch", pulp.LpMaximize))
     for (q, p, k), gangs in s.waiting_gangs.items():
         low = len(gangs) if fixed_admission else 0
-        x.y[q, p, k] = x.model.add_variable(f"y_{q}_{p + 2**32}_{k}", low, len(gangs), cat=pulp.LpInteger)
+        x.y[q, p, k] = x.model.add_variable(f"y_{q}_{p + 2**33}_{k}", low, len(gangs), cat=pulp.LpInteger)
     for k in range(len(s.gang_classes)):
         _add_placement_variables(s, x, k)
     return x

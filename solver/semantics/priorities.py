@@ -9,8 +9,8 @@ from solver.semantics.share_measures import queue_priority
 
 
 def precedence(gang: Gang) -> int:
-    """2 * priority + overdue: gangs of a higher precedence are decided first."""
-    return 2 * gang.priority + gang.overdue
+    """3 * priority + overdue + promised: gangs of a higher precedence are decided first."""
+    return 3 * gang.priority + gang.overdue + gang.promised
 
 
 def serving_order_key(problem: Problem, j: int) -> tuple[int, int, int, int]:

@@ -112,7 +112,7 @@ class ReleaseTimeline:
         known: set[object] = set()
         for j in waiting:
             gang = self.problem.gangs[j]
-            kind = gang.queue, gang.overdue, waiting_class(j, gang)
+            kind = gang.queue, gang.overdue, gang.promised, waiting_class(j, gang)
             if kind not in known and self.queue_books.queue_rules.accepts_gangs[gang.queue]:
                 known.add(kind)
                 if not starts(j) and (found := self.reservation_for(j)) is not None:

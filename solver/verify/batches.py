@@ -58,7 +58,9 @@ def _objective_fault(objective: Objective) -> str:
 
 
 MINIMISED = frozenset({"loss", "whole gangs", "victims", "subgroups", "spread", "supernodes", "nodes"})
-GANGS_OBJECTIVE = re.compile(r"gangs\[(?P<priority>-?\d+)(?P<overdue>, overdue)?(?:, queues (?P<rank>-?\d+))?\]")
+GANGS_OBJECTIVE = re.compile(
+    r"gangs\[(?P<priority>-?\d+)(?P<late>, overdue|, promised)?(?:, queues (?P<rank>-?\d+))?\]"
+)
 """Name of an objective that counts the gangs of one priority, overdue or not, and of queues of one priority where that
 matters."""
 ROUNDING = 1e-6
@@ -92,7 +94,8 @@ def objective_values(x: CheckedPlan) -> Findings:
 
 def _count_started(x: CheckedPlan, batch: Batch, level: re.Match[str]) -> int:
     """How many gangs of the batch and of this level start."""
-    wanted, rank = (int(level["priority"]), bool(level["overdue"])), level["rank"]
+    wanted, rank = (int(level["priority"]), level["late"]), level["rank"]
     started = [x.problem.gangs[g] for g in batch.gangs if g in x.decisions and x.decisions[g].action == "start"]
     ranked = [gang for gang in started if rank is None or x.problem.queues[gang.queue].priority == int(rank)]
-    return sum((gang.priority, gang.overdue) == wanted for gang in ranked)
+    late = {(False, False): None, (True, False): ", overdue"}
+    return sum((gang.priority, late.get((gang.overdue, gang.promised), ", promised")) == wanted for gang in ranked)

@@ -41,9 +41,9 @@ def strict_order(x: CheckedPlan) -> Findings:
                 yield at(g, "action"), f"starts before gang {min(waiting)[-1]}, which waits in the same strict queue"
 
 
-def _serving_order_key(problem: Problem, g: int) -> tuple[int, bool, int, int]:
+def _serving_order_key(problem: Problem, g: int) -> tuple[int, bool, bool, int, int]:
     gang = problem.gangs[g]
-    return -gang.priority, not gang.overdue, gang.age, g
+    return -gang.priority, not gang.promised, not gang.overdue, gang.age, g
 
 
 def dedicated_domains(x: CheckedPlan) -> Findings:
@@ -229,10 +229,10 @@ def _backfill_findings(x: CheckedPlan, held: Reservation) -> Findings:
             yield ("reservation", "gangs_before"), f"gang {g} is not of a higher level than gang {held.gang}"
 
 
-def _precedence_level(problem: Problem, g: int) -> tuple[int, bool, int]:
+def _precedence_level(problem: Problem, g: int) -> tuple[int, bool, bool, int]:
     gang, policy = problem.gangs[g], problem.policy
     queue_priority = problem.queues[gang.queue].priority if policy.capacity or policy.proportion else 0
-    return gang.priority, gang.overdue, queue_priority
+    return gang.priority, gang.promised, gang.overdue, queue_priority
 
 
 TIME_RULES = (strict_order, dedicated_domains, maintenance, reservation)

@@ -148,6 +148,8 @@ def _job(chance: random.Random, j: int, queues: list[str], tiers: int) -> dict[s
 def _task(chance: random.Random, t: int, tiers: int) -> dict[str, Any]:
     gpus, cpus = chance.choice((0, 1, 2, 2, 4, 4, 5, 6, 8)), chance.choice(("500m", "1", "2", "3"))
     least = chance.choice((1, 1, 1, 2, 2, 3))
+    if tiers and chance.random() < 0.3:  # needs several nodes
+        gpus, cpus, least = 4, "500m", chance.choice((3, 4, 5))
     asks = {"cpu": cpus, **({GPU: gpus} if gpus else {})}
     pod: dict[str, Any] = {
         "restartPolicy": "OnFailure",
@@ -162,7 +164,7 @@ def _task(chance: random.Random, t: int, tiers: int) -> dict[str, Any]:
     elastic = chance.randint(1, 2) if chance.random() < 0.15 else 0
     task = {"name": f"r{t}", "replicas": least + elastic, "minAvailable": least, "template": {"spec": pod}}
     if tiers and chance.random() < 0.2:
-        size, parts = chance.randint(1, 2), chance.randint(1, 2)
+        size, parts = chance.randint(1, 3), chance.randint(1, 2)
         topology = {"mode": chance.choice(("hard", "soft")), "highestTierAllowed": chance.randint(1, tiers)}
         policy = {"totalPartitions": parts, "partitionSize": size, "minPartitions": parts, "networkTopology": topology}
         task |= {"replicas": size * parts, "minAvailable": size * parts, "partitionPolicy": policy}

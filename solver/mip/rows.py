@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-import numpy as np
 import pulp
 
 Term = tuple[pulp.LpVariable, float]
@@ -49,7 +49,7 @@ def equal(terms: Iterable[Term], value: float) -> pulp.LpConstraint:
 
 def normalized_at_most(terms: Terms, most: int) -> pulp.LpConstraint:
     """`at_most` divided by the coefficients' common divisor, rounded down: bytes become a handful of units."""
-    unit = int(np.gcd.reduce([int(c) for _, c in terms]))
+    unit = math.gcd(*(int(c) for _, c in terms))
     return at_most([(v, int(c) // unit) for v, c in terms], most // unit)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -403,7 +404,7 @@ class Sets:
         """(the resource that dominates every demand, the demands' common divisor); None where there is none."""
         for r in range(self.resource_count):
             if all(shares[r] >= max(shares, default=0.0) for shares in self._resource_shares):
-                return r, int(np.gcd.reduce([d[r] for d in self.min_demands if d[r]] or [1]))
+                return r, math.gcd(*(d[r] for d in self.min_demands)) or 1
         return None
 
     @cached_property
@@ -420,5 +421,5 @@ class Sets:
         if self.dominant_resource is None or not all(d[self.dominant_resource[0]] for d in self.min_demands):
             return float("inf")
         r, unit = self.dominant_resource
-        pod = int(np.gcd.reduce([role.request[r] for role in self.roles.values() if role.request[r]]))
+        pod = math.gcd(*(role.request[r] for role in self.roles.values())) or 1
         return int((self.free.amounts[:, r] // pod).sum()) * pod // unit

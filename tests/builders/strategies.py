@@ -20,7 +20,6 @@ from solver.problem import (
     Policy,
     Problem,
     Queue,
-    QuotaOrder,
     Role,
     RuleKind,
     SlotRequest,
@@ -30,6 +29,8 @@ from solver.problem import (
 )
 
 RESOURCES = ("cpu", "gpu")
+PRIORITIES_FIRST = Policy(order="priorities-first")
+"""Of the worlds here: their properties are those of this order; tests/property/test_queues_first.py has the other."""
 HYPERNODE_TREES = (
     (),
     (HyperNode("s0", 1), HyperNode("s1", 1)),
@@ -74,7 +75,7 @@ def problems(draw: st.DrawFn, *, running: RunningMode = "nothing", elastic: bool
     if running != "nothing":
         left = [list(node.free) for node in nodes]
         gangs = [draw(_running_gang(gang, left, running)) if draw(st.booleans()) else gang for gang in gangs]
-    return Problem(RESOURCES, nodes, tree, queues, tuple(gangs))
+    return Problem(RESOURCES, nodes, tree, queues, tuple(gangs), PRIORITIES_FIRST)
 
 
 @st.composite
@@ -93,7 +94,7 @@ def contended_problems(draw: st.DrawFn) -> Problem:
         draw(_running_gang(gang, left, "whole gangs")) if draw(sampled((*(False,) * 5, True))) else gang
         for gang in gangs
     ]
-    return Problem(RESOURCES, nodes, tree, queues, tuple(gangs))
+    return Problem(RESOURCES, nodes, tree, queues, tuple(gangs), PRIORITIES_FIRST)
 
 
 @st.composite
@@ -178,8 +179,7 @@ def problems_under_policies(draw: st.DrawFn, worlds: st.SearchStrategy[Problem])
         for queue in world.queues
     )
     devices, scatter = draw(sampled(((), (1,)))), draw(sampled((False, False, True)))
-    order: QuotaOrder = draw(st.sampled_from(("queues-first", "priorities-first")))
-    policy = replace(policy, spread_pods=scatter, order=order)
+    policy = replace(policy, spread_pods=scatter, order="priorities-first")
     return replace(world, queues=queues, device_resources=devices, policy=policy)
 
 

@@ -41,7 +41,12 @@ def one_resource(draw: st.DrawFn) -> Problem:
     ]
     policy = draw(
         st.sampled_from(
-            (Policy(), Policy(drf=True), Policy(capacity=True), Policy(capacity=True, capacity_hierarchy=True))
+            (
+                Policy(order="priorities-first"),
+                Policy(drf=True, order="priorities-first"),
+                Policy(capacity=True, order="priorities-first"),
+                Policy(capacity=True, capacity_hierarchy=True, order="priorities-first"),
+            )
         )
     )
     return problem(nodes(1, gpu=draw(st.integers(2, 12))), *queues, *gangs, policy=policy)
@@ -70,7 +75,18 @@ def several_resources(draw: st.DrawFn) -> Problem:
         nodes(1, cpu=draw(st.integers(4, 12)), gpu=draw(st.integers(2, 8))) for _ in range(draw(st.integers(1, 4)))
     ]
     return problem(
-        *machines, *queues, *gangs, policy=draw(st.sampled_from((Policy(), Policy(drf=True), Policy(capacity=True))))
+        *machines,
+        *queues,
+        *gangs,
+        policy=draw(
+            st.sampled_from(
+                (
+                    Policy(order="priorities-first"),
+                    Policy(drf=True, order="priorities-first"),
+                    Policy(capacity=True, order="priorities-first"),
+                )
+            )
+        ),
     )
 
 

@@ -46,7 +46,15 @@ def elastic(draw: st.DrawFn) -> Problem:
                 subgroups=(subgroup(2, mode="soft"),) if unit == 2 else (),
             )
         )
-    policy = draw(st.sampled_from((Policy(), Policy(drf=True), Policy(capacity=True))))
+    policy = draw(
+        st.sampled_from(
+            (
+                Policy(order="priorities-first"),
+                Policy(drf=True, order="priorities-first"),
+                Policy(capacity=True, order="priorities-first"),
+            )
+        )
+    )
     return problem(nodes(1, gpu=SIZE), *queues, *gangs, policy=policy)
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from solver import Problem
 from solver.plan import Plan
-from solver.problem import Gang, HyperNode, Node, Placement, Queue, Role, Topology
+from solver.problem import Gang, HyperNode, Node, Placement, Policy, Queue, Role, Topology
 from solver.verify import verify
 from tests.builders.plans import solve_without_repairs as solve
 
@@ -54,9 +54,9 @@ class Stream:
             Queue("q1", None, 1, 0, unset, unset, unset, (0,)),
         )
         jobs = [*self.running, self.large, *self.waiting]
-        return Problem(
-            ("gpu",), self.nodes, TREE, queues, tuple(self.gang(job, age, now) for age, job in enumerate(jobs))
-        )
+        gangs = tuple(self.gang(job, age, now) for age, job in enumerate(jobs))
+        # Queues first, a newcomer may lower what the promised gang's queue is entitled to: docs/model.md, Time.
+        return Problem(("gpu",), self.nodes, TREE, queues, gangs, Policy(order="priorities-first"))
 
     def gang(self, job: Job, age: int, now: int) -> Gang:
         end, pods = self.running.get(job, (0, ()))

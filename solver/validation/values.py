@@ -214,6 +214,8 @@ def _are_right(values: list[Any], rule: _Rule, sizes: Mapping[str, int]) -> bool
     """Whether all values of a field are as the rule says; `_check_value` finds the error."""
     values = [value for value in values if value is not None] if rule.optional else values
     while values and isinstance(values[0], tuple | frozenset):
+        if not set(map(type, values)) <= {tuple, frozenset}:
+            return False
         values = list({id(value): value for value in values}.values())
         if rule.is_vector and set(map(len, values)) != {sizes["resources"]}:
             return False

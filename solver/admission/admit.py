@@ -11,7 +11,7 @@ from solver.admission.overtaking import OvertakingCut, add_cuts, find_overtaking
 from solver.mip.lexicographic import Goal, LexicographicSolver, verdict_of
 from solver.models import constraints, objectives, variables
 from solver.models.objectives import ComparedQueues, Counts
-from solver.models.sets import PrecedenceLevel, Sets
+from solver.models.sets import AdmissionClass, PrecedenceLevel, Sets
 from solver.models.variables import Variables
 from solver.options import Options
 from solver.plan import Objective
@@ -31,7 +31,7 @@ class Admission:
 
 def solve_admission(s: Sets, floor: Placements, options: Options) -> Admission:
     """Maximise goal after goal. floor: what the greedy started, the incumbent."""
-    if s.problem.policy.queues_first and len(s.batch_queues) > 1:
+    if s.puts_queues_first:
         return _solve_queues_first(s, floor, options)
     x, lex = _admission_model(s, floor, options)
     for level in s.precedence_levels:
@@ -61,7 +61,7 @@ def _solve_queues_first(s: Sets, floor: Placements, options: Options) -> Admissi
         cuts.append(cut)
         x, lex = _admission_model(s, floor, options)
         add_cuts(s, x, cuts)
-        lex.values = {name: values.get(name, 0.0) for name in (v.name for v in x.model.variables())}
+        lex.values = {v.name: values.get(v.name, 0.0) for v in x.model.variables()}
 
 
 def _admission_model(s: Sets, floor: Placements, options: Options) -> tuple[Variables, LexicographicSolver]:
@@ -80,13 +80,27 @@ def _decide_level(
     if bound and value < everything.upper_bound:  # where nothing can start there is nothing to share
         lex.values = known  # the greedy's shares, not those that a solution for the sum alone happens to have
         of_level = {key: y for key, y in counts.items() if s.precedence_level(*key[:2]) >= level}
-        label, tag = f"{prefix}share[{s.level_label(level)}]", f"{prefix[:1]}{level[0] + 2**33}_{level[1]}"
-        for group in s.queue_books.queue_rules.sibling_groups:
-            queues = tuple(s.competing_queues(s.classes_of_level(level), group))
-            if len(queues) > 1:
-                share_fairly(s, x, lex, ComparedQueues(group, queues, of_level, label + group.name, tag))
+        names = f"{prefix}share[{s.level_label(level)}]", f"{prefix[:1]}{level[0] + 2**33}_{level[1]}"
+        _share_among_siblings(s, x, lex, of_level, s.classes_of_level(level), names)
     lex.maximise_and_hold(replace(everything, upper_bound=bound))
     lex.maximise_and_hold(objectives.started_gangs(s, counts, level, f"{prefix}gangs"))
+
+
+def _share_among_siblings(
+    s: Sets,
+    x: Variables,
+    lex: LexicographicSolver,
+    counts: Counts,
+    competing: Sequence[AdmissionClass],
+    names: tuple[str, str],
+) -> None:
+    """Fair shares in each group of siblings in which several queues have competing classes, by what counts. names: of
+    the objectives, without the group's, and in those of variables."""
+    label, tag = names
+    for group in s.queue_books.queue_rules.sibling_groups:
+        queues = tuple(s.competing_queues(competing, group))
+        if len(queues) > 1:
+            share_fairly(s, x, lex, ComparedQueues(group, queues, counts, label + group.name, tag))
 
 
 def _add_entitlements(s: Sets, x: Variables, lex: LexicographicSolver) -> None:
@@ -113,14 +127,10 @@ def _decide_borrowed(s: Sets, x: Variables, lex: LexicographicSolver, levels: Se
     if not bound or value >= everything.upper_bound:
         return
     lex.values = known
-    for priority in sorted({level[1] for level in levels}, reverse=True):
-        counts = {key: y for key, y in x.y.items() if s.precedence_level(*key[:2])[1] >= priority}
-        mine = [key for key in counts if s.precedence_level(*key[:2])[1] == priority]
-        label = "share" if len({level[1] for level in s.precedence_levels}) == 1 else f"share[queues {priority}]"
-        for group in s.queue_books.queue_rules.sibling_groups:
-            queues = tuple(s.competing_queues(mine, group))
-            if len(queues) > 1:
-                share_fairly(s, x, lex, ComparedQueues(group, queues, counts, label + group.name, f"all_{priority}"))
+    several = len({level[1] for level in s.precedence_levels}) > 1
+    for priority, counted, competing in s.lending_steps(levels):
+        names = f"share[queues {priority}]" if several else "share", f"all_{priority}"
+        _share_among_siblings(s, x, lex, {key: x.y[key] for key in counted}, competing, names)
 
 
 def _finish(s: Sets, x: Variables, lex: LexicographicSolver) -> Admission:

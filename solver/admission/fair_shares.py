@@ -172,7 +172,7 @@ def _raise_last_two(lex: LexicographicSolver, goals: list[Goal], name: str, unit
     """Of two queues held at the same level, raise the one that can rise further; where both can rise as far it stays
     open which does:
 
-    share_a >= top - (top - share_a's level) (1 - b)        share_b >= top - (top - share_b's level) b
+    share_a >= top * b        share_b >= top * (1 - b)
     """
     tried = [(*lex.solve_for(goal), goal) for goal in goals]
     best = max(range(2), key=lambda i: (tried[i][0], -i))

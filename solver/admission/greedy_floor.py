@@ -91,15 +91,14 @@ def _counts(s: Sets, gangs: Collection[int]) -> Counts:
 def _scores(s: Sets, number: Counts, options: Options) -> Iterator[LevelScore]:
     """In the order of the objectives. Queues first: each level of what is entitled, the shares, each level without
     them; else each level of what starts."""
-    if s.problem.policy.queues_first and len(s.batch_queues) > 1:
+    if s.puts_queues_first:
         entitled = s.entitled_counts(number)
         for levels in s.queue_rounds:
             for level in levels:
                 yield level_score(s, entitled, level, options)
-            for priority in sorted({level[1] for level in levels}, reverse=True):
-                counted = {key: n for key, n in number.items() if s.precedence_level(*key[:2])[1] >= priority}
-                mine = [key for key in counted if s.precedence_level(*key[:2])[1] == priority]
-                yield LevelScore(_lowest_shares(s, counted, mine, options), 0, 0)
+            for _, counted, competing in s.lending_steps(levels):
+                shares = _lowest_shares(s, {key: number[key] for key in counted}, competing, options)
+                yield LevelScore(shares, 0, 0)
             for level in levels:
                 yield replace(level_score(s, number, level, options), shares=())
     else:

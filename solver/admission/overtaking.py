@@ -36,7 +36,7 @@ def find_overtaking(
     order of precedence. Limits count as "not overtaken"."""
     started = {key: round(values[y.name]) for key, y in x.y.items()}
     for key in sorted(started, key=lambda key: (-key[1], key)):
-        lower = {of: n for of, n in started.items() if of[0] == key[0] and of[1] < key[1] and n}
+        lower = {of: n for of, n in started.items() if n and _yields_to(of, key)}
         if lower and started[key] < len(s.waiting_gangs[key]) and _may_fit(s, started, key, lower):
             found = _solution_with_one_more(s, started, key, cuts, options)
             if found is not None:
@@ -73,7 +73,7 @@ def _solution_with_one_more(
         low, high = started[of], started[of]
         if of == key:
             low, high = low + 1, high + 1
-        elif of[0] == key[0] and of[1] < key[1]:
+        elif _yields_to(of, key):
             low = 0
         y.lowBound, y.upBound = low, high
     x.model.sense = pulp.LpMaximize
@@ -84,14 +84,20 @@ def _solution_with_one_more(
 
 def _lower_terms(s: Sets, x: Variables, key: AdmissionClass) -> Terms:
     """What the gangs of lower precedence in the class's queue take, in dominant units."""
-    return [(y, s.dominant_units[of[2]]) for of, y in x.y.items() if of[0] == key[0] and of[1] < key[1]]
+    return [(y, s.dominant_units[of[2]]) for of, y in x.y.items() if _yields_to(of, key)]
+
+
+def _yields_to(lower: AdmissionClass, key: AdmissionClass) -> bool:
+    """Whether it is a class of lower precedence in the same queue."""
+    return lower[0] == key[0] and lower[1] < key[1]
 
 
 def add_cuts(s: Sets, x: Variables, cuts: Iterable[OvertakingCut]) -> None:
     """Add each cut with its choice b:
 
-    y[key] >= (started + 1) b        sum_{lower precedence in its queue} units_k y  <=  lower_units + (most -
-    lower_units) b"""
+    y[key]  >=  (started + 1) b
+    sum_{lower precedence in its queue} units_k y  <=  lower_units + (most - lower_units) b
+    """
     for index, cut in enumerate(cuts):
         terms = _lower_terms(s, x, cut.key)
         most = sum(y.upBound * c for y, c in terms)

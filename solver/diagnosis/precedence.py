@@ -19,7 +19,7 @@ from solver.problem import Problem
 from solver.repairs import HigherPriority, MoreDeserved, MoreWeight, Repair
 from solver.semantics.eviction_rights import is_reclaimable_whole
 from solver.semantics.priorities import precedence
-from solver.semantics.share_measures import queue_priority
+from solver.semantics.share_measures import puts_queues_first, queue_priority
 
 
 def borrowing(case: GangDiagnosis, s: Scenario) -> Borrowing | None:
@@ -44,7 +44,7 @@ def borrowing(case: GangDiagnosis, s: Scenario) -> Borrowing | None:
 
 
 def is_decided_by_entitlement(problem: Problem) -> bool:
-    return problem.policy.queues_first and len({gang.queue for gang in problem.gangs}) > 1
+    return puts_queues_first(problem, {gang.queue for gang in problem.gangs})
 
 
 def least_free_priority(problem: Problem, above: int) -> int:
@@ -156,6 +156,11 @@ def larger_entitlement(runner: TrialRunner, t: Trial, fact: Borrowing) -> Iterat
     first = (queue.deserved[r] or 0) if problem.policy.capacity else queue.weight
     factor = runner.case.state.options.budget.weight_factor
     numbers = range(first + 1, (problem.totals[r] if problem.policy.capacity else first * factor) + 1)
-    least = first_sufficient(numbers, lambda number: bool(make(number).changes) and runner.lets_start(make(number)))
+
+    def suffices(number: int) -> bool:
+        trial = make(number)
+        return bool(trial.changes) and runner.lets_start(trial)
+
+    least = first_sufficient(numbers, suffices)
     if least is not None:
         yield make(least)

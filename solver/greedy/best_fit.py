@@ -21,7 +21,7 @@ from solver.semantics.gang_classes import GangClass, breaks_topology, has_partia
 from solver.semantics.placement_cost import split_subgroups
 from solver.semantics.placements import dominant_share, merge_placements
 from solver.semantics.priorities import precedence
-from solver.semantics.share_measures import gang_dominant_share, queue_priority
+from solver.semantics.share_measures import gang_dominant_share, queue_priority, served_together
 from solver.semantics.topology import ROOT
 from solver.state.state import Pods, State
 
@@ -61,16 +61,11 @@ class GreedyPlacer:
         if not self.problem.policy.queues_first:
             yield from self._serve_lowest(waiting, by_precedence=True)
             return
-        for queues in self._queue_rounds(waiting):
-            together = {q: waiting[q] for q in queues}
+        priorities = {q: queue_priority(self.problem, q) for q in waiting}
+        for served in served_together(self.problem, priorities.values()):
+            together = {q: stack for q, stack in waiting.items() if priorities[q] in served}
             yield from self._serve_entitled(together)
             yield from self._serve_lowest(together, by_precedence=False)
-
-    def _queue_rounds(self, queues: Iterable[int]) -> Iterator[list[int]]:
-        """The queues that are served together: all; where nothing can be reclaimed those of one priority."""
-        priorities = {q: 0 if self.problem.reclaim_enabled else queue_priority(self.problem, q) for q in queues}
-        for priority in sorted(set(priorities.values()), reverse=True):
-            yield [q for q, own in priorities.items() if own == priority]
 
     def _serve_entitled(self, waiting: dict[int, list[int]]) -> Iterator[int]:
         """Takes out of the stacks, the next gang of each queue on top, what the entitlements cover."""

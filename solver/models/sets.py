@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -14,7 +14,13 @@ from solver.semantics.device_slots import FreeVectors, IntArray
 from solver.semantics.gang_classes import ClassRole, GangClass, breaks_topology
 from solver.semantics.placements import Placements
 from solver.semantics.queue_limits import QueueCeiling
-from solver.semantics.share_measures import SiblingQueues, gang_dominant_share, queue_priority
+from solver.semantics.share_measures import (
+    SiblingQueues,
+    gang_dominant_share,
+    puts_queues_first,
+    queue_priority,
+    served_together,
+)
 from solver.semantics.topology import ROOT, TopologyTree
 from solver.state.free_nodes import FreeNodes
 from solver.state.pod_rules import NO_DOMAIN, PodRuleCounts
@@ -322,12 +328,24 @@ class Sets:
 
     @cached_property
     def queue_rounds(self) -> tuple[tuple[PrecedenceLevel, ...], ...]:
-        """The levels that are decided together where queues come first: all; where nothing can be reclaimed those of
-        one queue priority, the highest first, since Volcano then lets that overrule what queues deserve."""
-        if self.problem.reclaim_enabled:
-            return (self.precedence_levels,)
-        priorities = sorted({level[1] for level in self.precedence_levels}, reverse=True)
-        return tuple(tuple(level for level in self.precedence_levels if level[1] == p) for p in priorities)
+        """The levels that are decided together where queues come first."""
+        rounds = served_together(self.problem, (priority for _, priority in self.precedence_levels))
+        return tuple(tuple(level for level in self.precedence_levels if level[1] in served) for served in rounds)
+
+    @cached_property
+    def puts_queues_first(self) -> bool:
+        """Whether entitlements come before priorities in this batch."""
+        return puts_queues_first(self.problem, self.batch_queues)
+
+    def lending_steps(
+        self, levels: Iterable[PrecedenceLevel]
+    ) -> Iterator[tuple[int, list[AdmissionClass], list[AdmissionClass]]]:
+        """(priority of queues, the classes that count, those of them that compete), the highest priority first: what is
+        left is shared among the queues of one priority, beside all that those above it got."""
+        for priority in sorted({level[1] for level in levels}, reverse=True):
+            priorities = {key: self.precedence_level(*key[:2])[1] for key in self.waiting_gangs}
+            counted = [key for key, own in priorities.items() if own >= priority]
+            yield priority, counted, [key for key in counted if priorities[key] == priority]
 
     def competing_queues(self, classes: Iterable[AdmissionClass], group: SiblingQueues) -> list[int]:
         """The queues of a group that have gangs of these classes, inside them or below."""

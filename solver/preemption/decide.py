@@ -32,9 +32,12 @@ def decide_gangs(plan: PlanState, waiting: list[int]) -> PlanState:
         still_waiting = [j for j in waiting if j not in without_eviction.placements]
         if not any(plan.evictions.eviction_may_help(j) for j in still_waiting):
             return without_eviction
+        if problem.policy.queues_first:
+            plan = _decide_queues_first(plan, waiting)
+            return without_needless_victims(plan) if plan.evictions.evicted_pods else without_eviction
         groups, _ = precedence_groups(problem, waiting, options, compute_floor)
     clean = plan.copy() if without_eviction is None and len(groups) > 1 else None
-    plan = _decide_queues_first(plan, waiting) if problem.policy.queues_first else _decide_with_eviction(plan, groups)
+    plan = _decide_with_eviction(plan, groups)
     if plan.evictions.evicted_pods:
         return without_needless_victims(plan)
     if without_eviction is not None:
@@ -61,7 +64,7 @@ def _decide_queues_first(plan: PlanState, waiting: Sequence[int]) -> PlanState:
     entitled = entitled_gangs(plan.state.queue_books, plan.eligible_gangs(waiting))
     groups, _ = precedence_groups(plan.problem, entitled, plan.options, partial(floor_of, plan, entitled))
     plan = _decide_with_eviction(plan, groups)
-    rest = [j for j in waiting if j not in set(entitled)]
+    rest = sorted(set(waiting).difference(entitled))
     if len(rest) <= plan.options.budget.turns:
         plan = _decide_in_turn(plan, rest)
     else:

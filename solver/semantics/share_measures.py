@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from solver.problem import Gang, Placement, Problem, Vector
@@ -75,6 +75,18 @@ def sibling_groups(problem: Problem) -> tuple[SiblingQueues, ...]:
             )
         )
     return tuple(group for group in found if len(group.members) > 1)
+
+
+def puts_queues_first(problem: Problem, queues: Collection[int]) -> bool:
+    """Whether entitlements come before priorities among gangs of these queues: one queue alone contends with none."""
+    return problem.policy.queues_first and len(queues) > 1
+
+
+def served_together(problem: Problem, priorities: Iterable[int]) -> list[frozenset[int]]:
+    """The queue priorities that are served together where queues come first: all; where nothing can be reclaimed each
+    by itself, the highest first, since Volcano then lets it overrule what queues deserve."""
+    found = set(priorities)
+    return [frozenset(found)] if problem.reclaim_enabled else [frozenset([p]) for p in sorted(found, reverse=True)]
 
 
 def queue_priority(problem: Problem, queue: int) -> int:

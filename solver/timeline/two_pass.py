@@ -15,6 +15,7 @@ from solver.preemption.plan_state import PlanState, ReservedStart
 from solver.semantics.gang_classes import meets_minima
 from solver.semantics.placements import add_vectors, placed_demand
 from solver.semantics.priorities import blocking_gangs, precedence_level, serving_order_key
+from solver.semantics.share_measures import puts_queues_first
 from solver.state.queue_books import QueueBooks
 from solver.timeline.reservation import ReleaseTimeline, blocked_gangs, has_known_times, reserved_exclusions
 
@@ -53,8 +54,7 @@ GangLevel = tuple[bool, int, int]
 def gang_levels(plan: PlanState, waiting: Iterable[int]) -> dict[int, GangLevel]:
     """Gang -> its level; gangs of a higher level are decided before a reservation for one of a lower level."""
     problem, waiting = plan.problem, list(waiting)
-    several_queues = len({problem.gangs[j].queue for j in waiting}) > 1
-    by_entitlement = problem.policy.queues_first and several_queues
+    by_entitlement = puts_queues_first(problem, {problem.gangs[j].queue for j in waiting})
     first = set(entitled_gangs(plan.state.queue_books, waiting) if by_entitlement else waiting)
     return {j: (j in first, *precedence_level(problem, j)) for j in waiting}
 

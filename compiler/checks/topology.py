@@ -135,7 +135,7 @@ def missing_topology_plugin(check_input: CheckInput) -> Iterator[Finding]:
     """A job's networkTopology is enforced by the plugin network-topology-aware only; gangplan plans by it, but Volcano
     on its own would not keep to it. Mend: add the plugin to a tier of the scheduler configuration."""
     scheduler = check_input.specs.scheduler
-    if scheduler is None or any(plugin.name == "network-topology-aware" for plugin in scheduler.plugins):
+    if scheduler is None or scheduler.plugin("network-topology-aware") is not None:
         return
     for gang in check_input.specs.gangs:
         if gang.topology is not None:

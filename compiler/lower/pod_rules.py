@@ -183,7 +183,7 @@ def enforced_rule_kinds(scheduler: SchedulerSpec | None) -> frozenset[str]:
     scheduler."""
     if scheduler is None:
         return frozenset(("anti-affinity", "affinity", "spread"))
-    plugin = next((plugin for tier in scheduler.tiers for plugin in tier if plugin.name == "predicates"), None)
+    plugin = scheduler.plugin("predicates")
     if plugin is None or not plugin.flags.get("enablePredicate", True):
         return frozenset()
     affinity, spread = (

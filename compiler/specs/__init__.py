@@ -349,6 +349,10 @@ class SchedulerSpec:
         """The plugins of all tiers."""
         return chain.from_iterable(self.tiers)
 
+    def plugin(self, name: str) -> PluginSpec | None:
+        """The plugin of this name; of one that is listed twice the first counts. None where it is not listed."""
+        return next((plugin for plugin in self.plugins if plugin.name == name), None)
+
 
 @dataclass(frozen=True, slots=True)
 class ClusterSpec:

@@ -10,9 +10,8 @@ ROOT_QUEUE = "root"
 
 
 def node_group_plugin(scheduler: SchedulerSpec | None) -> PluginSpec | None:
-    """The plugin where it decides which nodes are open; of a plugin that is listed twice the first counts."""
-    plugins = () if scheduler is None else scheduler.plugins
-    found = next((plugin for plugin in plugins if plugin.name == "nodegroup"), None)
+    """The plugin where it decides which nodes are open."""
+    found = None if scheduler is None else scheduler.plugin("nodegroup")
     return found if found is not None and found.flags.get("enablePredicate", True) else None
 
 

@@ -14,8 +14,7 @@ def starts_whole(gang: GangSpec, scheduler: SchedulerSpec | None) -> bool:
     the real one.
     """
     hard = gang.topology is not None and gang.topology.mode == "hard" and not gang.subgroups
-    plugins = () if scheduler is None else scheduler.plugins
-    return hard and any(plugin.name == "network-topology-aware" for plugin in plugins)
+    return hard and scheduler is not None and scheduler.plugin("network-topology-aware") is not None
 
 
 def has_lower_minima(gang: GangSpec) -> bool:

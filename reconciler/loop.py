@@ -10,42 +10,36 @@ import logging
 from collections.abc import Mapping
 from dataclasses import replace
 
-from compiler.emit.manifest import JOB_KINDS, Manifest
+from compiler.emit.manifest import Manifest
 from compiler.kubernetes import (
     CLUSTER_LABEL,
     DIGEST_ANNOTATION,
     MANAGED_BY_LABEL,
     YIELD_ANNOTATION,
     annotations_of,
-    final_phase,
     is_gated,
     uid_of,
 )
 from reconciler import guard
-from reconciler.act import LostLease, mark_started
+from reconciler.act import LostLease
 from reconciler.cluster.client import ApiError, Conflict, NotFound
-from reconciler.cluster.inventory import FinishedRun, InventoryEntry
+from reconciler.cluster.inventory import InventoryEntry
 from reconciler.cluster.objects import FIELD_MANAGER, Object, ref_of
 from reconciler.context import Pass, Reconciler, recreate_time
 from reconciler.diff import Change, classify_change, without_fields
 from reconciler.gates import (
     NodeIndex,
-    gate_lifts,
     has_ended,
     pods_by_job,
-    pods_to_evict,
-    scheduler_message,
-    unbound_pods,
 )
-from reconciler.planning import choose_commit, planned_run, restore_snapshot, run_digest_of, update_plan
-from reconciler.publish.status import ObjectEvent, Report
+from reconciler.planning import choose_commit, restore_snapshot, update_plan
+from reconciler.pods import act_on_pods
+from reconciler.publish.status import Report
 from reconciler.report import build_report
-from reconciler.snapshot import PlannedGang, Snapshot
+from reconciler.runs import is_job, record_deletions, record_finished_runs
+from reconciler.snapshot import Snapshot
 
 log = logging.getLogger(__name__)
-
-SUSPECT_SECONDS = 300.0
-"""Seconds for which a node where pods could not be bound takes nothing new."""
 
 
 def reconcile_once(r: Reconciler) -> Report:
@@ -74,36 +68,16 @@ def observe(r: Reconciler) -> Pass:
     r.was_holder = is_holder
     observation = r.watches.observe(frozenset(r.suspect_nodes))
     p = Pass(observation, r.inventory, problems=list(observation.problems))
-    jobs = {key: item for key, item in observation.objects.items() if _is_job(key)}
+    jobs = {key: item for key, item in observation.objects.items() if is_job(key)}
     p.pods, p.former_job_keys = pods_by_job(observation.objects_of_kind("Pod"), jobs)
-    _record_deletions(r, p)
+    record_deletions(r, p)
     _confirm_entries(p)
-    _record_finished_runs(r, p)
-    for key in filter(_is_job, p.former_job_keys):
+    record_finished_runs(r, p)
+    for key in filter(is_job, p.former_job_keys):
         gone_at, _ = r.departed_jobs.get(key, (now, now))
         r.departed_jobs[key] = gone_at, now
     r.departed_jobs = {key: times for key, times in r.departed_jobs.items() if recreate_time(*times) > now}
     return p
-
-
-def _is_job(key: str) -> bool:
-    return key.partition("/")[0] in JOB_KINDS
-
-
-def _record_deletions(r: Reconciler, p: Pass) -> None:
-    """Take up what the watches saw go: a finished job has had its run, another of ours may be created again."""
-    entries = p.inventory.entries
-    while r.watches.deleted_objects:
-        item, witnessed = r.watches.deleted_objects.pop()
-        ref = ref_of(item)
-        if not _is_job(ref.key):
-            continue
-        r.departed_jobs[ref.key] = r.clock(), r.clock()
-        if ref.key in entries and entries[ref.key].uid == uid_of(item):
-            if phase := final_phase(item):
-                p.inventory.runs[ref.key] = FinishedRun(ref, run_digest_of(r, item), phase)
-            elif witnessed:
-                entries[ref.key] = InventoryEntry(ref)
 
 
 def _confirm_entries(p: Pass) -> None:
@@ -116,14 +90,6 @@ def _confirm_entries(p: Pass) -> None:
         if entry.uid == uid_of(item) and not entry.started:
             entry = replace(entry, started=any(not is_gated(pod) for pod in p.pods.get(key, ())))
         p.inventory.entries[key] = entry
-
-
-def _record_finished_runs(r: Reconciler, p: Pass) -> None:
-    planned = r.planning.snapshot.jobs.keys() if r.planning.snapshot else set()
-    for key in (planned | p.inventory.entries.keys()) & p.observation.objects.keys():
-        job = p.observation.objects[key]
-        if _is_job(key) and (phase := final_phase(job)):
-            p.inventory.runs[key] = FinishedRun(ref_of(job), run_digest_of(r, job), phase)
 
 
 # --- 3 diff
@@ -264,9 +230,7 @@ def act_on_changes(r: Reconciler, p: Pass) -> None:
         _write_changes(r, p, p.snapshot)
         if p.snapshot.gated and p.current_fingerprint is not None and r.planning.base_fingerprint is not None:
             nodes = NodeIndex.from_nodes(p.observation.objects_of_kind("Node"), p.snapshot.leaves)
-            evict_victims(r, p, p.snapshot, nodes)
-            lift_gates(r, p, p.snapshot, nodes)
-            evict_unbound_pods(r, p, p.snapshot, nodes)
+            act_on_pods(r, p, p.snapshot, nodes)
         r.writer.fence()
         r.store.write(p.inventory)
     except Conflict as error:
@@ -284,80 +248,3 @@ def _write_changes(r: Reconciler, p: Pass, snapshot: Snapshot) -> None:
         p.results += r.writer.prune_objects(due, p.inventory)
     for key in p.prune_plan.vanished_keys:
         p.inventory.entries.pop(key, None)
-
-
-def evict_victims(r: Reconciler, p: Pass, snapshot: Snapshot, nodes: NodeIndex) -> None:
-    """Evict what the plan takes away, as long as the preemptors and their nodes are still as planned.
-
-    Gates hold these pods back when they return, and when they are gone the cluster is planned again.
-    """
-    starting = set()
-    for key, gang in snapshot.gangs.items():
-        if gang.decision == "start" and _is_as_planned(r, p, key, gang):
-            starting.add(gang.name)
-    for key, gang in snapshot.gangs.items():
-        if not gang.evicted_for or not starting.issuperset(gang.evicted_for) or not _is_as_planned(r, p, key, gang):
-            continue
-        for pod in pods_to_evict(gang, p.pods.get(key, ()), nodes):
-            message = f"evicted to make room for {', '.join(gang.evicted_for)}"
-            _evict_pod(r, p, ObjectEvent(pod, "Preempted", message, True))
-
-
-def _evict_pod(r: Reconciler, p: Pass, event: ObjectEvent) -> bool:
-    """Evict the pod of the event; whether that was granted."""
-    if refusal := r.writer.evict_pod(event.object):
-        p.problems.append(refusal)
-        return False
-    p.evicted_pods.append(str(ref_of(event.object)))
-    p.events.append(event)
-    return True
-
-
-def _is_as_planned(r: Reconciler, p: Pass, key: str, gang: PlannedGang) -> bool:
-    """Whether the job's run is the planned one, and its nodes are as the plan took them to be."""
-    assert p.current_fingerprint is not None  # noqa: S101
-    assert r.planning.base_fingerprint is not None  # noqa: S101
-    job = p.observation.objects.get(key)
-    if job is None or annotations_of(job).get(DIGEST_ANNOTATION) != planned_run(r, key):
-        return False
-    now, base = p.current_fingerprint.nodes, r.planning.base_fingerprint.nodes
-    return all(now.get(node) == base.get(node) for _, node in gang.pods_by_place())
-
-
-def lift_gates(r: Reconciler, p: Pass, snapshot: Snapshot, nodes: NodeIndex) -> None:
-    """Lift the gates of each gang whose nodes are as the plan took them to be, and whose run is the planned one.
-
-    A gang that others make room for starts with the plan that is made once they are gone.
-    """
-    preemptors = set().union(*(gang.evicted_for for gang in snapshot.gangs.values()))
-    for key, gang in snapshot.gangs.items():
-        if gang.decision not in ("start", "keep") or gang.name in preemptors or not _is_as_planned(r, p, key, gang):
-            continue
-        pods = [r.writer.newest_object(ref_of(pod).key, pod) or pod for pod in p.pods.get(key, ())]
-        if not (lifts := gate_lifts(gang, pods, nodes)):
-            continue
-        mark_started(p.inventory, gang.job)
-        r.store.write(p.inventory)
-        p.lifted_gates[key], trouble = r.writer.lift_gang_gates(lifts)
-        if trouble:
-            log.info("a gate was not lifted", extra={"gang": str(gang.job), "reason": trouble})
-        places = ", ".join(sorted({lift.node for lift in lifts}))
-        message = f"{p.lifted_gates[key]} pods were given their nodes: {places}"
-        p.events.append(ObjectEvent(p.observation.objects[key], "Placed", message, False))
-
-
-def evict_unbound_pods(r: Reconciler, p: Pass, snapshot: Snapshot, nodes: NodeIndex) -> None:
-    """Evict pods that the scheduler does not bind to their node in time; the node takes nothing new for a while."""
-    now = r.clock()
-    unbound_since: dict[str, float] = {}
-    for key in snapshot.gangs.keys() & p.pods.keys():
-        for pod in unbound_pods(p.pods[key], nodes):
-            since = unbound_since[uid_of(pod)] = r.unbound_since.get(uid_of(pod), now)
-            if now - since < r.settings.bind_timeout:
-                continue
-            node = nodes.node_of(pod) or ""
-            cause = scheduler_message(pod) or "the scheduler said nothing"
-            message = f"not bound to {node} within {r.settings.bind_timeout:g} s, so it is planned again: {cause}"
-            if _evict_pod(r, p, ObjectEvent(pod, "NotBound", message, True)):
-                r.suspect_nodes[node] = now + SUSPECT_SECONDS
-    r.unbound_since = unbound_since

@@ -6,17 +6,14 @@ The compile runs beside the loop in a child process; until it answers, the last 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
 from dataclasses import asdict
 from math import inf
 
-from compiler.kubernetes import DIGEST_ANNOTATION, annotations_of
-from reconciler.cluster.inventory import FinishedRun
-from reconciler.cluster.objects import Object, ref_of
 from reconciler.compile_child import CompileRequest
 from reconciler.context import Pass, Reconciler, Rejection, RunningCompile, due_moment, is_plan_fresh
 from reconciler.git.process import GitError
 from reconciler.observe import fingerprint_of, state_objects
+from reconciler.runs import finished_job_keys, record_unobserved_ends
 from reconciler.snapshot import Snapshot, load_snapshot, save_snapshot
 
 log = logging.getLogger(__name__)
@@ -26,8 +23,6 @@ COMPILE_RETRY, PLAN_RETRY = 10.0, 300.0
 changed."""
 PLAN_CODES = frozenset({"GP501", "GP502"})
 """Diagnostics that rest on what the cluster holds as well; those of files stay with their commit."""
-UNKNOWN_PHASE = "Unknown"
-"""How a run ended that vanished, with a time to live, while no reconciler watched."""
 SNAPSHOT_FILE = "snapshot.json"
 
 
@@ -67,8 +62,8 @@ def update_plan(r: Reconciler, p: Pass) -> None:
         r.planning.running_compile = None
         _take_result(r, p, running, result)
     p.snapshot = r.planning.snapshot
-    p.inventory.runs.update(dict(_unobserved_ends(r, p)))
-    finished = _finished_job_keys(r, p)
+    record_unobserved_ends(r, p)
+    finished = finished_job_keys(r, p)
     if p.snapshot is not None:
         p.current_fingerprint = fingerprint_of(p.observation, p.snapshot, finished)
     may_compile = p.target_commit and not p.observation.problems and not r.compiler.is_busy
@@ -138,37 +133,3 @@ def _start_compile(r: Reconciler, p: Pass, finished_keys: frozenset[str]) -> Non
     )
     r.planning.running_compile = RunningCompile(commit, p.observation, finished_keys, due_moment(r), r.clock())
     r.compiler.start_compile(request)
-
-
-def _finished_job_keys(r: Reconciler, p: Pass) -> frozenset[str]:
-    """Jobs whose present specification has had its run."""
-    return frozenset(key for key, run in p.inventory.runs.items() if run.digest == planned_run(r, key, run.digest))
-
-
-def planned_run(r: Reconciler, key: str, default: str = "") -> str:
-    """The digest of the job's run in the newest plan; `default` where it is in none."""
-    manifest = r.planning.snapshot.jobs.get(key) if r.planning.snapshot else None
-    return manifest.run_digest if manifest else default
-
-
-def run_digest_of(r: Reconciler, job: Object) -> str:
-    """The digest of the run that a job in the cluster was made from."""
-    return annotations_of(job).get(DIGEST_ANNOTATION) or planned_run(r, ref_of(job).key)
-
-
-def _unobserved_ends(r: Reconciler, p: Pass) -> Iterator[tuple[str, FinishedRun]]:
-    """Started jobs with a time to live that are gone although no reconciler saw them go: most likely they finished, and
-    a doubled run is worse than one that a person has to ask for again."""
-    for key, manifest in p.snapshot.jobs.items() if p.snapshot else ():
-        entry, run = p.inventory.entries.get(key), p.inventory.runs.get(key)
-        if entry is None or not entry.uid or not entry.started or not _has_time_to_live(manifest.object):
-            continue
-        is_known = run is not None and run.digest == manifest.run_digest
-        is_present = key in p.observation.objects or key in r.writer.memory.last_writes
-        if not is_known and not is_present and entry.ref.group_kind in p.observation.readable_kinds:
-            yield key, FinishedRun(entry.ref, manifest.run_digest, UNKNOWN_PHASE)
-
-
-def _has_time_to_live(job: Object) -> bool:
-    spec = job["spec"]
-    return any(part.get("ttlSecondsAfterFinished") is not None for part in (spec, spec.get("runPolicy") or {}))

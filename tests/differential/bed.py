@@ -36,7 +36,9 @@ IDLE = "backfill"
 LOADED = b"Finished loading scheduler config"
 ENQUEUE_CYCLES = 3
 REST_CYCLES = 6
-RESTLESS_CYCLES = 60
+UNSETTLED_CYCLES = 30
+"""Of stillness, while evicted pods are still ending or their jobs' controller has not replaced them."""
+RESTLESS_CYCLES = 90
 
 
 @dataclasses.dataclass(frozen=True)
@@ -116,7 +118,9 @@ class Bed:
                 self._enqueue(world)
             with self._timed("rest"):
                 self._configure(world)
-                at_rest = self._wait_for_rest(look=lambda: self._lift_gates(plan))
+                at_rest = self._wait_for_rest(
+                    REST_CYCLES, look=lambda: self._lift_gates(plan), is_settled=lambda: self._is_settled(world)
+                )
             return self._read(initial, at_rest)
         finally:
             self._configure(world, (IDLE,))
@@ -286,13 +290,16 @@ class Bed:
                 self.plane.api("PATCH", f"{PODS}/{pod['metadata']['name']}", patch)
 
     def _wait_for_pods(self, world: World) -> None:
-        def missing() -> dict[str, int]:
-            have = Counter(self._job_and_task(pod)[0] for pod in self._objects(PODS))
-            admitted = [name for name, group in self._groups().items() if group["status"]["phase"] != "Pending"]
-            wanted = {name: sum(task.replicas for task in world.job(name).tasks) for name in admitted}
-            return {name: number for name, number in wanted.items() if have[name] != number}
+        self.plane.wait_until(
+            lambda: self._missing_pods(world), lambda seen: not seen, timeout=30, what="pods of the admitted jobs"
+        )
 
-        self.plane.wait_until(missing, lambda seen: not seen, timeout=30, what="pods of the admitted jobs")
+    def _missing_pods(self, world: World) -> dict[str, int]:
+        """Admitted jobs that have not the pods that they want -> how many those are."""
+        have = Counter(self._job_and_task(pod)[0] for pod in self._objects(PODS))
+        admitted = [name for name, group in self._groups().items() if group["status"]["phase"] != "Pending"]
+        wanted = {name: sum(task.replicas for task in world.job(name).tasks) for name in admitted}
+        return {name: number for name, number in wanted.items() if have[name] != number}
 
     # --- reading
 
@@ -312,7 +319,9 @@ class Bed:
         notes = pod["metadata"]["annotations"]
         return notes["volcano.sh/job-name"].removeprefix(self._prefix), notes["volcano.sh/task-spec"]
 
-    def _wait_for_rest(self, cycles: int = REST_CYCLES, look: Callable[[], None] = lambda: None) -> bool:
+    def _wait_for_rest(
+        self, cycles: int, look: Callable[[], None] = lambda: None, is_settled: Callable[[], bool] = lambda: True
+    ) -> bool:
         """Whether nothing changed for so many cycles of the scheduler, before it went through very many."""
         begin = since = self.plane.scheduling_cycles()
         seen = self._state()
@@ -322,9 +331,15 @@ class Bed:
             cycle, now = self.plane.scheduling_cycles(), self._state()
             if now != seen:
                 seen, since = now, cycle
-            elif cycle - since >= cycles:
+            elif cycle - since >= (cycles if is_settled() else UNSETTLED_CYCLES):
                 return True
         return False
+
+    def _is_settled(self, world: World) -> bool:
+        """Whether no pod is on its way out and each admitted job has all its pods. On a slow machine Volcano's
+        controllers take more cycles of the scheduler for that than it needs to find places."""
+        is_ending = any("deletionTimestamp" in pod["metadata"] for pod in self._objects(PODS))
+        return not is_ending and not self._missing_pods(world)
 
     def _state(self) -> object:
         pods = {

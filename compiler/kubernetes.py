@@ -69,6 +69,10 @@ DIGEST_ANNOTATION = f"{ANNOTATION_PREFIX}digest"
 SNAPSHOT_TIME_ANNOTATION = f"{ANNOTATION_PREFIX}now"
 """Written on the List of a state: when it was made."""
 CLUSTER_LABEL = f"{ANNOTATION_PREFIX}cluster"
+MEMORY_LABEL = f"{ANNOTATION_PREFIX}memory-of"
+"""Written on the ConfigMaps in which the reconciler of a cluster remembers."""
+PLACE_ANNOTATION = f"{ANNOTATION_PREFIX}place"
+"""Written on such a ConfigMap: which part of which table it is, as JSON."""
 
 # Kubernetes and Kubeflow
 MANAGED_BY_LABEL = "app.kubernetes.io/managed-by"

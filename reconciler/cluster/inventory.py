@@ -1,26 +1,30 @@
 """The inventory: which objects of a cluster are ours, and which jobs have had their run.
 
-It is stored in the cluster, in one ConfigMap, so that a reconciler which lost its disk still knows what it may delete
-and what must never run again. It is written before the first object of a batch is created (an intent, without a uid)
-and trimmed after a delete is confirmed, always with the resource version it was read at: a second writer is a Conflict
-and not a lost update.
+It is stored in the cluster, so that a reconciler which lost its disk still knows what it may delete and what must never
+run again: a head (commit, version of the format, where the tables are), and two tables of rows in shards of their own,
+objects and runs. It is written before the first object of a batch is created (an intent, without a uid) and trimmed
+after the object is seen to be gone. Each write begins with the head, at the resource version it was read at: a second
+writer is a Conflict and not a lost update.
 """
 
 from __future__ import annotations
 
-import base64
-import gzip
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any, Literal, TypeVar
 
-from compiler.kubernetes import CLUSTER_LABEL, MANAGED_BY_LABEL
 from reconciler.cluster.client import Client, NotFound
-from reconciler.cluster.objects import FIELD_MANAGER, Object, Ref
+from reconciler.cluster.objects import Object, Ref
+from reconciler.cluster.shards import Layout, PreparedShards, ShardSet, Table, memory_labels, place_of, unpack_text
 
-UNCOMPRESSED_LIMIT = 512 << 10
-"""Bytes of JSON above which the text is stored compressed; a ConfigMap holds 1 MiB."""
+FORMAT_VERSION = 2
+_HEAD_KEY, _FORMER_PACKED_KEY = "inventory.json", "inventory.json.gz"
+
+Origin = Literal["created", "joined", "taken", "former"]
+"""created: by us, so it is deleted when it leaves the repository. joined: it existed before our first write, so it is
+released. taken: joined, and fields of another manager were taken over, so it keeps their values when it is released.
+former: from an inventory that did not know; decided when the object is seen."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,107 +35,255 @@ class InventoryEntry:
     ref: Ref
     uid: str = ""
     started: bool = False
+    origin: Origin = "created"
+
+    @property
+    def is_created(self) -> bool:
+        return self.origin in ("created", "former")
 
 
 @dataclass(frozen=True, slots=True)
 class FinishedRun:
-    """A run of a job that is over: the digest of its specification, and how it ended."""
+    """A run of a job that is over: the digest of its specification, and how it ended. left_at: since when the job is no
+    longer in the repository, in seconds since the epoch; 0 while it is."""
 
     ref: Ref
     digest: str
     phase: str
+    left_at: int = 0
 
 
 @dataclass(slots=True)
 class Inventory:
-    """What is ours and what has run, both by `Ref.key`. commit: the commit last applied."""
+    """What is ours and what has run, both by `Ref.key`.
 
-    entries: dict[str, InventoryEntry] = field(default_factory=dict)
-    runs: dict[str, FinishedRun] = field(default_factory=dict)
+    commit: the commit last applied. transitions: of the lease that the last writer held. deletions: what was deleted
+    lately, as `guard.Deletions` rows. is_lost: there was no inventory, so whether objects with our mark are ours and
+    which jobs have run has to be found out before anything is written.
+    """
+
+    entries: Table[InventoryEntry] = field(default_factory=Table)
+    runs: Table[FinishedRun] = field(default_factory=Table)
     commit: str = ""
+    transitions: int = 0
+    deletions: list[list[int]] = field(default_factory=list)
+    is_lost: bool = False
 
-    def as_json(self) -> str:
-        """The same text for the same inventory, one object a line, so that people can read and compare it."""
-        objects = [[*_ref_fields(e.ref), e.uid, e.started] for _, e in sorted(self.entries.items())]
-        runs = [[*_ref_fields(r.ref), r.digest, r.phase] for _, r in sorted(self.runs.items())]
-        rows = {
-            name: "[\n" + ",\n".join(json.dumps(row) for row in table) + "\n]"
-            for name, table in (("objects", objects), ("runs", runs))
-        }
-        return f'{{"commit": {json.dumps(self.commit)},\n"objects": {rows["objects"]},\n"runs": {rows["runs"]}}}\n'
+    def __post_init__(self) -> None:
+        self.entries, self.runs = _as_table(self.entries), _as_table(self.runs)
 
     @classmethod
-    def from_json(cls, text: str) -> Inventory:
-        """Raises ValueError for a text that is no inventory: an error is never an empty inventory."""
+    def from_rows(cls, objects: Iterable[Any], runs: Iterable[Any], head: Mapping[str, Any]) -> Inventory:
+        """Raises ValueError for what is no inventory: an error is never an empty inventory."""
         try:
-            data = json.loads(text)
-            entries = [InventoryEntry(Ref(*row[:4]), row[4], row[5]) for row in data["objects"]]
-            runs = [FinishedRun(Ref(*row[:4]), row[4], row[5]) for row in data["runs"]]
-            return cls({e.ref.key: e for e in entries}, {r.ref.key: r for r in runs}, data["commit"])
+            entries = [_from_row(InventoryEntry, row) for row in objects]
+            finished = [_from_row(FinishedRun, row) for row in runs]
+            inventory = cls(
+                Table({entry.ref.key: entry for entry in entries}),
+                Table({run.ref.key: run for run in finished}),
+                str(head["commit"]),
+                int(head.get("transitions") or 0),
+                [[int(number) for number in row] for row in head.get("deletions") or ()],
+            )
         except (KeyError, IndexError, TypeError) as error:
             raise ValueError(f"the inventory cannot be read: {error!r}") from error
+        return inventory
 
 
-def _ref_fields(ref: Ref) -> tuple[str, str, str, str]:
-    return ref.api_version, ref.kind, ref.namespace, ref.name
+_Row = TypeVar("_Row", InventoryEntry, FinishedRun)
+
+
+def _as_table(rows: Mapping[str, _Row]) -> Table[_Row]:
+    return rows if isinstance(rows, Table) else Table(rows)
+
+
+def _from_row(kind: type[_Row], row: list[Any]) -> _Row:
+    """A newer gangplan may have written more than this one knows, and a former one less."""
+    return kind(Ref(*row[:4]), *row[4 : 3 + len(fields(kind))])
+
+
+def _as_row(entry: InventoryEntry | FinishedRun) -> list[Any]:
+    ref = entry.ref
+    rest = [getattr(entry, each.name) for each in fields(entry)[1:]]
+    return [ref.api_version, ref.kind, ref.namespace, ref.name, *rest]
 
 
 @dataclass(slots=True)
 class InventoryStore:
-    """Reads and writes the inventory's ConfigMap. A store belongs to one reconciler; `write` raises Conflict when
+    """Reads and writes the inventory's ConfigMaps. A store belongs to one reconciler; `write` raises Conflict when
     another has written."""
 
     client: Client
     namespace: str
     cluster: str
+    _objects: ShardSet = field(init=False)
+    _runs: ShardSet = field(init=False)
     _version: str = ""
-    _text: str = ""
+    _head: Mapping[str, Any] = field(default_factory=dict)
+    _checks: int = 0
+
+    def __post_init__(self) -> None:
+        labels = memory_labels(self.cluster)
+        self._objects, self._runs = (
+            ShardSet(self.client, self.namespace, f"gangplan-{self.cluster}-{table}", labels)
+            for table in ("objects", "runs")
+        )
 
     @property
     def ref(self) -> Ref:
         return Ref("v1", "ConfigMap", self.namespace, f"gangplan-{self.cluster}-inventory")
 
     def read(self) -> Inventory:
-        """Empty when there is none. Raises ApiError, or ValueError when what is there cannot be read."""
+        """Lost when there is none, or only a part of it. Raises ApiError, or ValueError when what is there cannot be
+        read."""
         try:
-            found = self.client.get(self.ref)
+            item = self.client.get(self.ref)
         except NotFound:
-            self._version = self._text = ""
-            return Inventory()
-        self._version = str(found["metadata"]["resourceVersion"])
-        self._text = decode_inventory(found)
-        return Inventory.from_json(self._text)
+            return self._read_without_head()
+        self._version = str(item["metadata"]["resourceVersion"])
+        self._head = {key: item[key] for key in ("data", "binaryData") if item.get(key)}
+        head = _decode_head(item)
+        if "version" not in head:
+            return self._read_former(head)
+        if head["version"] > FORMAT_VERSION:
+            raise ValueError(f"the inventory is of format {head['version']}, this gangplan knows {FORMAT_VERSION}")
+        layouts = [Layout(**head["tables"][name]) for name in ("objects", "runs")]
+        try:
+            rows = [shards.read(layout) for shards, layout in zip((self._objects, self._runs), layouts, strict=True)]
+        except NotFound:
+            self._objects.layout = self._runs.layout = Layout()
+            return Inventory(commit=str(head["commit"]), is_lost=True)
+        return self._taken_up(Inventory.from_rows(rows[0], rows[1], head))
+
+    def _taken_up(self, inventory: Inventory) -> Inventory:
+        """Nothing of what was just read has to be written."""
+        for shards, table in ((self._objects, inventory.entries), (self._runs, inventory.runs)):
+            shards.note_keys(table)
+            table.changed_keys.clear()
+        return inventory
+
+    def _read_former(self, head: Mapping[str, Any]) -> Inventory:
+        """An inventory of format 1: one ConfigMap, which does not know what was joined."""
+        self._objects.layout = self._runs.layout = Layout()
+        try:
+            objects = [[*row[:6], "former"] for row in head["objects"]]
+            return Inventory.from_rows(objects, head["runs"], head)
+        except (KeyError, TypeError) as error:
+            raise ValueError(f"the inventory cannot be read: {error!r}") from error
+
+    def _read_without_head(self) -> Inventory:
+        """From the shards alone, where each table has a whole set of them."""
+        self._version, self._head = "", {}
+        labels = ",".join(f"{key}={value}" for key, value in memory_labels(self.cluster).items())
+        resource = self.client.resource("v1", "ConfigMap")
+        items, _ = self.client.list(resource, self.namespace, labels)
+        rows = []
+        for shards in (self._objects, self._runs):
+            shards.layout = Layout()
+            sets = _whole_sets(shards.name, items)
+            if not sets:
+                return Inventory(is_lost=True)
+            layout = max(sets, key=lambda layout: (len(layout.generation), layout.generation))
+            rows.append(shards.take(sets[layout], layout))
+        return self._taken_up(Inventory.from_rows(rows[0], rows[1], {"commit": ""}))
 
     def write(self, inventory: Inventory) -> None:
-        """Write the inventory, unless nothing has changed."""
-        text = inventory.as_json()
-        if text == self._text:
+        """Write what has changed. A new layout is written whole before the head names it, and runs before objects, so
+        that a job is never forgotten on both sides."""
+        if self._version and not self._has_changes(inventory):
             return
-        item = self._object(text)
-        if self._version:
-            item["metadata"]["resourceVersion"] = self._version
-            written = self.client.replace(item)
-        else:
+        if not self._version:
+            self._objects.layout = self._runs.layout = Layout()
+            self._put_head(self._head_content(inventory))
+        tables = (self._runs, inventory.runs), (self._objects, inventory.entries)
+        prepared = [shards.prepare(table, _as_row, self._version) for shards, table in tables]
+        former = [shards.layout for shards, _ in tables]
+        is_spread = [each.layout for each in prepared] != former
+        self._put_head(self._head if is_spread else self._head_content(inventory))
+        self._write_tables(inventory, prepared)
+        if is_spread:
+            self._put_head(self._head_content(inventory))
+            for (shards, _), layout in zip(tables, former, strict=True):
+                if layout != shards.layout:
+                    shards.delete(layout)
+
+    def _write_tables(self, inventory: Inventory, prepared: list[PreparedShards]) -> None:
+        self._runs.write(prepared[0], inventory.runs)
+        self._objects.write(prepared[1], inventory.entries)
+
+    def restore_deleted(self, inventory: Inventory) -> bool:
+        """Look at the head and at one shard in turn, and write again what was deleted by hand; whether anything
+        was."""
+        if not self._version:
+            return False
+        self._checks += 1
+        tables = (self._objects, inventory.entries), (self._runs, inventory.runs)
+        shards, table = tables[self._checks % 2]
+        is_restored = shards.restore_deleted(self._checks // 2, table, _as_row)
+        try:
+            self.client.get(self.ref)
+        except NotFound:
+            self._put_head(self._head)
+            return True
+        return is_restored
+
+    def _has_changes(self, inventory: Inventory) -> bool:
+        tables = inventory.entries.changed_keys or inventory.runs.changed_keys or not self._objects.layout.shards
+        return bool(tables) or self._head_content(inventory) != self._head
+
+    def _head_content(self, inventory: Inventory) -> Mapping[str, Any]:
+        layouts = (("objects", self._objects.layout), ("runs", self._runs.layout))
+        head = {
+            "version": FORMAT_VERSION,
+            "commit": inventory.commit,
+            "transitions": inventory.transitions,
+            "deletions": inventory.deletions,
+            "tables": {name: {"generation": layout.generation, "shards": layout.shards} for name, layout in layouts},
+        }
+        return {"data": {_HEAD_KEY: json.dumps(head, indent=1) + "\n"}}
+
+    def _put_head(self, content: Mapping[str, Any]) -> None:
+        """Write the head, which is the fence of what follows: Conflict where another has written it. One that was
+        deleted by hand is made again."""
+        metadata: dict[str, Any] = {"namespace": self.namespace, "name": self.ref.name}
+        metadata["labels"] = memory_labels(self.cluster)
+        item = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, **content}
+        try:
+            written = self._replace_head(item) if self._version else self.client.create(item)
+        except NotFound:
+            del metadata["resourceVersion"]
             written = self.client.create(item)
-        self._version, self._text = str(written["metadata"]["resourceVersion"]), text
+        self._version, self._head = str(written["metadata"]["resourceVersion"]), content
 
-    def _object(self, text: str) -> Object:
-        labels = {MANAGED_BY_LABEL: FIELD_MANAGER, CLUSTER_LABEL: self.cluster}
-        metadata: dict[str, Any] = {"namespace": self.namespace, "name": self.ref.name, "labels": labels}
-        return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, **encode_inventory(text)}
-
-
-def encode_inventory(text: str) -> Mapping[str, Any]:
-    if len(text) <= UNCOMPRESSED_LIMIT:
-        return {"data": {"inventory.json": text}}
-    return {"binaryData": {"inventory.json.gz": base64.b64encode(gzip.compress(text.encode(), mtime=0)).decode()}}
+    def _replace_head(self, item: Object) -> Object:
+        item["metadata"]["resourceVersion"] = self._version
+        return self.client.replace(item)
 
 
-def decode_inventory(item: Object) -> str:
+def _decode_head(item: Object) -> Mapping[str, Any]:
     """Raises ValueError when the ConfigMap holds no inventory."""
     try:
-        if packed := (item.get("binaryData") or {}).get("inventory.json.gz"):
-            return gzip.decompress(base64.b64decode(packed)).decode()
-        return str(item["data"]["inventory.json"])
-    except (KeyError, TypeError, OSError, EOFError) as error:
+        if packed := (item.get("binaryData") or {}).get(_FORMER_PACKED_KEY):
+            text = unpack_text(packed)
+        else:
+            text = str(item["data"][_HEAD_KEY])
+        head: Mapping[str, Any] = json.loads(text)
+        _ = head["commit"]
+    except (KeyError, TypeError) as error:
         raise ValueError(f"ConfigMap {item['metadata'].get('name')} holds no inventory: {error!r}") from error
+    return head
+
+
+def _whole_sets(name: str, items: Iterable[Object]) -> dict[Layout, list[Object]]:
+    """The layouts of a table of which every shard is there, in the order of their indices."""
+    found: dict[Layout, dict[int, Object]] = {}
+    for item in items:
+        place = place_of(item)
+        if place.get("table") == name:
+            layout = Layout(str(place["generation"]), int(place["shards"]))
+            found.setdefault(layout, {})[int(place["index"])] = item
+    return {
+        layout: [shards[index] for index in range(layout.shards)]
+        for layout, shards in found.items()
+        if len(shards) == layout.shards
+    }

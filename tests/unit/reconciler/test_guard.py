@@ -9,6 +9,7 @@ import pytest
 from compiler.emit.manifest import Manifest
 from reconciler.cluster.inventory import Inventory, InventoryEntry
 from reconciler.cluster.objects import Object, Ref
+from reconciler.cluster.shards import Table
 from reconciler.guard import FIGHT_PAUSE, FIGHT_THRESHOLD, PRUNE_LIMIT, FightDetector, PruneSafety, prune_plan
 
 GOOD = PruneSafety("c0ffee", has_compiled=True)
@@ -28,7 +29,7 @@ def wanted(*names: str) -> list[Manifest]:
 
 
 def holding(*names: str) -> Inventory:
-    return Inventory({ref(name).key: InventoryEntry(ref(name), uid=name) for name in names})
+    return Inventory(Table({ref(name).key: InventoryEntry(ref(name), uid=name) for name in names}))
 
 
 def seen(*things: Object) -> dict[str, Object | None]:
@@ -99,7 +100,7 @@ def test_a_protected_object_stays_and_does_not_count() -> None:
 
 
 def test_a_creation_that_was_never_confirmed_is_not_ours_to_delete() -> None:
-    inventory = Inventory({ref("maybe").key: InventoryEntry(ref("maybe"))})
+    inventory = Inventory(Table({ref("maybe").key: InventoryEntry(ref("maybe"))}))
     assert prune_plan(wanted("kept"), inventory, seen(live("maybe")), GOOD).changes == ()
 
 

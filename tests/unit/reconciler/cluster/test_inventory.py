@@ -1,36 +1,189 @@
-"""The inventory as a ConfigMap: what cannot be read is no empty inventory."""
+"""The inventory in its ConfigMaps: what cannot be read is no empty inventory, nothing outgrows them, and only what
+changed is written."""
 
 from __future__ import annotations
 
+import base64
+import gzip
+import json
 from typing import Any
 
 import pytest
 
-from reconciler.cluster.inventory import FinishedRun, Inventory, InventoryEntry, decode_inventory, encode_inventory
+from reconciler.cluster.client import Conflict
+from reconciler.cluster.inventory import FinishedRun, Inventory, InventoryEntry, InventoryStore
 from reconciler.cluster.objects import Ref
+from reconciler.cluster.shards import Table
+from tests.builders.memory_server import MemoryServer, stored_sizes
+from tests.builders.scripted_server import error_answer
+
+PATH = "/api/v1/namespaces/gangplan-system/configmaps"
+HEAD = f"{PATH}/gangplan-test-inventory"
 
 
-def inventory_of(count: int) -> Inventory:
-    refs = [Ref("v1", "ConfigMap", "default", f"object-{at}") for at in range(count)]
-    return Inventory({ref.key: InventoryEntry(ref, uid=ref.name) for ref in refs})
+def store_of(server: MemoryServer) -> InventoryStore:
+    return InventoryStore(server.client(), "gangplan-system", "test")
 
 
-def test_an_inventory_survives_its_text_whatever_its_size() -> None:
-    job = Ref("batch.volcano.sh/v1alpha1", "Job", "default", "train")
-    inventory = inventory_of(9000)
-    inventory.entries[job.key] = InventoryEntry(job, "uid", started=True)
-    inventory.runs[job.key] = FinishedRun(job, "sha256:1", "Completed")
-    inventory.commit = "c0ffee"
-    packed = encode_inventory(inventory.as_json())
-    assert "binaryData" in packed
-    assert Inventory.from_json(decode_inventory({"metadata": {}, **packed})) == inventory
-    assert "data" in encode_inventory(inventory_of(1).as_json())
+def job(name: str) -> Ref:
+    return Ref("batch.volcano.sh/v1alpha1", "Job", "default", name)
+
+
+def inventory_of(objects: int, runs: int = 0) -> Inventory:
+    """As hard to compress as in a cluster: uids and digests are not alike."""
+    entries = [InventoryEntry(job(f"object-{at}"), uid=_noise(at, 32), origin="joined") for at in range(objects)]
+    finished = [FinishedRun(job(f"train-{at}"), f"sha256:{_noise(at, 64)}", "Completed") for at in range(runs)]
+    return Inventory(
+        Table({each.ref.key: each for each in entries}), Table({each.ref.key: each for each in finished}), "c0ffee"
+    )
+
+
+def _noise(seed: int, length: int) -> str:
+    return f"{(seed + 1) * 0x9E3779B97F4A7C15F39CC0605CEDC8341082276BF3A27251F86C6A11D0C18E95:x}"[-length:]
+
+
+@pytest.fixture
+def server() -> MemoryServer:
+    return MemoryServer()
+
+
+@pytest.mark.parametrize(("objects", "runs"), [(0, 0), (1, 1), (3000, 9000)])
+def test_what_was_written_is_read_whatever_its_size(server: MemoryServer, objects: int, runs: int) -> None:
+    inventory = inventory_of(objects, runs)
+    inventory.deletions, inventory.transitions = [[1, 2, 3, 4, 5]], 7
+    assert store_of(server).read().is_lost
+    store_of(server).write(inventory)
+    assert store_of(server).read() == inventory
+
+
+def test_100_000_finished_runs_and_10_000_objects_stay_below_the_limit_of_a_config_map(server: MemoryServer) -> None:
+    """S10: the server refuses a ConfigMap above 1 MiB."""
+    inventory = inventory_of(10_000, 100_000)
+    store_of(server).write(inventory)
+    assert max(stored_sizes(server.objects).values()) < 256 << 10
+    store = store_of(server)
+    found = store.read()
+    assert len(found.runs) == 100_000
+    server.requests.clear()
+    found.runs[job("one-more").key] = FinishedRun(job("one-more"), "sha256:1", "Failed")
+    store.write(found)
+    assert len(server.writes()) == 2, "the head, which is the fence, and the one shard that changed"
+
+
+def test_nothing_is_written_when_nothing_changed(server: MemoryServer) -> None:
+    store = store_of(server)
+    store.write(inventory_of(10, 10))
+    store = store_of(server)
+    inventory = store.read()
+    inventory.entries[job("object-1").key] = inventory.entries[job("object-1").key]
+    server.requests.clear()
+    store.write(inventory)
+    assert server.requests == []
+
+
+def test_a_second_writer_is_a_conflict_whatever_row_it_writes(server: MemoryServer) -> None:
+    store_of(server).write(inventory_of(2000))
+    stale, fresh = store_of(server), store_of(server)
+    old, new = stale.read(), fresh.read()
+    new.transitions += 1
+    fresh.write(new)
+    for number in range(20):
+        old.entries[job(f"late-{number}").key] = InventoryEntry(job(f"late-{number}"))
+        with pytest.raises(Conflict):
+            stale.write(old)
+    assert store_of(server).read() == new
+
+
+def test_a_table_that_grows_is_spread_and_a_writer_killed_in_between_loses_nothing(server: MemoryServer) -> None:
+    store_of(server).write(inventory_of(10))
+    store = store_of(server)
+    store.read()
+    larger = inventory_of(12_000)
+    for stop_after in range(1, 40, 2):
+        writes = 0
+
+        def cut(method: str, path: str, body: Any, limit: int = stop_after) -> Any:
+            nonlocal writes
+            writes += method != "GET"
+            return error_answer(500) if writes > limit else None
+
+        server.before = cut
+        try:
+            store.write(larger)
+        except Exception:
+            server.before = lambda method, path, body: None
+            assert store_of(server).read().entries in (inventory_of(10).entries, larger.entries)
+            store = store_of(server)
+            store.read()
+            larger = inventory_of(12_000)
+        else:
+            break
+    assert store_of(server).read().entries == larger.entries
+
+
+def test_an_inventory_deleted_by_hand_while_we_run_is_made_again_from_memory(server: MemoryServer) -> None:
+    """S9: every pass ended in "PUT ... 404", for ever."""
+    store = store_of(server)
+    inventory = inventory_of(5000, 100)
+    store.write(inventory)
+    for path in list(server.objects):
+        del server.objects[path]
+        inventory.runs[job(path[-1]).key] = FinishedRun(job(path[-1]), path, "Completed")
+        for _ in range(16):
+            store.restore_deleted(inventory)
+        store.write(inventory)
+        assert store_of(server).read() == inventory
+
+
+def test_a_missing_head_is_found_again_from_whole_shards_and_missing_shards_are_a_loss(server: MemoryServer) -> None:
+    store_of(server).write(inventory_of(5000, 10))
+    del server.objects[HEAD]
+    found = store_of(server).read()
+    assert found.entries == inventory_of(5000).entries
+    assert not found.is_lost
+    del server.objects[next(path for path in server.objects if "-objects-" in path)]
+    assert store_of(server).read().is_lost
+
+
+def test_the_former_format_is_read_and_rewritten(server: MemoryServer) -> None:
+    ref = ["batch.volcano.sh/v1alpha1", "Job", "default"]
+    former = {"commit": "c0ffee", "objects": [[*ref, "a", "uid", True]], "runs": [[*ref, "b", "sha256:1", "Failed"]]}
+    data: dict[str, Any] = {"data": {"inventory.json": json.dumps(former)}}
+    packed = base64.b64encode(gzip.compress(json.dumps(former).encode())).decode()
+    for content in (data, {"binaryData": {"inventory.json.gz": packed}}):
+        metadata = {"namespace": "gangplan-system", "name": "gangplan-test-inventory"}
+        server.objects.clear()
+        server.client().create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, **content})
+        store = store_of(server)
+        found = store.read()
+        assert found.entries[job("a").key] == InventoryEntry(job("a"), "uid", True, "former")
+        assert found.runs[job("b").key] == FinishedRun(job("b"), "sha256:1", "Failed")
+        assert not found.is_lost
+        store.write(found)
+        assert json.loads(server.objects[HEAD]["data"]["inventory.json"])["version"] == 2
+        assert store_of(server).read() == found
 
 
 @pytest.mark.parametrize(
     "broken",
-    [{}, {"data": {}}, {"data": {"inventory.json": '{"objects": ['}}, {"binaryData": {"inventory.json.gz": "AAAA"}}],
+    [
+        {},
+        {"data": {}},
+        {"data": {"inventory.json": '{"objects": ['}},
+        {"data": {"inventory.json": '{"commit": "", "objects": [], "version": 99}'}},
+        {"binaryData": {"inventory.json.gz": "AAAA"}},
+    ],
 )
-def test_an_inventory_that_cannot_be_read_is_an_error_and_not_empty(broken: dict[str, Any]) -> None:
+def test_an_inventory_that_cannot_be_read_is_an_error_and_not_empty(server: MemoryServer, broken: Any) -> None:
+    metadata = {"namespace": "gangplan-system", "name": "gangplan-test-inventory"}
+    server.client().create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, **broken})
     with pytest.raises(ValueError):
-        Inventory.from_json(decode_inventory({"metadata": {"name": "inventory"}, **broken}))
+        store_of(server).read()
+
+
+def test_a_shard_that_cannot_be_read_is_an_error(server: MemoryServer) -> None:
+    store_of(server).write(inventory_of(1))
+    path = next(path for path in server.objects if "-objects-" in path)
+    server.objects[path] = {**server.objects[path], "data": {"rows.json": "["}}
+    with pytest.raises(ValueError):
+        store_of(server).read()

@@ -1,0 +1,262 @@
+"""Rows of a table, spread over as many ConfigMaps as they need, of which only those that changed are written.
+
+A key belongs to the shard that its checksum names. When a shard outgrows `SHARD_LIMIT` the table gets a new layout:
+twice the shards, under new names, so that the former ones stay whole until the head names the new ones.
+"""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+import zlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Any, TypeVar
+
+from compiler.kubernetes import MANAGED_BY_LABEL, MEMORY_LABEL, PLACE_ANNOTATION
+from reconciler.cluster.client import Client, Conflict, NotFound
+from reconciler.cluster.objects import FIELD_MANAGER, Object, Ref
+
+SHARD_LIMIT = 192 << 10
+"""Bytes of a shard as it is stored, above which the table is spread wider; a ConfigMap holds 1 MiB, and a small shard
+is written fast."""
+SAMPLE_SIZE = 1000
+"""Rows from whose size the number of shards is guessed."""
+PLAIN_LIMIT = 32 << 10
+"""Bytes of text up to which it is stored as it is, for people to read."""
+_PLAIN_KEY, _PACKED_KEY = "rows.json", "rows.json.gz"
+
+Row = TypeVar("Row")
+
+
+class Table(dict[str, Row]):
+    """A dict that knows which of its keys have changed since it was last written."""
+
+    def __init__(self, rows: Mapping[str, Row] | None = None) -> None:
+        super().__init__(rows or {})
+        self.changed_keys = set(self)
+
+    def __setitem__(self, key: str, row: Row) -> None:
+        if key not in self or self[key] != row:
+            self.changed_keys.add(key)
+        super().__setitem__(key, row)
+
+    def __delitem__(self, key: str) -> None:
+        super().__delitem__(key)
+        self.changed_keys.add(key)
+
+    def pop(self, key: str, default: Row | None = None) -> Row | None:  # type: ignore[override]
+        if key not in self:
+            return default
+        row = self[key]
+        del self[key]
+        return row
+
+    def update(self, rows: Mapping[str, Row]) -> None:  # type: ignore[override]
+        for key, row in rows.items():
+            self[key] = row
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Where a table's shards are: how many, and the generation that is part of their names."""
+
+    generation: str = ""
+    shards: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedShards:
+    """Shards to be written: index -> ConfigMap data. layout: the one that they belong to."""
+
+    layout: Layout
+    contents: Mapping[int, Mapping[str, Any]]
+
+
+@dataclass(slots=True)
+class ShardSet:
+    """The ConfigMaps of one table. name: the prefix of their names. labels: of each. header: what each says of itself,
+    beside its place."""
+
+    client: Client
+    namespace: str
+    name: str
+    labels: Mapping[str, str]
+    layout: Layout = field(default_factory=Layout)
+    _versions: dict[int, str] = field(default_factory=dict)
+    _keys: dict[int, set[str]] = field(default_factory=dict)
+
+    def ref(self, index: int, layout: Layout | None = None) -> Ref:
+        generation = (layout or self.layout).generation
+        return Ref("v1", "ConfigMap", self.namespace, f"{self.name}-{generation}-{index}")
+
+    def read(self, layout: Layout) -> list[Any]:
+        """All rows. Raises ApiError (NotFound for a shard that is missing), or ValueError for one that cannot be
+        read."""
+        return self.take([self.client.get(self.ref(index, layout)) for index in range(layout.shards)], layout)
+
+    def take(self, items: Iterable[Object], layout: Layout) -> list[Any]:
+        """The rows of these ConfigMaps, which are all of the layout in the order of their indices."""
+        rows: list[Any] = []
+        self.layout, self._versions, self._keys = layout, {}, {}
+        for index, item in enumerate(items):
+            self._versions[index] = str(item["metadata"]["resourceVersion"])
+            rows += _decode_rows(item)
+        return rows
+
+    def note_keys(self, keys: Iterable[str]) -> None:
+        """Note which keys the shards hold, after a read."""
+        for key in keys:
+            self._keys.setdefault(shard_of(key, self.layout.shards), set()).add(key)
+
+    def prepare(self, table: Table[Any], as_row: Any, generation: str) -> PreparedShards:
+        """The shards that the table's changes touch; all of them, in a new layout, where the present one is too
+        narrow."""
+        touched: set[int] = set()
+        if self.layout.shards:
+            for key in table.changed_keys:
+                index = shard_of(key, self.layout.shards)
+                touched.add(index)
+                keys = self._keys.setdefault(index, set())
+                (keys.add if key in table else keys.discard)(key)
+            contents = {
+                index: encode_rows([as_row(table[key]) for key in sorted(self._keys[index])]) for index in touched
+            }
+            if all(_stored_size(content) <= SHARD_LIMIT for content in contents.values()):
+                return PreparedShards(self.layout, contents)
+        sample = encode_rows([as_row(row) for row in islice(table.values(), SAMPLE_SIZE)])
+        expected = _stored_size(sample) * len(table) // (max(1, min(len(table), SAMPLE_SIZE)) * SHARD_LIMIT)
+        shards = max(1 << expected.bit_length(), 2 * self.layout.shards)
+        return self._spread(table, as_row, Layout(generation, shards))
+
+    def _spread(self, table: Table[Any], as_row: Any, layout: Layout) -> PreparedShards:
+        while True:
+            keys: dict[int, list[str]] = {index: [] for index in range(layout.shards)}
+            for key in sorted(table):
+                keys[shard_of(key, layout.shards)].append(key)
+            contents = {index: encode_rows([as_row(table[key]) for key in found]) for index, found in keys.items()}
+            if all(_stored_size(content) <= SHARD_LIMIT for content in contents.values()):
+                return PreparedShards(layout, contents)
+            layout = Layout(layout.generation, 2 * layout.shards)
+
+    def write(self, prepared: PreparedShards, table: Table[Any]) -> None:
+        """Write the shards. Raises Conflict where another has written one since it was read."""
+        is_new = prepared.layout != self.layout
+        versions: dict[int, str] = {} if is_new else self._versions
+        for index, content in sorted(prepared.contents.items()):
+            item = self._object(index, prepared.layout, content)
+            versions[index] = self._put(item, versions.get(index, ""), may_exist=is_new)
+        if is_new:
+            self.layout, self._versions, self._keys = prepared.layout, versions, {}
+            self.note_keys(table)
+        table.changed_keys.clear()
+
+    def _put(self, item: Object, version: str, may_exist: bool) -> str:
+        """The new resource version. may_exist: a shard of a layout that no head has named yet is left by a writer that
+        was killed, and replaced."""
+        try:
+            if version:
+                item["metadata"]["resourceVersion"] = version
+                try:
+                    return str(self.client.replace(item)["metadata"]["resourceVersion"])
+                except NotFound:  # deleted by hand: made again from memory
+                    del item["metadata"]["resourceVersion"]
+            return str(self.client.create(item)["metadata"]["resourceVersion"])
+        except Conflict:
+            if not may_exist:
+                raise
+        name = Ref("v1", "ConfigMap", self.namespace, item["metadata"]["name"])
+        item["metadata"]["resourceVersion"] = self.client.get(name)["metadata"]["resourceVersion"]
+        return str(self.client.replace(item)["metadata"]["resourceVersion"])
+
+    def delete(self, layout: Layout) -> None:
+        """Take away the shards of a layout that is no longer in force; what a kill leaves of them is harmless."""
+        for index in range(layout.shards):
+            try:
+                item = self.client.get(self.ref(index, layout))
+                self.client.delete(self.ref(index, layout), str(item["metadata"]["uid"]))
+            except NotFound:
+                continue
+
+    def restore_deleted(self, turn: int, table: Table[Any], as_row: Any) -> bool:
+        """Look at the shard whose turn it is, and make it again from memory if it was deleted by hand; whether it
+        was."""
+        if not self.layout.shards:
+            return False
+        index = turn % self.layout.shards
+        try:
+            self.client.get(self.ref(index))
+        except NotFound:
+            content = encode_rows([as_row(table[key]) for key in sorted(self._keys.get(index, ())) if key in table])
+            created = self.client.create(self._object(index, self.layout, content))
+            self._versions[index] = str(created["metadata"]["resourceVersion"])
+            return True
+        return False
+
+    def _object(self, index: int, layout: Layout, content: Mapping[str, Any]) -> Object:
+        place = {"table": self.name, "generation": layout.generation, "index": index, "shards": layout.shards}
+        annotations = {PLACE_ANNOTATION: json.dumps(place)}
+        metadata = {
+            "namespace": self.namespace,
+            "name": self.ref(index, layout).name,
+            "labels": dict(self.labels),
+            "annotations": annotations,
+        }
+        return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, **content}
+
+
+def place_of(item: Object) -> Mapping[str, Any]:
+    """What a shard says of its place: table, generation, index, shards; empty for any other ConfigMap."""
+    try:
+        place = json.loads((item["metadata"].get("annotations") or {})[PLACE_ANNOTATION])
+    except (KeyError, ValueError):
+        return {}
+    return place if isinstance(place, dict) else {}
+
+
+def memory_labels(cluster: str) -> dict[str, str]:
+    """Labels of what the reconciler stores for itself. Not the cluster's label: its own writes are no news to it."""
+    return {MANAGED_BY_LABEL: FIELD_MANAGER, MEMORY_LABEL: cluster}
+
+
+def shard_of(key: str, shards: int) -> int:
+    return zlib.crc32(key.encode()) % shards if shards else 0
+
+
+def encode_rows(rows: Iterable[Any]) -> Mapping[str, Any]:
+    """One row a line, so that people can read and compare them; compressed when there are many."""
+    text = "[" + ",\n".join(json.dumps(row, separators=(",", ":")) for row in rows) + "]\n"
+    if len(text) <= PLAIN_LIMIT:
+        return {"data": {_PLAIN_KEY: text}}
+    return {"binaryData": {_PACKED_KEY: pack_text(text)}}
+
+
+def _decode_rows(item: Object) -> list[Any]:
+    """Raises ValueError: an error is never an empty table."""
+    try:
+        if packed := (item.get("binaryData") or {}).get(_PACKED_KEY):
+            rows = json.loads(unpack_text(packed))
+        else:
+            rows = json.loads(item["data"][_PLAIN_KEY])
+    except (KeyError, TypeError) as error:
+        raise ValueError(f"ConfigMap {item['metadata'].get('name')} holds no rows: {error!r}") from error
+    return list(rows)
+
+
+def pack_text(text: str) -> str:
+    return base64.b64encode(gzip.compress(text.encode(), compresslevel=6, mtime=0)).decode()
+
+
+def unpack_text(packed: str) -> str:
+    """Raises ValueError for what `pack_text` did not make."""
+    try:
+        return gzip.decompress(base64.b64decode(packed)).decode()
+    except (TypeError, OSError, EOFError, zlib.error) as error:
+        raise ValueError(f"it cannot be unpacked: {error!r}") from error
+
+
+def _stored_size(content: Mapping[str, Any]) -> int:
+    """Bytes of base64 and text, which is more than what counts against the limit of a ConfigMap."""
+    return sum(len(value) for part in content.values() for value in part.values())

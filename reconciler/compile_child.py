@@ -92,7 +92,8 @@ class CompileProcess:
     def _run(self, request: CompileRequest) -> None:
         try:
             result = self._compile(request)
-        except (OSError, ValueError, TypeError, KeyError) as error:
+        except Exception as error:  # whatever it is: a thread that ended without a result would be busy for ever
+            log.warning("a compile broke down", exc_info=error)
             result = failed_snapshot(request.commit, f"the compile did not end well: {error}")
         self._result = result
         self.on_end()

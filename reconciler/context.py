@@ -16,7 +16,7 @@ from typing import Any
 from compiler.emit.manifest import Manifest
 from reconciler import guard
 from reconciler.act import ChangeResult, ClusterWriter
-from reconciler.cluster.client import Client
+from reconciler.cluster.client import LEASE_LIMITS, Client
 from reconciler.cluster.inventory import Inventory, InventoryStore
 from reconciler.cluster.lease import Lease
 from reconciler.cluster.objects import Object
@@ -162,7 +162,9 @@ def build_reconciler(settings: Settings, client: Client, identity: str) -> Recon
     wake = threading.Event()
     mirror = Mirror(settings.repo, settings.branch, settings.data / "mirror.git", settings.auth)
     lease_name = f"gangplan-{settings.cluster}"
-    lease = Lease(client, settings.namespace, lease_name, identity, on_change=lambda held: wake.set())
+    lease = Lease(
+        client.with_limits(LEASE_LIMITS), settings.namespace, lease_name, identity, on_change=lambda held: wake.set()
+    )
     store = InventoryStore(client, settings.namespace, settings.cluster)
     return Reconciler(
         settings=settings,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -20,7 +20,7 @@ from compiler.kubernetes import (
     status_of,
     uid_of,
 )
-from reconciler.cluster.client import Client, Resource
+from reconciler.cluster.client import ApiError, Client, Resource
 from reconciler.cluster.objects import Object, Ref, group_kind_of, ref_of
 from reconciler.cluster.watch import Informer
 from reconciler.gates import NodeIndex, has_ended, pods_by_job, role_of
@@ -40,6 +40,9 @@ STATE_KINDS = (
 )
 """What a state file holds; watched whole, since pods and jobs that are not ours count as well."""
 
+LIST_WAIT = 10.0
+"""Seconds for which a pass waits for the first lists of kinds that a new plan brings."""
+
 _SERVER_FIELDS = frozenset({"managedFields", "generation", "selfLink"})
 _STATE_GROUPS = frozenset(group_kind_of(api, kind) for api, kind in STATE_KINDS)
 
@@ -48,15 +51,18 @@ _STATE_GROUPS = frozenset(group_kind_of(api, kind) for api, kind in STATE_KINDS)
 class Observation:
     """What the caches held at one moment.
 
-    objects: Ref.key -> object, of all kinds that are watched; they must not be changed. readable_kinds: group kinds
-    that were read well. problems: a sentence for each kind that cannot be read. suspect_nodes: those on which a pod
-    could not be bound lately.
+    objects: Ref.key -> object, of all kinds that are watched, as last known; they must not be changed. readable_kinds:
+    group kinds of which they are known for certain. obstacles: group kind -> why that is not so of the others.
+    problems: those obstacles that planning waits for, since a plan rests on the kind. pending_kinds: those that were
+    not yet read or refused. suspect_nodes: those on which a pod could not be bound lately.
     """
 
     objects: Mapping[str, Object]
     readable_kinds: frozenset[str]
     problems: tuple[str, ...] = ()
     suspect_nodes: frozenset[str] = frozenset()
+    obstacles: Mapping[str, str] = field(default_factory=dict)
+    pending_kinds: frozenset[str] = frozenset()
 
     def objects_of_kind(self, kind: str) -> list[Object]:
         """By group kind, e.g. "Pod" or "Job.batch.volcano.sh", in the order of namespace and name."""
@@ -74,25 +80,46 @@ class Observation:
 class InformerSet:
     """An informer for each kind of the state, and one, with our label, for each other kind that a plan holds.
 
-    deleted_objects: the last state of each, and whether the deletion itself was seen; the loop takes them away.
+    unknown_kinds: of a plan, by group kind -> why it cannot be watched. deleted_objects: the last state of each, and
+    whether the deletion itself was seen; the loop takes them away.
     """
 
     client: Client
     cluster: str
     wake: Callable[[], None]
     informers: dict[str, Informer] = field(default_factory=dict)
+    unknown_kinds: dict[str, str] = field(default_factory=dict)
     deleted_objects: list[tuple[Object, bool]] = field(default_factory=list)
 
     def start(self) -> None:
         for api, kind in STATE_KINDS:
             self._add_informer(self.client.resource(api, kind), "")
 
-    def watch_kinds_of(self, refs: set[Ref]) -> None:
-        """Watch the kinds of these objects as well. Raises NotFound for a kind that is not served."""
-        for api, kind in sorted({(ref.api_version, ref.kind) for ref in refs}):
-            if group_kind_of(api, kind) not in self.informers:
-                informer = self._add_informer(self.client.resource(api, kind), f"{CLUSTER_LABEL}={self.cluster}")
-                informer.wait_for_list(10)
+    def watch_kinds_of(self, refs: Collection[Ref]) -> bool:
+        """Watch the kinds of these objects beside those of the state, and no others; whether anything has changed."""
+        wanted = {group_kind_of(ref.api_version, ref.kind): (ref.api_version, ref.kind) for ref in sorted(refs)}
+        obsolete = self.informers.keys() - wanted.keys() - _STATE_GROUPS
+        for group_kind in obsolete:
+            self.informers.pop(group_kind).stop()
+        unknown_before, self.unknown_kinds = self.unknown_kinds, {}
+        added = []
+        for group_kind, (api, kind) in sorted(wanted.items()):
+            if group_kind in self.informers:
+                continue
+            try:
+                resource = self.client.resource(api, kind)
+            except ApiError as error:
+                self.unknown_kinds[group_kind] = str(error)
+            else:
+                added.append(self._add_informer(resource, f"{CLUSTER_LABEL}={self.cluster}"))
+        _wait_for_lists(added, LIST_WAIT)
+        return bool(obsolete or added or unknown_before != self.unknown_kinds)
+
+    def expect_kinds(self, group_kinds: Iterable[str]) -> None:
+        """Say of which kinds there are objects, so that a 404 of one does not mean that there are none."""
+        for group_kind in group_kinds:
+            if (informer := self.informers.get(group_kind)) is not None:
+                informer.expect_kind()
 
     def _add_informer(self, resource: Resource, selector: str) -> Informer:
         informer = Informer(self.client, resource, self.wake, selector, self._record_deletion)
@@ -103,25 +130,33 @@ class InformerSet:
     def _record_deletion(self, item: Object, witnessed: bool) -> None:
         self.deleted_objects.append((item, witnessed))
 
-    def wait_for_lists(self, seconds: float) -> None:
-        deadline = time.monotonic() + seconds
-        for informer in self.informers.values():
-            informer.wait_for_list(max(0.0, deadline - time.monotonic()))
+    def wait_for_lists(self, seconds: float) -> bool:
+        """Wait for the first lists; whether all have come, or turned out to be impossible."""
+        return _wait_for_lists(self.informers.values(), seconds)
 
     def observe(self, suspect_nodes: frozenset[str]) -> Observation:
         objects: dict[str, Object] = {}
+        obstacles = dict(self.unknown_kinds)
         problems = []
         for kind, informer in sorted(self.informers.items()):
-            if not informer.health.is_synced:
-                problems.append(f"{kind} cannot be read: {informer.health.problem or 'no list has come yet'}")
+            if obstacle := informer.obstacle():
+                obstacles[kind] = obstacle
+                if informer.health.is_served and kind in _STATE_GROUPS:
+                    problems.append(obstacle)
             for item in informer.items().values():
                 objects[ref_of(item).key] = item
-        readable = frozenset(kind for kind, informer in self.informers.items() if informer.health.is_synced)
-        return Observation(objects, readable, tuple(problems), suspect_nodes)
+        pending = frozenset(kind for kind, informer in self.informers.items() if not informer.wait_for_list(0))
+        readable = frozenset(self.informers.keys() - obstacles.keys())
+        return Observation(objects, readable, tuple(problems), suspect_nodes, obstacles, pending)
 
     def stop(self) -> None:
         for informer in self.informers.values():
             informer.stop()
+
+
+def _wait_for_lists(informers: Iterable[Informer], seconds: float) -> bool:
+    deadline = time.monotonic() + seconds
+    return all(informer.wait_for_list(max(0.0, deadline - time.monotonic())) for informer in informers)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,9 @@ No typed models (they reject fields that they do not know), no request without a
 reaction of the caller (docs/decisions/0015-kubernetes-client.md):
 
     ApiError
-    +-- Retry          429, 5xx, timeouts, broken or truncated answers: try again after `after` seconds
+    +-- Retry          429, 5xx, timeouts, credentials that cannot be read, answers that are broken off or no object of
+    |   |              the kind that was asked for: try again after `after` seconds
+    |   +-- Silent     a watch on which nothing comes any more
     +-- Gone           410: the resource version or continue token is too old; list again
     +-- NotFound       404
     +-- Conflict       409: `owners` names the field managers in the way
@@ -17,15 +19,35 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 from urllib.parse import quote, urlencode
 
 from reconciler.cluster.objects import FIELD_MANAGER, Object, Ref, ref_of
 
-TIMEOUT = (5.0, 30.0)
-"""Seconds to connect and to wait for the next byte."""
+
+class Limits(NamedTuple):
+    """Seconds to connect, to wait for the next byte, and for the whole of a request."""
+
+    connect: float
+    read: float
+    total: float
+
+
+REQUEST_LIMITS = Limits(5.0, 30.0, 40.0)
+"""Of an ordinary request; an admission webhook may take 30 s."""
+LIST_LIMITS = Limits(5.0, 30.0, 60.0)
+"""Of one page of a list."""
+LEASE_LIMITS = Limits(2.0, 3.0, 3.0)
+"""Of a request for the lease: one slow answer must not lose it."""
+WATCH_SILENCE = 80.0
+"""Seconds without an event after which a watch is taken for dead; the server sends a bookmark every minute."""
+WATCH_GRACE = 30.0
+"""Seconds by which a watch may outlast the time that it was asked for."""
+UNSERVED_SECONDS = 5.0
+"""Seconds for which a kind that discovery does not show is not looked up again."""
 PAGE_SIZE = 500
 APPLY_PATCH = "application/apply-patch+yaml"
 JSON_PATCH = "application/json-patch+json"
@@ -39,6 +61,10 @@ class Retry(ApiError):
     def __init__(self, message: str, after: float = 1.0) -> None:
         super().__init__(message)
         self.after = after
+
+
+class Silent(Retry):
+    """A watch on which nothing has come for `WATCH_SILENCE` seconds."""
 
 
 class Gone(ApiError):
@@ -86,11 +112,20 @@ class Response(Protocol):
 
 
 class Transport(Protocol):
-    """One configured connection to an API server; raises OSError (or a subclass of it) when the wire breaks."""
+    """One configured connection to an API server; raises OSError (or a subclass of it) when the wire breaks, and
+    TimeoutError when a limit was passed."""
 
     def send(
-        self, method: str, path: str, headers: Mapping[str, str], body: bytes | None, timeout: tuple[float, float]
+        self, method: str, path: str, headers: Mapping[str, str], body: bytes | None, limits: Limits
     ) -> Response: ...
+
+
+@dataclass(frozen=True, slots=True)
+class ListPage:
+    """A part of a list, and the resource version of the whole."""
+
+    items: list[Object]
+    version: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,48 +174,99 @@ class Client:
     a request, when the server answers 401."""
 
     connect: Callable[[], Transport]
+    limits: Limits = REQUEST_LIMITS
     _transport: Transport | None = None
     _resources: dict[tuple[str, str], Resource] = field(default_factory=lambda: dict(KNOWN_RESOURCES))
+    _unserved_until: dict[tuple[str, str], float] = field(default_factory=dict)
+
+    def with_limits(self, limits: Limits) -> Client:
+        """A client of the same server with other limits, and with connections of its own."""
+        return Client(self.connect, limits)
 
     def resource(self, api_version: str, kind: str) -> Resource:
-        """The resource of a kind, by discovery unless it is in `KNOWN_RESOURCES`. Raises NotFound for a kind that is
-        not served."""
-        if (api_version, kind) not in self._resources:
-            path = f"/apis/{api_version}" if "/" in api_version else f"/api/{api_version}"
-            for entry in self.request("GET", path).get("resources") or ():
-                if "/" not in entry["name"]:
-                    found = Resource(api_version, entry["kind"], entry["name"], bool(entry["namespaced"]))
-                    self._resources.setdefault((api_version, entry["kind"]), found)
+        """The resource of a kind, by discovery unless it is known. Raises NotFound for a kind that is not served."""
+        named = (api_version, kind)
+        if named not in self._resources and time.monotonic() >= self._unserved_until.get(named, 0.0):
+            self._resources = {**self._resources, **{(r.api_version, r.kind): r for r in self._discover(api_version)}}
+            self._unserved_until[named] = time.monotonic() + UNSERVED_SECONDS
         try:
-            return self._resources[api_version, kind]
+            return self._resources[named]
         except KeyError:
             raise NotFound(f"the cluster serves no kind {kind} in {api_version}") from None
+
+    def is_served(self, resource: Resource) -> bool:
+        """Whether discovery shows the resource, asked live."""
+        return resource in self._discover(resource.api_version)
+
+    def _discover(self, api_version: str) -> list[Resource]:
+        path = f"/apis/{api_version}" if "/" in api_version else f"/api/{api_version}"
+        try:
+            entries = self.request("GET", path).get("resources") or ()
+            return [
+                Resource(api_version, entry["kind"], entry["name"], bool(entry["namespaced"]))
+                for entry in entries
+                if "/" not in entry["name"]
+            ]
+        except NotFound:
+            return []
+        except (KeyError, TypeError) as error:
+            raise Retry(f"the answer to GET {path} is no list of resources: {short_error(error)}") from error
 
     def path_of(self, ref: Ref, subresource: str = "") -> str:
         resource = self.resource(ref.api_version, ref.kind)
         return resource.path(ref.namespace or ("default" if resource.namespaced else ""), ref.name, subresource)
 
     def get(self, ref: Ref) -> Object:
-        return self.request("GET", self.path_of(ref))
+        path = self.path_of(ref)
+        item = self.request("GET", path)
+        if item.get("kind", "Status") == "Status":
+            raise Retry(f"the answer to GET {path} is no {ref.kind}")
+        return item
 
-    def list(self, resource: Resource, namespace: str = "", selector: str = "") -> tuple[list[Object], str]:
-        """All pages, and the resource version at which to begin a watch. Items get the apiVersion and kind that lists
-        leave out."""
-        items: list[Object] = []
-        query = {"limit": str(PAGE_SIZE), **({"labelSelector": selector} if selector else {})}
+    def find(self, ref: Ref) -> Object | None:
+        """The object as the server has it now; None only when it says, asked by name and by list, that there is none.
+
+        A 404 alone may also mean that its kind is not served. Raises NotFound in that case.
+        """
+        try:
+            return self.get(ref)
+        except NotFound:
+            resource = self.resource(ref.api_version, ref.kind)
+            namespace = ref.namespace or ("default" if resource.namespaced else "")
+            found, _ = self.list(resource, namespace, fields=f"metadata.name={ref.name}")
+            return found[0] if found else None
+
+    def list(
+        self, resource: Resource, namespace: str = "", selector: str = "", fields: str = ""
+    ) -> tuple[list[Object], str]:
+        """All pages, and the resource version at which to begin a watch."""
+        pages = [*self.pages(resource, namespace, selector, fields)]
+        return [item for page in pages for item in page.items], pages[-1].version
+
+    def pages(
+        self, resource: Resource, namespace: str = "", selector: str = "", fields: str = ""
+    ) -> Iterator[ListPage]:
+        """The pages of a list. Items get the apiVersion and kind that lists leave out. Raises Retry for an answer that
+        is no list: it is never taken for an empty one."""
+        path = resource.path(namespace)
+        selectors = {"labelSelector": selector, "fieldSelector": fields}
+        query = {"limit": str(PAGE_SIZE), **{name: text for name, text in selectors.items() if text}}
         while True:
-            page = self.request("GET", resource.path(namespace), query)
-            meta = page.get("metadata") or {}
-            items += [
-                {"apiVersion": resource.api_version, "kind": resource.kind, **item} for item in page.get("items") or ()
-            ]
-            if not meta.get("continue"):
-                return items, str(meta.get("resourceVersion") or "")
-            query["continue"] = meta["continue"]
+            page = self.request("GET", path, query, limits=LIST_LIMITS)
+            if not _is_list(page):
+                raise Retry(f"the answer to GET {path} is no list")
+            meta = page["metadata"]
+            header = {"apiVersion": resource.api_version, "kind": resource.kind}
+            yield ListPage([{**header, **item} for item in page["items"] or ()], str(meta["resourceVersion"]))
+            token = meta.get("continue") or ""
+            if not token:
+                return
+            if token == query.get("continue"):
+                raise Retry(f"the list of {path} does not come to an end")
+            query["continue"] = token
 
     def watch(self, resource: Resource, version: str, seconds: int, selector: str = "") -> Iterator[bytes]:
-        """The lines of one watch request, until the server ends it after `seconds`. A silent connection is closed
-        shortly after that."""
+        """The lines of one watch request, until the server ends it after `seconds`. Raises Silent when none comes."""
         query = {
             "watch": "1",
             "allowWatchBookmarks": "true",
@@ -189,9 +275,12 @@ class Client:
         }
         if selector:
             query["labelSelector"] = selector
-        response = self._send("GET", resource.path(), query, None, {}, (TIMEOUT[0], seconds + 30.0))
+        limits = Limits(self.limits.connect, WATCH_SILENCE, seconds + WATCH_GRACE)
+        response = self._send("GET", resource.path(), query, None, {}, limits)
         try:
             yield from response.lines()
+        except TimeoutError as error:
+            raise Silent(f"nothing came on the watch of {resource.plural}: {short_error(error)}") from error
         except OSError as error:
             raise Retry(f"the watch of {resource.plural} broke: {short_error(error)}") from error
         finally:
@@ -244,16 +333,20 @@ class Client:
         query: Mapping[str, str] | None = None,
         body: Any = None,
         content_type: str = "application/json",
+        limits: Limits | None = None,
     ) -> Object:
+        """The answer, a JSON object. Raises Retry for any other answer."""
         headers = {"Content-Type": content_type} if body is not None else {}
         data = json.dumps(body).encode() if body is not None else None
-        response = self._send(method, path, query or {}, data, headers, TIMEOUT)
+        response = self._send(method, path, query or {}, data, headers, limits or self.limits)
         try:
-            answer: Object = json.loads(response.read() or b"{}")
+            answer = json.loads(response.read() or b"{}")
         except (ValueError, OSError) as error:
             raise Retry(f"the answer to {method} {path} broke off: {short_error(error)}") from error
         finally:
             response.close()
+        if not isinstance(answer, dict):
+            raise Retry(f"the answer to {method} {path} is no object: {str(answer)[:80]}")
         return answer
 
     def _send(
@@ -263,16 +356,13 @@ class Client:
         query: Mapping[str, str],
         body: bytes | None,
         headers: Mapping[str, str],
-        timeout: tuple[float, float],
+        limits: Limits,
     ) -> Response:
         address = f"{path}?{urlencode(query)}" if query else path
         for fresh in (False, True):
-            if self._transport is None or fresh:
-                self._transport = self.connect()
+            transport = self._connected(fresh)
             try:
-                response = self._transport.send(
-                    method, address, {"Accept": "application/json", **headers}, body, timeout
-                )
+                response = transport.send(method, address, {"Accept": "application/json", **headers}, body, limits)
                 if response.status < 400:
                     return response
                 text = response.read()
@@ -282,6 +372,31 @@ class Client:
             if response.status != 401:
                 raise _api_error(method, path, response.status, response.headers, text)
         raise Unauthorized(f"{method} {path}: the server does not accept the credentials")
+
+    def _connected(self, fresh: bool) -> Transport:
+        """The transport, with credentials read anew if `fresh`. A file of credentials that is being rewritten makes any
+        kind of exception in the kubernetes package."""
+        if self._transport is None or fresh:
+            try:
+                self._transport = self.connect()
+            except Exception as error:
+                raise Retry(f"the credentials cannot be read: {short_error(error)}") from error
+        return self._transport
+
+
+def _is_object(answer: Mapping[str, Any]) -> bool:
+    metadata = answer.get("metadata")
+    return isinstance(metadata, dict) and bool(metadata.get("name"))
+
+
+def _is_list(answer: Mapping[str, Any]) -> bool:
+    """Whether an answer is a list as the API knows it. An empty one may have null for its items."""
+    metadata, items = answer.get("metadata"), answer.get("items", "missing")
+    if not isinstance(metadata, dict) or not metadata.get("resourceVersion"):
+        return False
+    if not str(answer.get("kind", "List")).endswith("List") or not isinstance(items, list | None):
+        return False
+    return all(isinstance(item, dict) and _is_object(item) for item in items or ())
 
 
 def _api_error(method: str, path: str, status: int, headers: Mapping[str, str], text: bytes) -> ApiError:

@@ -19,8 +19,12 @@ from typing import Any
 
 from reconciler.cluster.client import ApiError, Client, Conflict, NotFound
 from reconciler.cluster.objects import Object, Ref
+from reconciler.heartbeat import Heartbeat, repeat_step
 
 log = logging.getLogger(__name__)
+
+HEARTBEAT_LIMIT = 60.0
+"""Seconds within which the lease's thread shows that it turns."""
 
 
 @dataclass(slots=True)
@@ -40,6 +44,8 @@ class Lease:
     period: float = 2.0
     clock: Callable[[], float] = time.monotonic
     on_change: Callable[[bool], None] = lambda held: None
+    heartbeat: Heartbeat = field(default_factory=lambda: Heartbeat("lease", HEARTBEAT_LIMIT))
+    _was_held: bool = False
     _renewed_at: float | None = None
     _last_seen_version: tuple[str, float] = ("", 0.0)
     _stop: threading.Event = field(default_factory=threading.Event)
@@ -75,16 +81,19 @@ class Lease:
             log.info("the lease was not given back", extra={"reason": str(error)})
 
     def _run(self) -> None:
-        was_held = False
-        while not self._stop.is_set():
-            try:
-                self.try_acquire()
-            except ApiError as error:
-                log.warning("the lease was not renewed", extra={"reason": str(error)})
-            if (is_held := self.is_held()) != was_held:
-                was_held = is_held
+        repeat_step(self._renew, self._stop, self.heartbeat)
+
+    def _renew(self) -> float:
+        """Take or renew the lease if that is allowed now; seconds until it is tried again."""
+        try:
+            self.try_acquire()
+        except ApiError as error:
+            log.warning("the lease was not renewed", extra={"reason": str(error)})
+        finally:
+            if (is_held := self.is_held()) != self._was_held:
+                self._was_held = is_held
                 self.on_change(is_held)
-            self._stop.wait(self.period)
+        return self.period
 
     def try_acquire(self) -> bool:
         """Take or renew the lease if that is allowed now; whether it is ours. Raises ApiError."""

@@ -3,46 +3,102 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import urllib3
+from urllib3.connection import HTTPConnection, HTTPSConnection
 
-from reconciler.cluster.client import Response, Transport, short_error
+from reconciler.cluster.client import Limits, Response, Transport, short_error
+from reconciler.cluster.timelimit import TimeLimiter, note_socket
 
 CHUNK_BYTES = 1 << 16
 CONNECTIONS = 32
+MAX_ANSWER_BYTES = 256 << 20
+"""Of one answer; a page of 500 pods has about 10 MB."""
+MAX_LINE_BYTES = 8 << 20
+"""Of one event of a watch; etcd holds objects of up to 1.5 MB."""
 
 
 class TransportError(OSError):
     """urllib3's errors, as the OSError that `Transport` promises."""
 
 
-class PooledResponse:
-    """An answer that is read as a whole or line by line."""
+class LimitPassedError(TransportError, TimeoutError):
+    """A time limit was passed."""
 
-    def __init__(self, raw: Any) -> None:
+
+class _LimitedConnection(HTTPConnection):
+    def getresponse(self) -> Any:
+        note_socket(self.sock)
+        return super().getresponse()
+
+
+class _LimitedTLSConnection(HTTPSConnection):
+    def getresponse(self) -> Any:
+        note_socket(self.sock)
+        return super().getresponse()
+
+
+class _LimitedPool(urllib3.HTTPConnectionPool):
+    ConnectionCls = _LimitedConnection
+
+
+class _LimitedTLSPool(urllib3.HTTPSConnectionPool):
+    ConnectionCls = _LimitedTLSConnection
+
+
+class PooledResponse:
+    """An answer that is read as a whole or line by line. `end` is called once, when nothing more is read of it."""
+
+    def __init__(self, raw: Any, silence: float, end: Callable[[], bool]) -> None:
         self.raw, self.status, self.headers = raw, int(raw.status), raw.headers
+        self._silence, self._end = silence, end
 
     def read(self) -> bytes:
-        try:
-            return bytes(self.raw.read())
-        except urllib3.exceptions.HTTPError as error:
-            raise TransportError(short_error(error)) from error
+        chunks: list[bytes] = []
+        size = 0
+        for chunk in self._chunks():
+            chunks.append(chunk)
+            if (size := size + len(chunk)) > MAX_ANSWER_BYTES:
+                raise TransportError(f"the answer has more than {MAX_ANSWER_BYTES} bytes")
+        return b"".join(chunks)
 
     def lines(self) -> Iterator[bytes]:
+        """Whole lines. Raises LimitPassedError when none that says anything has come for the time of a read: a line
+        that comes byte by byte, and empty lines, are silence too."""
         rest = b""
+        last_line_at = time.monotonic()
+        for chunk in self._chunks():
+            *whole, rest = (rest + chunk).split(b"\n")
+            if any(whole):
+                last_line_at = time.monotonic()
+            yield from whole
+            if time.monotonic() - last_line_at > self._silence:
+                raise LimitPassedError(f"no whole line in {self._silence:g} s")
+            if len(rest) > MAX_LINE_BYTES:
+                raise TransportError(f"a line has more than {MAX_LINE_BYTES} bytes")
+
+    def _chunks(self) -> Iterator[bytes]:
         try:
-            for chunk in self.raw.stream(CHUNK_BYTES, decode_content=True):
-                *whole, rest = (rest + chunk).split(b"\n")
-                yield from whole
-        except urllib3.exceptions.HTTPError as error:
-            raise TransportError(short_error(error)) from error
+            yield from self.raw.stream(CHUNK_BYTES, decode_content=True)
+        except (urllib3.exceptions.HTTPError, OSError) as error:
+            raise transport_error(error, self._end()) from error
 
     def close(self) -> None:
+        self._end()
         self.raw.release_conn()
         self.raw.close()
+
+
+def transport_error(error: BaseException, is_late: bool) -> TransportError:
+    """is_late: whether the total time of the request was passed, which shows as a connection that was closed."""
+    if is_late:
+        return LimitPassedError("the request took longer than it may")
+    is_timeout = isinstance(error, (urllib3.exceptions.TimeoutError, TimeoutError))
+    return LimitPassedError(short_error(error)) if is_timeout else TransportError(short_error(error))
 
 
 class PooledTransport:
@@ -50,19 +106,37 @@ class PooledTransport:
 
     def __init__(self, api: Any) -> None:
         self.api, self.pool = api, api.rest_client.pool_manager
+        self.pool.pool_classes_by_scheme = {"http": _LimitedPool, "https": _LimitedTLSPool}
+        self._limiter = TimeLimiter()
 
-    def send(
-        self, method: str, path: str, headers: Mapping[str, str], body: bytes | None, timeout: tuple[float, float]
-    ) -> Response:
+    def send(self, method: str, path: str, headers: Mapping[str, str], body: bytes | None, limits: Limits) -> Response:
         all_headers = dict(headers)
-        self.api.update_params_for_auth(all_headers, [], ["BearerToken"], path, method, body)
-        address = self.api.configuration.host.rstrip("/") + path
-        limits = urllib3.Timeout(connect=timeout[0], read=timeout[1])
-        options = {"headers": all_headers, "body": body, "timeout": limits, "preload_content": False, "redirect": False}
         try:
-            return PooledResponse(self.pool.request(method, address, **options))
-        except urllib3.exceptions.HTTPError as error:
-            raise TransportError(short_error(error)) from error
+            self.api.update_params_for_auth(all_headers, [], ["BearerToken"], path, method, body)
+        except Exception as error:  # the package reads the token's file, which may be half written, with any exception
+            raise TransportError(f"the credentials cannot be read: {short_error(error)}") from error
+        address = self.api.configuration.host.rstrip("/") + path
+        timeout = urllib3.Timeout(connect=limits.connect, read=limits.read)
+        options = {
+            "headers": all_headers,
+            "body": body,
+            "timeout": timeout,
+            "preload_content": False,
+            "redirect": False,
+        }
+        end = self._limiter.begin(limits.total)
+        try:
+            return PooledResponse(
+                self.pool.request(method, address, preload_content=False, **options), limits.read, end
+            )
+        except (urllib3.exceptions.HTTPError, OSError) as error:
+            translated = transport_error(error, end())
+            if isinstance(translated, LimitPassedError):
+                self.pool.clear()  # the idle connections may lead nowhere as well
+            raise translated from error
+        except BaseException:
+            end()
+            raise
 
 
 def make_connector(kubeconfig: Path | None = None, context: str | None = None) -> Callable[[], Transport]:

@@ -2,9 +2,12 @@
 
 `ObjectCache` is the protocol's state and knows no IO, so a test feeds it lines; `Informer` is the thread that lists,
 watches and feeds it. The recipe: LIST in pages, WATCH from its resource version with bookmarks, resume after an
-ordinary end, list again after 410 or an error event, back off with full jitter, close a silent connection (the read
-limit is a little above the time for which the server was asked to keep it), and list again every ten minutes in any
-case.
+ordinary end, list again after 410, an error event or a silence that is longer than the pause between two bookmarks,
+back off with jitter from whatever fails or ends at once, and list again every ten minutes in any case.
+
+An error is never an empty set. What was listed last stays known, as stale, whatever the server answers later. Only a
+kind that was never served is taken to be empty, and only once it has answered 404 for a while: an API server that has
+just started answers 404 for what custom resources bring, and 403 until it has read its roles.
 """
 
 from __future__ import annotations
@@ -19,8 +22,20 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from compiler.kubernetes import uid_of
-from reconciler.cluster.client import ApiError, Client, Forbidden, Gone, NotFound, Resource, Retry, Unauthorized
+from reconciler.cluster.client import (
+    ApiError,
+    Client,
+    Forbidden,
+    Gone,
+    NotFound,
+    Resource,
+    Retry,
+    Silent,
+    Unauthorized,
+    short_error,
+)
 from reconciler.cluster.objects import FIELD_MANAGER, Object
+from reconciler.heartbeat import Heartbeat, repeat_step
 
 log = logging.getLogger(__name__)
 
@@ -28,10 +43,24 @@ WATCH_SECONDS = (240, 480)
 """Least and greatest duration of one watch request."""
 RELIST_SECONDS = 600.0
 """Seconds after which a kind is listed again in any case."""
-BACKOFF = (0.5, 30.0)
-"""First and longest pause after a failure."""
-UNAVAILABLE_RETRY = 60.0
-"""Seconds between attempts at a kind that we may not read or that the cluster does not serve."""
+STABLE_SECONDS = 5.0
+"""Seconds after which a watch counts as one that works; one that ends before is followed by a pause."""
+FIRST_PAUSE = 0.5
+"""Seconds of the first pause after a failure; each further one doubles it, up to one of the following."""
+LONGEST_PAUSE = 5.0
+"""After requests that fail, so that an API server that is back is seen soon."""
+LONGEST_RELIST_PAUSE = 10.0
+"""After watches that end at once or are refused with 410: each costs a request, or a whole list."""
+LONGEST_UNAVAILABLE_PAUSE = 60.0
+"""For a kind that was never read: no right, or not served."""
+START_SECONDS = 60.0
+"""For this long after it began, a 403 or 404 may come from an API server that has just started."""
+UNSERVED_AFTER = 3.0
+"""Seconds of 404 after which a kind that was never served is taken to be empty."""
+REMOVED_AFTER = 300.0
+"""Seconds of 404 after which a kind that was served is taken to be removed, if discovery does not show it either."""
+HEARTBEAT_LIMIT = 200.0
+"""Seconds within which an informer's thread shows that it turns: it may wait for a page, an event, or the next try."""
 
 ObjectKey = tuple[str, str]
 """(namespace, name)."""
@@ -114,13 +143,38 @@ def _versions(objects: Mapping[ObjectKey, Object]) -> dict[ObjectKey, tuple[str,
 
 @dataclass(slots=True)
 class WatchHealth:
-    """How far the cache of one informer can be trusted. problem: empty while list and watch work."""
+    """How far the cache of one informer can be trusted.
+
+    is_synced: a list was read, and is followed by a watch. is_served: False for a kind that the cluster does not have.
+    was_served: it is known to have been served once. problem: empty while list and watch work. last_event: when the
+    last event or list came; until then, when the informer was made.
+    """
 
     is_synced: bool = False
     is_served: bool = True
+    was_served: bool = False
     problem: str = ""
     last_event: float = 0.0
     relists: int = 0
+
+
+@dataclass(slots=True)
+class Backoff:
+    """Pauses that double while the same thing goes wrong, with jitter."""
+
+    random: random.Random = field(default_factory=random.Random)
+    cause: str = ""
+    failures: int = 0
+
+    def next_pause(self, cause: str, longest: float) -> float:
+        """Seconds to wait now that `cause` has happened, once more or for the first time."""
+        self.failures = self.failures + 1 if cause == self.cause else 1
+        self.cause = cause
+        most = min(longest, FIRST_PAUSE * 2.0 ** min(self.failures - 1, 16))
+        return most * self.random.uniform(0.5, 1.0)
+
+    def reset(self) -> None:
+        self.cause, self.failures = "", 0
 
 
 class Informer:
@@ -133,15 +187,20 @@ class Informer:
         wake: Callable[[], None],
         selector: str = "",
         on_delete: Callable[[Object, bool], None] = lambda item, seen: None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.client, self.resource, self.selector, self.wake = client, resource, selector, wake
-        self.health = WatchHealth()
+        self.client, self.resource, self.selector, self.wake, self.clock = client, resource, selector, wake, clock
+        self.health = WatchHealth(last_event=clock())
+        self.heartbeat = Heartbeat(f"watch-{resource.plural}", HEARTBEAT_LIMIT)
+        self.backoff = Backoff()
         self._cache = ObjectCache(on_delete)
+        self._refused_since: float | None = None
+        self._missing_since: float | None = None
+        self._is_removed = False
         self._lock = threading.Lock()
         self._stop = threading.Event()
         self._ready = threading.Event()
-        self._random = random.Random()  # noqa: S311 (spreads load; nothing secret)
-        self._thread = threading.Thread(target=self._run, name=f"watch-{resource.plural}", daemon=True)
+        self._thread = threading.Thread(target=self._run, name=self.heartbeat.name, daemon=True)
 
     def start(self) -> None:
         self._thread.start()
@@ -155,63 +214,154 @@ class Informer:
         return self._ready.wait(seconds)
 
     def items(self) -> dict[ObjectKey, Object]:
-        """The objects as they are now; they must not be changed."""
+        """The objects as last known; they must not be changed."""
         with self._lock:
             return dict(self._cache.objects)
 
-    def _run(self) -> None:
-        failures = 0
-        while not self._stop.is_set():
-            try:
-                self._list_and_watch()
-                failures = 0
-            except (Forbidden, NotFound, Unauthorized) as error:
-                self._record_failure(error, is_served=not isinstance(error, NotFound))
-                self._ready.set()
-                self._stop.wait(UNAVAILABLE_RETRY * self._random.uniform(0.5, 1.0))
-            except (ApiError, RelistError) as error:
-                failures = 0 if isinstance(error, (Gone, RelistError)) and failures == 0 else failures + 1
-                self._record_failure(error)
-                least = error.after if isinstance(error, Retry) and failures > 1 else 0.0
-                self._stop.wait(least + self._random.uniform(0, min(BACKOFF[1], BACKOFF[0] * 2**failures)))
+    def expect_kind(self) -> None:
+        """Take the kind for one that was served before: there are objects of ours, so a 404 does not mean that there
+        are none."""
+        health = self.health
+        if health.was_served or self._is_removed:
+            return
+        health.was_served = True
+        if not health.is_served:
+            health.is_synced, health.is_served, health.problem = False, True, self._removal_message()
 
-    def _record_failure(self, error: Exception, is_served: bool = True) -> None:
-        """Note why the watch begins again. A relist that the protocol asks for is no problem. A kind that is not served
-        is empty, which is no problem either."""
+    def obstacle(self) -> str:
+        """Why the objects of this kind are not known for certain now; empty when they are."""
+        if not self.health.is_served:
+            return f"the cluster does not serve {self.resource.kind} in {self.resource.api_version}"
+        if self.health.is_synced:
+            return ""
+        return f"{self.resource.kind} cannot be read: {self.health.problem or 'no list has come yet'}"
+
+    def _run(self) -> None:
+        repeat_step(self.follow, self._stop, self.heartbeat)
+
+    def follow(self) -> float:
+        """List and watch until that fails, or is to begin anew; seconds to wait before."""
+        try:
+            self._list_and_watch()
+        except (Gone, RelistError) as error:
+            pause = self.backoff.next_pause("relist", LONGEST_RELIST_PAUSE)
+            self._record_relist(error)
+        except Silent as error:
+            pause = 0.0
+            self._record_relist(error)
+        except (Forbidden, NotFound, Unauthorized) as error:
+            pause = self._record_refusal(error)
+        except ApiError as error:
+            pause = self.backoff.next_pause("unreachable", LONGEST_PAUSE)
+            if isinstance(error, Retry) and self.backoff.failures > 1:
+                pause = max(pause, error.after)
+            self._refused_since = self._missing_since = None
+            self._record_problem(error, str(error))
+        except Exception as error:
+            self.heartbeat.record_error(error)
+            pause = self.backoff.next_pause("unexpected", LONGEST_PAUSE)
+            self._record_problem(error, short_error(error))
+        else:
+            pause = 0.0
+        return pause
+
+    def _record_relist(self, error: Exception) -> None:
+        """Note that the list is read again, as the protocol asks for. What is known stays good until that fails."""
         self.health.relists += 1
-        self.health.is_served = is_served
-        if not is_served:
-            with self._lock:
-                self._cache.replace_objects((), "")
-            self.health.is_synced, self.health.problem = True, ""
-        elif not isinstance(error, (Gone, RelistError)):
-            self.health.is_synced, self.health.problem = False, str(error)
         log.info("watch begins again", extra={"resource": self.resource.plural, "reason": str(error)[:300]})
-        self.wake()
+
+    def _record_problem(self, error: Exception, message: str) -> None:
+        self._record_relist(error)
+        health = self.health
+        is_news = health.is_synced or health.problem != message
+        health.is_synced, health.is_served, health.problem = False, True, message
+        if is_news:
+            self.wake()
+
+    def _record_refusal(self, error: ApiError) -> float:
+        """Note a 401, 403 or 404; seconds to wait before the next attempt."""
+        now, health = self.clock(), self.health
+        self._refused_since = now if self._refused_since is None else self._refused_since
+        if not isinstance(error, NotFound):
+            self._missing_since = None
+            self._record_problem(error, str(error))
+            self._ready.set()
+        elif self._has_no_objects(now):
+            self._record_unserved(error)
+        else:
+            self._record_problem(error, self._removal_message() if health.was_served else str(error))
+        is_new = health.was_served or now - self._refused_since < START_SECONDS
+        return self.backoff.next_pause("refused", LONGEST_PAUSE if is_new else LONGEST_UNAVAILABLE_PAUSE)
+
+    def _has_no_objects(self, now: float) -> bool:
+        """Whether a 404 means by now that the cluster does not have the kind."""
+        self._missing_since = now if self._missing_since is None else self._missing_since
+        missing_for = now - self._missing_since
+        if not self.health.was_served:
+            return missing_for >= UNSERVED_AFTER
+        return missing_for >= REMOVED_AFTER and not self._is_discovered()
+
+    def _record_unserved(self, error: ApiError) -> None:
+        self._record_relist(error)
+        health = self.health
+        was_served = health.is_served
+        self._is_removed = health.was_served or self._is_removed
+        health.is_synced, health.is_served, health.was_served, health.problem = True, False, False, ""
+        with self._lock:
+            self._cache.replace_objects((), "")
+        self._ready.set()
+        if was_served:
+            self.wake()
+
+    def _removal_message(self) -> str:
+        return f"{self.resource.kind} in {self.resource.api_version} was served before and is not now (404)"
+
+    def _is_discovered(self) -> bool:
+        """Whether discovery shows the kind, or cannot be asked."""
+        try:
+            return self.client.is_served(self.resource)
+        except ApiError:
+            return True
 
     def _list_and_watch(self) -> None:
         """One list, then watches that resume one another until it is time to list again."""
-        items, version = self.client.list(self.resource, selector=self.selector)
+        pages = []
+        for page in self.client.pages(self.resource, selector=self.selector):
+            pages.append(page)
+            self.heartbeat.beat()
+        items = (item for page in pages for item in page.items)
         with self._lock:
-            changed = self._cache.replace_objects(items, version)
-        was_synced = self.health.is_synced
-        self.health.is_synced, self.health.is_served, self.health.problem = True, True, ""
-        self.health.last_event = time.monotonic()
+            changed = self._cache.replace_objects(items, pages[-1].version)
+        health = self.health
+        was_good = health.is_synced and health.is_served
+        health.is_synced, health.is_served, health.was_served, health.problem = True, True, True, ""
+        health.last_event = self.clock()
+        self._refused_since = self._missing_since = None
+        self._is_removed = False
         self._ready.set()
-        if changed or not was_synced:
+        if changed or not was_good:
             self.wake()
-        until = time.monotonic() + RELIST_SECONDS * self._random.uniform(0.9, 1.1)
-        while not self._stop.is_set() and time.monotonic() < until:
-            self._watch_once()
+        until = self.clock() + RELIST_SECONDS * self.backoff.random.uniform(0.9, 1.1)
+        while not self._stop.is_set() and self.clock() < until:
+            began = self.clock()
+            self._watch_once(began)
+            if self.clock() - began < STABLE_SECONDS:
+                self._stop.wait(self.backoff.next_pause("ends at once", LONGEST_RELIST_PAUSE))
+            else:
+                self.backoff.reset()
 
-    def _watch_once(self) -> None:
-        for line in self.client.watch(
-            self.resource, self._cache.version, self._random.randint(*WATCH_SECONDS), self.selector
-        ):
+    def _watch_once(self, began: float) -> None:
+        seconds = self.backoff.random.randint(*WATCH_SECONDS)
+        for line in self.client.watch(self.resource, self._cache.version, seconds, self.selector):
             if self._stop.is_set():
                 return
+            self.heartbeat.beat()
             with self._lock:
                 changed = self._cache.apply_event(line)
-            self.health.last_event = time.monotonic()
+            now = self.clock()
+            if line.strip():
+                self.health.last_event = now
+            if now - began >= STABLE_SECONDS:
+                self.backoff.reset()
             if changed:
                 self.wake()

@@ -9,6 +9,10 @@ from dataclasses import dataclass
 from compiler.repository import Repository
 from reconciler.git.mirror import Mirror
 from reconciler.git.process import GitError
+from reconciler.heartbeat import Heartbeat, repeat_step
+
+POLL_LIMIT = 900.0
+"""Seconds that one poll may take; each of its git commands has a limit of its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +31,7 @@ class GitPoller:
         self.mirror, self.interval, self.wake = mirror, interval, wake
         self.head = BranchHead()
         self.first_poll = threading.Event()
+        self.heartbeat = Heartbeat("git", interval + POLL_LIMIT)
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="git", daemon=True)
 
@@ -45,11 +50,16 @@ class GitPoller:
                 self.head = BranchHead(commit, self.mirror.read_tree(commit))
         except (GitError, OSError) as error:
             self.head = BranchHead(before.commit, before.tree, str(error))
+        except Exception as error:
+            self.heartbeat.record_error(error)
+            self.head = BranchHead(before.commit, before.tree, f"{type(error).__name__}: {error}")
         self.first_poll.set()
         if self.head != before:
             self.wake()
 
     def _run(self) -> None:
-        while not self._stop.is_set():
-            self.poll_once()
-            self._stop.wait(self.interval)
+        repeat_step(self._poll, self._stop, self.heartbeat)
+
+    def _poll(self) -> float:
+        self.poll_once()
+        return self.interval

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from reconciler.cluster.client import Client
+from reconciler.cluster.client import Client, Limits
 
 
 class ScriptedAnswer:
@@ -43,9 +43,9 @@ class ScriptedServer:
         self.connections = 0
 
     def send(
-        self, method: str, path: str, headers: Mapping[str, str], body: bytes | None, timeout: tuple[float, float]
+        self, method: str, path: str, headers: Mapping[str, str], body: bytes | None, limits: Limits
     ) -> ScriptedAnswer:
-        assert all(limit > 0 for limit in timeout), "no request without a time limit"
+        assert all(limit > 0 for limit in limits), "no request without a time limit"
         said = json.loads(body) if body else None
         self.requests.append((method, path, said))
         return self.script(method, path, said)

@@ -5,14 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-import pytest
-
-from reconciler.cluster.client import Forbidden, NotFound
 from reconciler.cluster.objects import Object
-from reconciler.cluster.watch import Informer
-from reconciler.observe import STATE_KINDS, Observation, fingerprint_of, state_objects
+from reconciler.observe import Observation, fingerprint_of, state_objects
 from reconciler.snapshot import Snapshot
-from tests.builders.scripted_server import ScriptedServer, error_answer
 
 GOOD = Snapshot("c0ffee", True, plan={"digest": "sha256:1", "gangs": []})
 NUMA: Object = {
@@ -57,17 +52,3 @@ def test_what_the_cluster_says_next_of_a_node_that_was_behind_is_news() -> None:
     for snapshot, prints in ((late, 2), (GOOD, 1)):
         seen = (Observation({"Node//n": NODE, "Pod//p": pod}, frozenset()) for pod in (bare, noted))
         assert len({fingerprint_of(each, snapshot, frozenset()).nodes["n"] for each in seen}) == prints
-
-
-def test_a_cluster_without_the_kind_is_watched_without_trouble() -> None:
-    """Volcano's resource exporter brings the kind; until then the server answers 404, which is no problem but an empty
-    kind."""
-    (numa,) = [(api, kind) for api, kind in STATE_KINDS if kind == "Numatopology"]
-    server = ScriptedServer(lambda method, path, body: error_answer(404))
-    informer = Informer(server.client(), server.client().resource(*numa), lambda: None)
-    with pytest.raises(NotFound):
-        informer._list_and_watch()
-    informer._record_failure(NotFound(404, "no"), is_served=False)
-    assert (informer.health.is_synced, informer.health.problem, informer.items()) == (True, "", {})
-    informer._record_failure(Forbidden(403, "no rights"))
-    assert not informer.health.is_synced

@@ -1,0 +1,53 @@
+"""Supervision of threads: each says that it still turns, and no exception ends one."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+log = logging.getLogger(__name__)
+
+ERROR_PAUSE = 1.0
+"""Seconds before a thread goes on after an exception that its step did not expect."""
+
+
+@dataclass(slots=True)
+class Heartbeat:
+    """The sign of life of one thread.
+
+    limit: seconds within which it comes while all is well, however slowly the API server or git answers. errors: how
+    many unexpected exceptions the thread has survived.
+    """
+
+    name: str
+    limit: float
+    clock: Callable[[], float] = time.monotonic
+    errors: int = 0
+    last_beat: float | None = None
+
+    def beat(self) -> None:
+        self.last_beat = self.clock()
+
+    def seconds_late(self) -> float:
+        """Seconds by which the sign is overdue; 0 while it is not, or the thread was never started."""
+        return 0.0 if self.last_beat is None else max(0.0, self.clock() - self.last_beat - self.limit)
+
+    def record_error(self, error: BaseException) -> None:
+        """Count and log an exception that nobody expected."""
+        self.errors += 1
+        log.error("an unexpected error was survived", exc_info=error, extra={"thread": self.name})
+
+
+def repeat_step(step: Callable[[], float], stop: threading.Event, heartbeat: Heartbeat) -> None:
+    """Repeat `step` until `stop`, each time after as many seconds as it returned. No exception ends that."""
+    while not stop.is_set():
+        heartbeat.beat()
+        try:
+            pause = step()
+        except Exception as error:
+            heartbeat.record_error(error)
+            pause = ERROR_PAUSE
+        stop.wait(pause)

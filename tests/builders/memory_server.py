@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from reconciler.cluster.client import Client
+from reconciler.cluster.client import Client, Limits
 from tests.builders.scripted_server import ScriptedAnswer, error_answer
 
 CONFIG_MAP_LIMIT = 1 << 20
@@ -29,7 +29,7 @@ class MemoryServer:
         return [(method, path) for method, path, _ in self.requests if method != "GET"]
 
     def send(
-        self, method: str, path: str, headers: Mapping[str, str], body: bytes | None, timeout: tuple[float, float]
+        self, method: str, path: str, headers: Mapping[str, str], body: bytes | None, limits: Limits
     ) -> ScriptedAnswer:
         address, said = urlsplit(path), json.loads(body) if body else None
         self.requests.append((method, address.path, said))

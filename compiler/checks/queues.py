@@ -108,46 +108,42 @@ def queue_too_deep(check_input: CheckInput) -> Iterator[Finding]:
             )
 
 
-def _exceeded_limits(check_input: CheckInput, low: str, high: str, *, missing_is_zero: bool) -> Iterator[Finding]:
-    """Violations of low[r] <= high[r] in each queue; a resource that `high` does not name is 0 or unlimited there."""
+def _exceeded_limits(check_input: CheckInput, low: str, high: str) -> Iterator[Finding]:
+    """Violations of low[r] <= high[r] for the resources that a queue's `high` names."""
     for queue in check_input.specs.queues:
         lower: Amounts = getattr(queue, low)
         upper: Amounts = getattr(queue, high)
-        for name, amount in lower.items():
-            if not upper and missing_is_zero:
-                continue
-            limit = upper.get(name, 0 if missing_is_zero else amount)
-            if amount > limit:
-                message = (
-                    f"{low} of {name} {exact_amount(name, amount)} is above the {high} {exact_amount(name, limit)}"
-                )
-                yield Finding(
-                    queue.document,
-                    (*_FIELD_PATHS[low], name),
-                    message,
-                    "lower one or raise the other",
-                    (queue.document, (*_FIELD_PATHS[high], name)),
-                )
+        for name in (name for name in lower if lower[name] > upper.get(name, lower[name])):
+            amount, limit = exact_amount(name, lower[name]), exact_amount(name, upper[name])
+            message = f"{low} of {name} {amount} is above the {high} {limit}"
+            see = (queue.document, (*_FIELD_PATHS[high], name))
+            yield Finding(queue.document, (*_FIELD_PATHS[low], name), message, "lower one or raise the other", see)
 
 
 @check("GP310", "guarantee above deserved")
 def guarantee_above_deserved(check_input: CheckInput) -> Iterator[Finding]:
-    """guarantee[r] <= deserved[r] for each resource, where deserved is given at all; one that it does not name counts
-    as 0. Volcano's admission refuses the queue. Mend: lower the guarantee, or raise or complete deserved."""
-    yield from _exceeded_limits(check_input, "guarantee", "deserved", missing_is_zero=True)
+    """guarantee[r] <= deserved[r] for each resource that is guaranteed, and deserved names it, whatever the plugins.
+    Volcano's admission refuses the queue. Mend: lower the guarantee, or raise or complete deserved."""
+    yield from _exceeded_limits(check_input, "guarantee", "deserved")
+    for queue in check_input.specs.queues:
+        for name in (name for name in queue.guarantee if name not in queue.deserved):
+            amount = exact_amount(name, queue.guarantee[name])
+            message = f"guarantee of {name} is {amount}, and deserved does not name it"
+            help = f"add {name}: {amount} or more to spec.deserved, or remove the guarantee"
+            yield Finding(queue.document, (*_FIELD_PATHS["guarantee"], name), message, help)
 
 
 @check("GP311", "deserved above capability")
 def deserved_above_capability(check_input: CheckInput) -> Iterator[Finding]:
     """deserved[r] <= capability[r] for each resource that both name. Volcano's admission refuses the queue. Mend: lower
     one or raise the other."""
-    yield from _exceeded_limits(check_input, "deserved", "capability", missing_is_zero=False)
+    yield from _exceeded_limits(check_input, "deserved", "capability")
 
 
 @check("GP312", "guarantee above capability")
 def guarantee_above_capability(check_input: CheckInput) -> Iterator[Finding]:
     """guarantee[r] <= capability[r] for each resource that both name. Mend: lower one or raise the other."""
-    yield from _exceeded_limits(check_input, "guarantee", "capability", missing_is_zero=False)
+    yield from _exceeded_limits(check_input, "guarantee", "capability")
 
 
 @check("GP318", "guarantee above the cluster")

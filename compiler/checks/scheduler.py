@@ -344,14 +344,15 @@ def missing_gang_plugin(check_input: CheckInput) -> Iterator[Finding]:
 
 @check("GP418", "queue field without its plugin", "warning")
 def unread_queue_fields(check_input: CheckInput) -> Iterator[Finding]:
-    """deserved is read by the plugin capacity only, weight by proportion only, affinity by nodegroup only. Mend: enable
-    the plugin, or remove the field."""
+    """deserved is read by the plugin capacity only, weight by proportion only, affinity by nodegroup only. A deserved
+    amount that is the guarantee's own, as Volcano's admission asks, is no breach. Mend: enable the plugin, or remove
+    the field."""
     enabled = _enabled_plugins(check_input)
     for spec in _scheduler_specs(check_input):
         see = (spec.document, (*spec.base_path, "tiers"))
         for queue in check_input.specs.queues:
             unread = {
-                "deserved": (bool(queue.deserved), ("capacity",)),
+                "deserved": (bool(queue.deserved.items() - queue.guarantee.items()), ("capacity",)),
                 "weight": (queue.weight != 1, ("proportion", "capacity")),
                 "affinity": (queue.affinity is not None, ("nodegroup",)),
             }

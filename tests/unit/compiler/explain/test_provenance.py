@@ -106,6 +106,8 @@ spec:
   guarantee:
     resource:
       nvidia.com/gpu: 4
+  deserved:
+    nvidia.com/gpu: 4
 ---
 apiVersion: scheduling.volcano.sh/v1beta1
 kind: Queue

@@ -102,7 +102,7 @@ def test_a_queue_has_volcano_s_defaults() -> None:
         queues="---\n".join(
             [
                 text.format("a", "{weight: 0, parent: root}"),
-                text.format("b", "{reclaimable: false, guarantee: {resource: {cpu: 1}}}"),
+                text.format("b", "{reclaimable: false, deserved: {cpu: 1}, guarantee: {resource: {cpu: 1}}}"),
             ]
         )
     )

@@ -39,8 +39,8 @@ class ObservedState:
     running pods. cooldowns: gang -> the cooldown times that its pods say. checkpoint_times: gang -> (start, last
     checkpoint) of each running pod that tells of one.
     pods_by_node: node -> all pods on it. gang_role_by_pod: (namespace, name) of a running pod -> (gang, role).
-    now: the newest time at which anything in the state began or changed, which stands in for a clock. reserved_starts:
-    gang -> the start that an earlier plan reserved for it, as its job says.
+    now: the newest time at which anything in the state began or changed; in lowering what `lower.moments` makes of it.
+    reserved_starts: gang -> the start that an earlier plan reserved for it, as its job says.
     """
 
     nodes: tuple[NodeSpec, ...]

@@ -46,8 +46,7 @@ class ClusterState:
 
     jobs: objects of every kind that is none of the others. finished: (namespace, name, kind) of jobs that are known to
     have finished although they are no longer in the cluster (deleted after their time to live). clock: seconds since
-    the epoch when somebody looked; a plan counts from the last moment before it that matters, never from it
-    (`lower.moments`).
+    the epoch when somebody looked, from which a plan counts (`lower.moments`).
     """
 
     nodes: tuple[Object, ...] = ()

@@ -95,7 +95,7 @@ def _origins(
         reserved_starts={specs.gangs[j].key: time for j, time in observed.reserved_starts.items()},
         rule_texts=rules.texts,
         rule_owner_pods=rules.owner_pods,
-        upcoming_events=upcoming_events(inputs.events, observed.now, inputs.clock),
+        upcoming_events=upcoming_events(inputs.events, observed.now),
         unplanned_numa=slot_groups.unplanned_numa(inputs.gangs),
         excluding_numa_policies=(
             excluding_numa_policies(observed.nodes, inputs.gangs) if slot_groups.numa_aware else {}

@@ -46,7 +46,7 @@ class GangLowering:
 
     @cached_property
     def _eviction_terms(self) -> Mapping[int, EvictionTerms]:
-        return eviction_terms(self.inputs.gang_indices, self.inputs.specs, self.inputs.observed, self.inputs.clock)
+        return eviction_terms(self.inputs.gang_indices, self.inputs.specs, self.inputs.observed)
 
     @cached_property
     def _non_preempting(self) -> frozenset[str]:

@@ -17,7 +17,7 @@ from compiler.specs import GangSpec, PodSpec, Specs
 @dataclass(frozen=True)
 class LoweringInputs:
     """gang_indices: the gangs of the problem, as indices into `specs.gangs`. submission_times: index into `specs.gangs`
-    -> seconds since the epoch. events: all times at which something changes by itself. clock: when the state was read.
+    -> seconds since the epoch. events: all times at which something changes by itself.
     """
 
     specs: Specs
@@ -25,7 +25,6 @@ class LoweringInputs:
     gang_indices: tuple[int, ...]
     submission_times: Mapping[int, int]
     events: tuple[TimedEvent, ...]
-    clock: int | None
 
     @cached_property
     def gangs(self) -> tuple[GangSpec, ...]:
@@ -40,13 +39,13 @@ class LoweringInputs:
 
 def lowering_inputs(specs: Specs, state: ClusterState | None, dates: Mapping[str, int]) -> LoweringInputs:
     """The state observed at the plan's time. Gangs that finished, are suspended or have no pods are left out."""
-    clock = state.clock if state else None
-    observed = observe_state(specs, state or ClusterState())
+    state = state or ClusterState()
+    observed = observe_state(specs, state)
+    observed = replace(observed, now=planning_time(observed, state.clock))
     chosen = tuple(j for j, gang in enumerate(specs.gangs) if j not in observed.finished_gangs and is_plannable(gang))
     submitted = submission_times(specs.gangs, observed, dates)
     events = timed_events(specs, observed, chosen, submitted)
-    observed = replace(observed, now=planning_time(observed, events, submitted, clock))
-    return LoweringInputs(specs, observed, chosen, submitted, events, clock)
+    return LoweringInputs(specs, observed, chosen, submitted, events)
 
 
 def is_plannable(gang: GangSpec) -> bool:

@@ -17,7 +17,7 @@ class TimedEvent:
     nodes."""
 
     time: int
-    cause: Literal["end", "patience", "cooldown", "maintenance", "too late"]
+    cause: Literal["end", "patience", "cooldown", "maintenance"]
     gang: int | None = None
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import ceil
 
 from compiler.cluster_state.observed import ObservedState
@@ -36,16 +36,13 @@ class EvictionTerms:
     tells_checkpoint: bool = False
 
 
-def eviction_terms(
-    gang_indices: Iterable[int], specs: Specs, observed: ObservedState, clock: int | None = None
-) -> dict[int, EvictionTerms]:
-    """The gangs that may be evicted, each with its terms. clock: until when they ran; else until the newest event.
+def eviction_terms(gang_indices: Iterable[int], specs: Specs, observed: ObservedState) -> dict[int, EvictionTerms]:
+    """The gangs that may be evicted, each with its terms.
 
     A gang that waits may be evicted where that lets it borrow a dedicated domain of another queue.
     """
     preempt_votes, reclaim_votes = eviction_votes(specs.scheduler)
     evicts = preempt_votes is not None or reclaim_votes is not None
-    seen = replace(observed, now=max(clock, observed.now or clock)) if clock is not None else observed
     lends = reclaim_votes is not None and any(queue.dedicated_domains for queue in specs.queues)
     found = {}
     for j in gang_indices:
@@ -56,7 +53,7 @@ def eviction_terms(
         elif evicts and _is_evictable(j, gang, observed, specs.scheduler):
             protected = _protected_pods(j, gang, observed)
             if sum(protected.values()) < observed.running_pod_count(j):
-                found[j] = EvictionTerms(_seconds_lost(j, seen), protected, j in observed.checkpoint_times)
+                found[j] = EvictionTerms(_seconds_lost(j, observed), protected, j in observed.checkpoint_times)
     return found
 
 

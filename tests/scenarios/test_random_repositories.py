@@ -40,7 +40,11 @@ spec: {{count: 3, capacity: {{cpu: 8, x.io/gpu: 4}}, taints: [{{key: k, effect: 
 apiVersion: scheduling.volcano.sh/v1beta1
 kind: Queue
 metadata: {{name: a}}
-spec: {{weight: 2, capability: {{x.io/gpu: {capability}}}, guarantee: {{resource: {{x.io/gpu: 4}}}}, deserved: {{x.io/gpu: 4}}}}
+spec:
+  weight: 2
+  capability: {{x.io/gpu: {capability}}}
+  guarantee: {{resource: {{x.io/gpu: 4}}}}
+  deserved: {{x.io/gpu: 4}}
 ---
 apiVersion: scheduling.volcano.sh/v1beta1
 kind: Queue

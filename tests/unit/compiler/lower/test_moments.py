@@ -15,11 +15,10 @@ from compiler.lower import lower
 from compiler.lower.origins import Origins, TimedEvent
 from compiler.outcome import Outcome
 from compiler.pipeline import compile_repository
-from compiler.reading import read_specs
 from compiler.repository import Repository
 from compiler.specs import ClusterSpec, PluginSpec, SchedulerSpec
 from compiler.views import data
-from solver.problem import Problem
+from solver.planner import solve
 from tests.builders.specs import document, gang, node, role
 from tests.builders.specs import specs as build
 
@@ -89,43 +88,44 @@ def test_ends_patience_and_maintenance_lie_ahead_and_what_is_past_does_not() -> 
     assert ahead(ClusterState()) == ()
 
 
-@pytest.mark.parametrize(
-    ("clock", "now"),
-    [
-        (None, 60),  # the newest event
-        (50, 60),
-        (300, 60),
-        (400, 400),  # maintenance is over
-        (500, 400),
-        (510, 400),
-        (512, 511),  # a job of 150 s would not end before 660, when the other is expected to
-        (655, 651),  # nor before 800, when maintenance begins
-        (670, 660),
-        (5000, 1051),
-    ],
-)
-def test_a_plan_counts_from_the_last_moment_that_matters_and_never_from_the_clock(clock: int | None, now: int) -> None:
+@pytest.mark.parametrize(("clock", "now"), [(None, 60), (50, 60), (61, 61), (655, 655), (5000, 5000)])
+def test_a_plan_counts_from_the_clock_or_from_the_newest_event_if_that_is_later(clock: int | None, now: int) -> None:
     state = ClusterState.from_objects([job("runs", 10), job("waits", 50), pod("a", "runs", 60)], clock=clock)
-    assert lowered(state, lasts=150).now == now
+    assert lowered(state).now == now
 
 
-def test_between_two_moments_every_clock_makes_the_same_problem() -> None:
-    def problem(clock: int) -> Problem:
-        state = replace(load_state((CASE / "state.yaml").read_bytes()), clock=clock)
-        return lower(read_specs(Repository.from_directory(CASE / "repo")), state)[0]
+def test_no_start_is_said_that_has_passed() -> None:
+    """What starts now ends its duration from now, so the job behind it is not told a start before that, however long
+    ago anything happened."""
+    jobs = (gang("old", role("worker", 1, gpu=8), expected_duration=600), gang("young", role("worker", 1, gpu=8)))
+    promised, clock = job("old", 10), 5000
+    promised["metadata"]["annotations"] = {"gangplan.dev/starts-at": at(900)}
+    state = ClusterState.from_objects([promised, job("young", 20)], clock=clock)
+    made = build(nodes=(node("n0"),), gangs=jobs)
+    made = replace(made, cluster=ClusterSpec(document("Cluster", "test"), "test", patience=1000))
+    problem, origins = lower(made, state)
+    outcome = Outcome((), made, {}, problem, origins, solve(problem))
+    assert [(found.action, found.starts_at) for found in outcome.decisions] == [("start", None), ("wait", clock + 600)]
 
-    every = {repr(problem(MARCH + seconds)) for seconds in range(2 * HOUR, 2 * HOUR + 600, 60)}
-    assert len(every) == 1
-    assert repr(problem(MARCH)) not in every
+
+def test_a_later_clock_changes_what_is_said_and_not_what_is_decided() -> None:
+    """Between two moments; the ends of running jobs stay where they are."""
+
+    def told(clock: int) -> list[tuple[str, object]]:
+        return [(found.action, found.pods) for found in outcome(clock).decisions]
+
+    assert told(MARCH + 2 * HOUR) == told(MARCH + 2 * HOUR + 300)
+    assert {found.starts_at for found in outcome(MARCH + 60).decisions} == {
+        found.starts_at for found in outcome(MARCH + 120).decisions
+    }
 
 
 def test_a_cluster_in_which_nothing_happened_yet_has_a_now_where_somebody_has_a_clock() -> None:
-    """Before the first job is there, the date at which the repository got it counts: else maintenance would not be
-    seen."""
+    """Else maintenance would not be seen before the first job is there."""
     made = build(
         nodes=(node("n0", maintenance_windows=((100, 400),)),), gangs=(gang("first", role("worker", 1, gpu=8)),)
     )
-    for clock, now, closes in ((None, None, None), (99, 50, 50), (399, 50, 50), (400, 400, None), (10, None, None)):
+    for clock, now, closes in ((None, None, None), (99, 99, 1), (399, 399, 0), (400, 400, None), (10, 10, 90)):
         problem, origins = lower(made, ClusterState.from_objects([], clock=clock), {"first.yaml": 50})
         assert (origins.now, problem.nodes[0].maintenance_in) == (now, closes)
 
@@ -166,7 +166,7 @@ def test_a_plan_knows_when_to_look_again() -> None:
     assert late < {m.time for m in made.origins.upcoming_events if m.cause == "patience"}
 
 
-def test_at_a_moment_the_plan_counts_from_it_and_the_answer_changes() -> None:
+def test_at_a_moment_the_answer_changes() -> None:
     """When the maintenance is over a job starts on the node that was closed to it, without any event."""
     over = outcome(MARCH + 6 * HOUR)
     assert [next(d.pods for d in made.decisions if d.gang.document.name == "long") for made in (outcome(), over)] == [
@@ -184,7 +184,7 @@ def test_where_everything_runs_there_is_nothing_to_look_for() -> None:
     assert (
         full.recheck_times == ()
     )  # nothing is known of time but patience, and of that only for jobs whose age is known
-    assert "now" not in data.plan_document(full)
+    assert data.plan_document(full)["now"] == at(MARCH)
 
 
 # ---- the state

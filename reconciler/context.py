@@ -36,7 +36,8 @@ CLEANUP_MARGIN = 0.5
 @dataclass(frozen=True, slots=True)
 class Settings:
     """The operator's options; times in seconds. allow_prune, allow_rewrite: a commit that may delete beyond the limit,
-    or replace another history."""
+    or replace another history. git_max_size: MiB. git_trusted_keys, git_ignored_faults: as in
+    `reconciler.git.mirror.Mirror`."""
 
     repo: str
     branch: str
@@ -50,6 +51,11 @@ class Settings:
     allow_rewrite: str = ""
     listen: str = ""
     executor: str = "processes"
+    git_max_size: int = 512
+    git_trusted_keys: Path | None = None
+    git_ignored_faults: tuple[str, ...] = ()
+    webhook: str = ""
+    webhook_secret: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +166,15 @@ def build_reconciler(settings: Settings, client: Client, identity: str) -> Recon
     """Put the parts together; nothing is started and nothing is sent yet. Raises GitError for an address that git is
     never given."""
     wake = threading.Event()
-    mirror = Mirror(settings.repo, settings.branch, settings.data / "mirror.git", settings.auth)
+    mirror = Mirror(
+        settings.repo,
+        settings.branch,
+        settings.data / "mirror.git",
+        settings.auth,
+        size_limit=settings.git_max_size << 20,
+        trusted_keys=settings.git_trusted_keys,
+        ignored_faults=settings.git_ignored_faults,
+    )
     lease_name = f"gangplan-{settings.cluster}"
     lease = Lease(
         client.with_limits(LEASE_LIMITS), settings.namespace, lease_name, identity, on_change=lambda held: wake.set()

@@ -6,12 +6,14 @@ import fcntl
 import logging
 import time
 from collections.abc import Callable
+from http.server import ThreadingHTTPServer
 from pathlib import Path
 from typing import IO
 
 from reconciler.act import LostLease
 from reconciler.cluster.client import ApiError
 from reconciler.context import Reconciler
+from reconciler.git.webhook import WebhookReceiver, serve_webhook
 from reconciler.loop import reconcile_once
 from reconciler.publish.server import HttpAnswer, serve_pages
 from reconciler.publish.status import Report
@@ -48,7 +50,7 @@ def run_reconciler(r: Reconciler, stop: Callable[[], bool], once: bool = False) 
     What makes `stop()` true sets `r.wake_event` as well. The lease is given back at the end, so that a successor
     need not wait.
     """
-    pages = serve_pages(r.settings.listen, _http_pages(r)) if r.settings.listen else None
+    servers = _start_servers(r)
     r.last_good_pass = time.monotonic()
     r.lease.start()
     r.poller.start()
@@ -62,8 +64,16 @@ def run_reconciler(r: Reconciler, stop: Callable[[], bool], once: bool = False) 
         r.watches.stop()
         r.compiler.stop()
         r.lease.release()
-        if pages is not None:
-            pages.shutdown()
+        for server in servers:
+            server.shutdown()
+
+
+def _start_servers(r: Reconciler) -> list[ThreadingHTTPServer]:
+    servers = [serve_pages(r.settings.listen, _http_pages(r))] if r.settings.listen else []
+    if r.settings.webhook and r.settings.webhook_secret is not None:
+        receiver = WebhookReceiver(r.settings.branch, r.settings.webhook_secret, r.poller.poke)
+        servers.append(serve_webhook(r.settings.webhook, receiver))
+    return servers
 
 
 def _repeat_passes(r: Reconciler, stop: Callable[[], bool], once: bool) -> Report | None:

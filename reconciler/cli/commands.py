@@ -43,7 +43,33 @@ REQUIRED_CONDITIONS = frozenset({"Fetched", "Compiled", "Observed", "Applied"})
 @click.option(
     "--git-auth",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
-    help="Mounted git secret: username and password, or ssh-privatekey and known_hosts.",
+    help="Mounted git secret: username and password (or only a token as password), bearerToken, ca.crt, tls.crt and "
+    "tls.key, or ssh-privatekey and known_hosts.",
+)
+@click.option(
+    "--git-max-size",
+    default=512,
+    show_default=True,
+    type=click.IntRange(1),
+    help="MiB that a fetch may bring, and the clone may have.",
+)
+@click.option(
+    "--git-trusted-keys",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="Take only commits that are signed by a key in this folder: allowed_signers (ssh), *.asc (OpenPGP).",
+)
+@click.option(
+    "--git-ignore-fault",
+    "git_ignored_faults",
+    multiple=True,
+    metavar="NAME",
+    help="Take an old history in spite of this fault (as git's fsck names it); may be repeated.",
+)
+@click.option("--webhook", default="", metavar="HOST:PORT", help="Receive webhooks: a push is fetched at once.")
+@click.option(
+    "--webhook-secret",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="File with the secret by which webhooks are signed.",
 )
 @click.option(
     "--poll",
@@ -82,6 +108,8 @@ def reconcile(
     """Keep a cluster at what the repository says: plan, apply, lift gates, put drift back."""
     given["data"] = given["data"] or state_folder(str(given["cluster"]))
     settings = Settings(auth=git_auth, **given)  # type: ignore[arg-type]  # click has checked the types of the options
+    if settings.webhook and settings.webhook_secret is None:
+        raise click.UsageError("--webhook needs --webhook-secret")
     _log_as_json()
     try:
         lock = lock_data_folder(settings.data)

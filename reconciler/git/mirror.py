@@ -1,16 +1,16 @@
 """A bare clone of one branch, read without ever making a work tree.
 
 Repositories are input from strangers: only https and ssh may be spoken (and plain paths when the operator names one),
-symbolic links and submodules are refused by name, and sizes are capped before anything is read. What a tree or commit
-holds never changes, so caches are keyed by object id and never by a branch.
+symbolic links and submodules are refused by name, and sizes are capped before anything is read. Where the server can
+filter, a file above the limit is not fetched at all. What a tree or commit holds never changes, so caches are keyed by
+object id and never by a branch.
 """
 
 from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
+import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -24,31 +24,56 @@ from compiler.repository import (
     printable_name,
     symlink_diagnostic,
 )
-from git import Blob, Commit, GitCommandError, Submodule
+from git import Blob, Commit, Submodule
+from reconciler.git.access import hint, network_environment
 from reconciler.git.history import ROOT_FOLDERS, commit_dates
-from reconciler.git.objects import HardenedGit, files_below, find_commit, open_clone, read_blob
-from reconciler.git.process import GitError, local_environment, network_environment, redact
+from reconciler.git.housekeeping import Housekeeping, clone_size, largest_leftover, remove_leftovers
+from reconciler.git.objects import (
+    CommandFailed,
+    HardenedGit,
+    files_below,
+    find_commit,
+    missing_objects,
+    open_clone,
+    read_blob,
+)
+from reconciler.git.process import GitError, TooLarge, TooSlow, local_environment, redact
+from reconciler.git.signatures import check_signature
 
 REPOSITORY_LIMIT = 64 << 20
 FILES_LIMIT = 20_000
 HEAD_REF, INCOMING_REF = "refs/gangplan/head", "refs/gangplan/incoming"
+REMOTE = "origin"
 
-_URL_PATTERN = re.compile(r"(https|ssh)://[^\s]+")
+_URL_PATTERN = re.compile(r"https://[^\s@/][^\s@]*|ssh://([A-Za-z0-9._-]+@)?[^\s@:/-][^\s@]*")
 _SCP_PATTERN = re.compile(r"[A-Za-z0-9._-]+@[A-Za-z0-9.-]+:[^\s-][^\s]*")
 _BRANCH_PATTERN = re.compile(r"(?!-)(?!.*\.\.)(?!.*@\{)[A-Za-z0-9._/+@-]+(?<!\.lock)(?<![./])")
 _SHA_PATTERN = re.compile(r"[0-9a-f]{40}")
+
+
+_FAULT_PATTERN = re.compile(r"[A-Za-z]+")
+
+FETCH_OPTIONS = ("--quiet", "--no-tags", "--no-recurse-submodules", "--no-write-fetch-head")
+FILTER = f"--filter=blob:limit={MAX_FILE_BYTES + 1}"
+FIRST_DEEPENING, DEEPENING_FACTOR = 64, 4
+"""Commits that are asked for first where a clone comes in steps, and how much more each time that it went well."""
 
 
 class UnsafeError(GitError):
     """An address or a branch name that git is never given."""
 
 
+class Unfinished(GitError):
+    """A first clone that comes in steps and goes on with the next fetch."""
+
+
 @dataclass(slots=True)
 class Mirror:
     """A bare clone of one branch in `directory`. Methods raise GitError, and OSError where there is no git.
 
-    auth: a folder laid out as Kubernetes lays out its git secrets: `username` and `password`, or `ssh-privatekey` and
-    `known_hosts`. timeout: seconds for each command, and for reading a tree.
+    auth: the folder of a Secret, as in `reconciler.git.access`. timeout: seconds for each command, and for reading a
+    tree. size_limit: bytes of one fetch, and of the clone. trusted_keys: a folder as in `reconciler.git.signatures`, by
+    whose keys the head must be signed. ignored_faults: what git's fsck calls faults of old histories that are taken.
     """
 
     url: str
@@ -56,17 +81,29 @@ class Mirror:
     directory: Path
     auth: Path | None = None
     timeout: float = 120.0
+    size_limit: int = 512 << 20
+    trusted_keys: Path | None = None
+    ignored_faults: tuple[str, ...] = ()
     _trees: dict[str, Repository] = field(default_factory=dict)
+    _deepening: int = FIRST_DEEPENING
+    _housekeeping: Housekeeping = field(default_factory=Housekeeping)
 
     def __post_init__(self) -> None:
         if not _BRANCH_PATTERN.fullmatch(self.branch):
             raise UnsafeError(f"branch {self.branch!r} is not a name that git may be given")
+        if faults := [fault for fault in self.ignored_faults if not _FAULT_PATTERN.fullmatch(fault)]:
+            raise UnsafeError(f"{faults[0]!r} is not the name of a fault as git's fsck prints it")
         local = Path(self.url)
         if _URL_PATTERN.fullmatch(self.url) or _SCP_PATTERN.fullmatch(self.url):
             return
+        if "://" in self.url and "@" in self.url:
+            raise UnsafeError(
+                "the repository's address holds a user name or password: put them into a Secret and give --git-auth "
+                "(an @ in the path is written %40)"
+            )
         if "://" in self.url or "::" in self.url or not local.is_dir():
             raise UnsafeError(
-                f"repository {redact(self.url)!r} is neither an https or ssh address nor a folder of this machine"
+                f"repository {self.url!r} is neither an https or ssh address nor a folder of this machine"
             )
         self.url = str(local.resolve())
 
@@ -76,20 +113,77 @@ class Mirror:
 
     def fetch(self) -> str:
         """Bring the branch here; its commit. The fetch goes into a ref of its own, and the head moves only once the
-        commit is whole."""
+        commit is whole and, where that is asked for, signed."""
         self._prepare_clone()
-        announced = self._announced_commit()
-        with self._local_git() as git:
-            if git.for_each_ref("--format=%(objectname)", HEAD_REF) == announced:
-                return announced
-        with self._network_git() as git:
-            options = ("--quiet", "--no-tags", "--no-recurse-submodules", "--no-write-fetch-head")
-            git.fetch(*options, "--end-of-options", self.url, f"+refs/heads/{self.branch}:{INCOMING_REF}")
-        with self._local_git() as git:
-            commit = str(git.rev_parse("--verify", "--end-of-options", f"{INCOMING_REF}^{{commit}}"))
-            git.rev_list("--objects", "--quiet", "-1", "--end-of-options", commit)
-            git.update_ref(HEAD_REF, commit)
+        if self._is_shallow or not self._fetch_whole():
+            self._fetch_in_steps()
+        git = self._local_git()
+        commit = str(git.rev_parse("--verify", "--end-of-options", f"{INCOMING_REF}^{{commit}}"))
+        if git.for_each_ref("--format=%(objectname)", HEAD_REF) == commit:
+            return commit
+        self._check_whole(commit)
+        if self.trusted_keys is not None:
+            check_signature(self.directory, commit, self.trusted_keys, self.timeout)
+        git.update_ref(HEAD_REF, commit)
+        self._housekeeping.collect_garbage(self.directory, self.size_limit)
         return commit
+
+    def _fetch_whole(self) -> bool:
+        """Fetch all that is new. False where a first clone is too much for one fetch."""
+        try:
+            self._fetch_branch()
+        except (TooSlow, TooLarge):
+            if self._local_git().for_each_ref(HEAD_REF):
+                raise
+            return False
+        return True
+
+    def _fetch_in_steps(self) -> None:
+        """Fetch the newest commit, then ever more of the history. Each step that ends is kept, here and by a later
+        process; one that fails makes the next smaller."""
+        give_up_at = time.monotonic() + self.timeout
+        if not self._local_git().for_each_ref(INCOMING_REF):
+            self._fetch_branch("--depth=1")
+        while self._is_shallow:
+            if time.monotonic() > give_up_at:
+                raise Unfinished(f"the first clone goes on: {self._commit_count()} commits are here")
+            try:
+                self._fetch_branch(f"--deepen={self._deepening}")
+            except (TooSlow, TooLarge):
+                self._deepening = max(1, self._deepening // DEEPENING_FACTOR)
+                raise
+            self._deepening *= DEEPENING_FACTOR
+
+    @property
+    def _is_shallow(self) -> bool:
+        return (self.directory / "shallow").exists()
+
+    def _commit_count(self) -> int:
+        return int(self._local_git().rev_list("--count", INCOMING_REF))
+
+    def _fetch_branch(self, *options: str) -> None:
+        if (size := clone_size(self.directory)) > self.size_limit:
+            raise TooLarge(f"the clone has {size >> 20} MiB, the limit is {self.size_limit >> 20}")
+        reference = f"+refs/heads/{self.branch}:{INCOMING_REF}"
+        # git 2.39 cannot ignore single faults in what comes through a filter
+        chosen = "--no-filter" if self.ignored_faults else FILTER
+        try:
+            self._network_git().fetch(*FETCH_OPTIONS, chosen, *options, "--end-of-options", REMOTE, reference)
+        except CommandFailed as error:
+            if largest_leftover(self.directory) >= self.size_limit:
+                raise TooLarge(f"git fetch was stopped: it brings more than {self.size_limit >> 20} MiB") from error
+            if f"couldn't find remote ref refs/heads/{self.branch}" in str(error):
+                raise GitError(f"{redact(self.url)} has no branch {self.branch}") from error
+            raise GitError(f"{error}{hint(str(error))}") from error
+
+    def _check_whole(self, commit: str) -> None:
+        """A clone in which the commit is not whole is broken, and made anew by the next fetch."""
+        try:
+            options = ("--objects", "--quiet", "--missing=allow-promisor", "-1")
+            self._local_git().rev_list(*options, "--end-of-options", commit)
+        except CommandFailed as error:
+            shutil.rmtree(self.directory, ignore_errors=True)
+            raise GitError(f"the clone is damaged and will be made anew: {error}") from error
 
     def is_ancestor(self, old: str, new: str) -> bool:
         """Whether `old` is `new` or one of its ancestors. False as well when `old` is not in the clone: a rewritten
@@ -110,48 +204,26 @@ class Mirror:
                 if found is None:
                     raise GitError(f"commit {commit} is not in the clone")
                 blobs, refused = _readable_blobs(found)
-                files = _read_files(blobs)
+                files = _read_files(blobs, missing_objects(repo, found.hexsha, ROOT_FOLDERS))
             known = Repository(files, commit_dates(self.directory, commit, self.timeout), tuple(refused))
             self._trees = {commit: known}
         return known
 
     def _prepare_clone(self) -> None:
-        """Make the clone, or take away the locks that a killed git left (the caller owns the folder alone)."""
+        """Make the clone, or take away what a killed git left (the caller owns the folder alone)."""
         if not (self.directory / "HEAD").exists():
             shutil.rmtree(self.directory, ignore_errors=True)
             self.directory.mkdir(parents=True)
-            with self._local_git() as git:
-                git.init("--quiet", "--bare", "--template=", ".")
-        for pattern in ("*.lock", "refs/**/*.lock", "objects/**/*.lock"):
-            for lock in self.directory.glob(pattern):
-                lock.unlink(missing_ok=True)
+            self._local_git().init("--quiet", "--bare", "--template=", ".")
+        remove_leftovers(self.directory)
 
-    def _announced_commit(self) -> str:
-        with self._network_git() as git:
-            line = str(git.ls_remote("--end-of-options", self.url, f"refs/heads/{self.branch}"))
-        if not line.strip():
-            raise GitError(f"{redact(self.url)} has no branch {self.branch}")
-        return _checked_sha(line.split()[0])
+    def _local_git(self) -> HardenedGit:
+        return HardenedGit(self.directory, local_environment(), self.timeout)
 
-    @contextmanager
-    def _local_git(self) -> Iterator[HardenedGit]:
-        with _git_errors():
-            yield HardenedGit(self.directory, local_environment(), self.timeout)
-
-    @contextmanager
-    def _network_git(self) -> Iterator[HardenedGit]:
+    def _network_git(self) -> HardenedGit:
         environment = network_environment("file" if self.is_local else "https:ssh", self.auth)
-        with _git_errors():
-            yield HardenedGit(self.directory, environment, self.timeout)
-
-
-@contextmanager
-def _git_errors() -> Iterator[None]:
-    """GitPython's errors of a command as GitError."""
-    try:
-        yield
-    except GitCommandError as error:
-        raise GitError(str(error)) from error
+        config = [f"remote.{REMOTE}.url={self.url}", *(f"fetch.fsck.{name}=ignore" for name in self.ignored_faults)]
+        return HardenedGit(self.directory, environment, self.timeout, self.size_limit, config)
 
 
 def _readable_blobs(commit: Commit) -> tuple[dict[str, Blob], list[Diagnostic]]:
@@ -178,10 +250,10 @@ def _readable_blobs(commit: Commit) -> tuple[dict[str, Blob], list[Diagnostic]]:
     return blobs, refused
 
 
-def _read_files(blobs: dict[str, Blob]) -> dict[str, bytes]:
+def _read_files(blobs: dict[str, Blob], missing: frozenset[str]) -> dict[str, bytes]:
     """path -> contents. Sizes are asked first: a file above the limit is never loaded, the parser only learns that it
-    is too long."""
-    distinct = {blob.binsha: blob for blob in blobs.values()}
+    is too long. missing: ids of those that were not even fetched."""
+    distinct = {blob.binsha: blob for blob in blobs.values() if blob.hexsha not in missing}
     small = [blob for blob in distinct.values() if blob.size <= MAX_FILE_BYTES]
     if (total := sum(blob.size for blob in small)) > REPOSITORY_LIMIT:
         raise GitError(f"the repository's files have {total} bytes, the limit is {REPOSITORY_LIMIT}")

@@ -7,6 +7,7 @@ pgrep or ps, which the image of the reconciler lacks.
 
 from __future__ import annotations
 
+import resource
 import subprocess
 import threading
 from collections.abc import Iterator, Mapping, Sequence
@@ -36,12 +37,13 @@ ENTRIES_LIMIT = 200_000
 """Files in all folders together; nested trees that share their contents can name any number."""
 
 
-class CommandFailed(GitCommandError):
+class CommandFailed(GitError, GitCommandError):
     """A git command that ended with an error. The message holds no credentials."""
 
     def __init__(self, name: str, status: int, errors: bytes) -> None:
-        text = redact(errors.decode("utf-8", "replace")).strip()
-        super().__init__(["git", name], status, text)
+        lines = redact(errors.decode("utf-8", "replace")).splitlines()
+        text = "\n".join(line for line in lines if not line.startswith("warning: ")).strip()
+        GitCommandError.__init__(self, ["git", name], status, text)
         self.summary = f"git {name} failed ({status}): {text or 'no message'}"
 
     def __str__(self) -> str:
@@ -51,13 +53,20 @@ class CommandFailed(GitCommandError):
 class HardenedGit(Git):
     """GitPython's command runner over `reconciler.git.process`, used alike: `git.rev_parse("--verify", name)`."""
 
-    def __init__(self, directory: Path, environment: Mapping[str, str], timeout: float) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        environment: Mapping[str, str],
+        timeout: float,
+        size_limit: int = resource.RLIM_INFINITY,
+        config: Sequence[str] = (),
+    ) -> None:
         super().__init__(directory)
-        self._directory, self._timeout = directory, timeout
+        self._directory, self._timeout, self._size_limit = directory, timeout, size_limit
         self._process_environment = {**environment, "GIT_DIR": "."}
         self._children: list[subprocess.Popen[bytes]] = []
         self._are_killed = False
-        self.set_persistent_git_options(c=list(GIT_CONFIG))
+        self.set_persistent_git_options(c=[*GIT_CONFIG, *config])
 
     def execute(self, command: Any, *args: Any, **options: Any) -> Any:
         """Run `command`, or with `as_process` start it. Its output as text without the last line feed."""
@@ -67,7 +76,9 @@ class HardenedGit(Git):
             if self._are_killed:
                 kill_group(child)
             return self.AutoInterrupt(child, command)
-        status, output, errors = run_git(self._directory, command, self._process_environment, self._timeout)
+        status, output, errors = run_git(
+            self._directory, command, self._process_environment, self._timeout, self._size_limit
+        )
         if status != 0:
             raise CommandFailed(subcommand_of(command), status, errors)
         return output.decode("utf-8", "surrogateescape").removesuffix("\n")
@@ -144,6 +155,12 @@ def _entries(tree: Tree) -> Iterator[IndexObject]:
     if tree.size > TREE_LIMIT:
         raise GitError(f"folder {tree.path or '/'} has a list of {tree.size} bytes, the limit is {TREE_LIMIT}")
     return iter(tree)
+
+
+def missing_objects(repo: Repo, sha: str, folders: Sequence[str]) -> frozenset[str]:
+    """Ids of objects in `folders` of a commit that the clone lacks: the server left them out for their size."""
+    listing = repo.git.rev_list("--objects", "--missing=print", "-1", sha, "--", *folders)
+    return frozenset(line[1:] for line in listing.splitlines() if line.startswith("?"))
 
 
 def read_blob(blob: Blob) -> bytes:

@@ -1,18 +1,27 @@
-"""The branch's head, fetched again and again by a thread."""
+"""The branch's head, fetched again and again by a thread, and at once when a webhook asks for it."""
 
 from __future__ import annotations
 
+import random
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from compiler.repository import Repository
-from reconciler.git.mirror import Mirror
+from reconciler.git.mirror import Mirror, Unfinished
 from reconciler.git.process import GitError
 from reconciler.heartbeat import Heartbeat, repeat_step
 
 POLL_LIMIT = 900.0
 """Seconds that one poll may take; each of its git commands has a limit of its own."""
+
+JITTER = (0.9, 1.1)
+"""Shares of the interval between which a pause lies, so that many reconcilers do not ask a server all at once."""
+MAX_BACKOFF = 300.0
+"""Seconds that a pause may grow to while the repository cannot be fetched (the interval, where that is longer)."""
+MIN_SPACING = 1.0
+"""Seconds from the begin of a fetch to the next, however often it is asked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,14 +34,25 @@ class BranchHead:
 
 
 class GitPoller:
-    """A thread that fetches the branch again and again; `wake` is called when the head or the problem changes."""
+    """A thread that fetches the branch again and again; `wake` is called when the head or the problem changes.
 
-    def __init__(self, mirror: Mirror, interval: float, wake: Callable[[], None]) -> None:
-        self.mirror, self.interval, self.wake = mirror, interval, wake
+    on_poll: told after each fetch whether it went well, and how many seconds it took.
+    """
+
+    def __init__(
+        self,
+        mirror: Mirror,
+        interval: float,
+        wake: Callable[[], None],
+        on_poll: Callable[[bool, float], None] = lambda good, seconds: None,
+    ) -> None:
+        self.mirror, self.interval, self.wake, self.on_poll = mirror, interval, wake, on_poll
         self.head = BranchHead()
+        self.failures = 0
         self.first_poll = threading.Event()
-        self.heartbeat = Heartbeat("git", interval + POLL_LIMIT)
-        self._stop = threading.Event()
+        self.heartbeat = Heartbeat("git", interval * JITTER[1] + MAX_BACKOFF + POLL_LIMIT)
+        self._stop, self._poked = threading.Event(), threading.Event()
+        self._random = random.Random()  # noqa: S311 (spreads load; nothing secret)
         self._thread = threading.Thread(target=self._run, name="git", daemon=True)
 
     def start(self) -> None:
@@ -40,26 +60,51 @@ class GitPoller:
 
     def stop(self) -> None:
         self._stop.set()
+        self._poked.set()
+
+    def poke(self) -> None:
+        """Fetch soon. However often this is called, one fetch follows the one under way."""
+        self._poked.set()
 
     def poll_once(self) -> None:
         """Fetch the branch, and read its tree where the commit is new."""
-        before = self.head
+        before, began_at = self.head, time.monotonic()
         try:
             commit = self.mirror.fetch()
             if commit != before.commit or before.problem:
                 self.head = BranchHead(commit, self.mirror.read_tree(commit))
+            self.failures = 0
+        except Unfinished as error:
+            self._note_problem(str(error))
+            self.poke()
         except (GitError, OSError) as error:
-            self.head = BranchHead(before.commit, before.tree, str(error))
+            self.failures += 1
+            self._note_problem(str(error))
         except Exception as error:
+            self.failures += 1
             self.heartbeat.record_error(error)
-            self.head = BranchHead(before.commit, before.tree, f"{type(error).__name__}: {error}")
+            self._note_problem(f"{type(error).__name__}: {error}")
+        self.on_poll(not self.head.problem, time.monotonic() - began_at)
         self.first_poll.set()
         if self.head != before:
             self.wake()
+
+    def _note_problem(self, problem: str) -> None:
+        self.head = BranchHead(self.head.commit, self.head.tree, problem)
+
+    def pause(self) -> float:
+        """Seconds until the next fetch: the interval, doubled with each failure, and a little by chance."""
+        longest = max(MAX_BACKOFF, self.interval)
+        return min(self.interval * 2.0 ** min(self.failures, 32), longest) * self._random.uniform(*JITTER)
 
     def _run(self) -> None:
         repeat_step(self._poll, self._stop, self.heartbeat)
 
     def _poll(self) -> float:
+        """Fetch, and wait here for what comes first: the next time, or a poke."""
+        began_at = time.monotonic()
         self.poll_once()
-        return self.interval
+        if not self._poked.wait(self.pause()):
+            return 0.0
+        self._poked.clear()
+        return max(0.0, began_at + MIN_SPACING - time.monotonic())

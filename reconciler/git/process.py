@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import os
 import re
+import resource
 import signal
 import subprocess
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 GIT_CONFIG = (
@@ -24,13 +26,24 @@ GIT_CONFIG = (
     "http.followRedirects=false",
     "http.lowSpeedLimit=1000",
     "http.lowSpeedTime=30",
+    "fetch.unpackLimit=1",  # each fetch is one pack, so that a limit on the size of a file is one on the fetch
+    "pack.threads=1",
+    "pack.windowMemory=64m",
 )
-_PROXY_VARIABLES = ("HTTPS_PROXY", "https_proxy", "NO_PROXY", "no_proxy", "SSL_CERT_FILE", "GIT_SSL_CAINFO")
-_CREDENTIALS_PATTERN = re.compile(r"(?<=://)[^/@\s]+@")
+_CREDENTIALS_PATTERN = re.compile(r"(?<=://)\S*@")
+"""Up to the last `@` of the word: a password may hold `@` and `/`. Of a path that holds `@` more goes than need be."""
 
 
 class GitError(Exception):
     """Git did not do what was asked. The message holds no credentials."""
+
+
+class TooLarge(GitError):
+    """The remote has more than may be fetched."""
+
+
+class TooSlow(GitError):
+    """Git was stopped because it did not end in time."""
 
 
 def redact(text: str) -> str:
@@ -52,22 +65,6 @@ def local_environment() -> dict[str, str]:
         "GIT_NO_REPLACE_OBJECTS": "1",
         "GIT_ALLOW_PROTOCOL": "none",
     }
-
-
-def network_environment(protocols: str, auth: Path | None) -> dict[str, str]:
-    """The environment of a command that speaks to a remote. auth: as in `reconciler.git.mirror.Mirror`."""
-    environment = {**local_environment(), "GIT_ALLOW_PROTOCOL": protocols}
-    environment |= {name: os.environ[name] for name in _PROXY_VARIABLES if name in os.environ}
-    known_hosts, key = "/dev/null", ""
-    if auth is not None:
-        known_hosts = str(auth / "known_hosts")
-        key = f" -o IdentitiesOnly=yes -i {auth / 'ssh-privatekey'}"
-        environment["GIT_ASKPASS"] = str(Path(__file__).with_name("askpass.sh"))
-        environment["GANGPLAN_GIT_AUTH"] = str(auth)
-    environment["GIT_SSH_COMMAND"] = (
-        f"ssh -F none -o BatchMode=yes -o StrictHostKeyChecking=yes -o UserKnownHostsFile={known_hosts}{key}"
-    )
-    return environment
 
 
 def git_command(*arguments: str) -> list[str]:
@@ -102,17 +99,30 @@ def kill_group(process: subprocess.Popen[bytes]) -> None:
 
 
 def run_git(
-    directory: Path, command: Sequence[str], environment: Mapping[str, str], timeout: float
+    directory: Path,
+    command: Sequence[str],
+    environment: Mapping[str, str],
+    timeout: float,
+    size_limit: int = resource.RLIM_INFINITY,
 ) -> tuple[int, bytes, bytes]:
-    """Exit code, output and errors of `command`. Raises GitError when it does not end within `timeout` seconds."""
+    """Exit code, output and errors of `command`, of whose files (packs) none grows beyond `size_limit` bytes. Raises
+    TooSlow when it does not end within `timeout` seconds."""
     process = start_git(directory, command, environment)
+    if size_limit != resource.RLIM_INFINITY:
+        _limit_file_size(process.pid, size_limit)
     try:
         output, errors = process.communicate(timeout=timeout)
     except subprocess.TimeoutExpired:
         kill_group(process)
         process.communicate()
-        raise GitError(f"git {subcommand_of(command)} did not end within {timeout:g} s") from None
+        raise TooSlow(f"git {subcommand_of(command)} did not end within {timeout:g} s") from None
     return process.returncode, output, errors
+
+
+def _limit_file_size(pid: int, limit: int) -> None:
+    """Limit the files of a process that runs already: its children, which write the pack, are started later."""
+    with suppress(ProcessLookupError):
+        resource.prlimit(pid, resource.RLIMIT_FSIZE, (limit, limit))
 
 
 def subcommand_of(command: Sequence[str]) -> str:

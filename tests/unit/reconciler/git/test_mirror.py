@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 import time
 from pathlib import Path
 from typing import Any
@@ -13,47 +12,9 @@ import pytest
 
 from compiler.repository import MAX_FILE_BYTES
 from reconciler.git.history import work_tree_dates
-from reconciler.git.mirror import Mirror, UnsafeError
-from reconciler.git.process import GitError, redact
-
-
-class Source:
-    """A repository that a user commits to."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        folder.mkdir()
-        self.git("init", "--quiet", "--initial-branch=main")
-
-    def git(self, *arguments: str, when: int = 1_700_000_000) -> str:
-        stamp = f"{when} +0000"
-        environment = {
-            **os.environ,
-            "GIT_AUTHOR_DATE": stamp,
-            "GIT_COMMITTER_DATE": stamp,
-            "GIT_CONFIG_GLOBAL": "/dev/null",
-        }
-        command = ["git", "-c", "user.name=tester", "-c", "user.email=tester@example.com", *arguments]
-        return subprocess.run(
-            command, cwd=self.folder, env=environment, check=True, capture_output=True, text=True
-        ).stdout.strip()
-
-    def make_tree(self, *rows: str) -> str:
-        """Write a tree object of rows as `git ls-tree` prints them; its id."""
-        made = subprocess.run(
-            ["git", "mktree"], cwd=self.folder, input="\n".join(rows), check=True, capture_output=True, text=True
-        )
-        return made.stdout.strip()
-
-    def commit(self, when: int = 1_700_000_000, **files: str) -> str:
-        """Keyword names are paths below jobs/, without the suffix."""
-        for name, text in files.items():
-            path = self.folder / "jobs" / f"{name}.yaml"
-            path.parent.mkdir(exist_ok=True)
-            path.write_text(text)
-        self.git("add", "--all")
-        self.git("commit", "--quiet", "--allow-empty", "-m", "change", when=when)
-        return self.git("rev-parse", "HEAD")
+from reconciler.git.mirror import HEAD_REF, Mirror, Unfinished, UnsafeError
+from reconciler.git.process import GitError, TooLarge, TooSlow, redact
+from tests.builders.git_source import Source
 
 
 @pytest.fixture
@@ -97,8 +58,26 @@ def test_https_and_ssh_are_spoken(address: str, tmp_path: Path) -> None:
     assert not Mirror(address, "release/1.2", tmp_path).is_local
 
 
-def test_credentials_never_reach_a_message() -> None:
-    assert redact("cannot reach https://user:secret@example.com/repo") == "cannot reach https://example.com/repo"
+@pytest.mark.parametrize("password", ["secret", "p@ss", "p/w", "p@s/s:@x"])
+def test_credentials_never_reach_a_message(password: str) -> None:
+    text = f"cannot reach 'https://user:{password}@example.com/repo': no route"
+    assert redact(text) == "cannot reach 'https://example.com/repo': no route"
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "https://user:secret@example.com/repo",
+        "https://secret@example.com/repo",
+        "https://user:se/cr@et@example.com/repo",
+        "ssh://git:secret@example.com/repo",
+    ],
+)
+def test_an_address_with_credentials_is_refused_and_not_repeated(address: str, tmp_path: Path) -> None:
+    with pytest.raises(UnsafeError, match="--git-auth") as refusal:
+        Mirror(address, "main", tmp_path)
+    assert "secret" not in str(refusal.value)
+    assert "se/cr" not in str(refusal.value)
 
 
 def test_files_come_from_the_object_database_with_the_date_that_brought_them(source: Source, mirror: Mirror) -> None:
@@ -235,14 +214,9 @@ def test_a_git_that_hangs_is_killed_with_its_children(
     commit = source.commit(a="1\n")
     if command != "fetch":
         mirror.fetch()
-    real, marker = shutil.which("git"), tmp_path / "pid"
-    fake = tmp_path / "bin" / "git"
-    fake.parent.mkdir()
-    fake.write_text(
-        f'#!/bin/sh\ncase " $* " in *" {command} "*) sleep 60 & echo $! >{marker}; wait ;; esac\nexec {real} "$@"\n'
-    )
-    fake.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{fake.parent}:{os.environ['PATH']}")
+    marker = tmp_path / "pid"
+    script = f'case " $* " in *" {command} "*) sleep 60 & echo $! >{marker}; wait ;; esac'
+    fake_git(tmp_path, script, monkeypatch)
     mirror.timeout = 0.5
     with pytest.raises(GitError, match=r"did not end within 0\.5 s"):
         mirror.read_tree(mirror.fetch() if command == "fetch" else commit)
@@ -290,3 +264,127 @@ def test_an_object_above_its_limit_is_never_loaded(
     source.commit(a="1\n")
     with pytest.raises(GitError, match=message):
         mirror.read_tree(mirror.fetch())
+
+
+@pytest.mark.parametrize("decoy", ["a/refs/heads/main", "refs/heads/main", "0/main"])
+def test_a_branch_whose_name_ends_like_ours_is_not_ours(decoy: str, source: Source, mirror: Mirror) -> None:
+    old = source.commit(a="1\n")
+    mirror.fetch()
+    source.git("update-ref", f"refs/heads/{decoy}", old)
+    new = source.commit(a="2\n")
+    assert mirror.fetch() == new
+
+
+def test_a_large_file_is_not_even_fetched_where_the_server_can_filter(source: Source, mirror: Mirror) -> None:
+    source.git("config", "uploadpack.allowFilter", "true")
+    source.commit(big="x" * (MAX_FILE_BYTES + 100), small="y\n")
+    large = source.git("rev-parse", "HEAD:jobs/big.yaml")
+    for _ in range(2):
+        commit = mirror.fetch()
+        tree = mirror.read_tree(commit)
+        assert tree.files["jobs/big.yaml"] == b" " * (MAX_FILE_BYTES + 1)
+        assert tree.files["jobs/small.yaml"] == b"y\n"
+        objects = mirror._local_git().cat_file("--batch-all-objects", "--batch-check=%(objectname)")
+        assert large not in objects
+        assert mirror.is_ancestor(commit, commit)
+        source.commit(other="z\n")
+
+
+def test_a_fetch_that_brings_too_much_is_stopped(source: Source, mirror: Mirror) -> None:
+    """Also in steps; and the commit in force stays, with nothing left behind on disk."""
+    commit = source.commit(a="1\n")
+    mirror.size_limit = 1 << 20
+    assert mirror.fetch() == commit
+    noise: Any = {f"noise{i}": os.urandom(300_000).hex() for i in range(8)}
+    source.commit(**noise)
+    for _ in range(2):
+        with pytest.raises(TooLarge, match="more than 1 MiB"):
+            mirror.fetch()
+    assert mirror._local_git().for_each_ref("--format=%(objectname)", HEAD_REF) == commit
+    mirror._prepare_clone()
+    left = [path for path in mirror.directory.rglob("*") if path.is_file()]
+    assert sum(path.stat().st_size for path in left) < 1 << 20
+
+
+def fake_git(folder: Path, script: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Put a git before the real one that runs `script` first."""
+    real, fake = shutil.which("git"), folder / "bin" / "git"
+    fake.parent.mkdir()
+    fake.write_text(f'#!/bin/sh\n{script}\nexec {real} "$@"\n')
+    fake.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{fake.parent}:{os.environ['PATH']}")
+
+
+def test_a_first_clone_that_does_not_come_whole_comes_in_steps_that_are_kept(
+    source: Source, mirror: Mirror, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The whole takes too long, and the step of the first try that would bring the rest of the history as well."""
+    first = source.commit(1_700_000_100, a="0\n")
+    for number in range(5):
+        last = source.commit(1_700_000_200 + number, **{f"b{number}": "1\n"})
+    log, hang = tmp_path / "log", tmp_path / "hang"
+    hang.write_text("")
+    script = (
+        f'case " $* " in *" fetch "*) echo "$*" >>{log};; esac\n'
+        'case " $* " in *" --depth="*) ;; *" --deepen=2 "*) ;;\n'
+        f'*" fetch "*) if [ -e {hang} ]; then exec sleep 60; fi;; esac'
+    )
+    fake_git(tmp_path, script, monkeypatch)
+    mirror.timeout, mirror._deepening = 1.0, 2
+    with pytest.raises((TooSlow, Unfinished)):
+        mirror.fetch()
+    assert mirror._commit_count() > 1, "what came is kept"
+    mirror.timeout = 30.0
+    hang.unlink()
+    later = Mirror(mirror.url, "main", mirror.directory, timeout=30.0)
+    assert later.fetch() == last
+    assert not (mirror.directory / "shallow").exists()
+    assert later.is_ancestor(first, last)
+    assert later.read_tree(last).commit_dates["jobs/a.yaml"] == 1_700_000_100
+    fetches = log.read_text().splitlines()
+    assert sum("--depth=1" in line for line in fetches) == 1, "the second process goes on where the first ended"
+
+
+def test_a_damaged_clone_is_made_anew(source: Source, mirror: Mirror) -> None:
+    source.commit(a="1\n")
+    mirror.fetch()
+    commit = source.commit(a="2\n")
+    for pack in mirror.directory.glob("objects/pack/*.pack"):
+        pack.chmod(0o644)
+        pack.write_bytes(b"PACK" + pack.read_bytes()[4:12] + b"broken")
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        try:
+            if mirror.fetch() == commit:
+                break
+        except GitError:
+            continue
+    assert mirror.read_tree(commit).files == {"jobs/a.yaml": b"2\n"}
+
+
+def test_packs_are_joined_when_there_are_many(source: Source, mirror: Mirror, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("reconciler.git.housekeeping.PACK_LIMIT", 2)
+    for number in range(4):
+        commit = source.commit(a=f"{number}\n")
+        mirror.fetch()
+    assert len(list(mirror.directory.glob("objects/pack/*.pack"))) <= 2
+    assert mirror.read_tree(commit).files == {"jobs/a.yaml": b"3\n"}
+
+
+def test_a_fault_of_an_old_history_is_refused_with_the_way_out(source: Source, mirror: Mirror) -> None:
+    """A time zone that no clock has, as some converters of the past wrote it."""
+    source.commit(a="1\n")
+    tree = source.git("rev-parse", "HEAD^{tree}")
+    text = f"tree {tree}\nauthor A <a@b.c> 1700000000 +051800\ncommitter A <a@b.c> 1700000000 +051800\n\nold\n"
+    (source.folder / "old").write_text(text)
+    commit = source.git("hash-object", "--literally", "-t", "commit", "-w", "old")
+    source.git("update-ref", "refs/heads/main", commit)
+    with pytest.raises(GitError, match="--git-ignore-fault badTimezone"):
+        mirror.fetch()
+    mirror.ignored_faults = ("badTimezone",)
+    assert mirror.fetch() == commit
+
+
+def test_a_fault_is_a_plain_name(tmp_path: Path) -> None:
+    with pytest.raises(UnsafeError, match="name of a fault"):
+        Mirror("https://example.com/repo", "main", tmp_path, ignored_faults=("x=y",))

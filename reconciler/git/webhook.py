@@ -1,0 +1,114 @@
+"""A receiver of webhooks: a push to the branch is fetched at once, and polling stays as the fallback.
+
+What a stranger sends is not looked at: the length is checked before the body is read, the signature before it is
+parsed. GitHub, Gitea and Bitbucket sign the body (HMAC-SHA256), GitLab sends the secret itself.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import logging
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from email.message import Message
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+log = logging.getLogger(__name__)
+
+BODY_LIMIT = 1 << 20
+CONCURRENT_LIMIT = 8
+_SIGNATURE_HEADERS = ("X-Hub-Signature-256", "X-Hub-Signature", "X-Gitea-Signature")
+_TOKEN_HEADER = "X-Gitlab-Token"  # noqa: S105 (the name of a header)
+
+
+@dataclass(frozen=True, slots=True)
+class WebhookReceiver:
+    """What is to be done about a request. poke: called for a push to `branch`. The secret is read from its file each
+    time, so that it can be changed."""
+
+    branch: str
+    secret_file: Path
+    poke: Callable[[], None]
+
+    def status_for(self, headers: Message, body: bytes) -> int:
+        """Act on one request; its HTTP status."""
+        try:
+            secret = self.secret_file.read_bytes().strip()
+        except OSError as error:
+            log.warning("the webhook's secret cannot be read", extra={"reason": str(error)})
+            return 503
+        if not secret:
+            log.warning("the webhook's secret is empty")
+            return 503
+        if not _is_signed(headers, body, secret):
+            return 401
+        try:
+            data = json.loads(body)
+        except (ValueError, RecursionError):
+            return 400
+        reference = data.get("ref") if isinstance(data, dict) else None
+        if isinstance(reference, str) and reference != f"refs/heads/{self.branch}":
+            return 200
+        self.poke()
+        return 202
+
+
+def _is_signed(headers: Message, body: bytes, secret: bytes) -> bool:
+    expected = hmac.new(secret, body, hashlib.sha256).hexdigest()
+    given = [headers[name].removeprefix("sha256=") for name in _SIGNATURE_HEADERS if name in headers]
+    if given:
+        return any(hmac.compare_digest(each.encode(), expected.encode()) for each in given)
+    return hmac.compare_digest(headers.get(_TOKEN_HEADER, "").encode(), secret)
+
+
+def serve_webhook(listen: str, receiver: WebhookReceiver) -> ThreadingHTTPServer:
+    """Serve POST on "host:port" from a thread, until `shutdown()` of the returned server. Raises ValueError for an
+    address of another form, OSError for one that is in use."""
+    host, _, port = listen.rpartition(":")
+    if not port.isdigit():
+        raise ValueError(f"{listen!r} is not host:port")
+    slots = threading.BoundedSemaphore(CONCURRENT_LIMIT)
+
+    class Handler(BaseHTTPRequestHandler):
+        timeout = 10
+        server_version = "gangplan"
+        sys_version = ""
+
+        def do_POST(self) -> None:
+            if not slots.acquire(blocking=False):
+                self._answer(503)
+                return
+            try:
+                self._answer(self._status())
+            finally:
+                slots.release()
+
+        def _status(self) -> int:
+            length = self.headers.get("Content-Length", "")
+            if not length.isascii() or not length.isdigit():
+                return 411
+            if len(length) > 9 or int(length) > BODY_LIMIT:
+                return 413
+            body = self.rfile.read(int(length))
+            return receiver.status_for(self.headers, body)
+
+        def _answer(self, status: int) -> None:
+            self.close_connection = True
+            self.send_response(status)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def log_request(self, code: object = "-", size: object = "-") -> None:
+            log.info("webhook", extra={"status": code, "peer": self.client_address[0]})
+
+        def log_message(self, format: str, *args: object) -> None:
+            log.info("webhook", extra={"detail": format % args})
+
+    server = ThreadingHTTPServer((host, int(port)), Handler)
+    server.daemon_threads = True
+    threading.Thread(target=server.serve_forever, name="webhook", daemon=True).start()
+    return server

@@ -1,0 +1,165 @@
+"""Real git servers on loopback: git's own http-backend behind TLS, and OpenSSH's sshd."""
+
+from __future__ import annotations
+
+import base64
+import os
+import shutil
+import ssl
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+PASSWORD = "p@ss/word"  # noqa: S105 (of a server that lives for one test)
+TOKEN = "bearer-token"  # noqa: S105
+UID = 65532
+"""The user of the image."""
+
+
+def find_sshd() -> str | None:
+    return shutil.which("sshd", path=f"{os.environ.get('PATH', os.defpath)}:/usr/sbin")
+
+
+def http_backend() -> Path:
+    made = subprocess.run(["git", "--exec-path"], check=True, capture_output=True, text=True)
+    return Path(made.stdout.strip()) / "git-http-backend"
+
+
+@dataclass(frozen=True)
+class Certificates:
+    """A CA (ca.crt), and what it signed: server.crt and server.key for 127.0.0.1, tls.crt and tls.key for a client."""
+
+    folder: Path
+
+    def make(self) -> None:
+        self.folder.mkdir()
+        self._run("req", "-x509", "-subj", "/CN=ca", "-keyout", "ca.key", "-out", "ca.crt")
+        for name, subject in (("server", "/CN=127.0.0.1"), ("tls", "/CN=client")):
+            self._run("req", "-subj", subject, "-keyout", f"{name}.key", "-out", f"{name}.csr")
+            (self.folder / "extensions").write_text("subjectAltName=IP:127.0.0.1\n")
+            signing = ("-CA", "ca.crt", "-CAkey", "ca.key", "-CAcreateserial", "-extfile", "extensions")
+            self._run("x509", "-req", "-in", f"{name}.csr", *signing, "-out", f"{name}.crt")
+
+    def _run(self, *arguments: str) -> None:
+        key = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes") if arguments[0] == "req" else ()
+        subprocess.run(["openssl", *arguments, *key], cwd=self.folder, check=True, capture_output=True)
+
+
+@contextmanager
+def https_git_server(root: Path, certificates: Certificates, ask: str) -> Iterator[str]:
+    """Serve the repositories below `root`; the address. ask: what a client must show, "password", "bearer" or
+    "certificate"."""
+    expected: dict[str, set[str | None]] = {
+        "password": {f"Basic {base64.b64encode(f'{name}:{PASSWORD}'.encode()).decode()}" for name in ("git", "robot")},
+        "bearer": {f"Bearer {TOKEN}"},
+        "certificate": {None},
+    }
+    backend = http_backend()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            if self.headers.get("Authorization") not in expected[ask]:
+                self.send_response(401)
+                self.send_header("WWW-Authenticate", 'Basic realm="git"')
+                self.send_header("Content-Length", "0")
+                self.end_headers()
+                return
+            path, _, query = self.path.partition("?")
+            environment = {
+                "PATH": os.environ["PATH"],
+                "GIT_PROJECT_ROOT": str(root),
+                "GIT_HTTP_EXPORT_ALL": "1",
+                "GIT_CONFIG_COUNT": "1",
+                "GIT_CONFIG_KEY_0": "safe.directory",
+                "GIT_CONFIG_VALUE_0": "*",
+                "REQUEST_METHOD": self.command,
+                "PATH_INFO": path,
+                "QUERY_STRING": query,
+                "CONTENT_TYPE": self.headers.get("Content-Type", ""),
+                "HTTP_CONTENT_ENCODING": self.headers.get("Content-Encoding", ""),
+                "GIT_PROTOCOL": self.headers.get("Git-Protocol", ""),
+            }
+            body = self.rfile.read(int(self.headers.get("Content-Length", "0")))
+            made = subprocess.run([backend], env=environment, input=body, capture_output=True, check=True).stdout
+            head, _, answer = made.partition(b"\r\n\r\n")
+            headers = dict(line.split(": ", 1) for line in head.decode().split("\r\n"))
+            self.send_response(int(headers.pop("Status", "200").split()[0]))
+            for name, value in headers.items():
+                self.send_header(name, value)
+            self.send_header("Content-Length", str(len(answer)))
+            self.end_headers()
+            self.wfile.write(answer)
+
+        def do_POST(self) -> None:
+            self.do_GET()
+
+        def log_message(self, format: str, *args: object) -> None:
+            """Silence."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificates.folder / "server.crt", certificates.folder / "server.key")
+    if ask == "certificate":
+        context.verify_mode = ssl.CERT_REQUIRED
+        context.load_verify_locations(certificates.folder / "ca.crt")
+    server.socket = context.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield f"https://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+@dataclass(frozen=True)
+class SshServer:
+    """An sshd on loopback, and the folder of a Secret that it lets in."""
+
+    port: int
+    secret: Path
+
+
+@contextmanager
+def ssh_git_server(folder: Path, sshd: str, port: int) -> Iterator[SshServer]:
+    """Start sshd in a mount namespace of its own, with users that the machine may not have. Needs root.
+
+    The client's user logs in under the name `git`.
+    """
+    secret, passwd = folder / "secret", folder / "server-passwd"
+    secret.mkdir()
+    for key in ("host", "secret/ssh-privatekey"):
+        subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", folder / key], check=True)
+    (folder / "keys").write_text((secret / "ssh-privatekey.pub").read_text())
+    (secret / "known_hosts").write_text(f"[127.0.0.1]:{port} {(folder / 'host.pub').read_text()}")
+    os.chown(secret / "ssh-privatekey", UID, UID)
+    passwd.write_text(
+        Path("/etc/passwd").read_text()
+        + f"sshd:x:65533:65533::/run/sshd:/usr/sbin/nologin\ngit:x:{UID}:{UID}::{folder}:/bin/sh\n"
+    )
+    (folder / "config").write_text(
+        f"Port {port}\nListenAddress 127.0.0.1\nHostKey {folder}/host\nAuthorizedKeysFile {folder}/keys\n"
+        "StrictModes no\nUsePAM no\nPidFile none\nPasswordAuthentication no\n"
+    )
+    script = (
+        f"mount --bind {passwd} /etc/passwd && mount -t tmpfs none /run && mkdir /run/sshd && "
+        f"exec {sshd} -D -e -f {folder}/config"
+    )
+    with (folder / "sshd.log").open("wb") as log:
+        server = subprocess.Popen(["unshare", "--mount", "sh", "-c", script], stderr=log)
+    try:
+        deadline = time.monotonic() + 30
+        while b"Server listening" not in (folder / "sshd.log").read_bytes():
+            if server.poll() is not None or time.monotonic() > deadline:
+                raise RuntimeError((folder / "sshd.log").read_text())
+            time.sleep(0.02)
+        yield SshServer(port, secret)
+    finally:
+        server.kill()
+        server.wait()

@@ -1,0 +1,95 @@
+"""The thread that fetches: pauses, backoff, and that nothing ends it."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import pytest
+
+from reconciler.git.mirror import Mirror, Unfinished
+from reconciler.git.poller import JITTER, MAX_BACKOFF, GitPoller
+from reconciler.git.process import GitError
+from tests.builders.git_source import Source
+
+
+@pytest.fixture
+def poller(tmp_path: Path) -> GitPoller:
+    source = Source(tmp_path / "source")
+    source.commit(a="1\n")
+    return GitPoller(Mirror(str(source.folder), "main", tmp_path / "mirror.git"), 10.0, lambda: None)
+
+
+def raise_on_fetch(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
+    def fetch(_: Mirror) -> str:
+        raise error
+
+    monkeypatch.setattr(Mirror, "fetch", fetch)
+
+
+@pytest.mark.parametrize("error", [GitError("no route"), OSError("disk full"), MemoryError(), TypeError("surprise")])
+def test_whatever_a_fetch_ends_in_is_a_problem_and_the_last_head_stays(
+    error: Exception, poller: GitPoller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[bool] = []
+    poller.on_poll = lambda good, seconds: seen.append(good)
+    poller.poll_once()
+    head = poller.head
+    assert head.commit
+    assert not head.problem
+    raise_on_fetch(monkeypatch, error)
+    poller.poll_once()
+    assert (poller.head.commit, poller.head.tree) == (head.commit, head.tree)
+    assert str(error) in poller.head.problem
+    assert poller.head.problem
+    monkeypatch.undo()
+    poller.poll_once()
+    assert poller.head == head
+    assert seen == [True, False, True]
+
+
+def test_pauses_vary_grow_with_failures_and_have_an_end(poller: GitPoller, monkeypatch: pytest.MonkeyPatch) -> None:
+    pauses = {poller.pause() for _ in range(20)}
+    assert len(pauses) > 1
+    assert all(10 * JITTER[0] <= pause <= 10 * JITTER[1] for pause in pauses)
+    raise_on_fetch(monkeypatch, GitError("down"))
+    longest = []
+    for _ in range(8):
+        poller.poll_once()
+        longest.append(poller.pause() / JITTER[1])
+    assert longest[1] > 10 * JITTER[1] * 1.5
+    assert max(longest) <= MAX_BACKOFF
+    monkeypatch.undo()
+    poller.poll_once()
+    assert poller.pause() <= 10 * JITTER[1], "success ends the backoff"
+
+
+def test_a_first_clone_that_is_under_way_goes_on_at_once(poller: GitPoller, monkeypatch: pytest.MonkeyPatch) -> None:
+    raise_on_fetch(monkeypatch, Unfinished("64 commits are here"))
+    poller.poll_once()
+    assert poller.head.problem == "64 commits are here"
+    assert poller.failures == 0
+    assert poller._poked.is_set()
+
+
+def test_a_poke_fetches_long_before_the_pause_is_over(poller: GitPoller) -> None:
+    poller.interval = 3600.0
+    woken = threading.Event()
+    poller.wake = woken.set
+    poller.start()
+    try:
+        assert woken.wait(60)
+        woken.clear()
+        before = poller.head.commit
+        Source.commit(_source_of(poller), a="2\n")
+        poller.poke()
+        assert woken.wait(60)
+        assert poller.head.commit != before
+    finally:
+        poller.stop()
+
+
+def _source_of(poller: GitPoller) -> Source:
+    source = Source.__new__(Source)
+    source.folder = Path(poller.mirror.url)
+    return source

@@ -1,0 +1,121 @@
+"""A webhook is believed by its signature, and costs next to nothing without one."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import http.client
+import json
+from collections.abc import Iterator
+from email.message import Message
+from pathlib import Path
+
+import pytest
+
+from reconciler.git.webhook import BODY_LIMIT, WebhookReceiver, serve_webhook
+
+SECRET = b"hook-secret"
+PUSH = json.dumps({"ref": "refs/heads/main"}).encode()
+
+
+class Hook:
+    """A receiver, and how often it poked."""
+
+    def __init__(self, secret_file: Path) -> None:
+        secret_file.write_bytes(SECRET + b"\n")
+        self.count = 0
+        self.receiver = WebhookReceiver("main", secret_file, self._poke)
+
+    def _poke(self) -> None:
+        self.count += 1
+
+    def status(self, body: bytes, **headers: str) -> int:
+        message = Message()
+        for name, value in headers.items():
+            message[name.replace("_", "-")] = value
+        return self.receiver.status_for(message, body)
+
+
+@pytest.fixture
+def hook(tmp_path: Path) -> Hook:
+    return Hook(tmp_path / "secret")
+
+
+def signature(body: bytes, secret: bytes = SECRET) -> str:
+    return hmac.new(secret, body, hashlib.sha256).hexdigest()
+
+
+def test_each_way_to_sign_is_known(hook: Hook) -> None:
+    assert hook.status(PUSH, X_Hub_Signature_256="sha256=" + signature(PUSH)) == 202
+    assert hook.status(PUSH, X_Hub_Signature="sha256=" + signature(PUSH)) == 202
+    assert hook.status(PUSH, X_Gitea_Signature=signature(PUSH)) == 202
+    assert hook.status(PUSH, x_gitlab_token=SECRET.decode()) == 202
+    assert hook.count == 4
+
+
+def test_what_is_not_signed_is_not_even_parsed(hook: Hook, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("reconciler.git.webhook.json", None)
+    assert hook.status(PUSH) == 401
+    assert hook.status(PUSH, X_Hub_Signature_256="sha256=" + signature(PUSH, b"other")) == 401
+    assert hook.status(PUSH, X_Hub_Signature_256="sha256=" + signature(PUSH + b" ")) == 401
+    assert hook.status(PUSH, X_Hub_Signature_256="\xff") == 401
+    assert hook.status(PUSH, X_Gitlab_Token="") == 401
+    assert hook.count == 0
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "count"),
+    [
+        (b'{"ref": "refs/heads/other"}', 200, 0),
+        (b'{"ref": "refs/heads/a/refs/heads/main"}', 200, 0),
+        (b'{"push": {"changes": []}}', 202, 1),
+        (b"{", 400, 0),
+        (b"\xff", 400, 0),
+        (b"[" * 100_000, 400, 0),
+    ],
+)
+def test_a_push_to_another_branch_is_nothing_to_us(hook: Hook, body: bytes, status: int, count: int) -> None:
+    assert hook.status(body, X_Hub_Signature_256="sha256=" + signature(body)) == status
+    assert hook.count == count
+
+
+@pytest.mark.parametrize("content", [None, b"", b" \n"])
+def test_without_a_secret_nothing_is_believed(hook: Hook, content: bytes | None) -> None:
+    file = hook.receiver.secret_file
+    file.unlink() if content is None else file.write_bytes(content)
+    assert hook.status(PUSH, X_Gitlab_Token="") == 503
+    assert hook.count == 0
+
+
+@pytest.fixture
+def port(hook: Hook) -> Iterator[int]:
+    server = serve_webhook("127.0.0.1:0", hook.receiver)
+    yield server.server_port
+    server.shutdown()
+    server.server_close()
+
+
+def test_over_http(hook: Hook, port: int) -> None:
+    def post(body: bytes, **headers: str) -> int:
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+        connection.putrequest("POST", "/")
+        for name, value in headers.items():
+            connection.putheader(name.replace("_", "-"), value)
+        connection.endheaders()
+        connection.send(body)
+        status = connection.getresponse().status
+        connection.close()
+        return status
+
+    signed = {"X_Hub_Signature_256": "sha256=" + signature(PUSH)}
+    assert post(PUSH, Content_Length=str(len(PUSH)), **signed) == 202
+    assert post(b"", Content_Length=str(BODY_LIMIT + 1)) == 413, "before a byte of it is read"
+    assert post(b"", Content_Length="9" * 5000) == 413
+    assert post(b"", Content_Length="-1") == 411
+    assert post(b"", Transfer_Encoding="chunked") == 411
+    assert hook.count == 1
+
+
+def test_an_address_that_is_none_is_refused(hook: Hook) -> None:
+    with pytest.raises(ValueError, match="not host:port"):
+        serve_webhook("8080:", hook.receiver)

@@ -38,7 +38,7 @@ class Heartbeat:
     def record_error(self, error: BaseException) -> None:
         """Count and log an exception that nobody expected."""
         self.errors += 1
-        log.error("an unexpected error was survived", exc_info=error, extra={"thread": self.name})
+        log.error("an unexpected error was survived", exc_info=error, extra={"heartbeat": self.name})
 
 
 def repeat_step(step: Callable[[], float], stop: threading.Event, heartbeat: Heartbeat) -> None:

@@ -14,8 +14,11 @@ from compiler.outcome import Outcome
 from compiler.specs import HyperNodeSpec, QueueSpec, Specs
 from compiler.syntax.documents import Document
 
-FOUNDATION_KINDS = ("Namespace", "PriorityClass")
-KINDS_OF_OTHER_WAVES = frozenset((*FOUNDATION_KINDS, "Node", "Queue", "HyperNode"))
+FOUNDATION_KINDS = (("Namespace", ""), ("PriorityClass", "scheduling.k8s.io"))
+"""Kind and API group, in the order of application."""
+KINDS_OF_OTHER_WAVES = frozenset(
+    (*FOUNDATION_KINDS, ("Node", ""), ("Queue", "scheduling.volcano.sh"), ("HyperNode", "topology.volcano.sh"))
+)
 """Not emitted with the other objects: their own wave emits them, or (Node) none does."""
 
 EmittedObjects = Iterator[tuple[dict[str, Any], Document]]
@@ -42,7 +45,7 @@ def manifests_with_documents(outcome: Outcome) -> Iterator[tuple[Manifest, Docum
 def _foundation(outcome: Outcome) -> EmittedObjects:
     for kind in FOUNDATION_KINDS:
         for document in _valid_documents(outcome.specs):
-            if document.kind == kind:
+            if (document.kind, document.group) == kind:
                 yield document.data, document
 
 
@@ -96,7 +99,11 @@ def _scheduler(outcome: Outcome) -> EmittedObjects:
 def _other_objects(outcome: Outcome) -> EmittedObjects:
     emitted = {document.identity for document in _documents_of_other_waves(outcome.specs)}
     for document in _valid_documents(outcome.specs):
-        if document.group == API_GROUP or document.kind in KINDS_OF_OTHER_WAVES or document.identity in emitted:
+        if (
+            document.group == API_GROUP
+            or (document.kind, document.group) in KINDS_OF_OTHER_WAVES
+            or document.identity in emitted
+        ):
             continue
         yield document.data, document
 

@@ -9,6 +9,7 @@ from compiler.diagnostics import Diagnostic, declare_rule, did_you_mean
 from compiler.fields.validation import metadata_diagnostics, validate_document
 from compiler.kinds import Kind, kinds
 from compiler.kubernetes import API_GROUP
+from compiler.reading.unplanned import unplanned_pods
 from compiler.repository import file_name_diagnostic
 from compiler.syntax.documents import Document, DocumentIdentity
 from compiler.syntax.parse import parse_file
@@ -19,13 +20,6 @@ WRONG_VERSION = declare_rule(
     "unknown version of a kind",
     "The kind is known, but not in this version. Mend: write the apiVersion that the message names.",
 )
-KIND_NOT_PLANNED = declare_rule(
-    "GP213",
-    "info",
-    "kind that is not planned",
-    """The object runs pods, but gangplan does not plan its kind: it is passed through, and its pods take room that the
-    plan does not know of.""",
-)
 UNKNOWN_KIND = declare_rule(
     "GP216",
     "error",
@@ -33,12 +27,6 @@ UNKNOWN_KIND = declare_rule(
     "No kind of this name exists in the API group. Mend: correct the spelling or the apiVersion.",
 )
 
-_POD_RUNNING_KINDS = """
-    Deployment StatefulSet DaemonSet ReplicaSet ReplicationController CronJob TFJob MPIJob XGBoostJob PaddleJob JAXJob
-    ElasticJob RayJob RayCluster RayService SparkApplication ScheduledSparkApplication JobSet LeaderWorkerSet TrainJob
-    JobFlow Pod
-"""
-POD_RUNNING_KINDS = frozenset(_POD_RUNNING_KINDS.split())
 UNPLANNED_KINDS: dict[str, frozenset[str]] = {
     API_GROUP: frozenset(),
     "batch.volcano.sh": frozenset(("CronJob",)),
@@ -120,8 +108,8 @@ def _version_diagnostic(document: Document, kind: Kind) -> Diagnostic:
 
 
 def _unplanned_kind_diagnostics(document: Document) -> list[Diagnostic]:
-    """Findings on a kind that is not planned: an error where it nearly is one of the known kinds, an info where it runs
-    pods, nothing else."""
+    """Findings on a kind that is not planned: an error where it nearly is one of the known kinds, else what
+    `unplanned_pods` says."""
     group, kind = document.group, document.kind
     if group in UNPLANNED_KINDS and kind not in UNPLANNED_KINDS[group]:
         known = sorted({found.name for found in kinds().values() if found.group == group} | UNPLANNED_KINDS[group])
@@ -134,8 +122,7 @@ def _unplanned_kind_diagnostics(document: Document) -> list[Diagnostic]:
     if versions and kind not in AMBIGUOUS_KINDS and group.endswith(RELATED_GROUPS):
         message, help = f"{group} has no kind {kind!r}", f"write apiVersion: {versions[0]}"
         return [document.diagnostic(UNKNOWN_KIND, ("apiVersion",), message, help)]
-    if kind in POD_RUNNING_KINDS:
-        help = "leave room for its pods, or express it as a kind that is planned"
-        message = f"{kind} is passed through unplanned"
-        return [document.diagnostic(KIND_NOT_PLANNED, ("kind",), message, help)]
-    return []
+    if near_group := did_you_mean(group, {found.group for found in kinds().values() if found.name == kind} - {""}):
+        message = f"there is no API group {group}; kind {kind} is of {near_group}"
+        return [document.diagnostic(UNKNOWN_KIND, ("apiVersion",), message, f"did you mean {near_group!r}?")]
+    return unplanned_pods(document)

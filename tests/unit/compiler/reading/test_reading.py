@@ -14,7 +14,7 @@ from compiler.diagnostics.render import FORMATS, render_text
 from compiler.reading import read_specs
 from compiler.repository import Repository
 
-FIXTURES = Path(__file__).parents[2] / "fixtures" / "diagnostics"
+FIXTURES = Path(__file__).parents[3] / "fixtures" / "diagnostics"
 SEEDS = [path.read_bytes() for path in sorted(FIXTURES.glob("*.txt"))]
 PIECES = [
     b"\xff",

@@ -6,18 +6,24 @@ not forced unless the object is ours already (then the field was ours, and is pu
 message names manager and field either way. An object that the server refuses is tried again within the pass as long as
 others succeed: queues that grow need their parents first, queues that shrink their children first, and a second round
 settles both.
+
+The client asks the fence before each request. Within a wave the writes go out in batches, several at a time; before
+each batch the inventory is written, so that a replica which no longer leads ends there at the latest. A create makes an
+object and never changes one, a change is meant for one uid and never makes an object.
 """
 
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Literal, TypeVar
 
 from compiler.emit.manifest import JOB_KINDS, Manifest, json_digest
 from compiler.kubernetes import ADOPT_ANNOTATION, annotations_of, uid_of
-from reconciler.cluster.client import ApiError, Client, Conflict, Invalid, NotFound, Retry
+from reconciler.cluster.client import ApiError, Client, Conflict, Invalid, LostLease, NotFound, Retry
 from reconciler.cluster.inventory import Inventory, InventoryEntry, InventoryStore
 from reconciler.cluster.objects import Object, Ref, ref_of
 from reconciler.diff import Change, FieldDifference, field_differences
@@ -31,11 +37,17 @@ FIRST_PAUSE, MAX_PAUSE = 0.5, 60.0
 """Seconds before a failed change is tried again: at first, doubled with each failure, and at most."""
 LAST_WRITE_SECONDS = 10.0
 """Seconds after which the watch is believed although it does not show our last write."""
+WRITERS = 12
+"""Requests that write at a time."""
+BATCH = 200
+"""Writes between two writes of the inventory."""
+SAVE_PAUSES = (0.1, 0.3, 0.6)
+"""Seconds before the inventory is written again after an attempt that failed."""
 _UNKNOWN_OPPONENT = "who changes it is not known"
 
 
-class LostLease(Exception):
-    """Another replica acts now; this one stops writing at once."""
+Task = TypeVar("Task")
+Answer = TypeVar("Answer")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +68,7 @@ class WriterMemory:
     applied_digests: key -> digest of what was applied last. paused_changes: key -> (digest of what was refused,
     failures, time before which it is not tried again). refused_updates: jobs whose live object the server does not let
     be changed -> digest of the run. last_writes: key -> (what our last write returned, or None and the uid after a
-    delete, and when), until the watch has caught up.
+    delete, and when), until the watch has caught up. unsaved_intents: keys that the stored inventory does not hold yet.
     """
 
     unfixable_differences: dict[str, str] = field(default_factory=dict)
@@ -64,23 +76,20 @@ class WriterMemory:
     paused_changes: dict[str, tuple[str, int, float]] = field(default_factory=dict)
     refused_updates: dict[str, str] = field(default_factory=dict)
     last_writes: dict[str, tuple[Object | None, str, float]] = field(default_factory=dict)
+    unsaved_intents: set[str] = field(default_factory=set)
     fights: FightDetector = field(default_factory=FightDetector)
 
 
 @dataclass(slots=True)
 class ClusterWriter:
-    """Writes as long as `holds_lease` says so; each batch asks it first."""
+    """Writes with a client that asks the fence; LostLease ends whatever it does."""
 
     client: Client
     store: InventoryStore
-    holds_lease: Callable[[], bool]
     clock: Callable[[], float]
+    sleep: Callable[[float], None] = time.sleep
     memory: WriterMemory = field(default_factory=WriterMemory)
-
-    def fence(self) -> None:
-        """Raise LostLease unless this replica still leads."""
-        if not self.holds_lease():
-            raise LostLease("another replica holds the lease")
+    threads: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(WRITERS, "writer"))
 
     def newest_object(self, key: str, cached: Object | None) -> Object | None:
         """The newer of what the watch shows and what our own last write returned."""
@@ -96,43 +105,65 @@ class ClusterWriter:
             return cached
         return written
 
-    def record_intents(self, changes: Iterable[Change], inventory: Inventory) -> None:
-        """Enter what is to be created into the inventory before it exists, so that a crash in between leaves nothing
-        unknown behind."""
-        for change in changes:
-            if change.action in ("create", "update", "in-place") and change.ref.key not in inventory.entries:
-                inventory.entries[change.ref.key] = InventoryEntry(change.ref)
-        self.fence()
-        self.store.write(inventory)
+    def save_inventory(self, inventory: Inventory) -> str:
+        """Write the inventory, if it has changed; why that failed, empty when it did not. Raises LostLease when another
+        replica has written it."""
+        trouble = ""
+        for pause in (*SAVE_PAUSES, 0.0):
+            try:
+                self.store.write(inventory)
+            except Conflict as error:
+                if not trouble or self.store.read().transitions != inventory.transitions:
+                    raise LostLease(str(error)) from error
+                log.info("the answer to a write of the inventory was lost")
+            except ApiError as error:
+                trouble = str(error)
+                self.sleep(pause)
+            else:
+                self.memory.unsaved_intents.clear()
+                self.memory.paused_changes.pop(self.store.ref.key, None)
+                return ""
+        return trouble
+
+    def record_failed_save(self, trouble: str) -> ChangeResult:
+        """The result of a write of the inventory that failed; it is tried again soon."""
+        result = ChangeResult(Change("update", self.store.ref), "retry", trouble)
+        self._record_results([result])
+        return result
 
     def apply_changes(self, changes: Sequence[Change], inventory: Inventory) -> list[ChangeResult]:
-        """Apply wave by wave."""
+        """Apply wave by wave. What is to be created enters the inventory before it exists, so that a crash in between
+        leaves nothing unknown behind."""
         waves: dict[int, list[Change]] = {}
         for change in changes:
             if change.desired is not None:
                 waves.setdefault(change.desired.wave, []).append(change)
         results: list[ChangeResult] = []
         for _, of_wave in sorted(waves.items()):
-            results += self._try_repeatedly(of_wave, lambda change: self._apply_change(change, inventory))
+            results += self._try_repeatedly(of_wave, inventory, self._apply_change)
         self._record_results(results)
         return results
 
     def prune_objects(self, changes: Sequence[Change], inventory: Inventory) -> list[ChangeResult]:
         """Delete what left the repository, jobs first, queues last; a failed delete stays in the inventory."""
-        ordered = sorted(changes, key=lambda change: (change.ref.kind == "Queue", change.ref.key))
-        results = self._try_repeatedly(ordered, lambda change: self._prune_object(change, inventory))
+        ordered = sorted(changes, key=lambda change: change.ref.key)
+        results: list[ChangeResult] = []
+        for are_queues in (False, True):
+            of_turn = [change for change in ordered if (change.ref.kind == "Queue") == are_queues]
+            results += self._try_repeatedly(of_turn, inventory, self._prune_object)
         self._record_results(results)
         return results
 
     def _try_repeatedly(
-        self, changes: Sequence[Change], attempt: Callable[[Change], ChangeResult]
+        self, changes: Sequence[Change], inventory: Inventory, attempt: Callable[[Change, Inventory], ChangeResult]
     ) -> list[ChangeResult]:
         """Attempt each change; those that are refused again, as long as another succeeds meanwhile."""
         final: list[ChangeResult] = []
         remaining = list(changes)
         while remaining:
-            self.fence()
-            results = [attempt(change) for change in remaining]
+            results: list[ChangeResult] = []
+            for start in range(0, len(remaining), BATCH):
+                results += self._attempt_batch(remaining[start : start + BATCH], inventory, attempt)
             progress = any(result.outcome == "done" for result in results)
             remaining = []
             for result in results:
@@ -141,6 +172,34 @@ class ClusterWriter:
                 else:
                     final.append(result)
         return final
+
+    def _attempt_batch(
+        self, batch: Sequence[Change], inventory: Inventory, attempt: Callable[[Change, Inventory], ChangeResult]
+    ) -> list[ChangeResult]:
+        """Attempt the changes of one batch, several at a time. While the inventory cannot be written nothing is done
+        that it does not know of."""
+        for change in batch:
+            key = change.ref.key
+            if change.action in ("create", "update", "in-place") and key not in inventory.entries:
+                inventory.entries[key] = InventoryEntry(change.ref)
+                self.memory.unsaved_intents.add(key)
+        trouble = self.save_inventory(inventory)
+
+        def attempt_one(change: Change) -> ChangeResult:
+            if trouble and change.ref.key in self.memory.unsaved_intents:
+                return ChangeResult(change, "retry", trouble)
+            return attempt(change, inventory)
+
+        results = self._in_parallel(attempt_one, batch)
+        return [*results, self.record_failed_save(trouble)] if trouble else results
+
+    def _in_parallel(self, function: Callable[[Task], Answer], tasks: Sequence[Task]) -> list[Answer]:
+        """The answers in the order of the tasks, once all are there. Raises the first error of them."""
+        if len(tasks) == 1:
+            return [function(tasks[0])]
+        futures = [self.threads.submit(function, task) for task in tasks]
+        wait(futures)
+        return [future.result() for future in futures]
 
     def _apply_change(self, change: Change, inventory: Inventory) -> ChangeResult:
         assert change.desired is not None  # noqa: S101 (only changes that have a manifest get here)
@@ -152,6 +211,8 @@ class ClusterWriter:
                 return self._delete_for_new_run(change, inventory)
             return self._apply_object(change, change.desired, inventory)
         except Conflict as error:
+            if not error.owners:
+                return ChangeResult(change, "retry", f"it changed meanwhile: {error}")
             return ChangeResult(change, "conflict", _conflict_message(error))
         except Retry as error:
             return ChangeResult(change, "retry", str(error), error.after)
@@ -160,11 +221,18 @@ class ClusterWriter:
 
     def _apply_object(self, change: Change, desired: Manifest, inventory: Inventory) -> ChangeResult:
         key = change.ref.key
-        entry = inventory.entries.get(key)
-        written, overridden = self._apply_or_force(change, desired, entry)
+        known = inventory.entries.get(key, InventoryEntry(change.ref))
+        written, overridden = self._create(change, desired), ""
+        is_new = written is not None
+        if written is None:
+            live = change.live or self.client.get(change.ref)
+            written, overridden = self._apply_or_force(live, desired, known)
         self._record_write(key, written)
-        started = entry is not None and entry.started and entry.uid == uid_of(written)
-        inventory.entries[key] = InventoryEntry(change.ref, uid_of(written), started=started)
+        if known.uid != uid_of(written):
+            known = InventoryEntry(change.ref, uid_of(written), origin="created" if is_new else "joined")
+        if overridden and known.origin == "joined":
+            known = replace(known, origin="taken")
+        inventory.entries[key] = known
         remaining = field_differences(desired.object, written)
         self.memory.unfixable_differences[key] = _differences_digest(desired, remaining)
         digest = json_digest(desired.object)
@@ -175,19 +243,30 @@ class ClusterWriter:
             return ChangeResult(change, "fight", opponent)
         return ChangeResult(change, "done", overridden)
 
-    def _apply_or_force(self, change: Change, desired: Manifest, entry: InventoryEntry | None) -> tuple[Object, str]:
-        """The object as written, and which fields were taken back from other managers."""
+    def _create(self, change: Change, desired: Manifest) -> Object | None:
+        """The new object; None where there is one already. A job that exists is left to the next pass: what may be
+        changed in it depends on its state, which the watch will show."""
+        if change.live is not None:
+            return None
         try:
-            return self.client.apply(desired.object), ""
+            return self.client.create_by_apply(desired.object)
+        except Conflict:
+            if change.ref.group_kind in JOB_KINDS:
+                raise
+        return None
+
+    def _apply_or_force(self, live: Object, desired: Manifest, entry: InventoryEntry) -> tuple[Object, str]:
+        """The object as written, and which fields were taken from other managers."""
+        uid = uid_of(live)
+        try:
+            return self.client.apply(desired.object, uid), ""
         except Conflict as error:
-            is_ours = (
-                entry is not None and bool(entry.uid) and (change.live is None or uid_of(change.live) == entry.uid)
-            )
+            is_ours = entry.uid == uid
             may_adopt = annotations_of(desired.object).get(ADOPT_ANNOTATION) == "true"
             if not error.owners or not (is_ours or may_adopt):
                 raise
             overridden = "; ".join(f"{owner.field} was set by {owner.manager}" for owner in error.owners)
-        return self.client.apply(desired.object, force=True), overridden
+        return self.client.apply(desired.object, uid, force=True), overridden
 
     def _delete_for_new_run(self, change: Change, inventory: Inventory) -> ChangeResult:
         """Delete the old object now; the new one is created when a later pass sees that it is gone."""
@@ -197,7 +276,6 @@ class ClusterWriter:
 
     def delete_object(self, ref: Ref, target_uid: str, inventory: Inventory) -> None:
         """Delete by uid. NotFound is as good; a namesake with another uid is left alone."""
-        self.fence()
         try:
             self.client.delete(ref, target_uid)
         except NotFound:
@@ -219,24 +297,22 @@ class ClusterWriter:
         inventory.entries.pop(change.ref.key, None)
         return ChangeResult(change, "done")
 
-    def lift_gang_gates(self, lifts: Sequence[GateLift]) -> tuple[int, str]:
-        """Give each pod of one gang its node and lift its gate; how many were lifted, and why another was not."""
-        lifted, trouble = 0, ""
-        for lift in lifts:
-            self.fence()
-            ref = ref_of(lift.pod)
-            try:
-                self._record_write(ref.key, self.client.patch(ref, lift.json_patch()))
-                lifted += 1
-            except (Invalid, NotFound, Conflict) as error:
-                trouble = f"{ref}: it changed meanwhile: {error}"
-            except Retry as error:
-                trouble = str(error)
-        return lifted, trouble
+    def lift_gates(self, lifts: Sequence[GateLift]) -> list[str]:
+        """Give each pod its node and lift its gate; for each why that failed, empty when it did not."""
+        return self._in_parallel(self._lift_gate, lifts)
+
+    def _lift_gate(self, lift: GateLift) -> str:
+        ref = ref_of(lift.pod)
+        try:
+            self._record_write(ref.key, self.client.patch(ref, lift.json_patch()))
+        except (Invalid, NotFound, Conflict) as error:
+            return f"{ref}: it changed meanwhile: {error}"
+        except ApiError as error:
+            return str(error)
+        return ""
 
     def evict_pod(self, pod: Object) -> str:
         """Ask for the pod's end; why that was not granted, empty when it was."""
-        self.fence()
         try:
             self.client.evict(ref_of(pod), uid_of(pod))
         except NotFound:
@@ -283,10 +359,14 @@ class ClusterWriter:
         self.memory.paused_changes[key] = (digest, failures, self.clock() + pause)
 
 
-def mark_started(inventory: Inventory, job: Ref) -> None:
-    """Note that the job's pods are about to get nodes: from now on it is not taken for one that never ran."""
-    if (entry := inventory.entries.get(job.key)) is not None and not entry.started:
-        inventory.entries[job.key] = replace(entry, started=True)
+def mark_started(inventory: Inventory, key: str) -> bool:
+    """Note that the job's pods are about to get nodes: from now on it is not taken for one that never ran. Whether that
+    is news."""
+    entry = inventory.entries.get(key)
+    if entry is None or entry.started:
+        return False
+    inventory.entries[key] = replace(entry, started=True)
+    return True
 
 
 def _change_digest(change: Change) -> str:

@@ -18,7 +18,7 @@ from reconciler import guard
 from reconciler.act import ChangeResult, ClusterWriter
 from reconciler.cluster.client import LEASE_LIMITS, Client
 from reconciler.cluster.inventory import Inventory, InventoryStore
-from reconciler.cluster.lease import Lease
+from reconciler.cluster.lease import Fence, Lease
 from reconciler.cluster.objects import Object
 from reconciler.compile_child import CompileProcess
 from reconciler.diff import Change
@@ -112,7 +112,8 @@ class Reconciler:
     wall_clock: seconds since the epoch, only to see which of a plan's moments have come. unbound_since: uid of a pod ->
     when it was first seen to wait for the scheduler. suspect_nodes: node -> until when it takes nothing new.
     departed_jobs: job -> when it was seen to be gone, and when the last of its pods was seen (on the clock).
-    was_holder: whether the lease was ours when the last pass began; the inventory is read afresh until then.
+    was_holder: whether the lease was ours when the last pass began. leads_since: when this replica last began to lead,
+    on the clock.
     """
 
     settings: Settings
@@ -123,6 +124,7 @@ class Reconciler:
     store: InventoryStore
     writer: ClusterWriter
     lease: Lease
+    fence: Fence
     compiler: CompileProcess
     publisher: StatusPublisher
     metrics: Metrics
@@ -136,6 +138,7 @@ class Reconciler:
     departed_jobs: dict[str, tuple[float, float]] = field(default_factory=dict)
     last_good_pass: float = 0.0
     was_holder: bool = False
+    leads_since: float = 0.0
 
 
 @dataclass(slots=True)
@@ -179,6 +182,8 @@ def build_reconciler(settings: Settings, client: Client, identity: str) -> Recon
     lease = Lease(
         client.with_limits(LEASE_LIMITS), settings.namespace, lease_name, identity, on_change=lambda held: wake.set()
     )
+    fence = Fence(lease)
+    client.fence = fence.check
     store = InventoryStore(client, settings.namespace, settings.cluster)
     return Reconciler(
         settings=settings,
@@ -187,8 +192,9 @@ def build_reconciler(settings: Settings, client: Client, identity: str) -> Recon
         poller=GitPoller(mirror, settings.poll, wake.set),
         watches=InformerSet(client, settings.cluster, wake.set),
         store=store,
-        writer=ClusterWriter(client, store, lease.is_held, time.monotonic),
+        writer=ClusterWriter(client, store, time.monotonic),
         lease=lease,
+        fence=fence,
         compiler=CompileProcess(settings.data / "compile", wake.set),
         publisher=StatusPublisher(client, settings.namespace, settings.cluster, identity),
         metrics=Metrics(),

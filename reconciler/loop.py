@@ -21,8 +21,8 @@ from compiler.kubernetes import (
     uid_of,
 )
 from reconciler import guard
-from reconciler.act import LostLease
-from reconciler.cluster.client import ApiError, Conflict, NotFound
+from reconciler.changes import take_up_inventory, write_changes
+from reconciler.cluster.client import ApiError, NotFound
 from reconciler.cluster.inventory import InventoryEntry
 from reconciler.cluster.objects import FIELD_MANAGER, Object, ref_of
 from reconciler.context import Pass, Reconciler, recreate_time
@@ -32,7 +32,7 @@ from reconciler.gates import (
     has_ended,
     pods_by_job,
 )
-from reconciler.planning import choose_commit, restore_snapshot, update_plan
+from reconciler.planning import choose_commit, update_plan
 from reconciler.pods import act_on_pods
 from reconciler.publish.status import Report
 from reconciler.report import build_report
@@ -61,13 +61,9 @@ def observe(r: Reconciler) -> Pass:
     """Begin a pass with what the caches hold now, and bring the inventory up to it."""
     now = r.clock()
     r.suspect_nodes = {node: until for node, until in r.suspect_nodes.items() if until > now}
-    is_holder = r.lease.is_held()
-    if r.inventory is None or not is_holder or not r.was_holder:
-        r.inventory = r.store.read()
-        restore_snapshot(r)
-    r.was_holder = is_holder
+    inventory = take_up_inventory(r)
     observation = r.watches.observe(frozenset(r.suspect_nodes))
-    p = Pass(observation, r.inventory, problems=list(observation.problems))
+    p = Pass(observation, inventory, problems=list(observation.problems))
     jobs = {key: item for key, item in observation.objects.items() if is_job(key)}
     p.pods, p.former_job_keys = pods_by_job(observation.objects_of_kind("Pod"), jobs)
     record_deletions(r, p)
@@ -224,27 +220,11 @@ def _prune_safety(r: Reconciler, p: Pass) -> guard.PruneSafety:
 def act_on_changes(r: Reconciler, p: Pass) -> None:
     """Write to the cluster. Nothing is written without the lease; LostLease ends the pass in the middle, which is as
     good as a kill."""
-    if not r.was_holder or not r.lease.is_held() or p.snapshot is None:
+    if not r.was_holder or not r.fence.is_open() or p.snapshot is None:
         return
-    try:
-        _write_changes(r, p, p.snapshot)
-        if p.snapshot.gated and p.current_fingerprint is not None and r.planning.base_fingerprint is not None:
-            nodes = NodeIndex.from_nodes(p.observation.objects_of_kind("Node"), p.snapshot.leaves)
-            act_on_pods(r, p, p.snapshot, nodes)
-        r.writer.fence()
-        r.store.write(p.inventory)
-    except Conflict as error:
-        r.inventory = None
-        raise LostLease(str(error)) from error
-
-
-def _write_changes(r: Reconciler, p: Pass, snapshot: Snapshot) -> None:
-    due = [change for change in p.changes if r.writer.is_due(change)]
-    p.inventory.commit = snapshot.commit
-    r.writer.record_intents(due, p.inventory)
-    p.results += r.writer.apply_changes(due, p.inventory)
-    if not p.changes:
-        due = [change for change in p.prune_plan.changes if r.writer.is_due(change)]
-        p.results += r.writer.prune_objects(due, p.inventory)
-    for key in p.prune_plan.vanished_keys:
-        p.inventory.entries.pop(key, None)
+    write_changes(r, p, p.snapshot)
+    if p.snapshot.gated and p.current_fingerprint is not None and r.planning.base_fingerprint is not None:
+        nodes = NodeIndex.from_nodes(p.observation.objects_of_kind("Node"), p.snapshot.leaves)
+        act_on_pods(r, p, p.snapshot, nodes)
+    if trouble := r.writer.save_inventory(p.inventory):
+        p.results.append(r.writer.record_failed_save(trouble))

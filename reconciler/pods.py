@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import islice
 
 from compiler.kubernetes import DIGEST_ANNOTATION, annotations_of, uid_of
-from reconciler.act import mark_started
+from reconciler.act import BATCH, mark_started
 from reconciler.cluster.objects import ref_of
 from reconciler.context import Pass, Reconciler
-from reconciler.gates import NodeIndex, gate_lifts, pods_to_evict, scheduler_message, unbound_pods
+from reconciler.gates import GateLift, NodeIndex, gate_lifts, pods_to_evict, scheduler_message, unbound_pods
 from reconciler.publish.status import ObjectEvent
 from reconciler.runs import planned_run
 from reconciler.snapshot import PlannedGang, Snapshot
@@ -70,17 +73,35 @@ def lift_gates(r: Reconciler, p: Pass, snapshot: Snapshot, nodes: NodeIndex) -> 
     A gang that others make room for starts with the plan that is made once they are gone.
     """
     preemptors = set().union(*(gang.evicted_for for gang in snapshot.gangs.values()))
+    batch: dict[str, tuple[GateLift, ...]] = {}
     for key, gang in snapshot.gangs.items():
         if gang.decision not in ("start", "keep") or gang.name in preemptors or not _is_as_planned(r, p, key, gang):
             continue
         pods = [r.writer.newest_object(ref_of(pod).key, pod) or pod for pod in p.pods.get(key, ())]
-        if not (lifts := gate_lifts(gang, pods, nodes)):
-            continue
-        mark_started(p.inventory, gang.job)
-        r.store.write(p.inventory)
-        p.lifted_gates[key], trouble = r.writer.lift_gang_gates(lifts)
-        if trouble:
-            log.info("a gate was not lifted", extra={"gang": str(gang.job), "reason": trouble})
+        if lifts := gate_lifts(gang, pods, nodes):
+            batch[key] = lifts
+        if sum(map(len, batch.values())) >= BATCH:
+            _lift_batch(r, p, batch)
+            batch = {}
+    _lift_batch(r, p, batch)
+
+
+def _lift_batch(r: Reconciler, p: Pass, batch: Mapping[str, Sequence[GateLift]]) -> None:
+    """Lift the gates of these gangs, several at a time. That a gang has started is stored before; while that fails,
+    only gangs go on that had started."""
+    newly_started = {key for key in batch if mark_started(p.inventory, key)}
+    if trouble := r.writer.save_inventory(p.inventory) if batch else "":
+        for key in newly_started:
+            p.inventory.entries[key] = replace(p.inventory.entries[key], started=False)
+        p.results.append(r.writer.record_failed_save(trouble))
+        batch = {key: lifts for key, lifts in batch.items() if key not in newly_started}
+    all_lifts = [lift for lifts in batch.values() for lift in lifts]
+    answers = iter(r.writer.lift_gates(all_lifts))
+    for key, lifts in batch.items():
+        troubles = [trouble for trouble in islice(answers, len(lifts)) if trouble]
+        p.lifted_gates[key] = len(lifts) - len(troubles)
+        if troubles:
+            log.info("a gate was not lifted", extra={"gang": key, "reason": troubles[0]})
         places = ", ".join(sorted({lift.node for lift in lifts}))
         message = f"{p.lifted_gates[key]} pods were given their nodes: {places}"
         p.events.append(ObjectEvent(p.observation.objects[key], "Placed", message, False))

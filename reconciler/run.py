@@ -10,8 +10,7 @@ from http.server import ThreadingHTTPServer
 from pathlib import Path
 from typing import IO
 
-from reconciler.act import LostLease
-from reconciler.cluster.client import ApiError
+from reconciler.cluster.client import ApiError, LostLease
 from reconciler.context import Reconciler
 from reconciler.git.webhook import WebhookReceiver, serve_webhook
 from reconciler.loop import reconcile_once
@@ -47,8 +46,8 @@ def lock_data_folder(data: Path) -> IO[str]:
 def run_reconciler(r: Reconciler, stop: Callable[[], bool], once: bool = False) -> Report | None:
     """Repeat the pass until `stop()` or, with `once`, until there is nothing left to do; the last report.
 
-    What makes `stop()` true sets `r.wake_event` as well. The lease is given back at the end, so that a successor
-    need not wait.
+    Raises OtherGangplanError when another gangplan keeps this cluster. What makes `stop()` true sets `r.wake_event` as
+    well. The lease is given back at the end, so that a successor need not wait.
     """
     servers = _start_servers(r)
     r.last_good_pass = time.monotonic()

@@ -17,6 +17,7 @@ from compiler.fields.timestamp import rfc3339
 from compiler.kubernetes import SNAPSHOT_TIME_ANNOTATION, name_of
 from reconciler.cli import add_cluster_options, add_kubeconfig_options, state_folder
 from reconciler.cluster.client import ApiError, Client, NotFound
+from reconciler.cluster.neighbours import OtherGangplanError
 from reconciler.cluster.objects import Object, Ref, ref_of
 from reconciler.cluster.transport import make_connector
 from reconciler.context import Settings, build_reconciler, load_identity
@@ -127,7 +128,7 @@ def reconcile(
         signal.signal(number, request_stop)
     try:
         last = run_reconciler(reconciler, lambda: bool(signals), once)
-    except ValueError as error:
+    except (ValueError, OtherGangplanError) as error:
         raise click.ClickException(str(error)) from error
     finally:
         lock.close()

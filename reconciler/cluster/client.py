@@ -13,6 +13,8 @@ reaction of the caller (docs/decisions/0015-kubernetes-client.md):
     +-- Forbidden      403: a right is missing
     +-- Unauthorized   401, also with freshly read credentials
     +-- Invalid        400, 422, and what an admission webhook denied: this object cannot be written so
+
+and LostLease, which is none of them: the fence did not let a write pass, so it was not sent.
 """
 
 from __future__ import annotations
@@ -51,6 +53,12 @@ UNSERVED_SECONDS = 5.0
 PAGE_SIZE = 500
 APPLY_PATCH = "application/apply-patch+yaml"
 JSON_PATCH = "application/json-patch+json"
+NO_VERSION = "1"
+"""A resource version that no object has: etcd gives 1 to its empty store. An apply that names it can only create."""
+
+
+class LostLease(Exception):
+    """Another replica acts now; this one stops writing at once."""
 
 
 class ApiError(Exception):
@@ -96,6 +104,8 @@ class FieldOwner:
 
 
 class Conflict(ApiError):
+    """owners: of the fields in the way; none where the object itself is another, newer or gone."""
+
     def __init__(self, message: str, owners: tuple[FieldOwner, ...] = ()) -> None:
         super().__init__(message)
         self.owners = owners
@@ -171,10 +181,12 @@ KNOWN_RESOURCES = {
 @dataclass(slots=True)
 class Client:
     """Requests to one API server. `connect` reads the credentials and returns a transport; it is called again, once for
-    a request, when the server answers 401."""
+    a request, when the server answers 401. fence: asked before each request that writes, and raises LostLease. limits:
+    seconds to connect and to wait for the next byte."""
 
     connect: Callable[[], Transport]
     limits: Limits = REQUEST_LIMITS
+    fence: Callable[[], None] = lambda: None
     _transport: Transport | None = None
     _resources: dict[tuple[str, str], Resource] = field(default_factory=lambda: dict(KNOWN_RESOURCES))
     _unserved_until: dict[tuple[str, str], float] = field(default_factory=dict)
@@ -286,11 +298,24 @@ class Client:
         finally:
             response.close()
 
-    def apply(self, item: Object, *, force: bool = False) -> Object:
-        """Server-side apply. Raises Conflict naming managers and fields when another manager holds a field (unless
-        `force`)."""
+    def apply(self, item: Object, uid: str, *, force: bool = False) -> Object:
+        """Change the object with this uid by server-side apply; it makes none. Raises Conflict: naming managers and
+        fields when another manager holds a field (unless `force`), naming none when this object is gone."""
+        return self._apply(item, {"uid": uid}, force)
+
+    def create_by_apply(self, item: Object) -> Object:
+        """Make the object by server-side apply, so that its fields are applied ones from the start; it changes none.
+        Raises Conflict when the object exists (docs/decisions/0018-fencing.md)."""
+        return self._apply(item, {"resourceVersion": NO_VERSION}, False)
+
+    def apply_anyway(self, item: Object) -> Object:
+        """Make or change an object that belongs to this reconciler alone."""
+        return self._apply(item, {}, True)
+
+    def _apply(self, item: Object, identity: Mapping[str, str], force: bool) -> Object:
         query = {"fieldManager": FIELD_MANAGER, "force": "true" if force else "false", "fieldValidation": "Strict"}
-        return self.request("PATCH", self.path_of(ref_of(item)), query, item, APPLY_PATCH)
+        body = {**item, "metadata": {**item["metadata"], **identity}}
+        return self.request("PATCH", self.path_of(ref_of(item)), query, body, APPLY_PATCH)
 
     def create(self, item: Object) -> Object:
         ref = ref_of(item)
@@ -361,6 +386,8 @@ class Client:
         address = f"{path}?{urlencode(query)}" if query else path
         for fresh in (False, True):
             transport = self._connected(fresh)
+            if method != "GET":
+                self.fence()
             try:
                 response = transport.send(method, address, {"Accept": "application/json", **headers}, body, limits)
                 if response.status < 400:
@@ -413,6 +440,8 @@ def _api_error(method: str, path: str, status: int, headers: Mapping[str, str], 
         return Conflict(
             summary, tuple(_field_owner(cause) for cause in causes if cause.get("reason") == "FieldManagerConflict")
         )
+    if any(cause.get("field") == "metadata.uid" for cause in causes):
+        return Conflict(summary)
     if status == 403:
         return Invalid(summary) if message.startswith("admission webhook") else Forbidden(summary)
     if status in simple:

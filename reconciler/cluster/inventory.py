@@ -133,6 +133,11 @@ class InventoryStore:
     def ref(self) -> Ref:
         return Ref("v1", "ConfigMap", self.namespace, f"gangplan-{self.cluster}-inventory")
 
+    @property
+    def exists(self) -> bool:
+        """Whether the last read or write found one in the cluster."""
+        return bool(self._version)
+
     def read(self) -> Inventory:
         """Lost when there is none, or only a part of it. Raises ApiError, or ValueError when what is there cannot be
         read."""

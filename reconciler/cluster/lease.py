@@ -2,9 +2,11 @@
 
 Guaranteed: a holder that cannot renew stops calling itself holder after `deadline` seconds of its own monotonic clock,
 and another takes over only after it has seen the lease unchanged for `duration` seconds of *its* own clock; with
-deadline < duration the two never overlap, whatever the wall clocks show. Not guaranteed: a write already on the wire
-when the deadline passes is not called back. So every batch of writes asks `is_held()` first, and the inventory is
-written with a resource version, which fences what slipped through.
+deadline < duration the two never overlap, whatever the wall clocks show. The clock counts the time that a machine
+sleeps. Not guaranteed: a write already on the wire when the deadline passes is not called back. So every write asks the
+`Fence` first, changes name the uid they are meant for, and the inventory carries the lease's transitions and is written
+with a resource version before each batch: what slips through meets an object that is another, or is known as an intent
+(docs/decisions/0018-fencing.md).
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from reconciler.cluster.client import ApiError, Client, Conflict, NotFound
+from reconciler.cluster.client import ApiError, Client, Conflict, LostLease, NotFound
 from reconciler.cluster.objects import Object, Ref
 from reconciler.heartbeat import Heartbeat, repeat_step
 
@@ -27,12 +29,17 @@ HEARTBEAT_LIMIT = 60.0
 """Seconds within which the lease's thread shows that it turns."""
 
 
+def seconds_since_boot() -> float:
+    """A clock that is never set and goes on while the machine sleeps, where the system has one."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic()
+
+
 @dataclass(slots=True)
 class Lease:
     """The lease of one cluster, renewed by a thread.
 
     duration: seconds after which others may take over. deadline: after which the holder stops. period: between
-    renewals. on_change: called when the lease is won or lost.
+    renewals. on_change: called when the lease is won or lost. transitions: of its holders, as of the last renewal.
     """
 
     client: Client
@@ -42,9 +49,10 @@ class Lease:
     duration: float = 15.0
     deadline: float = 10.0
     period: float = 2.0
-    clock: Callable[[], float] = time.monotonic
+    clock: Callable[[], float] = seconds_since_boot
     on_change: Callable[[bool], None] = lambda held: None
     heartbeat: Heartbeat = field(default_factory=lambda: Heartbeat("lease", HEARTBEAT_LIMIT))
+    transitions: int = 0
     _was_held: bool = False
     _renewed_at: float | None = None
     _last_seen_version: tuple[str, float] = ("", 0.0)
@@ -122,6 +130,7 @@ class Lease:
         except Conflict:
             self._renewed_at = None
             return False
+        self.transitions = int(spec.get("leaseTransitions") or 0)
         self._renewed_at = asked_at
         self._last_seen_version = (str(written["metadata"].get("resourceVersion") or ""), asked_at)
         return True
@@ -133,3 +142,25 @@ class Lease:
     def _empty_lease(self) -> Object:
         metadata: dict[str, Any] = {"namespace": self.namespace, "name": self.name}
         return {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata, "spec": {}}
+
+
+@dataclass(slots=True)
+class Fence:
+    """Asked before each write: lets it pass as long as the lease is held without a break since `enter`."""
+
+    lease: Lease
+    term: int = -1
+
+    def enter(self) -> int:
+        """Begin to act; the lease's transitions, which the inventory carries from now on."""
+        self.term = self.lease.transitions
+        return self.term
+
+    def is_open(self) -> bool:
+        return self.lease.is_held() and self.lease.transitions == self.term
+
+    def check(self) -> None:
+        """Raise LostLease unless this replica leads, and has not lost the lease and won it again meanwhile: what it
+        writes rests on what it saw as leader."""
+        if not self.is_open():
+            raise LostLease("another replica holds the lease")

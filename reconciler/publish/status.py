@@ -150,7 +150,7 @@ class StatusPublisher:
         labels = {MANAGED_BY_LABEL: FIELD_MANAGER, CLUSTER_LABEL: self.cluster}
         metadata = {"namespace": self.namespace, "name": self.ref.name, "labels": labels}
         data = {"status.json": json.dumps(status, indent=1, sort_keys=True)}
-        self.client.apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}, force=True)
+        self.client.apply_anyway({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data})
         self._last_status = status
 
     def _read_status(self) -> dict[str, Any]:

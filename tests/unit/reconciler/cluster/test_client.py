@@ -96,9 +96,9 @@ def test_a_continue_token_that_is_too_old_is_gone_and_no_short_list() -> None:
 def test_apply_is_not_forced_unless_asked_and_names_its_manager() -> None:
     server = ScriptedServer(lambda method, path, body: ScriptedAnswer(200, {}))
     thing = {"apiVersion": QUEUE.api_version, "kind": "Queue", "metadata": {"name": "team"}}
-    server.client().apply(thing)
+    server.client().apply(thing, "uid-1")
     method, path, body = server.requests[0]
-    assert (method, body) == ("PATCH", thing)
+    assert (method, body) == ("PATCH", {**thing, "metadata": {"name": "team", "uid": "uid-1"}})
     assert path.startswith("/apis/scheduling.volcano.sh/v1beta1/queues/team?")
     assert "fieldManager=gangplan" in path
     assert "force=false" in path

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from typing import Any
 
 import pytest
 
-from reconciler.cluster.client import Retry
-from reconciler.cluster.lease import Lease
+from reconciler.cluster.client import LostLease, Retry
+from reconciler.cluster.lease import Fence, Lease
 from tests.builders.scripted_server import ScriptedAnswer, ScriptedServer, error_answer
 
 
@@ -124,3 +126,40 @@ def test_timings_under_which_two_could_hold_it_are_refused(period: float, deadli
             deadline=deadline,
             duration=duration,
         )
+
+
+def test_a_lease_that_was_lost_and_won_again_does_not_open_the_fence_again() -> None:
+    kept = Kept()
+    one, two = kept.lease("one"), kept.lease("two")
+    one.try_acquire()
+    fence = Fence(one)
+    fence.enter()
+    fence.check()
+    kept.now = 5
+    two.try_acquire()
+    kept.now = 21
+    assert two.try_acquire()
+    two.release()
+    assert one.try_acquire()
+    with pytest.raises(LostLease):
+        fence.check()
+    assert fence.enter() > 1
+    fence.check()
+
+
+def test_the_clock_counts_what_the_machine_sleeps() -> None:
+    lease = Lease(ScriptedServer(lambda *_: ScriptedAnswer(200, {})).client(), "n", "l", "one")
+    assert abs(lease.clock() - time.clock_gettime(time.CLOCK_BOOTTIME)) < 60
+
+
+def test_an_answer_that_is_no_lease_does_not_end_the_thread() -> None:
+    kept = Kept()
+    one = kept.lease("one")
+    answers = iter([ScriptedAnswer(200, None)])
+    one.client = ScriptedServer(lambda *asked: next(answers, None) or kept.script(*asked)).client()
+    one.period = 0.01
+    won = threading.Event()
+    one.on_change = lambda held: won.set()
+    one.start()
+    assert won.wait(30)
+    one.release()

@@ -1,0 +1,52 @@
+"""Phase 5 of a pass, objects: apply what has changed, then delete what has left the repository; and the inventory that
+knows of both."""
+
+from __future__ import annotations
+
+from reconciler.cluster.inventory import Inventory
+from reconciler.cluster.neighbours import refuse_beside_another
+from reconciler.context import Pass, Reconciler
+from reconciler.planning import restore_snapshot
+from reconciler.snapshot import Snapshot
+
+INTENT_SECONDS = 90.0
+"""Seconds after which no request of a former leader arrives: the API server's time limit is 60 s."""
+
+
+def take_up_inventory(r: Reconciler) -> Inventory:
+    """Read the inventory unless it is known: it is, as long as this replica leads without a break. Raises
+    OtherGangplanError."""
+    is_holder = r.lease.is_held()
+    inventory = r.inventory
+    if inventory is None or not is_holder or not r.was_holder or not r.fence.is_open():
+        transitions = r.fence.enter()
+        inventory = r.inventory = r.store.read()
+        restore_snapshot(r)
+        if is_holder:
+            r.leads_since = r.clock()
+            inventory.transitions = transitions
+            refuse_beside_another(r.client, r.store)
+    r.was_holder = is_holder
+    return inventory
+
+
+def write_changes(r: Reconciler, p: Pass, snapshot: Snapshot) -> None:
+    """Apply what has changed, and then delete what has left the repository.
+
+    An intent whose object is not there is kept for as long as the request of a former leader may still arrive.
+    """
+    p.inventory.commit = snapshot.commit
+    is_first_inventory = not r.store.exists
+    if trouble := r.writer.save_inventory(p.inventory):
+        p.results.append(r.writer.record_failed_save(trouble))
+    elif is_first_inventory:
+        refuse_beside_another(r.client, r.store)
+    due = [change for change in p.changes if r.writer.is_due(change)]
+    p.results += r.writer.apply_changes(due, p.inventory)
+    if not p.changes:
+        due = [change for change in p.prune_plan.changes if r.writer.is_due(change)]
+        p.results += r.writer.prune_objects(due, p.inventory)
+    intents_are_over = r.clock() - r.leads_since > INTENT_SECONDS
+    for key in p.prune_plan.vanished_keys:
+        if intents_are_over or p.inventory.entries[key].uid:
+            p.inventory.entries.pop(key, None)

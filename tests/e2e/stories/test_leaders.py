@@ -1,0 +1,86 @@
+"""Two replicas: one that is stopped in the middle of its writes wakes as nobody; a gangplan of another name does not
+start."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+
+import pytest
+
+from tests.controlplane import ControlPlane
+from tests.e2e.stories.story import (
+    CLUSTER,
+    QUEUES_PATH,
+    SCHEDULER,
+    VOLCANO_JOBS_PATH,
+    GitRepository,
+    ReconcilerProcess,
+    node_pool,
+    queue,
+    role,
+    volcano_job,
+)
+
+pytestmark = pytest.mark.e2e
+
+JOBS = 120
+LEFT_OUT = 8
+
+
+def job_names(plane: ControlPlane) -> set[str]:
+    return {item["metadata"]["name"] for item in plane.api("GET", VOLCANO_JOBS_PATH)["items"]}
+
+
+def write_jobs(repository: GitRepository, first: int) -> str:
+    """Commit the jobs from this number on; none of them finds room."""
+    jobs = (volcano_job(f"job-{at:03}", role("worker", 1, gpus=8), queue="team") for at in range(first, JOBS))
+    repository.write_file("jobs/all.yaml", *jobs)
+    return repository.commit()
+
+
+def test_a_leader_that_is_stopped_inside_a_wave_wakes_and_writes_nothing(plane: ControlPlane, tmp_path: Path) -> None:
+    repository = GitRepository(tmp_path / "repo")
+    specs = "cluster-specs/test/cluster.yaml"
+    repository.write_file(specs, CLUSTER, SCHEDULER, node_pool("gpu", 1, gpus=4), queue("team"))
+    repository.commit()
+    one = ReconcilerProcess(plane, repository, tmp_path / "one")
+    two = ReconcilerProcess(plane, repository, tmp_path / "two")
+    with one:
+        plane.wait_until(lambda: plane.api("GET", f"{QUEUES_PATH}/team"), what="the first commit in force")
+        with two:
+            write_jobs(repository, 0)
+            plane.wait_until(lambda: len(job_names(plane)) >= LEFT_OUT, what="the first jobs")
+            assert one.process is not None
+            one.process.send_signal(signal.SIGSTOP)
+            stopped_at = len(job_names(plane))
+            commit = write_jobs(repository, LEFT_OUT)
+            expected = {f"job-{at:03}" for at in range(LEFT_OUT, JOBS)}
+            plane.wait_until(
+                lambda: job_names(plane), lambda seen: seen == expected, timeout=90, what="the newer commit"
+            )
+            plane.wait_until(lambda: two.read_status()["commit"], lambda seen: seen == commit, what="its status")
+            one.process.send_signal(signal.SIGCONT)
+            plane.wait_until(
+                lambda: [line for line in one.log_lines() if line["message"] == "stopped writing"],
+                what="the first leader to see that it is none",
+            )
+            assert job_names(plane) == expected
+            assert stopped_at < JOBS, "it was stopped too late to prove anything"
+            inventory = plane.api("GET", "/api/v1/namespaces/gangplan-system/configmaps/gangplan-test-inventory")
+            assert all(name in str(inventory["data"]) for name in expected)
+
+
+def test_a_gangplan_of_another_name_does_not_start_and_names_the_first(plane: ControlPlane, tmp_path: Path) -> None:
+    repository = GitRepository(tmp_path / "repo")
+    for cluster in ("test", "other"):
+        pool = node_pool("gpu", 1).replace("name: gpu", f"name: {cluster}-gpu", 1)
+        specs = CLUSTER.replace("name: test", f"name: {cluster}")
+        repository.write_file(f"cluster-specs/{cluster}/cluster.yaml", specs, SCHEDULER, pool, queue("team"))
+    repository.commit()
+    with ReconcilerProcess(plane, repository, tmp_path / "one"):
+        plane.wait_until(lambda: plane.api("GET", f"{QUEUES_PATH}/team"), what="the first commit in force")
+        with ReconcilerProcess(plane, repository, tmp_path / "two", cluster="other") as second:
+            assert second.process is not None
+            assert second.process.wait(60) == 1
+            assert "--cluster test --namespace gangplan-system" in second.log.read_text()

@@ -1,16 +1,13 @@
-"""The real control plane for tests. The first start on a machine builds it (about 10 minutes; `python -m
-tests.controlplane build` does so beforehand); each start after that takes about 7 seconds, most of it on all cores. So
-the tests of a process share one cluster, and each leaves it empty."""
+"""Which end-to-end tests share a process, and with it a cluster, and what a failed one reports."""
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Generator
 from pathlib import Path
 
 import pytest
 
 from tests.controlplane import ControlPlane
-from tests.e2e.stories.story import clean_cluster
 
 FOLDER = Path(__file__).parent
 FIRST_GROUP = ("test_devices", "test_drift", "test_gangs", "test_neighbours")
@@ -24,28 +21,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if FOLDER in item.path.parents:
             item.add_marker(pytest.mark.xdist_group("e2e-1" if item.path.stem in FIRST_GROUP else "e2e-2"))
-
-
-@pytest.fixture
-def control_plane() -> Iterator[ControlPlane]:
-    """A fresh cluster of one test's own: for tests that need it empty, or that change what is the cluster's as a
-    whole."""
-    with ControlPlane() as cluster:
-        yield cluster
-
-
-@pytest.fixture(scope="session")
-def running_control_plane() -> Iterator[ControlPlane]:
-    """The one cluster of this process. The scheduler's configuration stays what the last test made it."""
-    with ControlPlane() as cluster:
-        yield cluster
-
-
-@pytest.fixture
-def shared_control_plane(running_control_plane: ControlPlane) -> Iterator[ControlPlane]:
-    """The cluster of this process, emptied afterwards."""
-    yield running_control_plane
-    clean_cluster(running_control_plane)
 
 
 @pytest.hookimpl(wrapper=True)

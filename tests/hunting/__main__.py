@@ -2,6 +2,7 @@
 
 A counterexample becomes a test in tests/property/found/, to be committed with the repair. With --differential, random
 worlds run on the real Volcano instead, and where gangplan and it disagree the world goes to tests/differential/found/.
+With --faults, random schedules of faults hit the reconciler on a control plane; one that fails is repeated by its seed.
 With --oracle, plans of random repositories are held against a second exact model; where they disagree the repository,
 as small as it gets, goes to tests/oracle/found/.
 """
@@ -16,6 +17,7 @@ import time
 from pathlib import Path
 
 from tests.differential import hunt as differential
+from tests.faults import run as faults
 from tests.hunting.plugin import FOUND_FOLDER
 from tests.oracle import hunt as oracle
 
@@ -29,11 +31,14 @@ def main() -> int:
     parser.add_argument("minutes", nargs="?", type=float, default=10.0, help="how long to search (default: 10)")
     parser.add_argument("--seed", type=int, help="repeat the round with this seed, and no other")
     parser.add_argument("--differential", action="store_true", help="worlds on the real Volcano instead of properties")
+    parser.add_argument("--faults", action="store_true", help="schedules of faults on the reconciler instead")
     parser.add_argument("--oracle", action="store_true", help="repositories against a second model instead")
     parser.add_argument("--workers", default="2", help="processes (default: 2)")
     options, pytest_arguments = parser.parse_known_args()
     if options.differential:
         return differential.hunt(options.minutes, options.seed)
+    if options.faults:
+        return faults.hunt(options.minutes, options.seed, None if options.seed is None else 1)
     if options.oracle:
         return oracle.hunt(options.minutes, options.seed)
     end = time.time() + 60 * options.minutes

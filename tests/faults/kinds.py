@@ -1,0 +1,217 @@
+"""The kinds of faults: each is at work while its block lasts, around one action of the story."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+from tests.faults import answers, git_faults
+from tests.faults.proxy import Fault, Rule
+from tests.faults.world import World
+
+JOBS = r"/batch\.volcano\.sh/v1alpha1/.*jobs"
+WRITES: Mapping[str, tuple[str, str]] = {
+    "a job": ("POST|PATCH", JOBS),
+    "a gate": ("PATCH", "/pods/"),
+    "the inventory": ("POST|PUT|PATCH", r"gangplan-system/configmaps(\?|/[^?]*inventory)"),
+    "the status": ("POST|PUT|PATCH", r"gangplan-system/configmaps/[^?]*status"),
+    "a queue": ("POST|PATCH", "/queues"),
+    "a delete": ("DELETE", ""),
+    "the lease": ("POST|PUT", "/leases"),
+    "an event": ("POST", "/events"),
+}
+"""The named writes, as method and address."""
+_NO_DRY_RUN = r"^(?!.*dryRun)"
+
+
+def rule_for_write(name: str, fault: Fault, *, skip: int = 0, times: int | None = 1) -> Rule:
+    method, path = WRITES[name]
+    return Rule(fault, method, f"{_NO_DRY_RUN}.*{path}", skip=skip, times=times)
+
+
+@dataclass(frozen=True)
+class Step:
+    """One action with one fault around it. seconds: for which the fault stays after the action. write: for faults that
+    strike at a named write, with `skip` of its kind before. dice: the seed of what the action and the fault choose."""
+
+    action: str
+    fault: str
+    seconds: float = 1.5
+    write: str = "a job"
+    skip: int = 0
+    dice: int = 0
+
+
+Kind = Callable[[World, Step], contextlib.AbstractContextManager[None]]
+KINDS: dict[str, Kind] = {}
+EXTRA_SECONDS: dict[str, float] = {}
+"""What a kind adds to the time in which the cluster is to be at rest again."""
+
+
+def _kind(name: str, extra: float = 0.0) -> Callable[[Callable[[World, Step], Iterator[None]]], None]:
+    def register(function: Callable[[World, Step], Iterator[None]]) -> None:
+        KINDS[name] = contextlib.contextmanager(function)
+        EXTRA_SECONDS[name] = extra
+
+    return register
+
+
+def _request_kind(name: str, fault: Fault, method: str = "", path: str = "", chance: float = 1.0) -> None:
+    """While it lasts, every request that matches is hit (or so many of them)."""
+
+    def at_work(world: World, step: Step) -> Iterator[None]:
+        with world.proxy.rule(Rule(fault, method, path, chance=chance)):
+            yield
+            time.sleep(step.seconds)
+
+    _kind(name)(at_work)
+
+
+# --- requests
+
+_MUTATING = "POST|PUT|PATCH|DELETE"
+_request_kind("404 of jobs", answers.refuse(404), "GET", JOBS)
+_request_kind("409 on half of the writes", answers.refuse(409), _MUTATING, chance=0.5)
+_request_kind("429 with Retry-After", answers.refuse(429, Retry_After="1"), chance=0.7)
+_request_kind("500 before a write", answers.refuse(500), _MUTATING, chance=0.5)
+_request_kind("500 after a write", answers.fail_after(500), _MUTATING, chance=0.5)
+_request_kind("no answer to a write", answers.cut_after, _MUTATING, chance=0.5)
+_request_kind("null", answers.answer_null, chance=0.5)
+_request_kind("truncated", answers.truncate, chance=0.5)
+_request_kind("dripping", answers.drip(0.05, 8), "GET", chance=0.5)
+_request_kind("503 of everything", answers.refuse(503))
+
+
+def _at_watches(name: str, fault: Fault) -> None:
+    """The watches that run end, and the next ones are hit."""
+
+    def at_work(world: World, step: Step) -> Iterator[None]:
+        with world.proxy.rule(Rule(fault, "GET", r"[?&]watch=")):
+            world.proxy.cut_streams()
+            yield
+            time.sleep(step.seconds)
+
+    _kind(name)(at_work)
+
+
+_at_watches("watches expire", answers.expire_watch)
+_at_watches("watches end at once", answers.end_watch)
+_at_watches("watches are refused", answers.refuse(410))
+
+
+@_kind("403 and 404 after start", extra=10)
+def _young_server(world: World, step: Step) -> Iterator[None]:
+    """An API server in its first seconds: roles and custom resources are not yet known to it."""
+    custom = Rule(answers.refuse(404), path=r"^/apis/[^/]*(volcano\.sh|kubeflow\.org)/")
+    with world.proxy.rule(custom), world.proxy.rule(Rule(answers.refuse(403))):
+        world.proxy.cut_streams()
+        yield
+        time.sleep(step.seconds)
+
+
+@_kind("half-open watches", extra=90)
+def _half_open(world: World, step: Step) -> Iterator[None]:
+    del step
+    world.proxy.freeze_watches()
+    yield
+
+
+@_kind("credentials rotate")
+def _rotation(world: World, step: Step) -> Iterator[None]:
+    world.proxy.rotate_token(empty_for=step.seconds)
+    yield
+
+
+@_kind("partition", extra=30)
+def _partition(world: World, step: Step) -> Iterator[None]:
+    with world.proxy.partition():
+        yield
+        time.sleep(step.seconds)
+
+
+@_kind("API server restarts", extra=30)
+def _restart(world: World, step: Step) -> Iterator[None]:
+    """The real one. Volcano's controllers are started again after it: they may stall."""
+    del step
+    yield
+    plane = world.plane
+    plane.restart("kube-apiserver")
+    plane.wait_until(lambda: plane.api("GET", "/readyz"), what="the API server")
+    plane.restart("volcano-controller-manager")
+
+
+# --- the process
+
+
+@_kind("killed before a write", extra=5)
+def _killed_before(world: World, step: Step) -> Iterator[None]:
+    yield from _strike(world, step, after=False)
+
+
+@_kind("killed after a write", extra=5)
+def _killed_after(world: World, step: Step) -> Iterator[None]:
+    yield from _strike(world, step, after=True)
+
+
+def _strike(world: World, step: Step, *, after: bool) -> Iterator[None]:
+    """SIGKILL at the write, which is lost or done; then it is started again. Where the write does not come it is killed
+    all the same."""
+    hold = answers.Hold(world.reconciler.kill, after=after, drop=True)
+    with world.proxy.rule(rule_for_write(step.write, hold, skip=step.skip)) as rule:
+        yield
+        rule.wait(step.seconds * 2)
+    world.reconciler.restart()
+
+
+@_kind("stopped at a write", extra=15)
+def _stopped(world: World, step: Step) -> Iterator[None]:
+    """SIGSTOP at the write for some seconds; what it held is then too old to be true."""
+    hold = answers.Hold(world.reconciler.stop)
+    hold.close_gate()
+    with world.proxy.rule(rule_for_write(step.write, hold, skip=step.skip)) as rule:
+        yield
+        rule.wait(step.seconds * 2)
+        time.sleep(step.seconds)
+        hold.open_gate()
+    world.reconciler.wake()
+
+
+@_kind("clock jumps")
+def _clock(world: World, step: Step) -> Iterator[None]:
+    world.reconciler.set_clock((-86400, -60, 60, 3600, 86400)[step.dice % 5])
+    yield
+    time.sleep(step.seconds)
+    world.reconciler.set_clock(0)
+
+
+@_kind("disk full", extra=30)
+def _disk(world: World, step: Step) -> Iterator[None]:
+    world.reconciler.fill_disk()
+    yield
+    time.sleep(step.seconds)
+    world.reconciler.free_disk()
+
+
+@_kind("nothing")
+def _nothing(world: World, step: Step) -> Iterator[None]:
+    del world, step
+    yield
+
+
+# --- git
+
+for _name, _fault in git_faults.FAULTS.items():
+
+    def _at_git(world: World, step: Step, fault: git_faults.GitFault = _fault) -> Iterator[None]:
+        with fault(world.repository, step.seconds):
+            yield
+
+    _kind(f"git: {_name}", extra=30)(_at_git)
+
+
+def matching(pattern: str) -> list[str]:
+    """The kinds whose names match."""
+    return [name for name in KINDS if re.search(pattern, name)]

@@ -1,0 +1,372 @@
+"""A small cluster, a small repository and a reconciler behind a proxy; what is to be there at rest, and what is."""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from compiler.kubernetes import DIGEST_ANNOTATION, PLACEMENT_ANNOTATION, annotations_of, labels_of
+from tests.controlplane import ApiError, ControlPlane
+from tests.e2e.stories.story import (
+    CLUSTER,
+    QUEUES_PATH,
+    SCHEDULER,
+    VOLCANO_JOBS_PATH,
+    GitRepository,
+    Object,
+    is_gated,
+    node_pool,
+    queue,
+    role,
+    volcano_job,
+)
+from tests.faults.process import ReconcilerUnderTest
+from tests.faults.proxy import FaultProxy, Request
+
+CONFIGMAPS_PATH = "/api/v1/namespaces/default/configmaps"
+PODS_PATH = "/api/v1/namespaces/default/pods"
+OWN_PATH = "/api/v1/namespaces/gangplan-system/configmaps"
+NODES, GPUS = 4, 8
+REPORT_PATTERN = r"/(leases|events)(/|$)|-status$"
+"""Writes that go on at rest, or that no object depends on."""
+QUIET_SECONDS = 1.0
+"""So long nothing else may be written before a cluster is at rest."""
+PARTIAL_WINDOW = 20.0
+"""Seconds for which some pods of a gang may have lost their gates and others not, while no fault is at work."""
+COMMIT_GRACE = 10.0
+"""Seconds for which a delete may still be on its way that an older commit asked for."""
+
+Constants = Mapping[str, Mapping[str, object]]
+
+
+def config_map(name: str, mode: str) -> Object:
+    meta = {"name": name, "namespace": "default"}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": {"mode": mode}}
+
+
+class EndedError(AssertionError):
+    """A reconciler's process is over, and no test ended it."""
+
+
+@dataclass(frozen=True)
+class JobSpec:
+    """A gang. seconds: how long its pods run, 0 for ever. ttl: seconds for which it stays after its end, None for ever.
+    label: may change without a new run."""
+
+    pods: int
+    gpus: int = 1
+    seconds: float = 0.0
+    ttl: int | None = None
+    label: str = "a"
+
+    def manifest(self, name: str) -> Object:
+        worker = role("worker", self.pods, gpus=self.gpus, run_for=f"{self.seconds:g}s" if self.seconds else "")
+        rest: Object = {} if self.ttl is None else {"ttlSecondsAfterFinished": self.ttl}
+        job = volcano_job(name, worker, queue="team", **rest)
+        job["metadata"]["labels"] = {"revision": self.label}
+        return job
+
+
+@dataclass
+class Declared:
+    """What the repository declares. weights, modes: of each queue and ConfigMap."""
+
+    jobs: dict[str, JobSpec] = field(default_factory=dict)
+    weights: dict[str, int] = field(default_factory=lambda: {"team": 3})
+    modes: dict[str, str] = field(default_factory=dict)
+    extra: dict[str, Object] = field(default_factory=dict)
+
+    def files(self) -> Iterator[tuple[str, list[str | Object]]]:
+        queues = [queue(name, weight=weight) for name, weight in sorted(self.weights.items())]
+        yield "cluster-specs/test/cluster.yaml", [CLUSTER, SCHEDULER, node_pool("gpu", NODES, gpus=GPUS), *queues]
+        for name, job in self.jobs.items():
+            yield f"jobs/{name}.yaml", [job.manifest(name)]
+        for name, mode in self.modes.items():
+            yield f"jobs/map-{name}.yaml", [config_map(name, mode)]
+        for name, thing in self.extra.items():
+            yield f"jobs/extra-{name}.yaml", [thing]
+
+    def keys(self) -> frozenset[str]:
+        """plural/name of what may be deleted by mistake."""
+        named: dict[str, Iterable[str]] = {"jobs": self.jobs, "queues": self.weights, "configmaps": self.modes}
+        return frozenset(f"{plural}/{name}" for plural, names in named.items() for name in names)
+
+
+@dataclass
+class Witness:
+    """Looks at the cluster all the time, past the proxy. uids: (job, digest of the run) -> its objects.
+    longest_partial: job -> seconds for which it was partly started while no fault was at work."""
+
+    plane: ControlPlane
+    uids: dict[tuple[str, str], set[str]] = field(default_factory=dict)
+    longest_partial: dict[str, float] = field(default_factory=dict)
+    calm_since: float = 0.0
+    _partial_since: dict[str, float] = field(default_factory=dict)
+    _ended: threading.Event = field(default_factory=threading.Event)
+    _thread: threading.Thread | None = None
+
+    def start(self) -> None:
+        self._thread = threading.Thread(target=self._run, name="witness", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._ended.set()
+        if self._thread is not None:
+            self._thread.join()
+
+    def disturb(self, seconds: float = 0.0) -> None:
+        """A fault is at work, for so long from now on."""
+        self.calm_since = max(self.calm_since, time.monotonic() + seconds)
+
+    def _run(self) -> None:
+        while not self._ended.wait(0.2):
+            try:
+                jobs = self.plane.api("GET", VOLCANO_JOBS_PATH)["items"]
+                pods = self.plane.api("GET", PODS_PATH)["items"]
+            except (ApiError, OSError, ValueError):
+                continue
+            for job in jobs:
+                self._look(job, pods, time.monotonic())
+
+    def _look(self, job: Object, pods: list[Object], now: float) -> None:
+        name, uid = job["metadata"]["name"], job["metadata"]["uid"]
+        self.uids.setdefault((name, annotations_of(job).get(DIGEST_ANNOTATION, "")), set()).add(uid)
+        released = sum(not is_gated(pod) for pod in pods if uid in _owner_uids(pod))
+        wanted = sum(task["replicas"] for task in job["spec"]["tasks"])
+        is_open = job.get("status", {}).get("state", {}).get("phase", "") in ("Pending", "Running", "")
+        if is_open and 0 < released < wanted:
+            since = max(self._partial_since.setdefault(name, now), self.calm_since)
+            self.longest_partial[name] = max(self.longest_partial.get(name, 0.0), now - since)
+        else:
+            self._partial_since.pop(name, None)
+
+
+def _owner_uids(pod: Object) -> list[str]:
+    return [owner["uid"] for owner in pod["metadata"].get("ownerReferences") or ()]
+
+
+@dataclass
+class Commit:
+    """made_at: on the monotonic clock. declares: as `Declared.keys`."""
+
+    made_at: float
+    sha: str
+    declares: frozenset[str]
+
+
+class World:
+    """`with World(plane, folder) as world:`. returning_jobs: those that the story itself deletes, for which a second
+    object of the same run is right."""
+
+    def __init__(
+        self,
+        plane: ControlPlane,
+        folder: Path,
+        *options: str,
+        constants: Constants | None = None,
+        roll: Callable[[], float] = lambda: 0.0,
+    ) -> None:
+        self.plane, self.folder, self.options, self.constants = plane, folder, options, constants
+        self.repository = GitRepository(folder / "repo")
+        self.proxy = FaultProxy(plane.kubeconfig_for("gangplan"), folder / "proxy", roll=roll)
+        self.proxies = [self.proxy]
+        self.declared = Declared()
+        self.commits: list[Commit] = []
+        self.returning_jobs: set[str] = set()
+        self.witness = Witness(plane)
+        self.reconciler = self.new_reconciler("one", self.proxy)
+        self.reconcilers = [self.reconciler]
+
+    def new_reconciler(self, name: str, proxy: FaultProxy) -> ReconcilerUnderTest:
+        return ReconcilerUnderTest(
+            self.repository.folder, proxy.kubeconfig, self.folder / name, *self.options, constants=self.constants
+        )
+
+    def add_replica(self) -> tuple[FaultProxy, ReconcilerUnderTest]:
+        """A second reconciler behind a proxy of its own, started."""
+        proxy = FaultProxy(self.plane.kubeconfig_for("gangplan"), self.folder / "proxy-2").__enter__()
+        replica = self.new_reconciler("two", proxy)
+        self.proxies.append(proxy)
+        self.reconcilers.append(replica)
+        return proxy, replica.start()
+
+    def __enter__(self) -> Self:
+        self.proxy.__enter__()
+        self.witness.start()
+        self.plane.api("POST", CONFIGMAPS_PATH, config_map("bystander", "theirs"))
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.witness.stop()
+        for reconciler in self.reconcilers:
+            reconciler.__exit__(kind, error, trace)
+        for proxy in self.proxies:
+            proxy.__exit__(kind, error, trace)
+            if error is not None:
+                error.add_note("the end of a proxy's log:\n" + proxy.log_text())
+
+    # --- the story
+
+    def commit(self, message: str = "change") -> str:
+        """Write what is declared, and commit."""
+        files = dict(self.declared.files())
+        for file in self.repository.folder.glob("jobs/*.yaml"):
+            if f"jobs/{file.name}" not in files:
+                file.unlink()
+        for path, pieces in files.items():
+            self.repository.write_file(path, *pieces)
+        sha = self.repository.commit(message)
+        self.commits.append(Commit(time.monotonic(), sha, self.declared.keys()))
+        return sha
+
+    @property
+    def head(self) -> str:
+        return (self.repository.folder / ".git" / "refs" / "heads" / "main").read_text().strip()
+
+    # --- what is seen
+
+    def status(self) -> Object:
+        found: Object = json.loads(self.plane.api("GET", f"{OWN_PATH}/gangplan-test-status")["data"]["status.json"])
+        return found
+
+    def condition(self, kind: str) -> Object:
+        unknown = {"type": kind, "status": "Unknown", "reason": "", "message": ""}
+        return next((each for each in self.status()["conditions"] if each["type"] == kind), unknown)
+
+    def wait(
+        self, look: Callable[[], Any], until: Callable[[Any], object] = bool, what: str = "", bar: float = 60
+    ) -> Any:
+
+        def look_at_both() -> Any:
+            for reconciler in self.reconcilers:
+                if reconciler.has_ended:
+                    raise EndedError(f"the reconciler ended by itself while the test waited for {what}")
+            return look()
+
+        return self.plane.wait_until(look_at_both, until, timeout=bar, what=what)
+
+    def wait_for_rest(self, bar: float = 120.0) -> float:
+        """Wait until the cluster is as declared and nothing is written any more; how long that took."""
+        began = time.monotonic()
+        self.wait(self.differences, lambda seen: not seen, "the cluster as declared", bar)
+        matched = time.monotonic() - began
+        self.wait(
+            lambda: [*self._recent_writes(), *self.differences()], lambda seen: not seen, "an end of the writes", bar
+        )
+        return matched
+
+    def _recent_writes(self) -> list[str]:
+        since = time.monotonic() - QUIET_SECONDS
+        return [str(each) for proxy in self.proxies for each in proxy.writes(since=since) if not _is_report(each)]
+
+    def differences(self) -> list[str]:
+        """In what the cluster is not as declared."""
+        found: list[str] = []
+        if (commit := self.status().get("commit")) != self.head:
+            found.append(f"commit {commit} in force, not {self.head}")
+        weights = {each["metadata"]["name"]: each["spec"]["weight"] for each in self._items(QUEUES_PATH)}
+        modes = {each["metadata"]["name"]: each["data"]["mode"] for each in self._items(CONFIGMAPS_PATH)}
+        for what, seen, wanted in (
+            ("queue weights", weights, self.declared.weights),
+            ("config maps", modes, {**self.declared.modes, "bystander": "theirs"}),
+        ):
+            if seen != wanted:
+                found.append(f"{what} {seen}, not {wanted}")
+        return [*found, *self._job_differences()]
+
+    def _items(self, path: str) -> list[Object]:
+        return [each for each in self.plane.api("GET", path)["items"] if each["metadata"]["name"] not in _GIVEN]
+
+    def _job_differences(self) -> Iterator[str]:
+        jobs = {each["metadata"]["name"]: each for each in self.plane.api("GET", VOLCANO_JOBS_PATH)["items"]}
+        pods = self.plane.api("GET", PODS_PATH)["items"]
+        for name in jobs.keys() - self.declared.jobs.keys():
+            yield f"job {name}, which nothing declares"
+        for name, spec in self.declared.jobs.items():
+            job = jobs.get(name)
+            if job is None:
+                if spec.ttl is None or not any(seen == name for seen, _ in self.witness.uids):
+                    yield f"no job {name}"
+            elif labels_of(job).get("revision") != spec.label:
+                yield f"job {name} has labels {labels_of(job)}"
+            elif problem := _run_difference(job, spec, pods):
+                yield f"job {name} {problem}"
+
+    # --- invariants
+
+    def violations(self) -> list[str]:
+        """What must never be, and was; and what differs now."""
+        return [
+            *self.differences(),
+            *self._doubled_runs(),
+            *self._wrong_deletes(),
+            *(
+                f"gang {name} was partly started for {seconds:.1f} s"
+                for name, seconds in self.witness.longest_partial.items()
+                if seconds > PARTIAL_WINDOW
+            ),
+        ]
+
+    def creates(self) -> Counter[tuple[str, str]]:
+        """(job, digest of the run) -> how often the reconcilers created it."""
+        found: Counter[tuple[str, str]] = Counter()
+        for proxy in self.proxies:
+            for request in proxy.writes(path=f"{VOLCANO_JOBS_PATH}[/?]"):
+                if request.upstream == 201 and request.found:
+                    digest = annotations_of(request.found).get(DIGEST_ANNOTATION, "")
+                    found[request.found["metadata"]["name"], digest] += 1
+        return found
+
+    def _doubled_runs(self) -> Iterator[str]:
+        for (name, digest), number in self.creates().items():
+            if number > 1 and name not in self.returning_jobs:
+                yield f"job {name} was created {number} times for run {digest}"
+        for (name, digest), uids in self.witness.uids.items():
+            if len(uids) > 1 and name not in self.returning_jobs:
+                yield f"job {name} was seen as {len(uids)} objects of run {digest}"
+
+    def _wrong_deletes(self) -> Iterator[str]:
+        for proxy in self.proxies:
+            for request in proxy.writes("DELETE"):
+                *_, plural, name = request.path.split("/")
+                if plural == "jobs" and name in self.returning_jobs:
+                    continue
+                if not self._may_be_deleted(f"{plural}/{name}", request.at):
+                    yield f"deleted although declared, or not ours: {request}"
+
+    def _may_be_deleted(self, key: str, at: float) -> bool:
+        """Whether it was declared once, and a commit that was the head shortly before `at` does not declare it."""
+        heads = [commit for commit in self.commits if commit.made_at <= at]
+        recent = [commit for commit in heads[:-1] if commit.made_at >= at - COMMIT_GRACE] + heads[-1:]
+        return any(key in commit.declares for commit in heads) and any(key not in each.declares for each in recent)
+
+
+_GIVEN = ("root", "default", "kube-root-ca.crt")
+
+
+def _is_report(request: Request) -> bool:
+    return re.search(REPORT_PATTERN, request.path) is not None
+
+
+def _run_difference(job: Object, spec: JobSpec, pods: list[Object]) -> str:
+    """In what a job is not as far as it is to get."""
+    phase = job.get("status", {}).get("state", {}).get("phase", "")
+    if spec.seconds:
+        return "" if phase == "Completed" else f"is {phase}, not Completed"
+    own = [pod for pod in pods if job["metadata"]["uid"] in _owner_uids(pod)]
+    running = [pod for pod in own if pod.get("status", {}).get("phase") == "Running"]
+    if len(running) != spec.pods or len(own) != spec.pods:
+        return f"has {len(running)} of {len(own)} pods running, not {spec.pods}"
+    placement = json.loads(annotations_of(job).get(PLACEMENT_ANNOTATION, "{}")).get("worker", {})
+    bound = dict(Counter(pod["spec"]["nodeName"] for pod in own))
+    return "" if bound == placement else f"runs on {bound}, planned {placement}"

@@ -126,9 +126,7 @@ class PooledTransport:
         }
         end = self._limiter.begin(limits.total)
         try:
-            return PooledResponse(
-                self.pool.request(method, address, preload_content=False, **options), limits.read, end
-            )
+            return PooledResponse(self.pool.request(method, address, **options), limits.read, end)
         except (urllib3.exceptions.HTTPError, OSError) as error:
             translated = transport_error(error, end())
             if isinstance(translated, LimitPassedError):

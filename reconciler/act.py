@@ -19,6 +19,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass, field, replace
+from math import inf
 from typing import Literal, TypeVar
 
 from compiler.emit.manifest import JOB_KINDS, Manifest, json_digest
@@ -43,6 +44,7 @@ BATCH = 200
 """Writes between two writes of the inventory."""
 SAVE_PAUSES = (0.1, 0.3, 0.6)
 """Seconds before the inventory is written again after an attempt that failed."""
+PUT_OFF = "left to the next pass: this one has taken too long"
 _UNKNOWN_OPPONENT = "who changes it is not known"
 
 
@@ -82,7 +84,8 @@ class WriterMemory:
 
 @dataclass(slots=True)
 class ClusterWriter:
-    """Writes with a client that asks the fence; LostLease ends whatever it does."""
+    """Writes with a client that asks the fence; LostLease ends whatever it does. deadline: on the clock; what is not
+    begun by then is left to the next pass."""
 
     client: Client
     store: InventoryStore
@@ -90,6 +93,11 @@ class ClusterWriter:
     sleep: Callable[[float], None] = time.sleep
     memory: WriterMemory = field(default_factory=WriterMemory)
     threads: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(WRITERS, "writer"))
+    deadline: float = inf
+
+    def is_out_of_time(self) -> bool:
+        """Whether the rest is left to the next pass, so that a pass ends although each of its writes is slow."""
+        return self.clock() > self.deadline
 
     def newest_object(self, key: str, cached: Object | None) -> Object | None:
         """The newer of what the watch shows and what our own last write returned."""
@@ -203,6 +211,8 @@ class ClusterWriter:
 
     def _apply_change(self, change: Change, inventory: Inventory) -> ChangeResult:
         assert change.desired is not None  # noqa: S101 (only changes that have a manifest get here)
+        if self.is_out_of_time():
+            return ChangeResult(change, "retry", PUT_OFF)
         key, now = change.ref.key, self.clock()
         if self.memory.fights.is_paused(key, now):
             return ChangeResult(change, "fight", self.memory.fights.opponents[key])
@@ -286,6 +296,8 @@ class ClusterWriter:
 
     def _prune_object(self, change: Change, inventory: Inventory) -> ChangeResult:
         assert change.live is not None  # noqa: S101
+        if self.is_out_of_time():
+            return ChangeResult(change, "retry", PUT_OFF)
         try:
             self.delete_object(change.ref, uid_of(change.live), inventory)
         except Conflict:

@@ -24,11 +24,14 @@ from reconciler.compile_child import CompileProcess
 from reconciler.diff import Change
 from reconciler.git.mirror import Mirror
 from reconciler.git.poller import GitPoller
+from reconciler.heartbeat import Heartbeat
 from reconciler.observe import Fingerprint, InformerSet, Observation
 from reconciler.publish.metrics import Metrics
 from reconciler.publish.status import ObjectEvent, StatusPublisher
 from reconciler.snapshot import Snapshot
 
+LOOP_LIMIT = 150.0
+"""Seconds within which the loop shows that it turns: between two passes, two phases, and two writes."""
 CLEANUP_MARGIN = 0.5
 """Seconds added to the time in which Volcano may still forget a new job of an old name (`recreate_time`)."""
 
@@ -137,6 +140,7 @@ class Reconciler:
     suspect_nodes: dict[str, float] = field(default_factory=dict)
     departed_jobs: dict[str, tuple[float, float]] = field(default_factory=dict)
     last_good_pass: float = 0.0
+    heartbeat: Heartbeat = field(default_factory=lambda: Heartbeat("loop", LOOP_LIMIT))
     was_holder: bool = False
     leads_since: float = 0.0
 
@@ -144,7 +148,8 @@ class Reconciler:
 @dataclass(slots=True)
 class Pass:
     """The data that the phases of one pass share. pods: Ref.key of a live job -> its pods. former_job_keys: of
-    jobs that are gone or were replaced, and still have pods."""
+    jobs that are gone or were replaced, and still have pods. obstructed_changes: of objects that could not be looked
+    at, with the reason in each. unconfirmed_ends: job -> why it is not known whether it is gone."""
 
     observation: Observation
     inventory: Inventory
@@ -157,6 +162,8 @@ class Pass:
     former_job_keys: set[str] = field(default_factory=set)
     results: list[ChangeResult] = field(default_factory=list)
     held_changes: list[Change] = field(default_factory=list)
+    obstructed_changes: list[Change] = field(default_factory=list)
+    unconfirmed_ends: dict[str, str] = field(default_factory=dict)
     changes: list[Change] = field(default_factory=list)
     prune_plan: guard.PrunePlan = field(default_factory=guard.PrunePlan)
     lifted_gates: dict[str, int] = field(default_factory=dict)

@@ -22,9 +22,9 @@ from compiler.kubernetes import (
 )
 from reconciler import guard
 from reconciler.changes import take_up_inventory, write_changes
-from reconciler.cluster.client import ApiError, NotFound
+from reconciler.cluster.client import ApiError
 from reconciler.cluster.inventory import InventoryEntry
-from reconciler.cluster.objects import FIELD_MANAGER, Object, ref_of
+from reconciler.cluster.objects import FIELD_MANAGER, Object, Ref, ref_of
 from reconciler.context import Pass, Reconciler, recreate_time
 from reconciler.diff import Change, classify_change, without_fields
 from reconciler.gates import (
@@ -46,9 +46,12 @@ def reconcile_once(r: Reconciler) -> Report:
     """Make one pass. Raises ApiError when the inventory cannot be read (then nothing is done), LostLease when another
     replica took over."""
     p = observe(r)  # 1
+    r.heartbeat.beat()
     choose_commit(r, p)  # 2
     update_plan(r, p)
+    r.heartbeat.beat()
     compute_changes(r, p)  # 3
+    r.heartbeat.beat()
     p.prune_plan = guard.prune_plan(p.desired_manifests, p.inventory, _live_inventory(r, p), _prune_safety(r, p))  # 4
     act_on_changes(r, p)  # 5 the only phase that writes
     return build_report(r, p)  # 6
@@ -62,6 +65,7 @@ def observe(r: Reconciler) -> Pass:
     now = r.clock()
     r.suspect_nodes = {node: until for node, until in r.suspect_nodes.items() if until > now}
     inventory = take_up_inventory(r)
+    r.watches.expect_kinds({entry.ref.group_kind for entry in inventory.entries.values() if entry.uid})
     observation = r.watches.observe(frozenset(r.suspect_nodes))
     p = Pass(observation, inventory, problems=list(observation.problems))
     jobs = {key: item for key, item in observation.objects.items() if is_job(key)}
@@ -95,18 +99,27 @@ def compute_changes(r: Reconciler, p: Pass) -> None:
     """What is to be written, and what is held, from the manifests of the plan and the live objects."""
     if p.snapshot is None:
         return
-    _collect_manifests(r, p, p.snapshot)
-    refs = {ref_of(manifest.object) for manifest in p.desired_manifests}
-    if {ref.group_kind for ref in refs} - r.watches.informers.keys():
-        r.watches.watch_kinds_of(refs)
+    if r.watches.watch_kinds_of({ref_of(manifest.object) for manifest in p.snapshot.manifests}):
         p.observation = r.watches.observe(p.observation.suspect_nodes)
         p.problems = [*dict.fromkeys((*p.problems, *p.observation.problems))]
+    _collect_manifests(r, p, p.snapshot)
     for manifest in p.desired_manifests:
-        if ref_of(manifest.object).group_kind not in p.observation.readable_kinds:
-            continue
-        if (change := _required_change(r, p, manifest)) is not None:
+        ref = ref_of(manifest.object)
+        if obstacle := reading_obstacle(p, ref):
+            p.obstructed_changes.append(Change("held", ref, manifest, reason=obstacle))
+        elif (change := _required_change(r, p, manifest)) is not None:
             (p.held_changes if change.action in ("held", "forbidden") else p.changes).append(change)
     withhold_waiting_jobs(p, p.snapshot)
+
+
+def reading_obstacle(p: Pass, ref: Ref) -> str:
+    """Why what the cluster holds of this object is not known for certain; empty when it is. Of a job the pods count
+    too: what may be done to it depends on whether they have started."""
+    kinds = (ref.group_kind, "Pod") if is_job(ref.key) else (ref.group_kind,)
+    for kind in kinds:
+        if kind not in p.observation.readable_kinds:
+            return p.observation.obstacles.get(kind, f"{kind} was not read yet")
+    return p.unconfirmed_ends.get(ref.key, "")
 
 
 def _collect_manifests(r: Reconciler, p: Pass, snapshot: Snapshot) -> None:
@@ -115,10 +128,8 @@ def _collect_manifests(r: Reconciler, p: Pass, snapshot: Snapshot) -> None:
     for manifest in snapshot.manifests:
         try:
             desired = known.get(id(manifest)) or _desired_manifest(r, manifest)
-        except NotFound as error:
-            p.held_changes.append(Change("held", ref_of(manifest.object), reason=str(error)))
         except ApiError as error:
-            p.problems.append(str(error))
+            p.obstructed_changes.append(Change("held", ref_of(manifest.object), reason=str(error)))
         else:
             known[id(manifest)] = desired
             p.desired_manifests.append(desired)
@@ -191,19 +202,24 @@ def _live_version(live: Object | None) -> tuple[str, str]:
 
 
 def _live_inventory(r: Reconciler, p: Pass) -> Mapping[str, Object | None]:
-    """The inventory's objects whose kind could be read; one whose kind no plan holds any more is asked for by name."""
+    """The inventory's objects of which it is known what they are now, or that they are gone. One whose kind no plan
+    holds any more is asked for by name; one that cannot be read is left alone, and no other."""
     live: dict[str, Object | None] = {}
     keep = {ref_of(manifest.object).key for manifest in p.desired_manifests}
+    obstacles = dict(p.observation.obstacles)
     for key, entry in p.inventory.entries.items():
-        if entry.ref.group_kind in p.observation.readable_kinds:
+        kind = entry.ref.group_kind
+        if kind in p.observation.readable_kinds:
             live[key] = r.writer.newest_object(key, p.observation.objects.get(key))
-        elif key not in keep:
-            try:
-                live[key] = r.client.get(entry.ref)
-            except NotFound:
-                live[key] = None
-            except ApiError as error:
-                p.problems.append(str(error))
+        elif key not in keep and p.snapshot is not None:
+            if kind not in obstacles:
+                try:
+                    live[key] = r.client.find(entry.ref)
+                    continue
+                except ApiError as error:
+                    obstacles[kind] = str(error)
+            reason = f"it is no longer in the repository, and whether it is still there is not known: {obstacles[kind]}"
+            p.obstructed_changes.append(Change("held", entry.ref, reason=reason))
     return live
 
 
@@ -223,7 +239,8 @@ def act_on_changes(r: Reconciler, p: Pass) -> None:
     if not r.was_holder or not r.fence.is_open() or p.snapshot is None:
         return
     write_changes(r, p, p.snapshot)
-    if p.snapshot.gated and p.current_fingerprint is not None and r.planning.base_fingerprint is not None:
+    is_current = p.snapshot.gated and not p.observation.problems
+    if is_current and p.current_fingerprint is not None and r.planning.base_fingerprint is not None:
         nodes = NodeIndex.from_nodes(p.observation.objects_of_kind("Node"), p.snapshot.leaves)
         act_on_pods(r, p, p.snapshot, nodes)
     if trouble := r.writer.save_inventory(p.inventory):

@@ -20,7 +20,7 @@ from compiler.kubernetes import (
     status_of,
     uid_of,
 )
-from reconciler.cluster.client import ApiError, Client, Resource
+from reconciler.cluster.client import ApiError, Client, NotFound, Resource
 from reconciler.cluster.objects import Object, Ref, group_kind_of, ref_of
 from reconciler.cluster.watch import Informer
 from reconciler.gates import NodeIndex, has_ended, pods_by_job, role_of
@@ -53,8 +53,9 @@ class Observation:
 
     objects: Ref.key -> object, of all kinds that are watched, as last known; they must not be changed. readable_kinds:
     group kinds of which they are known for certain. obstacles: group kind -> why that is not so of the others.
-    problems: those obstacles that planning waits for, since a plan rests on the kind. pending_kinds: those that were
-    not yet read or refused. suspect_nodes: those on which a pod could not be bound lately.
+    problems: those obstacles that planning waits for, since a plan rests on the kind. partial_problems: those that
+    hold up only the objects of their kind. pending_kinds: those that were not yet read or refused. suspect_nodes: those
+    on which a pod could not be bound lately.
     """
 
     objects: Mapping[str, Object]
@@ -62,6 +63,7 @@ class Observation:
     problems: tuple[str, ...] = ()
     suspect_nodes: frozenset[str] = frozenset()
     obstacles: Mapping[str, str] = field(default_factory=dict)
+    partial_problems: tuple[str, ...] = ()
     pending_kinds: frozenset[str] = frozenset()
 
     def objects_of_kind(self, kind: str) -> list[Object]:
@@ -103,12 +105,17 @@ class InformerSet:
             self.informers.pop(group_kind).stop()
         unknown_before, self.unknown_kinds = self.unknown_kinds, {}
         added = []
+        failure = ""
         for group_kind, (api, kind) in sorted(wanted.items()):
             if group_kind in self.informers:
+                continue
+            if failure:
+                self.unknown_kinds[group_kind] = failure
                 continue
             try:
                 resource = self.client.resource(api, kind)
             except ApiError as error:
+                failure = failure if isinstance(error, NotFound) else str(error)
                 self.unknown_kinds[group_kind] = str(error)
             else:
                 added.append(self._add_informer(resource, f"{CLUSTER_LABEL}={self.cluster}"))
@@ -134,20 +141,26 @@ class InformerSet:
         """Wait for the first lists; whether all have come, or turned out to be impossible."""
         return _wait_for_lists(self.informers.values(), seconds)
 
+    def state_problems(self) -> list[str]:
+        """Why kinds that a plan rests on cannot be read."""
+        informers = [self.informers[kind] for kind in sorted(_STATE_GROUPS & self.informers.keys())]
+        return [obstacle for informer in informers if informer.health.is_served and (obstacle := informer.obstacle())]
+
     def observe(self, suspect_nodes: frozenset[str]) -> Observation:
         objects: dict[str, Object] = {}
         obstacles = dict(self.unknown_kinds)
-        problems = []
+        problems = tuple(self.state_problems())
+        partial = [*self.unknown_kinds.values()]
         for kind, informer in sorted(self.informers.items()):
             if obstacle := informer.obstacle():
                 obstacles[kind] = obstacle
-                if informer.health.is_served and kind in _STATE_GROUPS:
-                    problems.append(obstacle)
+                if kind not in _STATE_GROUPS:
+                    partial.append(obstacle)
             for item in informer.items().values():
                 objects[ref_of(item).key] = item
         pending = frozenset(kind for kind, informer in self.informers.items() if not informer.wait_for_list(0))
         readable = frozenset(self.informers.keys() - obstacles.keys())
-        return Observation(objects, readable, tuple(problems), suspect_nodes, obstacles, pending)
+        return Observation(objects, readable, problems, suspect_nodes, obstacles, tuple(partial), pending)
 
     def stop(self) -> None:
         for informer in self.informers.values():

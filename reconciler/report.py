@@ -19,7 +19,14 @@ def build_report(r: Reconciler, p: Pass) -> Report:
         diagnostics = rejection.snapshot.diagnostics
     else:
         diagnostics = p.snapshot.diagnostics if p.snapshot else ()
-    is_busy = r.compiler.is_busy or p.results or p.lifted_gates or p.changes or not is_plan_fresh(r, p)
+    is_busy = (
+        r.compiler.is_busy
+        or p.observation.pending_kinds
+        or p.results
+        or p.lifted_gates
+        or p.changes
+        or not is_plan_fresh(r, p)
+    )
     return Report(
         commit=p.snapshot.commit if p.snapshot else "",
         head=head.commit,
@@ -28,7 +35,7 @@ def build_report(r: Reconciler, p: Pass) -> Report:
         gangs=tuple(_gangs_with_started(p)),
         diagnostics=diagnostics,
         results=tuple(p.results),
-        held_changes=(*p.held_changes, *p.prune_plan.held_changes),
+        held_changes=(*p.obstructed_changes, *p.held_changes, *p.prune_plan.held_changes),
         lifted_gates=p.lifted_gates,
         evicted_pods=tuple(p.evicted_pods),
         runs={str(run.ref): run.phase for run in p.inventory.runs.values()},
@@ -95,15 +102,16 @@ def _conditions(r: Reconciler, p: Pass, rejection: Rejection | None) -> Iterator
     yield _compiled_condition(r, p, rejection)
     rewritten = p.rewrite_message
     yield Condition("HistoryRewritten", bool(rewritten), "Held" if rewritten else "Descends", rewritten)
-    problem = p.problems[0] if p.problems else ""
+    problem = next(iter((*p.problems, *p.observation.partial_problems)), "")
     yield Condition("Observed", not problem, "ReadFailed" if problem else "Observed", problem)
     failures = [result for result in p.results if result.outcome in ("conflict", "refused", "retry")]
-    applied = p.snapshot is not None and not failures
-    yield Condition("Applied", applied, "Applied" if applied else "Outstanding", _first_message(failures))
+    outstanding = [*_messages(failures), *(f"{change.ref}: {change.reason}" for change in p.obstructed_changes)]
+    applied = p.snapshot is not None and not outstanding
+    yield Condition("Applied", applied, "Applied" if applied else "Outstanding", next(iter(outstanding), ""))
     held = p.prune_plan.held_changes
     yield Condition("PruneHeld", bool(held), "Held" if held else "None", held[0].reason if held else "")
     fights = [result for result in p.results if result.outcome == "fight"]
-    yield Condition("Fighting", bool(fights), "Fighting" if fights else "None", _first_message(fights))
+    yield Condition("Fighting", bool(fights), "Fighting" if fights else "None", next(_messages(fights), ""))
 
 
 def _compiled_condition(r: Reconciler, p: Pass, rejection: Rejection | None) -> Condition:
@@ -116,8 +124,9 @@ def _compiled_condition(r: Reconciler, p: Pass, rejection: Rejection | None) -> 
     return Condition("Compiled", False, reason, f"commit {head} does not compile; {in_force} is in force")
 
 
-def _first_message(results: Sequence[ChangeResult]) -> str:
-    return f"{results[0].change.ref}: {results[0].message}" if results else ""
+def _messages(results: Sequence[ChangeResult]) -> Iterator[str]:
+    for result in results:
+        yield f"{result.change.ref}: {result.message}"
 
 
 def _seconds_to_deadline(r: Reconciler) -> float | None:

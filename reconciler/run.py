@@ -23,8 +23,16 @@ DEBOUNCE = 0.05
 """Seconds in which further events join the same pass; drift is to be put back within a second."""
 MAX_PASS_INTERVAL = 30.0
 """Seconds after which a pass is made although nothing happened."""
-FAILURE_PAUSES = (0.5, 30.0)
-"""First and longest pause after a pass that failed as a whole."""
+FAILURE_PAUSES = (0.5, 5.0)
+"""Least and longest pause after a pass that failed as a whole. Events cut it short, but not below the least."""
+START_WAIT = 60.0
+"""Seconds for which the first pass waits for the lists and for git."""
+PASS_SECONDS = 60.0
+"""Seconds after which a pass begins no further change; the next one goes on."""
+
+
+class StopRequestedError(Exception):
+    """The process is to end, and writes nothing more."""
 
 
 class DataFolderInUse(Exception):
@@ -51,12 +59,13 @@ def run_reconciler(r: Reconciler, stop: Callable[[], bool], once: bool = False) 
     """
     servers = _start_servers(r)
     r.last_good_pass = time.monotonic()
+    r.heartbeat.beat()
+    r.client.fence = lambda: _check_before_write(r, stop)
     r.lease.start()
     r.poller.start()
     r.watches.start()
     try:
-        r.watches.wait_for_lists(30)
-        r.poller.first_poll.wait(60)
+        _wait_for_start(r, stop)
         return _repeat_passes(r, stop, once)
     finally:
         r.poller.stop()
@@ -68,11 +77,29 @@ def run_reconciler(r: Reconciler, stop: Callable[[], bool], once: bool = False) 
 
 
 def _start_servers(r: Reconciler) -> list[ThreadingHTTPServer]:
-    servers = [serve_pages(r.settings.listen, _http_pages(r))] if r.settings.listen else []
+    servers = [serve_pages(r.settings.listen, http_pages(r))] if r.settings.listen else []
     if r.settings.webhook and r.settings.webhook_secret is not None:
         receiver = WebhookReceiver(r.settings.branch, r.settings.webhook_secret, r.poller.poke)
         servers.append(serve_webhook(r.settings.webhook, receiver))
     return servers
+
+
+def _check_before_write(r: Reconciler, stop: Callable[[], bool]) -> None:
+    """Note that a long pass goes on. Raises StopRequestedError once the process is to end, LostLease when another
+    replica acts."""
+    r.heartbeat.beat()
+    if stop():
+        raise StopRequestedError
+    r.fence.check()
+
+
+def _wait_for_start(r: Reconciler, stop: Callable[[], bool]) -> None:
+    until = time.monotonic() + START_WAIT
+    while not stop() and time.monotonic() < until:
+        r.heartbeat.beat()
+        if r.poller.first_poll.is_set() and r.watches.wait_for_lists(0.0):
+            return
+        time.sleep(DEBOUNCE)
 
 
 def _repeat_passes(r: Reconciler, stop: Callable[[], bool], once: bool) -> Report | None:
@@ -81,31 +108,50 @@ def _repeat_passes(r: Reconciler, stop: Callable[[], bool], once: bool) -> Repor
     pause = 0.0
     started_at = time.monotonic()
     while not stop():
-        r.wake_event.wait(pause)
-        time.sleep(DEBOUNCE)
+        _pause(r, stop, FAILURE_PAUSES[0] if failures else DEBOUNCE, pause)
         r.wake_event.clear()
-        pass_began_at = time.monotonic()
+        began_at = time.monotonic()
+        r.heartbeat.beat()
+        r.writer.deadline = r.writer.clock() + PASS_SECONDS
         try:
             last = reconcile_once(r)
+            _publish_report(r, last, time.monotonic() - began_at)
+        except StopRequestedError:
+            log.info("stopped in the middle of a pass")
+            return last
         except LostLease as error:
             log.warning("stopped writing", extra={"reason": str(error)})
             r.inventory, pause = None, FAILURE_PAUSES[0]
             continue
-        except (ApiError, ValueError, OSError) as error:
+        except Exception as error:  # whatever it is: a process that ends leaves the cluster to nobody
             failures += 1
-            pause = min(FAILURE_PAUSES[0] * 2**failures, FAILURE_PAUSES[1])
-            log.warning("a pass failed", extra={"reason": str(error)})
+            pause = min(FAILURE_PAUSES[0] * 2.0**failures, FAILURE_PAUSES[1])
             r.metrics.passes.labels(result="failed").inc()
+            _log_failure(r, error)
             continue
         failures = 0
         pause = min(MAX_PASS_INTERVAL, last.next_wakeup if last.next_wakeup is not None else MAX_PASS_INTERVAL)
-        _publish_report(r, last, time.monotonic() - pass_began_at)
         if once and r.lease.is_held() and _is_complete(r, last):
             return last
         if once and not r.lease.is_held() and time.monotonic() - started_at > r.lease.duration + r.lease.deadline:
             log.error("another reconciler holds the lease of this cluster, and keeps it")
             return None
     return last
+
+
+def _pause(r: Reconciler, stop: Callable[[], bool], least: float, longest: float) -> None:
+    """Wait up to `longest` seconds for something to happen, then `least` for what else happens with it."""
+    r.wake_event.wait(longest)
+    until = time.monotonic() + least
+    while not stop() and (left := until - time.monotonic()) > 0:
+        time.sleep(min(DEBOUNCE, left))
+
+
+def _log_failure(r: Reconciler, error: Exception) -> None:
+    if isinstance(error, (ApiError, ValueError, OSError)):
+        log.warning("a pass failed", extra={"reason": str(error)})
+    else:
+        r.heartbeat.record_error(error)
 
 
 def _is_complete(r: Reconciler, last: Report) -> bool:
@@ -120,10 +166,6 @@ def _is_complete(r: Reconciler, last: Report) -> bool:
 def _publish_report(r: Reconciler, report: Report, seconds: float) -> None:
     r.last_good_pass = time.monotonic()
     r.metrics.record_report(report, seconds)
-    r.metrics.leader.set(r.lease.is_held())
-    for kind, informer in r.watches.informers.items():
-        r.metrics.watch_relists.labels(kind=kind).set(informer.health.relists)
-        r.metrics.watch_event_age.labels(kind=kind).set(time.monotonic() - informer.health.last_event)
     for result in report.results:
         detail = {"change": str(result.change), "outcome": result.outcome, "detail": result.message}
         log.info("change", extra=detail)
@@ -135,13 +177,57 @@ def _publish_report(r: Reconciler, report: Report, seconds: float) -> None:
         r.publisher.publish(report)
 
 
-def _http_pages(r: Reconciler) -> dict[str, Callable[[], HttpAnswer]]:
+def http_pages(r: Reconciler) -> dict[str, Callable[[], HttpAnswer]]:
+    """What /healthz, /readyz and /metrics answer."""
+
     def healthz() -> HttpAnswer:
+        late = [beat for beat in _heartbeats(r) if beat.seconds_late() > 0]
+        names = ", ".join(f"{beat.name} ({beat.seconds_late() + beat.limit:.0f} s)" for beat in late)
         age = time.monotonic() - r.last_good_pass
-        return (200 if age < 3 * MAX_PASS_INTERVAL else 503), f"last good pass {age:.1f} s ago\n"
+        text = f"without a sign of life: {names}" if late else f"all threads turn; last good pass {age:.1f} s ago"
+        return (503 if late else 200), text + "\n"
 
     def readyz() -> HttpAnswer:
-        ready = r.planning.snapshot is not None
-        return (200 if ready else 503), "a plan is in hand\n" if ready else "no plan yet\n"
+        obstacle = _ready_obstacle(r)
+        return (503 if obstacle else 200), (obstacle or "a plan is in hand, and the cluster is read") + "\n"
 
-    return {"/healthz": healthz, "/readyz": readyz, "/metrics": lambda: (200, r.metrics.text())}
+    def metrics() -> HttpAnswer:
+        _refresh_gauges(r)
+        return 200, r.metrics.text()
+
+    return {"/healthz": healthz, "/readyz": readyz, "/metrics": metrics}
+
+
+def _heartbeats(r: Reconciler) -> list[Heartbeat]:
+    """Of every thread: none is late because the API server or git does not answer."""
+    return [
+        r.heartbeat,
+        r.lease.heartbeat,
+        r.poller.heartbeat,
+        *(informer.heartbeat for informer in list(r.watches.informers.values())),
+    ]
+
+
+def _ready_obstacle(r: Reconciler) -> str:
+    """Why this replica could not do its work now; empty when it could."""
+    if r.planning.snapshot is None:
+        return "no plan yet"
+    if problems := r.watches.state_problems():
+        return problems[0]
+    age = time.monotonic() - r.last_good_pass
+    return f"the last good pass was {age:.0f} s ago" if age > 3 * MAX_PASS_INTERVAL else ""
+
+
+def _refresh_gauges(r: Reconciler) -> None:
+    metrics, now = r.metrics, time.monotonic()
+    metrics.leader.set(r.lease.is_held())
+    for gauge in (metrics.watch_relists, metrics.watch_event_age, metrics.watch_synced):
+        gauge.clear()
+    for kind, informer in list(r.watches.informers.items()):
+        health = informer.health
+        metrics.watch_relists.labels(kind=kind).set(health.relists)
+        metrics.watch_synced.labels(kind=kind).set(health.is_synced)
+        if health.is_served:
+            metrics.watch_event_age.labels(kind=kind).set(now - health.last_event)
+    for beat in _heartbeats(r):
+        metrics.thread_errors.labels(thread=beat.name).set(beat.errors)

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from compiler.emit.manifest import JOB_KINDS
 from compiler.kubernetes import DIGEST_ANNOTATION, annotations_of, final_phase, uid_of
+from reconciler.cluster.client import ApiError
 from reconciler.cluster.inventory import FinishedRun, InventoryEntry
 from reconciler.cluster.objects import Object, ref_of
 from reconciler.context import Pass, Reconciler
@@ -60,13 +61,23 @@ def run_digest_of(r: Reconciler, job: Object) -> str:
 
 
 def record_unobserved_ends(r: Reconciler, p: Pass) -> None:
-    """Enter the runs of started jobs that are gone although no reconciler saw them go."""
-    p.inventory.runs.update(dict(_unobserved_ends(r, p)))
+    """Enter the runs of started jobs with a time to live that are gone although no reconciler saw them go: most likely
+    they finished, and a doubled run is worse than one that a person has to ask for again.
+
+    The server is asked for each of them: a list that lacks it is not enough.
+    """
+    failure = ""
+    for key, run in list(_unobserved_ends(r, p)):
+        try:
+            if not failure and r.client.find(run.ref) is None:
+                p.inventory.runs[key] = run
+                continue
+        except ApiError as error:
+            failure = f"whether it is gone is not known: {error}"
+        p.unconfirmed_ends[key] = failure or "the server's list does not show it, but it is there"
 
 
 def _unobserved_ends(r: Reconciler, p: Pass) -> Iterator[tuple[str, FinishedRun]]:
-    """Started jobs with a time to live that are gone although no reconciler saw them go: most likely they finished, and
-    a doubled run is worse than one that a person has to ask for again."""
     for key, manifest in p.snapshot.jobs.items() if p.snapshot else ():
         entry, run = p.inventory.entries.get(key), p.inventory.runs.get(key)
         if entry is None or not entry.uid or not entry.started or not _has_time_to_live(manifest.object):

@@ -181,8 +181,8 @@ KNOWN_RESOURCES = {
 @dataclass(slots=True)
 class Client:
     """Requests to one API server. `connect` reads the credentials and returns a transport; it is called again, once for
-    a request, when the server answers 401. fence: asked before each request that writes, and raises LostLease. limits:
-    seconds to connect and to wait for the next byte."""
+    a request, when the server answers 401. fence: asked before each request that writes; what it raises (LostLease)
+    ends the request unsent."""
 
     connect: Callable[[], Transport]
     limits: Limits = REQUEST_LIMITS

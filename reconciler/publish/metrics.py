@@ -51,9 +51,18 @@ class Metrics:
         )
         self.watch_event_age = Gauge(
             "gangplan_watch_event_age_seconds",
-            "Seconds since the last event or list of a kind.",
+            "Seconds since the last event or list of a kind, or since it was to be watched if none has come.",
             ["kind"],
             registry=registry,
+        )
+        self.watch_synced = Gauge(
+            "gangplan_watch_synced",
+            "1 for a kind whose objects are known for certain, else 0.",
+            ["kind"],
+            registry=registry,
+        )
+        self.thread_errors = Gauge(
+            "gangplan_thread_errors", "Unexpected errors that a thread has survived.", ["thread"], registry=registry
         )
 
     def record_report(self, report: Report, seconds: float) -> None:

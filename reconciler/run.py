@@ -13,6 +13,7 @@ from typing import IO
 from reconciler.cluster.client import ApiError, LostLease
 from reconciler.context import Reconciler
 from reconciler.git.webhook import WebhookReceiver, serve_webhook
+from reconciler.heartbeat import Heartbeat
 from reconciler.loop import reconcile_once
 from reconciler.publish.server import HttpAnswer, serve_pages
 from reconciler.publish.status import Report

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from kubernetes.config import ConfigException
 
 from reconciler.cluster.client import (
     KNOWN_RESOURCES,
     ApiError,
+    Client,
     Conflict,
     FieldOwner,
     Forbidden,
@@ -16,7 +18,7 @@ from reconciler.cluster.client import (
     Retry,
     Unauthorized,
 )
-from reconciler.cluster.objects import Ref
+from reconciler.cluster.objects import Object, Ref
 from tests.builders.scripted_server import ScriptedAnswer, ScriptedServer, answers_in_order, error_answer
 
 QUEUE = Ref("scheduling.volcano.sh/v1beta1", "Queue", "", "team")
@@ -130,3 +132,65 @@ def test_a_kind_that_is_not_known_is_discovered_once_and_one_that_is_not_served_
     assert len(server.requests) == 1
     with pytest.raises(NotFound):
         client.resource("example.com/v1", "Gadget")
+
+
+@pytest.mark.parametrize("body", [b"null", b"[]", b'"text"', b"7", b"{}", b'{"kind": "Status"}'])
+def test_an_answer_that_is_no_object_is_tried_again(body: bytes) -> None:
+    with pytest.raises(Retry):
+        ScriptedServer(lambda *_: ScriptedAnswer(200, body)).client().get(QUEUE)
+
+
+def test_credentials_that_cannot_be_read_are_an_error_of_the_api() -> None:
+    def connect() -> ScriptedServer:
+        raise ConfigException("Invalid kube-config file")
+
+    with pytest.raises(Retry, match="credentials cannot be read: ConfigException: Invalid kube-config file"):
+        Client(connect).get(QUEUE)
+
+
+def test_a_list_whose_pages_do_not_end_is_no_list() -> None:
+    page = ScriptedAnswer(200, {"metadata": {"resourceVersion": "5", "continue": "more"}, "items": []})
+    with pytest.raises(Retry, match="does not come to an end"):
+        ScriptedServer(lambda *_: page).client().list(PODS)
+
+
+def found(get: ScriptedAnswer, listed: ScriptedAnswer) -> Object | None:
+    return ScriptedServer(lambda m, path, b: listed if "fieldSelector" in path else get).client().find(QUEUE)
+
+
+def test_an_object_is_gone_only_if_the_list_of_its_kind_says_so_as_well() -> None:
+    nothing = ScriptedAnswer(200, {"metadata": {"resourceVersion": "5"}, "items": []})
+    there = ScriptedAnswer(200, {"kind": "Queue", "metadata": {"name": "team"}})
+    listed = ScriptedAnswer(200, {"metadata": {"resourceVersion": "5"}, "items": [{"metadata": {"name": "team"}}]})
+    assert found(error_answer(404), nothing) is None
+    assert found(there, nothing) == {"kind": "Queue", "metadata": {"name": "team"}}
+    assert (found(error_answer(404), listed) or {})["metadata"] == {"name": "team"}
+
+
+@pytest.mark.parametrize("answer", [error_answer(404), error_answer(403), error_answer(500), ScriptedAnswer(200, None)])
+def test_whether_an_object_is_gone_is_not_known_while_its_kind_cannot_be_listed(answer: ScriptedAnswer) -> None:
+    with pytest.raises(ApiError):
+        found(error_answer(404), answer)
+
+
+def test_a_kind_that_is_not_served_is_not_looked_up_for_each_of_its_objects() -> None:
+    server = ScriptedServer(lambda *_: error_answer(404, "404 page not found"))
+    client = server.client()
+    for _ in range(50):
+        with pytest.raises(NotFound, match="serves no kind ServiceMonitor in monitoring"):
+            client.resource("monitoring.coreos.com/v1", "ServiceMonitor")
+    assert len(server.requests) == 1
+
+
+def test_no_write_is_sent_once_the_process_is_to_end() -> None:
+    server = ScriptedServer(lambda *_: ScriptedAnswer(200, {"kind": "Queue"}))
+    client = server.client()
+
+    def refuse() -> None:
+        raise InterruptedError
+
+    client.before_write = refuse
+    client.get(QUEUE)
+    with pytest.raises(InterruptedError):
+        client.delete(QUEUE, "uid")
+    assert [method for method, _, _ in server.requests] == ["GET"]

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from kubernetes.config import ConfigException
 
-from reconciler.cluster.client import KNOWN_RESOURCES
+from reconciler.cluster.client import KNOWN_RESOURCES, Client
 from reconciler.cluster.watch import Informer, ObjectCache, RelistError
 from tests.builders.scripted_server import ScriptedAnswer, ScriptedServer, error_answer
 
@@ -130,7 +131,204 @@ def test_a_kind_that_may_not_be_read_is_not_taken_for_an_empty_one() -> None:
     assert "may not list pods" in informer.health.problem
 
 
-def test_a_kind_that_is_not_served_is_empty_and_no_problem() -> None:
-    informer = informed(lambda path, number: error_answer(404), lambda informer: not informer.health.is_served)
-    assert informer.health.is_synced
-    assert not informer.items()
+# ---- what fails, and for how long it is waited
+
+
+class Pauses(threading.Event):
+    """An informer's stop, whose waits pass at once on the test's clock; it is set after so many of them."""
+
+    def __init__(self, most: int) -> None:
+        super().__init__()
+        self.now, self.most = 0.0, most
+        self.seconds: list[float] = []
+
+    def wait(self, timeout: float | None = None) -> bool:
+        self.seconds.append(timeout or 0.0)
+        self.now += timeout or 0.0
+        if len(self.seconds) >= self.most:
+            self.set()
+        return self.is_set()
+
+
+def followed(script: Callable[[str, int], ScriptedAnswer | Exception], pauses: Pauses) -> tuple[Informer, list[str]]:
+    """An informer that ran in this thread for so many pauses, and what it had to say of its kind at each request."""
+    obstacles: list[str] = []
+
+    def answer(method: str, path: str, body: Any) -> ScriptedAnswer:
+        obstacles.append(informer.obstacle())
+        found = script(path, len(obstacles))
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+    informer = Informer(ScriptedServer(answer).client(), PODS, lambda: None, clock=lambda: pauses.now)
+    informer._stop = pauses
+    informer._run()
+    return informer, obstacles
+
+
+def test_a_kind_that_was_served_and_answers_404_is_a_problem_and_what_was_known_stays() -> None:
+    pauses = Pauses(12)
+
+    def script(path: str, number: int) -> ScriptedAnswer:
+        return listing(pod("a", 1)) if number == 1 else error_answer(404)
+
+    informer, obstacles = followed(script, pauses)
+    assert set(informer.items()) == {("default", "a")}
+    assert "was served before and is not now" in informer.obstacle()
+    assert all(obstacles[2:]), "from the first 404 on it is known to be stale"
+    assert max(pauses.seconds) <= 5
+
+
+@pytest.mark.parametrize("refusal", [404, 403, 401])
+def test_refusals_in_the_seconds_after_a_start_pass_soon_and_are_never_an_empty_kind(refusal: int) -> None:
+    pauses = Pauses(6)
+    ready_at = 2.5
+
+    def script(path: str, number: int) -> ScriptedAnswer:
+        if pauses.now < ready_at:
+            return error_answer(refusal)
+        return ScriptedAnswer(200, b"") if "watch=1" in path else listing(pod("a", 1))
+
+    informer, obstacles = followed(script, pauses)
+    assert not informer.obstacle()
+    recovered = obstacles.index("") if "" in obstacles else len(obstacles)
+    assert sum(pauses.seconds[: recovered // (2 if refusal == 401 else 1)]) < ready_at + 4
+    assert all("cannot be read" in obstacle for obstacle in obstacles[:recovered])
+
+
+def test_a_kind_that_never_was_served_is_empty_after_a_while_and_seldom_asked_for() -> None:
+    pauses = Pauses(40)
+    informer, obstacles = followed(lambda path, number: error_answer(404), pauses)
+    assert (informer.health.is_served, informer.health.problem) == (False, "")
+    assert "does not serve Pod" in informer.obstacle()
+    assert "cannot be read" in obstacles[2], "one 404 says nothing"
+    assert 30 <= max(pauses.seconds) <= 60
+
+
+def test_a_kind_of_which_there_are_objects_is_not_empty_because_of_a_404() -> None:
+    pauses = Pauses(20)
+    informer = Informer(ScriptedServer(lambda *_: error_answer(404)).client(), PODS, lambda: None)
+    informer.clock, informer._stop = lambda: pauses.now, pauses
+    informer.expect_kind()
+    informer._run()
+    assert informer.health.is_served
+    assert "cannot be read" in informer.obstacle()
+
+
+def test_a_kind_that_was_removed_for_good_is_given_up_once_discovery_says_so_too() -> None:
+    pauses = Pauses(200)
+
+    def script(path: str, number: int) -> ScriptedAnswer:
+        return listing(pod("a", 1)) if number == 1 else error_answer(404)
+
+    informer, _ = followed(script, pauses)
+    assert pauses.now > 300
+    assert not informer.health.is_served
+    informer.expect_kind()
+    assert not informer.health.is_served, "objects that went with their kind do not bring it back"
+
+
+NO_LISTS = [
+    b"null",
+    b"[]",
+    b"{}",
+    b'"text"',
+    b'{"kind": "Status", "metadata": {"resourceVersion": "7"}, "items": []}',
+    b'{"kind": "PodList", "metadata": {"resourceVersion": "7"}}',
+    b'{"kind": "PodList", "metadata": {}, "items": []}',
+    b'{"kind": "PodList", "items": []}',
+    b'{"kind": "PodList", "metadata": {"resourceVersion": "7"}, "items": [null]}',
+    b'{"kind": "PodList", "metadata": {"resourceVersion": "7"}, "items": {}}',
+]
+
+
+@pytest.mark.parametrize("body", NO_LISTS)
+def test_an_answer_that_is_no_list_is_a_problem_and_no_empty_set(body: bytes) -> None:
+    def script(path: str, number: int) -> ScriptedAnswer:
+        if number == 1:
+            return listing(pod("a", 1))
+        return error_answer(410) if "watch=1" in path else ScriptedAnswer(200, body)
+
+    informer, _ = followed(script, Pauses(8))
+    assert set(informer.items()) == {("default", "a")}
+    assert "cannot be read" in informer.obstacle()
+    assert informer.heartbeat.errors == 0
+
+
+@pytest.mark.parametrize("watch", [ScriptedAnswer(200, b""), error_answer(410)], ids=["ends", "410"])
+def test_watches_that_end_at_once_or_are_too_old_are_asked_for_less_and_less_often(watch: ScriptedAnswer) -> None:
+    pauses = Pauses(30)
+    _, requests = followed(lambda path, number: watch if "watch=1" in path else listing(), pauses)
+    assert pauses.now > 100
+    assert len(requests) <= 65, "one pause for each watch, and at most one list"
+    assert pauses.seconds[0] <= 0.5
+    assert max(pauses.seconds) <= 10
+
+
+def test_a_watch_that_worked_ends_the_count_of_failures() -> None:
+    pauses = Pauses(20)
+
+    class LongAnswer(ScriptedAnswer):
+        def lines(self) -> Iterator[bytes]:
+            yield event("MODIFIED", pod("a", 6))
+            pauses.now += 30
+            yield event("MODIFIED", pod("a", 7))
+            raise ConnectionResetError("the wire was cut")
+
+    informer, _ = followed(lambda path, n: LongAnswer(200, b"") if "watch=1" in path else listing(), pauses)
+    assert max(pauses.seconds) <= 0.5
+    assert informer.health.relists == 20
+
+
+def test_a_watch_on_which_nothing_comes_is_left_for_a_new_list_at_once() -> None:
+    pauses = Pauses(3)
+
+    class SilentAnswer(ScriptedAnswer):
+        def lines(self) -> Iterator[bytes]:
+            pauses.now += 80
+            raise TimeoutError
+            yield b""
+
+    def script(path: str, number: int) -> ScriptedAnswer:
+        return SilentAnswer(200, b"") if "watch=1" in path else listing(pod(f"p{number}", number))
+
+    informer, obstacles = followed(script, pauses)
+    assert pauses.seconds == [0.0, 0.0, 0.0]
+    assert set(informer.items()) == {("default", "p5")}, "each silence ended in a list"
+    assert obstacles[0]
+    assert not any(obstacles[1:])
+    assert pauses.now == 3 * 80, "no watch is waited for longer than 90 s"
+
+
+def test_no_exception_ends_the_thread_of_an_informer() -> None:
+    failures = iter((MemoryError("no memory"), OSError(28, "No space left"), TypeError("null"), KeyError("x")))
+
+    def script(path: str, number: int) -> ScriptedAnswer | Exception:
+        return next(failures, None) or (ScriptedAnswer(200, b"") if "watch=1" in path else listing(pod("a", 1)))
+
+    informer, _ = followed(script, Pauses(8))
+    assert not informer.obstacle()
+    assert set(informer.items()) == {("default", "a")}
+    assert informer.heartbeat.errors == 3, "what breaks on the wire is expected, the rest is counted"
+
+
+def test_credentials_that_are_being_rewritten_are_read_again() -> None:
+    server = ScriptedServer(lambda method, path, body: listing(pod("a", 1)))
+    answers = iter((ConfigException("Invalid kube-config file. Expected key current-context"), OSError("empty")))
+
+    def connect() -> ScriptedServer:
+        if (error := next(answers, None)) is not None:
+            raise error
+        return server
+
+    informer = Informer(Client(connect), PODS, lambda: None)
+    informer._stop = Pauses(6)
+    informer._run()
+    assert set(informer.items()) == {("default", "a")}
+    assert informer.heartbeat.errors == 0
+
+
+def test_the_age_of_a_kind_that_was_never_read_counts_from_when_it_was_to_be() -> None:
+    informer = Informer(ScriptedServer(lambda *_: error_answer(403)).client(), PODS, lambda: None, clock=lambda: 5000.0)
+    assert informer.health.last_event == 5000.0

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import IO
 
 from reconciler.cluster.client import ApiError, LostLease
+from reconciler.cluster.neighbours import OtherGangplanError
 from reconciler.context import Reconciler
 from reconciler.git.webhook import WebhookReceiver, serve_webhook
 from reconciler.heartbeat import Heartbeat
@@ -120,6 +121,8 @@ def _repeat_passes(r: Reconciler, stop: Callable[[], bool], once: bool) -> Repor
         except StopRequestedError:
             log.info("stopped in the middle of a pass")
             return last
+        except OtherGangplanError:
+            raise
         except LostLease as error:
             log.warning("stopped writing", extra={"reason": str(error)})
             r.inventory, pause = None, FAILURE_PAUSES[0]

@@ -189,7 +189,7 @@ def test_no_write_is_sent_once_the_process_is_to_end() -> None:
     def refuse() -> None:
         raise InterruptedError
 
-    client.before_write = refuse
+    client.fence = refuse
     client.get(QUEUE)
     with pytest.raises(InterruptedError):
         client.delete(QUEUE, "uid")

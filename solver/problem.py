@@ -351,9 +351,9 @@ class Problem:
         nothing = (0,) * len(self.resources)
         return tuple(map(sum, zip(nothing, *(node.capacity for node in self.nodes), strict=True)))
 
-    def with_queues(self, queues: tuple[Queue, ...]) -> Problem:
-        """The same with other queues; what is cached about the nodes is kept."""
-        other = replace(self, queues=queues)
+    def with_queues(self, queues: tuple[Queue, ...], gangs: tuple[Gang, ...] | None = None) -> Problem:
+        """The same with other queues, and gangs where they are given; what is cached about the nodes is kept."""
+        other = replace(self, queues=queues, gangs=self.gangs if gangs is None else gangs)
         vars(other)["totals"] = self.totals
         return other
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 from solver.admission.greedy_floor import GreedyFloor
 from solver.options import Options
-from solver.problem import Problem
+from solver.problem import Gang, Problem
 from solver.semantics.gang_classes import GangClass, waiting_class
 from solver.semantics.priorities import precedence
 from solver.state.queue_books import QueueBooks
@@ -47,18 +47,30 @@ def precedence_groups(
     return groups, floor
 
 
-def entitled_gangs(queue_books: QueueBooks, gangs: Iterable[int]) -> list[int]:
-    """Of each queue the gangs up to the first one, by precedence and age, that its entitlement does not cover."""
-    problem, books, found = queue_books.problem, queue_books.copy(), []
-    stopped: set[int] = set()
-    for j in sorted(gangs, key=lambda j: (-precedence(problem.gangs[j]), problem.gangs[j].age, j)):
-        queue = problem.gangs[j].queue
-        demand = waiting_class(j, problem.gangs[j]).min_demand(len(problem.resources))
-        if queue not in stopped and books.is_entitled(queue, demand):
-            books.charge_queue(queue, demand)
-            found.append(j)
-        else:
-            stopped.add(queue)
+def entitled_gangs(books: QueueBooks, gangs: Iterable[int], changed: Mapping[int, Gang] | None = None) -> list[int]:
+    """Of each queue the gangs up to the first one, by precedence and age, that its entitlement does not cover.
+
+    changed: gangs that are counted as they are here, with another priority.
+    """
+    problem, rules, changed = books.problem, books.queue_rules, changed or {}
+    by_index = {j: changed.get(j, problem.gangs[j]) for j in gangs}
+    room: list[dict[int, int]] = []
+    for q, limits in enumerate(rules.entitled):
+        amounts = zip(limits, books.compared_amount(q), strict=True)
+        room.append({r: most - held for r, (most, held) in enumerate(amounts) if most is not None})
+    stopped, found = set[int](), list[int]()
+    for j, gang in sorted(by_index.items(), key=lambda of: (-precedence(of[1]), of[1].age, of[0])):
+        if gang.queue in stopped:
+            continue
+        asked = [(r, amount) for r, amount in enumerate(books.min_demand(j)) if amount]
+        above = [room[q] for q in rules.comparison_paths[gang.queue]]
+        counted = [(left, r, amount) for left in above for r, amount in asked if r in left]
+        if any(amount > left[r] for left, r, amount in counted):
+            stopped.add(gang.queue)
+            continue
+        found.append(j)
+        for left, r, amount in counted:
+            left[r] -= amount
     return found
 
 

@@ -25,6 +25,11 @@ class GangDiagnosis:
     _answers: dict[Scenario, bool | None] = field(default_factory=dict)
 
     @cached_property
+    def index(self) -> int:
+        """Its index in the problem."""
+        return self.state.problem.gangs.index(self.gang)
+
+    @cached_property
     def current_scenario(self) -> Scenario:
         """The gang as written, the world as it is."""
         return Scenario(anonymous_gang(self.gang), self.gang.running)

@@ -15,7 +15,7 @@ from solver.diagnosis.queue_changes import with_queue
 from solver.diagnosis.state import Scenario
 from solver.diagnosis.trial import Step, Trial, TrialRunner
 from solver.facts import Borrowing
-from solver.problem import Problem
+from solver.problem import Gang, Problem
 from solver.repairs import HigherPriority, MoreDeserved, MoreWeight, Repair
 from solver.semantics.eviction_rights import is_reclaimable_whole
 from solver.semantics.priorities import precedence
@@ -88,31 +88,43 @@ def _before_others(
 def _later_gangs(case: GangDiagnosis, priority: int, problem: Problem) -> list[int]:
     """The started gangs that are decided after the gang, were it of this priority, in a problem with other queues; the
     last first."""
-    state, own = case.state, problem.gangs.index(case.gang)
-    raised = replace(problem.gangs[own], priority=priority)
-    gangs = (*problem.gangs[:own], raised, *problem.gangs[own + 1 :])
-    problem = replace(problem, gangs=gangs)
+    raised = replace(case.gang, priority=priority)
+    if problem is not case.state.problem or any(gang.priority == priority for gang in problem.gangs):
+        return _gangs_behind(case, raised, problem)
+    # no other gang has this priority, so that age decides nothing
+    key = "later", raised.queue, precedence(raised), case.remaining_demand
+    return case.state.cached(key, partial(_gangs_behind, case, raised, problem))
 
-    def level(j: int) -> tuple[int, int]:
-        return precedence(gangs[j]), queue_priority(problem, gangs[j].queue)
 
-    started = list(state.started_placements)
-    started.sort(key=lambda i: (gangs[i].priority, -gangs[i].age, -i))
+def _gangs_behind(case: GangDiagnosis, raised: Gang, problem: Problem) -> list[int]:
+    gangs, started = problem.gangs, case.state.started_by_priority
+    priorities = [queue_priority(problem, q) for q in range(len(problem.queues))]
+    own_level = precedence(raised), priorities[raised.queue]
+    below = {i for i in started if (precedence(gangs[i]), priorities[gangs[i].queue]) < own_level}
     if not is_decided_by_entitlement(problem):
-        return [i for i in started if level(i) < level(own)]
-    covered = set(entitled_gangs(state.before.queue_books.with_problem(problem), [*started, own]))
-
-    def round_of(j: int) -> int:
-        return 0 if problem.reclaim_enabled else queue_priority(problem, gangs[j].queue)
+        return [i for i in started if i in below]
+    covered = _entitled_beside(case, raised, problem)
+    rounds = [0] * len(priorities) if problem.reclaim_enabled else priorities
 
     def is_later(i: int) -> bool:
-        if round_of(i) != round_of(own):
-            return round_of(i) < round_of(own)
-        if own in covered:
-            return i not in covered or level(i) < level(own)
-        return i not in covered and gangs[i].queue == raised.queue and level(i) < level(own)
+        if rounds[gangs[i].queue] != rounds[raised.queue]:
+            return rounds[gangs[i].queue] < rounds[raised.queue]
+        if case.index in covered:
+            return i not in covered or i in below
+        return i not in covered and gangs[i].queue == raised.queue and i in below
 
-    return sorted((i for i in started if is_later(i)), key=lambda i: (round_of(i), i in covered))
+    return sorted((i for i in started if is_later(i)), key=lambda i: (rounds[gangs[i].queue], i in covered))
+
+
+def _entitled_beside(case: GangDiagnosis, raised: Gang, problem: Problem) -> frozenset[int]:
+    """Of the started gangs and the raised one those that the entitlements of their queues cover."""
+    state, own, started = case.state, case.index, case.state.started_placements
+    books = state.before.queue_books
+    if problem is not state.problem:
+        return frozenset(entitled_gangs(books.with_problem(problem), [*started, own], {own: raised}))
+    roots = books.queue_rules.entitlement_roots
+    family = [i for i in started if roots[problem.gangs[i].queue] == roots[raised.queue]]
+    return state.entitled_started.difference(family).union(entitled_gangs(books, [*family, own], {own: raised}))
 
 
 def higher_priority(runner: TrialRunner, t: Trial) -> Iterator[Trial]:

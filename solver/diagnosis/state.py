@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, TypeVar
 
 import numpy as np
 
+from solver.admission.batches import entitled_gangs
 from solver.diagnosis.question import FitQuestion
 from solver.options import Options
 from solver.problem import Gang, Node, Placement, Problem
@@ -150,8 +151,8 @@ class DiagnosisState:
         if running and not returned_nodes:
             return self.before.queue_books
         problem, _ = self.problem_with_returned(returned_nodes)
-        key = ("ledger", returned_nodes, running)
-        return self.cached(key, lambda: QueueBooks(problem if running else _idle_problem(problem)))
+        make = QueueBooks if running else QueueBooks.idle
+        return self.cached(("ledger", returned_nodes, running), lambda: make(problem))
 
     def _away_amounts(self, returned_nodes: tuple[int, ...], running: bool) -> FreeVectors:
         """What nodes have less while they are away: of what may be given, or of all that they hold."""
@@ -160,6 +161,12 @@ class DiagnosisState:
         return self.cached(("away", returned_nodes, running), lambda: vectors(self.problem).minus(vectors(then)))
 
     # ---- what the plan gives
+
+    @cached_property
+    def started_by_priority(self) -> tuple[int, ...]:
+        """The gangs that the plan starts, the least important and youngest first."""
+        gangs = self.problem.gangs
+        return tuple(sorted(self.started_placements, key=lambda i: (gangs[i].priority, -gangs[i].age, -i)))
 
     @cached_property
     def capacity(self) -> FreeVectors:
@@ -190,11 +197,9 @@ class DiagnosisState:
         """(nodes, what the plan gives to gang i on each beyond what it runs)."""
 
         def make() -> tuple[IntArray, IntArray]:
-            roles = self.problem.gangs[i].roles
+            gang = self.problem.gangs[i]
             pods = [(p, p.pods) for p in self.started_placements[i]]
-            pods += [(p, -p.pods) for p in self.problem.gangs[i].running]
-            rows = np.array([[number * a for a in roles[p.role].request] for p, number in pods], dtype=np.int64)
-            return np.array([p.node for p, _ in pods], dtype=np.int64), rows.reshape(-1, len(self.problem.resources))
+            return _rows_of(gang, [*pods, *((p, -p.pods) for p in gang.running)])
 
         return self.cached(("planned", i), make)
 
@@ -206,13 +211,18 @@ class DiagnosisState:
         """Add what these pods hold; where what runs exceeds a node, that is paid first."""
         more = np.zeros_like(free.amounts)
         for gang, pods in leaving:
-            for p in pods:
-                more[p.node] += np.array(gang.roles[p.role].request, dtype=np.int64) * p.pods
+            nodes, amounts = _rows_of(gang, [(p, p.pods) for p in pods])
+            np.add.at(more, nodes, amounts)
         free.amounts[:] = np.where(more > 0, np.maximum(free.amounts + more - self._overcommitted, 0), free.amounts)
 
     @cached_property
     def _overcommitted(self) -> IntArray:
         return free_and_overcommitted(self.problem)[1]
+
+    @cached_property
+    def entitled_started(self) -> frozenset[int]:
+        """The gangs that the plan starts within the entitlements of their queues."""
+        return frozenset(entitled_gangs(self.before.queue_books, self.started_placements))
 
     # ---- pod rules
 
@@ -275,16 +285,17 @@ class DiagnosisState:
         return free.nonnegative()
 
 
+def _rows_of(gang: Gang, pods: Sequence[tuple[Placement, int]]) -> tuple[IntArray, IntArray]:
+    """(nodes, what so many pods of each placement hold there)."""
+    requests = np.array([role.request for role in gang.roles], dtype=np.int64)
+    numbers = np.array([number for _, number in pods], dtype=np.int64)
+    roles, nodes = (np.array(of, dtype=np.int64) for of in ([p.role for p, _ in pods], [p.node for p, _ in pods]))
+    return nodes, requests[roles] * numbers[:, None]
+
+
 def _returned(node: Node) -> Node:
     then = node.returning
     if then is None:
         return node
     given = {"node_class": then.node_class, "capacity": then.capacity, "free": then.free, "slots": then.slots}
     return replace(node, **given, returning=None)  # type: ignore[arg-type]
-
-
-def _idle_problem(problem: Problem) -> Problem:
-    """Nothing runs, of no gang and of no other pod."""
-    nothing = (0,) * len(problem.resources)
-    nodes = tuple(replace(node, free=node.capacity) for node in problem.nodes)
-    return replace(problem, nodes=nodes, queues=tuple(replace(q, used=nothing) for q in problem.queues), gangs=())

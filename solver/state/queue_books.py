@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from solver.problem import Limits, Problem, Vector
 from solver.semantics import entitlements, hierarchical_drf, queues, share_measures
 from solver.semantics.eviction_rights import deserved_limits
+from solver.semantics.gang_classes import waiting_class
 from solver.semantics.placements import add_vectors, dominant_share, negated
 from solver.semantics.queue_limits import QueueCeiling, queue_ceilings
 from solver.semantics.share_measures import ShareMeasure, SiblingQueues
@@ -61,6 +62,13 @@ class QueueRules:
             return tuple((q,) for q in every)
         return tuple(tuple(reversed(queues.queue_path(self.problem, q))) for q in every)
 
+    @cached_property
+    def entitlement_roots(self) -> tuple[int, ...]:
+        """Queue -> the highest queue on its path whose entitlement limits anything: what queues with different ones
+        hold never counts against the same entitlement."""
+        limits = [any(most is not None for most in amounts) for amounts in self.entitled]
+        return tuple(next((a for a in path if limits[a]), path[-1]) for path in self.comparison_paths)
+
 
 class QueueBooks:
     """Amounts held per queue, along the whole path to its root.
@@ -77,6 +85,7 @@ class QueueBooks:
         self.held: list[Vector] = [nothing for _ in problem.queues]
         self.children: list[list[int]] = [[] for _ in problem.queues]
         self._log: list[tuple[int, Vector]] = []
+        self._min_demands: dict[int, Vector] = {}
         for q, amount in enumerate(queues.held_by_queue(problem)):
             self.charge_queue(q, tuple(amount))
             if (parent := problem.queues[q].parent) is not None:
@@ -86,9 +95,17 @@ class QueueBooks:
         self.cluster_total: Vector = tuple(map(sum, zip(nothing, *of_foreign, *of_nodes, strict=True)))
         self.roots = [q for q, queue in enumerate(problem.queues) if queue.parent is None]
         self.bottom_up = sorted(range(len(problem.queues)), key=lambda q: -len(self.path(q)))
-        self._initial_direct = list(self.direct)
-        self._initial_needs = self._all_needs(self.direct)
+        self._initial_direct, self._initial_needs = list(self.direct), dict[int, list[int]]()
         self._guaranteed_resources = [r for r, _ in enumerate(nothing) if any(q.guarantee[r] for q in problem.queues)]
+
+    @classmethod
+    def idle(cls, problem: Problem) -> QueueBooks:
+        """Books of the cluster where nothing runs, of no gang and of no other pod."""
+        nothing = (0,) * len(problem.resources)
+        queues_alone = problem.with_queues(tuple(replace(queue, used=nothing) for queue in problem.queues), gangs=())
+        books = cls(queues_alone)
+        books.cluster_total = problem.totals
+        return books
 
     def copy(self) -> QueueBooks:
         """An independent copy with the same needs at the start, which cannot undo what happened before."""
@@ -100,7 +117,7 @@ class QueueBooks:
         """The same amounts, now and at the start, under the limits of another problem that differs in nothing else."""
         other = self.copy()
         other.problem, other.queue_rules = problem, QueueRules(problem)
-        other._initial_needs = other._all_needs(self._initial_direct)
+        other._initial_needs = {}
         return other
 
     # ---- what queues hold
@@ -117,7 +134,14 @@ class QueueBooks:
         self.charge_queue(queue, negated(amount))
         self._initial_direct = list(self._initial_direct)
         self._initial_direct[queue] = add_vectors(self._initial_direct[queue], at_start, -1)
-        self._initial_needs = self._all_needs(self._initial_direct)
+        self._initial_needs = {}
+
+    def min_demand(self, j: int) -> Vector:
+        """What gang j of the books' problem asks for at least, beside its running pods; worked out once."""
+        if j not in self._min_demands:
+            gang_class = waiting_class(j, self.problem.gangs[j])
+            self._min_demands[j] = gang_class.min_demand(len(self.problem.resources))
+        return self._min_demands[j]
 
     def mark(self) -> int:
         """A point to which `undo` returns."""
@@ -197,7 +221,7 @@ class QueueBooks:
         direct = list(self.direct)
         direct[queue] = add_vectors(direct[queue], amount)
         for r in resources:
-            need, before = self._needs(direct, r), self._initial_needs[r]
+            need, before = self._needs(direct, r), self._needs_at_start(r)
             if sum(need[q] for q in self.roots) > max(self.cluster_total[r], sum(before[q] for q in self.roots)):
                 yield None, r
             for q in self.path(queue):
@@ -216,6 +240,7 @@ class QueueBooks:
             need[q] = max(guarantee, direct[q][r] + sum(need[c] for c in self.children[q]))
         return need
 
-    def _all_needs(self, direct: Sequence[Vector]) -> list[list[int]]:
-        """Resource -> queue -> need(q)."""
-        return [self._needs(direct, r) for r in range(len(self.problem.resources))]
+    def _needs_at_start(self, r: int) -> list[int]:
+        if r not in self._initial_needs:
+            self._initial_needs[r] = self._needs(self._initial_direct, r)
+        return self._initial_needs[r]

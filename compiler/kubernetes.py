@@ -43,6 +43,8 @@ STARTS_AT_ANNOTATION = f"{ANNOTATION_PREFIX}starts-at"
 """Written on a waiting job: the start that the plan reserves for it."""
 SUBMITTED_AT_ANNOTATION = f"{ANNOTATION_PREFIX}submitted-at"
 """On a job: when it was submitted."""
+SUSPEND_ANNOTATION = f"{ANNOTATION_PREFIX}suspend"
+"""On any object: "true" keeps the reconciler from it; gated pods of a job stay gated."""
 WAITING_ANNOTATION = f"{ANNOTATION_PREFIX}waiting"
 """Written on a job that does not start: why."""
 YIELD_ANNOTATION = f"{ANNOTATION_PREFIX}yield"
@@ -60,6 +62,7 @@ KNOWN_ANNOTATIONS = (
     RUN_ANNOTATION,
     STARTS_AT_ANNOTATION,
     SUBMITTED_AT_ANNOTATION,
+    SUSPEND_ANNOTATION,
     WAITING_ANNOTATION,
     YIELD_ANNOTATION,
 )

@@ -207,8 +207,9 @@ class _DecisionTranslator:
         return self.priorities.get(spec.priority_class or "", self.default_priority)
 
     def inactive_decision(self, spec: GangSpec) -> JobDecision:
-        """Of a job that its owner suspended, or that another scheduler places."""
-        reason = replace(self.explainer.suspended_message(), sources=suspension_sources(spec))
+        """Of a job that is held, that its owner suspended, or that another scheduler places."""
+        reason = self.explainer.suspended_message(self.origins.held_jobs.get(spec.key, ""))
+        reason = replace(reason, sources=suspension_sources(spec))
         return JobDecision(spec, "wait", self.priority_of(spec), reasons=(reason,))
 
     def job_decision(self, spec: GangSpec, decision: Decision) -> JobDecision:

@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
+from compiler.cluster_state.observed import with_closed_nodes
 from compiler.cluster_state.state import ClusterState
 from compiler.diagnostics import Diagnostic, Position, declare_rule, sorted_diagnostics
 from compiler.emit import static
@@ -93,6 +94,7 @@ def compile_repository(
     if fatal := tuple(diagnostic for diagnostic in specs.diagnostics if diagnostic.code in NO_CLUSTER_CODES):
         return Outcome(fatal, specs, digests)
     began = time.monotonic()
+    specs = specs if state is None else with_closed_nodes(specs, state)
     problem, origins = lower(specs, state, tree.commit_dates)  # 3 lower
     reserved = RESERVED_LOWERINGS * (time.monotonic() - began)
     while True:

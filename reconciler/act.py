@@ -323,15 +323,15 @@ class ClusterWriter:
             return str(error)
         return ""
 
-    def evict_pod(self, pod: Object) -> str:
-        """Ask for the pod's end; why that was not granted, empty when it was."""
+    def evict_pod(self, pod: Object) -> ApiError | None:
+        """Ask for the pod's end; the refusal where it was not granted."""
         try:
             self.client.evict(ref_of(pod), uid_of(pod))
-        except NotFound:
-            return ""
+        except (NotFound, Conflict):  # it is gone, or a namesake has come
+            return None
         except ApiError as error:
-            return str(error)
-        return ""
+            return error
+        return None
 
     def is_due(self, change: Change) -> bool:
         """Whether a change is to be tried now: not while it pauses after a failure, unless its manifest has changed."""

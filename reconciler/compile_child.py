@@ -16,10 +16,11 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from compiler.specs import JobKey
 from reconciler.cluster.objects import Object
 from reconciler.snapshot import Snapshot, failed_snapshot, save_snapshot
 
@@ -37,7 +38,8 @@ class CompileRequest:
 
     files, commit_dates, problems: of the tree at `commit`. state: the cluster's objects. finished_jobs: (namespace,
     name, kind) of jobs that are over. executor: as in `compiler.cli.executor.open_executor`. clock: as in
-    `compiler.cluster_state.state.ClusterState`.
+    `compiler.cluster_state.state.ClusterState`. held_jobs, closed_nodes: such a job with the reason, and with the names
+    of the nodes.
     """
 
     commit: str
@@ -49,6 +51,8 @@ class CompileRequest:
     finished_jobs: Sequence[tuple[str, str, str]] = ()
     executor: str = "processes"
     clock: int | None = None
+    held_jobs: Sequence[tuple[JobKey, str]] = ()
+    closed_nodes: Sequence[tuple[JobKey, Sequence[str]]] = ()
 
 
 class CompileProcess:
@@ -141,6 +145,8 @@ def _decode_request(text: bytes) -> CompileRequest:
     data = json.loads(text)
     data["files"] = {path: base64.b64decode(content) for path, content in data["files"].items()}
     data["finished_jobs"] = [tuple(row) for row in data["finished_jobs"]]
+    for name in ("held_jobs", "closed_nodes"):
+        data[name] = [(tuple(job), value) for job, value in data[name]]
     return CompileRequest(**data)
 
 
@@ -158,7 +164,11 @@ def compile_request(request: CompileRequest) -> Snapshot:
 
     problems = tuple(Diagnostic(**{**p, "position": Position(**p["position"]), "see": None}) for p in request.problems)
     tree = Repository(request.files, request.commit_dates, problems)
-    state = ClusterState.from_objects(request.state, request.finished_jobs, request.clock)
+    state = replace(
+        ClusterState.from_objects(request.state, request.finished_jobs, request.clock),
+        held=dict(request.held_jobs),
+        closed_nodes={job: frozenset(nodes) for job, nodes in request.closed_nodes},
+    )
     with open_executor(request.executor) as mapper:
         outcome = compile_repository(tree, request.cluster, state, mapper=mapper)
     diagnostics = tuple(diagnostic_entry(diagnostic) for diagnostic in outcome.diagnostics)

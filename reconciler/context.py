@@ -16,15 +16,18 @@ from typing import Any
 from compiler.emit.manifest import Manifest
 from reconciler import guard
 from reconciler.act import ChangeResult, ClusterWriter
+from reconciler.binding import BindingMemory
 from reconciler.cluster.client import LEASE_LIMITS, Client
 from reconciler.cluster.inventory import Inventory, InventoryStore
 from reconciler.cluster.lease import Fence, Lease
 from reconciler.cluster.objects import Object
 from reconciler.compile_child import CompileProcess
 from reconciler.diff import Change
+from reconciler.evictions import EvictionMemory
 from reconciler.git.mirror import Mirror
 from reconciler.git.poller import GitPoller
 from reconciler.heartbeat import Heartbeat
+from reconciler.nodes import NodeHealth
 from reconciler.observe import Fingerprint, InformerSet, Observation
 from reconciler.publish.metrics import Metrics
 from reconciler.publish.status import ObjectEvent, StatusPublisher
@@ -50,6 +53,7 @@ class Settings:
     auth: Path | None = None
     poll: float = 30.0
     bind_timeout: float = 120.0
+    node_timeout: float = 60.0
     allow_prune: str = ""
     allow_rewrite: str = ""
     listen: str = ""
@@ -112,9 +116,9 @@ class PlanningState:
 class Reconciler:
     """One reconciler: its parts, and what it remembers between passes.
 
-    wall_clock: seconds since the epoch, only to see which of a plan's moments have come. unbound_since: uid of a pod ->
-    when it was first seen to wait for the scheduler. suspect_nodes: node -> until when it takes nothing new.
-    departed_jobs: job -> when it was seen to be gone, and when the last of its pods was seen (on the clock).
+    wall_clock: seconds since the epoch, only to see which of a plan's moments have come. broken_gangs: uids of jobs
+    that lost pods with a node, or for want of one that binds them, and are not whole again. departed_jobs: job -> when
+    it was seen to be gone, and when the last of its pods was seen (on the clock).
     was_holder: whether the lease was ours when the last pass began. leads_since: when this replica last began to lead,
     on the clock.
     """
@@ -136,8 +140,10 @@ class Reconciler:
     wall_clock: Callable[[], float] = time.time
     planning: PlanningState = field(default_factory=PlanningState)
     inventory: Inventory | None = None
-    unbound_since: dict[str, float] = field(default_factory=dict)
-    suspect_nodes: dict[str, float] = field(default_factory=dict)
+    node_health: NodeHealth = field(default_factory=NodeHealth)
+    binding: BindingMemory = field(default_factory=BindingMemory)
+    evictions: EvictionMemory = field(default_factory=EvictionMemory)
+    broken_gangs: set[str] = field(default_factory=set)
     departed_jobs: dict[str, tuple[float, float]] = field(default_factory=dict)
     last_good_pass: float = 0.0
     heartbeat: Heartbeat = field(default_factory=lambda: Heartbeat("loop", LOOP_LIMIT))

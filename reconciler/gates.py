@@ -11,8 +11,8 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
 
 from compiler.fields.natural_order import natural_sort_key
 from compiler.kubernetes import (
@@ -24,15 +24,17 @@ from compiler.kubernetes import (
     TASK_PRIORITY_ANNOTATION,
     annotations_of,
     assigned_node,
-    conditions_of,
     is_finished_pod,
     is_gated,
+    is_ready_node,
     is_terminating,
     labels_of,
     name_of,
     status_of,
     uid_of,
 )
+from compiler.lower.eligibility import CORDONED, tolerates
+from compiler.specs import Taint, Toleration
 from compiler.volcano.eviction_votes import preemptable_word
 from reconciler.cluster.objects import Object, Ref, ref_of
 from reconciler.snapshot import PlannedGang
@@ -41,21 +43,30 @@ from reconciler.snapshot import PlannedGang
 @dataclass(frozen=True, slots=True)
 class NodeIndex:
     """hostname_of: node name -> its hostname label, of nodes that a selector can name. leaf_of: node name -> the
-    hypernode that holds it."""
+    hypernode that holds it. unready: take nothing new whatever a pod tolerates. taints_of: node name -> the taints that
+    keep pods away, that of a cordoned node included."""
 
     hostname_of: Mapping[str, str]
     node_of_hostname: Mapping[str, str]
     leaf_of: Mapping[str, str]
+    unready: frozenset[str] = frozenset()
+    taints_of: Mapping[str, frozenset[Taint]] = field(default_factory=dict)
 
     @classmethod
     def from_nodes(cls, nodes: Iterable[Object], leaf_of: Mapping[str, str]) -> NodeIndex:
         """Nodes whose hostname label is missing or shared with another cannot be named by a selector: left out."""
         names: dict[str, list[str]] = {}
+        unready, taints = set(), {}
         for node in nodes:
+            if not is_ready_node(node):
+                unready.add(name_of(node))
+            if found := frozenset(_hard_taints(node)):
+                taints[name_of(node)] = found
             if hostname := labels_of(node).get(HOSTNAME_LABEL):
                 names.setdefault(hostname, []).append(name_of(node))
-        unique = {hostname: found[0] for hostname, found in names.items() if len(found) == 1}
-        return cls({name: hostname for hostname, name in unique.items()}, unique, leaf_of)
+        unique = {hostname: named[0] for hostname, named in names.items() if len(named) == 1}
+        hostname_of = {name: hostname for hostname, name in unique.items()}
+        return cls(hostname_of, unique, leaf_of, frozenset(unready), taints)
 
     def node_of(self, pod: Object) -> str | None:
         """The node of a pod that is bound, or that was given one and waits for the scheduler."""
@@ -63,6 +74,29 @@ class NodeIndex:
 
     def leaf_of_node(self, node: str) -> str:
         return self.leaf_of.get(node, "")
+
+    def accepts(self, node: str, pod: Object) -> bool:
+        """Whether the node is ready, and the pod tolerates its taints."""
+        if node in self.unready:
+            return False
+        if not (taints := self.taints_of.get(node)):
+            return True
+        tolerations = [_toleration(row) for row in pod["spec"].get("tolerations") or ()]
+        return all(any(tolerates(toleration, taint) for toleration in tolerations) for taint in taints)
+
+
+def _hard_taints(node: Object) -> Iterator[Taint]:
+    spec = node.get("spec") or {}
+    if spec.get("unschedulable"):
+        yield CORDONED
+    for taint in spec.get("taints") or ():
+        if taint.get("effect") in ("NoSchedule", "NoExecute"):
+            yield Taint(taint["key"], taint.get("value") or "", taint["effect"])
+
+
+def _toleration(row: Mapping[str, Any]) -> Toleration:
+    operator: Literal["Exists", "Equal"] = "Exists" if row.get("operator") == "Exists" else "Equal"
+    return Toleration(row.get("key") or "", operator, row.get("value") or "", row.get("effect") or "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +174,8 @@ def gate_lifts(gang: PlannedGang, pods: Sequence[Object], nodes: NodeIndex) -> t
     """All gates of the gang that can be lifted now: none before every pod that the plan places exists, then all of
     them.
 
-    Never more pods on a node than planned, whatever was lifted before. Pods beyond the plan stay gated.
+    Never more pods on a node than planned, whatever was lifted before. Pods beyond the plan stay gated. No pod is given
+    a node that does not accept it: of a gang that has not begun then none is lifted, of another those that can be.
     """
     roles = tuple(gang.pods)
     by_role: dict[str, list[Object]] = {role: [] for role in roles}
@@ -149,6 +184,7 @@ def gate_lifts(gang: PlannedGang, pods: Sequence[Object], nodes: NodeIndex) -> t
             by_role[role].append(pod)
     leaf_order = _leaf_order_keys(gang, nodes)
     lifts: list[GateLift] = []
+    has_begun, is_obstructed = False, False
     for role, counts in gang.pods.items():
         alive = [pod for pod in by_role[role] if not has_ended(pod)]
         succeeded = sum(status_of(pod).get("phase") == "Succeeded" for pod in by_role[role])
@@ -163,8 +199,11 @@ def gate_lifts(gang: PlannedGang, pods: Sequence[Object], nodes: NodeIndex) -> t
         missing = max(planned - sum(used.values()) - succeeded, 0)
         waiting = sorted((pod for pod in alive if is_gated(pod)), key=index_of)
         assigned = _assign_nodes(waiting, free, alive, nodes)[:missing]
-        lifts += _with_task_priorities(assigned, gang.device_numbers.get(role, {}))
-    return tuple(lifts)
+        accepted = [lift for lift in assigned if nodes.accepts(lift.node, lift.pod)]
+        has_begun = has_begun or bool(used) or succeeded > 0
+        is_obstructed = is_obstructed or len(accepted) < len(assigned)
+        lifts += _with_task_priorities(accepted, gang.device_numbers.get(role, {}))
+    return () if is_obstructed and not has_begun else tuple(lifts)
 
 
 def pods_to_evict(gang: PlannedGang, pods: Sequence[Object], nodes: NodeIndex) -> tuple[Object, ...]:
@@ -244,23 +283,6 @@ def _leaf_order_keys(
             leaf = nodes.leaf_of_node(node)
             order.setdefault(leaf, (at, natural_sort_key(leaf)))
     return order
-
-
-def unbound_pods(pods: Sequence[Object], nodes: NodeIndex) -> tuple[Object, ...]:
-    """Pods that have been given a node and that the scheduler has not bound."""
-    return tuple(pod for pod in pods if _waits_for_scheduler(pod, nodes))
-
-
-def _waits_for_scheduler(pod: Object, nodes: NodeIndex) -> bool:
-    return not has_ended(pod) and not pod["spec"].get("nodeName") and nodes.node_of(pod) is not None
-
-
-def scheduler_message(pod: Object) -> str:
-    """The scheduler's last message about a pod that it could not bind."""
-    for condition in conditions_of(pod):
-        if condition.get("type") == "PodScheduled" and condition.get("status") == "False":
-            return str(condition.get("message") or condition.get("reason") or "")
-    return ""
 
 
 def pods_by_job(pods: Sequence[Object], jobs: Mapping[str, Object]) -> tuple[dict[str, list[Object]], set[str]]:

@@ -28,12 +28,12 @@ from reconciler.cluster.objects import FIELD_MANAGER, Object, Ref, ref_of
 from reconciler.context import Pass, Reconciler, recreate_time
 from reconciler.diff import Change, classify_change, without_fields
 from reconciler.gates import (
-    NodeIndex,
     has_ended,
     pods_by_job,
 )
+from reconciler.observe import Restrictions
 from reconciler.planning import choose_commit, update_plan
-from reconciler.pods import act_on_pods
+from reconciler.pods import act_on_pods, observe_pods
 from reconciler.publish.status import Report
 from reconciler.report import build_report
 from reconciler.runs import is_job, record_deletions, record_finished_runs
@@ -63,10 +63,9 @@ def reconcile_once(r: Reconciler) -> Report:
 def observe(r: Reconciler) -> Pass:
     """Begin a pass with what the caches hold now, and bring the inventory up to it."""
     now = r.clock()
-    r.suspect_nodes = {node: until for node, until in r.suspect_nodes.items() if until > now}
     inventory = take_up_inventory(r)
     r.watches.expect_kinds({entry.ref.group_kind for entry in inventory.entries.values() if entry.uid})
-    observation = r.watches.observe(frozenset(r.suspect_nodes))
+    observation = observe_pods(r, r.watches.observe(Restrictions()))
     p = Pass(observation, inventory, problems=list(observation.problems))
     jobs = {key: item for key, item in observation.objects.items() if is_job(key)}
     p.pods, p.former_job_keys = pods_by_job(observation.objects_of_kind("Pod"), jobs)
@@ -100,7 +99,7 @@ def compute_changes(r: Reconciler, p: Pass) -> None:
     if p.snapshot is None:
         return
     if r.watches.watch_kinds_of({ref_of(manifest.object) for manifest in p.snapshot.manifests}):
-        p.observation = r.watches.observe(p.observation.suspect_nodes)
+        p.observation = r.watches.observe(p.observation.restrictions)
         p.problems = [*dict.fromkeys((*p.problems, *p.observation.problems))]
     _collect_manifests(r, p, p.snapshot)
     for manifest in p.desired_manifests:
@@ -241,7 +240,6 @@ def act_on_changes(r: Reconciler, p: Pass) -> None:
     write_changes(r, p, p.snapshot)
     is_current = p.snapshot.gated and not p.observation.problems
     if is_current and p.current_fingerprint is not None and r.planning.base_fingerprint is not None:
-        nodes = NodeIndex.from_nodes(p.observation.objects_of_kind("Node"), p.snapshot.leaves)
-        act_on_pods(r, p, p.snapshot, nodes)
+        act_on_pods(r, p, p.snapshot)
     if trouble := r.writer.save_inventory(p.inventory):
         p.results.append(r.writer.record_failed_save(trouble))

@@ -47,6 +47,19 @@ _SERVER_FIELDS = frozenset({"managedFields", "generation", "selfLink"})
 _STATE_GROUPS = frozenset(group_kind_of(api, kind) for api, kind in STATE_KINDS)
 
 
+@dataclass(frozen=True, slots=True)
+class Restrictions:
+    """What a plan is kept from, beyond what the cluster's objects say.
+
+    quarantined_nodes: take nothing new. held_jobs: Ref.key -> why nothing of the job starts. closed_nodes: Ref.key of a
+    job -> nodes that get no pod of it.
+    """
+
+    quarantined_nodes: frozenset[str] = frozenset()
+    held_jobs: Mapping[str, str] = field(default_factory=dict)
+    closed_nodes: Mapping[str, frozenset[str]] = field(default_factory=dict)
+
+
 @dataclass(frozen=True)
 class Observation:
     """What the caches held at one moment.
@@ -54,14 +67,13 @@ class Observation:
     objects: Ref.key -> object, of all kinds that are watched, as last known; they must not be changed. readable_kinds:
     group kinds of which they are known for certain. obstacles: group kind -> why that is not so of the others.
     problems: those obstacles that planning waits for, since a plan rests on the kind. partial_problems: those that
-    hold up only the objects of their kind. pending_kinds: those that were not yet read or refused. suspect_nodes: those
-    on which a pod could not be bound lately.
+    hold up only the objects of their kind. pending_kinds: those that were not yet read or refused.
     """
 
     objects: Mapping[str, Object]
     readable_kinds: frozenset[str]
     problems: tuple[str, ...] = ()
-    suspect_nodes: frozenset[str] = frozenset()
+    restrictions: Restrictions = Restrictions()
     obstacles: Mapping[str, str] = field(default_factory=dict)
     partial_problems: tuple[str, ...] = ()
     pending_kinds: frozenset[str] = frozenset()
@@ -146,7 +158,7 @@ class InformerSet:
         informers = [self.informers[kind] for kind in sorted(_STATE_GROUPS & self.informers.keys())]
         return [obstacle for informer in informers if informer.health.is_served and (obstacle := informer.obstacle())]
 
-    def observe(self, suspect_nodes: frozenset[str]) -> Observation:
+    def observe(self, restrictions: Restrictions) -> Observation:
         objects: dict[str, Object] = {}
         obstacles = dict(self.unknown_kinds)
         problems = tuple(self.state_problems())
@@ -160,7 +172,7 @@ class InformerSet:
                 objects[ref_of(item).key] = item
         pending = frozenset(kind for kind, informer in self.informers.items() if not informer.wait_for_list(0))
         readable = frozenset(self.informers.keys() - obstacles.keys())
-        return Observation(objects, readable, problems, suspect_nodes, obstacles, tuple(partial), pending)
+        return Observation(objects, readable, problems, restrictions, obstacles, tuple(partial), pending)
 
     def stop(self) -> None:
         for informer in self.informers.values():
@@ -174,17 +186,20 @@ def _wait_for_lists(informers: Iterable[Informer], seconds: float) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Fingerprint:
-    """What a plan rests on, node by node, so that a change tells which gangs it touches."""
+    """What a plan rests on, node by node, so that a change tells which gangs it touches. restrictions: a digest of what
+    is kept from single jobs."""
 
     nodes: Mapping[str, str] = field(default_factory=dict)
     finished_jobs: frozenset[str] = frozenset()
+    restrictions: str = ""
 
 
 def fingerprint_of(observation: Observation, snapshot: Snapshot, finished_jobs: frozenset[str]) -> Fingerprint:
     """What the plan of `snapshot` rests on in `observation`.
 
     Pods that are where the plan wants them leave no trace, unless what the cluster reports of a node's device slots was
-    behind its pods: then that counts as well.
+    behind its pods: then that counts as well; and unless the node would not accept them now (not ready, cordoned):
+    then each that goes needs another place.
     """
     nodes = observation.objects_of_kind("Node")
     parts: dict[str, list[Any]] = {name_of(node): [_node_attributes(node)] for node in nodes}
@@ -193,8 +208,9 @@ def fingerprint_of(observation: Observation, snapshot: Snapshot, finished_jobs: 
             parts[name].append(_numa_layout(topology))
             if name in snapshot.nodes_behind:
                 parts[name].append((topology.get("spec") or {}).get("numares"))
-    for suspect in observation.suspect_nodes & parts.keys():
-        parts[suspect].append("suspect")
+    restrictions = observation.restrictions
+    for quarantined in restrictions.quarantined_nodes & parts.keys():
+        parts[quarantined].append("quarantined")
     index = NodeIndex.from_nodes(nodes, snapshot.leaves)
     expected = _expected_pods(observation, snapshot.gangs, index)
     for pod in observation.objects_of_kind("Pod"):
@@ -203,9 +219,15 @@ def fingerprint_of(observation: Observation, snapshot: Snapshot, finished_jobs: 
         devices = annotations_of(pod).get(VGPU_ASSIGNMENT_ANNOTATION)
         if devices and node_name in snapshot.nodes_behind:
             parts[node_name].append(devices)
-        if uid_of(pod) not in expected and not is_finished_pod(pod):
+        if is_finished_pod(pod):
+            continue
+        if uid_of(pod) not in expected:
             parts[node_name].append(uid_of(pod))
-    return Fingerprint({name: json_digest(values) for name, values in parts.items()}, finished_jobs)
+        elif not index.accepts(node_name, pod):
+            parts[node_name].append(["runs", uid_of(pod)])
+    closed = {key: sorted(nodes) for key, nodes in restrictions.closed_nodes.items()}
+    nodes_digests = {name: json_digest(values) for name, values in parts.items()}
+    return Fingerprint(nodes_digests, finished_jobs, json_digest([dict(restrictions.held_jobs), closed]))
 
 
 def _expected_pods(observation: Observation, gangs: Mapping[str, PlannedGang], nodes: NodeIndex) -> set[str]:
@@ -251,7 +273,7 @@ def state_objects(observation: Observation, stale_jobs: frozenset[str] = frozens
         kind = key.partition("/")[0]
         if kind not in _STATE_GROUPS or key in stale_jobs:
             continue
-        if kind == "Node" and name_of(item) in observation.suspect_nodes:
+        if kind == "Node" and name_of(item) in observation.restrictions.quarantined_nodes:
             item = {**item, "spec": {**(item.get("spec") or {}), "unschedulable": True}}
         items.append(without_server_fields(item))
     return items

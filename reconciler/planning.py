@@ -6,15 +6,20 @@ The compile runs beside the loop in a child process; until it answers, the last 
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from math import inf
+from typing import TypeVar
 
+from compiler.specs import JobKey
 from reconciler.compile_child import CompileRequest
 from reconciler.context import Pass, Reconciler, Rejection, RunningCompile, due_moment, is_plan_fresh
 from reconciler.git.process import GitError
 from reconciler.observe import fingerprint_of, state_objects
 from reconciler.runs import finished_job_keys, record_unobserved_ends
 from reconciler.snapshot import Snapshot, load_snapshot, save_snapshot
+
+Value = TypeVar("Value")
 
 log = logging.getLogger(__name__)
 
@@ -130,6 +135,15 @@ def _start_compile(r: Reconciler, p: Pass, finished_keys: frozenset[str]) -> Non
         finished_jobs=[(ref.namespace, ref.name, ref.kind) for ref in refs],
         executor=r.settings.executor,
         clock=int(r.wall_clock()),
+        held_jobs=list(_by_job(p.observation.restrictions.held_jobs)),
+        closed_nodes=[(job, sorted(nodes)) for job, nodes in _by_job(p.observation.restrictions.closed_nodes)],
     )
     r.planning.running_compile = RunningCompile(commit, p.observation, finished_keys, due_moment(r), r.clock())
     r.compiler.start_compile(request)
+
+
+def _by_job(by_key: Mapping[str, Value]) -> Iterator[tuple[JobKey, Value]]:
+    """(Namespace, name, kind) of each job with its value, in the order of the keys."""
+    for key, value in sorted(by_key.items()):
+        group_kind, namespace, name = key.split("/")
+        yield (namespace, name, group_kind.partition(".")[0]), value

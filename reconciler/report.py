@@ -132,9 +132,10 @@ def _messages(results: Sequence[ChangeResult]) -> Iterator[str]:
 def _seconds_to_deadline(r: Reconciler) -> float | None:
     """Seconds to the next deadline of anything that waits for time to pass."""
     now, wall_now = r.clock(), r.wall_clock()
-    deadlines = [since + r.settings.bind_timeout for since in r.unbound_since.values()]
+    deadlines = r.binding.deadlines(r.settings.bind_timeout)
+    deadlines += r.node_health.deadlines(r.settings.node_timeout, now)
+    deadlines += r.evictions.deadlines()
     deadlines += [recreate_time(*times) for times in r.departed_jobs.values()]
-    deadlines += r.suspect_nodes.values()
     deadlines += [found.retry_at for found in r.planning.rejections.values() if isfinite(found.retry_at)]
     deadlines += r.writer.retry_times()
     seconds = [at - now for at in deadlines]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from compiler.cluster_state.disruption_budgets import BudgetSelection, read_budgets
 from compiler.cluster_state.nodes import observed_hypernodes, observed_nodes
@@ -17,6 +17,7 @@ from compiler.fields.timestamp import epoch_seconds
 from compiler.kubernetes import (
     HOSTNAME_LABEL,
     STARTS_AT_ANNOTATION,
+    SUSPEND_ANNOTATION,
     Object,
     annotations_of,
     final_phase,
@@ -24,7 +25,7 @@ from compiler.kubernetes import (
     name_of,
     status_of,
 )
-from compiler.specs import Amounts, GangSpec, HyperNodeSpec, NodeSpec, Specs
+from compiler.specs import Amounts, Expression, GangSpec, HyperNodeSpec, NodeSelectorTerm, NodeSpec, RoleSpec, Specs
 
 
 @dataclass(slots=True)
@@ -34,10 +35,11 @@ class ObservedState:
     Nodes are indices into `nodes`. running_pods: gang -> (role, node) -> pods. foreign_amounts: node -> amounts held by
     all other pods.
     queue_used: queue name -> amounts held by other pods that belong to it. closed_queues: by Command CloseQueue.
-    unready_nodes: take nothing new whatever a pod tolerates. finished_gangs: their jobs are over. start_times: gang ->
-    when its running pods started. preemptable: gang -> (role, node, what a pod itself says about its eviction) -> such
-    running pods. cooldowns: gang -> the cooldown times that its pods say. checkpoint_times: gang -> (start, last
-    checkpoint) of each running pod that tells of one.
+    unready_nodes: take nothing new whatever a pod tolerates. finished_gangs: their jobs are over. held_gangs: gang ->
+    why nothing of it starts now; its pods count as foreign ones. start_times: gang -> when its running pods started.
+    preemptable: gang -> (role, node, what a pod itself says about its eviction) -> such running pods. cooldowns: gang
+    -> the cooldown times that its pods say. checkpoint_times: gang -> (start, last checkpoint) of each running pod that
+    tells of one.
     pods_by_node: node -> all pods on it. gang_role_by_pod: (namespace, name) of a running pod -> (gang, role).
     now: the newest time at which anything in the state began or changed; in lowering what `lower.moments` makes of it.
     reserved_starts: gang -> the start that an earlier plan reserved for it, as its job says.
@@ -52,6 +54,7 @@ class ObservedState:
     unready_nodes: frozenset[str] = frozenset()
     creation_times: dict[int, int] = field(default_factory=dict)
     finished_gangs: frozenset[int] = frozenset()
+    held_gangs: Mapping[int, str] = field(default_factory=dict)
     foreign_pods: list[ForeignPod] = field(default_factory=list)
     start_times: dict[int, list[int]] = field(default_factory=dict)
     preemptable: dict[int, Counter[tuple[int, int, bool | None]]] = field(default_factory=dict)
@@ -80,6 +83,7 @@ def observe_state(specs: Specs, state: ClusterState) -> ObservedState:
         closed_queues=_closed_queues(state.queues),
         now=state.latest_event_time,
         budget_selections=read_budgets(state.disruption_budgets),
+        held_gangs=_held_gangs(specs.gangs, state),
     )
     index = {gang_identity(gang): j for j, gang in enumerate(specs.gangs)}
     _read_jobs(observed, specs.gangs, index, state)
@@ -87,6 +91,41 @@ def observe_state(specs: Specs, state: ClusterState) -> ObservedState:
     for record in state.pod_records:
         counter.count_pod(record)
     return observed
+
+
+def _held_gangs(gangs: Sequence[GangSpec], state: ClusterState) -> Mapping[int, str]:
+    """Those that an annotation suspends, and those that the reconciler holds."""
+    held = {}
+    for j, gang in enumerate(gangs):
+        if annotations_of(gang.document.data).get(SUSPEND_ANNOTATION) == "true":
+            held[j] = f"{SUSPEND_ANNOTATION} suspends it"
+        elif gang.key in state.held:
+            held[j] = state.held[gang.key]
+    return held
+
+
+def with_closed_nodes(specs: Specs, state: ClusterState) -> Specs:
+    """The specs, where no pod of a job matches the nodes that are closed to it."""
+    if not state.closed_nodes:
+        return specs
+    gangs = (_avoiding_nodes(gang, state.closed_nodes.get(gang.key, frozenset())) for gang in specs.gangs)
+    return replace(specs, gangs=tuple(gangs))
+
+
+def _avoiding_nodes(gang: GangSpec, nodes: frozenset[str]) -> GangSpec:
+    if not nodes:
+        return gang
+    elsewhere = Expression("metadata.name", "NotIn", tuple(sorted(nodes)))
+
+    def avoiding(role: RoleSpec) -> RoleSpec:
+        terms = role.pod.node_affinity
+        if terms is None:
+            terms = (NodeSelectorTerm(field_expressions=(elsewhere,)),)
+        else:
+            terms = tuple(replace(term, field_expressions=(*term.field_expressions, elsewhere)) for term in terms)
+        return replace(role, pod=replace(role.pod, node_affinity=terms))
+
+    return replace(gang, roles=tuple(map(avoiding, gang.roles)))
 
 
 def _closed_queues(queues: Sequence[Object]) -> frozenset[str]:
@@ -120,6 +159,7 @@ class _PodCounter:
         self.roles, self.requests = RoleLookup(gangs), RequestCache()
         self.nodes_by_hostname = _nodes_by_hostname(observed.nodes)
         self.nodes_by_name = {node.name: n for n, node in enumerate(observed.nodes)}
+        self.left_out = observed.finished_gangs | observed.held_gangs.keys()
         self.role_counts: Counter[tuple[int, int]] = Counter()
 
     def count_pod(self, record: PodRecord) -> None:
@@ -140,7 +180,7 @@ class _PodCounter:
     def _planned_role(self, record: PodRecord) -> tuple[int, int] | None:
         """(gang, role) of a pod that counts as running; None if it terminates or exceeds its role's replicas."""
         j = next((self.index[owner] for owner in record.owners if owner in self.index), None)
-        if j is None or j in self.observed.finished_gangs or not self.gangs[j].schedulable or record.is_terminating:
+        if j is None or j in self.left_out or not self.gangs[j].schedulable or record.is_terminating:
             return None
         t = self.roles.role_of(j, record.key[1], record.role_name)
         if t is None or self.role_counts[j, t] >= self.gangs[j].roles[t].replicas:

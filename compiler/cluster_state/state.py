@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property, partial
 from typing import Any
@@ -18,6 +18,7 @@ import yaml
 from compiler.cluster_state.pod_records import PodRecord, read_pods
 from compiler.fields.timestamp import epoch_seconds, parse_timestamp
 from compiler.kubernetes import SNAPSHOT_TIME_ANNOTATION, Object, api_group_of, conditions_of, status_of
+from compiler.specs import JobKey
 
 STATE_SOURCE = "state"
 """In place of a file for what only the cluster knows; files of a repository have an ending."""
@@ -46,7 +47,8 @@ class ClusterState:
 
     jobs: objects of every kind that is none of the others. finished: (namespace, name, kind) of jobs that are known to
     have finished although they are no longer in the cluster (deleted after their time to live). clock: seconds since
-    the epoch when somebody looked, from which a plan counts (`lower.moments`).
+    the epoch when somebody looked, from which a plan counts (`lower.moments`). held: job -> why nothing of it is to
+    start now. closed_nodes: job -> names of nodes that are to get no pod of it.
     """
 
     nodes: tuple[Object, ...] = ()
@@ -60,6 +62,8 @@ class ClusterState:
     disruption_budgets: tuple[Object, ...] = ()
     finished: frozenset[tuple[str, str, str]] = frozenset()
     clock: int | None = None
+    held: Mapping[JobKey, str] = field(default_factory=dict)
+    closed_nodes: Mapping[JobKey, frozenset[str]] = field(default_factory=dict)
 
     @classmethod
     def from_objects(
@@ -75,11 +79,8 @@ class ClusterState:
             if not item["metadata"].get("name"):
                 raise StateError(f"item {at} of the state, a {item['kind']}, has no metadata.name")
             sorted_in.setdefault(_FIELD_OF_KIND.get(f"{item['kind']}.{api_group_of(item)}", "jobs"), []).append(item)
-        return cls(
-            **{name: tuple(sorted(found, key=_object_key)) for name, found in sorted_in.items()},
-            finished=frozenset(finished),
-            clock=clock,
-        )
+        by_kind: dict[str, Any] = {name: tuple(sorted(found, key=_object_key)) for name, found in sorted_in.items()}
+        return cls(**by_kind, finished=frozenset(finished), clock=clock)
 
     @cached_property
     def pod_records(self) -> tuple[PodRecord, ...]:

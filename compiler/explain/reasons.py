@@ -160,9 +160,9 @@ class Explainer:
         return values
 
     @staticmethod
-    def suspended_message() -> CodedMessage:
+    def suspended_message(held_because: str = "") -> CodedMessage:
         """Of a job that is in no problem."""
-        return CodedMessage(Suspension.code, REASONS[Suspension].texts[0])
+        return CodedMessage(Suspension.code, held_because or REASONS[Suspension].texts[0])
 
     def repair_message(self, gang: Gang, repair: Repair) -> CodedMessage:
         """One change; its sentence includes the changes that must come with it."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from compiler.cluster_state.state import ClusterState
@@ -23,7 +23,7 @@ from compiler.lower.resources import device_resources, resource_names
 from compiler.lower.slot_groups import SlotGroups, slot_groups_of
 from compiler.lower.subgroups import subgroup_demand, with_subgroup_rules
 from compiler.lower.topology import lower_hypernodes
-from compiler.specs import QueueSpec, Specs
+from compiler.specs import GangSpec, JobKey, QueueSpec, Specs
 from compiler.volcano.eviction_votes import eviction_votes
 from solver.problem import EvictionVotes, Problem
 
@@ -80,6 +80,7 @@ def _origins(
 ) -> Origins:
     specs, observed = inputs.specs, inputs.observed
     unfinished = [gang for j, gang in enumerate(specs.gangs) if j not in observed.finished_gangs]
+    held = {specs.gangs[j].key: reason for j, reason in observed.held_gangs.items()}
     slotted = enumerate(observed.nodes if slot_groups.names else ())
     outdated = (node.name for n, node in slotted if is_outdated(slot_groups, node, observed.pods_on(n)))
     return Origins(
@@ -88,8 +89,9 @@ def _origins(
         nodes=observed.nodes,
         hypernodes=observed.hypernodes,
         finished_gangs=tuple(gang for j, gang in enumerate(specs.gangs) if j in observed.finished_gangs),
-        inactive_gangs=tuple(gang for gang in unfinished if not gang.schedulable),
-        empty_gangs=tuple(gang for gang in unfinished if gang.schedulable and not is_plannable(gang)),
+        inactive_gangs=tuple(gang for gang in unfinished if not gang.schedulable or gang.key in held),
+        empty_gangs=tuple(_empty_gangs(unfinished, held)),
+        held_jobs=held,
         submission_times={specs.gangs[j].key: time for j, time in inputs.submission_times.items()},
         now=observed.now,
         reserved_starts={specs.gangs[j].key: time for j, time in observed.reserved_starts.items()},
@@ -104,3 +106,9 @@ def _origins(
         subgroup_of_rule=rules.subgroup_of_rule,
         priority_classes={spec.name: spec.value for spec in specs.priority_classes},
     )
+
+
+def _empty_gangs(gangs: Iterable[GangSpec], held: Mapping[JobKey, str]) -> Iterator[GangSpec]:
+    for gang in gangs:
+        if gang.schedulable and gang.key not in held and not is_plannable(gang):
+            yield gang

@@ -38,11 +38,12 @@ class LoweringInputs:
 
 
 def lowering_inputs(specs: Specs, state: ClusterState | None, dates: Mapping[str, int]) -> LoweringInputs:
-    """The state observed at the plan's time. Gangs that finished, are suspended or have no pods are left out."""
+    """The state observed at the plan's time. Gangs that finished, are held, suspended or have no pods are left out."""
     state = state or ClusterState()
     observed = observe_state(specs, state)
     observed = replace(observed, now=planning_time(observed, state.clock))
-    chosen = tuple(j for j, gang in enumerate(specs.gangs) if j not in observed.finished_gangs and is_plannable(gang))
+    left_out = observed.finished_gangs | observed.held_gangs.keys()
+    chosen = tuple(j for j, gang in enumerate(specs.gangs) if j not in left_out and is_plannable(gang))
     submitted = submission_times(specs.gangs, observed, dates)
     events = timed_events(specs, observed, chosen, submitted)
     return LoweringInputs(specs, observed, chosen, submitted, events)

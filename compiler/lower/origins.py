@@ -26,14 +26,15 @@ class Origins:
     """gangs, queues, nodes, hypernodes: as in the problem, index by index; an undeclared queue is None.
 
     finished_gangs, inactive_gangs, empty_gangs: left out of the problem because they finished, because their owner
-    suspended them or another scheduler places them, or because they have no pods. submission_times: seconds since the
-    epoch, of the gangs whose age is known. now: from when the plan counts (`lower.moments`), None without a state.
-    reserved_starts: the start that an earlier plan reserved, as the cluster's job says it. rule_texts: the pod rules in
-    the user's words. rule_owner_pods: rule -> foreign pods (namespace/name) that own it. upcoming_events: times at
-    which the answer may change although nothing happens. unplanned_numa: (gang, role) whose NUMA nodes are not planned
-    on some nodes. excluding_numa_policies: (gang, role) -> its topologyPolicy, where that excludes nodes.
-    outdated_nodes: nodes whose report of their slots is older than the pods there. subgroup_of_rule: pod rule -> (gang,
-    subgroup) that it keeps in one domain. affinity_owners: queue -> the queue whose spec.affinity it has, by index.
+    suspended them or another scheduler places them, or because they have no pods. held_jobs: job -> why it is held;
+    these are among the inactive ones. submission_times: seconds since the epoch, of the gangs whose age is known. now:
+    from when the plan counts (`lower.moments`), None without a state. reserved_starts: the start that an earlier plan
+    reserved, as the cluster's job says it. rule_texts: the pod rules in the user's words. rule_owner_pods: rule ->
+    foreign pods (namespace/name) that own it. upcoming_events: times at which the answer may change although nothing
+    happens. unplanned_numa: (gang, role) whose NUMA nodes are not planned on some nodes. excluding_numa_policies:
+    (gang, role) -> its topologyPolicy, where that excludes nodes. outdated_nodes: nodes whose report of their slots is
+    older than the pods there. subgroup_of_rule: pod rule -> (gang, subgroup) that it keeps in one domain.
+    affinity_owners: queue -> the queue whose spec.affinity it has, by index.
     priority_classes: name -> value.
     """
 
@@ -44,6 +45,7 @@ class Origins:
     finished_gangs: tuple[GangSpec, ...] = ()
     inactive_gangs: tuple[GangSpec, ...] = ()
     empty_gangs: tuple[GangSpec, ...] = ()
+    held_jobs: Mapping[JobKey, str] = field(default_factory=dict)
     submission_times: Mapping[JobKey, int] | None = None
     now: int | None = None
     reserved_starts: Mapping[JobKey, str] = field(default_factory=dict)

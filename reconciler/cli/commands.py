@@ -86,6 +86,13 @@ REQUIRED_CONDITIONS = frozenset({"Fetched", "Compiled", "Observed", "Applied"})
     type=click.FloatRange(1),
     help="Seconds in which a placed pod must be bound.",
 )
+@click.option(
+    "--node-timeout",
+    default=60.0,
+    show_default=True,
+    type=click.FloatRange(0),
+    help="Seconds after which the pods of jobs leave a node that is not ready; 0 leaves that to Kubernetes.",
+)
 @click.option("--allow-prune", default="", metavar="COMMIT", help="Let this commit delete more objects than the limit.")
 @click.option(
     "--allow-rewrite",

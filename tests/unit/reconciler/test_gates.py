@@ -8,12 +8,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from compiler.kubernetes import HOSTNAME_LABEL, SCHEDULING_GATE
 from reconciler.cluster.objects import Object, Ref
-from reconciler.gates import GateLift, NodeIndex, gate_lifts, pods_by_job, pods_to_evict, unbound_pods
+from reconciler.gates import GateLift, NodeIndex, gate_lifts, pods_by_job, pods_to_evict
 from reconciler.snapshot import PlannedGang
 
 JOB = Ref("batch.volcano.sh/v1alpha1", "Job", "default", "train")
@@ -203,14 +204,36 @@ def test_a_pod_of_an_earlier_job_of_the_same_name_is_not_its_pod() -> None:
     assert gone == {JOB.key}
 
 
-def test_only_pods_that_were_given_a_node_and_are_not_bound_count_as_unbound() -> None:
-    pods = [
-        pod("worker", 0),
-        pod("worker", 1, node="n1"),
-        pod("worker", 2, node="n1", nodeName="n1"),
-        pod("worker", 3, node="n1", phase="Failed"),
-    ]
-    assert [found["metadata"]["name"] for found in unbound_pods(pods, FLAT)] == ["train-worker-1"]
+def closed(*taints: dict[str, str], ready: str = "True", cordoned: bool = False) -> NodeIndex:
+    """FLAT with n2 in trouble."""
+    made = []
+    for name in FLAT.leaf_of:
+        spec = {"taints": list(taints), "unschedulable": cordoned} if name == "n2" else {}
+        conditions = [{"type": "Ready", "status": ready if name == "n2" else "True"}]
+        meta = {"name": name, "labels": {HOSTNAME_LABEL: f"host-{name}"}}
+        made.append({"metadata": meta, "spec": spec, "status": {"conditions": conditions}})
+    return NodeIndex.from_nodes(made, FLAT.leaf_of)
+
+
+TAINT = {"key": "broken", "value": "yes", "effect": "NoExecute"}
+
+
+@pytest.mark.parametrize("trouble", [closed(ready="Unknown"), closed(TAINT), closed(cordoned=True)])
+def test_a_pod_is_never_given_a_node_that_does_not_take_it(trouble: NodeIndex) -> None:
+    """S8: a pod of a running gang comes back; the plan in force, made after the node was lost, keeps it there."""
+    plan = gang({"worker": {"n1": 1, "n2": 1}})
+    running, returned = pod("worker", 0, node="n1", nodeName="n1"), pod("worker", 1)
+    assert given_nodes(gate_lifts(plan, [running, returned], FLAT)) == {"train-worker-1": "n2"}
+    assert gate_lifts(plan, [running, returned], trouble) == ()
+    assert gate_lifts(plan, [pod("worker", 0), pod("worker", 1)], trouble) == (), "a gang begins whole or not at all"
+
+
+def test_a_taint_that_the_pod_tolerates_keeps_it_from_nothing_and_readiness_is_never_tolerated() -> None:
+    plan = gang({"worker": {"n2": 1}})
+    for tolerations in ([{"operator": "Exists"}], [{"key": "broken", "value": "yes", "effect": "NoExecute"}]):
+        tolerant = pod("worker", 0, tolerations=tolerations)
+        assert len(gate_lifts(plan, [tolerant], closed(TAINT))) == 1
+        assert gate_lifts(plan, [tolerant], closed(TAINT, ready="False")) == ()
 
 
 @given(seed=st.integers(0, 10_000), replicas=st.integers(1, 12), surplus=st.integers(0, 3))

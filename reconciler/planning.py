@@ -139,6 +139,7 @@ def _start_compile(r: Reconciler, p: Pass, finished_keys: frozenset[str]) -> Non
         closed_nodes=[(job, sorted(nodes)) for job, nodes in _by_job(p.observation.restrictions.closed_nodes)],
     )
     r.planning.running_compile = RunningCompile(commit, p.observation, finished_keys, due_moment(r), r.clock())
+    log.info("a compile begins", extra={"commit": commit})
     r.compiler.start_compile(request)
 
 

@@ -18,6 +18,7 @@ CHUNK_BYTES = 1 << 16
 CONNECTIONS = 32
 MAX_ANSWER_BYTES = 256 << 20
 """Of one answer; a page of 500 pods has about 10 MB."""
+LATE = "the request took longer than it may"
 MAX_LINE_BYTES = 8 << 20
 """Of one event of a watch; etcd holds objects of up to 1.5 MB."""
 
@@ -86,6 +87,8 @@ class PooledResponse:
             yield from self.raw.stream(CHUNK_BYTES, decode_content=True)
         except (urllib3.exceptions.HTTPError, OSError) as error:
             raise transport_error(error, self._end()) from error
+        if self._end():  # what was shut may look like an ordinary end
+            raise LimitPassedError(LATE)
 
     def close(self) -> None:
         self._end()
@@ -96,9 +99,10 @@ class PooledResponse:
 def transport_error(error: BaseException, is_late: bool) -> TransportError:
     """is_late: whether the total time of the request was passed, which shows as a connection that was closed."""
     if is_late:
-        return LimitPassedError("the request took longer than it may")
+        return LimitPassedError(LATE)
+    is_refused = isinstance(error, urllib3.exceptions.NewConnectionError)  # a timeout in urllib3's classes
     is_timeout = isinstance(error, (urllib3.exceptions.TimeoutError, TimeoutError))
-    return LimitPassedError(short_error(error)) if is_timeout else TransportError(short_error(error))
+    return LimitPassedError(short_error(error)) if is_timeout and not is_refused else TransportError(short_error(error))
 
 
 class PooledTransport:

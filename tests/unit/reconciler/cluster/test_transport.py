@@ -1,0 +1,153 @@
+"""Time limits on the wire, against servers that answer byte by byte or not at all."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from types import SimpleNamespace
+
+import pytest
+import urllib3
+from kubernetes.config import ConfigException
+
+from reconciler.cluster import transport
+from reconciler.cluster.client import Client, Limits, Silent
+from reconciler.cluster.transport import LimitPassedError, PooledTransport, TransportError
+from tests.unit.reconciler.cluster.test_client import PODS
+
+HEADERS = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+SHORT = Limits(5.0, 5.0, 0.5)
+"""Seconds; each byte may take longer than the whole."""
+
+
+def drip(connection: socket.socket, data: bytes, ended: threading.Event) -> None:
+    """A byte each 50 ms for as long as somebody reads."""
+    while not ended.is_set():
+        for at in range(len(data)):
+            connection.sendall(data[at : at + 1])
+            if ended.wait(0.05):
+                return
+
+
+def drip_headers(connection: socket.socket, ended: threading.Event) -> None:
+    connection.sendall(b"HTTP/1.1 200 OK\r\n")
+    drip(connection, b"X-Slow: yes\r\n", ended)
+
+
+def drip_body(connection: socket.socket, ended: threading.Event) -> None:
+    connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n")
+    drip(connection, b" ", ended)
+
+
+def drip_chunks(connection: socket.socket, ended: threading.Event) -> None:
+    connection.sendall(HEADERS)
+    drip(connection, b"1\r\nx\r\n", ended)
+
+
+def drip_empty_lines(connection: socket.socket, ended: threading.Event) -> None:
+    connection.sendall(HEADERS)
+    drip(connection, b"1\r\n\n\r\n", ended)
+
+
+def say_nothing(connection: socket.socket, ended: threading.Event) -> None:
+    connection.sendall(HEADERS)
+    ended.wait()
+
+
+def answer_well(connection: socket.socket, ended: threading.Event) -> None:
+    connection.sendall(b'HTTP/1.1 200 OK\r\nContent-Length: 15\r\n\r\n{"kind": "Pod"}')
+
+
+Serve = Callable[[socket.socket, threading.Event], None]
+
+
+@pytest.fixture
+def serve() -> Iterator[Callable[[Serve], PooledTransport]]:
+    """Starts a server that serves each connection so, and gives a transport to it."""
+    ended = threading.Event()
+    listeners: list[socket.socket] = []
+
+    def start(answer: Serve) -> PooledTransport:
+        listener = socket.create_server(("127.0.0.1", 0))
+        listeners.append(listener)
+
+        def run() -> None:
+            while True:
+                try:
+                    connection, _ = listener.accept()
+                except OSError:
+                    return
+                with connection:
+                    try:
+                        connection.recv(65536)
+                        answer(connection, ended)
+                    except OSError:
+                        continue
+
+        threading.Thread(target=run, daemon=True).start()
+        return made_transport(f"http://127.0.0.1:{listener.getsockname()[1]}")
+
+    yield start
+    ended.set()
+    for listener in listeners:
+        listener.close()
+
+
+def made_transport(host: str) -> PooledTransport:
+    pool = urllib3.PoolManager(retries=False)
+    return PooledTransport(
+        SimpleNamespace(
+            rest_client=SimpleNamespace(pool_manager=pool),
+            configuration=SimpleNamespace(host=host),
+            update_params_for_auth=lambda *_: None,
+        )
+    )
+
+
+@pytest.mark.parametrize("answer", [drip_headers, drip_body, drip_chunks, say_nothing])
+def test_a_request_ends_in_its_time_however_slowly_its_bytes_come(
+    serve: Callable[[Serve], PooledTransport], answer: Serve
+) -> None:
+    began = time.monotonic()
+    with pytest.raises(LimitPassedError, match="took longer than it may"):
+        serve(answer).send("GET", "/", {}, None, SHORT).read()
+    assert time.monotonic() - began < 4.5, "it ended by the limit of the whole, not by that of a byte"
+
+
+@pytest.mark.parametrize("answer", [drip_chunks, drip_empty_lines, say_nothing])
+def test_a_watch_on_which_no_event_comes_is_silent_although_bytes_come(
+    serve: Callable[[Serve], PooledTransport], monkeypatch: pytest.MonkeyPatch, answer: Serve
+) -> None:
+    monkeypatch.setattr("reconciler.cluster.client.WATCH_SILENCE", 0.4)
+    connected = serve(answer)
+    with pytest.raises(Silent, match="nothing came on the watch of pods"):
+        list(Client(lambda: connected).watch(PODS, "5", 300))
+
+
+def test_a_good_answer_is_read_and_its_limit_ends_nothing_later(serve: Callable[[Serve], PooledTransport]) -> None:
+    connected = serve(answer_well)
+    for _ in range(3):
+        response = connected.send("GET", "/", {}, None, SHORT)
+        assert response.read() == b'{"kind": "Pod"}'
+        response.close()
+
+
+def test_an_answer_without_end_is_not_read_to_the_end_of_memory(
+    serve: Callable[[Serve], PooledTransport], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(transport, "MAX_ANSWER_BYTES", 10)
+    with pytest.raises(TransportError, match="more than 10 bytes"):
+        serve(answer_well).send("GET", "/", {}, None, SHORT).read()
+
+
+def test_a_token_that_cannot_be_read_is_an_error_of_the_wire() -> None:
+    connected = made_transport("http://127.0.0.1:9")
+
+    def refresh(*_: object) -> None:
+        raise ConfigException("Token file exists but empty.")
+
+    connected.api.update_params_for_auth = refresh
+    with pytest.raises(TransportError, match="Token file exists but empty"):
+        connected.send("GET", "/", {}, None, SHORT)

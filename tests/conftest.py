@@ -1,17 +1,8 @@
-"""The hypothesis profiles ("fixed" tries the same examples on every run, "random" others each time: `scripts/hunt`).
-And the fixtures of the control plane, which several folders share."""
+"""The hypothesis profiles ("fixed" tries the same examples on every run, "random" others each time: `scripts/hunt`)."""
 
 import gc
 
 from hypothesis import HealthCheck, settings
-
-from tests.e2e.fixtures import (  # noqa: F401  - pytest finds fixtures in a conftest by their names
-    control_plane,
-    installed,
-    plane,
-    running_control_plane,
-    shared_control_plane,
-)
 
 settings.register_profile(
     "fixed",

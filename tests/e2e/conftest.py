@@ -8,6 +8,13 @@ from pathlib import Path
 import pytest
 
 from tests.controlplane import ControlPlane
+from tests.e2e.fixtures import (  # noqa: F401  - pytest finds fixtures in a conftest by their names
+    control_plane,
+    installed,
+    plane,
+    running_control_plane,
+    shared_control_plane,
+)
 
 FOLDER = Path(__file__).parent
 FIRST_GROUP = ("test_devices", "test_drift", "test_gangs", "test_neighbours")

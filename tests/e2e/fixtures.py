@@ -1,6 +1,7 @@
 """The real control plane for tests. The first start on a machine builds it (about 10 minutes; `python -m
 tests.controlplane build` does so beforehand); each start after that takes about 7 seconds, most of it on all cores. So
-the tests of a process share one cluster, and each leaves it empty."""
+the tests of a folder share one cluster, each leaves it empty, and it ends with the last of them: a cluster that nobody
+uses takes a tenth of a core."""
 
 from __future__ import annotations
 
@@ -20,23 +21,23 @@ def control_plane() -> Iterator[ControlPlane]:
         yield cluster
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def running_control_plane() -> Iterator[ControlPlane]:
-    """The one cluster of this process. The scheduler's configuration stays what the last test made it."""
+    """The one cluster of a folder. The scheduler's configuration stays what the last test made it."""
     with ControlPlane() as cluster:
         yield cluster
 
 
 @pytest.fixture
 def shared_control_plane(running_control_plane: ControlPlane) -> Iterator[ControlPlane]:
-    """The cluster of this process, emptied afterwards."""
+    """The cluster of the folder, emptied afterwards."""
     yield running_control_plane
     clean_cluster(running_control_plane)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def installed(running_control_plane: ControlPlane) -> ControlPlane:
-    """The cluster of this process with gangplan's rights, and with the scheduler's ConfigMap followed."""
+    """The cluster of the folder with gangplan's rights, and with the scheduler's ConfigMap followed."""
     install_rights(running_control_plane)
     running_control_plane.follow_scheduler_configmap("volcano-system", "volcano-scheduler-configmap")
     return running_control_plane

@@ -1,5 +1,4 @@
-"""The faults share the control plane of the end-to-end tests: one process has one cluster, and each test leaves it
-empty of all but its nodes."""
+"""The faults have one control plane, and each test leaves it empty of all but its nodes."""
 
 from __future__ import annotations
 
@@ -9,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.controlplane import ControlPlane
+from tests.e2e.fixtures import installed, running_control_plane  # noqa: F401  - pytest finds them here by name
 from tests.faults.bed import add_nodes, clear
 
 FOLDER = Path(__file__).parent
@@ -18,7 +18,7 @@ FOLDER = Path(__file__).parent
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if FOLDER in item.path.parents and item.get_closest_marker("e2e"):
-            item.add_marker(pytest.mark.xdist_group("e2e-2"))
+            item.add_marker(pytest.mark.xdist_group("faults"))
 
 
 @pytest.fixture(scope="package")

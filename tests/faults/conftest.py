@@ -8,10 +8,12 @@ from pathlib import Path
 import pytest
 
 from tests.controlplane import ControlPlane
-from tests.e2e.fixtures import installed, running_control_plane  # noqa: F401  - pytest finds them here by name
+from tests.e2e import fixtures
 from tests.faults.bed import add_nodes, clear
 
 FOLDER = Path(__file__).parent
+installed, running_control_plane = fixtures.installed, fixtures.running_control_plane
+"""pytest finds fixtures in a conftest by their names."""
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -35,7 +35,7 @@ pytestmark = pytest.mark.e2e
 
 def test_a_job_starts_when_maintenance_is_over_although_nothing_happens(plane: ControlPlane, tmp_path: Path) -> None:
     add_gpu_nodes(plane, 1, gpus=8)
-    over = int(time.time()) + 30
+    over = int(time.time()) + 45
     window = f'  maintenance: [{{start: "{rfc3339(over - 600)}", duration: 10m}}]\n'
     repository = GitRepository(tmp_path / "repo")
     repository.write_file(

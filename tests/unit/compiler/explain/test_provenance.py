@@ -352,7 +352,7 @@ REPAIR_CASES: dict[str, tuple[Repair, list[str]]] = {
         FewerDedicatedDomains(queue=0, amount=1),
         [f"{QUEUE} guaranteed domains | gangplan.dev/guaranteed-domains: 1 of tier 1"],
     ),
-    "GR124": (MoreDeserved(0, 1, 24, 16), [f"{QUEUE} deserved | spec:"]),
+    "GR124": (MoreDeserved(0, 1, 24, 16), [f"{QUEUE} deserved | nvidia.com/gpu: 4"]),
     "GR120": (OtherQueue(queue=1), [f"{ONE} queue | queue: research"]),
     "GR121": (ShorterDuration(seconds=9), [f"{ONE} expected duration | gangplan.dev/expected-duration: 2h"]),
     "GR123": (OpenNodeGroups(0, (1,)), [f"{QUEUE} affinity | spec:"]),

@@ -269,6 +269,8 @@ class Gang:
     priority; the caller, who has a clock, decides that. promised: overdue, and an earlier plan told it a start: it goes
     before the other overdue ones of its priority.
 
+    enqueued_first: it has no pods before Volcano's action enqueue lets it in, and asks for nothing until then.
+
     over_constrained: stricter than the real rules, so infeasibility proves nothing.
     """
 
@@ -294,6 +296,7 @@ class Gang:
     protected: tuple[Placement, ...] = ()
     may_lose_all: bool = False
     tells_checkpoint: bool = False
+    enqueued_first: bool = False
 
 
 @dataclass(frozen=True, slots=True)

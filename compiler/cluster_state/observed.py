@@ -42,7 +42,8 @@ class ObservedState:
     tells of one.
     pods_by_node: node -> all pods on it. gang_role_by_pod: (namespace, name) of a running pod -> (gang, role).
     now: the newest time at which anything in the state began or changed; in lowering what `lower.moments` makes of it.
-    reserved_starts: gang -> the start that an earlier plan reserved for it, as its job says.
+    reserved_starts: gang -> the start that an earlier plan reserved for it, as its job says. gangs_with_pods: of which
+    the cluster has pods, running or not.
     """
 
     nodes: tuple[NodeSpec, ...]
@@ -65,6 +66,7 @@ class ObservedState:
     pods_by_node: dict[int, list[Object]] = field(default_factory=dict)
     gang_role_by_pod: dict[tuple[str, str], tuple[int, int]] = field(default_factory=dict)
     budget_selections: list[BudgetSelection] = field(default_factory=list)
+    gangs_with_pods: set[int] = field(default_factory=set)
 
     def pods_on(self, node: int) -> Sequence[Object]:
         return self.pods_by_node.get(node, ())
@@ -164,6 +166,9 @@ class _PodCounter:
 
     def count_pod(self, record: PodRecord) -> None:
         """Count the pod as a running pod of a planned gang, or else as a foreign one; ignored if it holds no node."""
+        gang = next((self.index[owner] for owner in record.owners if owner in self.index), None)
+        if gang is not None:
+            self.observed.gangs_with_pods.add(gang)
         if record.node_name:
             node = self.nodes_by_name.get(record.node_name)
         else:
@@ -171,16 +176,15 @@ class _PodCounter:
         if node is None:
             return
         self.observed.pods_by_node.setdefault(node, []).append(record.pod)
-        gang_role = self._planned_role(record)
+        gang_role = None if gang is None else self._planned_role(record, gang)
         if gang_role is None:
             self._count_foreign_pod(record, node)
         else:
             self._count_running_pod(record, gang_role, node)
 
-    def _planned_role(self, record: PodRecord) -> tuple[int, int] | None:
+    def _planned_role(self, record: PodRecord, j: int) -> tuple[int, int] | None:
         """(gang, role) of a pod that counts as running; None if it terminates or exceeds its role's replicas."""
-        j = next((self.index[owner] for owner in record.owners if owner in self.index), None)
-        if j is None or j in self.left_out or not self.gangs[j].schedulable or record.is_terminating:
+        if j in self.left_out or not self.gangs[j].schedulable or record.is_terminating:
             return None
         t = self.roles.role_of(j, record.key[1], record.role_name)
         if t is None or self.role_counts[j, t] >= self.gangs[j].roles[t].replicas:

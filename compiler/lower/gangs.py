@@ -17,6 +17,7 @@ from compiler.lower.time import gang_times
 from compiler.lower.topology import TierNames
 from compiler.lower.victims import EvictionTerms, eviction_terms, non_preempting_classes
 from compiler.specs import GangSpec, RoleSpec, SubgroupSpec
+from compiler.volcano.enqueue import is_enqueued_first
 from compiler.volcano.metax import requesting_annotation
 from compiler.volcano.whole_starts import starts_whole
 from solver.problem import Gang, Placement, Role, SlotHold, Subgroup
@@ -58,7 +59,8 @@ class GangLowering:
         spec, terms, (priorities, default_priority) = specs.gangs[j], self._eviction_terms.get(j), self._priorities
         times = gang_times(j, spec, observed, self.inputs.submission_times.get(j), specs.cluster.patience)
         running = _placements(observed.running_pods.get(j, {}))
-        if not running and starts_whole(spec, specs.scheduler):
+        is_whole = not running and starts_whole(spec, specs.scheduler)
+        if is_whole:
             all_pods = {t: role.replicas for t, role in enumerate(spec.roles)}
             demand = replace(demand, minimum=sum(all_pods.values()), role_minima=all_pods)
         roles = tuple(self._lower_role(role, demand.role_minima.get(t, 0)) for t, role in enumerate(spec.roles))
@@ -85,6 +87,9 @@ class GangLowering:
             protected=_placements(terms.protected) if terms else (),
             tells_checkpoint=terms is not None and terms.tells_checkpoint,
             may_lose_all=not demand.minimum and not any(role.minimum for role in roles),
+            enqueued_first=j not in observed.gangs_with_pods
+            and not is_whole
+            and is_enqueued_first(spec, specs.scheduler),
         )
 
     def _lower_role(self, spec: RoleSpec, subgroup_minimum: int) -> Role:

@@ -1,25 +1,24 @@
 """What a queue deserves: its declared amount with capacity, its water-filled share with proportion. And its
 entitlement: what it may count on before any queue borrows.
 
-Pure functions of the problem; references name Volcano's source (v1.15). Shares are counted in millionths of a unit.
+Pure functions of the problem; references name Volcano's source (v1.15).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
+from math import fsum
+from sys import float_info
 
 from solver.problem import Limits, Problem, Vector
 from solver.semantics import hierarchical_drf
+from solver.semantics.gang_sizes import least_demand
 from solver.semantics.queues import PODS, demand_by_queue, flat_real_capability, min_limit, real_capability
 
-MICROS_PER_UNIT = 1_000_000
-NEGLIGIBLE_MICROS = 10
-"""Millionths of a unit below which nothing remains to be shared out."""
-SHARE_TOLERANCE_MICROS = 50
-"""Millionths by which a share may be exceeded; Volcano tolerates twice that of its finest unit, a thousandth of a
-device."""
-
+EMPTY_SHARE = 0.1
+"""Of a millicore, a byte, or the thousandth part of anything else: below it proportion shares out nothing more, and
+takes what is asked for as met."""
 
 _SHARE_ROUNDING = 1e-9
 """Of the cluster: what a fair share in floating point may miss."""
@@ -35,47 +34,73 @@ def water_filled_shares(problem: Problem) -> tuple[Vector | None, ...]:
         met_q   when asked_q <= d_q, or d_q did not change
         remaining  =  max( 0, remaining - what the d grew ),    until it is empty or did not change
 
+    In the floating point of the source, which compares without tolerance: a share that is 4 devices on paper and
+    3.9999999999 there holds 3. It adds up in any order, so the least of what may come of that counts.
+
     Source: OnSessionOpen of pkg/scheduler/plugins/proportion, which ignores the tree of queues.
     """
-    counted = [r for r, name in enumerate(problem.resources) if name != PODS]
-    guarantee, real = (
-        [[(queue.guarantee[r] or 0) * MICROS_PER_UNIT for r in counted] for queue in problem.queues],
-        flat_real_capability(problem),
-    )
-    whole = problem.totals
+    scale = [(r, 1 if name in ("cpu", "memory") else 1000) for r, name in enumerate(problem.resources) if name != PODS]
+    real = flat_real_capability(problem)
     want = {
-        q: [total[r] * MICROS_PER_UNIT for r in counted]
-        for q, total in enumerate(demand_by_queue(problem))
+        q: [float(total[r] * n) for r, n in scale]
+        for q, total in enumerate(asked_amounts(problem))
         if total is not None
     }
     most = {
-        q: [min(w, real[q][r] * MICROS_PER_UNIT) for w, r in zip(wanted, counted, strict=True)]
+        q: [min(w, float(real[q][r] * n)) for w, (r, n) in zip(wanted, scale, strict=True)]
         for q, wanted in want.items()
     }
-    share = {q: [0] * len(counted) for q in want}
-    unmet, remaining = list(want), [whole[r] * MICROS_PER_UNIT for r in counted]
-    while unmet and any(left >= NEGLIGIBLE_MICROS for left in remaining):
-        weights, before, grown = sum(problem.queues[q].weight for q in unmet), remaining, [0] * len(counted)
+    least = {q: [float((problem.queues[q].guarantee[r] or 0) * n) for r, n in scale] for q in want}
+    share = {q: [0.0] * len(scale) for q in want}
+    unmet, remaining = list(want), [float(problem.totals[r] * n) for r, n in scale]
+    while unmet and any(left >= EMPTY_SHARE for left in remaining):
+        weights, grown = sum(problem.queues[q].weight for q in unmet), list[list[float]]()
         for q in list(unmet):
-            old, weight = share[q], problem.queues[q].weight
-            new = [
-                max(min(d + left * weight // weights, m), g)
-                for d, left, m, g in zip(old, before, most[q], guarantee[q], strict=True)
+            ratio, old = problem.queues[q].weight / weights, share[q]
+            share[q] = [
+                max(min(d + left * ratio, m), g)
+                for d, left, m, g in zip(old, remaining, most[q], least[q], strict=True)
             ]
-            if new == old or all(w <= d for w, d in zip(want[q], new, strict=True)):
+            grown.append([new - d for new, d in zip(share[q], old, strict=True)])
+            if share[q] == old or all(w - d < EMPTY_SHARE for w, d in zip(want[q], share[q], strict=True)):
                 unmet.remove(q)
-            share[q], grown = new, [g + n - o for g, n, o in zip(grown, new, old, strict=True)]
-        remaining = [max(0, left - g) for left, g in zip(before, grown, strict=True)]
+        before = remaining
+        remaining = [
+            max(0.0, left - _largest_sum(own)) for left, own in zip(before, zip(*grown, strict=True), strict=True)
+        ]
         if remaining == before:
             break
-    return tuple(_whole_units(problem, share[q], counted) if q in share else None for q in range(len(problem.queues)))
+    return tuple(_whole_units(problem, share[q], scale) if q in share else None for q in range(len(problem.queues)))
 
 
-def _whole_units(problem: Problem, micros: Sequence[int], counted: Sequence[int]) -> Vector:
+def _largest_sum(amounts: Sequence[float]) -> float:
+    """No less than the sum of the amounts in floating point, in whatever order; that itself where none matters."""
+    if len(amounts) <= 2 or all(amount.is_integer() for amount in amounts):
+        return sum(amounts)
+    return fsum(amounts) * (1 + len(amounts) * float_info.epsilon)
+
+
+def _whole_units(problem: Problem, amounts: Sequence[float], scale: Sequence[tuple[int, int]]) -> Vector:
     found = [0] * len(problem.resources)
-    for r, amount in zip(counted, micros, strict=True):
-        found[r] = (amount + SHARE_TOLERANCE_MICROS) // MICROS_PER_UNIT
+    for (r, number), amount in zip(scale, amounts, strict=True):
+        found[r] = int(amount // number)
     return tuple(found)
+
+
+def asked_amounts(problem: Problem) -> list[list[int] | None]:
+    """What each queue holds and waits for as proportion counts it: without gangs that get no pods because Volcano's
+    action enqueue never lets in what exceeds the queue's real capability."""
+    found, real = demand_by_queue(problem), flat_real_capability(problem)
+    for gang in problem.gangs:
+        most, asked = real[gang.queue], found[gang.queue]
+        refused = gang.enqueued_first and any(
+            least_demand(gang, r) > m for r, m in enumerate(most) if problem.resources[r] != PODS
+        )
+        if refused and asked is not None:
+            for role in gang.roles:
+                for r, amount in enumerate(role.request):
+                    asked[r] -= role.replicas * amount
+    return found
 
 
 def capacity_deserved(problem: Problem) -> tuple[Limits, ...]:

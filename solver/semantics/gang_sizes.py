@@ -43,6 +43,16 @@ def required_pods(gang: Gang, have: Sequence[int]) -> tuple[tuple[int, ...], int
     return tuple(need), base + extra
 
 
+def least_demand(gang: Gang, r: int) -> int:
+    """The least of resource r that the gang's minima ask for."""
+    missing = gang.minimum - sum(role.minimum for role in gang.roles)
+    total = sum(role.minimum * role.request[r] for role in gang.roles)
+    for role in sorted(gang.roles, key=lambda role: role.request[r]):
+        more = max(0, min(missing, role.replicas - role.minimum))
+        total, missing = total + more * role.request[r], missing - more
+    return total
+
+
 def role_blocks(need: Sequence[int], most: Sequence[int], subgroups: Iterable[Subgroup]) -> list[RoleBlock]:
     """The blocks of a gang in the order of their first roles. need, most: pods per role, at least and at most."""
     parts = tuple(subgroups)

@@ -273,7 +273,7 @@ class CheckedPlan:
         found += [("guarantee", *limit) for limit in quotas.real_capability(self.problem)]
         for q, share in sorted(quotas.proportional_shares(self.problem).items()):
             below = [(r, most) for r, most in share.items() if most < self.totals[r]]
-            found += [("deserved", q, r, most + quotas.RESOLUTION, False) for r, most in below]
+            found += [("deserved", q, r, most, False) for r, most in below]
         return found
 
     @cached_property

@@ -11,7 +11,6 @@ from collections.abc import Container
 
 from solver.plan import Decision
 from solver.problem import Vector
-from solver.verify import quotas
 from solver.verify.checked_plan import CheckedPlan, Findings, add_vector, at, is_sorted, vector_sum
 from solver.verify.eviction_necessity import eviction_necessity
 from solver.verify.eviction_votes import (
@@ -198,7 +197,7 @@ def rights_to_reclaim(x: CheckedPlan, j: int, g: int) -> set[bool]:
         for r, amount in named_amounts(x, q).items():
             if asked := minimum_demand(gang, r):
                 stays = x.inclusive.allocated[q][r] - x.inclusive.evicted[q][r] - own[r]
-                within[r] = stays + asked <= amount + quotas.RESOLUTION
+                within[r] = stays + asked <= amount
         counted = {within[r] for r in within if r in x.lacking(j)} or set(within.values())
         if counted == {True}:
             return counted

@@ -100,7 +100,7 @@ def queue_use(x: CheckedPlan) -> Findings:
             yield ("queues", q, "admitted"), f"is {use.admitted}, but the plan adds {more}"
         for r, (name, claimed) in enumerate(zip(x.problem.resources, use.deserved, strict=True)):
             amount = x.deserved[q].get(r, Decimal(0))
-            if name != "pods" and not amount - 1 < (claimed or 0) <= amount + quotas.RESOLUTION:
+            if name != "pods" and not amount - 1 < (claimed or 0) <= amount:
                 yield ("queues", q, "deserved"), f"is {claimed} {name} instead of {amount:f}"
         share = float(x.dominant_share(vector_sum(before, more))) / x.problem.queues[q].weight
         if not abs(use.share - share) <= SHARE_TOLERANCE:

@@ -1,21 +1,22 @@
 """Volcano's queue plugins, implemented a second time: no code is shared with `solver.semantics`.
 
-Resource by resource, in decimals: slower than the model's integers, and unlikely to be wrong in the same way.
+Resource by resource: slower than the model's code, and unlikely to be wrong in the same way.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from decimal import Decimal, localcontext
+from fractions import Fraction
 
-from solver.problem import Problem, Queue
+from solver.problem import Gang, Problem, Queue
 
 Amounts = dict[int, Decimal]
 """Resource -> amount, without those that nothing limits."""
 DECIMAL_DIGITS = 60
-"""Enough for rounds of shares of 2**62 bytes down to the resolution."""
-RESOLUTION = Decimal("0.0001")
-"""Of a unit. Volcano takes amounts for equal that differ by less than a tenth of its own, a thousandth of a device."""
+"""Enough for any number in floating point."""
+LEAST_AMOUNT = 0.1
+"""Of Volcano's own unit (a millicore, a byte, a thousandth of a device): proportion takes less for nothing."""
 
 
 def cluster_totals(problem: Problem) -> tuple[int, ...]:
@@ -90,53 +91,72 @@ def _hierarchical_limit(problem: Problem, q: int, r: int) -> int | None:
 
 
 def proportional_shares(problem: Problem) -> Mapping[int, Amounts]:
-    """Queue -> what it deserves by weight, for the queues that have jobs, by the proportion plugin's rounds."""
+    """Queue -> what it deserves by weight, for the queues that have jobs, by the proportion plugin's rounds.
+
+    In the plugin's own floating point and units, without tolerance. What all queues gain in a round is added up in any
+    order there; here it counts as the most that may come of it, unless no order matters.
+    """
     if not problem.policy.proportion:
         return {}
-    with localcontext() as context:
-        context.prec = DECIMAL_DIGITS
-        return _water_filled_shares(problem)
-
-
-def _water_filled_shares(problem: Problem) -> Mapping[int, Amounts]:
-    queues, counted, totals = problem.queues, _counted_resources(problem), cluster_totals(problem)
-    asked = _requested_amounts(problem)
-    left = {r: Decimal(totals[r]) for r in counted}
-    guaranteed = {q: {r: Decimal(queues[q].guarantee[r] or 0) for r in counted} for q in asked}
-    limit = {q: {r: Decimal(_flat_limit(problem, q, r, totals[r])) for r in counted} for q in asked}
-    deserved = {q: dict.fromkeys(counted, Decimal(0)) for q in asked}
-    met: set[int] = set()
-    while len(met) < len(asked) and any(amount >= RESOLUTION / 10 for amount in left.values()):
+    units = {r: 1 if problem.resources[r] in ("cpu", "memory") else 1000 for r in _counted_resources(problem)}
+    queues, totals, asked = problem.queues, cluster_totals(problem), _requested_amounts(problem)
+    left = {r: float(totals[r] * unit) for r, unit in units.items()}
+    floor = {q: {r: float((queues[q].guarantee[r] or 0) * unit) for r, unit in units.items()} for q in asked}
+    limit = {q: {r: float(_flat_limit(problem, q, r, totals[r]) * unit) for r, unit in units.items()} for q in asked}
+    deserved, met = {q: dict.fromkeys(units, 0.0) for q in asked}, set[int]()
+    while len(met) < len(asked) and max(left.values(), default=0.0) >= LEAST_AMOUNT:
         open_queues = [q for q in sorted(asked) if q not in met]
-        weights = sum(queues[q].weight for q in open_queues)
-        after = dict(left)
+        weights, old = sum(queues[q].weight for q in open_queues), dict(deserved)
         for q in open_queues:
-            part, new = Decimal(queues[q].weight) / weights, dict(deserved[q])
-            for r in counted:
-                new[r] = max(min(new[r] + left[r] * part, asked[q][r], limit[q][r]), guaranteed[q][r])
-                after[r] -= new[r] - deserved[q][r]
-            if all(new[r] >= asked[q][r] for r in counted) or new == deserved[q]:
+            part = queues[q].weight / weights
+            grown = {r: min(amount + left[r] * part, limit[q][r]) for r, amount in old[q].items()}
+            deserved[q] = {r: max(min(grown[r], float(asked[q][r] * units[r])), floor[q][r]) for r in units}
+            missing = [asked[q][r] * units[r] - deserved[q][r] for r in units]
+            if deserved[q] == old[q] or max(missing, default=0.0) < LEAST_AMOUNT:
                 met.add(q)
-            deserved[q] = new
-        after = {r: max(Decimal(0), amount) for r, amount in after.items()}
+        gains = {r: [deserved[q][r] - old[q][r] for q in open_queues] for r in units}
+        after = {r: max(0.0, amount - _most_in_sum(gains[r])) for r, amount in left.items()}
         if after == left:
             break
         left = after
-    return deserved
+    with localcontext() as context:
+        context.prec = DECIMAL_DIGITS
+        return {q: {r: Decimal(amounts[r]) / units[r] for r in units} for q, amounts in deserved.items()}
 
 
-def _requested_amounts(problem: Problem) -> dict[int, Amounts]:
-    """What each queue that has jobs runs and waits for."""
-    found: dict[int, Amounts] = {}
+def _most_in_sum(gains: list[float]) -> float:
+    exact = sum(map(Fraction, gains))
+    if len(gains) < 3 or all(gain == int(gain) for gain in gains):
+        return float(exact)
+    return float(exact) * (1 + len(gains) * 2.0**-52)
+
+
+def _requested_amounts(problem: Problem) -> dict[int, dict[int, int]]:
+    """What each queue that has jobs runs and waits for; gangs that the action enqueue refuses have no pods."""
+    found: dict[int, dict[int, int]] = {}
     for q, queue in enumerate(problem.queues):
         if any(queue.used) or any(gang.queue == q for gang in problem.gangs):
-            found[q] = {r: Decimal(queue.used[r]) for r in _counted_resources(problem)}
+            found[q] = {r: queue.used[r] for r in _counted_resources(problem)}
     for gang in problem.gangs:
+        if gang.enqueued_first and _is_refused(problem, gang):
+            continue
         for t, role in enumerate(gang.roles):
             pods = max(role.replicas, sum(place.pods for place in gang.running if place.role == t))
             for r in found[gang.queue]:
                 found[gang.queue][r] += pods * role.request[r]
     return found
+
+
+def _is_refused(problem: Problem, gang: Gang) -> bool:
+    """Whether the gang's minimum is more than its queue's real capability, whichever pods make it up."""
+    totals = cluster_totals(problem)
+    for r in _counted_resources(problem):
+        cheapest = sorted(role.request[r] for role in gang.roles for _ in range(role.replicas - role.minimum))
+        spare = max(0, gang.minimum - sum(role.minimum for role in gang.roles))
+        least = sum(role.minimum * role.request[r] for role in gang.roles) + sum(cheapest[:spare])
+        if least > _flat_limit(problem, gang.queue, r, totals[r]):
+            return True
+    return False
 
 
 def deserved(problem: Problem) -> list[Amounts]:

@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from itertools import combinations
 
 from solver.semantics.eviction_rights import may_preempt, may_reclaim
-from tests.differential.bed import Bed, Outcome, Plan, held_amounts
+from tests.differential.bed import Bed, Outcome, Plan
 from tests.differential.planned import Planned, compile_world, job_name
-from tests.differential.score import Judge, fits, volcano_shares
+from tests.differential.score import Judge, fits
 from tests.differential.world import Where, World
 
 
@@ -133,20 +133,11 @@ def worse_than(world: World, outcome: Outcome, planned: Planned) -> list[str]:
 
 
 def unbound(world: World, planned: Planned, outcome: Outcome) -> list[str]:
-    """Pods that Volcano bound elsewhere or not at all, but for gangs that it never starts as planned."""
-    excused = {job.name for job in world.jobs if job.queue in queues_rounded_down(world, planned)}
+    """Pods that Volcano bound elsewhere or not at all."""
     missing = Counter(planned.running)
     missing.subtract(outcome.running)
     return [
         f"{pods} pods of {task} of {name} {'missing' if pods > 0 else 'too many'} on {node}"
         for (name, task, node), pods in sorted(missing.items())
-        if pods and name not in excused
+        if pods
     ]
-
-
-def queues_rounded_down(world: World, planned: Planned) -> set[str]:
-    """Queues whose planned pods Volcano refuses since its proportion loses a fraction of a device in rounding."""
-    if "proportion" not in world.plugins:
-        return set()
-    held = held_amounts(world, planned.running)
-    return {name for name, share in volcano_shares(world).items() if 1000 * held[name] > share}

@@ -74,11 +74,17 @@ class Entitlements:
 
     @cached_property
     def asked(self) -> dict[str, int]:
-        """Queue with jobs -> all that they ask for, running or not."""
+        """Queue with jobs -> all that they ask for, running or not; nothing for those that get no pods."""
         found: Counter[str] = Counter()
         for job in self.world.jobs:
-            found[job.queue] += sum(task.replicas * task.request["gpu"] for task in job.tasks)
+            asked = sum(task.replicas * task.request["gpu"] for task in job.tasks)
+            found[job.queue] += 0 if self._is_never_enqueued(job) else asked
         return dict(found)
+
+    def _is_never_enqueued(self, job: JobData) -> bool:
+        if not self.uses_proportion or "enqueue" not in self.world.actions or job.running or job.tier is not None:
+            return False
+        return least_amount(job) > (self.real_capability(self.world.queue(job.queue)) or 0)
 
     @cached_property
     def of(self) -> dict[str, int | None]:
@@ -89,6 +95,9 @@ class Entitlements:
                 queue.name: None if queue.name in inner and not self.deserved(queue) else self.deserved(queue)
                 for queue in self.world.queues
             }
+        if self.uses_proportion:
+            held = {name: floor(share / 1000) for name, share in volcano_shares(self.world).items()}
+            return {queue.name: max(held.get(queue.name, 0), self.guarantee(queue)) for queue in self.world.queues}
         shares = self._filled()
         return {
             queue.name: max(floor(shares.get(queue.name, Fraction(0)) + ROUNDING), self.guarantee(queue))
@@ -96,20 +105,15 @@ class Entitlements:
         }
 
     def _filled(self) -> dict[str, Fraction]:
-        """Water-filling by weight, up to what is asked for; with proportion within limits and above guarantees."""
+        """Water-filling by weight, up to what is asked for."""
         share = dict.fromkeys(self.asked, Fraction(0))
         unmet, left = set(self.asked), Fraction(self.total)
         while unmet and left > 0:
             weights = sum(self.world.queue(name).weight for name in unmet)
             before = dict(share)
             for name in sorted(unmet):
-                queue, asked = self.world.queue(name), self.asked[name]
-                most, least = asked, 0
-                if self.uses_proportion:
-                    most, least = min(asked, self.real_capability(queue) or 0), self.guarantee(queue)
-                share[name] = max(
-                    min(before[name] + left * Fraction(queue.weight, weights), Fraction(most)), Fraction(least)
-                )
+                part = left * Fraction(self.world.queue(name).weight, weights)
+                share[name] = min(before[name] + part, Fraction(self.asked[name]))
             unmet = {name for name in unmet if share[name] != before[name] and share[name] < self.asked[name]}
             grown = sum(share.values()) - sum(before.values())
             if not grown:

@@ -118,7 +118,7 @@ FACTS = {
             actions=("enqueue", "allocate", "backfill"),
         ),
         {"a": 0, "b": 12},
-        {"a": 0, "b": 6},
+        {"a": 0, "b": 12},
     ),
     "a share that is whole on paper may miss it": Fact(
         World(
@@ -128,7 +128,7 @@ FACTS = {
             plugins=("drf", "proportion"),
         ),
         {"a": 0, "b": 9, "c": 3},
-        {"a": 4, "b": 9, "c": 3},
+        {"a": 0, "b": 9, "c": 3},
     ),
     "drf alone serves one queue to the end": Fact(
         World(

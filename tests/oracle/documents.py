@@ -91,6 +91,7 @@ class World:
     plugins: frozenset[str]
     reclaims: bool
     queues_first: bool
+    enqueues: bool
 
     @property
     def totals(self) -> dict[str, int]:
@@ -123,6 +124,7 @@ def read_world(files: Mapping[str, bytes]) -> World:
         frozenset(plugins) & {"capacity", "proportion"} if said else frozenset({"proportion"}),
         "reclaim" in (said or {}).get("actions", []),
         of_kind["Cluster"][0]["spec"].get("order", "queues-first") == "queues-first",
+        said is None or "enqueue" in said.get("actions", []),
     )
 
 

@@ -6,10 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 
+from tests.builders.proportion import Wish, proportion_shares
 from tests.oracle.documents import Queue, World
-
-UNNOTICED = Fraction(1, 100_000)
-"""Of a unit: what proportion no longer shares out."""
 
 
 def asked(world: World) -> dict[str, dict[str, int]]:
@@ -41,31 +39,22 @@ def ceilings(world: World, name: str) -> dict[str, int]:
 
 
 def water_filled(world: World) -> dict[str, dict[str, int]]:
-    """Proportion's shares of the queues with jobs, in whole units, pods aside: in rounds each unmet queue gets its
-    weight's part of what is left, up to what it asks for and may hold."""
-    wants, names = asked(world), [r for r in world.totals if r != "pods"]
-    share = {q: dict.fromkeys(names, Fraction(0)) for q in wants}
-    left = {r: Fraction(world.totals[r]) for r in names}
-    hungry = set(wants)
-    while hungry and max(left.values(), default=Fraction(0)) >= UNNOTICED:
-        weights, given = sum(world.queues[q].weight for q in hungry), dict.fromkeys(names, Fraction(0))
-        for q in sorted(hungry):
-            queue, before = world.queues[q], share[q]
-            part = Fraction(queue.weight, weights)
-            share[q] = {
-                r: max(
-                    min(before[r] + left[r] * part, Fraction(min(wants[q][r], real_capability(world, queue, r)))),
-                    Fraction(queue.guarantee.get(r, 0)),
-                )
-                for r in names
-            }
-            given = {r: given[r] + share[q][r] - before[r] for r in names}
-            if share[q] == before or all(share[q][r] >= wants[q][r] for r in names):
-                hungry.remove(q)
-        if not any(given.values()):
-            break
-        left = {r: max(Fraction(0), left[r] - given[r]) for r in names}
-    return {q: {r: int(amount + 5 * UNNOTICED) for r, amount in amounts.items()} for q, amounts in share.items()}
+    """Proportion's shares of the queues with jobs, in whole units, pods aside. What `enqueue` never lets into its queue
+    has no pods, and is not asked for."""
+    names = [r for r in world.totals if r != "pods"]
+    wants, wishes = asked(world), dict[str, Wish]()
+    for job in world.jobs if world.enqueues else ():
+        queue, least = world.queues[job.queue], job.demand()
+        if any(least.get(r, 0) > real_capability(world, queue, r) for r in names):
+            for r, amount in job.demand(replicas=True).items():
+                wants[job.queue][r] -= amount
+    for name, own in wants.items():
+        queue = world.queues[name]
+        limit = [real_capability(world, queue, r) for r in names]
+        guarantee = [queue.guarantee.get(r, 0) for r in names]
+        wishes[name] = Wish(queue.weight, [own[r] for r in names], limit, guarantee)
+    shares = proportion_shares(names, [world.totals[r] for r in names], wishes)
+    return {q: {r: int(amount) for r, amount in zip(names, own, strict=True)} for q, own in shares.items()}
 
 
 def deserved(world: World, queue: Queue) -> dict[str, int]:

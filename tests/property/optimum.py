@@ -16,14 +16,11 @@ from math import gcd
 
 from solver.problem import Gang, Problem, Vector
 from solver.semantics.hierarchical_drf import entitlements
+from tests.builders.proportion import Wish, proportion_shares
 from tests.property.brute import FreeCapacity, RoleOnNode, meets_minima_now, minimal_sets, new_pod_sets, running_pods
 
 _ClusterUse = tuple[tuple[Vector, ...], tuple[Vector, ...]]
 """What new pods take from each node, and from each queue."""
-
-SHARE_TOLERANCE = Fraction(1, 100_000)
-"""Of a unit. What proportion no longer shares out; five of them are forgiven, as Volcano's own comparisons forgive
-more."""
 
 PlanValue = tuple[tuple[Fraction, ...], ...]
 
@@ -97,32 +94,20 @@ def demand_by_queue(problem: Problem) -> dict[int, list[int]]:
     return found
 
 
-def proportion_shares(problem: Problem) -> dict[int, list[Fraction]]:
-    """Proportion's water-filling, until next to nothing is left (it may halve what is left for ever)."""
-    want, amounts = demand_by_queue(problem), range(len(problem.resources))
-    left = [Fraction(total) for total in cluster_totals(problem)]
-    share = {q: [Fraction(0) for _ in amounts] for q in want}
-    unmet = sorted(want)
+def proportional_shares(problem: Problem) -> dict[int, list[Fraction]]:
+    """Queue with jobs -> its share by weight."""
+    amounts = range(len(problem.resources))
     flat = Problem(problem.resources, problem.nodes, problem.hypernodes, problem.queues, problem.gangs)
-    while unmet and any(amount >= SHARE_TOLERANCE for amount in left):
-        weights = sum(problem.queues[q].weight for q in unmet)
-        grown = [Fraction(0) for _ in amounts]
-        met = []
-        for q in unmet:
-            part = Fraction(problem.queues[q].weight, weights)
-            most = [Fraction(min(want[q][r], real_capability(flat, q, r) or 0)) for r in amounts]
-            new = [
-                max(min(share[q][r] + left[r] * part, most[r]), Fraction(guarantee_of(problem, q, r))) for r in amounts
-            ]
-            if new == share[q] or all(new[r] >= want[q][r] for r in amounts):
-                met.append(q)
-            grown = [grown[r] + new[r] - share[q][r] for r in amounts]
-            share[q] = new
-        unmet = [q for q in unmet if q not in met]
-        if not any(grown):
-            break
-        left = [max(Fraction(0), left[r] - grown[r]) for r in amounts]
-    return share
+    wishes = {
+        q: Wish(
+            problem.queues[q].weight,
+            asked,
+            [real_capability(flat, q, r) or 0 for r in amounts],
+            [guarantee_of(problem, q, r) for r in amounts],
+        )
+        for q, asked in demand_by_queue(problem).items()
+    }
+    return proportion_shares(problem.resources, cluster_totals(problem), wishes)
 
 
 @dataclass(frozen=True)
@@ -147,12 +132,12 @@ class QueueCeilings:
                 if most is not None and most < whole[r]:
                     rows.append((frozenset(below), r, Fraction(most)))
         if problem.policy.proportion:
-            shares = proportion_shares(problem)
+            shares = proportional_shares(problem)
             rows += [
-                (frozenset({q}), r, most + 5 * SHARE_TOLERANCE)
+                (frozenset({q}), r, most)
                 for q, amounts in shares.items()
                 for r, most in enumerate(amounts)
-                if most + 5 * SHARE_TOLERANCE < whole[r] and (q, r) not in unshared
+                if most < whole[r] and (q, r) not in unshared
             ]
         return cls(tuple(rows))
 
@@ -393,8 +378,8 @@ def entitled_amount(problem: Problem, q: int, r: int) -> Fraction | None:
             scale = low + (whole - needed(low)) / rate
         return max(Fraction(int(scale * due[q][r])), guarantee)
     if problem.policy.proportion:
-        share = proportion_shares(problem).get(q)
-        return max(Fraction(int(share[r] + 5 * SHARE_TOLERANCE)) if share else Fraction(0), guarantee)
+        share = proportional_shares(problem).get(q)
+        return max(Fraction(int(share[r])) if share else Fraction(0), guarantee)
     fair = Fraction(entitlements(problem)[q]).limit_denominator(10**6)
     return max(Fraction(int(fair * whole)), guarantee)
 

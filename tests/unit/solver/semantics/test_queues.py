@@ -91,6 +91,16 @@ SHARES: dict[str, tuple[int, list[tuple[QueueSpec, int]], list[int | None]]] = {
         [5, 7],
     ),
     "thirds are rounded down to whole devices": (10, [(queue("a"), 20), (queue("b"), 20), (queue("c"), 20)], [3, 3, 3]),
+    "4 devices on paper are 3.9999999999 where proportion counts, which forgives nothing": (
+        16,
+        [(queue("a"), 4), (queue("b", weight=3), 9), (queue("c", weight=3, guarantee={"gpu": 2}), 3)],
+        [3, 9, 3],
+    ),
+    "a share that comes out even is whole there too": (
+        24,
+        [(queue("a"), 20), (queue("b"), 20), (queue("c"), 20)],
+        [8, 8, 8],
+    ),
     "guarantees above the cluster: nothing is left to be shared, and each keeps its own": (
         6,
         [(queue("a", guarantee={"gpu": 4}), 20), (queue("b", guarantee={"gpu": 4}), 20), (queue("c"), 20)],
@@ -107,13 +117,24 @@ def test_proportion_deserves(sentence: str) -> None:
     assert [None if share is None else share[0] for share in water_filled_shares(world)] == expected
 
 
+def test_what_the_action_enqueue_never_lets_in_is_not_asked_for() -> None:
+    """A gang of 8 in a queue that may hold 6: its queue keeps its weight and gets nothing, its neighbour all."""
+    large = gang("large", role(8, gpu=1), queue="a")
+    small = [gang(f"small{n}", role(2, gpu=1), queue="b") for n in range(6)]
+    world = problem(nodes(1, gpu=12), queue("a", capability={"gpu": 6}), queue("b"), large, *small, policy=PROPORTION)
+    late = replace(world, gangs=(replace(world.gangs[0], enqueued_first=True), *world.gangs[1:]))
+    assert (started(world), started(late)) == ([0, 3], [0, 6])
+    fits = replace(late, queues=(replace(late.queues[0], capability=(8,)), late.queues[1]))
+    assert water_filled_shares(fits) == ((6,), (6,))
+
+
 def test_proportion_shares_out_each_resource_and_ends() -> None:
-    """Each round leaves half of what the one before left: 6, 8, 9 ... of what only one asks for more of, so 10 in the
-    end; pods count for nothing."""
+    """Each round leaves half of what the one before left: 6, 8, 9 ... of what only one asks for more of, and 10 is not
+    reached; pods count for nothing."""
     a, b = gang("a", role(1, cpu=12, gpu=2, pods=1), queue="a"), gang("b", role(1, cpu=2, gpu=12, pods=1), queue="b")
     assert water_filled_shares(problem(nodes(1, cpu=12, gpu=12, pods=1), queue("a"), queue("b"), a, b)) == (
-        (10, 2, 0),
-        (2, 10, 0),
+        (9, 2, 0),
+        (2, 9, 0),
     )
 
 

@@ -98,7 +98,7 @@ def compute_changes(r: Reconciler, p: Pass) -> None:
     """What is to be written, and what is held, from the manifests of the plan and the live objects."""
     if p.snapshot is None:
         return
-    if r.watches.watch_kinds_of({ref_of(manifest.object) for manifest in p.snapshot.manifests}):
+    if r.watches.watch_kinds(_kinds_in_use(p, p.snapshot)):
         p.observation = r.watches.observe(p.observation.restrictions)
         p.problems = [*dict.fromkeys((*p.problems, *p.observation.problems))]
     _collect_manifests(r, p, p.snapshot)
@@ -109,6 +109,14 @@ def compute_changes(r: Reconciler, p: Pass) -> None:
         elif (change := _required_change(r, p, manifest)) is not None:
             (p.held_changes if change.action in ("held", "forbidden") else p.changes).append(change)
     withhold_waiting_jobs(p, p.snapshot)
+
+
+def _kinds_in_use(p: Pass, snapshot: Snapshot) -> set[tuple[str, str]]:
+    """Kinds, by (apiVersion, kind), of the plan and of what we have made. One that left the repository before any
+    object of it was made is in use no more."""
+    declared = {(manifest.object["apiVersion"], manifest.object["kind"]) for manifest in snapshot.manifests}
+    made = {(entry.ref.api_version, entry.ref.kind) for entry in p.inventory.entries.values() if entry.uid}
+    return declared | made
 
 
 def reading_obstacle(p: Pass, ref: Ref) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -21,7 +21,7 @@ from compiler.kubernetes import (
     uid_of,
 )
 from reconciler.cluster.client import ApiError, Client, NotFound, Resource
-from reconciler.cluster.objects import Object, Ref, group_kind_of, ref_of
+from reconciler.cluster.objects import Object, group_kind_of, ref_of
 from reconciler.cluster.watch import Informer
 from reconciler.gates import NodeIndex, has_ended, pods_by_job, role_of
 from reconciler.snapshot import PlannedGang, Snapshot
@@ -109,9 +109,10 @@ class InformerSet:
         for api, kind in STATE_KINDS:
             self._add_informer(self.client.resource(api, kind), "")
 
-    def watch_kinds_of(self, refs: Collection[Ref]) -> bool:
-        """Watch the kinds of these objects beside those of the state, and no others; whether anything has changed."""
-        wanted = {group_kind_of(ref.api_version, ref.kind): (ref.api_version, ref.kind) for ref in sorted(refs)}
+    def watch_kinds(self, kinds: Iterable[tuple[str, str]]) -> bool:
+        """Watch these kinds, by (apiVersion, kind), beside those of the state, and no others; whether anything has
+        changed."""
+        wanted = {group_kind_of(api, kind): (api, kind) for api, kind in sorted(kinds)}
         obsolete = self.informers.keys() - wanted.keys() - _STATE_GROUPS
         for group_kind in obsolete:
             self.informers.pop(group_kind).stop()

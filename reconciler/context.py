@@ -23,6 +23,7 @@ from reconciler.cluster.lease import Fence, Lease
 from reconciler.cluster.objects import Object
 from reconciler.compile_child import CompileProcess
 from reconciler.diff import Change
+from reconciler.dry_run import DryRun
 from reconciler.evictions import EvictionMemory
 from reconciler.git.mirror import Mirror
 from reconciler.git.poller import GitPoller
@@ -67,13 +68,16 @@ class Settings:
 
 @dataclass(frozen=True, slots=True)
 class Rejection:
-    """A compile that gave no plan to apply. rejected_at, retry_at: on the clock; at the latter it may be tried again
-    although nothing changed. rests_on: what it rested on in the cluster, and the moment that had come."""
+    """A commit without a plan to apply. rejected_at, retry_at: on the clock; at the latter it may be tried again
+    although nothing changed. rests_on: what it rested on in the cluster, and the moment that had come. refusals: the
+    objects that the API server does not take; then there was a plan, and this was its attempt number `attempts`."""
 
     snapshot: Snapshot
     rejected_at: float
     retry_at: float
     rests_on: tuple[Fingerprint | None, int | None]
+    attempts: int = 0
+    refusals: tuple[Change, ...] = ()
 
     @property
     def first_error(self) -> Mapping[str, Any] | None:
@@ -81,6 +85,16 @@ class Rejection:
             if diagnostic["severity"] == "error":
                 return diagnostic
         return None
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A good plan of a commit that is not in force yet, and what it rests on. is_asked: whether the API server is asked
+    about its objects."""
+
+    snapshot: Snapshot
+    fingerprint: Fingerprint
+    is_asked: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,12 +112,14 @@ class RunningCompile:
 class PlanningState:
     """The plan in force and what is known about others.
 
-    snapshot: the last good one. base_fingerprint: what its plan rests on. rejections: by commit. desired_manifests:
-    what the manifests of `desired_snapshot` are with labels and annotations, by their id(). unchanged: object -> the
-    manifest and the live version for which there was nothing to do.
+    snapshot: the last good one. candidate: a newer one that the API server is asked about. base_fingerprint: what
+    its plan rests on. rejections: by commit. desired_manifests: what the manifests of `desired_snapshot` are with
+    labels and annotations, by their id(). unchanged: object -> the manifest and the live version for which there
+    was nothing to do.
     """
 
     snapshot: Snapshot | None = None
+    candidate: Candidate | None = None
     base_fingerprint: Fingerprint | None = None
     running_compile: RunningCompile | None = None
     rejections: dict[str, Rejection] = field(default_factory=dict)
@@ -133,6 +149,7 @@ class Reconciler:
     lease: Lease
     fence: Fence
     compiler: CompileProcess
+    dry_run: DryRun
     publisher: StatusPublisher
     metrics: Metrics
     wake_event: threading.Event
@@ -209,6 +226,7 @@ def build_reconciler(settings: Settings, client: Client, identity: str) -> Recon
         lease=lease,
         fence=fence,
         compiler=CompileProcess(settings.data / "compile", wake.set),
+        dry_run=DryRun(client, wake.set),
         publisher=StatusPublisher(client, settings.namespace, settings.cluster, identity),
         metrics=Metrics(),
         wake_event=wake,

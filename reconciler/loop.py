@@ -5,18 +5,12 @@ Level-triggered: a pass looks at what is, never at what changed, so it may be re
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Mapping
 from dataclasses import replace
 
 from compiler.emit.manifest import Manifest
 from compiler.kubernetes import (
-    CLUSTER_LABEL,
-    DIGEST_ANNOTATION,
-    MANAGED_BY_LABEL,
-    YIELD_ANNOTATION,
-    annotations_of,
     is_gated,
     uid_of,
 )
@@ -24,9 +18,10 @@ from reconciler import guard
 from reconciler.changes import take_up_inventory, write_changes
 from reconciler.cluster.client import ApiError
 from reconciler.cluster.inventory import InventoryEntry
-from reconciler.cluster.objects import FIELD_MANAGER, Object, Ref, ref_of
+from reconciler.cluster.objects import Object, Ref, ref_of
 from reconciler.context import Pass, Reconciler, recreate_time
-from reconciler.diff import Change, classify_change, without_fields
+from reconciler.desired import desired_manifest
+from reconciler.diff import Change, classify_change
 from reconciler.gates import (
     has_ended,
     pods_by_job,
@@ -134,28 +129,13 @@ def _collect_manifests(r: Reconciler, p: Pass, snapshot: Snapshot) -> None:
     known = r.planning.desired_manifests if r.planning.desired_snapshot is snapshot else {}
     for manifest in snapshot.manifests:
         try:
-            desired = known.get(id(manifest)) or _desired_manifest(r, manifest)
+            desired = known.get(id(manifest)) or desired_manifest(r.client, r.settings.cluster, manifest)
         except ApiError as error:
             p.obstructed_changes.append(Change("held", ref_of(manifest.object), reason=str(error)))
         else:
             known[id(manifest)] = desired
             p.desired_manifests.append(desired)
     r.planning.desired_snapshot, r.planning.desired_manifests = snapshot, known
-
-
-def _desired_manifest(r: Reconciler, manifest: Manifest) -> Manifest:
-    """The manifest with our labels and the digest of its run, without the fields that its owner leaves to others."""
-    item: Object = json.loads(json.dumps(manifest.object))
-    metadata = item["metadata"]
-    labels = {MANAGED_BY_LABEL: FIELD_MANAGER, CLUSTER_LABEL: r.settings.cluster}
-    metadata["labels"] = {**(metadata.get("labels") or {}), **labels}
-    if manifest.run_digest:
-        metadata["annotations"] = {**(metadata.get("annotations") or {}), DIGEST_ANNOTATION: manifest.run_digest}
-    if not metadata.get("namespace") and r.client.resource(item["apiVersion"], item["kind"]).namespaced:
-        metadata["namespace"] = "default"
-    if yielded := annotations_of(item).get(YIELD_ANNOTATION):
-        item = without_fields(item, [path.strip() for path in yielded.split(",") if path.strip()])
-    return replace(manifest, object=item)
 
 
 def withhold_waiting_jobs(p: Pass, snapshot: Snapshot) -> None:

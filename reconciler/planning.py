@@ -12,12 +12,13 @@ from math import inf
 from typing import TypeVar
 
 from compiler.specs import JobKey
+from reconciler.candidate import SNAPSHOT_FILE, offer_candidate, settle_candidate
 from reconciler.compile_child import CompileRequest
-from reconciler.context import Pass, Reconciler, Rejection, RunningCompile, due_moment, is_plan_fresh
+from reconciler.context import Candidate, Pass, Reconciler, Rejection, RunningCompile, due_moment, is_plan_fresh
 from reconciler.git.process import GitError
 from reconciler.observe import fingerprint_of, state_objects
 from reconciler.runs import finished_job_keys, record_unobserved_ends
-from reconciler.snapshot import Snapshot, load_snapshot, save_snapshot
+from reconciler.snapshot import Snapshot, load_snapshot
 
 Value = TypeVar("Value")
 
@@ -28,7 +29,6 @@ COMPILE_RETRY, PLAN_RETRY = 10.0, 300.0
 changed."""
 PLAN_CODES = frozenset({"GP501", "GP502"})
 """Diagnostics that rest on what the cluster holds as well; those of files stay with their commit."""
-SNAPSHOT_FILE = "snapshot.json"
 
 
 def restore_snapshot(r: Reconciler) -> None:
@@ -66,12 +66,14 @@ def update_plan(r: Reconciler, p: Pass) -> None:
     if running is not None and (result := r.compiler.take_result()) is not None:
         r.planning.running_compile = None
         _take_result(r, p, running, result)
+    settle_candidate(r, p)
     p.snapshot = r.planning.snapshot
     record_unobserved_ends(r, p)
     finished = finished_job_keys(r, p)
     if p.snapshot is not None:
         p.current_fingerprint = fingerprint_of(p.observation, p.snapshot, finished)
-    may_compile = p.target_commit and not p.observation.problems and not r.compiler.is_busy
+    is_free = r.planning.candidate is None and not r.compiler.is_busy
+    may_compile = p.target_commit and not p.observation.problems and is_free
     if may_compile and not is_plan_fresh(r, p) and not _is_postponed(r, p):
         _start_compile(r, p, finished)
 
@@ -81,10 +83,8 @@ def _take_result(r: Reconciler, p: Pass, running: RunningCompile, result: Snapsh
     r.metrics.compiles.labels(result="good" if result.ok else "rejected").inc()
     r.metrics.compile_seconds.observe(now - running.started_at)
     if result.ok:
-        planning.snapshot = result
-        planning.base_fingerprint = fingerprint_of(running.observation, result, running.finished_jobs)
-        planning.rejections.pop(running.commit, None)
-        save_snapshot(result, r.settings.data / SNAPSHOT_FILE)
+        fingerprint = fingerprint_of(running.observation, result, running.finished_jobs)
+        offer_candidate(r, p, Candidate(result, fingerprint))
         return
     in_force = planning.snapshot
     base = fingerprint_of(running.observation, in_force, running.finished_jobs) if in_force else None

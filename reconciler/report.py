@@ -15,6 +15,7 @@ from reconciler.snapshot import PlannedGang
 def build_report(r: Reconciler, p: Pass) -> Report:
     head = r.poller.head
     rejection = r.planning.rejections.get(head.commit)
+    refusals = rejection.refusals if rejection else ()
     if rejection is not None:
         diagnostics = rejection.snapshot.diagnostics
     else:
@@ -35,7 +36,7 @@ def build_report(r: Reconciler, p: Pass) -> Report:
         gangs=tuple(_gangs_with_started(p)),
         diagnostics=diagnostics,
         results=tuple(p.results),
-        held_changes=(*p.obstructed_changes, *p.held_changes, *p.prune_plan.held_changes),
+        held_changes=(*p.obstructed_changes, *p.held_changes, *refusals, *p.prune_plan.held_changes),
         lifted_gates=p.lifted_gates,
         evicted_pods=tuple(p.evicted_pods),
         runs={str(run.ref): run.phase for run in p.inventory.runs.values()},
@@ -53,7 +54,8 @@ def _gangs_with_started(p: Pass) -> Iterator[PlannedGang]:
 
 
 def _events(r: Reconciler, p: Pass, rejection: Rejection | None) -> Iterator[ObjectEvent]:
-    for change in (*p.held_changes, *p.prune_plan.held_changes):
+    refusals = rejection.refusals if rejection else ()
+    for change in (*p.held_changes, *refusals, *p.prune_plan.held_changes):
         if change.live is not None and change.desired is not None:
             yield ObjectEvent(change.live, "Held", change.reason, True)
     for result in p.results:
@@ -82,6 +84,8 @@ def _result_event(result: ChangeResult) -> ObjectEvent | None:
 
 def _rejection_reason(p: Pass, rejection: Rejection) -> str:
     """A commit that is in force has a plan, only no newer one for the cluster as it is now."""
+    if rejection.refusals:
+        return "CommitRefused"
     is_in_force = p.snapshot is not None and p.snapshot.commit == rejection.snapshot.commit
     return "PlanRefused" if is_in_force else "CommitRejected"
 
@@ -93,21 +97,27 @@ def _rejection_message(p: Pass, rejection: Rejection, commit: str) -> str:
         detail = " ".join(filter(None, (position, error["code"], error["message"])))
     if _rejection_reason(p, rejection) == "PlanRefused":
         return f"no new plan for commit {commit}, so the last plan stays in force and nothing else is changed: {detail}"
+    if rejection.refusals:
+        return f"commit {commit} is held as a whole, {len(rejection.refusals)} of its objects are refused: {detail}"
     return f"commit {commit} does not compile and changes nothing: {detail}"
 
 
 def _conditions(r: Reconciler, p: Pass, rejection: Rejection | None) -> Iterator[Condition]:
     problem = r.poller.head.problem
     yield Condition("Fetched", not problem, "GitFailed" if problem else "Fetched", problem)
-    yield _compiled_condition(r, p, rejection)
+    refused = _rejection_message(p, rejection, r.poller.head.commit) if rejection and rejection.refusals else ""
+    yield _compiled_condition(r, p, rejection if not refused else None)
+    yield Condition("Accepted", not refused, "CommitRefused" if refused else "Accepted", refused)
     rewritten = p.rewrite_message
     yield Condition("HistoryRewritten", bool(rewritten), "Held" if rewritten else "Descends", rewritten)
     problem = next(iter((*p.problems, *p.observation.partial_problems)), "")
     yield Condition("Observed", not problem, "ReadFailed" if problem else "Observed", problem)
     failures = [result for result in p.results if result.outcome in ("conflict", "refused", "retry")]
     outstanding = [*_messages(failures), *(f"{change.ref}: {change.reason}" for change in p.obstructed_changes)]
+    outstanding = [refused, *outstanding] if refused else outstanding
     applied = p.snapshot is not None and not outstanding
-    yield Condition("Applied", applied, "Applied" if applied else "Outstanding", next(iter(outstanding), ""))
+    reason = "CommitRefused" if refused else "Applied" if applied else "Outstanding"
+    yield Condition("Applied", applied, reason, next(iter(outstanding), ""))
     held = p.prune_plan.held_changes
     yield Condition("PruneHeld", bool(held), "Held" if held else "None", held[0].reason if held else "")
     fights = [result for result in p.results if result.outcome == "fight"]

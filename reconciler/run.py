@@ -73,6 +73,7 @@ def run_reconciler(r: Reconciler, stop: Callable[[], bool], once: bool = False) 
         r.poller.stop()
         r.watches.stop()
         r.compiler.stop()
+        r.dry_run.stop()
         r.lease.release()
         for server in servers:
             server.shutdown()
@@ -164,7 +165,7 @@ def _is_complete(r: Reconciler, last: Report) -> bool:
     if last.is_idle or r.compiler.is_busy:
         return last.is_idle
     reasons = {condition.reason for condition in last.conditions if not condition.status}
-    return "PlanRefused" in reasons or (not last.commit and "CommitRejected" in reasons)
+    return "PlanRefused" in reasons or (not last.commit and not reasons.isdisjoint({"CommitRejected", "CommitRefused"}))
 
 
 def _publish_report(r: Reconciler, report: Report, seconds: float) -> None:

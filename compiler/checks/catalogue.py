@@ -9,7 +9,13 @@ from compiler.checks import all_checks
 from compiler.diagnostics import RULES, Rule
 from compiler.kinds import kinds
 
-RULE_MODULES = ("compiler.pipeline", "compiler.emit.static", "compiler.explain.caveats", "compiler.reading")
+RULE_MODULES = (
+    "compiler.emit.manifest",
+    "compiler.pipeline",
+    "compiler.emit.static",
+    "compiler.explain.caveats",
+    "compiler.reading",
+)
 """Modules beside the checks and the kinds whose import declares rules."""
 
 _CODE_RANGES = (

@@ -8,10 +8,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from compiler.diagnostics import declare_rule
 from compiler.kubernetes import RUN_ANNOTATION, annotations_of
 
 JOB_KINDS = frozenset({"Job.batch.volcano.sh", "PyTorchJob.kubeflow.org", "Job.batch"})
 """Kind.group of what runs once and finishes."""
+REFUSED_BY_SERVER = declare_rule(
+    "GP505",
+    "error",
+    "the API server refuses an object",
+    """Before the first write of a commit the reconciler asks the API server, by dry run, whether it would take each
+    object that changes. One that its schema or an admission webhook refuses holds the commit back as a whole: nothing
+    of it is written, the plan in force stays. Mend: the object, as the message says, or the webhook.""",
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,7 @@ from reconciler.publish.logs import JsonFormatter
 from reconciler.publish.status import status_text
 from reconciler.run import DataFolderInUse, lock_data_folder, run_reconciler
 
-REQUIRED_CONDITIONS = frozenset({"Fetched", "Compiled", "Observed", "Applied"})
+REQUIRED_CONDITIONS = frozenset({"Fetched", "Compiled", "Accepted", "Observed", "Applied"})
 """Conditions that must hold for `reconcile --once` to succeed."""
 
 

@@ -298,22 +298,24 @@ class Client:
         finally:
             response.close()
 
-    def apply(self, item: Object, uid: str, *, force: bool = False) -> Object:
+    def apply(self, item: Object, uid: str, *, force: bool = False, dry_run: bool = False) -> Object:
         """Change the object with this uid by server-side apply; it makes none. Raises Conflict: naming managers and
         fields when another manager holds a field (unless `force`), naming none when this object is gone."""
-        return self._apply(item, {"uid": uid}, force)
+        return self._apply(item, {"uid": uid}, force, dry_run)
 
-    def create_by_apply(self, item: Object) -> Object:
+    def create_by_apply(self, item: Object, *, dry_run: bool = False) -> Object:
         """Make the object by server-side apply, so that its fields are applied ones from the start; it changes none.
         Raises Conflict when the object exists (docs/decisions/0018-fencing.md)."""
-        return self._apply(item, {"resourceVersion": NO_VERSION}, False)
+        return self._apply(item, {"resourceVersion": NO_VERSION}, False, dry_run)
 
     def apply_anyway(self, item: Object) -> Object:
         """Make or change an object that belongs to this reconciler alone."""
         return self._apply(item, {}, True)
 
-    def _apply(self, item: Object, identity: Mapping[str, str], force: bool) -> Object:
+    def _apply(self, item: Object, identity: Mapping[str, str], force: bool, dry_run: bool = False) -> Object:
         query = {"fieldManager": FIELD_MANAGER, "force": "true" if force else "false", "fieldValidation": "Strict"}
+        if dry_run:
+            query["dryRun"] = "All"
         body = {**item, "metadata": {**item["metadata"], **identity}}
         return self.request("PATCH", self.path_of(ref_of(item)), query, body, APPLY_PATCH)
 
@@ -460,6 +462,11 @@ def _retry_after(headers: Mapping[str, str]) -> float:
         return min(max(float(headers.get("Retry-After") or 1), 0.1), 300.0)
     except ValueError:
         return 1.0
+
+
+def server_message(error: ApiError) -> str:
+    """What the server said, without the request."""
+    return re.sub(r"^[A-Z]+ \S+: \d{3}: ", "", str(error))
 
 
 def short_error(error: BaseException) -> str:

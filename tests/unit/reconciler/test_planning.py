@@ -74,7 +74,7 @@ def told(tmp_path: Path) -> Told:
     made = Told(w, Clocked())
     w.compiler = made.compiler  # type: ignore[assignment]
     w.poller.head = BranchHead(COMMIT, Repository({}, {}, ()))
-    w.inventory = Inventory()
+    w.inventory = Inventory(commit=COMMIT)
     w.clock = w.wall_clock = lambda: made.time
     made.look()
     made.answers(GOOD)

@@ -1,5 +1,5 @@
-"""Two replicas: one that is stopped in the middle of its writes wakes as nobody; a gangplan of another name does not
-start."""
+"""Who writes, and what: a leader that is stopped in the middle of its writes wakes as nobody, a gangplan of another
+name does not start, a commit with an object that is refused changes nothing."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.controlplane import ControlPlane
+from tests.controlplane import ApiError, ControlPlane
 from tests.e2e.stories.story import (
     CLUSTER,
     QUEUES_PATH,
@@ -84,3 +84,74 @@ def test_a_gangplan_of_another_name_does_not_start_and_names_the_first(plane: Co
             assert second.process is not None
             assert second.process.wait(60) == 1
             assert "--cluster test --namespace gangplan-system" in second.log.read_text()
+
+
+POLICIES = "/apis/admissionregistration.k8s.io/v1"
+RULE = {
+    "apiGroups": ["batch.volcano.sh"],
+    "apiVersions": ["*"],
+    "operations": ["CREATE", "UPDATE"],
+    "resources": ["jobs"],
+}
+POLICY = {
+    "metadata": {"name": "no-bad-jobs"},
+    "spec": {
+        "failurePolicy": "Fail",
+        "matchConstraints": {"resourceRules": [RULE]},
+        "validations": [{"expression": "object.metadata.name != 'bad'", "message": "this one is bad"}],
+    },
+}
+BINDING = {"metadata": {"name": "no-bad-jobs"}, "spec": {"policyName": "no-bad-jobs", "validationActions": ["Deny"]}}
+
+
+def refuse_bad_jobs(plane: ControlPlane) -> None:
+    """From now on admission refuses jobs named "bad"."""
+    plane.api("POST", f"{POLICIES}/validatingadmissionpolicies", POLICY)
+    plane.api("POST", f"{POLICIES}/validatingadmissionpolicybindings", BINDING)
+
+    def is_refused() -> bool:
+        try:
+            plane.api("POST", f"{VOLCANO_JOBS_PATH}?dryRun=All", volcano_job("bad", role("worker", 1)))
+        except ApiError as error:
+            return "this one is bad" in str(error)
+        return False
+
+    plane.wait_until(is_refused, what="the policy in force")
+
+
+def test_a_commit_with_a_refused_object_changes_nothing_until_it_is_mended(plane: ControlPlane, tmp_path: Path) -> None:
+    refuse_bad_jobs(plane)
+    repository = GitRepository(tmp_path / "repo")
+    specs = "cluster-specs/test/cluster.yaml"
+    repository.write_file(specs, CLUSTER, SCHEDULER, node_pool("gpu", 1), queue("team"))
+    first = repository.commit()
+    try:
+        with ReconcilerProcess(plane, repository, tmp_path / "one") as reconciler:
+            plane.wait_until(lambda: plane.api("GET", f"{QUEUES_PATH}/team"), what="the first commit in force")
+            repository.write_file(specs, CLUSTER, SCHEDULER, node_pool("gpu", 1), queue("team"), queue("more"))
+            repository.write_file("jobs/good.yaml", volcano_job("good", role("worker", 1), queue="more"))
+            repository.write_file("jobs/bad.yaml", volcano_job("bad", role("worker", 1), queue="more"))
+            repository.commit()
+            plane.wait_until(
+                lambda: reconciler.condition("Accepted"),
+                lambda seen: seen["status"] == "False",
+                what="the refusal",
+            )
+            status = reconciler.read_status()
+            assert status["commit"] == first
+            assert any(
+                line.startswith("jobs/bad.yaml:1:1: error GP505: ") and "this one is bad" in line
+                for line in status["diagnostics"]
+            )
+            assert [row["object"] for row in status["held"]] == ["Job default/bad"]
+            assert not job_names(plane)
+            assert "more" not in {item["metadata"]["name"] for item in plane.api("GET", QUEUES_PATH)["items"]}
+            repository.remove_file("jobs/bad.yaml")
+            repository.commit()
+            plane.wait_until(lambda: job_names(plane), lambda seen: seen == {"good"}, what="the mended commit")
+            plane.wait_until(
+                lambda: reconciler.condition("Accepted"), lambda seen: seen["status"] == "True", what="its acceptance"
+            )
+    finally:
+        for kind in ("validatingadmissionpolicybindings", "validatingadmissionpolicies"):
+            plane.api("DELETE", f"{POLICIES}/{kind}/no-bad-jobs")

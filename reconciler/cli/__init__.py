@@ -22,6 +22,8 @@ for _name, _short_help in (
     ("status", "Show what the reconciler of a cluster says."),
 ):
     cli.add_lazy(_name, f"reconciler.cli.commands:{_name}", _short_help)
+cli.add_lazy("rbac", "reconciler.cli.rights:rbac", "Print the rights that a reconciler of this repository needs.")
+cli.add_lazy("config-schema", "reconciler.cli.rights:config_schema", "Print the schema of reconcile's --config.")
 
 
 def load_tree(repo: Path) -> Repository:

@@ -16,6 +16,7 @@ from compiler.cli import executor_option
 from compiler.fields.timestamp import rfc3339
 from compiler.kubernetes import SNAPSHOT_TIME_ANNOTATION, name_of
 from reconciler.cli import add_cluster_options, add_kubeconfig_options, state_folder
+from reconciler.cli.config import load_config
 from reconciler.cluster.client import ApiError, Client, NotFound
 from reconciler.cluster.neighbours import OtherGangplanError
 from reconciler.cluster.objects import Object, Ref, ref_of
@@ -32,6 +33,14 @@ REQUIRED_CONDITIONS = frozenset({"Fetched", "Compiled", "Accepted", "Observed", 
 
 
 @click.command()
+@click.option(
+    "--config",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    is_eager=True,
+    expose_value=False,
+    callback=load_config,
+    help="YAML file with any of these options, in camelCase; the command line wins.",
+)
 @click.option("--repo", required=True, help="https or ssh address of the repository, or a folder of this machine.")
 @click.option("--branch", default="main", show_default=True)
 @click.option("--cluster", required=True, help="Which cluster of the repository this is.")

@@ -1,0 +1,42 @@
+"""`gangplan rbac` and `gangplan config-schema`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+
+from compiler.cli import repo_option
+
+
+@click.command()
+@repo_option
+@click.option("--cluster", help="Which cluster of the repository; needed only when there are several.")
+@click.option(
+    "--namespace", default="gangplan-system", show_default=True, help="Where gangplan keeps its own objects."
+)
+def rbac(repo: Path, cluster: str | None, namespace: str) -> None:
+    """Print the rights that a reconciler of this repository needs, and the admission policies that narrow them: for the
+    kinds it holds and no others."""
+    import yaml
+
+    from compiler.pipeline import NO_CLUSTER_CODES
+    from compiler.reading import read_specs
+    from compiler.repository import Repository
+    from reconciler.rights import admission_objects, kinds_in_use, rbac_objects
+
+    specs = read_specs(Repository.from_directory(repo), cluster)
+    for diagnostic in specs.diagnostics:
+        if diagnostic.code in NO_CLUSTER_CODES:
+            raise click.ClickException(diagnostic.message)
+    objects = [*rbac_objects(kinds_in_use(specs), namespace), *admission_objects(namespace)]
+    click.echo(yaml.safe_dump_all(objects, default_flow_style=None, sort_keys=False, width=1000), nl=False)
+
+
+@click.command(name="config-schema")
+def config_schema() -> None:
+    """Print the JSON schema of the file that `gangplan reconcile --config` reads."""
+    from reconciler.cli.config import config_schema as schema
+
+    click.echo(json.dumps(schema(), indent=2))

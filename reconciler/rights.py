@@ -1,0 +1,255 @@
+"""What a reconciler may do, from the kinds that a repository holds: RBAC, and what admission adds to it.
+
+RBAC cannot say which field of a pod may be changed; a ValidatingAdmissionPolicy can.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from compiler.kubernetes import (
+    ANNOTATION_PREFIX,
+    API_GROUP,
+    CLUSTER_LABEL,
+    HOSTNAME_LABEL,
+    SCHEDULING_GATE,
+    TASK_PRIORITY_ANNOTATION,
+)
+from compiler.specs import Specs
+from reconciler.cluster.objects import FIELD_MANAGER, Object
+
+NAME = FIELD_MANAGER
+NAMESPACE = "gangplan-system"
+SCHEDULER_NAMESPACE = "volcano-system"
+SYSTEM_NAMESPACES = ("kube-node-lease", "kube-public", "kube-system")
+
+READ = ["list", "watch"]
+WRITE = ["get", "list", "watch", "create", "patch", "delete"]
+"""get: an object is only taken to be gone when asking for it by name says so."""
+
+RBAC_GROUP = "rbac.authorization.k8s.io"
+ADMISSION_API = "admissionregistration.k8s.io/v1"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class KindInUse:
+    """A kind, and the namespace of its objects where that narrows a right (ConfigMaps only)."""
+
+    group: str
+    kind: str
+    namespace: str = ""
+
+
+DEFAULT_KINDS = (
+    KindInUse("", "ConfigMap", SCHEDULER_NAMESPACE),
+    KindInUse("batch", "Job"),
+    KindInUse("batch.volcano.sh", "Job"),
+    KindInUse("kubeflow.org", "PyTorchJob"),
+    KindInUse("scheduling.k8s.io", "PriorityClass"),
+    KindInUse("scheduling.volcano.sh", "Queue"),
+    KindInUse("topology.volcano.sh", "HyperNode"),
+)
+"""What the compiler plans; a repository that holds other kinds needs `gangplan rbac`."""
+
+_OBSERVED = (
+    ("", "nodes"),
+    ("scheduling.volcano.sh", "podgroups"),
+    ("policy", "poddisruptionbudgets"),
+    ("nodeinfo.volcano.sh", "numatopologies"),
+)
+_STATE = (
+    ("batch", "jobs"),
+    ("batch.volcano.sh", "jobs"),
+    ("kubeflow.org", "pytorchjobs"),
+    ("scheduling.volcano.sh", "queues"),
+    ("topology.volcano.sh", "hypernodes"),
+)
+"""Counted by a plan whoever made them, so read also where the repository holds none."""
+
+
+def plural_of(kind: str) -> str:
+    """The resource of a kind, as Kubernetes' own tools form it."""
+    name = kind.lower()
+    if name.endswith(("s", "x", "z", "ch", "sh")):
+        return name + "es"
+    if name.endswith("y") and name[-2] not in "aeiou":
+        return name[:-1] + "ies"
+    return name + "s"
+
+
+def kinds_in_use(specs: Specs) -> Iterator[KindInUse]:
+    """The kinds of what a repository's plan brings to the cluster; the scheduler's configuration is a ConfigMap."""
+    for document in specs.documents:
+        if document.kind == "SchedulerConfiguration":
+            yield KindInUse("", "ConfigMap", document.namespace or SCHEDULER_NAMESPACE)
+        elif (document.group, document.kind) == ("", "ConfigMap"):
+            yield KindInUse("", "ConfigMap", document.namespace or "default")
+        elif document.group != API_GROUP and (document.group, document.kind) != ("", "Node"):
+            yield KindInUse(document.group, document.kind)
+
+
+def rbac_objects(kinds: Iterable[KindInUse], namespace: str = NAMESPACE) -> list[Object]:
+    """ServiceAccount, roles and bindings for a reconciler of objects of these kinds."""
+    in_use = sorted({*kinds})
+    spaces = sorted({each.namespace for each in in_use if _is_config_map(each)} - {namespace})
+    objects = [
+        {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": NAME, "namespace": namespace}},
+        _role("ClusterRole", "", _cluster_rules(in_use)),
+        _binding("ClusterRole", "", namespace),
+        _role("Role", namespace, _own_rules()),
+        _binding("Role", namespace, namespace),
+    ]
+    for space in spaces:
+        rules = [_rule("", ["configmaps"], ["get", "create", "patch", "delete"])]
+        objects += [_role("Role", space, rules), _binding("Role", space, namespace)]
+    return objects
+
+
+def _is_config_map(each: KindInUse) -> bool:
+    return (each.group, each.kind) == ("", "ConfigMap")
+
+
+def _cluster_rules(kinds: Iterable[KindInUse]) -> list[Object]:
+    written = {(each.group, plural_of(each.kind)) for each in kinds if not _is_config_map(each)}
+    rules = [_rule(group, [resource], READ) for group, resource in _OBSERVED if (group, resource) not in written]
+    rules += [_rule(group, [resource], READ) for group, resource in _STATE if (group, resource) not in written]
+    rules += [
+        _rule("", ["pods"], ["get", "list", "watch", "patch"]),
+        _rule("", ["pods/eviction"], ["create"]),
+        _rule("", ["events"], ["create"]),
+        _rule("", ["configmaps"], READ),
+    ]
+    return rules + [_rule(group, [resource], WRITE) for group, resource in sorted(written)]
+
+
+def _own_rules() -> list[Object]:
+    """The lease, and the ConfigMaps in which it remembers (inventory, status, a copy of the plan in force)."""
+    return [
+        _rule("coordination.k8s.io", ["leases"], ["get", "create", "update"]),
+        _rule("", ["configmaps"], ["get", "list", "create", "update", "patch", "delete"]),
+    ]
+
+
+def _rule(group: str, resources: list[str], verbs: list[str]) -> Object:
+    return {"apiGroups": [group], "resources": resources, "verbs": list(verbs)}
+
+
+def _metadata(namespace: str) -> Object:
+    return {"name": NAME, **({"namespace": namespace} if namespace else {})}
+
+
+def _role(kind: str, namespace: str, rules: list[Object]) -> Object:
+    return {"apiVersion": f"{RBAC_GROUP}/v1", "kind": kind, "metadata": _metadata(namespace), "rules": rules}
+
+
+def _binding(kind: str, namespace: str, account_namespace: str) -> Object:
+    return {
+        "apiVersion": f"{RBAC_GROUP}/v1",
+        "kind": f"{kind}Binding",
+        "metadata": _metadata(namespace),
+        "roleRef": {"apiGroup": RBAC_GROUP, "kind": kind, "name": NAME},
+        "subjects": [{"kind": "ServiceAccount", "name": NAME, "namespace": account_namespace}],
+    }
+
+
+# --- admission
+
+_IS_OUR_ANNOTATION = f"key.startsWith('{ANNOTATION_PREFIX}') || key == '{TASK_PRIORITY_ANNOTATION}'"
+_POD_RULES = (
+    (
+        "gangplan may lift only its own scheduling gate",
+        "oldObject.spec.?schedulingGates.orValue([]).all(gate, "
+        f"gate.name == '{SCHEDULING_GATE}' || "
+        "object.spec.?schedulingGates.orValue([]).exists(other, other.name == gate.name))",
+    ),
+    (
+        f"gangplan may add only {HOSTNAME_LABEL} to a pod's node selector",
+        "object.spec.?nodeSelector.orValue({}).all(key, "
+        f"key == '{HOSTNAME_LABEL}' || "
+        "oldObject.spec.?nodeSelector.orValue({})[?key] == object.spec.?nodeSelector.orValue({})[?key]) && "
+        "oldObject.spec.?nodeSelector.orValue({}).all(key, key in object.spec.?nodeSelector.orValue({}))",
+    ),
+    (
+        "gangplan may change only its own annotations of a pod",
+        f"variables.annotations.all(key, {_IS_OUR_ANNOTATION} || "
+        "variables.oldAnnotations[?key] == variables.annotations[?key]) && "
+        f"variables.oldAnnotations.all(key, {_IS_OUR_ANNOTATION} || key in variables.annotations)",
+    ),
+    (
+        "gangplan may change nothing else of a pod",
+        " && ".join(
+            f"object.{path} == oldObject.{path}"
+            for path in (
+                "metadata.?labels",
+                "metadata.?finalizers",
+                "metadata.?ownerReferences",
+                "spec.containers",
+                "spec.?initContainers",
+                "spec.?tolerations",
+                "spec.?affinity",
+                "spec.?activeDeadlineSeconds",
+                "spec.?terminationGracePeriodSeconds",
+            )
+        ),
+    ),
+)
+
+
+def admission_objects(namespace: str = NAMESPACE) -> list[Object]:
+    """Policies that bind the reconciler's account and nobody else, with their bindings."""
+    marked = f"metadata.?labels[?'{CLUSTER_LABEL}'].hasValue()"
+    system = ", ".join(f"'{name}'" for name in SYSTEM_NAMESPACES)
+    config_map_rules = (
+        (
+            "gangplan may write no ConfigMap of the system's",
+            f"!(request.namespace in [{system}])",
+        ),
+        (
+            "gangplan may write only ConfigMaps that a plan of it holds",
+            f"request.namespace == '{namespace}' || (object != null && object.{marked}) || "
+            f"(oldObject != null && oldObject.{marked})",
+        ),
+    )
+    annotations = [
+        {"name": "annotations", "expression": "object.metadata.?annotations.orValue({})"},
+        {"name": "oldAnnotations", "expression": "oldObject.metadata.?annotations.orValue({})"},
+    ]
+    return [
+        *_policy("pods", ["UPDATE"], _POD_RULES, namespace, annotations),
+        *_policy("configmaps", ["CREATE", "UPDATE", "DELETE"], config_map_rules, namespace, []),
+    ]
+
+
+def _policy(
+    resource: str,
+    operations: list[str],
+    rules: tuple[tuple[str, str], ...],
+    namespace: str,
+    variables: list[dict[str, Any]],
+) -> list[Object]:
+    name = f"{NAME}-{resource}"
+    account = f"system:serviceaccount:{namespace}:{NAME}"
+    spec: Object = {
+        "failurePolicy": "Fail",
+        "matchConditions": [{"name": "reconciler", "expression": f"request.userInfo.username == '{account}'"}],
+        "matchConstraints": {
+            "resourceRules": [
+                {"apiGroups": [""], "apiVersions": ["v1"], "operations": operations, "resources": [resource]}
+            ]
+        },
+        "validations": [{"expression": expression, "message": message} for message, expression in rules],
+    }
+    if variables:
+        spec["variables"] = variables
+    binding = {"policyName": name, "validationActions": ["Deny"]}
+    return [
+        {"apiVersion": ADMISSION_API, "kind": "ValidatingAdmissionPolicy", "metadata": {"name": name}, "spec": spec},
+        {
+            "apiVersion": ADMISSION_API,
+            "kind": "ValidatingAdmissionPolicyBinding",
+            "metadata": {"name": name},
+            "spec": binding,
+        },
+    ]

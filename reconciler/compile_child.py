@@ -22,12 +22,11 @@ from typing import Any
 
 from compiler.specs import JobKey
 from reconciler.cluster.objects import Object
+from reconciler.confinement import child_environment, child_memory_limit
 from reconciler.snapshot import Snapshot, failed_snapshot, save_snapshot
 
 log = logging.getLogger(__name__)
 
-MEMORY_LIMIT = 8 << 30
-"""Bytes of address space of the child."""
 TIME_LIMIT = 600.0
 """Wall time of one compile."""
 
@@ -64,9 +63,10 @@ class CompileProcess:
         directory: Path,
         on_end: Callable[[], None],
         time_limit: float = TIME_LIMIT,
-        memory_limit: int = MEMORY_LIMIT,
+        memory_limit: int | None = None,
     ) -> None:
-        self.directory, self.on_end, self.time_limit, self.memory_limit = directory, on_end, time_limit, memory_limit
+        self.directory, self.on_end, self.time_limit = directory, on_end, time_limit
+        self.memory_limit = memory_limit or child_memory_limit()
         self._process: subprocess.Popen[bytes] | None = None
         self._thread: threading.Thread | None = None
         self._result: Snapshot | None = None
@@ -113,7 +113,7 @@ class CompileProcess:
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
             start_new_session=True,
-            env={**os.environ, "PYTHONHASHSEED": "0"},
+            env={**child_environment(), "PYTHONHASHSEED": "0"},
         )
         try:
             _, errors = process.communicate(_encode_request(request), timeout=self.time_limit)

@@ -14,12 +14,15 @@ from typing import Any, Self
 
 from ruamel.yaml import YAML
 
+from reconciler.rights import DEFAULT_KINDS, KindInUse, admission_objects, plural_of, rbac_objects
 from tests.controlplane import ControlPlane
 
 ROOT = Path(__file__).parents[3]
 VOLCANO_JOBS_PATH = "/apis/batch.volcano.sh/v1alpha1/namespaces/default/jobs"
 QUEUES_PATH = "/apis/scheduling.volcano.sh/v1beta1/queues"
 HOSTNAME = "kubernetes.io/hostname"
+TEST_USER = "gangplan"
+"""The user of the test bed that stands for the reconciler's service account."""
 PLACEMENT_GATE = "gangplan.dev/placement"
 Object = dict[str, Any]
 
@@ -128,7 +131,7 @@ class GitRepository:
 
 
 class ReconcilerProcess:
-    """`gangplan reconcile` as a process, with the rights of deploy/rbac.yaml and no others."""
+    """`gangplan reconcile` as a process, with the rights of deploy/ and no others."""
 
     def __init__(
         self, plane: ControlPlane, repository: GitRepository, folder: Path, *options: str, cluster: str = "test"
@@ -198,15 +201,19 @@ def run_gangplan(*arguments: str) -> str:
 
 
 def install_rights(plane: ControlPlane) -> None:
-    """Apply deploy/: the namespace and the rights, given to the test bed's user without rights of his own."""
-    for file in ("namespace.yaml", "rbac.yaml"):
-        for thing in YAML(typ="safe").load_all((ROOT / "deploy" / file).read_text()):
-            for subject in thing.get("subjects", ()):
-                subject.clear()
-                subject.update({"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "gangplan"})
-            api, kind = thing["apiVersion"], thing["kind"].lower() + "s"
-            space = f"/namespaces/{thing['metadata']['namespace']}" if "namespace" in thing["metadata"] else ""
-            plane.api("POST", f"/{'apis' if '/' in api else 'api'}/{api}{space}/{kind}", thing)
+    """Apply the namespace, and the rights and policies of deploy/ for what the stories' repositories hold; given to the
+    test bed's user, who has no rights of his own."""
+    namespace = YAML(typ="safe").load((ROOT / "deploy" / "namespace.yaml").read_text())
+    kinds = (*DEFAULT_KINDS, KindInUse("", "ConfigMap", "default"))
+    for thing in (namespace, *rbac_objects(kinds), *admission_objects()):
+        for subject in thing.get("subjects", ()):
+            subject.clear()
+            subject.update({"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": TEST_USER})
+        for condition in thing.get("spec", {}).get("matchConditions", ()):
+            condition["expression"] = f"request.userInfo.username == '{TEST_USER}'"
+        api, plural = thing["apiVersion"], plural_of(thing["kind"])
+        space = f"/namespaces/{thing['metadata']['namespace']}" if "namespace" in thing["metadata"] else ""
+        plane.api("POST", f"/{'apis' if '/' in api else 'api'}/{api}{space}/{plural}", thing)
 
 
 def job_pods(plane: ControlPlane, job: str, namespace: str = "default") -> list[Object]:

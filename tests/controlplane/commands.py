@@ -47,6 +47,18 @@ class Ports(NamedTuple):
         return cls(*free_ports(len(cls._fields)))
 
 
+AUDIT_LOG = "logs/audit.log"
+"""Below the work folder: what the user "gangplan" requested, one JSON object a line."""
+AUDIT_POLICY = """\
+apiVersion: audit.k8s.io/v1
+kind: Policy
+omitStages: [RequestReceived]
+rules:
+- {level: Metadata, users: [gangplan]}
+- {level: None}
+"""
+
+
 def component_commands(cache: Path, work: Path, ports: Ports) -> dict[str, list[str]]:
     """Component -> command, in the order of starting."""
     binary = cache / "bin"
@@ -81,6 +93,8 @@ def component_commands(cache: Path, work: Path, ports: Ports) -> dict[str, list[
             f"--token-auth-file={work / 'tokens.csv'}",
             "--disable-admission-plugins=ServiceAccount",
             "--profiling=false",
+            f"--audit-policy-file={work / 'audit-policy.yaml'}",
+            f"--audit-log-path={work / AUDIT_LOG}",
         ],
         "volcano-webhook-manager": [
             str(binary / "volcano-webhook-manager"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import atexit
 import functools
+import json
 import re
 import secrets
 import shutil
@@ -19,7 +20,7 @@ from typing import Final, Self, TypeVar
 
 from tests.controlplane import webhooks
 from tests.controlplane.build import build
-from tests.controlplane.commands import Ports, component_commands
+from tests.controlplane.commands import AUDIT_LOG, AUDIT_POLICY, Ports, component_commands
 from tests.controlplane.follow import SCHEDULER_CONF_KEY, ConfigMapFollower
 from tests.controlplane.processes import Process, ProcessGuard, ProcessId
 from tests.controlplane.rest import ApiError, Client, Json, kubeconfig
@@ -134,6 +135,10 @@ class ControlPlane:
         """The scheduler's configuration file, alone in its folder. Replace it, do not write into it: the scheduler
         reads on every event."""
         return self.work_folder / "scheduler-conf" / SCHEDULER_CONF_KEY
+
+    def audited_requests(self) -> list[Json]:
+        """What the user "gangplan" has requested so far, as the API server's audit has it."""
+        return [json.loads(line) for line in (self.work_folder / AUDIT_LOG).read_text().splitlines()]
 
     def logs(self, component: str, lines: int | None = None) -> str:
         """What a component has written: all, or the last lines."""
@@ -296,6 +301,7 @@ class ControlPlane:
             self.kubeconfig_for(user).write_text(kubeconfig(ports.api, ca, user, token))
             self._clients[user] = Client(ports.api, ca, token)
         (self.work_folder / "tokens.csv").write_text("".join(tokens))
+        (self.work_folder / "audit-policy.yaml").write_text(AUDIT_POLICY)
 
     def _start_components(self, cache: Path, ports: Ports) -> None:
         for name in ("etcd", "kube-apiserver"):

@@ -214,10 +214,11 @@ def is_put_back(plane: ControlPlane) -> bool:
 
 
 def _belongs_to_another_story(row: tuple[str, str, str, str]) -> bool:
-    """Reading by name is for what vanished; evictions, PyTorchJobs and lost inventories have stories of their own."""
+    """Reading by name is for what vanished; a server-side apply of what is not there asks for `create` too, and is no
+    request of its own; evictions, PyTorchJobs and lost inventories have stories of their own."""
     verb, _, resource, namespace = row
     return (
-        verb == "get"
+        verb in ("get", "create")
         or resource in ("pods/eviction", "pytorchjobs", "hypernodes")
         or (resource == "configmaps" and namespace in ("gangplan-system", "volcano-system"))
     )

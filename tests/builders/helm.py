@@ -53,7 +53,8 @@ def _value(action: re.Match[str], context: Mapping[str, Any]) -> str:
     if match["key"]:
         value = {key: entry for key, entry in value.items() if key != match["key"]}
     indent = "\n" + " " * int(match["depth"])
-    return before + indent + yaml.safe_dump(value).strip().replace("\n", indent)
+    text: str = yaml.safe_dump(value)
+    return before + indent + text.strip().replace("\n", indent)
 
 
 def _lookup(context: Mapping[str, Any], path: str) -> Any:

@@ -185,11 +185,9 @@ def test_no_request_is_denied_and_no_right_unused(plane: ControlPlane, tmp_path:
         repository.remove_file("jobs/things.yaml")
         repository.remove_file("cluster-specs/test/queue.yaml")
         repository.commit()
-        gone = f"{VOLCANO_JOBS_PATH}/gang"
-        plane.wait_until(lambda: "404" in refusal(lambda: plane.api("GET", gone)), what="the gang to be deleted")
-        plane.wait_until(
-            lambda: "404" in refusal(lambda: plane.api("GET", f"{CONFIGMAPS}/settings")), what="the ConfigMap to go"
-        )
+        leaving = (f"{CONFIGMAPS}/settings", PRIORITY_CLASS, f"{VOLCANO_JOBS_PATH}/gang", PLAIN_JOB)
+        for path in (*leaving, f"{QUEUES_PATH}/team"):
+            plane.wait_until(lambda: "404" in refusal(partial(plane.api, "GET", path)), what=f"{path} to go")  # noqa: B023
         assert first.read_status()["head"]
     denied = [
         f"{entry['verb']} {entry['requestURI']}"

@@ -64,7 +64,7 @@ def test_kustomize_takes_the_base() -> None:
 
 @pytest.mark.skipif(shutil.which("helm") is None, reason="needs helm")
 def test_helm_makes_of_the_chart_what_the_small_renderer_makes() -> None:
-    command = ["helm", "template", "gangplan", FOLDER / "chart", "--namespace", "gangplan-system"]
+    command = ["helm", "template", "gangplan", str(FOLDER / "chart"), "--namespace", "gangplan-system"]
     made = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     assert by_name([thing for thing in yaml.safe_load_all(made) if thing]) == by_name(chart_objects())
 

@@ -14,6 +14,7 @@ from typing import Any
 import yaml
 
 from compiler.version import VERSION
+from reconciler.cli.commands import reconcile
 from reconciler.cli.config import config_schema
 from reconciler.rights import DEFAULT_KINDS, NAMESPACE, admission_objects, rbac_objects
 
@@ -78,7 +79,7 @@ def values() -> dict[str, Any]:
 
 def values_schema() -> dict[str, Any]:
     """A JSON schema of values.yaml. The namespace is the release's."""
-    config = config_schema()
+    config = config_schema(reconcile)
     del config["properties"]["namespace"]
     switch = {
         "type": "object",

@@ -50,35 +50,31 @@ def _type_of(option: click.Option) -> Any:
 
 
 @cache
-def config_model() -> type[BaseModel]:
+def config_model(command: click.Command) -> type[BaseModel]:
     """The pydantic model of the file."""
     from pydantic import ConfigDict, Field, create_model
 
-    from reconciler.cli.commands import reconcile
-
     fields: dict[str, Any] = {}
-    for key, option in _options(reconcile).items():
+    for key, option in _options(command).items():
         fields[key] = (_type_of(option), Field(default=None, description=option.help or ""))
     rules = ConfigDict(extra="forbid", strict=True, title="gangplan reconcile")
     return create_model("ReconcileConfiguration", __config__=rules, **fields)
 
 
-def config_schema() -> dict[str, Any]:
+def config_schema(command: click.Command) -> dict[str, Any]:
     """The JSON schema of the file."""
-    schema: dict[str, Any] = config_model().model_json_schema()
+    schema: dict[str, Any] = config_model(command).model_json_schema()
     for entry in schema["properties"].values():
         entry.pop("default", None)
         entry.pop("title", None)
     return schema
 
 
-def read_config(path: Path) -> dict[str, Any]:
+def read_config(path: Path, command: click.Command) -> dict[str, Any]:
     """The values of a file, by the names that click gives the options. Raises click.ClickException with file, line and
     key for what is wrong."""
     import yaml
     from pydantic import ValidationError
-
-    from reconciler.cli.commands import reconcile
 
     try:
         text = path.read_text(encoding="utf-8")
@@ -89,19 +85,19 @@ def read_config(path: Path) -> dict[str, Any]:
     if not isinstance(values, dict):
         raise click.ClickException(f"{path}:1: this is no map of options")
     try:
-        config_model().model_validate(values)
+        config_model(command).model_validate(values)
     except ValidationError as error:
         lines = {key.value: key.start_mark.line + 1 for key, _ in getattr(root, "value", ())}
         first = error.errors(include_url=False, include_context=False)[0]
         key = str(first["loc"][0])
         message = "there is no such option" if first["type"] == "extra_forbidden" else first["msg"]
         raise click.ClickException(f"{path}:{lines.get(key, 1)}: {key}: {message}") from error
-    options = _options(reconcile)
+    options = _options(command)
     return {str(options[key].name): value for key, value in values.items()}
 
 
 def load_config(ctx: click.Context, _parameter: click.Parameter, path: Path | None) -> Path | None:
     """The callback of --config: what the file says are the defaults of the other options."""
     if path is not None:
-        ctx.default_map = {**(ctx.default_map or {}), **read_config(path)}
+        ctx.default_map = {**(ctx.default_map or {}), **read_config(path, ctx.command)}
     return path

@@ -35,6 +35,7 @@ def rbac(repo: Path, cluster: str | None, namespace: str) -> None:
 @click.command(name="config-schema")
 def config_schema() -> None:
     """Print the JSON schema of the file that `gangplan reconcile --config` reads."""
+    from reconciler.cli.commands import reconcile
     from reconciler.cli.config import config_schema as schema
 
-    click.echo(json.dumps(schema(), indent=2))
+    click.echo(json.dumps(schema(reconcile), indent=2))

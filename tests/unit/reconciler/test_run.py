@@ -1,0 +1,150 @@
+"""The life of a reconciler: whatever a pass meets, it goes on; it says so honestly, and it ends when it is told."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from kubernetes.config import ConfigException
+
+from reconciler import run
+from reconciler.cluster.client import Retry
+from reconciler.cluster.neighbours import OtherGangplanError
+from reconciler.cluster.objects import Ref
+from reconciler.context import Reconciler, Settings, build_reconciler
+from reconciler.publish.status import Report
+from reconciler.run import http_pages, run_reconciler
+from reconciler.snapshot import Snapshot
+from tests.builders.scripted_server import ScriptedAnswer, ScriptedServer
+
+QUEUE = Ref("scheduling.volcano.sh/v1beta1", "Queue", "", "team")
+IDLE = Report(commit="c0ffee", head="c0ffee", conditions=(), is_idle=True, next_wakeup=0.0)
+
+
+class Life:
+    """A reconciler whose pass is the test's. `steps`: one for each pass; it ends after the last."""
+
+    def __init__(self, folder: Path) -> None:
+        self.server = ScriptedServer(self.answer)
+        settings = Settings(str(folder), "main", "test", "gangplan-system", folder / "data")
+        self.r = build_reconciler(settings, self.server.client(), "me")
+        self.steps: list[Callable[[Reconciler], Report]] = []
+        self.stopped = False
+
+    def answer(self, method: str, path: str, body: object) -> ScriptedAnswer:
+        if "watch=1" in path:
+            return ScriptedAnswer(200, b"")
+        return ScriptedAnswer(200, {"metadata": {"resourceVersion": "5"}, "items": []})
+
+    def live(self, *steps: Callable[[Reconciler], Report]) -> Report | None:
+        self.steps = list(steps)
+        return run_reconciler(self.r, lambda: self.stopped or not self.steps)
+
+    def one_pass(self, r: Reconciler) -> Report:
+        return self.steps.pop(0)(r)
+
+
+@pytest.fixture
+def life(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Life]:
+    made = Life(tmp_path)
+    monkeypatch.setattr(run, "reconcile_once", made.one_pass)
+    monkeypatch.setattr(run, "_wait_for_start", lambda *_: None)
+    monkeypatch.setattr(run, "FAILURE_PAUSES", (0.001, 0.002))
+    monkeypatch.setattr(type(made.r.fence), "check", lambda self: None)
+    yield made
+    made.r.watches.stop()
+
+
+def failing(error: BaseException) -> Callable[[Reconciler], Report]:
+    def step(r: Reconciler) -> Report:
+        raise error
+
+    return step
+
+
+def test_whatever_a_pass_meets_the_next_one_comes(life: Life) -> None:
+    errors = [
+        ConfigException("Invalid kube-config file"),
+        MemoryError(),
+        OSError(28, "No space left on device"),
+        TypeError("null"),
+        KeyError("metadata"),
+        Retry("500"),
+        ValueError("the inventory cannot be read"),
+        RecursionError(),
+    ]
+    assert life.live(*(failing(error) for error in errors), lambda r: IDLE) == IDLE
+    assert life.r.metrics.passes.labels(result="failed")._value.get() == len(errors)
+    assert life.r.heartbeat.errors == 5, "what no API and no file explains is counted on its own"
+
+
+def test_another_gangplan_in_the_cluster_ends_it(life: Life) -> None:
+    with pytest.raises(OtherGangplanError):
+        life.live(failing(OtherGangplanError("another")))
+
+
+def test_a_stop_is_obeyed_between_two_writes(life: Life) -> None:
+    def many_writes(r: Reconciler) -> Report:
+        for _ in range(100):
+            r.client.delete(QUEUE, "uid")
+            life.stopped = True
+        return IDLE
+
+    assert life.live(many_writes, lambda r: IDLE) is None
+    assert len([path for method, path, _ in life.server.requests if method == "DELETE"]) == 1
+    assert len(life.steps) == 1
+
+
+def test_a_long_pass_that_writes_is_alive_and_one_that_hangs_is_not(life: Life) -> None:
+    now = 0.0
+    r = life.r
+    r.heartbeat.clock = lambda: now
+    healthz = http_pages(r)["/healthz"]
+    seen = []
+
+    def long_pass(r: Reconciler) -> Report:
+        nonlocal now
+        for _ in range(4):
+            now += 100.0
+            r.client.delete(QUEUE, "uid")
+            seen.append(healthz()[0])
+        now += 200.0
+        seen.append(healthz()[0])
+        return IDLE
+
+    life.live(long_pass, lambda r: IDLE)
+    assert seen == [200, 200, 200, 200, 503]
+
+
+def test_an_outage_of_the_api_server_is_no_reason_to_restart_and_each_thread_is(life: Life) -> None:
+    r = life.r
+    pages = http_pages(r)
+    r.last_good_pass = time.monotonic() - 10_000
+    for beat in run._heartbeats(r):
+        beat.beat()
+    assert pages["/healthz"]()[0] == 200
+    assert pages["/readyz"]() == (503, "no plan yet\n")
+    r.planning.snapshot = Snapshot("c0ffee", True)
+    assert "the last good pass was 10000 s ago" in pages["/readyz"]()[1]
+    r.last_good_pass = time.monotonic()
+    assert pages["/readyz"]()[0] == 200
+    for beat in run._heartbeats(r):
+        beat.last_beat = time.monotonic() - beat.limit - 5
+        assert pages["/healthz"]()[0] == 503
+        assert beat.name in pages["/healthz"]()[1]
+        beat.beat()
+
+
+def test_a_replica_that_cannot_read_the_cluster_is_not_ready(life: Life) -> None:
+    r = life.r
+    r.planning.snapshot, r.last_good_pass = Snapshot("c0ffee", True), time.monotonic()
+    r.watches.start()
+    assert r.watches.wait_for_lists(20)
+    health = r.watches.informers["Pod"].health
+    health.is_synced, health.problem = False, "403: may not list pods"
+    assert http_pages(r)["/readyz"]() == (503, "Pod cannot be read: 403: may not list pods\n")
+    metrics = http_pages(r)["/metrics"]()[1]
+    assert 'gangplan_watch_synced{kind="Pod"} 0.0' in metrics
+    assert 'gangplan_watch_synced{kind="Node"} 1.0' in metrics

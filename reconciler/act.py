@@ -314,6 +314,8 @@ class ClusterWriter:
         return self._in_parallel(self._lift_gate, lifts)
 
     def _lift_gate(self, lift: GateLift) -> str:
+        if self.is_out_of_time():
+            return PUT_OFF
         ref = ref_of(lift.pod)
         try:
             self._record_write(ref.key, self.client.patch(ref, lift.json_patch()))

@@ -97,7 +97,7 @@ def _evict_pod(r: Reconciler, p: Pass, event: ObjectEvent) -> bool:
     pod, now = event.object, r.clock()
     if str(ref_of(pod)) in p.evicted_pods:
         return False
-    if len(p.evicted_pods) >= EVICTION_BATCH:
+    if len(p.evicted_pods) >= EVICTION_BATCH or r.writer.is_out_of_time():
         r.wake_event.set()
     elif r.evictions.is_due(pod, now):
         if (refusal := r.writer.evict_pod(pod)) is None:

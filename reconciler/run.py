@@ -135,6 +135,8 @@ def _repeat_passes(r: Reconciler, stop: Callable[[], bool], once: bool) -> Repor
             _log_failure(r, error)
             continue
         failures = 0
+        if r.writer.is_out_of_time():
+            r.wake_event.set()
         pause = min(MAX_PASS_INTERVAL, last.next_wakeup if last.next_wakeup is not None else MAX_PASS_INTERVAL)
         if once and r.lease.is_held() and _is_complete(r, last):
             return last

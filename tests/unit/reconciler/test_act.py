@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from compiler.emit.manifest import Manifest
-from reconciler.act import ClusterWriter
+from reconciler.act import PUT_OFF, WRITERS, ClusterWriter
 from reconciler.cluster.client import Client, LostLease
 from reconciler.cluster.inventory import Inventory, InventoryEntry, InventoryStore
 from reconciler.cluster.objects import Ref, ref_of
@@ -238,3 +238,27 @@ def test_an_answer_that_is_lost_does_not_make_a_second_object() -> None:
     uid = cluster.objects[f"{JOBS}/new"]["metadata"]["uid"]
     assert writer.apply_changes([creation("new")], inventory)[0].outcome == "retry"
     assert cluster.objects[f"{JOBS}/new"]["metadata"]["uid"] == uid
+
+
+def test_a_pass_of_slow_writes_ends_and_the_next_one_goes_on() -> None:
+    cluster = FakeCluster()
+    client = cluster.client()
+    now = 0.0
+
+    def take_long() -> None:
+        nonlocal now
+        now += 10.0
+
+    client.fence = take_long
+    writer = writer_for(client)
+    writer.clock, writer.deadline = lambda: now, 60.0
+    left = [creation(f"job-{at}") for at in range(60)]
+    inventory, rounds = Inventory(), 0
+    while left:
+        results = writer.apply_changes(left, inventory)
+        done = {result.change.ref for result in results if result.outcome == "done"}
+        assert 0 < len(done) <= 6 + WRITERS
+        assert all(r.message == PUT_OFF for r in results if r.change.ref not in done)
+        left = [change for change in left if change.ref not in done]
+        writer.deadline, rounds = now + 60.0, rounds + 1
+    assert rounds > 2

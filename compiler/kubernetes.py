@@ -156,8 +156,8 @@ JOB_NAME_LABELS: Mapping[str, tuple[tuple[str, str], ...]] = {
 FINISHED_POD_PHASES = frozenset({"Succeeded", "Failed"})
 FINISHED_JOB_PHASES = frozenset({"Completed", "Failed", "Terminated"})
 """Phases of a Volcano Job (and of a PodGroup) after which no pod starts. Aborted is not one: the job can be resumed."""
-FINISHED_CONDITION_TYPES = frozenset({"Complete", "Succeeded", "Failed"})
-"""Condition types by which Jobs of batch/v1 and of Kubeflow report their end."""
+FINISHED_CONDITION_TYPES = frozenset({"Complete", "Completed", "Succeeded", "Failed"})
+"""Condition types by which Jobs of batch/v1 and of Kubeflow, and JobSets report their end."""
 
 
 def name_of(item: Object) -> str:

@@ -22,8 +22,9 @@ from dataclasses import dataclass, field, replace
 from math import inf
 from typing import Literal, TypeVar
 
-from compiler.emit.manifest import JOB_KINDS, Manifest, json_digest
+from compiler.emit.manifest import Manifest, json_digest
 from compiler.kubernetes import ADOPT_ANNOTATION, annotations_of, uid_of
+from compiler.run_kinds import RUN_KINDS
 from reconciler.cluster.client import ApiError, Client, Conflict, Invalid, LostLease, NotFound, Retry
 from reconciler.cluster.inventory import Inventory, InventoryEntry, InventoryStore
 from reconciler.cluster.objects import Object, Ref, ref_of
@@ -261,7 +262,7 @@ class ClusterWriter:
         try:
             return self.client.create_by_apply(desired.object)
         except Conflict:
-            if change.ref.group_kind in JOB_KINDS:
+            if change.ref.group_kind in RUN_KINDS:
                 raise
         return None
 
@@ -291,7 +292,7 @@ class ClusterWriter:
         except NotFound:
             log.info("it was gone already", extra={"object": str(ref)})
         self.memory.last_writes[ref.key] = (None, target_uid, self.clock())
-        if ref.group_kind in JOB_KINDS and ref.key in inventory.entries:
+        if ref.group_kind in RUN_KINDS and ref.key in inventory.entries:
             inventory.entries[ref.key] = InventoryEntry(ref)
 
     def _prune_object(self, change: Change, inventory: Inventory) -> ChangeResult:

@@ -13,9 +13,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from compiler.emit.manifest import JOB_KINDS, Manifest
+from compiler.emit.manifest import Manifest
 from compiler.fields.quantity import QuantityError, parse_quantity
-from compiler.kubernetes import DIGEST_ANNOTATION, REPLACE_ANNOTATION, annotations_of, final_phase, is_terminating
+from compiler.kubernetes import DIGEST_ANNOTATION, REPLACE_ANNOTATION, annotations_of, is_terminating
+from compiler.run_kinds import RUN_KINDS, end_of_run
 from reconciler.cluster.objects import Object, Ref, ref_of
 
 FieldPath = tuple[str | int, ...]
@@ -48,7 +49,9 @@ _IN_PLACE_FIELDS: Mapping[str, re.Pattern[str]] = {
         r"metadata\..*|spec\.(runPolicy|elasticPolicy)\..*|spec\.pytorchReplicaSpecs\.\w+\.replicas"
     ),
 }
-"""Fields of a live job that may change; Volcano's admission (pkg/webhooks/admission/jobs/validate) refuses others."""
+_PASSED_THROUGH_FIELDS = re.compile(r"metadata\..*|spec\.suspend|spec\.runPolicy\..*")
+"""Fields of a live job that may change, and of one of a kind that only passes through. Volcano's admission
+(pkg/webhooks/admission/jobs/validate) refuses others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,12 +205,12 @@ def classify_change(
     if is_terminating(live):
         return Change("held", ref, desired, live, reason="it is being deleted; it returns when it is gone")
     fields = field_differences(desired.object, live)
-    if ref.group_kind not in JOB_KINDS:
+    if ref.group_kind not in RUN_KINDS:
         return Change("update", ref, desired, live, fields) if fields else None
-    allowed = _IN_PLACE_FIELDS[ref.group_kind]
+    allowed = _IN_PLACE_FIELDS.get(ref.group_kind, _PASSED_THROUGH_FIELDS)
     fixed = tuple(field for field in fields if not allowed.fullmatch(field.path_text))
     digest = annotations_of(live).get(DIGEST_ANNOTATION)
-    is_over = final_phase(live) is not None
+    is_over = end_of_run(live) is not None
     is_new_run = digest is not None and digest != desired.run_digest
     if is_new_run and (fixed or is_update_refused or is_over):
         return _classify_new_run(Change("replace", ref, desired, live, fixed), is_over or not has_started)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection
 from dataclasses import dataclass, field
 
@@ -14,9 +15,11 @@ FIRST_PAUSE, MAX_PAUSE = 1.0, 60.0
 
 @dataclass(slots=True)
 class EvictionMemory:
-    """refused: uid of a pod -> (refusals, when it may be asked for again, the last answer)."""
+    """refused: uid of a pod -> (refusals, when it may be asked for again, the last answer). granted: uid of a job ->
+    how many of its pods were evicted."""
 
     refused: dict[str, tuple[int, float, str]] = field(default_factory=dict)
+    granted: Counter[str] = field(default_factory=Counter)
 
     def is_due(self, pod: Object, now: float) -> bool:
         _, retry_at, _ = self.refused.get(uid_of(pod), (0, now, ""))

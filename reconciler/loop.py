@@ -12,8 +12,10 @@ from dataclasses import replace
 from compiler.emit.manifest import Manifest
 from compiler.kubernetes import (
     is_gated,
+    status_of,
     uid_of,
 )
+from compiler.run_kinds import PLANNED_RUN_KINDS
 from reconciler import guard
 from reconciler.changes import take_up_inventory, write_changes
 from reconciler.cluster.client import ApiError
@@ -82,7 +84,8 @@ def _confirm_entries(p: Pass) -> None:
         if not entry.uid and item["metadata"].get("managedFields"):
             entry = InventoryEntry(entry.ref, uid_of(item))
         if entry.uid == uid_of(item) and not entry.started:
-            entry = replace(entry, started=any(not is_gated(pod) for pod in p.pods.get(key, ())))
+            has_begun = is_job(key) and entry.ref.group_kind not in PLANNED_RUN_KINDS and bool(status_of(item))
+            entry = replace(entry, started=has_begun or any(not is_gated(pod) for pod in p.pods.get(key, ())))
         p.inventory.entries[key] = entry
 
 
@@ -164,7 +167,9 @@ def _required_change(r: Reconciler, p: Pass, desired: Manifest) -> Change | None
     live = r.writer.newest_object(key, p.observation.objects.get(key))
     run, entry = p.inventory.runs.get(key), p.inventory.entries.get(key)
     started = any(not is_gated(pod) and not has_ended(pod) for pod in p.pods.get(key, ()))
-    if live is not None and entry is not None and entry.uid == uid_of(live):
+    if live is not None and ref.group_kind not in PLANNED_RUN_KINDS:
+        started = True  # its pods are not known to be its own
+    elif live is not None and entry is not None and entry.uid == uid_of(live):
         started = started or entry.started
     refused = r.writer.memory.refused_updates.get(key) == desired.run_digest
     if live is None and key in r.departed_jobs:

@@ -102,6 +102,7 @@ def _evict_pod(r: Reconciler, p: Pass, event: ObjectEvent) -> bool:
     elif r.evictions.is_due(pod, now):
         if (refusal := r.writer.evict_pod(pod)) is None:
             p.evicted_pods.append(str(ref_of(pod)))
+            r.evictions.granted.update(owner["uid"] for owner in pod["metadata"].get("ownerReferences") or ())
             p.events.append(event)
             return True
         r.evictions.record_refusal(pod, str(refusal), getattr(refusal, "after", 0.0), now)

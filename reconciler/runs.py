@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
-from compiler.emit.manifest import JOB_KINDS
-from compiler.kubernetes import DIGEST_ANNOTATION, annotations_of, final_phase, uid_of
+from compiler.kubernetes import (
+    DIGEST_ANNOTATION,
+    ROLE_KEYS,
+    annotations_of,
+    bound_node,
+    conditions_of,
+    labels_of,
+    status_of,
+    uid_of,
+)
+from compiler.run_kinds import RUN_KINDS, end_of_run, has_time_to_live
 from reconciler.cluster.client import ApiError
 from reconciler.cluster.inventory import FinishedRun, InventoryEntry
 from reconciler.cluster.objects import Object, ref_of
@@ -13,10 +24,12 @@ from reconciler.context import Pass, Reconciler
 
 UNKNOWN_PHASE = "Unknown"
 """How a run ended that vanished, with a time to live, while no reconciler watched."""
+MAX_FORMER_RUNS, MAX_NODES = 5, 64
+"""Former runs of a job, and nodes of a run, that are kept at most."""
 
 
 def is_job(key: str) -> bool:
-    return key.partition("/")[0] in JOB_KINDS
+    return key.partition("/")[0] in RUN_KINDS
 
 
 def record_deletions(r: Reconciler, p: Pass) -> None:
@@ -29,8 +42,8 @@ def record_deletions(r: Reconciler, p: Pass) -> None:
             continue
         r.departed_jobs[ref.key] = r.clock(), r.clock()
         if ref.key in entries and entries[ref.key].uid == uid_of(item):
-            if phase := final_phase(item):
-                p.inventory.runs[ref.key] = FinishedRun(ref, run_digest_of(r, item), phase)
+            if phase := end_of_run(item):
+                _record_run(r, p, item, phase)
             elif witnessed:
                 entries[ref.key] = InventoryEntry(ref)
 
@@ -40,8 +53,62 @@ def record_finished_runs(r: Reconciler, p: Pass) -> None:
     planned = r.planning.snapshot.jobs.keys() if r.planning.snapshot else set()
     for key in (planned | p.inventory.entries.keys()) & p.observation.objects.keys():
         job = p.observation.objects[key]
-        if is_job(key) and (phase := final_phase(job)):
-            p.inventory.runs[key] = FinishedRun(ref_of(job), run_digest_of(r, job), phase)
+        if is_job(key) and (phase := end_of_run(job)):
+            _record_run(r, p, job, phase)
+
+
+def _record_run(r: Reconciler, p: Pass, job: Object, phase: str) -> None:
+    """Enter a run that is over, once; what was seen of the job's former runs stays with it."""
+    ref, digest = ref_of(job), run_digest_of(r, job)
+    known = p.inventory.runs.get(ref.key)
+    if known is not None and (known.digest, known.phase) == (digest, phase):
+        return
+    details = run_details(job, p.pods.get(ref.key, ()), r.evictions.granted.get(uid_of(job), 0))
+    former = list(known.details.get("former", ())) if known is not None else []
+    if known is not None and known.digest != digest:
+        former.append({"digest": known.digest, "phase": known.phase, **_without_former(known.details)})
+    if former:
+        details["former"] = former[-MAX_FORMER_RUNS:]
+    p.inventory.runs[ref.key] = FinishedRun(ref, digest, phase, details=details)
+
+
+def _without_former(details: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in details.items() if key != "former"}
+
+
+def run_details(job: Object, pods: Sequence[Object], evictions: int) -> dict[str, Any]:
+    """What the cluster says of a run that is over: when it began and ended (RFC 3339), its nodes, the controller's
+    retries, our evictions, exit codes and phases of each role's pods. What is not known is left out."""
+    status, codes = status_of(job), dict[str, Counter[str]]()
+    starts, ends = [status.get("startTime")], [_end_time(job)]
+    for pod in pods:
+        starts.append(status_of(pod).get("startTime"))
+        for container in status_of(pod).get("containerStatuses") or ():
+            if ended := (container.get("state") or {}).get("terminated"):
+                role = next((labels_of(pod)[key] for key in ROLE_KEYS if key in labels_of(pod)), "")
+                codes.setdefault(role, Counter())[str(ended.get("exitCode"))] += 1
+                ends.append(ended.get("finishedAt"))
+    phases = {role: row.get("phase") for role, row in (status.get("taskStatusCount") or {}).items()}
+    found = {
+        "started": min(filter(None, starts), default=job["metadata"].get("creationTimestamp")),
+        "ended": max(filter(None, ends), default=None),
+        "nodes": sorted({node for pod in pods if (node := bound_node(pod))})[:MAX_NODES],
+        "retries": status.get("retryCount") or status.get("failed"),
+        "evictions": evictions,
+        "exitCodes": {role: dict(sorted(counts.items())) for role, counts in sorted(codes.items())},
+        "tasks": phases or status.get("replicaStatuses"),
+    }
+    return {key: value for key, value in found.items() if value}
+
+
+def _end_time(job: Object) -> str | None:
+    """When the job ended, as its status says."""
+    status = status_of(job)
+    state = status.get("state")
+    named = status.get("completionTime") or status.get("endTime")
+    said = named or (state.get("lastTransitionTime") if isinstance(state, Mapping) else None)
+    times = [row.get("lastTransitionTime") for row in conditions_of(job) if row.get("status") == "True"]
+    return said or max(filter(None, times), default=None)
 
 
 def finished_job_keys(r: Reconciler, p: Pass) -> frozenset[str]:
@@ -80,14 +147,9 @@ def record_unobserved_ends(r: Reconciler, p: Pass) -> None:
 def _unobserved_ends(r: Reconciler, p: Pass) -> Iterator[tuple[str, FinishedRun]]:
     for key, manifest in p.snapshot.jobs.items() if p.snapshot else ():
         entry, run = p.inventory.entries.get(key), p.inventory.runs.get(key)
-        if entry is None or not entry.uid or not entry.started or not _has_time_to_live(manifest.object):
+        if entry is None or not entry.uid or not entry.started or not has_time_to_live(manifest.object):
             continue
         is_known = run is not None and run.digest == manifest.run_digest
         is_present = key in p.observation.objects or key in r.writer.memory.last_writes
         if not is_known and not is_present and entry.ref.group_kind in p.observation.readable_kinds:
             yield key, FinishedRun(entry.ref, manifest.run_digest, UNKNOWN_PHASE)
-
-
-def _has_time_to_live(job: Object) -> bool:
-    spec = job["spec"]
-    return any(part.get("ttlSecondsAfterFinished") is not None for part in (spec, spec.get("runPolicy") or {}))

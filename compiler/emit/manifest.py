@@ -11,8 +11,6 @@ from typing import Any
 from compiler.diagnostics import declare_rule
 from compiler.kubernetes import RUN_ANNOTATION, annotations_of
 
-JOB_KINDS = frozenset({"Job.batch.volcano.sh", "PyTorchJob.kubeflow.org", "Job.batch"})
-"""Kind.group of what runs once and finishes."""
 REFUSED_BY_SERVER = declare_rule(
     "GP505",
     "error",

@@ -7,10 +7,11 @@ from copy import deepcopy
 from typing import Any
 
 from compiler.emit import admission, gated, static
-from compiler.emit.manifest import JOB_KINDS, Manifest, run_digest
+from compiler.emit.manifest import Manifest, run_digest
 from compiler.emit.scheduler import config_map
 from compiler.kubernetes import API_GROUP, HOSTNAME_LABEL
 from compiler.outcome import Outcome
+from compiler.run_kinds import RUN_KINDS
 from compiler.specs import HyperNodeSpec, QueueSpec, Specs
 from compiler.syntax.documents import Document
 
@@ -37,7 +38,7 @@ def manifests_with_documents(outcome: Outcome) -> Iterator[tuple[Manifest, Docum
     pods = {gang.document.identity: sum(role.replicas for role in gang.roles) for gang in outcome.specs.gangs}
     for wave, emitter in enumerate((_foundation, _queues, _hypernodes, _scheduler, _other_objects, _jobs)):
         for data, document in emitter(outcome):
-            run = run_digest(document.data) if f"{document.kind}.{document.group}" in JOB_KINDS else ""
+            run = run_digest(document.data) if f"{document.kind}.{document.group}" in RUN_KINDS else ""
             place = f"{document.file}:{document.line}"
             yield Manifest(wave, data, place, run, pods.get(document.identity, 0)), document
 

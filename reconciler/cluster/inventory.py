@@ -45,12 +45,14 @@ class InventoryEntry:
 @dataclass(frozen=True, slots=True)
 class FinishedRun:
     """A run of a job that is over: the digest of its specification, and how it ended. left_at: since when the job is no
-    longer in the repository, in seconds since the epoch; 0 while it is."""
+    longer in the repository, in seconds since the epoch; 0 while it is. details: what was seen of it, plain data
+    (`reconciler.runs`)."""
 
     ref: Ref
     digest: str
     phase: str
     left_at: int = 0
+    details: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(slots=True)

@@ -1,0 +1,58 @@
+"""Kinds of which each object runs once and ends, and how an object of each says that it is over.
+
+The planned kinds, and those that only pass through. Any other kind is a service: what is gone is made again. Most say
+it by a condition (`compiler.kubernetes.final_phase`), the others by a word in their status.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from compiler.kubernetes import Object, api_group_of, final_phase, status_of
+
+PLANNED_RUN_KINDS = frozenset({"Job.batch.volcano.sh", "PyTorchJob.kubeflow.org", "Job.batch"})
+"""Kind.group of those that gangplan plans."""
+_CONDITION_KINDS = """
+    TFJob.kubeflow.org MPIJob.kubeflow.org XGBoostJob.kubeflow.org PaddleJob.kubeflow.org JAXJob.kubeflow.org
+    MXJob.kubeflow.org TrainJob.trainer.kubeflow.org JobSet.jobset.x-k8s.io AscendJob.mindxdl.gitee.com
+    HyperJob.training.volcano.sh
+"""
+_STATUS_PATHS: Mapping[str, tuple[tuple[str, ...], ...]] = {
+    "RayJob.ray.io": (("jobDeploymentStatus",), ("jobStatus",)),
+    "SparkApplication.sparkoperator.k8s.io": (("applicationState", "state"),),
+    "Workflow.argoproj.io": (("phase",),),
+    "AppWrapper.workload.codeflare.dev": (("phase",), ("state",)),
+    "JobFlow.flow.volcano.sh": (("state", "phase"),),
+}
+"""Kind.group -> where its status holds the word. The first that is there decides."""
+_PHASE_OF_WORD: Mapping[str, str] = {
+    **dict.fromkeys(("COMPLETE", "COMPLETED", "SUCCEED", "SUCCEEDED"), "Completed"),
+    **dict.fromkeys(("ERROR", "FAILED", "STOPPED", "SUBMISSION_FAILED", "VALIDATIONFAILED"), "Failed"),
+}
+"""Word, in capitals, with which nothing goes on -> the phase."""
+RUN_KINDS = PLANNED_RUN_KINDS | _STATUS_PATHS.keys() | frozenset(_CONDITION_KINDS.split())
+"""Kind.group of all of them."""
+_TIME_TO_LIVE_FIELDS = ("ttlSecondsAfterFinished", "ttlStrategy", "timeToLiveSeconds")
+
+
+def run_kind_of(item: Object) -> str:
+    """Kind.group."""
+    return f"{item['kind']}.{api_group_of(item)}"
+
+
+def end_of_run(item: Object) -> str | None:
+    """The final phase of an object of one of these kinds; None while it can still run."""
+    for path in _STATUS_PATHS.get(run_kind_of(item), ()):
+        value: object = status_of(item)
+        for step in path:
+            value = value.get(step) if isinstance(value, Mapping) else None
+        if value:
+            return _PHASE_OF_WORD.get(str(value).upper())
+    return final_phase(item)
+
+
+def has_time_to_live(item: Object) -> bool:
+    """Whether the cluster deletes it some time after its end."""
+    spec = item.get("spec") or {}
+    fields = {**spec, **(spec.get("runPolicy") or {})}
+    return any(fields.get(name) is not None for name in _TIME_TO_LIVE_FIELDS)

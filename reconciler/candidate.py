@@ -8,8 +8,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from compiler.emit.manifest import JOB_KINDS, REFUSED_BY_SERVER, Manifest
+from compiler.emit.manifest import REFUSED_BY_SERVER, Manifest
 from compiler.kubernetes import name_of, uid_of
+from compiler.run_kinds import RUN_KINDS
 from reconciler.cluster.client import ApiError
 from reconciler.cluster.objects import ref_of
 from reconciler.context import Candidate, Pass, Reconciler, Rejection
@@ -129,5 +130,5 @@ def _change_of(r: Reconciler, p: Pass, desired: Manifest) -> Change | None:
     )
     if change is None or change.action == "forbidden":
         return None
-    is_ending = change.action == "held" and ref.group_kind not in JOB_KINDS
+    is_ending = change.action == "held" and ref.group_kind not in RUN_KINDS
     return None if is_ending else change

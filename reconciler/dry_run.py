@@ -16,8 +16,8 @@ from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
-from compiler.emit.manifest import JOB_KINDS
 from compiler.kubernetes import name_of, uid_of
+from compiler.run_kinds import RUN_KINDS
 from reconciler.cluster.client import ApiError, Client, Conflict, Invalid, LostLease, Retry, server_message, short_error
 from reconciler.cluster.objects import Object, Ref, ref_of
 
@@ -135,7 +135,7 @@ class DryRun:
                 self.client.create_by_apply(item, dry_run=True)
             except Conflict:
                 ref = ref_of(item)
-                if ref.group_kind in JOB_KINDS:
+                if ref.group_kind in RUN_KINDS:
                     raise
                 uid = uid_of(self.client.get(ref))
         if uid:

@@ -72,6 +72,7 @@ class WriterMemory:
     failures, time before which it is not tried again). refused_updates: jobs whose live object the server does not let
     be changed -> digest of the run. last_writes: key -> (what our last write returned, or None and the uid after a
     delete, and when), until the watch has caught up. unsaved_intents: keys that the stored inventory does not hold yet.
+    gates_due_at: when gates that were not lifted are tried again.
     """
 
     unfixable_differences: dict[str, str] = field(default_factory=dict)
@@ -80,6 +81,7 @@ class WriterMemory:
     refused_updates: dict[str, str] = field(default_factory=dict)
     last_writes: dict[str, tuple[Object | None, str, float]] = field(default_factory=dict)
     unsaved_intents: set[str] = field(default_factory=set)
+    gates_due_at: float = 0.0
     fights: FightDetector = field(default_factory=FightDetector)
 
 
@@ -312,7 +314,10 @@ class ClusterWriter:
 
     def lift_gates(self, lifts: Sequence[GateLift]) -> list[str]:
         """Give each pod its node and lift its gate; for each why that failed, empty when it did not."""
-        return self._in_parallel(self._lift_gate, lifts)
+        troubles = self._in_parallel(self._lift_gate, lifts)
+        if any(troubles):
+            self.memory.gates_due_at = self.clock() + FIRST_PAUSE
+        return troubles
 
     def _lift_gate(self, lift: GateLift) -> str:
         if self.is_out_of_time():
@@ -349,7 +354,7 @@ class ClusterWriter:
     def retry_times(self) -> list[float]:
         """When paused changes are due, on the writer's clock."""
         changes = [retry_at for _, _, retry_at in self.memory.paused_changes.values()]
-        return changes + list(self.memory.fights.paused_until.values())
+        return [*changes, *self.memory.fights.paused_until.values(), self.memory.gates_due_at]
 
     def _record_write(self, key: str, written: Object) -> None:
         self.memory.last_writes[key] = (written, "", self.clock())

@@ -9,6 +9,8 @@ from reconciler.context import Pass, Reconciler
 from reconciler.planning import restore_snapshot
 from reconciler.snapshot import Snapshot
 
+SLICE = 400
+"""Changes of one pass: gates of the first jobs are lifted while the last ones are still to be made."""
 INTENT_SECONDS = 90.0
 """Seconds after which no request of a former leader arrives: the API server's time limit is 60 s."""
 
@@ -42,6 +44,9 @@ def write_changes(r: Reconciler, p: Pass, snapshot: Snapshot) -> None:
     elif is_first_inventory:
         refuse_beside_another(r.client, r.store)
     due = [change for change in p.changes if r.writer.is_due(change)]
+    if len(due) > SLICE:
+        due = sorted(due, key=lambda change: change.desired.wave if change.desired else 0)[:SLICE]
+        r.wake_event.set()
     p.results += r.writer.apply_changes(due, p.inventory)
     if not p.changes:
         due = [change for change in p.prune_plan.changes if r.writer.is_due(change)]

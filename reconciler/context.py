@@ -17,10 +17,11 @@ from compiler.emit.manifest import Manifest
 from reconciler import guard
 from reconciler.act import ChangeResult, ClusterWriter
 from reconciler.binding import BindingMemory
-from reconciler.cluster.client import LEASE_LIMITS, Client
+from reconciler.cluster.client import LEASE_LIMITS, REQUEST_LIMITS, Client
 from reconciler.cluster.inventory import Inventory, InventoryStore
 from reconciler.cluster.lease import Fence, Lease
 from reconciler.cluster.objects import Object
+from reconciler.cluster.rate import RateLimit
 from reconciler.compile_child import CompileProcess
 from reconciler.diff import Change
 from reconciler.dry_run import DryRun
@@ -30,8 +31,9 @@ from reconciler.git.poller import GitPoller
 from reconciler.heartbeat import Heartbeat
 from reconciler.nodes import NodeHealth
 from reconciler.observe import Fingerprint, InformerSet, Observation
+from reconciler.publish.events import EVENT_BURST, EVENTS_PER_SECOND, EventWriter, ObjectEvent
 from reconciler.publish.metrics import Metrics
-from reconciler.publish.status import ObjectEvent, StatusPublisher
+from reconciler.publish.status import StatusPublisher
 from reconciler.snapshot import Snapshot
 
 LOOP_LIMIT = 150.0
@@ -151,6 +153,7 @@ class Reconciler:
     compiler: CompileProcess
     dry_run: DryRun
     publisher: StatusPublisher
+    events: EventWriter
     metrics: Metrics
     wake_event: threading.Event
     clock: Callable[[], float] = time.monotonic
@@ -226,11 +229,19 @@ def build_reconciler(settings: Settings, client: Client, identity: str) -> Recon
         lease=lease,
         fence=fence,
         compiler=CompileProcess(settings.data / "compile", wake.set),
-        dry_run=DryRun(client, wake.set),
-        publisher=StatusPublisher(client, settings.namespace, settings.cluster, identity),
+        dry_run=DryRun(_side_client(client, fence), wake.set),
+        publisher=StatusPublisher(client, settings.namespace, settings.cluster),
+        events=EventWriter(_side_client(client, fence, RateLimit(EVENTS_PER_SECOND, EVENT_BURST)), identity),
         metrics=Metrics(),
         wake_event=wake,
     )
+
+
+def _side_client(client: Client, fence: Fence, rate: RateLimit | None = None) -> Client:
+    """A client of the same server for a thread beside the loop, as fenced as the loop's."""
+    made = client.with_limits(REQUEST_LIMITS)
+    made.fence, made.rate = fence.check, rate or client.rate
+    return made
 
 
 def load_identity(data: Path) -> str:

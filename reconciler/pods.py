@@ -16,7 +16,7 @@ from reconciler.context import Pass, Reconciler, is_plan_fresh
 from reconciler.diff import Change
 from reconciler.gates import GateLift, NodeIndex, gate_lifts, has_ended, pods_to_evict
 from reconciler.observe import Observation, Restrictions
-from reconciler.publish.status import ObjectEvent
+from reconciler.publish.events import ObjectEvent
 from reconciler.runs import planned_run
 from reconciler.snapshot import PlannedGang, Snapshot
 

@@ -8,7 +8,8 @@ from math import isfinite
 
 from reconciler.act import ChangeResult
 from reconciler.context import Pass, Reconciler, Rejection, is_plan_fresh, recreate_time
-from reconciler.publish.status import Condition, ObjectEvent, Report
+from reconciler.publish.events import ObjectEvent
+from reconciler.publish.status import Condition, Report
 from reconciler.snapshot import PlannedGang
 
 

@@ -29,6 +29,8 @@ FAILURE_PAUSES = (0.5, 5.0)
 """Least and longest pause after a pass that failed as a whole. Events cut it short, but not below the least."""
 START_WAIT = 60.0
 """Seconds for which the first pass waits for the lists and for git."""
+EVENT_SECONDS = 3.0
+"""Seconds for which the Events that wait are written at the end of the process."""
 PASS_SECONDS = 60.0
 """Seconds after which a pass begins no further change; the next one goes on."""
 
@@ -64,6 +66,7 @@ def run_reconciler(r: Reconciler, stop: Callable[[], bool], once: bool = False) 
     r.heartbeat.beat()
     r.client.fence = lambda: _check_before_write(r, stop)
     r.lease.start()
+    r.events.start()
     r.poller.start()
     r.watches.start()
     try:
@@ -74,6 +77,7 @@ def run_reconciler(r: Reconciler, stop: Callable[[], bool], once: bool = False) 
         r.watches.stop()
         r.compiler.stop()
         r.dry_run.stop()
+        r.events.stop(EVENT_SECONDS)
         r.lease.release()
         for server in servers:
             server.shutdown()
@@ -182,6 +186,7 @@ def _publish_report(r: Reconciler, report: Report, seconds: float) -> None:
         log.info("evicted", extra={"pod": pod})
     if r.lease.is_held():
         r.publisher.publish(report)
+        r.events.put(report.events)
 
 
 def http_pages(r: Reconciler) -> dict[str, Callable[[], HttpAnswer]]:
@@ -210,6 +215,7 @@ def _heartbeats(r: Reconciler) -> list[Heartbeat]:
     return [
         r.heartbeat,
         r.lease.heartbeat,
+        r.events.heartbeat,
         r.poller.heartbeat,
         *(informer.heartbeat for informer in list(r.watches.informers.values())),
     ]

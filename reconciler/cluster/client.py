@@ -28,6 +28,7 @@ from typing import Any, NamedTuple, Protocol
 from urllib.parse import quote, urlencode
 
 from reconciler.cluster.objects import FIELD_MANAGER, Object, Ref, ref_of
+from reconciler.cluster.rate import RateLimit
 
 
 class Limits(NamedTuple):
@@ -187,6 +188,7 @@ class Client:
     connect: Callable[[], Transport]
     limits: Limits = REQUEST_LIMITS
     fence: Callable[[], None] = lambda: None
+    rate: RateLimit = field(default_factory=RateLimit)
     _transport: Transport | None = None
     _resources: dict[tuple[str, str], Resource] = field(default_factory=lambda: dict(KNOWN_RESOURCES))
     _unserved_until: dict[tuple[str, str], float] = field(default_factory=dict)
@@ -389,7 +391,7 @@ class Client:
         for fresh in (False, True):
             transport = self._connected(fresh)
             if method != "GET":
-                self.fence()
+                self._admit_write(method, path)
             try:
                 response = transport.send(method, address, {"Accept": "application/json", **headers}, body, limits)
                 if response.status < 400:
@@ -399,8 +401,21 @@ class Client:
                 raise Retry(f"{method} {path}: {short_error(error)}") from error
             response.close()
             if response.status != 401:
+                self._obey_pause(path, response)
                 raise _api_error(method, path, response.status, response.headers, text)
         raise Unauthorized(f"{method} {path}: the server does not accept the credentials")
+
+    def _admit_write(self, method: str, path: str) -> None:
+        """Wait for the turn of a request that writes, then ask the fence."""
+        if left := self.rate.take_turn():
+            raise Retry(f"{method} {path}: not sent, the API server asked to wait", left)
+        self.fence()
+
+    def _obey_pause(self, path: str, response: Response) -> None:
+        """Let all writers wait when the server asks one to. An eviction is refused by its budget, not for the load."""
+        is_pause = response.status >= 500 or response.status == 429
+        if is_pause and response.headers.get("Retry-After") and not path.endswith("/eviction"):
+            self.rate.pause(_retry_after(response.headers))
 
     def _connected(self, fresh: bool) -> Transport:
         """The transport, with credentials read anew if `fresh`. A file of credentials that is being rewritten makes any

@@ -1,4 +1,4 @@
-"""The report of a pass: conditions, the status ConfigMap, and Events on the objects."""
+"""The report of a pass: conditions and the status ConfigMap."""
 
 from __future__ import annotations
 
@@ -7,22 +7,21 @@ import logging
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
-from compiler.emit.manifest import json_digest
 from compiler.fields.timestamp import rfc3339
-from compiler.kubernetes import CLUSTER_LABEL, MANAGED_BY_LABEL, uid_of
+from compiler.kubernetes import CLUSTER_LABEL, MANAGED_BY_LABEL
 from reconciler.act import ChangeResult
-from reconciler.cluster.client import ApiError, Client, Conflict, NotFound
-from reconciler.cluster.objects import FIELD_MANAGER, Object, Ref, ref_of
+from reconciler.cluster.client import ApiError, Client, NotFound
+from reconciler.cluster.objects import FIELD_MANAGER, Ref
 from reconciler.diff import Change
+from reconciler.publish.events import ObjectEvent
 from reconciler.snapshot import PlannedGang
 
 log = logging.getLogger(__name__)
 
 MAX_MESSAGES = 50
 """Diagnostics, held and failed changes that are written into the status at most."""
-MAX_REMEMBERED_EVENTS = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,15 +32,6 @@ class Condition:
     status: bool
     reason: str
     message: str = ""
-
-
-class ObjectEvent(NamedTuple):
-    """An Event to write on an object."""
-
-    object: Object
-    reason: str
-    message: str
-    is_warning: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,15 +109,12 @@ def _diagnostic_line(entry: Mapping[str, Any]) -> str:
 
 @dataclass(slots=True)
 class StatusPublisher:
-    """Writes the status ConfigMap and Events, each only when it says something new. Failing to report never stops the
-    loop."""
+    """Writes the status ConfigMap, only when it says something new. Failing to report never stops the loop."""
 
     client: Client
     namespace: str
     cluster: str
-    identity: str
     _last_status: dict[str, Any] | None = None
-    _written_events: set[str] = field(default_factory=set)
 
     @property
     def ref(self) -> Ref:
@@ -136,8 +123,6 @@ class StatusPublisher:
     def publish(self, report: Report) -> None:
         try:
             self._write_status(report)
-            for event in report.events:
-                self.write_event(event)
         except ApiError as error:
             log.warning("the report was not written", extra={"reason": str(error)})
 
@@ -159,39 +144,6 @@ class StatusPublisher:
         except (NotFound, KeyError, ValueError):
             return {}
         return status
-
-    def write_event(self, event: ObjectEvent) -> None:
-        """Write the Event once for each message: its name is made of its contents, so a restart does not repeat it."""
-        ref, uid = ref_of(event.object), uid_of(event.object)
-        digest = json_digest([uid, event.reason, event.message])[7:23]
-        if digest in self._written_events:
-            return
-        if len(self._written_events) > MAX_REMEMBERED_EVENTS:
-            self._written_events.clear()
-        self._written_events.add(digest)
-        try:
-            self.client.create(self._event_object(event, ref, f"{ref.name[:200]}.{digest}"))
-        except Conflict:
-            log.debug("this event has been written before", extra={"object": str(ref)})
-
-    def _event_object(self, event: ObjectEvent, ref: Ref, name: str) -> Object:
-        involved = {"apiVersion": ref.api_version, "kind": ref.kind, "namespace": ref.namespace, "name": ref.name}
-        now = _now()
-        return {
-            "apiVersion": "v1",
-            "kind": "Event",
-            "metadata": {"namespace": ref.namespace or "default", "name": name},
-            "involvedObject": {**involved, "uid": uid_of(event.object)},
-            "reason": event.reason,
-            "message": event.message[:1000],
-            "type": "Warning" if event.is_warning else "Normal",
-            "source": {"component": FIELD_MANAGER},
-            "reportingComponent": "gangplan.dev/reconciler",
-            "reportingInstance": self.identity[:128],
-            "firstTimestamp": now,
-            "lastTimestamp": now,
-            "count": 1,
-        }
 
 
 def _now() -> str:

@@ -9,10 +9,10 @@ from typing import Any
 
 from reconciler.cluster.objects import Object, Ref
 from reconciler.diff import Change
+from reconciler.publish.events import MAX_WAITING, EventWriter, ObjectEvent
 from reconciler.publish.logs import JsonFormatter
 from reconciler.publish.status import (
     Condition,
-    ObjectEvent,
     Report,
     StatusPublisher,
     status_document,
@@ -52,7 +52,7 @@ def test_the_status_is_written_only_when_it_says_something_new() -> None:
     server = ScriptedServer(
         lambda method, path, body: error_answer(404) if method == "GET" else ScriptedAnswer(200, {})
     )
-    publisher = StatusPublisher(server.client(), "gangplan-system", "test", "me")
+    publisher = StatusPublisher(server.client(), "gangplan-system", "test")
     publisher.publish(report())
     publisher.publish(report())
     assert [method for method, _, _ in server.requests] == ["GET", "PATCH"]
@@ -62,14 +62,16 @@ def test_the_status_is_written_only_when_it_says_something_new() -> None:
 
 def test_an_event_is_said_once_and_again_only_with_another_message() -> None:
     server = ScriptedServer(lambda method, path, body: ScriptedAnswer(201, {}))
-    publisher = StatusPublisher(server.client(), "gangplan-system", "test", "me")
+    events = EventWriter(server.client(), "me")
     queue: Object = {
         "apiVersion": "scheduling.volcano.sh/v1beta1",
         "kind": "Queue",
         "metadata": {"name": "team", "uid": "u"},
     }
     for message in ("put back", "put back", "put back again"):
-        publisher.write_event(ObjectEvent(queue, "Corrected", message, False))
+        events.put([ObjectEvent(queue, "Corrected", message, False)])
+    assert not server.requests, "no pass waits for an event"
+    events.write_waiting()
     names = [body["metadata"]["name"] for _, _, body in server.requests]
     assert len(set(names)) == len(names) == 2
     assert all(body["metadata"]["namespace"] == "default" for _, _, body in server.requests), (
@@ -77,9 +79,26 @@ def test_an_event_is_said_once_and_again_only_with_another_message() -> None:
     )
 
 
+def test_events_that_find_no_room_are_dropped_and_counted() -> None:
+    events = EventWriter(ScriptedServer(lambda method, path, body: ScriptedAnswer(201, {})).client(), "me")
+    queue: Object = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "team", "uid": "u"}}
+    events.put(ObjectEvent(queue, "Corrected", str(at), False) for at in range(MAX_WAITING + 7))
+    assert events.dropped == 7
+
+
+def test_the_thread_of_events_writes_what_waits_and_ends() -> None:
+    server = ScriptedServer(lambda method, path, body: error_answer(500))
+    events = EventWriter(server.client(), "me")
+    queue: Object = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "team", "uid": "u"}}
+    events.start()
+    events.put(ObjectEvent(queue, "Corrected", str(at), False) for at in range(3))
+    events.stop(30)
+    assert len(server.requests) == 3
+
+
 def test_failing_to_report_does_not_stop_the_loop() -> None:
     StatusPublisher(
-        ScriptedServer(lambda method, path, body: error_answer(500)).client(), "gangplan-system", "test", "me"
+        ScriptedServer(lambda method, path, body: error_answer(500)).client(), "gangplan-system", "test"
     ).publish(report())
 
 

@@ -1,0 +1,123 @@
+"""Events on objects, written beside the loop: slowly, each once, and dropped when there are too many. No pass waits for
+them."""
+
+from __future__ import annotations
+
+import logging
+import queue
+import threading
+import time
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from compiler.emit.manifest import json_digest
+from compiler.fields.timestamp import rfc3339
+from compiler.kubernetes import uid_of
+from reconciler.cluster.client import ApiError, Client, Conflict, LostLease
+from reconciler.cluster.objects import FIELD_MANAGER, Object, ref_of
+from reconciler.heartbeat import Heartbeat, repeat_step
+
+log = logging.getLogger(__name__)
+
+EVENTS_PER_SECOND, EVENT_BURST = 50.0, 200.0
+"""Events are the least of what the API server has to do."""
+MAX_WAITING = 5_000
+MAX_REMEMBERED = 10_000
+_TURN = 0.5
+"""Seconds for which the thread waits for an Event, at most and at the end of the process as well."""
+
+
+class ObjectEvent(NamedTuple):
+    """An Event to write on an object."""
+
+    object: Object
+    reason: str
+    message: str
+    is_warning: bool
+
+
+class EventWriter:
+    """Writes Events in a thread of its own, each message once: the name is made of the contents, so a restart does not
+    repeat it."""
+
+    def __init__(self, client: Client, identity: str) -> None:
+        self.client, self.identity = client, identity
+        self.dropped = 0
+        self.heartbeat = Heartbeat("events", 120.0)
+        self._waiting: queue.Queue[ObjectEvent] = queue.Queue(MAX_WAITING)
+        self._known: set[str] = set()
+        self._stop = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def put(self, events: Iterable[ObjectEvent]) -> None:
+        """Have these written that have not been; those for which there is no room are dropped and counted."""
+        for event in events:
+            digest = _digest(event)
+            if digest in self._known:
+                continue
+            try:
+                self._waiting.put_nowait(event)
+            except queue.Full:
+                self.dropped += 1
+                continue
+            if len(self._known) >= MAX_REMEMBERED:
+                self._known.clear()
+            self._known.add(digest)
+
+    def start(self) -> None:
+        self._thread = threading.Thread(
+            target=repeat_step, args=(self._write_next, self._stop, self.heartbeat), name="events", daemon=True
+        )
+        self._thread.start()
+
+    def stop(self, seconds: float) -> None:
+        """Write what waits, for so many seconds at most, and end."""
+        until = time.monotonic() + seconds
+        while self._thread is not None and not self._waiting.empty() and time.monotonic() < until:
+            time.sleep(0.02)
+        self._stop.set()
+        if self._thread is not None:
+            self._thread.join(max(_TURN, until - time.monotonic()))
+
+    def write_waiting(self) -> None:
+        """Write all that waits, in this thread."""
+        while not self._waiting.empty():
+            self._write_next()
+
+    def _write_next(self) -> float:
+        try:
+            event = self._waiting.get(timeout=_TURN)
+        except queue.Empty:
+            return 0.0
+        ref = ref_of(event.object)
+        try:
+            self.client.create(self._object_of(event, f"{ref.name[:200]}.{_digest(event)}"))
+        except Conflict:
+            log.debug("this event has been written before", extra={"object": str(ref)})
+        except (ApiError, LostLease) as error:
+            log.info("an event was not written", extra={"object": str(ref), "reason": str(error)[:300]})
+        return 0.0
+
+    def _object_of(self, event: ObjectEvent, name: str) -> Object:
+        ref = ref_of(event.object)
+        involved = {"apiVersion": ref.api_version, "kind": ref.kind, "namespace": ref.namespace, "name": ref.name}
+        now = rfc3339(int(time.time()))
+        return {
+            "apiVersion": "v1",
+            "kind": "Event",
+            "metadata": {"namespace": ref.namespace or "default", "name": name},
+            "involvedObject": {**involved, "uid": uid_of(event.object)},
+            "reason": event.reason,
+            "message": event.message[:1000],
+            "type": "Warning" if event.is_warning else "Normal",
+            "source": {"component": FIELD_MANAGER},
+            "reportingComponent": "gangplan.dev/reconciler",
+            "reportingInstance": self.identity[:128],
+            "firstTimestamp": now,
+            "lastTimestamp": now,
+            "count": 1,
+        }
+
+
+def _digest(event: ObjectEvent) -> str:
+    return json_digest([uid_of(event.object), event.reason, event.message])[7:23]

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from tests.controlplane import ControlPlane
 from tests.e2e.stories.story import QUEUES_PATH, VOLCANO_JOBS_PATH, add_gpu_nodes, clean_cluster
-from tests.faults.world import CONFIGMAPS_PATH, GPUS, NODES, OWN_PATH, PODS_PATH
-
-LEASES_PATH = "/apis/coordination.k8s.io/v1/namespaces/gangplan-system/leases"
+from tests.faults.world import CONFIGMAPS_PATH, GPUS, LEASES_PATH, NODES, OWN_PATH, PODS_PATH
 
 
 def add_nodes(plane: ControlPlane) -> None:

@@ -1,4 +1,4 @@
-"""The faults have one control plane, and each test leaves it empty of all but its nodes."""
+"""The faults have one control plane, and one world as long as its tests pass."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import pytest
 from tests.controlplane import ControlPlane
 from tests.e2e import fixtures
 from tests.faults.bed import add_nodes, clear
+from tests.faults.shared import SharedWorld
 
 FOLDER = Path(__file__).parent
 installed, running_control_plane = fixtures.installed, fixtures.running_control_plane
@@ -24,15 +25,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="package")
-def installed_bed(installed: ControlPlane) -> Iterator[ControlPlane]:
-    """The cluster with its nodes."""
+def shared_world(installed: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SharedWorld]:
     add_nodes(installed)
-    yield installed
+    shared = SharedWorld(installed, lambda: tmp_path_factory.mktemp("faults"))
+    yield shared
+    shared.end()
     clear(installed, nodes=True)
-
-
-@pytest.fixture
-def bed(installed_bed: ControlPlane) -> Iterator[ControlPlane]:
-    """The same, emptied afterwards of all but the nodes."""
-    yield installed_bed
-    clear(installed_bed)

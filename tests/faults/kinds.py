@@ -73,7 +73,6 @@ def _request_kind(name: str, fault: Fault, method: str = "", path: str = "", cha
 # --- requests
 
 _MUTATING = "POST|PUT|PATCH|DELETE"
-_request_kind("404 of jobs", answers.refuse(404), "GET", JOBS)
 _request_kind("409 on half of the writes", answers.refuse(409), _MUTATING, chance=0.5)
 _request_kind("429 with Retry-After", answers.refuse(429, Retry_After="1"), chance=0.7)
 _request_kind("500 before a write", answers.refuse(500), _MUTATING, chance=0.5)
@@ -100,6 +99,15 @@ def _at_watches(name: str, fault: Fault) -> None:
 _at_watches("watches expire", answers.expire_watch)
 _at_watches("watches end at once", answers.end_watch)
 _at_watches("watches are refused", answers.refuse(410))
+
+
+@_kind("404 of jobs")
+def _unserved(world: World, step: Step) -> Iterator[None]:
+    """For a while the API server knows nothing of Volcano's jobs."""
+    with world.proxy.rule(Rule(answers.refuse(404), "GET", JOBS)):
+        world.proxy.cut_streams("/jobs")
+        yield
+        time.sleep(step.seconds)
 
 
 @_kind("403 and 404 after start", extra=10)

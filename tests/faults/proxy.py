@@ -150,7 +150,6 @@ class Exchange:
         answer = self.forward()
         self.request.sent = answer.status
         handler = self._handler
-        handler.close_connection = True
         handler.send_response_only(answer.status)
         handler.send_header("Content-Type", answer.headers.get("Content-Type", "application/json"))
         handler.send_header("Transfer-Encoding", "chunked")

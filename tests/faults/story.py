@@ -13,13 +13,6 @@ MAX_GPUS = 28
 """Of 32, so that every gang finds room."""
 
 
-def begin(world: World) -> None:
-    """The first commit: two gangs that run for ever, one that ends, a queue and a ConfigMap."""
-    world.declared.jobs = {"long-0": JobSpec(4, 2), "long-1": JobSpec(2, 4), "short-0": JobSpec(2, seconds=1.0)}
-    world.declared.modes = {"settings": "fast"}
-    world.commit("begin")
-
-
 def _running(world: World) -> list[str]:
     return sorted(name for name, job in world.declared.jobs.items() if not job.seconds)
 

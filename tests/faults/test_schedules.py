@@ -2,19 +2,42 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
-from tests.controlplane import ControlPlane
 from tests.faults.kinds import KINDS, Step
-from tests.faults.schedule import Schedule
+from tests.faults.schedule import Schedule, run_step
+from tests.faults.shared import SharedWorld
 
 FIXED = {
+    "requests": (
+        Step("add_gang", "500 before a write", 1.0),
+        Step("change_settings", "409 on half of the writes", 1.0),
+        Step("drift", "429 with Retry-After", 1.0),
+        Step("run_again", "503 of everything", 1.0),
+    ),
+    "answers": (
+        Step("add_short_gang", "500 after a write", 1.0),
+        Step("add_gang", "no answer to a write", 1.0),
+        Step("lose_pod", "truncated", 1.0),
+        Step("remove_gang", "dripping", 1.0),
+    ),
     "watches": (
         Step("drift", "watches expire", 1.0),
         Step("lose_pod", "watches end at once", 1.0),
         Step("delete_gang", "watches are refused", 1.0),
+    ),
+    "process": (
+        Step("add_gang", "killed before a write", write="a job"),
+        Step("add_short_gang", "killed after a write", write="a gate"),
+        Step("change_settings", "stopped at a write", write="a queue"),
+        Step("run_again", "clock jumps", 0.5),
+    ),
+    "git": (
+        Step("change_settings", "git: decoy refs"),
+        Step("add_gang", "git: force-push", 1.0),
+        Step("remove_gang", "git: empty tree", 1.0),
+        Step("relabel_gangs", "git: corrupt object", 1.0),
+        Step("drift", "git: huge blob", 1.0),
     ),
 }
 
@@ -27,5 +50,7 @@ def test_a_seed_gives_the_same_schedule_again_and_the_seeds_reach_every_kind() -
 
 @pytest.mark.e2e
 @pytest.mark.parametrize("name", FIXED)
-def test_the_cluster_is_as_planned_after_faults(name: str, bed: ControlPlane, tmp_path: Path) -> None:
-    Schedule(1, FIXED[name]).run(bed, tmp_path)
+def test_the_cluster_is_as_planned_after_faults(name: str, shared_world: SharedWorld) -> None:
+    with shared_world.use() as world:
+        for step in FIXED[name]:
+            run_step(world, step)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 import threading
@@ -33,6 +34,7 @@ from tests.faults.proxy import FaultProxy, Request
 
 CONFIGMAPS_PATH = "/api/v1/namespaces/default/configmaps"
 PODS_PATH = "/api/v1/namespaces/default/pods"
+LEASES_PATH = "/apis/coordination.k8s.io/v1/namespaces/gangplan-system/leases"
 OWN_PATH = "/api/v1/namespaces/gangplan-system/configmaps"
 NODES, GPUS = 4, 8
 REPORT_PATTERN = r"/(leases|events)(/|$)|-status$"
@@ -52,6 +54,10 @@ def config_map(name: str, mode: str) -> Object:
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": {"mode": mode}}
 
 
+class ViolationError(AssertionError):
+    """An invariant did not hold."""
+
+
 class EndedError(AssertionError):
     """A reconciler's process is over, and no test ended it."""
 
@@ -59,7 +65,7 @@ class EndedError(AssertionError):
 @dataclass(frozen=True)
 class JobSpec:
     """A gang. seconds: how long its pods run, 0 for ever. ttl: seconds for which it stays after its end, None for ever.
-    label: may change without a new run."""
+    label: may change without a new run; what is over is not touched for it."""
 
     pods: int
     gpus: int = 1
@@ -184,25 +190,55 @@ class World:
         self.witness = Witness(plane)
         self.reconciler = self.new_reconciler("one", self.proxy)
         self.reconcilers = [self.reconciler]
+        self.calm_seconds = 0.0
 
     def new_reconciler(self, name: str, proxy: FaultProxy) -> ReconcilerUnderTest:
         return ReconcilerUnderTest(
             self.repository.folder, proxy.kubeconfig, self.folder / name, *self.options, constants=self.constants
         )
 
-    def add_replica(self) -> tuple[FaultProxy, ReconcilerUnderTest]:
-        """A second reconciler behind a proxy of its own, started."""
-        proxy = FaultProxy(self.plane.kubeconfig_for("gangplan"), self.folder / "proxy-2").__enter__()
-        replica = self.new_reconciler("two", proxy)
-        self.proxies.append(proxy)
-        self.reconcilers.append(replica)
-        return proxy, replica.start()
+    @contextlib.contextmanager
+    def replica(self) -> Iterator[ReconcilerUnderTest]:
+        """A second reconciler behind a proxy of its own, for the length of a block."""
+        with FaultProxy(self.plane.kubeconfig_for("gangplan"), self.folder / "proxy-2") as proxy:
+            self.proxies.append(proxy)
+            with self.new_reconciler("two", proxy) as replica:
+                self.reconcilers.append(replica)
+                yield replica
+                self.reconcilers.remove(replica)
+                replica.terminate()
 
     def __enter__(self) -> Self:
         self.proxy.__enter__()
         self.witness.start()
         self.plane.api("POST", CONFIGMAPS_PATH, config_map("bystander", "theirs"))
         return self
+
+    def begin(self) -> None:
+        """The first commit, a reconciler, and the first rest; what that takes is what this machine takes today."""
+        began = time.monotonic()
+        self.declared.jobs = {
+            "long-0": JobSpec(4, 2, ttl=60),
+            "long-1": JobSpec(2, 4),
+            "short-0": JobSpec(2, seconds=1.0),
+        }
+        self.declared.modes = {"settings": "fast"}
+        self.commit("begin")
+        self.reconciler.start()
+        self.wait_for_rest(bar=300)
+        self.calm_seconds = time.monotonic() - began
+
+    def settle(self, own: float = 0.0) -> float:
+        """Wait for rest within `own` seconds and what a slow machine adds; then nothing that must not be may have been.
+        Returns the seconds."""
+        self.witness.calm_since = min(self.witness.calm_since, time.monotonic())
+        seconds = self.wait_for_rest(bar=self.bar(own))
+        if violations := self.violations():
+            raise ViolationError("\n".join(violations))
+        return seconds
+
+    def bar(self, own: float = 0.0) -> float:
+        return 30 + own + 4 * self.calm_seconds
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -295,9 +331,9 @@ class World:
         for name, spec in self.declared.jobs.items():
             job = jobs.get(name)
             if job is None:
-                if spec.ttl is None or not any(seen == name for seen, _ in self.witness.uids):
+                if not spec.seconds or spec.ttl is None or not any(seen == name for seen, _ in self.witness.uids):
                     yield f"no job {name}"
-            elif labels_of(job).get("revision") != spec.label:
+            elif not spec.seconds and labels_of(job).get("revision") != spec.label:
                 yield f"job {name} has labels {labels_of(job)}"
             elif problem := _run_difference(job, spec, pods):
                 yield f"job {name} {problem}"

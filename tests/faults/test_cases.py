@@ -1,0 +1,275 @@
+"""What once lost, doubled or deleted work, each as it was seen (the numbers are those of the first attack)."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import shutil
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from tests.controlplane import ApiError
+from tests.e2e.stories.story import QUEUES_PATH, VOLCANO_JOBS_PATH, Object, job_pods, queue
+from tests.faults import answers, git_faults, story
+from tests.faults.kinds import JOBS, rule_for_write
+from tests.faults.proxy import Rule
+from tests.faults.shared import SharedWorld
+from tests.faults.world import CONFIGMAPS_PATH, LEASES_PATH, OWN_PATH, JobSpec, World, config_map
+
+pytestmark = pytest.mark.e2e
+
+DICE = random.Random(1)  # noqa: S311  - not a secret
+PVC: Object = {
+    "apiVersion": "v1",
+    "kind": "PersistentVolumeClaim",
+    "metadata": {"name": "data", "namespace": "default"},
+    "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}},
+}
+SERVICE_MONITOR: Object = {
+    "apiVersion": "monitoring.coreos.com/v1",
+    "kind": "ServiceMonitor",
+    "metadata": {"name": "scrape", "namespace": "default"},
+    "spec": {"selector": {}, "endpoints": []},
+}
+
+
+def is_there(world: World, path: str) -> bool:
+    try:
+        world.plane.api("GET", path)
+    except ApiError as error:
+        if error.status != 404:
+            raise
+        return False
+    return True
+
+
+@contextlib.contextmanager
+def disturbed(world: World) -> Iterator[None]:
+    """A gang may be partly started for as long as this lasts."""
+    world.witness.calm_since = float("inf")
+    yield
+    world.witness.calm_since = time.monotonic()
+
+
+def test_s1_a_leader_that_wakes_in_the_middle_of_its_writes_writes_nothing_that_counts(
+    shared_world: SharedWorld,
+) -> None:
+    with shared_world.use() as world, world.replica(), disturbed(world):
+        hold = answers.Hold(world.reconciler.stop)
+        hold.close_gate()
+        kept = dict(world.declared.jobs)
+        wave = {f"wave-{at}": JobSpec(1, 1) for at in range(6)}
+        with world.proxy.rule(rule_for_write("a job", hold, skip=2)) as rule:
+            world.declared.jobs = {**kept, **wave}
+            world.commit("a wave")
+            assert rule.wait(world.bar()), "the wave was not written"
+            world.declared.jobs = kept
+            world.commit("without the wave")
+            world.wait(lambda: world.status()["commit"], lambda seen: seen == world.head, "the second to act", 120)
+            world.wait(lambda: world.differences(), lambda seen: not seen, "the end of the wave", 120)
+            woken = time.monotonic()
+            world.reconciler.wake()
+            hold.open_gate()
+            world.settle(own=20)
+        stale = [each for each in world.proxy.writes(path=JOBS) if each.at > woken]
+        assert stale == []
+
+
+def test_s2_a_kind_that_is_not_found_for_a_moment_is_not_empty(shared_world: SharedWorld) -> None:
+    with shared_world.use() as world, disturbed(world):
+        with world.proxy.rule(Rule(answers.refuse(404), "GET", JOBS)):
+            world.proxy.cut_streams("/jobs")
+            time.sleep(6)
+        pod = job_pods(world.plane, "long-0")[0]["metadata"]["name"]
+        world.plane.api("DELETE", f"/api/v1/namespaces/default/pods/{pod}?gracePeriodSeconds=0")
+        world.settle()
+        decisions = {gang["name"]: gang["decision"] for gang in world.status()["gangs"]}
+        assert decisions["long-0"] in ("run", "keep", "start", "running"), decisions
+
+
+def test_s3_what_existed_before_is_released_and_never_deleted(shared_world: SharedWorld) -> None:
+    with shared_world.use() as world:
+        theirs = config_map("joined", "fast")
+        theirs["data"]["extra"] = "theirs"
+        world.plane.api("POST", f"{CONFIGMAPS_PATH}?fieldManager=helm", theirs)
+        world.plane.api("POST", f"{QUEUES_PATH}?fieldManager=helm", queue("joined", weight=2))
+        world.declared.modes["joined"], world.declared.weights["joined"] = "fast", 2
+        world.commit("join what is there")
+        world.settle()
+        del world.declared.modes["joined"], world.declared.weights["joined"]
+        commit = world.commit("and leave it")
+        world.wait(lambda: world.status()["commit"], lambda seen: seen == commit, "the commit")
+        time.sleep(2)
+        found = world.plane.api("GET", f"{CONFIGMAPS_PATH}/joined")
+        assert found["data"]["extra"] == "theirs"
+        assert is_there(world, f"{QUEUES_PATH}/joined")
+        world.plane.api("DELETE", f"{CONFIGMAPS_PATH}/joined")
+        world.plane.api("DELETE", f"{QUEUES_PATH}/joined")
+        world.settle()
+
+
+def test_s4_a_finished_job_is_not_made_again_by_a_patch_that_comes_late(shared_world: SharedWorld) -> None:
+    with shared_world.use() as world:
+        world.declared.jobs["brief"] = JobSpec(2, 1, seconds=4.0, ttl=0)
+        world.commit("a job that goes when it ends")
+        world.wait(lambda: is_there(world, f"{VOLCANO_JOBS_PATH}/brief"), what="the job")
+        hold = answers.Hold()
+        hold.close_gate()
+        with world.proxy.rule(Rule(hold, "PATCH", f"{VOLCANO_JOBS_PATH}/brief", times=1)) as rule:
+            world.declared.jobs["brief"] = replace(world.declared.jobs["brief"], label="changed")
+            world.commit("another label")
+            assert rule.wait(world.bar()), "the label was not written"
+            world.wait(lambda: is_there(world, f"{VOLCANO_JOBS_PATH}/brief"), lambda there: not there, "its end")
+            hold.open_gate()
+        world.settle()
+        time.sleep(1)
+        assert world.violations() == []
+
+
+def test_s5_threads_survive_null_and_an_empty_kubeconfig(shared_world: SharedWorld) -> None:
+    with shared_world.use() as world:
+        for path in ("/leases", r"/queues\?limit", r"/configmaps\?limit"):
+            with world.proxy.rule(Rule(answers.answer_null, "GET", path, times=1)) as rule:
+                world.proxy.cut_streams()
+                with world.proxy.rule(Rule(answers.expire_watch, "GET", "watch=", times=12)):
+                    rule.wait(15)
+        world.proxy.rotate_token(empty_for=3.0)
+        story.drift(world, DICE)
+        world.settle()
+        story.add_gang(world, DICE)
+        world.settle()
+
+
+def test_s6_an_object_of_an_unserved_kind_holds_up_only_itself(shared_world: SharedWorld) -> None:
+    with shared_world.use() as world:
+        world.declared.extra["monitor"] = SERVICE_MONITOR
+        story.add_gang(world, DICE)
+        world.settle()
+        story.drift(world, DICE)
+        world.settle()
+        assert any("ServiceMonitor" in row["object"] for row in world.status()["held"])
+        del world.declared.extra["monitor"]
+        world.commit("without it")
+        world.settle()
+
+
+def test_s6b_an_object_for_which_a_right_is_missing_holds_up_only_itself(shared_world: SharedWorld) -> None:
+    with shared_world.use() as world:
+        world.declared.extra["claim"] = PVC
+        story.add_gang(world, DICE)
+        world.settle()
+        del world.declared.extra["claim"]
+        story.remove_gang(world, DICE)
+        world.settle()
+
+
+def test_s9_an_inventory_deleted_by_hand_is_written_again(shared_world: SharedWorld) -> None:
+    with shared_world.use() as world:
+        world.declared.jobs["once"] = JobSpec(1, 1, seconds=0.5, ttl=0)
+        world.commit("a job whose run is only remembered")
+        world.settle()
+        world.wait(lambda: is_there(world, f"{VOLCANO_JOBS_PATH}/once"), lambda there: not there, "its TTL")
+        for each in world.plane.api("GET", OWN_PATH)["items"]:
+            if "inventory" in each["metadata"]["name"]:
+                world.plane.api("DELETE", f"{OWN_PATH}/{each['metadata']['name']}")
+        story.add_gang(world, DICE)
+        world.settle()
+        story.remove_gang(world, DICE)
+        world.settle()
+
+
+def test_s11_a_branch_whose_name_ends_like_ours_is_not_ours(shared_world: SharedWorld) -> None:
+    with shared_world.use() as world, git_faults.decoy_refs(world.repository, 0):
+        story.change_settings(world, DICE)
+        world.settle()
+
+
+def test_s13_pruning_does_not_wait_for_an_unrelated_object(shared_world: SharedWorld) -> None:
+    with shared_world.use() as world:
+        gone = world.declared.modes.setdefault("goes", "soon")
+        world.commit(f"something that goes {gone}")
+        world.settle()
+        world.plane.api("POST", f"{CONFIGMAPS_PATH}?fieldManager=their-tool", config_map("contested", "theirs"))
+        world.declared.extra["contested"] = config_map("contested", "ours")
+        del world.declared.modes["goes"]
+        world.commit("what cannot be applied, and what is to go")
+        world.wait(
+            lambda: is_there(world, f"{CONFIGMAPS_PATH}/goes"), lambda there: not there, "the prune", world.bar()
+        )
+        del world.declared.extra["contested"]
+        world.commit("without the contested one")
+        world.plane.api("DELETE", f"{CONFIGMAPS_PATH}/contested")
+        world.settle()
+
+
+def test_s15_a_lost_disk_while_a_rewritten_history_is_held(shared_world: SharedWorld) -> None:
+    with shared_world.use() as world:
+        old = git_faults.head_of(world.repository)
+        first = world.repository.run_git("rev-list", "--max-parents=0", "HEAD")
+        another = world.repository.run_git("commit-tree", "-m", "another past", f"{first}^{{tree}}")
+        world.repository.run_git("update-ref", "refs/heads/main", another)
+        world.wait(lambda: world.condition("HistoryRewritten")["status"], lambda seen: seen == "True", "the hold")
+        world.reconciler.kill()
+        shutil.rmtree(world.reconciler.folder / "data")
+        world.reconciler.start()
+        world.plane.api("PATCH", f"{QUEUES_PATH}/team", {"spec": {"weight": 77}})
+        wanted = world.declared.weights["team"]
+        world.wait(
+            lambda: world.plane.api("GET", f"{QUEUES_PATH}/team")["spec"]["weight"],
+            lambda seen: seen == wanted,
+            "drift to be put back without a disk",
+            world.bar(20),
+        )
+        world.repository.run_git("update-ref", "refs/heads/main", old)
+        world.settle()
+
+
+def test_s17_the_first_seconds_of_an_api_server_are_no_lasting_trouble(shared_world: SharedWorld) -> None:
+    with shared_world.use() as world:
+        custom = Rule(answers.refuse(404), path=r"^/apis/[^/]*(volcano\.sh|kubeflow\.org)/")
+        with world.proxy.rule(custom), world.proxy.rule(Rule(answers.refuse(403))):
+            world.proxy.cut_streams()
+            time.sleep(2)
+        began = time.monotonic()
+        story.add_gang(world, DICE)
+        world.settle()
+        listed = [each.at - began for each in world.proxy.log if each.at > began and "limit=" in each.query]
+        assert max(listed, default=0.0) < 10 + world.calm_seconds, "a kind was listed again only much later"
+
+
+def test_s18_a_half_open_watch_is_found_out(shared_world: SharedWorld) -> None:
+    with shared_world.use() as world:
+        frozen = world.proxy.freeze_watches()
+        assert frozen > 5
+        began = time.monotonic()
+        story.drift(world, DICE)
+        world.settle()
+        assert time.monotonic() - began < 12 + 2 * world.calm_seconds
+
+
+def test_s20_watches_that_end_at_once_are_begun_again_with_pauses(shared_world: SharedWorld) -> None:
+    with shared_world.use() as world:
+        since = time.monotonic()
+        with world.proxy.rule(Rule(answers.end_watch, "GET", "watch=")):
+            world.proxy.cut_streams()
+            time.sleep(4)
+        asked = [each for each in world.proxy.log if each.at > since and each.method == "GET"]
+        assert len(asked) < 250, f"{len(asked)} requests in 4 s"
+        story.drift(world, DICE)
+        world.settle()
+
+
+def test_s24_a_hundred_failed_writes_of_the_inventory_pause_nothing_else(shared_world: SharedWorld) -> None:
+    failing = Rule(answers.refuse(500), "POST|PUT|PATCH", "inventory", chance=0.5)
+    with shared_world.use() as world, world.proxy.rule(failing):
+        story.drift(world, DICE)
+        world.settle()
+
+
+def test_a_lease_that_drips_is_asked_again(shared_world: SharedWorld) -> None:
+    with shared_world.use() as world, world.proxy.rule(Rule(answers.drip(0.2, 8), "GET", LEASES_PATH, times=2)):
+        story.change_settings(world, DICE)
+        world.settle()

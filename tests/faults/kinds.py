@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import re
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -220,6 +219,8 @@ for _name, _fault in git_faults.FAULTS.items():
     _kind(f"git: {_name}", extra=30)(_at_git)
 
 
-def matching(pattern: str) -> list[str]:
-    """The kinds whose names match."""
-    return [name for name in KINDS if re.search(pattern, name)]
+@_kind("git: hangs", extra=10)
+def _git_hangs(world: World, step: Step) -> Iterator[None]:
+    with world.slow_git.hanging():
+        yield
+        time.sleep(step.seconds)

@@ -32,14 +32,36 @@ FIXED = {
         Step("change_settings", "stopped at a write", write="a queue"),
         Step("run_again", "clock jumps", 0.5),
     ),
+    "outages": (
+        Step("remove_gang", "partition", 2.0),
+        Step("add_gang", "disk full", 1.5),
+        Step("relabel_gangs", "API server restarts"),
+    ),
     "git": (
-        Step("change_settings", "git: decoy refs"),
+        Step("change_settings", "git: decoy refs"),  # S11
         Step("add_gang", "git: force-push", 1.0),
         Step("remove_gang", "git: empty tree", 1.0),
         Step("relabel_gangs", "git: corrupt object", 1.0),
         Step("drift", "git: huge blob", 1.0),
+        Step("add_gang", "git: hangs", 1.0),
     ),
 }
+
+
+IN_CASES = {
+    "nothing",
+    "404 of jobs",
+    "403 and 404 after start",
+    "half-open watches",
+    "null",
+    "credentials rotate",
+}
+"""What `test_cases.py` does already."""
+
+
+def test_every_kind_is_tested_once() -> None:
+    fixed = [step.fault for steps in FIXED.values() for step in steps]
+    assert sorted([*fixed, *IN_CASES]) == sorted(KINDS)
 
 
 def test_a_seed_gives_the_same_schedule_again_and_the_seeds_reach_every_kind() -> None:

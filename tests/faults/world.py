@@ -29,6 +29,7 @@ from tests.e2e.stories.story import (
     role,
     volcano_job,
 )
+from tests.faults.git_faults import SlowGit
 from tests.faults.process import ReconcilerUnderTest
 from tests.faults.proxy import FaultProxy, Request
 
@@ -188,13 +189,21 @@ class World:
         self.commits: list[Commit] = []
         self.returning_jobs: set[str] = set()
         self.witness = Witness(plane)
-        self.reconciler = self.new_reconciler("one", self.proxy)
+        self.slow_git = SlowGit(folder / "bin")
+        self.reconciler = self.new_reconciler("one", self.proxy, self.slow_git.environment)
         self.reconcilers = [self.reconciler]
         self.calm_seconds = 0.0
 
-    def new_reconciler(self, name: str, proxy: FaultProxy) -> ReconcilerUnderTest:
+    def new_reconciler(
+        self, name: str, proxy: FaultProxy, environment: Mapping[str, str] | None = None
+    ) -> ReconcilerUnderTest:
         return ReconcilerUnderTest(
-            self.repository.folder, proxy.kubeconfig, self.folder / name, *self.options, constants=self.constants
+            self.repository.folder,
+            proxy.kubeconfig,
+            self.folder / name,
+            *self.options,
+            constants=self.constants,
+            environment=environment,
         )
 
     @contextlib.contextmanager

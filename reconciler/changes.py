@@ -6,7 +6,7 @@ from __future__ import annotations
 from reconciler.cluster.inventory import Inventory
 from reconciler.cluster.neighbours import refuse_beside_another
 from reconciler.context import Pass, Reconciler
-from reconciler.planning import restore_snapshot
+from reconciler.planning import give_up_superseded_plan, restore_snapshot
 from reconciler.snapshot import Snapshot
 
 SLICE = 400
@@ -23,6 +23,7 @@ def take_up_inventory(r: Reconciler) -> Inventory:
     if inventory is None or not is_holder or not r.was_holder or not r.fence.is_open():
         transitions = r.fence.enter()
         inventory = r.inventory = r.store.read()
+        give_up_superseded_plan(r)
         restore_snapshot(r)
         if is_holder:
             r.leads_since = r.clock()

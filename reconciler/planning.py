@@ -39,6 +39,21 @@ def restore_snapshot(r: Reconciler) -> None:
             r.planning.snapshot = kept
 
 
+def give_up_superseded_plan(r: Reconciler) -> None:
+    """Forget a plan whose commit is older than what another replica has brought into force, or not known to follow it:
+    who leads again before it has heard of the newer commit does not go back."""
+    planning, inventory = r.planning, r.inventory
+    if planning.snapshot is None or inventory is None or inventory.commit in ("", planning.snapshot.commit):
+        return
+    try:
+        is_newer = r.mirror.is_ancestor(inventory.commit, planning.snapshot.commit)
+    except GitError:
+        is_newer = False
+    if not is_newer and r.settings.allow_rewrite != planning.snapshot.commit:
+        log.info("the plan is superseded", extra={"commit": planning.snapshot.commit, "in_force": inventory.commit})
+        planning.snapshot = planning.base_fingerprint = None
+
+
 def choose_commit(r: Reconciler, p: Pass) -> None:
     """Set the target: the head, unless its history was rewritten or it does not compile; else what is in force."""
     head, snapshot = r.poller.head, r.planning.snapshot

@@ -75,6 +75,7 @@ def run_again(world: World, dice: random.Random) -> None:
     name = dice.choice(over)
     job = world.declared.jobs[name]
     world.declared.jobs[name] = replace(job, seconds=round(job.seconds + 0.1, 1))
+    world.replaced_jobs.add(name)
     world.commit("run a gang with another specification")
 
 

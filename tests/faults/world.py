@@ -171,7 +171,7 @@ class Commit:
 
 class World:
     """`with World(plane, folder) as world:`. returning_jobs: those that the story itself deletes, for which a second
-    object of the same run is right."""
+    object of the same run is right. replaced_jobs: those with another specification, of which the old object goes."""
 
     def __init__(
         self,
@@ -188,6 +188,7 @@ class World:
         self.declared = Declared()
         self.commits: list[Commit] = []
         self.returning_jobs: set[str] = set()
+        self.replaced_jobs: set[str] = set()
         self.witness = Witness(plane)
         self.slow_git = SlowGit(folder / "bin")
         self.reconciler = self.new_reconciler("one", self.proxy, self.slow_git.environment)
@@ -384,7 +385,7 @@ class World:
         for proxy in self.proxies:
             for request in proxy.writes("DELETE"):
                 *_, plural, name = request.path.split("/")
-                if plural == "jobs" and name in self.returning_jobs:
+                if plural == "jobs" and name in self.returning_jobs | self.replaced_jobs:
                     continue
                 if not self._may_be_deleted(f"{plural}/{name}", request.at):
                     yield f"deleted although declared, or not ours: {request}"

@@ -16,7 +16,7 @@ from reconciler.dry_run import Question, Refusal
 from reconciler.git.mirror import Mirror
 from reconciler.git.poller import BranchHead
 from reconciler.observe import Observation
-from reconciler.planning import choose_commit, update_plan
+from reconciler.planning import choose_commit, give_up_superseded_plan, update_plan
 from reconciler.publish.status import Report, status_document
 from reconciler.report import build_report
 from reconciler.snapshot import Snapshot
@@ -162,6 +162,19 @@ def test_a_replica_that_does_not_lead_follows_the_inventory(world: World) -> Non
     assert world.r.inventory is not None
     world.r.inventory.commit = "new"
     assert world.look().snapshot is NEW
+
+
+@pytest.mark.parametrize(("follows", "kept"), [(True, OLD), (False, None)])
+def test_a_plan_older_than_what_another_replica_has_in_force_is_given_up(
+    world: World, monkeypatch: pytest.MonkeyPatch, follows: bool, kept: Snapshot | None
+) -> None:
+    monkeypatch.setattr(Mirror, "is_ancestor", lambda self, older, newer: follows)
+    give_up_superseded_plan(world.r)
+    assert world.r.planning.snapshot is OLD, "the inventory names the commit of the plan"
+    assert world.r.inventory is not None
+    world.r.inventory.commit = "another"
+    give_up_superseded_plan(world.r)
+    assert world.r.planning.snapshot is kept
 
 
 def test_another_plan_of_the_commit_in_force_is_not_asked_about(world: World) -> None:

@@ -75,15 +75,30 @@ def _decide_level(
 ) -> None:
     """Of one level, in this order: fair shares, unless all of it can count; resources; gangs."""
     everything = objectives.placed_resources(s, counts, level, f"{prefix}placed")
-    known = dict(lex.values)
-    value, bound = lex.solve_for(everything)
-    if bound and value < everything.upper_bound:  # where nothing can start there is nothing to share
-        lex.values = known  # the greedy's shares, not those that a solution for the sum alone happens to have
-        of_level = {key: y for key, y in counts.items() if s.precedence_level(*key[:2]) >= level}
+    bound, is_scarce = _is_scarce(lex, everything)
+    if is_scarce:
+        of_level = {key: y for key, y in counts.items() if s.level_of[key] >= level}
         names = f"{prefix}share[{s.level_label(level)}]", f"{prefix[:1]}{level[0] + 2**33}_{level[1]}"
         _share_among_siblings(s, x, lex, of_level, s.classes_of_level(level), names)
     lex.maximise_and_hold(replace(everything, upper_bound=bound))
     lex.maximise_and_hold(objectives.started_gangs(s, counts, level, f"{prefix}gangs"))
+
+
+def _is_scarce(lex: LexicographicSolver, everything: Goal) -> tuple[float, bool]:
+    """(the bound on what counts, whether there is something to share but not all of it can count).
+
+    Where it is scarce the known solution stays: the greedy's shares, not those that a solution for the sum alone
+    happens to have. The relaxation mostly tells, and no solution need be found.
+    """
+    bound = lex.relaxed_bound(everything)
+    if bound < everything.upper_bound and lex.value_of(everything) > 0:
+        return bound, True
+    known = dict(lex.values)
+    value, bound = lex.solve_for(replace(everything, upper_bound=bound))
+    is_scarce = bound > 0 and value < everything.upper_bound
+    if is_scarce:
+        lex.values = known
+    return bound, is_scarce
 
 
 def _share_among_siblings(
@@ -121,12 +136,10 @@ def _decide_borrowed(s: Sets, x: Variables, lex: LexicographicSolver, levels: Se
     """What is left goes to the queues with the lowest shares, whatever the gangs' priorities; of the queues those of
     higher priority first, where a plugin compares it."""
     goals = [objectives.placed_resources(s, x.y, level) for level in levels]
-    known = dict(lex.values)
     everything = Goal("placed", [t for goal in goals for t in goal.terms], sum(g.upper_bound for g in goals), 1)
-    value, bound = lex.solve_for(everything)
-    if not bound or value >= everything.upper_bound:
+    _, is_scarce = _is_scarce(lex, everything)
+    if not is_scarce:
         return
-    lex.values = known
     several = len({level[1] for level in s.precedence_levels}) > 1
     for priority, counted, competing in s.lending_steps(levels):
         names = f"share[queues {priority}]" if several else "share", f"all_{priority}"
@@ -177,7 +190,7 @@ def admit_all(s: Sets, gangs: list[int]) -> Admission:
     """Every gang starts: each goal is at its bound, and no model need be asked."""
     objectives = []
     for level in s.precedence_levels:
-        here = [(k, len(js)) for (q, p, k), js in s.waiting_gangs.items() if s.precedence_level(q, p) == level]
+        here = [(key[2], len(s.waiting_gangs[key])) for key in s.classes_of_level(level)]
         worth, number = sum(s.dominant_units[k] * count for k, count in here), sum(count for _, count in here)
         objectives += [
             verdict_of(f"placed[{s.level_label(level)}]", worth, worth, 0),

@@ -11,7 +11,8 @@ from solver.mip.lexicographic import verdict_of
 from solver.models.sets import AdmissionClass, PrecedenceLevel, Sets
 from solver.options import Options
 from solver.plan import Objective
-from solver.semantics.placements import Placements
+from solver.problem import Vector
+from solver.semantics.placements import Placements, add_vectors
 from solver.semantics.share_measures import SiblingQueues
 
 Counts = Mapping[AdmissionClass, int]
@@ -108,8 +109,8 @@ def _scores(s: Sets, number: Counts, options: Options) -> Iterator[LevelScore]:
 
 def level_score(s: Sets, number: Counts, level: PrecedenceLevel, options: Options) -> LevelScore:
     """As `model.objectives` has it, from so many gangs of each class and not from the model."""
-    here = {key: n for key, n in number.items() if s.precedence_level(*key[:2]) == level}
-    counted = {key: n for key, n in number.items() if s.precedence_level(*key[:2]) >= level}
+    here = {key: n for key, n in number.items() if s.level_of[key] == level}
+    counted = {key: n for key, n in number.items() if s.level_of[key] >= level}
     shares = _lowest_shares(s, counted, here, options)
     return LevelScore(shares, sum(s.dominant_units[key[2]] * n for key, n in here.items()), sum(here.values()))
 
@@ -119,22 +120,24 @@ def _lowest_shares(
 ) -> tuple[tuple[float, ...], ...]:
     """For each group of siblings the shares of queues with competing classes, as many as progressive filling has
     levels, the lowest."""
-    competing = tuple(competing)
+    competing, asked = tuple(competing), dict[int, Vector]()
+    for (q, _, k), n in number.items():
+        if n:
+            asked[q] = add_vectors(asked.get(q, (0,) * s.resource_count), s.min_demands[k], n)
     groups = [(g, s.competing_queues(competing, g)) for g in s.queue_books.queue_rules.sibling_groups]
     lowest = options.budget.fair_levels
     return tuple(
-        tuple(sorted(_queue_share(s, q, group, number) for q in queues)[:lowest])
+        tuple(sorted(_queue_share(s, q, group, asked) for q in queues)[:lowest])
         for group, queues in groups
         if len(queues) > 1
     )
 
 
-def _queue_share(s: Sets, q: int, group: SiblingQueues, number: Counts) -> float:
-    """The share of what the queue holds and of so many gangs."""
-    held = list(s.queue_books.held[q])
-    for (of, _, k), n in number.items():
-        if n and of in group.members[q]:
-            held = [have + n * asked for have, asked in zip(held, s.min_demands[k], strict=True)]
+def _queue_share(s: Sets, q: int, group: SiblingQueues, asked: Mapping[int, Vector]) -> float:
+    """The share of what the queue holds and of what is asked for in it or below."""
+    held = s.queue_books.held[q]
+    for of in asked.keys() & group.members[q]:
+        held = add_vectors(held, asked[of])
     return s.queue_books.queue_rules.share_measures[q].share(held)
 
 
@@ -174,12 +177,7 @@ def floor_objectives(
 def _max_gangs(s: Sets, level: PrecedenceLevel, share_limit: int) -> int:
     """So many gangs of the level at most are together worth no more than this: the cheapest."""
     number = 0
-    for each in sorted(
-        s.dominant_units[k]
-        for (q, p, k), js in s.waiting_gangs.items()
-        if s.precedence_level(q, p) == level
-        for _ in js
-    ):
+    for each in sorted(s.dominant_units[key[2]] for key in s.classes_of_level(level) for _ in s.waiting_gangs[key]):
         share_limit -= each
         number += share_limit >= 0
     return number

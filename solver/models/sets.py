@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -142,7 +144,7 @@ class Sets:
         return [int(x) for x in total]
 
     def classes_of_level(self, level: PrecedenceLevel) -> list[AdmissionClass]:
-        return [key for key in self.waiting_gangs if self.precedence_level(*key[:2]) == level]
+        return [key for key, own in self.level_of.items() if own == level]
 
     @cached_property
     def batch_queues(self) -> tuple[int, ...]:
@@ -318,13 +320,14 @@ class Sets:
         """k -> what one gang asks for; at least, where its mix of roles is open."""
         return tuple(gang_class.min_demand(self.resource_count) for gang_class in self.gang_classes)
 
-    def precedence_level(self, q: int, p: int) -> PrecedenceLevel:
-        return p, queue_priority(self.problem, q)
+    @cached_property
+    def level_of(self) -> dict[AdmissionClass, PrecedenceLevel]:
+        return {(q, p, k): (p, queue_priority(self.problem, q)) for q, p, k in self.waiting_gangs}
 
     @cached_property
     def precedence_levels(self) -> tuple[PrecedenceLevel, ...]:
         """The highest first."""
-        return tuple(sorted({self.precedence_level(q, p) for q, p, _ in self.waiting_gangs}, reverse=True))
+        return tuple(sorted(set(self.level_of.values()), reverse=True))
 
     @cached_property
     def queue_rounds(self) -> tuple[tuple[PrecedenceLevel, ...], ...]:
@@ -343,9 +346,8 @@ class Sets:
         """(priority of queues, the classes that count, those of them that compete), the highest priority first: what is
         left is shared among the queues of one priority, beside all that those above it got."""
         for priority in sorted({level[1] for level in levels}, reverse=True):
-            priorities = {key: self.precedence_level(*key[:2])[1] for key in self.waiting_gangs}
-            counted = [key for key, own in priorities.items() if own >= priority]
-            yield priority, counted, [key for key in counted if priorities[key] == priority]
+            counted = [key for key, own in self.level_of.items() if own[1] >= priority]
+            yield priority, counted, [key for key in counted if self.level_of[key][1] == priority]
 
     def competing_queues(self, classes: Iterable[AdmissionClass], group: SiblingQueues) -> list[int]:
         """The queues of a group that have gangs of these classes, inside them or below."""
@@ -373,25 +375,30 @@ class Sets:
         """What queues can claim of their entitlements where so many gangs of each class start, as the rows
         `entitlements` have it: the highest level first, in it the largest gangs."""
         room = {q: list(limits) for q, limits in self.entitled_room.items()}
-        found: dict[AdmissionClass, int] = {}
-
-        def rank(key: AdmissionClass) -> tuple[int, ...]:
-            return *(-level for level in self.precedence_level(*key[:2])), -self.dominant_units[key[2]], *key
-
-        for key in sorted(number, key=rank):
-            demand, units = self.min_demands[key[2]], self.dominant_units[key[2]]
-            above = [q for q, below in self.entitled_subtrees.items() if key[0] in below]
-            limits = [(q, r, m) for q in above for r, m in enumerate(room[q]) if m is not None and demand[r]]
-            started = sum(
-                self.dominant_units[of[2]] * (n - found.get(of, 0))
-                for of, n in number.items()
-                if of[0] == key[0] and of[1] >= key[1]
-            )
-            covered = min([len(self.waiting_gangs[key]), started // units, *(m // demand[r] for _, r, m in limits)])
-            found[key] = max(0, covered)
-            for q, r, m in limits:
-                room[q][r] = m - found[key] * demand[r]
+        above = {q: [room[a] for a, below in self.entitled_subtrees.items() if q in below] for q in self.batch_queues}
+        unclaimed, found = Counter[int](), dict[AdmissionClass, int]()  # unclaimed: queue -> dominant units
+        for _, of_level in itertools.groupby(sorted(number, key=self._claiming_order), key=self.level_of.__getitem__):
+            keys = list(of_level)
+            for key in keys:
+                unclaimed[key[0]] += self.dominant_units[key[2]] * number[key]
+            for key in keys:
+                found[key] = self._claimable(key, unclaimed[key[0]], above[key[0]])
+                unclaimed[key[0]] -= self.dominant_units[key[2]] * found[key]
+                for left in above[key[0]]:
+                    left[:] = [
+                        m if m is None else m - found[key] * asked
+                        for m, asked in zip(left, self.min_demands[key[2]], strict=True)
+                    ]
         return found
+
+    def _claiming_order(self, key: AdmissionClass) -> tuple[int, ...]:
+        return *(-level for level in self.level_of[key]), -self.dominant_units[key[2]], *key
+
+    def _claimable(self, key: AdmissionClass, units: int, room: Iterable[Sequence[int | None]]) -> int:
+        """Gangs of a class that so many dominant units, and what is left of the entitlements, are enough for."""
+        demand = self.min_demands[key[2]]
+        limits = [m // demand[r] for left in room for r, m in enumerate(left) if m is not None and demand[r]]
+        return max(0, min([len(self.waiting_gangs[key]), units // self.dominant_units[key[2]], *limits]))
 
     def age_order_key(self, j: int) -> tuple[float, int, int]:
         """Orders the gangs of a queue, the next one first: by the dominant share held with drf, then by age."""

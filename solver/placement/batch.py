@@ -102,8 +102,8 @@ def _recounted_objectives(
 ) -> tuple[Objective, ...]:
     """The sums again for the gangs that start in the end, with the bounds that were proved."""
     sums = Counter[str]()
-    for (q, p, k), js in s.waiting_gangs.items():
-        number, label = len(started.intersection(js)), s.level_label(s.precedence_level(q, p))
-        sums[f"placed[{label}]"] += s.dominant_units[k] * number
+    for key, js in s.waiting_gangs.items():
+        number, label = len(started.intersection(js)), s.level_label(s.level_of[key])
+        sums[f"placed[{label}]"] += s.dominant_units[key[2]] * number
         sums[f"gangs[{label}]"] += number
     return tuple(verdict_of(o.name, sums[o.name], o.bound, options.gap) if o.name in sums else o for o in objectives)

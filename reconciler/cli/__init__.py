@@ -24,6 +24,7 @@ for _name, _short_help in (
     cli.add_lazy(_name, f"reconciler.cli.commands:{_name}", _short_help)
 cli.add_lazy("rbac", "reconciler.cli.rights:rbac", "Print the rights that a reconciler of this repository needs.")
 cli.add_lazy("config-schema", "reconciler.cli.rights:config_schema", "Print the schema of reconcile's --config.")
+cli.add_lazy("diff", "reconciler.cli.diff:diff", "Show what a change of the repository does to jobs and queues.")
 
 
 def load_tree(repo: Path) -> Repository:

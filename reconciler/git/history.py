@@ -18,13 +18,14 @@ WORK_TREE_TIMEOUT = 30.0
 _LOG_COMMAND = ("log", "-z", "--format=%x01%ct", "--name-only", "--diff-filter=A", "--no-renames")
 
 
-def commit_dates(clone: Path, commit: str, timeout: float) -> dict[str, int]:
-    """Path -> seconds since the epoch, of every path that a commit up to `commit` added. Raises GitError."""
-    command = git_command(*_LOG_COMMAND, "--end-of-options", commit, "--", *ROOT_FOLDERS)
+def commit_dates(clone: Path, commit: str, timeout: float, folder: str = "") -> dict[str, int]:
+    """Path below `folder` -> seconds since the epoch, of every path that a commit up to `commit` added. Raises
+    GitError."""
+    command = git_command(*_LOG_COMMAND, "--end-of-options", commit, "--", *(folder + name for name in ROOT_FOLDERS))
     code, output, errors = run_git(clone, command, {**local_environment(), "GIT_DIR": "."}, timeout)
     if code != 0:
         raise GitError(f"git log failed ({code}): {redact(errors.decode('utf-8', 'replace')).strip()}")
-    return _parse_log(output)
+    return {path.removeprefix(folder): date for path, date in _parse_log(output).items()}
 
 
 def work_tree_dates(folder: Path) -> dict[str, int]:

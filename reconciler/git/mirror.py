@@ -199,13 +199,7 @@ class Mirror:
         """The files below cluster-specs/ and jobs/ at `commit`, each with the date of the commit that brought it."""
         known = self._trees.get(commit)
         if known is None:
-            with open_clone(self.directory, self.timeout) as repo:
-                found = find_commit(repo, _checked_sha(commit))
-                if found is None:
-                    raise GitError(f"commit {commit} is not in the clone")
-                blobs, refused = _readable_blobs(found)
-                files = _read_files(blobs, missing_objects(repo, found.hexsha, ROOT_FOLDERS))
-            known = Repository(files, commit_dates(self.directory, commit, self.timeout), tuple(refused))
+            known = read_commit(self.directory, commit, self.timeout)
             self._trees = {commit: known}
         return known
 
@@ -226,12 +220,28 @@ class Mirror:
         return HardenedGit(self.directory, environment, self.timeout, self.size_limit, config)
 
 
-def _readable_blobs(commit: Commit) -> tuple[dict[str, Blob], list[Diagnostic]]:
+def read_commit(clone: Path, commit: str, timeout: float, folder: str = "") -> Repository:
+    """The files below cluster-specs/ and jobs/ of `folder` ("" or ending in "/") at `commit`, each with the date of the
+    commit that brought it. Raises GitError."""
+    with open_clone(clone, timeout) as repo:
+        found = find_commit(repo, _checked_sha(commit))
+        if found is None:
+            raise GitError(f"commit {commit} is not in the clone")
+        blobs, refused = _readable_blobs(found, folder)
+        files = _read_files(blobs, missing_objects(repo, found.hexsha, [folder + name for name in ROOT_FOLDERS]))
+    return Repository(files, commit_dates(clone, commit, timeout, folder), tuple(refused))
+
+
+def _readable_blobs(commit: Commit, folder: str) -> tuple[dict[str, Blob], list[Diagnostic]]:
     """path -> blob, and what is refused by its name or mode."""
     blobs: dict[str, Blob] = {}
     refused: list[Diagnostic] = []
-    for entry in files_below(commit.tree, ROOT_FOLDERS):
-        path = str(entry.path)
+    try:
+        root = commit.tree.join(folder.rstrip("/")) if folder else commit.tree
+    except KeyError:
+        return blobs, refused  # the folder came later
+    for entry in files_below(root, ROOT_FOLDERS):
+        path = str(entry.path).removeprefix(folder)
         if isinstance(entry, Submodule):
             position = Position(printable_name(path), 1, 1)
             refused.append(

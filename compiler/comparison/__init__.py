@@ -1,0 +1,239 @@
+"""Two revisions of a repository compared: what a change of its files does to jobs, queues, the scheduler and findings.
+
+The second revision is planned with what the first one started already running (`carry_over`), so that only what the
+change itself does differs, and not a placement that could have been either way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from compiler.cluster_state.state import ClusterState
+from compiler.comparison.carry_over import state_after
+from compiler.comparison.scheduler import behaviour_changes
+from compiler.diagnostics import Diagnostic
+from compiler.emit.manifest import run_digest
+from compiler.outcome import JobDecision, Outcome, PodsByNode
+from compiler.specs import JobKey, Specs
+from compiler.views.data import queue_entries
+
+JobChangeKind = Literal["never", "evicted", "waits", "removed", "moves", "shrinks", "grows", "starts", "reason"]
+"""Worst first. moves: it runs, elsewhere. reason: it waits as before, for another reason."""
+JOB_CHANGE_KINDS: tuple[JobChangeKind, ...] = (
+    "never",
+    "evicted",
+    "waits",
+    "removed",
+    "moves",
+    "shrinks",
+    "grows",
+    "starts",
+    "reason",
+)
+DECLARED_AMOUNTS = ("guarantee", "deserved", "capability")
+HELD = "held"
+"""Of a queue: what its jobs hold once the plan is in force."""
+
+Compile = Callable[[ClusterState | None], Outcome]
+"""Compiles one revision against a state."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobChange:
+    """What becomes of one job. why: in a sentence. queue: in the newer revision that has the job. is_new: the job is
+    not in the base. is_edited: its specification differs, so that it runs anew."""
+
+    kind: JobChangeKind
+    name: str
+    job_kind: str
+    queue: str
+    why: str
+    before: PodsByNode
+    after: PodsByNode
+    is_new: bool = False
+    is_edited: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class QueueChange:
+    """before, after: one of `DECLARED_AMOUNTS` or `HELD` -> resource -> amount; None where the queue does not exist."""
+
+    name: str
+    before: Mapping[str, Mapping[str, Any]] | None
+    after: Mapping[str, Mapping[str, Any]] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Of one cluster. jobs: worst first, then by name. scheduler: sentences. unplanned: why there is no plan to compare
+    with, empty where there is."""
+
+    cluster: str
+    jobs: tuple[JobChange, ...]
+    queues: tuple[QueueChange, ...]
+    scheduler: tuple[str, ...]
+    new_findings: tuple[Diagnostic, ...]
+    mended_findings: tuple[Diagnostic, ...]
+    unplanned: str = ""
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing changes."""
+        return not (
+            self.jobs or self.queues or self.scheduler or self.new_findings or self.mended_findings or self.unplanned
+        )
+
+    @property
+    def breaks(self) -> bool:
+        """Whether the change brings an error or leaves the cluster without a plan."""
+        return bool(self.unplanned) or any(finding.severity == "error" for finding in self.new_findings)
+
+
+def compare(compile_base: Compile, compile_head: Compile, head: Specs, state: ClusterState | None) -> Comparison:
+    """Compare two revisions of one cluster, both against `state` (nothing runs, without one). head: what the second one
+    says."""
+    base, settled = _at_rest(compile_base, state)
+    edited, removed = _edited_jobs(base.specs, head), _removed_jobs(base.specs, head)
+    after = compile_head(state_after(base, settled, edited | removed) if base.ok else state)
+    base_findings, head_findings = _findings(base), _findings(after)
+    jobs = sorted(
+        _job_changes(base, after, edited, removed), key=lambda job: (JOB_CHANGE_KINDS.index(job.kind), job.name)
+    )
+    return Comparison(
+        after.specs.cluster.name or base.specs.cluster.name,
+        tuple(jobs) if after.ok else (),
+        tuple(_queue_changes(base, after)) if after.ok else (),
+        tuple(behaviour_changes(base.specs.scheduler, after.specs.scheduler)),
+        tuple(finding for key, finding in head_findings.items() if key not in base_findings),
+        tuple(finding for key, finding in base_findings.items() if key not in head_findings),
+        "" if after.ok or not base.ok else "no plan can be made of the new revision: see its errors",
+    )
+
+
+def _at_rest(compile_base: Compile, state: ClusterState | None) -> tuple[Outcome, ClusterState | None]:
+    """The base planned once more when what it starts runs and who it evicts is gone, and the state of then: a revision
+    that changes nothing comes to the same."""
+    outcome = compile_base(state)
+    if not outcome.ok or not outcome.change_count:
+        return outcome, state
+    settled = state_after(outcome, state)
+    return compile_base(settled), settled
+
+
+def _edited_jobs(base: Specs, head: Specs) -> frozenset[JobKey]:
+    """Jobs whose specification differs: their pods are another run's."""
+    before = {gang.key: run_digest(gang.document.data) for gang in base.gangs}
+    return frozenset(
+        gang.key for gang in head.gangs if before.get(gang.key) not in (None, run_digest(gang.document.data))
+    )
+
+
+def _removed_jobs(base: Specs, head: Specs) -> frozenset[JobKey]:
+    """Jobs that the new revision does not hold, be it with an error: the reconciler takes their pods away."""
+    there = {(document.namespace or "default", document.name, document.kind) for document in head.documents}
+    return frozenset(gang.key for gang in base.gangs) - there
+
+
+def _findings(outcome: Outcome) -> dict[tuple[str, ...], Diagnostic]:
+    """By what they are about: a finding that only moved to another line is the same."""
+    return {(each.code, each.object, each.position.file, each.message): each for each in outcome.diagnostics}
+
+
+def _job_changes(
+    base: Outcome, head: Outcome, edited: frozenset[JobKey], removed: frozenset[JobKey]
+) -> Iterator[JobChange]:
+    before = {decision.key: decision for decision in base.decisions}
+    after = {decision.key: decision for decision in head.decisions}
+    for key, decision in after.items():
+        former = before.get(key)
+        found = _change_of(former, decision)
+        if found is not None:
+            yield _job_change(*found, former, decision, is_edited=key in edited)
+    for key, former in before.items():
+        if key not in after:
+            why = "it is not in the new revision" if key in removed else "it has an error in the new revision"
+            yield _job_change("removed", why, former, None)
+
+
+def _job_change(
+    kind: JobChangeKind, why: str, former: JobDecision | None, decision: JobDecision | None, *, is_edited: bool = False
+) -> JobChange:
+    shown = decision or former
+    assert shown is not None  # noqa: S101  - a job is in one of the two
+    return JobChange(
+        kind,
+        shown.name,
+        shown.gang.document.kind,
+        shown.gang.queue,
+        why,
+        former.pods if former else {},
+        decision.pods if decision else {},
+        is_new=former is None,
+        is_edited=is_edited,
+    )
+
+
+def _change_of(former: JobDecision | None, decision: JobDecision) -> tuple[JobChangeKind, str] | None:
+    """What becomes of the job, and why; None where all is as before."""
+    had, has = former is not None and bool(former.pods), bool(decision.pods)
+    if decision.action in ("done", "evict"):
+        lost = decision.action == "evict"
+        return ("evicted", f"it makes room for {', '.join(decision.evicted_for)}") if lost else None
+    if decision.action == "wait":
+        return _change_of_waiting(former, decision, had)
+    if not had:
+        return ("starts", _first_reason(former) if former else "it is new") if has else None
+    assert former is not None  # noqa: S101  - it had pods
+    if former.pods == decision.pods:
+        return None
+    if decision.evicted_pods:
+        return "shrinks", f"it gives pods to {', '.join(decision.evicted_for)}"
+    if _places(former.pods) <= _places(decision.pods):
+        return "grows", "there is room for more of its pods"
+    return "moves", "it runs anew, since its specification or its nodes changed"
+
+
+def _change_of_waiting(
+    former: JobDecision | None, decision: JobDecision, had: bool
+) -> tuple[JobChangeKind, str] | None:
+    why = _first_reason(decision)
+    if decision.never and (former is None or not former.never):
+        return "never", why
+    if former is None or had:
+        return "waits", why
+    if {reason.code for reason in former.reasons} != {reason.code for reason in decision.reasons}:
+        return "reason", why
+    return None
+
+
+def _places(pods: PodsByNode) -> set[tuple[str, str, int]]:
+    """One element for each pod at its role and node."""
+    return {(role, node, at) for role, nodes in pods.items() for node, number in nodes.items() for at in range(number)}
+
+
+def _first_reason(decision: JobDecision) -> str:
+    """The first reason why a job waits."""
+    return decision.reasons[0].message if decision.reasons else "no reason was found in time"
+
+
+def _queue_changes(base: Outcome, head: Outcome) -> Iterator[QueueChange]:
+    before, after = _queue_amounts(base), _queue_amounts(head)
+    for name in sorted(before.keys() | after.keys()):
+        if before.get(name) != after.get(name) and (_is_in_use(before.get(name)) or _is_in_use(after.get(name))):
+            yield QueueChange(name, before.get(name), after.get(name))
+
+
+def _queue_amounts(outcome: Outcome) -> dict[str, dict[str, dict[str, int | float]]]:
+    found = {}
+    for entry in queue_entries(outcome):
+        held = {name: amount + entry["admitted"][name] for name, amount in entry["allocated"].items()}
+        amounts = {**{name: entry[name] for name in DECLARED_AMOUNTS}, HELD: held}
+        found[entry["name"]] = {what: {n: a for n, a in said.items() if a} for what, said in amounts.items()}
+    return found
+
+
+def _is_in_use(entry: Mapping[str, Mapping[str, Any]] | None) -> bool:
+    """Whether the queue says or holds anything: one that Volcano makes by itself may do neither."""
+    return entry is not None and any(amount for amounts in entry.values() for amount in amounts.values())

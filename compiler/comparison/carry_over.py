@@ -1,0 +1,107 @@
+"""The cluster as it is once a plan is in force: what runs stays, victims are gone, started pods run where planned."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from compiler.cluster_state.pod_records import PodRecord
+from compiler.cluster_state.state import ClusterState
+from compiler.emit.templates import pod_templates
+from compiler.kubernetes import TASK_LABEL, Object, name_of, namespace_of
+from compiler.outcome import JobDecision, Outcome, PodsByNode
+from compiler.specs import GangSpec, JobKey
+
+Place = tuple[str, str]
+"""(role, node)."""
+
+
+def state_after(outcome: Outcome, state: ClusterState | None, left_out: Collection[JobKey] = ()) -> ClusterState:
+    """The state with the pods as the outcome's plan has them. left_out: jobs whose pods are all gone, since they are
+    removed or run anew."""
+    before = state or ClusterState()
+    decisions = {decision.key: decision for decision in outcome.decisions}
+    running, gone = _running_places(outcome), set[tuple[str, str]]()
+    surplus = {key: running[key] - _places(decision.pods) for key, decision in decisions.items() if key in running}
+    for record in before.pod_records:
+        key = _planned_job(record, decisions)
+        if key is None:
+            continue
+        place = next((p for p in surplus.get(key, ()) if surplus[key][p] > 0 and _is_at(record, p)), None)
+        if key in left_out or place is not None:
+            gone.add(record.key)
+        if place is not None:
+            surplus[key][place] -= 1
+    pods = [pod for pod in before.pods if (namespace_of(pod), name_of(pod)) not in gone]
+    names = {(namespace_of(pod), name_of(pod)) for pod in pods}
+    for key, decision in decisions.items():
+        if key not in left_out:
+            pods += _new_pods(decision, _places(decision.pods) - running.get(key, Counter()), names)
+    return replace(before, pods=tuple(pods))
+
+
+def _running_places(outcome: Outcome) -> dict[JobKey, Counter[Place]]:
+    """Job -> (role, node) -> pods that ran before the plan."""
+    found: dict[JobKey, Counter[Place]] = {}
+    if outcome.problem is None:
+        return found
+    nodes = outcome.problem.nodes
+    for decision in outcome.decisions:
+        if decision.gang_index is not None:
+            gang = outcome.problem.gangs[decision.gang_index]
+            at = found.setdefault(decision.key, Counter())
+            for place in gang.running:
+                at[gang.roles[place.role].name, nodes[place.node].name] += place.pods
+    return found
+
+
+def _places(pods: PodsByNode) -> Counter[Place]:
+    return Counter({(role, node): number for role, nodes in pods.items() for node, number in nodes.items()})
+
+
+def _planned_job(record: PodRecord, decisions: Mapping[JobKey, JobDecision]) -> JobKey | None:
+    for namespace, name, kind, group in record.owners:
+        decision = decisions.get((namespace, name, kind))
+        if decision is not None and decision.gang.document.group == group:
+            return decision.key
+    return None
+
+
+def _is_at(record: PodRecord, place: Place) -> bool:
+    role, node = place
+    return record.node_name == node and record.role_name in (None, role.lower())
+
+
+def _new_pods(decision: JobDecision, places: Counter[Place], taken: Collection[tuple[str, str]]) -> Iterator[Object]:
+    """Running pods of the job, as many as the places say. taken: (namespace, name) of pods that are there."""
+    gang = decision.gang
+    templates: dict[str, Any] = {role.name: template for role, template in pod_templates(gang.document.data, gang)}
+    for role in gang.roles:
+        bare = [pod for pod in role.pod_documents if (gang.namespace, pod.name) not in taken]
+        at = 0
+        for node in decision.pods.get(role.name, {}):
+            for _ in range(places[role.name, node]):
+                template = bare[at].data if at < len(bare) else templates.get(role.name, {})
+                name = bare[at].name if at < len(bare) else f"{gang.document.name}-{role.name}-planned-{at}"
+                yield _running_pod(gang, role.name, name, node, template)
+                at += 1
+
+
+def _running_pod(gang: GangSpec, role: str, name: str, node: str, template: Mapping[str, Any]) -> Object:
+    document, metadata = gang.document, template.get("metadata") or {}
+    owner = {"apiVersion": document.api_version, "kind": document.kind, "name": document.name, "uid": "planned"}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": name,
+            "namespace": gang.namespace,
+            "labels": {**(metadata.get("labels") or {}), TASK_LABEL: role},
+            "annotations": metadata.get("annotations") or {},
+            "ownerReferences": [owner],
+        },
+        "spec": {**(template.get("spec") or {"containers": []}), "nodeName": node},
+        "status": {"phase": "Running"},
+    }

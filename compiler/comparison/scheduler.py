@@ -1,0 +1,85 @@
+"""What a change of the scheduler's configuration changes in its behaviour, in sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from compiler.specs import PluginSpec, SchedulerSpec
+from compiler.volcano.plugin_plans import PLUGIN_PLANS
+
+ACTION_MEANINGS = {
+    "enqueue": "lets jobs in only while the cluster or their queue has room for their minimum",
+    "allocate": "gives pods their nodes",
+    "backfill": "places pods that ask for nothing",
+    "preempt": "evicts pods of lower priority inside a queue",
+    "reclaim": "takes back what other queues borrowed",
+    "gangpreempt": "evicts whole gangs of lower priority inside a queue, along the topology",
+    "gangreclaim": "takes back what other queues borrowed in whole gangs, along the topology",
+    "shuffle": "evicts pods that a plugin wants to run elsewhere",
+}
+
+
+def behaviour_changes(before: SchedulerSpec | None, after: SchedulerSpec | None) -> Iterator[str]:
+    """One sentence for each action, plugin, flag and argument that differs."""
+    if before is None or after is None:
+        if before is not after:
+            word = "no longer declared" if after is None else "declared now"
+            yield f"the scheduler's configuration is {word}"
+        return
+    yield from _action_changes(before.actions, after.actions)
+    yield from _plugin_changes(before, after)
+    for action in sorted(before.configurations.keys() | after.configurations.keys()):
+        old, new = before.configurations.get(action, {}), after.configurations.get(action, {})
+        yield from _value_changes(f"action {action}", old, new)
+
+
+def _action_changes(before: tuple[str, ...], after: tuple[str, ...]) -> Iterator[str]:
+    for name in after:
+        if name not in before:
+            yield f"action {name} is new: it {ACTION_MEANINGS.get(name, 'does what its vendor means')}"
+    for name in before:
+        if name not in after:
+            yield f"action {name} is gone: it no longer {ACTION_MEANINGS.get(name, 'does what its vendor meant')}"
+    common = [name for name in before if name in after]
+    if common != [name for name in after if name in before]:
+        yield f"actions run in another order: {', '.join(after)}"
+
+
+def _plugin_changes(before: SchedulerSpec, after: SchedulerSpec) -> Iterator[str]:
+    old, new = _plugins_by_name(before), _plugins_by_name(after)
+    for name, (tier, _) in new.items():
+        if name not in old:
+            plan = PLUGIN_PLANS.get(name)
+            yield f"plugin {name} is new in tier {tier}" + (f": {plan.planned}" if plan else "")
+    for name, (tier, plugin) in old.items():
+        if name not in new:
+            plan = PLUGIN_PLANS.get(name)
+            yield f"plugin {name} is gone" + (f", which meant: {plan.planned}" if plan else "")
+            continue
+        new_tier, changed = new[name]
+        if new_tier != tier:
+            yield f"plugin {name} moves from tier {tier} to tier {new_tier}: the first tier with an answer decides"
+        yield from _value_changes(f"plugin {name}", plugin.flags, changed.flags)
+        yield from _value_changes(f"plugin {name}", plugin.arguments, changed.arguments)
+
+
+def _plugins_by_name(scheduler: SchedulerSpec) -> dict[str, tuple[int, PluginSpec]]:
+    """Name -> tier (from 1) and plugin; of one that is listed twice the first counts."""
+    found: dict[str, tuple[int, PluginSpec]] = {}
+    for number, tier in enumerate(scheduler.tiers, start=1):
+        for plugin in tier:
+            found.setdefault(plugin.name, (number, plugin))
+    return found
+
+
+def _value_changes(where: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[str]:
+    for name in sorted(before.keys() | after.keys()):
+        if before.get(name) != after.get(name):
+            yield f"{where}: {name} {_shown(before.get(name))} -> {_shown(after.get(name))}"
+
+
+def _shown(value: object) -> str:
+    if value is None:
+        return "not set"
+    return str(value).lower() if isinstance(value, bool) else str(value)

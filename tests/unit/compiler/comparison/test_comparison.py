@@ -1,0 +1,207 @@
+"""What a change of a repository does: each kind of change with its reason, and nothing where nothing changes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from compiler.cluster_state.state import ClusterState
+from compiler.comparison import Comparison, Compile, compare
+from compiler.comparison.render import (
+    MARKDOWN_LIMIT,
+    comparison_document,
+    comparison_markdown,
+    comparison_text,
+    summary,
+)
+from compiler.pipeline import compile_repository
+from compiler.reading import read_specs
+from compiler.repository import Repository
+
+POOL = """\
+apiVersion: gangplan.dev/v1alpha1
+kind: NodePool
+metadata: {name: n}
+spec: {count: 4, capacity: {cpu: 32, memory: 64Gi, pods: 110, nvidia.com/gpu: 8}}
+"""
+SCHEDULER = """\
+apiVersion: gangplan.dev/v1alpha1
+kind: SchedulerConfiguration
+metadata: {name: volcano-scheduler-configmap, namespace: volcano-system}
+spec:
+  actions: [enqueue, allocate, backfill]
+  tiers:
+  - plugins: [{name: priority}, {name: gang}, {name: conformance}]
+  - plugins: [{name: predicates}, {name: capacity}, {name: nodeorder}]
+"""
+RECLAIMING = SCHEDULER.replace("[enqueue, allocate, backfill]", "[allocate, reclaim]").replace(
+    "{name: gang}", "{name: gang, enableReclaimable: false}"
+)
+Files = Mapping[str, str]
+
+
+def queue(name: str, **gpus: int) -> str:
+    said = ", ".join(f"{field}: {{nvidia.com/gpu: {amount}}}" for field, amount in gpus.items())
+    return (
+        f"apiVersion: scheduling.volcano.sh/v1beta1\nkind: Queue\nmetadata: {{name: {name}}}\n"
+        f"spec: {{reclaimable: true{', ' if said else ''}{said}}}\n"
+    )
+
+
+def job(name: str, pods: int, gpus: int = 8, queue: str = "a", image: str = "x") -> str:
+    pod: dict[str, Any] = {
+        "containers": [{"name": "m", "image": image, "resources": {"limits": {"nvidia.com/gpu": gpus}}}]
+    }
+    tasks = [{"name": "w", "replicas": pods, "template": {"spec": pod}}]
+    spec = {"schedulerName": "volcano", "queue": queue, "minAvailable": pods, "tasks": tasks}
+    metadata = {"name": name, "namespace": "ns", "annotations": {"gangplan.dev/submitted-at": "2026-01-01T00:00:00Z"}}
+    return json.dumps({"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "metadata": metadata, "spec": spec})
+
+
+BASE: Files = {
+    "cluster-specs/demo/nodes.yaml": POOL,
+    "cluster-specs/demo/scheduler.yaml": SCHEDULER,
+    "cluster-specs/demo/queues.yaml": queue("a", capability=32, deserved=32),
+    "jobs/one.yaml": job("one", 2),
+    "jobs/two.yaml": job("two", 2),
+    "jobs/three.yaml": job("three", 1),
+}
+
+
+def compile_of(files: Files) -> Compile:
+    tree = Repository({name: text.encode() for name, text in files.items()})
+
+    def compile_against(state: ClusterState | None) -> Any:
+        return compile_repository(tree, None, state)
+
+    return compile_against
+
+
+def changes(base: Files, head: Files) -> Comparison:
+    tree = Repository({name: text.encode() for name, text in head.items()})
+    return compare(compile_of(base), compile_of(head), read_specs(tree), None)
+
+
+def without(files: Files, name: str) -> Files:
+    return {path: text for path, text in files.items() if path != name}
+
+
+def found_jobs(comparison: Comparison) -> dict[str, str]:
+    return {each.name: each.kind for each in comparison.jobs}
+
+
+def test_the_same_files_and_an_edit_of_comments_change_nothing() -> None:
+    assert changes(BASE, BASE).is_empty
+    comparison = changes(BASE, {**BASE, "jobs/one.yaml": "# a note\n" + BASE["jobs/one.yaml"]})
+    assert comparison.is_empty
+    assert summary(comparison) == "no changes"
+
+
+def test_a_job_that_leaves_lets_another_start() -> None:
+    comparison = changes(BASE, without(BASE, "jobs/one.yaml"))
+    assert found_jobs(comparison) == {"ns/one": "removed", "ns/three": "starts"}
+    (started,) = (each for each in comparison.jobs if each.kind == "starts")
+    assert "ask" in started.why or "free" in started.why
+    assert not comparison.breaks
+    (held,) = (each for each in comparison.queues if each.name == "a")
+    assert held.before
+    assert held.after
+    assert (held.before["held"]["nvidia.com/gpu"], held.after["held"]["nvidia.com/gpu"]) == (32, 24)
+
+
+def test_a_new_job_starts_waits_or_can_never_start() -> None:
+    small = without(BASE, "jobs/two.yaml")
+    assert found_jobs(changes(small, {**small, "jobs/n.yaml": job("new", 1)})) == {"ns/new": "starts"}
+    assert found_jobs(changes(BASE, {**BASE, "jobs/n.yaml": job("new", 1)})) == {"ns/new": "waits"}
+    assert found_jobs(changes(BASE, {**BASE, "jobs/n.yaml": job("new", 1, gpus=9)})) == {"ns/new": "never"}
+
+
+def test_what_runs_stays_where_it_is_and_an_edited_job_runs_anew() -> None:
+    comparison = changes(BASE, {**BASE, "jobs/three.yaml": job("three", 1, image="y")})
+    assert found_jobs(comparison) == {}
+    edited = {**BASE, "jobs/one.yaml": job("one", 4)}
+    comparison = changes(BASE, edited)
+    kinds = found_jobs(comparison)
+    assert kinds["ns/one"] == "waits"
+    assert "ns/two" not in kinds
+    assert next(each for each in comparison.jobs if each.name == "ns/one").is_edited
+
+
+def test_a_queue_that_shrinks_and_a_scheduler_that_reclaims_are_said() -> None:
+    head = {
+        **BASE,
+        "cluster-specs/demo/queues.yaml": queue("a", capability=32, deserved=16) + "---\n" + queue("b", deserved=16),
+        "cluster-specs/demo/scheduler.yaml": RECLAIMING,
+        "jobs/b.yaml": job("b", 2, queue="b"),
+    }
+    comparison = changes(BASE, head)
+    kinds = found_jobs(comparison)
+    assert kinds.pop("ns/b") == "starts"
+    assert "evicted" in kinds.values()
+    assert comparison.scheduler[0] == "action reclaim is new: it takes back what other queues borrowed"
+    assert comparison.scheduler[-1] == "plugin gang: enableReclaimable not set -> false"
+    assert {each.name for each in comparison.queues} == {"a", "b"}
+
+
+def test_plugins_flags_and_arguments_are_compared() -> None:
+    head = SCHEDULER.replace("{name: gang}", "{name: gang, enablePreemptable: false}").replace(
+        "{name: nodeorder}", "{name: binpack, arguments: {binpack.weight: 10}}"
+    )
+    comparison = changes(BASE, {**BASE, "cluster-specs/demo/scheduler.yaml": head})
+    assert [line.partition(":")[0] for line in comparison.scheduler] == [
+        "plugin binpack is new in tier 2",
+        "plugin gang",
+        "plugin nodeorder is gone, which meant",
+    ]
+    assert not comparison.jobs
+
+
+def test_findings_are_new_or_mended_and_only_new_errors_break() -> None:
+    broken = {**BASE, "jobs/bad.yaml": job("bad", 1).replace('"minAvailable": 1', '"minAvailable": "two"')}
+    comparison = changes(BASE, broken)
+    assert [each.severity for each in comparison.new_findings] == ["error"]
+    assert comparison.breaks
+    back = changes(broken, BASE)
+    assert not back.new_findings
+    assert len(back.mended_findings) == 1
+    assert [each.why for each in changes({**BASE, "jobs/bad.yaml": job("bad", 1, gpus=1)}, broken).jobs] == [
+        "it has an error in the new revision"
+    ]
+    assert not back.breaks
+    moved = {**broken, "jobs/bad.yaml": "\n\n" + broken["jobs/bad.yaml"]}
+    assert changes(broken, moved).is_empty
+
+
+def test_a_cluster_that_is_new_compares_with_nothing() -> None:
+    comparison = changes({}, BASE)
+    assert set(found_jobs(comparison).values()) == {"starts", "waits"}
+    assert all(each.is_new for each in comparison.jobs)
+
+
+@pytest.mark.parametrize("count", [1, 3000])
+def test_a_comment_is_short_enough_and_says_what_it_leaves_out(count: int) -> None:
+    comparison = changes(BASE, {**BASE, "jobs/n.yaml": job("new", 1)})
+    many = Comparison("demo", comparison.jobs * count, (), (), (), ())
+    text = comparison_markdown([many], "main", "topic")
+    assert len(text) <= MARKDOWN_LIMIT
+    assert ("more: `gangplan diff`" in text) == (count > 1)
+    assert f"{count} job" in text
+
+
+def test_names_of_strangers_do_not_become_markup() -> None:
+    comparison = Comparison("demo", (), (), ("plugin @team <b>x</b> `y`",), (), ())
+    text = comparison_markdown([comparison], "main", "topic")
+    assert "@team" not in text
+    assert "<b>" not in text
+
+
+def test_text_and_data_say_the_same() -> None:
+    comparison = changes(BASE, without(BASE, "jobs/one.yaml"))
+    text = comparison_text([comparison], "main", "topic")
+    assert "1 job is removed, 1 job starts" in text
+    assert "a: held 32 -> 24 GPUs" in text
+    document = json.loads(json.dumps(comparison_document([comparison], "main", "topic")))
+    assert [each["change"] for each in document["clusters"][0]["jobs"]] == ["removed", "starts"]

@@ -21,6 +21,9 @@ SCHEDULING_GATE = f"{ANNOTATION_PREFIX}placement"
 
 ADOPT_ANNOTATION = f"{ANNOTATION_PREFIX}adopt"
 """ "true" lets gangplan take fields that another manager owns in an object it did not create."""
+ALLOW_PRUNE_ANNOTATION = f"{ANNOTATION_PREFIX}allow-prune"
+"""On the Cluster: the digest of a list of deletions that may go beyond the limits, or the commit at which it was held.
+On the status ConfigMap: the digest, or the branch's head."""
 CLOSED_ANNOTATION = f"{ANNOTATION_PREFIX}closed"
 """On a queue: "true" starts none of its jobs."""
 DEDICATED_DOMAINS_ANNOTATION = f"{ANNOTATION_PREFIX}guaranteed-domains"
@@ -51,6 +54,7 @@ YIELD_ANNOTATION = f"{ANNOTATION_PREFIX}yield"
 """Comma-separated field paths (spec.weight) that gangplan leaves to other managers."""
 KNOWN_ANNOTATIONS = (
     ADOPT_ANNOTATION,
+    ALLOW_PRUNE_ANNOTATION,
     CLOSED_ANNOTATION,
     EXPECTED_DURATION_ANNOTATION,
     GANG_ANNOTATION,
@@ -69,6 +73,10 @@ KNOWN_ANNOTATIONS = (
 """The annotations that users may write, in order of their names; any other under the prefix is a warning."""
 DIGEST_ANNOTATION = f"{ANNOTATION_PREFIX}digest"
 """Written on a job in the cluster: the digest of the specification that this run was made from."""
+ALLOW_REBUILD_ANNOTATION = f"{ANNOTATION_PREFIX}allow-rebuild"
+"""On the status ConfigMap: the branch's head, for which a lost inventory may be made anew."""
+ALLOW_REWRITE_ANNOTATION = f"{ANNOTATION_PREFIX}allow-rewrite"
+"""On the status ConfigMap: a commit that may replace the one in force although it does not descend from it."""
 SNAPSHOT_TIME_ANNOTATION = f"{ANNOTATION_PREFIX}now"
 """Written on the List of a state: when it was made."""
 CLUSTER_LABEL = f"{ANNOTATION_PREFIX}cluster"

@@ -20,14 +20,23 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass, field, replace
 from math import inf
-from typing import Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 from compiler.emit.manifest import Manifest, json_digest
-from compiler.kubernetes import ADOPT_ANNOTATION, annotations_of, uid_of
+from compiler.kubernetes import (
+    ADOPT_ANNOTATION,
+    ANNOTATION_PREFIX,
+    CLUSTER_LABEL,
+    MANAGED_BY_LABEL,
+    annotations_of,
+    labels_of,
+    uid_of,
+)
 from compiler.run_kinds import RUN_KINDS
 from reconciler.cluster.client import ApiError, Client, Conflict, Invalid, LostLease, NotFound, Retry
-from reconciler.cluster.inventory import Inventory, InventoryEntry, InventoryStore
-from reconciler.cluster.objects import Object, Ref, ref_of
+from reconciler.cluster.inventory import Inventory, InventoryEntry, InventoryStore, Origin
+from reconciler.cluster.marks import origin_of
+from reconciler.cluster.objects import FIELD_MANAGER, Object, Ref, ref_of
 from reconciler.diff import Change, FieldDifference, field_differences
 from reconciler.gates import GateLift
 from reconciler.guard import FightDetector
@@ -46,6 +55,7 @@ BATCH = 200
 SAVE_PAUSES = (0.1, 0.3, 0.6)
 """Seconds before the inventory is written again after an attempt that failed."""
 PUT_OFF = "left to the next pass: this one has taken too long"
+_CREATED: Origin = "created"
 _UNKNOWN_OPPONENT = "who changes it is not known"
 
 
@@ -73,6 +83,7 @@ class WriterMemory:
     be changed -> digest of the run. last_writes: key -> (what our last write returned, or None and the uid after a
     delete, and when), until the watch has caught up. unsaved_intents: keys that the stored inventory does not hold yet.
     gates_due_at: when gates that were not lifted are tried again.
+    failures: key -> how the last attempt failed, until one succeeds.
     """
 
     unfixable_differences: dict[str, str] = field(default_factory=dict)
@@ -82,6 +93,7 @@ class WriterMemory:
     last_writes: dict[str, tuple[Object | None, str, float]] = field(default_factory=dict)
     unsaved_intents: set[str] = field(default_factory=set)
     gates_due_at: float = 0.0
+    failures: dict[str, ChangeResult] = field(default_factory=dict)
     fights: FightDetector = field(default_factory=FightDetector)
 
 
@@ -235,14 +247,14 @@ class ClusterWriter:
     def _apply_object(self, change: Change, desired: Manifest, inventory: Inventory) -> ChangeResult:
         key = change.ref.key
         known = inventory.entries.get(key, InventoryEntry(change.ref))
-        written, overridden = self._create(change, desired), ""
-        is_new = written is not None
+        written, overridden, origin = self._create(change, desired), "", _CREATED
         if written is None:
             live = change.live or self.client.get(change.ref)
+            origin = origin_of(live, self.store.cluster)
             written, overridden = self._apply_or_force(live, desired, known)
         self._record_write(key, written)
         if known.uid != uid_of(written):
-            known = InventoryEntry(change.ref, uid_of(written), origin="created" if is_new else "joined")
+            known = InventoryEntry(change.ref, uid_of(written), origin=origin)
         if overridden and known.origin == "joined":
             known = replace(known, origin="taken")
         inventory.entries[key] = known
@@ -298,19 +310,37 @@ class ClusterWriter:
             inventory.entries[ref.key] = InventoryEntry(ref)
 
     def _prune_object(self, change: Change, inventory: Inventory) -> ChangeResult:
+        """Delete or release. The entry of a deleted object stays until the object is gone."""
         assert change.live is not None  # noqa: S101
         if self.is_out_of_time():
             return ChangeResult(change, "retry", PUT_OFF)
         try:
-            self.delete_object(change.ref, uid_of(change.live), inventory)
+            if change.action == "release":
+                self._release_object(change, change.live, inventory)
+            else:
+                self.delete_object(change.ref, uid_of(change.live), inventory)
         except Conflict:
             return ChangeResult(change, "conflict", "another object has taken its name")
         except Retry as error:
             return ChangeResult(change, "retry", str(error), error.after)
         except ApiError as error:
             return ChangeResult(change, "refused", str(error))
-        inventory.entries.pop(change.ref.key, None)
-        return ChangeResult(change, "done")
+        return ChangeResult(change, "done", change.reason if change.action == "release" else "")
+
+    def _release_object(self, change: Change, live: Object, inventory: Inventory) -> None:
+        """Give back an object that existed before us: what we added goes, labels and annotations included, and what we
+        had taken over from others keeps its value."""
+        entry = inventory.entries[change.ref.key]
+        try:
+            if entry.origin != "taken":
+                self.client.apply(_empty_set(change.ref), uid_of(live))
+            else:
+                self.client.patch(change.ref, hand_over_patch(live))
+        except NotFound:
+            log.info("it was gone already", extra={"object": str(change.ref)})
+        except Invalid:  # it needs a field that only we own
+            self.client.patch(change.ref, hand_over_patch(live))
+        inventory.entries.pop(change.ref.key)
 
     def lift_gates(self, lifts: Sequence[GateLift]) -> list[str]:
         """Give each pod its node and lift its gate; for each why that failed, empty when it did not."""
@@ -362,7 +392,9 @@ class ClusterWriter:
     def _record_results(self, results: Iterable[ChangeResult]) -> None:
         for result in results:
             key = result.change.ref.key
+            self.memory.failures[key] = result
             if result.outcome == "done":
+                del self.memory.failures[key]
                 self.memory.paused_changes.pop(key, None)
                 self.memory.refused_updates.pop(key, None)
             elif result.outcome != "fight":
@@ -387,6 +419,32 @@ def mark_started(inventory: Inventory, key: str) -> bool:
         return False
     inventory.entries[key] = replace(entry, started=True)
     return True
+
+
+def _empty_set(ref: Ref) -> Object:
+    """For server-side apply: takes away every field that only we own."""
+    metadata = {"name": ref.name} | ({"namespace": ref.namespace} if ref.namespace else {})
+    return {"apiVersion": ref.api_version, "kind": ref.kind, "metadata": metadata}
+
+
+def hand_over_patch(live: Object) -> list[dict[str, Any]]:
+    """JSON patch that takes away our labels and annotations and our part in the object's fields, and leaves their
+    values."""
+    operations: list[dict[str, Any]] = [{"op": "test", "path": "/metadata/uid", "value": uid_of(live)}]
+    ours = {
+        "labels": [key for key in (MANAGED_BY_LABEL, CLUSTER_LABEL) if key in labels_of(live)],
+        "annotations": [key for key in annotations_of(live) if key.startswith(ANNOTATION_PREFIX)],
+    }
+    for part, keys in ours.items():
+        operations += [
+            {"op": "remove", "path": f"/metadata/{part}/{key.replace('~', '~0').replace('/', '~1')}"} for key in keys
+        ]
+    for index, manager in reversed([*enumerate(live["metadata"].get("managedFields") or ())]):
+        if manager.get("manager") == FIELD_MANAGER:
+            path = f"/metadata/managedFields/{index}"
+            operations.append({"op": "test", "path": f"{path}/manager", "value": FIELD_MANAGER})
+            operations.append({"op": "remove", "path": path})
+    return operations
 
 
 def _change_digest(change: Change) -> str:

@@ -61,7 +61,8 @@ def offer_candidate(r: Reconciler, p: Pass, candidate: Candidate) -> None:
 
 
 def _put_in_force(r: Reconciler, candidate: Candidate) -> None:
-    r.planning.snapshot, r.planning.base_fingerprint = candidate.snapshot, candidate.fingerprint
+    r.planning.snapshot, r.planning.tree = candidate.snapshot, candidate.tree
+    r.planning.base_fingerprint = candidate.fingerprint
     r.planning.rejections.pop(candidate.snapshot.commit, None)
     r.planning.candidate = None
     save_snapshot(candidate.snapshot, r.settings.data / SNAPSHOT_FILE)

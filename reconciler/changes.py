@@ -6,13 +6,12 @@ from __future__ import annotations
 from reconciler.cluster.inventory import Inventory
 from reconciler.cluster.neighbours import refuse_beside_another
 from reconciler.context import Pass, Reconciler
+from reconciler.ownership import prune
 from reconciler.planning import give_up_superseded_plan, restore_snapshot
 from reconciler.snapshot import Snapshot
 
 SLICE = 400
 """Changes of one pass: gates of the first jobs are lifted while the last ones are still to be made."""
-INTENT_SECONDS = 90.0
-"""Seconds after which no request of a former leader arrives: the API server's time limit is 60 s."""
 
 
 def take_up_inventory(r: Reconciler) -> Inventory:
@@ -34,10 +33,7 @@ def take_up_inventory(r: Reconciler) -> Inventory:
 
 
 def write_changes(r: Reconciler, p: Pass, snapshot: Snapshot) -> None:
-    """Apply what has changed, and then delete what has left the repository.
-
-    An intent whose object is not there is kept for as long as the request of a former leader may still arrive.
-    """
+    """Apply what has changed, and then delete what has left the repository."""
     p.inventory.commit = snapshot.commit
     is_first_inventory = not r.store.exists
     if trouble := r.writer.save_inventory(p.inventory):
@@ -49,10 +45,4 @@ def write_changes(r: Reconciler, p: Pass, snapshot: Snapshot) -> None:
         due = sorted(due, key=lambda change: change.desired.wave if change.desired else 0)[:SLICE]
         r.wake_event.set()
     p.results += r.writer.apply_changes(due, p.inventory)
-    if not p.changes:
-        due = [change for change in p.prune_plan.changes if r.writer.is_due(change)]
-        p.results += r.writer.prune_objects(due, p.inventory)
-    intents_are_over = r.clock() - r.leads_since > INTENT_SECONDS
-    for key in p.prune_plan.vanished_keys:
-        if intents_are_over or p.inventory.entries[key].uid:
-            p.inventory.entries.pop(key, None)
+    prune(r, p)

@@ -158,6 +158,7 @@ def compile_request(request: CompileRequest) -> Snapshot:
     from compiler.diagnostics import Diagnostic, Position
     from compiler.diagnostics.render.json import diagnostic_entry
     from compiler.emit.objects import manifests
+    from compiler.kubernetes import ALLOW_PRUNE_ANNOTATION, annotations_of
     from compiler.pipeline import compile_repository
     from compiler.repository import Repository
     from compiler.views import data
@@ -187,6 +188,7 @@ def compile_request(request: CompileRequest) -> Snapshot:
         max_waiting_pods=cluster.max_waiting_pods,
         moments=outcome.recheck_times,
         nodes_behind=outcome.origins.outdated_nodes if outcome.origins else (),
+        allow_prune=annotations_of(cluster.document.data).get(ALLOW_PRUNE_ANNOTATION, ""),
     )
 
 

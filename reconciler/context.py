@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from compiler.emit.manifest import Manifest
+from compiler.repository import Repository
 from reconciler import guard
 from reconciler.act import ChangeResult, ClusterWriter
 from reconciler.binding import BindingMemory
@@ -31,6 +32,7 @@ from reconciler.git.poller import GitPoller
 from reconciler.heartbeat import Heartbeat
 from reconciler.nodes import NodeHealth
 from reconciler.observe import Fingerprint, InformerSet, Observation
+from reconciler.plan_copy import PlanCopy
 from reconciler.publish.events import EVENT_BURST, EVENTS_PER_SECOND, EventWriter, ObjectEvent
 from reconciler.publish.metrics import Metrics
 from reconciler.publish.status import StatusPublisher
@@ -44,8 +46,7 @@ CLEANUP_MARGIN = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """The operator's options; times in seconds. allow_prune, allow_rewrite: a commit that may delete beyond the limit,
-    or replace another history. git_max_size: MiB. git_trusted_keys, git_ignored_faults: as in
+    """The operator's options; times in seconds. git_max_size: MiB. git_trusted_keys, git_ignored_faults: as in
     `reconciler.git.mirror.Mirror`."""
 
     repo: str
@@ -57,8 +58,6 @@ class Settings:
     poll: float = 30.0
     bind_timeout: float = 120.0
     node_timeout: float = 60.0
-    allow_prune: str = ""
-    allow_rewrite: str = ""
     listen: str = ""
     executor: str = "processes"
     git_max_size: int = 512
@@ -91,36 +90,42 @@ class Rejection:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A good plan of a commit that is not in force yet, and what it rests on. is_asked: whether the API server is asked
-    about its objects."""
+    """A good plan of a commit that is not in force yet, what it rests on, and the commit's files. is_asked: whether the
+    API server is asked about its objects."""
 
     snapshot: Snapshot
     fingerprint: Fingerprint
+    tree: Repository
     is_asked: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class RunningCompile:
-    """What the compile that runs was begun for, and when (on the clock). due_moment: the moment that had come."""
+    """What the compile that runs was begun for, and when (on the clock).
+
+    due_moment: the moment that had come. tree: the commit's files.
+    """
 
     commit: str
     observation: Observation
     finished_jobs: frozenset[str]
     due_moment: int | None
     started_at: float
+    tree: Repository
 
 
 @dataclass(slots=True)
 class PlanningState:
     """The plan in force and what is known about others.
 
-    snapshot: the last good one. candidate: a newer one that the API server is asked about. base_fingerprint: what
-    its plan rests on. rejections: by commit. desired_manifests: what the manifests of `desired_snapshot` are with
-    labels and annotations, by their id(). unchanged: object -> the manifest and the live version for which there
-    was nothing to do.
+    snapshot: the last good one. tree: the files of its commit, where they are known. candidate: a newer plan that the
+    API server is asked about. base_fingerprint: what its plan rests on. rejections: by commit. desired_manifests: what
+    the manifests of `desired_snapshot` are with labels and annotations, by their id(). unchanged: object -> the
+    manifest and the live version for which there was nothing to do.
     """
 
     snapshot: Snapshot | None = None
+    tree: Repository | None = None
     candidate: Candidate | None = None
     base_fingerprint: Fingerprint | None = None
     running_compile: RunningCompile | None = None
@@ -152,6 +157,7 @@ class Reconciler:
     fence: Fence
     compiler: CompileProcess
     dry_run: DryRun
+    plan_copy: PlanCopy
     publisher: StatusPublisher
     events: EventWriter
     metrics: Metrics
@@ -169,13 +175,15 @@ class Reconciler:
     heartbeat: Heartbeat = field(default_factory=lambda: Heartbeat("loop", LOOP_LIMIT))
     was_holder: bool = False
     leads_since: float = 0.0
+    next_housekeeping: float = 0.0
 
 
 @dataclass(slots=True)
 class Pass:
     """The data that the phases of one pass share. pods: Ref.key of a live job -> its pods. former_job_keys: of
     jobs that are gone or were replaced, and still have pods. obstructed_changes: of objects that could not be looked
-    at, with the reason in each. unconfirmed_ends: job -> why it is not known whether it is gone."""
+    at, with the reason in each. unconfirmed_ends: job -> why it is not known whether it is gone. standstill:
+    why nothing at all may be written."""
 
     observation: Observation
     inventory: Inventory
@@ -196,6 +204,7 @@ class Pass:
     evicted_pods: list[str] = field(default_factory=list)
     events: list[ObjectEvent] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
+    standstill: str = ""
 
 
 def build_reconciler(settings: Settings, client: Client, identity: str) -> Reconciler:
@@ -230,6 +239,7 @@ def build_reconciler(settings: Settings, client: Client, identity: str) -> Recon
         fence=fence,
         compiler=CompileProcess(settings.data / "compile", wake.set),
         dry_run=DryRun(_side_client(client, fence), wake.set),
+        plan_copy=PlanCopy(_side_client(client, fence), settings.namespace, settings.cluster),
         publisher=StatusPublisher(client, settings.namespace, settings.cluster),
         events=EventWriter(_side_client(client, fence, RateLimit(EVENTS_PER_SECOND, EVENT_BURST)), identity),
         metrics=Metrics(),

@@ -20,7 +20,7 @@ from compiler.run_kinds import RUN_KINDS, end_of_run
 from reconciler.cluster.objects import Object, Ref, ref_of
 
 FieldPath = tuple[str | int, ...]
-ChangeAction = Literal["create", "update", "in-place", "replace", "held", "forbidden", "prune"]
+ChangeAction = Literal["create", "update", "in-place", "replace", "held", "forbidden", "prune", "release"]
 
 _QUANTITY_FIELDS = frozenset(
     [

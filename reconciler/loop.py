@@ -6,20 +6,18 @@ Level-triggered: a pass looks at what is, never at what changed, so it may be re
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
 from dataclasses import replace
 
 from compiler.emit.manifest import Manifest
 from compiler.kubernetes import (
+    ADOPT_ANNOTATION,
+    annotations_of,
     is_gated,
-    status_of,
     uid_of,
 )
 from compiler.run_kinds import PLANNED_RUN_KINDS
-from reconciler import guard
 from reconciler.changes import take_up_inventory, write_changes
 from reconciler.cluster.client import ApiError
-from reconciler.cluster.inventory import InventoryEntry
 from reconciler.cluster.objects import Object, Ref, ref_of
 from reconciler.context import Pass, Reconciler, recreate_time
 from reconciler.desired import desired_manifest
@@ -28,7 +26,9 @@ from reconciler.gates import (
     has_ended,
     pods_by_job,
 )
+from reconciler.housekeeping import keep_house
 from reconciler.observe import Restrictions
+from reconciler.ownership import confirm_entries, plan_pruning, settle_lost_inventory
 from reconciler.planning import choose_commit, update_plan
 from reconciler.pods import act_on_pods, observe_pods
 from reconciler.publish.status import Report
@@ -49,8 +49,10 @@ def reconcile_once(r: Reconciler) -> Report:
     r.heartbeat.beat()
     compute_changes(r, p)  # 3
     r.heartbeat.beat()
-    p.prune_plan = guard.prune_plan(p.desired_manifests, p.inventory, _live_inventory(r, p), _prune_safety(r, p))  # 4
+    settle_lost_inventory(r, p)  # 4
+    plan_pruning(r, p)
     act_on_changes(r, p)  # 5 the only phase that writes
+    keep_house(r, p)
     return build_report(r, p)  # 6
 
 
@@ -67,26 +69,13 @@ def observe(r: Reconciler) -> Pass:
     jobs = {key: item for key, item in observation.objects.items() if is_job(key)}
     p.pods, p.former_job_keys = pods_by_job(observation.objects_of_kind("Pod"), jobs)
     record_deletions(r, p)
-    _confirm_entries(p)
+    confirm_entries(r, p)
     record_finished_runs(r, p)
     for key in filter(is_job, p.former_job_keys):
         gone_at, _ = r.departed_jobs.get(key, (now, now))
         r.departed_jobs[key] = gone_at, now
     r.departed_jobs = {key: times for key, times in r.departed_jobs.items() if recreate_time(*times) > now}
     return p
-
-
-def _confirm_entries(p: Pass) -> None:
-    """Note the uid of what was created, and which jobs have started."""
-    for key, entry in list(p.inventory.entries.items()):
-        if (item := p.observation.objects.get(key)) is None:
-            continue
-        if not entry.uid and item["metadata"].get("managedFields"):
-            entry = InventoryEntry(entry.ref, uid_of(item))
-        if entry.uid == uid_of(item) and not entry.started:
-            has_begun = is_job(key) and entry.ref.group_kind not in PLANNED_RUN_KINDS and bool(status_of(item))
-            entry = replace(entry, started=has_begun or any(not is_gated(pod) for pod in p.pods.get(key, ())))
-        p.inventory.entries[key] = entry
 
 
 # --- 3 diff
@@ -183,43 +172,18 @@ def _required_change(r: Reconciler, p: Pass, desired: Manifest) -> Change | None
     change = classify_change(desired, live, finished_digest=finished, has_started=started, is_update_refused=refused)
     if change is None:
         r.planning.unchanged[key] = desired, versions
+    elif change.action == "replace" and entry is not None and not entry.is_created and not _may_adopt(desired):
+        reason = f'it existed before gangplan, which deletes it for a new run only with {ADOPT_ANNOTATION}: "true"'
+        return replace(change, action="held", reason=reason)
     return change
+
+
+def _may_adopt(desired: Manifest) -> bool:
+    return annotations_of(desired.object).get(ADOPT_ANNOTATION) == "true"
 
 
 def _live_version(live: Object | None) -> tuple[str, str]:
     return (uid_of(live), str(live["metadata"].get("resourceVersion"))) if live is not None else ("", "")
-
-
-# --- 4 guard
-
-
-def _live_inventory(r: Reconciler, p: Pass) -> Mapping[str, Object | None]:
-    """The inventory's objects of which it is known what they are now, or that they are gone. One whose kind no plan
-    holds any more is asked for by name; one that cannot be read is left alone, and no other."""
-    live: dict[str, Object | None] = {}
-    keep = {ref_of(manifest.object).key for manifest in p.desired_manifests}
-    obstacles = dict(p.observation.obstacles)
-    for key, entry in p.inventory.entries.items():
-        kind = entry.ref.group_kind
-        if kind in p.observation.readable_kinds:
-            live[key] = r.writer.newest_object(key, p.observation.objects.get(key))
-        elif key not in keep and p.snapshot is not None:
-            if kind not in obstacles:
-                try:
-                    live[key] = r.client.find(entry.ref)
-                    continue
-                except ApiError as error:
-                    obstacles[kind] = str(error)
-            reason = f"it is no longer in the repository, and whether it is still there is not known: {obstacles[kind]}"
-            p.obstructed_changes.append(Change("held", entry.ref, reason=reason))
-    return live
-
-
-def _prune_safety(r: Reconciler, p: Pass) -> guard.PruneSafety:
-    head = r.poller.head
-    is_of_head = p.snapshot is not None and p.snapshot.commit == head.commit
-    has_compiled = is_of_head and not p.rewrite_message and not head.problem
-    return guard.PruneSafety(head.commit, has_compiled, tuple(p.problems), r.settings.allow_prune)
 
 
 # --- 5 act
@@ -228,7 +192,7 @@ def _prune_safety(r: Reconciler, p: Pass) -> guard.PruneSafety:
 def act_on_changes(r: Reconciler, p: Pass) -> None:
     """Write to the cluster. Nothing is written without the lease; LostLease ends the pass in the middle, which is as
     good as a kill."""
-    if not r.was_holder or not r.fence.is_open() or p.snapshot is None:
+    if not r.was_holder or not r.fence.is_open() or p.snapshot is None or p.standstill:
         return
     write_changes(r, p, p.snapshot)
     is_current = p.snapshot.gated and not p.observation.problems

@@ -11,6 +11,7 @@ from dataclasses import asdict
 from math import inf
 from typing import TypeVar
 
+from compiler.kubernetes import ALLOW_REWRITE_ANNOTATION
 from compiler.specs import JobKey
 from reconciler.candidate import SNAPSHOT_FILE, offer_candidate, settle_candidate
 from reconciler.compile_child import CompileRequest
@@ -32,11 +33,20 @@ PLAN_CODES = frozenset({"GP501", "GP502"})
 
 
 def restore_snapshot(r: Reconciler) -> None:
-    """Take up the plan of the last process, if its commit is still the one in force."""
-    if r.planning.snapshot is None and r.inventory is not None:
-        kept = load_snapshot(r.settings.data / SNAPSHOT_FILE)
-        if kept is not None and kept.commit == r.inventory.commit:
-            r.planning.snapshot = kept
+    """Take up the plan of the last process, if its commit is still the one in force: from the data folder, or from the
+    cluster, where the files are kept as well. Raises ApiError."""
+    planning, inventory = r.planning, r.inventory
+    if planning.snapshot is not None or inventory is None:
+        return
+    kept = load_snapshot(r.settings.data / SNAPSHOT_FILE)
+    if kept is not None and kept.commit == inventory.commit:
+        planning.snapshot = kept
+        return
+    copy = r.plan_copy.read()
+    if copy is not None and inventory.commit in ("", copy.snapshot.commit):
+        log.info("the plan in force is taken from the cluster", extra={"commit": copy.snapshot.commit})
+        inventory.commit = copy.snapshot.commit
+        planning.snapshot, planning.tree = copy.snapshot, copy.tree
 
 
 def give_up_superseded_plan(r: Reconciler) -> None:
@@ -59,12 +69,12 @@ def choose_commit(r: Reconciler, p: Pass) -> None:
     head, snapshot = r.poller.head, r.planning.snapshot
     in_force = snapshot.commit if snapshot else p.inventory.commit
     p.target_commit = head.commit or in_force
-    if head.commit and in_force and head.commit != in_force and r.settings.allow_rewrite != head.commit:
+    if head.commit and in_force and head.commit != in_force:
         try:
-            if not r.mirror.is_ancestor(in_force, head.commit):
+            if not r.mirror.is_ancestor(in_force, head.commit) and not _is_rewrite_allowed(r, head.commit):
                 p.rewrite_message = (
-                    f"{head.commit} does not descend from {in_force}, which is in force; "
-                    f"allow it with --allow-rewrite {head.commit}"
+                    f"{head.commit} does not descend from {in_force}, which is in force; allow it with the annotation "
+                    f"{ALLOW_REWRITE_ANNOTATION}: {head.commit} on ConfigMap {r.publisher.ref.name}"
                 )
                 p.target_commit = in_force
         except GitError as error:
@@ -73,6 +83,10 @@ def choose_commit(r: Reconciler, p: Pass) -> None:
     rejection = r.planning.rejections.get(p.target_commit)
     if rejection is not None and p.target_commit != in_force and r.clock() < rejection.retry_at:
         p.target_commit = in_force
+
+
+def _is_rewrite_allowed(r: Reconciler, commit: str) -> bool:
+    return r.publisher.read_annotations().get(ALLOW_REWRITE_ANNOTATION) == commit
 
 
 def update_plan(r: Reconciler, p: Pass) -> None:
@@ -99,7 +113,7 @@ def _take_result(r: Reconciler, p: Pass, running: RunningCompile, result: Snapsh
     r.metrics.compile_seconds.observe(now - running.started_at)
     if result.ok:
         fingerprint = fingerprint_of(running.observation, result, running.finished_jobs)
-        offer_candidate(r, p, Candidate(result, fingerprint))
+        offer_candidate(r, p, Candidate(result, fingerprint, running.tree))
         return
     in_force = planning.snapshot
     base = fingerprint_of(running.observation, in_force, running.finished_jobs) if in_force else None
@@ -136,8 +150,11 @@ def _start_compile(r: Reconciler, p: Pass, finished_keys: frozenset[str]) -> Non
     try:
         tree = head.tree if head.tree is not None and commit == head.commit else r.mirror.read_tree(commit)
     except GitError as error:
-        p.problems.append(str(error))
-        return
+        in_force = r.planning.snapshot.commit if r.planning.snapshot else ""
+        if r.planning.tree is None or commit != in_force:
+            p.problems.append(str(error))
+            return
+        tree = r.planning.tree
     refs = [p.inventory.runs[key].ref for key in sorted(finished_keys)]
     stale = frozenset(p.inventory.runs.keys() - finished_keys)
     request = CompileRequest(
@@ -153,7 +170,7 @@ def _start_compile(r: Reconciler, p: Pass, finished_keys: frozenset[str]) -> Non
         held_jobs=list(_by_job(p.observation.restrictions.held_jobs)),
         closed_nodes=[(job, sorted(nodes)) for job, nodes in _by_job(p.observation.restrictions.closed_nodes)],
     )
-    r.planning.running_compile = RunningCompile(commit, p.observation, finished_keys, due_moment(r), r.clock())
+    r.planning.running_compile = RunningCompile(commit, p.observation, finished_keys, due_moment(r), r.clock(), tree)
     log.info("a compile begins", extra={"commit": commit})
     r.compiler.start_compile(request)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from math import isfinite
@@ -11,6 +12,11 @@ from reconciler.context import Pass, Reconciler, Rejection, is_plan_fresh, recre
 from reconciler.publish.events import ObjectEvent
 from reconciler.publish.status import Condition, Report
 from reconciler.snapshot import PlannedGang
+
+MAX_REASONS = 5
+"""Sentences that a condition says at most."""
+ANNOTATION_INTERVAL = 5.0
+"""Seconds between looks for an annotation that allows what is held."""
 
 
 def build_report(r: Reconciler, p: Pass) -> Report:
@@ -37,12 +43,19 @@ def build_report(r: Reconciler, p: Pass) -> Report:
         gangs=tuple(_gangs_with_started(p)),
         diagnostics=diagnostics,
         results=tuple(p.results),
-        held_changes=(*p.obstructed_changes, *p.held_changes, *refusals, *p.prune_plan.held_changes),
+        outstanding=tuple(_outstanding(r, p)),
+        held_changes=(
+            *p.obstructed_changes,
+            *p.held_changes,
+            *refusals,
+            *p.prune_plan.held_changes,
+            *p.prune_plan.leaving,
+        ),
         lifted_gates=p.lifted_gates,
         evicted_pods=tuple(p.evicted_pods),
         runs={str(run.ref): run.phase for run in p.inventory.runs.values()},
         is_idle=not is_busy,
-        next_wakeup=_seconds_to_deadline(r),
+        next_wakeup=_seconds_to_deadline(r, p),
         events=(*p.events, *_events(r, p, rejection)),
     )
 
@@ -111,18 +124,48 @@ def _conditions(r: Reconciler, p: Pass, rejection: Rejection | None) -> Iterator
     yield Condition("Accepted", not refused, "CommitRefused" if refused else "Accepted", refused)
     rewritten = p.rewrite_message
     yield Condition("HistoryRewritten", bool(rewritten), "Held" if rewritten else "Descends", rewritten)
-    problem = next(iter((*p.problems, *p.observation.partial_problems)), "")
+    problem = _counted((*p.problems, *p.observation.partial_problems))
     yield Condition("Observed", not problem, "ReadFailed" if problem else "Observed", problem)
-    failures = [result for result in p.results if result.outcome in ("conflict", "refused", "retry")]
-    outstanding = [*_messages(failures), *(f"{change.ref}: {change.reason}" for change in p.obstructed_changes)]
-    outstanding = [refused, *outstanding] if refused else outstanding
-    applied = p.snapshot is not None and not outstanding
+    yield Condition("InventoryLost", bool(p.standstill), "Held" if p.standstill else "Present", p.standstill)
+    yield _applied_condition(r, p, refused)
+    yield _prune_condition(p)
+    now, fights = r.clock(), r.writer.memory.fights
+    fought = [f"{key}: {fights.opponents[key]}" for key, until in sorted(fights.paused_until.items()) if until > now]
+    yield Condition("Fighting", bool(fought), "Fighting" if fought else "None", _counted(fought))
+
+
+def _applied_condition(r: Reconciler, p: Pass, refused: str) -> Condition:
+    """What is outstanding now, whether or not it was tried in this pass."""
+    if p.standstill:
+        return Condition("Applied", False, "InventoryLost", p.standstill)
+    failures = [f"{each.change.ref}: {each.message}" for each in _outstanding(r, p) if each.outcome != "fight"]
+    failures += [f"{change.ref}: {change.reason}" for change in p.obstructed_changes]
+    failures = [refused, *failures] if refused else failures
+    applied = p.snapshot is not None and not failures
     reason = "CommitRefused" if refused else "Applied" if applied else "Outstanding"
-    yield Condition("Applied", applied, reason, next(iter(outstanding), ""))
-    held = p.prune_plan.held_changes
-    yield Condition("PruneHeld", bool(held), "Held" if held else "None", held[0].reason if held else "")
-    fights = [result for result in p.results if result.outcome == "fight"]
-    yield Condition("Fighting", bool(fights), "Fighting" if fights else "None", next(_messages(fights), ""))
+    return Condition("Applied", applied, reason, _counted(failures))
+
+
+def _outstanding(r: Reconciler, p: Pass) -> list[ChangeResult]:
+    """The last failure of each object that is still to be written."""
+    wanted = {change.ref.key for change in (*p.changes, *p.prune_plan.changes, *p.prune_plan.releases)}
+    wanted |= {result.change.ref.key for result in p.results}
+    return [result for key, result in sorted(r.writer.memory.failures.items()) if key in wanted]
+
+
+def _prune_condition(p: Pass) -> Condition:
+    """All reasons for which something that left the repository stays, with how many objects each keeps."""
+    reasons = Counter(change.reason for change in p.prune_plan.held_changes)
+    message = "; ".join(
+        f"{count} object{'s' if count > 1 else ''}: {reason}" for reason, count in reasons.most_common(MAX_REASONS)
+    )
+    return Condition("PruneHeld", bool(reasons), "Held" if reasons else "None", message)
+
+
+def _counted(sentences: Sequence[str]) -> str:
+    """The first sentences, and how many more there are."""
+    more = len(sentences) - MAX_REASONS
+    return "; ".join(sentences[:MAX_REASONS]) + (f"; and {more} more" if more > 0 else "")
 
 
 def _compiled_condition(r: Reconciler, p: Pass, rejection: Rejection | None) -> Condition:
@@ -135,12 +178,7 @@ def _compiled_condition(r: Reconciler, p: Pass, rejection: Rejection | None) -> 
     return Condition("Compiled", False, reason, f"commit {head} does not compile; {in_force} is in force")
 
 
-def _messages(results: Sequence[ChangeResult]) -> Iterator[str]:
-    for result in results:
-        yield f"{result.change.ref}: {result.message}"
-
-
-def _seconds_to_deadline(r: Reconciler) -> float | None:
+def _seconds_to_deadline(r: Reconciler, p: Pass) -> float | None:
     """Seconds to the next deadline of anything that waits for time to pass."""
     now, wall_now = r.clock(), r.wall_clock()
     deadlines = r.binding.deadlines(r.settings.bind_timeout)
@@ -149,6 +187,8 @@ def _seconds_to_deadline(r: Reconciler) -> float | None:
     deadlines += [recreate_time(*times) for times in r.departed_jobs.values()]
     deadlines += [found.retry_at for found in r.planning.rejections.values() if isfinite(found.retry_at)]
     deadlines += r.writer.retry_times()
+    if p.rewrite_message or p.standstill or p.prune_plan.obstacles:
+        deadlines.append(now + ANNOTATION_INTERVAL)
     seconds = [at - now for at in deadlines]
     seconds += [at - wall_now for at in (r.planning.snapshot.moments if r.planning.snapshot else ())]
     return min((left for left in seconds if left > 0), default=None)

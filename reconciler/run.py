@@ -169,11 +169,13 @@ def _log_failure(r: Reconciler, error: Exception) -> None:
 
 def _is_complete(r: Reconciler, last: Report) -> bool:
     """Whether waiting would change nothing: all is done, or the commit does not compile and there is no other, or its
-    new plan was refused."""
+    new plan was refused, or the inventory is lost."""
     if last.is_idle or r.compiler.is_busy:
         return last.is_idle
     reasons = {condition.reason for condition in last.conditions if not condition.status}
-    return "PlanRefused" in reasons or (not last.commit and not reasons.isdisjoint({"CommitRejected", "CommitRefused"}))
+    if not reasons.isdisjoint(("PlanRefused", "InventoryLost")):
+        return True
+    return not last.commit and not reasons.isdisjoint(("CommitRejected", "CommitRefused"))
 
 
 def _publish_report(r: Reconciler, report: Report, seconds: float) -> None:

@@ -14,6 +14,8 @@ from compiler.emit.manifest import Manifest
 from compiler.volcano.shared_devices import VGPU_MEMORY
 from reconciler.cluster.objects import Object, Ref, ref_of
 
+FORMAT_VERSION = 2
+
 
 @dataclass(frozen=True, slots=True)
 class PlannedGang:
@@ -57,6 +59,7 @@ class Snapshot:
     plan: as in `plan -o json`. gated: whether the cluster binds by gates. leaves: node name -> the hypernode that holds
     it. moments: when the answer may change although nothing happens, in seconds since the epoch. nodes_behind: nodes of
     whose device slots the cluster reports less than its pods hold (`lower.origins`).
+    allow_prune: the annotation of the Cluster that releases a list of deletions.
     """
 
     commit: str
@@ -69,6 +72,7 @@ class Snapshot:
     max_waiting_pods: int = 0
     moments: tuple[int, ...] = ()
     nodes_behind: tuple[str, ...] = ()
+    allow_prune: str = ""
 
     @cached_property
     def jobs(self) -> Mapping[str, Manifest]:
@@ -98,11 +102,15 @@ class Snapshot:
         )
 
     def as_json(self) -> str:
-        return json.dumps(asdict(self), sort_keys=True)
+        return json.dumps({"version": FORMAT_VERSION, **asdict(self)}, sort_keys=True)
 
     @classmethod
     def from_json(cls, text: str) -> Snapshot:
+        """Raises ValueError for the format of a newer gangplan. The former ones are read: they say no version, or lack
+        fields."""
         data = json.loads(text)
+        if (version := data.pop("version", 1)) > FORMAT_VERSION:
+            raise ValueError(f"the plan is of format {version}, this gangplan knows {FORMAT_VERSION}")
         manifests = tuple(Manifest(**manifest) for manifest in data.pop("manifests"))
         lists = {name: tuple(data.get(name, ())) for name in ("diagnostics", "moments", "nodes_behind")}
         return cls(**{**data, "manifests": manifests, **lists})

@@ -102,13 +102,6 @@ REQUIRED_CONDITIONS = frozenset({"Fetched", "Compiled", "Accepted", "Observed", 
     type=click.FloatRange(0),
     help="Seconds after which the pods of jobs leave a node that is not ready; 0 leaves that to Kubernetes.",
 )
-@click.option("--allow-prune", default="", metavar="COMMIT", help="Let this commit delete more objects than the limit.")
-@click.option(
-    "--allow-rewrite",
-    default="",
-    metavar="COMMIT",
-    help="Accept this commit although it does not descend from the one in force.",
-)
 @click.option("--listen", default="", metavar="HOST:PORT", help="Serve /healthz, /readyz and /metrics.")
 @executor_option
 @click.option("--once", is_flag=True, help="End when there is nothing to do now; 1 if something could not be done.")

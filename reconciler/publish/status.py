@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from compiler.fields.timestamp import rfc3339
-from compiler.kubernetes import CLUSTER_LABEL, MANAGED_BY_LABEL
+from compiler.kubernetes import CLUSTER_LABEL, MANAGED_BY_LABEL, annotations_of
 from reconciler.act import ChangeResult
 from reconciler.cluster.client import ApiError, Client, NotFound
 from reconciler.cluster.objects import FIELD_MANAGER, Ref
@@ -38,7 +38,8 @@ class Condition:
 class Report:
     """What one pass saw and did.
 
-    commit: in force, empty for none. head: of the branch. digest: of the plan in force. lifted_gates: Ref.key of a job
+    commit: in force, empty for none. head: of the branch. digest: of the plan in force. results: of this pass.
+    outstanding: what was to be written, was tried, now or before, and failed. lifted_gates: Ref.key of a job
     -> pods. runs: name of a job -> how its run ended. is_idle: nothing was written and nothing is outstanding.
     next_wakeup: seconds until there is something to do even if nothing happens.
     """
@@ -50,6 +51,7 @@ class Report:
     gangs: tuple[PlannedGang, ...] = ()
     diagnostics: tuple[Mapping[str, Any], ...] = ()
     results: tuple[ChangeResult, ...] = ()
+    outstanding: tuple[ChangeResult, ...] = ()
     held_changes: tuple[Change, ...] = ()
     lifted_gates: Mapping[str, int] = field(default_factory=dict)
     evicted_pods: tuple[str, ...] = ()
@@ -64,8 +66,7 @@ def status_document(report: Report, previous: Mapping[str, Any], now: str) -> di
     idle cluster is not written."""
     known = {entry["type"]: entry for entry in previous.get("conditions") or ()}
     held = [{"object": str(change.ref), "reason": change.reason} for change in report.held_changes]
-    failed = (result for result in report.results if result.outcome in ("conflict", "refused", "fight"))
-    held += [{"object": str(result.change.ref), "reason": result.message} for result in failed]
+    held += [{"object": str(result.change.ref), "reason": result.message} for result in report.outstanding]
     return {
         "commit": report.commit,
         "head": report.head,
@@ -119,6 +120,15 @@ class StatusPublisher:
     @property
     def ref(self) -> Ref:
         return Ref("v1", "ConfigMap", self.namespace, f"gangplan-{self.cluster}-status")
+
+    def read_annotations(self) -> Mapping[str, str]:
+        """The annotations of the status ConfigMap, by which operators allow what is held; none where it cannot be
+        read."""
+        try:
+            return annotations_of(self.client.get(self.ref))
+        except ApiError as error:
+            log.info("the annotations of the status cannot be read", extra={"reason": str(error)})
+            return {}
 
     def publish(self, report: Report) -> None:
         try:

@@ -9,11 +9,12 @@ from collections.abc import Callable, Mapping
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from reconciler.cluster.client import Client, Limits
+from reconciler.cluster.client import KNOWN_RESOURCES, Client, Limits
 from tests.builders.scripted_server import ScriptedAnswer, error_answer
 
 Fault = Callable[[str, str, Any], ScriptedAnswer | None]
 """(method, path, body) -> the answer instead of the cluster's, None for its own."""
+PLURALS = frozenset(resource.plural for resource in KNOWN_RESOURCES.values())
 SUBRESOURCES = frozenset({"eviction"})
 
 
@@ -63,7 +64,8 @@ class FakeCluster:
         if path.rpartition("/")[2] in SUBRESOURCES:
             return ScriptedAnswer(201, {})
         if method == "GET":
-            return self._read(path, query.get("labelSelector", [""])[0])
+            name = query.get("fieldSelector", [""])[0].removeprefix("metadata.name=")
+            return self._read(path, query.get("labelSelector", [""])[0], name)
         if method == "POST":
             path = f"{path}/{body['metadata']['name']}"
         found = self.objects.get(path)
@@ -76,7 +78,10 @@ class FakeCluster:
         if method == "DELETE":
             if (body or {}).get("preconditions", {}).get("uid", found["metadata"]["uid"]) != found["metadata"]["uid"]:
                 return error_answer(409, "the uid in the precondition is another")
-            del self.objects[path]
+            if found["metadata"].get("finalizers"):
+                found["metadata"]["deletionTimestamp"] = "2026"
+            else:
+                del self.objects[path]
             return ScriptedAnswer(200, {})
         if method == "PUT":
             version = body["metadata"].get("resourceVersion")
@@ -85,17 +90,18 @@ class FakeCluster:
             return self._write(path, {**body, "metadata": {**found["metadata"], **body["metadata"]}}, is_dry)
         return self._json_patch(path, found, body)
 
-    def _read(self, path: str, selector: str) -> ScriptedAnswer:
+    def _read(self, path: str, selector: str, name: str) -> ScriptedAnswer:
         if path in self.objects:
             return ScriptedAnswer(200, self.objects[path])
-        if path.rpartition("/")[0] in {known.rpartition("/")[0] for known in self.objects} or "." in path[-8:]:
-            return error_answer(404, "not found")
         plural = path.rpartition("/")[2]
+        if plural not in PLURALS:
+            return error_answer(404, "not found")
         wanted = [pair.split("=") for pair in selector.split(",") if "=" in pair]
         items = []
         for known, item in sorted(self.objects.items()):
             labels = item["metadata"].get("labels") or {}
-            if known.split("/")[-2] == plural and all(labels.get(key) == value for key, value in wanted):
+            is_named = name in ("", item["metadata"]["name"])
+            if is_named and known.split("/")[-2] == plural and all(labels.get(key) == value for key, value in wanted):
                 items.append(item)
         return ScriptedAnswer(200, {"metadata": {"resourceVersion": str(self.version)}, "items": items})
 
@@ -120,9 +126,10 @@ class FakeCluster:
             *steps, last = [step.replace("~1", "/").replace("~0", "~") for step in operation["path"].split("/")[1:]]
             at = copied
             for step in steps:
-                at = at[step]
+                at = at[int(step) if isinstance(at, list) else step]
+            last = int(last) if isinstance(at, list) else last
             if operation["op"] == "test":
-                if at.get(last) != operation["value"]:
+                if at[last] != operation["value"]:
                     return error_answer(422, "the test failed")
             elif operation["op"] == "remove":
                 del at[last]

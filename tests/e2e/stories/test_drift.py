@@ -30,6 +30,7 @@ from tests.e2e.stories.story import (
 pytestmark = pytest.mark.e2e
 
 CONFIGMAPS = "/api/v1/namespaces/default/configmaps"
+STATUS = "/api/v1/namespaces/gangplan-system/configmaps/gangplan-test-status"
 SCHEDULER_CONF = "/api/v1/namespaces/volcano-system/configmaps/volcano-scheduler-configmap"
 
 
@@ -202,6 +203,37 @@ def test_what_leaves_the_repository_is_pruned_if_it_is_ours_and_not_protected(ke
     assert any(row["object"].endswith("stays") for row in kept.reconciler.read_status()["held"])
 
 
+def test_what_existed_before_is_released_when_it_leaves_the_repository(kept: Kept) -> None:
+    """S3: a queue and a ConfigMap of somebody else's, joined without a conflict, were deleted with their data."""
+    theirs = {"metadata": {"name": "theirs", "labels": {"app": "theirs"}}, "data": {"mode": "theirs", "keep": "me"}}
+    kept.api("POST", f"{CONFIGMAPS}?fieldManager=helm", theirs)
+    kept.api("POST", f"{CONFIGMAPS}?fieldManager=helm", {"metadata": {"name": "taken"}, "data": {"mode": "theirs"}})
+    kept.api("POST", f"{QUEUES_PATH}?fieldManager=helm", queue("older", gpus=4))
+    joined = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "theirs", "namespace": "default"}}
+    adopted = {"name": "taken", "namespace": "default", "annotations": {"gangplan.dev/adopt": "true"}}
+    taken = {**joined, "metadata": adopted, "data": {"mode": "ours"}}
+    made = {**joined, "metadata": {"name": "made", "namespace": "default"}}
+    kept.repository.write_file("jobs/old.yaml", {**joined, "data": {"extra": "ours"}}, taken, made)
+    kept.repository.write_file("cluster-specs/test/older.yaml", queue("older", gpus=4))
+    kept.commit()
+    assert kept.api("GET", f"{CONFIGMAPS}/theirs")["data"]["extra"] == "ours"
+    kept.repository.remove_file("jobs/old.yaml")
+    kept.repository.remove_file("cluster-specs/test/older.yaml")
+    kept.commit()
+    kept.wait(lambda: kept.missing(f"{CONFIGMAPS}/made"), what="the ConfigMap that gangplan made to go")
+    for path in (f"{CONFIGMAPS}/theirs", f"{CONFIGMAPS}/taken", f"{QUEUES_PATH}/older"):
+        released = kept.wait(
+            lambda path=path: kept.api("GET", path),  # type: ignore[misc]
+            lambda seen: all(entry["manager"] != "gangplan" for entry in seen["metadata"]["managedFields"]),
+            what=f"{path} to be released",
+        )
+        assert "gangplan" not in str({**released["metadata"], "managedFields": ()})
+        assert "deletionTimestamp" not in released["metadata"]
+    assert kept.api("GET", f"{CONFIGMAPS}/theirs")["data"] == theirs["data"]
+    assert kept.api("GET", f"{CONFIGMAPS}/taken")["data"] == {"mode": "ours"}, "its only key is not torn out"
+    assert kept.api("GET", f"{QUEUES_PATH}/older")["spec"]["capability"] == {"nvidia.com/gpu": 4}
+
+
 def test_a_repository_that_is_suddenly_empty_deletes_nothing(kept: Kept) -> None:
     before = kept.commit()
     kept.repository.run_git("rm", "-r", "-q", "--", "jobs", "cluster-specs")
@@ -226,16 +258,14 @@ def test_more_deletions_than_the_limit_are_held_until_the_commit_is_allowed(kept
     kept.commit()
     kept.repository.remove_file("jobs/many.yaml")
     commit = kept.commit()
-    allow = f"--allow-prune {commit}"
+    allow = f"gangplan.dev/allow-prune: {commit}"
     held = kept.wait(
         lambda: [row for row in kept.reconciler.read_status()["held"] if allow in row["reason"]],
         what="the pruning to be held",
     )
     assert len(held) == 11
     assert not kept.missing(f"{CONFIGMAPS}/many-0")
-    assert kept.reconciler.send_signal(15) == 0
-    kept.reconciler.command += ["--allow-prune", commit]
-    kept.reconciler.start()
+    kept.api("PATCH", STATUS, {"metadata": {"annotations": {"gangplan.dev/allow-prune": commit}}})
     kept.wait(lambda: all(kept.missing(f"{CONFIGMAPS}/many-{at}") for at in range(11)), what="all of them to go")
 
 
@@ -251,8 +281,10 @@ def test_a_rewritten_history_is_held(kept: Kept) -> None:
     assert old in said["message"]
     assert fresh in said["message"]
     assert kept.reconciler.read_status()["commit"] == old
-    kept.repository.run_git("reset", "--quiet", "--hard", old)
-    kept.wait(lambda: kept.holds("HistoryRewritten"), lambda seen: not seen, what="the old history again")
+    assert f"gangplan.dev/allow-rewrite: {fresh}" in said["message"]
+    kept.api("PATCH", STATUS, {"metadata": {"annotations": {"gangplan.dev/allow-rewrite": fresh}}})
+    kept.wait(lambda: kept.reconciler.read_status()["commit"], lambda seen: seen == fresh, what="the new history")
+    assert not kept.holds("HistoryRewritten")
 
 
 def test_an_object_of_somebody_else_is_not_taken_unless_the_repository_says_so(kept: Kept) -> None:

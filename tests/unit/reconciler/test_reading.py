@@ -16,8 +16,9 @@ from reconciler.compile_child import CompileProcess, CompileRequest
 from reconciler.context import Pass, Reconciler, Settings, build_reconciler
 from reconciler.git.mirror import Mirror
 from reconciler.git.poller import BranchHead
-from reconciler.loop import _live_inventory, act_on_changes, compute_changes
+from reconciler.loop import act_on_changes, compute_changes
 from reconciler.observe import InformerSet, Observation, Restrictions
+from reconciler.ownership import live_inventory
 from reconciler.planning import choose_commit, update_plan
 from reconciler.report import build_report
 from reconciler.runs import record_unobserved_ends
@@ -151,7 +152,7 @@ def test_an_object_that_left_and_cannot_be_looked_at_is_neither_forgotten_nor_in
     entered(world, CLAIM)
     kept = ref_of(CLAIM).key
     p = world.look(JOB)
-    assert kept not in _live_inventory(world.r, p)
+    assert kept not in live_inventory(world.r, p)
     assert "may not list claims" in reasons(p)["PersistentVolumeClaim default/data"]
     assert p.problems == []
 
@@ -164,9 +165,9 @@ def test_an_intent_of_a_kind_in_no_plan_is_gone_only_if_the_server_says_so(
     entered(world, secret, uid="")
     key = ref_of(secret).key
     world.answers = {"secrets?": answer, "secrets/": error_answer(404)}
-    assert key not in _live_inventory(world.r, world.look(JOB))
+    assert key not in live_inventory(world.r, world.look(JOB))
     world.answers = {"secrets/": error_answer(404)}
-    assert _live_inventory(world.r, world.look(JOB))[key] is None
+    assert live_inventory(world.r, world.look(JOB))[key] is None
 
 
 def test_jobs_are_left_alone_while_pods_cannot_be_read(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,47 @@
+"""Marks by which an object shows that it is ours: our labels, applied by us, and who wrote its fields first."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from compiler.kubernetes import CLUSTER_LABEL, MANAGED_BY_LABEL, labels_of
+from reconciler.cluster.inventory import Origin
+from reconciler.cluster.objects import FIELD_MANAGER, Object
+
+_FIELDS_OF_NO_AUTHOR = frozenset({"f:metadata", "f:status"})
+
+
+def is_marked(item: Object, cluster: str) -> bool:
+    """Whether we have applied our labels to this object. Labels alone are no mark: anybody can write them."""
+    labels = labels_of(item)
+    if (labels.get(MANAGED_BY_LABEL), labels.get(CLUSTER_LABEL)) != (FIELD_MANAGER, cluster):
+        return False
+    return any(_applied_label(entry) for entry in _managers(item))
+
+
+def origin_of(item: Object, cluster: str) -> Origin:
+    """What an object says of where it comes from: joined unless it carries our mark and nobody else had written its
+    contents before our fields last changed. It is only asked where nothing else tells."""
+    applied_at = [str(entry.get("time") or "") for entry in _managers(item) if _applied_label(entry)]
+    if not applied_at or not is_marked(item, cluster):
+        return "joined"
+    for entry in _managers(item):
+        is_other = entry.get("manager") != FIELD_MANAGER and not entry.get("subresource")
+        if is_other and _contents(entry) and str(entry.get("time") or "") <= applied_at[0]:
+            return "joined"
+    return "created"
+
+
+def _managers(item: Object) -> list[Mapping[str, Any]]:
+    return item["metadata"].get("managedFields") or []
+
+
+def _applied_label(entry: Mapping[str, Any]) -> bool:
+    labels = ((entry.get("fieldsV1") or {}).get("f:metadata") or {}).get("f:labels") or {}
+    is_ours = (entry.get("manager"), entry.get("operation")) == (FIELD_MANAGER, "Apply")
+    return is_ours and f"f:{CLUSTER_LABEL}" in labels
+
+
+def _contents(entry: Mapping[str, Any]) -> bool:
+    return bool((entry.get("fieldsV1") or {}).keys() - _FIELDS_OF_NO_AUTHOR)

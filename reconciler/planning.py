@@ -59,9 +59,9 @@ def give_up_superseded_plan(r: Reconciler) -> None:
         is_newer = r.mirror.is_ancestor(inventory.commit, planning.snapshot.commit)
     except GitError:
         is_newer = False
-    if not is_newer and r.settings.allow_rewrite != planning.snapshot.commit:
+    if not is_newer and not _is_rewrite_allowed(r, planning.snapshot.commit):
         log.info("the plan is superseded", extra={"commit": planning.snapshot.commit, "in_force": inventory.commit})
-        planning.snapshot = planning.base_fingerprint = None
+        planning.snapshot = planning.base_fingerprint = planning.tree = None
 
 
 def choose_commit(r: Reconciler, p: Pass) -> None:

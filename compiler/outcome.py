@@ -11,10 +11,10 @@ from functools import cached_property
 from typing import Literal
 
 from compiler.diagnostics import Diagnostic
-from compiler.explain.catalogue import fact_sources, repair_sources
+from compiler.explain.catalogue import LostStart, fact_sources, repair_sources
 from compiler.explain.provenance import Provenance, suspension_sources
 from compiler.explain.reasons import CodedMessage, Explainer
-from compiler.fields.timestamp import rfc3339
+from compiler.fields.timestamp import epoch_seconds, rfc3339
 from compiler.lower.digest import problem_digest
 from compiler.lower.gang_order import class_priorities
 from compiler.lower.origins import Origins, TimedEvent
@@ -24,6 +24,9 @@ from solver.plan import Decision, Plan, Reservation, SlotUse
 from solver.problem import Gang, Placement, Problem
 from solver.repairs import Repair
 
+START_SLACK = 60
+"""Seconds by which a start may slip without a word: a job behind one that starts now counts from when that is planned,
+and pods take a moment to run."""
 JobAction = Literal["start", "keep", "wait", "evict", "done"]
 PodsByNode = Mapping[str, Mapping[str, int]]
 """Role -> node -> number of pods, roles in the job's order, nodes in the cluster's."""
@@ -230,7 +233,10 @@ class _DecisionTranslator:
             seconds_run=gang.loss,
             slot_assignments=tuple(_slot_assignment(problem, gang, use) for use in decision.slot_uses),
         )
-        return self._with_start(translated) if decision.action == "wait" else translated
+        if decision.action != "wait":
+            return translated
+        translated = self._with_start(translated)
+        return self._with_lost_start(translated, decision)
 
     def _fact_message(self, j: int, fact: Fact) -> CodedMessage:
         message = self.explainer.fact_message(self.problem.gangs[j], fact)
@@ -256,6 +262,26 @@ class _DecisionTranslator:
             starts_at=starts_at,
             reserved_start=earlier if starts_at is None else rfc3339(starts_at),
         )
+
+    def _with_lost_start(self, translated: JobDecision, decision: Decision) -> JobDecision:
+        """Add why it is so to a job that this plan does not start when an earlier one said."""
+        told = epoch_seconds(self.origins.reserved_starts.get(translated.key))
+        starts_at, reservation = translated.starts_at, self.reservation
+        reserved = reservation is not None and reservation.gang == decision.gang
+        expected = self.origins.now if starts_at is None else starts_at
+        if told is None or (reserved and expected is not None and expected <= told + START_SLACK):
+            return translated
+        if reservation is not None and reserved:
+            newcomers = tuple(j for j in reservation.awaited_gangs if not self.problem.gangs[j].running)
+            fact = LostStart(newcomers or reservation.awaited_gangs, reserved=not newcomers)
+        else:
+            named = {j for fact in decision.facts for j in getattr(fact, "gangs", ())}
+            fact = LostStart(tuple(sorted(named)) or (() if reservation is None else (reservation.gang,)))
+        message = replace(
+            self.explainer.lost_start_message(fact, told, starts_at),
+            sources=fact_sources(self.provenance, decision.gang, fact),
+        )
+        return replace(translated, reasons=(*translated.reasons, message))
 
 
 def _slot_assignment(problem: Problem, gang: Gang, use: SlotUse) -> SlotAssignment:

@@ -107,6 +107,15 @@ class Suspension(Fact, code="GW111"):
     """The job's owner suspended it; it is in no problem."""
 
 
+@dataclass(frozen=True, slots=True)
+class LostStart(Fact, code="GW125"):
+    """An earlier plan told the gang a start, and this one does not keep it. gangs: those that took the room, or, where
+    all that it waits for ran before (`reserved`), whose end is awaited."""
+
+    gangs: tuple[int, ...]
+    reserved: bool = False
+
+
 def fact_sources(provenance: Provenance, j: int, fact: Fact) -> tuple[Source, ...]:
     """What a fact about gang j comes from: obstacles before what it asks for itself, each once."""
     return tuple(dict.fromkeys(REASONS[type(fact)].sources(provenance, j, fact)))
@@ -472,6 +481,24 @@ REASONS: Mapping[type[Fact], Entry[Any]] = _by_kind(
         ("its owner suspended it, or it names another scheduler",),
         _no_sources,
         remedy="Resume the job.",
+    ),
+    Entry(
+        LostStart,
+        "a promised start is lost",
+        (
+            "it was told a start at {told}; lost to {gangs}",
+            "it was told a start at {told}, for which there is no room any more",
+        ),
+        lambda s, j, x: s.gang_sources(x.gangs),
+        special_texts=(
+            "it was told a start at {told}; now it is expected to start at {at}, after {gangs}",
+            "it was told a start at {told}; now it waits for {awaited}, of which no end is known",
+        ),
+        remedy=(
+            "A start that was told is kept against jobs that would go later. It moves where a job runs longer than was "
+            "said, where nodes are lost, and for jobs that go first whenever they come: of a higher priority, or where "
+            "the job would borrow and they are within what their queue is entitled to."
+        ),
     ),
     Entry(
         ShareLimit,

@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any
 
 from compiler.diagnostics import did_you_mean
-from compiler.explain.catalogue import REASONS, REPAIRS, Suspension
+from compiler.explain.catalogue import REASONS, REPAIRS, LostStart, Suspension
 from compiler.explain.closed_nodes import ClosedNodes
 from compiler.explain.edits import edit_text, path_text, pod_count_edits
 from compiler.explain.provenance import Source
@@ -63,7 +63,7 @@ FACT_KEYS = (
         "rule",
         "subgroup",
     ),
-    *("gangs", "queues", "nodes", "nodeGroups", "never"),
+    *("gangs", "queues", "nodes", "nodeGroups", "never", "told", "at"),
 )
 REPAIR_KEYS = (
     *("role", "subgroup", "queue", "resource", "hypernode", "tier", "gangs", "nodes", "nodeGroups", "seconds", "at"),
@@ -163,6 +163,20 @@ class Explainer:
     def suspended_message(held_because: str = "") -> CodedMessage:
         """Of a job that is in no problem."""
         return CodedMessage(Suspension.code, held_because or REASONS[Suspension].texts[0])
+
+    def lost_start_message(self, fact: LostStart, told: int, starts_at: int | None) -> CodedMessage:
+        """That a start is not kept which an earlier plan told. Times in seconds since the epoch; starts_at: what this
+        plan tells instead."""
+        values: dict[str, object] = {"told": rfc3339(told)}
+        if fact.gangs:
+            values["gangs"] = tuple(self.problem.gangs[j].name for j in fact.gangs)
+        if starts_at is not None:
+            values["at"] = rfc3339(starts_at)
+        names = _text_names(values)
+        names |= {"awaited": names["gangs"]} if fact.reserved and fact.gangs else {}
+        entry = REASONS[LostStart]
+        message = _first_complete_text((*entry.special_texts, *entry.texts), names, entry.title)
+        return CodedMessage(LostStart.code, message, _json_values(values, FACT_KEYS))
 
     def repair_message(self, gang: Gang, repair: Repair) -> CodedMessage:
         """One change; its sentence includes the changes that must come with it."""

@@ -55,7 +55,8 @@ class Stream:
         )
         jobs = [*self.running, self.large, *self.waiting]
         gangs = tuple(self.gang(job, age, now) for age, job in enumerate(jobs))
-        # Queues first, a newcomer may lower what the promised gang's queue is entitled to: docs/model.md, Time.
+        # Queues first, a newcomer may lower what the promised gang's queue is entitled to, and the loss is told:
+        # tests/scenarios/test_promises.py.
         return Problem(("gpu",), self.nodes, TREE, queues, gangs, Policy(order="priorities-first"))
 
     def gang(self, job: Job, age: int, now: int) -> Gang:

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from compiler.cluster_state.state import ClusterState
-from compiler.explain.catalogue import REASONS, REPAIRS, fact_sources, repair_sources
+from compiler.explain.catalogue import REASONS, REPAIRS, LostStart, fact_sources, repair_sources
 from compiler.explain.provenance import Provenance, Source, suspension_sources
 from compiler.outcome import Outcome
 from compiler.pipeline import compile_repository
@@ -242,6 +242,7 @@ CASES: dict[str, list[tuple[Fact, list[str]]]] = {
             [f"{QUEUE} weight | weight: 3", f"{TWO}  | name: two", f"{ONE} {LIMIT}"],
         )
     ],
+    "GW125": [(LostStart((1,)), [f"{TWO}  | name: two"])],
     "GW106": [
         (GuaranteeReserve(8, 4, 1, 1, (0,)), [f"{QUEUE} guarantee | nvidia.com/gpu: 4", f"{ONE} {LIMIT}"]),
         (

@@ -16,6 +16,9 @@ from solver.state.pod_rules import PodRuleCounts
 from solver.state.queue_books import QueueBooks
 from solver.state.state import State
 
+BASE_WORK = 2_000
+"""Work of one question (`require_time`) beside its nodes: some milliseconds even in a small cluster."""
+
 
 @dataclass
 class ModelBudget:
@@ -49,6 +52,10 @@ class FitQuestion:
         """What the gang asks for at least, beside its running pods."""
         return self.gang_class.min_demand(len(self.state.problem.resources))
 
+    @property
+    def _work(self) -> int:
+        return BASE_WORK + len(self.state.problem.nodes)
+
     def with_free(self, free: FreeVectors, rule_counts: PodRuleCounts | None = None) -> FitQuestion:
         """The same question about other free nodes; without counts pod rules do not matter."""
         return FitQuestion(self.state.with_free(free, rule_counts), self.j)
@@ -60,7 +67,7 @@ class FitQuestion:
     def fits(self, options: Options, models: ModelBudget | None = None) -> bool | None:
         """No by counting, yes by the greedy, else by an exact model. None: not known. Like all questions it raises
         OutOfTimeError when the time is over."""
-        require_time(len(self.state.problem.nodes))
+        require_time(self._work)
         if shortage(self.state, self.gang_class) is not None:
             return False
         if self.placement(options.budget) is not None:
@@ -71,7 +78,7 @@ class FitQuestion:
 
     def placement(self, budget: Budget | None = None) -> tuple[Placement, ...] | None:
         """Where the greedy puts the gang; None proves nothing."""
-        require_time(len(self.state.problem.nodes))
+        require_time(self._work)
         return greedy_placement(self.state, self.j, self.gang_class, budget)
 
     def fit_counts(self) -> list[dict[int, int]]:
@@ -80,6 +87,6 @@ class FitQuestion:
 
     def max_pods(self, rule_counts: PodRuleCounts | None = None) -> int:
         """Pods of the gang that the greedy places, under the pod rules where counts are given."""
-        require_time(len(self.state.problem.nodes))
+        require_time(self._work)
         placer = GreedyPlacer(self.state.with_free(self.state.free, rule_counts))
         return placer.max_pods_in_domain(self.j, self.gang_class)

@@ -82,8 +82,8 @@ class LexicographicSolver:
             value = self.value_of(goal)
         bound = goal.upper_bound
         if answer.status != "infeasible":  # else tolerances contradict the solution in hand, which proves nothing
-            bound = min(bound, goal.rounded(answer.bound + goal.offset))
-        return value, bound
+            bound = min(bound, answer.bound + goal.offset)
+        return value, goal.rounded(bound)
 
     def relaxed_bound(self, goal: Goal) -> float:
         """The goal's upper bound by the relaxation, in a fraction of the time that a solution takes; the solution in

@@ -5,12 +5,15 @@ from __future__ import annotations
 import math
 import os
 
+import pulp
 import pytest
 
 from solver import Options, solve
 from solver.facts import Undecided
 from solver.mip.clock import limit_time, record_time_limit, seconds_left, watch_time_limit
 from solver.mip.executors import process_executor
+from solver.mip.lexicographic import Goal, LexicographicSolver
+from solver.mip.rows import at_most
 from solver.problem import Problem
 from solver.verify import verify
 from tests.builders.problems import gang, nodes, problem, role
@@ -90,3 +93,23 @@ def test_reasons_that_are_not_found_in_time_are_undecided(world: Problem, monkey
     assert {decision.facts for decision in plan.decisions if decision.action == "wait"} == {(Undecided(),)}
     assert plan.hit_time_limit
     assert verify(world, plan) == []
+
+
+@pytest.mark.parametrize("seconds", [math.inf, 0.0])
+def test_a_goal_keeps_its_own_bound_where_no_solution_is_found_in_time(seconds: float) -> None:
+    model = pulp.LpProblem("m", pulp.LpMaximize)
+    x, y = (model.add_variable(name, 0, 3, pulp.LpInteger) for name in ("x", "y"))
+    model.addConstraint(at_most([(x, 2), (y, 2)], 5), "odd")
+    lex = LexicographicSolver(model, Options(), {"x": 1.0, "y": 0.0})
+    with limit_time(seconds):
+        told = lex.maximise_and_hold(Goal("sum", [(x, 1.0), (y, 1.0)], 6, 1))
+    expected = (2.0, 2.0, "proven") if seconds else (1.0, 6.0, "limit reached")
+    assert (told.value, told.bound, told.verdict) == expected
+
+
+def test_the_relaxation_proves_a_known_solution() -> None:
+    model = pulp.LpProblem("m", pulp.LpMaximize)
+    x = model.add_variable("x", 0, 3, pulp.LpInteger)
+    model.addConstraint(at_most([(x, 2)], 5), "odd")
+    lex = LexicographicSolver(model, Options(max_nodes=0), {"x": 2.0})
+    assert lex.solve_for(Goal("x", [(x, 1.0)], 3, 1)) == (2.0, 2)

@@ -36,6 +36,7 @@ from reconciler.plan_copy import PlanCopy
 from reconciler.publish.events import EVENT_BURST, EVENTS_PER_SECOND, EventWriter, ObjectEvent
 from reconciler.publish.metrics import Metrics
 from reconciler.publish.status import StatusPublisher
+from reconciler.requests import RequestPoller, RequestStore
 from reconciler.snapshot import Snapshot
 
 LOOP_LIMIT = 150.0
@@ -157,6 +158,7 @@ class Reconciler:
     fence: Fence
     compiler: CompileProcess
     dry_run: DryRun
+    requests: RequestPoller
     plan_copy: PlanCopy
     publisher: StatusPublisher
     events: EventWriter
@@ -180,7 +182,9 @@ class Reconciler:
 
 @dataclass(slots=True)
 class Pass:
-    """The data that the phases of one pass share. pods: Ref.key of a live job -> its pods. former_job_keys: of
+    """The data that the phases of one pass share.
+
+    suspended_keys: Ref.key of what is left alone. pods: Ref.key of a live job -> its pods. former_job_keys: of
     jobs that are gone or were replaced, and still have pods. obstructed_changes: of objects that could not be looked
     at, with the reason in each. unconfirmed_ends: job -> why it is not known whether it is gone. standstill:
     why nothing at all may be written."""
@@ -191,6 +195,7 @@ class Pass:
     rewrite_message: str = ""
     snapshot: Snapshot | None = None
     current_fingerprint: Fingerprint | None = None
+    suspended_keys: set[str] = field(default_factory=set)
     desired_manifests: list[Manifest] = field(default_factory=list)
     pods: dict[str, list[Object]] = field(default_factory=dict)
     former_job_keys: set[str] = field(default_factory=set)
@@ -239,6 +244,9 @@ def build_reconciler(settings: Settings, client: Client, identity: str) -> Recon
         fence=fence,
         compiler=CompileProcess(settings.data / "compile", wake.set),
         dry_run=DryRun(_side_client(client, fence), wake.set),
+        requests=RequestPoller(
+            RequestStore(_side_client(client, fence), settings.namespace, settings.cluster), wake.set
+        ),
         plan_copy=PlanCopy(_side_client(client, fence), settings.namespace, settings.cluster),
         publisher=StatusPublisher(client, settings.namespace, settings.cluster),
         events=EventWriter(_side_client(client, fence, RateLimit(EVENTS_PER_SECOND, EVENT_BURST)), identity),

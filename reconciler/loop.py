@@ -33,8 +33,9 @@ from reconciler.planning import choose_commit, update_plan
 from reconciler.pods import act_on_pods, observe_pods
 from reconciler.publish.status import Report
 from reconciler.report import build_report
-from reconciler.runs import is_job, record_deletions, record_finished_runs
+from reconciler.runs import is_job, numbered_run, record_deletions, record_finished_runs
 from reconciler.snapshot import Snapshot
+from reconciler.suspension import SUSPENDED, suspended_keys, without_suspended
 
 log = logging.getLogger(__name__)
 
@@ -51,6 +52,7 @@ def reconcile_once(r: Reconciler) -> Report:
     r.heartbeat.beat()
     settle_lost_inventory(r, p)  # 4
     plan_pruning(r, p)
+    p.prune_plan = without_suspended(r, p.prune_plan)
     act_on_changes(r, p)  # 5 the only phase that writes
     keep_house(r, p)
     return build_report(r, p)  # 6
@@ -89,9 +91,13 @@ def compute_changes(r: Reconciler, p: Pass) -> None:
         p.observation = r.watches.observe(p.observation.restrictions)
         p.problems = [*dict.fromkeys((*p.problems, *p.observation.problems))]
     _collect_manifests(r, p, p.snapshot)
+    p.suspended_keys = suspended_keys(r, (manifest.object for manifest in p.desired_manifests))
     for manifest in p.desired_manifests:
         ref = ref_of(manifest.object)
-        if obstacle := reading_obstacle(p, ref):
+        if ref.key in p.suspended_keys:
+            live = p.observation.objects.get(ref.key)
+            p.held_changes.append(Change("held", ref, manifest, live, reason=SUSPENDED))
+        elif obstacle := reading_obstacle(p, ref):
             p.obstructed_changes.append(Change("held", ref, manifest, reason=obstacle))
         elif (change := _required_change(r, p, manifest)) is not None:
             (p.held_changes if change.action in ("held", "forbidden") else p.changes).append(change)
@@ -120,8 +126,11 @@ def _collect_manifests(r: Reconciler, p: Pass, snapshot: Snapshot) -> None:
     """The manifests as they are to be in the cluster; made once for each snapshot."""
     known = r.planning.desired_manifests if r.planning.desired_snapshot is snapshot else {}
     for manifest in snapshot.manifests:
+        run = numbered_run(r, ref_of(manifest.object).key, manifest.run_digest) if manifest.run_digest else ""
         try:
-            desired = known.get(id(manifest)) or desired_manifest(r.client, r.settings.cluster, manifest)
+            desired = known.get(id(manifest))
+            if desired is None or desired.run_digest != run:
+                desired = desired_manifest(r.client, r.settings.cluster, replace(manifest, run_digest=run))
         except ApiError as error:
             p.obstructed_changes.append(Change("held", ref_of(manifest.object), reason=str(error)))
         else:

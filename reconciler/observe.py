@@ -232,8 +232,10 @@ def fingerprint_of(observation: Observation, snapshot: Snapshot, finished_jobs: 
 
 
 def _expected_pods(observation: Observation, gangs: Mapping[str, PlannedGang], nodes: NodeIndex) -> set[str]:
-    """uids of pods that stand at a place the plan gave to their role, and not more of them than it gave."""
-    jobs = {key: item for key, item in observation.objects.items() if key in gangs}
+    """uids of pods that stand at a place the plan gave to their role, and not more of them than it gave. Of a gang that
+    waits for the rest of its pods none: each that goes may let the whole gang start elsewhere."""
+    complete = {key for key, gang in gangs.items() if gang.decision != "wait"}
+    jobs = {key: item for key, item in observation.objects.items() if key in complete}
     expected: set[str] = set()
     for key, pods in pods_by_job(observation.objects_of_kind("Pod"), jobs)[0].items():
         expected |= _pods_as_planned(gangs[key], pods, nodes)

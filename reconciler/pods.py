@@ -19,6 +19,7 @@ from reconciler.observe import Observation, Restrictions
 from reconciler.publish.events import ObjectEvent
 from reconciler.runs import planned_run
 from reconciler.snapshot import PlannedGang, Snapshot
+from reconciler.suspension import suspended_jobs
 
 log = logging.getLogger(__name__)
 
@@ -41,9 +42,9 @@ def observe_pods(r: Reconciler, observation: Observation) -> Observation:
         r.node_health.observe(nodes, pods, now)
         r.binding.observe(pods, NodeIndex.from_nodes(nodes, leaves), now)
         r.evictions.forget_others({uid_of(pod) for pod in pods})
-    restrictions = Restrictions(
-        frozenset(r.node_health.quarantined(now)), r.binding.held_jobs(now), r.binding.closed_nodes(now)
-    )
+    jobs = (gang.job for gang in r.planning.snapshot.gangs.values()) if r.planning.snapshot else ()
+    held = {**r.binding.held_jobs(now), **dict(suspended_jobs(r, jobs))}
+    restrictions = Restrictions(frozenset(r.node_health.quarantined(now)), held, r.binding.closed_nodes(now))
     return replace(observation, restrictions=restrictions)
 
 
@@ -67,7 +68,7 @@ def leave_lost_nodes(r: Reconciler, p: Pass, snapshot: Snapshot) -> None:
     """Evict the pods of our gangs from nodes that have been lost for too long; they come back gated and are planned
     again."""
     left = r.node_health.nodes_to_leave(r.settings.node_timeout, r.clock())
-    for key in snapshot.gangs if left else ():
+    for key in snapshot.gangs.keys() - p.suspended_keys if left else ():
         for pod in p.pods.get(key, ()):
             if (node := bound_node(pod)) in left and not has_ended(pod):
                 message = f"node {node} is lost for {r.settings.node_timeout:g} s, so it is planned again"
@@ -117,10 +118,14 @@ def _is_as_planned(r: Reconciler, p: Pass, key: str, gang: PlannedGang) -> bool:
     assert p.current_fingerprint is not None  # noqa: S101
     assert r.planning.base_fingerprint is not None  # noqa: S101
     job, restrictions = p.observation.objects.get(key), p.observation.restrictions
-    if job is None or annotations_of(job).get(DIGEST_ANNOTATION) != planned_run(r, key):
+    if job is None or key in p.suspended_keys or annotations_of(job).get(DIGEST_ANNOTATION) != planned_run(r, key):
         return False
     places = {node for _, node in gang.pods_by_place()}
-    if key in restrictions.held_jobs or places & restrictions.closed_nodes.get(key, frozenset()):
+    if (
+        key in restrictions.held_jobs
+        or key in p.suspended_keys
+        or places & restrictions.closed_nodes.get(key, frozenset())
+    ):
         return False
     now, base = p.current_fingerprint.nodes, r.planning.base_fingerprint.nodes
     return all(now.get(node) == base.get(node) for node in places)
@@ -172,8 +177,8 @@ def evict_unbound_pods(r: Reconciler, p: Pass, snapshot: Snapshot, nodes: NodeIn
     now, timeout = r.clock(), r.settings.bind_timeout
     for key in r.binding.troubles.keys() - p.pods.keys():
         del r.binding.troubles[key]
-    for key in snapshot.gangs.keys() & p.pods.keys():
-        pods, run = p.pods[key], (planned_run(r, key), 0)
+    for key in (snapshot.gangs.keys() & p.pods.keys()) - p.suspended_keys:
+        pods, run = p.pods[key], (planned_run(r, key), r.requests.current().retries.get(key, 0))
         if key in r.binding.troubles and _is_over(r, p, r.binding.troubles[key], run, pods):
             del r.binding.troubles[key]
         trouble = r.binding.troubles.get(key)
@@ -234,7 +239,7 @@ def _has_cause_changed(r: Reconciler, p: Pass, trouble: GangTrouble, pods: list[
 def evict_broken_gangs(r: Reconciler, p: Pass, snapshot: Snapshot, nodes: NodeIndex) -> None:
     """Evict what is left of a gang that lost pods with a node and that the newest plan cannot complete where it runs:
     then the whole gang is planned again, and holds nothing meanwhile."""
-    for key in snapshot.gangs.keys() & p.pods.keys():
+    for key in (snapshot.gangs.keys() & p.pods.keys()) - p.suspended_keys:
         gang, uid = snapshot.gangs[key], uid_of(p.observation.objects[key])
         alive = [pod for pod in p.pods[key] if not has_ended(pod)]
         if any(_is_on_bad_node(r, nodes, pod) for pod in alive):

@@ -54,6 +54,7 @@ def build_report(r: Reconciler, p: Pass) -> Report:
         lifted_gates=p.lifted_gates,
         evicted_pods=tuple(p.evicted_pods),
         runs={str(run.ref): run.phase for run in p.inventory.runs.values()},
+        suspended=tuple(sorted(r.requests.current().suspended | p.suspended_keys)),
         is_idle=not is_busy,
         next_wakeup=_seconds_to_deadline(r, p),
         events=(*p.events, *_events(r, p, rejection)),

@@ -70,12 +70,14 @@ def run_reconciler(r: Reconciler, stop: Callable[[], bool], once: bool = False) 
     r.events.start()
     r.poller.start()
     r.watches.start()
+    r.requests.start()
     try:
         _wait_for_start(r, stop)
         return _repeat_passes(r, stop, once)
     finally:
         r.poller.stop()
         r.watches.stop()
+        r.requests.stop()
         r.compiler.stop()
         r.dry_run.stop()
         r.events.stop(EVENT_SECONDS)
@@ -220,6 +222,7 @@ def _heartbeats(r: Reconciler) -> list[Heartbeat]:
         r.heartbeat,
         r.lease.heartbeat,
         r.events.heartbeat,
+        r.requests.heartbeat,
         r.poller.heartbeat,
         *(informer.heartbeat for informer in list(r.watches.informers.values())),
     ]

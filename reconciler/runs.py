@@ -117,9 +117,27 @@ def finished_job_keys(r: Reconciler, p: Pass) -> frozenset[str]:
 
 
 def planned_run(r: Reconciler, key: str, default: str = "") -> str:
-    """The digest of the job's run in the newest plan; `default` where it is in none."""
+    """The digest of the job's run in the newest plan, with its number; `default` where it is in none."""
     manifest = r.planning.snapshot.jobs.get(key) if r.planning.snapshot else None
-    return manifest.run_digest if manifest else default
+    return numbered_run(r, key, manifest.run_digest) if manifest else default
+
+
+def numbered_run(r: Reconciler, key: str, digest: str) -> str:
+    """The digest with the number of the run that is to be now: what an operator asked for, and never less than what is
+    over already."""
+    wanted, number = r.requests.current().reruns.get(key, ("", 1))
+    if wanted != digest:
+        number = 1
+    if r.inventory is not None and (run := r.inventory.runs.get(key)) is not None:
+        over, last = split_run(run.digest)
+        number = max(number, last) if over == digest else number
+    return f"{digest}#{number}" if number > 1 else digest
+
+
+def split_run(name: str) -> tuple[str, int]:
+    """The digest of a run and its number: sha256:...#2 is the second of the same specification."""
+    digest, _, number = name.partition("#")
+    return digest, int(number) if number.isdigit() else 1
 
 
 def run_digest_of(r: Reconciler, job: Object) -> str:
@@ -149,7 +167,8 @@ def _unobserved_ends(r: Reconciler, p: Pass) -> Iterator[tuple[str, FinishedRun]
         entry, run = p.inventory.entries.get(key), p.inventory.runs.get(key)
         if entry is None or not entry.uid or not entry.started or not has_time_to_live(manifest.object):
             continue
-        is_known = run is not None and run.digest == manifest.run_digest
+        digest = numbered_run(r, key, manifest.run_digest)
+        is_known = run is not None and run.digest == digest
         is_present = key in p.observation.objects or key in r.writer.memory.last_writes
         if not is_known and not is_present and entry.ref.group_kind in p.observation.readable_kinds:
-            yield key, FinishedRun(entry.ref, manifest.run_digest, UNKNOWN_PHASE)
+            yield key, FinishedRun(entry.ref, digest, UNKNOWN_PHASE)

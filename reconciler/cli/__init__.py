@@ -18,10 +18,14 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 for _name, _short_help in (
     ("reconcile", "Keep a cluster at what the repository says."),
+    ("rerun", "Run a finished job again, or try to bind a held one."),
+    ("resume", "End a suspension."),
+    ("suspend", "Keep the reconciler from an object, a kind or all."),
     ("snapshot", "Write what a cluster holds, for plan --state."),
     ("status", "Show what the reconciler of a cluster says."),
 ):
-    cli.add_lazy(_name, f"reconciler.cli.commands:{_name}", _short_help)
+    module = "requests" if _name in ("rerun", "resume", "suspend") else "commands"
+    cli.add_lazy(_name, f"reconciler.cli.{module}:{_name}", _short_help)
 cli.add_lazy("rbac", "reconciler.cli.rights:rbac", "Print the rights that a reconciler of this repository needs.")
 cli.add_lazy("config-schema", "reconciler.cli.rights:config_schema", "Print the schema of reconcile's --config.")
 cli.add_lazy("diff", "reconciler.cli.diff:diff", "Show what a change of the repository does to jobs and queues.")

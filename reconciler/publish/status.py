@@ -40,7 +40,8 @@ class Report:
 
     commit: in force, empty for none. head: of the branch. digest: of the plan in force. results: of this pass.
     outstanding: what was to be written, was tried, now or before, and failed. lifted_gates: Ref.key of a job
-    -> pods. runs: name of a job -> how its run ended. is_idle: nothing was written and nothing is outstanding.
+    -> pods. runs: name of a job -> how its run ended. suspended: `all`, kinds and objects that are left alone. is_idle:
+    nothing was written and nothing is outstanding.
     next_wakeup: seconds until there is something to do even if nothing happens.
     """
 
@@ -56,6 +57,7 @@ class Report:
     lifted_gates: Mapping[str, int] = field(default_factory=dict)
     evicted_pods: tuple[str, ...] = ()
     runs: Mapping[str, str] = field(default_factory=dict)
+    suspended: tuple[str, ...] = ()
     is_idle: bool = False
     next_wakeup: float | None = None
     events: tuple[ObjectEvent, ...] = ()
@@ -74,6 +76,7 @@ def status_document(report: Report, previous: Mapping[str, Any], now: str) -> di
         "conditions": [_condition_entry(each, known.get(each.type), now) for each in report.conditions],
         "gangs": [_gang_entry(gang) for gang in report.gangs],
         "finished": dict(sorted(report.runs.items())),
+        "suspended": list(report.suspended),
         "held": held[:MAX_MESSAGES],
         "diagnostics": [_diagnostic_line(entry) for entry in report.diagnostics[:MAX_MESSAGES]],
     }
@@ -169,6 +172,7 @@ def status_text(document: Mapping[str, Any]) -> str:
         lines.append(f"{condition['type']:<16} {condition['status']:<6} {condition['reason']}{message}")
     tables = {
         "gangs": [_gang_line(gang) for gang in document.get("gangs") or ()],
+        "suspended": document.get("suspended") or (),
         "held": [f"{row['object']}: {row['reason']}" for row in document.get("held") or ()],
         "problems": document.get("diagnostics") or (),
     }

@@ -40,6 +40,28 @@ def test_the_layout_of_a_node_counts_and_what_pods_take_of_it_does_not() -> None
     assert NUMA in state_objects(sight(NUMA))
 
 
+def test_every_pod_counts_on_a_node_that_would_not_take_it_now_and_of_a_gang_that_waits() -> None:
+    """S8: the plan in force keeps the pod where it is; when it goes, a new plan is needed."""
+    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": "j"}
+    job: Object = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"namespace": "d", "name": "j", "uid": "j"}}
+    pod: Object = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"namespace": "d", "name": "p", "uid": "p", "ownerReferences": [owner]},
+        "spec": {"nodeName": "n"},
+    }
+    lost = {**NODE, "status": {"conditions": [{"type": "Ready", "status": "Unknown"}]}}
+    entry = {"apiVersion": "batch/v1", "kind": "Job", "namespace": "d", "name": "j", "pods": {"w": {"n": 1}}}
+    rest: Object = {"queue": "q", "domains": [], "reasons": [], "evictedFor": [], "startsAt": None}
+    for node, decision, prints in ((NODE, "keep", 1), (lost, "keep", 2), (NODE, "wait", 2)):
+        plan = {"gangs": [{**entry, **rest, "decision": decision}]}
+        seen = []
+        for pods in ({"Pod/d/p": pod}, {}):
+            observation = Observation({"Node//n": node, "Job.batch/d/j": job, **pods}, frozenset())
+            seen.append(fingerprint_of(observation, replace(GOOD, plan=plan), frozenset()).nodes["n"])
+        assert len(set(seen)) == prints, (decision, prints)
+
+
 def test_what_the_cluster_says_next_of_a_node_that_was_behind_is_news() -> None:
     late = replace(GOOD, nodes_behind=("n",))
     busy = {**NUMA, "spec": {**NUMA["spec"], "numares": {"cpu": {"allocatable": ""}}}}

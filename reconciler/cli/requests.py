@@ -1,0 +1,102 @@
+"""`gangplan suspend`, `resume` and `rerun`: what operators ask of a reconciler beside git."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from reconciler.cli import add_cluster_options
+from reconciler.cluster.client import ApiError, Client
+from reconciler.cluster.inventory import Inventory, InventoryStore
+from reconciler.cluster.transport import make_connector
+from reconciler.requests import (
+    EVERYTHING,
+    Requests,
+    RequestStore,
+    with_rerun,
+    with_resumed,
+    with_retry,
+    with_suspended,
+)
+from reconciler.runs import is_job, split_run
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+def _add_options(command: Command) -> Command:
+    """Add --cluster and the options of a cluster."""
+    return add_cluster_options(click.option("--cluster", required=True, help="Which cluster.")(command))
+
+
+@click.command()
+@click.argument("target")
+@_add_options
+def suspend(target: str, cluster: str, kubeconfig: Path | None, context: str | None, namespace: str) -> None:
+    """Keep the reconciler from TARGET until `resume`: `all`, a kind (Queue, Job.batch.volcano.sh), or an object
+    (NAMESPACE/NAME, or KIND.GROUP/NAMESPACE/NAME). It is not written, its gated pods stay gated, nothing of it is
+    evicted or deleted; what runs goes on."""
+    store, inventory = _stores(cluster, kubeconfig, context, namespace)
+    key = _target_key(target, inventory)
+    _change(store, lambda requests: with_suspended(requests, key))
+    click.echo(f"{key} is suspended")
+
+
+@click.command()
+@click.argument("target")
+@_add_options
+def resume(target: str, cluster: str, kubeconfig: Path | None, context: str | None, namespace: str) -> None:
+    """End the suspension of TARGET, as it was given to `suspend`; `all` ends every one."""
+    store, inventory = _stores(cluster, kubeconfig, context, namespace)
+    key = _target_key(target, inventory)
+    left = _change(store, lambda requests: with_resumed(requests, key)).suspended
+    click.echo(f"{key} is resumed" + (f"; still suspended: {', '.join(sorted(left))}" if left else ""))
+
+
+@click.command()
+@click.argument("job")
+@_add_options
+def rerun(job: str, cluster: str, kubeconfig: Path | None, context: str | None, namespace: str) -> None:
+    """Run JOB (NAMESPACE/NAME, or KIND.GROUP/NAMESPACE/NAME) once more as it is: a finished one begins a new run, one
+    that is held because the scheduler does not bind it is tried again."""
+    store, inventory = _stores(cluster, kubeconfig, context, namespace)
+    key = _target_key(job, inventory)
+    if not is_job(key):
+        raise click.ClickException(f"{job} is no job that gangplan knows on {cluster}")
+    if (run := inventory.runs.get(key)) is None:
+        _change(store, lambda requests: with_retry(requests, key))
+        click.echo(f"{key} has not finished; if it is held, it is tried again")
+        return
+    digest, number = split_run(run.digest)
+    _change(store, lambda requests: with_rerun(requests, key, digest, number + 1))
+    click.echo(f"{key} runs again: run {number + 1} of {digest}")
+
+
+def _stores(
+    cluster: str, kubeconfig: Path | None, context: str | None, namespace: str
+) -> tuple[RequestStore, Inventory]:
+    client = Client(make_connector(kubeconfig, context))
+    try:
+        return RequestStore(client, namespace, cluster), InventoryStore(client, namespace, cluster).read()
+    except (ApiError, ValueError) as error:
+        raise click.ClickException(str(error)) from error
+
+
+def _change(store: RequestStore, function: Callable[[Requests], Requests]) -> Requests:
+    try:
+        return store.change(function)
+    except (ApiError, ValueError) as error:
+        raise click.ClickException(str(error)) from error
+
+
+def _target_key(target: str, inventory: Inventory) -> str:
+    """`all`, a kind, or the Ref.key of an object that the inventory knows by namespace and name."""
+    if target == EVERYTHING or target.count("/") != 1:
+        return target
+    found = sorted(key for key in {*inventory.entries, *inventory.runs} if key.partition("/")[2] == target)
+    if len(found) != 1:
+        choice = f": give one of {', '.join(found)}" if found else ""
+        raise click.ClickException(f"{len(found)} objects of gangplan's are named {target}{choice}")
+    return found[0]

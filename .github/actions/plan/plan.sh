@@ -1,0 +1,36 @@
+#!/usr/bin/env bash
+# Checks the repository and compares it with the base; ends with 1 when the check fails or the change brings an error.
+# Set by action.yml: GANGPLAN FOLDER BASE TARGET COMMENT PULL_REQUEST REPORTS, and GitHub's own variables.
+set -euo pipefail
+
+failed=0
+"$GANGPLAN" check --repo "$FOLDER" --format github || failed=1
+"$GANGPLAN" check --repo "$FOLDER" --format sarif > "$REPORTS/gangplan.sarif" || true
+echo "sarif=$REPORTS/gangplan.sarif" >> "$GITHUB_OUTPUT"
+
+base=$BASE
+if [ -z "$base" ] && [ -n "$TARGET" ]; then
+    # What others merged meanwhile is not this change's doing.
+    base=$(git -C "$FOLDER" merge-base "$TARGET" HEAD || true)
+    if [ -z "$base" ]; then
+        echo "::error::the history between the pull request and its base is not here: check out with fetch-depth 0"
+        exit 1
+    fi
+fi
+if [ -n "$base" ]; then
+    report=$REPORTS/gangplan.md
+    "$GANGPLAN" diff "$base" --repo "$FOLDER" -o markdown > "$report" || failed=1
+    cat "$report" >> "$GITHUB_STEP_SUMMARY"
+    if [ "$COMMENT" = true ] && [ -n "$PULL_REQUEST" ] && [ -s "$report" ]; then
+        comments=repos/$GITHUB_REPOSITORY/issues/$PULL_REQUEST/comments
+        mark=$(head -n 1 "$report")
+        # shellcheck disable=SC2016  # $mark is jq's
+        found=$(gh api --paginate "$comments" --jq ".[] | select(.body | startswith(\"$mark\")) | .id" | head -n 1)
+        if [ -n "$found" ]; then
+            gh api --silent --method PATCH "repos/$GITHUB_REPOSITORY/issues/comments/$found" --field "body=@$report"
+        else
+            gh api --silent --method POST "$comments" --field "body=@$report"
+        fi
+    fi
+fi
+exit "$failed"

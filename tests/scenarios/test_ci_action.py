@@ -1,0 +1,95 @@
+"""The GitHub action's script, run as GitHub would run it, with a `gh` that notes what it is asked."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from ruamel.yaml import YAML
+
+from tests.builders.repositories import FILES, JOB
+from tests.e2e.stories.story import GitRepository
+
+ROOT = Path(__file__).parents[2]
+ACTION = ROOT / ".github" / "actions" / "plan"
+pytestmark = pytest.mark.slow
+
+FAKE_GH = """\
+#!/bin/sh
+echo "$@" >> "$REPORTS/gh.log"
+case "$*" in *--paginate*) printf %b "$FOUND_COMMENT" ;; esac
+"""
+
+
+def run_action(tmp_path: Path, repository: GitRepository, **variables: str) -> tuple[int, str, str]:
+    """Exit code, output and what gh was asked."""
+    tools = tmp_path / "bin"
+    tools.mkdir(exist_ok=True)
+    (tools / "gh").write_text(FAKE_GH)
+    (tools / "gangplan").write_text(f'#!/bin/sh\nexec {sys.executable} -m reconciler "$@"\n')
+    for tool in tools.iterdir():
+        tool.chmod(0o755)
+    environment = {
+        **os.environ,
+        "PATH": f"{tools}:{os.environ['PATH']}",
+        "PYTHONPATH": str(ROOT),
+        "GANGPLAN": str(tools / "gangplan"),
+        "FOLDER": str(repository.folder),
+        "REPORTS": str(tmp_path),
+        "GITHUB_OUTPUT": str(tmp_path / "output"),
+        "GITHUB_STEP_SUMMARY": str(tmp_path / "summary.md"),
+        "GITHUB_REPOSITORY": "o/r",
+        "COMMENT": "true",
+        "PULL_REQUEST": "7",
+        "BASE": "",
+        "FOUND_COMMENT": "",
+        **variables,
+    }
+    done = subprocess.run([str(ACTION / "plan.sh")], env=environment, capture_output=True, text=True, check=False)
+    asked = tmp_path / "gh.log"
+    return done.returncode, done.stdout + done.stderr, asked.read_text() if asked.exists() else ""
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> GitRepository:
+    """Two commits: the second adds a job."""
+    repository = GitRepository(tmp_path / "repo")
+    for name, text in FILES.items():
+        repository.write_file(name, text.decode())
+    repository.commit()
+    repository.write_file("jobs/b.yaml", JOB.replace("NAME", "b"))
+    repository.commit()
+    return repository
+
+
+def test_the_comparison_becomes_summary_and_comment(tmp_path: Path, repository: GitRepository) -> None:
+    target = repository.run_git("rev-parse", "HEAD~1")
+    code, said, asked = run_action(tmp_path, repository, TARGET=target)
+    assert code == 0, said
+    assert "1 job starts" in (tmp_path / "summary.md").read_text()
+    assert '"version": "2.1.0"' in (tmp_path / "gangplan.sarif").read_text()
+    assert "--method POST repos/o/r/issues/7/comments --field body=@" in asked
+    code, said, asked = run_action(tmp_path, repository, TARGET=target, FOUND_COMMENT="41\\n42\\n")
+    assert code == 0, said
+    assert "--method PATCH repos/o/r/issues/comments/41 --field" in asked
+
+
+def test_an_error_fails_the_run_and_no_base_compares_nothing(tmp_path: Path, repository: GitRepository) -> None:
+    repository.write_file("jobs/c.yaml", JOB.replace("NAME", "c").replace("replicas: 2", "replicas: many"))
+    code, said, asked = run_action(tmp_path, repository, TARGET="")
+    assert code == 1
+    assert "::error file=" in said
+    assert not asked
+
+
+def test_the_action_runs_the_script_with_all_that_it_reads() -> None:
+    steps = YAML(typ="safe").load((ACTION / "action.yml").read_text())["runs"]["steps"]
+    (step,) = (step for step in steps if "plan.sh" in step.get("run", ""))
+    used = {"GANGPLAN", "FOLDER", "BASE", "TARGET", "COMMENT", "PULL_REQUEST", "REPORTS"}
+    assert used <= step["env"].keys()
+    workflow = YAML(typ="safe").load((ROOT / ".github" / "workflows" / "plan.yml").read_text())
+    (job,) = workflow["jobs"].values()
+    assert (ROOT / job["steps"][-1]["uses"] / "action.yml").is_file()

@@ -262,6 +262,11 @@ def _side_client(client: Client, fence: Fence, rate: RateLimit | None = None) ->
     return made
 
 
+def revision_in_force(r: Reconciler) -> str:
+    """The commit whose plan is in force, empty for none."""
+    return r.planning.snapshot.commit if r.planning.snapshot else ""
+
+
 def load_identity(data: Path) -> str:
     """The name of this reconciler to the lease, made on first use. It lives in the data folder, which one process holds
     alone: a restart there goes on at once, while a replica with another folder waits until the lease has run out."""

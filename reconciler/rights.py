@@ -69,6 +69,25 @@ _STATE = (
 """Counted by a plan whoever made them, so read also where the repository holds none."""
 
 
+@dataclass(frozen=True, slots=True)
+class Right:
+    """One verb on one resource."""
+
+    verb: str
+    group: str
+    resource: str
+
+    def __str__(self) -> str:
+        return f"{self.verb} {self.resource}" + (f".{self.group}" if self.group else "")
+
+
+def rights_at_start() -> list[Right]:
+    """What every reconciler needs, whatever its repository holds. One that is missing for a kind that a plan writes
+    holds up only its objects."""
+    rules = [*_cluster_rules(()), *_own_rules()]
+    return [Right(verb, rule["apiGroups"][0], rule["resources"][0]) for rule in rules for verb in rule["verbs"]]
+
+
 def plural_of(kind: str) -> str:
     """The resource of a kind, as Kubernetes' own tools form it."""
     name = kind.lower()

@@ -185,11 +185,11 @@ def _publish_report(r: Reconciler, report: Report, seconds: float) -> None:
     r.metrics.record_report(report, seconds)
     for result in report.results:
         detail = {"change": str(result.change), "outcome": result.outcome, "detail": result.message}
-        log.info("change", extra=detail)
+        log.info("change", extra={"object": str(result.change.ref), **detail})
     for gang, pods in report.lifted_gates.items():
-        log.info("gates lifted", extra={"gang": gang, "pods": pods})
+        log.info("gates lifted", extra={"object": gang, "pods": pods})
     for pod in report.evicted_pods:
-        log.info("evicted", extra={"pod": pod})
+        log.info("evicted", extra={"object": pod})
     if r.lease.is_held():
         r.publisher.publish(report)
         r.events.put(report.events)

@@ -6,6 +6,7 @@ import json
 import logging
 import signal
 import sys
+import threading
 import time
 from pathlib import Path
 from types import FrameType
@@ -17,17 +18,21 @@ from compiler.fields.timestamp import rfc3339
 from compiler.kubernetes import SNAPSHOT_TIME_ANNOTATION, name_of
 from reconciler.cli import add_cluster_options, add_kubeconfig_options, state_folder
 from reconciler.cli.config import load_config
-from reconciler.cluster.client import ApiError, Client, NotFound
+from reconciler.cli.connection import check_kubeconfig, cluster_command
+from reconciler.cluster.client import Client, NotFound
 from reconciler.cluster.neighbours import OtherGangplanError
 from reconciler.cluster.objects import Object, Ref, ref_of
 from reconciler.cluster.transport import make_connector
-from reconciler.context import Settings, build_reconciler, load_identity
+from reconciler.context import Reconciler, Settings, build_reconciler, load_identity, revision_in_force
 from reconciler.git.process import GitError
 from reconciler.observe import STATE_KINDS, without_server_fields
+from reconciler.preflight import CannotStartError, check_cluster, wait_for_cluster
 from reconciler.publish.logs import JsonFormatter
-from reconciler.publish.status import status_text
+from reconciler.publish.status import Report, status_text
 from reconciler.run import DataFolderInUse, lock_data_folder, run_reconciler
 
+START_TIMEOUT, ONCE_TIMEOUT = 60.0, 600.0
+"""Seconds: for the server to answer at the start, and for all of `--once`."""
 REQUIRED_CONDITIONS = frozenset({"Fetched", "Compiled", "Accepted", "Observed", "Applied"})
 """Conditions that must hold for `reconcile --once` to succeed."""
 
@@ -104,6 +109,11 @@ REQUIRED_CONDITIONS = frozenset({"Fetched", "Compiled", "Accepted", "Observed", 
 )
 @click.option("--listen", default="", metavar="HOST:PORT", help="Serve /healthz, /readyz and /metrics.")
 @executor_option
+@click.option(
+    "--timeout",
+    type=click.FloatRange(min=1),
+    help="Seconds for the server to answer at the start; with --once, for everything. [default: 60; --once: 600]",
+)
 @click.option("--once", is_flag=True, help="End when there is nothing to do now; 1 if something could not be done.")
 @click.pass_context
 def reconcile(
@@ -112,6 +122,7 @@ def reconcile(
     kubeconfig: Path | None,
     context: str | None,
     once: bool,
+    timeout: float | None,
     git_auth: Path | None,
     **given: object,
 ) -> None:
@@ -120,13 +131,29 @@ def reconcile(
     settings = Settings(auth=git_auth, **given)  # type: ignore[arg-type]  # click has checked the types of the options
     if settings.webhook and settings.webhook_secret is None:
         raise click.UsageError("--webhook needs --webhook-secret")
-    _log_as_json()
+    check_kubeconfig(kubeconfig, context)
+    formatter = log_as_json()
+    started_at = time.monotonic()
+    limit = timeout or (ONCE_TIMEOUT if once else START_TIMEOUT)
     try:
-        lock = lock_data_folder(settings.data)
-        client = Client(make_connector(kubeconfig, context))
-        reconciler = build_reconciler(settings, client, load_identity(settings.data))
-    except (DataFolderInUse, GitError, OSError) as error:
+        with lock_data_folder(settings.data):
+            client = Client(make_connector(kubeconfig, context))
+            reconciler = build_reconciler(settings, client, load_identity(settings.data))
+            wait_for_cluster(lambda: check_cluster(client, settings.namespace), 0.0 if once else limit)
+            formatter.fields = lambda: {"revision": revision_in_force(reconciler)}
+            last = _run_until_signal(reconciler, started_at + limit if once else None)
+    except (DataFolderInUse, GitError, CannotStartError, OtherGangplanError, OSError, ValueError) as error:
         raise click.ClickException(str(error)) from error
+    if not once:
+        return
+    if time.monotonic() > started_at + limit:
+        raise click.ClickException(f"there is more to do than ended within {limit:g} s (--timeout)")
+    if last is None or not REQUIRED_CONDITIONS.isdisjoint(each.type for each in last.conditions if not each.status):
+        ctx.exit(1)
+
+
+def _run_until_signal(reconciler: Reconciler, once_until: float | None) -> Report | None:
+    """Run until SIGTERM or SIGINT; with `once_until`, also until nothing is left to do, and to that time at most."""
     signals: list[int] = []
 
     def request_stop(number: int, _frame: FrameType | None) -> None:
@@ -135,27 +162,30 @@ def reconcile(
 
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, request_stop)
+    if once_until is None:
+        return run_reconciler(reconciler, lambda: bool(signals))
+    alarm = threading.Timer(once_until - time.monotonic(), reconciler.wake_event.set)
+    alarm.daemon = True
+    alarm.start()
     try:
-        last = run_reconciler(reconciler, lambda: bool(signals), once)
-    except (ValueError, OtherGangplanError) as error:
-        raise click.ClickException(str(error)) from error
+        return run_reconciler(reconciler, lambda: bool(signals) or time.monotonic() >= once_until, once=True)
     finally:
-        lock.close()
-    failed = last is None or not REQUIRED_CONDITIONS.isdisjoint(
-        each.type for each in last.conditions if not each.status
-    )
-    ctx.exit(1 if once and failed else 0)
+        alarm.cancel()
 
 
-def _log_as_json() -> None:
+def log_as_json() -> JsonFormatter:
+    """Log to standard error; what it returns may be given fields for every line."""
+    formatter = JsonFormatter()
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(JsonFormatter())
+    handler.setFormatter(formatter)
     logging.basicConfig(level=logging.INFO, handlers=[handler])
     logging.getLogger("urllib3").setLevel(logging.ERROR)
+    return formatter
 
 
 @click.command()
 @add_kubeconfig_options
+@cluster_command(120.0)
 @click.option(
     "-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="File to write. [default: standard output]"
 )
@@ -164,15 +194,12 @@ def snapshot(kubeconfig: Path | None, context: str | None, output: Path | None) 
     plan --state`."""
     client = Client(make_connector(kubeconfig, context))
     items: list[Object] = []
-    try:
-        for api, kind in STATE_KINDS:
-            try:
-                found, _ = client.list(client.resource(api, kind))
-            except NotFound:
-                continue
-            items += [without_server_fields(item) for item in found]
-    except ApiError as error:
-        raise click.ClickException(str(error)) from error
+    for api, kind in STATE_KINDS:
+        try:
+            found, _ = client.list(client.resource(api, kind))
+        except NotFound:
+            continue
+        items += [without_server_fields(item) for item in found]
     items.sort(key=lambda item: (item["kind"], item["apiVersion"], ref_of(item).namespace, name_of(item)))
     metadata = {"annotations": {SNAPSHOT_TIME_ANNOTATION: rfc3339(int(time.time()))}}
     state = {"apiVersion": "v1", "kind": "List", "metadata": metadata, "items": items}
@@ -186,6 +213,7 @@ def snapshot(kubeconfig: Path | None, context: str | None, output: Path | None) 
 @click.command()
 @click.option("--cluster", required=True, help="Which cluster.")
 @add_cluster_options
+@cluster_command(30.0)
 @click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
 def status(cluster: str, kubeconfig: Path | None, context: str | None, namespace: str, output: str) -> None:
     """Show the commit in force, the conditions, each gang's decision, and what is held and why."""
@@ -194,6 +222,4 @@ def status(cluster: str, kubeconfig: Path | None, context: str | None, namespace
         text = client.get(Ref("v1", "ConfigMap", namespace, f"gangplan-{cluster}-status"))["data"]["status.json"]
     except NotFound as error:
         raise click.ClickException(f"no reconciler has reported on {cluster} in namespace {namespace}") from error
-    except ApiError as error:
-        raise click.ClickException(str(error)) from error
     click.echo(text if output == "json" else status_text(json.loads(text)), nl=output == "json")

@@ -4,19 +4,26 @@ from __future__ import annotations
 
 import json
 import logging
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 
 
 class JsonFormatter(logging.Formatter):
-    """One JSON object a line."""
+    """One JSON object a line: time, level, what `fields` gives for every line, the message, and what was logged with it
+    (`object` and `revision` mean the same everywhere)."""
 
     _STANDARD_FIELDS = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
+
+    def __init__(self, fields: Callable[[], Mapping[str, object]] = dict) -> None:
+        super().__init__()
+        self.fields = fields
 
     def format(self, record: logging.LogRecord) -> str:
         line = {
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),
         }
+        line |= {name: str(value) for name, value in self.fields().items() if value}
         line |= {
             "message": record.getMessage(),
             **{k: v for k, v in vars(record).items() if k not in self._STANDARD_FIELDS},

@@ -4,6 +4,8 @@ pod or a ConfigMap it can change no more than it has to."""
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from functools import partial
@@ -19,6 +21,7 @@ from tests.e2e.stories.story import (
     HOSTNAME,
     PLACEMENT_GATE,
     QUEUES_PATH,
+    ROOT,
     SCHEDULER,
     TEST_USER,
     VOLCANO_JOBS_PATH,
@@ -227,3 +230,23 @@ def test_the_audit_is_not_blind(plane: ControlPlane) -> None:
     assert "403" in refusal(lambda: plane.api("GET", "/api/v1/secrets", user=TEST_USER))
     found = plane.wait_until(lambda: plane.audited_requests()[before:], what="the audit of a request")
     assert "403" in json.dumps(found)
+
+
+def test_what_is_missing_at_the_start_is_one_line(plane: ControlPlane, tmp_path: Path) -> None:
+    def last_line(user: str, *options: str) -> str:
+        command = ["reconcile", "--repo", str(tmp_path), "--cluster", "test", "--data", str(tmp_path / "data")]
+        access = ["--kubeconfig", str(plane.kubeconfig_for(user)), "--once", *options]
+        done = subprocess.run(
+            [sys.executable, "-m", "reconciler", *command, *access],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 1
+        assert done.stderr.startswith("Error: ")
+        assert done.stderr.count("\n") == 1, done.stderr
+        return done.stderr
+
+    assert "there is no namespace nowhere" in last_line("admin", "--namespace", "nowhere")
+    assert "the right to list nodes and" in last_line("guest")

@@ -1,0 +1,111 @@
+"""What commands that speak to a cluster have in common: a time limit, and errors of one line, as kubectl has them."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import wraps
+from pathlib import Path
+from types import FrameType
+from typing import Any, TypeVar, cast
+
+import click
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+class TimeLimitError(Exception):
+    """The command took longer than it may."""
+
+
+def cluster_command(default_timeout: float) -> Callable[[Command], Command]:
+    """Add --timeout to a command with --kubeconfig and --context, end it by then, and turn what goes wrong between here
+    and the cluster into one line."""
+
+    def decorate(command: Command) -> Command:
+        @wraps(command)
+        def limited(*args: Any, timeout: float, **options: Any) -> Any:
+            with one_line_errors(), time_limit(timeout):
+                check_kubeconfig(options.get("kubeconfig"), options.get("context"))
+                return command(*args, **options)
+
+        option = click.option(
+            "--timeout",
+            default=default_timeout,
+            show_default=True,
+            type=click.FloatRange(min=0.1),
+            help="Seconds that the command may take.",
+        )
+        return cast(Command, option(limited))
+
+    return decorate
+
+
+@contextmanager
+def one_line_errors() -> Iterator[None]:
+    """Turn errors of the cluster into click's."""
+    from reconciler.cluster.client import ApiError, Retry, Unauthorized
+
+    try:
+        yield
+    except Unauthorized as error:
+        raise click.ClickException("the server does not accept the credentials (Unauthorized)") from error
+    except Retry as error:
+        raise click.ClickException(f"unable to reach the server: {_one_line(error)}") from error
+    except ApiError as error:
+        raise click.ClickException(_one_line(error)) from error
+    except TimeLimitError as error:
+        raise click.ClickException(str(error)) from error
+
+
+@contextmanager
+def time_limit(seconds: float) -> Iterator[None]:
+    """Raise TimeLimitError in the body when it takes longer. Only the main thread can be interrupted so; elsewhere
+    nothing is limited."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def interrupt(_number: int, _frame: FrameType | None) -> None:
+        raise TimeLimitError(f"the command did not end within {seconds:g} s (--timeout)")
+
+    before = signal.signal(signal.SIGALRM, interrupt)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def check_kubeconfig(kubeconfig: Path | None, context: str | None) -> None:
+    """Raise click.ClickException where there is no kubeconfig, it cannot be read, or lacks the context. Nothing is
+    asked of a pod, which has its service account."""
+    if kubeconfig is None and "KUBECONFIG" not in os.environ and "KUBERNETES_SERVICE_HOST" in os.environ:
+        return
+    named = [kubeconfig] if kubeconfig else _default_kubeconfigs()
+    if not any(path.exists() for path in named):
+        raise click.ClickException(
+            "no kubeconfig was found: give --kubeconfig, set KUBECONFIG, or run in a pod with a service account"
+        )
+    from kubernetes import config
+
+    where = os.pathsep.join(map(str, named))
+    try:
+        contexts, _ = config.list_kube_config_contexts(config_file=where)  # type: ignore[no-untyped-call]
+    except Exception as error:  # whatever the package makes of a file that is none
+        raise click.ClickException(f"the kubeconfig {where} cannot be used: {_one_line(error)}") from error
+    if context is not None and context not in {entry["name"] for entry in contexts}:
+        raise click.ClickException(f'context "{context}" does not exist in {where}')
+
+
+def _default_kubeconfigs() -> list[Path]:
+    given = os.environ.get("KUBECONFIG") or "~/.kube/config"
+    return [Path(part).expanduser() for part in given.split(os.pathsep) if part]
+
+
+def _one_line(error: BaseException) -> str:
+    return " ".join(str(error).split()) or type(error).__name__

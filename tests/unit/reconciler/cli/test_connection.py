@@ -1,0 +1,100 @@
+"""What stands between a command and its cluster is said in one line, and never takes for ever."""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+import reconciler.cli  # noqa: F401 - adds the commands
+from compiler.cli import cli
+
+COMMANDS = {
+    "reconcile": ("reconcile", "--repo", "https://git.invalid/x", "--cluster", "demo", "--once"),
+    "snapshot": ("snapshot",),
+    "status": ("status", "--cluster", "demo"),
+}
+
+
+@pytest.fixture(params=sorted(COMMANDS))
+def command(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[str, ...]:
+    arguments = COMMANDS[request.param]
+    return (*arguments, "--data", str(tmp_path / "data")) if request.param == "reconcile" else arguments
+
+
+@pytest.fixture(autouse=True)
+def _no_cluster_of_the_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("KUBECONFIG", "KUBERNETES_SERVICE_HOST"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+
+
+def kubeconfig(folder: Path, port: int) -> Path:
+    content: dict[str, Any] = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "here",
+        "clusters": [{"name": "c", "cluster": {"server": f"http://127.0.0.1:{port}"}}],
+        "users": [{"name": "u", "user": {"token": "secret-token"}}],
+        "contexts": [{"name": "here", "context": {"cluster": "c", "user": "u"}}],
+    }
+    path = folder / "kubeconfig"
+    path.write_text(json.dumps(content))
+    return path
+
+
+def run(*arguments: str) -> Result:
+    done = CliRunner().invoke(cli, arguments)
+    assert done.exit_code == 1
+    assert done.output.count("\n") == 1, done.output
+    assert done.output.startswith("Error: ")
+    assert isinstance(done.exception, SystemExit), "a clean end"
+    assert "secret-token" not in done.output
+    return done
+
+
+def test_no_kubeconfig(command: tuple[str, ...]) -> None:
+    assert "no kubeconfig was found: give --kubeconfig" in run(*command).output
+
+
+@pytest.mark.parametrize("text", ["", "a: [", "{}", "just text", '{"contexts": 3}'])
+def test_a_kubeconfig_that_is_none(text: str, command: tuple[str, ...], tmp_path: Path) -> None:
+    path = tmp_path / "kubeconfig"
+    path.write_text(text)
+    assert f"the kubeconfig {path} cannot be used" in run(*command, "--kubeconfig", str(path)).output
+
+
+def test_a_context_that_is_not_there(command: tuple[str, ...], tmp_path: Path) -> None:
+    path = kubeconfig(tmp_path, 1)
+    output = run(*command, "--kubeconfig", str(path), "--context", "elsewhere").output
+    assert f'context "elsewhere" does not exist in {path}' in output
+
+
+def test_a_server_that_is_not_there(command: tuple[str, ...], tmp_path: Path) -> None:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        path = kubeconfig(tmp_path, probe.getsockname()[1])
+    output = run(*command, "--kubeconfig", str(path)).output
+    assert "unable to reach the server" in output
+    assert "refused" in output
+
+
+@pytest.fixture
+def silent_port() -> Iterator[int]:
+    """A server that takes connections and says nothing."""
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        server.listen()
+        yield server.getsockname()[1]
+
+
+@pytest.mark.parametrize("name", ["snapshot", "status"])
+def test_a_server_that_says_nothing(name: str, silent_port: int, tmp_path: Path) -> None:
+    path = kubeconfig(tmp_path, silent_port)
+    output = run(*COMMANDS[name], "--kubeconfig", str(path), "--timeout", "0.2").output
+    assert "did not end within 0.2 s (--timeout)" in output

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from reconciler.cluster.client import ApiError, Client, Forbidden, NotFound, Retry, Unauthorized
+from reconciler.cluster.client import ApiError, Client, Forbidden, Limits, NotFound, Retry, Unauthorized
 from reconciler.rights import Right, rights_at_start
 
 VOLCANO_KINDS = (
@@ -16,6 +16,8 @@ VOLCANO_KINDS = (
     ("scheduling.volcano.sh/v1beta1", "Queue"),
 )
 """Without these nothing can be planned."""
+START_LIMITS = Limits(5.0, 10.0, 15.0)
+"""Of one request."""
 GRACE = 10.0
 """Seconds for which a missing kind or right may be that of an API server that has just started."""
 PAUSE = 0.5

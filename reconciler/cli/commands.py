@@ -26,7 +26,7 @@ from reconciler.cluster.transport import make_connector
 from reconciler.context import Reconciler, Settings, build_reconciler, load_identity, revision_in_force
 from reconciler.git.process import GitError
 from reconciler.observe import STATE_KINDS, without_server_fields
-from reconciler.preflight import CannotStartError, check_cluster, wait_for_cluster
+from reconciler.preflight import START_LIMITS, CannotStartError, check_cluster, wait_for_cluster
 from reconciler.publish.logs import JsonFormatter
 from reconciler.publish.status import Report, status_text
 from reconciler.run import DataFolderInUse, lock_data_folder, run_reconciler
@@ -139,7 +139,8 @@ def reconcile(
         with lock_data_folder(settings.data):
             client = Client(make_connector(kubeconfig, context))
             reconciler = build_reconciler(settings, client, load_identity(settings.data))
-            wait_for_cluster(lambda: check_cluster(client, settings.namespace), 0.0 if once else limit)
+            asking = client.with_limits(START_LIMITS)  # the client itself writes nothing without the lease
+            wait_for_cluster(lambda: check_cluster(asking, settings.namespace), 0.0 if once else limit)
             formatter.fields = lambda: {"revision": revision_in_force(reconciler)}
             last = _run_until_signal(reconciler, started_at + limit if once else None)
     except (DataFolderInUse, GitError, CannotStartError, OtherGangplanError, OSError, ValueError) as error:

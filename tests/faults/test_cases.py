@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import random
+import shutil
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -11,12 +12,12 @@ from dataclasses import replace
 import pytest
 
 from tests.controlplane import ApiError
-from tests.e2e.stories.story import VOLCANO_JOBS_PATH, Object, job_phase, job_pods
-from tests.faults import answers, story
+from tests.e2e.stories.story import QUEUES_PATH, VOLCANO_JOBS_PATH, Object, job_phase, job_pods, queue
+from tests.faults import answers, git_faults, story
 from tests.faults.kinds import JOBS, rule_for_write
 from tests.faults.proxy import Rule
 from tests.faults.shared import SharedWorld
-from tests.faults.world import LEASES_PATH, JobSpec, World
+from tests.faults.world import CONFIGMAPS_PATH, LEASES_PATH, OWN_PATH, JobSpec, World, config_map
 
 pytestmark = pytest.mark.e2e
 
@@ -98,6 +99,27 @@ def test_s2_a_kind_that_is_not_found_for_a_moment_is_not_empty(shared_world: Sha
         assert decisions["long-0"] in ("run", "keep", "start", "running"), decisions
 
 
+def test_s3_what_existed_before_is_released_and_never_deleted(shared_world: SharedWorld) -> None:
+    with shared_world.use() as world:
+        theirs = config_map("joined", "fast")
+        theirs["data"]["extra"] = "theirs"
+        world.plane.api("POST", f"{CONFIGMAPS_PATH}?fieldManager=helm", theirs)
+        world.plane.api("POST", f"{QUEUES_PATH}?fieldManager=helm", queue("joined", weight=2))
+        world.declared.modes["joined"], world.declared.weights["joined"] = "fast", 2
+        world.commit("join what is there")
+        world.settle()
+        del world.declared.modes["joined"], world.declared.weights["joined"]
+        commit = world.commit("and leave it")
+        world.wait(lambda: world.status()["commit"], lambda seen: seen == commit, "the commit")
+        time.sleep(2)
+        found = world.plane.api("GET", f"{CONFIGMAPS_PATH}/joined")
+        assert found["data"]["extra"] == "theirs"
+        assert is_there(world, f"{QUEUES_PATH}/joined")
+        world.plane.api("DELETE", f"{CONFIGMAPS_PATH}/joined")
+        world.plane.api("DELETE", f"{QUEUES_PATH}/joined")
+        world.settle()
+
+
 def test_s4_a_finished_job_is_not_made_again_by_a_patch_that_comes_late(shared_world: SharedWorld) -> None:
     with shared_world.use() as world:
         world.declared.jobs["brief"] = JobSpec(2, 1, seconds=3600.0, ttl=0)
@@ -153,6 +175,61 @@ def test_s6b_an_object_for_which_a_right_is_missing_holds_up_only_itself(shared_
         world.settle()
         del world.declared.extra["claim"]
         story.remove_gang(world, DICE)
+        world.settle()
+
+
+def test_s9_an_inventory_deleted_by_hand_is_written_again(shared_world: SharedWorld) -> None:
+    with shared_world.use() as world:
+        world.declared.jobs["once"] = JobSpec(1, 1, seconds=0.5, ttl=0)
+        world.commit("a job whose run is only remembered")
+        world.settle()
+        world.wait(lambda: is_there(world, f"{VOLCANO_JOBS_PATH}/once"), lambda there: not there, "its TTL")
+        for each in world.plane.api("GET", OWN_PATH)["items"]:
+            if "inventory" in each["metadata"]["name"]:
+                world.plane.api("DELETE", f"{OWN_PATH}/{each['metadata']['name']}")
+        story.add_gang(world, DICE)
+        world.settle()
+        story.remove_gang(world, DICE)
+        world.settle()
+
+
+def test_s13_pruning_does_not_wait_for_an_unrelated_object(shared_world: SharedWorld) -> None:
+    with shared_world.use() as world:
+        gone = world.declared.modes.setdefault("goes", "soon")
+        world.commit(f"something that goes {gone}")
+        world.settle()
+        world.plane.api("POST", f"{CONFIGMAPS_PATH}?fieldManager=their-tool", config_map("contested", "theirs"))
+        world.declared.extra["contested"] = config_map("contested", "ours")
+        del world.declared.modes["goes"]
+        world.commit("what cannot be applied, and what is to go")
+        world.wait(
+            lambda: is_there(world, f"{CONFIGMAPS_PATH}/goes"), lambda there: not there, "the prune", world.bar()
+        )
+        del world.declared.extra["contested"]
+        world.commit("without the contested one")
+        world.plane.api("DELETE", f"{CONFIGMAPS_PATH}/contested")
+        world.settle()
+
+
+def test_s15_a_lost_disk_while_a_rewritten_history_is_held(shared_world: SharedWorld) -> None:
+    with shared_world.use() as world:
+        old = git_faults.head_of(world.repository)
+        first = world.repository.run_git("rev-list", "--max-parents=0", "HEAD")
+        another = world.repository.run_git("commit-tree", "-m", "another past", f"{first}^{{tree}}")
+        world.repository.run_git("update-ref", "refs/heads/main", another)
+        world.wait(lambda: world.condition("HistoryRewritten")["status"], lambda seen: seen == "True", "the hold")
+        world.reconciler.kill()
+        shutil.rmtree(world.reconciler.folder / "data")
+        world.reconciler.start()
+        world.plane.api("PATCH", f"{QUEUES_PATH}/team", {"spec": {"weight": 77}})
+        wanted = world.declared.weights["team"]
+        world.wait(
+            lambda: world.plane.api("GET", f"{QUEUES_PATH}/team")["spec"]["weight"],
+            lambda seen: seen == wanted,
+            "drift to be put back without a disk",
+            world.bar(20),
+        )
+        world.repository.run_git("update-ref", "refs/heads/main", old)
         world.settle()
 
 

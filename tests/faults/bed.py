@@ -16,7 +16,8 @@ def clear(plane: ControlPlane, *, nodes: bool = False) -> None:
     if nodes:
         clean_cluster(plane)
         return
-    for path in (VOLCANO_JOBS_PATH, CONFIGMAPS_PATH, OWN_PATH, LEASES_PATH):
+    scheduler_path = "/api/v1/namespaces/volcano-system/configmaps"  # it bears our mark
+    for path in (VOLCANO_JOBS_PATH, CONFIGMAPS_PATH, OWN_PATH, LEASES_PATH, scheduler_path):
         plane.api("DELETE", path)
     plane.wait_until(
         lambda: [*plane.api("GET", PODS_PATH)["items"], *plane.api("GET", VOLCANO_JOBS_PATH)["items"]],

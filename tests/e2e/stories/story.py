@@ -268,6 +268,7 @@ def clean_cluster(plane: ControlPlane) -> None:
         "/apis/nodeinfo.volcano.sh/v1alpha1/numatopologies",
         "/api/v1/namespaces/default/configmaps",
         "/api/v1/namespaces/gangplan-system/configmaps",
+        "/api/v1/namespaces/volcano-system/configmaps",  # it bears our mark; the scheduler keeps the file that it has
         "/apis/coordination.k8s.io/v1/namespaces/gangplan-system/leases",
     ):
         plane.api("DELETE", path)

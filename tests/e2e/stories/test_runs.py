@@ -211,3 +211,87 @@ def test_the_files_in_deploy_are_accepted(installed: ControlPlane) -> None:
         path = f"/apis/{thing['apiVersion']}/namespaces/gangplan-system/{thing['kind'].lower()}s"
         created = installed.api("POST", f"{path}?dryRun=All&fieldValidation=Strict", thing)
         assert created["metadata"]["uid"]
+
+
+RAY_JOBS_PATH = "/apis/ray.io/v1/namespaces/default/rayjobs"
+
+
+def serve_ray_jobs(plane: ControlPlane) -> None:
+    """The kind of KubeRay, as far as a reconciler needs it, and the rights that `gangplan rbac` would print for it."""
+    rbac = "rbac.authorization.k8s.io"
+    version = {
+        "name": "v1",
+        "served": True,
+        "storage": True,
+        "subresources": {"status": {}},
+        "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}},
+    }
+    names = {"plural": "rayjobs", "singular": "rayjob", "kind": "RayJob", "listKind": "RayJobList"}
+    plane.api(
+        "POST",
+        "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
+        {
+            "metadata": {"name": "rayjobs.ray.io"},
+            "spec": {"group": "ray.io", "scope": "Namespaced", "names": names, "versions": [version]},
+        },
+    )
+    rule = {
+        "apiGroups": ["ray.io"],
+        "resources": ["rayjobs"],
+        "verbs": ["get", "list", "watch", "create", "patch", "delete"],
+    }
+    plane.api("POST", f"/apis/{rbac}/v1/clusterroles", {"metadata": {"name": "ray"}, "rules": [rule]})
+    binding = {
+        "metadata": {"name": "ray"},
+        "roleRef": {"apiGroup": rbac, "kind": "ClusterRole", "name": "ray"},
+        "subjects": [{"apiGroup": rbac, "kind": "User", "name": "gangplan"}],
+    }
+    plane.api("POST", f"/apis/{rbac}/v1/clusterrolebindings", binding)
+    plane.wait_until(lambda: plane.api("GET", RAY_JOBS_PATH)["kind"], what="RayJobs to be served")
+
+
+def test_a_job_of_a_kind_that_passes_through_runs_once_and_again_when_asked(
+    plane: ControlPlane, tmp_path: Path
+) -> None:
+    """S16: a RayJob ends, its time to live takes it away, and it stays away until an operator asks."""
+    add_gpu_nodes(plane, 1, gpus=4)
+    serve_ray_jobs(plane)
+    repository = GitRepository(tmp_path / "repo")
+    repository.write_file(
+        "cluster-specs/test/cluster.yaml", CLUSTER, SCHEDULER, node_pool("gpu", 1, gpus=4), queue("team")
+    )
+    spec = {"entrypoint": "python train.py", "ttlSecondsAfterFinished": 1}
+    metadata = {"name": "ray", "namespace": "default"}
+    ray = {"apiVersion": "ray.io/v1", "kind": "RayJob", "metadata": metadata, "spec": spec}
+    repository.write_file("jobs/ray.yaml", ray)
+    repository.commit()
+
+    def uids() -> list[str]:
+        return [item["metadata"]["uid"] for item in plane.api("GET", RAY_JOBS_PATH)["items"]]
+
+    try:
+        with ReconcilerProcess(plane, repository, tmp_path / "one") as reconciler:
+            first = plane.wait_until(uids, what="the RayJob")
+            done = {"status": {"jobDeploymentStatus": "Complete", "jobStatus": "SUCCEEDED"}}
+            plane.api("PATCH", f"{RAY_JOBS_PATH}/ray/status", done)
+            plane.wait_until(lambda: reconciler.read_status()["finished"], what="its end to be recorded")
+            plane.api("DELETE", f"{RAY_JOBS_PATH}/ray")
+            repository.write_file("jobs/next.yaml", volcano_job("next", role("worker", 1, gpus=1), queue="team"))
+            repository.commit()
+            plane.wait_until(lambda: job_phase(plane, "next"), lambda seen: seen == "Running", what="the next job")
+            assert uids() == []
+            where = ["--cluster", "test", "--kubeconfig", str(plane.kubeconfig_for("admin"))]
+            assert "run 2" in run_gangplan("rerun", *where, "default/ray")
+            (again,) = plane.wait_until(uids, what="the second run")
+            assert again not in first
+            run_gangplan("suspend", *where, "RayJob")
+            plane.wait_until(lambda: "RayJob" in reconciler.read_status()["suspended"], what="the suspension")
+            plane.api("DELETE", f"{RAY_JOBS_PATH}/ray")
+            repository.remove_file("jobs/next.yaml")
+            repository.commit()
+            plane.wait_until(lambda: job_pods(plane, "next"), lambda seen: not seen, what="a later commit")
+            assert uids() == []
+            run_gangplan("resume", *where, "RayJob")
+            plane.wait_until(uids, what="the RayJob, which had not finished")
+    finally:
+        plane.api("DELETE", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/rayjobs.ray.io")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import fcntl
 import logging
-import threading
 import time
 from collections.abc import Callable
 from http.server import ThreadingHTTPServer
@@ -95,10 +94,9 @@ def _start_servers(r: Reconciler) -> list[ThreadingHTTPServer]:
 
 
 def _check_before_write(r: Reconciler, stop: Callable[[], bool]) -> None:
-    """Note that a long pass goes on (a dry run is none). Raises StopRequestedError once the process is to end,
-    LostLease when another replica acts."""
-    if not threading.current_thread().name.startswith("dry-run"):
-        r.heartbeat.beat()
+    """Note that a long pass goes on. Raises StopRequestedError once the process is to end, LostLease when another
+    replica acts."""
+    r.heartbeat.beat()
     if stop():
         raise StopRequestedError
     r.fence.check()

@@ -196,9 +196,12 @@ def snapshot(kubeconfig: Path | None, context: str | None, output: Path | None) 
     client = Client(make_connector(kubeconfig, context))
     items: list[Object] = []
     for api, kind in STATE_KINDS:
+        resource = client.resource(api, kind)
         try:
-            found, _ = client.list(client.resource(api, kind))
+            found, _ = client.list(resource)
         except NotFound:
+            if client.is_served(resource):
+                raise
             continue
         items += [without_server_fields(item) for item in found]
     items.sort(key=lambda item: (item["kind"], item["apiVersion"], ref_of(item).namespace, name_of(item)))

@@ -80,10 +80,10 @@ class TimeLimiter:
 
 def _shut(request: _Request) -> None:
     request.is_late = True
-    if request.socket is None:
-        return
+    # The plain socket: TLS has a state of its own that the reading thread is using. Within TLS it is wrapped once more.
+    plain = request.socket if isinstance(request.socket, socket.socket) else getattr(request.socket, "socket", None)
     try:
-        # By the plain socket: TLS has a state of its own that the reading thread is using.
-        socket.socket.shutdown(request.socket, socket.SHUT_RDWR)
+        if plain is not None:
+            socket.socket.shutdown(plain, socket.SHUT_RDWR)
     except OSError as error:
         log.debug("a late request's connection was closed already", extra={"reason": str(error)})

@@ -197,6 +197,7 @@ class Informer:
         self._refused_since: float | None = None
         self._missing_since: float | None = None
         self._is_removed = False
+        self._logged_reason = ""
         self._lock = threading.Lock()
         self._stop = threading.Event()
         self._ready = threading.Event()
@@ -254,7 +255,7 @@ class Informer:
         except ApiError as error:
             pause = self.backoff.next_pause("unreachable", LONGEST_PAUSE)
             if isinstance(error, Retry) and self.backoff.failures > 1:
-                pause = max(pause, error.after)
+                pause = max(pause, min(error.after, LONGEST_UNAVAILABLE_PAUSE))
             self._refused_since = self._missing_since = None
             self._record_problem(error, str(error))
         except Exception as error:
@@ -268,7 +269,10 @@ class Informer:
     def _record_relist(self, error: Exception) -> None:
         """Note that the list is read again, as the protocol asks for. What is known stays good until that fails."""
         self.health.relists += 1
-        log.info("watch begins again", extra={"resource": self.resource.plural, "reason": str(error)[:300]})
+        reason = str(error)[:300]
+        level = logging.DEBUG if reason == self._logged_reason else logging.INFO
+        self._logged_reason = reason
+        log.log(level, "watch begins again", extra={"resource": self.resource.plural, "reason": reason})
 
     def _record_problem(self, error: Exception, message: str) -> None:
         self._record_relist(error)
@@ -338,6 +342,7 @@ class Informer:
         health.last_event = self.clock()
         self._refused_since = self._missing_since = None
         self._is_removed = False
+        self._logged_reason = ""
         self._ready.set()
         if changed or not was_good:
             self.wake()

@@ -1,4 +1,4 @@
-"""What cannot be read holds up what depends on it, and nothing else; and what can be read again is used at once."""
+"""What can be read again after an outage is used at once. (tests/faults has what cannot be read.)"""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ import pytest
 from tests.controlplane import ControlPlane
 from tests.e2e.stories.story import (
     CLUSTER,
-    QUEUES_PATH,
     SCHEDULER,
     GitRepository,
     ReconcilerProcess,
@@ -25,20 +24,6 @@ from tests.e2e.stories.story import (
 )
 
 pytestmark = pytest.mark.e2e
-
-MONITOR = {
-    "apiVersion": "monitoring.coreos.com/v1",
-    "kind": "ServiceMonitor",
-    "metadata": {"name": "metrics", "namespace": "default"},
-    "spec": {"selector": {"matchLabels": {"app": "trainer"}}},
-}
-CLAIM = {
-    "apiVersion": "v1",
-    "kind": "PersistentVolumeClaim",
-    "metadata": {"name": "data", "namespace": "default"},
-    "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}},
-}
-
 
 UNAVAILABLE = 60.0
 """Seconds between two attempts at a kind that was never read; one that was is asked for every few seconds."""
@@ -56,47 +41,6 @@ def made_repository(folder: Path) -> GitRepository:
     repository.write_file("jobs/first.yaml", volcano_job("first", role("worker", 2, gpus=4), queue="team"))
     repository.commit()
     return repository
-
-
-def held(reconciler: ReconcilerProcess) -> dict[str, str]:
-    return {row["object"]: row["reason"] for row in reconciler.read_status()["held"]}
-
-
-def weight(plane: ControlPlane) -> int:
-    return int(plane.api("GET", f"{QUEUES_PATH}/team")["spec"]["weight"])
-
-
-def test_objects_that_cannot_be_read_hold_up_only_themselves(installed: ControlPlane, tmp_path: Path) -> None:
-    plane, repository = installed, made_repository(tmp_path / "repository")
-    add_gpu_nodes(plane, 2, 8)
-    repository.write_file("jobs/monitor.yaml", MONITOR)
-    repository.write_file("jobs/claim.yaml", CLAIM)
-    repository.commit()
-    with ReconcilerProcess(plane, repository, tmp_path / "reconciler") as reconciler:
-        plane.wait_until(lambda: job_phase(plane, "first"), lambda seen: seen == "Running", what="the first job")
-        seen = plane.wait_until(lambda: held(reconciler), lambda seen: len(seen) >= 2, what="what is held")
-        assert "serves no kind ServiceMonitor" in seen["ServiceMonitor default/metrics"]
-        assert "403" in seen["PersistentVolumeClaim default/data"]
-        assert reconciler.condition("Applied")["status"] == "False"
-
-        plane.api("PATCH", f"{QUEUES_PATH}/team", {"spec": {"weight": 7}})
-        plane.wait_until(lambda: weight(plane), lambda seen: seen == 1, what="the drift put back")
-
-        repository.write_file("jobs/second.yaml", volcano_job("second", role("worker", 1, gpus=4), queue="team"))
-        repository.commit()
-        plane.wait_until(lambda: job_phase(plane, "second"), lambda seen: seen == "Running", what="the second job")
-
-        repository.remove_file("jobs/monitor.yaml")
-        repository.remove_file("jobs/claim.yaml")
-        repository.remove_file("jobs/second.yaml")
-        commit = repository.commit()
-
-        def state() -> tuple[Any, ...]:
-            status = reconciler.read_status()
-            conditions = {each["type"]: each["status"] for each in status["conditions"]}
-            return status["commit"], status["held"], conditions["Observed"], conditions["Applied"]
-
-        plane.wait_until(state, lambda seen: seen == (commit, [], "True", "True"), what="nothing left of them")
 
 
 def test_after_a_restart_of_the_api_server_the_next_commit_is_planned_at_once(

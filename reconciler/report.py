@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import islice
 from math import isfinite
 
 from reconciler.act import ChangeResult
@@ -13,6 +14,8 @@ from reconciler.publish.events import ObjectEvent
 from reconciler.publish.status import Condition, Report
 from reconciler.snapshot import PlannedGang
 
+MAX_RUNS = 1000
+"""Finished runs that the status names, the last ones."""
 MAX_REASONS = 5
 """Sentences that a condition says at most."""
 ANNOTATION_INTERVAL = 5.0
@@ -53,7 +56,8 @@ def build_report(r: Reconciler, p: Pass) -> Report:
         ),
         lifted_gates=p.lifted_gates,
         evicted_pods=tuple(p.evicted_pods),
-        runs={str(run.ref): run.phase for run in p.inventory.runs.values()},
+        runs={str(run.ref): run.phase for run in islice(reversed(p.inventory.runs.values()), MAX_RUNS)},
+        run_count=len(p.inventory.runs),
         suspended=tuple(sorted(r.requests.current().suspended | p.suspended_keys)),
         is_idle=not is_busy,
         next_wakeup=_seconds_to_deadline(r, p),

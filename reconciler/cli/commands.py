@@ -28,7 +28,7 @@ from reconciler.git.process import GitError
 from reconciler.observe import STATE_KINDS, without_server_fields
 from reconciler.preflight import START_LIMITS, CannotStartError, check_cluster, wait_for_cluster
 from reconciler.publish.logs import JsonFormatter
-from reconciler.publish.status import Report, status_text
+from reconciler.publish.status import Report, read_status, status_text
 from reconciler.run import DataFolderInUse, lock_data_folder, run_reconciler
 
 START_TIMEOUT, ONCE_TIMEOUT = 60.0, 600.0
@@ -223,7 +223,12 @@ def status(cluster: str, kubeconfig: Path | None, context: str | None, namespace
     """Show the commit in force, the conditions, each gang's decision, and what is held and why."""
     client = Client(make_connector(kubeconfig, context))
     try:
-        text = client.get(Ref("v1", "ConfigMap", namespace, f"gangplan-{cluster}-status"))["data"]["status.json"]
+        found = read_status(client, Ref("v1", "ConfigMap", namespace, f"gangplan-{cluster}-status"))
     except NotFound as error:
         raise click.ClickException(f"no reconciler has reported on {cluster} in namespace {namespace}") from error
-    click.echo(text if output == "json" else status_text(json.loads(text)), nl=output == "json")
+    except ValueError as error:
+        raise click.ClickException(str(error)) from error
+    if output == "json":
+        click.echo(json.dumps(found, indent=1, sort_keys=True))
+    else:
+        click.echo(status_text(found), nl=False)

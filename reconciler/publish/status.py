@@ -14,12 +14,17 @@ from compiler.kubernetes import CLUSTER_LABEL, MANAGED_BY_LABEL, annotations_of
 from reconciler.act import ChangeResult
 from reconciler.cluster.client import ApiError, Client, NotFound
 from reconciler.cluster.objects import FIELD_MANAGER, Ref
+from reconciler.cluster.shards import memory_labels
 from reconciler.diff import Change
 from reconciler.publish.events import ObjectEvent
 from reconciler.snapshot import PlannedGang
 
 log = logging.getLogger(__name__)
 
+READABLE_GANGS = 200
+"""Gangs up to which the status is indented; that takes its time."""
+PART_LIMIT = 512 << 10
+"""Bytes of gangs in one ConfigMap of the status; one holds 1 MiB, and the rest of the status stands beside them."""
 MAX_MESSAGES = 50
 """Diagnostics, held and failed changes that are written into the status at most."""
 
@@ -39,10 +44,10 @@ class Report:
     """What one pass saw and did.
 
     commit: in force, empty for none. head: of the branch. digest: of the plan in force. results: of this pass.
-    outstanding: what was to be written, was tried, now or before, and failed. lifted_gates: Ref.key of a job
-    -> pods. runs: name of a job -> how its run ended. suspended: `all`, kinds and objects that are left alone. is_idle:
-    nothing was written and nothing is outstanding.
-    next_wakeup: seconds until there is something to do even if nothing happens.
+    outstanding: what was to be written, was tried, now or before, and failed. lifted_gates: Ref.key of a job -> pods.
+    runs: name of a job -> how its run ended, the last ones. run_count: of all that are remembered. suspended: `all`,
+    kinds and objects that are left alone. is_idle: nothing was written and nothing is outstanding. next_wakeup: seconds
+    until there is something to do even if nothing happens.
     """
 
     commit: str
@@ -58,6 +63,7 @@ class Report:
     evicted_pods: tuple[str, ...] = ()
     runs: Mapping[str, str] = field(default_factory=dict)
     suspended: tuple[str, ...] = ()
+    run_count: int = 0
     is_idle: bool = False
     next_wakeup: float | None = None
     events: tuple[ObjectEvent, ...] = ()
@@ -77,9 +83,39 @@ def status_document(report: Report, previous: Mapping[str, Any], now: str) -> di
         "gangs": [_gang_entry(gang) for gang in report.gangs],
         "finished": dict(sorted(report.runs.items())),
         "suspended": list(report.suspended),
+        "finishedTotal": report.run_count,
         "held": held[:MAX_MESSAGES],
         "diagnostics": [_diagnostic_line(entry) for entry in report.diagnostics[:MAX_MESSAGES]],
     }
+
+
+def split_status(document: Mapping[str, Any], name: str) -> dict[str, dict[str, Any]]:
+    """Name of a ConfigMap -> its part of the document: what does not fit beside the rest of it are gangs, which go on
+    in others that the first names."""
+    parts: list[list[Any]] = [[]]
+    room = PART_LIMIT
+    for gang in document["gangs"]:
+        size = len(json.dumps(gang))
+        if size > room and parts[-1]:
+            parts.append([])
+            room = PART_LIMIT
+        parts[-1].append(gang)
+        room -= size
+    names = [f"{name}-{number}" for number in range(1, len(parts))]
+    first = {**document, "gangs": parts[0], **({"continuedIn": names} if names else {})}
+    return {name: first, **{more: {"gangs": gangs} for more, gangs in zip(names, parts[1:], strict=True)}}
+
+
+def read_status(client: Client, ref: Ref) -> dict[str, Any]:
+    """The whole document. Raises ApiError (NotFound where there is none), or ValueError for what is no status."""
+    try:
+        status: dict[str, Any] = json.loads(client.get(ref)["data"]["status.json"])
+        for name in status.pop("continuedIn", ()):
+            part = client.get(Ref("v1", "ConfigMap", ref.namespace, name))["data"]["status.json"]
+            status["gangs"] += json.loads(part)["gangs"]
+    except (KeyError, TypeError) as error:
+        raise ValueError(f"ConfigMap {ref.name} holds no status: {error!r}") from error
+    return status
 
 
 def _condition_entry(condition: Condition, previous: Mapping[str, Any] | None, now: str) -> dict[str, str]:
@@ -119,6 +155,7 @@ class StatusPublisher:
     namespace: str
     cluster: str
     _last_status: dict[str, Any] | None = None
+    _last_parts: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     @property
     def ref(self) -> Ref:
@@ -145,18 +182,24 @@ class StatusPublisher:
         status = status_document(report, self._last_status, _now())
         if status == self._last_status:
             return
-        labels = {MANAGED_BY_LABEL: FIELD_MANAGER, CLUSTER_LABEL: self.cluster}
-        metadata = {"namespace": self.namespace, "name": self.ref.name, "labels": labels}
-        data = {"status.json": json.dumps(status, indent=1, sort_keys=True)}
-        self.client.apply_anyway({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data})
+        for name, part in reversed(split_status(status, self.ref.name).items()):
+            if part != self._last_parts.get(name):
+                self._write_part(name, part)
         self._last_status = status
+
+    def _write_part(self, name: str, part: dict[str, Any]) -> None:
+        own = {CLUSTER_LABEL: self.cluster} if name == self.ref.name else memory_labels(self.cluster)
+        metadata = {"namespace": self.namespace, "name": name, "labels": {MANAGED_BY_LABEL: FIELD_MANAGER, **own}}
+        indent = 1 if len(part["gangs"]) <= READABLE_GANGS else None
+        data = {"status.json": json.dumps(part, indent=indent, sort_keys=True)}
+        self.client.apply_anyway({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data})
+        self._last_parts[name] = part
 
     def _read_status(self) -> dict[str, Any]:
         try:
-            status: dict[str, Any] = json.loads(self.client.get(self.ref)["data"]["status.json"])
-        except (NotFound, KeyError, ValueError):
+            return read_status(self.client, self.ref)
+        except (NotFound, ValueError):
             return {}
-        return status
 
 
 def _now() -> str:

@@ -7,6 +7,9 @@ import logging
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
+from reconciler.cluster.client import NotFound
 from reconciler.cluster.objects import Object, Ref
 from reconciler.diff import Change
 from reconciler.publish.events import MAX_WAITING, EventWriter, ObjectEvent
@@ -15,10 +18,13 @@ from reconciler.publish.status import (
     Condition,
     Report,
     StatusPublisher,
+    read_status,
     status_document,
     status_text,
 )
 from reconciler.snapshot import PlannedGang
+from tests.builders.fake_cluster import FakeCluster
+from tests.builders.memory_server import stored_sizes
 from tests.builders.scripted_server import ScriptedAnswer, ScriptedServer, error_answer
 
 GANG = PlannedGang(
@@ -119,3 +125,44 @@ def test_log_lines_are_json_with_their_extras() -> None:
     record = logging.makeLogRecord({"msg": "gates lifted", "levelname": "INFO", "gang": "default/train"})
     line: dict[str, Any] = json.loads(JsonFormatter().format(record))
     assert (line["message"], line["level"], line["gang"]) == ("gates lifted", "info", "default/train")
+
+
+def large_report(gangs: int, note: str = "") -> Report:
+    found = [
+        replace(
+            GANG,
+            job=replace(GANG.job, name=f"train-{at}"),
+            reasons=(f"GW101: {at} GPUs are missing{note if at == 3 else ''}", "GW114: room is held for another"),
+            domains=tuple(f"supernode-{number}" for number in range(8)),
+        )
+        for at in range(gangs)
+    ]
+    runs = {f"Job default/finished-{at}": "Completed" for at in range(1000)}
+    return replace(report(), gangs=tuple(found), runs=runs, run_count=100_000)
+
+
+def test_5000_gangs_are_spread_over_config_maps_below_the_limit_and_read_as_one() -> None:
+    """S10: the status ended at about 4,500 gangs."""
+    server = FakeCluster()
+    publisher = StatusPublisher(server.client(), "gangplan-system", "test")
+    publisher.publish(large_report(5000))
+    assert max(stored_sizes(server.objects).values()) < 900 << 10
+    found = read_status(server.client(), publisher.ref)
+    assert found == status_document(large_report(5000), found, "later")
+    assert (len(found["gangs"]), len(found["finished"]), found["finishedTotal"]) == (5000, 1000, 100_000)
+    before = len(server.writes)
+    publisher.publish(large_report(5000))
+    assert len(server.writes) == before
+    publisher.publish(large_report(5000, note=" now"))
+    assert len(server.writes) == before + 1, "only the part that says something new"
+    publisher.publish(large_report(3))
+    assert len(read_status(server.client(), publisher.ref)["gangs"]) == 3
+
+
+def test_a_part_of_the_status_that_is_missing_is_an_error_and_not_a_shorter_status() -> None:
+    server = FakeCluster()
+    publisher = StatusPublisher(server.client(), "gangplan-system", "test")
+    publisher.publish(large_report(5000))
+    del server.objects[next(path for path in server.objects if path.endswith("-status-1"))]
+    with pytest.raises(NotFound):
+        read_status(server.client(), publisher.ref)

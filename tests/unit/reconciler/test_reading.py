@@ -75,7 +75,7 @@ class World:
                 return answer
         if path == "/api/v1":
             return ScriptedAnswer(200, CORE)
-        if "monitoring" in path:
+        if "monitoring" in path or "/configmaps/" in path:
             return error_answer(404, "404 page not found")
         return ScriptedAnswer(200, b"") if "watch=1" in path else NOTHING
 

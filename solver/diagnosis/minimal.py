@@ -48,6 +48,12 @@ def first_sufficient(steps: Sequence[Item], works: Callable[[Item], bool]) -> It
 
 
 def shortest_prefix(items: Sequence[Item], suffices: Callable[[tuple[Item, ...]], bool]) -> tuple[Item, ...] | None:
-    """The shortest prefix that suffices; None where not even all items do. suffices: monotone."""
-    number = first_sufficient(range(1, len(items) + 1), lambda number: suffices(tuple(items[:number])))
-    return None if number is None else tuple(items[:number])
+    """The shortest prefix that suffices; None where not even all items do. suffices: monotone. Mostly a short one does,
+    and long ones are dear to ask about: the length is doubled until it is enough."""
+    if not items or not suffices(tuple(items)):
+        return None
+    least, most = 1, 1
+    while most < len(items) and not suffices(tuple(items[:most])):
+        least, most = most + 1, 2 * most
+    lengths = range(least, min(most, len(items)))
+    return tuple(items[: least + bisect_left(lengths, True, key=lambda length: suffices(tuple(items[:length])))])

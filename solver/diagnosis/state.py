@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, TypeVar
@@ -197,9 +197,11 @@ class DiagnosisState:
         """(nodes, what the plan gives to gang i on each beyond what it runs)."""
 
         def make() -> tuple[IntArray, IntArray]:
-            gang = self.problem.gangs[i]
+            roles = self.problem.gangs[i].roles
             pods = [(p, p.pods) for p in self.started_placements[i]]
-            return _rows_of(gang, [*pods, *((p, -p.pods) for p in gang.running)])
+            pods += [(p, -p.pods) for p in self.problem.gangs[i].running]
+            rows = np.array([[number * a for a in roles[p.role].request] for p, number in pods], dtype=np.int64)
+            return np.array([p.node for p, _ in pods], dtype=np.int64), rows.reshape(-1, len(self.problem.resources))
 
         return self.cached(("planned", i), make)
 
@@ -209,9 +211,11 @@ class DiagnosisState:
 
     def release_pods(self, free: FreeVectors, leaving: Iterable[tuple[Gang, Iterable[Placement]]]) -> None:
         """Add what these pods hold; where what runs exceeds a node, that is paid first."""
-        more = np.zeros_like(free.amounts)
+        more, nodes, amounts = np.zeros_like(free.amounts), list[int](), list[list[int]]()
         for gang, pods in leaving:
-            nodes, amounts = _rows_of(gang, [(p, p.pods) for p in pods])
+            nodes += [p.node for p in pods]
+            amounts += [[p.pods * amount for amount in gang.roles[p.role].request] for p in pods]
+        if nodes:
             np.add.at(more, nodes, amounts)
         free.amounts[:] = np.where(more > 0, np.maximum(free.amounts + more - self._overcommitted, 0), free.amounts)
 
@@ -283,14 +287,6 @@ class DiagnosisState:
         if s.returned_nodes:
             free = free.minus(self._away_amounts(s.returned_nodes, s.with_running))
         return free.nonnegative()
-
-
-def _rows_of(gang: Gang, pods: Sequence[tuple[Placement, int]]) -> tuple[IntArray, IntArray]:
-    """(nodes, what so many pods of each placement hold there)."""
-    requests = np.array([role.request for role in gang.roles], dtype=np.int64)
-    numbers = np.array([number for _, number in pods], dtype=np.int64)
-    roles, nodes = (np.array(of, dtype=np.int64) for of in ([p.role for p, _ in pods], [p.node for p, _ in pods]))
-    return nodes, requests[roles] * numbers[:, None]
 
 
 def _returned(node: Node) -> Node:

@@ -216,6 +216,7 @@ def build_reconciler(settings: Settings, client: Client, identity: str) -> Recon
     """Put the parts together; nothing is started and nothing is sent yet. Raises GitError for an address that git is
     never given."""
     wake = threading.Event()
+    metrics = Metrics()
     mirror = Mirror(
         settings.repo,
         settings.branch,
@@ -236,7 +237,7 @@ def build_reconciler(settings: Settings, client: Client, identity: str) -> Recon
         settings=settings,
         client=client,
         mirror=mirror,
-        poller=GitPoller(mirror, settings.poll, wake.set),
+        poller=GitPoller(mirror, settings.poll, wake.set, metrics.record_fetch),
         watches=InformerSet(client, settings.cluster, wake.set),
         store=store,
         writer=ClusterWriter(client, store, time.monotonic),
@@ -250,7 +251,7 @@ def build_reconciler(settings: Settings, client: Client, identity: str) -> Recon
         plan_copy=PlanCopy(_side_client(client, fence), settings.namespace, settings.cluster),
         publisher=StatusPublisher(client, settings.namespace, settings.cluster),
         events=EventWriter(_side_client(client, fence, RateLimit(EVENTS_PER_SECOND, EVENT_BURST)), identity),
-        metrics=Metrics(),
+        metrics=metrics,
         wake_event=wake,
     )
 

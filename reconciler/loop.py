@@ -6,6 +6,8 @@ Level-triggered: a pass looks at what is, never at what changed, so it may be re
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 
 from compiler.emit.manifest import Manifest
@@ -43,19 +45,32 @@ log = logging.getLogger(__name__)
 def reconcile_once(r: Reconciler) -> Report:
     """Make one pass. Raises ApiError when the inventory cannot be read (then nothing is done), LostLease when another
     replica took over."""
-    p = observe(r)  # 1
+    with _phase(r, "observe"):  # 1
+        p = observe(r)
+    with _phase(r, "compile"):  # 2
+        choose_commit(r, p)
+        update_plan(r, p)
+    with _phase(r, "diff"):  # 3
+        compute_changes(r, p)
+    with _phase(r, "guard"):  # 4
+        settle_lost_inventory(r, p)
+        plan_pruning(r, p)
+        p.prune_plan = without_suspended(r, p.prune_plan)
+    with _phase(r, "act"):  # 5 the only phase that writes
+        act_on_changes(r, p)
+        keep_house(r, p)
+    with _phase(r, "report"):  # 6
+        r.metrics.prune_held.set(len(p.prune_plan.held_changes))
+        r.metrics.suspects.set(sum(len(nodes) for nodes in r.binding.closed_nodes(r.clock()).values()))
+        return build_report(r, p)
+
+
+@contextmanager
+def _phase(r: Reconciler, name: str) -> Iterator[None]:
+    """Each phase is timed, and a sign of life."""
+    with r.metrics.time_phase(name):
+        yield
     r.heartbeat.beat()
-    choose_commit(r, p)  # 2
-    update_plan(r, p)
-    r.heartbeat.beat()
-    compute_changes(r, p)  # 3
-    r.heartbeat.beat()
-    settle_lost_inventory(r, p)  # 4
-    plan_pruning(r, p)
-    p.prune_plan = without_suspended(r, p.prune_plan)
-    act_on_changes(r, p)  # 5 the only phase that writes
-    keep_house(r, p)
-    return build_report(r, p)  # 6
 
 
 # --- 1 observe

@@ -238,6 +238,7 @@ def _ready_obstacle(r: Reconciler) -> str:
 
 def _refresh_gauges(r: Reconciler) -> None:
     metrics, now = r.metrics, time.monotonic()
+    metrics.refresh_ages(r.last_good_pass)
     metrics.leader.set(r.lease.is_held())
     for gauge in (metrics.watch_relists, metrics.watch_event_age, metrics.watch_synced):
         gauge.clear()

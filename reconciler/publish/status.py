@@ -17,6 +17,7 @@ from reconciler.cluster.objects import FIELD_MANAGER, Ref
 from reconciler.cluster.shards import memory_labels
 from reconciler.diff import Change
 from reconciler.publish.events import ObjectEvent
+from reconciler.publish.explain import condition_sentence
 from reconciler.snapshot import PlannedGang
 
 log = logging.getLogger(__name__)
@@ -213,6 +214,8 @@ def status_text(document: Mapping[str, Any]) -> str:
     for condition in document.get("conditions") or ():
         message = f": {condition['message']}" if condition["message"] else ""
         lines.append(f"{condition['type']:<16} {condition['status']:<6} {condition['reason']}{message}")
+        if sentence := condition_sentence(condition["type"], condition["status"] == "True"):
+            lines.append(f"    {sentence}")
     tables = {
         "gangs": [_gang_line(gang) for gang in document.get("gangs") or ()],
         "suspended": document.get("suspended") or (),

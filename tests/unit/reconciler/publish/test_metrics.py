@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 from reconciler.act import ChangeResult
 from reconciler.cluster.objects import Ref
 from reconciler.diff import Change
@@ -61,3 +63,32 @@ def test_two_reconcilers_share_no_metrics() -> None:
     first, second = Metrics(), Metrics()
     first.passes.labels(result="failed").inc()
     assert sample(second, "gangplan_passes_total", result="failed") is None
+
+
+def test_phases_and_fetches_are_timed() -> None:
+    metrics = Metrics()
+    with metrics.time_phase("act"):
+        pass
+    assert sample(metrics, "gangplan_phase_seconds_count", phase="act") == 1
+    metrics.record_fetch(True, 0.2)
+    metrics.record_fetch(False, 50.0)
+    assert sample(metrics, "gangplan_git_fetches_total", result="failed") == 1
+    assert sample(metrics, "gangplan_git_fetch_seconds_sum") == 50.2
+
+
+def test_ages_count_from_what_was_good_last() -> None:
+    metrics = Metrics()
+    now = time.monotonic()
+    metrics.fetched_at = now - 100
+    metrics.record_report(REPORT, 0.2)
+    metrics.refresh_ages(now - 50)
+    assert 100 <= (sample(metrics, "gangplan_git_last_fetch_age_seconds") or 0) < 200
+    assert 50 <= (sample(metrics, "gangplan_last_good_pass_age_seconds") or 0) < 150
+    assert sample(metrics, "gangplan_revision_info", commit="c0ffee") == 1
+    age = sample(metrics, "gangplan_revision_age_seconds")
+    metrics.record_report(REPORT, 0.2)
+    metrics.refresh_ages(now)
+    assert (sample(metrics, "gangplan_revision_age_seconds") or 0) >= (age or 0), "the same commit goes on"
+    metrics.record_report(Report("beef", "beef", ()), 0.2)
+    metrics.refresh_ages(now)
+    assert sample(metrics, "gangplan_revision_info", commit="c0ffee") is None

@@ -13,6 +13,7 @@ from reconciler.cluster.client import NotFound
 from reconciler.cluster.objects import Object, Ref
 from reconciler.diff import Change
 from reconciler.publish.events import MAX_WAITING, EventWriter, ObjectEvent
+from reconciler.publish.explain import condition_sentence
 from reconciler.publish.logs import JsonFormatter
 from reconciler.publish.status import (
     Condition,
@@ -166,3 +167,22 @@ def test_a_part_of_the_status_that_is_missing_is_an_error_and_not_a_shorter_stat
     del server.objects[next(path for path in server.objects if path.endswith("-status-1"))]
     with pytest.raises(NotFound):
         read_status(server.client(), publisher.ref)
+
+
+def test_each_log_line_may_carry_the_revision() -> None:
+    record = logging.makeLogRecord({"msg": "change", "levelname": "INFO", "object": "Queue team"})
+    fields = {"revision": ""}
+    formatter = JsonFormatter(lambda: fields)
+    assert "revision" not in json.loads(formatter.format(record)), "none is in force yet"
+    fields["revision"] = "c0ffee"
+    line = json.loads(formatter.format(record))
+    assert (line["revision"], line["object"]) == ("c0ffee", "Queue team")
+
+
+def test_each_condition_is_explained() -> None:
+    text = status_text(status_document(report(), {}, "10:00"))
+    for condition in report().conditions:
+        if sentence := condition_sentence(condition.type, condition.status):
+            assert f"    {sentence}\n" in text
+    assert condition_sentence("Fetched", False).endswith(".")
+    assert condition_sentence("FromTheFuture", True) == ""

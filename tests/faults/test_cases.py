@@ -206,7 +206,8 @@ def test_s13_pruning_does_not_wait_for_an_unrelated_object(shared_world: SharedW
             lambda: is_there(world, f"{CONFIGMAPS_PATH}/goes"), lambda there: not there, "the prune", world.bar()
         )
         del world.declared.extra["contested"]
-        world.commit("without the contested one")
+        commit = world.commit("without the contested one")
+        world.wait(lambda: world.status()["commit"], lambda seen: seen == commit, "the commit", world.bar())
         world.plane.api("DELETE", f"{CONFIGMAPS_PATH}/contested")
         world.settle()
 

@@ -137,6 +137,8 @@ def _conditions(r: Reconciler, p: Pass, rejection: Rejection | None) -> Iterator
     now, fights = r.clock(), r.writer.memory.fights
     fought = [f"{key}: {fights.opponents[key]}" for key, until in sorted(fights.paused_until.items()) if until > now]
     yield Condition("Fighting", bool(fought), "Fighting" if fought else "None", _counted(fought))
+    stuck = [f"{key}: {reason}" for key, reason in sorted(r.binding.held_jobs(now).items())]
+    yield Condition("GangsHeld", bool(stuck), "NotBound" if stuck else "None", _counted(stuck))
 
 
 def _applied_condition(r: Reconciler, p: Pass, refused: str) -> Condition:

@@ -59,6 +59,8 @@ _OBSERVED = (
     ("policy", "poddisruptionbudgets"),
     ("nodeinfo.volcano.sh", "numatopologies"),
 )
+_CLAIMS = ("", "persistentvolumeclaims")
+"""Asked for by name, where the scheduler misses one."""
 _STATE = (
     ("batch", "jobs"),
     ("batch.volcano.sh", "jobs"),
@@ -140,6 +142,8 @@ def _cluster_rules(kinds: Iterable[KindInUse]) -> list[Object]:
         _rule("", ["events"], ["create"]),
         _rule("", ["configmaps"], READ),
     ]
+    if _CLAIMS not in written:
+        rules.append(_rule(_CLAIMS[0], [_CLAIMS[1]], ["get"]))
     return rules + [_rule(group, [resource], WRITE) for group, resource in sorted(written)]
 
 

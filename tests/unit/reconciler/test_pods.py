@@ -16,6 +16,7 @@ from reconciler.gates import pods_by_job
 from reconciler.git.poller import BranchHead
 from reconciler.observe import Fingerprint, Observation, fingerprint_of
 from reconciler.pods import act_on_pods, observe_pods
+from reconciler.report import build_report
 from reconciler.requests import Requests
 from reconciler.snapshot import Snapshot
 from tests.builders.fake_cluster import FakeCluster
@@ -149,6 +150,8 @@ def test_one_unbindable_gang_closes_no_node_to_others_and_is_held_after_three_ro
     assert len(world.evicted) == 3
     assert len(held_at) == 1
     assert CLAIM in world.r.binding.held_jobs(world.now)[key_of("stuck")]
+    (condition,) = (each for each in build_report(world.r, p).conditions if each.type == "GangsHeld")
+    assert (condition.status, CLAIM in condition.message) == (True, True)
 
 
 def test_a_node_is_closed_to_the_gang_that_it_does_not_take_and_only_its_pod_goes(world: World) -> None:

@@ -30,6 +30,7 @@ from reconciler.evictions import EvictionMemory
 from reconciler.git.mirror import Mirror
 from reconciler.git.poller import GitPoller
 from reconciler.heartbeat import Heartbeat
+from reconciler.memo import Memo
 from reconciler.nodes import NodeHealth
 from reconciler.observe import Fingerprint, InformerSet, Observation
 from reconciler.plan_copy import PlanCopy
@@ -120,15 +121,17 @@ class PlanningState:
     """The plan in force and what is known about others.
 
     snapshot: the last good one. tree: the files of its commit, where they are known. candidate: a newer plan that the
-    API server is asked about. base_fingerprint: what its plan rests on. rejections: by commit. desired_manifests: what
-    the manifests of `desired_snapshot` are with labels and annotations, by their id(). unchanged: object -> the
-    manifest and the live version for which there was nothing to do.
+    API server is asked about. base_fingerprint: what its plan rests on. fingerprint: what it rests on
+    now. rejections: by commit. desired_manifests: what the manifests of `desired_snapshot` are with labels and
+    annotations, by their id(). unchanged: object -> the manifest and the live version for which there was nothing to
+    do.
     """
 
     snapshot: Snapshot | None = None
     tree: Repository | None = None
     candidate: Candidate | None = None
     base_fingerprint: Fingerprint | None = None
+    fingerprint: Memo[Fingerprint] = field(default_factory=Memo)
     running_compile: RunningCompile | None = None
     rejections: dict[str, Rejection] = field(default_factory=dict)
     desired_snapshot: Snapshot | None = None

@@ -291,9 +291,9 @@ def pods_by_job(pods: Sequence[Object], jobs: Mapping[str, Object]) -> tuple[dic
     former: set[str] = set()
     for pod in pods:
         for owner in pod["metadata"].get("ownerReferences") or ():
-            ref = Ref(owner["apiVersion"], owner["kind"], ref_of(pod).namespace, owner["name"])
-            if ref.key in jobs and uid_of(jobs[ref.key]) == owner["uid"]:
-                found[ref.key].append(pod)
+            key = Ref(owner["apiVersion"], owner["kind"], ref_of(pod).namespace, owner["name"]).key
+            if key in jobs and uid_of(jobs[key]) == owner["uid"]:
+                found[key].append(pod)
             else:
-                former.add(ref.key)
+                former.add(key)
     return found, former

@@ -157,6 +157,8 @@ def _collect_manifests(r: Reconciler, p: Pass, snapshot: Snapshot) -> None:
 def withhold_waiting_jobs(p: Pass, snapshot: Snapshot) -> None:
     """Hold back waiting jobs beyond the cluster's `maxWaitingPods`; those below it are created, gated."""
     waiting = {key for key, gang in snapshot.gangs.items() if gang.decision == "wait"}
+    if not waiting or not p.changes:
+        return
     pods_of = {ref_of(manifest.object).key: manifest.pods for manifest in snapshot.manifests}
     present = waiting & p.observation.objects.keys()
     remaining = snapshot.max_waiting_pods - sum(pods_of.get(key, 0) for key in present)

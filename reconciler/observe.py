@@ -21,7 +21,7 @@ from compiler.kubernetes import (
     uid_of,
 )
 from reconciler.cluster.client import ApiError, Client, NotFound, Resource
-from reconciler.cluster.objects import Object, group_kind_of, ref_of
+from reconciler.cluster.objects import Object, group_kind_of
 from reconciler.cluster.watch import Informer
 from reconciler.gates import NodeIndex, has_ended, pods_by_job, role_of
 from reconciler.snapshot import PlannedGang, Snapshot
@@ -67,7 +67,8 @@ class Observation:
     objects: Ref.key -> object, of all kinds that are watched, as last known; they must not be changed. readable_kinds:
     group kinds of which they are known for certain. obstacles: group kind -> why that is not so of the others.
     problems: those obstacles that planning waits for, since a plan rests on the kind. partial_problems: those that
-    hold up only the objects of their kind. pending_kinds: those that were not yet read or refused.
+    hold up only the objects of their kind. pending_kinds: those that were not yet read or refused. by_kind: the
+    objects by group kind in the order of their keys; made from `objects` where it is not given.
     """
 
     objects: Mapping[str, Object]
@@ -77,13 +78,14 @@ class Observation:
     obstacles: Mapping[str, str] = field(default_factory=dict)
     partial_problems: tuple[str, ...] = ()
     pending_kinds: frozenset[str] = frozenset()
+    by_kind: Mapping[str, list[Object]] | None = None
 
     def objects_of_kind(self, kind: str) -> list[Object]:
         """By group kind, e.g. "Pod" or "Job.batch.volcano.sh", in the order of namespace and name."""
-        return self._by_kind.get(kind, [])
+        return (self._grouped if self.by_kind is None else self.by_kind).get(kind, [])
 
     @cached_property
-    def _by_kind(self) -> dict[str, list[Object]]:
+    def _grouped(self) -> dict[str, list[Object]]:
         groups: dict[str, list[Object]] = {}
         for key, item in sorted(self.objects.items()):
             groups.setdefault(key.partition("/")[0], []).append(item)
@@ -161,6 +163,7 @@ class InformerSet:
 
     def observe(self, restrictions: Restrictions) -> Observation:
         objects: dict[str, Object] = {}
+        by_kind: dict[str, list[Object]] = {}
         obstacles = dict(self.unknown_kinds)
         problems = tuple(self.state_problems())
         partial = [*self.unknown_kinds.values()]
@@ -169,11 +172,12 @@ class InformerSet:
                 obstacles[kind] = obstacle
                 if kind not in _STATE_GROUPS:
                     partial.append(obstacle)
-            for item in informer.items().values():
-                objects[ref_of(item).key] = item
+            keyed = informer.keyed_items()
+            objects |= keyed
+            by_kind[kind] = list(keyed.values())
         pending = frozenset(kind for kind, informer in self.informers.items() if not informer.wait_for_list(0))
         readable = frozenset(self.informers.keys() - obstacles.keys())
-        return Observation(objects, readable, problems, restrictions, obstacles, tuple(partial), pending)
+        return Observation(objects, readable, problems, restrictions, obstacles, tuple(partial), pending, by_kind)
 
     def stop(self) -> None:
         for informer in self.informers.values():
@@ -183,6 +187,10 @@ class InformerSet:
 def _wait_for_lists(informers: Iterable[Informer], seconds: float) -> bool:
     deadline = time.monotonic() + seconds
     return all(informer.wait_for_list(max(0.0, deadline - time.monotonic())) for informer in informers)
+
+
+FINGERPRINT_KINDS = frozenset({"Node", "Pod", "Numatopology.nodeinfo.volcano.sh"})
+"""What a fingerprint is made from, beside the jobs of the plan."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,8 +242,8 @@ def fingerprint_of(observation: Observation, snapshot: Snapshot, finished_jobs: 
 def _expected_pods(observation: Observation, gangs: Mapping[str, PlannedGang], nodes: NodeIndex) -> set[str]:
     """uids of pods that stand at a place the plan gave to their role, and not more of them than it gave. Of a gang that
     waits for the rest of its pods none: each that goes may let the whole gang start elsewhere."""
-    complete = {key for key, gang in gangs.items() if gang.decision != "wait"}
-    jobs = {key: item for key, item in observation.objects.items() if key in complete}
+    complete = (key for key, gang in gangs.items() if gang.decision != "wait")
+    jobs = {key: observation.objects[key] for key in complete if key in observation.objects}
     expected: set[str] = set()
     for key, pods in pods_by_job(observation.objects_of_kind("Pod"), jobs)[0].items():
         expected |= _pods_as_planned(gangs[key], pods, nodes)

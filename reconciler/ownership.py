@@ -42,7 +42,8 @@ def confirm_entries(r: Reconciler, p: Pass) -> None:
     """
     cluster = r.settings.cluster
     for key, entry in list(p.inventory.entries.items()):
-        if (item := p.observation.objects.get(key)) is None:
+        is_settled = entry.uid and entry.origin != "former" and (entry.started or not is_job(key))
+        if is_settled or (item := p.observation.objects.get(key)) is None:
             continue
         if not entry.uid and is_marked(item, cluster):
             entry = replace(entry, uid=uid_of(item))

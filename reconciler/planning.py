@@ -17,7 +17,7 @@ from reconciler.candidate import SNAPSHOT_FILE, offer_candidate, settle_candidat
 from reconciler.compile_child import CompileRequest
 from reconciler.context import Candidate, Pass, Reconciler, Rejection, RunningCompile, due_moment, is_plan_fresh
 from reconciler.git.process import GitError
-from reconciler.observe import fingerprint_of, state_objects
+from reconciler.observe import FINGERPRINT_KINDS, Fingerprint, fingerprint_of, state_objects
 from reconciler.runs import finished_job_keys, record_unobserved_ends
 from reconciler.snapshot import Snapshot, load_snapshot
 
@@ -100,11 +100,20 @@ def update_plan(r: Reconciler, p: Pass) -> None:
     record_unobserved_ends(r, p)
     finished = finished_job_keys(r, p)
     if p.snapshot is not None:
-        p.current_fingerprint = fingerprint_of(p.observation, p.snapshot, finished)
+        p.current_fingerprint = _current_fingerprint(r, p, p.snapshot, finished)
     is_free = r.planning.candidate is None and not r.compiler.is_busy
     may_compile = p.target_commit and not p.observation.problems and is_free
     if may_compile and not is_plan_fresh(r, p) and not _is_postponed(r, p):
         _start_compile(r, p, finished)
+
+
+def _current_fingerprint(r: Reconciler, p: Pass, snapshot: Snapshot, finished: frozenset[str]) -> Fingerprint:
+    """What the plan in force rests on now; made anew only when nodes, pods or jobs have changed."""
+    seen = p.observation
+    lists = (seen.objects_of_kind(kind) for kind in sorted(FINGERPRINT_KINDS | snapshot.job_kinds))
+    return r.planning.fingerprint.get(
+        (snapshot, finished, seen.restrictions, *lists), lambda: fingerprint_of(seen, snapshot, finished)
+    )
 
 
 def _take_result(r: Reconciler, p: Pass, running: RunningCompile, result: Snapshot) -> None:

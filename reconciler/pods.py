@@ -139,7 +139,9 @@ def lift_gates(r: Reconciler, p: Pass, snapshot: Snapshot, nodes: NodeIndex) -> 
     preemptors = set().union(*(gang.evicted_for for gang in snapshot.gangs.values()))
     batch: dict[str, tuple[GateLift, ...]] = {}
     for key, gang in snapshot.gangs.items():
-        if gang.decision not in ("start", "keep") or gang.name in preemptors or not _is_as_planned(r, p, key, gang):
+        if gang.decision not in ("start", "keep") or gang.name in preemptors:
+            continue
+        if not any(map(is_gated, p.pods.get(key, ()))) or not _is_as_planned(r, p, key, gang):
             continue
         pods = [r.writer.newest_object(ref_of(pod).key, pod) or pod for pod in p.pods.get(key, ())]
         if lifts := gate_lifts(gang, pods, nodes):
@@ -160,7 +162,10 @@ def _lift_batch(r: Reconciler, p: Pass, batch: Mapping[str, Sequence[GateLift]])
         p.results.append(r.writer.record_failed_save(trouble))
         batch = {key: lifts for key, lifts in batch.items() if key not in newly_started}
     all_lifts = [lift for lifts in batch.values() for lift in lifts]
+    began_at = r.clock()
     answers = iter(r.writer.lift_gates(all_lifts))
+    if all_lifts:
+        log.info("lifting gates", extra={"pods": len(all_lifts), "seconds": round(r.clock() - began_at, 3)})
     for key, lifts in batch.items():
         troubles = [trouble for trouble in islice(answers, len(lifts)) if trouble]
         p.lifted_gates[key] = len(lifts) - len(troubles)

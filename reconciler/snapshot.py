@@ -80,6 +80,11 @@ class Snapshot:
         return {ref_of(manifest.object).key: manifest for manifest in self.manifests if manifest.run_digest}
 
     @cached_property
+    def job_kinds(self) -> frozenset[str]:
+        """Group kinds of the gangs."""
+        return frozenset(gang.job.group_kind for gang in self.gangs.values())
+
+    @cached_property
     def gangs(self) -> Mapping[str, PlannedGang]:
         """Ref.key of the job -> the gang as planned, in the plan's order."""
         gangs = (self._planned_gang(entry) for entry in self.plan.get("gangs", ()))

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from functools import lru_cache
+from typing import Any, NamedTuple
 
 Object = dict[str, Any]
 """One Kubernetes object as plain JSON data."""
@@ -12,8 +12,7 @@ Object = dict[str, Any]
 FIELD_MANAGER = "gangplan"
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Ref:
+class Ref(NamedTuple):
     """Names an object: group/version, kind, namespace (empty for cluster scope), name."""
 
     api_version: str
@@ -28,12 +27,13 @@ class Ref:
     @property
     def key(self) -> str:
         """Stable across versions of one group; the key of inventory and caches."""
-        return f"{self.group_kind}/{self.namespace}/{self.name}"
+        return f"{group_kind_of(self.api_version, self.kind)}/{self.namespace}/{self.name}"
 
     def __str__(self) -> str:
         return f"{self.kind} {self.namespace}/{self.name}" if self.namespace else f"{self.kind} {self.name}"
 
 
+@lru_cache(maxsize=1024)
 def group_kind_of(api_version: str, kind: str) -> str:
     """Job.batch.volcano.sh of batch.volcano.sh/v1alpha1, Pod of v1."""
     group = api_version.rpartition("/")[0]

@@ -34,7 +34,7 @@ from reconciler.cluster.client import (
     Unauthorized,
     short_error,
 )
-from reconciler.cluster.objects import FIELD_MANAGER, Object
+from reconciler.cluster.objects import FIELD_MANAGER, Object, group_kind_of
 from reconciler.heartbeat import Heartbeat, repeat_step
 
 log = logging.getLogger(__name__)
@@ -99,11 +99,13 @@ class ObjectCache:
     on_delete: Callable[[Object, bool], None] = lambda item, seen: None
     objects: dict[ObjectKey, Object] = field(default_factory=dict)
     version: str = ""
+    changes: int = 0
 
     def replace_objects(self, items: Iterable[Object], version: str) -> bool:
         """Take a new list; whether it differs from what was known."""
         listed = {key_of(item): drop_unused_fields(item) for item in items}
         before, self.objects, self.version = self.objects, listed, version
+        self.changes += 1
         for key, item in before.items():
             if key not in listed or uid_of(listed[key]) != uid_of(item):
                 self.on_delete(item, False)
@@ -127,6 +129,7 @@ class ObjectCache:
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise RelistError(f"not a watch event: {line[:80]!r}") from error
         self.version = version
+        self.changes += 1
         if kind == "DELETED":
             known = self.objects.pop(key, None)
             self.on_delete(drop_unused_fields(item), True)
@@ -198,6 +201,7 @@ class Informer:
         self._missing_since: float | None = None
         self._is_removed = False
         self._logged_reason = ""
+        self._keyed: tuple[int, Mapping[str, Object]] = (-1, {})
         self._lock = threading.Lock()
         self._stop = threading.Event()
         self._ready = threading.Event()
@@ -218,6 +222,17 @@ class Informer:
         """The objects as last known; they must not be changed."""
         with self._lock:
             return dict(self._cache.objects)
+
+    def keyed_items(self) -> Mapping[str, Object]:
+        """The same by `Ref.key`, in the order of the keys; made once for each state of the cache."""
+        with self._lock:
+            changes, keyed = self._keyed
+            if changes != self._cache.changes:
+                kind = group_kind_of(self.resource.api_version, self.resource.kind)
+                found = {f"{kind}/{space}/{name}": item for (space, name), item in self._cache.objects.items()}
+                keyed = dict(sorted(found.items()))
+                self._keyed = self._cache.changes, keyed
+            return keyed
 
     def expect_kind(self) -> None:
         """Take the kind for one that was served before: there are objects of ours, so a 404 does not mean that there

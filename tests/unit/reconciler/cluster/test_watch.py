@@ -334,3 +334,16 @@ def test_credentials_that_are_being_rewritten_are_read_again() -> None:
 def test_the_age_of_a_kind_that_was_never_read_counts_from_when_it_was_to_be() -> None:
     informer = Informer(ScriptedServer(lambda *_: error_answer(403)).client(), PODS, lambda: None, clock=lambda: 5000.0)
     assert informer.health.last_event == 5000.0
+
+
+def test_objects_by_key_are_made_once_for_each_state_of_the_cache() -> None:
+    client = ScriptedServer(lambda method, path, body: ScriptedAnswer(200, {})).client()
+    informer = Informer(client, client.resource("v1", "Pod"), lambda: None)
+    cache = informer._cache
+    cache.replace_objects([{"metadata": {"namespace": "b", "name": name}} for name in ("z", "a")], "1")
+    found = informer.keyed_items()
+    assert list(found) == ["Pod/b/a", "Pod/b/z"]
+    assert informer.keyed_items() is found
+    event = {"type": "DELETED", "object": {"metadata": {"namespace": "b", "name": "a", "resourceVersion": "2"}}}
+    cache.apply_event(json.dumps(event).encode())
+    assert list(informer.keyed_items()) == ["Pod/b/z"]

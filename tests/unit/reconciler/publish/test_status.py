@@ -132,7 +132,7 @@ def large_report(gangs: int, note: str = "") -> Report:
     found = [
         replace(
             GANG,
-            job=replace(GANG.job, name=f"train-{at}"),
+            job=GANG.job._replace(name=f"train-{at}"),
             reasons=(f"GW101: {at} GPUs are missing{note if at == 3 else ''}", "GW114: room is held for another"),
             domains=tuple(f"supernode-{number}" for number in range(8)),
         )

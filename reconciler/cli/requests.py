@@ -9,7 +9,8 @@ from typing import Any, TypeVar
 import click
 
 from reconciler.cli import add_cluster_options
-from reconciler.cluster.client import ApiError, Client
+from reconciler.cli.connection import cluster_command
+from reconciler.cluster.client import Client
 from reconciler.cluster.inventory import Inventory, InventoryStore
 from reconciler.cluster.transport import make_connector
 from reconciler.requests import (
@@ -27,8 +28,9 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 def _add_options(command: Command) -> Command:
-    """Add --cluster and the options of a cluster."""
-    return add_cluster_options(click.option("--cluster", required=True, help="Which cluster.")(command))
+    """Add --cluster, the options of a cluster and --timeout."""
+    named = click.option("--cluster", required=True, help="Which cluster.")(command)
+    return add_cluster_options(cluster_command(30.0)(named))
 
 
 @click.command()
@@ -80,14 +82,14 @@ def _stores(
     client = Client(make_connector(kubeconfig, context))
     try:
         return RequestStore(client, namespace, cluster), InventoryStore(client, namespace, cluster).read()
-    except (ApiError, ValueError) as error:
+    except ValueError as error:
         raise click.ClickException(str(error)) from error
 
 
 def _change(store: RequestStore, function: Callable[[Requests], Requests]) -> Requests:
     try:
         return store.change(function)
-    except (ApiError, ValueError) as error:
+    except ValueError as error:
         raise click.ClickException(str(error)) from error
 
 

@@ -18,6 +18,9 @@ COMMANDS = {
     "reconcile": ("reconcile", "--repo", "https://git.invalid/x", "--cluster", "demo", "--once"),
     "snapshot": ("snapshot",),
     "status": ("status", "--cluster", "demo"),
+    "suspend": ("suspend", "default/train", "--cluster", "demo"),
+    "resume": ("resume", "all", "--cluster", "demo"),
+    "rerun": ("rerun", "default/train", "--cluster", "demo"),
 }
 
 
@@ -93,7 +96,7 @@ def silent_port() -> Iterator[int]:
         yield server.getsockname()[1]
 
 
-@pytest.mark.parametrize("name", ["snapshot", "status"])
+@pytest.mark.parametrize("name", sorted(COMMANDS.keys() - {"reconcile"}))
 def test_a_server_that_says_nothing(name: str, silent_port: int, tmp_path: Path) -> None:
     path = kubeconfig(tmp_path, silent_port)
     output = run(*COMMANDS[name], "--kubeconfig", str(path), "--timeout", "0.2").output

@@ -17,8 +17,12 @@ from reconciler.heartbeat import Heartbeat, repeat_step
 from tests.builders.scripted_server import ScriptedAnswer, ScriptedServer
 
 
-def test_a_step_is_repeated_whatever_it_raises(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture(autouse=True)
+def no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("reconciler.heartbeat.ERROR_PAUSE", 0.0)
+
+
+def test_a_step_is_repeated_whatever_it_raises() -> None:
     stop, heartbeat = threading.Event(), Heartbeat("test", 10)
     errors = [MemoryError(), OSError(28, "No space left on device"), TypeError(), KeyError("x"), RecursionError()]
 

@@ -15,9 +15,11 @@ from solver.diagnosis.queue_changes import with_queue
 from solver.diagnosis.state import Scenario
 from solver.diagnosis.trial import Step, Trial, TrialRunner
 from solver.facts import Borrowing
-from solver.problem import Gang, Problem
+from solver.problem import Gang, Problem, Vector
 from solver.repairs import HigherPriority, MoreDeserved, MoreWeight, Repair
 from solver.semantics.eviction_rights import is_reclaimable_whole
+from solver.semantics.gang_classes import meets_minima
+from solver.semantics.placements import add_vectors
 from solver.semantics.priorities import precedence
 from solver.semantics.share_measures import puts_queues_first, queue_priority
 
@@ -150,8 +152,27 @@ def with_later_gangs(runner: TrialRunner, t: Trial) -> Trial:
     return replace(t, changes=tuple(map(named, t.changes)))
 
 
+def _earlier_claims(case: GangDiagnosis) -> dict[int, Vector]:
+    """Queue that is compared above the gang -> what other gangs below it ask for that may claim it first: those of a
+    higher precedence, and of the same one those that are older or of another size, which may fill it better."""
+    problem, books, mine = case.state.problem, case.state.before.queue_books, precedence(case.gang)
+    paths = books.queue_rules.comparison_paths
+    claims: dict[int, Vector] = dict.fromkeys(paths[case.gang.queue], (0,) * len(problem.resources))
+    for j, gang in enumerate(problem.gangs):
+        shared = claims.keys() & paths[gang.queue]
+        if j == case.index or not shared or precedence(gang) < mine or meets_minima(gang):
+            continue
+        demand, is_younger = books.min_demand(j), (gang.age, j) > (case.gang.age, case.index)
+        if precedence(gang) == mine and is_younger and demand == case.remaining_demand:
+            continue
+        for q in shared:
+            claims[q] = add_vectors(claims[q], demand)
+    return claims
+
+
 def larger_entitlement(runner: TrialRunner, t: Trial, fact: Borrowing) -> Iterator[Trial]:
-    """The least that the queue must deserve, or weigh, so that the gang no longer borrows."""
+    """The least that the queue must deserve, or weigh, so that the gang no longer borrows, nor would if all that may
+    claim the queue's entitlement before it did so."""
     problem, priority, q, r = runner.case.state.problem, runner.case.gang.priority, fact.queue, fact.resource
     queue = problem.queues[q]
 
@@ -169,9 +190,24 @@ def larger_entitlement(runner: TrialRunner, t: Trial, fact: Borrowing) -> Iterat
     factor = runner.case.state.options.budget.weight_factor
     numbers = range(first + 1, (problem.totals[r] if problem.policy.capacity else first * factor) + 1)
 
+    claims = _earlier_claims(runner.case)
+
     def suffices(number: int) -> bool:
         trial = make(number)
-        return bool(trial.changes) and runner.lets_start(trial)
+        if not trial.changes or not runner.lets_start(trial):
+            return False
+        books = runner.case.state.before.queue_books.with_problem(trial.limits_problem)
+        return all(
+            limit is None or not own or held + claimed + own <= limit
+            for above, amounts in claims.items()
+            for limit, held, claimed, own in zip(
+                books.queue_rules.entitled[above],
+                books.compared_amount(above),
+                amounts,
+                runner.case.remaining_demand,
+                strict=True,
+            )
+        )
 
     least = first_sufficient(numbers, suffices)
     if least is not None:

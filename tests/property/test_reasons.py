@@ -62,6 +62,7 @@ from tests.builders.strategies import contended_problems, problems, problems_und
 from tests.property.brute import FreeCapacity, alone_on_empty_cluster, minimal_sets, new_pod_sets
 from tests.property.optimum import QueueCeilings, accepts_gangs
 from tests.property.plan_events import rare_events
+from tests.property.test_queues_first import odd_worlds, quota_worlds
 
 ANYWHERE = Topology("soft", 1)
 BUSY = {"GW102", "GW119"}
@@ -452,7 +453,7 @@ def with_order(world: Problem, g: int, repair: Repair) -> Problem:
 
 
 @settings(max_examples=200)
-@given(worlds())
+@given(st.one_of(worlds(), odd_worlds(), quota_worlds()))
 def test_with_a_repair_the_gang_starts_beside_the_plan_and_with_a_little_less_it_does_not(world: Problem) -> None:
     for plan, decision in waiting(world, solve):
         g = decision.gang

@@ -172,7 +172,7 @@ def _earlier_claims(case: GangDiagnosis) -> dict[int, Vector]:
 
 def larger_entitlement(runner: TrialRunner, t: Trial, fact: Borrowing) -> Iterator[Trial]:
     """The least that the queue must deserve, or weigh, so that the gang no longer borrows, nor would if all that may
-    claim the queue's entitlement before it did so."""
+    claim the queue's entitlement before it did so. Of equal gangs, which are told the same, the oldest is meant."""
     problem, priority, q, r = runner.case.state.problem, runner.case.gang.priority, fact.queue, fact.resource
     queue = problem.queues[q]
 

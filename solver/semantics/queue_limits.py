@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from solver.problem import Limits, Problem
-from solver.semantics.entitlements import water_filled_shares
-from solver.semantics.queues import PODS, demand_by_queue, queue_path, real_capability
+from solver.semantics.entitlements import asked_amounts, water_filled_shares
+from solver.semantics.queues import PODS, queue_path, real_capability
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ def queue_ceilings(problem: Problem) -> tuple[QueueCeiling, ...]:
                 tighter.append(None if name == PODS or looser else m)
             found.append(QueueCeiling("GW106", q, tree, tuple(tighter)))
     if problem.policy.proportion:
-        for q, (share, wanted) in enumerate(zip(water_filled_shares(problem), demand_by_queue(problem), strict=True)):
+        for q, (share, wanted) in enumerate(zip(water_filled_shares(problem), asked_amounts(problem), strict=True)):
             # A share that is the whole cluster, or all that the queue asks for, is never what holds it back.
             ends = [min(t, w) for t, w in zip(whole, wanted or whole, strict=True)]
             least = tuple(

@@ -30,6 +30,9 @@ from tests.e2e.stories.story import (
 pytestmark = pytest.mark.e2e
 
 
+OWN_CONFIGMAPS = "/api/v1/namespaces/gangplan-system/configmaps"
+
+
 def exists(plane: ControlPlane, job: str) -> bool:
     try:
         plane.api("GET", f"{VOLCANO_JOBS_PATH}/{job}")
@@ -95,6 +98,27 @@ def test_a_finished_job_never_runs_again_and_a_changed_one_does(plane: ControlPl
         )
         plane.wait_until(lambda: job_phase(plane, "kept"), lambda seen: seen == "Completed", what="its end")
         assert not exists(plane, "short")
+        plane.wait_until(lambda: len(reconciler.read_status()["finished"]), lambda seen: seen == 3, what="three runs")
+        lose_the_inventory(plane, repository, reconciler)
+
+
+def lose_the_inventory(plane: ControlPlane, repository: GitRepository, reconciler: ReconcilerProcess) -> None:
+    """S9: with an empty inventory every job that was over and gone ran again. `short` is such a job."""
+    reconciler.kill()
+    for item in plane.api("GET", OWN_CONFIGMAPS)["items"]:
+        name = item["metadata"]["name"]
+        if any(part in name for part in ("-inventory", "-objects-", "-runs-")):
+            plane.api("DELETE", f"{OWN_CONFIGMAPS}/{name}")
+    reconciler.start()
+    said = plane.wait_until(
+        lambda: reconciler.condition("InventoryLost"), lambda seen: seen["status"] == "True", what="the loss to be said"
+    )
+    assert "Job default/short" in said["message"]
+    assert not exists(plane, "short")
+    allowed = {"gangplan.dev/allow-rebuild": repository.run_git("rev-parse", "HEAD")}
+    plane.api("PATCH", f"{OWN_CONFIGMAPS}/gangplan-test-status", {"metadata": {"annotations": allowed}})
+    plane.wait_until(lambda: exists(plane, "short"), what="the job to run again, as a person has asked for")
+    plane.wait_until(lambda: reconciler.condition("Applied")["status"], lambda seen: seen == "True", what="all is well")
 
 
 def test_a_changed_specification_waits_for_the_end_of_a_running_job_unless_told_otherwise(

@@ -47,8 +47,15 @@ def server() -> MemoryServer:
     return MemoryServer()
 
 
-@pytest.mark.parametrize(("objects", "runs"), [(0, 0), (1, 1), (3000, 9000)])
-def test_what_was_written_is_read_whatever_its_size(server: MemoryServer, objects: int, runs: int) -> None:
+@pytest.fixture
+def small_shards(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("reconciler.cluster.shards.SHARD_LIMIT", 4 << 10)
+
+
+@pytest.mark.parametrize(("objects", "runs"), [(0, 0), (1, 1), (900, 1900)])
+def test_what_was_written_is_read_whatever_its_size(
+    server: MemoryServer, small_shards: None, objects: int, runs: int
+) -> None:
     inventory = inventory_of(objects, runs)
     inventory.deletions, inventory.transitions = [[1, 2, 3, 4, 5]], 7
     assert store_of(server).read().is_lost
@@ -94,11 +101,13 @@ def test_a_second_writer_is_a_conflict_whatever_row_it_writes(server: MemoryServ
     assert store_of(server).read() == new
 
 
-def test_a_table_that_grows_is_spread_and_a_writer_killed_in_between_loses_nothing(server: MemoryServer) -> None:
+def test_a_table_that_grows_is_spread_and_a_writer_killed_in_between_loses_nothing(
+    server: MemoryServer, small_shards: None
+) -> None:
     store_of(server).write(inventory_of(10))
     store = store_of(server)
     store.read()
-    larger = inventory_of(12_000)
+    larger = inventory_of(300)
     for stop_after in range(1, 40, 2):
         writes = 0
 
@@ -115,16 +124,18 @@ def test_a_table_that_grows_is_spread_and_a_writer_killed_in_between_loses_nothi
             assert store_of(server).read().entries in (inventory_of(10).entries, larger.entries)
             store = store_of(server)
             store.read()
-            larger = inventory_of(12_000)
+            larger = inventory_of(300)
         else:
             break
     assert store_of(server).read().entries == larger.entries
 
 
-def test_an_inventory_deleted_by_hand_while_we_run_is_made_again_from_memory(server: MemoryServer) -> None:
+def test_an_inventory_deleted_by_hand_while_we_run_is_made_again_from_memory(
+    server: MemoryServer, small_shards: None
+) -> None:
     """S9: every pass ended in "PUT ... 404", for ever."""
     store = store_of(server)
-    inventory = inventory_of(5000, 100)
+    inventory = inventory_of(100, 10)
     store.write(inventory)
     for path in list(server.objects):
         del server.objects[path]

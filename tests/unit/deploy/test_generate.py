@@ -14,6 +14,8 @@ import yaml
 
 from compiler.version import VERSION
 from deploy.generate import FOLDER, SUBSTITUTIONS, generated_files, values, values_schema
+from reconciler.cli.commands import reconcile
+from reconciler.cli.config import read_config
 from tests.builders.helm import render
 
 ROOT = FOLDER.parent
@@ -106,6 +108,13 @@ def test_the_schema_of_the_values_knows_the_options() -> None:
     assert set(values()["config"]) <= set(schema["properties"]["config"]["properties"])
     assert "namespace" not in schema["properties"]["config"]["properties"]
     json.dumps(schema)
+
+
+def test_the_configuration_of_the_base_is_one(tmp_path: Path) -> None:
+    file = tmp_path / "config.yaml"
+    file.write_text(next(each["data"]["config.yaml"] for each in base_objects() if "data" in each))
+    options = read_config(file, reconcile)
+    assert (options["cluster"], options["listen"]) == ("demo", ":8080")
 
 
 def test_the_image_is_made_from_pinned_parts() -> None:

@@ -24,6 +24,11 @@ SENTENCES = {
     ("PruneHeld", False): "Nothing waits for leave to be deleted.",
     ("Fighting", True): "Somebody changes back what gangplan writes; these objects are left alone for a while.",
     ("Fighting", False): "Nobody changes back what gangplan writes.",
+    (
+        "GangsHeld",
+        True,
+    ): "Gangs that the scheduler did not bind again and again are held; `gangplan rerun` tries one again.",
+    ("GangsHeld", False): "No gang is held for not being bound.",
 }
 """(type, whether it holds) -> the sentence."""
 

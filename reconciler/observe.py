@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -83,6 +83,20 @@ class Observation:
     def objects_of_kind(self, kind: str) -> list[Object]:
         """By group kind, e.g. "Pod" or "Job.batch.volcano.sh", in the order of namespace and name."""
         return (self._grouped if self.by_kind is None else self.by_kind).get(kind, [])
+
+    def with_restrictions(self, restrictions: Restrictions) -> Observation:
+        """The same objects under these restrictions; what was worked out of the nodes is kept."""
+        made = replace(self, restrictions=restrictions)
+        made.__dict__["_node_index"] = self._node_index
+        return made
+
+    def node_index(self, leaves: Mapping[str, str]) -> NodeIndex:
+        """The nodes by name and hostname. leaves: node name -> the hypernode that holds it."""
+        return replace(self._node_index, leaf_of=leaves)
+
+    @cached_property
+    def _node_index(self) -> NodeIndex:
+        return NodeIndex.from_nodes(self.objects_of_kind("Node"), {})
 
     @cached_property
     def _grouped(self) -> dict[str, list[Object]]:
@@ -220,7 +234,7 @@ def fingerprint_of(observation: Observation, snapshot: Snapshot, finished_jobs: 
     restrictions = observation.restrictions
     for quarantined in restrictions.quarantined_nodes & parts.keys():
         parts[quarantined].append("quarantined")
-    index = NodeIndex.from_nodes(nodes, snapshot.leaves)
+    index = observation.node_index(snapshot.leaves)
     expected = _expected_pods(observation, snapshot.gangs, index)
     for pod in observation.objects_of_kind("Pod"):
         if (node_name := index.node_of(pod)) is None or node_name not in parts:

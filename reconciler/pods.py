@@ -38,14 +38,13 @@ def observe_pods(r: Reconciler, observation: Observation) -> Observation:
     now = r.clock()
     if observation.readable_kinds >= {"Node", "Pod"}:
         nodes, pods = observation.objects_of_kind("Node"), observation.objects_of_kind("Pod")
-        leaves = r.planning.snapshot.leaves if r.planning.snapshot else {}
         r.node_health.observe(nodes, pods, now)
-        r.binding.observe(pods, NodeIndex.from_nodes(nodes, leaves), now)
+        r.binding.observe(pods, observation.node_index({}), now)
         r.evictions.forget_others({uid_of(pod) for pod in pods})
     jobs = (gang.job for gang in r.planning.snapshot.gangs.values()) if r.planning.snapshot else ()
     held = {**r.binding.held_jobs(now), **dict(suspended_jobs(r, jobs))}
     restrictions = Restrictions(frozenset(r.node_health.quarantined(now)), held, r.binding.closed_nodes(now))
-    return replace(observation, restrictions=restrictions)
+    return observation.with_restrictions(restrictions)
 
 
 # --- act
@@ -55,7 +54,7 @@ def act_on_pods(r: Reconciler, p: Pass, snapshot: Snapshot) -> None:
     """Evict, lift gates, and evict what cannot be bound, in this order; nothing while nodes or pods cannot be read."""
     if not p.observation.readable_kinds >= {"Node", "Pod"}:
         return
-    nodes = NodeIndex.from_nodes(p.observation.objects_of_kind("Node"), snapshot.leaves)
+    nodes = p.observation.node_index(snapshot.leaves)
     leave_lost_nodes(r, p, snapshot)
     if snapshot.commit == p.target_commit:
         evict_victims(r, p, snapshot, nodes)

@@ -488,6 +488,7 @@ REASONS: Mapping[type[Fact], Entry[Any]] = _by_kind(
         (
             "it was told a start at {told}; lost to {gangs}",
             "it was told a start at {told}, for which there is no room any more",
+            "an earlier plan told it a start that this one does not keep",
         ),
         lambda s, j, x: s.gang_sources(x.gangs),
         special_texts=(

@@ -22,11 +22,11 @@ from tests.faults.world import CONFIGMAPS_PATH, LEASES_PATH, OWN_PATH, JobSpec, 
 pytestmark = pytest.mark.e2e
 
 DICE = random.Random(1)  # noqa: S311  - not a secret
-PVC: Object = {
-    "apiVersion": "v1",
-    "kind": "PersistentVolumeClaim",
-    "metadata": {"name": "data", "namespace": "default"},
-    "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}},
+POLICY: Object = {
+    "apiVersion": "networking.k8s.io/v1",
+    "kind": "NetworkPolicy",
+    "metadata": {"name": "closed", "namespace": "default"},
+    "spec": {"podSelector": {}},
 }
 SERVICE_MONITOR: Object = {
     "apiVersion": "monitoring.coreos.com/v1",
@@ -170,10 +170,10 @@ def test_s6_an_object_of_an_unserved_kind_holds_up_only_itself(shared_world: Sha
 
 def test_s6b_an_object_for_which_a_right_is_missing_holds_up_only_itself(shared_world: SharedWorld) -> None:
     with shared_world.use() as world:
-        world.declared.extra["claim"] = PVC
+        world.declared.extra["policy"] = POLICY
         story.add_gang(world, DICE)
         world.settle()
-        del world.declared.extra["claim"]
+        del world.declared.extra["policy"]
         story.remove_gang(world, DICE)
         world.settle()
 

@@ -105,11 +105,10 @@ class DryRun:
     def _refusal(self, question: Question) -> str:
         """Why the object is not taken, empty when it is or when that cannot be said."""
         item = _renamed(question.item) if question.is_renamed else question.item
-        message = self._ask(item, question.uid)
-        if not message or not question.others:
-            return message
         reduced = _without_references(item, question.others)
-        if reduced != item:
+        is_queue = item["kind"] == "Queue"
+        message = self._ask(item if is_queue else reduced, question.uid)
+        if message and is_queue and question.others:
             message = self._ask(reduced, question.uid)
         return "" if _names(message) & question.others else message
 

@@ -1,7 +1,8 @@
 """Writes what of deploy/ is made from something else: `python -m deploy.generate`.
 
-rbac.yaml and admission.yaml come from `reconciler.rights`, the chart from the files of the kustomize base: a template
-is a base file with some of its values replaced, and values.yaml holds these values. So both install the same objects.
+rbac.yaml and admission.yaml come from `reconciler.cluster.rights`, the chart from the files of the kustomize base: a
+template is a base file with some of its values replaced, and values.yaml holds these values. So both install the same
+objects.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import yaml
 from compiler.version import VERSION
 from reconciler.cli.commands import reconcile
 from reconciler.cli.config import config_schema
-from reconciler.rights import DEFAULT_KINDS, NAMESPACE, admission_objects, rbac_objects
+from reconciler.cluster.rights import DEFAULT_KINDS, NAMESPACE, admission_objects, rbac_objects
 
 FOLDER = Path(__file__).parent
 CHART = Path("chart")

@@ -15,30 +15,30 @@ from typing import Any
 
 from compiler.emit.manifest import Manifest
 from compiler.repository import Repository
-from reconciler import guard
-from reconciler.act import ChangeResult, ClusterWriter
-from reconciler.binding import BindingMemory
 from reconciler.cluster.client import LEASE_LIMITS, REQUEST_LIMITS, Client
 from reconciler.cluster.inventory import Inventory, InventoryStore
 from reconciler.cluster.lease import Fence, Lease
 from reconciler.cluster.objects import Object
 from reconciler.cluster.rate import RateLimit
-from reconciler.compile_child import CompileProcess
-from reconciler.diff import Change
-from reconciler.dry_run import DryRun
-from reconciler.evictions import EvictionMemory
+from reconciler.decisions import guard
+from reconciler.decisions.binding import BindingMemory
+from reconciler.decisions.diff import Change
+from reconciler.decisions.evictions import EvictionMemory
+from reconciler.decisions.nodes import NodeHealth
 from reconciler.git.mirror import Mirror
 from reconciler.git.poller import GitPoller
 from reconciler.heartbeat import Heartbeat
 from reconciler.memo import Memo
-from reconciler.nodes import NodeHealth
 from reconciler.observe import Fingerprint, InformerSet, Observation
-from reconciler.plan_copy import PlanCopy
+from reconciler.plan.cluster_copy import PlanCopy
+from reconciler.plan.compile_child import CompileProcess
+from reconciler.plan.snapshot import Snapshot
 from reconciler.publish.events import EVENT_BURST, EVENTS_PER_SECOND, EventWriter, ObjectEvent
 from reconciler.publish.metrics import Metrics
 from reconciler.publish.status import StatusPublisher
 from reconciler.requests import RequestPoller, RequestStore
-from reconciler.snapshot import Snapshot
+from reconciler.writing.dry_run import DryRun
+from reconciler.writing.writer import ChangeResult, ClusterWriter
 
 LOOP_LIMIT = 150.0
 """Seconds within which the loop shows that it turns: between two passes, two phases, and two writes."""

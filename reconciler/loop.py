@@ -18,26 +18,23 @@ from compiler.kubernetes import (
     uid_of,
 )
 from compiler.run_kinds import PLANNED_RUN_KINDS
-from reconciler.changes import take_up_inventory, write_changes
 from reconciler.cluster.client import ApiError
 from reconciler.cluster.objects import Object, Ref, ref_of
 from reconciler.context import Pass, Reconciler, recreate_time
-from reconciler.desired import desired_manifest
-from reconciler.diff import Change, classify_change
-from reconciler.gates import (
-    has_ended,
-    pods_by_job,
-)
-from reconciler.housekeeping import keep_house
+from reconciler.decisions.diff import Change, classify_change
+from reconciler.decisions.gates import has_ended, pods_by_job
 from reconciler.observe import Restrictions
-from reconciler.ownership import confirm_entries, plan_pruning, settle_lost_inventory
-from reconciler.planning import choose_commit, update_plan
-from reconciler.pods import act_on_pods, observe_pods
+from reconciler.phases.changes import take_up_inventory, write_changes
+from reconciler.phases.housekeeping import keep_house
+from reconciler.phases.ownership import confirm_entries, plan_pruning, settle_lost_inventory
+from reconciler.phases.planning import choose_commit, update_plan
+from reconciler.phases.pods import act_on_pods, observe_pods
+from reconciler.phases.report import build_report
+from reconciler.phases.runs import is_job, numbered_run, record_deletions, record_finished_runs
+from reconciler.phases.suspension import SUSPENDED, suspended_keys, without_suspended
+from reconciler.plan.snapshot import Snapshot
 from reconciler.publish.status import Report
-from reconciler.report import build_report
-from reconciler.runs import is_job, numbered_run, record_deletions, record_finished_runs
-from reconciler.snapshot import Snapshot
-from reconciler.suspension import SUSPENDED, suspended_keys, without_suspended
+from reconciler.writing.desired import desired_manifest
 
 log = logging.getLogger(__name__)
 

@@ -23,8 +23,8 @@ from compiler.kubernetes import (
 from reconciler.cluster.client import ApiError, Client, NotFound, Resource
 from reconciler.cluster.objects import Object, group_kind_of
 from reconciler.cluster.watch import Informer
-from reconciler.gates import NodeIndex, has_ended, pods_by_job, role_of
-from reconciler.snapshot import PlannedGang, Snapshot
+from reconciler.decisions.gates import NodeIndex, has_ended, pods_by_job, role_of
+from reconciler.plan.snapshot import PlannedGang, Snapshot
 
 STATE_KINDS = (
     ("v1", "Node"),

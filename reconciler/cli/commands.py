@@ -22,11 +22,11 @@ from reconciler.cli.connection import check_kubeconfig, cluster_command
 from reconciler.cluster.client import Client, NotFound
 from reconciler.cluster.neighbours import OtherGangplanError
 from reconciler.cluster.objects import Object, Ref, ref_of
+from reconciler.cluster.preflight import START_LIMITS, CannotStartError, check_cluster, wait_for_cluster
 from reconciler.cluster.transport import make_connector
 from reconciler.context import Reconciler, Settings, build_reconciler, load_identity, revision_in_force
 from reconciler.git.process import GitError
 from reconciler.observe import STATE_KINDS, without_server_fields
-from reconciler.preflight import START_LIMITS, CannotStartError, check_cluster, wait_for_cluster
 from reconciler.publish.logs import JsonFormatter
 from reconciler.publish.status import Report, read_status, status_text
 from reconciler.run import DataFolderInUse, lock_data_folder, run_reconciler

@@ -13,6 +13,7 @@ from reconciler.cli.connection import cluster_command
 from reconciler.cluster.client import Client
 from reconciler.cluster.inventory import Inventory, InventoryStore
 from reconciler.cluster.transport import make_connector
+from reconciler.phases.runs import is_job, split_run
 from reconciler.requests import (
     EVERYTHING,
     Requests,
@@ -22,7 +23,6 @@ from reconciler.requests import (
     with_retry,
     with_suspended,
 )
-from reconciler.runs import is_job, split_run
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 

@@ -46,7 +46,7 @@ class InventoryEntry:
 class FinishedRun:
     """A run of a job that is over: the digest of its specification, and how it ended. left_at: since when the job is no
     longer in the repository, in seconds since the epoch; 0 while it is. details: what was seen of it, plain data
-    (`reconciler.runs`)."""
+    (`reconciler.phases.runs`)."""
 
     ref: Ref
     digest: str

@@ -11,14 +11,14 @@ from typing import Any
 
 from compiler.fields.timestamp import rfc3339
 from compiler.kubernetes import CLUSTER_LABEL, MANAGED_BY_LABEL, annotations_of
-from reconciler.act import ChangeResult
 from reconciler.cluster.client import ApiError, Client, NotFound
 from reconciler.cluster.objects import FIELD_MANAGER, Ref
 from reconciler.cluster.shards import memory_labels
-from reconciler.diff import Change
+from reconciler.decisions.diff import Change
+from reconciler.plan.snapshot import PlannedGang
 from reconciler.publish.events import ObjectEvent
 from reconciler.publish.explain import condition_sentence
-from reconciler.snapshot import PlannedGang
+from reconciler.writing.writer import ChangeResult
 
 log = logging.getLogger(__name__)
 

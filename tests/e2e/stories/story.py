@@ -14,7 +14,7 @@ from typing import Any, Self
 
 from ruamel.yaml import YAML
 
-from reconciler.rights import DEFAULT_KINDS, KindInUse, admission_objects, plural_of, rbac_objects
+from reconciler.cluster.rights import DEFAULT_KINDS, KindInUse, admission_objects, plural_of, rbac_objects
 from tests.controlplane import ControlPlane
 
 ROOT = Path(__file__).parents[3]

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from reconciler.rights import DEFAULT_KINDS, KindInUse, rbac_objects
+from reconciler.cluster.rights import DEFAULT_KINDS, KindInUse, rbac_objects
 from tests.controlplane import ApiError, ControlPlane
 from tests.e2e.stories.story import (
     CLUSTER,

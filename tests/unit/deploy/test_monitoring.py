@@ -81,7 +81,7 @@ def test_each_alert_says_what_to_do() -> None:
 
 
 def test_each_condition_has_a_sentence_for_both_sides() -> None:
-    source = (Path(FOLDER).parent / "reconciler" / "report.py").read_text()
+    source = (Path(FOLDER).parent / "reconciler" / "phases" / "report.py").read_text()
     kinds = set(re.findall(r'Condition\(\s*"(\w+)"', source))
     assert kinds == {kind for kind, _ in SENTENCES}
     assert len(SENTENCES) == 2 * len(kinds)

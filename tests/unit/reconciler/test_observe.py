@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from reconciler.cluster.objects import Object
 from reconciler.observe import Observation, fingerprint_of, state_objects
-from reconciler.snapshot import Snapshot
+from reconciler.plan.snapshot import Snapshot
 
 GOOD = Snapshot("c0ffee", True, plan={"digest": "sha256:1", "gangs": []})
 NUMA: Object = {

@@ -12,17 +12,17 @@ from compiler.emit.manifest import Manifest
 from compiler.repository import Repository
 from reconciler.cluster.inventory import Inventory, InventoryEntry
 from reconciler.cluster.objects import Object, Ref, ref_of
-from reconciler.compile_child import CompileProcess, CompileRequest
 from reconciler.context import Pass, Reconciler, Settings, build_reconciler
 from reconciler.git.mirror import Mirror
 from reconciler.git.poller import BranchHead
 from reconciler.loop import act_on_changes, compute_changes
 from reconciler.observe import InformerSet, Observation, Restrictions
-from reconciler.ownership import live_inventory
-from reconciler.planning import choose_commit, update_plan
-from reconciler.report import build_report
-from reconciler.runs import record_unobserved_ends
-from reconciler.snapshot import Snapshot
+from reconciler.phases.ownership import live_inventory
+from reconciler.phases.planning import choose_commit, update_plan
+from reconciler.phases.report import build_report
+from reconciler.phases.runs import record_unobserved_ends
+from reconciler.plan.compile_child import CompileProcess, CompileRequest
+from reconciler.plan.snapshot import Snapshot
 from tests.builders.scripted_server import ScriptedAnswer, ScriptedServer, error_answer
 
 COMMIT = "c0ffee"

@@ -12,11 +12,14 @@ from reconciler.cluster.client import Client, Retry
 from reconciler.cluster.inventory import FinishedRun, Inventory, InventoryEntry
 from reconciler.cluster.objects import Object, ref_of
 from reconciler.context import Pass, Reconciler, Settings, build_reconciler
-from reconciler.diff import Change
-from reconciler.guard import PrunePlan
+from reconciler.decisions.diff import Change
+from reconciler.decisions.guard import PrunePlan
 from reconciler.loop import compute_changes
 from reconciler.observe import InformerSet, Observation
-from reconciler.pods import observe_pods
+from reconciler.phases.pods import observe_pods
+from reconciler.phases.runs import planned_run
+from reconciler.phases.suspension import SUSPENDED, without_suspended
+from reconciler.plan.snapshot import Snapshot
 from reconciler.requests import (
     EVERYTHING,
     Requests,
@@ -26,9 +29,6 @@ from reconciler.requests import (
     with_retry,
     with_suspended,
 )
-from reconciler.runs import planned_run
-from reconciler.snapshot import Snapshot
-from reconciler.suspension import SUSPENDED, without_suspended
 from tests.builders.fake_cluster import FakeCluster
 from tests.builders.scripted_server import error_answer
 

@@ -14,9 +14,9 @@ from reconciler.cluster.client import Retry
 from reconciler.cluster.neighbours import OtherGangplanError
 from reconciler.cluster.objects import Ref
 from reconciler.context import Reconciler, Settings, build_reconciler
+from reconciler.plan.snapshot import Snapshot
 from reconciler.publish.status import Report
 from reconciler.run import http_pages, run_reconciler
-from reconciler.snapshot import Snapshot
 from tests.builders.scripted_server import ScriptedAnswer, ScriptedServer
 
 QUEUE = Ref("scheduling.volcano.sh/v1beta1", "Queue", "", "team")

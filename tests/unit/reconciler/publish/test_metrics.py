@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import time
 
-from reconciler.act import ChangeResult
 from reconciler.cluster.objects import Ref
-from reconciler.diff import Change
+from reconciler.decisions.diff import Change
+from reconciler.plan.snapshot import PlannedGang
 from reconciler.publish.metrics import Metrics
 from reconciler.publish.status import Condition, Report
-from reconciler.snapshot import PlannedGang
+from reconciler.writing.writer import ChangeResult
 
 QUEUE = Ref("scheduling.volcano.sh/v1beta1", "Queue", "", "team")
 JOB = Ref("batch.volcano.sh/v1alpha1", "Job", "default", "train")

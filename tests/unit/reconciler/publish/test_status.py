@@ -11,7 +11,8 @@ import pytest
 
 from reconciler.cluster.client import NotFound
 from reconciler.cluster.objects import Object, Ref
-from reconciler.diff import Change
+from reconciler.decisions.diff import Change
+from reconciler.plan.snapshot import PlannedGang
 from reconciler.publish.events import MAX_WAITING, EventWriter, ObjectEvent
 from reconciler.publish.explain import condition_sentence
 from reconciler.publish.logs import JsonFormatter
@@ -23,7 +24,6 @@ from reconciler.publish.status import (
     status_document,
     status_text,
 )
-from reconciler.snapshot import PlannedGang
 from tests.builders.fake_cluster import FakeCluster
 from tests.builders.memory_server import stored_sizes
 from tests.builders.scripted_server import ScriptedAnswer, ScriptedServer, error_answer

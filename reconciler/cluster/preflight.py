@@ -1,0 +1,113 @@
+"""Whether a reconciler can work here at all, asked once at its start: so that what is missing is one clear message and
+an exit code, and not a loop."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from reconciler.cluster.client import ApiError, Client, Forbidden, Limits, NotFound, Retry, Unauthorized
+from reconciler.cluster.rights import Right, rights_at_start
+
+VOLCANO_KINDS = (
+    ("batch.volcano.sh/v1alpha1", "Job"),
+    ("scheduling.volcano.sh/v1beta1", "PodGroup"),
+    ("scheduling.volcano.sh/v1beta1", "Queue"),
+)
+"""Without these nothing can be planned."""
+START_LIMITS = Limits(5.0, 10.0, 15.0)
+"""Of one request."""
+GRACE = 10.0
+"""Seconds for which a missing kind or right may be that of an API server that has just started."""
+PAUSE = 0.5
+
+
+class CannotStartError(Exception):
+    """What is missing, in one line."""
+
+
+def check_cluster(client: Client, namespace: str) -> None:
+    """Raise CannotStartError for a kind, right or namespace that is missing, ApiError where the server cannot say."""
+    client.request("GET", "/version")
+    missing_kinds = [kind for kind in VOLCANO_KINDS if not _is_served(client, *kind)]
+    if missing_kinds:
+        names = ", ".join(f"{kind} ({api})" for api, kind in missing_kinds)
+        raise CannotStartError(f"Volcano is not installed in this cluster: it does not know {names}")
+    if missing := _missing_rights(client, namespace):
+        more = f" and {len(missing) - 1} more rights" if len(missing) > 1 else ""
+        raise CannotStartError(
+            f"the right to {missing[0]}{more} is missing: apply deploy/rbac.yaml, or what `gangplan rbac` prints"
+        )
+    _check_namespace(client, namespace)
+
+
+def _is_served(client: Client, api_version: str, kind: str) -> bool:
+    try:
+        return client.is_served(client.resource(api_version, kind))
+    except NotFound:
+        return False
+
+
+def _missing_rights(client: Client, namespace: str) -> list[Right]:
+    """What the server says this user may not do. A server that cannot list rights in full is taken to grant them."""
+    review = {
+        "apiVersion": "authorization.k8s.io/v1",
+        "kind": "SelfSubjectRulesReview",
+        "spec": {"namespace": namespace},
+    }
+    answer = client.request("POST", "/apis/authorization.k8s.io/v1/selfsubjectrulesreviews", {}, review)
+    status = answer.get("status") or {}
+    if status.get("incomplete") or "resourceRules" not in status:
+        return []
+    return [right for right in rights_at_start() if not _is_granted(right, status["resourceRules"])]
+
+
+def _is_granted(right: Right, rules: Iterable[Mapping[str, Any]]) -> bool:
+    wanted = (("verbs", right.verb), ("apiGroups", right.group), ("resources", right.resource))
+    for rule in rules:
+        if not rule.get("resourceNames") and all({name, "*"} & {*(rule.get(key) or ())} for key, name in wanted):
+            return True
+    return False
+
+
+def _check_namespace(client: Client, namespace: str) -> None:
+    """Ask for a lease without making one."""
+    metadata = {"name": "gangplan-start", "namespace": namespace}
+    lease = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata}
+    path = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"
+    try:
+        client.request("POST", path, {"dryRun": "All"}, lease)
+    except NotFound as error:
+        raise CannotStartError(
+            f"there is no namespace {namespace}: make it (deploy/namespace.yaml), or give --namespace"
+        ) from error
+
+
+def wait_for_cluster(
+    check: Callable[[], None],
+    timeout: float,
+    clock: Callable[[], float] = time.monotonic,
+    sleep: Callable[[float], None] = time.sleep,
+) -> None:
+    """Repeat `check` until it passes. Raises CannotStartError when something is missing for `GRACE` seconds, or the
+    server gives no answer within `timeout` seconds."""
+    began_at = clock()
+    answered_at: float | None = None
+    while True:
+        now = clock()
+        try:
+            return check()
+        except Retry as error:
+            problem, give_up_at = f"unable to reach the server: {error}", began_at + timeout
+            answered_at = None
+        except Unauthorized as error:
+            raise CannotStartError(f"the server does not accept the credentials: {error}") from error
+        except (CannotStartError, Forbidden, NotFound) as error:
+            answered_at = now if answered_at is None else answered_at
+            problem, give_up_at = str(error), min(answered_at + GRACE, began_at + timeout)
+        except ApiError as error:
+            raise CannotStartError(str(error)) from error
+        if now >= give_up_at:
+            raise CannotStartError(problem)
+        sleep(PAUSE)

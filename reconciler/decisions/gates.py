@@ -1,0 +1,299 @@
+"""Gates: which gated pod gets which planned node, and when. Decisions on data, no IO.
+
+The pods of a gang are created gated. Once all pods that the plan places exist, each gets its node (a node selector on
+the hostname) and loses its gate, in one patch per pod. A pod without our gate that has a node or such a selector counts
+at that node, so that a reconciler killed between two patches goes on with exactly the rest, and a pod that comes back
+after an eviction takes the place that became free.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+from compiler.fields.natural_order import natural_sort_key
+from compiler.kubernetes import (
+    HOSTNAME_LABEL,
+    INDEX_LABELS,
+    PARTITION_LABEL,
+    ROLE_KEYS,
+    SCHEDULING_GATE,
+    TASK_PRIORITY_ANNOTATION,
+    annotations_of,
+    assigned_node,
+    is_finished_pod,
+    is_gated,
+    is_ready_node,
+    is_terminating,
+    labels_of,
+    name_of,
+    status_of,
+    uid_of,
+)
+from compiler.lower.eligibility import CORDONED, tolerates
+from compiler.specs import Taint, Toleration
+from compiler.volcano.eviction_votes import preemptable_word
+from reconciler.cluster.objects import Object, Ref, ref_of
+from reconciler.plan.snapshot import PlannedGang
+
+
+@dataclass(frozen=True, slots=True)
+class NodeIndex:
+    """hostname_of: node name -> its hostname label, of nodes that a selector can name. leaf_of: node name -> the
+    hypernode that holds it. unready: take nothing new whatever a pod tolerates. taints_of: node name -> the taints that
+    keep pods away, that of a cordoned node included."""
+
+    hostname_of: Mapping[str, str]
+    node_of_hostname: Mapping[str, str]
+    leaf_of: Mapping[str, str]
+    unready: frozenset[str] = frozenset()
+    taints_of: Mapping[str, frozenset[Taint]] = field(default_factory=dict)
+
+    @classmethod
+    def from_nodes(cls, nodes: Iterable[Object], leaf_of: Mapping[str, str]) -> NodeIndex:
+        """Nodes whose hostname label is missing or shared with another cannot be named by a selector: left out."""
+        names: dict[str, list[str]] = {}
+        unready, taints = set(), {}
+        for node in nodes:
+            if not is_ready_node(node):
+                unready.add(name_of(node))
+            if found := frozenset(_hard_taints(node)):
+                taints[name_of(node)] = found
+            if hostname := labels_of(node).get(HOSTNAME_LABEL):
+                names.setdefault(hostname, []).append(name_of(node))
+        unique = {hostname: named[0] for hostname, named in names.items() if len(named) == 1}
+        hostname_of = {name: hostname for hostname, name in unique.items()}
+        return cls(hostname_of, unique, leaf_of, frozenset(unready), taints)
+
+    def node_of(self, pod: Object) -> str | None:
+        """The node of a pod that is bound, or that was given one and waits for the scheduler."""
+        return assigned_node(pod, self.node_of_hostname)
+
+    def leaf_of_node(self, node: str) -> str:
+        return self.leaf_of.get(node, "")
+
+    def accepts(self, node: str, pod: Object) -> bool:
+        """Whether the node is ready, and the pod tolerates its taints."""
+        if node in self.unready:
+            return False
+        if not (taints := self.taints_of.get(node)):
+            return True
+        tolerations = [_toleration(row) for row in pod["spec"].get("tolerations") or ()]
+        return all(any(tolerates(toleration, taint) for toleration in tolerations) for taint in taints)
+
+
+def _hard_taints(node: Object) -> Iterator[Taint]:
+    spec = node.get("spec") or {}
+    if spec.get("unschedulable"):
+        yield CORDONED
+    for taint in spec.get("taints") or ():
+        if taint.get("effect") in ("NoSchedule", "NoExecute"):
+            yield Taint(taint["key"], taint.get("value") or "", taint["effect"])
+
+
+def _toleration(row: Mapping[str, Any]) -> Toleration:
+    operator: Literal["Exists", "Equal"] = "Exists" if row.get("operator") == "Exists" else "Equal"
+    return Toleration(row.get("key") or "", operator, row.get("value") or "", row.get("effect") or "")
+
+
+@dataclass(frozen=True, slots=True)
+class GateLift:
+    """Give `pod` the node and take the gate away. task_priority: Volcano is to place the pods of the gang with a higher
+    one before it (`_with_task_priorities`)."""
+
+    pod: Object
+    node: str
+    hostname: str
+    task_priority: int | None = None
+
+    def json_patch(self) -> list[dict[str, Any]]:
+        """One JSON patch, refused by the server unless it is still this pod with exactly these gates and selectors."""
+        gates = self.pod["spec"]["schedulingGates"]
+        others = [gate for gate in gates if gate.get("name") != SCHEDULING_GATE]
+        return [
+            {"op": "test", "path": "/metadata/uid", "value": uid_of(self.pod)},
+            {"op": "test", "path": "/spec/schedulingGates", "value": gates},
+            *self._selector_patch(),
+            *self._task_priority_patch(),
+            {"op": "replace", "path": "/spec/schedulingGates", "value": others}
+            if others
+            else {"op": "remove", "path": "/spec/schedulingGates"},
+        ]
+
+    def _selector_patch(self) -> list[dict[str, Any]]:
+        selector = self.pod["spec"].get("nodeSelector")
+        if not selector:
+            return [{"op": "add", "path": "/spec/nodeSelector", "value": {HOSTNAME_LABEL: self.hostname}}]
+        path = f"/spec/nodeSelector/{_escape_json_pointer(HOSTNAME_LABEL)}"
+        return [
+            {"op": "test", "path": "/spec/nodeSelector", "value": selector},
+            {"op": "add", "path": path, "value": self.hostname},
+        ]
+
+    def _task_priority_patch(self) -> list[dict[str, Any]]:
+        if self.task_priority is None:
+            return []
+        value = str(self.task_priority)
+        if not annotations_of(self.pod):
+            return [{"op": "add", "path": "/metadata/annotations", "value": {TASK_PRIORITY_ANNOTATION: value}}]
+        path = f"/metadata/annotations/{_escape_json_pointer(TASK_PRIORITY_ANNOTATION)}"
+        return [{"op": "add", "path": path, "value": value}]
+
+
+def _escape_json_pointer(name: str) -> str:
+    return name.replace("~", "~0").replace("/", "~1")
+
+
+def has_ended(pod: Object) -> bool:
+    """Whether the pod runs no more, or is on its way out."""
+    return is_finished_pod(pod) or is_terminating(pod)
+
+
+def role_of(pod: Object, roles: Sequence[str]) -> str | None:
+    """By the job controller's label or annotation, case aside; the one role of a job that has only one."""
+    for key in ROLE_KEYS:
+        if value := labels_of(pod).get(key) or annotations_of(pod).get(key):
+            return next((role for role in roles if role.lower() == value.lower()), None)
+    return roles[0] if len(roles) == 1 else None
+
+
+def index_of(pod: Object) -> tuple[int, str]:
+    """The pod's number within its role, then its name."""
+    name = name_of(pod)
+    for key in INDEX_LABELS:
+        if (value := labels_of(pod).get(key) or annotations_of(pod).get(key) or "").isdigit():
+            return int(value), name
+    number = re.search(r"(\d+)$", name)
+    return int(number[1]) if number else 0, name
+
+
+def gate_lifts(gang: PlannedGang, pods: Sequence[Object], nodes: NodeIndex) -> tuple[GateLift, ...]:
+    """All gates of the gang that can be lifted now: none before every pod that the plan places exists, then all of
+    them.
+
+    Never more pods on a node than planned, whatever was lifted before. Pods beyond the plan stay gated. No pod is given
+    a node that does not accept it: of a gang that has not begun then none is lifted, of another those that can be.
+    """
+    roles = tuple(gang.pods)
+    by_role: dict[str, list[Object]] = {role: [] for role in roles}
+    for pod in pods:
+        if (role := role_of(pod, roles)) is not None:
+            by_role[role].append(pod)
+    leaf_order = _leaf_order_keys(gang, nodes)
+    lifts: list[GateLift] = []
+    has_begun, is_obstructed = False, False
+    for role, counts in gang.pods.items():
+        alive = [pod for pod in by_role[role] if not has_ended(pod)]
+        succeeded = sum(status_of(pod).get("phase") == "Succeeded" for pod in by_role[role])
+        planned = sum(counts.values())
+        if role not in gang.dependent_roles and len(alive) + succeeded < planned:
+            return ()
+        used = Counter(node for pod in alive if (node := nodes.node_of(pod)) is not None)
+        free: list[str] = []
+        for node in sorted(counts, key=lambda name: (leaf_order[nodes.leaf_of_node(name)], natural_sort_key(name))):
+            if node in nodes.hostname_of:
+                free += [node] * (counts[node] - used[node])
+        missing = max(planned - sum(used.values()) - succeeded, 0)
+        waiting = sorted((pod for pod in alive if is_gated(pod)), key=index_of)
+        assigned = _assign_nodes(waiting, free, alive, nodes)[:missing]
+        accepted = [lift for lift in assigned if nodes.accepts(lift.node, lift.pod)]
+        has_begun = has_begun or bool(used) or succeeded > 0
+        is_obstructed = is_obstructed or len(accepted) < len(assigned)
+        lifts += _with_task_priorities(accepted, gang.device_numbers.get(role, {}))
+    return () if is_obstructed and not has_begun else tuple(lifts)
+
+
+def pods_to_evict(gang: PlannedGang, pods: Sequence[Object], nodes: NodeIndex) -> tuple[Object, ...]:
+    """The pods of a gang that makes room for others which exceed what the plan leaves it: of each role and node the
+    last ones, of those that are not protected."""
+    if not gang.evicted_for:
+        return ()
+    roles = tuple(gang.pods)
+    present: dict[tuple[str, str], list[Object]] = {}
+    for pod in sorted(pods, key=lambda pod: (_is_preemptable(pod), index_of(pod))):
+        if (node := nodes.node_of(pod)) is not None and not has_ended(pod):
+            present.setdefault((role_of(pod, roles) or "", node), []).append(pod)
+    planned = gang.pods_by_place()
+    victims: list[Object] = []
+    for place, there in sorted(present.items()):
+        victims += there[planned.get(place, 0) :]
+    return tuple(victims)
+
+
+def _is_preemptable(pod: Object) -> bool:
+    return preemptable_word(annotations_of(pod), labels_of(pod)) is not False
+
+
+def _assign_nodes(
+    waiting: Sequence[Object], free_nodes: list[str], alive: Sequence[Object], nodes: NodeIndex
+) -> list[GateLift]:
+    """Pods in the order of their number onto nodes grouped by leaf; the pods of one partition stay in the leaf of their
+    siblings."""
+    leaf_of_partition: dict[str, str] = {}
+    for pod in alive:
+        if PARTITION_LABEL in labels_of(pod) and (assigned := nodes.node_of(pod)):
+            leaf_of_partition[labels_of(pod)[PARTITION_LABEL]] = nodes.leaf_of_node(assigned)
+    sizes = Counter(labels_of(pod).get(PARTITION_LABEL) for pod in waiting)
+    lifts = []
+    for pod in waiting:
+        if not free_nodes:
+            break
+        at = 0
+        if (partition := labels_of(pod).get(PARTITION_LABEL)) is not None:
+            leaves = [nodes.leaf_of_node(node) for node in free_nodes]
+            if partition not in leaf_of_partition:
+                leaf_of_partition[partition] = _first_leaf_with_room(leaves, sizes[partition])
+            leaf = leaf_of_partition[partition]
+            at = leaves.index(leaf) if leaf in leaves else 0
+        node = free_nodes.pop(at)
+        lifts.append(GateLift(pod, node, nodes.hostname_of[node]))
+    return lifts
+
+
+def _first_leaf_with_room(leaves: Sequence[str], pods: int) -> str:
+    """The first of the leaves of free places that has enough of them; the very first where none has."""
+    places = Counter(leaves)
+    return next((leaf for leaf in places if places[leaf] >= pods), leaves[0])
+
+
+def _with_task_priorities(
+    assigned: Sequence[GateLift], device_numbers: Mapping[str, Sequence[int]]
+) -> Iterator[GateLift]:
+    """With the order in which Volcano finds the cards that the plan found, without being told which.
+
+    It gives each pod the first card with room, from the last one (plugin deviceshare). If the pods that fit on the last
+    card come first, then those that fit on the one before it, and so on, each pod finds room on its own card at the
+    latest: no pod before it has passed by its own.
+    """
+    unused = {node: list(numbers) for node, numbers in device_numbers.items()}
+    for lift in assigned:
+        yield replace(lift, task_priority=unused[lift.node].pop(0)) if unused.get(lift.node) else lift
+
+
+def _leaf_order_keys(
+    gang: PlannedGang, nodes: NodeIndex
+) -> Mapping[str, tuple[int, tuple[tuple[int, str | int], ...]]]:
+    """Leaves in the order in which the roles first use them, so that low ranks of different roles meet in one leaf."""
+    order: dict[str, tuple[int, tuple[tuple[int, str | int], ...]]] = {}
+    for at, counts in enumerate(gang.pods.values()):
+        for node in counts:
+            leaf = nodes.leaf_of_node(node)
+            order.setdefault(leaf, (at, natural_sort_key(leaf)))
+    return order
+
+
+def pods_by_job(pods: Sequence[Object], jobs: Mapping[str, Object]) -> tuple[dict[str, list[Object]], set[str]]:
+    """Ref.key of a live job -> its pods; and the keys of jobs whose former namesakes (by uid) still have pods."""
+    found: dict[str, list[Object]] = {key: [] for key in jobs}
+    former: set[str] = set()
+    for pod in pods:
+        for owner in pod["metadata"].get("ownerReferences") or ():
+            key = Ref(owner["apiVersion"], owner["kind"], ref_of(pod).namespace, owner["name"]).key
+            if key in jobs and uid_of(jobs[key]) == owner["uid"]:
+                found[key].append(pod)
+            else:
+                former.add(key)
+    return found, former

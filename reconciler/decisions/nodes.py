@@ -1,0 +1,91 @@
+"""Nodes that come and go: since when one is lost, and whether one that came back is trusted. Decisions on data, no IO.
+
+A node is lost while it is not ready, or is gone and pods name it still. One that was lost again and again takes nothing
+new for a while after it came back, twice as long each time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from compiler.kubernetes import bound_node, is_ready_node, name_of
+from reconciler.cluster.objects import Object
+from reconciler.decisions.gates import has_ended
+
+SETTLE_SECONDS = 10.0
+"""Seconds for which a node must be ready before an earlier loss is over; the time of a flapping node goes on."""
+FLAP_MEMORY = 600.0
+"""Seconds for which the losses of a node are counted."""
+FIRST_QUARANTINE, LONGEST_QUARANTINE = 10.0, 300.0
+"""Seconds for which a node takes nothing new after its second loss, and after many."""
+DISRUPTED_SHARE = 0.55
+"""With more of the nodes lost than this, the control plane is more likely at fault than they: nothing is evicted."""
+
+
+@dataclass(slots=True)
+class NodeHealth:
+    """What one process has seen of its nodes, on its clock; losing it begins each time anew.
+
+    lost_since: node -> when it was lost. back_since: a lost node that is ready now and
+    not trusted yet -> since when. losses: node -> how
+    often it was lost lately, and when the last loss began. is_disrupted: so many are lost that nothing is evicted.
+    """
+
+    lost_since: dict[str, float] = field(default_factory=dict)
+    back_since: dict[str, float] = field(default_factory=dict)
+    losses: dict[str, tuple[int, float]] = field(default_factory=dict)
+    is_disrupted: bool = False
+
+    def observe(self, nodes: Iterable[Object], pods: Iterable[Object], now: float) -> None:
+        """Take up what nodes are ready now, and which are gone although pods are bound to them."""
+        is_ready = {name_of(node): is_ready_node(node) for node in nodes}
+        present = len(is_ready)
+        for pod in pods:
+            if (node := bound_node(pod)) and node not in is_ready and not has_ended(pod):
+                is_ready[node] = False
+        for node, ready in is_ready.items():
+            if not ready:
+                self._note_loss(node, now)
+            elif node in self.lost_since or node in self.back_since:
+                self._note_return(node, now)
+        for memory in (self.lost_since, self.back_since):
+            for node in memory.keys() - is_ready.keys():
+                del memory[node]
+        self.losses = {node: seen for node, seen in self.losses.items() if now - seen[1] < FLAP_MEMORY}
+        self.is_disrupted = len(self.lost_since.keys() - self.back_since.keys()) > DISRUPTED_SHARE * max(present, 1)
+
+    def _note_loss(self, node: str, now: float) -> None:
+        if node not in self.lost_since or self.back_since.pop(node, None) is not None:
+            count, _ = self.losses.get(node, (0, now))
+            self.losses[node] = count + 1, now
+        self.lost_since.setdefault(node, now)
+
+    def _note_return(self, node: str, now: float) -> None:
+        seconds = now - self.back_since.setdefault(node, now)
+        if seconds >= SETTLE_SECONDS:
+            self.lost_since.pop(node, None)
+        if seconds >= max(SETTLE_SECONDS, self._quarantine(node)):
+            del self.back_since[node]
+
+    def _quarantine(self, node: str) -> float:
+        losses, _ = self.losses.get(node, (0, 0.0))
+        return 0.0 if losses < 2 else min(FIRST_QUARANTINE * 2.0 ** (losses - 2), LONGEST_QUARANTINE)
+
+    def nodes_to_leave(self, timeout: float, now: float) -> frozenset[str]:
+        """Nodes that have been lost for so long that their pods are evicted; none with a timeout of 0."""
+        if self.is_disrupted or not timeout:
+            return frozenset()
+        lost = self.lost_since.keys() - self.back_since.keys()
+        return frozenset(node for node in lost if now - self.lost_since[node] >= timeout)
+
+    def quarantined(self, now: float) -> Mapping[str, float]:
+        """Nodes that are back and take nothing new yet -> until when."""
+        until = {node: since + self._quarantine(node) for node, since in self.back_since.items()}
+        return {node: at for node, at in until.items() if at > now}
+
+    def deadlines(self, timeout: float, now: float) -> list[float]:
+        """When something is to be done although nothing happens."""
+        found = [since + timeout for since in self.lost_since.values()] if timeout and not self.is_disrupted else []
+        settled = (since + SETTLE_SECONDS for since in self.back_since.values())
+        return [*found, *settled, *self.quarantined(now).values()]

@@ -1,0 +1,135 @@
+"""A plan of a new commit before it is in force: the API server is asked first whether it would take the objects that
+change. One that it refuses holds the commit back as a whole, and the plan in force stays."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+from compiler.emit.manifest import REFUSED_BY_SERVER, Manifest
+from compiler.kubernetes import name_of, uid_of
+from compiler.run_kinds import RUN_KINDS
+from reconciler.cluster.client import ApiError
+from reconciler.cluster.objects import ref_of
+from reconciler.context import Candidate, Pass, Reconciler, Rejection
+from reconciler.decisions.diff import Change, classify_change
+from reconciler.plan.snapshot import Snapshot, save_snapshot
+from reconciler.writing.desired import desired_manifest
+from reconciler.writing.dry_run import Question, Refusal
+
+log = logging.getLogger(__name__)
+
+REFUSAL_RETRY = (10.0, 300.0)
+"""Seconds until a refused commit is asked about again: at first, doubled with each refusal, and at most."""
+SNAPSHOT_FILE = "snapshot.json"
+_NEEDED_KINDS = frozenset({"Queue", "Namespace", "PriorityClass"})
+"""What admission may look up by name when it judges another object."""
+
+
+def settle_candidate(r: Reconciler, p: Pass) -> None:
+    """Ask about the candidate, put it in force, reject it, or drop it for a newer commit. Only a leader asks; another
+    replica follows the inventory."""
+    planning = r.planning
+    if (candidate := planning.candidate) is None:
+        return
+    commit = candidate.snapshot.commit
+    if commit == p.inventory.commit:
+        _put_in_force(r, candidate)
+    elif commit != p.target_commit:
+        planning.candidate = None
+    elif r.was_holder and not r.dry_run.is_busy:
+        if not candidate.is_asked:
+            planning.candidate = replace(candidate, is_asked=True)
+            r.dry_run.start(tuple(_questions(r, p, candidate.snapshot)))
+        elif (refusals := r.dry_run.take_result()) is None:
+            planning.candidate = replace(candidate, is_asked=False)
+        elif refusals:
+            _reject(r, p, candidate, refusals)
+        else:
+            _put_in_force(r, candidate)
+
+
+def offer_candidate(r: Reconciler, p: Pass, candidate: Candidate) -> None:
+    """Take a good plan: one of the commit in force replaces the last one at once."""
+    in_force = r.planning.snapshot.commit if r.planning.snapshot else p.inventory.commit
+    if candidate.snapshot.commit == in_force:
+        _put_in_force(r, candidate)
+    else:
+        r.planning.candidate = candidate
+
+
+def _put_in_force(r: Reconciler, candidate: Candidate) -> None:
+    r.planning.snapshot, r.planning.tree = candidate.snapshot, candidate.tree
+    r.planning.base_fingerprint = candidate.fingerprint
+    r.planning.rejections.pop(candidate.snapshot.commit, None)
+    r.planning.candidate = None
+    save_snapshot(candidate.snapshot, r.settings.data / SNAPSHOT_FILE)
+
+
+def _reject(r: Reconciler, p: Pass, candidate: Candidate, refusals: tuple[Refusal, ...]) -> None:
+    planning, commit, now = r.planning, candidate.snapshot.commit, r.clock()
+    former = planning.rejections.get(commit)
+    attempts = 1 + (former.attempts if former else 0)
+    pause = min(REFUSAL_RETRY[0] * 2 ** (attempts - 1), REFUSAL_RETRY[1])
+    entries = tuple(_diagnostic(refusal) for refusal in refusals)
+    snapshot = replace(candidate.snapshot, ok=False, diagnostics=(*entries, *candidate.snapshot.diagnostics))
+    held = tuple(_held(p, refusal) for refusal in refusals)
+    planning.rejections[commit] = Rejection(snapshot, now, now + pause, (None, None), attempts, held)
+    planning.candidate = None
+    log.warning("commit refused", extra={"commit": commit, "reason": entries[0]["message"]})
+    p.target_commit = planning.snapshot.commit if planning.snapshot else p.inventory.commit
+
+
+def _diagnostic(refusal: Refusal) -> dict[str, Any]:
+    file, _, line = refusal.question.position.rpartition(":")
+    return {
+        "code": REFUSED_BY_SERVER.code,
+        "severity": REFUSED_BY_SERVER.severity,
+        "file": file,
+        "line": int(line) if line.isdigit() else 0,
+        "column": 1,
+        "message": f"the API server refuses {refusal.question.ref}: {refusal.message}",
+        "help": "mend the object, or what refuses it; the commit is tried again from time to time",
+        "object": str(refusal.question.ref),
+    }
+
+
+def _held(p: Pass, refusal: Refusal) -> Change:
+    ref = refusal.question.ref
+    manifest = Manifest(0, refusal.question.item, refusal.question.position)
+    reason = f"the API server refuses it, so its commit is held: {refusal.message}"
+    return Change("held", ref, manifest, p.observation.objects.get(ref.key), reason=reason)
+
+
+def _questions(r: Reconciler, p: Pass, snapshot: Snapshot) -> Iterator[Question]:
+    """One for each object that the commit makes or changes. Kinds that are not served hold up only themselves."""
+    changes: list[tuple[Change, Manifest]] = []
+    for manifest in snapshot.manifests:
+        try:
+            desired = desired_manifest(r.client, r.settings.cluster, manifest)
+        except ApiError:
+            continue
+        if (change := _change_of(r, p, desired)) is not None:
+            changes.append((change, desired))
+    needed = frozenset(name_of(desired.object) for _, desired in changes if desired.object["kind"] in _NEEDED_KINDS)
+    for change, desired in changes:
+        others = needed if desired.run_digest else needed - {name_of(desired.object)}
+        is_new_run = change.action in ("replace", "held")
+        uid = uid_of(change.live) if change.live is not None and not is_new_run else ""
+        item = desired.object if is_new_run or change.desired is None else change.desired.object
+        yield Question(item, desired.position, uid, others, is_new_run)
+
+
+def _change_of(r: Reconciler, p: Pass, desired: Manifest) -> Change | None:
+    ref = ref_of(desired.object)
+    live = r.writer.newest_object(ref.key, p.observation.objects.get(ref.key))
+    run = p.inventory.runs.get(ref.key)
+    change = classify_change(
+        desired, live, finished_digest=run.digest if run else None, has_started=True, is_update_refused=False
+    )
+    if change is None or change.action == "forbidden":
+        return None
+    is_ending = change.action == "held" and ref.group_kind not in RUN_KINDS
+    return None if is_ending else change

@@ -1,0 +1,210 @@
+"""Phase 4 of a pass: what is ours, what left the repository, and what of it may be deleted; and deleting it.
+
+An object that we created is deleted when it leaves the repository, one that existed before is released. An entry of the
+inventory ends when the server says, asked by name, that the object is gone.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from itertools import islice
+
+from compiler.kubernetes import ALLOW_PRUNE_ANNOTATION, ALLOW_REBUILD_ANNOTATION, is_gated, status_of, uid_of
+from compiler.run_kinds import PLANNED_RUN_KINDS
+from reconciler.cluster.client import ApiError
+from reconciler.cluster.inventory import InventoryEntry
+from reconciler.cluster.marks import is_marked, origin_of
+from reconciler.cluster.objects import Object, ref_of
+from reconciler.context import Pass, Reconciler
+from reconciler.decisions import guard
+from reconciler.decisions.diff import Change
+from reconciler.git.process import GitError
+from reconciler.phases.runs import is_job
+from reconciler.writing.writer import ChangeResult
+
+log = logging.getLogger(__name__)
+
+INTENT_SECONDS = 90.0
+"""Seconds after which no request of a former leader arrives: the API server's time limit is 60 s."""
+MAX_LOOK_UPS = 100
+"""Objects that are asked for by name in one pass."""
+
+
+# --- what is ours
+
+
+def confirm_entries(r: Reconciler, p: Pass) -> None:
+    """Note the uid of what was created, where former entries come from, and which jobs have started.
+
+    An intent becomes ours only with our mark: without it somebody else has made an object of this name.
+    """
+    cluster = r.settings.cluster
+    for key, entry in list(p.inventory.entries.items()):
+        is_settled = entry.uid and entry.origin != "former" and (entry.started or not is_job(key))
+        if is_settled or (item := p.observation.objects.get(key)) is None:
+            continue
+        if not entry.uid and is_marked(item, cluster):
+            entry = replace(entry, uid=uid_of(item))
+        if entry.uid == uid_of(item) and entry.origin == "former":
+            entry = replace(entry, origin=origin_of(item, cluster))
+        if entry.uid == uid_of(item) and not entry.started:
+            has_begun = is_job(key) and entry.ref.group_kind not in PLANNED_RUN_KINDS and bool(status_of(item))
+            entry = replace(entry, started=has_begun or any(not is_gated(pod) for pod in p.pods.get(key, ())))
+        p.inventory.entries[key] = entry
+
+
+def settle_lost_inventory(r: Reconciler, p: Pass) -> None:
+    """Where there is no inventory: begin an empty one in a cluster without our marks, else make it anew from the
+    objects that carry them. As long as that could run a job a second time, nothing is written (`p.standstill`)."""
+    if not p.inventory.is_lost or p.snapshot is None:
+        return
+    if p.problems:
+        p.standstill = f"there is no inventory, and what is ours cannot be found while a read fails: {p.problems[0]}"
+        return
+    marked = {key: item for key, item in p.observation.objects.items() if _is_ours(r, item)}
+    head = r.poller.head.commit
+    reruns = sorted(str(change.ref) for change in p.changes if change.action == "create" and is_job(change.ref.key))
+    if marked and reruns and r.publisher.read_annotations().get(ALLOW_REBUILD_ANNOTATION) != head:
+        names = ", ".join(reruns[:5]) + (", ..." if len(reruns) > 5 else "")
+        p.standstill = (
+            f"the inventory is lost, {len(marked)} objects carry our mark, and {len(reruns)} jobs of the repository "
+            f"have no object, so they may have had their run: {names}. Nothing is written. To make the inventory anew "
+            f"from the marks and run these jobs, set the annotation {ALLOW_REBUILD_ANNOTATION}: {head} on ConfigMap "
+            f"{r.publisher.ref.name}; to keep one from running, take it out of the repository first"
+        )
+        return
+    for key, item in marked.items():
+        p.inventory.entries[key] = InventoryEntry(
+            ref_of(item), uid_of(item), origin=origin_of(item, r.settings.cluster)
+        )
+    p.inventory.is_lost = False
+    confirm_entries(r, p)
+    if marked:
+        log.warning("the inventory was lost and is made anew", extra={"objects": len(marked), "jobs": len(reruns)})
+
+
+def _is_ours(r: Reconciler, item: Object) -> bool:
+    """Whether an object of the repository carries our mark; our own ConfigMaps do as well."""
+    ref = ref_of(item)
+    is_own = ref.namespace == r.settings.namespace and ref.name.startswith(f"gangplan-{r.settings.cluster}-")
+    return is_marked(item, r.settings.cluster) and not is_own
+
+
+# --- what may be deleted
+
+
+def plan_pruning(r: Reconciler, p: Pass) -> None:
+    """Set `p.prune_plan`. Annotations that release it are read only when something is held."""
+    live, head = live_inventory(r, p), r.poller.head
+    is_of_head = p.snapshot is not None and p.snapshot.commit == head.commit
+    safety = guard.PruneSafety(
+        head.commit,
+        has_compiled=is_of_head and not p.rewrite_message and not head.problem,
+        problems=tuple(p.problems),
+        recent=_recent_toll(r, p),
+        status_name=r.publisher.ref.name,
+    )
+    p.prune_plan = guard.prune_plan(p.desired_manifests, p.inventory, live, p.pods, safety)
+    if p.prune_plan.obstacles and safety.has_compiled and (allowed := _allowed_deletions(r, p)):
+        safety = replace(safety, allowed=allowed)
+        p.prune_plan = guard.prune_plan(p.desired_manifests, p.inventory, live, p.pods, safety)
+
+
+def live_inventory(r: Reconciler, p: Pass) -> Mapping[str, Object | None]:
+    """The inventory's objects of which it is known what they are now, or that they are gone. One whose kind no plan
+    holds any more is asked for by name; one that cannot be read is left alone, and no other."""
+    live: dict[str, Object | None] = {}
+    keep = {ref_of(manifest.object).key for manifest in p.desired_manifests}
+    obstacles = dict(p.observation.obstacles)
+    for key, entry in p.inventory.entries.items():
+        kind = entry.ref.group_kind
+        if kind in p.observation.readable_kinds:
+            live[key] = r.writer.newest_object(key, p.observation.objects.get(key))
+        elif key not in keep and p.snapshot is not None:
+            if kind not in obstacles:
+                try:
+                    live[key] = r.client.find(entry.ref)
+                    continue
+                except ApiError as error:
+                    obstacles[kind] = str(error)
+            reason = f"it is no longer in the repository, and whether it is still there is not known: {obstacles[kind]}"
+            p.obstructed_changes.append(Change("held", entry.ref, reason=reason))
+    return live
+
+
+def _recent_toll(r: Reconciler, p: Pass) -> guard.Toll:
+    since = int(r.wall_clock()) - guard.PRUNE_WINDOW
+    p.inventory.deletions = [row for row in p.inventory.deletions if row[0] > since]
+    return guard.sum_tolls(guard.Toll(*row[1:]) for row in p.inventory.deletions)
+
+
+def _allowed_deletions(r: Reconciler, p: Pass) -> frozenset[str]:
+    """Digests and commits that annotations name: on the status ConfigMap, and on the Cluster in the repository, which
+    cannot name its own commit and so may name the one before it."""
+    head, on_cluster = r.poller.head.commit, p.snapshot.allow_prune if p.snapshot else ""
+    allowed = {r.publisher.read_annotations().get(ALLOW_PRUNE_ANNOTATION, ""), on_cluster}
+    try:
+        if on_cluster and r.mirror.is_parent(on_cluster, head):
+            allowed.add(head)
+    except GitError as error:
+        log.info("whether an annotation names the commit before this one is not known", extra={"reason": str(error)})
+    return frozenset(allowed - {""})
+
+
+# --- deleting it
+
+
+def prune(r: Reconciler, p: Pass) -> None:
+    """Delete and release what left the repository, and end the entries of what is gone.
+
+    It waits for nothing but a new object of the same name that has not been tried yet.
+    """
+    plan, awaited = p.prune_plan, _awaited_names(r, p)
+    due = [change for change in (*plan.releases, *plan.changes) if r.writer.is_due(change)]
+    due = [change for change in due if (change.ref.namespace, change.ref.name) not in awaited]
+    results = r.writer.prune_objects(due, p.inventory)
+    p.results += results
+    if any(plan.toll):
+        _record_toll(r, p, results)
+    _trim_gone_entries(r, p)
+
+
+def _awaited_names(r: Reconciler, p: Pass) -> set[tuple[str, str]]:
+    """Names under which a new object of another kind is still to be tried: what had the name before goes after it. One
+    that the server refuses is not waited for, it may need the room."""
+    tried = {result.change.ref.key for result in p.results if result.outcome == "done"}
+    failures = r.writer.memory.failures
+    tried |= {key for key, result in failures.items() if result.outcome in ("refused", "conflict")}
+    return {
+        (change.ref.namespace, change.ref.name)
+        for change in p.changes
+        if change.action == "create" and change.ref.key not in tried
+    }
+
+
+def _record_toll(r: Reconciler, p: Pass, results: Iterable[ChangeResult]) -> None:
+    done = [result.change for result in results if result.outcome == "done"]
+    if deleted := [change.ref.key for change in done if change.action == "prune"]:
+        toll = guard.sum_tolls(guard.toll_of(p.pods.get(key, ())) for key in deleted)
+        p.inventory.deletions.append([int(r.wall_clock()), *toll])
+
+
+def _trim_gone_entries(r: Reconciler, p: Pass) -> None:
+    """End the entries of objects that are gone. One that is there again under another uid is somebody else's, and so
+    is one without our mark where we only had the intention. An intention whose object is not there is kept for as long
+    as the request of a former leader may still arrive."""
+    has_intents = r.clock() - r.leads_since <= INTENT_SECONDS
+    gone = (key for key in p.prune_plan.vanished_keys if p.inventory.entries[key].uid or not has_intents)
+    for key in islice(gone, MAX_LOOK_UPS):
+        entry = p.inventory.entries[key]
+        try:
+            item = r.client.find(entry.ref)
+        except ApiError as error:
+            log.info("whether an object is gone is not known", extra={"object": str(entry.ref), "reason": str(error)})
+            continue
+        if item is not None and not entry.uid and is_marked(item, r.settings.cluster):
+            p.inventory.entries[key] = replace(entry, uid=uid_of(item))
+        elif item is None or uid_of(item) != entry.uid:
+            p.inventory.entries.pop(key)

@@ -1,0 +1,275 @@
+"""Phase 5 of a pass, pods: leave lost nodes, evict what the plan takes away, lift gates, evict what cannot be bound."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from itertools import islice
+
+from compiler.kubernetes import DIGEST_ANNOTATION, annotations_of, bound_node, is_gated, is_terminating, uid_of
+from reconciler.cluster.client import ApiError
+from reconciler.cluster.objects import Object, Ref, ref_of
+from reconciler.context import Pass, Reconciler, is_plan_fresh
+from reconciler.decisions.binding import MAX_ROUNDS, GangTrouble, UnboundPod
+from reconciler.decisions.diff import Change
+from reconciler.decisions.gates import GateLift, NodeIndex, gate_lifts, has_ended, pods_to_evict
+from reconciler.observe import Observation, Restrictions
+from reconciler.phases.runs import planned_run
+from reconciler.phases.suspension import suspended_jobs
+from reconciler.plan.snapshot import PlannedGang, Snapshot
+from reconciler.publish.events import ObjectEvent
+from reconciler.writing.writer import BATCH, mark_started
+
+log = logging.getLogger(__name__)
+
+EVICTION_BATCH = 32
+"""Evictions of one pass at most; then the cluster is looked at again, since their reason may be gone."""
+
+
+# --- observe
+
+
+def observe_pods(r: Reconciler, observation: Observation) -> Observation:
+    """Take up what nodes and pods have done, and put what follows from it for the plan into the observation.
+
+    A kind that could not be read leaves the memory as it is.
+    """
+    now = r.clock()
+    if observation.readable_kinds >= {"Node", "Pod"}:
+        nodes, pods = observation.objects_of_kind("Node"), observation.objects_of_kind("Pod")
+        r.node_health.observe(nodes, pods, now)
+        r.binding.observe(pods, observation.node_index({}), now)
+        r.evictions.forget_others({uid_of(pod) for pod in pods})
+    jobs = (gang.job for gang in r.planning.snapshot.gangs.values()) if r.planning.snapshot else ()
+    held = {**r.binding.held_jobs(now), **dict(suspended_jobs(r, jobs))}
+    restrictions = Restrictions(frozenset(r.node_health.quarantined(now)), held, r.binding.closed_nodes(now))
+    return observation.with_restrictions(restrictions)
+
+
+# --- act
+
+
+def act_on_pods(r: Reconciler, p: Pass, snapshot: Snapshot) -> None:
+    """Evict, lift gates, and evict what cannot be bound, in this order; nothing while nodes or pods cannot be read."""
+    if not p.observation.readable_kinds >= {"Node", "Pod"}:
+        return
+    nodes = p.observation.node_index(snapshot.leaves)
+    leave_lost_nodes(r, p, snapshot)
+    if snapshot.commit == p.target_commit:
+        evict_victims(r, p, snapshot, nodes)
+    lift_gates(r, p, snapshot, nodes)
+    evict_unbound_pods(r, p, snapshot, nodes)
+    evict_broken_gangs(r, p, snapshot, nodes)
+
+
+def leave_lost_nodes(r: Reconciler, p: Pass, snapshot: Snapshot) -> None:
+    """Evict the pods of our gangs from nodes that have been lost for too long; they come back gated and are planned
+    again."""
+    left = r.node_health.nodes_to_leave(r.settings.node_timeout, r.clock())
+    for key in snapshot.gangs.keys() - p.suspended_keys if left else ():
+        for pod in p.pods.get(key, ()):
+            if (node := bound_node(pod)) in left and not has_ended(pod):
+                message = f"node {node} is lost for {r.settings.node_timeout:g} s, so it is planned again"
+                if _evict_pod(r, p, ObjectEvent(pod, "NodeLost", message, True)):
+                    r.broken_gangs.add(uid_of(p.observation.objects[key]))
+
+
+def evict_victims(r: Reconciler, p: Pass, snapshot: Snapshot, nodes: NodeIndex) -> None:
+    """Evict what the plan takes away, as long as the preemptors and their nodes are still as planned.
+
+    Gates hold these pods back when they return, and when they are gone the cluster is planned again.
+    """
+    starting = set()
+    for key, gang in snapshot.gangs.items():
+        if gang.decision == "start" and _is_as_planned(r, p, key, gang):
+            starting.add(gang.name)
+    for key, gang in snapshot.gangs.items():
+        if not gang.evicted_for or not starting.issuperset(gang.evicted_for) or not _is_as_planned(r, p, key, gang):
+            continue
+        for pod in pods_to_evict(gang, p.pods.get(key, ()), nodes):
+            message = f"evicted to make room for {', '.join(gang.evicted_for)}"
+            _evict_pod(r, p, ObjectEvent(pod, "Preempted", message, True))
+
+
+def _evict_pod(r: Reconciler, p: Pass, event: ObjectEvent) -> bool:
+    """Evict the pod of the event; whether that was granted. A refusal is remembered, told, and tried again later."""
+    pod, now = event.object, r.clock()
+    if str(ref_of(pod)) in p.evicted_pods:
+        return False
+    if len(p.evicted_pods) >= EVICTION_BATCH or r.writer.is_out_of_time():
+        r.wake_event.set()
+    elif r.evictions.is_due(pod, now):
+        if (refusal := r.writer.evict_pod(pod)) is None:
+            p.evicted_pods.append(str(ref_of(pod)))
+            r.evictions.granted.update(owner["uid"] for owner in pod["metadata"].get("ownerReferences") or ())
+            p.events.append(event)
+            return True
+        r.evictions.record_refusal(pod, str(refusal), getattr(refusal, "after", 0.0), now)
+    if known := r.evictions.refused.get(uid_of(pod)):
+        reason = f"its eviction was refused {known[0]} times ({event.message}): {known[2]}"
+        p.held_changes.append(Change("held", ref_of(pod), reason=reason))
+    return False
+
+
+def _is_as_planned(r: Reconciler, p: Pass, key: str, gang: PlannedGang) -> bool:
+    """Whether the job's run is the planned one, nothing holds it, and its nodes are as the plan took them to be."""
+    assert p.current_fingerprint is not None  # noqa: S101
+    assert r.planning.base_fingerprint is not None  # noqa: S101
+    job, restrictions = p.observation.objects.get(key), p.observation.restrictions
+    if job is None or key in p.suspended_keys or annotations_of(job).get(DIGEST_ANNOTATION) != planned_run(r, key):
+        return False
+    places = {node for _, node in gang.pods_by_place()}
+    if (
+        key in restrictions.held_jobs
+        or key in p.suspended_keys
+        or places & restrictions.closed_nodes.get(key, frozenset())
+    ):
+        return False
+    now, base = p.current_fingerprint.nodes, r.planning.base_fingerprint.nodes
+    return all(now.get(node) == base.get(node) for node in places)
+
+
+def lift_gates(r: Reconciler, p: Pass, snapshot: Snapshot, nodes: NodeIndex) -> None:
+    """Lift the gates of each gang whose nodes are as the plan took them to be, and whose run is the planned one.
+
+    A gang that others make room for starts with the plan that is made once they are gone.
+    """
+    preemptors = set().union(*(gang.evicted_for for gang in snapshot.gangs.values()))
+    batch: dict[str, tuple[GateLift, ...]] = {}
+    for key, gang in snapshot.gangs.items():
+        if gang.decision not in ("start", "keep") or gang.name in preemptors:
+            continue
+        if not any(map(is_gated, p.pods.get(key, ()))) or not _is_as_planned(r, p, key, gang):
+            continue
+        pods = [r.writer.newest_object(ref_of(pod).key, pod) or pod for pod in p.pods.get(key, ())]
+        if lifts := gate_lifts(gang, pods, nodes):
+            batch[key] = lifts
+        if sum(map(len, batch.values())) >= BATCH:
+            _lift_batch(r, p, batch)
+            batch = {}
+    _lift_batch(r, p, batch)
+
+
+def _lift_batch(r: Reconciler, p: Pass, batch: Mapping[str, Sequence[GateLift]]) -> None:
+    """Lift the gates of these gangs, several at a time. That a gang has started is stored before; while that fails,
+    only gangs go on that had started."""
+    newly_started = {key for key in batch if mark_started(p.inventory, key)}
+    if trouble := r.writer.save_inventory(p.inventory) if batch else "":
+        for key in newly_started:
+            p.inventory.entries[key] = replace(p.inventory.entries[key], started=False)
+        p.results.append(r.writer.record_failed_save(trouble))
+        batch = {key: lifts for key, lifts in batch.items() if key not in newly_started}
+    all_lifts = [lift for lifts in batch.values() for lift in lifts]
+    began_at = r.clock()
+    answers = iter(r.writer.lift_gates(all_lifts))
+    if all_lifts:
+        log.info("lifting gates", extra={"pods": len(all_lifts), "seconds": round(r.clock() - began_at, 3)})
+    for key, lifts in batch.items():
+        troubles = [trouble for trouble in islice(answers, len(lifts)) if trouble]
+        p.lifted_gates[key] = len(lifts) - len(troubles)
+        if troubles:
+            log.info("a gate was not lifted", extra={"gang": key, "reason": troubles[0]})
+        places = ", ".join(sorted({lift.node for lift in lifts}))
+        message = f"{p.lifted_gates[key]} pods were given their nodes: {places}"
+        p.events.append(ObjectEvent(p.observation.objects[key], "Placed", message, False))
+
+
+def evict_unbound_pods(r: Reconciler, p: Pass, snapshot: Snapshot, nodes: NodeIndex) -> None:
+    """Evict pods that the scheduler does not bind to their node in time: each gang has so many rounds, then it is held
+    and gives back every node that it was given."""
+    now, timeout = r.clock(), r.settings.bind_timeout
+    for key in r.binding.troubles.keys() - p.pods.keys():
+        del r.binding.troubles[key]
+    for key in (snapshot.gangs.keys() & p.pods.keys()) - p.suspended_keys:
+        pods, run = p.pods[key], (planned_run(r, key), r.requests.current().retries.get(key, 0))
+        if key in r.binding.troubles and _is_over(r, p, r.binding.troubles[key], run, pods):
+            del r.binding.troubles[key]
+        trouble = r.binding.troubles.get(key)
+        if (trouble is None or not trouble.is_held(now)) and (
+            overdue := r.binding.overdue_pods(pods, nodes, now, timeout)
+        ):
+            trouble = _fail_round(r, p, key, run, overdue)
+        if trouble is not None and trouble.is_held(now):
+            for pod in r.binding.waiting_pods(pods):
+                _evict_unbound(r, p, key, pod, f"{nodes.node_of(pod)}, so its gang is held: {trouble.message}")
+
+
+def _fail_round(r: Reconciler, p: Pass, key: str, run: tuple[str, int], overdue: list[UnboundPod]) -> GangTrouble:
+    """One round of a gang has failed: nodes or the gang itself are closed for a while, the pods to blame evicted."""
+    trouble = r.binding.troubles.setdefault(key, GangTrouble(run, ""))
+    trouble.message = overdue[0].message
+    trouble.record_round([each.node for each in overdue if each.blames_node], r.clock(), r.settings.bind_timeout)
+    prints = p.current_fingerprint.nodes if p.current_fingerprint else {}
+    trouble.cause = {node: prints.get(node) for node in trouble.closed}
+    for each in overdue:
+        _evict_unbound(r, p, key, each.pod, f"{each.node}, so it is planned again: {each.message}")
+    if trouble.rounds >= MAX_ROUNDS:
+        p.events.append(ObjectEvent(p.observation.objects[key], "BindingHeld", trouble.reason, True))
+    return trouble
+
+
+def _evict_unbound(r: Reconciler, p: Pass, key: str, pod: Object, what: str) -> None:
+    message = f"not bound within {r.settings.bind_timeout:g} s to {what}"
+    if _evict_pod(r, p, ObjectEvent(pod, "NotBound", message, True)):
+        r.broken_gangs.add(uid_of(p.observation.objects[key]))
+
+
+def _is_over(r: Reconciler, p: Pass, trouble: GangTrouble, run: tuple[str, int], pods: Iterable[Object]) -> bool:
+    """Whether a gang's trouble is forgotten: another run, all of its pods bound. A changed cause ends only its hold."""
+    alive = [pod for pod in pods if not has_ended(pod)]
+    if trouble.run != run or (alive and all(bound_node(pod) for pod in alive)):
+        return True
+    now = r.clock()
+    if trouble.is_held(now) and now >= trouble.may_retry_at and _has_cause_changed(r, p, trouble, alive):
+        trouble.held_until, trouble.closed = now, {}
+    return False
+
+
+def _has_cause_changed(r: Reconciler, p: Pass, trouble: GangTrouble, pods: list[Object]) -> bool:
+    """Whether a missing claim is there now, or a node that was to blame has changed."""
+    if trouble.missing_claim and pods:
+        claim = Ref("v1", "PersistentVolumeClaim", ref_of(pods[0]).namespace, trouble.missing_claim)
+        trouble.may_retry_at = r.clock() + r.settings.bind_timeout / 4
+        try:
+            r.client.get(claim)
+        except ApiError:
+            return False
+        return True
+    prints = p.current_fingerprint.nodes if p.current_fingerprint else {}
+    return any(prints.get(node) != before for node, before in trouble.cause.items())
+
+
+def evict_broken_gangs(r: Reconciler, p: Pass, snapshot: Snapshot, nodes: NodeIndex) -> None:
+    """Evict what is left of a gang that lost pods with a node and that the newest plan cannot complete where it runs:
+    then the whole gang is planned again, and holds nothing meanwhile."""
+    for key in (snapshot.gangs.keys() & p.pods.keys()) - p.suspended_keys:
+        gang, uid = snapshot.gangs[key], uid_of(p.observation.objects[key])
+        alive = [pod for pod in p.pods[key] if not has_ended(pod)]
+        if any(_is_on_bad_node(r, nodes, pod) for pod in alive):
+            r.broken_gangs.add(uid)
+        elif gang.decision != "wait" and _bound_count(alive) >= sum(gang.pods_by_place().values()):
+            r.broken_gangs.discard(uid)
+        if uid in r.broken_gangs and is_plan_fresh(r, p) and _is_stuck(p, key, gang, nodes):
+            for pod in alive:
+                if not is_gated(pod):
+                    message = "its gang cannot be completed beside it, so the whole gang is planned again"
+                    _evict_pod(r, p, ObjectEvent(pod, "GangIncomplete", message, True))
+    r.broken_gangs &= {uid_of(p.observation.objects[key]) for key in p.pods}
+
+
+def _bound_count(pods: Iterable[Object]) -> int:
+    return sum(bool(bound_node(pod)) for pod in pods)
+
+
+def _is_on_bad_node(r: Reconciler, nodes: NodeIndex, pod: Object) -> bool:
+    node = bound_node(pod)
+    return bool(node) and (node in r.node_health.lost_since or not nodes.accepts(node, pod))
+
+
+def _is_stuck(p: Pass, key: str, gang: PlannedGang, nodes: NodeIndex) -> bool:
+    """Whether the gang misses pods, is to wait for room, and none of its own is on its way out of a good node."""
+    pods = p.pods[key]
+    ending = [pod for pod in pods if is_terminating(pod) and nodes.accepts(bound_node(pod), pod)]
+    misses = any(is_gated(pod) for pod in pods)
+    return misses and not ending and gang.decision == "wait" and key not in p.observation.restrictions.held_jobs

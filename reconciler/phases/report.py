@@ -1,0 +1,201 @@
+"""Phase 6 of a pass: what it saw and did, as a report, and events on single objects."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import islice
+from math import isfinite
+
+from reconciler.context import Pass, Reconciler, Rejection, is_plan_fresh, recreate_time
+from reconciler.plan.snapshot import PlannedGang
+from reconciler.publish.events import ObjectEvent
+from reconciler.publish.status import Condition, Report
+from reconciler.writing.writer import ChangeResult
+
+MAX_RUNS = 1000
+"""Finished runs that the status names, the last ones."""
+MAX_REASONS = 5
+"""Sentences that a condition says at most."""
+ANNOTATION_INTERVAL = 5.0
+"""Seconds between looks for an annotation that allows what is held."""
+
+
+def build_report(r: Reconciler, p: Pass) -> Report:
+    head = r.poller.head
+    rejection = r.planning.rejections.get(head.commit)
+    refusals = rejection.refusals if rejection else ()
+    if rejection is not None:
+        diagnostics = rejection.snapshot.diagnostics
+    else:
+        diagnostics = p.snapshot.diagnostics if p.snapshot else ()
+    is_busy = (
+        r.compiler.is_busy
+        or p.observation.pending_kinds
+        or p.results
+        or p.lifted_gates
+        or p.changes
+        or not is_plan_fresh(r, p)
+    )
+    return Report(
+        commit=p.snapshot.commit if p.snapshot else "",
+        head=head.commit,
+        conditions=tuple(_conditions(r, p, rejection)),
+        digest=p.snapshot.plan.get("digest", "") if p.snapshot else "",
+        gangs=tuple(_gangs_with_started(p)),
+        diagnostics=diagnostics,
+        results=tuple(p.results),
+        outstanding=tuple(_outstanding(r, p)),
+        held_changes=(
+            *p.obstructed_changes,
+            *p.held_changes,
+            *refusals,
+            *p.prune_plan.held_changes,
+            *p.prune_plan.leaving,
+        ),
+        lifted_gates=p.lifted_gates,
+        evicted_pods=tuple(p.evicted_pods),
+        runs={str(run.ref): run.phase for run in islice(reversed(p.inventory.runs.values()), MAX_RUNS)},
+        run_count=len(p.inventory.runs),
+        suspended=tuple(sorted(r.requests.current().suspended | p.suspended_keys)),
+        is_idle=not is_busy,
+        next_wakeup=_seconds_to_deadline(r, p),
+        events=(*p.events, *_events(r, p, rejection)),
+    )
+
+
+def _gangs_with_started(p: Pass) -> Iterator[PlannedGang]:
+    """The gangs of the plan, with "keep" for what was to start and has started since."""
+    started = {entry.ref.key for entry in p.inventory.entries.values() if entry.started}
+    for key, gang in p.snapshot.gangs.items() if p.snapshot else ():
+        yield replace(gang, decision="keep") if gang.decision == "start" and key in started else gang
+
+
+def _events(r: Reconciler, p: Pass, rejection: Rejection | None) -> Iterator[ObjectEvent]:
+    refusals = rejection.refusals if rejection else ()
+    for change in (*p.held_changes, *refusals, *p.prune_plan.held_changes):
+        if change.live is not None and change.desired is not None:
+            yield ObjectEvent(change.live, "Held", change.reason, True)
+    for result in p.results:
+        if (event := _result_event(result)) is not None:
+            yield event
+    for key, gang in p.snapshot.gangs.items() if p.snapshot else ():
+        if gang.decision == "wait" and gang.reasons and key in p.observation.objects:
+            yield ObjectEvent(p.observation.objects[key], "Waiting", "; ".join(gang.reasons), False)
+    if rejection is not None:
+        metadata = {"namespace": r.settings.namespace, "name": r.publisher.ref.name}
+        status = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}
+        message = _rejection_message(p, rejection, r.poller.head.commit)
+        yield ObjectEvent(status, _rejection_reason(p, rejection), message, True)
+
+
+def _result_event(result: ChangeResult) -> ObjectEvent | None:
+    change = result.change
+    if change.live is None:
+        return None
+    if result.outcome in ("conflict", "refused", "fight"):
+        return ObjectEvent(change.live, "NotApplied", result.message, True)
+    if result.outcome == "done" and change.action in ("update", "in-place") and result.message:
+        return ObjectEvent(change.live, "Corrected", f"put back: {result.message}", False)
+    return None
+
+
+def _rejection_reason(p: Pass, rejection: Rejection) -> str:
+    """A commit that is in force has a plan, only no newer one for the cluster as it is now."""
+    if rejection.refusals:
+        return "CommitRefused"
+    is_in_force = p.snapshot is not None and p.snapshot.commit == rejection.snapshot.commit
+    return "PlanRefused" if is_in_force else "CommitRejected"
+
+
+def _rejection_message(p: Pass, rejection: Rejection, commit: str) -> str:
+    detail = "no plan"
+    if error := rejection.first_error:
+        position = f"{error['file']}:{error['line']}:" if error["file"] else ""
+        detail = " ".join(filter(None, (position, error["code"], error["message"])))
+    if _rejection_reason(p, rejection) == "PlanRefused":
+        return f"no new plan for commit {commit}, so the last plan stays in force and nothing else is changed: {detail}"
+    if rejection.refusals:
+        return f"commit {commit} is held as a whole, {len(rejection.refusals)} of its objects are refused: {detail}"
+    return f"commit {commit} does not compile and changes nothing: {detail}"
+
+
+def _conditions(r: Reconciler, p: Pass, rejection: Rejection | None) -> Iterator[Condition]:
+    problem = r.poller.head.problem
+    yield Condition("Fetched", not problem, "GitFailed" if problem else "Fetched", problem)
+    refused = _rejection_message(p, rejection, r.poller.head.commit) if rejection and rejection.refusals else ""
+    yield _compiled_condition(r, p, rejection if not refused else None)
+    yield Condition("Accepted", not refused, "CommitRefused" if refused else "Accepted", refused)
+    rewritten = p.rewrite_message
+    yield Condition("HistoryRewritten", bool(rewritten), "Held" if rewritten else "Descends", rewritten)
+    problem = _counted((*p.problems, *p.observation.partial_problems))
+    yield Condition("Observed", not problem, "ReadFailed" if problem else "Observed", problem)
+    yield Condition("InventoryLost", bool(p.standstill), "Held" if p.standstill else "Present", p.standstill)
+    yield _applied_condition(r, p, refused)
+    yield _prune_condition(p)
+    now, fights = r.clock(), r.writer.memory.fights
+    fought = [f"{key}: {fights.opponents[key]}" for key, until in sorted(fights.paused_until.items()) if until > now]
+    yield Condition("Fighting", bool(fought), "Fighting" if fought else "None", _counted(fought))
+    stuck = [f"{key}: {reason}" for key, reason in sorted(r.binding.held_jobs(now).items())]
+    yield Condition("GangsHeld", bool(stuck), "NotBound" if stuck else "None", _counted(stuck))
+
+
+def _applied_condition(r: Reconciler, p: Pass, refused: str) -> Condition:
+    """What is outstanding now, whether or not it was tried in this pass."""
+    if p.standstill:
+        return Condition("Applied", False, "InventoryLost", p.standstill)
+    failures = [f"{each.change.ref}: {each.message}" for each in _outstanding(r, p) if each.outcome != "fight"]
+    failures += [f"{change.ref}: {change.reason}" for change in p.obstructed_changes]
+    failures = [refused, *failures] if refused else failures
+    applied = p.snapshot is not None and not failures
+    reason = "CommitRefused" if refused else "Applied" if applied else "Outstanding"
+    return Condition("Applied", applied, reason, _counted(failures))
+
+
+def _outstanding(r: Reconciler, p: Pass) -> list[ChangeResult]:
+    """The last failure of each object that is still to be written."""
+    wanted = {change.ref.key for change in (*p.changes, *p.prune_plan.changes, *p.prune_plan.releases)}
+    wanted |= {result.change.ref.key for result in p.results}
+    return [result for key, result in sorted(r.writer.memory.failures.items()) if key in wanted]
+
+
+def _prune_condition(p: Pass) -> Condition:
+    """All reasons for which something that left the repository stays, with how many objects each keeps."""
+    reasons = Counter(change.reason for change in p.prune_plan.held_changes)
+    message = "; ".join(
+        f"{count} object{'s' if count > 1 else ''}: {reason}" for reason, count in reasons.most_common(MAX_REASONS)
+    )
+    return Condition("PruneHeld", bool(reasons), "Held" if reasons else "None", message)
+
+
+def _counted(sentences: Sequence[str]) -> str:
+    """The first sentences, and how many more there are."""
+    more = len(sentences) - MAX_REASONS
+    return "; ".join(sentences[:MAX_REASONS]) + (f"; and {more} more" if more > 0 else "")
+
+
+def _compiled_condition(r: Reconciler, p: Pass, rejection: Rejection | None) -> Condition:
+    if rejection is None:
+        return Condition("Compiled", p.snapshot is not None, "Compiled" if p.snapshot else "NoPlan")
+    head, reason = r.poller.head.commit, _rejection_reason(p, rejection)
+    if reason == "PlanRefused":
+        return Condition("Compiled", False, reason, _rejection_message(p, rejection, head))
+    in_force = p.snapshot.commit if p.snapshot else "nothing"
+    return Condition("Compiled", False, reason, f"commit {head} does not compile; {in_force} is in force")
+
+
+def _seconds_to_deadline(r: Reconciler, p: Pass) -> float | None:
+    """Seconds to the next deadline of anything that waits for time to pass."""
+    now, wall_now = r.clock(), r.wall_clock()
+    deadlines = r.binding.deadlines(r.settings.bind_timeout)
+    deadlines += r.node_health.deadlines(r.settings.node_timeout, now)
+    deadlines += r.evictions.deadlines()
+    deadlines += [recreate_time(*times) for times in r.departed_jobs.values()]
+    deadlines += [found.retry_at for found in r.planning.rejections.values() if isfinite(found.retry_at)]
+    deadlines += r.writer.retry_times()
+    if p.rewrite_message or p.standstill or p.prune_plan.obstacles:
+        deadlines.append(now + ANNOTATION_INTERVAL)
+    seconds = [at - now for at in deadlines]
+    seconds += [at - wall_now for at in (r.planning.snapshot.moments if r.planning.snapshot else ())]
+    return min((left for left in seconds if left > 0), default=None)

@@ -1,0 +1,42 @@
+"""What is suspended: objects that the reconciler leaves alone, since git or an operator says so."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+
+from compiler.kubernetes import SUSPEND_ANNOTATION, annotations_of
+from reconciler.cluster.objects import Object, Ref, ref_of
+from reconciler.context import Reconciler
+from reconciler.decisions.guard import PrunePlan
+
+SUSPENDED = "it is suspended, so nothing of it is written, started, evicted or deleted"
+"""Why a change is held."""
+BY_REQUEST = "`gangplan suspend` holds it"
+"""Why a job is not planned."""
+
+
+def is_suspended(r: Reconciler, item: Object) -> bool:
+    """Whether the annotation of an object, in git or in the cluster, or an operator's request suspends it."""
+    return annotations_of(item).get(SUSPEND_ANNOTATION) == "true" or r.requests.current().suspends(ref_of(item))
+
+
+def suspended_keys(r: Reconciler, objects: Iterable[Object]) -> set[str]:
+    """Ref.key of those that are suspended."""
+    return {ref_of(item).key for item in objects if is_suspended(r, item)}
+
+
+def suspended_jobs(r: Reconciler, refs: Iterable[Ref]) -> Iterator[tuple[str, str]]:
+    """Ref.key of each job that a request suspends, with why it is not planned."""
+    requests = r.requests.current()
+    for ref in refs if requests.suspended else ():
+        if requests.suspends(ref):
+            yield ref.key, BY_REQUEST
+
+
+def without_suspended(r: Reconciler, plan: PrunePlan) -> PrunePlan:
+    """The plan, where what is suspended is held."""
+    stopped = [change for change in plan.changes if change.live is not None and is_suspended(r, change.live)]
+    held = (replace(change, action="held", reason=SUSPENDED) for change in stopped)
+    changes = tuple(change for change in plan.changes if change not in stopped)
+    return replace(plan, changes=changes, held_changes=(*plan.held_changes, *held))

@@ -1,0 +1,206 @@
+"""Compiles in a child process with limits: a YAML bomb or a solver that hangs cannot end the loop.
+
+The parent writes a request (one JSON line) to the child's standard input; the child writes its answer to a file beside
+the final one and renames it, so the snapshot on disk is always whole.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import logging
+import os
+import resource
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from compiler.specs import JobKey
+from reconciler.cluster.objects import Object
+from reconciler.plan.confinement import child_environment, child_memory_limit
+from reconciler.plan.snapshot import Snapshot, failed_snapshot, save_snapshot
+
+log = logging.getLogger(__name__)
+
+TIME_LIMIT = 600.0
+"""Wall time of one compile."""
+
+
+@dataclass(frozen=True, slots=True)
+class CompileRequest:
+    """What a compile needs.
+
+    files, commit_dates, problems: of the tree at `commit`. state: the cluster's objects. finished_jobs: (namespace,
+    name, kind) of jobs that are over. executor: as in `compiler.cli.executor.open_executor`. clock: as in
+    `compiler.cluster_state.state.ClusterState`. held_jobs, closed_nodes: such a job with the reason, and with the names
+    of the nodes.
+    """
+
+    commit: str
+    cluster: str
+    files: Mapping[str, bytes]
+    commit_dates: Mapping[str, int]
+    problems: Sequence[Mapping[str, Any]] = ()
+    state: Sequence[Object] = ()
+    finished_jobs: Sequence[tuple[str, str, str]] = ()
+    executor: str = "processes"
+    clock: int | None = None
+    held_jobs: Sequence[tuple[JobKey, str]] = ()
+    closed_nodes: Sequence[tuple[JobKey, Sequence[str]]] = ()
+
+
+class CompileProcess:
+    """Runs at most one child at a time. `on_end` is called, from a thread, when a compile has ended; the loop then
+    takes the result."""
+
+    def __init__(
+        self,
+        directory: Path,
+        on_end: Callable[[], None],
+        time_limit: float = TIME_LIMIT,
+        memory_limit: int | None = None,
+    ) -> None:
+        self.directory, self.on_end, self.time_limit = directory, on_end, time_limit
+        self.memory_limit = memory_limit or child_memory_limit()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._thread: threading.Thread | None = None
+        self._result: Snapshot | None = None
+
+    @property
+    def is_busy(self) -> bool:
+        return self._thread is not None
+
+    def start_compile(self, request: CompileRequest) -> None:
+        if self.is_busy:
+            raise RuntimeError("a compile is under way")
+        self._thread = threading.Thread(target=self._run, args=(request,), name="compile", daemon=True)
+        self._thread.start()
+
+    def take_result(self) -> Snapshot | None:
+        """The result, once; None while there is none."""
+        if self._thread is None or self._result is None:
+            return None
+        self._thread.join()
+        result, self._result, self._thread = self._result, None, None
+        return result
+
+    def stop(self) -> None:
+        if (process := self._process) is not None and process.poll() is None:
+            _kill_process_group(process)
+
+    def _run(self, request: CompileRequest) -> None:
+        try:
+            result = self._compile(request)
+        except Exception as error:  # whatever it is: a thread that ended without a result would be busy for ever
+            log.warning("a compile broke down", exc_info=error)
+            result = failed_snapshot(request.commit, f"the compile did not end well: {error}")
+        self._result = result
+        self.on_end()
+
+    def _compile(self, request: CompileRequest) -> Snapshot:
+        self.directory.mkdir(parents=True, exist_ok=True)
+        answer = self.directory / "compiled.json"
+        answer.unlink(missing_ok=True)
+        limits = (str(self.memory_limit), str(int(self.time_limit)))
+        self._process = process = subprocess.Popen(
+            [sys.executable, "-m", "reconciler.plan.compile_child", str(answer), *limits],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+            env={**child_environment(), "PYTHONHASHSEED": "0"},
+        )
+        try:
+            _, errors = process.communicate(_encode_request(request), timeout=self.time_limit)
+        except subprocess.TimeoutExpired:
+            _kill_process_group(process)
+            process.communicate()
+            return failed_snapshot(request.commit, f"the compile was stopped after {self.time_limit:g} s")
+        if process.returncode != 0 or not answer.exists():
+            last_line = errors.decode("utf-8", "replace").strip().rpartition("\n")[2]
+            message = f"the compile ended with {process.returncode}: {last_line[:500] or 'no message'}"
+            return failed_snapshot(request.commit, message)
+        return Snapshot.from_json(answer.read_text())
+
+
+def _kill_process_group(process: subprocess.Popen[bytes]) -> None:
+    try:
+        os.killpg(process.pid, signal.SIGKILL)
+    except ProcessLookupError:
+        log.debug("the compile had ended already")
+
+
+def _encode_request(request: CompileRequest) -> bytes:
+    data = {name: getattr(request, name) for name in CompileRequest.__slots__}
+    data["files"] = {path: base64.b64encode(content).decode() for path, content in request.files.items()}
+    return json.dumps(data).encode()
+
+
+def _decode_request(text: bytes) -> CompileRequest:
+    data = json.loads(text)
+    data["files"] = {path: base64.b64decode(content) for path, content in data["files"].items()}
+    data["finished_jobs"] = [tuple(row) for row in data["finished_jobs"]]
+    for name in ("held_jobs", "closed_nodes"):
+        data[name] = [(tuple(job), value) for job, value in data[name]]
+    return CompileRequest(**data)
+
+
+def compile_request(request: CompileRequest) -> Snapshot:
+    """Compile in this process. A commit with any error is not ok: in a reconciler, a job that became unreadable must
+    not look like one that was removed."""
+    from compiler.cli.executor import open_executor
+    from compiler.cluster_state.state import ClusterState
+    from compiler.diagnostics import Diagnostic, Position
+    from compiler.diagnostics.render.json import diagnostic_entry
+    from compiler.emit.objects import manifests
+    from compiler.kubernetes import ALLOW_PRUNE_ANNOTATION, annotations_of
+    from compiler.pipeline import compile_repository
+    from compiler.repository import Repository
+    from compiler.views import data
+
+    problems = tuple(Diagnostic(**{**p, "position": Position(**p["position"]), "see": None}) for p in request.problems)
+    tree = Repository(request.files, request.commit_dates, problems)
+    state = replace(
+        ClusterState.from_objects(request.state, request.finished_jobs, request.clock),
+        held=dict(request.held_jobs),
+        closed_nodes={job: frozenset(nodes) for job, nodes in request.closed_nodes},
+    )
+    with open_executor(request.executor) as mapper:
+        outcome = compile_repository(tree, request.cluster, state, mapper=mapper)
+    diagnostics = tuple(diagnostic_entry(diagnostic) for diagnostic in outcome.diagnostics)
+    if outcome.problem is None or not outcome.ok or outcome.error_count:
+        return Snapshot(request.commit, ok=False, diagnostics=diagnostics)
+    hypernodes, nodes = outcome.problem.hypernodes, outcome.problem.nodes
+    cluster = outcome.specs.cluster
+    return Snapshot(
+        request.commit,
+        ok=True,
+        gated=cluster.binding == "gated",
+        plan=data.plan_document(outcome),
+        manifests=manifests(outcome),
+        leaves={node.name: hypernodes[node.leaf].name for node in nodes if node.leaf is not None},
+        diagnostics=diagnostics,
+        max_waiting_pods=cluster.max_waiting_pods,
+        moments=outcome.recheck_times,
+        nodes_behind=outcome.origins.outdated_nodes if outcome.origins else (),
+        allow_prune=annotations_of(cluster.document.data).get(ALLOW_PRUNE_ANNOTATION, ""),
+    )
+
+
+def main(arguments: Sequence[str]) -> None:
+    """The child: answer file, bytes of memory and seconds of time as arguments, the request on standard input."""
+    answer, memory, seconds = Path(arguments[0]), int(arguments[1]), int(arguments[2])
+    resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
+    cores = os.cpu_count() or 1
+    resource.setrlimit(resource.RLIMIT_CPU, (seconds * cores, seconds * cores + 5))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    save_snapshot(compile_request(_decode_request(sys.stdin.buffer.read())), answer)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

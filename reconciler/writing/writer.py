@@ -1,0 +1,470 @@
+"""Writes to the cluster, and the only place that does. Changes come in as data, and what became of them goes out as
+data.
+
+Objects are written by server-side apply, wave by wave, only where something differs. A conflict with another manager is
+not forced unless the object is ours already (then the field was ours, and is put back) or the user allows it; the
+message names manager and field either way. An object that the server refuses is tried again within the pass as long as
+others succeed: queues that grow need their parents first, queues that shrink their children first, and a second round
+settles both.
+
+The client asks the fence before each request. Within a wave the writes go out in batches, several at a time; before
+each batch the inventory is written, so that a replica which no longer leads ends there at the latest. A create makes an
+object and never changes one, a change is meant for one uid and never makes an object.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
+from dataclasses import dataclass, field, replace
+from math import inf
+from typing import Any, Literal, TypeVar
+
+from compiler.emit.manifest import Manifest, json_digest
+from compiler.kubernetes import (
+    ADOPT_ANNOTATION,
+    ANNOTATION_PREFIX,
+    CLUSTER_LABEL,
+    MANAGED_BY_LABEL,
+    annotations_of,
+    labels_of,
+    uid_of,
+)
+from compiler.run_kinds import RUN_KINDS
+from reconciler.cluster.client import ApiError, Client, Conflict, Invalid, LostLease, NotFound, Retry
+from reconciler.cluster.inventory import Inventory, InventoryEntry, InventoryStore, Origin
+from reconciler.cluster.marks import origin_of
+from reconciler.cluster.objects import FIELD_MANAGER, Object, Ref, ref_of
+from reconciler.decisions.diff import Change, FieldDifference, field_differences
+from reconciler.decisions.gates import GateLift
+from reconciler.decisions.guard import FightDetector
+
+log = logging.getLogger(__name__)
+
+ChangeOutcome = Literal["done", "conflict", "refused", "retry", "fight"]
+FIRST_PAUSE, MAX_PAUSE = 0.5, 60.0
+"""Seconds before a failed change is tried again: at first, doubled with each failure, and at most."""
+LAST_WRITE_SECONDS = 10.0
+"""Seconds after which the watch is believed although it does not show our last write."""
+WRITERS = 12
+"""Requests that write at a time."""
+BATCH = 200
+"""Writes between two writes of the inventory."""
+SAVE_PAUSES = (0.1, 0.3, 0.6)
+"""Seconds before the inventory is written again after an attempt that failed."""
+PUT_OFF = "left to the next pass: this one has taken too long"
+_CREATED: Origin = "created"
+_UNKNOWN_OPPONENT = "who changes it is not known"
+
+
+Task = TypeVar("Task")
+Answer = TypeVar("Answer")
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeResult:
+    """What became of a change. retry_after: seconds until it is worth another try."""
+
+    change: Change
+    outcome: ChangeOutcome
+    message: str = ""
+    retry_after: float = 0.0
+
+
+@dataclass(slots=True)
+class WriterMemory:
+    """What one process remembers between passes to stay calm; losing it costs a few needless requests, nothing else.
+
+    unfixable_differences: key -> digest of differences that stay after an apply (the server's own spelling).
+    applied_digests: key -> digest of what was applied last. paused_changes: key -> (digest of what was refused,
+    failures, time before which it is not tried again). refused_updates: jobs whose live object the server does not let
+    be changed -> digest of the run. last_writes: key -> (what our last write returned, or None and the uid after a
+    delete, and when), until the watch has caught up. unsaved_intents: keys that the stored inventory does not hold yet.
+    gates_due_at: when gates that were not lifted are tried again.
+    failures: key -> how the last attempt failed, until one succeeds.
+    """
+
+    unfixable_differences: dict[str, str] = field(default_factory=dict)
+    applied_digests: dict[str, str] = field(default_factory=dict)
+    paused_changes: dict[str, tuple[str, int, float]] = field(default_factory=dict)
+    refused_updates: dict[str, str] = field(default_factory=dict)
+    last_writes: dict[str, tuple[Object | None, str, float]] = field(default_factory=dict)
+    unsaved_intents: set[str] = field(default_factory=set)
+    gates_due_at: float = 0.0
+    failures: dict[str, ChangeResult] = field(default_factory=dict)
+    fights: FightDetector = field(default_factory=FightDetector)
+
+
+@dataclass(slots=True)
+class ClusterWriter:
+    """Writes with a client that asks the fence; LostLease ends whatever it does. deadline: on the clock; what is not
+    begun by then is left to the next pass."""
+
+    client: Client
+    store: InventoryStore
+    clock: Callable[[], float]
+    sleep: Callable[[float], None] = time.sleep
+    memory: WriterMemory = field(default_factory=WriterMemory)
+    threads: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(WRITERS, "writer"))
+    deadline: float = inf
+
+    def is_out_of_time(self) -> bool:
+        """Whether the rest is left to the next pass, so that a pass ends although each of its writes is slow."""
+        return self.clock() > self.deadline
+
+    def newest_object(self, key: str, cached: Object | None) -> Object | None:
+        """The newer of what the watch shows and what our own last write returned."""
+        if key not in self.memory.last_writes:
+            return cached
+        written, deleted_uid, at = self.memory.last_writes[key]
+        if written is None:
+            caught_up = cached is None or uid_of(cached) != deleted_uid
+        else:
+            caught_up = cached is not None and _resource_version_number(cached) >= _resource_version_number(written)
+        if caught_up or self.clock() - at > LAST_WRITE_SECONDS:
+            del self.memory.last_writes[key]
+            return cached
+        return written
+
+    def save_inventory(self, inventory: Inventory) -> str:
+        """Write the inventory, if it has changed; why that failed, empty when it did not. Raises LostLease when another
+        replica has written it."""
+        trouble = ""
+        for pause in (*SAVE_PAUSES, 0.0):
+            try:
+                self.store.write(inventory)
+            except Conflict as error:
+                if not trouble or self.store.read().transitions != inventory.transitions:
+                    raise LostLease(str(error)) from error
+                log.info("the answer to a write of the inventory was lost")
+            except ApiError as error:
+                trouble = str(error)
+                self.sleep(pause)
+            else:
+                self.memory.unsaved_intents.clear()
+                self.memory.paused_changes.pop(self.store.ref.key, None)
+                return ""
+        return trouble
+
+    def record_failed_save(self, trouble: str) -> ChangeResult:
+        """The result of a write of the inventory that failed; it is tried again soon."""
+        result = ChangeResult(Change("update", self.store.ref), "retry", trouble)
+        self._record_results([result])
+        return result
+
+    def apply_changes(self, changes: Sequence[Change], inventory: Inventory) -> list[ChangeResult]:
+        """Apply wave by wave. What is to be created enters the inventory before it exists, so that a crash in between
+        leaves nothing unknown behind."""
+        waves: dict[int, list[Change]] = {}
+        for change in changes:
+            if change.desired is not None:
+                waves.setdefault(change.desired.wave, []).append(change)
+        results: list[ChangeResult] = []
+        for _, of_wave in sorted(waves.items()):
+            results += self._try_repeatedly(of_wave, inventory, self._apply_change)
+        self._record_results(results)
+        return results
+
+    def prune_objects(self, changes: Sequence[Change], inventory: Inventory) -> list[ChangeResult]:
+        """Delete what left the repository, jobs first, queues last; a failed delete stays in the inventory."""
+        ordered = sorted(changes, key=lambda change: change.ref.key)
+        results: list[ChangeResult] = []
+        for are_queues in (False, True):
+            of_turn = [change for change in ordered if (change.ref.kind == "Queue") == are_queues]
+            results += self._try_repeatedly(of_turn, inventory, self._prune_object)
+        self._record_results(results)
+        return results
+
+    def _try_repeatedly(
+        self, changes: Sequence[Change], inventory: Inventory, attempt: Callable[[Change, Inventory], ChangeResult]
+    ) -> list[ChangeResult]:
+        """Attempt each change; those that are refused again, as long as another succeeds meanwhile."""
+        final: list[ChangeResult] = []
+        remaining = list(changes)
+        while remaining:
+            results: list[ChangeResult] = []
+            for start in range(0, len(remaining), BATCH):
+                results += self._attempt_batch(remaining[start : start + BATCH], inventory, attempt)
+            progress = any(result.outcome == "done" for result in results)
+            remaining = []
+            for result in results:
+                if progress and result.outcome == "refused":
+                    remaining.append(result.change)
+                else:
+                    final.append(result)
+        return final
+
+    def _attempt_batch(
+        self, batch: Sequence[Change], inventory: Inventory, attempt: Callable[[Change, Inventory], ChangeResult]
+    ) -> list[ChangeResult]:
+        """Attempt the changes of one batch, several at a time. While the inventory cannot be written nothing is done
+        that it does not know of."""
+        for change in batch:
+            key = change.ref.key
+            if change.action in ("create", "update", "in-place") and key not in inventory.entries:
+                inventory.entries[key] = InventoryEntry(change.ref)
+                self.memory.unsaved_intents.add(key)
+        trouble = self.save_inventory(inventory)
+
+        def attempt_one(change: Change) -> ChangeResult:
+            if trouble and change.ref.key in self.memory.unsaved_intents:
+                return ChangeResult(change, "retry", trouble)
+            return attempt(change, inventory)
+
+        results = self._in_parallel(attempt_one, batch)
+        return [*results, self.record_failed_save(trouble)] if trouble else results
+
+    def _in_parallel(self, function: Callable[[Task], Answer], tasks: Sequence[Task]) -> list[Answer]:
+        """The answers in the order of the tasks, once all are there. Raises the first error of them."""
+        if len(tasks) == 1:
+            return [function(tasks[0])]
+        futures = [self.threads.submit(function, task) for task in tasks]
+        wait(futures)
+        return [future.result() for future in futures]
+
+    def _apply_change(self, change: Change, inventory: Inventory) -> ChangeResult:
+        assert change.desired is not None  # noqa: S101 (only changes that have a manifest get here)
+        if self.is_out_of_time():
+            return ChangeResult(change, "retry", PUT_OFF)
+        key, now = change.ref.key, self.clock()
+        if self.memory.fights.is_paused(key, now):
+            return ChangeResult(change, "fight", self.memory.fights.opponents[key])
+        try:
+            if change.action == "replace":
+                return self._delete_for_new_run(change, inventory)
+            return self._apply_object(change, change.desired, inventory)
+        except Conflict as error:
+            if not error.owners:
+                return ChangeResult(change, "retry", f"it changed meanwhile: {error}")
+            return ChangeResult(change, "conflict", _conflict_message(error))
+        except Retry as error:
+            return ChangeResult(change, "retry", str(error), error.after)
+        except ApiError as error:
+            return ChangeResult(change, "refused", str(error))
+
+    def _apply_object(self, change: Change, desired: Manifest, inventory: Inventory) -> ChangeResult:
+        key = change.ref.key
+        known = inventory.entries.get(key, InventoryEntry(change.ref))
+        written, overridden, origin = self._create(change, desired), "", _CREATED
+        if written is None:
+            live = change.live or self.client.get(change.ref)
+            origin = origin_of(live, self.store.cluster)
+            written, overridden = self._apply_or_force(live, desired, known)
+        self._record_write(key, written)
+        if known.uid != uid_of(written):
+            known = InventoryEntry(change.ref, uid_of(written), origin=origin)
+        if overridden and known.origin == "joined":
+            known = replace(known, origin="taken")
+        inventory.entries[key] = known
+        remaining = field_differences(desired.object, written)
+        self.memory.unfixable_differences[key] = _differences_digest(desired, remaining)
+        digest = json_digest(desired.object)
+        is_correction = self.memory.applied_digests.get(key) == digest
+        self.memory.applied_digests[key] = digest
+        opponent = f"put back again and again, so it is left alone for a while: {overridden or _UNKNOWN_OPPONENT}"
+        if is_correction and self.memory.fights.record_correction(key, opponent, self.clock()):
+            return ChangeResult(change, "fight", opponent)
+        return ChangeResult(change, "done", overridden)
+
+    def _create(self, change: Change, desired: Manifest) -> Object | None:
+        """The new object; None where there is one already. A job that exists is left to the next pass: what may be
+        changed in it depends on its state, which the watch will show."""
+        if change.live is not None:
+            return None
+        try:
+            return self.client.create_by_apply(desired.object)
+        except Conflict:
+            if change.ref.group_kind in RUN_KINDS:
+                raise
+        return None
+
+    def _apply_or_force(self, live: Object, desired: Manifest, entry: InventoryEntry) -> tuple[Object, str]:
+        """The object as written, and which fields were taken from other managers."""
+        uid = uid_of(live)
+        try:
+            return self.client.apply(desired.object, uid), ""
+        except Conflict as error:
+            is_ours = entry.uid == uid
+            may_adopt = annotations_of(desired.object).get(ADOPT_ANNOTATION) == "true"
+            if not error.owners or not (is_ours or may_adopt):
+                raise
+            overridden = "; ".join(f"{owner.field} was set by {owner.manager}" for owner in error.owners)
+        return self.client.apply(desired.object, uid, force=True), overridden
+
+    def _delete_for_new_run(self, change: Change, inventory: Inventory) -> ChangeResult:
+        """Delete the old object now; the new one is created when a later pass sees that it is gone."""
+        assert change.live is not None  # noqa: S101
+        self.delete_object(change.ref, uid_of(change.live), inventory)
+        return ChangeResult(change, "done", change.reason)
+
+    def delete_object(self, ref: Ref, target_uid: str, inventory: Inventory) -> None:
+        """Delete by uid. NotFound is as good; a namesake with another uid is left alone."""
+        try:
+            self.client.delete(ref, target_uid)
+        except NotFound:
+            log.info("it was gone already", extra={"object": str(ref)})
+        self.memory.last_writes[ref.key] = (None, target_uid, self.clock())
+        if ref.group_kind in RUN_KINDS and ref.key in inventory.entries:
+            inventory.entries[ref.key] = InventoryEntry(ref)
+
+    def _prune_object(self, change: Change, inventory: Inventory) -> ChangeResult:
+        """Delete or release. The entry of a deleted object stays until the object is gone."""
+        assert change.live is not None  # noqa: S101
+        if self.is_out_of_time():
+            return ChangeResult(change, "retry", PUT_OFF)
+        try:
+            if change.action == "release":
+                self._release_object(change, change.live, inventory)
+            else:
+                self.delete_object(change.ref, uid_of(change.live), inventory)
+        except Conflict:
+            return ChangeResult(change, "conflict", "another object has taken its name")
+        except Retry as error:
+            return ChangeResult(change, "retry", str(error), error.after)
+        except ApiError as error:
+            return ChangeResult(change, "refused", str(error))
+        return ChangeResult(change, "done", change.reason if change.action == "release" else "")
+
+    def _release_object(self, change: Change, live: Object, inventory: Inventory) -> None:
+        """Give back an object that existed before us: what we added goes, labels and annotations included, and what we
+        had taken over from others keeps its value."""
+        entry = inventory.entries[change.ref.key]
+        try:
+            if entry.origin != "taken":
+                self.client.apply(_empty_set(change.ref), uid_of(live))
+            else:
+                self.client.patch(change.ref, hand_over_patch(live))
+        except NotFound:
+            log.info("it was gone already", extra={"object": str(change.ref)})
+        except Invalid:  # it needs a field that only we own
+            self.client.patch(change.ref, hand_over_patch(live))
+        inventory.entries.pop(change.ref.key)
+
+    def lift_gates(self, lifts: Sequence[GateLift]) -> list[str]:
+        """Give each pod its node and lift its gate; for each why that failed, empty when it did not."""
+        troubles = self._in_parallel(self._lift_gate, lifts)
+        if any(troubles):
+            self.memory.gates_due_at = self.clock() + FIRST_PAUSE
+        return troubles
+
+    def _lift_gate(self, lift: GateLift) -> str:
+        if self.is_out_of_time():
+            return PUT_OFF
+        ref = ref_of(lift.pod)
+        try:
+            self._record_write(ref.key, self.client.patch(ref, lift.json_patch()))
+        except (Invalid, NotFound, Conflict) as error:
+            return f"{ref}: it changed meanwhile: {error}"
+        except ApiError as error:
+            return str(error)
+        return ""
+
+    def evict_pod(self, pod: Object) -> ApiError | None:
+        """Ask for the pod's end; the refusal where it was not granted."""
+        try:
+            self.client.evict(ref_of(pod), uid_of(pod))
+        except (NotFound, Conflict):  # it is gone, or a namesake has come
+            return None
+        except ApiError as error:
+            return error
+        return None
+
+    def is_due(self, change: Change) -> bool:
+        """Whether a change is to be tried now: not while it pauses after a failure, unless its manifest has changed."""
+        key = change.ref.key
+        if change.desired is not None and change.action != "replace":
+            remaining = _differences_digest(change.desired, change.fields)
+            if remaining and self.memory.unfixable_differences.get(key) == remaining:
+                return False
+        digest, _, retry_at = self.memory.paused_changes.get(key, ("", 0, 0.0))
+        return digest != _change_digest(change) or self.clock() >= retry_at
+
+    def retry_times(self) -> list[float]:
+        """When paused changes are due, on the writer's clock."""
+        changes = [retry_at for _, _, retry_at in self.memory.paused_changes.values()]
+        return [*changes, *self.memory.fights.paused_until.values(), self.memory.gates_due_at]
+
+    def _record_write(self, key: str, written: Object) -> None:
+        self.memory.last_writes[key] = (written, "", self.clock())
+
+    def _record_results(self, results: Iterable[ChangeResult]) -> None:
+        for result in results:
+            key = result.change.ref.key
+            self.memory.failures[key] = result
+            if result.outcome == "done":
+                del self.memory.failures[key]
+                self.memory.paused_changes.pop(key, None)
+                self.memory.refused_updates.pop(key, None)
+            elif result.outcome != "fight":
+                self._pause_change(result)
+
+    def _pause_change(self, result: ChangeResult) -> None:
+        change = result.change
+        key, digest = change.ref.key, _change_digest(change)
+        if result.outcome == "refused" and change.action == "in-place" and change.desired:
+            self.memory.refused_updates[key] = change.desired.run_digest
+        previous, failures, _ = self.memory.paused_changes.get(key, ("", 0, 0.0))
+        failures = failures + 1 if previous == digest else 1
+        pause = max(result.retry_after, min(FIRST_PAUSE * 2 ** (failures - 1), MAX_PAUSE))
+        self.memory.paused_changes[key] = (digest, failures, self.clock() + pause)
+
+
+def mark_started(inventory: Inventory, key: str) -> bool:
+    """Note that the job's pods are about to get nodes: from now on it is not taken for one that never ran. Whether that
+    is news."""
+    entry = inventory.entries.get(key)
+    if entry is None or entry.started:
+        return False
+    inventory.entries[key] = replace(entry, started=True)
+    return True
+
+
+def _empty_set(ref: Ref) -> Object:
+    """For server-side apply: takes away every field that only we own."""
+    metadata = {"name": ref.name} | ({"namespace": ref.namespace} if ref.namespace else {})
+    return {"apiVersion": ref.api_version, "kind": ref.kind, "metadata": metadata}
+
+
+def hand_over_patch(live: Object) -> list[dict[str, Any]]:
+    """JSON patch that takes away our labels and annotations and our part in the object's fields, and leaves their
+    values."""
+    operations: list[dict[str, Any]] = [{"op": "test", "path": "/metadata/uid", "value": uid_of(live)}]
+    ours = {
+        "labels": [key for key in (MANAGED_BY_LABEL, CLUSTER_LABEL) if key in labels_of(live)],
+        "annotations": [key for key in annotations_of(live) if key.startswith(ANNOTATION_PREFIX)],
+    }
+    for part, keys in ours.items():
+        operations += [
+            {"op": "remove", "path": f"/metadata/{part}/{key.replace('~', '~0').replace('/', '~1')}"} for key in keys
+        ]
+    for index, manager in reversed([*enumerate(live["metadata"].get("managedFields") or ())]):
+        if manager.get("manager") == FIELD_MANAGER:
+            path = f"/metadata/managedFields/{index}"
+            operations.append({"op": "test", "path": f"{path}/manager", "value": FIELD_MANAGER})
+            operations.append({"op": "remove", "path": path})
+    return operations
+
+
+def _change_digest(change: Change) -> str:
+    return json_digest([change.action, change.desired.object if change.desired else None])
+
+
+def _differences_digest(desired: Manifest, fields: Sequence[FieldDifference]) -> str:
+    """Identifies differences together with the manifest that they differ from; empty for none."""
+    return json_digest([desired.object, [[field.path_text, field.live] for field in fields]]) if fields else ""
+
+
+def _conflict_message(error: Conflict) -> str:
+    if not error.owners:
+        return str(error)
+    owners = "; ".join(f"{owner.field} is held by {owner.manager}" for owner in error.owners)
+    adopt = f'{ADOPT_ANNOTATION}: "true"'
+    return f"{owners}. Take it over with the annotation {adopt}, or leave the field out of the repository"
+
+
+def _resource_version_number(item: Object) -> int:
+    """Resource versions are decimal numbers that grow (guaranteed since Kubernetes 1.35)."""
+    text = str(item["metadata"].get("resourceVersion") or "0")
+    return int(text) if text.isdigit() else 0

@@ -1,0 +1,86 @@
+"""Rights come from the kinds that a repository holds, and there are no others."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+from click.testing import CliRunner
+
+import reconciler.cli  # noqa: F401 - adds the command
+from compiler.cli import cli
+from reconciler.cluster.rights import DEFAULT_KINDS, KindInUse, admission_objects, plural_of, rbac_objects
+
+
+def granted(kinds: tuple[KindInUse, ...]) -> dict[tuple[str, str, str], set[str]]:
+    """(namespace, group, resource) -> verbs."""
+    found: dict[tuple[str, str, str], set[str]] = {}
+    for thing in rbac_objects(kinds):
+        for rule in thing.get("rules", ()):
+            for group in rule["apiGroups"]:
+                for resource in rule["resources"]:
+                    key = thing["metadata"].get("namespace", ""), group, resource
+                    assert key not in found, "each right is given once"
+                    found[key] = set(rule["verbs"])
+    return found
+
+
+@pytest.mark.parametrize(
+    ("kind", "plural"),
+    [
+        ("Job", "jobs"),
+        ("PriorityClass", "priorityclasses"),
+        ("NetworkPolicy", "networkpolicies"),
+        ("Ingress", "ingresses"),
+        ("Gateway", "gateways"),
+        ("PersistentVolumeClaim", "persistentvolumeclaims"),
+    ],
+)
+def test_plurals(kind: str, plural: str) -> None:
+    assert plural_of(kind) == plural
+
+
+def test_nothing_is_granted_wholesale() -> None:
+    rights = granted(DEFAULT_KINDS)
+    for (_, group, resource), verbs in rights.items():
+        assert "*" not in {group, resource, *verbs}
+        assert not {"bind", "escalate", "impersonate", "deletecollection"} & verbs
+        assert resource != "secrets"
+    assert rights["", "", "pods"] == {"get", "list", "watch", "patch"}, "no pod is created or deleted"
+    assert rights["", "", "configmaps"] == {"list", "watch"}, "written only where a plan has them"
+    assert ("", "", "namespaces") not in rights
+    assert ("", "", "services") not in rights
+
+
+def test_a_kind_in_use_may_be_written_and_what_is_only_counted_may_be_read() -> None:
+    few = granted((KindInUse("", "PersistentVolumeClaim"), KindInUse("", "ConfigMap", "team")))
+    assert "delete" in few["", "", "persistentvolumeclaims"]
+    assert few["", "batch.volcano.sh", "jobs"] == {"list", "watch"}
+    assert few["team", "", "configmaps"] == {"get", "create", "patch", "delete"}
+    assert ("volcano-system", "", "configmaps") not in few
+
+
+def test_policies_bind_the_account_and_nobody_else() -> None:
+    policies = [thing for thing in admission_objects("here") if thing["kind"] == "ValidatingAdmissionPolicy"]
+    assert {policy["metadata"]["name"] for policy in policies} == {"gangplan-pods", "gangplan-configmaps"}
+    for policy in policies:
+        (condition,) = policy["spec"]["matchConditions"]
+        assert condition["expression"] == "request.userInfo.username == 'system:serviceaccount:here:gangplan'"
+        assert policy["spec"]["failurePolicy"] == "Fail"
+
+
+def test_the_command_prints_the_rights_of_a_repository() -> None:
+    repository = Path(__file__).resolve().parents[4]
+    done = CliRunner().invoke(cli, ["rbac", "--repo", str(repository), "--namespace", "here"])
+    assert done.exit_code == 0, done.output
+    objects = list(yaml.safe_load_all(done.output))
+    assert {"ClusterRole", "Role", "ValidatingAdmissionPolicy", "ServiceAccount"} <= {each["kind"] for each in objects}
+    assert all(each["metadata"].get("namespace", "here") != "gangplan-system" for each in objects)
+
+
+def test_a_repository_without_a_cluster_is_one_line(tmp_path: Path) -> None:
+    done = CliRunner().invoke(cli, ["rbac", "--repo", str(tmp_path)])
+    assert done.exit_code == 1
+    assert done.output.startswith("Error: ")
+    assert done.output.count("\n") == 1

@@ -1,0 +1,177 @@
+"""Only our own fields count, amounts by value; a job's change is classified before anything is done."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+
+from compiler.emit.manifest import Manifest, run_digest
+from compiler.kubernetes import DIGEST_ANNOTATION, REPLACE_ANNOTATION
+from reconciler.cluster.objects import Object
+from reconciler.decisions.diff import classify_change, field_differences, without_fields
+
+REPLACED: Any = {REPLACE_ANNOTATION: "true"}
+AGAIN: Any = {"gangplan.dev/run": "2"}
+
+
+def queue(**spec: Any) -> Object:
+    return {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "metadata": {"name": "team"}, "spec": spec}
+
+
+def applied(live: Object, fields: dict[str, Any]) -> Object:
+    """The live object with `fields` as what we applied earlier."""
+    copied = copy.deepcopy(live)
+    copied["metadata"]["managedFields"] = [{"manager": "gangplan", "operation": "Apply", "fieldsV1": fields}]
+    return copied
+
+
+def paths(want: Object, live: Object) -> list[str]:
+    return [field.path_text for field in field_differences(want, live)]
+
+
+@pytest.mark.parametrize(
+    ("want", "live"),
+    [
+        (queue(weight=1), queue(weight=1, reclaimable=True, parent="root")),
+        (queue(capability={"cpu": "12000m", "memory": "1Gi"}), queue(capability={"cpu": 12, "memory": "1073741824"})),
+        (queue(guarantee={"resource": {"nvidia.com/gpu": 4}}), queue(guarantee={"resource": {"nvidia.com/gpu": "4"}})),
+        (queue(weight=1, extra=None), queue(weight=1)),
+    ],
+)
+def test_defaults_and_other_spellings_are_no_drift(want: Object, live: Object) -> None:
+    assert paths(want, live) == []
+
+
+@pytest.mark.parametrize(
+    ("want", "live", "found"),
+    [
+        (queue(weight=1), queue(weight=2), ["spec.weight"]),
+        (queue(weight=1), queue(weight=True), ["spec.weight"]),
+        (queue(capability={"cpu": "12"}), queue(capability={"cpu": "13"}), ["spec.capability.cpu"]),
+        (queue(capability={"cpu": "12"}), queue(), ["spec.capability"]),
+        (queue(members=[1, 2]), queue(members=[1]), ["spec.members"]),
+        (queue(members=[{"a": 1}, {"a": 2}]), queue(members=[{"a": 1}, {"a": 3}]), ["spec.members[1].a"]),
+    ],
+)
+def test_each_differing_field_is_named(want: Object, live: Object, found: list[str]) -> None:
+    assert paths(want, live) == found
+
+
+def test_a_field_that_we_applied_and_no_longer_want_is_a_difference_and_a_foreign_one_is_not() -> None:
+    live = queue(weight=1, capability={"cpu": "1", "memory": "1Gi"})
+    ours: Object = {"f:spec": {"f:weight": {}, "f:capability": {"f:cpu": {}}}}
+    assert paths(queue(weight=1), applied(live, ours)) == ["spec.capability"]
+    assert paths(queue(weight=1, capability={}), applied(live, ours)) == ["spec.capability.cpu"]
+    assert paths(queue(weight=1), live) == []
+
+
+def test_a_list_that_the_server_merges_is_compared_item_by_item() -> None:
+    want = queue(ports=[{"port": 80, "name": "web"}])
+    live = applied(
+        queue(ports=[{"port": 9090, "name": "injected"}, {"port": 80, "name": "web"}]),
+        {"f:spec": {"f:ports": {'k:{"port":80}': {}}}},
+    )
+    assert paths(want, live) == []
+    live["spec"]["ports"][1]["name"] = "changed"
+    assert paths(want, live) == ["spec.ports[0].name"]
+
+
+def test_fields_left_to_others_are_not_even_sent() -> None:
+    thing = queue(weight=3, capability={"cpu": "1"})
+    assert without_fields(thing, ["spec.weight", "spec.absent.field"]) == queue(capability={"cpu": "1"})
+    assert thing == queue(weight=3, capability={"cpu": "1"})
+
+
+def job(
+    replicas: int = 4, minimum: int = 4, gpus: int = 1, digest: str = "", phase: str = "", **annotations: str
+) -> Object:
+    container = {"name": "main", "resources": {"limits": {"nvidia.com/gpu": gpus}}}
+    meta: dict[str, Any] = {
+        "namespace": "default",
+        "name": "train",
+        "annotations": {**annotations, **({DIGEST_ANNOTATION: digest} if digest else {})},
+    }
+    task = {
+        "name": "worker",
+        "replicas": replicas,
+        "minAvailable": minimum,
+        "template": {"spec": {"containers": [container]}},
+    }
+    status = {"status": {"state": {"phase": phase}}} if phase else {}
+    spec = {"minAvailable": minimum, "tasks": [task]}
+    return {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "metadata": meta, "spec": spec, **status}
+
+
+def decide(
+    want: Object, live: Object | None, *, done: str | None = None, started: bool = False, refused: bool = False
+) -> str:
+    found = classify_change(
+        Manifest(5, want, "jobs/train.yaml:1", "new"),
+        live,
+        finished_digest=done,
+        has_started=started,
+        is_update_refused=refused,
+    )
+    return found.action if found else "nothing"
+
+
+@pytest.mark.parametrize(
+    ("want", "live", "about", "action"),
+    [
+        (job(digest="new"), None, {}, "create"),
+        (job(digest="new"), None, {"done": "new"}, "nothing"),
+        (job(digest="new"), None, {"done": "old"}, "create"),
+        (job(digest="new"), job(digest="new"), {"started": True}, "nothing"),
+        (job(digest="new"), job(digest="new", minimum=2), {"started": True}, "in-place"),
+        (job(digest="new", replicas=8), job(digest="old"), {"started": True}, "in-place"),
+        (job(digest="new", gpus=2), job(digest="old"), {"started": False}, "replace"),
+        (job(digest="new", gpus=2), job(digest="old"), {"started": True}, "held"),
+        (job(digest="new", gpus=2), job(digest="old", phase="Completed"), {"started": True}, "replace"),
+        (job(digest="new"), job(digest="old", phase="Completed"), {"started": True, "done": "old"}, "replace"),
+        (job(digest="new"), job(digest="new", phase="Completed", minimum=1), {"started": True}, "nothing"),
+        (job(digest="new", gpus=2), job(digest="new", phase="Failed"), {"started": True}, "nothing"),
+        (job(digest="new", gpus=2), job(digest="new"), {"started": True}, "forbidden"),
+        (job(digest="new"), job(digest="old"), {"started": True, "refused": True}, "held"),
+        (job(digest="new"), job(digest="old"), {"started": False, "refused": True}, "replace"),
+        (job(digest="new", gpus=2, **REPLACED), job(digest="old", **REPLACED), {"started": True}, "replace"),
+    ],
+)
+def test_a_change_of_a_job_is_classified(want: Object, live: Object | None, about: dict[str, Any], action: str) -> None:
+    assert decide(want, live, **about) == action
+
+
+def test_what_can_be_changed_is_written_with_what_cannot_as_it_lives() -> None:
+    found = classify_change(
+        Manifest(5, job(digest="new", gpus=2, minimum=3), "jobs/train.yaml:1", "new"),
+        job(digest="new"),
+        finished_digest=None,
+        has_started=True,
+        is_update_refused=False,
+    )
+    assert found is not None
+    assert found.action == "in-place"
+    assert found.desired is not None
+    assert found.desired.object["spec"]["minAvailable"] == 3
+    assert found.desired.object["spec"]["tasks"][0]["template"] == job()["spec"]["tasks"][0]["template"]
+
+
+def test_an_object_that_is_being_deleted_is_waited_for() -> None:
+    live = queue(weight=1)
+    live["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    want = queue(weight=2)
+    found = classify_change(
+        Manifest(1, want, "queue.yaml:1"), live, finished_digest=None, has_started=False, is_update_refused=False
+    )
+    assert found is not None
+    assert found.action == "held"
+
+
+def test_a_run_is_named_by_what_the_user_specified_and_nothing_else() -> None:
+    base = job()
+    assert run_digest(base) == run_digest(
+        {**base, "status": {"state": {}}, "metadata": {"name": "train", "labels": {"a": "b"}}}
+    )
+    assert run_digest(base) != run_digest(job(replicas=5))
+    assert run_digest(base) != run_digest(job(**AGAIN))

@@ -1,0 +1,260 @@
+"""Gates: a gang at a time, never more than planned, and after a crash exactly the rest."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from compiler.kubernetes import HOSTNAME_LABEL, SCHEDULING_GATE
+from reconciler.cluster.objects import Object, Ref
+from reconciler.decisions.gates import GateLift, NodeIndex, gate_lifts, pods_by_job, pods_to_evict
+from reconciler.plan.snapshot import PlannedGang
+
+JOB = Ref("batch.volcano.sh/v1alpha1", "Job", "default", "train")
+
+
+def pod(role: str, index: int, node: str = "", partition: str = "", phase: str = "Pending", **spec: Any) -> Object:
+    """A pod as Volcano makes it: gated, or given the node."""
+    name = f"train-{role}-{index}"
+    labels = {"volcano.sh/task-spec": role, "volcano.sh/task-index": str(index)} | (
+        {"volcano.sh/partition-id": partition} if partition else {}
+    )
+    place = (
+        {"nodeSelector": {HOSTNAME_LABEL: f"host-{node}"}} if node else {"schedulingGates": [{"name": SCHEDULING_GATE}]}
+    )
+    meta = {"namespace": "default", "name": name, "uid": f"{name}-uid", "labels": labels}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": {**place, **spec}, "status": {"phase": phase}}
+
+
+def nodes(leaves: Mapping[str, str]) -> NodeIndex:
+    hosts = {node: f"host-{node}" for node in leaves}
+    return NodeIndex(hosts, {host: node for node, host in hosts.items()}, leaves)
+
+
+def gang(pods: Mapping[str, Mapping[str, int]], later: frozenset[str] = frozenset()) -> PlannedGang:
+    return PlannedGang(JOB, "start", pods, dependent_roles=later)
+
+
+FLAT = nodes({"n1": "a", "n2": "a", "n10": "b"})
+
+
+def given_nodes(found: tuple[Any, ...]) -> dict[str, str]:
+    return {lift.pod["metadata"]["name"]: lift.node for lift in found}
+
+
+def test_no_gate_is_lifted_before_the_whole_gang_is_there() -> None:
+    plan = gang({"ps": {"n1": 1}, "worker": {"n1": 1, "n2": 1}})
+    assert gate_lifts(plan, [pod("worker", 0), pod("worker", 1)], FLAT) == ()
+    assert gate_lifts(plan, [pod("ps", 0), pod("worker", 0)], FLAT) == ()
+    assert len(gate_lifts(plan, [pod("ps", 0), pod("worker", 0), pod("worker", 1)], FLAT)) == 3
+
+
+def test_a_role_that_begins_only_after_another_is_not_waited_for() -> None:
+    plan = gang({"driver": {"n1": 1}, "executor": {"n2": 2}}, later=frozenset({"executor"}))
+    assert given_nodes(gate_lifts(plan, [pod("driver", 0)], FLAT)) == {"train-driver-0": "n1"}
+
+
+def test_pods_beyond_the_plan_stay_gated() -> None:
+    found = gate_lifts(gang({"worker": {"n1": 2}}), [pod("worker", at) for at in range(5)], FLAT)
+    assert given_nodes(found) == {"train-worker-0": "n1", "train-worker-1": "n1"}
+
+
+def test_low_numbers_go_to_the_first_domain_and_n2_stands_before_n10() -> None:
+    found = gate_lifts(gang({"worker": {"n10": 2, "n2": 1, "n1": 1}}), [pod("worker", at) for at in (3, 1, 0, 2)], FLAT)
+    assert given_nodes(found)["train-worker-0"] == found[0].node
+    assert [lift.node for lift in found] in (["n10", "n10", "n1", "n2"], ["n1", "n2", "n10", "n10"])
+
+
+def first_fit(lifted: Sequence[GateLift], memory: Mapping[str, int], card: int) -> bool:
+    """Whether Volcano's deviceshare, on one node with two empty cards, finds one for each pod in the order that it is
+    told."""
+    left = [card, card]
+    for lift in sorted(lifted, key=lambda lift: -(lift.task_priority or 0)):
+        asked = memory[lift.pod["metadata"]["labels"]["volcano.sh/task-spec"]]
+        fits = [number for number in (1, 0) if left[number] >= asked]
+        if not fits:
+            return False
+        left[fits[0]] -= asked
+    return True
+
+
+def test_volcano_is_told_an_order_in_which_first_fit_finds_the_cards() -> None:
+    memory, cells = {"a": 5, "b": 3, "c": 7, "d": 5}, {"a": 0, "b": 1, "c": 1, "d": 0}
+    pods = [pod(role, 0) for role in memory]
+    plan = gang({role: {"n1": 1} for role in memory})
+    assert not first_fit(gate_lifts(plan, pods, FLAT), memory, 10), "as they come the last one finds no card"
+    plan = replace(plan, device_numbers={role: {"n1": [cell]} for role, cell in cells.items()})
+    found = gate_lifts(plan, pods, FLAT)
+    assert first_fit(found, memory, 10)
+    assert {"op": "add", "path": "/metadata/annotations", "value": {"volcano.sh/task-priority": "1"}} in found[
+        1
+    ].json_patch()
+
+
+def test_after_a_crash_exactly_the_rest_is_lifted_to_the_places_that_are_free() -> None:
+    plan = gang({"worker": {"n1": 2, "n2": 2}})
+    found = gate_lifts(
+        plan, [pod("worker", 0, node="n2"), pod("worker", 1), pod("worker", 2, node="n1"), pod("worker", 3)], FLAT
+    )
+    assert Counter(lift.node for lift in found) == {"n1": 1, "n2": 1}
+
+
+def test_a_pod_that_comes_back_takes_the_place_that_became_free() -> None:
+    ending = pod("worker", 1, node="n2", nodeName="n2")
+    ending["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    found = gate_lifts(
+        gang({"worker": {"n1": 1, "n2": 1}}),
+        [pod("worker", 0, node="n1", nodeName="n1"), ending, pod("worker", 1)],
+        FLAT,
+    )
+    assert given_nodes(found) == {"train-worker-1": "n2"}
+
+
+def test_a_partition_stays_with_its_siblings() -> None:
+    leaves = {f"n{at}": "a" if at < 4 else "b" for at in range(8)}
+    plan = gang({"worker": dict.fromkeys(leaves, 1)})
+    pods = [pod("worker", at, partition=str(at // 4)) for at in range(8)]
+    pods[4] = pod("worker", 4, node="n0", partition="1")
+    homes: dict[str, set[str]] = {}
+    for lift in gate_lifts(plan, pods, nodes(leaves)):
+        homes.setdefault(lift.pod["metadata"]["labels"]["volcano.sh/partition-id"], set()).add(leaves[lift.node])
+    assert homes["1"] == {"a"}, "its first pod is in domain a already"
+    assert homes["0"] == {"b"}
+
+
+def test_the_patch_is_refused_unless_the_pod_is_as_it_was_seen() -> None:
+    (lift,) = gate_lifts(gang({"worker": {"n1": 1}}), [pod("worker", 0, nodeSelector={"gpu": "h100"})], FLAT)
+    operations = lift.json_patch()
+    tests = {operation["path"]: operation["value"] for operation in operations if operation["op"] == "test"}
+    assert tests == {
+        "/metadata/uid": "train-worker-0-uid",
+        "/spec/schedulingGates": [{"name": SCHEDULING_GATE}],
+        "/spec/nodeSelector": {"gpu": "h100"},
+    }
+    assert {"op": "add", "path": "/spec/nodeSelector/kubernetes.io~1hostname", "value": "host-n1"} in operations
+    assert operations[-1] == {"op": "remove", "path": "/spec/schedulingGates"}
+
+
+def test_gates_of_others_are_left() -> None:
+    other = {"name": "example.com/quota"}
+    (lift,) = gate_lifts(
+        gang({"worker": {"n1": 1}}), [pod("worker", 0, schedulingGates=[other, {"name": SCHEDULING_GATE}])], FLAT
+    )
+    assert lift.json_patch()[-1] == {"op": "replace", "path": "/spec/schedulingGates", "value": [other]}
+
+
+def test_a_gang_that_goes_loses_all_its_pods_and_one_that_shrinks_only_what_the_plan_takes_away() -> None:
+    pods = [pod("worker", 0, node="n1"), pod("worker", 1, node="n1"), pod("worker", 2, node="n2"), pod("worker", 3)]
+    gone = PlannedGang(JOB, "evict", evicted_for=("default/urgent",))
+    assert [p["metadata"]["name"] for p in pods_to_evict(gone, pods, FLAT)] == [
+        "train-worker-0",
+        "train-worker-1",
+        "train-worker-2",
+    ]
+    smaller = PlannedGang(JOB, "keep", {"worker": {"n1": 1, "n2": 1}}, evicted_for=("default/urgent",))
+    assert [p["metadata"]["name"] for p in pods_to_evict(smaller, pods, FLAT)] == ["train-worker-1"]
+
+
+def test_of_pods_on_a_node_those_that_are_protected_stay() -> None:
+    pods = [pod("worker", index, node="n1", nodeName="n1") for index in range(2)]
+    pods[1]["metadata"]["annotations"] = {
+        **pods[1]["metadata"].get("annotations", {}),
+        "volcano.sh/preemptable": "false",
+    }
+    smaller = replace(gang({"worker": {"n1": 1}}), evicted_for=("team/w",))
+    assert [p["metadata"]["name"] for p in pods_to_evict(smaller, pods, FLAT)] == ["train-worker-0"]
+
+
+def test_pods_that_are_on_their_way_out_are_not_replaced_as_victims() -> None:
+    ending = pod("worker", 1, node="n1", nodeName="n1")
+    ending["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    smaller = PlannedGang(JOB, "keep", {"worker": {"n1": 1}}, evicted_for=("default/urgent",))
+    assert pods_to_evict(smaller, [pod("worker", 0, node="n1", nodeName="n1"), ending], FLAT) == ()
+
+
+def test_kubeflow_writes_roles_in_small_letters() -> None:
+    worker = pod("worker", 0)
+    worker["metadata"]["labels"] = {
+        "training.kubeflow.org/replica-type": "worker",
+        "training.kubeflow.org/replica-index": "0",
+    }
+    assert len(gate_lifts(gang({"Worker": {"n1": 1}}), [worker], FLAT)) == 1
+
+
+def test_a_pod_of_an_earlier_job_of_the_same_name_is_not_its_pod() -> None:
+    job = {
+        "apiVersion": JOB.api_version,
+        "kind": "Job",
+        "metadata": {"namespace": "default", "name": "train", "uid": "new"},
+    }
+    mine, former = pod("worker", 0), pod("worker", 1)
+    for thing, uid in ((mine, "new"), (former, "old")):
+        thing["metadata"]["ownerReferences"] = [
+            {"apiVersion": JOB.api_version, "kind": "Job", "name": "train", "uid": uid, "controller": True}
+        ]
+    found, gone = pods_by_job([mine, former], {JOB.key: job})
+    assert found == {JOB.key: [mine]}
+    assert gone == {JOB.key}
+
+
+def closed(*taints: dict[str, str], ready: str = "True", cordoned: bool = False) -> NodeIndex:
+    """FLAT with n2 in trouble."""
+    made = []
+    for name in FLAT.leaf_of:
+        spec = {"taints": list(taints), "unschedulable": cordoned} if name == "n2" else {}
+        conditions = [{"type": "Ready", "status": ready if name == "n2" else "True"}]
+        meta = {"name": name, "labels": {HOSTNAME_LABEL: f"host-{name}"}}
+        made.append({"metadata": meta, "spec": spec, "status": {"conditions": conditions}})
+    return NodeIndex.from_nodes(made, FLAT.leaf_of)
+
+
+TAINT = {"key": "broken", "value": "yes", "effect": "NoExecute"}
+
+
+@pytest.mark.parametrize("trouble", [closed(ready="Unknown"), closed(TAINT), closed(cordoned=True)])
+def test_a_pod_is_never_given_a_node_that_does_not_take_it(trouble: NodeIndex) -> None:
+    """S8: a pod of a running gang comes back; the plan in force, made after the node was lost, keeps it there."""
+    plan = gang({"worker": {"n1": 1, "n2": 1}})
+    running, returned = pod("worker", 0, node="n1", nodeName="n1"), pod("worker", 1)
+    assert given_nodes(gate_lifts(plan, [running, returned], FLAT)) == {"train-worker-1": "n2"}
+    assert gate_lifts(plan, [running, returned], trouble) == ()
+    assert gate_lifts(plan, [pod("worker", 0), pod("worker", 1)], trouble) == (), "a gang begins whole or not at all"
+
+
+def test_a_taint_that_the_pod_tolerates_keeps_it_from_nothing_and_readiness_is_never_tolerated() -> None:
+    plan = gang({"worker": {"n2": 1}})
+    for tolerations in ([{"operator": "Exists"}], [{"key": "broken", "value": "yes", "effect": "NoExecute"}]):
+        tolerant = pod("worker", 0, tolerations=tolerations)
+        assert len(gate_lifts(plan, [tolerant], closed(TAINT))) == 1
+        assert gate_lifts(plan, [tolerant], closed(TAINT, ready="False")) == ()
+
+
+@given(seed=st.integers(0, 10_000), replicas=st.integers(1, 12), surplus=st.integers(0, 3))
+def test_wherever_a_crash_falls_the_gang_ends_as_planned(seed: int, replicas: int, surplus: int) -> None:
+    """Lift some gates, crash, and begin again until nothing is left: the counts are the plan's, and no pod was given
+    two nodes."""
+    chance = random.Random(seed)  # noqa: S311 (the seed is the example)
+    leaves = {f"n{at}": "ab"[at % 2] for at in range(4)}
+    plan = {"worker": dict(Counter(chance.choice(sorted(leaves)) for _ in range(replicas)))}
+    pods = [pod("worker", at) for at in range(replicas + surplus)]
+    for _ in range(100):
+        found = gate_lifts(gang(plan), pods, nodes(leaves))
+        if not found:
+            break
+        for lift in found[: chance.randint(1, len(found))]:
+            assert "schedulingGates" in lift.pod["spec"]
+            del lift.pod["spec"]["schedulingGates"]
+            lift.pod["spec"]["nodeSelector"] = {HOSTNAME_LABEL: lift.hostname}
+    placed = Counter(
+        each["spec"]["nodeSelector"][HOSTNAME_LABEL].removeprefix("host-")
+        for each in pods
+        if "nodeSelector" in each["spec"]
+    )
+    assert placed == plan["worker"]

@@ -1,0 +1,206 @@
+"""What is done to pods: lost nodes are left, refusals are told and tried again, a gang's trouble is its own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from compiler.emit.manifest import Manifest
+from compiler.kubernetes import DIGEST_ANNOTATION, HOSTNAME_LABEL, SCHEDULING_GATE
+from reconciler.cluster.inventory import Inventory
+from reconciler.cluster.objects import Object, Ref
+from reconciler.context import Pass, Reconciler, Settings, build_reconciler
+from reconciler.decisions.gates import pods_by_job
+from reconciler.git.poller import BranchHead
+from reconciler.observe import Fingerprint, Observation, fingerprint_of
+from reconciler.phases.pods import act_on_pods, observe_pods
+from reconciler.phases.report import build_report
+from reconciler.plan.snapshot import Snapshot
+from reconciler.requests import Requests
+from tests.builders.fake_cluster import FakeCluster
+from tests.builders.scripted_server import error_answer
+
+VOLCANO = "batch.volcano.sh/v1alpha1"
+CLAIM = 'all nodes are unavailable: 4 persistentvolumeclaim "data" not found.'
+PORTS = "all nodes are unavailable: 1 node(s) didn't have free ports for the requested pod ports."
+
+
+def key_of(name: str) -> str:
+    return Ref(VOLCANO, "Job", "default", name).key
+
+
+def planned(name: str, decision: str, evicted_for: tuple[str, ...] = (), **nodes: int) -> Object:
+    """A gang of the plan: node -> pods of its one role."""
+    identity = {"apiVersion": VOLCANO, "kind": "Job", "namespace": "default", "name": name}
+    rest: Object = {"queue": "q", "domains": [], "reasons": [], "startsAt": None}
+    return {**identity, **rest, "decision": decision, "pods": {"w": nodes}, "evictedFor": list(evicted_for)}
+
+
+def live_job(name: str) -> Object:
+    metadata = {"namespace": "default", "name": name, "uid": f"job-{name}", "annotations": {DIGEST_ANNOTATION: name}}
+    return {"apiVersion": VOLCANO, "kind": "Job", "metadata": metadata, "spec": {}}
+
+
+def pod(job: str, index: int, node: str = "", *, bound: bool = True, message: str = "") -> Object:
+    """A gated pod, or one that was given a node and is bound to it, or waits with the scheduler's message."""
+    owner = {"apiVersion": VOLCANO, "kind": "Job", "name": job, "uid": f"job-{job}"}
+    metadata = {"namespace": "default", "name": f"{job}-w-{index}", "uid": f"{job}-{index}", "ownerReferences": [owner]}
+    spec: dict[str, Any] = {"schedulingGates": [{"name": SCHEDULING_GATE}]}
+    if node:
+        spec = {"nodeSelector": {HOSTNAME_LABEL: node}, **({"nodeName": node} if bound else {})}
+    condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message}
+    status = {"conditions": [condition] if message else []}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec, "status": status}
+
+
+class World:
+    """A reconciler with a plan in force before a cluster of four nodes, at whose clock a test turns."""
+
+    def __init__(self, folder: Path) -> None:
+        self.cluster, self.now = FakeCluster(), 0.0
+        settings = Settings(str(folder), "main", "test", "gangplan-system", folder / "data")
+        self.r: Reconciler = build_reconciler(settings, self.cluster.client(), "me")
+        self.r.client.fence = lambda: None
+        self.r.clock = lambda: self.now
+        self.r.inventory = Inventory()
+        self.r.requests._latest = Requests()
+        self.r.poller.head = BranchHead("c0ffee")
+
+    def plan(self, *gangs: Object) -> None:
+        manifests = tuple(Manifest(5, live_job(gang["name"]), "", gang["name"]) for gang in gangs)
+        self.r.planning.snapshot = Snapshot("c0ffee", True, plan={"gangs": gangs}, manifests=manifests)
+
+    def act(self, *objects: Object, lost: str = "", target: str = "c0ffee") -> Pass:
+        """One pass over these objects, as far as pods are concerned; the plan rests on what is there."""
+        nodes: list[Object] = []
+        for name in ("n1", "n2", "n3", "n4"):
+            ready = [{"type": "Ready", "status": "Unknown" if name == lost else "True"}]
+            meta = {"name": name, "uid": name, "labels": {HOSTNAME_LABEL: name}}
+            nodes.append({"apiVersion": "v1", "kind": "Node", "metadata": meta, "status": {"conditions": ready}})
+        everything = {
+            Ref(o["apiVersion"], o["kind"], o["metadata"].get("namespace", ""), o["metadata"]["name"]).key: o
+            for o in (*nodes, *objects)
+        }
+        observation = observe_pods(self.r, Observation(everything, frozenset({"Node", "Pod"})))
+        assert self.r.inventory is not None
+        p = Pass(observation, self.r.inventory, target_commit=target)
+        jobs = {key: item for key, item in everything.items() if key.startswith("Job.")}
+        p.pods, _ = pods_by_job(observation.objects_of_kind("Pod"), jobs)
+        p.snapshot = self.r.planning.snapshot
+        assert p.snapshot is not None
+        p.current_fingerprint = fingerprint_of(observation, p.snapshot, frozenset())
+        self.r.planning.base_fingerprint = p.current_fingerprint
+        act_on_pods(self.r, p, p.snapshot)
+        return p
+
+    @property
+    def evicted(self) -> list[str]:
+        return [path.split("/")[-2] for _, path in self.cluster.writes if path.endswith("/eviction")]
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    return World(tmp_path)
+
+
+def test_a_pod_leaves_a_lost_node_after_the_set_time_and_no_other_pod_does(world: World) -> None:
+    world.plan(planned("g", "keep", n1=1, n2=1))
+    pods = pod("g", 0, "n1"), pod("g", 1, "n2")
+    for world.now in (0.0, 59.0):
+        world.act(live_job("g"), *pods, lost="n1")
+    assert world.evicted == []
+    world.now = 60.0
+    p = world.act(live_job("g"), *pods, lost="n1")
+    assert world.evicted == ["g-w-0"]
+    assert [event.reason for event in p.events] == ["NodeLost"]
+
+
+def test_a_refusal_by_a_budget_is_no_failed_read_and_is_asked_again_with_pauses(world: World) -> None:
+    """S30, the second half."""
+    world.plan(planned("g", "keep", n1=1))
+    world.cluster.before = lambda method, path, body: (
+        error_answer(429, "the budget says no") if "eviction" in path else None
+    )
+    for world.now in (0.0, 60.0, 60.5, 61.0, 62.0, 63.0):
+        p = world.act(live_job("g"), pod("g", 0, "n1"), lost="n1")
+        assert (p.problems, p.evicted_pods) == ([], [])
+    assert len(world.evicted) == 3, "at 60, 61 and 63"
+    assert "the budget says no" in p.held_changes[0].reason
+    world.cluster.before = lambda method, path, body: None
+    world.now = 67.0
+    assert world.act(live_job("g"), pod("g", 0, "n1"), lost="n1").evicted_pods == ["Pod default/g-w-0"]
+
+
+def test_one_unbindable_gang_closes_no_node_to_others_and_is_held_after_three_rounds(world: World) -> None:
+    """S7."""
+    world.plan(planned("stuck", "start", n1=1, n2=1))
+    held_at = []
+    for world.now in range(0, 1200, 10):
+        held = key_of("stuck") in world.r.binding.held_jobs(world.now)
+        node = "" if held else "n1"
+        waiting = pod("stuck", 0, node, bound=False, message=CLAIM if node else "")
+        waiting["metadata"]["uid"] = f"stuck-{len(world.evicted)}"
+        p = world.act(live_job("stuck"), waiting)
+        assert p.observation.restrictions.quarantined_nodes == frozenset()
+        assert p.observation.restrictions.closed_nodes == {}
+        if any(event.reason == "BindingHeld" for event in p.events):
+            held_at.append(world.now)
+    assert len(world.evicted) == 3
+    assert len(held_at) == 1
+    assert CLAIM in world.r.binding.held_jobs(world.now)[key_of("stuck")]
+    (condition,) = (each for each in build_report(world.r, p).conditions if each.type == "GangsHeld")
+    assert (condition.status, CLAIM in condition.message) == (True, True)
+
+
+def test_a_node_is_closed_to_the_gang_that_it_does_not_take_and_only_its_pod_goes(world: World) -> None:
+    world.plan(planned("g", "start", n1=1, n2=1))
+    pods = pod("g", 0, "n1", bound=False, message=PORTS), pod("g", 1, "n2", bound=False)
+    for world.now in (0.0, 120.0):
+        world.act(live_job("g"), *pods)
+    assert world.evicted == ["g-w-0"]
+    assert world.r.binding.closed_nodes(world.now) == {key_of("g"): {"n1"}}
+
+
+def test_what_is_left_of_a_gang_goes_where_the_plan_cannot_complete_it(world: World) -> None:
+    world.plan(planned("g", "keep", n1=1, n2=1))
+    world.act(live_job("g"), pod("g", 0, "n1"), pod("g", 1, "n2"), lost="n1")
+    world.plan(planned("g", "wait", n2=1))
+    p = world.act(live_job("g"), pod("g", 0), pod("g", 1, "n2"), lost="n1")
+    assert world.evicted == ["g-w-1"]
+    assert [event.reason for event in p.events] == ["GangIncomplete"]
+
+
+def test_a_gang_that_waits_for_other_reasons_keeps_its_pods(world: World) -> None:
+    world.plan(planned("g", "wait", n2=1))
+    world.act(live_job("g"), pod("g", 0), pod("g", 1, "n2"))
+    assert world.evicted == []
+
+
+@pytest.mark.parametrize(
+    ("winner", "target", "evictions"), [(True, "c0ffee", 1), (False, "c0ffee", 0), (True, "beef", 0)]
+)
+def test_no_victim_goes_for_a_winner_that_is_gone_or_of_a_plan_that_is_over(
+    world: World, winner: bool, target: str, evictions: int
+) -> None:
+    world.plan(planned("winner", "start", n1=1), planned("victim", "wait", ("default/winner",)))
+    jobs = [live_job("victim"), *([live_job("winner"), pod("winner", 0)] if winner else [])]
+    p = world.act(*jobs, pod("victim", 0, "n1"), target=target)
+    assert len(world.evicted) == evictions
+    assert p.lifted_gates == {}, "the winner starts with the plan that is made once they are gone"
+
+
+def test_a_victims_successor_stays_gated(world: World) -> None:
+    world.plan(planned("winner", "start", n1=1), planned("victim", "keep", ("default/winner",), n2=1))
+    world.act(live_job("winner"), live_job("victim"), pod("victim", 0), pod("victim", 1, "n2"))
+    assert [path for method, path in world.cluster.writes if method == "PATCH"] == []
+
+
+def test_nothing_is_done_while_nodes_or_pods_cannot_be_read(world: World) -> None:
+    world.plan(planned("g", "start", n1=1))
+    assert world.r.planning.snapshot is not None
+    p = Pass(Observation({}, frozenset({"Pod"})), Inventory(), target_commit="c0ffee")
+    p.current_fingerprint = world.r.planning.base_fingerprint = Fingerprint()
+    act_on_pods(world.r, p, world.r.planning.snapshot)
+    assert world.cluster.writes == []

@@ -1,0 +1,127 @@
+"""A run that is over is recorded once, with what was seen of it, and is never made again."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from compiler.emit.manifest import Manifest, run_digest
+from compiler.kubernetes import DIGEST_ANNOTATION
+from reconciler.cluster.inventory import Inventory, InventoryEntry
+from reconciler.cluster.objects import Object, ref_of
+from reconciler.context import Pass, Reconciler, Settings, build_reconciler
+from reconciler.decisions.diff import classify_change
+from reconciler.observe import Observation
+from reconciler.phases.runs import record_deletions, record_finished_runs, run_details
+from reconciler.plan.snapshot import Snapshot
+from tests.builders.fake_cluster import FakeCluster
+
+RAY: Object = {
+    "apiVersion": "ray.io/v1",
+    "kind": "RayJob",
+    "metadata": {"name": "train", "namespace": "default"},
+    "spec": {"entrypoint": "python train.py", "ttlSecondsAfterFinished": 10},
+}
+DIGEST = run_digest(RAY)
+MANIFEST = Manifest(4, RAY, "jobs/ray.yaml:1", DIGEST)
+LIVE: Object = {
+    **RAY,
+    "metadata": {**RAY["metadata"], "uid": "u", "annotations": {DIGEST_ANNOTATION: DIGEST}},
+    "status": {"jobDeploymentStatus": "Complete"},
+}
+KEY = ref_of(RAY).key
+
+
+@pytest.fixture
+def r(tmp_path: Path) -> Reconciler:
+    settings = Settings(str(tmp_path), "main", "test", "gangplan-system", tmp_path / "data")
+    made = build_reconciler(settings, FakeCluster().client(), "me")
+    made.planning.snapshot = Snapshot("c0ffee", True, manifests=(MANIFEST,))
+    return made
+
+
+def a_pass(*objects: Object) -> Pass:
+    inventory = Inventory()
+    inventory.entries[KEY] = InventoryEntry(ref_of(RAY), "u", started=True)
+    return Pass(Observation({ref_of(item).key: item for item in objects}, frozenset({"RayJob.ray.io"})), inventory)
+
+
+def test_a_job_of_a_kind_that_passes_through_runs_once(r: Reconciler) -> None:
+    """S16: a RayJob ends, and its time to live takes it away."""
+    p = a_pass()
+    r.watches.deleted_objects.append((LIVE, True))
+    record_deletions(r, p)
+    run = p.inventory.runs[KEY]
+    assert (run.digest, run.phase) == (DIGEST, "Completed")
+    kwargs = {"has_started": True, "is_update_refused": False}
+    assert classify_change(MANIFEST, None, finished_digest=run.digest, **kwargs) is None
+    changed = replace(MANIFEST, run_digest="sha256:other")
+    change = classify_change(changed, None, finished_digest=run.digest, **kwargs)
+    assert change is not None
+    assert change.action == "create"
+
+
+def test_one_that_is_deleted_before_its_end_is_made_again(r: Reconciler) -> None:
+    p = a_pass()
+    r.watches.deleted_objects.append(({**LIVE, "status": {"jobDeploymentStatus": "Running"}}, True))
+    record_deletions(r, p)
+    assert p.inventory.runs == {}
+    assert p.inventory.entries[KEY].uid == ""
+
+
+def test_a_changed_specification_of_a_running_one_waits_for_the_end() -> None:
+    running = {**LIVE, "status": {"jobDeploymentStatus": "Running"}}
+    changed = replace(MANIFEST, object={**RAY, "spec": {"entrypoint": "python other.py"}}, run_digest="sha256:other")
+    for live, action in ((running, "held"), (LIVE, "replace")):
+        change = classify_change(changed, live, finished_digest=None, has_started=True, is_update_refused=False)
+        assert change is not None
+        assert change.action == action
+
+
+def test_a_record_is_made_once_and_keeps_the_former_runs(r: Reconciler) -> None:
+    p = a_pass(LIVE)
+    record_finished_runs(r, p)
+    first = p.inventory.runs[KEY]
+    p.pods[KEY] = [{"metadata": {"name": "late"}, "spec": {"nodeName": "n9"}}]
+    record_finished_runs(r, p)
+    assert p.inventory.runs[KEY] is first
+    again = {**LIVE, "metadata": {**LIVE["metadata"], "annotations": {DIGEST_ANNOTATION: "sha256:other"}}}
+    p.observation = a_pass(again).observation
+    record_finished_runs(r, p)
+    assert p.inventory.runs[KEY].digest == "sha256:other"
+    assert [run["digest"] for run in p.inventory.runs[KEY].details["former"]] == [DIGEST]
+
+
+def test_a_record_says_when_where_and_how_it_ended() -> None:
+    ended = {"exitCode": 3, "finishedAt": "2026-01-01T00:05:00Z"}
+    pods: list[Object] = [
+        {
+            "metadata": {"name": f"p{at}", "labels": {"volcano.sh/task-spec": "worker"}},
+            "spec": {"nodeName": f"n{at}"},
+            "status": {
+                "startTime": f"2026-01-01T00:0{at}:00Z",
+                "containerStatuses": [{"state": {"terminated": {**ended, "exitCode": at}}}],
+            },
+        }
+        for at in (1, 0)
+    ]
+    job: Object = {
+        "metadata": {"name": "j", "creationTimestamp": "2025-12-31T00:00:00Z"},
+        "status": {
+            "retryCount": 2,
+            "taskStatusCount": {"worker": {"phase": {"Succeeded": 1, "Failed": 1}}},
+            "state": {"phase": "Failed", "lastTransitionTime": "2026-01-01T00:06:00Z"},
+        },
+    }
+    assert run_details(job, pods, 4) == {
+        "started": "2026-01-01T00:00:00Z",
+        "ended": "2026-01-01T00:06:00Z",
+        "nodes": ["n0", "n1"],
+        "retries": 2,
+        "evictions": 4,
+        "exitCodes": {"worker": {"0": 1, "1": 1}},
+        "tasks": {"worker": {"Succeeded": 1, "Failed": 1}},
+    }
+    assert run_details({"metadata": {"name": "j"}}, [], 0) == {}

@@ -1,0 +1,184 @@
+"""The plan in force outlives the data folder: its copy in the cluster."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from compiler.emit.manifest import Manifest
+from compiler.repository import Repository
+from reconciler.cluster.client import Retry
+from reconciler.cluster.inventory import Inventory
+from reconciler.context import Pass, Reconciler, Settings, build_reconciler
+from reconciler.git.poller import BranchHead
+from reconciler.git.process import GitError
+from reconciler.observe import Observation
+from reconciler.phases.planning import choose_commit, restore_snapshot, update_plan
+from reconciler.plan.cluster_copy import CHUNK, MIN_INTERVAL, KeptPlan, PlanCopy
+from reconciler.plan.snapshot import Snapshot
+from tests.builders.fake_cluster import FakeCluster
+from tests.builders.memory_server import stored_sizes
+from tests.builders.scripted_server import error_answer
+
+COMMIT = "c0ffee" * 6 + "c0ff"
+TREE = Repository({"jobs/a.yaml": b"kind: Job\n", "cluster-specs/test/c.yaml": b"\xff"}, {"jobs/a.yaml": 7})
+GOOD = Snapshot(COMMIT, True, plan={"digest": "sha256:1", "gangs": []}, moments=(100,))
+
+
+@pytest.fixture
+def cluster() -> FakeCluster:
+    return FakeCluster()
+
+
+def copy_in(cluster: FakeCluster) -> PlanCopy:
+    return PlanCopy(cluster.client(), "gangplan-system", "test")
+
+
+def test_what_was_kept_is_read_whatever_its_size(cluster: FakeCluster) -> None:
+    noise = random.Random(1).randbytes(2 * CHUNK).hex()  # noqa: S311 (it only must not be compressible)
+    large = replace(GOOD, manifests=(Manifest(4, {"data": noise}, "x:1"),))
+    assert copy_in(cluster).read() is None
+    for snapshot in (GOOD, large, GOOD):
+        copy_in(cluster).write(KeptPlan(snapshot, TREE))
+        assert copy_in(cluster).read() == KeptPlan(snapshot, TREE)
+    assert max(stored_sizes(cluster.objects).values()) < 1 << 20
+
+
+def test_what_is_too_large_is_kept_without_its_files(cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("reconciler.plan.cluster_copy.MAX_CHUNKS", 1)
+    tree = Repository({"jobs/a.yaml": random.Random(1).randbytes(CHUNK)})  # noqa: S311
+    copy_in(cluster).write(KeptPlan(GOOD, tree))
+    assert copy_in(cluster).read() == KeptPlan(GOOD, None)
+
+
+def test_a_writer_that_is_killed_leaves_the_former_copy(cluster: FakeCluster) -> None:
+    copy_in(cluster).write(KeptPlan(GOOD, TREE))
+    writer = copy_in(cluster)
+    writer.read()
+    for limit in range(2):
+        most = len(cluster.writes) + limit
+
+        def cut(method: str, path: str, body: Any, most: int = most) -> Any:
+            return error_answer(500, "cut") if method != "GET" and len(cluster.writes) > most else None
+
+        cluster.before = cut
+        with pytest.raises(Retry, match="cut"):
+            writer.write(KeptPlan(replace(GOOD, commit="another"), TREE))
+        assert copy_in(cluster).read() == KeptPlan(GOOD, TREE)
+
+
+def test_a_copy_that_is_damaged_or_newer_than_we_know_is_none(cluster: FakeCluster) -> None:
+    copy_in(cluster).write(KeptPlan(GOOD, TREE))
+    path = next(path for path in cluster.objects if path.endswith("-plan"))
+    head = cluster.objects[path]
+    for text in (head["data"]["plan.json"].replace('"version": 1', '"version": 9'), "{", '{"version": 1}'):
+        cluster.objects[path] = {**head, "data": {"plan.json": text}}
+        assert copy_in(cluster).read() is None
+    with pytest.raises(ValueError, match="format 9"):
+        Snapshot.from_json('{"version": 9}')
+
+
+def test_a_new_commit_is_kept_at_once_and_a_new_plan_of_it_not_too_often(cluster: FakeCluster) -> None:
+    copy = copy_in(cluster)
+
+    def writes(digest: str, now: float, commit: str = COMMIT) -> bool:
+        before = len(cluster.writes)
+        copy.offer(KeptPlan(replace(GOOD, commit=commit, plan={"digest": digest}), TREE), now)
+        copy.wait()
+        return len(cluster.writes) > before
+
+    assert writes("1", 0)
+    assert not writes("1", 10)
+    assert not writes("2", 10)
+    assert writes("2", 10 + MIN_INTERVAL)
+    assert not writes("2", 10 + 9 * MIN_INTERVAL), "an idle cluster is not written"
+    assert writes("2", 10 + 9 * MIN_INTERVAL, "another")
+
+
+# ---- a lost data folder
+
+
+class Clone:
+    """A fresh clone: it knows the head, and not the commit in force."""
+
+    def is_ancestor(self, old: str, new: str) -> bool:
+        return False
+
+    def read_tree(self, commit: str) -> Repository:
+        raise GitError(f"commit {commit} is not in the clone")
+
+
+class Compiler:
+    """Keeps what it was asked."""
+
+    is_busy = False
+
+    def __init__(self) -> None:
+        self.asked: list[Any] = []
+
+    def take_result(self) -> None:
+        return None
+
+    def start_compile(self, request: Any) -> None:
+        self.asked.append(request)
+
+
+@pytest.mark.parametrize(
+    "head",
+    [BranchHead("f" * 40, Repository({}, {}, ())), BranchHead(problem="no route to the git server")],
+    ids=["held rewrite", "no git server"],
+)
+def test_the_plan_in_force_survives_the_loss_of_the_data_folder(
+    cluster: FakeCluster, tmp_path: Path, head: BranchHead
+) -> None:
+    """S15: "git rev-parse failed: Needed a single revision", no drift put back, no gate lifted."""
+    copy_in(cluster).write(KeptPlan(GOOD, TREE))
+    r = reconciler_on(cluster, tmp_path)
+    r.poller.head = head
+    restore_snapshot(r)
+    assert r.inventory is not None
+    p = Pass(Observation({}, frozenset()), r.inventory)
+    choose_commit(r, p)
+    update_plan(r, p)
+    assert (p.target_commit, p.snapshot, p.problems) == (COMMIT, GOOD, [])
+    assert bool(p.rewrite_message) == bool(head.commit)
+    (request,) = r.compiler.asked  # type: ignore[attr-defined]
+    assert (request.commit, request.files, request.commit_dates) == (COMMIT, TREE.files, TREE.commit_dates)
+
+
+def test_a_copy_of_another_commit_is_not_in_force(cluster: FakeCluster, tmp_path: Path) -> None:
+    copy_in(cluster).write(KeptPlan(replace(GOOD, commit="another"), TREE))
+    r = reconciler_on(cluster, tmp_path)
+    restore_snapshot(r)
+    assert r.planning.snapshot is None
+
+
+def test_a_rewrite_takes_effect_when_an_annotation_names_it(cluster: FakeCluster, tmp_path: Path) -> None:
+    """S31: it took a flag."""
+    r = reconciler_on(cluster, tmp_path)
+    r.poller.head = BranchHead("f" * 40, Repository({}, {}, ()))
+    for value in ("", "e" * 40, "f" * 40):
+        metadata = {
+            "namespace": "gangplan-system",
+            "name": "gangplan-test-status",
+            "annotations": {"gangplan.dev/allow-rewrite": value},
+        }
+        path = f"/api/v1/namespaces/gangplan-system/configmaps/{metadata['name']}"
+        cluster.put(path, {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata})
+        p = Pass(Observation({}, frozenset()), Inventory(commit=COMMIT))
+        choose_commit(r, p)
+        assert (p.target_commit == "f" * 40) == (value == "f" * 40)
+        assert bool(p.rewrite_message) == (value != "f" * 40)
+
+
+def reconciler_on(cluster: FakeCluster, folder: Path) -> Reconciler:
+    settings = Settings(str(folder), "main", "test", "gangplan-system", folder / "data")
+    r = build_reconciler(settings, cluster.client(), "me")
+    r.client.fence = lambda: None
+    r.mirror, r.compiler = Clone(), Compiler()  # type: ignore[assignment]
+    r.inventory = Inventory(commit=COMMIT)
+    return r

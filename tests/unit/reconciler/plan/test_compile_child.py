@@ -1,0 +1,157 @@
+"""The compile has a process of its own, and limits; its answer is whole or not there."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from compiler.emit.manifest import run_digest
+from reconciler.plan.compile_child import CompileProcess, CompileRequest, compile_request
+from reconciler.plan.snapshot import Snapshot, load_snapshot, save_snapshot
+from solver.verify import Violation
+
+CLUSTER = b"""\
+apiVersion: gangplan.dev/v1alpha1
+kind: Cluster
+metadata: {name: test}
+---
+apiVersion: gangplan.dev/v1alpha1
+kind: NodePool
+metadata: {name: gpu}
+spec:
+  count: 2
+  capacity: {cpu: "8", memory: 64Gi, nvidia.com/gpu: 4}
+  topology: [{name: sn, size: 2}]
+---
+apiVersion: scheduling.volcano.sh/v1beta1
+kind: Queue
+metadata: {name: team}
+"""
+JOB = b"""\
+apiVersion: batch.volcano.sh/v1alpha1
+kind: Job
+metadata: {name: train}
+spec:
+  minAvailable: 2
+  queue: team
+  tasks:
+  - name: worker
+    replicas: 2
+    template:
+      spec:
+        containers:
+        - {name: main, image: none, resources: {limits: {nvidia.com/gpu: 4}}}
+"""
+
+
+def request(**files: bytes) -> CompileRequest:
+    return CompileRequest(
+        "c0ffee",
+        "test",
+        {"cluster-specs/test/cluster.yaml": CLUSTER, **{f"jobs/{name}.yaml": text for name, text in files.items()}},
+        {},
+    )
+
+
+def test_a_plan_that_the_verifier_refuses_is_no_snapshot_to_apply(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        "compiler.pipeline.verify", lambda problem, plan: [Violation("capacity", ("nodes", 0), "holds too much")]
+    )
+    found = compile_request(request(train=JOB))
+    assert (found.ok, found.manifests, found.plan, found.moments) == (False, (), {}, ())
+    assert [(said["code"], said["message"]) for said in found.diagnostics] == [("GP502", "capacity: holds too much")]
+
+
+def test_a_clock_is_passed_on_and_moments_come_back() -> None:
+    window = CLUSTER.replace(
+        b"  topology:", b'  maintenance: [{start: "1970-01-01T00:01:40Z", duration: 100s}]\n  topology:', 1
+    )
+    asked = replace(request(train=JOB), commit_dates={"jobs/train.yaml": 50})
+    asked = replace(asked, files={**asked.files, "cluster-specs/test/cluster.yaml": window})
+
+    def decided(clock: int) -> tuple[str, tuple[int, ...]]:
+        found = compile_request(replace(asked, clock=clock))
+        return found.plan["gangs"][0]["decision"], found.moments[:1]
+
+    assert decided(150) == ("wait", (200,))
+    assert decided(200) == ("start", ())
+
+
+def test_a_snapshot_holds_what_the_loop_needs() -> None:
+    found = compile_request(request(train=JOB))
+    assert found.ok
+    assert found.gated
+    (gang,) = found.plan["gangs"]
+    assert gang["decision"] == "start"
+    (job,) = (manifest for manifest in found.manifests if manifest.run_digest)
+    assert job.pods == 2
+    assert job.position == "jobs/train.yaml:1"
+    assert len(set(found.leaves.values())) == 1
+    assert len(found.leaves) == 2
+    assert Snapshot.from_json(found.as_json()).as_json() == found.as_json()
+
+
+def test_a_run_keeps_its_name_whatever_the_emitter_adds() -> None:
+    (job,) = (manifest for manifest in compile_request(request(train=JOB)).manifests if manifest.run_digest)
+    assert job.object["spec"]["tasks"][0]["template"]["spec"]["schedulingGates"]
+    assert job.run_digest != run_digest(job.object)
+
+
+def test_one_error_in_one_file_rejects_the_whole_commit() -> None:
+    found = compile_request(request(train=JOB, broken=b"kind: [\n"))
+    assert not found.ok
+    assert found.manifests == ()
+    assert any(d["file"] == "jobs/broken.yaml" and d["severity"] == "error" for d in found.diagnostics)
+
+
+def test_an_unknown_cluster_is_a_rejection() -> None:
+    found = compile_request(CompileRequest("c0ffee", "elsewhere", request(train=JOB).files, {}))
+    assert not found.ok
+    assert found.diagnostics
+
+
+def compiled(directory: Path, wanted: CompileRequest, **limits: int | float) -> Snapshot:
+    done = threading.Event()
+    compiler = CompileProcess(directory, done.set, **limits)  # type: ignore[arg-type]
+    compiler.start_compile(wanted)
+    assert done.wait(60)
+    found = compiler.take_result()
+    assert found is not None
+    assert not compiler.is_busy
+    return found
+
+
+def test_the_child_answers_as_the_function_does(tmp_path: Path) -> None:
+    assert compiled(tmp_path, request(train=JOB)) == compile_request(request(train=JOB))
+
+
+def test_a_child_that_takes_too_long_is_stopped_and_says_nothing_about_the_repository(tmp_path: Path) -> None:
+    found = compiled(tmp_path, request(train=JOB), time_limit=0.01)
+    assert not found.ok
+    assert [d["code"] for d in found.diagnostics] == [""]
+    assert "stopped after" in found.diagnostics[0]["message"]
+
+
+def test_a_child_that_takes_too_much_memory_ends_and_the_loop_lives(tmp_path: Path) -> None:
+    found = compiled(tmp_path, request(train=JOB), memory_limit=64 << 20)
+    assert not found.ok
+    assert "ended with" in found.diagnostics[0]["message"]
+
+
+@pytest.mark.parametrize("torn", ["", "{", '{"commit": "c0ffee"}', '{"commit": "c0ffee", "manifests": [{}]}'])
+def test_a_torn_snapshot_is_none(tmp_path: Path, torn: str) -> None:
+    path = tmp_path / "snapshot.json"
+    path.write_text(torn)
+    assert load_snapshot(path) is None
+    assert load_snapshot(tmp_path / "missing.json") is None
+
+
+def test_a_kept_snapshot_is_read_as_it_was_written(tmp_path: Path) -> None:
+    found = compile_request(request(train=JOB))
+    save_snapshot(found, tmp_path / "deep" / "snapshot.json")
+    kept = load_snapshot(tmp_path / "deep" / "snapshot.json")
+    assert kept is not None
+    assert kept.as_json() == found.as_json()

@@ -1,0 +1,135 @@
+"""What the API server says beforehand: a refusal of the object itself counts, nothing else does."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+
+from reconciler.cluster.client import LostLease
+from reconciler.writing.dry_run import DryRun, Question
+from tests.builders.fake_cluster import FakeCluster
+from tests.builders.scripted_server import ScriptedAnswer, error_answer
+
+JOBS = "/apis/batch.volcano.sh/v1alpha1/namespaces/default/jobs"
+
+
+def job(name: str, queue: str = "team") -> dict[str, Any]:
+    metadata = {"name": name, "namespace": "default"}
+    return {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "metadata": metadata, "spec": {"queue": queue}}
+
+
+def queue(name: str, **spec: Any) -> dict[str, Any]:
+    return {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "metadata": {"name": name}, "spec": spec}
+
+
+def messages(cluster: FakeCluster, *questions: Question) -> list[str]:
+    return [refusal.message for refusal in DryRun(cluster.client(), lambda: None).refusals_of(questions)]
+
+
+def denied(message: str) -> ScriptedAnswer:
+    return error_answer(403, f'admission webhook "validate" denied the request: {message}')
+
+
+def test_all_objects_are_asked_about_and_none_is_written() -> None:
+    cluster = FakeCluster()
+    cluster.before = lambda method, path, body: (
+        denied("too greedy") if body and body["metadata"]["name"] in ("job-3", "job-30") else None
+    )
+    questions = [Question(job(f"job-{at}"), f"jobs/x.yaml:{at}") for at in range(40)]
+    refusals = DryRun(cluster.client(), lambda: None).refusals_of(questions)
+    assert [refusal.question.position for refusal in refusals] == ["jobs/x.yaml:3", "jobs/x.yaml:30"]
+    assert refusals[0].message == 'admission webhook "validate" denied the request: too greedy'
+    assert len(cluster.requests) == 40
+    assert all("dryRun=All" in path for _, path, _ in cluster.requests)
+    assert not cluster.objects
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        error_answer(404, 'namespaces "new" not found'),
+        error_answer(403, "User gangplan cannot patch resource widgets"),
+        error_answer(409, "fields", [{"reason": "FieldManagerConflict", "message": 'conflict with "kubectl"'}]),
+        error_answer(500, "failed calling webhook"),
+        error_answer(400, "admission webhook mutate does not support dry run"),
+    ],
+)
+def test_what_says_nothing_about_the_object_is_no_refusal(answer: ScriptedAnswer) -> None:
+    cluster = FakeCluster()
+    cluster.before = lambda method, path, body: answer
+    assert not messages(cluster, Question(job("a"), "a:1"))
+
+
+def test_a_question_without_an_answer_is_asked_again() -> None:
+    cluster = FakeCluster()
+    answers = iter([error_answer(503), denied("no")])
+    cluster.before = lambda method, path, body: next(answers)
+    assert messages(cluster, Question(job("a"), "a:1"))
+
+
+def refuse_unknown_queue(method: str, path: str, body: Any) -> ScriptedAnswer | None:
+    """As Volcano's admission does."""
+    problems = [] if body["spec"].get("queue") == "default" else ["unable to find job queue: queues team not found"]
+    problems += ["minAvailable should not be greater"] if body["metadata"]["name"] == "greedy" else []
+    return denied(";".join(problems)) if problems else None
+
+
+def test_a_job_whose_queue_comes_in_the_same_commit_is_asked_about_with_another() -> None:
+    cluster = FakeCluster()
+    cluster.before = refuse_unknown_queue
+    others = frozenset({"team"})
+    assert messages(
+        cluster, Question(job("good"), "a:1", others=others), Question(job("greedy"), "b:1", others=others)
+    ) == ['admission webhook "validate" denied the request: minAvailable should not be greater']
+
+
+def test_a_job_whose_queue_is_nowhere_is_refused() -> None:
+    cluster = FakeCluster()
+    cluster.before = refuse_unknown_queue
+    assert messages(cluster, Question(job("lost"), "a:1"))
+
+
+def test_a_queue_is_not_measured_against_queues_that_change_with_it() -> None:
+    cluster = FakeCluster()
+    cluster.before = lambda method, path, body: (
+        denied("more than queue parent has") if "capability" in body["spec"] or body["spec"]["weight"] == 0 else None
+    )
+    others = frozenset({"parent"})
+    assert not messages(cluster, Question(queue("good", weight=1, capability={"cpu": 1}), "a:1", others=others))
+    cluster.before = lambda method, path, body: denied("weight") if body["spec"]["weight"] == 0 else None
+    assert messages(cluster, Question(queue("bad", weight=0, capability={"cpu": 1}), "a:1", others=others))
+
+
+def test_an_object_that_exists_is_asked_about_as_a_change_and_a_new_run_under_another_name() -> None:
+    cluster = FakeCluster()
+    live = cluster.put(f"{JOBS}/a", job("a"))
+    question = Question(job("a", "other"), "a:1", uid=live["metadata"]["uid"])
+    renamed = Question(job("a", "third"), "a:1", is_renamed=True)
+    assert not messages(cluster, question, renamed)
+    asked = {path.partition("?")[0].rpartition("/")[2]: body for _, path, body in cluster.requests}
+    assert asked["a"]["metadata"]["uid"] == live["metadata"]["uid"]
+    assert asked["x"]["spec"]["queue"] == "third"
+    assert cluster.objects[f"{JOBS}/a"]["spec"]["queue"] == "team"
+
+
+def test_a_lost_lease_ends_the_questions_without_an_answer() -> None:
+    cluster = FakeCluster()
+    client = cluster.client()
+
+    def closed() -> None:
+        raise LostLease("another replica holds the lease")
+
+    client.fence = closed
+    woken = threading.Event()
+    dry_run = DryRun(client, woken.set)
+    dry_run.start([Question(job("a"), "a:1")])
+    assert woken.wait(30)
+    assert dry_run.take_result() is None
+    assert not dry_run.is_busy
+    client.fence = lambda: None
+    woken.clear()
+    dry_run.start([Question(job("a"), "a:1")])
+    assert woken.wait(30)
+    assert dry_run.take_result() == ()

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.unit.reconciler.phases.test_planning import PLAN, Clocked, condition
 
 from compiler.emit.manifest import Manifest
 from compiler.repository import Repository
@@ -22,6 +21,7 @@ from reconciler.plan.snapshot import Snapshot
 from reconciler.publish.status import Report, status_document
 from reconciler.writing.dry_run import Question, Refusal
 from tests.builders.fake_cluster import FakeCluster
+from tests.unit.reconciler.phases.test_planning import PLAN, Clocked, condition
 
 
 def job(name: str, queue: str = "team") -> Manifest:

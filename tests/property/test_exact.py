@@ -43,7 +43,7 @@ def worlds() -> st.SearchStrategy[Problem]:
 def test_every_objective_is_what_brute_force_finds_and_proven() -> None:
     seen = Counter[str]()
 
-    @settings(max_examples=500)
+    @settings(max_examples=540)
     @given(worlds())
     def exact(world: Problem) -> None:
         made = solve(world)

@@ -231,7 +231,9 @@ def test_jobs_that_only_wait_are_withheld_beyond_the_clusters_limit(plane: Contr
 
 def test_the_files_in_deploy_are_accepted(installed: ControlPlane) -> None:
     for thing in YAML(typ="safe").load_all((ROOT / "deploy" / "deployment.yaml").read_text()):
-        path = f"/apis/{thing['apiVersion']}/namespaces/gangplan-system/{thing['kind'].lower()}s"
+        api = thing["apiVersion"]
+        root = f"/{'apis' if '/' in api else 'api'}/{api}"
+        path = f"{root}/namespaces/gangplan-system/{thing['kind'].lower()}s"
         created = installed.api("POST", f"{path}?dryRun=All&fieldValidation=Strict", thing)
         assert created["metadata"]["uid"]
 

@@ -121,7 +121,8 @@ def chart_template(name: str, base: str) -> str:
 
 def yaml_text(documents: list[dict[str, Any]]) -> str:
     """The documents as YAML, short lists and maps on one line."""
-    return yaml.safe_dump_all(documents, default_flow_style=None, sort_keys=False, width=1000)
+    text: str = yaml.safe_dump_all(documents, default_flow_style=None, sort_keys=False, width=1000)
+    return text
 
 
 def generated_files() -> dict[Path, str]:

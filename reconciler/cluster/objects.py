@@ -44,3 +44,10 @@ def ref_of(item: Mapping[str, Any]) -> Ref:
     metadata = item["metadata"]
     namespace = str(metadata.get("namespace") or "")
     return Ref(str(item["apiVersion"]), str(item["kind"]), namespace, str(metadata["name"]))
+
+
+def name_of_key(key: str) -> str:
+    """`Ref.key` as people write it: "Job team/train"."""
+    group_kind, namespace, name = key.split("/")
+    kind = group_kind.partition(".")[0]
+    return f"{kind} {namespace}/{name}" if namespace else f"{kind} {name}"

@@ -8,6 +8,7 @@ from dataclasses import replace
 from itertools import islice
 from math import isfinite
 
+from reconciler.cluster.objects import name_of_key
 from reconciler.context import Pass, Reconciler, Rejection, is_plan_fresh, recreate_time
 from reconciler.plan.snapshot import PlannedGang
 from reconciler.publish.events import ObjectEvent
@@ -135,7 +136,11 @@ def _conditions(r: Reconciler, p: Pass, rejection: Rejection | None) -> Iterator
     yield _applied_condition(r, p, refused)
     yield _prune_condition(p)
     now, fights = r.clock(), r.writer.memory.fights
-    fought = [f"{key}: {fights.opponents[key]}" for key, until in sorted(fights.paused_until.items()) if until > now]
+    fought = [
+        f"{name_of_key(key)}: {fights.opponents[key]}"
+        for key, until in sorted(fights.paused_until.items())
+        if until > now
+    ]
     yield Condition("Fighting", bool(fought), "Fighting" if fought else "None", _counted(fought))
     stuck = [f"{key}: {reason}" for key, reason in sorted(r.binding.held_jobs(now).items())]
     yield Condition("GangsHeld", bool(stuck), "NotBound" if stuck else "None", _counted(stuck))

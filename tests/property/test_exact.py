@@ -79,7 +79,7 @@ def single_kinds(world: Problem) -> Problem:
     return replace(world, nodes=nodes, gangs=gangs)
 
 
-@settings(max_examples=200)
+@settings(max_examples=120)
 @given(worlds())
 def test_nodes_counted_together_and_nodes_counted_alone_are_worth_the_same(world: Problem) -> None:
     made, alone = solve(world), solve(single_kinds(world))
@@ -107,7 +107,7 @@ def _moved(running: tuple[Placement, ...], nodes: list[int]) -> tuple[Placement,
     return tuple(sorted((replace(p, node=nodes.index(p.node)) for p in running), key=lambda p: (p.role, p.node)))
 
 
-@settings(max_examples=200)
+@settings(max_examples=120)
 @given(shuffled())
 def test_the_order_of_nodes_and_gangs_changes_no_objective(worlds: tuple[Problem, Problem, list[int]]) -> None:
     world, other, place = worlds

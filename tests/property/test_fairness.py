@@ -136,7 +136,7 @@ def never_below(world: Problem) -> tuple[Plan, list[list[int]]]:
     return plan, held
 
 
-@settings(max_examples=200)
+@settings(max_examples=120)
 @given(one_resource())
 def test_the_sorted_shares_are_never_below_those_of_lowest_share_first(world: Problem) -> None:
     never_below(world)
@@ -159,7 +159,7 @@ def test_nor_are_dominant_shares_of_several_resources() -> None:
     assert rare_events(seen, share=100, two_start=120, starts_and_waits=100, cpu_dominates=100, gpu_dominates=100) == {}
 
 
-@settings(max_examples=200)
+@settings(max_examples=120)
 @given(problems_under_policies(problems(running="anything")))
 def test_whatever_decides_between_queues_the_plan_is_valid_and_the_same_twice(world: Problem) -> None:
     plan = solve(world)

@@ -101,7 +101,7 @@ def unlent(world: Problem) -> Problem:
     )
 
 
-@settings(max_examples=140)
+@settings(max_examples=100)
 @given(st.one_of(keeping(), short()))
 def test_lending_changes_nothing_for_those_who_do_not_borrow(world: Problem) -> None:
     plan, without = solve(world), solve(unlent(world))

@@ -29,7 +29,7 @@ from tests.property.test_exact import COSTS, measured, objectives, same_until_ag
 Item = TypeVar("Item")
 
 
-@settings(max_examples=150)
+@settings(max_examples=100)
 @given(mixed_problems())
 def test_everything_at_once_is_decided_as_brute_force_decides(world: Problem) -> None:
     """Of costs, each is asked after those before it, so a bound is one of the best places only as long as these are
@@ -213,7 +213,7 @@ def refused(world: Problem) -> tuple[str | int, ...] | None:
     return None
 
 
-@settings(max_examples=220)
+@settings(max_examples=130)
 @given(mixed_problems(), st.sampled_from(ODD), st.integers(0, 10**6))
 def test_whatever_stands_anywhere_in_a_problem_is_solved_or_refused_with_its_index(
     world: Problem, value: object, at: int

@@ -48,7 +48,7 @@ def nodes(draw: st.DrawFn) -> tuple[Cells, Cells]:
     ]
 
 
-@settings(max_examples=400)
+@settings(max_examples=240)
 @given(nodes(), st.dictionaries(st.sampled_from(["cpu", "gpu"]), st.integers(1, 12), min_size=1))
 def test_what_is_planned_in_cells_is_admitted(node: tuple[Cells, Cells], asked: dict[str, int]) -> None:
     """One cell is asked for exactly where the kubelet asks for one; several whole cells are enough for it, and an empty

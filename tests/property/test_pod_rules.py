@@ -22,7 +22,7 @@ from tests.property.test_solve import admitted
 from tests.property.test_victims import contested, crowded
 
 
-@settings(max_examples=250)
+@settings(max_examples=150)
 @given(problems_with_pod_rules())
 def test_the_admitted_set_is_feasible_and_the_best_by_the_objectives(world: Problem) -> None:
     made = solve_without_repairs(world)
@@ -32,7 +32,7 @@ def test_the_admitted_set_is_feasible_and_the_best_by_the_objectives(world: Prob
     assert admission_score(world, admitted(made)) == max(admission_score(world, candidate) for candidate in sets)
 
 
-@settings(max_examples=200)
+@settings(max_examples=120)
 @given(problems_with_pod_rules(running="whole gangs"))
 def test_beside_running_gangs_too(world: Problem) -> None:
     made = solve_without_repairs(world)
@@ -42,7 +42,7 @@ def test_beside_running_gangs_too(world: Problem) -> None:
     assert admission_score(world, admitted(made)) == max(admission_score(world, candidate) for candidate in sets)
 
 
-@settings(max_examples=150)
+@settings(max_examples=100)
 @given(problems_with_pod_rules(running="anything", elastic=True))
 def test_whatever_runs_and_however_gangs_grow_the_plan_keeps_every_relation(world: Problem) -> None:
     made = solve(world)
@@ -78,7 +78,7 @@ def test_scattered_pods_keep_every_relation(world: Problem) -> None:
     assert verify(scattered, solve_without_repairs(scattered)) == []
 
 
-@settings(max_examples=200)
+@settings(max_examples=120)
 @given(problems_with_pod_rules(running="whole gangs"))
 def test_what_is_said_to_fit_never_does_not_fit_alone(world: Problem) -> None:
     for decision in solve_without_repairs(world).decisions:
@@ -131,7 +131,7 @@ def alone(world: Problem, g: int) -> Problem:
     return replace(lone, gangs=(replace(gang, roles=roles),), pod_rules=tuple(empty))
 
 
-@settings(max_examples=200)
+@settings(max_examples=120)
 @given(problems_with_pod_rules(running="whole gangs"), st.randoms(use_true_random=True))
 def test_mutants_of_plans_with_relations_are_caught_each_by_its_rule(world: Problem, random: Random) -> None:
     placed: PodsByGang = {

@@ -332,7 +332,7 @@ def test_without_its_facts_a_gang_starts_and_with_one_of_them_it_does_not() -> N
     )
 
 
-@settings(max_examples=220)
+@settings(max_examples=130)
 @given(worlds())
 def test_of_a_gang_that_never_fits_something_is_said_never(world: Problem) -> None:
     for _, decision in waiting(world):
@@ -461,7 +461,7 @@ def equal_gangs(world: Problem, plan: Plan, g: int) -> list[int]:
     return [d.gang for d in plan.decisions if d.action == "wait" and anonymous(d.gang) == anonymous(g)]
 
 
-@settings(max_examples=200)
+@settings(max_examples=120)
 @given(st.one_of(worlds(), odd_worlds(), quota_worlds()))
 def test_with_a_repair_the_gang_starts_beside_the_plan_and_with_a_little_less_it_does_not(world: Problem) -> None:
     for plan, decision in waiting(world, solve):

@@ -16,7 +16,7 @@ from tests.builders.strategies import problems
 from tests.property.mutants import MUTATORS, PodsByGang, greedy_pods, plan_of_pods
 
 
-@settings(max_examples=300)
+@settings(max_examples=180)
 @given(problems(running="anything"))
 def test_what_brute_force_calls_valid_passes(world: Problem) -> None:
     validate(world)
@@ -40,7 +40,7 @@ def test_a_thousand_mutants_of_greedy_plans_are_caught_each_by_its_rule() -> Non
     assert {name for name, times in caught.items() if times >= 5} == {mutate.__name__ for mutate in MUTATORS}
 
 
-@settings(max_examples=130)
+@settings(max_examples=100)
 @given(problems(running="whole gangs"), st.randoms(use_true_random=True))
 def test_mutants_of_the_solvers_plans_are_caught_each_by_its_rule(world: Problem, random: Random) -> None:
     placed: PodsByGang = {

@@ -455,7 +455,7 @@ def paid(plan: Plan, world: Problem) -> tuple[int, int]:
     )
 
 
-@settings(max_examples=260)
+@settings(max_examples=160)
 @given(crowded())
 def test_a_single_waiting_gang_starts_at_the_least_loss_that_any_choice_of_victims_has(world: Problem) -> None:
     """And of all choices that lose as little, with the fewest gangs that go whole."""
@@ -500,7 +500,7 @@ def test_with_several_waiting_gangs_nobody_goes_for_nothing() -> None:
     assert rare_events(seen, evicts=80, two_start=40, starts_and_waits=80) == {}
 
 
-@settings(max_examples=180)
+@settings(max_examples=110)
 @given(crowded())
 def test_with_evictions_switched_off_the_plan_is_the_one_without_them(world: Problem) -> None:
     off = replace(world, preempt_enabled=False, reclaim_enabled=False)

@@ -14,6 +14,7 @@ from typing import Any, Self
 
 from ruamel.yaml import YAML
 
+from compiler.kubernetes import MANAGED_BY_LABEL
 from reconciler.cluster.rights import DEFAULT_KINDS, KindInUse, admission_objects, plural_of, rbac_objects
 from tests.controlplane import ControlPlane
 
@@ -270,6 +271,7 @@ def clean_cluster(plane: ControlPlane) -> None:
         "/api/v1/namespaces/gangplan-system/configmaps",
         "/api/v1/namespaces/volcano-system/configmaps",  # it bears our mark; the scheduler keeps the file that it has
         "/apis/coordination.k8s.io/v1/namespaces/gangplan-system/leases",
+        f"/apis/scheduling.k8s.io/v1/priorityclasses?labelSelector={MANAGED_BY_LABEL}%3Dgangplan",
     ):
         plane.api("DELETE", path)
     names = {each["metadata"]["name"] for each in plane.api("GET", QUEUES_PATH)["items"]}

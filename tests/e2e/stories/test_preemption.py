@@ -98,7 +98,7 @@ def running(plane: ControlPlane, job: str) -> set[str]:
 
 def evicted(reconciler: ReconcilerProcess) -> list[str]:
     """Pods that were evicted so far, in order; a pod that comes back under its name and goes again is there twice."""
-    return [line["pod"] for line in reconciler.log_lines() if line["message"] == "evicted"]
+    return [line["object"] for line in reconciler.log_lines() if line["message"] == "evicted"]
 
 
 def test_who_borrowed_a_kept_supernode_leaves_it_to_its_owner_and_comes_back(

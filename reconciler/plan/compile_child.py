@@ -1,20 +1,23 @@
 """Compiles in a child process with limits: a YAML bomb or a solver that hangs cannot end the loop.
 
-The parent writes a request (one JSON line) to the child's standard input; the child writes its answer to a file beside
-the final one and renames it, so the snapshot on disk is always whole.
+A worker process (`reconciler.plan.compile_worker`) has loaded all modules and forks for each compile, so that a plan
+does not wait for imports. The request goes into a file; the child writes its answer to a file beside the final one and
+renames it, so the snapshot on disk is always whole.
 """
 
 from __future__ import annotations
 
 import base64
+import contextlib
 import json
 import logging
 import os
-import resource
+import select
 import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -23,7 +26,7 @@ from typing import Any
 from compiler.specs import JobKey
 from reconciler.cluster.objects import Object
 from reconciler.plan.confinement import child_environment, child_memory_limit
-from reconciler.plan.snapshot import Snapshot, failed_snapshot, save_snapshot
+from reconciler.plan.snapshot import Snapshot, failed_snapshot
 
 log = logging.getLogger(__name__)
 
@@ -67,7 +70,8 @@ class CompileProcess:
     ) -> None:
         self.directory, self.on_end, self.time_limit = directory, on_end, time_limit
         self.memory_limit = memory_limit or child_memory_limit()
-        self._process: subprocess.Popen[bytes] | None = None
+        self._worker: subprocess.Popen[bytes] | None = None
+        self._child = 0
         self._thread: threading.Thread | None = None
         self._result: Snapshot | None = None
 
@@ -89,9 +93,14 @@ class CompileProcess:
         result, self._result, self._thread = self._result, None, None
         return result
 
+    def warm_up(self) -> None:
+        """Start the worker, so that the first compile need not wait until it has loaded its modules."""
+        if self._worker is None:
+            self._worker = _start_worker()
+
     def stop(self) -> None:
-        if (process := self._process) is not None and process.poll() is None:
-            _kill_process_group(process)
+        """End the worker, and the compile under way."""
+        self._drop_worker()
 
     def _run(self, request: CompileRequest) -> None:
         try:
@@ -104,33 +113,82 @@ class CompileProcess:
 
     def _compile(self, request: CompileRequest) -> Snapshot:
         self.directory.mkdir(parents=True, exist_ok=True)
-        answer = self.directory / "compiled.json"
-        answer.unlink(missing_ok=True)
-        limits = (str(self.memory_limit), str(int(self.time_limit)))
-        self._process = process = subprocess.Popen(
-            [sys.executable, "-m", "reconciler.plan.compile_child", str(answer), *limits],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            start_new_session=True,
-            env={**child_environment(), "PYTHONHASHSEED": "0"},
-        )
+        question, answer, errors = (self.directory / name for name in ("request.json", "compiled.json", "errors.txt"))
+        for old in (answer, errors):
+            old.unlink(missing_ok=True)
+        question.write_bytes(_encode_request(request))
+        paths = {"request": str(question), "answer": str(answer), "errors": str(errors)}
+        order = {**paths, "memory": self.memory_limit, "seconds": int(self.time_limit)}
         try:
-            _, errors = process.communicate(_encode_request(request), timeout=self.time_limit)
-        except subprocess.TimeoutExpired:
-            _kill_process_group(process)
-            process.communicate()
+            status = self._run_in_worker(order, time.monotonic() + self.time_limit)
+        except TimeoutError:
+            self._drop_worker()
             return failed_snapshot(request.commit, f"the compile was stopped after {self.time_limit:g} s")
-        if process.returncode != 0 or not answer.exists():
-            last_line = errors.decode("utf-8", "replace").strip().rpartition("\n")[2]
-            message = f"the compile ended with {process.returncode}: {last_line[:500] or 'no message'}"
+        except (EOFError, OSError):  # it was killed, by the kernel or by somebody
+            status = self._drop_worker()
+        finally:
+            self._child = 0
+        if status != 0 or not answer.exists():
+            text = errors.read_text(errors="replace") if errors.exists() else ""
+            message = f"the compile ended with {status}: {text.strip().rpartition(chr(10))[2][:500] or 'no message'}"
             return failed_snapshot(request.commit, message)
         return Snapshot.from_json(answer.read_text())
 
+    def _run_in_worker(self, order: Mapping[str, Any], deadline: float) -> int:
+        """The exit status of the child that compiles. Raises TimeoutError at the deadline, EOFError or OSError when
+        the worker is gone."""
+        if self._worker is None or self._worker.poll() is not None:
+            self._worker = _start_worker()
+        assert self._worker.stdin is not None  # noqa: S101
+        self._worker.stdin.write(json.dumps(order).encode() + b"\n")
+        self._worker.stdin.flush()
+        self._child = _receive(self._worker, deadline)
+        return _receive(self._worker, deadline)
 
-def _kill_process_group(process: subprocess.Popen[bytes]) -> None:
+    def _drop_worker(self) -> int:
+        """End the worker and its child; its exit status."""
+        worker, self._worker = self._worker, None
+        if self._child:
+            _kill_process_group(self._child)
+        if worker is None:
+            return -1
+        _kill_process_group(worker.pid)
+        for pipe in (worker.stdin, worker.stdout):
+            if pipe is not None:
+                with contextlib.suppress(OSError):
+                    pipe.close()
+        return worker.wait()
+
+
+def _start_worker() -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "reconciler.plan.compile_worker"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        bufsize=0,
+        start_new_session=True,
+        env={**child_environment(), "PYTHONHASHSEED": "0"},
+    )
+
+
+def _receive(worker: subprocess.Popen[bytes], deadline: float) -> int:
+    """The next line that the worker says, a number."""
+    assert worker.stdout is not None  # noqa: S101
+    line = b""
+    while not line.endswith(b"\n"):
+        ready, _, _ = select.select([worker.stdout], [], [], max(0.0, deadline - time.monotonic()))
+        if not ready:
+            raise TimeoutError
+        if not (piece := os.read(worker.stdout.fileno(), 64)):
+            raise EOFError
+        line += piece
+    return int(line)
+
+
+def _kill_process_group(pid: int) -> None:
     try:
-        os.killpg(process.pid, signal.SIGKILL)
+        os.killpg(pid, signal.SIGKILL)
     except ProcessLookupError:
         log.debug("the compile had ended already")
 
@@ -141,7 +199,7 @@ def _encode_request(request: CompileRequest) -> bytes:
     return json.dumps(data).encode()
 
 
-def _decode_request(text: bytes) -> CompileRequest:
+def decode_request(text: bytes) -> CompileRequest:
     data = json.loads(text)
     data["files"] = {path: base64.b64decode(content) for path, content in data["files"].items()}
     data["finished_jobs"] = [tuple(row) for row in data["finished_jobs"]]
@@ -190,17 +248,3 @@ def compile_request(request: CompileRequest) -> Snapshot:
         nodes_behind=outcome.origins.outdated_nodes if outcome.origins else (),
         allow_prune=annotations_of(cluster.document.data).get(ALLOW_PRUNE_ANNOTATION, ""),
     )
-
-
-def main(arguments: Sequence[str]) -> None:
-    """The child: answer file, bytes of memory and seconds of time as arguments, the request on standard input."""
-    answer, memory, seconds = Path(arguments[0]), int(arguments[1]), int(arguments[2])
-    resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
-    cores = os.cpu_count() or 1
-    resource.setrlimit(resource.RLIMIT_CPU, (seconds * cores, seconds * cores + 5))
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    save_snapshot(compile_request(_decode_request(sys.stdin.buffer.read())), answer)
-
-
-if __name__ == "__main__":
-    main(sys.argv[1:])

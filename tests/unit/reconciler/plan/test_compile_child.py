@@ -113,15 +113,70 @@ def test_an_unknown_cluster_is_a_rejection() -> None:
     assert found.diagnostics
 
 
-def compiled(directory: Path, wanted: CompileRequest, **limits: int | float) -> Snapshot:
-    done = threading.Event()
-    compiler = CompileProcess(directory, done.set, **limits)  # type: ignore[arg-type]
+def compiled_by(compiler: CompileProcess, done: threading.Event, wanted: CompileRequest) -> Snapshot:
+    done.clear()
     compiler.start_compile(wanted)
-    assert done.wait(60)
+    assert done.wait(120)
     found = compiler.take_result()
     assert found is not None
     assert not compiler.is_busy
     return found
+
+
+def compiled(directory: Path, wanted: CompileRequest, **limits: int | float) -> Snapshot:
+    done = threading.Event()
+    compiler = CompileProcess(directory, done.set, **limits)  # type: ignore[arg-type]
+    try:
+        return compiled_by(compiler, done, wanted)
+    finally:
+        compiler.stop()
+
+
+def test_one_worker_serves_all_compiles_and_a_killed_one_is_replaced(tmp_path: Path) -> None:
+    done = threading.Event()
+    compiler = CompileProcess(tmp_path, done.set)
+    compiler.warm_up()
+    try:
+        worker = compiler._worker
+        assert worker is not None
+        for _ in range(2):
+            assert compiled_by(compiler, done, request(train=JOB)).ok
+            assert compiler._worker is worker
+        worker.kill()
+        worker.wait()
+        compiler.stop()
+        assert compiled_by(compiler, done, request(train=JOB)).ok
+    finally:
+        compiler.stop()
+
+
+def test_a_worker_that_is_killed_under_a_compile_gives_a_failure_and_no_hang(tmp_path: Path) -> None:
+    done = threading.Event()
+    compiler = CompileProcess(tmp_path, done.set)
+    compiler.warm_up()
+    worker = compiler._worker
+    assert worker is not None
+    try:
+        compiler.start_compile(request(train=JOB))
+        worker.kill()
+        assert done.wait(120)
+        found = compiler.take_result()
+        assert found is not None
+        assert not found.ok
+        assert compiled_by(compiler, done, request(train=JOB)).ok
+    finally:
+        compiler.stop()
+
+
+def test_the_worker_ends_with_its_parent(tmp_path: Path) -> None:
+    compiler = CompileProcess(tmp_path, lambda: None)
+    compiler.warm_up()
+    worker = compiler._worker
+    assert worker is not None
+    assert worker.stdin is not None
+    worker.stdin.close()
+    assert worker.wait(60) == 0
+    compiler.stop()
 
 
 def test_the_child_answers_as_the_function_does(tmp_path: Path) -> None:

@@ -1,0 +1,74 @@
+"""The process that compiles: all modules are loaded once, and each compile is a fork of it with limits of its own.
+
+It reads one order a line (paths of request, answer and errors, bytes of memory, seconds) and says two numbers for each:
+the child's process id, and how the child ended. It ends with its parent, whose end of the pipe closes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import importlib
+import json
+import os
+import resource
+import sys
+import traceback
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NoReturn
+
+from reconciler.plan.compile_child import compile_request, decode_request
+from reconciler.plan.snapshot import save_snapshot
+
+_MODULES = ("compiler.cli.executor", "compiler.emit.objects", "compiler.pipeline", "compiler.views.data", "highspy")
+"""What a compile imports when it begins."""
+
+
+def main() -> None:
+    for name in _MODULES:
+        importlib.import_module(name)
+    gc.freeze()
+    for line in sys.stdin.buffer:
+        order = json.loads(line)
+        if (pid := os.fork()) == 0:
+            _compile_and_exit(order)
+        _say(pid)
+        _say(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+
+
+def _say(number: int) -> None:
+    sys.stdout.write(f"{number}\n")
+    sys.stdout.flush()
+
+
+def _compile_and_exit(order: Mapping[str, Any]) -> NoReturn:
+    """The child: in a process group of its own, so that what it starts ends with it."""
+    status = 1
+    try:
+        os.setsid()
+        for descriptor, path in ((0, os.devnull), (1, os.devnull), (2, order["errors"])):
+            opened = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+            os.dup2(opened, descriptor)
+            os.close(opened)
+        _set_limits(order["memory"], order["seconds"])
+        request = decode_request(Path(order["request"]).read_bytes())
+        save_snapshot(compile_request(request), Path(order["answer"]))
+        status = 0
+    except BaseException:
+        with contextlib.suppress(Exception):
+            traceback.print_exc()
+            sys.stderr.flush()
+    finally:
+        os._exit(status)
+
+
+def _set_limits(memory: int, seconds: int) -> None:
+    resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
+    cores = os.cpu_count() or 1
+    resource.setrlimit(resource.RLIMIT_CPU, (seconds * cores, seconds * cores + 5))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+
+if __name__ == "__main__":
+    main()

@@ -23,6 +23,9 @@ log = logging.getLogger(__name__)
 
 DEBOUNCE = 0.05
 """Seconds in which further events join the same pass; drift is to be put back within a second."""
+STOP_LOOK = 0.5
+"""Seconds between looks at whether the process is to end: a signal's handler sets no event, since the main thread may
+hold that event's lock when it is interrupted."""
 MAX_PASS_INTERVAL = 30.0
 """Seconds after which a pass is made although nothing happened."""
 FAILURE_PAUSES = (0.5, 5.0)
@@ -58,8 +61,7 @@ def lock_data_folder(data: Path) -> IO[str]:
 def run_reconciler(r: Reconciler, stop: Callable[[], bool], once: bool = False) -> Report | None:
     """Repeat the pass until `stop()` or, with `once`, until there is nothing left to do; the last report.
 
-    Raises OtherGangplanError when another gangplan keeps this cluster. What makes `stop()` true sets `r.wake_event` as
-    well. The lease is given back at the end, so that a successor need not wait.
+    Raises OtherGangplanError when another gangplan keeps this cluster. `stop()` is asked twice a second. The lease is given back at the end, so that a successor need not wait.
     """
     servers = _start_servers(r)
     r.last_good_pass = time.monotonic()
@@ -155,7 +157,9 @@ def _repeat_passes(r: Reconciler, stop: Callable[[], bool], once: bool) -> Repor
 
 def _pause(r: Reconciler, stop: Callable[[], bool], least: float, longest: float) -> None:
     """Wait up to `longest` seconds for something to happen, then `least` for what else happens with it."""
-    r.wake_event.wait(longest)
+    until = time.monotonic() + longest
+    while not stop() and (left := until - time.monotonic()) > 0 and not r.wake_event.wait(min(left, STOP_LOOK)):
+        continue
     until = time.monotonic() + least
     while not stop() and (left := until - time.monotonic()) > 0:
         time.sleep(min(DEBOUNCE, left))

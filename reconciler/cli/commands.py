@@ -159,7 +159,6 @@ def _run_until_signal(reconciler: Reconciler, once_until: float | None) -> Repor
 
     def request_stop(number: int, _frame: FrameType | None) -> None:
         signals.append(number)
-        reconciler.wake_event.set()
 
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, request_stop)

@@ -12,6 +12,7 @@ from tests.faults.kinds import EXTRA_SECONDS, KINDS, WRITES, Step
 from tests.faults.world import Constants, World
 
 SHORT_TIMES: Constants = {
+    "reconciler.decisions.guard": {"PRUNE_WINDOW": 10},
     "reconciler.cluster.client": {"WATCH_SILENCE": 8.0, "WATCH_GRACE": 3.0},
     "reconciler.cluster.watch": {"WATCH_SECONDS": [6, 7]},
 }

@@ -65,7 +65,8 @@ def test_a_leader_that_is_stopped_inside_a_wave_wakes_and_writes_nothing(plane: 
                 lambda: [line for line in one.log_lines() if line["message"] == "stopped writing"],
                 what="the first leader to see that it is none",
             )
-            assert job_names(plane) == expected
+            what = "what was on the wire when it was stopped to be taken away"
+            plane.wait_until(lambda: job_names(plane), lambda seen: seen == expected, what=what)
             assert stopped_at < JOBS, "it was stopped too late to prove anything"
             own = plane.api("GET", "/api/v1/namespaces/gangplan-system/configmaps")["items"]
             rows = str([item["data"] for item in own if "-objects-" in item["metadata"]["name"]])

@@ -61,7 +61,8 @@ def lock_data_folder(data: Path) -> IO[str]:
 def run_reconciler(r: Reconciler, stop: Callable[[], bool], once: bool = False) -> Report | None:
     """Repeat the pass until `stop()` or, with `once`, until there is nothing left to do; the last report.
 
-    Raises OtherGangplanError when another gangplan keeps this cluster. `stop()` is asked twice a second. The lease is given back at the end, so that a successor need not wait.
+    Raises OtherGangplanError when another gangplan keeps this cluster. `stop()` is asked twice a second. The lease is
+    given back at the end, so that a successor need not wait.
     """
     servers = _start_servers(r)
     r.last_good_pass = time.monotonic()

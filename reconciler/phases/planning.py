@@ -102,6 +102,7 @@ def update_plan(r: Reconciler, p: Pass) -> None:
     if p.snapshot is not None:
         p.current_fingerprint = _current_fingerprint(r, p, p.snapshot, finished)
     is_free = r.planning.candidate is None and not r.compiler.is_busy
+    is_free = is_free and not r.writer.awaits_evictions(p.observation.objects)
     may_compile = p.target_commit and not p.observation.problems and is_free
     if may_compile and not is_plan_fresh(r, p) and not _is_postponed(r, p):
         _start_compile(r, p, finished)

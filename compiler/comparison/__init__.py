@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from compiler.cluster_state.state import ClusterState
 from compiler.comparison.carry_over import state_after
@@ -21,17 +21,7 @@ from compiler.views.data import queue_entries
 
 JobChangeKind = Literal["never", "evicted", "waits", "removed", "moves", "shrinks", "grows", "starts", "reason"]
 """Worst first. moves: it runs, elsewhere. reason: it waits as before, for another reason."""
-JOB_CHANGE_KINDS: tuple[JobChangeKind, ...] = (
-    "never",
-    "evicted",
-    "waits",
-    "removed",
-    "moves",
-    "shrinks",
-    "grows",
-    "starts",
-    "reason",
-)
+JOB_CHANGE_KINDS: tuple[JobChangeKind, ...] = get_args(JobChangeKind)
 DECLARED_AMOUNTS = ("guarantee", "deserved", "capability")
 HELD = "held"
 """Of a queue: what its jobs hold once the plan is in force."""

@@ -1,25 +1,30 @@
-"""Evictions that were refused: when each pod is asked for again. Decisions on data, no IO."""
+"""Evictions: when a pod whose end was refused is asked for again, and which granted ends the watch does not show yet.
+Decisions on data, no IO."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from compiler.kubernetes import uid_of
+from compiler.kubernetes import is_terminating, uid_of
 from reconciler.cluster.objects import Object
 
 FIRST_PAUSE, MAX_PAUSE = 1.0, 60.0
 """Seconds before a refused eviction is asked for again: at first, doubled with each refusal, and at most."""
+SIGHT_SECONDS = 10.0
+"""Seconds after which the watch is believed although it does not show an end that was granted."""
 
 
 @dataclass(slots=True)
 class EvictionMemory:
     """refused: uid of a pod -> (refusals, when it may be asked for again, the last answer). granted: uid of a job ->
-    how many of its pods were evicted."""
+    how many of its pods were evicted. unseen: uid of a pod -> when its end was granted, until the watch shows it; a
+    plan made before would count it as running and take another in its place."""
 
     refused: dict[str, tuple[int, float, str]] = field(default_factory=dict)
     granted: Counter[str] = field(default_factory=Counter)
+    unseen: dict[str, float] = field(default_factory=dict)
 
     def is_due(self, pod: Object, now: float) -> bool:
         _, retry_at, _ = self.refused.get(uid_of(pod), (0, now, ""))
@@ -31,9 +36,17 @@ class EvictionMemory:
         pause = max(after, min(FIRST_PAUSE * 2.0**refusals, MAX_PAUSE))
         self.refused[uid_of(pod)] = (refusals + 1, now + pause, message)
 
-    def forget_others(self, present: Collection[str]) -> None:
-        """Keep what is known of pods that are there still."""
-        self.refused = {uid: known for uid, known in self.refused.items() if uid in present}
+    def record_grant(self, pod: Object, now: float) -> None:
+        self.granted.update(owner["uid"] for owner in pod["metadata"].get("ownerReferences") or ())
+        self.unseen[uid_of(pod)] = now
+
+    def observe(self, pods: Iterable[Object], now: float) -> None:
+        """Keep what is known of pods that are there still, and what is unseen of those that do not end."""
+        is_ending = {uid_of(pod): is_terminating(pod) for pod in pods}
+        self.refused = {uid: known for uid, known in self.refused.items() if uid in is_ending}
+        self.unseen = {
+            uid: at for uid, at in self.unseen.items() if not is_ending.get(uid, True) and now - at <= SIGHT_SECONDS
+        }
 
     def deadlines(self) -> list[float]:
         return [retry_at for _, retry_at, _ in self.refused.values()]

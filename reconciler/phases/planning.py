@@ -13,7 +13,16 @@ from typing import TypeVar
 
 from compiler.kubernetes import ALLOW_REWRITE_ANNOTATION
 from compiler.specs import JobKey
-from reconciler.context import Candidate, Pass, Reconciler, Rejection, RunningCompile, due_moment, is_plan_fresh
+from reconciler.context import (
+    Candidate,
+    Pass,
+    Reconciler,
+    Rejection,
+    RunningCompile,
+    due_moment,
+    is_plan_fresh,
+    revision_in_force,
+)
 from reconciler.git.process import GitError
 from reconciler.observe import FINGERPRINT_KINDS, Fingerprint, fingerprint_of, state_objects
 from reconciler.phases.candidate import SNAPSHOT_FILE, offer_candidate, settle_candidate
@@ -101,8 +110,7 @@ def update_plan(r: Reconciler, p: Pass) -> None:
     finished = finished_job_keys(r, p)
     if p.snapshot is not None:
         p.current_fingerprint = _current_fingerprint(r, p, p.snapshot, finished)
-    is_free = r.planning.candidate is None and not r.compiler.is_busy
-    is_free = is_free and not r.writer.awaits_evictions(p.observation.objects)
+    is_free = r.planning.candidate is None and not r.compiler.is_busy and not r.evictions.unseen
     may_compile = p.target_commit and not p.observation.problems and is_free
     if may_compile and not is_plan_fresh(r, p) and not _is_postponed(r, p):
         _start_compile(r, p, finished)
@@ -160,8 +168,7 @@ def _start_compile(r: Reconciler, p: Pass, finished_keys: frozenset[str]) -> Non
     try:
         tree = head.tree if head.tree is not None and commit == head.commit else r.mirror.read_tree(commit)
     except GitError as error:
-        in_force = r.planning.snapshot.commit if r.planning.snapshot else ""
-        if r.planning.tree is None or commit != in_force:
+        if r.planning.tree is None or commit != revision_in_force(r):
             p.problems.append(str(error))
             return
         tree = r.planning.tree

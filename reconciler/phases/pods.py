@@ -40,7 +40,7 @@ def observe_pods(r: Reconciler, observation: Observation) -> Observation:
         nodes, pods = observation.objects_of_kind("Node"), observation.objects_of_kind("Pod")
         r.node_health.observe(nodes, pods, now)
         r.binding.observe(pods, observation.node_index({}), now)
-        r.evictions.forget_others({uid_of(pod) for pod in pods})
+        r.evictions.observe(pods, now)
     jobs = (gang.job for gang in r.planning.snapshot.gangs.values()) if r.planning.snapshot else ()
     held = {**r.binding.held_jobs(now), **dict(suspended_jobs(r, jobs))}
     restrictions = Restrictions(frozenset(r.node_health.quarantined(now)), held, r.binding.closed_nodes(now))
@@ -102,7 +102,7 @@ def _evict_pod(r: Reconciler, p: Pass, event: ObjectEvent) -> bool:
     elif r.evictions.is_due(pod, now):
         if (refusal := r.writer.evict_pod(pod)) is None:
             p.evicted_pods.append(str(ref_of(pod)))
-            r.evictions.granted.update(owner["uid"] for owner in pod["metadata"].get("ownerReferences") or ())
+            r.evictions.record_grant(pod, now)
             p.events.append(event)
             return True
         r.evictions.record_refusal(pod, str(refusal), getattr(refusal, "after", 0.0), now)
@@ -120,11 +120,7 @@ def _is_as_planned(r: Reconciler, p: Pass, key: str, gang: PlannedGang) -> bool:
     if job is None or key in p.suspended_keys or annotations_of(job).get(DIGEST_ANNOTATION) != planned_run(r, key):
         return False
     places = {node for _, node in gang.pods_by_place()}
-    if (
-        key in restrictions.held_jobs
-        or key in p.suspended_keys
-        or places & restrictions.closed_nodes.get(key, frozenset())
-    ):
+    if key in restrictions.held_jobs or places & restrictions.closed_nodes.get(key, frozenset()):
         return False
     now, base = p.current_fingerprint.nodes, r.planning.base_fingerprint.nodes
     return all(now.get(node) == base.get(node) for node in places)

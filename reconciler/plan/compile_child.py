@@ -137,8 +137,10 @@ class CompileProcess:
     def _run_in_worker(self, order: Mapping[str, Any], deadline: float) -> int:
         """The exit status of the child that compiles. Raises TimeoutError at the deadline, EOFError or OSError when
         the worker is gone."""
-        if self._worker is None or self._worker.poll() is not None:
-            self._worker = _start_worker()
+        if self._worker is not None and self._worker.poll() is not None:
+            self._drop_worker()
+        self.warm_up()
+        assert self._worker is not None  # noqa: S101
         assert self._worker.stdin is not None  # noqa: S101
         self._worker.stdin.write(json.dumps(order).encode() + b"\n")
         self._worker.stdin.flush()

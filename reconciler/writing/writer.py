@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass, field, replace
 from math import inf
@@ -29,7 +29,6 @@ from compiler.kubernetes import (
     CLUSTER_LABEL,
     MANAGED_BY_LABEL,
     annotations_of,
-    is_terminating,
     labels_of,
     uid_of,
 )
@@ -84,8 +83,7 @@ class WriterMemory:
     be changed -> digest of the run. last_writes: key -> (what our last write returned, or None and the uid after a
     delete, and when), until the watch has caught up. unsaved_intents: keys that the stored inventory does not hold yet.
     gates_due_at: when gates that were not lifted are tried again.
-    failures: key -> how the last attempt failed, until one succeeds. evictions: key of a pod -> its uid and when its
-    end was granted, until the watch shows it.
+    failures: key -> how the last attempt failed, until one succeeds.
     """
 
     unfixable_differences: dict[str, str] = field(default_factory=dict)
@@ -96,7 +94,6 @@ class WriterMemory:
     unsaved_intents: set[str] = field(default_factory=set)
     gates_due_at: float = 0.0
     failures: dict[str, ChangeResult] = field(default_factory=dict)
-    evictions: dict[str, tuple[str, float]] = field(default_factory=dict)
     fights: FightDetector = field(default_factory=FightDetector)
 
 
@@ -372,17 +369,7 @@ class ClusterWriter:
             return None
         except ApiError as error:
             return error
-        self.memory.evictions[ref_of(pod).key] = uid_of(pod), self.clock()
         return None
-
-    def awaits_evictions(self, objects: Mapping[str, Object]) -> bool:
-        """Whether `objects` still shows a pod as running whose end was granted: a plan of it would take another one."""
-        for key, (uid, at) in list(self.memory.evictions.items()):
-            pod = objects.get(key)
-            is_shown = pod is None or uid_of(pod) != uid or is_terminating(pod)
-            if is_shown or self.clock() - at > LAST_WRITE_SECONDS:
-                del self.memory.evictions[key]
-        return bool(self.memory.evictions)
 
     def is_due(self, change: Change) -> bool:
         """Whether a change is to be tried now: not while it pauses after a failure, unless its manifest has changed."""

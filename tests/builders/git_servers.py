@@ -50,6 +50,15 @@ class Certificates:
         subprocess.run(["openssl", *arguments, *key], cwd=self.folder, check=True, capture_output=True)
 
 
+def _tls_context(certificates: Certificates, *, asks_certificate: bool) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificates.folder / "server.crt", certificates.folder / "server.key")
+    if asks_certificate:
+        context.verify_mode = ssl.CERT_REQUIRED
+        context.load_verify_locations(certificates.folder / "ca.crt")
+    return context
+
+
 @contextmanager
 def https_git_server(root: Path, certificates: Certificates, ask: str) -> Iterator[str]:
     """Serve the repositories below `root`; the address. ask: what a client must show, "password", "bearer" or
@@ -102,11 +111,7 @@ def https_git_server(root: Path, certificates: Certificates, ask: str) -> Iterat
             """Silence."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(certificates.folder / "server.crt", certificates.folder / "server.key")
-    if ask == "certificate":
-        context.verify_mode = ssl.CERT_REQUIRED
-        context.load_verify_locations(certificates.folder / "ca.crt")
+    context = _tls_context(certificates, asks_certificate=ask == "certificate")
     server.socket = context.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()

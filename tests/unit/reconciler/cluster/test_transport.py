@@ -57,7 +57,7 @@ def say_nothing(connection: socket.socket, ended: threading.Event) -> None:
 
 
 def answer_well(connection: socket.socket, ended: threading.Event) -> None:
-    connection.sendall(b'HTTP/1.1 200 OK\r\nContent-Length: 15\r\n\r\n{"kind": "Pod"}')
+    connection.sendall(b'HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 15\r\n\r\n{"kind": "Pod"}')
 
 
 Serve = Callable[[socket.socket, threading.Event], None]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -158,6 +159,8 @@ def test_a_worker_that_is_killed_under_a_compile_gives_a_failure_and_no_hang(tmp
     assert worker is not None
     try:
         compiler.start_compile(request(train=JOB))
+        while not compiler._child:
+            time.sleep(0.001)
         worker.kill()
         assert done.wait(120)
         found = compiler.take_result()

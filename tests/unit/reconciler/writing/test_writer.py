@@ -262,19 +262,3 @@ def test_a_pass_of_slow_writes_ends_and_the_next_one_goes_on() -> None:
         left = [change for change in left if change.ref not in done]
         writer.deadline, rounds = now + 60.0, rounds + 1
     assert rounds > 2
-
-
-def test_a_granted_eviction_is_awaited_until_the_watch_shows_it() -> None:
-    """A plan made in between would count the pod as running, and evict another in its place."""
-    now = 100.0
-    writer = writer_for(Client(lambda: None))  # type: ignore[arg-type, return-value]
-    writer.clock = lambda: now
-    writer.memory.evictions["Pod/d/a"] = "1", now
-    running = {"Pod/d/a": {"metadata": {"name": "a", "uid": "1"}}}
-    assert writer.awaits_evictions(running)
-    ending = {"Pod/d/a": {"metadata": {"name": "a", "uid": "1", "deletionTimestamp": "2026-01-01T00:00:00Z"}}}
-    for shown in ({}, ending, {"Pod/d/a": {"metadata": {"name": "a", "uid": "2"}}}):
-        writer.memory.evictions["Pod/d/a"] = "1", now
-        assert not writer.awaits_evictions(shown)
-    writer.memory.evictions["Pod/d/a"] = "1", now - 60
-    assert not writer.awaits_evictions(running), "the watch is believed in the end"

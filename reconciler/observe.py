@@ -49,15 +49,17 @@ _STATE_GROUPS = frozenset(group_kind_of(api, kind) for api, kind in STATE_KINDS)
 
 @dataclass(frozen=True, slots=True)
 class Restrictions:
-    """What a plan is kept from, beyond what the cluster's objects say.
+    """What a plan is kept from or counts on, beyond what the cluster's objects say.
 
     quarantined_nodes: take nothing new. held_jobs: Ref.key -> why nothing of the job starts. closed_nodes: Ref.key of a
-    job -> nodes that get no pod of it.
+    job -> nodes that get no pod of it. leaving_pods: uid of an evicted pod, whose room is given away
+    already -> until when (seconds since the epoch).
     """
 
     quarantined_nodes: frozenset[str] = frozenset()
     held_jobs: Mapping[str, str] = field(default_factory=dict)
     closed_nodes: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    leaving_pods: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -220,9 +222,9 @@ class Fingerprint:
 def fingerprint_of(observation: Observation, snapshot: Snapshot, finished_jobs: frozenset[str]) -> Fingerprint:
     """What the plan of `snapshot` rests on in `observation`.
 
-    Pods that are where the plan wants them leave no trace, unless what the cluster reports of a node's device slots was
-    behind its pods: then that counts as well; and unless the node would not accept them now (not ready, cordoned):
-    then each that goes needs another place.
+    Evicted pods leave no trace while they end. Pods that are where the plan wants them leave none, unless what the
+    cluster reports of a node's device slots was behind its pods: then that counts as well; and unless the node would
+    not accept them now (not ready, cordoned): then each that goes needs another place.
     """
     nodes = observation.objects_of_kind("Node")
     parts: dict[str, list[Any]] = {name_of(node): [_node_attributes(node)] for node in nodes}
@@ -242,7 +244,7 @@ def fingerprint_of(observation: Observation, snapshot: Snapshot, finished_jobs: 
         devices = annotations_of(pod).get(VGPU_ASSIGNMENT_ANNOTATION)
         if devices and node_name in snapshot.nodes_behind:
             parts[node_name].append(devices)
-        if is_finished_pod(pod):
+        if is_finished_pod(pod) or uid_of(pod) in restrictions.leaving_pods:
             continue
         if uid_of(pod) not in expected:
             parts[node_name].append(uid_of(pod))

@@ -10,7 +10,7 @@ from compiler.cluster_state.disruption_budgets import BudgetSelection, read_budg
 from compiler.cluster_state.nodes import observed_hypernodes, observed_nodes
 from compiler.cluster_state.owners import JobIdentity, RoleLookup, gang_identity, object_identity, queue_of
 from compiler.cluster_state.pod_records import PodRecord
-from compiler.cluster_state.pods import ForeignPod, RequestCache, foreign_pod
+from compiler.cluster_state.pods import ForeignPod, RequestCache, foreign_pod, leaving_until
 from compiler.cluster_state.state import ClusterState
 from compiler.fields.quantity import amounts_sum
 from compiler.fields.timestamp import epoch_seconds
@@ -41,7 +41,7 @@ class ObservedState:
     -> the cooldown times that its pods say. checkpoint_times: gang -> (start, last checkpoint) of each running pod that
     tells of one.
     pods_by_node: node -> all pods on it. gang_role_by_pod: (namespace, name) of a running pod -> (gang, role).
-    now: the newest time at which anything in the state began or changed; in lowering what `lower.moments` makes of it.
+    now: when somebody looked, or the newest event if that is later.
     reserved_starts: gang -> the start that an earlier plan reserved for it, as its job says. gangs_with_pods: of which
     the cluster has pods, running or not.
     """
@@ -83,13 +83,13 @@ def observe_state(specs: Specs, state: ClusterState) -> ObservedState:
         observed_hypernodes(specs, state, nodes),
         unready_nodes=frozenset(name_of(node) for node in state.nodes if not is_ready_node(node)),
         closed_queues=_closed_queues(state.queues),
-        now=state.latest_event_time,
+        now=state.now,
         budget_selections=read_budgets(state.disruption_budgets),
         held_gangs=_held_gangs(specs.gangs, state),
     )
     index = {gang_identity(gang): j for j, gang in enumerate(specs.gangs)}
     _read_jobs(observed, specs.gangs, index, state)
-    counter = _PodCounter(observed, specs.gangs, index)
+    counter = _PodCounter(observed, specs.gangs, index, state.now)
     for record in state.pod_records:
         counter.count_pod(record)
     return observed
@@ -156,8 +156,10 @@ def _read_jobs(
 class _PodCounter:
     """Counts pods one by one into an observed state."""
 
-    def __init__(self, observed: ObservedState, gangs: Sequence[GangSpec], index: Mapping[JobIdentity, int]) -> None:
-        self.observed, self.gangs, self.index = observed, gangs, index
+    def __init__(
+        self, observed: ObservedState, gangs: Sequence[GangSpec], index: Mapping[JobIdentity, int], now: int | None
+    ) -> None:
+        self.observed, self.gangs, self.index, self.now = observed, gangs, index, now
         self.roles, self.requests = RoleLookup(gangs), RequestCache()
         self.nodes_by_hostname = _nodes_by_hostname(observed.nodes)
         self.nodes_by_name = {node.name: n for n, node in enumerate(observed.nodes)}
@@ -165,7 +167,8 @@ class _PodCounter:
         self.role_counts: Counter[tuple[int, int]] = Counter()
 
     def count_pod(self, record: PodRecord) -> None:
-        """Count the pod as a running pod of a planned gang, or else as a foreign one; ignored if it holds no node."""
+        """Count the pod as a running pod of a planned gang, or else as a foreign one; ignored if it holds no node, or
+        was evicted from it."""
         gang = next((self.index[owner] for owner in record.owners if owner in self.index), None)
         if gang is not None:
             self.observed.gangs_with_pods.add(gang)
@@ -173,7 +176,7 @@ class _PodCounter:
             node = self.nodes_by_name.get(record.node_name)
         else:
             node = self.nodes_by_hostname.get(record.selected_hostname)
-        if node is None:
+        if node is None or self._is_leaving(record.pod):
             return
         self.observed.pods_by_node.setdefault(node, []).append(record.pod)
         gang_role = None if gang is None else self._planned_role(record, gang)
@@ -181,6 +184,10 @@ class _PodCounter:
             self._count_foreign_pod(record, node)
         else:
             self._count_running_pod(record, gang_role, node)
+
+    def _is_leaving(self, pod: Object) -> bool:
+        until = leaving_until(pod)
+        return until is not None and (self.now is None or self.now <= until)
 
     def _planned_role(self, record: PodRecord, j: int) -> tuple[int, int] | None:
         """(gang, role) of a pod that counts as running; None if it terminates or exceeds its role's replicas."""

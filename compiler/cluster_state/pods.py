@@ -9,6 +9,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from compiler.cluster_state.state import StateError
+from compiler.fields.timestamp import epoch_seconds
 from compiler.kinds.common import pod_rules
 from compiler.kinds.common.pod_rules import REQUIRED, PodAffinity
 from compiler.kinds.common.pods import PodSpecModel, pod_requests, pod_spec
@@ -16,12 +17,31 @@ from compiler.kubernetes import (
     NUMA_POLICY_ANNOTATION,
     Object,
     annotations_of,
+    conditions_of,
     is_terminating,
     labels_of,
     name_of,
     namespace_of,
 )
 from compiler.specs import Amounts, PodRuleSpec, PodSpec
+
+EVICTION_SLACK = 30
+"""Seconds for which an evicted pod may outlive its grace period before its node counts as occupied again."""
+
+
+def leaving_until(pod: Object) -> int | None:
+    """Until when an evicted pod gives its room to the gang that it was evicted for (seconds since the epoch); a plan
+    that counted it would take another victim in its place. None of other pods.
+
+    The eviction API says so with the condition DisruptionTarget (Kubernetes, "Pod disruption conditions").
+    """
+    is_evicted = is_terminating(pod) and any(
+        condition.get("type") == "DisruptionTarget" and condition.get("reason") == "EvictionByEvictionAPI"
+        for condition in conditions_of(pod)
+    )
+    # The grace period is in the time of deletion.
+    ends_at = epoch_seconds(pod["metadata"]["deletionTimestamp"]) if is_evicted else None
+    return None if ends_at is None else ends_at + EVICTION_SLACK
 
 
 @dataclass(frozen=True, slots=True)

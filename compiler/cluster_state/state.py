@@ -86,6 +86,11 @@ class ClusterState:
     def pod_records(self) -> tuple[PodRecord, ...]:
         return tuple(read_pods(self.pods, self.pod_groups))
 
+    @property
+    def now(self) -> int | None:
+        """The clock's time or, if that is later or there is no clock, that of the newest event."""
+        return max((at for at in (self.latest_event_time, self.clock) if at is not None), default=None)
+
     @cached_property
     def latest_event_time(self) -> int | None:
         """Heartbeats are left out: the answer changes only when something happened."""

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 from compiler.cluster_state.observed import ObservedState, observe_state
 from compiler.cluster_state.state import ClusterState
 from compiler.lower.gang_order import submission_times
-from compiler.lower.moments import planning_time, timed_events
+from compiler.lower.moments import timed_events
 from compiler.lower.origins import TimedEvent
 from compiler.specs import GangSpec, PodSpec, Specs
 
@@ -38,10 +38,9 @@ class LoweringInputs:
 
 
 def lowering_inputs(specs: Specs, state: ClusterState | None, dates: Mapping[str, int]) -> LoweringInputs:
-    """The state observed at the plan's time. Gangs that finished, are held, suspended or have no pods are left out."""
+    """The state observed. Gangs that finished, are held, suspended or have no pods are left out."""
     state = state or ClusterState()
     observed = observe_state(specs, state)
-    observed = replace(observed, now=planning_time(observed, state.clock))
     left_out = observed.finished_gangs | observed.held_gangs.keys()
     chosen = tuple(j for j, gang in enumerate(specs.gangs) if j not in left_out and is_plannable(gang))
     submitted = submission_times(specs.gangs, observed, dates)

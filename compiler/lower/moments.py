@@ -34,11 +34,6 @@ def timed_events(
     return tuple(sorted(found, key=lambda event: (event.time, event.cause, -1 if event.gang is None else event.gang)))
 
 
-def planning_time(observed: ObservedState, clock: int | None) -> int | None:
-    """Now: the clock's time or, if that is later or there is no clock, that of the state's newest event."""
-    return max((at for at in (observed.now, clock) if at is not None), default=None)
-
-
 def upcoming_events(events: Sequence[TimedEvent], now: int | None) -> tuple[TimedEvent, ...]:
     """Those to come at which a waiting gang may start; none without a now."""
     return () if now is None else tuple(event for event in events if event.time > now)

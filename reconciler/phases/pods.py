@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 
+from compiler.cluster_state.pods import leaving_until
 from compiler.kubernetes import DIGEST_ANNOTATION, annotations_of, bound_node, is_gated, is_terminating, uid_of
 from reconciler.cluster.client import ApiError
 from reconciler.cluster.objects import Object, Ref, ref_of
@@ -43,7 +44,11 @@ def observe_pods(r: Reconciler, observation: Observation) -> Observation:
         r.evictions.observe(pods, now)
     jobs = (gang.job for gang in r.planning.snapshot.gangs.values()) if r.planning.snapshot else ()
     held = {**r.binding.held_jobs(now), **dict(suspended_jobs(r, jobs))}
-    restrictions = Restrictions(frozenset(r.node_health.quarantined(now)), held, r.binding.closed_nodes(now))
+    ends = ((uid_of(pod), leaving_until(pod)) for pod in observation.objects_of_kind("Pod"))
+    # Whole seconds, as the compile has them, which comes later: it never counts on a pod that is none of these.
+    leaving = {uid: until for uid, until in ends if until is not None and int(r.wall_clock()) <= until}
+    quarantined = frozenset(r.node_health.quarantined(now))
+    restrictions = Restrictions(quarantined, held, r.binding.closed_nodes(now), leaving)
     return observation.with_restrictions(restrictions)
 
 
@@ -129,14 +134,18 @@ def _is_as_planned(r: Reconciler, p: Pass, key: str, gang: PlannedGang) -> bool:
 def lift_gates(r: Reconciler, p: Pass, snapshot: Snapshot, nodes: NodeIndex) -> None:
     """Lift the gates of each gang whose nodes are as the plan took them to be, and whose run is the planned one.
 
-    A gang that others make room for starts with the plan that is made once they are gone.
+    A gang that others make room for starts with the plan that is made once they are evicted, and when they are gone.
     """
+    leaving = p.observation.restrictions.leaving_pods
+    occupied = {nodes.node_of(pod) for pod in p.observation.objects_of_kind("Pod") if uid_of(pod) in leaving}
     preemptors = set().union(*(gang.evicted_for for gang in snapshot.gangs.values()))
     batch: dict[str, tuple[GateLift, ...]] = {}
     for key, gang in snapshot.gangs.items():
         if gang.decision not in ("start", "keep") or gang.name in preemptors:
             continue
         if not any(map(is_gated, p.pods.get(key, ()))) or not _is_as_planned(r, p, key, gang):
+            continue
+        if any(node in occupied for _, node in gang.pods_by_place()):
             continue
         pods = [r.writer.newest_object(ref_of(pod).key, pod) or pod for pod in p.pods.get(key, ())]
         if lifts := gate_lifts(gang, pods, nodes):

@@ -202,5 +202,6 @@ def _seconds_to_deadline(r: Reconciler, p: Pass) -> float | None:
     if p.rewrite_message or p.standstill or p.prune_plan.obstacles:
         deadlines.append(now + ANNOTATION_INTERVAL)
     seconds = [at - now for at in deadlines]
+    seconds += [until + 1 - wall_now for until in p.observation.restrictions.leaving_pods.values()]
     seconds += [at - wall_now for at in (r.planning.snapshot.moments if r.planning.snapshot else ())]
     return min((left for left in seconds if left > 0), default=None)

@@ -1,4 +1,5 @@
-"""Whether a problem has the types of its annotations: classes, tuples, names, truth values. `values` checks integers.
+"""Whether a problem has the types of its annotations: classes, tuples, names, truth values. `values` checks integers;
+here only that no tuple stands in place of one.
 
 A list in place of a tuple, or an incomplete pair, is reported at once, with its index, and not from the depth of a
 model.
@@ -31,7 +32,7 @@ def first_mismatch(value: Any, hint: Any = Problem) -> tuple[tuple[str | int, ..
         return (), f"is of the type {type(value).__name__}, not {kind.__name__}"
     parts: Iterable[tuple[str | int, Any, Any]] = ()
     if is_dataclass(kind):
-        parts = ((name, getattr(value, name), of) for name, of in _checked_fields(hint))
+        parts = ((name, getattr(value, name), of) for name, of in _field_hints(hint))
     elif kind is tuple and inside[1:] == (...,):
         parts = ((i, each, inside[0]) for i, each in enumerate(value))
     elif kind is tuple:
@@ -46,16 +47,19 @@ def _all_match(values: Sequence[Any], hint: Any) -> bool:
     """Whether all of these values match this annotation exactly, field by field of all of them at once."""
     kind: Any = get_origin(hint) or hint
     inside = get_args(hint)
-    if not values or _is_integer(hint):
+    if not values:
         return True
+    if _is_integer(hint):
+        return {tuple, frozenset}.isdisjoint(map(type, values))
     if kind in (Union, UnionType):
         return _all_match([value for value in values if value is not None], _non_none_hint(inside))
     if set(map(type, values)) != {str if kind is Literal else kind}:
         return False
     if is_dataclass(kind):
-        return all(_all_match(list(map(attrgetter(name), values)), of) for name, of in _checked_fields(hint))
+        return all(_all_match(list(map(attrgetter(name), values)), of) for name, of in _field_hints(hint))
     if kind is tuple and inside[1:] == (...,):
-        return _is_integer(inside[0]) or _all_match(list(chain.from_iterable(values)), inside[0])
+        distinct = {id(value): value for value in values}.values()  # thousands of nodes share theirs
+        return _all_match(list(chain.from_iterable(distinct)), inside[0])
     if kind is tuple:
         of_length = set(map(len, values)) == {len(inside)}
         return of_length and all(_all_match([v[i] for v in values], of) for i, of in enumerate(inside))
@@ -63,15 +67,15 @@ def _all_match(values: Sequence[Any], hint: Any) -> bool:
 
 
 def _is_integer(hint: Any) -> bool:
-    """Whether it is int or int | None, which need no check here."""
+    """Whether it is int or int | None."""
     return hint is int or (get_origin(hint) in (Union, UnionType) and int in get_args(hint))
 
 
 @cache
-def _checked_fields(kind: Any) -> list[tuple[str, Any]]:
-    """The fields of a dataclass that are more than integers."""
+def _field_hints(kind: Any) -> list[tuple[str, Any]]:
+    """The fields of a dataclass with their annotations."""
     hints = get_type_hints(kind)
-    return [(field.name, hints[field.name]) for field in fields(kind) if not _is_integer(hints[field.name])]
+    return [(field.name, hints[field.name]) for field in fields(kind)]
 
 
 def _non_none_hint(arms: tuple[Any, ...]) -> Any:

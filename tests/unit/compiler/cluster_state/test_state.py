@@ -7,8 +7,11 @@ from typing import Any
 
 import pytest
 
+from compiler.cluster_state.observed import observe_state
 from compiler.cluster_state.state import StateError, load_state
+from compiler.kubernetes import SNAPSHOT_TIME_ANNOTATION
 from compiler.pipeline import compile_repository
+from compiler.reading import read_specs
 from compiler.repository import Repository
 from tests.builders.repositories import FILES
 
@@ -55,6 +58,24 @@ def test_an_object_of_another_shape_is_named(items: list[Any], message: str) -> 
     with pytest.raises(StateError) as refused:
         load_state(json.dumps({"items": items}))
     assert str(refused.value) == message
+
+
+@pytest.mark.parametrize(
+    ("reason", "clock", "occupied"),
+    [
+        ("EvictionByEvictionAPI", "2026-01-01T00:00:50Z", False),
+        ("EvictionByEvictionAPI", "2026-01-01T00:01:30Z", False),
+        ("EvictionByEvictionAPI", "2026-01-01T00:01:31Z", True),
+        ("DeletionByTaintManager", "2026-01-01T00:00:50Z", True),
+    ],
+)
+def test_an_evicted_pod_holds_no_room_until_it_has_outlived_its_grace(reason: str, clock: str, occupied: bool) -> None:
+    """Or else a plan would take another victim while the first one ends."""
+    ending = pod(containers=[{"name": "c", "resources": {"requests": {"cpu": "1"}}}])
+    ending["metadata"]["deletionTimestamp"] = "2026-01-01T00:01:00Z"
+    ending["status"] = {"conditions": [{"type": "DisruptionTarget", "status": "True", "reason": reason}]}
+    state = load_state(json.dumps({"items": [ending], "metadata": {"annotations": {SNAPSHOT_TIME_ANNOTATION: clock}}}))
+    assert bool(observe_state(read_specs(Repository(FILES)), state).foreign_amounts) == occupied
 
 
 def test_a_state_that_nests_without_end_is_refused() -> None:

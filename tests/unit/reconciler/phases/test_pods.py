@@ -197,6 +197,25 @@ def test_a_victims_successor_stays_gated(world: World) -> None:
     assert [path for method, path in world.cluster.writes if method == "PATCH"] == []
 
 
+def test_a_gang_starts_when_the_evicted_pods_have_left_its_nodes(world: World) -> None:
+    """A plan counts on their room; one that outlives its grace period takes its room back, and a new plan is made."""
+    world.plan(planned("winner", "start", n1=1), planned("other", "start", n2=1))
+    evicted = pod("victim", 0, "n1")
+    evicted["metadata"]["deletionTimestamp"] = "1970-01-01T00:01:00Z"
+    evicted["status"]["conditions"] = [{"type": "DisruptionTarget", "reason": "EvictionByEvictionAPI"}]
+    pods = [pod("winner", 0), pod("other", 0)]
+    jobs = [live_job(name) for name in ("winner", "other", "victim")]
+    world.r.wall_clock = lambda: world.now
+    prints = []
+    for world.now, *there in ((50.0, evicted), (90.5, evicted), (91.0, evicted), (92.0,)):
+        p = world.act(*jobs, *pods, *there)
+        if there and world.now < 91:
+            assert p.lifted_gates.keys() == {key_of("other")}
+        prints.append(p.current_fingerprint)
+    assert p.lifted_gates.keys() == {key_of("winner"), key_of("other")}
+    assert prints[0] == prints[1] == prints[3] != prints[2]
+
+
 def test_nothing_is_done_while_nodes_or_pods_cannot_be_read(world: World) -> None:
     world.plan(planned("g", "start", n1=1))
     assert world.r.planning.snapshot is not None

@@ -25,7 +25,17 @@ from compiler.kubernetes import (
     name_of,
     status_of,
 )
-from compiler.specs import Amounts, Expression, GangSpec, HyperNodeSpec, NodeSelectorTerm, NodeSpec, RoleSpec, Specs
+from compiler.specs import (
+    Amounts,
+    Expression,
+    GangSpec,
+    HyperNodeSpec,
+    JobKey,
+    NodeSelectorTerm,
+    NodeSpec,
+    RoleSpec,
+    Specs,
+)
 
 
 @dataclass(slots=True)
@@ -43,7 +53,7 @@ class ObservedState:
     pods_by_node: node -> all pods on it. gang_role_by_pod: (namespace, name) of a running pod -> (gang, role).
     now: when somebody looked, or the newest event if that is later.
     reserved_starts: gang -> the start that an earlier plan reserved for it, as its job says. gangs_with_pods: of which
-    the cluster has pods, running or not.
+    the cluster has pods, running or not. finished_jobs: that are over, whether they are planned or not.
     """
 
     nodes: tuple[NodeSpec, ...]
@@ -67,6 +77,7 @@ class ObservedState:
     gang_role_by_pod: dict[tuple[str, str], tuple[int, int]] = field(default_factory=dict)
     budget_selections: list[BudgetSelection] = field(default_factory=list)
     gangs_with_pods: set[int] = field(default_factory=set)
+    finished_jobs: frozenset[JobKey] = frozenset()
 
     def pods_on(self, node: int) -> Sequence[Object]:
         return self.pods_by_node.get(node, ())
@@ -86,6 +97,7 @@ def observe_state(specs: Specs, state: ClusterState) -> ObservedState:
         now=state.now,
         budget_selections=read_budgets(state.disruption_budgets),
         held_gangs=_held_gangs(specs.gangs, state),
+        finished_jobs=state.finished,
     )
     index = {gang_identity(gang): j for j, gang in enumerate(specs.gangs)}
     _read_jobs(observed, specs.gangs, index, state)

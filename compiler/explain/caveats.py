@@ -29,6 +29,44 @@ UNNAMED_DEVICES = declare_rule(
     staying. Mend: none in most cases, the job starts when one of them ends; whole devices, and nodes with one
     device, need no names.""",
 )
+ROOM_KEPT = declare_rule(
+    "GP524",
+    "info",
+    "room is kept for pods that are not planned",
+    """With `unplanned: reserve` in the Cluster, declared pods that no plan places take room in it. A DaemonSet's are
+    counted on each node that they match. Any others that do not run yet may go to any node: they are counted where
+    they leave the plan the most, and where they run once they do. Mend: nothing, or `unplanned: ignore`.""",
+)
+NO_ROOM_KEPT = declare_rule(
+    "GP525",
+    "warning",
+    "no room for pods that are not planned",
+    """The Cluster says `unplanned: reserve`, but no node that the pods match has room for all of them now, so that none
+    is kept for the rest. Mend: their requests, selectors and tolerations, or what else takes the room.""",
+)
+
+
+def reserved_room_diagnostics(origins: Origins) -> Iterator[Diagnostic]:
+    """One for each kind of pods that is not planned and takes room in the plan."""
+    for room in origins.reserved_rooms:
+        document, pods = room.pods.document, room.pods
+        kept, at = sum(room.by_node.values()), document.position(*pods.path)
+        named = document.display_name
+        if room.homeless:
+            message = f"{named} is not planned, and {room.homeless} of its {pods.count} pods find no node with room"
+            help = "room is kept for the others; see their requests, selectors and tolerations"
+            yield NO_ROOM_KEPT.diagnostic(at, message, help, object=named)
+        elif kept:
+            nodes = _node_list([origins.nodes[n].name for n in sorted(room.by_node)])
+            running = f", {room.running} run already" if room.running else ""
+            message = f"{named} is not planned; room is kept for {kept} of its pods on {nodes}{running}"
+            yield ROOM_KEPT.diagnostic(at, message, "nothing to mend", object=named)
+
+
+def _node_list(names: list[str]) -> str:
+    """The first three, and how many more."""
+    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+    return ", ".join(names[:3]) + more
 
 
 def unnamed_device_diagnostics(problem: Problem, origins: Origins, plan: Plan) -> Iterator[Diagnostic]:

@@ -43,6 +43,13 @@ class Spec(StrictModel):
             "priorities-first: a higher priority goes first in whatever queue it waits."
         ),
     )
+    unplanned: Literal["reserve", "ignore"] = Field(
+        "ignore",
+        description=(
+            "Declared pods that no plan places (a DaemonSet's, a Deployment's): reserve keeps room for them, "
+            "ignore counts only those that run."
+        ),
+    )
 
 
 class Cluster(ObjectModel):
@@ -52,7 +59,7 @@ class Cluster(ObjectModel):
 def specs(document: Document, cluster: Cluster) -> Iterable[ClusterSpec]:
     spec = cluster.spec
     limits = float(spec.gap), float(spec.time_limit), spec.max_waiting_pods, spec.patience, spec.order
-    yield ClusterSpec(document, document.name, spec.binding, spec.default_queue, *limits)
+    yield ClusterSpec(document, document.name, spec.binding, spec.default_queue, *limits, spec.unplanned)
 
 
 KIND = Kind("Cluster", "gangplan.dev", ("v1alpha1",), Cluster, specs, namespaced=False)

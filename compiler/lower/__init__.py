@@ -105,6 +105,7 @@ def _origins(
         outdated_nodes=tuple(outdated),
         subgroup_of_rule=rules.subgroup_of_rule,
         priority_classes={spec.name: spec.value for spec in specs.priority_classes},
+        reserved_rooms=inputs.reserved_rooms,
     )
 
 

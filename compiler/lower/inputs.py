@@ -11,13 +11,15 @@ from compiler.cluster_state.state import ClusterState
 from compiler.lower.gang_order import submission_times
 from compiler.lower.moments import timed_events
 from compiler.lower.origins import TimedEvent
+from compiler.lower.reserved_room import ReservedRoom, reserve_room
 from compiler.specs import GangSpec, PodSpec, Specs
 
 
 @dataclass(frozen=True)
 class LoweringInputs:
     """gang_indices: the gangs of the problem, as indices into `specs.gangs`. submission_times: index into `specs.gangs`
-    -> seconds since the epoch. events: all times at which something changes by itself.
+    -> seconds since the epoch. events: all times at which something changes by itself. reserved_rooms: what is kept for
+    declared pods that no plan places, counted in `observed` as held.
     """
 
     specs: Specs
@@ -25,6 +27,7 @@ class LoweringInputs:
     gang_indices: tuple[int, ...]
     submission_times: Mapping[int, int]
     events: tuple[TimedEvent, ...]
+    reserved_rooms: tuple[ReservedRoom, ...] = ()
 
     @cached_property
     def gangs(self) -> tuple[GangSpec, ...]:
@@ -41,11 +44,12 @@ def lowering_inputs(specs: Specs, state: ClusterState | None, dates: Mapping[str
     """The state observed. Gangs that finished, are held, suspended or have no pods are left out."""
     state = state or ClusterState()
     observed = observe_state(specs, state)
+    rooms = reserve_room(specs, observed)
     left_out = observed.finished_gangs | observed.held_gangs.keys()
     chosen = tuple(j for j, gang in enumerate(specs.gangs) if j not in left_out and is_plannable(gang))
     submitted = submission_times(specs.gangs, observed, dates)
     events = timed_events(specs, observed, chosen, submitted)
-    return LoweringInputs(specs, observed, chosen, submitted, events)
+    return LoweringInputs(specs, observed, chosen, submitted, events, rooms)
 
 
 def is_plannable(gang: GangSpec) -> bool:

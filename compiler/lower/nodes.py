@@ -9,15 +9,13 @@ from operator import sub
 from compiler.lower.device_slots import SlotHolder, node_slots
 from compiler.lower.eligibility import NodeClasses, classify_nodes, node_kinds, returned_node
 from compiler.lower.inputs import LoweringInputs
+from compiler.lower.reserved_room import DEFAULT_PODS_PER_NODE
 from compiler.lower.resources import vector, vector_sum
 from compiler.lower.slot_groups import SlotGroups
 from compiler.lower.time import maintenance_in, maintenance_windows
 from compiler.lower.topology import leaf_by_node
 from compiler.specs import Amounts, NodeSpec
 from solver.problem import MAX_AMOUNT, Node, ReturningNode, Vector
-
-DEFAULT_PODS_PER_NODE = 110
-"""Pod capacity of a node that states none: the kubelet's default."""
 
 SlotHolders = Mapping[int, tuple[SlotHolder, ...]]
 """Node -> the pods that certainly hold certain of its slots."""

@@ -8,6 +8,7 @@ from typing import Literal
 
 from compiler.diagnostics import Position
 from compiler.lower.numa import NumaPlan
+from compiler.lower.reserved_room import ReservedRoom
 from compiler.specs import GangSpec, HyperNodeSpec, JobKey, NodeSpec, QueueSpec
 
 
@@ -35,7 +36,7 @@ class Origins:
     (gang, role) -> its topologyPolicy, where that excludes nodes. outdated_nodes: nodes whose report of their slots is
     older than the pods there. subgroup_of_rule: pod rule -> (gang, subgroup) that it keeps in one domain.
     affinity_owners: queue -> the queue whose spec.affinity it has, by index.
-    priority_classes: name -> value.
+    priority_classes: name -> value. reserved_rooms: what is kept for declared pods that no plan places.
     """
 
     gangs: tuple[GangSpec, ...]
@@ -58,6 +59,7 @@ class Origins:
     subgroup_of_rule: Mapping[int, tuple[int, int]] = field(default_factory=dict)
     affinity_owners: tuple[int, ...] = ()
     priority_classes: Mapping[str, int] = field(default_factory=dict)
+    reserved_rooms: tuple[ReservedRoom, ...] = ()
 
     def position(self, where: tuple[str | int, ...]) -> Position | None:
         """The line for a path of indices such as ("gangs", 3, "roles", 0, "request"); None without a declaration."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Protocol, TypeVar
 
@@ -10,6 +10,7 @@ from compiler.checks import CheckInput, all_checks
 from compiler.diagnostics import Diagnostic, sorted_diagnostics
 from compiler.fields.natural_order import natural_sort_key
 from compiler.kinds import kinds
+from compiler.kubernetes import VOLCANO_SCHEDULER
 from compiler.reading.documents import DocumentCollector
 from compiler.specs import (
     ClusterSpec,
@@ -19,8 +20,10 @@ from compiler.specs import (
     NumaTopologySpec,
     PriorityClassSpec,
     QueueSpec,
+    RoleSpec,
     SchedulerSpec,
     Specs,
+    UnplannedPods,
 )
 from compiler.specs.drafts import HyperNodeDraft, PodDraft, PodGroupDraft
 from compiler.specs.hypernode_tree import resolve_hypernodes
@@ -72,6 +75,7 @@ def _check_input(cluster: ClusterSpec, collector: DocumentCollector) -> CheckInp
         hypernodes=_sorted_naturally(hypernodes),
         scheduler=schedulers[0] if schedulers else None,
         diagnostics=(),
+        unplanned_pods=tuple(_unplanned_pods(collector, pods, gangs)),
     )
     return CheckInput(
         specs,
@@ -82,6 +86,27 @@ def _check_input(cluster: ClusterSpec, collector: DocumentCollector) -> CheckInp
         schedulers=tuple(schedulers),
         namespaced_kinds={kind.key: kind.namespaced for kind in kinds().values()},
     )
+
+
+def _unplanned_pods(
+    collector: DocumentCollector, pods: Iterable[PodDraft], gangs: Iterable[GangSpec]
+) -> Iterator[UnplannedPods]:
+    """Those of kinds that are not planned, and those that another scheduler places, by object."""
+    found = collector.specs_of(UnplannedPods)
+    members = {document.identity for gang in gangs for role in gang.roles for document in role.pod_documents}
+    for pod in pods:
+        if pod.document.identity not in members:
+            found.append(UnplannedPods(pod.document, ("spec",), 1, pod.pod, pod.labels))
+    for gang in gangs:
+        for role in gang.roles:
+            if role.replicas and not role.pod_documents and _is_of_another_scheduler(gang, role):
+                path = (*role.template_path, "spec")
+                found.append(UnplannedPods(gang.document, path, role.replicas, role.pod, role.labels))
+    yield from _sorted_by_object(found, lambda pods: pods.document)
+
+
+def _is_of_another_scheduler(gang: GangSpec, role: RoleSpec) -> bool:
+    return (gang.scheduler_name or role.pod.scheduler_name or VOLCANO_SCHEDULER) != VOLCANO_SCHEDULER
 
 
 def _with_queue(gang: GangSpec, cluster: ClusterSpec) -> GangSpec:
@@ -114,7 +139,7 @@ def _identities(documents: Iterable[Document]) -> frozenset[tuple[str, str, str]
 def _specs_without(specs: Specs, rejected: Rejected, diagnostics: tuple[Diagnostic, ...]) -> Specs:
     """The specs without those of rejected documents, and without references to them in the hypernode tree."""
 
-    def is_accepted(item: GangSpec | QueueSpec | PriorityClassSpec | SchedulerSpec | _Named) -> bool:
+    def is_accepted(item: GangSpec | QueueSpec | PriorityClassSpec | SchedulerSpec | UnplannedPods | _Named) -> bool:
         return item.document.identity not in rejected
 
     def has_accepted_pods(gang: GangSpec) -> bool:
@@ -130,6 +155,7 @@ def _specs_without(specs: Specs, rejected: Rejected, diagnostics: tuple[Diagnost
         nodes=nodes,
         hypernodes=_with_existing_members(hypernodes, nodes),
         scheduler=specs.scheduler if specs.scheduler is not None and is_accepted(specs.scheduler) else None,
+        unplanned_pods=tuple(filter(is_accepted, specs.unplanned_pods)),
         diagnostics=diagnostics,
     )
 

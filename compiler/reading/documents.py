@@ -9,7 +9,7 @@ from compiler.diagnostics import Diagnostic, declare_rule, did_you_mean
 from compiler.fields.validation import metadata_diagnostics, validate_document
 from compiler.kinds import Kind, kinds
 from compiler.kubernetes import API_GROUP
-from compiler.reading.unplanned import unplanned_pods
+from compiler.reading.unplanned import declared_pods, unplanned_pods
 from compiler.repository import file_name_diagnostic
 from compiler.syntax.documents import Document, DocumentIdentity
 from compiler.syntax.parse import parse_file
@@ -85,7 +85,10 @@ class DocumentCollector:
         problems = list(metadata_diagnostics(document, document.data["metadata"], ("metadata",)))
         kind = kinds().get(f"{document.kind}.{document.group}")
         if kind is None:
-            return [*problems, *_unplanned_kind_diagnostics(document)]
+            problems += _unplanned_kind_diagnostics(document)
+            if not failed and not _has_error(problems):
+                self.spec_items += declared_pods(document)
+            return problems
         if document.api_version.rpartition("/")[2] not in kind.versions:
             return [_version_diagnostic(document, kind)]
         model, model_problems = validate_document(document, kind.model)

@@ -1,4 +1,4 @@
-"""Objects of kinds that are not planned: which of them run pods, and which devices those ask for.
+"""Objects of kinds that are not planned: which of them run pods, what those ask for, and how many there are.
 
 A kind that nobody here has heard of is recognised by its pod templates (`containers:` at any depth). Counts stand
 beside templates under names that differ from kind to kind; what cannot be found out counts once.
@@ -8,28 +8,33 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
+from pydantic import ValidationError
+
 from compiler.diagnostics import Diagnostic, declare_rule
 from compiler.fields.quantity import QuantityError, exact_amount, parse_quantity
-from compiler.kubernetes import VOLCANO_SCHEDULER
-from compiler.syntax.documents import Document
+from compiler.kinds.common.pods import PodTemplate, pod_spec
+from compiler.kubernetes import QUEUE_NAME_ANNOTATION, VOLCANO_SCHEDULER
+from compiler.specs import UnplannedPods
+from compiler.syntax.documents import Document, FieldPath
 
 KIND_NOT_PLANNED = declare_rule(
     "GP213",
     "info",
     "kind that is not planned",
     """The object runs pods, but gangplan does not plan its kind: it is passed through, and its pods take room that the
-    plan does not know of.""",
+    plan does not know of before they run. Mend: `unplanned: reserve` in the Cluster keeps room for them.""",
 )
 UNPLANNED_DEVICES = declare_rule(
     "GP220",
     "warning",
     "devices or Volcano asked for by a kind that is not planned",
     """The object's pods ask for devices, or for Volcano as their scheduler, but gangplan does not plan its kind: they
-    compete with the plan's gangs for the same nodes. Mend: leave room for them (a NodePool of their own, with a taint),
-    or express the work as a kind that is planned.""",
+    compete with the plan's gangs for the same nodes. Mend: leave room for them (`unplanned: reserve` in the Cluster, or
+    a NodePool of their own, with a taint), or express the work as a kind that is planned.""",
 )
 
 _POD_RUNNING_KINDS = """
@@ -45,6 +50,8 @@ _TEMPLATE_KINDS = """
 """
 TEMPLATE_KINDS = frozenset(_TEMPLATE_KINDS.split())
 """Kinds that describe pods which another object runs, or not pods at all."""
+_RECURRING_KINDS = frozenset({"CronJob", "ScheduledSparkApplication"})
+"""Kinds whose pods come and go by the clock: no room is kept for them."""
 _COUNT_KEYS = ("replicas", "instances", "numNodes")
 _MAX_COUNT = 10**6
 
@@ -57,10 +64,11 @@ def unplanned_pods(document: Document) -> list[Diagnostic]:
     kind = document.kind
     if kind in TEMPLATE_KINDS:
         return []
-    if not any(True for _ in _pod_specs(document.data)) and kind not in POD_RUNNING_KINDS:
+    parts = list(_parts(document.data))
+    if not any(_is_pod_spec(part.value) for part in parts) and kind not in POD_RUNNING_KINDS:
         return []
     help = "leave room for its pods, or express it as a kind that is planned"
-    asked = _devices(document.data, 1)
+    asked = sum((_multiplied(_devices_of(part.value), part.count) for part in parts), Devices())
     if amounts := " and ".join(f"{exact_amount(name, asked[name])} {name}" for name in sorted(asked) if asked[name]):
         where = " on each of its nodes" if kind == "DaemonSet" else ""
         message = f"{document.display_name} asks for {amounts}{where} and is not planned"
@@ -69,6 +77,32 @@ def unplanned_pods(document: Document) -> list[Diagnostic]:
         message = f"{document.display_name} is for Volcano and is not planned"
         return [document.diagnostic(UNPLANNED_DEVICES, ("kind",), message, help)]
     return [document.diagnostic(KIND_NOT_PLANNED, ("kind",), f"{kind} is passed through unplanned", help)]
+
+
+def declared_pods(document: Document) -> Iterator[UnplannedPods]:
+    """The pods that an object of a kind that is not planned runs: one for each of its templates that can be read."""
+    if document.kind in TEMPLATE_KINDS or document.kind in _RECURRING_KINDS or _is_suspended(document.data):
+        return
+    for part in _parts(document.data):
+        if not part.count or not _is_pod_spec(part.value):
+            continue
+        holder = document.value_at(*part.path[:-1])
+        metadata = holder.get("metadata") if isinstance(holder, dict) and part.path[:-1] else None
+        try:
+            template = PodTemplate.model_validate({"metadata": metadata, "spec": part.value})
+        except ValidationError:  # the API server refuses such a template: no pod comes of it
+            continue
+        queue = template.annotations.get(QUEUE_NAME_ANNOTATION, "")
+        is_daemon = (document.kind, document.group) == ("DaemonSet", "apps")
+        yield UnplannedPods(
+            document, part.path, part.count, pod_spec(template.spec), template.labels, queue, on_each_node=is_daemon
+        )
+
+
+def _is_suspended(data: Mapping[str, Any]) -> bool:
+    spec = data.get("spec")
+    policies = (spec, spec.get("runPolicy")) if isinstance(spec, dict) else ()
+    return any(isinstance(policy, dict) and policy.get("suspend") is True for policy in policies)
 
 
 def _children(value: object) -> list[Any]:
@@ -82,30 +116,35 @@ def _is_pod_spec(value: object) -> bool:
     return isinstance(containers, list) and any(isinstance(each, dict) for each in containers)
 
 
-def _pod_specs(value: object) -> Iterator[Mapping[str, Any]]:
-    if isinstance(value, dict) and _is_pod_spec(value):
-        yield value
-        return
-    for child in _children(value):
-        yield from _pod_specs(child)
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """A mapping in an object's text, at `path`, and how many of it there are."""
+
+    path: FieldPath
+    value: Mapping[str, Any]
+    count: int
 
 
-def _devices(value: object, count: int) -> Devices:
-    """The devices that `count` of this part of an object ask for."""
-    found: Devices = Counter()
+def _parts(value: object, count: int = 1, path: FieldPath = ()) -> Iterator[_Part]:
+    """All mappings of an object, the outer ones first; what is inside a pod spec is left out."""
+    if isinstance(value, list):
+        for index, child in enumerate(value):
+            yield from _parts(child, count, (*path, index))
     if not isinstance(value, dict):
-        for child in _children(value):
-            found += _devices(child, count)
-        return found
+        return
     if _is_pod_spec(value):
-        return _multiplied(_devices_of_pod(value), count)
+        yield _Part(path, value, count)
+        return
     for key in (*_COUNT_KEYS, *(("parallelism",) if "template" in value else ())):
         if isinstance(number := value.get(key), int):
             count *= min(max(int(number), 0), _MAX_COUNT)
-    found += _multiplied(_devices_outside_templates(value), count)
+    yield _Part(path, value, count)
     for key, child in value.items():
-        found += _devices(child, count * _group_size(value, key))
-    return found
+        yield from _parts(child, count * _group_size(value, key), (*path, key))
+
+
+def _devices_of(value: Mapping[str, Any]) -> Devices:
+    return _devices_of_pod(value) if _is_pod_spec(value) else _devices_outside_templates(value)
 
 
 def _group_size(value: Mapping[str, Any], key: str) -> int:

@@ -171,6 +171,27 @@ JobKey = tuple[str, str, str]
 
 
 @dataclass(frozen=True, slots=True)
+class UnplannedPods:
+    """Pods of a declared object that no plan places: `count` equal ones, or (on_each_node) one on each node that takes
+    it.
+
+    path: of their pod spec in the document. labels: of the template. queue: that Volcano counts them in, "" for none.
+    """
+
+    document: Document
+    path: tuple[str | int, ...]
+    count: int
+    pod: PodSpec
+    labels: Mapping[str, str] = field(default_factory=dict)
+    queue: str = ""
+    on_each_node: bool = False
+
+    @property
+    def key(self) -> JobKey:
+        return self.document.namespace or "default", self.document.name, self.document.kind
+
+
+@dataclass(frozen=True, slots=True)
 class GangSpec:
     """A job of any kind.
 
@@ -360,7 +381,8 @@ class ClusterSpec:
 
     gap: relative MIP gap at which an objective may stop; 0 requires a proof. time_limit: seconds, the last safety.
     patience: seconds after which a waiting job is overdue and precedes the others of its priority. order: whether what
-    queues are entitled to or jobs' priorities come first.
+    queues are entitled to or jobs' priorities come first. unplanned: whether declared pods that no plan places take
+    room in the plan.
     """
 
     document: Document
@@ -372,6 +394,7 @@ class ClusterSpec:
     max_waiting_pods: int = 1000
     patience: int = 86_400
     order: QuotaOrder = "queues-first"
+    unplanned: Literal["reserve", "ignore"] = "ignore"
 
 
 @dataclass(frozen=True, slots=True)
@@ -391,3 +414,4 @@ class Specs:
     hypernodes: tuple[HyperNodeSpec, ...]
     scheduler: SchedulerSpec | None
     diagnostics: tuple[Diagnostic, ...]
+    unplanned_pods: tuple[UnplannedPods, ...] = ()

@@ -1,0 +1,167 @@
+"""Room that is kept for declared pods which no plan places (`Cluster.spec.unplanned: reserve`).
+
+A DaemonSet takes its part of each node that its pods match. The pods of anything else may go to any node that matches:
+they are put, in the order of the objects, where they leave the plan the most: on nodes whose devices they leave alone
+least, and there side by side. Those that run already are counted where they run.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from compiler.cluster_state.observed import ObservedState
+from compiler.cluster_state.pods import RequestCache
+from compiler.fields.quantity import amounts_sum
+from compiler.kubernetes import NOT_READY_TAINT, UNREACHABLE_TAINT, Object, labels_of, name_of, namespace_of
+from compiler.lower.eligibility import NodeMasks, node_requirement
+from compiler.specs import Amounts, GangSpec, PodSpec, Specs, Toleration, UnplannedPods
+
+DEFAULT_PODS_PER_NODE = 110
+"""Pod capacity of a node that states none: the kubelet's default."""
+
+_DAEMON_TOLERATIONS = tuple(
+    Toleration(key, "Exists", effect=effect)
+    for key, effect in (
+        (NOT_READY_TAINT, "NoExecute"),
+        (UNREACHABLE_TAINT, "NoExecute"),
+        ("node.kubernetes.io/disk-pressure", "NoSchedule"),
+        ("node.kubernetes.io/memory-pressure", "NoSchedule"),
+        ("node.kubernetes.io/pid-pressure", "NoSchedule"),
+        ("node.kubernetes.io/unschedulable", "NoSchedule"),
+    )
+)
+"""What the DaemonSet controller adds to its pods."""
+
+
+@dataclass(slots=True)
+class ReservedRoom:
+    """What is kept for one kind of pods: node -> how many of them.
+
+    running: pods that are there already and count where they are. homeless: those for which no node has room now; none
+    is kept for them.
+    """
+
+    pods: UnplannedPods
+    running: int = 0
+    by_node: Counter[int] = field(default_factory=Counter)
+    homeless: int = 0
+
+
+def reserve_room(specs: Specs, observed: ObservedState) -> tuple[ReservedRoom, ...]:
+    """Count the declared pods that no plan places as pods that hold their room, in `observed`."""
+    if specs.cluster.unplanned == "ignore":
+        return ()
+    finished = {specs.gangs[j].key for j in observed.finished_gangs}
+    wanted = [pods for pods in specs.unplanned_pods if pods.key not in finished | observed.finished_jobs]
+    rooms = [ReservedRoom(pods) for pods in sorted(wanted, key=_freedom)]
+    running = _running_pods(wanted, observed)
+    places = _Places(specs.gangs, observed)
+    for room in rooms:
+        nodes = running.get(id(room.pods), [])
+        room.running = len(nodes)
+        if room.pods.on_each_node:
+            room.by_node.update(places.matching(_daemon(room.pods.pod)) - set(nodes))
+        else:
+            _fill(room, places, room.pods.count - len(nodes))
+        for n, count in sorted(room.by_node.items()):
+            _charge(observed, room.pods, n, count)
+    return tuple(rooms)
+
+
+def _freedom(pods: UnplannedPods) -> int:
+    """What has no choice goes first."""
+    return 0 if pods.on_each_node else 1 if pods.pod.node_name else 2
+
+
+def _daemon(pod: PodSpec) -> PodSpec:
+    return PodSpec(
+        pod.requests,
+        pod.node_selector,
+        pod.node_affinity,
+        (*pod.tolerations, *_DAEMON_TOLERATIONS),
+        node_name=pod.node_name,
+    )
+
+
+def _charge(observed: ObservedState, pods: UnplannedPods, n: int, count: int) -> None:
+    amounts = {name: amount * count for name, amount in pods.pod.requests.items()}
+    observed.foreign_amounts[n] = amounts_sum(observed.foreign_amounts.get(n, {}), amounts)
+    if pods.queue:
+        observed.queue_used[pods.queue] = amounts_sum(observed.queue_used.get(pods.queue, {}), amounts)
+
+
+class _Places:
+    """The nodes, and what is free on each besides the pods that run."""
+
+    def __init__(self, gangs: Sequence[GangSpec], observed: ObservedState) -> None:
+        self.observed, self._masks = observed, NodeMasks(observed.nodes)
+        self._held: dict[int, Amounts] = {}
+        for j, places in observed.running_pods.items():
+            for (t, n), count in places.items():
+                request = gangs[j].roles[t].pod.requests
+                asked = {name: amount * count for name, amount in request.items()}
+                self._held[n] = amounts_sum(self._held.get(n, {}), asked)
+
+    def matching(self, pod: PodSpec) -> set[int]:
+        """The nodes whose labels and taints let the pod in."""
+        mask = self._masks.nodes_matching(node_requirement(pod))
+        return {n for n in range(len(self.observed.nodes)) if mask >> n & 1}
+
+    def free(self, n: int) -> Amounts:
+        node = self.observed.nodes[n]
+        if node.name in self.observed.unready_nodes:
+            return {}
+        total = {"pods": DEFAULT_PODS_PER_NODE, **node.allocatable}
+        for taken in (self.observed.foreign_amounts.get(n, {}), self._held.get(n, {})):
+            total = {name: amount - taken.get(name, 0) for name, amount in total.items()}
+        return total
+
+
+def _fill(room: ReservedRoom, places: _Places, count: int) -> None:
+    """Put `count` pods side by side: first where the fewest devices are free that they do not ask for, there where the
+    fewest of them have room."""
+    request = room.pods.pod.requests
+    candidates = []
+    for n in places.matching(room.pods.pod) if count > 0 else ():
+        free = places.free(n)
+        if fitting := min(free.get(name, 0) // amount for name, amount in request.items() if amount):
+            spared = sum(max(0, amount) for name, amount in free.items() if "/" in name and name not in request)
+            candidates.append((spared, fitting, n))
+    for _, fitting, n in sorted(candidates):
+        if count <= 0:
+            break
+        if fitting > 0:
+            room.by_node[n] = min(fitting, count)
+            count -= room.by_node[n]
+    room.homeless = max(0, count)
+
+
+def _running_pods(wanted: Iterable[UnplannedPods], observed: ObservedState) -> Mapping[int, list[int]]:
+    """id of `UnplannedPods` -> the node of each of its pods that runs: those of its namespace whose name begins with
+    the object's and which carry the template's labels, equal requests first."""
+    by_namespace: dict[str, list[UnplannedPods]] = {}
+    for pods in sorted(wanted, key=lambda pods: -len(pods.document.name)):
+        by_namespace.setdefault(pods.key[0], []).append(pods)
+    found: dict[int, list[int]] = {}
+    requests = RequestCache()
+    for n, on_node in sorted(observed.pods_by_node.items()) if by_namespace else ():
+        for pod in on_node:
+            if (namespace_of(pod), name_of(pod)) in observed.gang_role_by_pod:
+                continue
+            possible = [each for each in by_namespace.get(namespace_of(pod), ()) if _is_one_of(pod, each)]
+            amounts = requests.requests_of(pod) if possible else {}
+            left = [each for each in possible if each.on_each_node or len(found.get(id(each), ())) < each.count]
+            if left:
+                best = min(left, key=lambda each: each.pod.requests != amounts)
+                found.setdefault(id(best), []).append(n)
+    return found
+
+
+def _is_one_of(pod: Object, pods: UnplannedPods) -> bool:
+    name, owner = name_of(pod), pods.document.name
+    labels = labels_of(pod)
+    return (name == owner or name.startswith(f"{owner}-")) and all(
+        labels.get(key) == value for key, value in pods.labels.items()
+    )

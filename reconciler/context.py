@@ -72,8 +72,9 @@ class Settings:
 @dataclass(frozen=True, slots=True)
 class Rejection:
     """A commit without a plan to apply. rejected_at, retry_at: on the clock; at the latter it may be tried again
-    although nothing changed. rests_on: what it rested on in the cluster, and the moment that had come. refusals: the
-    objects that the API server does not take; then there was a plan, and this was its attempt number `attempts`."""
+    although nothing changed. rests_on: what it rested on in the cluster, and the moment that had come. attempts: how
+    often in a row. refusals: the objects that the API server does not take; then there was a plan. breakdown: how the
+    compile broke down; then nothing is known against the commit."""
 
     snapshot: Snapshot
     rejected_at: float
@@ -81,6 +82,7 @@ class Rejection:
     rests_on: tuple[Fingerprint | None, int | None]
     attempts: int = 0
     refusals: tuple[Change, ...] = ()
+    breakdown: str = ""
 
     @property
     def first_error(self) -> Mapping[str, Any] | None:
@@ -187,10 +189,10 @@ class Reconciler:
 class Pass:
     """The data that the phases of one pass share.
 
-    suspended_keys: Ref.key of what is left alone. pods: Ref.key of a live job -> its pods. former_job_keys: of
-    jobs that are gone or were replaced, and still have pods. obstructed_changes: of objects that could not be looked
-    at, with the reason in each. unconfirmed_ends: job -> why it is not known whether it is gone. standstill:
-    why nothing at all may be written."""
+    suspended_keys: Ref.key of what is left alone. desired_keys: Ref.key of `desired_manifests`. pods: Ref.key of a live
+    job -> its pods. former_job_keys: of jobs that are gone or were replaced, and still have pods. obstructed_changes:
+    of objects that could not be looked at, with the reason in each. unconfirmed_ends: job -> why it is not known
+    whether it is gone. standstill: why nothing at all may be written."""
 
     observation: Observation
     inventory: Inventory
@@ -200,6 +202,7 @@ class Pass:
     current_fingerprint: Fingerprint | None = None
     suspended_keys: set[str] = field(default_factory=set)
     desired_manifests: list[Manifest] = field(default_factory=list)
+    desired_keys: set[str] = field(default_factory=set)
     pods: dict[str, list[Object]] = field(default_factory=dict)
     former_job_keys: set[str] = field(default_factory=set)
     results: list[ChangeResult] = field(default_factory=list)
@@ -241,7 +244,7 @@ def build_reconciler(settings: Settings, client: Client, identity: str) -> Recon
         client=client,
         mirror=mirror,
         poller=GitPoller(mirror, settings.poll, wake.set, metrics.record_fetch),
-        watches=InformerSet(client, settings.cluster, wake.set),
+        watches=InformerSet(client.with_limits(REQUEST_LIMITS), settings.cluster, wake.set),
         store=store,
         writer=ClusterWriter(client, store, time.monotonic),
         lease=lease,

@@ -148,6 +148,7 @@ def _collect_manifests(r: Reconciler, p: Pass, snapshot: Snapshot) -> None:
         else:
             known[id(manifest)] = desired
             p.desired_manifests.append(desired)
+            p.desired_keys.add(ref_of(desired.object).key)
     r.planning.desired_snapshot, r.planning.desired_manifests = snapshot, known
 
 

@@ -40,6 +40,10 @@ STATE_KINDS = (
 )
 """What a state file holds; watched whole, since pods and jobs that are not ours count as well."""
 
+_FOUNDATIONS = frozenset({"Node", "Pod", "PodGroup.scheduling.volcano.sh", "Queue.scheduling.volcano.sh"})
+"""Kinds without which nothing is planned; the definition of any other may be deleted for the cost of its own
+objects."""
+
 LIST_WAIT = 10.0
 """Seconds for which a pass waits for the first lists of kinds that a new plan brings."""
 
@@ -69,8 +73,10 @@ class Observation:
     objects: Ref.key -> object, of all kinds that are watched, as last known; they must not be changed. readable_kinds:
     group kinds of which they are known for certain. obstacles: group kind -> why that is not so of the others.
     problems: those obstacles that planning waits for, since a plan rests on the kind. partial_problems: those that
-    hold up only the objects of their kind. pending_kinds: those that were not yet read or refused. by_kind: the
-    objects by group kind in the order of their keys; made from `objects` where it is not given.
+    hold up only the objects of their kind. pending_kinds: those that were not yet read or refused. withdrawn_kinds:
+    that were served and whose definition is gone: their objects are as last known. unserved_kinds: that the cluster
+    does not have. by_kind: the objects by group kind in the order of their keys; made from `objects` where it is not
+    given.
     """
 
     objects: Mapping[str, Object]
@@ -80,6 +86,8 @@ class Observation:
     obstacles: Mapping[str, str] = field(default_factory=dict)
     partial_problems: tuple[str, ...] = ()
     pending_kinds: frozenset[str] = frozenset()
+    withdrawn_kinds: frozenset[str] = frozenset()
+    unserved_kinds: frozenset[str] = frozenset()
     by_kind: Mapping[str, list[Object]] | None = None
 
     def objects_of_kind(self, kind: str) -> list[Object]:
@@ -174,26 +182,40 @@ class InformerSet:
 
     def state_problems(self) -> list[str]:
         """Why kinds that a plan rests on cannot be read."""
-        informers = [self.informers[kind] for kind in sorted(_STATE_GROUPS & self.informers.keys())]
-        return [obstacle for informer in informers if informer.health.is_served and (obstacle := informer.obstacle())]
+        found = []
+        for kind in sorted((_STATE_GROUPS & self.informers.keys()) - self._withdrawn_kinds()):
+            informer = self.informers[kind]
+            if informer.health.is_served and (obstacle := informer.obstacle()):
+                found.append(obstacle)
+        return found
+
+    def _withdrawn_kinds(self) -> frozenset[str]:
+        return frozenset(
+            kind
+            for kind, informer in list(self.informers.items())
+            if informer.health.is_withdrawn and kind not in _FOUNDATIONS
+        )
 
     def observe(self, restrictions: Restrictions) -> Observation:
         objects: dict[str, Object] = {}
         by_kind: dict[str, list[Object]] = {}
         obstacles = dict(self.unknown_kinds)
-        problems = tuple(self.state_problems())
+        problems, withdrawn = tuple(self.state_problems()), self._withdrawn_kinds()
         partial = [*self.unknown_kinds.values()]
         for kind, informer in sorted(self.informers.items()):
             if obstacle := informer.obstacle():
                 obstacles[kind] = obstacle
-                if kind not in _STATE_GROUPS:
+                if kind not in _STATE_GROUPS or kind in withdrawn:
                     partial.append(obstacle)
             keyed = informer.keyed_items()
             objects |= keyed
             by_kind[kind] = list(keyed.values())
         pending = frozenset(kind for kind, informer in self.informers.items() if not informer.wait_for_list(0))
         readable = frozenset(self.informers.keys() - obstacles.keys())
-        return Observation(objects, readable, problems, restrictions, obstacles, tuple(partial), pending, by_kind)
+        unserved = frozenset(kind for kind, informer in self.informers.items() if not informer.health.is_served)
+        return Observation(
+            objects, readable, problems, restrictions, obstacles, tuple(partial), pending, withdrawn, unserved, by_kind
+        )
 
     def stop(self) -> None:
         for informer in self.informers.values():

@@ -39,7 +39,7 @@ PASS_SECONDS = 60.0
 
 
 class StopRequestedError(Exception):
-    """The process is to end, and writes nothing more."""
+    """The process is to end, and asks the API server for nothing more."""
 
 
 class DataFolderInUse(Exception):
@@ -67,7 +67,7 @@ def run_reconciler(r: Reconciler, stop: Callable[[], bool], once: bool = False) 
     servers = _start_servers(r)
     r.last_good_pass = time.monotonic()
     r.heartbeat.beat()
-    r.client.fence = lambda: _check_before_write(r, stop)
+    r.client.admit = lambda: _check_before_request(r, stop)
     r.compiler.warm_up()
     r.lease.start()
     r.events.start()
@@ -97,13 +97,12 @@ def _start_servers(r: Reconciler) -> list[ThreadingHTTPServer]:
     return servers
 
 
-def _check_before_write(r: Reconciler, stop: Callable[[], bool]) -> None:
-    """Note that a long pass goes on. Raises StopRequestedError once the process is to end, LostLease when another
-    replica acts."""
+def _check_before_request(r: Reconciler, stop: Callable[[], bool]) -> None:
+    """Note that a long pass goes on. Raises StopRequestedError once the process is to end: a pass that looks up many
+    objects of a server that is slow to answer would outlive it by hours."""
     r.heartbeat.beat()
     if stop():
         raise StopRequestedError
-    r.fence.check()
 
 
 def _wait_for_start(r: Reconciler, stop: Callable[[], bool]) -> None:
@@ -175,11 +174,11 @@ def _log_failure(r: Reconciler, error: Exception) -> None:
 
 def _is_complete(r: Reconciler, last: Report) -> bool:
     """Whether waiting would change nothing: all is done, or the commit does not compile and there is no other, or its
-    new plan was refused, or the inventory is lost."""
+    new plan was refused, or its compile broke down, or the inventory is lost."""
     if last.is_idle or r.compiler.is_busy:
         return last.is_idle
     reasons = {condition.reason for condition in last.conditions if not condition.status}
-    if not reasons.isdisjoint(("PlanRefused", "InventoryLost")):
+    if not reasons.isdisjoint(("PlanRefused", "CompileFailed", "InventoryLost")):
         return True
     return not last.commit and not reasons.isdisjoint(("CommitRejected", "CommitRefused"))
 

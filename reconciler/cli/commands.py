@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import signal
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
 
@@ -31,6 +33,10 @@ from reconciler.publish.logs import JsonFormatter
 from reconciler.publish.status import Report, read_status, status_text
 from reconciler.run import DataFolderInUse, lock_data_folder, run_reconciler
 
+log = logging.getLogger(__name__)
+
+STOP_SECONDS = 20.0
+"""Seconds that the process has to end in order once it is told to; Kubernetes kills it after 30."""
 START_TIMEOUT, ONCE_TIMEOUT = 60.0, 600.0
 """Seconds: for the server to answer at the start, and for all of `--once`."""
 REQUIRED_CONDITIONS = frozenset({"Fetched", "Compiled", "Accepted", "Observed", "Applied"})
@@ -133,6 +139,7 @@ def reconcile(
         raise click.UsageError("--webhook needs --webhook-secret")
     check_kubeconfig(kubeconfig, context)
     formatter = log_as_json()
+    signals = StopSignals()
     started_at = time.monotonic()
     limit = timeout or (ONCE_TIMEOUT if once else START_TIMEOUT)
     try:
@@ -142,7 +149,7 @@ def reconcile(
             asking = client.with_limits(START_LIMITS)  # the client itself writes nothing without the lease
             wait_for_cluster(lambda: check_cluster(asking, settings.namespace), 0.0 if once else limit)
             formatter.fields = lambda: {"revision": revision_in_force(reconciler)}
-            last = _run_until_signal(reconciler, started_at + limit if once else None)
+            last = _run_until_signal(reconciler, signals, started_at + limit if once else None)
     except (DataFolderInUse, GitError, CannotStartError, OtherGangplanError, OSError, ValueError) as error:
         raise click.ClickException(str(error)) from error
     if not once:
@@ -153,22 +160,52 @@ def reconcile(
         ctx.exit(1)
 
 
-def _run_until_signal(reconciler: Reconciler, once_until: float | None) -> Report | None:
+class StopSignals:
+    """SIGTERM and SIGINT. Before the reconciler runs they end the process at once, later they are noted. Handled from
+    the beginning: the first process of a container is never ended by a signal that it does not handle."""
+
+    def __init__(self) -> None:
+        self.is_running, self._numbers = False, list[int]()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, self._take)
+
+    def _take(self, number: int, _frame: FrameType | None) -> None:
+        if not self.is_running:
+            raise SystemExit(128 + number)
+        self._numbers.append(number)
+
+    def is_stop(self) -> bool:
+        return bool(self._numbers)
+
+
+def end_in_time(stop: Callable[[], bool], seconds: float) -> None:
+    """Start a thread that ends the process so many seconds after `stop()`, whatever its other threads wait for: a
+    request under way, a log that nobody reads."""
+
+    def wait_and_end() -> None:
+        while not stop():
+            time.sleep(0.2)
+        time.sleep(seconds)
+        threading.Thread(
+            target=log.error, args=(f"the process did not end within {seconds:g} s, and is cut off",), daemon=True
+        ).start()
+        time.sleep(0.5)
+        os._exit(1)
+
+    threading.Thread(target=wait_and_end, name="end", daemon=True).start()
+
+
+def _run_until_signal(reconciler: Reconciler, signals: StopSignals, once_until: float | None) -> Report | None:
     """Run until SIGTERM or SIGINT; with `once_until`, also until nothing is left to do, and to that time at most."""
-    signals: list[int] = []
-
-    def request_stop(number: int, _frame: FrameType | None) -> None:
-        signals.append(number)
-
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, request_stop)
+    signals.is_running = True
+    end_in_time(signals.is_stop, STOP_SECONDS)
     if once_until is None:
-        return run_reconciler(reconciler, lambda: bool(signals))
+        return run_reconciler(reconciler, signals.is_stop)
     alarm = threading.Timer(once_until - time.monotonic(), reconciler.wake_event.set)
     alarm.daemon = True
     alarm.start()
     try:
-        return run_reconciler(reconciler, lambda: bool(signals) or time.monotonic() >= once_until, once=True)
+        return run_reconciler(reconciler, lambda: signals.is_stop() or time.monotonic() >= once_until, once=True)
     finally:
         alarm.cancel()
 

@@ -182,11 +182,12 @@ KNOWN_RESOURCES = {
 @dataclass(slots=True)
 class Client:
     """Requests to one API server. `connect` reads the credentials and returns a transport; it is called again, once for
-    a request, when the server answers 401. fence: asked before each request that writes; what it raises (LostLease)
-    ends the request unsent."""
+    a request, when the server answers 401. admit: asked before each request; fence: before each that writes. What they
+    raise (StopRequestedError, LostLease) ends the request unsent."""
 
     connect: Callable[[], Transport]
     limits: Limits = REQUEST_LIMITS
+    admit: Callable[[], None] = lambda: None
     fence: Callable[[], None] = lambda: None
     rate: RateLimit = field(default_factory=RateLimit)
     _transport: Transport | None = None
@@ -389,6 +390,7 @@ class Client:
     ) -> Response:
         address = f"{path}?{urlencode(query)}" if query else path
         for fresh in (False, True):
+            self.admit()
             transport = self._connected(fresh)
             if method != "GET":
                 self._admit_write(method, path)

@@ -149,13 +149,15 @@ class WatchHealth:
     """How far the cache of one informer can be trusted.
 
     is_synced: a list was read, and is followed by a watch. is_served: False for a kind that the cluster does not have.
-    was_served: it is known to have been served once. problem: empty while list and watch work. last_event: when the
+    was_served: it is known to have been served once. is_withdrawn: it answers 404 now, and discovery does not show it,
+    as when its definition was deleted. problem: empty while list and watch work. last_event: when the
     last event or list came; until then, when the informer was made.
     """
 
     is_synced: bool = False
     is_served: bool = True
     was_served: bool = False
+    is_withdrawn: bool = False
     problem: str = ""
     last_event: float = 0.0
     relists: int = 0
@@ -243,6 +245,7 @@ class Informer:
         health.was_served = True
         if not health.is_served:
             health.is_synced, health.is_served, health.problem = False, True, self._removal_message()
+            health.is_withdrawn = not self._is_discovered()
 
     def obstacle(self) -> str:
         """Why the objects of this kind are not known for certain now; empty when they are."""
@@ -289,11 +292,11 @@ class Informer:
         self._logged_reason = reason
         log.log(level, "watch begins again", extra={"resource": self.resource.plural, "reason": reason})
 
-    def _record_problem(self, error: Exception, message: str) -> None:
+    def _record_problem(self, error: Exception, message: str, is_withdrawn: bool = False) -> None:
         self._record_relist(error)
         health = self.health
         is_news = health.is_synced or health.problem != message
-        health.is_synced, health.is_served, health.problem = False, True, message
+        health.is_synced, health.is_served, health.problem, health.is_withdrawn = False, True, message, is_withdrawn
         if is_news:
             self.wake()
 
@@ -308,9 +311,18 @@ class Informer:
         elif self._has_no_objects(now):
             self._record_unserved(error)
         else:
-            self._record_problem(error, self._removal_message() if health.was_served else str(error))
+            self._record_absence(error)
         is_new = health.was_served or now - self._refused_since < START_SECONDS
         return self.backoff.next_pause("refused", LONGEST_PAUSE if is_new else LONGEST_UNAVAILABLE_PAUSE)
+
+    def _record_absence(self, error: ApiError) -> None:
+        """Note a 404 that does not mean yet that there are no objects."""
+        health = self.health
+        was_withdrawn = health.is_withdrawn
+        self._record_problem(error, self._removal_message() if health.was_served else str(error), was_withdrawn)
+        health.is_withdrawn = health.was_served and not self._is_discovered()
+        if health.is_withdrawn != was_withdrawn:
+            self.wake()
 
     def _has_no_objects(self, now: float) -> bool:
         """Whether a 404 means by now that the cluster does not have the kind."""
@@ -326,6 +338,7 @@ class Informer:
         was_served = health.is_served
         self._is_removed = health.was_served or self._is_removed
         health.is_synced, health.is_served, health.was_served, health.problem = True, False, False, ""
+        health.is_withdrawn = False
         with self._lock:
             self._cache.replace_objects((), "")
         self._ready.set()
@@ -354,6 +367,7 @@ class Informer:
         health = self.health
         was_good = health.is_synced and health.is_served
         health.is_synced, health.is_served, health.was_served, health.problem = True, True, True, ""
+        health.is_withdrawn = False
         health.last_event = self.clock()
         self._refused_since = self._missing_since = None
         self._is_removed = False

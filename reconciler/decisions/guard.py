@@ -2,8 +2,9 @@
 
 Deleting is the one thing that cannot be taken back, so an error is never read as an empty set: only what the inventory
 says that we created, by uid, and only after a commit that compiled as a whole, with every read good, and not more at
-once than the limits. They count what dies: objects, jobs that run, their pods and devices, a whole kind; what was
-deleted within the last hour counts as well. What existed before us is released, never deleted.
+once than the limits. They count what dies: objects, jobs that run, their pods and devices, a whole kind; a job that is
+ended for a new run counts with what runs of it, and so does what was deleted within the last hour. What existed before
+us is released, never deleted.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
-from compiler.emit.manifest import Manifest, json_digest
+from compiler.emit.manifest import json_digest
 from compiler.fields.quantity import QuantityError, parse_quantity
 from compiler.kubernetes import (
     ALLOW_PRUNE_ANNOTATION,
@@ -25,7 +26,7 @@ from compiler.kubernetes import (
     uid_of,
 )
 from reconciler.cluster.inventory import Inventory, InventoryEntry
-from reconciler.cluster.objects import Object, ref_of
+from reconciler.cluster.objects import Object
 from reconciler.decisions.diff import Change
 
 PRUNE_SHARE = 0.1
@@ -79,8 +80,8 @@ class PrunePlan:
     deleted, with the reason in each. leaving: what was deleted and is not gone yet. vanished_keys: of the inventory,
     whose object is not seen any more.
 
-    obstacles: why nothing is deleted now. toll: of `changes`; nothing where an annotation released them, so that they
-    do not count against what is deleted later.
+    obstacles: why nothing is deleted now. excess: why so much may not die at once, replacements included; empty where
+    it may. counts: whether it counts against what is deleted later; what an annotation released does not.
     """
 
     changes: tuple[Change, ...] = ()
@@ -89,32 +90,38 @@ class PrunePlan:
     leaving: tuple[Change, ...] = ()
     vanished_keys: tuple[str, ...] = ()
     obstacles: tuple[str, ...] = ()
-    toll: Toll = field(default_factory=Toll)
+    excess: tuple[str, ...] = ()
+    counts: bool = True
 
 
 Departure = Literal["deletion", "release", "protected", "leaving", "vanished"]
 
 
 def prune_plan(
-    desired: Collection[Manifest],
+    desired_keys: Collection[str],
     inventory: Inventory,
     live: Mapping[str, Object | None],
     pods: Mapping[str, Sequence[Object]],
     safety: PruneSafety,
+    replacements: Sequence[Change] = (),
 ) -> PrunePlan:
-    """What becomes of the inventory's objects that no manifest holds any more. `live` is by Ref.key; a key that is
-    missing there was not looked at. `pods`: Ref.key of a job -> its pods."""
-    found = _departures({ref_of(manifest.object).key for manifest in desired}, inventory, live)
+    """What becomes of the inventory's objects that are not desired any more, and whether so many jobs may be ended for
+    a new run (`excess`). `live` is by Ref.key; a key that is missing there was not looked at. `pods`: Ref.key of a job
+    -> its pods."""
+    found = _departures(desired_keys, inventory, live)
     doubts, deletions = tuple(_doubts(safety)), found["deletion"]
-    toll = sum_tolls(toll_of(pods.get(change.ref.key, ())) for change in deletions)
-    is_allowed = not safety.allowed.isdisjoint((safety.commit, deletion_digest(deletions)))
-    obstacles = doubts if deletions else ()
-    if deletions and not doubts and not is_allowed:
+    deaths = [*(() if doubts else deletions), *replacements]
+    is_allowed = not safety.allowed.isdisjoint((safety.commit, deletion_digest(deaths)))
+    excess: tuple[str, ...] = ()
+    if deaths and not is_allowed:
+        toll = sum_tolls(toll_of_change(change, pods.get(change.ref.key, ())) for change in deaths)
         total = sum_tolls(toll_of(pods.get(key, ())) for key in inventory.entries)
-        obstacles = tuple(_excesses(toll, total, safety.recent))
-        obstacles += tuple(_lost_kinds(deletions, inventory, live))
-        obstacles += ("the repository is empty",) if not desired else ()
-        obstacles += (_way_out(deletions, safety),) if obstacles else ()
+        excess = tuple(_excesses(toll, total, safety.recent))
+        if deletions and not doubts:
+            excess += tuple(_lost_kinds(deletions, inventory, live))
+            excess += ("the repository is empty",) if not desired_keys else ()
+        excess += (_way_out(deaths, safety),) if excess else ()
+    obstacles = (doubts or excess) if deletions else ()
     held = list(found["protected"])
     if obstacles:
         reason = "; ".join(obstacles)
@@ -126,7 +133,8 @@ def prune_plan(
         leaving=tuple(found["leaving"]),
         vanished_keys=() if doubts else tuple(change.ref.key for change in found["vanished"]),
         obstacles=obstacles,
-        toll=Toll() if obstacles or is_allowed else toll,
+        excess=excess,
+        counts=not is_allowed,
     )
 
 
@@ -173,6 +181,12 @@ def toll_of(pods: Sequence[Object]) -> Toll:
     """What dies with an object that has these pods."""
     running = [pod for pod in pods if not is_gated(pod) and not is_finished_pod(pod)]
     return Toll(1, bool(running), len(running), sum(map(_devices_of, running)))
+
+
+def toll_of_change(change: Change, pods: Sequence[Object]) -> Toll:
+    """What dies with a deletion, or with a replacement: of that what runs, since the object comes again."""
+    toll = toll_of(pods)
+    return toll._replace(objects=0) if change.action == "replace" else toll
 
 
 def _devices_of(pod: Object) -> int:

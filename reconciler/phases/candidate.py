@@ -71,7 +71,7 @@ def _put_in_force(r: Reconciler, candidate: Candidate) -> None:
 def _reject(r: Reconciler, p: Pass, candidate: Candidate, refusals: tuple[Refusal, ...]) -> None:
     planning, commit, now = r.planning, candidate.snapshot.commit, r.clock()
     former = planning.rejections.get(commit)
-    attempts = 1 + (former.attempts if former else 0)
+    attempts = 1 + (former.attempts if former is not None and former.refusals else 0)
     pause = min(REFUSAL_RETRY[0] * 2 ** (attempts - 1), REFUSAL_RETRY[1])
     entries = tuple(_diagnostic(refusal) for refusal in refusals)
     snapshot = replace(candidate.snapshot, ok=False, diagnostics=(*entries, *candidate.snapshot.diagnostics))

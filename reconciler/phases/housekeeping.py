@@ -8,7 +8,6 @@ from dataclasses import replace
 from typing import Any
 
 from reconciler.cluster.client import ApiError
-from reconciler.cluster.objects import ref_of
 from reconciler.context import Pass, Reconciler
 from reconciler.decisions.guard import FIGHT_WINDOW
 from reconciler.plan.cluster_copy import KeptPlan
@@ -53,7 +52,7 @@ def trim_memory(r: Reconciler, p: Pass) -> None:
     """Forget objects that are neither in the repository nor in the inventory, commits that are neither the head nor in
     force, and writes that the watches have long shown."""
     planning, memory, now = r.planning, r.writer.memory, r.clock()
-    known = {ref_of(manifest.object).key for manifest in p.desired_manifests} | p.inventory.entries.keys()
+    known = p.desired_keys | p.inventory.entries.keys()
     known.add(r.store.ref.key)
     tables: tuple[MutableMapping[str, Any], ...] = (
         planning.unchanged,
@@ -82,7 +81,7 @@ def _keep_only(table: MutableMapping[str, Any], keys: Collection[str]) -> None:
 def trim_runs(r: Reconciler, p: Pass) -> None:
     """Forget finished runs whose job left the repository long ago; of too many, those that left first."""
     now, runs = int(r.wall_clock()), p.inventory.runs
-    present = {ref_of(manifest.object).key for manifest in p.desired_manifests} | p.observation.objects.keys()
+    present = p.desired_keys | p.observation.objects.keys()
     absent: list[tuple[int, str]] = []
     for key, run in list(runs.items()):
         if key in present:

@@ -7,7 +7,7 @@ inventory ends when the server says, asked by name, that the object is gone.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from itertools import islice
 
@@ -22,7 +22,6 @@ from reconciler.decisions import guard
 from reconciler.decisions.diff import Change
 from reconciler.git.process import GitError
 from reconciler.phases.runs import is_job
-from reconciler.writing.writer import ChangeResult
 
 log = logging.getLogger(__name__)
 
@@ -60,8 +59,9 @@ def settle_lost_inventory(r: Reconciler, p: Pass) -> None:
     objects that carry them. As long as that could run a job a second time, nothing is written (`p.standstill`)."""
     if not p.inventory.is_lost or p.snapshot is None:
         return
-    if p.problems:
-        p.standstill = f"there is no inventory, and what is ours cannot be found while a read fails: {p.problems[0]}"
+    obstacles = [*p.problems, *(p.observation.obstacles[kind] for kind in sorted(p.observation.withdrawn_kinds))]
+    if obstacles:
+        p.standstill = f"there is no inventory, and what is ours cannot be found while a read fails: {obstacles[0]}"
         return
     marked = {key: item for key, item in p.observation.objects.items() if _is_ours(r, item)}
     head = r.poller.head.commit
@@ -96,7 +96,8 @@ def _is_ours(r: Reconciler, item: Object) -> bool:
 
 
 def plan_pruning(r: Reconciler, p: Pass) -> None:
-    """Set `p.prune_plan`. Annotations that release it are read only when something is held."""
+    """Set `p.prune_plan`, and hold back replacements that would end too much at once. Annotations that release it are
+    read only when something is held."""
     live, head = live_inventory(r, p), r.poller.head
     is_of_head = p.snapshot is not None and p.snapshot.commit == head.commit
     safety = guard.PruneSafety(
@@ -106,23 +107,28 @@ def plan_pruning(r: Reconciler, p: Pass) -> None:
         recent=_recent_toll(r, p),
         status_name=r.publisher.ref.name,
     )
-    p.prune_plan = guard.prune_plan(p.desired_manifests, p.inventory, live, p.pods, safety)
-    if p.prune_plan.obstacles and safety.has_compiled and (allowed := _allowed_deletions(r, p)):
+    ended = [change for change in p.changes if change.action == "replace"]
+    p.prune_plan = guard.prune_plan(p.desired_keys, p.inventory, live, p.pods, safety, ended)
+    if p.prune_plan.excess and safety.has_compiled and (allowed := _allowed_deletions(r, p)):
         safety = replace(safety, allowed=allowed)
-        p.prune_plan = guard.prune_plan(p.desired_manifests, p.inventory, live, p.pods, safety)
+        p.prune_plan = guard.prune_plan(p.desired_keys, p.inventory, live, p.pods, safety, ended)
+    if p.prune_plan.excess:
+        reason = "; ".join(p.prune_plan.excess)
+        held = [replace(change, action="held", reason=reason) for change in ended]
+        p.changes = [change for change in p.changes if change.action != "replace"]
+        p.prune_plan = replace(p.prune_plan, held_changes=(*p.prune_plan.held_changes, *held))
 
 
 def live_inventory(r: Reconciler, p: Pass) -> Mapping[str, Object | None]:
     """The inventory's objects of which it is known what they are now, or that they are gone. One whose kind no plan
     holds any more is asked for by name; one that cannot be read is left alone, and no other."""
     live: dict[str, Object | None] = {}
-    keep = {ref_of(manifest.object).key for manifest in p.desired_manifests}
     obstacles = dict(p.observation.obstacles)
     for key, entry in p.inventory.entries.items():
         kind = entry.ref.group_kind
         if kind in p.observation.readable_kinds:
             live[key] = r.writer.newest_object(key, p.observation.objects.get(key))
-        elif key not in keep and p.snapshot is not None:
+        elif key not in p.desired_keys and p.snapshot is not None:
             if kind not in obstacles:
                 try:
                     live[key] = r.client.find(entry.ref)
@@ -166,8 +172,8 @@ def prune(r: Reconciler, p: Pass) -> None:
     due = [change for change in due if (change.ref.namespace, change.ref.name) not in awaited]
     results = r.writer.prune_objects(due, p.inventory)
     p.results += results
-    if any(plan.toll):
-        _record_toll(r, p, results)
+    if plan.counts:
+        _record_toll(r, p)
     _trim_gone_entries(r, p)
 
 
@@ -184,10 +190,12 @@ def _awaited_names(r: Reconciler, p: Pass) -> set[tuple[str, str]]:
     }
 
 
-def _record_toll(r: Reconciler, p: Pass, results: Iterable[ChangeResult]) -> None:
-    done = [result.change for result in results if result.outcome == "done"]
-    if deleted := [change.ref.key for change in done if change.action == "prune"]:
-        toll = guard.sum_tolls(guard.toll_of(p.pods.get(key, ())) for key in deleted)
+def _record_toll(r: Reconciler, p: Pass) -> None:
+    """Note what this pass has ended, for what may end within the hour."""
+    done = [result.change for result in p.results if result.outcome == "done"]
+    ended = [change for change in done if change.action in ("prune", "replace")]
+    toll = guard.sum_tolls(guard.toll_of_change(change, p.pods.get(change.ref.key, ())) for change in ended)
+    if any(toll):
         p.inventory.deletions.append([int(r.wall_clock()), *toll])
 
 

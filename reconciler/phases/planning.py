@@ -28,15 +28,15 @@ from reconciler.observe import FINGERPRINT_KINDS, Fingerprint, fingerprint_of, s
 from reconciler.phases.candidate import SNAPSHOT_FILE, offer_candidate, settle_candidate
 from reconciler.phases.runs import finished_job_keys, record_unobserved_ends
 from reconciler.plan.compile_child import CompileRequest
-from reconciler.plan.snapshot import Snapshot, load_snapshot
+from reconciler.plan.snapshot import CompileBreakdown, Snapshot, load_snapshot
 
 Value = TypeVar("Value")
 
 log = logging.getLogger(__name__)
 
 COMPILE_RETRY, PLAN_RETRY = 10.0, 300.0
-"""Seconds after which a compile that broke down, and a plan that was refused, may be tried again although nothing
-changed."""
+"""Seconds after which a compile that broke down (doubled each time, up to the latter), and a plan that was refused, may
+be tried again although nothing changed."""
 PLAN_CODES = frozenset({"GP501", "GP502"})
 """Diagnostics that rest on what the cluster holds as well; those of files stay with their commit."""
 
@@ -125,29 +125,52 @@ def _current_fingerprint(r: Reconciler, p: Pass, snapshot: Snapshot, finished: f
     )
 
 
-def _take_result(r: Reconciler, p: Pass, running: RunningCompile, result: Snapshot) -> None:
+def _take_result(r: Reconciler, p: Pass, running: RunningCompile, result: Snapshot | CompileBreakdown) -> None:
     planning, now = r.planning, r.clock()
-    r.metrics.compiles.labels(result="good" if result.ok else "rejected").inc()
     r.metrics.compile_seconds.observe(now - running.started_at)
+    if isinstance(result, CompileBreakdown):
+        _record_breakdown(r, p, running, result)
+        return
+    r.metrics.compiles.labels(result="good" if result.ok else "rejected").inc()
     if result.ok:
+        if (former := planning.rejections.get(running.commit)) is not None and former.breakdown:
+            del planning.rejections[running.commit]
         fingerprint = fingerprint_of(running.observation, result, running.finished_jobs)
         offer_candidate(r, p, Candidate(result, fingerprint, running.tree))
         return
-    in_force = planning.snapshot
-    base = fingerprint_of(running.observation, in_force, running.finished_jobs) if in_force else None
-    rejection = Rejection(result, now, now + _retry_delay(result), (base, running.due_moment))
-    planning.rejections[running.commit] = rejection
+    rejection = Rejection(result, now, now + _retry_delay(result), _basis(r, running))
+    _reject(r, p, running, rejection)
     reason = rejection.first_error["message"] if rejection.first_error else "no plan"
     log.warning("commit rejected", extra={"commit": running.commit, "reason": reason})
-    if p.target_commit == running.commit and in_force is not None:
-        p.target_commit = in_force.commit
+
+
+def _record_breakdown(r: Reconciler, p: Pass, running: RunningCompile, result: CompileBreakdown) -> None:
+    """Note a compile that gave no answer: nothing is held against its commit, and it is tried again."""
+    r.metrics.compiles.labels(result="broken").inc()
+    former, now = r.planning.rejections.get(running.commit), r.clock()
+    attempts = 1 + (former.attempts if former is not None and former.breakdown else 0)
+    pause = min(COMPILE_RETRY * 2.0 ** min(attempts - 1, 16), PLAN_RETRY)
+    nothing = Snapshot(running.commit, ok=False)
+    rejection = Rejection(nothing, now, now + pause, _basis(r, running), attempts, breakdown=result.message)
+    _reject(r, p, running, rejection)
+    log.warning("a compile broke down", extra={"commit": running.commit, "reason": result.message, "retry": pause})
+
+
+def _basis(r: Reconciler, running: RunningCompile) -> tuple[Fingerprint | None, int | None]:
+    in_force = r.planning.snapshot
+    base = fingerprint_of(running.observation, in_force, running.finished_jobs) if in_force else None
+    return base, running.due_moment
+
+
+def _reject(r: Reconciler, p: Pass, running: RunningCompile, rejection: Rejection) -> None:
+    r.planning.rejections[running.commit] = rejection
+    if p.target_commit == running.commit and r.planning.snapshot is not None:
+        p.target_commit = r.planning.snapshot.commit
 
 
 def _retry_delay(snapshot: Snapshot) -> float:
     """Seconds until a rejected commit may be tried again although nothing changed."""
     codes = {diagnostic["code"] for diagnostic in snapshot.diagnostics if diagnostic["severity"] == "error"}
-    if not any(codes):
-        return COMPILE_RETRY
     return PLAN_RETRY if codes <= PLAN_CODES else inf
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 
@@ -42,14 +42,21 @@ def observe_pods(r: Reconciler, observation: Observation) -> Observation:
         r.node_health.observe(nodes, pods, now)
         r.binding.observe(pods, observation.node_index({}), now)
         r.evictions.observe(pods, now)
-    jobs = (gang.job for gang in r.planning.snapshot.gangs.values()) if r.planning.snapshot else ()
-    held = {**r.binding.held_jobs(now), **dict(suspended_jobs(r, jobs))}
+    jobs = [gang.job for gang in r.planning.snapshot.gangs.values()] if r.planning.snapshot else []
+    held = {**r.binding.held_jobs(now), **dict(_unserved_jobs(observation, jobs)), **dict(suspended_jobs(r, jobs))}
     ends = ((uid_of(pod), leaving_until(pod)) for pod in observation.objects_of_kind("Pod"))
     # Whole seconds, as the compile has them, which comes later: it never counts on a pod that is none of these.
     leaving = {uid: until for uid, until in ends if until is not None and int(r.wall_clock()) <= until}
     quarantined = frozenset(r.node_health.quarantined(now))
     restrictions = Restrictions(quarantined, held, r.binding.closed_nodes(now), leaving)
     return observation.with_restrictions(restrictions)
+
+
+def _unserved_jobs(observation: Observation, jobs: Iterable[Ref]) -> Iterator[tuple[str, str]]:
+    """Ref.key of each job whose kind the cluster does not serve, with why it is not planned: it keeps no room."""
+    for job in jobs:
+        if job.group_kind in observation.unserved_kinds:
+            yield job.key, observation.obstacles[job.group_kind]
 
 
 # --- act
@@ -68,11 +75,17 @@ def act_on_pods(r: Reconciler, p: Pass, snapshot: Snapshot) -> None:
     evict_broken_gangs(r, p, snapshot, nodes)
 
 
+def _keys_in_reach(p: Pass, snapshot: Snapshot) -> set[str]:
+    """Gangs that are not suspended and whose jobs are known for certain."""
+    readable = p.observation.readable_kinds
+    return {key for key, gang in snapshot.gangs.items() if gang.job.group_kind in readable} - p.suspended_keys
+
+
 def leave_lost_nodes(r: Reconciler, p: Pass, snapshot: Snapshot) -> None:
     """Evict the pods of our gangs from nodes that have been lost for too long; they come back gated and are planned
     again."""
     left = r.node_health.nodes_to_leave(r.settings.node_timeout, r.clock())
-    for key in snapshot.gangs.keys() - p.suspended_keys if left else ():
+    for key in _keys_in_reach(p, snapshot) if left else ():
         for pod in p.pods.get(key, ()):
             if (node := bound_node(pod)) in left and not has_ended(pod):
                 message = f"node {node} is lost for {r.settings.node_timeout:g} s, so it is planned again"
@@ -122,7 +135,9 @@ def _is_as_planned(r: Reconciler, p: Pass, key: str, gang: PlannedGang) -> bool:
     assert p.current_fingerprint is not None  # noqa: S101
     assert r.planning.base_fingerprint is not None  # noqa: S101
     job, restrictions = p.observation.objects.get(key), p.observation.restrictions
-    if job is None or key in p.suspended_keys or annotations_of(job).get(DIGEST_ANNOTATION) != planned_run(r, key):
+    if job is None or key in p.suspended_keys or gang.job.group_kind not in p.observation.readable_kinds:
+        return False
+    if annotations_of(job).get(DIGEST_ANNOTATION) != planned_run(r, key):
         return False
     places = {node for _, node in gang.pods_by_place()}
     if key in restrictions.held_jobs or places & restrictions.closed_nodes.get(key, frozenset()):
@@ -186,7 +201,7 @@ def evict_unbound_pods(r: Reconciler, p: Pass, snapshot: Snapshot, nodes: NodeIn
     now, timeout = r.clock(), r.settings.bind_timeout
     for key in r.binding.troubles.keys() - p.pods.keys():
         del r.binding.troubles[key]
-    for key in (snapshot.gangs.keys() & p.pods.keys()) - p.suspended_keys:
+    for key in _keys_in_reach(p, snapshot) & p.pods.keys():
         pods, run = p.pods[key], (planned_run(r, key), r.requests.current().retries.get(key, 0))
         if key in r.binding.troubles and _is_over(r, p, r.binding.troubles[key], run, pods):
             del r.binding.troubles[key]
@@ -248,7 +263,7 @@ def _has_cause_changed(r: Reconciler, p: Pass, trouble: GangTrouble, pods: list[
 def evict_broken_gangs(r: Reconciler, p: Pass, snapshot: Snapshot, nodes: NodeIndex) -> None:
     """Evict what is left of a gang that lost pods with a node and that the newest plan cannot complete where it runs:
     then the whole gang is planned again, and holds nothing meanwhile."""
-    for key in (snapshot.gangs.keys() & p.pods.keys()) - p.suspended_keys:
+    for key in _keys_in_reach(p, snapshot) & p.pods.keys():
         gang, uid = snapshot.gangs[key], uid_of(p.observation.objects[key])
         alive = [pod for pod in p.pods[key] if not has_ended(pod)]
         if any(_is_on_bad_node(r, nodes, pod) for pod in alive):

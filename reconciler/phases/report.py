@@ -27,7 +27,7 @@ def build_report(r: Reconciler, p: Pass) -> Report:
     head = r.poller.head
     rejection = r.planning.rejections.get(head.commit)
     refusals = rejection.refusals if rejection else ()
-    if rejection is not None:
+    if rejection is not None and not rejection.breakdown:
         diagnostics = rejection.snapshot.diagnostics
     else:
         diagnostics = p.snapshot.diagnostics if p.snapshot else ()
@@ -106,11 +106,15 @@ def _rejection_reason(p: Pass, rejection: Rejection) -> str:
     """A commit that is in force has a plan, only no newer one for the cluster as it is now."""
     if rejection.refusals:
         return "CommitRefused"
+    if rejection.breakdown:
+        return "CompileFailed"
     is_in_force = p.snapshot is not None and p.snapshot.commit == rejection.snapshot.commit
     return "PlanRefused" if is_in_force else "CommitRejected"
 
 
 def _rejection_message(p: Pass, rejection: Rejection, commit: str) -> str:
+    if rejection.breakdown:
+        return _breakdown_message(commit, rejection)
     detail = "no plan"
     if error := rejection.first_error:
         position = f"{error['file']}:{error['line']}:" if error["file"] else ""
@@ -142,8 +146,22 @@ def _conditions(r: Reconciler, p: Pass, rejection: Rejection | None) -> Iterator
         if until > now
     ]
     yield Condition("Fighting", bool(fought), "Fighting" if fought else "None", _counted(fought))
-    stuck = [f"{key}: {reason}" for key, reason in sorted(r.binding.held_jobs(now).items())]
+    broken = [
+        _breakdown_message(commit, found)
+        for commit, found in sorted(r.planning.rejections.items())
+        if found.breakdown and commit in (r.poller.head.commit, p.target_commit)
+    ]
+    yield Condition("CompilerFailed", bool(broken), "BrokeDown" if broken else "None", _counted(broken))
+    stuck = [f"{name_of_key(key)}: {reason}" for key, reason in sorted(r.binding.held_jobs(now).items())]
     yield Condition("GangsHeld", bool(stuck), "NotBound" if stuck else "None", _counted(stuck))
+
+
+def _breakdown_message(commit: str, rejection: Rejection) -> str:
+    times = f" {rejection.attempts} times in a row" if rejection.attempts > 1 else ""
+    return (
+        f"the compile of commit {commit} broke down{times}, which says nothing about the commit; it is tried again, "
+        f"and what is in force stays: {rejection.breakdown}"
+    )
 
 
 def _applied_condition(r: Reconciler, p: Pass, refused: str) -> Condition:
@@ -184,7 +202,7 @@ def _compiled_condition(r: Reconciler, p: Pass, rejection: Rejection | None) -> 
     if rejection is None:
         return Condition("Compiled", p.snapshot is not None, "Compiled" if p.snapshot else "NoPlan")
     head, reason = r.poller.head.commit, _rejection_reason(p, rejection)
-    if reason == "PlanRefused":
+    if reason in ("PlanRefused", "CompileFailed"):
         return Condition("Compiled", False, reason, _rejection_message(p, rejection, head))
     in_force = p.snapshot.commit if p.snapshot else "nothing"
     return Condition("Compiled", False, reason, f"commit {head} does not compile; {in_force} is in force")
@@ -199,7 +217,7 @@ def _seconds_to_deadline(r: Reconciler, p: Pass) -> float | None:
     deadlines += [recreate_time(*times) for times in r.departed_jobs.values()]
     deadlines += [found.retry_at for found in r.planning.rejections.values() if isfinite(found.retry_at)]
     deadlines += r.writer.retry_times()
-    if p.rewrite_message or p.standstill or p.prune_plan.obstacles:
+    if p.rewrite_message or p.standstill or p.prune_plan.obstacles or p.prune_plan.excess:
         deadlines.append(now + ANNOTATION_INTERVAL)
     seconds = [at - now for at in deadlines]
     seconds += [until + 1 - wall_now for until in p.observation.restrictions.leaving_pods.values()]

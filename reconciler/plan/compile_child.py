@@ -24,9 +24,10 @@ from pathlib import Path
 from typing import Any
 
 from compiler.specs import JobKey
+from reconciler.cluster.client import short_error
 from reconciler.cluster.objects import Object
 from reconciler.plan.confinement import child_environment, child_memory_limit
-from reconciler.plan.snapshot import Snapshot, failed_snapshot
+from reconciler.plan.snapshot import CompileBreakdown, Snapshot
 
 log = logging.getLogger(__name__)
 
@@ -73,7 +74,7 @@ class CompileProcess:
         self._worker: subprocess.Popen[bytes] | None = None
         self._child = 0
         self._thread: threading.Thread | None = None
-        self._result: Snapshot | None = None
+        self._result: Snapshot | CompileBreakdown | None = None
 
     @property
     def is_busy(self) -> bool:
@@ -85,7 +86,7 @@ class CompileProcess:
         self._thread = threading.Thread(target=self._run, args=(request,), name="compile", daemon=True)
         self._thread.start()
 
-    def take_result(self) -> Snapshot | None:
+    def take_result(self) -> Snapshot | CompileBreakdown | None:
         """The result, once; None while there is none."""
         if self._thread is None or self._result is None:
             return None
@@ -103,15 +104,16 @@ class CompileProcess:
         self._drop_worker()
 
     def _run(self, request: CompileRequest) -> None:
+        result: Snapshot | CompileBreakdown
         try:
             result = self._compile(request)
         except Exception as error:  # whatever it is: a thread that ended without a result would be busy for ever
             log.warning("a compile broke down", exc_info=error)
-            result = failed_snapshot(request.commit, f"the compile did not end well: {error}")
+            result = CompileBreakdown(request.commit, f"it did not end well: {short_error(error)}")
         self._result = result
         self.on_end()
 
-    def _compile(self, request: CompileRequest) -> Snapshot:
+    def _compile(self, request: CompileRequest) -> Snapshot | CompileBreakdown:
         self.directory.mkdir(parents=True, exist_ok=True)
         question, answer, errors = (self.directory / name for name in ("request.json", "compiled.json", "errors.txt"))
         for old in (answer, errors):
@@ -123,15 +125,15 @@ class CompileProcess:
             status = self._run_in_worker(order, time.monotonic() + self.time_limit)
         except TimeoutError:
             self._drop_worker()
-            return failed_snapshot(request.commit, f"the compile was stopped after {self.time_limit:g} s")
+            return CompileBreakdown(request.commit, f"it was stopped after {self.time_limit:g} s")
         except (EOFError, OSError):  # it was killed, by the kernel or by somebody
             status = self._drop_worker()
         finally:
             self._child = 0
         if status != 0 or not answer.exists():
             text = errors.read_text(errors="replace") if errors.exists() else ""
-            message = f"the compile ended with {status}: {text.strip().rpartition(chr(10))[2][:500] or 'no message'}"
-            return failed_snapshot(request.commit, message)
+            message = text.strip().rpartition("\n")[2][:500] or "no message"
+            return CompileBreakdown(request.commit, f"it ended {_end_text(status)}: {message}")
         return Snapshot.from_json(answer.read_text())
 
     def _run_in_worker(self, order: Mapping[str, Any], deadline: float) -> int:
@@ -160,6 +162,14 @@ class CompileProcess:
                 with contextlib.suppress(OSError):
                     pipe.close()
         return worker.wait()
+
+
+def _end_text(status: int) -> str:
+    """How a process ended: by an exit code, or by a signal."""
+    if status >= 0:
+        return f"with {status}"
+    name = next((each.name for each in signal.Signals if each == -status), str(-status))
+    return f"by {name}" + (" (out of memory?)" if status == -signal.SIGKILL else "")
 
 
 def _start_worker() -> subprocess.Popen[bytes]:

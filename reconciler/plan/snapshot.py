@@ -136,10 +136,13 @@ def _device_numbers(slot_uses: Iterable[Mapping[str, Any]]) -> dict[str, dict[st
     return numbers
 
 
-def failed_snapshot(commit: str, message: str) -> Snapshot:
-    """The result of a compile that broke down: one error without a code and without a position."""
-    error = dict.fromkeys(("code", "file", "help", "object"), "") | {"line": 0, "column": 0}
-    return Snapshot(commit, ok=False, diagnostics=({**error, "severity": "error", "message": message},))
+@dataclass(frozen=True, slots=True)
+class CompileBreakdown:
+    """The end of a compile that gave no answer: killed, out of memory or time, an exception. It says nothing about the
+    commit."""
+
+    commit: str
+    message: str
 
 
 def load_snapshot(path: Path) -> Snapshot | None:

@@ -10,6 +10,11 @@ SENTENCES = {
     ("Compiled", True): "The newest commit has a plan.",
     ("Compiled", False): "There is no new plan; the last one stays in force, and nothing new starts.",
     (
+        "CompilerFailed",
+        True,
+    ): "The compiler itself broke down, which is no fault of the commit; it is tried again, the last plan stays.",
+    ("CompilerFailed", False): "The compiler gives answers.",
+    (
         "HistoryRewritten",
         True,
     ): "The branch no longer holds the commit in force; nothing of it is applied until allowed.",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +18,9 @@ from reconciler.git.mirror import Mirror
 from reconciler.git.poller import BranchHead
 from reconciler.loop import act_on_changes, compute_changes
 from reconciler.observe import InformerSet, Observation, Restrictions
-from reconciler.phases.ownership import live_inventory
+from reconciler.phases.ownership import live_inventory, settle_lost_inventory
 from reconciler.phases.planning import choose_commit, update_plan
+from reconciler.phases.pods import observe_pods
 from reconciler.phases.report import build_report
 from reconciler.phases.runs import record_unobserved_ends
 from reconciler.plan.compile_child import CompileProcess, CompileRequest
@@ -248,4 +250,40 @@ def test_a_kind_of_which_we_have_objects_is_never_taken_to_be_empty(tmp_path: Pa
     p = Pass(world.r.watches.observe(Restrictions()), Inventory())
     assert p.observation.problems == ()
     world.r.watches.expect_kinds([Ref(JOB["apiVersion"], "Job", "default", "train").group_kind])
-    assert "was served before" in world.r.watches.observe(Restrictions()).problems[0]
+    assert "was served before" in world.r.watches.observe(Restrictions()).partial_problems[0]
+    assert not world.r.watches.observe(Restrictions()).readable_kinds & {"Job.batch.volcano.sh"}
+
+
+def test_a_kind_whose_definition_was_deleted_holds_up_only_its_own_objects(world: World) -> None:
+    """It stopped all planning for five minutes."""
+    torch: Object = {"apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob", "metadata": JOB["metadata"], "spec": {}}
+    health = world.r.watches.informers["PyTorchJob.kubeflow.org"].health
+    health.is_synced, health.problem, health.is_withdrawn = False, "404", True
+    p = world.look(JOB, torch)
+    assert p.problems == []
+    assert [str(change) for change in p.changes] == ["create Job default/train"]
+    assert reasons(p) == {"PyTorchJob default/train": "PyTorchJob cannot be read: 404"}
+    health = world.r.watches.informers["Pod"].health
+    health.is_synced, health.problem, health.is_withdrawn = False, "404", True
+    assert world.r.watches.observe(Restrictions()).problems == ("Pod cannot be read: 404",), "all plans rest on pods"
+
+
+def test_an_inventory_is_not_made_anew_while_a_kind_is_gone(world: World) -> None:
+    p = world.look(JOB)
+    p.inventory.is_lost = True
+    p.observation = replace(p.observation, withdrawn_kinds=frozenset({"Job.batch"}), obstacles={"Job.batch": "404"})
+    settle_lost_inventory(world.r, p)
+    assert p.standstill.endswith("while a read fails: 404")
+    assert p.inventory.is_lost
+
+
+def test_a_job_of_a_kind_that_is_not_served_keeps_no_room(world: World) -> None:
+    rest: Object = {"queue": "q", "domains": [], "reasons": [], "evictedFor": [], "startsAt": None}
+    jobs = ({"apiVersion": api, "kind": kind} for api, kind in (("kubeflow.org/v1", "PyTorchJob"), ("batch/v1", "Job")))
+    gangs = [{**job, "namespace": "d", "name": "j", "decision": "start", "pods": {}, **rest} for job in jobs]
+    world.r.planning.snapshot = Snapshot(COMMIT, True, plan={"gangs": gangs})
+    world.r.watches.informers["PyTorchJob.kubeflow.org"].health.is_served = False
+    seen = observe_pods(world.r, world.r.watches.observe(Restrictions()))
+    assert seen.restrictions.held_jobs == {
+        "PyTorchJob.kubeflow.org/d/j": "the cluster does not serve PyTorchJob in kubeflow.org/v1"
+    }

@@ -52,7 +52,7 @@ def life(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Life]:
     monkeypatch.setattr(run, "reconcile_once", made.one_pass)
     monkeypatch.setattr(run, "_wait_for_start", lambda *_: None)
     monkeypatch.setattr(run, "FAILURE_PAUSES", (0.001, 0.002))
-    monkeypatch.setattr(type(made.r.fence), "check", lambda self: None)
+    made.r.client.fence = lambda: None
     yield made
     made.r.watches.stop()
 
@@ -95,6 +95,19 @@ def test_a_stop_is_obeyed_between_two_writes(life: Life) -> None:
     assert life.live(many_writes, lambda r: IDLE) is None
     assert len([path for method, path, _ in life.server.requests if method == "DELETE"]) == 1
     assert len(life.steps) == 1
+
+
+def test_a_stop_is_obeyed_between_two_reads(life: Life) -> None:
+    """A pass that looks up a hundred objects of a server that hangs outlived SIGTERM by an hour."""
+
+    def many_reads(r: Reconciler) -> Report:
+        for _ in range(100):
+            r.client.request("GET", "/version")
+            life.stopped = True
+        return IDLE
+
+    assert life.live(many_reads, lambda r: IDLE) is None
+    assert len([path for _, path, _ in life.server.requests if path == "/version"]) == 1
 
 
 def test_a_long_pass_that_writes_is_alive_and_one_that_hangs_is_not(life: Life) -> None:

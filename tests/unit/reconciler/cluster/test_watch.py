@@ -177,7 +177,30 @@ def test_a_kind_that_was_served_and_answers_404_is_a_problem_and_what_was_known_
     assert set(informer.items()) == {("default", "a")}
     assert "was served before and is not now" in informer.obstacle()
     assert all(obstacles[2:]), "from the first 404 on it is known to be stale"
+    assert informer.health.is_withdrawn, "discovery does not show it"
     assert max(pauses.seconds) <= 5
+
+
+def test_a_kind_that_discovery_shows_is_not_withdrawn_and_one_that_returns_is_not_either() -> None:
+    shown = {"resources": [{"name": "pods", "kind": "Pod", "namespaced": True}]}
+
+    def script(path: str, number: int) -> ScriptedAnswer:
+        if path == "/api/v1":
+            return ScriptedAnswer(200, shown)
+        return listing(pod("a", 1)) if number == 1 else error_answer(404)
+
+    informer, _ = followed(script, Pauses(12))
+    assert (informer.health.is_withdrawn, bool(informer.obstacle())) == (False, True)
+    pauses = Pauses(12)
+
+    def returning(path: str, number: int) -> ScriptedAnswer:
+        if 1 < pauses.now < 8:
+            return error_answer(404)
+        return ScriptedAnswer(200, b"") if "watch=1" in path else listing(pod("a", 1))
+
+    informer, obstacles = followed(returning, pauses)
+    assert any(obstacles)
+    assert (informer.health.is_withdrawn, informer.obstacle()) == (False, "")
 
 
 @pytest.mark.parametrize("refusal", [404, 403, 401])

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from compiler.emit.manifest import Manifest
 from reconciler.cluster.inventory import Inventory, InventoryEntry, Origin
 from reconciler.cluster.objects import Object, Ref, ref_of
 from reconciler.cluster.shards import Table
+from reconciler.decisions.diff import Change
 from reconciler.decisions.guard import (
     FIGHT_PAUSE,
     FIGHT_THRESHOLD,
@@ -35,8 +35,8 @@ def live(name: str, uid: str = "", **annotations: str) -> Object:
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta}
 
 
-def wanted(*names: str) -> list[Manifest]:
-    return [Manifest(4, live(name), f"{name}.yaml:1") for name in names]
+def wanted(*names: str) -> set[str]:
+    return {ref(name).key for name in names}
 
 
 def holding(*names: str) -> Inventory:
@@ -48,7 +48,7 @@ def seen(*things: Object) -> dict[str, Object | None]:
 
 
 def plan_of(
-    kept: list[Manifest], inventory: Inventory, world: dict[str, Object | None], safety: PruneSafety = GOOD
+    kept: set[str], inventory: Inventory, world: dict[str, Object | None], safety: PruneSafety = GOOD
 ) -> PrunePlan:
     return prune_plan(kept, inventory, world, {}, safety)
 
@@ -95,15 +95,15 @@ def test_an_object_whose_kind_was_not_read_is_left_alone() -> None:
 
 
 def test_an_empty_repository_prunes_nothing_until_an_annotation_names_the_commit_or_the_deletions() -> None:
-    held = plan_of([], holding("ours"), seen(live("ours")))
+    held = plan_of(set(), holding("ours"), seen(live("ours")))
     assert held.changes == ()
     digest = deletion_digest(held.held_changes)
     for name in ("gangplan.dev/allow-prune: c0ffee", f"gangplan.dev/allow-prune: {digest}"):
         assert name in held.held_changes[0].reason
     for allowed, count in (("c0ffee", 1), (digest, 1), ("another", 0)):
         safety = PruneSafety("c0ffee", True, allowed=frozenset({allowed}))
-        assert len(plan_of([], holding("ours"), seen(live("ours")), safety).changes) == count
-        two = plan_of([], holding("ours", "too"), seen(live("ours"), live("too")), safety)
+        assert len(plan_of(set(), holding("ours"), seen(live("ours")), safety).changes) == count
+        two = plan_of(set(), holding("ours", "too"), seen(live("ours"), live("too")), safety)
         assert bool(two.changes) == (allowed == "c0ffee"), "a digest releases these deletions and no others"
 
 
@@ -127,9 +127,9 @@ def test_what_was_deleted_within_the_hour_counts_and_a_released_deletion_does_no
     recent = PruneSafety("c0ffee", True, recent=Toll(objects=4))
     held = plan_of(wanted("kept"), inventory, world, recent)
     assert "8 of 11 objects would be deleted after 4 within the last hour, the limit is 10" in held.obstacles
-    assert plan_of(wanted("kept"), inventory, world).toll == Toll(objects=8)
+    assert plan_of(wanted("kept"), inventory, world).counts
     released = plan_of(wanted("kept"), inventory, world, replace(recent, allowed=frozenset({"c0ffee"})))
-    assert (len(released.changes), released.toll) == (8, Toll())
+    assert (len(released.changes), released.counts) == (8, False)
 
 
 def test_a_protected_object_stays_and_does_not_count() -> None:
@@ -177,8 +177,17 @@ def of_jobs(
         key: InventoryEntry(ref_of(thing), thing["metadata"]["name"]) for key, thing in zip(keys, things, strict=True)
     }
     world: dict[str, Object | None] = dict(zip(keys, things, strict=True))
-    kept = [Manifest(5, thing, "jobs.yaml:1") for thing in things[leaving:]]
-    return prune_plan(kept, Inventory(Table(entries)), world, dict.fromkeys(keys, pods), safety), world
+    return prune_plan(keys[leaving:], Inventory(Table(entries)), world, dict.fromkeys(keys, pods), safety), world
+
+
+def ending(count: int, pods: list[Object], safety: PruneSafety = GOOD, leaving: int = 0) -> PrunePlan:
+    """The plan where the first `leaving` of 20 jobs are deleted, and `count` others end for a new run."""
+    things = [job(f"j{at}") for at in range(20)]
+    keys = [ref_of(thing).key for thing in things]
+    entries = Table({ref_of(thing).key: InventoryEntry(ref_of(thing), thing["metadata"]["name"]) for thing in things})
+    ended = [Change("replace", ref_of(thing), live=thing) for thing in things[leaving : leaving + count]]
+    world: dict[str, Object | None] = dict(zip(keys, things, strict=True))
+    return prune_plan(keys[leaving:], Inventory(entries), world, dict.fromkeys(keys, pods), safety, ended)
 
 
 @pytest.mark.parametrize(
@@ -197,6 +206,22 @@ def test_the_guard_counts_what_dies(leaving: int, staying: int, pods: list[Objec
     found, _ = of_jobs(leaving, staying, pods)
     assert bool(found.changes) == (not reason)
     assert reason in found.obstacles or not (reason or found.obstacles)
+
+
+def test_a_job_that_ends_for_a_new_run_counts_as_one_that_is_deleted() -> None:
+    """A commit that replaces every running gang ended them all without a question."""
+    running = [pod_with(8)]
+    assert ending(5, running).excess == ()
+    held = ending(6, running)
+    assert held.excess[0] == "6 of 20 running jobs would be deleted, the limit is 5"
+    assert "gangplan.dev/allow-prune: c0ffee" in held.excess[-1]
+    assert ending(6, running, replace(GOOD, allowed=frozenset({"c0ffee"}))).excess == ()
+    assert ending(20, []).excess == (), "what does not run does not die: the object comes again"
+    both = ending(3, running, leaving=3)
+    assert (both.changes, bool(both.excess)) == ((), True), "deletions and new runs are summed up"
+    assert ending(2, running, replace(GOOD, recent=Toll(jobs=4))).excess
+    doubted = ending(2, running, replace(GOOD, has_compiled=False), leaving=5)
+    assert (doubted.excess, doubted.changes) == ((), ()), "what is not deleted anyway does not count"
 
 
 def test_all_reasons_that_count_are_said() -> None:

@@ -16,7 +16,7 @@ from reconciler.cluster.marks import is_marked, origin_of
 from reconciler.cluster.objects import Object, Ref, ref_of
 from reconciler.context import Pass, Rejection, Settings, build_reconciler
 from reconciler.decisions.diff import Change
-from reconciler.decisions.guard import PRUNE_WINDOW, PrunePlan, Toll, deletion_digest
+from reconciler.decisions.guard import PRUNE_WINDOW, PrunePlan, deletion_digest
 from reconciler.git.poller import BranchHead
 from reconciler.observe import Observation
 from reconciler.phases.housekeeping import RUN_MEMORY_SECONDS, keep_house, trim_memory, trim_runs
@@ -94,6 +94,7 @@ class World:
         p = Pass(Observation(objects, kinds, problems), self.inventory, snapshot=self.r.planning.snapshot)
         p.problems = list(problems)
         p.desired_manifests = [Manifest(4, item, "x.yaml:1") for item in (ALWAYS, *desired)]
+        p.desired_keys = {ref_of(manifest.object).key for manifest in p.desired_manifests}
         return p
 
     def prune(self, p: Pass) -> Pass:
@@ -249,7 +250,34 @@ def test_deletions_are_summed_up_for_an_hour_also_by_the_next_process(world: Wor
     held = world.prune(world.look(kept)).prune_plan
     assert "1 of 2 objects would be deleted after 10 within the last hour, the limit is 10" in held.obstacles
     world.time += PRUNE_WINDOW
-    assert world.prune(world.look(kept)).prune_plan.toll == Toll(objects=1)
+    assert len(world.prune(world.look(kept)).prune_plan.changes) == 1
+
+
+def test_too_many_new_runs_are_held_and_what_was_ended_is_remembered(world: World) -> None:
+    jobs = [world.put(f"j{at}", job=True) for at in range(7)]
+    pod: Object = {"metadata": {}, "spec": {}, "status": {"phase": "Running"}}
+    for item in jobs:
+        world.enter(item)
+
+    def new_runs(count: int) -> Pass:
+        p = world.look(*jobs)
+        p.pods = {ref_of(item).key: [pod] for item in jobs}
+        p.changes = [Change("replace", ref_of(item), Manifest(5, item, "x.yaml:1"), item) for item in jobs[:count]]
+        plan_pruning(world.r, p)
+        return p
+
+    p = new_runs(6)
+    assert p.changes == []
+    assert {change.action for change in p.prune_plan.held_changes} == {"held"}
+    condition = next(each for each in build_report(world.r, p).conditions if each.type == "PruneHeld")
+    assert "6 of 7 running jobs would be deleted, the limit is 5" in condition.message
+    p = new_runs(3)
+    assert len(p.changes) == 3
+    p.results = [ChangeResult(change, "done") for change in p.changes]
+    prune(world.r, p)
+    assert world.inventory.deletions == [[1000, 0, 3, 3, 0]]
+    assert new_runs(2).changes, "within the limit"
+    assert not new_runs(3).changes, "three have died within the hour"
 
 
 @pytest.mark.parametrize("where", ["status", "cluster"])

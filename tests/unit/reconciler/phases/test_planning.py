@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +14,13 @@ import pytest
 from compiler.repository import Repository
 from reconciler.cluster.inventory import Inventory
 from reconciler.context import Pass, Reconciler, Settings, build_reconciler, due_moment, is_plan_fresh
+from reconciler.git.mirror import Mirror
 from reconciler.git.poller import BranchHead
 from reconciler.observe import Observation
 from reconciler.phases.planning import choose_commit, update_plan
 from reconciler.phases.report import build_report
 from reconciler.plan.compile_child import CompileRequest
-from reconciler.plan.snapshot import Snapshot
+from reconciler.plan.snapshot import CompileBreakdown, Snapshot
 from reconciler.publish.status import Condition
 from tests.builders.scripted_server import ScriptedAnswer, ScriptedServer
 
@@ -32,14 +34,14 @@ class Clocked:
     """Stands in for the child process: keeps what it was asked, and answers when told."""
 
     asked: list[CompileRequest] = field(default_factory=list)
-    answer: Snapshot | None = None
+    answer: Snapshot | CompileBreakdown | None = None
     is_busy: bool = False
 
     def start_compile(self, request: CompileRequest) -> None:
         self.asked.append(request)
         self.is_busy = True
 
-    def take_result(self) -> Snapshot | None:
+    def take_result(self) -> Snapshot | CompileBreakdown | None:
         answer, self.answer = self.answer, None
         self.is_busy = self.is_busy and answer is None
         return answer
@@ -202,3 +204,38 @@ def test_a_plan_that_passes_again_ends_the_matter(told: Told) -> None:
     p = told.answers(replace(GOOD, moments=(300,)))
     assert condition(build_report(told.w, p).conditions, "Compiled").status
     assert is_plan_fresh(told.w, p)
+
+
+# ---- a compile that breaks down
+
+
+def test_a_compile_that_breaks_down_is_not_held_against_the_commit_and_is_tried_again(
+    told: Told, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was told as CommitRejected, as if the commit were bad."""
+    told.w.poller.head, told.w.planning.snapshot = BranchHead("beef", Repository({}, {}, ())), replace(GOOD, moments=())
+    monkeypatch.setattr(Mirror, "is_ancestor", lambda *_: True)
+    told.time = 10.0
+    times = []
+    for _ in range(7):
+        told.look()
+        assert told.compiler.asked[-1].commit == "beef"
+        times.append(told.time)
+        told.compiler.answer = CompileBreakdown("beef", "it ended by SIGKILL")
+        p = told.look()
+        said = build_report(told.w, p)
+        assert said.next_wakeup is not None
+        told.time += said.next_wakeup
+    assert [after - before for before, after in pairwise(times)] == [10, 20, 40, 80, 160, 300]
+    assert p.target_commit == COMMIT, "the commit in force goes on"
+    compiled = condition(said.conditions, "Compiled")
+    assert (compiled.status, compiled.reason) == (False, "CompileFailed")
+    assert "7 times in a row, which says nothing about the commit" in compiled.message
+    assert condition(said.conditions, "CompilerFailed").status
+    assert [reason for _, reason, _, _ in said.events] == ["CompileFailed"]
+    assert not any(diagnostic["severity"] == "error" for diagnostic in said.diagnostics)
+    told.look()
+    told.compiler.answer = replace(GOOD, commit="beef")
+    said = build_report(told.w, told.look())
+    assert not condition(said.conditions, "CompilerFailed").status
+    assert condition(said.conditions, "Compiled").status

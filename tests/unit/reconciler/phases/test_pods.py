@@ -83,7 +83,7 @@ class World:
             Ref(o["apiVersion"], o["kind"], o["metadata"].get("namespace", ""), o["metadata"]["name"]).key: o
             for o in (*nodes, *objects)
         }
-        observation = observe_pods(self.r, Observation(everything, frozenset({"Node", "Pod"})))
+        observation = observe_pods(self.r, Observation(everything, frozenset({"Node", "Pod", "Job.batch.volcano.sh"})))
         assert self.r.inventory is not None
         p = Pass(observation, self.r.inventory, target_commit=target)
         jobs = {key: item for key, item in everything.items() if key.startswith("Job.")}

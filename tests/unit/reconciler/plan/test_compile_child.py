@@ -11,7 +11,7 @@ import pytest
 
 from compiler.emit.manifest import run_digest
 from reconciler.plan.compile_child import CompileProcess, CompileRequest, compile_request
-from reconciler.plan.snapshot import Snapshot, load_snapshot, save_snapshot
+from reconciler.plan.snapshot import CompileBreakdown, Snapshot, load_snapshot, save_snapshot
 from solver.verify import Violation
 
 CLUSTER = b"""\
@@ -115,6 +115,12 @@ def test_an_unknown_cluster_is_a_rejection() -> None:
 
 
 def compiled_by(compiler: CompileProcess, done: threading.Event, wanted: CompileRequest) -> Snapshot:
+    found = answer_of(compiler, done, wanted)
+    assert isinstance(found, Snapshot)
+    return found
+
+
+def answer_of(compiler: CompileProcess, done: threading.Event, wanted: CompileRequest) -> Snapshot | CompileBreakdown:
     done.clear()
     compiler.start_compile(wanted)
     assert done.wait(120)
@@ -124,11 +130,11 @@ def compiled_by(compiler: CompileProcess, done: threading.Event, wanted: Compile
     return found
 
 
-def compiled(directory: Path, wanted: CompileRequest, **limits: int | float) -> Snapshot:
+def compiled(directory: Path, wanted: CompileRequest, **limits: int | float) -> Snapshot | CompileBreakdown:
     done = threading.Event()
     compiler = CompileProcess(directory, done.set, **limits)  # type: ignore[arg-type]
     try:
-        return compiled_by(compiler, done, wanted)
+        return answer_of(compiler, done, wanted)
     finally:
         compiler.stop()
 
@@ -164,8 +170,8 @@ def test_a_worker_that_is_killed_under_a_compile_gives_a_failure_and_no_hang(tmp
         worker.kill()
         assert done.wait(120)
         found = compiler.take_result()
-        assert found is not None
-        assert not found.ok
+        assert isinstance(found, CompileBreakdown)
+        assert "SIGKILL" in found.message
         assert compiled_by(compiler, done, request(train=JOB)).ok
     finally:
         compiler.stop()
@@ -188,15 +194,14 @@ def test_the_child_answers_as_the_function_does(tmp_path: Path) -> None:
 
 def test_a_child_that_takes_too_long_is_stopped_and_says_nothing_about_the_repository(tmp_path: Path) -> None:
     found = compiled(tmp_path, request(train=JOB), time_limit=0.01)
-    assert not found.ok
-    assert [d["code"] for d in found.diagnostics] == [""]
-    assert "stopped after" in found.diagnostics[0]["message"]
+    assert isinstance(found, CompileBreakdown)
+    assert "stopped after" in found.message
 
 
 def test_a_child_that_takes_too_much_memory_ends_and_the_loop_lives(tmp_path: Path) -> None:
     found = compiled(tmp_path, request(train=JOB), memory_limit=64 << 20)
-    assert not found.ok
-    assert "ended with" in found.diagnostics[0]["message"]
+    assert isinstance(found, CompileBreakdown)
+    assert "it ended with 1: MemoryError" in found.message
 
 
 @pytest.mark.parametrize("torn", ["", "{", '{"commit": "c0ffee"}', '{"commit": "c0ffee", "manifests": [{}]}'])

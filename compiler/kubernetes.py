@@ -82,6 +82,14 @@ SNAPSHOT_TIME_ANNOTATION = f"{ANNOTATION_PREFIX}now"
 CLUSTER_LABEL = f"{ANNOTATION_PREFIX}cluster"
 MEMORY_LABEL = f"{ANNOTATION_PREFIX}memory-of"
 """Written on the ConfigMaps in which the reconciler of a cluster remembers."""
+JOB_MARK = f"{ANNOTATION_PREFIX}job"
+"""Written as an annotation into a pod template: Kind.group/name of its job, where its controller does not say that."""
+ROLE_MARK = f"{ANNOTATION_PREFIX}role"
+"""Likewise: the role."""
+POD_OWNERS_ANNOTATION = f"{ANNOTATION_PREFIX}pod-owners"
+"""Written on a job: Kind.group, separated by commas, of the objects that may stand between it and its pods."""
+DEPENDENT_ROLES_ANNOTATION = f"{ANNOTATION_PREFIX}dependent-roles"
+"""Written on a job: its roles, separated by commas, whose pods appear only once others run."""
 PLACE_ANNOTATION = f"{ANNOTATION_PREFIX}place"
 """Written on such a ConfigMap: which part of which table it is, as JSON."""
 
@@ -136,8 +144,8 @@ METAX_PREFIX = "metax-tech.com/"
 METAX_GROUP_SIZE_ANNOTATION = f"{METAX_PREFIX}gpu-group-size"
 METAX_ATOMIC_GROUP_SIZE_ANNOTATION = f"{METAX_PREFIX}atomic-gpu-group-size"
 
-ROLE_KEYS = (TASK_LABEL, KUBEFLOW_ROLE_LABEL)
-"""Labels or annotations that name a pod's role."""
+ROLE_KEYS = (ROLE_MARK, TASK_LABEL, KUBEFLOW_ROLE_LABEL)
+"""Labels or annotations that name a pod's role, the surest first."""
 INDEX_LABELS = (TASK_INDEX_LABEL, KUBEFLOW_INDEX_LABEL, BATCH_INDEX_LABEL)
 """Labels or annotations that number a pod within its role."""
 QUEUE_KEYS = (QUEUE_NAME_LABEL, QUEUE_NAME_ANNOTATION)
@@ -155,7 +163,7 @@ PER_POD_LABELS = frozenset(
 JOB_NAME_LABELS: Mapping[str, tuple[tuple[str, str], ...]] = {
     VOLCANO_JOB_NAME_LABEL: (("Job", "batch.volcano.sh"),),
     KUBEFLOW_JOB_NAME_LABEL: tuple(
-        (f"{kind}Job", "kubeflow.org") for kind in ("PyTorch", "TF", "MPI", "Paddle", "XGBoost", "JAX")
+        (f"{kind}Job", "kubeflow.org") for kind in ("PyTorch", "TF", "MPI", "Paddle", "XGBoost", "JAX", "MX")
     ),
     **dict.fromkeys(BATCH_JOB_NAME_LABELS, (("Job", "batch"),)),
 }
@@ -194,6 +202,24 @@ def uid_of(item: Object) -> str:
 def api_group_of(item: Object) -> str:
     """The API group: "batch.volcano.sh" of batch.volcano.sh/v1alpha1, "" of v1."""
     return str(item.get("apiVersion", "")).rpartition("/")[0]
+
+
+def controller_of(item: Object) -> Mapping[str, Any] | None:
+    """The owner reference of the object's controller, else its first one; None where nothing owns it."""
+    references = item["metadata"].get("ownerReferences") or ()
+    return next((each for each in references if each.get("controller")), next(iter(references), None))
+
+
+def marked_job(pod: Object) -> tuple[str, str] | None:
+    """(Kind.group, name) of the job that the pod's template names; None where it names none."""
+    group_kind, _, name = annotations_of(pod).get(JOB_MARK, "").partition("/")
+    return (group_kind, name) if name else None
+
+
+def is_planned_job(item: Object) -> bool:
+    """Whether the object was written with a plan of its pods."""
+    annotations = annotations_of(item)
+    return PLACEMENT_ANNOTATION in annotations or WAITING_ANNOTATION in annotations
 
 
 def is_terminating(item: Object) -> bool:

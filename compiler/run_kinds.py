@@ -10,11 +10,17 @@ from collections.abc import Mapping
 
 from compiler.kubernetes import Object, api_group_of, final_phase, status_of
 
-PLANNED_RUN_KINDS = frozenset({"Job.batch.volcano.sh", "PyTorchJob.kubeflow.org", "Job.batch"})
+_PLANNED_RUN_KINDS = """
+    Job.batch.volcano.sh Job.batch
+    PyTorchJob.kubeflow.org TFJob.kubeflow.org MPIJob.kubeflow.org XGBoostJob.kubeflow.org PaddleJob.kubeflow.org
+    JAXJob.kubeflow.org MXJob.kubeflow.org
+"""
+PLANNED_RUN_KINDS = frozenset(_PLANNED_RUN_KINDS.split())
 """Kind.group of those that gangplan plans."""
+PLANNED_SERVICE_KINDS = frozenset[str]()
+"""Kind.group of those that gangplan plans and that never end."""
 _CONDITION_KINDS = """
-    TFJob.kubeflow.org MPIJob.kubeflow.org XGBoostJob.kubeflow.org PaddleJob.kubeflow.org JAXJob.kubeflow.org
-    MXJob.kubeflow.org TrainJob.trainer.kubeflow.org JobSet.jobset.x-k8s.io AscendJob.mindxdl.gitee.com
+    TrainJob.trainer.kubeflow.org JobSet.jobset.x-k8s.io AscendJob.mindxdl.gitee.com
     HyperJob.training.volcano.sh
 """
 _STATUS_PATHS: Mapping[str, tuple[tuple[str, ...], ...]] = {

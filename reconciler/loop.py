@@ -15,6 +15,7 @@ from compiler.kubernetes import (
     ADOPT_ANNOTATION,
     annotations_of,
     is_gated,
+    is_planned_job,
     uid_of,
 )
 from compiler.run_kinds import PLANNED_RUN_KINDS
@@ -80,7 +81,7 @@ def observe(r: Reconciler) -> Pass:
     r.watches.expect_kinds({entry.ref.group_kind for entry in inventory.entries.values() if entry.uid})
     observation = observe_pods(r, r.watches.observe(Restrictions()))
     p = Pass(observation, inventory, problems=list(observation.problems))
-    jobs = {key: item for key, item in observation.objects.items() if is_job(key)}
+    jobs = {key: item for key, item in observation.objects.items() if is_job(key) or is_planned_job(item)}
     p.pods, p.former_job_keys = pods_by_job(observation.objects_of_kind("Pod"), jobs)
     record_deletions(r, p)
     confirm_entries(r, p)

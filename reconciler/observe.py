@@ -15,6 +15,7 @@ from compiler.kubernetes import (
     annotations_of,
     conditions_of,
     is_finished_pod,
+    is_planned_job,
     labels_of,
     name_of,
     status_of,
@@ -315,12 +316,12 @@ def _numa_layout(topology: Object) -> list[Any]:
 
 
 def state_objects(observation: Observation, stale_jobs: frozenset[str] = frozenset()) -> list[Object]:
-    """The state for the compiler: objects of the state's kinds. stale_jobs: finished jobs whose new run is to be
-    planned, which are left out."""
+    """The state for the compiler: objects of the state's kinds, and jobs of ours. stale_jobs: finished jobs whose new
+    run is to be planned, which are left out."""
     items = []
     for key, item in sorted(observation.objects.items()):
         kind = key.partition("/")[0]
-        if kind not in _STATE_GROUPS or key in stale_jobs:
+        if (kind not in _STATE_GROUPS and not is_planned_job(item)) or key in stale_jobs:
             continue
         if kind == "Node" and name_of(item) in observation.restrictions.quarantined_nodes:
             item = {**item, "spec": {**(item.get("spec") or {}), "unschedulable": True}}

@@ -181,7 +181,7 @@ class _PodCounter:
     def count_pod(self, record: PodRecord) -> None:
         """Count the pod as a running pod of a planned gang, or else as a foreign one; ignored if it holds no node, or
         was evicted from it."""
-        gang = next((self.index[owner] for owner in record.owners if owner in self.index), None)
+        gang = self._gang_of(record)
         if gang is not None:
             self.observed.gangs_with_pods.add(gang)
         if record.node_name:
@@ -196,6 +196,16 @@ class _PodCounter:
             self._count_foreign_pod(record, node)
         else:
             self._count_running_pod(record, gang_role, node)
+
+    def _gang_of(self, record: PodRecord) -> int | None:
+        """By its owners; else the gang that its template names, if that may own pods through a controller of its
+        kind."""
+        for owner in record.owners:
+            if owner in self.index:
+                return self.index[owner]
+        job, controller = record.marked_owner or (None, "")
+        j = None if job is None else self.index.get(job)
+        return j if j is not None and controller in self.gangs[j].pod_owners else None
 
     def _is_leaving(self, pod: Object) -> bool:
         until = leaving_until(pod)

@@ -10,7 +10,9 @@ from compiler.kubernetes import (
     ROLE_KEYS,
     Object,
     api_group_of,
+    controller_of,
     labels_of,
+    marked_job,
     name_of,
     namespace_of,
 )
@@ -40,6 +42,14 @@ def possible_owners(pod: Object, group: Object | None) -> Iterator[JobIdentity]:
     if group is not None:
         yield object_identity(group)
         yield from _owner_references(group)
+
+
+def marked_owner(pod: Object) -> tuple[JobIdentity, str] | None:
+    """The job that the pod's template names, and Kind.group of the pod's controller, by which it must be owned."""
+    if (marked := marked_job(pod)) is None or (controller := controller_of(pod)) is None:
+        return None
+    kind, _, group = marked[0].partition(".")
+    return (namespace_of(pod), marked[1], kind, group), f"{controller.get('kind')}.{api_group_of(controller)}"
 
 
 def _owner_references(item: Object) -> Iterator[JobIdentity]:

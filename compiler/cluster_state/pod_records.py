@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from compiler.cluster_state.owners import JobIdentity, possible_owners, role_name_of
+from compiler.cluster_state.owners import JobIdentity, marked_owner, possible_owners, role_name_of
 from compiler.fields.timestamp import epoch_seconds
 from compiler.kubernetes import (
     CHECKPOINT_ANNOTATION,
@@ -27,8 +27,9 @@ from compiler.volcano.eviction_votes import cooldown_times, preemptable_word
 @dataclass(frozen=True, slots=True)
 class PodRecord:
     """key: (namespace, name). node_name: where it is bound, else "". group: its PodGroup. owners: possible ones,
-    the surest first. start_time: seconds since the epoch. checkpoint_time: of its last one, as it says.
-    preemptable: what it says itself. cooldowns: its cooldown times."""
+    the surest first. marked_owner: the job that its template names, and Kind.group of its controller. start_time:
+    seconds since the epoch. checkpoint_time: of its last one, as it says. preemptable: what it says itself. cooldowns:
+    its cooldown times."""
 
     pod: Object
     key: tuple[str, str]
@@ -36,6 +37,7 @@ class PodRecord:
     selected_hostname: str
     group: Object | None
     owners: tuple[JobIdentity, ...]
+    marked_owner: tuple[JobIdentity, str] | None
     role_name: str | None
     is_terminating: bool
     start_time: int | None
@@ -59,6 +61,7 @@ def read_pods(pods: Sequence[Object], pod_groups: Sequence[Object]) -> Iterator[
             selected_hostname(pod),
             group,
             tuple(possible_owners(pod, group)),
+            marked_owner(pod),
             role_name_of(pod),
             is_terminating(pod),
             epoch_seconds(status_of(pod).get("startTime")),

@@ -9,6 +9,7 @@ from typing import Any
 from compiler.emit import admission, gated, static
 from compiler.emit.manifest import Manifest, run_digest
 from compiler.emit.scheduler import config_map
+from compiler.emit.templates import mark_pods
 from compiler.kubernetes import API_GROUP, HOSTNAME_LABEL
 from compiler.outcome import Outcome
 from compiler.run_kinds import RUN_KINDS
@@ -139,6 +140,7 @@ def _jobs(outcome: Outcome) -> EmittedObjects:
             gated.bind(data, decision)
         elif decision.gang.schedulable:
             static.bind(data, decision, hostnames)
+        mark_pods(data, decision.gang)
         yield data, document
         for role in decision.gang.roles:
             for pod in role.pod_documents:

@@ -1,28 +1,65 @@
-"""Where binding touches a job: its pod templates and its annotations."""
+"""Where binding touches a job: its pod templates and its annotations; and the marks of pods that do not say whose they
+are."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from copy import deepcopy
 from typing import Any
 
+from compiler.kubernetes import DEPENDENT_ROLES_ANNOTATION, JOB_MARK, POD_OWNERS_ANNOTATION, ROLE_MARK
 from compiler.specs import GangSpec, RoleSpec
 
 
 def pod_templates(data: dict[str, Any], gang: GangSpec) -> Iterator[tuple[RoleSpec, dict[str, Any]]]:
-    """Each role with its pod template in `data`; a role that has none (a bare PodGroup) is left out."""
+    """Each role with its pod template in `data`, made where the role says so; one that has none (a bare PodGroup) is
+    left out."""
     for role in gang.roles:
-        template: Any = data
-        for step in role.template_path:
-            try:
-                template = template[step]
-            except (LookupError, TypeError):
-                break
-        else:
-            if isinstance(template, dict) and isinstance(template.get("spec"), dict):
-                yield role, template
+        template = _template_at(data, role)
+        if isinstance(template, dict) and isinstance(template.get("spec"), dict):
+            yield role, template
+
+
+def _template_at(data: Any, role: RoleSpec) -> Any:
+    """What stands at the role's path, made with all that leads to it where the role says what."""
+    path = role.template_path
+    for at, step in enumerate(path):
+        child = _child(data, step)
+        if child is None and role.new_template is not None:
+            is_last = at == len(path) - 1
+            child = deepcopy(dict(role.new_template)) if is_last else [] if isinstance(path[at + 1], int) else {}
+            if isinstance(data, list):
+                data.append(child)
+            else:
+                data[step] = child
+        data = child
+    return data
+
+
+def _child(data: Any, step: str | int) -> Any:
+    try:
+        return data[step]
+    except (LookupError, TypeError):
+        return None
+
+
+def mark_pods(data: dict[str, Any], gang: GangSpec) -> None:
+    """Write into the pod templates whose pods they make, where the gang's controller does not say it."""
+    if not gang.marks_pods:
+        return
+    for role, template in pod_templates(data, gang):
+        metadata = template.get("metadata")
+        if not isinstance(metadata, dict):
+            metadata = template["metadata"] = {}
+        annotate(template, JOB_MARK, f"{gang.document.kind}.{gang.document.group}/{gang.document.name}")
+        annotate(template, ROLE_MARK, role.name)
+    for key, names in ((POD_OWNERS_ANNOTATION, gang.pod_owners), (DEPENDENT_ROLES_ANNOTATION, gang.dependent_roles)):
+        if names:
+            annotate(data, key, ",".join(names))
 
 
 def annotate(data: dict[str, Any], key: str, value: str) -> None:
+    """data: an object or a pod template, which has metadata."""
     annotations = data["metadata"].get("annotations")
     if not isinstance(annotations, dict):
         annotations = data["metadata"]["annotations"] = {}

@@ -1,4 +1,7 @@
-"""Kinds of objects that gangplan reads, one module each. A new kind is a new module with a `KIND`, and no other change.
+"""Kinds of objects that gangplan reads.
+
+A new kind is a new module with a `KIND` (or `KINDS`, where a family shares one) and no other change. A job kind needs
+no more than a table (`compiler.kinds.common.job_kinds`).
 
 A kind's `specs` turns a document, validated by the kind's pydantic model, into specs (`compiler.specs`), or into drafts
 (`compiler.specs.drafts`) that other documents complete. Rules beyond the shape are checks (`compiler.checks`).
@@ -24,7 +27,7 @@ class Kind:
     """One kind: its name, API group and versions, and the pydantic model of the whole document.
 
     specs: the document as specs or drafts. text_diagnostics: findings that the model does not make. namespaced: whether
-    its objects have a namespace.
+    its objects have a namespace. is_foreign: of an operator, so that other versions pass.
     """
 
     name: str
@@ -34,6 +37,7 @@ class Kind:
     specs: Callable[[Document, Any], Iterable[object]]
     text_diagnostics: Callable[[Document], Iterator[Diagnostic]] | None = None
     namespaced: bool = True
+    is_foreign: bool = False
 
     @property
     def key(self) -> str:
@@ -47,9 +51,8 @@ class Kind:
 @cache
 def kinds() -> Mapping[str, Kind]:
     """Every kind, by "Kind.group" ("Node." for the core group)."""
-    found = [
-        importlib.import_module(f"{__name__}.{module.name}").KIND
-        for module in pkgutil.iter_modules(__path__)
-        if not module.ispkg
-    ]
+    found: list[Kind] = []
+    for name in (module.name for module in pkgutil.iter_modules(__path__) if not module.ispkg):
+        module = importlib.import_module(f"{__name__}.{name}")
+        found += module.KINDS if hasattr(module, "KINDS") else (module.KIND,)
     return {kind.key: kind for kind in sorted(found, key=lambda kind: (kind.group, kind.name))}

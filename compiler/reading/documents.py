@@ -32,7 +32,7 @@ UNPLANNED_KINDS: dict[str, frozenset[str]] = {
     "batch.volcano.sh": frozenset(("CronJob",)),
     "scheduling.volcano.sh": frozenset(),
     "topology.volcano.sh": frozenset(),
-    "kubeflow.org": frozenset(("TFJob", "MPIJob", "XGBoostJob", "PaddleJob", "JAXJob", "MXJob")),
+    "kubeflow.org": frozenset(("Experiment", "Trial", "Suggestion", "Notebook", "Profile", "PodDefault")),
     "batch": frozenset(("CronJob",)),
     "scheduling.k8s.io": frozenset(("Workload",)),
 }
@@ -90,7 +90,7 @@ class DocumentCollector:
                 self.spec_items += declared_pods(document)
             return problems
         if document.api_version.rpartition("/")[2] not in kind.versions:
-            return [_version_diagnostic(document, kind)]
+            return [*problems, *unplanned_pods(document)] if kind.is_foreign else [_version_diagnostic(document, kind)]
         model, model_problems = validate_document(document, kind.model)
         problems = [*model_problems, *problems]
         if kind.text_diagnostics is not None:

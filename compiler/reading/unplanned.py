@@ -38,8 +38,8 @@ UNPLANNED_DEVICES = declare_rule(
 )
 
 _POD_RUNNING_KINDS = """
-    Deployment StatefulSet DaemonSet ReplicaSet ReplicationController CronJob TFJob MPIJob XGBoostJob PaddleJob JAXJob
-    MXJob ElasticJob AscendJob RayJob RayCluster RayService SparkApplication ScheduledSparkApplication JobSet
+    Deployment StatefulSet DaemonSet ReplicaSet ReplicationController CronJob ElasticJob
+    AscendJob RayJob RayCluster RayService SparkApplication ScheduledSparkApplication JobSet
     LeaderWorkerSet TrainJob JobFlow HyperJob ModelServing
 """
 POD_RUNNING_KINDS = frozenset(_POD_RUNNING_KINDS.split())

@@ -132,7 +132,8 @@ class RoleSpec:
 
     path: of the role in the document, e.g. ("spec", "tasks", 0). template_path: of its pod template. annotations: the
     template's. labels: those of all its pods, the controller's included. pod_documents: for a gang of bare pods the
-    document of each pod of the role; both paths are then ().
+    document of each pod of the role; both paths are then (). new_template: what binding puts at template_path where the
+    document has nothing there.
     """
 
     name: str
@@ -144,6 +145,7 @@ class RoleSpec:
     annotations: Mapping[str, str] = field(default_factory=dict)
     pod_documents: tuple[Document, ...] = ()
     labels: Mapping[str, str] = field(default_factory=dict)
+    new_template: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +200,9 @@ class GangSpec:
     queue: the cluster's default queue where the job names none. submitted_at: seconds since the epoch, None if unknown.
     schedulable: false for a suspended job and for one of another scheduler. field_paths: paths of the fields that
     messages name ("queue", "minimum", "priority_class", "topology"). scheduler_name: the job's own, default included,
-    where its kind has one, else "" (see the pods').
+    where its kind has one, else "" (see the pods'). pod_owners: Kind.group of the objects that may stand between the
+    job and its pods. marks_pods: its pod templates are to say job and role, since its controller does not.
+    dependent_roles: their pods appear only once others run.
     """
 
     document: Document
@@ -213,6 +217,9 @@ class GangSpec:
     schedulable: bool = True
     field_paths: Mapping[str, tuple[str | int, ...]] = field(default_factory=dict)
     scheduler_name: str = ""
+    pod_owners: tuple[str, ...] = ()
+    marks_pods: bool = False
+    dependent_roles: tuple[str, ...] = ()
 
     @property
     def namespace(self) -> str:

@@ -17,6 +17,7 @@ from compiler.kubernetes import (
     SCHEDULING_GATE,
     TASK_PRIORITY_ANNOTATION,
 )
+from compiler.run_kinds import PLANNED_RUN_KINDS, PLANNED_SERVICE_KINDS
 from compiler.specs import Specs
 from reconciler.cluster.objects import FIELD_MANAGER, Object
 
@@ -42,14 +43,13 @@ class KindInUse:
     namespace: str = ""
 
 
+PLANNED_KINDS = PLANNED_RUN_KINDS | PLANNED_SERVICE_KINDS
 DEFAULT_KINDS = (
     KindInUse("", "ConfigMap", SCHEDULER_NAMESPACE),
-    KindInUse("batch", "Job"),
-    KindInUse("batch.volcano.sh", "Job"),
-    KindInUse("kubeflow.org", "PyTorchJob"),
     KindInUse("scheduling.k8s.io", "PriorityClass"),
     KindInUse("scheduling.volcano.sh", "Queue"),
     KindInUse("topology.volcano.sh", "HyperNode"),
+    *(KindInUse(group, kind) for kind, _, group in (key.partition(".") for key in sorted(PLANNED_KINDS))),
 )
 """What the compiler plans; a repository that holds other kinds needs `gangplan rbac`."""
 

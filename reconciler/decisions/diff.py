@@ -45,10 +45,8 @@ _IN_PLACE_FIELDS: Mapping[str, re.Pattern[str]] = {
     "Job.batch": re.compile(
         r"metadata\..*|spec\.(parallelism|suspend|activeDeadlineSeconds|ttlSecondsAfterFinished|backoffLimit)"
     ),
-    "PyTorchJob.kubeflow.org": re.compile(
-        r"metadata\..*|spec\.(runPolicy|elasticPolicy)\..*|spec\.pytorchReplicaSpecs\.\w+\.replicas"
-    ),
 }
+_KUBEFLOW_FIELDS = re.compile(r"metadata\..*|spec\.(runPolicy|elasticPolicy)\..*|spec\.\w+ReplicaSpecs\.\w+\.replicas")
 _PASSED_THROUGH_FIELDS = re.compile(r"metadata\..*|spec\.suspend|spec\.runPolicy\..*")
 """Fields of a live job that may change, and of one of a kind that only passes through. Volcano's admission
 (pkg/webhooks/admission/jobs/validate) refuses others."""
@@ -207,7 +205,8 @@ def classify_change(
     fields = field_differences(desired.object, live)
     if ref.group_kind not in RUN_KINDS:
         return Change("update", ref, desired, live, fields) if fields else None
-    allowed = _IN_PLACE_FIELDS.get(ref.group_kind, _PASSED_THROUGH_FIELDS)
+    others = _KUBEFLOW_FIELDS if ref.group_kind.endswith(".kubeflow.org") else _PASSED_THROUGH_FIELDS
+    allowed = _IN_PLACE_FIELDS.get(ref.group_kind, others)
     fixed = tuple(field for field in fields if not allowed.fullmatch(field.path_text))
     digest = annotations_of(live).get(DIGEST_ANNOTATION)
     is_over = end_of_run(live) is not None

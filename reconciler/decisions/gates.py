@@ -19,16 +19,19 @@ from compiler.kubernetes import (
     HOSTNAME_LABEL,
     INDEX_LABELS,
     PARTITION_LABEL,
+    POD_OWNERS_ANNOTATION,
     ROLE_KEYS,
     SCHEDULING_GATE,
     TASK_PRIORITY_ANNOTATION,
     annotations_of,
     assigned_node,
+    controller_of,
     is_finished_pod,
     is_gated,
     is_ready_node,
     is_terminating,
     labels_of,
+    marked_job,
     name_of,
     status_of,
     uid_of,
@@ -286,14 +289,49 @@ def _leaf_order_keys(
 
 
 def pods_by_job(pods: Sequence[Object], jobs: Mapping[str, Object]) -> tuple[dict[str, list[Object]], set[str]]:
-    """Ref.key of a live job -> its pods; and the keys of jobs whose former namesakes (by uid) still have pods."""
+    """Ref.key of a live job -> its pods; and the keys of jobs whose former namesakes (by uid) still have pods.
+
+    A pod may be a job's through another job that owns it (JobSet -> Job -> Pod), which the uids prove; or through an
+    object that is not watched (RayJob -> RayCluster -> Pod): see `_is_marked_pod`.
+    """
     found: dict[str, list[Object]] = {key: [] for key in jobs}
     former: set[str] = set()
     for pod in pods:
-        for owner in pod["metadata"].get("ownerReferences") or ():
-            key = Ref(owner["apiVersion"], owner["kind"], ref_of(pod).namespace, owner["name"]).key
-            if key in jobs and uid_of(jobs[key]) == owner["uid"]:
-                found[key].append(pod)
+        owners = set()
+        for at in _owners(pod, jobs):
+            if isinstance(at, str):
+                former.add(at)
             else:
-                former.add(key)
+                owners.add(ref_of(at).key)
+        if (marked := marked_job(pod)) is not None:
+            key = f"{marked[0]}/{ref_of(pod).namespace}/{marked[1]}"
+            if key in jobs and key not in owners and _is_marked_pod(pod, jobs[key], jobs):
+                owners.add(key)
+        for key in owners:
+            found[key].append(pod)
     return found, former
+
+
+def _owners(item: Object, jobs: Mapping[str, Object], depth: int = 3) -> Iterator[Object | str]:
+    """The live jobs that own the object, near and far, each by its uid; of other owners the keys."""
+    namespace = ref_of(item).namespace
+    for owner in item["metadata"].get("ownerReferences") or ():
+        key = Ref(owner["apiVersion"], owner["kind"], namespace, owner["name"]).key
+        if key in jobs and uid_of(jobs[key]) == owner["uid"]:
+            yield jobs[key]
+            if depth:
+                yield from _owners(jobs[key], jobs, depth - 1)
+        else:
+            yield key
+
+
+def _is_marked_pod(pod: Object, job: Object, jobs: Mapping[str, Object]) -> bool:
+    """Whether a pod whose template names the job is of its present run: its controller is of a kind that the job says
+    stands between them, is not watched (else its uid would have told), and the pod is not older than the job."""
+    controller = controller_of(pod)
+    if controller is None:
+        return False
+    between = annotations_of(job).get(POD_OWNERS_ANNOTATION, "").split(",")
+    owner = Ref(controller["apiVersion"], controller["kind"], ref_of(pod).namespace, controller["name"])
+    born, since = (str(item["metadata"].get("creationTimestamp") or "") for item in (pod, job))
+    return owner.group_kind in between and owner.key not in jobs and born >= since

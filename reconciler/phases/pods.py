@@ -137,7 +137,7 @@ def _is_as_planned(r: Reconciler, p: Pass, key: str, gang: PlannedGang) -> bool:
     job, restrictions = p.observation.objects.get(key), p.observation.restrictions
     if job is None or key in p.suspended_keys or gang.job.group_kind not in p.observation.readable_kinds:
         return False
-    if annotations_of(job).get(DIGEST_ANNOTATION) != planned_run(r, key):
+    if annotations_of(job).get(DIGEST_ANNOTATION, "") != planned_run(r, key):
         return False
     places = {node for _, node in gang.pods_by_place()}
     if key in restrictions.held_jobs or places & restrictions.closed_nodes.get(key, frozenset()):

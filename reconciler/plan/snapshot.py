@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from compiler.emit.manifest import Manifest
+from compiler.kubernetes import DEPENDENT_ROLES_ANNOTATION, annotations_of
 from compiler.volcano.shared_devices import VGPU_MEMORY
 from reconciler.cluster.objects import Object, Ref, ref_of
 
@@ -122,9 +123,10 @@ class Snapshot:
 
 
 def _dependent_roles(job: Object) -> frozenset[str]:
-    """Roles of a Volcano Job that its controller creates only once others run."""
+    """Roles that its controller creates only once others run: a Volcano Job says so itself."""
+    said = annotations_of(job).get(DEPENDENT_ROLES_ANNOTATION, "").split(",")
     tasks = job["spec"].get("tasks") or ()
-    return frozenset(task["name"] for task in tasks if (task.get("dependsOn") or {}).get("name"))
+    return frozenset(filter(None, said)) | {task["name"] for task in tasks if (task.get("dependsOn") or {}).get("name")}
 
 
 def _device_numbers(slot_uses: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, list[int]]]:

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from compiler.kubernetes import HOSTNAME_LABEL, SCHEDULING_GATE
-from reconciler.cluster.objects import Object, Ref
+from reconciler.cluster.objects import Object, Ref, ref_of
 from reconciler.decisions.gates import GateLift, NodeIndex, gate_lifts, pods_by_job, pods_to_evict
 from reconciler.plan.snapshot import PlannedGang
 
@@ -258,3 +258,57 @@ def test_wherever_a_crash_falls_the_gang_ends_as_planned(seed: int, replicas: in
         if "nodeSelector" in each["spec"]
     )
     assert placed == plan["worker"]
+
+
+def owned(
+    name: str, owner: tuple[str, str, str, str] | None, created: str = "2026-01-01T00:00:05Z", **marks: str
+) -> Object:
+    """A pod or job in namespace default. owner: its controller's apiVersion, kind, name, uid."""
+    meta: Object = {"namespace": "default", "name": name, "uid": name, "creationTimestamp": created}
+    meta["annotations"] = {f"gangplan.dev/{key.replace('_', '-')}": value for key, value in marks.items()}
+    if owner is not None:
+        api, kind, owner_name, uid = owner
+        meta["ownerReferences"] = [
+            {"apiVersion": api, "kind": kind, "name": owner_name, "uid": uid, "controller": True}
+        ]
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": meta}
+
+
+RAY_JOB = {**owned("tune", None, pod_owners="RayCluster.ray.io"), "apiVersion": "ray.io/v1", "kind": "RayJob"}
+RAY_KEY = "RayJob.ray.io/default/tune"
+RAY_CLUSTER = ("ray.io/v1", "RayCluster", "tune-abcde", "u1")
+
+
+@pytest.mark.parametrize(
+    ("owner", "created", "mark", "is_its"),
+    [
+        (RAY_CLUSTER, "2026-01-01T00:00:09Z", "RayJob.ray.io/tune", True),
+        (RAY_CLUSTER, "2026-01-01T00:00:04Z", "RayJob.ray.io/tune", False),
+        (RAY_CLUSTER, "2026-01-01T00:00:09Z", "RayJob.ray.io/other", False),
+        (("apps/v1", "ReplicaSet", "copycat", "u2"), "2026-01-01T00:00:09Z", "RayJob.ray.io/tune", False),
+        (None, "2026-01-01T00:00:09Z", "RayJob.ray.io/tune", False),
+    ],
+    ids=["its own", "of an earlier run", "of another job", "a copy of its template", "a bare copy"],
+)
+def test_a_mark_counts_only_below_an_owner_that_the_job_has(
+    owner: tuple[str, str, str, str] | None, created: str, mark: str, is_its: bool
+) -> None:
+    found, _ = pods_by_job([owned("p", owner, created, job=mark)], {RAY_KEY: RAY_JOB})
+    assert bool(found[RAY_KEY]) == is_its
+
+
+def test_owners_that_are_watched_are_followed_by_their_uids() -> None:
+    """JobSet -> Job -> Pod: the mark of a pod whose Job is another's proves nothing."""
+    job_set = {**owned("set", None, pod_owners="Job.batch"), "apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet"}
+    child = {
+        **owned("set-w-0", ("jobset.x-k8s.io/v1alpha2", "JobSet", "set", "set")),
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+    }
+    alien = {**owned("alien", None), "apiVersion": "batch/v1", "kind": "Job"}
+    jobs = {ref_of(each).key: each for each in (job_set, child, alien)}
+    mine = owned("p", ("batch/v1", "Job", "set-w-0", "set-w-0"))
+    stranger = owned("q", ("batch/v1", "Job", "alien", "alien"), job="JobSet.jobset.x-k8s.io/set")
+    found, former = pods_by_job([mine, stranger], jobs)
+    assert found == {ref_of(job_set).key: [mine], ref_of(child).key: [mine], ref_of(alien).key: [stranger]}
+    assert former == set()

@@ -1,0 +1,261 @@
+"""Job kinds as tables: where in an object its pod templates, replicas, queue, priority and so on lie.
+
+A kind of an operator is one `JobKind`; `job_kind(...)` makes of it the `Kind` that is read, with a pydantic model of
+the fields that the table names and no others: the rest is the operator's matter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from pydantic import BaseModel, Field, create_model
+
+from compiler.diagnostics import Diagnostic
+from compiler.fields.models import Bool, LenientModel, Name
+from compiler.kinds import Kind
+from compiler.kinds.common import pods
+from compiler.kinds.common.jobs import Metadata, Natural, submission_and_duration, time_diagnostics
+from compiler.kinds.common.paths import (
+    EACH_ENTRY,
+    EACH_ITEM,
+    Path,
+    found_paths,
+    parse_path,
+    path_beside,
+    value_at,
+)
+from compiler.kubernetes import VOLCANO_SCHEDULER
+from compiler.specs import GangSpec, RoleSpec
+from compiler.syntax.documents import Document, FieldPath
+from compiler.volcano import metax
+
+Labels = Callable[[Document, str], Mapping[str, str]]
+"""(job, name of the role) -> the labels that the controller gives the role's pods."""
+
+
+@dataclass(frozen=True, slots=True)
+class Count:
+    """A number at `path`, or `default` where the object does not say it."""
+
+    path: str
+    default: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class RolePaths:
+    """One role, or one for each template that the path leads to.
+
+    template: of the pod templates. name: of the role; where it is empty the text at `name_path`, else the last key on
+    the way to the template. replicas: multiplied. minimum: likewise, pods that must start; none given means all. order:
+    names of roles of a mapping in the order in which they are listed, case aside; others follow as written.
+    """
+
+    template: str
+    name: str = ""
+    name_path: str = ""
+    replicas: tuple[Count, ...] = ()
+    minimum: tuple[Count, ...] = ()
+    order: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class JobKind:
+    """What is to be known of a kind whose objects are jobs.
+
+    gang: "all" replicas start together, or the "roles" minima, or its pods start "one" by one. minimum: path of the
+    pods that must start, before which the roles' minima do not count. queue, priority: paths, the first with a text
+    counts; a priority may also be that of a pod template. suspend: paths of switches that keep its pods away.
+    scheduler: path of the name of its scheduler. is_volcano_default: its operator names Volcano in the pods itself.
+    labels: what its controller gives each pod. pod_owners: Kind.group of objects that stand between it and its pods.
+    is_marked: the pods do not say job and role by labels that are known (`compiler.kubernetes`). dependent_roles:
+    their pods appear only once others run. amend: the last word on a gang.
+    """
+
+    name: str
+    group: str
+    versions: tuple[str, ...]
+    roles: tuple[RolePaths, ...]
+    gang: Literal["all", "roles", "one"] = "all"
+    minimum: str = ""
+    queue: tuple[str, ...] = ()
+    priority: tuple[str, ...] = ()
+    suspend: tuple[str, ...] = ()
+    scheduler: str = ""
+    is_volcano_default: bool = False
+    labels: Labels = lambda document, role: {}
+    pod_owners: tuple[str, ...] = ()
+    is_marked: bool = True
+    dependent_roles: tuple[str, ...] = ()
+    amend: Callable[[GangSpec], GangSpec] = lambda gang: gang
+
+
+def job_kind(table: JobKind) -> Kind:
+    """The kind that reads objects as the table says."""
+
+    def specs(document: Document, model: Any) -> Iterable[GangSpec]:
+        yield table.amend(gang_spec(table, document))
+
+    def text_diagnostics(document: Document) -> Iterator[Diagnostic]:
+        yield from time_diagnostics(document)
+        for paths in table.roles:
+            for at in found_paths(document.data, parse_path(paths.template)):
+                yield from pods.template_diagnostics(document, value_at(document.data, at), at)
+
+    return Kind(table.name, table.group, table.versions, job_model(table), specs, text_diagnostics, is_foreign=True)
+
+
+# --- the model
+
+
+class _ObjectModel(LenientModel):
+    api_version: str
+    kind: str
+    metadata: Metadata
+
+
+def job_model(table: JobKind) -> type[BaseModel]:
+    """A model of the fields that the table names."""
+    tree: dict[str, Any] = {"spec": {}}
+    for paths in table.roles:
+        for count in (*paths.replicas, *paths.minimum):
+            _plant(tree, parse_path(count.path), Natural)
+        if paths.name_path:
+            _plant(tree, parse_path(paths.name_path), str)
+        _plant(tree, parse_path(paths.template), pods.PodTemplate)
+    for path in (*table.queue, *table.priority, *((table.scheduler,) if table.scheduler else ())):
+        _plant(tree, parse_path(path), Name)
+    for path in table.suspend:
+        _plant(tree, parse_path(path), Bool)
+    if table.minimum:
+        _plant(tree, parse_path(table.minimum), Natural)
+    tree.pop("metadata", None)  # labels and annotations have a model of their own
+    fields = {key: (_field_type(child, f"{table.name}_{key}"), Field(alias=key)) for key, child in tree.items()}
+    return create_model(table.name, __base__=_ObjectModel, **fields)  # type: ignore[call-overload, no-any-return]
+
+
+def _plant(tree: dict[str, Any], path: Path, leaf: Any) -> None:
+    for step in path[:-1]:
+        tree = tree.setdefault(step, {})
+    tree.setdefault(path[-1], leaf)
+
+
+def _field_type(node: Any, name: str) -> Any:
+    """The type of a node of the tree: a template is required where its parent is there, all else may be missing."""
+    if not isinstance(node, dict):
+        return node
+    if EACH_ITEM in node:
+        return list[_field_type(node[EACH_ITEM], f"{name}_item")]  # type: ignore[misc]
+    if EACH_ENTRY in node:
+        return dict[str, _field_type(node[EACH_ENTRY], f"{name}_entry")]  # type: ignore[misc]
+    fields: dict[str, Any] = {}
+    for number, (key, child) in enumerate(node.items()):
+        child_type = _field_type(child, f"{name}_{key}")
+        is_required = child is pods.PodTemplate
+        fields[f"field_{number}"] = (
+            (child_type, Field(alias=key)) if is_required else (child_type | None, Field(None, alias=key))
+        )
+    return create_model(name, __base__=LenientModel, **fields)
+
+
+# --- the gang
+
+
+def gang_spec(table: JobKind, document: Document) -> GangSpec:
+    """The gang of a document that fits the model."""
+    data = document.data
+    written = value_at(data, parse_path(table.minimum)) if table.minimum else None
+    found = [role for paths in table.roles for role in _roles(table, paths, document)]
+    total, least = sum(role.replicas for role in found), sum(role.minimum for role in found)
+    minimum = {"all": total, "roles": least, "one": min(1, total)}[table.gang] if written is None else int(written)
+    needs_all = minimum >= total and table.gang != "roles"
+    keeps_minima = table.gang == "roles" and written is None
+    roles = tuple(role if keeps_minima else replace(role, minimum=role.replicas if needs_all else 0) for role in found)
+    submitted, expected = submission_and_duration(document)
+    queue, queue_path = _first_text(data, table.queue)
+    priority, priority_path = _priority(table, document, roles)
+    scheduler, scheduler_path = _first_text(data, (table.scheduler,) if table.scheduler else ())
+    scheduler = scheduler or (VOLCANO_SCHEDULER if table.is_volcano_default else "")
+    is_suspended = any(value_at(data, parse_path(path)) for path in table.suspend)
+    return GangSpec(
+        document=document,
+        queue=queue,
+        priority_class=priority or None,
+        minimum=minimum,
+        roles=roles,
+        subgroups=metax.subgroups(roles),
+        submitted_at=submitted,
+        expected_duration=expected,
+        schedulable=not is_suspended and _is_for_volcano(scheduler, roles),
+        field_paths={
+            "queue": queue_path,
+            "minimum": parse_path(table.minimum) if table.minimum else roles[0].path if roles else ("spec",),
+            "priority_class": priority_path,
+            "scheduler": scheduler_path,
+        },
+        scheduler_name=scheduler,
+        pod_owners=table.pod_owners,
+        marks_pods=table.is_marked,
+        dependent_roles=table.dependent_roles,
+    )
+
+
+def _is_for_volcano(scheduler: str, roles: Iterable[RoleSpec]) -> bool:
+    if scheduler not in ("", VOLCANO_SCHEDULER):
+        return False
+    return all(role.pod.scheduler_name in ("", VOLCANO_SCHEDULER) for role in roles)
+
+
+def _roles(table: JobKind, paths: RolePaths, document: Document) -> list[RoleSpec]:
+    pattern = parse_path(paths.template)
+    found = []
+    for at in found_paths(document.data, pattern):
+        name = paths.name
+        if not name and paths.name_path:
+            name = str(value_at(document.data, path_beside(parse_path(paths.name_path), pattern, at)) or "")
+        name = name or _last_key(pattern, at)
+        replicas = _product(document, paths.replicas, pattern, at)
+        minimum = min(_product(document, paths.minimum, pattern, at), replicas) if paths.minimum else replicas
+        template = pods.PodTemplate.model_validate(value_at(document.data, at))
+        labels = table.labels(document, name)
+        role = pods.role_spec(name, replicas, minimum, template, at[:-1], controller_labels=labels)
+        found.append(replace(role, template_path=at))
+    if paths.order:
+        known = [name.lower() for name in paths.order]
+        found.sort(key=lambda role: known.index(role.name.lower()) if role.name.lower() in known else len(known))
+    return found
+
+
+def _last_key(pattern: Path, at: FieldPath) -> str:
+    """The key, or the number, by which the path to a template was chosen last."""
+    chosen = [step for name, step in zip(pattern, at, strict=True) if name in (EACH_ITEM, EACH_ENTRY)]
+    return str(chosen[-1]) if chosen else "pods"
+
+
+def _product(document: Document, counts: Iterable[Count], pattern: Path, at: FieldPath) -> int:
+    product = 1
+    for count in counts:
+        value = value_at(document.data, path_beside(parse_path(count.path), pattern, at))
+        product *= count.default if value is None else int(value)
+    return product
+
+
+def _first_text(data: Any, paths: tuple[str, ...]) -> tuple[str, FieldPath]:
+    """The first text that is there, and its path; else the path where it would be."""
+    for path in paths:
+        if isinstance(text := value_at(data, parse_path(path)), str) and text:
+            return text, parse_path(path)
+    return "", parse_path(paths[0]) if paths else ("spec",)
+
+
+def _priority(table: JobKind, document: Document, roles: Iterable[RoleSpec]) -> tuple[str, FieldPath]:
+    """Of the job, else of its first pod template that has one."""
+    name, path = _first_text(document.data, table.priority)
+    if name:
+        return name, path
+    for role in roles:
+        at = (*role.template_path, "spec", "priorityClassName")
+        if (found := value_at(document.data, at)) and isinstance(found, str):
+            return found, at
+    return "", path

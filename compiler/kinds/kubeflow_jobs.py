@@ -1,0 +1,96 @@
+"""Kubeflow's training jobs (kubeflow.org), as training-operator 1.9 and mpi-operator 0.6 hand them to Volcano.
+
+All have `runPolicy.schedulingPolicy`. The operator's PodGroup has minMember (minAvailable, else all replicas) and no
+minimum per role.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from compiler.kinds.common.job_kinds import Count, JobKind, RolePaths, job_kind
+from compiler.kubernetes import (
+    KUBEFLOW_JOB_NAME_LABEL,
+    KUBEFLOW_JOB_ROLE_LABEL,
+    KUBEFLOW_OPERATOR_LABEL,
+    KUBEFLOW_ROLE_LABEL,
+    QUEUE_NAME_ANNOTATION,
+)
+from compiler.specs import GangSpec
+from compiler.syntax.documents import Document
+
+POLICY = "spec.runPolicy.schedulingPolicy"
+LEADING_ROLES = ("master", "chief", "launcher")
+"""Names of roles whose pods are labelled as the master."""
+
+
+def _training_job(name: str, field: str, *roles: str) -> JobKind:
+    """A job of the training operator: a mapping of replica specs at spec.`field`. roles: in the order of a listing."""
+    replicas = f"spec.{field}{{}}"
+    return JobKind(
+        name,
+        "kubeflow.org",
+        ("v1",),
+        (RolePaths(f"{replicas}.template", replicas=(Count(f"{replicas}.replicas"),), order=roles),),
+        minimum=f"{POLICY}.minAvailable",
+        queue=(f"{POLICY}.queue",),
+        priority=(f"{POLICY}.priorityClass",),
+        suspend=("spec.runPolicy.suspend",),
+        labels=_training_labels,
+        is_marked=False,
+    )
+
+
+def _training_labels(document: Document, role: str) -> Mapping[str, str]:
+    leading = {KUBEFLOW_JOB_ROLE_LABEL: "master"} if role.lower() in LEADING_ROLES else {}
+    return {
+        KUBEFLOW_JOB_NAME_LABEL: document.name,
+        KUBEFLOW_OPERATOR_LABEL: f"{document.kind.lower()}-controller",
+        KUBEFLOW_ROLE_LABEL: role.lower(),
+        **leading,
+    }
+
+
+def _mpi_labels(document: Document, role: str) -> Mapping[str, str]:
+    """Those of the training operator (v1) or of the MPI operator (v2beta1)."""
+    if not _is_of_mpi_operator(document):
+        return _training_labels(document, role)
+    return {
+        KUBEFLOW_JOB_NAME_LABEL: document.name,
+        KUBEFLOW_OPERATOR_LABEL: "mpi-operator",
+        KUBEFLOW_JOB_ROLE_LABEL: role.lower(),
+    }
+
+
+def _amend_mpi_job(gang: GangSpec) -> GangSpec:
+    """The MPI operator runs the launcher through a Job, on request once the workers are ready, and knows a queue by
+    annotation."""
+    if not _is_of_mpi_operator(gang.document):
+        return replace(gang, queue=gang.queue if QUEUE_NAME_ANNOTATION not in gang.field_paths["queue"] else "")
+    is_late = gang.document.data["spec"].get("launcherCreationPolicy") == "WaitForWorkersReady"
+    launchers = tuple(role.name for role in gang.roles if role.name.lower() == "launcher")
+    return replace(gang, pod_owners=("Job.batch",), marks_pods=True, dependent_roles=launchers if is_late else ())
+
+
+def _is_of_mpi_operator(document: Document) -> bool:
+    return document.api_version.endswith("/v2beta1")
+
+
+MPI_JOB = replace(
+    _training_job("MPIJob", "mpiReplicaSpecs", "Launcher", "Worker"),
+    versions=("v1", "v2beta1"),
+    queue=(f"{POLICY}.queue", f"metadata.annotations['{QUEUE_NAME_ANNOTATION}']"),
+    labels=_mpi_labels,
+    amend=_amend_mpi_job,
+)
+TABLES = (
+    MPI_JOB,
+    _training_job("JAXJob", "jaxReplicaSpecs", "Worker"),
+    _training_job("MXJob", "mxReplicaSpecs", "Scheduler", "Server", "Worker", "TunerTracker", "TunerServer", "Tuner"),
+    _training_job("PaddleJob", "paddleReplicaSpecs", "Master", "Worker"),
+    _training_job("PyTorchJob", "pytorchReplicaSpecs", "Master", "Worker"),
+    _training_job("TFJob", "tfReplicaSpecs", "PS", "Chief", "Master", "Worker", "Evaluator"),
+    _training_job("XGBoostJob", "xgbReplicaSpecs", "Master", "Worker"),
+)
+KINDS = tuple(map(job_kind, TABLES))

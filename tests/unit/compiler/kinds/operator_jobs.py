@@ -1,0 +1,42 @@
+"""Jobs of operators' kinds for tests: how each is read, and what of it is emitted."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from compiler.emit.gated import add_gate
+from compiler.emit.templates import mark_pods, pod_templates
+from compiler.reading import read_specs
+from compiler.repository import Repository
+from compiler.specs import GangSpec, Specs
+
+POD: dict[str, Any] = {"spec": {"containers": [{"name": "main", "resources": {"limits": {"nvidia.com/gpu": 8}}}]}}
+
+
+def read(api_version: str, kind: str, spec: object, **metadata: object) -> Specs:
+    document = {"apiVersion": api_version, "kind": kind, "metadata": {"name": "x", **metadata}, "spec": spec}
+    queue = "apiVersion: scheduling.volcano.sh/v1beta1\nkind: Queue\nmetadata: {name: ml}\n"
+    files = {"jobs/a.yaml": json.dumps(document).encode(), "cluster-specs/c/q.yaml": queue.encode()}
+    return read_specs(Repository(files))
+
+
+def gang(api_version: str, kind: str, spec: object, **metadata: object) -> GangSpec:
+    specs = read(api_version, kind, spec, **metadata)
+    assert [each for each in specs.diagnostics if each.severity == "error"] == []
+    (found,) = specs.gangs
+    return found
+
+
+def minima(found: GangSpec) -> tuple[int, Mapping[str, tuple[int, int]]]:
+    return found.minimum, {role.name: (role.minimum, role.replicas) for role in found.roles}
+
+
+def emitted(found: GangSpec) -> dict[str, Any]:
+    """The object with the gate and the marks of gated binding."""
+    data: dict[str, Any] = json.loads(json.dumps(found.document.data))
+    for _, template in pod_templates(data, found):
+        add_gate(template["spec"])
+    mark_pods(data, found)
+    return data

@@ -21,8 +21,10 @@ from compiler.kubernetes import (
     Object,
     annotations_of,
     final_phase,
+    is_finished_pod,
     is_ready_node,
     name_of,
+    namespace_of,
     status_of,
 )
 from compiler.specs import (
@@ -152,7 +154,8 @@ def _read_jobs(
 ) -> None:
     """Note creation times, reserved starts and finished gangs."""
     finished = {j for j, gang in enumerate(gangs) if gang.key in state.finished}
-    for job in (*state.jobs, *state.pod_groups):
+    lone_pods = (pod for pod in state.pods if (namespace_of(pod), name_of(pod), "Pod", "") in index)
+    for job in (*state.jobs, *state.pod_groups, *lone_pods):
         j = index.get(object_identity(job))
         if j is None:
             continue
@@ -160,7 +163,7 @@ def _read_jobs(
             observed.creation_times[j] = created
         if (start := annotations_of(job).get(STARTS_AT_ANNOTATION)) is not None:
             observed.reserved_starts[j] = str(start)
-        if final_phase(job) is not None:
+        if final_phase(job) is not None or (job["kind"] == "Pod" and is_finished_pod(job)):
             finished.add(j)
     observed.finished_gangs = frozenset(finished)
 

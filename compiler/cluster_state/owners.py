@@ -31,8 +31,8 @@ def object_identity(item: Object) -> JobIdentity:
 
 
 def possible_owners(pod: Object, group: Object | None) -> Iterator[JobIdentity]:
-    """Possible owners, the surest first: the controller, the labels of job controllers, the PodGroup and its owner.
-    group: the pod's PodGroup."""
+    """Possible owners, the surest first: the controller, the labels of job controllers, the PodGroup and its owner, and
+    itself. group: the pod's PodGroup."""
     yield from _owner_references(pod)
     labels = labels_of(pod)
     for label, kinds in JOB_NAME_LABELS.items():
@@ -42,6 +42,7 @@ def possible_owners(pod: Object, group: Object | None) -> Iterator[JobIdentity]:
     if group is not None:
         yield object_identity(group)
         yield from _owner_references(group)
+    yield namespace_of(pod), name_of(pod), "Pod", ""
 
 
 def marked_owner(pod: Object) -> tuple[JobIdentity, str] | None:

@@ -9,8 +9,8 @@ from typing import Any
 from compiler.emit import admission, gated, static
 from compiler.emit.manifest import Manifest, run_digest
 from compiler.emit.scheduler import config_map
-from compiler.emit.templates import mark_pods
-from compiler.kubernetes import API_GROUP, HOSTNAME_LABEL
+from compiler.emit.templates import annotate, mark_pods
+from compiler.kubernetes import API_GROUP, HOSTNAME_LABEL, ROLE_MARK
 from compiler.outcome import Outcome
 from compiler.run_kinds import RUN_KINDS
 from compiler.specs import HyperNodeSpec, QueueSpec, Specs
@@ -144,13 +144,15 @@ def _jobs(outcome: Outcome) -> EmittedObjects:
         yield data, document
         for role in decision.gang.roles:
             for pod in role.pod_documents:
-                yield _bare_pod(pod, add_gate=gates and decision.gang.schedulable), pod
+                yield _bare_pod(pod, role.name if gates and decision.gang.schedulable else ""), pod
 
 
-def _bare_pod(document: Document, *, add_gate: bool) -> dict[str, Any]:
+def _bare_pod(document: Document, role: str) -> dict[str, Any]:
+    """A pod of a PodGroup. role: with which it waits for its node, "" where it does not."""
     data = _with_namespace(document)
-    if add_gate:
+    if role:
         gated.add_gate(data["spec"])
+        annotate(data, ROLE_MARK, role)
     return data
 
 

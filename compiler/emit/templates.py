@@ -12,9 +12,11 @@ from compiler.specs import GangSpec, RoleSpec
 
 
 def pod_templates(data: dict[str, Any], gang: GangSpec) -> Iterator[tuple[RoleSpec, dict[str, Any]]]:
-    """Each role with its pod template in `data`, made where the role says so; one that has none (a bare PodGroup) is
-    left out."""
+    """Each role with its pod template in `data`, made where the role says so; of a lone pod that is the pod itself. A
+    role that has none (of a bare PodGroup) is left out."""
     for role in gang.roles:
+        if role.pod_documents:
+            continue
         template = _template_at(data, role)
         if isinstance(template, dict) and isinstance(template.get("spec"), dict):
             yield role, template

@@ -11,6 +11,7 @@ from compiler.kinds import Kind, kinds
 from compiler.kubernetes import API_GROUP
 from compiler.reading.unplanned import declared_pods, unplanned_pods
 from compiler.repository import file_name_diagnostic
+from compiler.specs.drafts import PodDraft
 from compiler.syntax.documents import Document, DocumentIdentity
 from compiler.syntax.parse import parse_file
 
@@ -34,7 +35,8 @@ UNPLANNED_KINDS: dict[str, frozenset[str]] = {
     "topology.volcano.sh": frozenset(),
     "kubeflow.org": frozenset(("Experiment", "Trial", "Suggestion", "Notebook", "Profile", "PodDefault")),
     "batch": frozenset(("CronJob",)),
-    "scheduling.k8s.io": frozenset(("Workload",)),
+    "scheduling.k8s.io": frozenset(("Workload", "PodGroup")),
+    "scheduling.x-k8s.io": frozenset(("PodGroup",)),
 }
 """API groups that gangplan knows in full -> the kinds of the group that it does not plan."""
 AMBIGUOUS_KINDS = frozenset(("Job", "Node", "Pod", "Queue"))
@@ -97,7 +99,10 @@ class DocumentCollector:
             problems += kind.text_diagnostics(document)
         if model is not None and not failed and not _has_error(problems):
             self.models.append((document, model))
-            self.spec_items += kind.specs(document, model)
+            found = list(kind.specs(document, model))
+            self.spec_items += found
+            if any(isinstance(item, PodDraft) and item.pod_group is None for item in found):
+                problems += unplanned_pods(document)
         return problems
 
 
@@ -114,7 +119,9 @@ def _unplanned_kind_diagnostics(document: Document) -> list[Diagnostic]:
     """Findings on a kind that is not planned: an error where it nearly is one of the known kinds, else what
     `unplanned_pods` says."""
     group, kind = document.group, document.kind
-    if group in UNPLANNED_KINDS and kind not in UNPLANNED_KINDS[group]:
+    if kind in UNPLANNED_KINDS.get(group, ()):
+        return unplanned_pods(document)
+    if group in UNPLANNED_KINDS:
         known = sorted({found.name for found in kinds().values() if found.group == group} | UNPLANNED_KINDS[group])
         near = did_you_mean(kind, known)
         if near or group == API_GROUP:

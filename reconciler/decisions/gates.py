@@ -16,6 +16,7 @@ from typing import Any, Literal
 
 from compiler.fields.natural_order import natural_sort_key
 from compiler.kubernetes import (
+    GROUP_NAME_ANNOTATION,
     HOSTNAME_LABEL,
     INDEX_LABELS,
     PARTITION_LABEL,
@@ -288,6 +289,17 @@ def _leaf_order_keys(
     return order
 
 
+def _bare_pod_keys(pod: Object) -> Iterator[str]:
+    """Of a pod without a controller: the key of the PodGroup that it names, and its own. Volcano gives a pod that names
+    none a PodGroup, and writes its name into the pod."""
+    if pod["metadata"].get("ownerReferences"):
+        return
+    ref = ref_of(pod)
+    if group := annotations_of(pod).get(GROUP_NAME_ANNOTATION):
+        yield Ref("scheduling.volcano.sh/v1beta1", "PodGroup", ref.namespace, group).key
+    yield ref.key
+
+
 def pods_by_job(pods: Sequence[Object], jobs: Mapping[str, Object]) -> tuple[dict[str, list[Object]], set[str]]:
     """Ref.key of a live job -> its pods; and the keys of jobs whose former namesakes (by uid) still have pods.
 
@@ -298,6 +310,8 @@ def pods_by_job(pods: Sequence[Object], jobs: Mapping[str, Object]) -> tuple[dic
     former: set[str] = set()
     for pod in pods:
         owners = set()
+        if (bare := next(filter(jobs.__contains__, _bare_pod_keys(pod)), None)) is not None:
+            owners.add(bare)
         for at in _owners(pod, jobs):
             if isinstance(at, str):
                 former.add(at)

@@ -175,3 +175,18 @@ def test_a_run_is_named_by_what_the_user_specified_and_nothing_else() -> None:
     )
     assert run_digest(base) != run_digest(job(replicas=5))
     assert run_digest(base) != run_digest(job(**AGAIN))
+
+
+def test_a_bare_pod_whose_gate_was_lifted_differs_in_nothing() -> None:
+    gate = [{"name": "gangplan.dev/placement"}]
+    want: Object = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": {"schedulingGates": gate}}
+    live: Object = {**want, "spec": {"nodeSelector": {"kubernetes.io/hostname": "n1"}, "nodeName": "n1"}}
+
+    def change(**metadata: object) -> Any:
+        desired = Manifest(5, {**want, "metadata": {"name": "p", **metadata}}, "")
+        return classify_change(desired, live, finished_digest=None, has_started=True, is_update_refused=False)
+
+    assert change() is None
+    found = change(labels={"a": "b"})
+    assert (found.action, [field.path_text for field in found.fields]) == ("update", ["metadata.labels"])
+    assert found.desired.object["spec"] == {}

@@ -204,6 +204,17 @@ def test_a_pod_of_an_earlier_job_of_the_same_name_is_not_its_pod() -> None:
     assert gone == {JOB.key}
 
 
+def test_pods_without_a_controller_are_their_pod_group_s_or_their_own() -> None:
+    group = Ref("scheduling.volcano.sh/v1beta1", "PodGroup", "default", "g").key
+    lone, member, other = pod("worker", 0), pod("worker", 1), pod("worker", 2)
+    lone["metadata"]["annotations"] = {"scheduling.k8s.io/group-name": "podgroup-of-volcano"}
+    member["metadata"]["annotations"] = {"scheduling.k8s.io/group-name": "g"}
+    other["metadata"]["ownerReferences"] = [{"apiVersion": "v1", "kind": "Node", "name": "n1", "uid": "u"}]
+    keys = [Ref("v1", "Pod", "default", each["metadata"]["name"]).key for each in (lone, other)]
+    found, _ = pods_by_job([lone, member, other], dict.fromkeys((group, *keys), lone))
+    assert found == {group: [member], keys[0]: [lone], keys[1]: []}
+
+
 def closed(*taints: dict[str, str], ready: str = "True", cordoned: bool = False) -> NodeIndex:
     """FLAT with n2 in trouble."""
     made = []

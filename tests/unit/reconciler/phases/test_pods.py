@@ -86,10 +86,11 @@ class World:
         observation = observe_pods(self.r, Observation(everything, frozenset({"Node", "Pod", "Job.batch.volcano.sh"})))
         assert self.r.inventory is not None
         p = Pass(observation, self.r.inventory, target_commit=target)
-        jobs = {key: item for key, item in everything.items() if key.startswith("Job.")}
-        p.pods, _ = pods_by_job(observation.objects_of_kind("Pod"), jobs)
         p.snapshot = self.r.planning.snapshot
         assert p.snapshot is not None
+        gangs = p.snapshot.gangs
+        jobs = {key: item for key, item in everything.items() if key.startswith("Job.") or key in gangs}
+        p.pods, _ = pods_by_job(observation.objects_of_kind("Pod"), jobs)
         p.current_fingerprint = fingerprint_of(observation, p.snapshot, frozenset())
         self.r.planning.base_fingerprint = p.current_fingerprint
         act_on_pods(self.r, p, p.snapshot)
@@ -223,3 +224,15 @@ def test_nothing_is_done_while_nodes_or_pods_cannot_be_read(world: World) -> Non
     p.current_fingerprint = world.r.planning.base_fingerprint = Fingerprint()
     act_on_pods(world.r, p, world.r.planning.snapshot)
     assert world.cluster.writes == []
+
+
+def test_a_lone_pod_is_given_its_node(world: World) -> None:
+    lone = pod("x", 0)
+    del lone["metadata"]["ownerReferences"]
+    entry = {**planned("x-w-0", "start", n2=1), "apiVersion": "v1", "kind": "Pod"}
+    manifest = Manifest(5, {**lone, "metadata": {"namespace": "default", "name": "x-w-0"}}, "")
+    world.r.planning.snapshot = Snapshot("c0ffee", True, plan={"gangs": [entry]}, manifests=(manifest,))
+    p = world.act(lone)
+    assert list(p.lifted_gates) == ["Pod/default/x-w-0"]
+    ((_, path),) = world.cluster.writes[-1:]
+    assert path.endswith("/pods/x-w-0")

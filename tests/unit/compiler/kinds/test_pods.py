@@ -1,0 +1,109 @@
+"""Bare pods: alone, in a PodGroup, and how they are emitted and found again."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from compiler.cluster_state.state import ClusterState
+from compiler.emit.objects import manifests
+from compiler.kubernetes import SCHEDULING_GATE
+from compiler.outcome import Outcome
+from compiler.pipeline import compile_repository
+from compiler.reading import read_specs
+from compiler.repository import Repository
+
+Object = dict[str, Any]
+QUEUE = "scheduling.volcano.sh/queue-name"
+
+QUEUES: list[Object] = [
+    {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "metadata": {"name": name}}
+    for name in ("default", "ml")
+]
+NODE: Object = {
+    "apiVersion": "v1",
+    "kind": "Node",
+    "metadata": {"name": "n1", "labels": {"kubernetes.io/hostname": "n1"}},
+    "status": {"allocatable": {"cpu": "8"}},
+}
+
+
+def pod(name: str, annotations: dict[str, str] | None = None, *, scheduler: str = "volcano", cpu: int = 2) -> Object:
+    containers = [{"name": "main", "image": "i", "resources": {"requests": {"cpu": str(cpu)}}}]
+    spec = {"containers": containers, **({"schedulerName": scheduler} if scheduler else {})}
+    metadata = {"name": name, "namespace": "ml", "annotations": annotations or {}}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+
+
+def repository(*objects: Object, binding: str = "gated") -> Repository:
+    cluster = {"apiVersion": "gangplan.dev/v1alpha1", "kind": "Cluster", "metadata": {"name": "c"}}
+    files = {
+        "cluster-specs/c/all.yaml": [{**cluster, "spec": {"binding": binding}}, *QUEUES, NODE],
+        "jobs/all.yaml": objects,
+    }
+    return Repository({path: "\n---\n".join(map(json.dumps, each)).encode() for path, each in files.items()})
+
+
+def emitted(outcome: Outcome) -> list[Object]:
+    assert [each for each in outcome.diagnostics if each.severity == "error"] == []
+    return [manifest.object for manifest in manifests(outcome) if manifest.wave == 5]
+
+
+def gates(item: Object) -> list[str]:
+    return [gate["name"] for gate in item["spec"].get("schedulingGates", ())]
+
+
+def test_a_lone_pod_of_volcano_is_a_gang_of_one() -> None:
+    outcome = compile_repository(repository(pod("a", {QUEUE: "ml"})))
+    (gang,) = outcome.specs.gangs
+    assert gang.key == ("ml", "a", "Pod")
+    assert (gang.queue, gang.minimum, [(role.minimum, role.replicas) for role in gang.roles]) == ("ml", 1, [(1, 1)])
+    (item,) = emitted(outcome)
+    assert gates(item) == [SCHEDULING_GATE]
+    assert json.loads(item["metadata"]["annotations"]["gangplan.dev/placement"]) == {"pod": {"n1": 1}}
+
+
+def test_static_binding_names_its_node() -> None:
+    (item,) = emitted(compile_repository(repository(pod("a"), binding="static")))
+    (term,) = item["spec"]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"][
+        "nodeSelectorTerms"
+    ]
+    assert term["matchExpressions"][0]["values"] == ["n1"]
+
+
+def test_a_lone_pod_of_another_scheduler_is_said_and_passes() -> None:
+    outcome = compile_repository(repository(pod("a", scheduler="")))
+    assert outcome.specs.gangs == ()
+    assert [each.message for each in outcome.diagnostics if each.code == "GP213"] == ["Pod is passed through unplanned"]
+    assert emitted(outcome) == []
+
+
+def test_a_lone_pod_that_runs_keeps_its_place_and_one_that_ended_is_done() -> None:
+    live = {**pod("a", cpu=2), "status": {"phase": "Running"}}
+    live["spec"]["nodeName"] = "n1"
+    waiting = pod("b", cpu=8)
+    for phase, actions in (("Running", ["keep", "wait"]), ("Succeeded", ["done", "start"])):
+        state = ClusterState.from_objects([NODE, {**live, "status": {"phase": phase}}])
+        outcome = compile_repository(repository(pod("a"), waiting), state=state)
+        assert [decision.action for decision in outcome.decisions] == actions
+
+
+def test_pods_of_a_pod_group_carry_the_gate_and_the_group_does_not() -> None:
+    group = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "PodGroup", "spec": {"minMember": 2}}
+    members = [pod(name, {"scheduling.k8s.io/group-name": "g"}) for name in ("a", "b")]
+    found = emitted(compile_repository(repository({**group, "metadata": {"name": "g", "namespace": "ml"}}, *members)))
+    assert [(item["kind"], gates(item)) for item in found] == [
+        ("PodGroup", []),
+        ("Pod", [SCHEDULING_GATE]),
+        ("Pod", [SCHEDULING_GATE]),
+    ]
+
+
+def test_pod_groups_of_other_api_groups_pass_and_misspelt_ones_do_not() -> None:
+    for group, codes in (
+        ("scheduling.k8s.io/v1alpha1", []),
+        ("scheduling.x-k8s.io/v1alpha1", []),
+        ("scheduling.volcano.io/v1beta1", ["GP216"]),
+    ):
+        specs = read_specs(repository({"apiVersion": group, "kind": "PodGroup", "metadata": {"name": "g"}, "spec": {}}))
+        assert [each.code for each in specs.diagnostics if each.severity == "error"] == codes

@@ -64,7 +64,7 @@ def _add(total: list[int], vector: Sequence[int], times: int) -> None:
         total[r] += times * amount
 
 
-@settings(max_examples=100)
+@settings(max_examples=50)
 @given(contested())
 def test_all_who_can_start_together_do_at_the_least_loss_that_they_can_have(world: Problem) -> None:
     """Where nobody who waits starts without evictions; whoever does keeps the place that it got before."""

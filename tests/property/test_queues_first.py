@@ -57,7 +57,7 @@ def _quota_gang(draw: st.DrawFn, g: int, homes: Sequence[int]) -> Gang:
 def test_queues_come_first_as_brute_force_finds() -> None:
     seen = Counter[str]()
 
-    @settings(max_examples=300)
+    @settings(max_examples=200)
     @given(st.one_of(odd_worlds(), quota_worlds(), quota_worlds()))
     def exact(world: Problem) -> None:
         made = solve(world)

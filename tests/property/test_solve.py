@@ -54,7 +54,7 @@ def test_whatever_runs_already_the_plan_is_valid_and_nothing_more_could_start(wo
     assert [candidate for candidate in feasible_sets(world) if candidate > chosen] == []
 
 
-@settings(max_examples=120)
+@settings(max_examples=80)
 @given(problems(running="anything"))
 def test_the_same_problem_gives_the_same_plan(world: Problem) -> None:
     assert timeless(solve(world)) == timeless(solve(world))

@@ -93,7 +93,7 @@ DEPENDENT_ROLES_ANNOTATION = f"{ANNOTATION_PREFIX}dependent-roles"
 PLACE_ANNOTATION = f"{ANNOTATION_PREFIX}place"
 """Written on such a ConfigMap: which part of which table it is, as JSON."""
 
-# Kubernetes and Kubeflow
+# Kubernetes, Kubeflow and Ray
 MANAGED_BY_LABEL = "app.kubernetes.io/managed-by"
 HOSTNAME_LABEL = "kubernetes.io/hostname"
 GROUP_NAME_ANNOTATION = "scheduling.k8s.io/group-name"
@@ -108,6 +108,10 @@ KUBEFLOW_JOB_ROLE_LABEL = "training.kubeflow.org/job-role"
 KUBEFLOW_OPERATOR_LABEL = "training.kubeflow.org/operator-name"
 KUBEFLOW_ROLE_LABEL = "training.kubeflow.org/replica-type"
 KUBEFLOW_INDEX_LABEL = "training.kubeflow.org/replica-index"
+
+RAY_GROUP_LABEL = "ray.io/group"
+RAY_NODE_TYPE_LABEL = "ray.io/node-type"
+RAY_PRIORITY_LABEL = "ray.io/priority-class-name"
 
 # Volcano
 VOLCANO_SCHEDULER = "volcano"
@@ -212,7 +216,7 @@ def controller_of(item: Object) -> Mapping[str, Any] | None:
 
 def marked_job(pod: Object) -> tuple[str, str] | None:
     """(Kind.group, name) of the job that the pod's template names; None where it names none."""
-    group_kind, _, name = annotations_of(pod).get(JOB_MARK, "").partition("/")
+    group_kind, _, name = str(annotations_of(pod).get(JOB_MARK, "")).partition("/")
     return (group_kind, name) if name else None
 
 

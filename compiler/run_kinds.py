@@ -14,16 +14,20 @@ _PLANNED_RUN_KINDS = """
     Job.batch.volcano.sh Job.batch
     PyTorchJob.kubeflow.org TFJob.kubeflow.org MPIJob.kubeflow.org XGBoostJob.kubeflow.org PaddleJob.kubeflow.org
     JAXJob.kubeflow.org MXJob.kubeflow.org
+    AscendJob.mindxdl.gitee.com ElasticJob.elastic.iml.github.io RayJob.ray.io
 """
 PLANNED_RUN_KINDS = frozenset(_PLANNED_RUN_KINDS.split())
 """Kind.group of those that gangplan plans."""
-PLANNED_SERVICE_KINDS = frozenset[str]()
+PLANNED_SERVICE_KINDS = frozenset(
+    {"ModelServing.workload.serving.volcano.sh", "RayCluster.ray.io", "RayService.ray.io"}
+)
 """Kind.group of those that gangplan plans and that never end."""
 _CONDITION_KINDS = """
-    TrainJob.trainer.kubeflow.org JobSet.jobset.x-k8s.io AscendJob.mindxdl.gitee.com
+    TrainJob.trainer.kubeflow.org JobSet.jobset.x-k8s.io
     HyperJob.training.volcano.sh
 """
 _STATUS_PATHS: Mapping[str, tuple[tuple[str, ...], ...]] = {
+    "ElasticJob.elastic.iml.github.io": (("phase",),),
     "RayJob.ray.io": (("jobDeploymentStatus",), ("jobStatus",)),
     "SparkApplication.sparkoperator.k8s.io": (("applicationState", "state"),),
     "Workflow.argoproj.io": (("phase",),),

@@ -293,7 +293,7 @@ def _pods_as_planned(gang: PlannedGang, pods: Sequence[Object], nodes: NodeIndex
     vacant = gang.pods_by_place()
     found: set[str] = set()
     for pod in sorted(pods, key=uid_of):
-        place = role_of(pod, tuple(gang.pods)) or "", nodes.node_of(pod) or ""
+        place = role_of(pod, gang) or "", nodes.node_of(pod) or ""
         if not has_ended(pod) and vacant.get(place, 0) > 0:
             vacant[place] -= 1
             found.add(uid_of(pod))

@@ -50,7 +50,8 @@ def marked_owner(pod: Object) -> tuple[JobIdentity, str] | None:
     if (marked := marked_job(pod)) is None or (controller := controller_of(pod)) is None:
         return None
     kind, _, group = marked[0].partition(".")
-    return (namespace_of(pod), marked[1], kind, group), f"{controller.get('kind')}.{api_group_of(controller)}"
+    group_kind = f"{controller.get('kind')}.{api_group_of(controller)}".removesuffix(".")
+    return (namespace_of(pod), marked[1], kind, group), group_kind
 
 
 def _owner_references(item: Object) -> Iterator[JobIdentity]:

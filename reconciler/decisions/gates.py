@@ -156,12 +156,13 @@ def has_ended(pod: Object) -> bool:
     return is_finished_pod(pod) or is_terminating(pod)
 
 
-def role_of(pod: Object, roles: Sequence[str]) -> str | None:
-    """By the job controller's label or annotation, case aside; the one role of a job that has only one."""
+def role_of(pod: Object, gang: PlannedGang) -> str | None:
+    """By our mark or the job controller's label or annotation, case aside; the one role of a job that has only one."""
+    roles = tuple(gang.pods)
     for key in ROLE_KEYS:
         if value := labels_of(pod).get(key) or annotations_of(pod).get(key):
             return next((role for role in roles if role.lower() == value.lower()), None)
-    return roles[0] if len(roles) == 1 else None
+    return roles[0] if len(roles) == 1 and not gang.has_helpers else None
 
 
 def index_of(pod: Object) -> tuple[int, str]:
@@ -181,10 +182,9 @@ def gate_lifts(gang: PlannedGang, pods: Sequence[Object], nodes: NodeIndex) -> t
     Never more pods on a node than planned, whatever was lifted before. Pods beyond the plan stay gated. No pod is given
     a node that does not accept it: of a gang that has not begun then none is lifted, of another those that can be.
     """
-    roles = tuple(gang.pods)
-    by_role: dict[str, list[Object]] = {role: [] for role in roles}
+    by_role: dict[str, list[Object]] = {role: [] for role in gang.pods}
     for pod in pods:
-        if (role := role_of(pod, roles)) is not None:
+        if (role := role_of(pod, gang)) is not None:
             by_role[role].append(pod)
     leaf_order = _leaf_order_keys(gang, nodes)
     lifts: list[GateLift] = []
@@ -215,11 +215,10 @@ def pods_to_evict(gang: PlannedGang, pods: Sequence[Object], nodes: NodeIndex) -
     last ones, of those that are not protected."""
     if not gang.evicted_for:
         return ()
-    roles = tuple(gang.pods)
     present: dict[tuple[str, str], list[Object]] = {}
     for pod in sorted(pods, key=lambda pod: (_is_preemptable(pod), index_of(pod))):
         if (node := nodes.node_of(pod)) is not None and not has_ended(pod):
-            present.setdefault((role_of(pod, roles) or "", node), []).append(pod)
+            present.setdefault((role_of(pod, gang) or "", node), []).append(pod)
     planned = gang.pods_by_place()
     victims: list[Object] = []
     for place, there in sorted(present.items()):

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from compiler.emit.manifest import Manifest
-from compiler.kubernetes import DEPENDENT_ROLES_ANNOTATION, annotations_of
+from compiler.kubernetes import DEPENDENT_ROLES_ANNOTATION, POD_OWNERS_ANNOTATION, annotations_of
 from compiler.volcano.shared_devices import VGPU_MEMORY
 from reconciler.cluster.objects import Object, Ref, ref_of
 
@@ -25,7 +25,8 @@ class PlannedGang:
     pods: role -> node name -> pods, roles in the job's order. dependent_roles: those whose pods appear only after other
     roles run. evicted_for: the jobs ("namespace/name") for which the plan takes running pods away: what exceeds `pods`
     has to go. device_numbers: role -> node -> the numbers of the cards on which its new pods fit, the highest first.
-    starts_at: when it is expected to start, for a waiting job that the plan reserves room for.
+    starts_at: when it is expected to start, for a waiting job that the plan reserves room for. has_helpers: its
+    controller may run other pods beside those of the plan, which say no role.
     """
 
     job: Ref
@@ -38,6 +39,7 @@ class PlannedGang:
     evicted_for: tuple[str, ...] = ()
     device_numbers: Mapping[str, Mapping[str, Sequence[int]]] = field(default_factory=dict)
     starts_at: str | None = None
+    has_helpers: bool = False
 
     @property
     def name(self) -> str:
@@ -88,24 +90,9 @@ class Snapshot:
     @cached_property
     def gangs(self) -> Mapping[str, PlannedGang]:
         """Ref.key of the job -> the gang as planned, in the plan's order."""
-        gangs = (self._planned_gang(entry) for entry in self.plan.get("gangs", ()))
+        manifests = {ref_of(manifest.object).key: manifest.object for manifest in self.manifests}
+        gangs = (_planned_gang(entry, manifests) for entry in self.plan.get("gangs", ()))
         return {gang.job.key: gang for gang in gangs}
-
-    def _planned_gang(self, entry: Mapping[str, Any]) -> PlannedGang:
-        job = Ref(entry["apiVersion"], entry["kind"], entry["namespace"], entry["name"])
-        manifest = self.jobs.get(job.key)
-        return PlannedGang(
-            job,
-            entry["decision"],
-            entry["pods"],
-            queue=entry["queue"],
-            domains=tuple(entry["domains"]),
-            reasons=tuple(f"{reason['code']}: {reason['message']}" for reason in entry["reasons"]),
-            dependent_roles=_dependent_roles(manifest.object) if manifest else frozenset(),
-            evicted_for=tuple(entry["evictedFor"]),
-            device_numbers=_device_numbers(entry.get("cells", ())),
-            starts_at=entry["startsAt"],
-        )
 
     def as_json(self) -> str:
         return json.dumps({"version": FORMAT_VERSION, **asdict(self)}, sort_keys=True)
@@ -122,10 +109,29 @@ class Snapshot:
         return cls(**{**data, "manifests": manifests, **lists})
 
 
+def _planned_gang(entry: Mapping[str, Any], manifests: Mapping[str, Object]) -> PlannedGang:
+    job = Ref(entry["apiVersion"], entry["kind"], entry["namespace"], entry["name"])
+    written = manifests.get(job.key)
+    return PlannedGang(
+        job,
+        entry["decision"],
+        entry["pods"],
+        queue=entry["queue"],
+        domains=tuple(entry["domains"]),
+        reasons=tuple(f"{reason['code']}: {reason['message']}" for reason in entry["reasons"]),
+        dependent_roles=_dependent_roles(written) if written else frozenset(),
+        evicted_for=tuple(entry["evictedFor"]),
+        device_numbers=_device_numbers(entry.get("cells", ())),
+        starts_at=entry["startsAt"],
+        has_helpers=written is not None and POD_OWNERS_ANNOTATION in annotations_of(written),
+    )
+
+
 def _dependent_roles(job: Object) -> frozenset[str]:
     """Roles that its controller creates only once others run: a Volcano Job says so itself."""
     said = annotations_of(job).get(DEPENDENT_ROLES_ANNOTATION, "").split(",")
-    tasks = job["spec"].get("tasks") or ()
+    is_volcano_job = ref_of(job).group_kind == "Job.batch.volcano.sh"
+    tasks = (job["spec"].get("tasks") or ()) if is_volcano_job else ()
     return frozenset(filter(None, said)) | {task["name"] for task in tasks if (task.get("dependsOn") or {}).get("name")}
 
 

@@ -50,6 +50,7 @@ class RolePaths:
     template: of the pod templates. name: of the role; where it is empty the text at `name_path`, else the last key on
     the way to the template. replicas: multiplied. minimum: likewise, pods that must start; none given means all. order:
     names of roles of a mapping in the order in which they are listed, case aside; others follow as written.
+    is_optional: what holds the template may do without.
     """
 
     template: str
@@ -58,6 +59,7 @@ class RolePaths:
     replicas: tuple[Count, ...] = ()
     minimum: tuple[Count, ...] = ()
     order: tuple[str, ...] = ()
+    is_optional: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +97,8 @@ def job_kind(table: JobKind) -> Kind:
     """The kind that reads objects as the table says."""
 
     def specs(document: Document, model: Any) -> Iterable[GangSpec]:
-        yield table.amend(gang_spec(table, document))
+        if (gang := gang_spec(table, document)).roles:  # a RayJob may run on a cluster that is there
+            yield table.amend(gang)
 
     def text_diagnostics(document: Document) -> Iterator[Diagnostic]:
         yield from time_diagnostics(document)
@@ -123,7 +126,7 @@ def job_model(table: JobKind) -> type[BaseModel]:
             _plant(tree, parse_path(count.path), Natural)
         if paths.name_path:
             _plant(tree, parse_path(paths.name_path), str)
-        _plant(tree, parse_path(paths.template), pods.PodTemplate)
+        _plant(tree, parse_path(paths.template), pods.PodTemplate | None if paths.is_optional else pods.PodTemplate)
     for path in (*table.queue, *table.priority, *((table.scheduler,) if table.scheduler else ())):
         _plant(tree, parse_path(path), Name)
     for path in table.suspend:

@@ -1,0 +1,55 @@
+"""Kthena's ModelServing (workload.serving.volcano.sh): `replicas` serving groups, each of the pods of its roles.
+
+A role is an entry pod and its workers. One serving group is the least that serves; the others grow as there is room.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from compiler.kinds.common.job_kinds import Count, JobKind, RolePaths, job_kind
+from compiler.kinds.common.jobs import NetworkTopology
+from compiler.kinds.common.paths import value_at
+from compiler.kubernetes import QUEUE_NAME_ANNOTATION
+from compiler.specs import GangSpec
+
+ROLES = "spec.template.roles[]"
+TOPOLOGY_PATH = ("spec", "template", "networkTopology", "groupPolicy")
+GROUPS, COPIES, WORKERS = Count("spec.replicas"), Count(f"{ROLES}.replicas"), Count(f"{ROLES}.workerReplicas", 0)
+
+
+def _amend(gang: GangSpec) -> GangSpec:
+    """Entries and workers of a role have names of their own, and a group's network topology is the gang's where there
+    is only one group."""
+    roles = tuple(
+        replace(role, name=f"{role.name}-{'entry' if role.template_path[-1] == 'entryTemplate' else 'worker'}")
+        for role in gang.roles
+    )
+    topology = value_at(gang.document.data, TOPOLOGY_PATH)
+    if not isinstance(topology, dict) or value_at(gang.document.data, ("spec", "replicas")) not in (None, 1):
+        return replace(gang, roles=roles)
+    spec = NetworkTopology.model_validate(topology).to_spec()
+    return replace(gang, roles=roles, topology=spec, field_paths={**gang.field_paths, "topology": TOPOLOGY_PATH})
+
+
+TABLE = JobKind(
+    "ModelServing",
+    "workload.serving.volcano.sh",
+    ("v1alpha1",),
+    (
+        RolePaths(f"{ROLES}.entryTemplate", name_path=f"{ROLES}.name", replicas=(GROUPS, COPIES), minimum=(COPIES,)),
+        RolePaths(
+            f"{ROLES}.workerTemplate",
+            name_path=f"{ROLES}.name",
+            replicas=(GROUPS, COPIES, WORKERS),
+            minimum=(COPIES, WORKERS),
+            is_optional=True,
+        ),
+    ),
+    gang="roles",
+    queue=(f"metadata.annotations['{QUEUE_NAME_ANNOTATION}']",),
+    scheduler="spec.schedulerName",
+    is_volcano_default=True,
+    amend=_amend,
+)
+KIND = job_kind(TABLE)

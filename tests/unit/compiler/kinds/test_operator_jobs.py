@@ -1,0 +1,103 @@
+"""Jobs of operators as gangs: what starts together, where queue and priority stand, what their pods are marked with."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from compiler.kinds import kinds
+from compiler.run_kinds import PLANNED_RUN_KINDS, PLANNED_SERVICE_KINDS
+from tests.unit.compiler.kinds.operator_jobs import POD, emitted, gang, minima, read
+
+GATES = [{"name": "gangplan.dev/placement"}]
+RAY_LABELS = {"volcano.sh/queue-name": "ml", "ray.io/priority-class-name": "system-node-critical"}
+
+
+def ray_cluster(*groups: dict[str, Any], **fields: object) -> dict[str, Any]:
+    workers = [
+        {"groupName": f"g{at}", "template": POD, "rayStartParams": {}, **group} for at, group in enumerate(groups)
+    ]
+    return {"headGroupSpec": {"template": POD, "rayStartParams": {}}, "workerGroupSpecs": workers, **fields}
+
+
+@pytest.mark.parametrize(
+    ("kind", "field", "owners"),
+    [
+        ("RayCluster", "", ()),
+        ("RayJob", "rayClusterSpec", ("RayCluster.ray.io",)),
+        ("RayService", "rayClusterConfig", ("RayCluster.ray.io",)),
+    ],
+)
+def test_ray_starts_head_and_workers_together(kind: str, field: str, owners: tuple[str, ...]) -> None:
+    cluster = ray_cluster(
+        {"replicas": 2, "numOfHosts": 2}, {"replicas": 1, "minReplicas": 3}, {"replicas": 9, "maxReplicas": 4}
+    )
+    found = gang("ray.io/v1", kind, {field: cluster} if field else cluster, labels=RAY_LABELS)
+    assert minima(found) == (12, {"headgroup": (1, 1), "g0": (4, 4), "g1": (3, 3), "g2": (4, 4)})
+    assert (found.queue, found.priority_class) == ("ml", "system-node-critical")
+    assert (found.scheduler_name, found.pod_owners) == ("volcano", owners)
+    assert found.roles[1].labels["ray.io/group"] == "g0"
+    data = emitted(found)
+    template = (data["spec"][field] if field else data["spec"])["workerGroupSpecs"][1]["template"]
+    assert template["metadata"]["annotations"] == {"gangplan.dev/job": f"{kind}.ray.io/x", "gangplan.dev/role": "g1"}
+    assert template["spec"]["schedulingGates"] == GATES
+
+
+def test_an_autoscaled_ray_cluster_starts_with_its_least_and_a_suspended_group_not_at_all() -> None:
+    groups = {"replicas": 4, "minReplicas": 1, "maxReplicas": 8}, {"replicas": 4, "suspend": True}
+    found = gang("ray.io/v1", "RayCluster", ray_cluster(*groups, enableInTreeAutoscaling=True))
+    assert minima(found) == (2, {"headgroup": (1, 1), "g0": (1, 4), "g1": (0, 0)})
+
+
+def test_a_ray_job_on_a_cluster_that_is_there_runs_no_pods() -> None:
+    specs = read("ray.io/v1", "RayJob", {"clusterSelector": {"ray.io/cluster": "shared"}, "entrypoint": "python a.py"})
+    assert specs.gangs == ()
+    assert [each.code for each in specs.diagnostics if each.severity != "info"] == ["GP355"]
+
+
+def test_an_ascend_job_is_shaped_like_a_training_job() -> None:
+    policy = {"schedulingPolicy": {"minAvailable": 3, "queue": "ml"}}
+    replicas = {"Worker": {"replicas": 2, "template": POD}, "Master": {"replicas": 1, "template": POD}}
+    spec = {"schedulerName": "volcano", "runPolicy": policy, "successPolicy": "AllWorkers", "replicaSpecs": replicas}
+    found = gang("mindxdl.gitee.com/v1", "AscendJob", spec)
+    assert minima(found) == (3, {"Master": (1, 1), "Worker": (2, 2)})
+    assert (found.queue, found.scheduler_name) == ("ml", "volcano")
+    assert not gang("mindxdl.gitee.com/v1", "AscendJob", {**spec, "schedulerName": "other"}).schedulable
+
+
+def test_an_elastic_job_starts_whole_unless_it_says_otherwise() -> None:
+    spec = {"distributionStrategy": "AllreduceStrategy", "replicaSpecs": {"worker": {"replicas": 3, "template": POD}}}
+    assert minima(gang("elastic.iml.github.io/v1alpha1", "ElasticJob", spec)) == (3, {"worker": (3, 3)})
+    loose = {"annotations": {"gangplan.dev/gang": "false"}}
+    assert minima(gang("elastic.iml.github.io/v1alpha1", "ElasticJob", spec, **loose)) == (1, {"worker": (0, 3)})
+    spec["replicaSpecs"] = {"worker": {"template": POD}, "dlrover-master": {"template": POD}}
+    assert gang("elastic.iml.github.io/v1alpha1", "ElasticJob", spec).dependent_roles == ("worker",)
+
+
+def test_a_model_serving_needs_one_group_and_grows_by_the_others() -> None:
+    prefill = {"name": "prefill", "replicas": 2, "entryTemplate": POD, "workerReplicas": 3, "workerTemplate": POD}
+    decode = {"name": "decode", "entryTemplate": POD, "workerReplicas": 0}
+    spec = {"replicas": 2, "template": {"roles": [prefill, decode]}}
+    found = gang("workload.serving.volcano.sh/v1alpha1", "ModelServing", spec)
+    pods = {"prefill-entry": (2, 4), "decode-entry": (1, 2), "prefill-worker": (6, 12)}
+    assert minima(found) == (9, pods)
+    marks = emitted(found)["spec"]["template"]["roles"][0]["workerTemplate"]["metadata"]["annotations"]
+    assert marks["gangplan.dev/role"] == "prefill-worker"
+
+
+def test_a_single_serving_group_has_its_topology() -> None:
+    policy = {"groupPolicy": {"mode": "hard", "highestTierAllowed": 1}}
+    roles = [{"name": "a", "entryTemplate": POD, "workerReplicas": 0}]
+    spec = {"template": {"roles": roles, "networkTopology": policy}}
+    found = gang("workload.serving.volcano.sh/v1alpha1", "ModelServing", spec)
+    assert found.topology is not None
+    assert found.topology.highest_tier == 1
+
+
+def test_every_planned_kind_of_an_operator_is_known_to_run_once_or_to_serve() -> None:
+    """The reconciler goes by these tables: what runs once is never made again after its end."""
+    planned = {key for key, kind in kinds().items() if kind.is_foreign}
+    assert planned <= PLANNED_RUN_KINDS | PLANNED_SERVICE_KINDS
+    assert not PLANNED_RUN_KINDS & PLANNED_SERVICE_KINDS
+    assert kinds().keys() >= PLANNED_RUN_KINDS | PLANNED_SERVICE_KINDS

@@ -35,7 +35,7 @@ TRAIN = {"trainer": {"numNodes": 2, "resourcesPerNode": {"limits": {"nvidia.com/
 @pytest.mark.parametrize(
     ("api_version", "kind", "spec", "amount"),
     [
-        ("ray.io/v1", "RayJob", RAY, 10),
+        ("example.org/v1", "RayInvention", RAY, 10),
         ("jobset.x-k8s.io/v1alpha2", "JobSet", JOB_SET, 12),
         ("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", {"replicas": 2, "leaderWorkerTemplate": LEADER}, 12),
         ("sparkoperator.k8s.io/v1beta2", "SparkApplication", SPARK, 3),

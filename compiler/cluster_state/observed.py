@@ -182,8 +182,9 @@ class _PodCounter:
         self.role_counts: Counter[tuple[int, int]] = Counter()
 
     def count_pod(self, record: PodRecord) -> None:
-        """Count the pod as a running pod of a planned gang, or else as a foreign one; ignored if it holds no node, or
-        was evicted from it."""
+        """Count the pod as a running pod of a planned gang, or else as a foreign one; ignored if it holds no node. An
+        evicted pod of a gang gives its room away at once; a foreign one, which was evicted for no gang, when it is
+        gone."""
         gang = self._gang_of(record)
         if gang is not None:
             self.observed.gangs_with_pods.add(gang)
@@ -191,7 +192,7 @@ class _PodCounter:
             node = self.nodes_by_name.get(record.node_name)
         else:
             node = self.nodes_by_hostname.get(record.selected_hostname)
-        if node is None or self._is_leaving(record.pod):
+        if node is None or (gang is not None and self._is_leaving(record.pod)):
             return
         self.observed.pods_by_node.setdefault(node, []).append(record.pod)
         gang_role = None if gang is None else self._planned_role(record, gang)

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -76,6 +78,8 @@ def reduce_garbage_collection() -> None:
 
 
 def main() -> None:
-    """The `gangplan` command."""
+    """The `gangplan` command. SIGTERM ends it also as the first process of a container, which no signal without a
+    handler ends."""
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     reduce_garbage_collection()
     cli(obj=load_tree)

@@ -14,7 +14,7 @@ from reconciler.cluster.objects import Object, Ref, ref_of
 from reconciler.context import Pass, Reconciler, is_plan_fresh
 from reconciler.decisions.binding import MAX_ROUNDS, GangTrouble, UnboundPod
 from reconciler.decisions.diff import Change
-from reconciler.decisions.gates import GateLift, NodeIndex, gate_lifts, has_ended, pods_to_evict
+from reconciler.decisions.gates import GateLift, NodeIndex, gate_lifts, has_ended, pods_by_job, pods_to_evict
 from reconciler.observe import Observation, Restrictions
 from reconciler.phases.runs import planned_run
 from reconciler.phases.suspension import suspended_jobs
@@ -44,12 +44,21 @@ def observe_pods(r: Reconciler, observation: Observation) -> Observation:
         r.evictions.observe(pods, now)
     jobs = [gang.job for gang in r.planning.snapshot.gangs.values()] if r.planning.snapshot else []
     held = {**r.binding.held_jobs(now), **dict(_unserved_jobs(observation, jobs)), **dict(suspended_jobs(r, jobs))}
-    ends = ((uid_of(pod), leaving_until(pod)) for pod in observation.objects_of_kind("Pod"))
-    # Whole seconds, as the compile has them, which comes later: it never counts on a pod that is none of these.
-    leaving = {uid: until for uid, until in ends if until is not None and int(r.wall_clock()) <= until}
     quarantined = frozenset(r.node_health.quarantined(now))
-    restrictions = Restrictions(quarantined, held, r.binding.closed_nodes(now), leaving)
+    restrictions = Restrictions(quarantined, held, r.binding.closed_nodes(now), _leaving_pods(r, observation))
     return observation.with_restrictions(restrictions)
+
+
+def _leaving_pods(r: Reconciler, observation: Observation) -> dict[str, int]:
+    """uid of each evicted pod of a planned gang -> until when plans count on its room. Pods of others, evicted for
+    whatever reason, hold theirs until they are gone, in plans as well."""
+    # Whole seconds, as the compile has them, which comes later: it never counts on a pod that is none of these.
+    now, gangs = int(r.wall_clock()), r.planning.snapshot.gangs if r.planning.snapshot else {}
+    ends = ((pod, leaving_until(pod)) for pod in observation.objects_of_kind("Pod"))
+    leaving = {uid_of(pod): (pod, until) for pod, until in ends if until is not None and now <= until}
+    jobs = {key: observation.objects[key] for key in gangs if key in observation.objects} if leaving else {}
+    ours, _ = pods_by_job([pod for pod, _ in leaving.values()], jobs)
+    return {uid_of(pod): leaving[uid_of(pod)][1] for pods in ours.values() for pod in pods}
 
 
 def _unserved_jobs(observation: Observation, jobs: Iterable[Ref]) -> Iterator[tuple[str, str]]:

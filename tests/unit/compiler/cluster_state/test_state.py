@@ -61,17 +61,22 @@ def test_an_object_of_another_shape_is_named(items: list[Any], message: str) -> 
 
 
 @pytest.mark.parametrize(
-    ("reason", "clock", "occupied"),
+    ("owner", "reason", "clock", "occupied"),
     [
-        ("EvictionByEvictionAPI", "2026-01-01T00:00:50Z", False),
-        ("EvictionByEvictionAPI", "2026-01-01T00:01:30Z", False),
-        ("EvictionByEvictionAPI", "2026-01-01T00:01:31Z", True),
-        ("DeletionByTaintManager", "2026-01-01T00:00:50Z", True),
+        ("a", "EvictionByEvictionAPI", "2026-01-01T00:00:50Z", False),
+        ("a", "EvictionByEvictionAPI", "2026-01-01T00:01:30Z", False),
+        ("a", "EvictionByEvictionAPI", "2026-01-01T00:01:31Z", True),
+        ("a", "DeletionByTaintManager", "2026-01-01T00:00:50Z", True),
+        ("web", "EvictionByEvictionAPI", "2026-01-01T00:00:50Z", True),
     ],
 )
-def test_an_evicted_pod_holds_no_room_until_it_has_outlived_its_grace(reason: str, clock: str, occupied: bool) -> None:
-    """Or else a plan would take another victim while the first one ends."""
+def test_an_evicted_pod_of_a_gang_holds_no_room_until_it_has_outlived_its_grace(
+    owner: str, reason: str, clock: str, occupied: bool
+) -> None:
+    """Or else a plan would take another victim while the first one ends. One that is no gang's was evicted for nobody:
+    who was given its room would wait for it beside nodes that are free."""
     ending = pod(containers=[{"name": "c", "resources": {"requests": {"cpu": "1"}}}])
+    ending["metadata"]["ownerReferences"] = [{"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "name": owner}]
     ending["metadata"]["deletionTimestamp"] = "2026-01-01T00:01:00Z"
     ending["status"] = {"conditions": [{"type": "DisruptionTarget", "status": "True", "reason": reason}]}
     state = load_state(json.dumps({"items": [ending], "metadata": {"annotations": {SNAPSHOT_TIME_ANNOTATION: clock}}}))

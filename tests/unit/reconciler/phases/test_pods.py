@@ -200,7 +200,7 @@ def test_a_victims_successor_stays_gated(world: World) -> None:
 
 def test_a_gang_starts_when_the_evicted_pods_have_left_its_nodes(world: World) -> None:
     """A plan counts on their room; one that outlives its grace period takes its room back, and a new plan is made."""
-    world.plan(planned("winner", "start", n1=1), planned("other", "start", n2=1))
+    world.plan(planned("winner", "start", n1=1), planned("other", "start", n2=1), planned("victim", "wait"))
     evicted = pod("victim", 0, "n1")
     evicted["metadata"]["deletionTimestamp"] = "1970-01-01T00:01:00Z"
     evicted["status"]["conditions"] = [{"type": "DisruptionTarget", "reason": "EvictionByEvictionAPI"}]
@@ -215,6 +215,16 @@ def test_a_gang_starts_when_the_evicted_pods_have_left_its_nodes(world: World) -
         prints.append(p.current_fingerprint)
     assert p.lifted_gates.keys() == {key_of("winner"), key_of("other")}
     assert prints[0] == prints[1] == prints[3] != prints[2]
+
+
+def test_an_evicted_pod_of_no_gang_holds_no_gate(world: World) -> None:
+    """Plans count its room as taken, so who is placed beside it need not wait for its end."""
+    world.plan(planned("g", "start", n1=1))
+    evicted = pod("web", 0, "n1")
+    evicted["metadata"]["deletionTimestamp"] = "1970-01-01T00:10:00Z"
+    evicted["status"]["conditions"] = [{"type": "DisruptionTarget", "reason": "EvictionByEvictionAPI"}]
+    world.r.wall_clock = lambda: 1.0
+    assert world.act(live_job("g"), live_job("web"), pod("g", 0), evicted).lifted_gates.keys() == {key_of("g")}
 
 
 def test_nothing_is_done_while_nodes_or_pods_cannot_be_read(world: World) -> None:

@@ -37,6 +37,8 @@ log = logging.getLogger(__name__)
 
 STOP_SECONDS = 20.0
 """Seconds that the process has to end in order once it is told to; Kubernetes kills it after 30."""
+LAST_WORDS_SECONDS = 5.0
+"""Seconds for the log of a process that is cut off: perhaps it hangs for that nobody reads it."""
 START_TIMEOUT, ONCE_TIMEOUT = 60.0, 600.0
 """Seconds: for the server to answer at the start, and for all of `--once`."""
 REQUIRED_CONDITIONS = frozenset({"Fetched", "Compiled", "Accepted", "Observed", "Applied"})
@@ -186,10 +188,10 @@ def end_in_time(stop: Callable[[], bool], seconds: float) -> None:
         while not stop():
             time.sleep(0.2)
         time.sleep(seconds)
-        threading.Thread(
-            target=log.error, args=(f"the process did not end within {seconds:g} s, and is cut off",), daemon=True
-        ).start()
-        time.sleep(0.5)
+        message = f"the process did not end within {seconds:g} s, and is cut off"
+        said = threading.Thread(target=log.error, args=(message,), daemon=True)
+        said.start()
+        said.join(LAST_WORDS_SECONDS)
         os._exit(1)
 
     threading.Thread(target=wait_and_end, name="end", daemon=True).start()

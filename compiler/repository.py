@@ -12,7 +12,9 @@ from pathlib import Path
 from compiler.diagnostics import Diagnostic, Position, declare_rule
 
 CLUSTERS_FOLDER, JOBS_FOLDER = "cluster-specs", "jobs"
-FILE_SUFFIXES = (".yaml", ".yml", ".json")
+CONF_SUFFIX = ".conf"
+"""Of a bare volcano-scheduler.conf; other files of that name are not read."""
+FILE_SUFFIXES = (".yaml", ".yml", ".json", CONF_SUFFIX)
 MAX_FILE_BYTES = 1 << 20
 """A larger object cannot be stored in a cluster anyway (etcd's limit is 1.5 MiB)."""
 

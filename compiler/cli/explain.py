@@ -1,4 +1,4 @@
-"""`gangplan explain JOB`."""
+"""`gangplan explain JOB`, or an argument of the scheduler, or a diagnostic's code."""
 
 from __future__ import annotations
 
@@ -18,7 +18,14 @@ if TYPE_CHECKING:
 @output_option
 @click.pass_context
 def explain(ctx: click.Context, job: str, inputs: CompileInputs, output: str) -> None:
-    """Say why JOB (its name, or namespace/name) starts or waits, and what would help."""
+    """Say why JOB (its name, or namespace/name) starts or waits, and what would help.
+
+    In place of a job: an action, a plugin or an argument of Volcano's scheduler (binpack.weight), or the code of a
+    diagnostic (GP410). A job of such a name is namespace/name.
+    """
+    if (text := _reference_text(job)) is not None:
+        echo(text)
+        ctx.exit(0)
     from compiler.views import data, machine
     from compiler.views.explanation import explanation_text
 
@@ -33,6 +40,18 @@ def explain(ctx: click.Context, job: str, inputs: CompileInputs, output: str) ->
     ctx.exit(0)
 
 
+def _reference_text(words: str) -> str | None:
+    """What the reference says of an argument of the scheduler, or of a diagnostic's code."""
+    from compiler.volcano.arguments import explanation
+
+    if words[:2] == "GP" and words[2:].isdigit():
+        from compiler.checks.catalogue import all_rules
+
+        rule = all_rules().get(words)
+        return None if rule is None else f"{rule.code} {rule.title} ({rule.severity})\n{rule.text}\n"
+    return explanation(words)
+
+
 def _unknown_job(ctx: click.Context, outcome: Outcome, job: str) -> click.ClickException:
     """Why there is no such job in the plan: its document has errors, or the name is wrong."""
     import difflib
@@ -42,6 +61,8 @@ def _unknown_job(ctx: click.Context, outcome: Outcome, job: str) -> click.ClickE
     if any(job in (document.name, f"{document.namespace}/{document.name}") for document in documents):
         return click.ClickException(f"{job} has errors (see above) and is in no plan until they are mended")
     names = [name for decision in outcome.decisions for name in (decision.name, decision.gang.document.name)]
-    close = difflib.get_close_matches(job, names, n=1)
-    hint = f"; did you mean {close[0]}?" if close else ""
+    from compiler.volcano.arguments import near_name
+
+    near = next(iter(difflib.get_close_matches(job, names, n=1)), "") or near_name(job)
+    hint = f"; did you mean {near}?" if near else ""
     return click.UsageError(f"there is no job {job!r} in the plan{hint}", ctx)

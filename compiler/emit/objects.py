@@ -94,7 +94,7 @@ def _hypernode_object(spec: HyperNodeSpec) -> dict[str, Any]:
 
 def _scheduler(outcome: Outcome) -> EmittedObjects:
     scheduler = outcome.specs.scheduler
-    if scheduler is not None:
+    if scheduler is not None and scheduler.is_emitted:
         yield config_map(scheduler, gated=outcome.specs.cluster.binding == "gated"), scheduler.document
 
 

@@ -34,7 +34,7 @@ def config_map(spec: SchedulerSpec, *, gated: bool) -> dict[str, Any]:
         }
     data = deepcopy(spec.document.data)
     if gated:
-        data["data"][CONF_KEY] = _with_cache_disabled(spec.raw_text, spec.actions)
+        data["data"][spec.base_path[-1]] = _with_cache_disabled(spec.raw_text, spec.actions)
     return data
 
 

@@ -28,6 +28,8 @@ class Kind:
 
     specs: the document as specs or drafts. text_diagnostics: findings that the model does not make. namespaced: whether
     its objects have a namespace. is_foreign: of an operator, so that other versions pass.
+    partial_specs: what can be read of a document with errors, for checks only.
+    is_written: false for what people never write as an object.
     """
 
     name: str
@@ -38,6 +40,8 @@ class Kind:
     text_diagnostics: Callable[[Document], Iterator[Diagnostic]] | None = None
     namespaced: bool = True
     is_foreign: bool = False
+    partial_specs: Callable[[Document], Iterable[object]] | None = None
+    is_written: bool = True
 
     @property
     def key(self) -> str:

@@ -10,6 +10,7 @@ from pydantic import Field
 from compiler.fields.models import Name, Seconds, StrictModel
 from compiler.kinds import Kind
 from compiler.kinds.common.jobs import Natural, ObjectModel
+from compiler.kinds.scheduler_configuration import CustomPlugin
 from compiler.specs import ClusterSpec
 from compiler.syntax.documents import Document
 from solver.problem import QuotaOrder
@@ -50,6 +51,9 @@ class Spec(StrictModel):
             "ignore counts only those that run."
         ),
     )
+    scheduler_plugins: list[CustomPlugin] | None = Field(
+        None, description="Plugins of a vendor's build of Volcano's scheduler, with the types of their arguments."
+    )
 
 
 class Cluster(ObjectModel):
@@ -59,7 +63,16 @@ class Cluster(ObjectModel):
 def specs(document: Document, cluster: Cluster) -> Iterable[ClusterSpec]:
     spec = cluster.spec
     limits = float(spec.gap), float(spec.time_limit), spec.max_waiting_pods, spec.patience, spec.order
-    yield ClusterSpec(document, document.name, spec.binding, spec.default_queue, *limits, spec.unplanned)
+    plugins = {plugin.name: dict(plugin.arguments or {}) for plugin in spec.scheduler_plugins or ()}
+    yield ClusterSpec(
+        document,
+        document.name,
+        spec.binding,
+        spec.default_queue,
+        *limits,
+        spec.unplanned,
+        scheduler_plugins=plugins,
+    )
 
 
 KIND = Kind("Cluster", "gangplan.dev", ("v1alpha1",), Cluster, specs, namespaced=False)

@@ -60,8 +60,12 @@ class SchedulerConfiguration(ObjectModel):
 
 
 def specs(document: Document, model: SchedulerConfiguration) -> Iterable[SchedulerSpec]:
-    spec, _ = _read_conf(document)
-    return (spec,) if spec is not None else ()
+    return partial_specs(document)
+
+
+def partial_specs(document: Document) -> Iterable[SchedulerSpec]:
+    """Nothing where the spec is no mapping: every rule would only repeat that all is missing."""
+    return (_read_conf(document)[0],) if isinstance(document.data.get("spec"), dict) else ()
 
 
 def text_diagnostics(document: Document) -> Iterator[Diagnostic]:
@@ -71,7 +75,7 @@ def text_diagnostics(document: Document) -> Iterator[Diagnostic]:
         yield from (problem for problem in _read_conf(document)[1] if "is not true or false" in problem.message)
 
 
-def _read_conf(document: Document) -> tuple[SchedulerSpec | None, list[Diagnostic]]:
+def _read_conf(document: Document) -> tuple[SchedulerSpec, list[Diagnostic]]:
     return scheduler_conf.read_scheduler_conf(
         document,
         document.data.get("spec"),
@@ -82,4 +86,12 @@ def _read_conf(document: Document) -> tuple[SchedulerSpec | None, list[Diagnosti
     )
 
 
-KIND = Kind("SchedulerConfiguration", "gangplan.dev", ("v1alpha1",), SchedulerConfiguration, specs, text_diagnostics)
+KIND = Kind(
+    "SchedulerConfiguration",
+    "gangplan.dev",
+    ("v1alpha1",),
+    SchedulerConfiguration,
+    specs,
+    text_diagnostics,
+    partial_specs=partial_specs,
+)

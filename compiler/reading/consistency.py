@@ -64,7 +64,7 @@ def _check_input(cluster: ClusterSpec, collector: DocumentCollector) -> CheckInp
     )
     pods = collector.specs_of(PodDraft)
     gangs = [*collector.specs_of(GangSpec), *pod_group_gangs(collector.specs_of(PodGroupDraft), pods)]
-    schedulers = collector.specs_of(SchedulerSpec)
+    schedulers = sorted(collector.specs_of(SchedulerSpec), key=lambda spec: not spec.is_emitted)
     specs = Specs(
         cluster=cluster,
         documents=_sorted_by_object(collector.documents, lambda document: document),

@@ -8,12 +8,14 @@ from typing import Any, TypeVar
 from compiler.diagnostics import Diagnostic, declare_rule, did_you_mean
 from compiler.fields.validation import metadata_diagnostics, validate_document
 from compiler.kinds import Kind, kinds
+from compiler.kinds.scheduler_file import wrapped_configurations
 from compiler.kubernetes import API_GROUP
 from compiler.reading.unplanned import declared_pods, unplanned_pods
-from compiler.repository import file_name_diagnostic
+from compiler.repository import CONF_SUFFIX, file_name_diagnostic
 from compiler.specs.drafts import PodDraft
 from compiler.syntax.documents import Document, DocumentIdentity
 from compiler.syntax.parse import parse_file
+from compiler.volcano.scheduler_conf import CONF_LINES
 
 WRONG_VERSION = declare_rule(
     "GP212",
@@ -73,20 +75,27 @@ class DocumentCollector:
         if (problem := file_name_diagnostic(file)) is not None:
             self.diagnostics.append(problem)
             return
-        parsed = parse_file(file, content)
+        if file.endswith(CONF_SUFFIX) and not CONF_LINES.search(content.decode("utf-8", "replace")):
+            return
+        parsed = parse_file(file, content, wrapped_configurations)
         self.diagnostics += parsed.diagnostics
         for document, failed in parsed.documents:
-            self.documents.append(document)
-            problems = self._read_document(document, failed)
-            self.diagnostics += problems
-            if failed or _has_error(problems):
-                self.rejected[document.identity] = document
+            self._add_document(document, failed)
+
+    def _add_document(self, document: Document, failed: bool) -> None:
+        self.documents.append(document)
+        problems = self._read_document(document, failed)
+        self.diagnostics += problems
+        if failed or _has_error(problems):
+            self.rejected[document.identity] = document
 
     def _read_document(self, document: Document, failed: bool) -> list[Diagnostic]:
         """Fit a document to its kind and add its specs; returns the problems found. failed: its text has an error."""
         problems = list(metadata_diagnostics(document, document.data["metadata"], ("metadata",)))
         kind = kinds().get(f"{document.kind}.{document.group}")
         if kind is None:
+            for inside in wrapped_configurations(document):
+                self._add_document(inside, failed)
             problems += _unplanned_kind_diagnostics(document)
             if not failed and not _has_error(problems):
                 self.spec_items += declared_pods(document)
@@ -103,6 +112,8 @@ class DocumentCollector:
             self.spec_items += found
             if any(isinstance(item, PodDraft) and item.pod_group is None for item in found):
                 problems += unplanned_pods(document)
+        elif kind.partial_specs is not None and not failed:
+            self.spec_items += kind.partial_specs(document)
         return problems
 
 

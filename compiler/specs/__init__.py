@@ -354,11 +354,13 @@ class PluginSpec:
 
 @dataclass(frozen=True, slots=True)
 class SchedulerSpec:
-    """volcano-scheduler.conf, from a SchedulerConfiguration or from a raw ConfigMap.
+    """volcano-scheduler.conf, from a SchedulerConfiguration, a raw ConfigMap, a file, or the values of a Helm chart.
 
-    name, namespace: the ConfigMap's. raw_text: the file of a raw ConfigMap. base_path: of actions, tiers and so on in
-    the document, whose positions include a raw text. custom_plugins: plugin of a vendor's build -> argument -> type
-    (int, float, bool, string).
+    name, namespace: the ConfigMap's. configurations: of each action the one that counts, its first.
+    configuration_entries: all of them, with their place in the list. raw_text: the file as Volcano reads it, None for a
+    SchedulerConfiguration. base_path: of actions, tiers and so on in the document, whose positions include a raw text.
+    custom_plugins: plugin of a vendor's build -> argument -> type (int, float, bool, string). is_emitted: false where
+    somebody else makes the ConfigMap. is_partial: some of it cannot be read, so that nothing may be called missing.
     """
 
     document: Document
@@ -371,6 +373,9 @@ class SchedulerSpec:
     raw_text: str | None = None
     base_path: tuple[str | int, ...] = ("spec",)
     custom_plugins: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    configuration_entries: tuple[tuple[int, str, Mapping[str, Any]], ...] = ()
+    is_emitted: bool = True
+    is_partial: bool = False
 
     @property
     def plugins(self) -> Iterator[PluginSpec]:
@@ -389,7 +394,7 @@ class ClusterSpec:
     gap: relative MIP gap at which an objective may stop; 0 requires a proof. time_limit: seconds, the last safety.
     patience: seconds after which a waiting job is overdue and precedes the others of its priority. order: whether what
     queues are entitled to or jobs' priorities come first. unplanned: whether declared pods that no plan places take
-    room in the plan.
+    room in the plan. scheduler_plugins: plugin of a vendor's build -> argument -> type.
     """
 
     document: Document
@@ -402,6 +407,7 @@ class ClusterSpec:
     patience: int = 86_400
     order: QuotaOrder = "queues-first"
     unplanned: Literal["reserve", "ignore"] = "ignore"
+    scheduler_plugins: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from compiler.diagnostics import Diagnostic, Position, declare_rule
@@ -47,6 +47,7 @@ NOT_AN_OBJECT = declare_rule(
 )
 
 _DOCUMENT_MARKER = re.compile(r"^(?:---|\.\.\.)(?=[ \t\r\n]|\Z)", re.MULTILINE)
+_BLOCK_SCALAR = re.compile(r"[^#]*:[ \t]+\|([1-9]?)[-+]?([1-9]?)[ \t]*(#.*)?\r?$")
 _BLANK_OR_COMMENTS = re.compile(r"(?:[ \t]*(?:#.*)?(?:\r?\n|\Z))*\Z")
 
 
@@ -58,7 +59,11 @@ class ParsedFile:
     diagnostics: list[Diagnostic] = field(default_factory=list)
 
 
-def parse_file(file: str, content: bytes) -> ParsedFile:
+Adopt = Callable[[Document], list[Document]]
+"""The objects inside a document that is none itself, such as the values of a Helm chart; none where it holds none."""
+
+
+def parse_file(file: str, content: bytes, adopt: Adopt = lambda document: []) -> ParsedFile:
     """The documents and diagnostics of one file. Never raises for its content."""
     out = ParsedFile()
     if len(content) > MAX_FILE_BYTES:
@@ -82,7 +87,7 @@ def parse_file(file: str, content: bytes) -> ParsedFile:
     for line, part in _document_texts(text):
         reader = YamlReader(file, line, part, out.diagnostics)
         for data in reader.load_data():
-            _add_objects(data, reader, out)
+            _add_objects(data, reader, out, adopt)
     if not out.documents and not any(d.severity == "error" for d in out.diagnostics):
         out.diagnostics.append(
             EMPTY_FILE.diagnostic(Position(file, 1, 1), "the file holds no object", "remove it, or write an object")
@@ -124,13 +129,17 @@ def _document_texts(text: str) -> Iterator[tuple[int, str]]:
             start = found.start()
 
 
-def _add_objects(data: Any, reader: YamlReader, out: ParsedFile) -> None:
+def _add_objects(data: Any, reader: YamlReader, out: ParsedFile, adopt: Adopt) -> None:
     """Add the documents of one text: the object itself, or the items of a List."""
     if data is None:
         return
     if not _is_list(data):
         document = Document(reader.file, reader.line, reader.text, data, reader.positions)
-        _add_object(document, bool(reader.error_positions), reader, out)
+        failed = bool(reader.error_positions)
+        if isinstance(data, dict) and _missing_field(data) is not None and (inside := adopt(document)):
+            out.documents += [(found, failed) for found in inside]
+        else:
+            _add_object(document, failed, reader, out)
         return
     positions_of: dict[FieldPath, dict[FieldPath, tuple[int, int]]] = {}
     for path, at in reader.positions.items():
@@ -183,14 +192,25 @@ def _missing_field(data: Any) -> tuple[FieldPath, str] | None:
 
 
 def parse_embedded_text(
-    file: str, line: int, column: int, text: str, base_path: FieldPath
+    document: Document, path: FieldPath, text: str
 ) -> tuple[Any, dict[FieldPath, tuple[int, int]], list[Diagnostic]]:
-    """(data, positions, problems) of YAML inside YAML, such as the text of a ConfigMap's key.
-
-    line, column: position of the first character of `text` in the file; the text is indented by column - 1 throughout.
-    The paths of positions begin with `base_path`.
-    """
+    """(data, positions, problems) of YAML inside YAML: the `text` at `path`, such as that of a ConfigMap's key. The
+    paths of positions begin with `path`."""
     diagnostics: list[Diagnostic] = []
-    reader = YamlReader(file, line, text, diagnostics, column)
+    line, column = _text_start(document, path, text)
+    reader = YamlReader(document.file, line, text, diagnostics, column)
     data = next(reader.load_data(), None)
-    return data, {base_path + path: at for path, at in reader.positions.items()}, diagnostics
+    found = [replace(problem, object=document.display_name) for problem in diagnostics]
+    return data, {path + inner: at for inner, at in reader.positions.items()}, found
+
+
+def _text_start(document: Document, path: FieldPath, text: str) -> tuple[int, int]:
+    """The position of the first character of the block scalar; for text in another style, that of the key."""
+    key = document.position(*path)
+    lines = document.text.split("\n")
+    row = key.line - document.line
+    if not 0 <= row < len(lines) or not _BLOCK_SCALAR.match(lines[row]):
+        return key.line, key.column
+    first = next((line for line in lines[row + 1 :] if line.strip()), "")
+    lead = len(text.lstrip("\n")) - len(text.lstrip("\n").lstrip(" "))
+    return key.line + 1, len(first) - len(first.lstrip(" ")) - lead + 1

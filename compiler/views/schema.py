@@ -13,7 +13,7 @@ def kinds_by_name() -> Mapping[str, Kind]:
     """Kind by the name that a user gives: "Queue", or "Job.batch" where two groups have a kind of that name; the full
     name always works."""
     found: dict[str, Kind] = {}
-    known = list(kinds().values())
+    known = [kind for kind in kinds().values() if kind.is_written]
     for kind in known:
         full = kind.key if kind.group else f"{kind.name}.v1"
         if sum(other.name == kind.name for other in known) == 1:

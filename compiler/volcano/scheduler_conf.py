@@ -5,14 +5,20 @@ Volcano accepts unknown keys silently; the checks GP4xx report them.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from compiler.diagnostics import Diagnostic, declare_rule
 from compiler.specs import PluginSpec, SchedulerSpec
 from compiler.syntax.documents import Document, FieldPath
+from compiler.volcano.plugins import PLUGIN_FLAGS
 
 CONF_KEY = "volcano-scheduler.conf"
+AGENT_KEY = "agent-scheduler.conf"
+CONF_LINES = re.compile(r"^tiers[ \t]*:|^actions[ \t]*:.*\ballocate\b", re.MULTILINE)
+"""Lines by which a text is known for a scheduler configuration."""
 FILE_KEYS = ("actions", "tiers", "configurations", "metrics")
 CONFIGURATION_KEYS = (*FILE_KEYS, "customPlugins")
 ARGUMENT_TYPES = ("int", "float", "bool", "string")
@@ -27,13 +33,30 @@ BAD_SCHEDULER_CONF = declare_rule(
 )
 
 
+def looks_like_conf(data: object) -> bool:
+    """Whether the data is a scheduler configuration: it has tiers, or the actions of one, and is no object."""
+    if not isinstance(data, dict) or "kind" in data or "apiVersion" in data:
+        return False
+    return "tiers" in data or (isinstance(actions := data.get("actions"), str) and "allocate" in actions)
+
+
+def conf_text_keys(texts: Mapping[str, object]) -> list[str]:
+    """The keys whose text is a scheduler configuration: volcano-scheduler.conf alone where there is one, else all that
+    look like one. That of Volcano's agent scheduler is another program's."""
+    if isinstance(texts.get(CONF_KEY), str):
+        return [CONF_KEY]
+    return [
+        key for key, text in texts.items() if isinstance(text, str) and key != AGENT_KEY and CONF_LINES.search(text)
+    ]
+
+
 def read_scheduler_conf(
     document: Document, data: Any, base: FieldPath, *, raw: str | None, name: str, namespace: str
-) -> tuple[SchedulerSpec | None, list[Diagnostic]]:
-    """The configuration in `data`, which stands at `base`, and every problem of its shape; None where there is one."""
+) -> tuple[SchedulerSpec, list[Diagnostic]]:
+    """The configuration in `data`, which stands at `base`, as far as it can be read, and every problem of its shape."""
     reader = _ConfReader(document, base)
     spec = reader.scheduler_spec(data, raw, name, namespace)
-    return (None if reader.problems else spec), reader.problems
+    return replace(spec, is_partial=bool(reader.problems)), reader.problems
 
 
 class _ConfReader:
@@ -50,30 +73,35 @@ class _ConfReader:
         if not isinstance(data, dict):
             self.add_problem((), "the configuration is no mapping", "write actions and tiers")
             data = {}
+        entries = tuple(self.configurations(data.get("configurations")))
+        first: dict[str, Mapping[str, Any]] = {}
+        for _, action, arguments in entries:
+            first.setdefault(action, arguments)
         return SchedulerSpec(
             document=self.document,
             name=name,
             namespace=namespace,
             actions=self.actions(data.get("actions"), raw is not None),
             tiers=tuple(
-                tuple(self.tier_plugins(tier, ("tiers", index)))
+                () if tier is None else tuple(self.tier_plugins(tier, ("tiers", index)))
                 for index, tier in self.indexed_mappings(data.get("tiers"), ("tiers",))
             ),
-            configurations=dict(self.configurations(data.get("configurations"))),
+            configurations=first,
+            configuration_entries=entries,
             metrics=self.metrics(data.get("metrics")),
             raw_text=raw,
             base_path=self.base_path,
             custom_plugins=dict(self.custom_plugins(data.get("customPlugins"))) if raw is None else {},
         )
 
-    def indexed_mappings(self, value: Any, path: FieldPath) -> Iterator[tuple[int, dict[str, Any]]]:
+    def indexed_mappings(self, value: Any, path: FieldPath) -> Iterator[tuple[int, dict[str, Any] | None]]:
+        """The entries of a list with their index, None for one that is no mapping."""
         if value is not None and not isinstance(value, list):
             self.add_problem(path, f"{path[-1]} is no list", "write a list")
         for index, item in enumerate(value if isinstance(value, list) else ()):
-            if isinstance(item, dict):
-                yield index, item
-            else:
+            if not isinstance(item, dict):
                 self.add_problem((*path, index), f"an entry of {path[-1]} is no mapping", "write a mapping")
+            yield index, item if isinstance(item, dict) else None
 
     def actions(self, value: Any, raw: bool) -> tuple[str, ...]:
         if isinstance(value, str):
@@ -90,12 +118,16 @@ class _ConfReader:
         return tuple(part for part in value if part)
 
     def tier_plugins(self, tier: Mapping[str, Any], path: FieldPath) -> Iterator[PluginSpec]:
+        """A PluginSpec for each entry, so that its index is its place; one without a name has the name ""."""
         for index, plugin in self.indexed_mappings(tier.get("plugins"), (*path, "plugins")):
+            if plugin is None:
+                yield PluginSpec("", {}, {})
+                continue
             at = (*path, "plugins", index)
             name, arguments = plugin.get("name"), plugin.get("arguments")
             if not isinstance(name, str) or not name:
                 self.add_problem(at, "a plugin has no name", "add name")
-                continue
+                name = ""
             if arguments is not None and not isinstance(arguments, dict):
                 self.add_problem((*at, "arguments"), "arguments is no mapping", "write a mapping")
                 arguments = None
@@ -105,32 +137,36 @@ class _ConfReader:
                     continue
                 if isinstance(value, bool):
                     flags[key] = value
-                elif key.startswith("enable"):
+                elif key in PLUGIN_FLAGS:
                     self.add_problem((*at, key), f"{key} is not true or false", "write true or false, unquoted")
             yield PluginSpec(name, arguments or {}, flags)
 
-    def configurations(self, value: Any) -> Iterator[tuple[str, dict[str, Any]]]:
+    def configurations(self, value: Any) -> Iterator[tuple[int, str, dict[str, Any]]]:
         for index, entry in self.indexed_mappings(value, ("configurations",)):
             at: FieldPath = ("configurations", index)
+            if entry is None:
+                continue
             name, arguments = entry.get("name"), entry.get("arguments")
             if not isinstance(name, str) or not name:
                 self.add_problem(at, "a configuration has no name", "add the action's name")
             elif arguments is not None and not isinstance(arguments, dict):
                 self.add_problem((*at, "arguments"), "arguments is no mapping", "write a mapping")
             else:
-                yield name, arguments or {}
+                yield index, name, arguments or {}
 
     def metrics(self, value: Any) -> dict[str, str]:
         if value is None:
             return {}
-        if not isinstance(value, dict) or not all(isinstance(part, str) for part in value.values()):
-            self.add_problem(("metrics",), "metrics is no mapping of texts", "quote the values")
+        if not isinstance(value, dict) or any(isinstance(part, dict | list) for part in value.values()):
+            self.add_problem(("metrics",), "metrics is no mapping of texts", "write a text for each key")
             return {}
-        return dict(value)
+        return {name: str(part) for name, part in value.items()}
 
     def custom_plugins(self, value: Any) -> Iterator[tuple[str, dict[str, str]]]:
         for index, entry in self.indexed_mappings(value, ("customPlugins",)):
             at: FieldPath = ("customPlugins", index)
+            if entry is None:
+                continue
             name, arguments = entry.get("name"), entry.get("arguments") or {}
             if not isinstance(name, str) or not name:
                 self.add_problem(at, "a custom plugin has no name", "add name")

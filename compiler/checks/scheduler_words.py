@@ -1,0 +1,321 @@
+"""Checks of the words of volcano-scheduler.conf: actions, plugins, flags, keys, and arguments with their values."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from compiler.checks import CheckInput, Finding, check
+from compiler.checks.scheduler import actions_of, plugins_of
+from compiler.diagnostics import did_you_mean, suggestion
+from compiler.fields.duration import go_duration_seconds
+from compiler.specs import PluginSpec, SchedulerSpec
+from compiler.syntax.documents import FieldPath
+from compiler.volcano.arguments import Argument, find_argument, known_arguments
+from compiler.volcano.plugins import (
+    HIERARCHY_FLAG,
+    HIERARCHY_PLUGINS,
+    PLUGIN_FLAGS,
+    PLUGIN_NAMES,
+    SCHEDULER_ACTIONS,
+)
+from compiler.volcano.scheduler_conf import CONFIGURATION_KEYS, FILE_KEYS
+
+ASCEND_CONFIGURATION = "init-params"
+"""An entry of configurations that is for no action: Ascend's devices read it, and a vendor's build more of it."""
+TRUTH_WORDS = frozenset(["1", "t", "T", "true", "TRUE", "True", "0", "f", "F", "false", "FALSE", "False"])
+"""Texts that Volcano takes for a boolean argument (strconv.ParseBool)."""
+
+
+def _plugins(check_input: CheckInput) -> Iterator[tuple[SchedulerSpec, FieldPath, PluginSpec]]:
+    for spec in check_input.schedulers:
+        for path, plugin in plugins_of(spec):
+            yield spec, path, plugin
+
+
+def _vendor_plugins(check_input: CheckInput, spec: SchedulerSpec) -> Mapping[str, Mapping[str, str]]:
+    """Declared plugins of a vendor's build: plugin -> argument -> type."""
+    return {**check_input.specs.cluster.scheduler_plugins, **spec.custom_plugins}
+
+
+@check("GP401", "unknown action")
+def unknown_actions(check_input: CheckInput) -> Iterator[Finding]:
+    """An unknown action makes Volcano reject the whole file and keep the configuration it had. Names are
+    case-sensitive. Source: UnmarshalSchedulerConf of pkg/scheduler/util.go. Mend: correct the name."""
+    for spec in check_input.schedulers:
+        for path, action in actions_of(spec):
+            if action not in SCHEDULER_ACTIONS:
+                fallback = f"use {', '.join(SCHEDULER_ACTIONS)}"
+                help = suggestion(action, SCHEDULER_ACTIONS, fallback)
+                yield Finding(spec.document, path, f"there is no action {action!r}", help)
+
+
+@check("GP402", "unknown plugin", "warning")
+def unknown_plugins(check_input: CheckInput) -> Iterator[Finding]:
+    """Volcano ignores a plugin that it does not know ("Failed to get plugin", OpenSession of
+    pkg/scheduler/framework/framework.go). A vendor's build may have more than the 24 of the release. Mend: correct the
+    name, or declare it: schedulerPlugins of the Cluster, or customPlugins of a SchedulerConfiguration."""
+    for spec, path, plugin in _plugins(check_input):
+        vendors = _vendor_plugins(check_input, spec)
+        if plugin.name and plugin.name not in PLUGIN_NAMES and plugin.name not in vendors:
+            help = suggestion(plugin.name, [*PLUGIN_NAMES, *vendors], "declare it in spec.schedulerPlugins of Cluster")
+            yield Finding(spec.document, (*path, "name"), f"there is no plugin {plugin.name!r}", help)
+
+
+@check("GP403", "unknown flag")
+def unknown_flags(check_input: CheckInput) -> Iterator[Finding]:
+    """Volcano ignores a misspelt flag of a plugin silently: some begin with enable, some with enabled, and none with
+    disable. An argument beside the name, not below arguments, is ignored too. Source: PluginOption of
+    pkg/scheduler/conf/scheduler_conf.go, read without strictness. Mend: correct the spelling, or move the key to
+    arguments."""
+    for spec, path, plugin in _plugins(check_input):
+        for flag in _keys_at(spec, path):
+            if flag not in PLUGIN_FLAGS and flag not in ("name", "arguments"):
+                help = _flag_help(flag, plugin)
+                yield Finding(spec.document, (*path, flag), f"there is no flag {flag!r}", help)
+
+
+def _flag_help(flag: str, plugin: PluginSpec) -> str:
+    if find_argument(plugin.name, flag):
+        return "move it under arguments"
+    if flag.startswith("disable"):
+        opposites = [known for known in PLUGIN_FLAGS if re.sub("(?i)^enabled?", "", known) == flag[7:].lstrip("d")]
+        near = opposites or [did_you_mean(f"enable{flag[7:]}", PLUGIN_FLAGS)]
+        if near[0] and flag in plugin.flags:
+            return f"write {near[0]}: {str(not plugin.flags[flag]).lower()}"
+        return f"write {near[0]}: false" if near[0] else "remove it"
+    return suggestion(flag, PLUGIN_FLAGS, "move it under arguments")
+
+
+def _keys_at(spec: SchedulerSpec, path: FieldPath) -> list[str]:
+    """The keys of the mapping at `path`, in file order."""
+    return [str(at[-1]) for at in spec.document.positions if at[:-1] == path]
+
+
+@check("GP415", "unknown key in the scheduler configuration")
+def unknown_keys(check_input: CheckInput) -> Iterator[Finding]:
+    """Volcano ignores keys that it does not know, at the top and inside a tier: actions, tiers, configurations,
+    metrics; plugins. Mend: correct the spelling or the indentation."""
+    for spec in check_input.schedulers:
+        known = CONFIGURATION_KEYS if spec.raw_text is None else FILE_KEYS
+        mappings: list[tuple[FieldPath, tuple[str, ...]]] = [(spec.base_path, known)]
+        mappings += [((*spec.base_path, "tiers", index), ("plugins",)) for index in range(len(spec.tiers))]
+        for path, allowed in mappings:
+            for key in _keys_at(spec, path):
+                if key not in allowed:
+                    help = suggestion(key, allowed, f"the keys here are {', '.join(allowed)}")
+                    yield Finding(spec.document, (*path, key), f"Volcano knows no {key!r} here", help)
+
+
+# ---- arguments
+
+
+@dataclass(frozen=True, slots=True)
+class _Given:
+    """An argument as it is written. known: what Volcano reads of that name. type_name: Volcano's, or the vendor's; None
+    where nothing reads it."""
+
+    spec: SchedulerSpec
+    path: FieldPath
+    owner: str
+    value: object
+    known: Argument | None
+    type_name: str | None
+    names: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        return str(self.path[-1])
+
+    def finding(self, message: str, help: str) -> Finding:
+        return Finding(self.spec.document, self.path, message, help)
+
+
+def _arguments(check_input: CheckInput) -> Iterator[_Given]:
+    """The arguments of all plugins and actions that exist."""
+    for spec, path, plugin in _plugins(check_input):
+        vendor = _vendor_plugins(check_input, spec).get(plugin.name)
+        if vendor is None and plugin.name not in PLUGIN_NAMES:
+            continue
+        for name, value in plugin.arguments.items():
+            at = (*path, "arguments", name)
+            if vendor and name in vendor:
+                yield _Given(spec, at, plugin.name, value, None, vendor[name], ())
+            elif vendor != {}:  # without types declared, a vendor's plugin may read anything
+                yield _given(spec, at, plugin.name, value, tuple(vendor or ()))
+    for spec in check_input.schedulers:
+        for index, action, arguments in spec.configuration_entries:
+            for name, value in arguments.items() if action in SCHEDULER_ACTIONS else ():
+                yield _given(spec, (*spec.base_path, "configurations", index, "arguments", name), action, value, ())
+
+
+def _given(spec: SchedulerSpec, path: FieldPath, owner: str, value: object, names: tuple[str, ...]) -> _Given:
+    known = find_argument(owner, str(path[-1]))
+    names += tuple(one.name for one in known_arguments(owner) if one.is_read)
+    return _Given(spec, path, owner, value, known, known.type_name if known else None, names)
+
+
+@check("GP404", "argument of the wrong type")
+def argument_types(check_input: CheckInput) -> Iterator[Finding]:
+    """Volcano keeps the default where an argument has another type, and its scheduler stops where the message says so:
+    whole numbers are not quoted and have no fraction. Source: GetInt, GetFloat64, GetBool, GetString and Get of
+    pkg/scheduler/framework/arguments.go; docs/scheduler-arguments.md names the reader of each. Mend: write the value in
+    the type that the message names."""
+    for given in _arguments(check_input):
+        expected, value = given.type_name, given.value
+        if expected is None or (given.known and not given.known.is_read) or _has_type(value, expected):
+            continue
+        quoted = isinstance(value, str) and expected in ("int", "float", "bool") and _is_plain_scalar(value)
+        help = "remove the quotes" if quoted else f"write {_TYPE_NAMES[expected]}"
+        stops = "; Volcano's scheduler stops" if given.known and given.known.mistype == "stops" else ""
+        yield given.finding(f"{given.name} is {value!r}, not {_TYPE_NAMES[expected]}{stops}", help)
+
+
+_TYPE_NAMES = {
+    "int": "a whole number",
+    "float": "a number",
+    "bool": "true or false",
+    "string": "text",
+    "duration": "text",
+    "window": "text",
+    "list": "a list",
+    "map": "a mapping",
+}
+
+
+def _has_type(value: object, expected: str) -> bool:
+    if expected == "bool":
+        return isinstance(value, bool) or (isinstance(value, str) and value in TRUTH_WORDS)
+    if isinstance(value, bool):
+        return False
+    types: dict[str, tuple[type, ...]] = {"int": (int,), "float": (int, float), "list": (list,), "map": (dict,)}
+    return isinstance(value, types.get(expected, (str,)))
+
+
+def _is_plain_scalar(text: str) -> bool:
+    return text in ("true", "false") or text.lstrip("-").replace(".", "", 1).isdigit()
+
+
+@check("GP405", "unknown argument", "warning")
+def unknown_arguments(check_input: CheckInput) -> Iterator[Finding]:
+    """Volcano ignores an argument that the plugin or action does not read. docs/scheduler-arguments.md has all that are
+    read; init-params, which Ascend's devices read, may have others. Mend: correct the spelling, or remove it."""
+    for given in _arguments(check_input):
+        if given.known is not None and not given.known.is_read:
+            message = f"Volcano 1.15 does not read {given.name}: {given.known.meaning}"
+            yield Finding(given.spec.document, given.path, message, "remove it", severity="info")
+        elif given.type_name is None:
+            fallback = f"the arguments are {', '.join(given.names)}" if given.names else "remove it"
+            help = suggestion(given.name, given.names, fallback)
+            yield given.finding(f"nothing reads the argument {given.name!r}", help)
+
+
+@check("GP420", "argument out of its range", "warning")
+def argument_ranges(check_input: CheckInput) -> Iterator[Finding]:
+    """Some arguments have a range outside which Volcano takes the default, with a line in its log at most; with others
+    it goes on computing. Source: docs/scheduler-arguments.md, which names the reader of each. Mend: write a value in
+    the range."""
+    for given in _arguments(check_input):
+        known, value = given.known, given.value
+        if known is None or known.low is None or isinstance(value, bool) or not isinstance(value, int | float):
+            continue
+        if value < known.low or (known.high is not None and value > known.high):
+            then = f"Volcano takes {known.default}" if known.is_enforced else "Volcano computes with it all the same"
+            yield given.finding(f"{given.name} is {value}: {then}", f"write {known.allowed}")
+
+
+@check("GP421", "time that cannot be read", "warning")
+def argument_times(check_input: CheckInput) -> Iterator[Finding]:
+    """Durations are texts like 5m or 1h30m, revocable zones have hours like 10:00-21:00. With any other text the
+    default counts, or nothing: New and parseRevocableZone of tdm.go, OnSessionOpen of sla.go, parseArguments of
+    rescheduling.go, parseExtenderConfig of extender.go. Mend: write the time so."""
+    for given in _arguments(check_input):
+        if not isinstance(given.value, str):
+            continue
+        if given.type_name == "duration" and not go_duration_seconds(given.value):
+            yield given.finding(f"{given.name}: {given.value!r} is no duration", "write it like 10m or 1h30m")
+        elif given.type_name == "window" and not _WINDOW.fullmatch(given.value.strip()):
+            yield given.finding(f"{given.name}: {given.value!r} are no hours", "write them like 10:00-21:00")
+
+
+_WINDOW = re.compile(r"([01]?\d|2[0-3]):[0-5]\d-([01]?\d|2[0-3]):[0-5]\d")
+
+
+@check("GP422", "configuration of no action", "warning")
+def unread_configurations(check_input: CheckInput) -> Iterator[Finding]:
+    """An entry of configurations is read by the action of its name, and the first one of a name counts
+    (GetArgOfActionFromConf of pkg/scheduler/framework/arguments.go). init-params is read by Ascend's devices. Mend:
+    correct the name, join the entries, or remove one."""
+    for spec in check_input.schedulers:
+        seen = set()
+        for index, name, _ in spec.configuration_entries:
+            path = (*spec.base_path, "configurations", index, "name")
+            if name in seen:
+                yield Finding(spec.document, path, f"{name} is configured above; this is not read", "join the two")
+            elif name not in SCHEDULER_ACTIONS and name != ASCEND_CONFIGURATION:
+                fallback = "plugins have their arguments in tiers" if name in PLUGIN_NAMES else "remove it"
+                help = fallback if name in PLUGIN_NAMES else suggestion(name, SCHEDULER_ACTIONS, fallback)
+                yield Finding(spec.document, path, f"there is no action {name!r}", help)
+            seen.add(name)
+
+
+@check("GP423", "weight of a resource that is not listed", "warning")
+def unlisted_resource_weights(check_input: CheckInput) -> Iterator[Finding]:
+    """binpack.resources.X is read only for resources X that binpack.resources lists, and hypernode.binpack.resources
+    likewise: without it a GPU does not count (calculateWeight of binpack.go, getPriorityWeight of
+    network_topology_aware.go). Mend: list the resource."""
+    for given in _arguments(check_input):
+        if given.known is None or not given.known.family.endswith("binpack.resources."):
+            continue
+        listing = given.known.family.removesuffix(".")
+        plugin = next(p for path, p in plugins_of(given.spec) if path == given.path[:-2])
+        listed = [text.strip() for text in str(plugin.arguments.get(listing, "")).split(",")]
+        resource = given.name.removeprefix(given.known.family)
+        if resource not in listed:
+            help = f"write {listing}: {', '.join([*filter(None, listed), resource])}"
+            yield given.finding(f"{given.name} is not read: {listing} does not list {resource}", help)
+
+
+@check("GP424", "hierarchy of a plugin that has none", "warning")
+def unread_hierarchy(check_input: CheckInput) -> Iterator[Finding]:
+    """enableHierarchy is read by capacity, drf and nodegroup only (HierarchyEnabled of pkg/scheduler/framework and
+    drf.go). Mend: set it on one of them."""
+    for spec, path, plugin in _plugins(check_input):
+        if plugin.flags.get(HIERARCHY_FLAG) and plugin.name in PLUGIN_NAMES and plugin.name not in HIERARCHY_PLUGINS:
+            message = f"{plugin.name} does not read {HIERARCHY_FLAG}"
+            help = f"set it on {' or '.join(HIERARCHY_PLUGINS)}"
+            yield Finding(spec.document, (*path, HIERARCHY_FLAG), message, help)
+
+
+@check("GP425", "load without a source", "warning")
+def load_without_metrics(check_input: CheckInput) -> Iterator[Finding]:
+    """The plugins usage and rescheduling judge by measured load, which `metrics` of the configuration names a source
+    for; without fresh numbers usage lets every node pass, and without thresholds it takes 80 percent (New and
+    predicateFn of usage.go). Mend: add metrics: {type, address, interval}, and thresholds."""
+    for spec, path, plugin in _plugins(check_input):
+        if plugin.name in ("usage", "rescheduling") and not spec.metrics:
+            help = "add metrics: {type: prometheus, address: ..., interval: 30s}"
+            yield Finding(spec.document, (*path, "name"), f"{plugin.name} has no metrics to judge by", help)
+
+
+@check("GP426", "vote on enqueueing without the action enqueue", "info")
+def votes_without_enqueue(check_input: CheckInput) -> Iterator[Finding]:
+    """overcommit and resourcequota decide only which jobs the action enqueue lets in; without it allocate lets all in
+    (Execute of pkg/scheduler/actions/allocate/allocate.go). Mend: add enqueue, or remove the plugin."""
+    for spec, path, plugin in _plugins(check_input):
+        if plugin.name in ("overcommit", "resourcequota") and spec.actions and "enqueue" not in spec.actions:
+            message = f"{plugin.name} does nothing without the action enqueue"
+            yield Finding(spec.document, (*path, "name"), message, "add enqueue, or remove the plugin")
+
+
+@check("GP427", "protection that gang actions do not ask for", "warning")
+def unasked_protection(check_input: CheckInput) -> Iterator[Finding]:
+    """gangpreempt and gangreclaim ask only gang, priority, conformance and capacity about victims: cooldowns (cdp),
+    disruption budgets (pdb), shares (drf, proportion) and tdm do not protect (AddUnifiedEvictableFn is called by those
+    four plugins only). Mend: use preempt and reclaim, or do without the protection."""
+    for spec, path, plugin in _plugins(check_input):
+        action = next((name for name in spec.actions if name in ("gangpreempt", "gangreclaim")), None)
+        if action is not None and plugin.name in ("cdp", "pdb", "tdm"):
+            message = f"{action} does not ask {plugin.name} about victims"
+            yield Finding(spec.document, (*path, "name"), message, "use preempt or reclaim, or remove the plugin")

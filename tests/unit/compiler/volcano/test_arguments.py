@@ -1,0 +1,63 @@
+"""docs/scheduler-arguments.md says what the table says, and `gangplan explain` answers from it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from compiler.cli import cli
+from compiler.volcano.arguments import MISTYPES, OWNERS, arguments_page, explanation, find_argument
+from compiler.volcano.plugins import PLUGIN_NAMES, SCHEDULER_ACTIONS
+
+PAGE = Path(__file__).parents[4] / "docs" / "scheduler-arguments.md"
+
+
+def test_the_page_of_arguments_is_current() -> None:
+    assert PAGE.read_text(encoding="utf-8") == arguments_page(), (
+        "run python -m compiler.volcano.arguments > docs/scheduler-arguments.md"
+    )
+
+
+def test_every_row_of_the_table_is_whole() -> None:
+    assert len(PLUGIN_NAMES) == 24
+    for owner in OWNERS.values():
+        assert not owner.is_action or owner.name in (*SCHEDULER_ACTIONS, "init-params")
+        assert ".go" in owner.source
+        for argument in owner.arguments:
+            assert argument.meaning
+            assert argument.mistype in MISTYPES
+            assert argument.default or not argument.is_read
+            assert argument.low is not None or not argument.is_enforced, argument.name
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("binpack.weight", "binpack.weight (plugin binpack)"),
+        ("binpack.binpack.weight", "binpack.weight (plugin binpack)"),
+        ("gangpreempt.maxDomains", "maxDomains (action gangpreempt)"),
+        ("overcommit-factor", "1 or more"),
+        ("binpack.resources.nvidia.com/gpu", "binpack.resources.<resource>"),
+        ("tdm", "tdm.evict.period"),
+        ("gang", "has no arguments"),
+        ("GP401", "GP401 unknown action"),
+    ],
+)
+def test_explain_answers_without_a_repository(words: str, said: str) -> None:
+    result = CliRunner().invoke(cli, ["explain", words])
+    assert result.exit_code == 0
+    assert said in result.output
+
+
+def test_an_argument_of_several_plugins_is_explained_for_each() -> None:
+    text = explanation("weight") or ""
+    assert "plugin network-topology-aware" in text
+    assert "plugin numa-aware" in text
+
+
+def test_a_family_has_members_and_is_none_itself() -> None:
+    assert find_argument("binpack", "binpack.resources.cpu") is not None
+    assert find_argument("binpack", "binpack.resources.") is None
+    assert explanation("no.such.argument") is None

@@ -11,19 +11,21 @@ from collections.abc import Mapping
 from compiler.kubernetes import Object, api_group_of, final_phase, status_of
 
 _PLANNED_RUN_KINDS = """
-    Job.batch.volcano.sh Job.batch
+    Job.batch.volcano.sh Job.batch JobSet.jobset.x-k8s.io
     PyTorchJob.kubeflow.org TFJob.kubeflow.org MPIJob.kubeflow.org XGBoostJob.kubeflow.org PaddleJob.kubeflow.org
     JAXJob.kubeflow.org MXJob.kubeflow.org
     AscendJob.mindxdl.gitee.com ElasticJob.elastic.iml.github.io RayJob.ray.io
 """
 PLANNED_RUN_KINDS = frozenset(_PLANNED_RUN_KINDS.split())
 """Kind.group of those that gangplan plans."""
-PLANNED_SERVICE_KINDS = frozenset(
-    {"ModelServing.workload.serving.volcano.sh", "RayCluster.ray.io", "RayService.ray.io"}
-)
-"""Kind.group of those that gangplan plans and that never end."""
+_PLANNED_SERVICE_KINDS = """
+    LeaderWorkerSet.leaderworkerset.x-k8s.io ModelServing.workload.serving.volcano.sh RayCluster.ray.io
+    RayService.ray.io
+"""
+PLANNED_SERVICE_KINDS = frozenset(_PLANNED_SERVICE_KINDS.split())
+"""Kind.group of those that gangplan plans and that never end; services of apps/v1, which it plans on request, apart."""
 _CONDITION_KINDS = """
-    TrainJob.trainer.kubeflow.org JobSet.jobset.x-k8s.io
+    TrainJob.trainer.kubeflow.org
     HyperJob.training.volcano.sh
 """
 _STATUS_PATHS: Mapping[str, tuple[tuple[str, ...], ...]] = {

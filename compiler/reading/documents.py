@@ -96,12 +96,14 @@ class DocumentCollector:
         if kind is None:
             for inside in wrapped_configurations(document):
                 self._add_document(inside, failed)
-            problems += _unplanned_kind_diagnostics(document)
+        is_known_version = kind is None or document.api_version.rpartition("/")[2] in kind.versions
+        if kind is None or (kind.is_foreign and not is_known_version) or not kind.is_planned(document):
+            problems += _unplanned_kind_diagnostics(document) if kind is None else unplanned_pods(document)
             if not failed and not _has_error(problems):
                 self.spec_items += declared_pods(document)
             return problems
-        if document.api_version.rpartition("/")[2] not in kind.versions:
-            return [*problems, *unplanned_pods(document)] if kind.is_foreign else [_version_diagnostic(document, kind)]
+        if not is_known_version:
+            return [_version_diagnostic(document, kind)]
         model, model_problems = validate_document(document, kind.model)
         problems = [*model_problems, *problems]
         if kind.text_diagnostics is not None:

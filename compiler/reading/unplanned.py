@@ -50,6 +50,11 @@ _TEMPLATE_KINDS = """
 """
 TEMPLATE_KINDS = frozenset(_TEMPLATE_KINDS.split())
 """Kinds that describe pods which another object runs, or not pods at all."""
+SERVICE_KINDS = frozenset({"Deployment", "ReplicaSet", "StatefulSet"})
+SERVICE_HELP = (
+    f"schedulerName: {VOLCANO_SCHEDULER} has it planned, with replicas written and, of a Deployment, updates in place "
+    "(maxUnavailable of at least one pod, or strategy Recreate)"
+)
 _RECURRING_KINDS = frozenset({"CronJob", "ScheduledSparkApplication"})
 """Kinds whose pods come and go by the clock: no room is kept for them."""
 _COUNT_KEYS = ("replicas", "instances", "numNodes")
@@ -67,7 +72,7 @@ def unplanned_pods(document: Document) -> list[Diagnostic]:
     parts = list(_parts(document.data))
     if not any(_is_pod_spec(part.value) for part in parts) and kind not in POD_RUNNING_KINDS:
         return []
-    help = "leave room for its pods, or express it as a kind that is planned"
+    help = SERVICE_HELP if kind in SERVICE_KINDS else "leave room for its pods, or express it as a kind that is planned"
     asked = sum((_multiplied(_devices_of(part.value), part.count) for part in parts), Devices())
     if amounts := " and ".join(f"{exact_amount(name, asked[name])} {name}" for name in sorted(asked) if asked[name]):
         where = " on each of its nodes" if kind == "DaemonSet" else ""

@@ -36,8 +36,8 @@ TRAIN = {"trainer": {"numNodes": 2, "resourcesPerNode": {"limits": {"nvidia.com/
     ("api_version", "kind", "spec", "amount"),
     [
         ("example.org/v1", "RayInvention", RAY, 10),
-        ("jobset.x-k8s.io/v1alpha2", "JobSet", JOB_SET, 12),
-        ("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", {"replicas": 2, "leaderWorkerTemplate": LEADER}, 12),
+        ("jobset.x-k8s.io/v9", "JobSet", JOB_SET, 12),
+        ("leaderworkerset.x-k8s.io/v9", "LeaderWorkerSet", {"replicas": 2, "leaderWorkerTemplate": LEADER}, 12),
         ("sparkoperator.k8s.io/v1beta2", "SparkApplication", SPARK, 3),
         ("trainer.kubeflow.org/v1alpha1", "TrainJob", TRAIN, 16),
         ("example.org/v1", "Invention", {"deep": [{"er": {"spec": GPU}}]}, 2),

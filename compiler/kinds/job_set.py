@@ -1,0 +1,59 @@
+"""JobSet (jobset.x-k8s.io/v1alpha2, jobset 0.10): Jobs that run as one. Each replicated Job is a role."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from compiler.kinds.common.annotated import with_annotated_queue
+from compiler.kinds.common.job_kinds import Count, JobKind, RolePaths, job_kind
+from compiler.kinds.common.paths import value_at
+from compiler.specs import GangSpec, RoleSpec
+from compiler.syntax.documents import Document
+
+_JOBS = "spec.replicatedJobs[]"
+
+
+def _labels(document: Document, role: str) -> Mapping[str, str]:
+    return {"jobset.sigs.k8s.io/jobset-name": document.name, "jobset.sigs.k8s.io/replicatedjob-name": role}
+
+
+def _amend(gang: GangSpec) -> GangSpec:
+    """Roles never have more pods than completions; those that start after others are not waited for."""
+    spec = gang.document.data["spec"]
+    in_order = value_at(spec, ("startupPolicy", "startupPolicyOrder")) == "InOrder"
+    roles, late = [], []
+    for number, (role, job) in enumerate(zip(gang.roles, spec.get("replicatedJobs") or (), strict=True)):
+        if (in_order and number) or job.get("dependsOn"):
+            late.append(role.name)
+        roles.append(_within_completions(role, value_at(job, ("template", "spec")) or {}))
+    minimum = sum(role.replicas for role in roles)
+    return with_annotated_queue(replace(gang, roles=tuple(roles), minimum=minimum, dependent_roles=tuple(late)))
+
+
+def _within_completions(role: RoleSpec, job: Mapping[str, Any]) -> RoleSpec:
+    completions, parallelism = job.get("completions"), job.get("parallelism") or 1
+    if type(completions) is not int or completions >= parallelism:
+        return role
+    pods = role.replicas // parallelism * completions
+    return replace(role, replicas=pods, minimum=pods)
+
+
+TABLE = JobKind(
+    "JobSet",
+    "jobset.x-k8s.io",
+    ("v1alpha2",),
+    (
+        RolePaths(
+            f"{_JOBS}.template.spec.template",
+            name_path=f"{_JOBS}.name",
+            replicas=(Count(f"{_JOBS}.replicas"), Count(f"{_JOBS}.template.spec.parallelism")),
+        ),
+    ),
+    suspend=("spec.suspend",),
+    labels=_labels,
+    pod_owners=("Job.batch",),
+    amend=_amend,
+)
+KIND = job_kind(TABLE)

@@ -1,0 +1,57 @@
+"""LeaderWorkerSet (leaderworkerset.x-k8s.io/v1, lws 0.7): groups of a leader and its workers.
+
+All groups start together, so that none has workers without a leader.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from compiler.kinds.common.annotated import with_annotated_queue
+from compiler.kinds.common.job_kinds import Count, JobKind, RolePaths, job_kind
+from compiler.kinds.common.jobs import annotation_value
+from compiler.kinds.common.paths import value_at
+from compiler.specs import GangSpec, RoleSpec
+from compiler.syntax.documents import Document
+
+_GROUP = "spec.leaderWorkerTemplate"
+_EXCLUSIVE = "leaderworkerset.sigs.k8s.io/exclusive-topology"
+"""On the set: workers are made once the leader is on a node, in the domain of which they have to be."""
+
+
+def _labels(document: Document, role: str) -> Mapping[str, str]:
+    return {"leaderworkerset.sigs.k8s.io/name": document.name}
+
+
+def _amend(gang: GangSpec) -> GangSpec:
+    """A group has `size` pods, the first of which is the leader; it has the workers' template where it has no own."""
+    spec = gang.document.data["spec"]
+    size = value_at(spec, ("leaderWorkerTemplate", "size"))
+    leads = len(gang.roles) > 1
+    workers = (1 if size is None else int(size)) - leads
+
+    def sized(role: RoleSpec) -> RoleSpec:
+        pods = role.replicas * (1 if role.name == "leader" else workers)
+        return replace(role, replicas=pods, minimum=pods)
+
+    roles = tuple(map(sized, gang.roles))
+    is_late = spec.get("startupPolicy") == "LeaderReady" or annotation_value(gang.document, _EXCLUSIVE) is not None
+    late = ("worker",) if is_late else ()
+    gang = replace(gang, roles=roles, minimum=sum(role.replicas for role in roles), dependent_roles=late)
+    return with_annotated_queue(gang)
+
+
+TABLE = JobKind(
+    "LeaderWorkerSet",
+    "leaderworkerset.x-k8s.io",
+    ("v1",),
+    (
+        RolePaths(f"{_GROUP}.leaderTemplate", name="leader", replicas=(Count("spec.replicas"),), is_optional=True),
+        RolePaths(f"{_GROUP}.workerTemplate", name="worker", replicas=(Count("spec.replicas"),)),
+    ),
+    labels=_labels,
+    pod_owners=("StatefulSet.apps",),
+    amend=_amend,
+)
+KIND = job_kind(TABLE)

@@ -28,6 +28,8 @@ CLOSED_ANNOTATION = f"{ANNOTATION_PREFIX}closed"
 """On a queue: "true" starts none of its jobs."""
 DEDICATED_DOMAINS_ANNOTATION = f"{ANNOTATION_PREFIX}guaranteed-domains"
 """On a queue: how many hypernodes of which tier are kept free for it."""
+CLUSTER_ANNOTATION = f"{ANNOTATION_PREFIX}cluster"
+"""On a job: the one cluster of the repository that runs it."""
 EXPECTED_DURATION_ANNOTATION = f"{ANNOTATION_PREFIX}expected-duration"
 """On a job: how long it is expected to run."""
 GANG_ANNOTATION = f"{ANNOTATION_PREFIX}gang"
@@ -56,6 +58,7 @@ KNOWN_ANNOTATIONS = (
     ADOPT_ANNOTATION,
     ALLOW_PRUNE_ANNOTATION,
     CLOSED_ANNOTATION,
+    CLUSTER_ANNOTATION,
     EXPECTED_DURATION_ANNOTATION,
     GANG_ANNOTATION,
     DEDICATED_DOMAINS_ANNOTATION,

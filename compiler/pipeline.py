@@ -16,6 +16,7 @@ from compiler.lower import Origins, lower
 from compiler.outcome import Outcome
 from compiler.reading import read_specs
 from compiler.reading.clusters import EMPTY_REPOSITORY, NO_SUCH_CLUSTER, SEVERAL_CLUSTERS
+from compiler.reading.ignores import without_ignored
 from compiler.repository import Repository
 from compiler.specs import GangSpec, Specs
 from solver.mip.executors import LOCAL_EXECUTOR, Mapper
@@ -113,13 +114,16 @@ def compile_repository(
     outcome = replace(outcome, problem=problem, origins=origins, plan=plan)  # 6 outcome
     return _with_diagnostics(
         outcome,
-        (
-            *static.binding_diagnostics(outcome),
-            *caveats.unplanned_numa_diagnostics(origins),
-            *caveats.reserved_room_diagnostics(origins),
-            *caveats.unnamed_device_diagnostics(problem, origins, plan),
-            *_executor_diagnostics(specs, mapper),
-            *_time_limit_diagnostics(specs, plan),
+        without_ignored(
+            tree,
+            (
+                *static.binding_diagnostics(outcome),
+                *caveats.unplanned_numa_diagnostics(origins),
+                *caveats.reserved_room_diagnostics(origins),
+                *caveats.unnamed_device_diagnostics(problem, origins, plan),
+                *_executor_diagnostics(specs, mapper),
+                *_time_limit_diagnostics(specs, plan),
+            ),
         ),
     )
 

@@ -132,11 +132,25 @@ def compile_options(command: Command) -> Command:
     return cast(Command, decorated)
 
 
+FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
+
+
+def _repository_around(ctx: click.Context, param: click.Parameter, repo: Path | None) -> Path:
+    """The folder that was named, else the one around this that holds cluster-specs/."""
+    if repo is not None:
+        return repo
+    from compiler.repository import find_root
+
+    here = Path.cwd()
+    found = find_root(here) or here
+    return Path() if found == here else found
+
+
 repo_option = click.option(
     "--repo",
-    type=click.Path(exists=True, file_okay=False, path_type=Path),
-    default=".",
-    help="The repository. [default: this directory]",
+    type=FOLDER,
+    callback=_repository_around,
+    help="The repository. [default: the folder around this one that holds cluster-specs/]",
 )
 
 

@@ -4,24 +4,27 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from compiler.cli import load_tree, repo_option, wants_colour
+from compiler.cli import FOLDER, load_tree, wants_colour
+from compiler.repository.paths import ROOT_FOLDERS
 
 if TYPE_CHECKING:
-    from compiler.diagnostics import Diagnostic
+    from compiler.diagnostics import Diagnostic, Position
     from compiler.repository import Repository
 
+STDIN, STDIN_NAME = "-", "stdin.yaml"
 FORMATS = ("text", "json", "github", "sarif", "junit")
 
 
 @click.command()
-@click.argument("paths", nargs=-1, type=click.Path(path_type=Path), metavar="[PATH]...")
-@repo_option
+@click.argument("paths", nargs=-1, type=click.Path(path_type=Path), metavar="[PATH|-]...")
+@click.option("--repo", type=FOLDER, help="The repository. [default: the folder around PATH that holds cluster-specs/]")
 @click.option("--cluster", help="Check against this cluster only. [default: each one]")
 @click.option("-o", "--output", type=click.Choice(("text", "json")), help="Output format, the same as --format.")
 @click.option(
@@ -30,7 +33,7 @@ FORMATS = ("text", "json", "github", "sarif", "junit")
 @click.option("--strict", is_flag=True, help="Warnings fail the check too.")
 def check(
     paths: Sequence[Path],
-    repo: Path,
+    repo: Path | None,
     cluster: str | None,
     output: str | None,
     form: str | None,
@@ -39,46 +42,103 @@ def check(
     """Report every problem of the repository's files.
 
     The whole repository is read, since objects refer to one another; with PATHs only the problems in these files and
-    folders are reported. A single PATH that is a repository itself (it holds cluster-specs/ or jobs/) is checked in
-    place of --repo.
+    folders are reported, and those that stand outside of cluster-specs/ and jobs/ are read as well; - is stdin. The
+    repository is the folder around the first PATH (or this one) that holds cluster-specs/.
     """
     ctx = click.get_current_context()
     if output and form and output != form:
         raise click.UsageError("-o and --format ask for different formats", ctx)
     chosen = form or output or ("github" if os.environ.get("GITHUB_ACTIONS") == "true" else "text")
-    if len(paths) == 1 and any((paths[0] / name).is_dir() for name in ("cluster-specs", "jobs")):
-        repo, paths = paths[0], ()
-    wanted = [_path_in_repository(ctx, repo, path) for path in paths]
-    tree = load_tree(ctx, repo)
+    root = _root(ctx, repo, paths)
+    tree, wanted = _with_paths(ctx, load_tree(ctx, root), root, paths)
     found = [one for one in repository_diagnostics(tree, cluster) if _is_selected(one.position.file, wanted)]
-    click.echo(_report_text(found, chosen, tree), nl=False)
+    click.echo(_report_text(found, chosen, tree, root), nl=False)
     fatal = ("error", "warning") if strict else ("error",)
     failed = any(diagnostic.severity in fatal for diagnostic in found)
     if chosen in ("text", "github"):
-        _print_summary(found, tree)
+        _print_summary(found, sum(_is_selected(file, wanted) for file in tree.manifests()))
     ctx.exit(1 if failed else 0)
 
 
 def repository_diagnostics(tree: Repository, cluster: str | None) -> tuple[Diagnostic, ...]:
-    """The problems of the chosen cluster, or of all clusters; one that several share is reported once."""
+    """The problems of the chosen cluster, or of all clusters; then each says of which, and one that several share is
+    reported once."""
     from compiler.diagnostics import sorted_diagnostics
     from compiler.reading import read_specs
 
     clusters = tree.cluster_folders()
     if cluster is not None or len(clusters) < 2:
         return read_specs(tree, cluster).diagnostics
-    return sorted_diagnostics(diagnostic for name in clusters for diagnostic in read_specs(tree, name).diagnostics)
+    found: dict[Diagnostic, list[str]] = {}
+    for name in clusters:
+        for diagnostic in read_specs(tree, name).diagnostics:
+            found.setdefault(diagnostic, []).append(name)
+    return sorted_diagnostics(
+        replace(each, message=f"{each.message} [{_clusters_text(names)}]") for each, names in found.items()
+    )
 
 
-def _path_in_repository(ctx: click.Context, repo: Path, path: Path) -> str:
+def _clusters_text(names: Sequence[str]) -> str:
+    return f"cluster {names[0]}" if len(names) == 1 else f"clusters {', '.join(names)}"
+
+
+def _root(ctx: click.Context, repo: Path | None, paths: Sequence[Path]) -> Path:
+    """--repo, else the repository around the first path, or around this folder."""
+    from compiler.repository import find_root, folders_to_git_root
+
+    if repo is not None:
+        return Path(os.path.abspath(repo))
+    here = Path.cwd()
+    start = next((Path(os.path.abspath(path)) for path in paths if str(path) != STDIN), here)
+    if not os.path.lexists(start):
+        raise click.UsageError(f"{start} does not exist", ctx)
+    folder = start if start.is_dir() else start.parent
+    if (found := find_root(folder)) is not None:
+        return found
+    if start.is_relative_to(here):
+        return here
+    top = folders_to_git_root(folder)[-1]
+    return top if (top / ".git").exists() else folder
+
+
+def _with_paths(
+    ctx: click.Context, tree: Repository, root: Path, paths: Sequence[Path]
+) -> tuple[Repository, list[str]]:
+    """The tree with what the paths name beside its own files, and the paths as the tree names them. A path of which
+    nothing is read is refused."""
+    from compiler.repository import read_named
+
+    wanted = []
+    for path in paths:
+        if str(path) == STDIN:
+            wanted.append(STDIN_NAME)
+            tree = tree.with_named({STDIN_NAME: sys.stdin.buffer.read()})
+            continue
+        name = _path_in_repository(ctx, root, path)
+        if name != "." or not tree.manifests():
+            tree = tree.with_named(_new_files(tree, read_named(root, root / name)))
+        files = (*tree.manifests(), *(problem.position.file for problem in tree.problems))
+        if not any(_is_selected(file, [name]) for file in files):
+            raise click.UsageError(f"nothing is read of {path}: it holds no .yaml, .yml or .json, or is ignored", ctx)
+        wanted.append(name)
+    return tree, wanted
+
+
+def _new_files(tree: Repository, files: Mapping[str, bytes]) -> dict[str, bytes]:
+    """Those that stand outside of the folders that are read anyway."""
+    tops = tuple(f"{top}/" for top in ROOT_FOLDERS)
+    return {file: text for file, text in files.items() if file not in tree.files and not file.startswith(tops)}
+
+
+def _path_in_repository(ctx: click.Context, root: Path, path: Path) -> str:
     """`path` as the tree names it: relative to the repository, with "/"."""
     if not os.path.lexists(path):
         raise click.UsageError(f"{path} does not exist", ctx)
     try:
-        return Path(os.path.abspath(path)).relative_to(os.path.abspath(repo)).as_posix()
+        return Path(os.path.abspath(path)).relative_to(root).as_posix()
     except ValueError:
         raise click.UsageError(
-            f"{path} is outside the repository {repo}; name the repository with --repo", ctx
+            f"{path} is outside the repository {root}; check it by itself, or name its repository with --repo", ctx
         ) from None
 
 
@@ -87,16 +147,38 @@ def _is_selected(file: str, wanted: Sequence[str]) -> bool:
     return not wanted or any(path == "." or file == path or file.startswith(f"{path}/") for path in wanted)
 
 
-def _report_text(diagnostics: Sequence[Diagnostic], form: str, tree: Repository) -> str:
+def _report_text(diagnostics: Sequence[Diagnostic], form: str, tree: Repository, root: Path) -> str:
     from compiler.diagnostics.render import FORMATS as RENDERERS
     from compiler.diagnostics.render import render_text
+    from compiler.repository.kustomize import BUILT_MARK
 
     if form == "text":
-        return render_text(diagnostics, colour=wants_colour(sys.stdout), sources=tree.files)
+        sources = {file: text for file, text in tree.files.items() if not text.startswith(BUILT_MARK)}
+        return render_text(diagnostics, colour=wants_colour(sys.stdout), sources=sources)
+    if form in ("github", "sarif"):
+        diagnostics = _from_git_root(diagnostics, root)
     return RENDERERS[form](diagnostics)
 
 
-def _print_summary(diagnostics: Sequence[Diagnostic], tree: Repository) -> None:
+def _from_git_root(diagnostics: Sequence[Diagnostic], root: Path) -> list[Diagnostic]:
+    """The diagnostics with paths from the top of the git repository, as GitHub knows the files."""
+    from compiler.repository import folders_to_git_root
+
+    top = folders_to_git_root(root)[-1]
+    prefix = root.relative_to(top).as_posix() if (top / ".git").exists() else "."
+    if prefix == ".":
+        return list(diagnostics)
+
+    def moved(at: Position) -> Position:
+        return replace(at, file=f"{prefix}/{at.file}")
+
+    return [
+        replace(each, position=moved(each.position), see=None if each.see is None else moved(each.see))
+        for each in diagnostics
+    ]
+
+
+def _print_summary(diagnostics: Sequence[Diagnostic], file_count: int) -> None:
     from compiler.diagnostics.render.words import severity_counts
 
-    click.echo(f"{severity_counts(diagnostics) or 'no problem found'} in {len(tree.files)} files", err=True)
+    click.echo(f"{severity_counts(diagnostics) or 'no problem found'} in {file_count} files", err=True)

@@ -5,15 +5,30 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
+from pydantic_core import PydanticCustomError
 
-from compiler.fields.models import Name, Seconds, StrictModel
+from compiler.fields.label_selector import LabelSelector
+from compiler.fields.models import NOT_ALLOWED, Name, Seconds, StrictModel
 from compiler.kinds import Kind
 from compiler.kinds.common.jobs import Natural, ObjectModel
 from compiler.kinds.scheduler_configuration import CustomPlugin
+from compiler.repository.paths import path_patterns
 from compiler.specs import ClusterSpec
 from compiler.syntax.documents import Document
 from solver.problem import QuotaOrder
+
+
+def _checked_pattern(pattern: str) -> str:
+    try:
+        path_patterns([pattern])
+    except ValueError:
+        texts = {"message": f"{pattern!r} is no pattern", "help": "write it as in .gitignore, like jobs/team-a/"}
+        raise PydanticCustomError(NOT_ALLOWED.code, "{message}", texts) from None
+    return pattern
+
+
+PathPattern = Annotated[str, AfterValidator(_checked_pattern)]
 
 
 class Spec(StrictModel):
@@ -53,6 +68,16 @@ class Spec(StrictModel):
     )
     scheduler_plugins: list[CustomPlugin] | None = Field(
         None, description="Plugins of a vendor's build of Volcano's scheduler, with the types of their arguments."
+    )
+    jobs: list[PathPattern] | None = Field(
+        None,
+        description=(
+            "Which jobs are this cluster's where the repository holds several: paths in gitignore's syntax, "
+            "like jobs/team-a/. Jobs in jobs/<cluster>/ are without a word."
+        ),
+    )
+    job_selector: LabelSelector | None = Field(
+        None, description="Which jobs are this cluster's, by their labels; with jobs, both must hold."
     )
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from compiler.diagnostics import Diagnostic, Position, declare_rule, suggestion
-from compiler.kubernetes import API_GROUP, API_VERSION
+from compiler.kubernetes import API_VERSION
+from compiler.reading.assignment import cluster_documents
 from compiler.reading.documents import DocumentCollector
-from compiler.repository import CLUSTERS_FOLDER, FILE_SUFFIXES, Repository
+from compiler.repository import Repository
+from compiler.repository.paths import CLUSTERS_FOLDER
 from compiler.specs import ClusterSpec
 from compiler.syntax.documents import Document
-from compiler.syntax.parse import parse_file
 
 EMPTY_REPOSITORY = declare_rule(
     "GP124",
@@ -55,12 +56,7 @@ def choose_folder(tree: Repository, cluster: str | None) -> tuple[str | None, li
 
 def _cluster_names(tree: Repository, folder: str) -> list[str]:
     """Names of the Cluster objects in a folder."""
-    prefix, names = f"{CLUSTERS_FOLDER}/{folder}/", []
-    for file in sorted(tree.files):
-        if file.startswith(prefix) and file.endswith(FILE_SUFFIXES):
-            documents = [document for document, _ in parse_file(file, tree.files[file]).documents]
-            names += [d.name for d in documents if (d.kind, d.group) == ("Cluster", API_GROUP)]
-    return names
+    return [document.name for document in cluster_documents(tree, folder)]
 
 
 def cluster_spec(name: str, collector: DocumentCollector) -> ClusterSpec:

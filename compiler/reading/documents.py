@@ -10,8 +10,10 @@ from compiler.fields.validation import metadata_diagnostics, validate_document
 from compiler.kinds import Kind, kinds
 from compiler.kinds.scheduler_file import wrapped_configurations
 from compiler.kubernetes import API_GROUP
+from compiler.reading.assignment import JobAssignment
+from compiler.reading.files import template_diagnostic
 from compiler.reading.unplanned import declared_pods, unplanned_pods
-from compiler.repository import CONF_SUFFIX, file_name_diagnostic
+from compiler.repository.paths import CONF_SUFFIX, file_name_diagnostic
 from compiler.specs.drafts import PodDraft
 from compiler.syntax.documents import Document, DocumentIdentity
 from compiler.syntax.parse import parse_file
@@ -70,17 +72,28 @@ class DocumentCollector:
         self.diagnostics.append(diagnostic)
         self.rejected[document.identity] = document
 
-    def read_file(self, file: str, content: bytes) -> None:
-        """Add the documents of a file, what they say, and what is wrong with them."""
+    def read_file(self, file: str, content: bytes, assignment: JobAssignment | None = None) -> None:
+        """Add the documents of a file, what they say, and what is wrong with them. assignment: which of them are of
+        this cluster, where there are several."""
         if (problem := file_name_diagnostic(file)) is not None:
             self.diagnostics.append(problem)
             return
         if file.endswith(CONF_SUFFIX) and not CONF_LINES.search(content.decode("utf-8", "replace")):
             return
         parsed = parse_file(file, content, wrapped_configurations)
-        self.diagnostics += parsed.diagnostics
-        for document, failed in parsed.documents:
-            self._add_document(document, failed)
+        is_broken, is_empty = _has_error(parsed.diagnostics), not parsed.documents
+        if found := template_diagnostic(file, content, is_broken=is_broken, is_empty=is_empty):
+            self.diagnostics.append(found)
+            return
+        documents = [document for document, _ in parsed.documents]
+        own = dict.fromkeys(range(len(documents))) if assignment is None else assignment.own_documents(documents)
+        if own or not documents:
+            self.diagnostics += parsed.diagnostics
+        for at, (document, failed) in enumerate(parsed.documents):
+            if at in own:
+                refusal = own[at]
+                self._add_document(document, failed or refusal is not None)
+                self.diagnostics += [] if refusal is None else [refusal]
 
     def _add_document(self, document: Document, failed: bool) -> None:
         self.documents.append(document)

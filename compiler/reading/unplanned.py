@@ -64,6 +64,15 @@ Devices = Counter[str]
 """Resource name -> whole devices."""
 
 
+def runs_pods(document: Document) -> bool:
+    """Whether the object is a job, or another that runs pods."""
+    return (
+        document.kind in POD_RUNNING_KINDS
+        or document.kind == "PodGroup"
+        or any(_is_pod_spec(part.value) for part in _parts(document.data))
+    )
+
+
 def unplanned_pods(document: Document) -> list[Diagnostic]:
     """A warning on an object that asks for devices or names Volcano, an info on another that runs pods."""
     kind = document.kind

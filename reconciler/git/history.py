@@ -8,11 +8,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from compiler.repository import CLUSTERS_FOLDER, JOBS_FOLDER
+from compiler.repository.paths import ROOT_FOLDERS
 from reconciler.git.process import GitError, git_command, local_environment, redact, run_git
-
-ROOT_FOLDERS = (CLUSTERS_FOLDER, JOBS_FOLDER)
-"""The folders of a repository that gangplan reads."""
 
 WORK_TREE_TIMEOUT = 30.0
 _LOG_COMMAND = ("log", "-z", "--format=%x01%ct", "--name-only", "--diff-filter=A", "--no-renames")

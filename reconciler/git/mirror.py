@@ -14,19 +14,22 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from compiler.diagnostics import Diagnostic, Position
-from compiler.repository import (
-    FILE_SUFFIXES,
-    MAX_FILE_BYTES,
-    SUBMODULE,
-    Repository,
+from compiler.diagnostics import Diagnostic
+from compiler.repository import MAX_FILE_BYTES, Repository
+from compiler.repository.paths import (
+    IGNORE_FILE,
+    ROOT_FILES,
+    ROOT_FOLDERS,
+    PathRules,
     file_name_diagnostic,
-    printable_name,
+    is_manifest,
+    is_suspicious_link,
+    submodule_diagnostic,
     symlink_diagnostic,
 )
-from git import Blob, Commit, Submodule
+from git import Blob, Commit, Submodule, Tree
 from reconciler.git.access import hint, network_environment
-from reconciler.git.history import ROOT_FOLDERS, commit_dates
+from reconciler.git.history import commit_dates
 from reconciler.git.housekeeping import Housekeeping, clone_size, largest_leftover, remove_leftovers
 from reconciler.git.objects import (
     CommandFailed,
@@ -227,35 +230,49 @@ class Mirror:
 
 
 def read_commit(clone: Path, commit: str, timeout: float, folder: str = "") -> Repository:
-    """The files below cluster-specs/ and jobs/ of `folder` ("" or ending in "/") at `commit`, each with the date of the
-    commit that brought it. Raises GitError."""
+    """The files of `folder` ("" or ending in "/") at `commit` that gangplan reads, each with the date of the commit
+    that brought it. Raises GitError."""
     with open_clone(clone, timeout) as repo:
         found = find_commit(repo, _checked_sha(commit))
         if found is None:
             raise GitError(f"commit {commit} is not in the clone")
-        blobs, refused = _readable_blobs(found, folder)
-        files = _read_files(blobs, missing_objects(repo, found.hexsha, [folder + name for name in ROOT_FOLDERS]))
-    return Repository(files, commit_dates(clone, commit, timeout, folder), tuple(refused))
+        missing = missing_objects(repo, found.hexsha, [folder + name for name in (*ROOT_FILES, *ROOT_FOLDERS)])
+        top_files = _read_files(_root_blobs(found, folder), missing)
+        rules = PathRules(top_files.get(IGNORE_FILE, b""))
+        blobs, refused = _readable_blobs(found, folder, rules)
+        files = _read_files(blobs, missing)
+    problems = (*rules.problems, *refused)
+    return Repository.of_files({**top_files, **files}, problems, commit_dates(clone, commit, timeout, folder))
 
 
-def _readable_blobs(commit: Commit, folder: str) -> tuple[dict[str, Blob], list[Diagnostic]]:
+def _root_of(commit: Commit, folder: str) -> Tree | None:
+    """The tree of a folder; None where the folder came later."""
+    try:
+        return commit.tree.join(folder.rstrip("/")) if folder else commit.tree
+    except KeyError:
+        return None
+
+
+def _root_blobs(commit: Commit, folder: str) -> dict[str, Blob]:
+    root = _root_of(commit, folder)
+    entries = [] if root is None else [entry for entry in files_below(root, ROOT_FILES) if entry.name in ROOT_FILES]
+    return {entry.name: entry for entry in entries if isinstance(entry, Blob) and entry.mode != Blob.link_mode}
+
+
+def _readable_blobs(commit: Commit, folder: str, rules: PathRules) -> tuple[dict[str, Blob], list[Diagnostic]]:
     """path -> blob, and what is refused by its name or mode."""
     blobs: dict[str, Blob] = {}
     refused: list[Diagnostic] = []
-    try:
-        root = commit.tree.join(folder.rstrip("/")) if folder else commit.tree
-    except KeyError:
-        return blobs, refused  # the folder came later
-    for entry in files_below(root, ROOT_FOLDERS):
+    root = _root_of(commit, folder)
+    for entry in () if root is None else files_below(root, ROOT_FOLDERS):
         path = str(entry.path).removeprefix(folder)
+        if rules.is_ignored(path, is_folder=isinstance(entry, Submodule)):
+            continue
         if isinstance(entry, Submodule):
-            position = Position(printable_name(path), 1, 1)
-            refused.append(
-                SUBMODULE.diagnostic(position, "submodules are not read", "put the files into this repository")
-            )
+            refused.append(submodule_diagnostic(path))
         elif entry.mode == Blob.link_mode:
-            refused.append(symlink_diagnostic(path))
-        elif not path.lower().endswith(FILE_SUFFIXES):
+            refused += [symlink_diagnostic(path)] if is_suspicious_link(path) else []
+        elif not is_manifest(path):
             continue
         elif problem := file_name_diagnostic(path):
             refused.append(problem)

@@ -16,8 +16,8 @@ from compiler.repository import Repository
 FIXTURES = Path(__file__).parents[3] / "fixtures" / "diagnostics"
 IN_BYTES = {"GP104", "GP105", "GP106", "GP119", "GP120", "GP122", "GP126"}
 """Tested in tests/unit/compiler/syntax/test_bytes.py: a text file cannot show them."""
-ELSEWHERE = {"GP130"}
-"""Found in git objects, tested with the reconciler's git."""
+ELSEWHERE = {"GP128", "GP130", "GP133", "GP134"}
+"""Found among several clusters, in git objects and by kustomize: tested where those are."""
 
 _POD = "{spec: {containers: [{name: main, resources: {requests: {cpu: 1}}}]}}"
 _MACROS = {
@@ -72,7 +72,7 @@ def _spelled_out(match: re.Match[str]) -> str:
 
 def _files(text: str) -> dict[str, str]:
     parts = re.split(r"^## (\S+)\n", text, flags=re.MULTILINE)
-    spelled = [re.sub(r"\{\{([^}]+)\}\}", _spelled_out, part).replace("\\t", "\t") for part in parts]
+    spelled = [re.sub(r"\{\{([a-z][^}]*)\}\}", _spelled_out, part).replace("\\t", "\t") for part in parts]
     return dict(zip(spelled[1::2], spelled[2::2], strict=True))
 
 

@@ -88,6 +88,55 @@ def test_paths_outside_the_repository_are_refused(repo: Path, path: str) -> None
     assert "Usage:" in result.stderr
 
 
+def test_the_repository_is_found_from_any_folder(repo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    breach(repo)
+    said = run("check", "--repo", repo).stdout
+    monkeypatch.chdir(repo / "jobs" / "research")
+    assert run("check").stdout == said
+    assert run("check", "pretrain.yaml").stdout == said
+    monkeypatch.chdir("/")
+    assert run("check", repo / "jobs" / "research" / "pretrain.yaml").stdout == said
+    assert run("check", repo / "cluster-specs").exit_code == 0
+
+
+def test_files_elsewhere_are_read_when_they_are_named(repo: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    text = (repo / "jobs" / "research" / "pretrain.yaml").read_text()
+    (repo / "drafts").mkdir()
+    (repo / "drafts" / "a b.yaml").write_text(text.replace("queue: research", "queue: reserch"))
+    assert "drafts/a b.yaml:10:3: error GP302" in run("check", repo / "drafts").stdout
+    alone = tmp_path_factory.mktemp("alone")
+    (alone / "queue.yml").write_text("kind: Queue\n")
+    assert "queue.yml:1:1: error GP118" in run("check", alone / "queue.yml").stdout
+
+
+def test_stdin_is_a_file_too(repo: Path) -> None:
+    result = CliRunner().invoke(cli, ["check", "--repo", str(repo), "-"], input="kind: Queue\n")
+    assert result.exit_code == 1
+    assert result.stdout.startswith("stdin.yaml:1:1: error GP118")
+
+
+def test_a_path_of_which_nothing_is_read_is_an_error(repo: Path) -> None:
+    (repo / "docs").mkdir()
+    (repo / "docs" / "a.md").write_text("# a\n")
+    (repo / ".gangplanignore").write_text("jobs/research/\n")
+    for path in (repo / "docs", repo / "docs" / "a.md", repo / "jobs" / "research" / "pretrain.yaml"):
+        result = run("check", path)
+        assert result.exit_code == 1
+        assert "nothing is read of" in result.stderr
+
+
+def test_github_and_sarif_name_files_from_the_git_root(repo: Path) -> None:
+    team = repo / "team"
+    team.mkdir()
+    for name in ("cluster-specs", "jobs"):
+        (repo / name).rename(team / name)
+    (repo / ".git").mkdir()
+    breach(team)
+    assert "file=team/jobs/research/pretrain.yaml" in run("check", team, "--format", "github").stdout
+    assert '"uri": "team/jobs/research/pretrain.yaml"' in run("check", team, "--format", "sarif").stdout
+    assert '"file": "jobs/research/pretrain.yaml"' in run("check", team, "--format", "json").stdout
+
+
 def test_json_for_machines(repo: Path) -> None:
     breach(repo)
     result = run("check", "--repo", repo, "-o", "json")
@@ -129,10 +178,17 @@ def test_every_cluster_is_checked_and_shared_problems_are_told_once(repo: Path) 
         (repo / "cluster-specs" / "second" / file.name).write_text(
             file.read_text().replace("name: example", "name: second")
         )
+    result = run("check", "--repo", repo)
+    assert "GP128" in result.stdout
+    assert "could run in clusters example, second" in result.stdout
+    assert "[clusters example, second]" in result.stdout
+    (repo / "jobs" / "research").rename(repo / "jobs" / "second")
     assert run("check", "--repo", repo).exit_code == 0
-    breach(repo)
-    assert run("check", "--repo", repo).stdout.count("GP302") == 1
+    job = repo / "jobs" / "second" / "pretrain.yaml"
+    job.write_text(job.read_text().replace("queue: research", "queue: reserch"))
+    assert run("check", "--repo", repo).stdout.count("there is no queue 'reserch' [cluster second]") == 1
     assert run("check", "--repo", repo, "--cluster", "second").stdout.count("GP302") == 1
+    assert run("check", "--repo", repo, "--cluster", "example").exit_code == 0
     assert run("check", "--repo", repo, "--cluster", "third").stdout.count("GP126") == 1
 
 

@@ -62,7 +62,8 @@ def test_links_are_never_followed(tmp_path: Path) -> None:
     (repo / "jobs").mkdir(parents=True)
     (repo / "jobs" / "leak.yaml").symlink_to(secret)
     (repo / "jobs" / "dangling.yml").symlink_to("/nowhere")
-    (repo / "jobs" / "README").symlink_to(secret)
+    (repo / "jobs" / "notes.txt").symlink_to(secret)
+    (repo / "jobs" / "elsewhere").symlink_to(tmp_path)
     (repo / "cluster-specs").symlink_to(tmp_path)
     (repo / "jobs" / "plain.yaml").write_bytes(OBJECT)
     tree = Repository.from_directory(repo)
@@ -70,6 +71,7 @@ def test_links_are_never_followed(tmp_path: Path) -> None:
     assert [(d.code, d.position.file) for d in tree.problems] == [
         ("GP119", "cluster-specs"),
         ("GP119", "jobs/dangling.yml"),
+        ("GP119", "jobs/elsewhere"),
         ("GP119", "jobs/leak.yaml"),
     ]
 

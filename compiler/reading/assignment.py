@@ -1,0 +1,158 @@
+"""Which cluster a job of a repository with several clusters belongs to: one, or it is refused everywhere.
+
+A job belongs to the cluster that its annotation `gangplan.dev/cluster` names; else to those that claim it, by its
+folder jobs/<cluster>/ or by `Cluster.spec.jobs` (paths) and `Cluster.spec.jobSelector` (labels); else to the clusters
+that say neither. What is no job goes with the jobs of its file, else with its folder, else to every cluster. All
+clusters come to this from the same files, so no two of them run one job.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from compiler.diagnostics import Diagnostic, declare_rule, suggestion
+from compiler.fields.label_selector import LabelExpression, selector_matches
+from compiler.fields.validation import validate_document
+from compiler.kinds import cluster as cluster_kind
+from compiler.kubernetes import API_GROUP, CLUSTER_ANNOTATION
+from compiler.reading.unplanned import runs_pods
+from compiler.repository import Repository
+from compiler.repository.paths import CLUSTERS_FOLDER, JOBS_FOLDER, path_patterns
+from compiler.syntax.documents import Document
+from compiler.syntax.parse import parse_file
+
+if TYPE_CHECKING:
+    from pathspec import GitIgnoreSpec
+
+SEVERAL_TAKERS = declare_rule(
+    "GP128",
+    "error",
+    "job that several clusters could take",
+    """In a repository of several clusters a job belongs to one. This one is claimed by more, by its folder
+    jobs/<cluster>/ or by spec.jobs and spec.jobSelector of their Clusters, or by none while several Clusters say
+    nothing about jobs; it is in no plan. Mend: name one in the annotation gangplan.dev/cluster,
+    move it to jobs/<cluster>/, or let the Clusters say which jobs are theirs.""",
+)
+NO_TAKER = declare_rule(
+    "GP129",
+    "error",
+    "job that no cluster takes",
+    """The annotation gangplan.dev/cluster names no cluster of the repository, or every Cluster says which jobs are its
+    own and this one is not among them. Mend: name a cluster, or let one claim the job.""",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Claim:
+    """What one cluster claims. names: its folder and its Cluster object's. patterns, selector: None where it says
+    nothing; a job must meet both where it says both. is_valid: its Cluster can be read."""
+
+    names: tuple[str, ...]
+    patterns: GitIgnoreSpec | None = None
+    selector: tuple[LabelExpression, ...] | None = None
+    is_valid: bool = True
+
+    @property
+    def takes_the_rest(self) -> bool:
+        return self.is_valid and self.patterns is None and self.selector is None
+
+    def claims_path(self, file: str) -> bool:
+        is_in_folder = any(file.startswith(f"{JOBS_FOLDER}/{name}/") for name in self.names)
+        return is_in_folder or (self.patterns is not None and bool(self.patterns.match_file(file)))
+
+    def claims(self, job: Document) -> bool:
+        if any(job.file.startswith(f"{JOBS_FOLDER}/{name}/") for name in self.names):
+            return True
+        if self.selector is None:
+            return self.claims_path(job.file)
+        labels = {key: str(value) for key, value in (job.data["metadata"].get("labels") or {}).items()}
+        is_selected = selector_matches(self.selector, labels)
+        return is_selected and (self.patterns is None or bool(self.patterns.match_file(job.file)))
+
+
+@dataclass(frozen=True, slots=True)
+class JobAssignment:
+    """The claims of all clusters, and the one of the cluster that is read."""
+
+    claims: tuple[_Claim, ...]
+    own: _Claim
+
+    def own_documents(self, documents: Sequence[Document]) -> dict[int, Diagnostic | None]:
+        """Indices of one file's documents that this cluster is to read, each with why it is refused, if it is."""
+        takers = {at: self._takers(job) for at, job in enumerate(documents) if runs_pods(job)}
+        companions = self._companion_takers(documents, takers.values())
+        found: dict[int, Diagnostic | None] = {}
+        for at, document in enumerate(documents):
+            if at not in takers:
+                if self.own in companions:
+                    found[at] = None
+            elif self.own in takers[at] or not takers[at]:
+                found[at] = self._refusal(document, takers[at])
+        return found
+
+    def _takers(self, job: Document) -> tuple[_Claim, ...]:
+        named = (job.data["metadata"].get("annotations") or {}).get(CLUSTER_ANNOTATION)
+        if named is not None:
+            return tuple(claim for claim in self.claims if named in claim.names)
+        claiming = tuple(claim for claim in self.claims if claim.claims(job))
+        return claiming or tuple(claim for claim in self.claims if claim.takes_the_rest)
+
+    def _companion_takers(
+        self, documents: Sequence[Document], of_jobs: Iterable[tuple[_Claim, ...]]
+    ) -> tuple[_Claim, ...]:
+        """Who reads what is no job in a file."""
+        if found := tuple(claim for takers in of_jobs for claim in takers):
+            return found
+        found = tuple(claim for claim in self.claims for one in documents[:1] if claim.claims_path(one.file))
+        return found or self.claims
+
+    def _refusal(self, job: Document, takers: Sequence[_Claim]) -> Diagnostic | None:
+        if len(takers) == 1:
+            return None
+        at = ("metadata", "annotations", CLUSTER_ANNOTATION)
+        names = [claim.names[0] for claim in takers or self.claims]
+        if takers:
+            message = f"{job.display_name} could run in clusters {', '.join(names)}"
+            help = f"name one in its annotation {CLUSTER_ANNOTATION}, or move it to jobs/<cluster>/"
+            return job.diagnostic(SEVERAL_TAKERS, at, message, help)
+        named = (job.data["metadata"].get("annotations") or {}).get(CLUSTER_ANNOTATION)
+        help = f"the clusters are {', '.join(names)}"
+        if named is None:
+            return job.diagnostic(NO_TAKER, at, f"no cluster claims {job.display_name}", f"{help}: let one claim it")
+        known = [name for claim in self.claims for name in claim.names]
+        return job.diagnostic(NO_TAKER, at, f"there is no cluster {named!r}", suggestion(str(named), known, help))
+
+
+def job_assignment(tree: Repository, folder: str | None) -> JobAssignment | None:
+    """The assignment as `folder` sees it; None where the repository describes no cluster."""
+    claims = {each: _claim(tree, each) for each in tree.cluster_folders()}
+    if folder not in claims:
+        return None
+    if len(claims) == 1:  # what is wrong with the only Cluster says nothing about where jobs belong
+        claims[folder] = replace(claims[folder], is_valid=True)
+    return JobAssignment(tuple(claims.values()), claims[folder])
+
+
+def _claim(tree: Repository, folder: str) -> _Claim:
+    found = cluster_documents(tree, folder)
+    names = tuple(dict.fromkeys((folder, *(document.name for document in found))))
+    if not found:
+        return _Claim(names)
+    model, _ = validate_document(found[0], cluster_kind.Cluster)
+    if model is None:
+        return _Claim(names, is_valid=False)
+    spec = model.spec
+    patterns = None if spec.jobs is None else path_patterns(spec.jobs)
+    return _Claim(names, patterns, None if spec.job_selector is None else spec.job_selector.expressions())
+
+
+def cluster_documents(tree: Repository, folder: str) -> list[Document]:
+    """The Cluster objects in a folder of cluster-specs/."""
+    prefix, found = f"{CLUSTERS_FOLDER}/{folder}/", list[Document]()
+    for file in tree.manifests():
+        if file.startswith(prefix) and API_GROUP.encode() in tree.files[file]:
+            documents = [document for document, _ in parse_file(file, tree.files[file]).documents]
+            found += [one for one in documents if (one.kind, one.group) == ("Cluster", API_GROUP)]
+    return found

@@ -1,0 +1,64 @@
+"""Which of a repository's files say something about a cluster: charts and templates of Helm are named and
+left out."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Iterator
+
+from compiler.diagnostics import Diagnostic, Position, declare_rule
+from compiler.repository import Repository
+from compiler.repository.paths import CLUSTERS_FOLDER, JOBS_FOLDER, MISPLACED_FILE, is_manifest, printable_name
+
+HELM_FILE = declare_rule(
+    "GP132",
+    "info",
+    "Helm chart, template or values",
+    """Charts and templates are text from which objects are made, and values are none: they are not read. Mend: commit
+    what `helm template` makes of them, or name the folder in .gangplanignore.""",
+)
+_HELM_VALUE = re.compile(rb"\{\{[^}\n]*\.(?:Values|Release|Chart|Capabilities)\b")
+_HELM_LINE = re.compile(rb"^\s*\{\{-?\s*(?:if|range|with|include|template|define|end|else)\b", re.MULTILINE)
+_VALUES_NAME = re.compile(r"values[^/]*\.ya?ml", re.IGNORECASE)
+
+
+def files_of_cluster(tree: Repository, folder: str | None) -> tuple[list[str], list[Diagnostic]]:
+    """The files of the jobs folder and of the cluster's folder, sorted, and what is said of those left out."""
+    problems, found = list[Diagnostic](), list[str]()
+    manifests = [file for file in tree.manifests() if _is_of_cluster(file, folder) or file in tree.named]
+    charts = [posixpath.dirname(file) for file in manifests if posixpath.basename(file) == "Chart.yaml"]
+    for chart in charts:
+        if not any(chart.startswith(f"{other}/") for other in charts):  # a chart's own charts/ go with it
+            at = Position(printable_name(f"{chart}/Chart.yaml"), 1, 1)
+            message, help = "a Helm chart is not read", "commit what `helm template` makes, or ignore the folder"
+            problems.append(HELM_FILE.diagnostic(at, message, help))
+    for file in manifests:
+        if not file.startswith(tuple(f"{chart}/" for chart in charts)):
+            found.append(file)
+    return found, [*problems, *_misplaced_files(tree)]
+
+
+def _is_of_cluster(file: str, folder: str | None) -> bool:
+    return file.startswith(f"{JOBS_FOLDER}/") or (
+        folder is not None and file.startswith(f"{CLUSTERS_FOLDER}/{folder}/")
+    )
+
+
+def _misplaced_files(tree: Repository) -> Iterator[Diagnostic]:
+    for file in sorted(tree.files):
+        if file.startswith(f"{CLUSTERS_FOLDER}/") and file.count("/") == 1 and is_manifest(file):
+            message = "the file is in no cluster's folder and is not read"
+            help = "move it into cluster-specs/<cluster>/"
+            yield MISPLACED_FILE.diagnostic(Position(printable_name(file), 1, 1), message, help)
+
+
+def template_diagnostic(file: str, content: bytes, *, is_broken: bool, is_empty: bool) -> Diagnostic | None:
+    """The finding on a template or values of Helm outside of a chart. is_broken: the text is no YAML. is_empty: it
+    holds no object."""
+    at, help = Position(file, 1, 1), "commit what `helm template` makes, or ignore the file"
+    if _HELM_VALUE.search(content) or (is_broken and _HELM_LINE.search(content)):
+        return HELM_FILE.diagnostic(at, "a Helm template is not read", help)
+    if is_empty and _VALUES_NAME.fullmatch(posixpath.basename(file)):
+        return HELM_FILE.diagnostic(at, "values of a Helm chart are no object", help)
+    return None

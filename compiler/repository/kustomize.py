@@ -1,0 +1,135 @@
+"""Kustomizations of a repository, replaced by what `kustomize build` makes of them.
+
+What is built depends on the YAML and JSON files of the repository only. No program and no address is at hand while it
+is built, so nothing remote is fetched. A folder with a kustomization is read through it alone.
+"""
+
+from __future__ import annotations
+
+import os
+import posixpath
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from compiler.diagnostics import Diagnostic, Position, declare_rule
+from compiler.repository.paths import KUSTOMIZATION_NAMES, ROOT_FOLDERS, printable_name
+
+NOT_BUILT = declare_rule(
+    "GP133",
+    "warning",
+    "kustomization that was not built",
+    """A folder with a kustomization is read as `kustomize build` makes it, and neither `kustomize` nor `kubectl` is
+    installed here: its objects are left out. Mend: install one of the two, or commit what the build makes. The
+    reconciler reads what its own image can build.""",
+)
+BUILD_FAILED = declare_rule(
+    "GP134",
+    "error",
+    "kustomization that cannot be built",
+    """`kustomize build` refuses the folder. It sees only the repository's YAML and JSON files, and fetches nothing.
+    Mend: what the message says.""",
+)
+BUILT_MARK = b"# Built by kustomize from this folder.\n"
+"""Begins the content that stands for a kustomization once it is built."""
+TIMEOUT = 30
+
+
+def with_built_kustomizations(files: Mapping[str, bytes]) -> tuple[Mapping[str, bytes], list[Diagnostic]]:
+    """The files with each kustomization's folder replaced by what it builds, and what could not be built."""
+    found = {posixpath.dirname(path): path for path in sorted(files) if _is_kustomization(path)}
+    if not found:
+        return files, []
+    owned = [path for path in files if any(_is_below(path, folder) for folder in found)]
+    left = {path: content for path, content in files.items() if path not in owned}
+    tool, problems = _build_command(), list[Diagnostic]()
+    with tempfile.TemporaryDirectory(prefix="gangplan-") as made:
+        if tool:
+            _write(Path(made), {path: files[path] for path in owned})
+        for folder in _roots(files, found):
+            built = _built(tool, Path(made), folder, found[folder])
+            if isinstance(built, Diagnostic):
+                problems.append(built)
+            else:
+                left[found[folder]] = BUILT_MARK + built
+    return dict(sorted(left.items())), problems
+
+
+def _is_kustomization(path: str) -> bool:
+    return posixpath.basename(path) in KUSTOMIZATION_NAMES and path.startswith(tuple(f"{top}/" for top in ROOT_FOLDERS))
+
+
+def _is_below(path: str, folder: str) -> bool:
+    return path.startswith(f"{folder}/")
+
+
+def _roots(files: Mapping[str, bytes], found: Mapping[str, str]) -> list[str]:
+    """The folders whose kustomizations are built: no other one refers to them, and they are no components."""
+    referred, components = set[str](), set[str]()
+    for folder, path in found.items():
+        content = _content(files[path])
+        if content.get("kind") == "Component":
+            components.add(folder)
+        for key in ("resources", "bases", "components"):
+            referred.update(posixpath.normpath(posixpath.join(folder, entry)) for entry in _texts(content.get(key)))
+    return sorted(found.keys() - referred - components)
+
+
+def _content(text: bytes) -> Mapping[str, Any]:
+    import yaml
+
+    try:
+        content = yaml.safe_load(text)
+    except (yaml.YAMLError, ValueError, RecursionError):
+        return {}  # for the build to complain of
+    return content if isinstance(content, dict) else {}
+
+
+def _texts(entries: object) -> Iterable[str]:
+    return [entry for entry in entries if isinstance(entry, str)] if isinstance(entries, list) else []
+
+
+def _build_command() -> list[str]:
+    if tool := shutil.which("kustomize"):
+        return [tool, "build"]
+    return [tool, "kustomize"] if (tool := shutil.which("kubectl")) else []
+
+
+def _write(top: Path, files: Mapping[str, bytes]) -> None:
+    for path, content in files.items():
+        if ".." in path.split("/"):
+            continue  # a tree of git may hold any name
+        (top / path).parent.mkdir(parents=True, exist_ok=True)
+        (top / path).write_bytes(content)
+
+
+def _built(tool: list[str], top: Path, folder: str, path: str) -> bytes | Diagnostic:
+    """What the folder's kustomization comes to, or why there is nothing."""
+    at = Position(printable_name(path), 1, 1)
+    if not tool:
+        message = f"the kustomization {printable_name(folder)} is not built: there is neither kustomize nor kubectl"
+        return NOT_BUILT.diagnostic(at, message, "install kustomize, or commit what it builds")
+    environment = {
+        "PATH": "",
+        "HOME": str(top),
+        "HTTPS_PROXY": "http://127.0.0.1:9",
+        "HTTP_PROXY": "http://127.0.0.1:9",
+    }
+    try:
+        done = subprocess.run(
+            [*tool, str(top / folder)], capture_output=True, env=environment, timeout=TIMEOUT, check=False, cwd=top
+        )
+        code, said = done.returncode, done.stderr.decode("utf-8", "replace").strip()
+    except subprocess.TimeoutExpired:
+        code, said = 1, f"it did not end within {TIMEOUT} s"
+    except OSError as problem:
+        code, said = 1, problem.strerror or str(problem)
+    if code == 0:
+        return done.stdout
+    for name in (str(top), os.path.realpath(top)):
+        said = said.replace(f"{name}/", "").replace(name, ".")
+    help = "correct the kustomization; only YAML and JSON files of the repository are there for it"
+    return BUILD_FAILED.diagnostic(at, f"the kustomization cannot be built: {said or 'no message'}", help)

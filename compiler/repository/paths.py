@@ -1,0 +1,141 @@
+"""Which paths of a repository are read: one rule for a folder's files and for a commit's."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from compiler.diagnostics import Diagnostic, Position, declare_rule
+
+if TYPE_CHECKING:
+    from pathspec import GitIgnoreSpec
+
+CLUSTERS_FOLDER, JOBS_FOLDER = "cluster-specs", "jobs"
+ROOT_FOLDERS = (CLUSTERS_FOLDER, JOBS_FOLDER)
+"""The folders of a repository that gangplan reads."""
+IGNORE_FILE, CONFIGURATION_FILE = ".gangplanignore", "gangplan.toml"
+ROOT_FILES = (IGNORE_FILE, CONFIGURATION_FILE)
+"""The files beside those folders that it reads."""
+KUSTOMIZATION_NAMES = ("kustomization.yaml", "kustomization.yml", "Kustomization")
+CONF_SUFFIX = ".conf"
+"""Of a bare volcano-scheduler.conf; other files of that name say nothing."""
+_SUFFIXES = (".yaml", ".yml", ".json", CONF_SUFFIX)
+
+SYMBOLIC_LINK = declare_rule(
+    "GP119",
+    "error",
+    "symbolic link",
+    "Symbolic links are not followed: they can lead out of the repository. Mend: put a copy of the file in its place.",
+)
+MISPLACED_FILE = declare_rule(
+    "GP121",
+    "warning",
+    "file outside a cluster's folder",
+    """A cluster's files stand in cluster-specs/<cluster>/. Files directly in cluster-specs/ are not read. Mend:
+    move it into one.""",
+)
+BAD_FILE_NAME = declare_rule(
+    "GP122",
+    "error",
+    "file name is not plain text",
+    "A file name with control characters or bytes that are not UTF-8 is not read. Mend: rename the file.",
+)
+SUBMODULE = declare_rule(
+    "GP130",
+    "error",
+    "submodule",
+    "Submodules are not read: they are other repositories. Mend: put the files into this one.",
+)
+BAD_IGNORE_RULE = declare_rule(
+    "GP131",
+    "warning",
+    "rule about what to ignore that has no effect",
+    """A pattern of .gangplanignore, an entry of [ignore] in gangplan.toml or a comment
+    `# gangplan: ignore GP213 reason` that cannot be understood, or that names the code of an error: what has an error
+    is in no plan, so the error is always told. Mend: correct it as the message says, or remove it.""",
+)
+
+_CONTROL_CHARACTERS = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
+
+
+def is_manifest(path: str) -> bool:
+    """Whether the path's name is that of a file with objects."""
+    name = path.rpartition("/")[2]
+    return name.lower().endswith(_SUFFIXES) or name in KUSTOMIZATION_NAMES
+
+
+def is_suspicious_link(path: str) -> bool:
+    """Whether a symbolic link of that name stands for a file that would be read, or perhaps for a folder."""
+    return is_manifest(path) or "." not in path.rpartition("/")[2]
+
+
+class PathRules:
+    """What the text of .gangplanignore (gitignore's syntax, at the top of the repository) leaves out, and names that
+    begin with a dot. problems: its lines that cannot be understood."""
+
+    def __init__(self, ignore_text: bytes = b"") -> None:
+        self.problems: tuple[Diagnostic, ...] = ()
+        self._patterns = None
+        if ignore_text.strip():
+            lines = ignore_text.decode("utf-8", "replace").splitlines()
+            self.problems = tuple(_bad_patterns(lines, IGNORE_FILE))
+            bad = {problem.position.line for problem in self.problems}
+            self._patterns = path_patterns([line for number, line in enumerate(lines, 1) if number not in bad])
+
+    def is_ignored(self, path: str, *, is_folder: bool = False) -> bool:
+        """Whether the path, or a folder above it, is left out."""
+        steps = path.split("/")
+        if any(step.startswith(".") and step != "." for step in steps):
+            return True
+        if self._patterns is None:
+            return False
+        folders = ["/".join(steps[:end]) + "/" for end in range(1, len(steps) + is_folder)]
+        return any(self._patterns.match_file(each) for each in (*folders, *(() if is_folder else (path,))))
+
+    def is_read(self, path: str) -> bool:
+        return is_manifest(path) and not self.is_ignored(path)
+
+
+def path_patterns(lines: Sequence[str]) -> GitIgnoreSpec:
+    """Patterns in gitignore's syntax, for `match_file`. Raises ValueError for one that is none."""
+    from pathspec import GitIgnoreSpec
+
+    return GitIgnoreSpec.from_lines(lines)
+
+
+def _bad_patterns(lines: list[str], file: str) -> Iterator[Diagnostic]:
+    for number, line in enumerate(lines, start=1):
+        try:
+            path_patterns([line])
+        except ValueError:
+            message = f"{printable_name(line)!r} is no pattern in gitignore's syntax"
+            yield BAD_IGNORE_RULE.diagnostic(Position(file, number, 1), message, "correct or remove it")
+
+
+def symlink_diagnostic(name: str) -> Diagnostic:
+    """The finding on a symbolic link at `name`."""
+    return SYMBOLIC_LINK.diagnostic(
+        Position(printable_name(name), 1, 1), "symbolic links are not followed", "put a copy of the file in its place"
+    )
+
+
+def submodule_diagnostic(name: str) -> Diagnostic:
+    """The finding on a submodule at `name`."""
+    return SUBMODULE.diagnostic(
+        Position(printable_name(name), 1, 1), "submodules are not read", "put the files into this repository"
+    )
+
+
+def file_name_diagnostic(name: str) -> Diagnostic | None:
+    """The finding on a file name with control characters or invalid UTF-8, else None."""
+    if _CONTROL_CHARACTERS.search(name):
+        return BAD_FILE_NAME.diagnostic(
+            Position(printable_name(name), 1, 1), "the file name is not plain UTF-8 text", "rename the file"
+        )
+    return None
+
+
+def printable_name(name: str) -> str:
+    """`name` with control characters and invalid bytes escaped."""
+    return _CONTROL_CHARACTERS.sub(lambda found: f"\\x{ord(found.group()) & 0xFF:02x}", name)

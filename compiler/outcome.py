@@ -56,7 +56,8 @@ class JobDecision:
     evicted_for: the jobs, by namespace/name, that start because of it. seconds_run: `Gang.loss`.
     slot_assignments: device slots from which the new pods can take their shares. awaited_jobs: with a reservation, the
     jobs whose end it waits for. starts_in: seconds until then; starts_at: since the epoch; None where that is unknown.
-    reserved_start: the start that this plan or an earlier one reserves, as a time.
+    reserved_start: the start that this plan or an earlier one reserves, as a time. held: it is to be kept out of the
+    cluster, since its queue's share goes on to others while it waits.
     """
 
     gang: GangSpec
@@ -76,6 +77,7 @@ class JobDecision:
     starts_in: int | None = None
     starts_at: int | None = None
     reserved_start: str | None = None
+    held: bool = False
 
     @property
     def key(self) -> JobKey:
@@ -232,6 +234,7 @@ class _DecisionTranslator:
             evicted_for=tuple(problem.gangs[j].name for j in decision.evicted_for),
             seconds_run=gang.loss,
             slot_assignments=tuple(_slot_assignment(problem, gang, use) for use in decision.slot_uses),
+            held=decision.held,
         )
         if decision.action != "wait":
             return translated

@@ -37,6 +37,7 @@ from reconciler.plan.snapshot import Snapshot
 from reconciler.publish.status import Report
 from reconciler.writing.desired import desired_manifest
 
+GOES_ON = "it is not created meanwhile, so that the share that it cannot use goes on to other queues"
 log = logging.getLogger(__name__)
 
 
@@ -154,7 +155,8 @@ def _collect_manifests(r: Reconciler, p: Pass, snapshot: Snapshot) -> None:
 
 
 def withhold_waiting_jobs(p: Pass, snapshot: Snapshot) -> None:
-    """Hold back waiting jobs beyond the cluster's `maxWaitingPods`; those below it are created, gated."""
+    """Hold back waiting jobs that the plan holds, and those beyond the cluster's `maxWaitingPods`; others are created,
+    gated."""
     waiting = {key for key, gang in snapshot.gangs.items() if gang.decision == "wait"}
     if not waiting or not p.changes:
         return
@@ -165,8 +167,9 @@ def withhold_waiting_jobs(p: Pass, snapshot: Snapshot) -> None:
     for change in p.changes:
         if change.action == "create" and change.ref.key in waiting:
             pods = pods_of.get(change.ref.key, 0)
-            if pods > remaining:
-                reason = f"it waits, and the cluster holds as many waiting pods as it may ({snapshot.max_waiting_pods})"
+            if pods > remaining or snapshot.gangs[change.ref.key].held:
+                full = f"the cluster holds as many waiting pods as it may ({snapshot.max_waiting_pods})"
+                reason = f"it waits, and {full if pods > remaining else GOES_ON}"
                 p.held_changes.append(Change("held", change.ref, change.desired, reason=reason))
                 continue
             remaining -= pods

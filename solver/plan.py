@@ -41,7 +41,8 @@ class Decision:
     evicted_pods: running pods that go, sorted likewise: all of them (action "evict"), or surplus ones of a kept gang.
     evicted_for: the gangs that start because of it, sorted. slot_uses: the device slots of the new pods, sorted: one
     assignment, which shows that they fit. starts_in: seconds until a waiting gang is expected to start; only of the
-    gang with the reservation, and only where that is known.
+    gang with the reservation, and only where that is known. held: it waits and is to be kept out of the cluster, so
+    that with the plugin proportion the share that it cannot use goes on to other queues.
     """
 
     gang: int
@@ -57,6 +58,7 @@ class Decision:
     starts_in: int | None = None
     unlocated_holders: tuple[UnlocatedHolder, ...] = ()
     """Of a gang that waits for device slots: those that it could evict if it were known which slots they hold."""
+    held: bool = False
 
 
 @dataclass(frozen=True, slots=True)

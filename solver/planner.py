@@ -32,6 +32,7 @@ from solver.semantics.gang_classes import meets_minima
 from solver.semantics.placement_cost import COST_NAMES, UnopenedCapacity
 from solver.semantics.placements import Placements, add_vectors, new_placements
 from solver.state.state import State
+from solver.timeline.flow_on import pass_shares_on
 from solver.timeline.lending import lend_dedicated_domains
 from solver.timeline.two_pass import plan_with_reservation
 from solver.validation.values import validate
@@ -55,7 +56,7 @@ def solve(problem: Problem, options: Options | None = None, mapper: Mapper = LOC
         with limit_time(DECIDING_SHARE * seconds_left()):
             decided = plan_with_reservation(start.plan_state(mapper))
             if not is_out_of_time():
-                decided = lend_dedicated_domains(decided)
+                decided = pass_shares_on(lend_dedicated_domains(decided))
         plan = _finish_plan(start, decided, mapper)
     return replace(plan, hit_time_limit=watch.hit_time_limit)
 
@@ -174,7 +175,17 @@ def _decision(decided: PlanState, j: int, placements: Placements, why: Explanati
     starts_in = reservation.starts_in if reservation is not None and reservation.gang == j else None
     asks_for_slots = any(isinstance(fact, OversizedSlotRequest | SlotShortage) and not fact.never for fact in facts)
     holders = unlocated_holders(problem, j) if asks_for_slots else ()
-    return Decision(j, "wait", placed, leaves, facts, repairs, starts_in=starts_in, unlocated_holders=holders)
+    return Decision(
+        j,
+        "wait",
+        placed,
+        leaves,
+        facts,
+        repairs,
+        starts_in=starts_in,
+        unlocated_holders=holders,
+        held=j in decided.held_gangs,
+    )
 
 
 def _queue_uses(before: State, after: State) -> tuple[QueueUse, ...]:

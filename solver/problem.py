@@ -270,6 +270,7 @@ class Gang:
     before the other overdue ones of its priority.
 
     enqueued_first: it has no pods before Volcano's action enqueue lets it in, and asks for nothing until then.
+    may_be_held: it is not in the cluster, and may be kept out of it while its queue's share cannot take it.
 
     over_constrained: stricter than the real rules, so infeasibility proves nothing.
     """
@@ -297,6 +298,7 @@ class Gang:
     may_lose_all: bool = False
     tells_checkpoint: bool = False
     enqueued_first: bool = False
+    may_be_held: bool = False
 
 
 @dataclass(frozen=True, slots=True)

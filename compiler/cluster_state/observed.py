@@ -55,7 +55,8 @@ class ObservedState:
     pods_by_node: node -> all pods on it. gang_role_by_pod: (namespace, name) of a running pod -> (gang, role).
     now: when somebody looked, or the newest event if that is later.
     reserved_starts: gang -> the start that an earlier plan reserved for it, as its job says. gangs_with_pods: of which
-    the cluster has pods, running or not. finished_jobs: that are over, whether they are planned or not.
+    the cluster has pods, running or not. present_gangs: of which it has these, the job or its PodGroup. finished_jobs:
+    that are over, whether they are planned or not.
     """
 
     nodes: tuple[NodeSpec, ...]
@@ -79,6 +80,7 @@ class ObservedState:
     gang_role_by_pod: dict[tuple[str, str], tuple[int, int]] = field(default_factory=dict)
     budget_selections: list[BudgetSelection] = field(default_factory=list)
     gangs_with_pods: set[int] = field(default_factory=set)
+    present_gangs: set[int] = field(default_factory=set)
     finished_jobs: frozenset[JobKey] = frozenset()
 
     def pods_on(self, node: int) -> Sequence[Object]:
@@ -159,6 +161,7 @@ def _read_jobs(
         j = index.get(object_identity(job))
         if j is None:
             continue
+        observed.present_gangs.add(j)
         if (created := epoch_seconds(job["metadata"].get("creationTimestamp"))) is not None:
             observed.creation_times[j] = created
         if (start := annotations_of(job).get(STARTS_AT_ANNOTATION)) is not None:
@@ -188,6 +191,7 @@ class _PodCounter:
         gang = self._gang_of(record)
         if gang is not None:
             self.observed.gangs_with_pods.add(gang)
+            self.observed.present_gangs.add(gang)
         if record.node_name:
             node = self.nodes_by_name.get(record.node_name)
         else:

@@ -9,6 +9,7 @@ from functools import cached_property
 from compiler.lower.eligibility import NodeClasses
 from compiler.lower.gang_order import age_ranks, class_priorities
 from compiler.lower.inputs import LoweringInputs
+from compiler.lower.policy import lower_policy
 from compiler.lower.resources import vector
 from compiler.lower.slot_groups import SlotGroups
 from compiler.lower.subgroups import SubgroupDemand
@@ -16,6 +17,7 @@ from compiler.lower.task_topology import role_affinities
 from compiler.lower.time import gang_times
 from compiler.lower.topology import TierNames
 from compiler.lower.victims import EvictionTerms, eviction_terms, non_preempting_classes
+from compiler.run_kinds import PLANNED_RUN_KINDS, run_kind_of
 from compiler.specs import GangSpec, RoleSpec, SubgroupSpec
 from compiler.volcano.enqueue import is_enqueued_first
 from compiler.volcano.metax import requesting_annotation
@@ -44,6 +46,13 @@ class GangLowering:
     @cached_property
     def _ages(self) -> Mapping[int, int]:
         return age_ranks(self.inputs.specs.gangs, self.inputs.submission_times)
+
+    @cached_property
+    def _share_may_bind(self) -> bool:
+        """Whether the plugin proportion divides the cluster between several queues."""
+        specs = self.inputs.specs
+        several = len({specs.gangs[j].queue for j in self.inputs.gang_indices}) > 1
+        return several and lower_policy(specs.scheduler, specs.cluster.order).proportion
 
     @cached_property
     def _eviction_terms(self) -> Mapping[int, EvictionTerms]:
@@ -90,6 +99,9 @@ class GangLowering:
             enqueued_first=j not in observed.gangs_with_pods
             and not is_whole
             and is_enqueued_first(spec, specs.scheduler),
+            may_be_held=self._share_may_bind
+            and j not in observed.present_gangs
+            and run_kind_of(spec.document.data) in PLANNED_RUN_KINDS,
         )
 
     def _lower_role(self, spec: RoleSpec, subgroup_minimum: int) -> Role:

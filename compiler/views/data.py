@@ -50,6 +50,7 @@ def gang_entry(decision: JobDecision) -> dict[str, Any]:
         "repairs": [_message_entry(repair) for repair in decision.repairs],
         "evictedFor": list(decision.evicted_for),
         "startsAt": None if decision.starts_at is None else rfc3339(decision.starts_at),
+        **({"held": True} if decision.held else {}),
         **({"startsAfter": list(decision.awaited_jobs)} if decision.awaited_jobs else {}),
         **({"cells": [asdict(one) for one in decision.slot_assignments]} if decision.slot_assignments else {}),
     }

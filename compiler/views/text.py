@@ -22,6 +22,7 @@ BAR_WIDTH = 24
 MAX_ROLES_WIDTH = 28
 MAX_SOURCES = 2
 """Lines of the repository that are named for a reason; the others are counted."""
+HELD_TEXT = "it is not created meanwhile, so that the share that it cannot use goes on to other queues"
 NO_BREAK = "\N{NO-BREAK SPACE}"
 """Stands for a blank at which a line must not be broken."""
 COLOURS: Mapping[str, str] = {
@@ -267,6 +268,8 @@ class PlanView:
             yield from self.message_lines(reason, "never" if reason.never else "wait", indent)
         for repair in decision.repairs:
             yield from self.message_lines(repair, "start", indent, "would help: ")
+        if decision.held:
+            yield from wrap_text(HELD_TEXT, indent, self.style.width)
         if decision.awaited_jobs:
             yield from wrap_text(self.reservation_text(decision), indent, self.style.width)
 

@@ -26,7 +26,8 @@ class PlannedGang:
     roles run. evicted_for: the jobs ("namespace/name") for which the plan takes running pods away: what exceeds `pods`
     has to go. device_numbers: role -> node -> the numbers of the cards on which its new pods fit, the highest first.
     starts_at: when it is expected to start, for a waiting job that the plan reserves room for. has_helpers: its
-    controller may run other pods beside those of the plan, which say no role.
+    controller may run other pods beside those of the plan, which say no role. held: it waits, and is not created
+    meanwhile.
     """
 
     job: Ref
@@ -40,6 +41,7 @@ class PlannedGang:
     device_numbers: Mapping[str, Mapping[str, Sequence[int]]] = field(default_factory=dict)
     starts_at: str | None = None
     has_helpers: bool = False
+    held: bool = False
 
     @property
     def name(self) -> str:
@@ -124,6 +126,7 @@ def _planned_gang(entry: Mapping[str, Any], manifests: Mapping[str, Object]) -> 
         device_numbers=_device_numbers(entry.get("cells", ())),
         starts_at=entry["startsAt"],
         has_helpers=written is not None and POD_OWNERS_ANNOTATION in annotations_of(written),
+        held=entry.get("held", False),
     )
 
 

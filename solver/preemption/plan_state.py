@@ -46,7 +46,7 @@ class ReservedStart:
 class PlanState:
     """unrestricted_problem: without exclusions. placements: gang -> all its pods, of gangs that are kept or start.
     preemptors: gangs that start because of evictions -> their objectives. borrower_batches: batches of gangs that start
-    in dedicated domains of others."""
+    in dedicated domains or shares of others. held_gangs: waiting gangs that are kept out of the cluster."""
 
     unrestricted_problem: Problem
     state: State
@@ -59,6 +59,7 @@ class PlanState:
     eviction_seconds: float = 0.0
     borrower_batches: tuple[DecidedBatch, ...] = ()
     reserved: ReservedStart | None = None
+    held_gangs: frozenset[int] = frozenset()
 
     @classmethod
     def initial(cls, unrestricted_problem: Problem, state: State, options: Options, mapper: Mapper) -> PlanState:

@@ -6,7 +6,7 @@ Pure functions of the problem; references name Volcano's source (v1.15).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from fractions import Fraction
 from math import fsum
 from sys import float_info
@@ -24,8 +24,10 @@ _SHARE_ROUNDING = 1e-9
 """Of the cluster: what a fair share in floating point may miss."""
 
 
-def water_filled_shares(problem: Problem) -> tuple[Vector | None, ...]:
+def water_filled_shares(problem: Problem, held: Collection[int] = ()) -> tuple[Vector | None, ...]:
     """What each queue deserves by weight, in whole units; None for a queue without jobs, which takes no part.
+
+    held: gangs that are kept out of the cluster, and so ask for nothing.
 
     Rounds, each with W = sum of the weights of the queues that are not yet met, all with the same `remaining`, which is
     the cluster at first:
@@ -43,7 +45,7 @@ def water_filled_shares(problem: Problem) -> tuple[Vector | None, ...]:
     real = flat_real_capability(problem)
     want = {
         q: [float(total[r] * n) for r, n in scale]
-        for q, total in enumerate(asked_amounts(problem))
+        for q, total in enumerate(asked_amounts(problem, held))
         if total is not None
     }
     most = {
@@ -87,11 +89,11 @@ def _whole_units(problem: Problem, amounts: Sequence[float], scale: Sequence[tup
     return tuple(found)
 
 
-def asked_amounts(problem: Problem) -> list[list[int] | None]:
-    """What each queue holds and waits for as proportion counts it: without gangs that get no pods because Volcano's
-    action enqueue never lets in what exceeds the queue's real capability."""
-    found, real = demand_by_queue(problem), flat_real_capability(problem)
-    for gang in problem.gangs:
+def asked_amounts(problem: Problem, held: Collection[int] = ()) -> list[list[int] | None]:
+    """What each queue holds and waits for as proportion counts it: without gangs that have no pods because they are
+    held, or because Volcano's action enqueue never lets in what exceeds the queue's real capability."""
+    found, real = demand_by_queue(problem, held), flat_real_capability(problem)
+    for gang in (gang for j, gang in enumerate(problem.gangs) if j not in held):
         most, asked = real[gang.queue], found[gang.queue]
         refused = gang.enqueued_first and any(
             least_demand(gang, r) > m for r, m in enumerate(most) if problem.resources[r] != PODS

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Literal
 
@@ -21,8 +22,9 @@ class QueueCeiling:
     limits: Limits
 
 
-def queue_ceilings(problem: Problem) -> tuple[QueueCeiling, ...]:
-    """Every limit on what queues hold: capabilities, then what guarantees leave of them, then proportional shares."""
+def queue_ceilings(problem: Problem, held: Collection[int] = ()) -> tuple[QueueCeiling, ...]:
+    """Every limit on what queues hold: capabilities, then what guarantees leave of them, then proportional shares while
+    the `held` gangs are kept out of the cluster."""
     found = [QueueCeiling("GW101", q, True, queue.capability) for q, queue in enumerate(problem.queues)]
     whole = problem.totals
     if problem.policy.capacity or problem.policy.proportion:
@@ -36,7 +38,8 @@ def queue_ceilings(problem: Problem) -> tuple[QueueCeiling, ...]:
                 tighter.append(None if name == PODS or looser else m)
             found.append(QueueCeiling("GW106", q, tree, tuple(tighter)))
     if problem.policy.proportion:
-        for q, (share, wanted) in enumerate(zip(water_filled_shares(problem), asked_amounts(problem), strict=True)):
+        shares = zip(water_filled_shares(problem, held), asked_amounts(problem, held), strict=True)
+        for q, (share, wanted) in enumerate(shares):
             # A share that is the whole cluster, or all that the queue asks for, is never what holds it back.
             ends = [min(t, w) for t, w in zip(whole, wanted or whole, strict=True)]
             least = tuple(

@@ -6,6 +6,8 @@ Pure functions of the problem, after Volcano's plugins capacity and proportion; 
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from solver.problem import Limits, Problem, Vector
 
 PODS = "pods"
@@ -28,10 +30,11 @@ def held_by_queue(problem: Problem) -> list[list[int]]:
     return found
 
 
-def demand_by_queue(problem: Problem) -> list[list[int] | None]:
-    """What each queue itself holds and waits for, all replicas of its gangs; None for a queue without any job."""
+def demand_by_queue(problem: Problem, held: Collection[int] = ()) -> list[list[int] | None]:
+    """What each queue itself holds and waits for, all replicas of its gangs but the `held` ones; None for a queue
+    without any job."""
     found: list[list[int] | None] = [list(queue.used) if any(queue.used) else None for queue in problem.queues]
-    for gang in problem.gangs:
+    for gang in (gang for j, gang in enumerate(problem.gangs) if j not in held):
         total = found[gang.queue] or [0] * len(problem.resources)
         for t, role in enumerate(gang.roles):
             pods = max(role.replicas, sum(place.pods for place in gang.running if place.role == t))

@@ -18,14 +18,15 @@ from solver.semantics.share_measures import ShareMeasure, SiblingQueues
 
 @dataclass(frozen=True)
 class QueueRules:
-    """The rules of the policy for each queue, computed on first use."""
+    """The rules of the policy for each queue, computed on first use. held_gangs: are kept out of the cluster."""
 
     problem: Problem
+    held_gangs: frozenset[int] = frozenset()
 
     @cached_property
     def ceilings_by_queue(self) -> tuple[tuple[QueueCeiling, ...], ...]:
         """Queue -> every limit on what it holds."""
-        every = queue_ceilings(self.problem)
+        every = queue_ceilings(self.problem, self.held_gangs)
         return tuple(tuple(ceiling for ceiling in every if ceiling.queue == q) for q in range(len(self.problem.queues)))
 
     @cached_property
@@ -113,10 +114,11 @@ class QueueBooks:
         other.direct, other.held, other._log = list(self.direct), list(self.held), []
         return other
 
-    def with_problem(self, problem: Problem) -> QueueBooks:
-        """The same amounts, now and at the start, under the limits of another problem that differs in nothing else."""
+    def with_problem(self, problem: Problem, held_gangs: frozenset[int] = frozenset()) -> QueueBooks:
+        """The same amounts, now and at the start, under the limits of another problem that differs in nothing else, and
+        where these gangs are held."""
         other = self.copy()
-        other.problem, other.queue_rules = problem, QueueRules(problem)
+        other.problem, other.queue_rules = problem, QueueRules(problem, held_gangs)
         other._initial_needs = {}
         return other
 
@@ -198,12 +200,13 @@ class QueueBooks:
     def exceeds_ceiling(self, queue: int, amount: Vector) -> bool:
         """Whether `amount` more would exceed a ceiling on the path."""
         ceilings = self.queue_rules.ceilings_by_queue
-        for ceiling in (ceiling for q in self.path(queue) for ceiling in ceilings[q]):
-            counted = ceiling.includes_descendants or ceiling.queue == queue
-            entries = zip(self.amount_counted(ceiling), amount, ceiling.limits, strict=True)
-            if counted and any(asked and most is not None and have + asked > most for have, asked, most in entries):
-                return True
-        return False
+        every = (ceiling for q in self.path(queue) for ceiling in ceilings[q])
+        return any(self.is_beyond(c, amount) for c in every if c.includes_descendants or c.queue == queue)
+
+    def is_beyond(self, ceiling: QueueCeiling, amount: Vector) -> bool:
+        """Whether `amount` more would exceed the ceiling."""
+        entries = zip(self.amount_counted(ceiling), amount, ceiling.limits, strict=True)
+        return any(asked and most is not None and have + asked > most for have, asked, most in entries)
 
     def holds_beyond_ceiling(self, queue: int, taken: Vector) -> bool:
         """Whether with `taken`, which it holds, the queue exceeds a ceiling on its path."""

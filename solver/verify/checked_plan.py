@@ -271,10 +271,15 @@ class CheckedPlan:
         for q, queue in enumerate(self.problem.queues):
             found += [("capability", q, r, most, True) for r, most in enumerate(queue.capability) if most is not None]
         found += [("guarantee", *limit) for limit in quotas.real_capability(self.problem)]
-        for q, share in sorted(quotas.proportional_shares(self.problem).items()):
+        for q, share in sorted(quotas.proportional_shares(self.problem, self.held_gangs).items()):
             below = [(r, most) for r, most in share.items() if most < self.totals[r]]
             found += [("deserved", q, r, most, False) for r, most in below]
         return found
+
+    @property
+    def held_gangs(self) -> set[int]:
+        """Gangs that the plan keeps out of the cluster."""
+        return {g for g, decision in self.decisions.items() if decision.held}
 
     @cached_property
     def own(self) -> QueueAmounts:

@@ -7,7 +7,7 @@ from decimal import Decimal
 
 from solver.problem import Vector
 from solver.verify import quotas
-from solver.verify.checked_plan import CheckedPlan, Findings, PlanPath, needs, vector_sum
+from solver.verify.checked_plan import CheckedPlan, Findings, PlanPath, at, needs, vector_sum
 
 SHARE_TOLERANCE = 1e-9
 
@@ -32,9 +32,17 @@ def real_capability(x: CheckedPlan) -> Findings:
 
 
 def proportion(x: CheckedPlan) -> Findings:
-    """With proportion: used + running + new of the queue itself <= its share by weight, per resource, where that is
-    less than the whole cluster. Above it already: no new pod that asks for the resource."""
+    """With proportion: used + running + new of the queue itself <= its share by weight, held gangs asking for nothing,
+    per resource, where that is less than the whole cluster. Above it already: no new pod that asks for the resource."""
     yield from _exceeded_limits(x, "deserved")
+
+
+def held_gangs(x: CheckedPlan) -> Findings:
+    """With proportion only, and only a gang that waits, has no pods and may be held."""
+    for g in sorted(x.held_gangs):
+        free_to = x.decisions[g].action == "wait" and not x.running_pods[g] and x.problem.gangs[g].may_be_held
+        if not free_to or not x.problem.policy.proportion:
+            yield at(g, "held"), "is in the cluster, or nothing keeps it out"
 
 
 def _exceeded_limits(x: CheckedPlan, of_field: str) -> Findings:
@@ -107,4 +115,4 @@ def queue_use(x: CheckedPlan) -> Findings:
             yield ("queues", q, "share"), f"is {use.share!r} instead of {share!r}"
 
 
-QUEUE_RULES = (capability, closed_queues, real_capability, proportion, guarantees, queue_use)
+QUEUE_RULES = (capability, closed_queues, real_capability, proportion, held_gangs, guarantees, queue_use)

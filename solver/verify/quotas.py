@@ -5,7 +5,7 @@ Resource by resource: slower than the model's code, and unlikely to be wrong in 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from decimal import Decimal, localcontext
 from fractions import Fraction
 
@@ -90,8 +90,9 @@ def _hierarchical_limit(problem: Problem, q: int, r: int) -> int | None:
     return min(limits, default=None)
 
 
-def proportional_shares(problem: Problem) -> Mapping[int, Amounts]:
-    """Queue -> what it deserves by weight, for the queues that have jobs, by the proportion plugin's rounds.
+def proportional_shares(problem: Problem, held: Collection[int] = ()) -> Mapping[int, Amounts]:
+    """Queue -> what it deserves by weight, for the queues that have jobs, by the proportion plugin's rounds, when these
+    gangs are kept out of the cluster.
 
     In the plugin's own floating point and units, without tolerance. What all queues gain in a round is added up in any
     order there; here it counts as the most that may come of it, unless no order matters.
@@ -99,7 +100,7 @@ def proportional_shares(problem: Problem) -> Mapping[int, Amounts]:
     if not problem.policy.proportion:
         return {}
     units = {r: 1 if problem.resources[r] in ("cpu", "memory") else 1000 for r in _counted_resources(problem)}
-    queues, totals, asked = problem.queues, cluster_totals(problem), _requested_amounts(problem)
+    queues, totals, asked = problem.queues, cluster_totals(problem), _requested_amounts(problem, held)
     left = {r: float(totals[r] * unit) for r, unit in units.items()}
     floor = {q: {r: float((queues[q].guarantee[r] or 0) * unit) for r, unit in units.items()} for q in asked}
     limit = {q: {r: float(_flat_limit(problem, q, r, totals[r]) * unit) for r, unit in units.items()} for q in asked}
@@ -131,14 +132,15 @@ def _most_in_sum(gains: list[float]) -> float:
     return float(exact) * (1 + len(gains) * 2.0**-52)
 
 
-def _requested_amounts(problem: Problem) -> dict[int, dict[int, int]]:
-    """What each queue that has jobs runs and waits for; gangs that the action enqueue refuses have no pods."""
+def _requested_amounts(problem: Problem, held: Collection[int]) -> dict[int, dict[int, int]]:
+    """What each queue that has jobs runs and waits for; held gangs, and those that the action enqueue refuses, have no
+    pods."""
     found: dict[int, dict[int, int]] = {}
     for q, queue in enumerate(problem.queues):
-        if any(queue.used) or any(gang.queue == q for gang in problem.gangs):
+        if any(queue.used) or any(gang.queue == q for g, gang in enumerate(problem.gangs) if g not in held):
             found[q] = {r: queue.used[r] for r in _counted_resources(problem)}
-    for gang in problem.gangs:
-        if gang.enqueued_first and _is_refused(problem, gang):
+    for g, gang in enumerate(problem.gangs):
+        if g in held or (gang.enqueued_first and _is_refused(problem, gang)):
             continue
         for t, role in enumerate(gang.roles):
             pods = max(role.replicas, sum(place.pods for place in gang.running if place.role == t))

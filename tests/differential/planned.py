@@ -40,13 +40,17 @@ class Planned:
     evicted: Mapping[Where, int]
 
 
-def compile_world(world: World) -> Planned:
-    """Compile it; an error of any kind is a mistake of the world or of gangplan."""
+def compile_world(world: World, *, jobs_there: bool = True) -> Planned:
+    """Compile it; an error of any kind is a mistake of the world or of gangplan.
+
+    jobs_there: also those of which nothing runs are in the cluster, so that the plan holds none.
+    """
     files = {
         f"cluster-specs/{CLUSTER}/all.yaml": _documents(cluster_documents(world)),
         "jobs/all.yaml": _documents(job_object(job) for job in world.jobs),
     }
-    compiled = compile_repository(Repository(files), state=ClusterState.from_objects(running_pods(world)))
+    there = [job_object(job) for job in world.jobs if jobs_there or job.running]
+    compiled = compile_repository(Repository(files), state=ClusterState.from_objects([*running_pods(world), *there]))
     assert [d for d in compiled.diagnostics if d.severity == "error"] == []
     assert compiled.problem is not None
     assert compiled.plan is not None

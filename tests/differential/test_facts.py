@@ -202,6 +202,15 @@ def test_the_shares_of_gated_gangs_are_kept_too(bed: Bed) -> None:
     assert bed.run(BIG_AND_SMALL, Plan(running, {})).held(BIG_AND_SMALL) == {"a": 0, "b": 6}
 
 
+def test_what_a_held_gang_does_not_ask_for_flows_on(bed: Bed) -> None:
+    """The same, where the plan keeps the gang of 8 out of the cluster: its share goes on to b."""
+    planned = compile_world(BIG_AND_SMALL, jobs_there=False)
+    assert [planned.problem.gangs[d.gang].name for d in planned.plan.decisions if d.held] == ["default/a0"]
+    there = replace(BIG_AND_SMALL, jobs=BIG_AND_SMALL.jobs[1:])
+    assert held_amounts(there, planned.running) == {"a": 0, "b": 12}
+    assert bed.run(there, Plan(planned.running, {})).held(there) == {"a": 0, "b": 12}
+
+
 def test_a_gang_with_a_hard_topology_needs_room_for_all_its_pods(bed: Bed) -> None:
     """Above its minimum too, and behind a gate: Volcano would never start such a plan."""
     elastic = gang("a0", "a", 5, 1, minimum=2, tier=1)

@@ -9,6 +9,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from ruamel.yaml import YAML
+
+from compiler.cluster_state.state import ClusterState
 from compiler.pipeline import compile_repository
 from compiler.repository import Repository
 
@@ -28,7 +31,9 @@ def differences(repositories: Sequence[Files]) -> list[list[str]]:
 
 
 def plan_of(files: Files) -> Plan:
-    outcome = compile_repository(Repository(dict(files)))
+    documents = [each for text in files.values() for each in YAML(typ="safe").load_all(text) if each]
+    jobs = [each for each in documents if each["kind"] == "Job"]  # there already, so that the plan holds none
+    outcome = compile_repository(Repository(dict(files)), state=ClusterState.from_objects(jobs))
     assert outcome.plan is not None, outcome.diagnostics
     errors = [f"{each.code}: {each.message}" for each in outcome.diagnostics if each.severity == "error"]
     objectives = [each for batch in outcome.plan.batches for each in batch.objectives]

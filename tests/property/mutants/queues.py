@@ -100,6 +100,16 @@ def share_by_weight_exceeded(world: Problem, placed: PodsByGang, random: Random)
         yield crowded, plan_of_pods(crowded, placed)
 
 
+def held_but_there(world: Problem, placed: PodsByGang, random: Random) -> Iterator[Mutant]:
+    """A gang that starts, or one that waits and is in the cluster; and without proportion, one that may be held."""
+    made, by_share = plan_of_pods(world, placed), replace(world, policy=Policy(proportion=True))
+    for g in pick_one(random, list(range(len(world.gangs)))):
+        held = replace(made, decisions=replace_at(made.decisions, g, held=True))
+        may = replace_at(world.gangs, g, may_be_held=True)
+        yield by_share, held
+        yield (replace(by_share, gangs=may) if g in placed else replace(world, policy=Policy(), gangs=may)), held
+
+
 def queue_sum_wrong(world: Problem, placed: PodsByGang, random: Random) -> Iterator[Mutant]:
     made = plan_of_pods(world, placed)
     for q in pick_one(random, list(range(len(world.queues)))):
@@ -120,5 +130,6 @@ MUTATORS: Mutators = {
     queue_closed: "closed_queues",
     guarantee_counted_twice: "real_capability",
     share_by_weight_exceeded: "proportion",
+    held_but_there: "held_gangs",
     queue_sum_wrong: "queue_use",
 }

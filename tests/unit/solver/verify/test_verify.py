@@ -70,6 +70,7 @@ CHECKED: dict[type, dict[str, str]] = {
         "evicted_for": "eviction_rights",
         "slot_uses": "device_slots",
         "starts_in": "reservation",
+        "held": "held_gangs",
         "unlocated_holders": "no: for people; tests/unit/compiler/lower/test_slot_holders.py",
     },
     solver.plan.UnlocatedHolder: dict.fromkeys(

@@ -1,0 +1,90 @@
+"""With the plugin proportion a share that its queue's own waiting gangs cannot use goes on to others.
+
+Proportion shares out what the gangs ask for that have pods. All gangs are decided as if all were there, so that each
+queue gets what it is entitled to. A gang that then waits, larger than what is left of its queue's share, is held: kept
+out of the cluster, where it is not there yet, and so asking for nothing. What that frees is given to one held gang
+after another, of the queue with the lowest share first, as far as the shares let it in that come of what is then asked
+for.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import replace
+
+from solver.mip.clock import is_out_of_time
+from solver.plan import Objective
+from solver.preemption.plan_state import DecidedBatch, PlanState
+from solver.problem import Problem
+from solver.semantics.gang_classes import waiting_class
+from solver.semantics.priorities import precedence, serving_order_key
+from solver.semantics.share_measures import queue_priority
+from solver.state.queue_books import QueueBooks
+
+
+def pass_shares_on(plan: PlanState) -> PlanState:
+    """The plan with held gangs, and with those of them started that fit into what the others leave. Beside evictions
+    none starts: the next plan sees to it."""
+    problem, plan = plan.problem, plan.copy()
+    held, batches = set(_refused_by_share(plan)), list(plan.borrower_batches)
+    lines = [] if plan.evictions.evicted_pods else _lines_of_equals(problem, held)
+    while lines and not is_out_of_time():
+        line = min(lines, key=lambda line: _turn_key(plan.state.queue_books, line[0]))
+        clock, j = time.perf_counter(), line[0]
+        objectives = _start_beside(plan, j, held - {j})
+        if objectives is None:
+            lines.remove(line)
+            continue
+        held.remove(line.pop(0))
+        lines = [line for line in lines if line]
+        batches.append(DecidedBatch((j,), objectives, time.perf_counter() - clock))
+    return replace(plan, borrower_batches=tuple(batches), held_gangs=frozenset(held))
+
+
+def _refused_by_share(plan: PlanState) -> Iterator[int]:
+    """Waiting gangs, not in the cluster yet, that exceed what is left of their queue's proportional share."""
+    problem, books = plan.problem, plan.state.queue_books
+    reserved_for = None if plan.reservation is None else plan.reservation.gang
+    for j in plan.waiting_gangs() if problem.policy.proportion else ():
+        queue = problem.gangs[j].queue
+        if problem.gangs[j].may_be_held and j != reserved_for:
+            shares = [c for c in books.queue_rules.ceilings_by_queue[queue] if c.code == "GW112"]
+            if any(books.is_beyond(share, books.min_demand(j)) for share in shares):
+                yield j
+
+
+def _lines_of_equals(problem: Problem, gangs: Collection[int]) -> list[list[int]]:
+    """Gangs of one queue, precedence and class, in serving order: where the first does not start, none does."""
+    lines: dict[object, list[int]] = {}
+    for j in sorted(gangs, key=lambda j: serving_order_key(problem, j)):
+        gang = problem.gangs[j]
+        lines.setdefault((gang.queue, precedence(gang), waiting_class(j, gang)), []).append(j)
+    return list(lines.values())
+
+
+def _turn_key(books: QueueBooks, j: int) -> tuple[int, int, tuple[tuple[float, int], ...], tuple[int, ...]]:
+    """The least is next: the queue with the lowest share, in it the first gang; priorities first, its level before."""
+    problem, gang = books.problem, books.problem.gangs[j]
+    first = 0 if problem.policy.queues_first else -precedence(gang)
+    rank, share = -queue_priority(problem, gang.queue), books.share_order_key(gang.queue)
+    return first, rank, share, serving_order_key(problem, j)
+
+
+def _start_beside(plan: PlanState, j: int, held: Iterable[int]) -> tuple[Objective, ...] | None:
+    """Start gang j while these are held, where it fits by nodes and by every queue's share; its objectives."""
+    books, state = plan.state.queue_books, plan.state
+    if not plan.eligible_gangs([j]):
+        return None
+    state.queue_books = books.with_problem(plan.problem, frozenset(held))
+    try:
+        found = plan.feasible_placement(j)
+        if found is None:
+            return None
+        plan.start_gang(j, found[0])
+        if plan.starts_beyond_ceilings():
+            plan.cancel_start(j)
+            return None
+        return found[1]
+    finally:
+        state.queue_books = state.queue_books.with_problem(plan.problem)

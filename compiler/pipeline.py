@@ -120,6 +120,7 @@ def compile_repository(
                 *static.binding_diagnostics(outcome),
                 *caveats.unplanned_numa_diagnostics(origins),
                 *caveats.reserved_room_diagnostics(origins),
+                *caveats.unfit_run_diagnostics(specs, origins),
                 *caveats.unnamed_device_diagnostics(problem, origins, plan),
                 *_executor_diagnostics(specs, mapper),
                 *_time_limit_diagnostics(specs, plan),

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 
 from compiler.diagnostics import Diagnostic, declare_rule
 from compiler.lower.origins import Origins
+from compiler.lower.reserved_room import unfit_pods
+from compiler.specs import Specs
 from solver.plan import Plan
 from solver.problem import Problem
 
@@ -44,6 +46,23 @@ NO_ROOM_KEPT = declare_rule(
     """The Cluster says `unplanned: reserve`, but no node that the pods match has room for all of them now, so that none
     is kept for the rest. Mend: their requests, selectors and tolerations, or what else takes the room.""",
 )
+UNFIT_RUN = declare_rule(
+    "GP526",
+    "warning",
+    "a recurring run fits no node",
+    """A CronJob is not planned before it runs: its Jobs count as any other pods of the cluster then. But no node of the
+    cluster, if it were empty, takes a pod of its template, so that its runs would wait for ever. Mend: its requests,
+    node selector, affinity and tolerations.""",
+)
+
+
+def unfit_run_diagnostics(specs: Specs, origins: Origins) -> Iterator[Diagnostic]:
+    """One for each template of a recurring run that no node takes."""
+    for pods in unfit_pods(specs, origins.nodes):
+        document = pods.document
+        message = f"no node takes the pods of {document.display_name}, not even an empty one"
+        help = "see its requests, node selector, affinity and tolerations"
+        yield UNFIT_RUN.diagnostic(document.position(*pods.path), message, help, object=document.display_name)
 
 
 def reserved_room_diagnostics(origins: Origins) -> Iterator[Diagnostic]:

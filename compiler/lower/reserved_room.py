@@ -8,15 +8,15 @@ least, and there side by side. Those that run already are counted where they run
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from compiler.cluster_state.observed import ObservedState
 from compiler.cluster_state.pods import RequestCache
 from compiler.fields.quantity import amounts_sum
 from compiler.kubernetes import NOT_READY_TAINT, UNREACHABLE_TAINT, Object, labels_of, name_of, namespace_of
-from compiler.lower.eligibility import NodeMasks, node_requirement
-from compiler.specs import Amounts, GangSpec, PodSpec, Specs, Toleration, UnplannedPods
+from compiler.lower.eligibility import NodeMasks, node_requirement, returned_node
+from compiler.specs import Amounts, GangSpec, NodeSpec, PodSpec, Specs, Toleration, UnplannedPods
 
 DEFAULT_PODS_PER_NODE = 110
 """Pod capacity of a node that states none: the kubelet's default."""
@@ -54,7 +54,8 @@ def reserve_room(specs: Specs, observed: ObservedState) -> tuple[ReservedRoom, .
     if specs.cluster.unplanned == "ignore":
         return ()
     finished = {specs.gangs[j].key for j in observed.finished_gangs}
-    wanted = [pods for pods in specs.unplanned_pods if pods.key not in finished | observed.finished_jobs]
+    over = finished | observed.finished_jobs
+    wanted = [pods for pods in specs.unplanned_pods if not pods.is_recurring and pods.key not in over]
     rooms = [ReservedRoom(pods) for pods in sorted(wanted, key=_freedom)]
     running = _running_pods(wanted, observed)
     places = _Places(specs.gangs, observed)
@@ -68,6 +69,22 @@ def reserve_room(specs: Specs, observed: ObservedState) -> tuple[ReservedRoom, .
         for n, count in sorted(room.by_node.items()):
             _charge(observed, room.pods, n, count)
     return tuple(rooms)
+
+
+def unfit_pods(specs: Specs, nodes: Sequence[NodeSpec]) -> Iterator[UnplannedPods]:
+    """Those of recurring runs that no node would take if it were empty; none where there is no node."""
+    whole = [returned_node(node) for node in nodes]
+    masks = NodeMasks(whole)
+    for pods in specs.unplanned_pods:
+        if pods.is_recurring and whole:
+            mask = masks.nodes_matching(node_requirement(pods.pod))
+            if not any(mask >> n & 1 and _fits(pods.pod, node) for n, node in enumerate(whole)):
+                yield pods
+
+
+def _fits(pod: PodSpec, node: NodeSpec) -> bool:
+    offered = {"pods": DEFAULT_PODS_PER_NODE, **node.allocatable}
+    return all(offered.get(name, 0) >= amount for name, amount in pod.requests.items())
 
 
 def _freedom(pods: UnplannedPods) -> int:

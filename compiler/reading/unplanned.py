@@ -44,6 +44,8 @@ _POD_RUNNING_KINDS = """
 """
 POD_RUNNING_KINDS = frozenset(_POD_RUNNING_KINDS.split())
 """Kinds that run pods also where their text holds no pod template."""
+_ARGO_KINDS = frozenset({"Workflow", "CronWorkflow"})
+"""Kinds of Argo Workflows, whose steps are pods by `container` or `script`, or other objects by `resource`."""
 _TEMPLATE_KINDS = """
     PodTemplate JobTemplate WorkflowTemplate ClusterWorkflowTemplate TrainingRuntime ClusterTrainingRuntime
     CustomResourceDefinition
@@ -56,7 +58,7 @@ SERVICE_HELP = (
     "(maxUnavailable of at least one pod, or strategy Recreate)"
 )
 _RECURRING_KINDS = frozenset({"CronJob", "ScheduledSparkApplication"})
-"""Kinds whose pods come and go by the clock: no room is kept for them."""
+"""Kinds whose pods come and go by the clock."""
 _COUNT_KEYS = ("replicas", "instances", "numNodes")
 _MAX_COUNT = 10**6
 
@@ -79,7 +81,7 @@ def unplanned_pods(document: Document) -> list[Diagnostic]:
     if kind in TEMPLATE_KINDS:
         return []
     parts = list(_parts(document.data))
-    if not any(_is_pod_spec(part.value) for part in parts) and kind not in POD_RUNNING_KINDS:
+    if not any(_is_pod_spec(part.value) for part in parts) and not _runs_pods(document):
         return []
     help = SERVICE_HELP if kind in SERVICE_KINDS else "leave room for its pods, or express it as a kind that is planned"
     asked = sum((_multiplied(_devices_of(part.value), part.count) for part in parts), Devices())
@@ -93,9 +95,16 @@ def unplanned_pods(document: Document) -> list[Diagnostic]:
     return [document.diagnostic(KIND_NOT_PLANNED, ("kind",), f"{kind} is passed through unplanned", help)]
 
 
+def _runs_pods(document: Document) -> bool:
+    """Whether objects of the kind run pods, whatever this one says."""
+    if document.group == "argoproj.io":
+        return document.kind in _ARGO_KINDS
+    return document.kind in POD_RUNNING_KINDS
+
+
 def declared_pods(document: Document) -> Iterator[UnplannedPods]:
     """The pods that an object of a kind that is not planned runs: one for each of its templates that can be read."""
-    if document.kind in TEMPLATE_KINDS or document.kind in _RECURRING_KINDS or _is_suspended(document.data):
+    if document.kind in TEMPLATE_KINDS or _is_suspended(document.data):
         return
     for part in _parts(document.data):
         if not part.count or not _is_pod_spec(part.value):
@@ -107,9 +116,15 @@ def declared_pods(document: Document) -> Iterator[UnplannedPods]:
         except ValidationError:  # the API server refuses such a template: no pod comes of it
             continue
         queue = template.annotations.get(QUEUE_NAME_ANNOTATION, "")
-        is_daemon = (document.kind, document.group) == ("DaemonSet", "apps")
         yield UnplannedPods(
-            document, part.path, part.count, pod_spec(template.spec), template.labels, queue, on_each_node=is_daemon
+            document,
+            part.path,
+            part.count,
+            pod_spec(template.spec),
+            template.labels,
+            queue,
+            on_each_node=(document.kind, document.group) == ("DaemonSet", "apps"),
+            is_recurring=document.kind in _RECURRING_KINDS,
         )
 
 
@@ -182,8 +197,11 @@ def _devices_of_pod(spec: Mapping[str, Any]) -> Devices:
 
 
 def _devices_outside_templates(value: Mapping[str, Any]) -> Devices:
-    """`gpu: {name, quantity}` of Spark's operator, `resourcesPerNode` of a TrainJob."""
+    """`gpu: {name, quantity}` of Spark's operator, `resourcesPerNode` of a TrainJob, containers of Argo's steps."""
     found = _devices_of_resources(value.get("resourcesPerNode"))
+    for key in ("container", "script"):
+        if isinstance(container := value.get(key), dict) and "image" in container:
+            found += _devices_of_resources(container.get("resources"))
     gpu = value.get("gpu")
     if isinstance(gpu, dict) and isinstance(name := gpu.get("name"), str):
         found += _devices_of_list({name: gpu.get("quantity")})

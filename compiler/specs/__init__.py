@@ -178,6 +178,7 @@ class UnplannedPods:
     it.
 
     path: of their pod spec in the document. labels: of the template. queue: that Volcano counts them in, "" for none.
+    is_recurring: they come and go by the clock.
     """
 
     document: Document
@@ -187,6 +188,7 @@ class UnplannedPods:
     labels: Mapping[str, str] = field(default_factory=dict)
     queue: str = ""
     on_each_node: bool = False
+    is_recurring: bool = False
 
     @property
     def key(self) -> JobKey:

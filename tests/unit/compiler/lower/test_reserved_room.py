@@ -145,8 +145,28 @@ def test_any_kind_with_templates_counts_and_one_that_recurs_or_is_suspended_does
     assert kept(compiled([invention, JOB], nodes)) == [{"b": 1}, {"a": 2}]
     assert kept(compiled([{**invention, "spec": {**spec, "suspend": True}}, JOB], nodes)) == []
     job = {"template": {"spec": {"template": {"spec": pod_spec()}}}}
-    cron = {"apiVersion": "example.org/v1", "kind": "CronJob", "metadata": {"name": "r"}, "spec": {"jobTemplate": job}}
+    cron = {"apiVersion": "batch/v1", "kind": "CronJob", "metadata": {"name": "r"}, "spec": {"jobTemplate": job}}
     assert kept(compiled([cron, JOB], nodes)) == []
+
+
+@pytest.mark.parametrize(
+    ("spec", "fits"),
+    [
+        (pod_spec(cpu=10), True),
+        (pod_spec(cpu=11), False),
+        (pod_spec(gpu=1), False),
+        (pod_spec(nodeSelector={"pool": "x"}), False),
+        (pod_spec(tolerations=[{"operator": "Exists"}], nodeName="b"), True),
+        (pod_spec(nodeName="b"), False),
+    ],
+)
+def test_a_recurring_run_that_fits_no_node_is_said(spec: Object, fits: bool) -> None:
+    nodes = [machine("a"), machine("b", taint="own")]
+    job = {"template": {"spec": {"template": {"spec": spec}}}}
+    for group in ("batch/v1", "batch.volcano.sh/v1alpha1"):
+        cron = {"apiVersion": group, "kind": "CronJob", "metadata": {"name": "r"}, "spec": {"jobTemplate": job}}
+        found = [each.message for each in compiled([cron, JOB], nodes).diagnostics if each.code == "GP526"]
+        assert found == ([] if fits else ["no node takes the pods of CronJob r, not even an empty one"])
 
 
 def test_bare_pods_and_jobs_of_another_scheduler_count() -> None:

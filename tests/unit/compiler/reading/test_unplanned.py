@@ -29,6 +29,7 @@ RAY = {
 JOB_SET = {"replicatedJobs": [{"replicas": 2, "template": {"spec": {"parallelism": 3, "template": {"spec": GPU}}}}]}
 LEADER = {"leaderTemplate": {"spec": PLAIN}, "workerTemplate": {"spec": GPU}, "size": 4}
 SPARK = {"executor": {"instances": 3, "gpu": {"name": "nvidia.com/gpu", "quantity": 1}}}
+STEP = {"name": "s", "container": {"image": "i", **GPU["containers"][0]}}
 TRAIN = {"trainer": {"numNodes": 2, "resourcesPerNode": {"limits": {"nvidia.com/gpu": 8}}}}
 
 
@@ -40,6 +41,7 @@ TRAIN = {"trainer": {"numNodes": 2, "resourcesPerNode": {"limits": {"nvidia.com/
         ("leaderworkerset.x-k8s.io/v9", "LeaderWorkerSet", {"replicas": 2, "leaderWorkerTemplate": LEADER}, 12),
         ("sparkoperator.k8s.io/v1beta2", "SparkApplication", SPARK, 3),
         ("trainer.kubeflow.org/v1alpha1", "TrainJob", TRAIN, 16),
+        ("argoproj.io/v1alpha1", "Workflow", {"entrypoint": "s", "templates": [STEP, {"name": "t", "steps": []}]}, 2),
         ("example.org/v1", "Invention", {"deep": [{"er": {"spec": GPU}}]}, 2),
         ("example.org/v1", "Invention", {"deep": [{"replicas": 3, "pod": {"initContainers": [{}], **GPU}}]}, 6),
     ],
@@ -47,6 +49,12 @@ TRAIN = {"trainer": {"numNodes": 2, "resourcesPerNode": {"limits": {"nvidia.com/
 def test_devices_are_counted(api_version: str, kind: str, spec: object, amount: int) -> None:
     ((code, message),) = findings(api_version, kind, spec)
     assert (code, message) == ("GP220", f"{kind} x asks for {amount} nvidia.com/gpu and is not planned")
+
+
+def test_a_workflow_runs_pods_whatever_its_steps_and_another_workflow_may_not() -> None:
+    steps = {"templates": [{"name": "s", "resource": {"action": "create", "manifest": "kind: Job"}}]}
+    assert findings("argoproj.io/v1alpha1", "Workflow", steps) == [("GP213", "Workflow is passed through unplanned")]
+    assert findings("example.org/v1", "Workflow", steps) == []
 
 
 def test_a_daemon_set_asks_on_each_node() -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from compiler.kubernetes import Object, api_group_of, final_phase, status_of
+from compiler.kubernetes import DIGEST_ANNOTATION, Object, annotations_of, api_group_of, final_phase, status_of
 
 _PLANNED_RUN_KINDS = """
     Job.batch.volcano.sh Job.batch JobSet.jobset.x-k8s.io
@@ -37,6 +37,8 @@ _STATUS_PATHS: Mapping[str, tuple[tuple[str, ...], ...]] = {
     "JobFlow.flow.volcano.sh": (("state", "phase"),),
 }
 """Kind.group -> where its status holds the word. The first that is there decides."""
+_USUAL_STATUS_PATHS = (("phase",), ("state",))
+"""Where kinds that only a Cluster declares may hold it; else they say it by a condition."""
 _PHASE_OF_WORD: Mapping[str, str] = {
     **dict.fromkeys(("COMPLETE", "COMPLETED", "SUCCEED", "SUCCEEDED"), "Completed"),
     **dict.fromkeys(("ERROR", "FAILED", "STOPPED", "SUBMISSION_FAILED", "VALIDATIONFAILED"), "Failed"),
@@ -52,13 +54,20 @@ def run_kind_of(item: Object) -> str:
     return f"{item['kind']}.{api_group_of(item)}"
 
 
+def is_run(item: Object) -> bool:
+    """Whether the object runs once: by its kind, or because it was written with the digest of its run."""
+    return run_kind_of(item) in RUN_KINDS or DIGEST_ANNOTATION in annotations_of(item)
+
+
 def end_of_run(item: Object) -> str | None:
     """The final phase of an object of one of these kinds; None while it can still run."""
-    for path in _STATUS_PATHS.get(run_kind_of(item), ()):
+    kind = run_kind_of(item)
+    is_declared = kind not in RUN_KINDS and is_run(item)
+    for path in _STATUS_PATHS.get(kind, _USUAL_STATUS_PATHS if is_declared else ()):
         value: object = status_of(item)
         for step in path:
             value = value.get(step) if isinstance(value, Mapping) else None
-        if value:
+        if value and not isinstance(value, Mapping):
             return _PHASE_OF_WORD.get(str(value).upper())
     return final_phase(item)
 

@@ -16,6 +16,7 @@ from compiler.kubernetes import (
     annotations_of,
     is_gated,
     is_planned_job,
+    status_of,
     uid_of,
 )
 from compiler.run_kinds import PLANNED_RUN_KINDS
@@ -184,7 +185,8 @@ def _required_change(r: Reconciler, p: Pass, desired: Manifest) -> Change | None
     live = r.writer.newest_object(key, p.observation.objects.get(key))
     run, entry = p.inventory.runs.get(key), p.inventory.entries.get(key)
     started = any(not is_gated(pod) and not has_ended(pod) for pod in p.pods.get(key, ()))
-    if live is not None and ref.group_kind not in PLANNED_RUN_KINDS:
+    is_followed = ref.group_kind in PLANNED_RUN_KINDS and (desired.pods > 0 or not status_of(live or {}))
+    if live is not None and not is_followed:
         started = True  # its pods are not known to be its own
     elif live is not None and entry is not None and entry.uid == uid_of(live):
         started = started or entry.started

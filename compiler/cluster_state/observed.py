@@ -20,13 +20,13 @@ from compiler.kubernetes import (
     SUSPEND_ANNOTATION,
     Object,
     annotations_of,
-    final_phase,
     is_finished_pod,
     is_ready_node,
     name_of,
     namespace_of,
     status_of,
 )
+from compiler.run_kinds import end_of_run
 from compiler.specs import (
     Amounts,
     Expression,
@@ -166,7 +166,7 @@ def _read_jobs(
             observed.creation_times[j] = created
         if (start := annotations_of(job).get(STARTS_AT_ANNOTATION)) is not None:
             observed.reserved_starts[j] = str(start)
-        if final_phase(job) is not None or (job["kind"] == "Pod" and is_finished_pod(job)):
+        if end_of_run(job) is not None or (job["kind"] == "Pod" and is_finished_pod(job)):
             finished.add(j)
     observed.finished_gangs = frozenset(finished)
 

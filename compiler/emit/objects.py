@@ -36,10 +36,12 @@ def manifests_with_documents(outcome: Outcome) -> Iterator[tuple[Manifest, Docum
     """Declarations of real things (Cluster, NodePool, Node) become no objects."""
     if not outcome.ok:
         return
+    runs = {gang.document.identity for gang in outcome.specs.gangs if gang.runs_once}
     pods = {gang.document.identity: sum(role.replicas for role in gang.roles) for gang in outcome.specs.gangs}
     for wave, emitter in enumerate((_foundation, _queues, _hypernodes, _scheduler, _other_objects, _jobs)):
         for data, document in emitter(outcome):
-            run = run_digest(document.data) if f"{document.kind}.{document.group}" in RUN_KINDS else ""
+            ends = document.identity in runs or f"{document.kind}.{document.group}" in RUN_KINDS
+            run = run_digest(document.data) if ends else ""
             place = f"{document.file}:{document.line}"
             yield Manifest(wave, data, place, run, pods.get(document.identity, 0)), document
 

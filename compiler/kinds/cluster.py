@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, ValidationError
 from pydantic_core import PydanticCustomError
 
+from compiler.diagnostics import Diagnostic
 from compiler.fields.label_selector import LabelSelector
 from compiler.fields.models import NOT_ALLOWED, Name, Seconds, StrictModel
 from compiler.kinds import Kind
+from compiler.kinds.common.declared_kinds import DeclaredKind, declared_kind_diagnostics, job_table
 from compiler.kinds.common.jobs import Natural, ObjectModel
 from compiler.kinds.scheduler_configuration import CustomPlugin
 from compiler.repository.paths import path_patterns
@@ -79,13 +81,17 @@ class Spec(StrictModel):
     job_selector: LabelSelector | None = Field(
         None, description="Which jobs are this cluster's, by their labels; with jobs, both must hold."
     )
+    job_kinds: list[DeclaredKind] = Field(
+        default_factory=list, description="Kinds of jobs that gangplan does not know: where their pod templates lie."
+    )
 
 
 class Cluster(ObjectModel):
     spec: Spec = Field(default_factory=lambda: Spec.model_validate({}))
 
 
-def specs(document: Document, cluster: Cluster) -> Iterable[ClusterSpec]:
+def specs(document: Document, cluster: Cluster) -> Iterable[object]:
+    """The ClusterSpec, and a `JobKind` for each kind that it declares."""
     spec = cluster.spec
     limits = float(spec.gap), float(spec.time_limit), spec.max_waiting_pods, spec.patience, spec.order
     plugins = {plugin.name: dict(plugin.arguments or {}) for plugin in spec.scheduler_plugins or ()}
@@ -98,6 +104,15 @@ def specs(document: Document, cluster: Cluster) -> Iterable[ClusterSpec]:
         spec.unplanned,
         scheduler_plugins=plugins,
     )
+    yield from map(job_table, spec.job_kinds)
 
 
-KIND = Kind("Cluster", "gangplan.dev", ("v1alpha1",), Cluster, specs, namespaced=False)
+def text_diagnostics(document: Document) -> Iterator[Diagnostic]:
+    try:
+        cluster = Cluster.model_validate(document.data)
+    except ValidationError:  # said where it stands
+        return
+    yield from declared_kind_diagnostics(document, cluster.spec.job_kinds)
+
+
+KIND = Kind("Cluster", "gangplan.dev", ("v1alpha1",), Cluster, specs, text_diagnostics, namespaced=False)

@@ -50,6 +50,7 @@ Named = TypeVar("Named", bound=_Named)
 
 def consistent_specs(cluster: ClusterSpec, collector: DocumentCollector) -> Specs:
     """The specs that pass all checks, with the diagnostics of everything that was read."""
+    collector.read_strangers()
     check_input = _check_input(cluster, collector)
     rejected, diagnostics = dict(collector.rejected), list(collector.diagnostics)
     _run_checks(check_input, rejected, diagnostics)

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 from compiler.diagnostics import Diagnostic, declare_rule, did_you_mean
 from compiler.fields.validation import metadata_diagnostics, validate_document
 from compiler.kinds import Kind, kinds
+from compiler.kinds.common.job_kinds import JobKind, job_kind
 from compiler.kinds.scheduler_file import wrapped_configurations
 from compiler.kubernetes import API_GROUP
 from compiler.reading.assignment import JobAssignment
@@ -56,6 +57,7 @@ class DocumentCollector:
     """What the files read so far say, before the checks.
 
     models: documents with their pydantic models. spec_items: specs and drafts. rejected: documents with an error.
+    strangers: documents of kinds that only the Cluster may know, with whether their text has an error.
     """
 
     documents: list[Document] = field(default_factory=list)
@@ -63,6 +65,7 @@ class DocumentCollector:
     models: list[tuple[Document, Any]] = field(default_factory=list)
     spec_items: list[object] = field(default_factory=list)
     rejected: dict[DocumentIdentity, Document] = field(default_factory=dict)
+    strangers: list[tuple[Document, bool]] = field(default_factory=list)
 
     def specs_of(self, spec_type: type[Spec]) -> list[Spec]:
         return [item for item in self.spec_items if isinstance(item, spec_type)]
@@ -97,25 +100,45 @@ class DocumentCollector:
 
     def _add_document(self, document: Document, failed: bool) -> None:
         self.documents.append(document)
-        problems = self._read_document(document, failed)
-        self.diagnostics += problems
-        if failed or _has_error(problems):
-            self.rejected[document.identity] = document
-
-    def _read_document(self, document: Document, failed: bool) -> list[Diagnostic]:
-        """Fit a document to its kind and add its specs; returns the problems found. failed: its text has an error."""
-        problems = list(metadata_diagnostics(document, document.data["metadata"], ("metadata",)))
         kind = kinds().get(f"{document.kind}.{document.group}")
         if kind is None:
             for inside in wrapped_configurations(document):
                 self._add_document(inside, failed)
-        is_known_version = kind is None or document.api_version.rpartition("/")[2] in kind.versions
-        if kind is None or (kind.is_foreign and not is_known_version) or not kind.is_planned(document):
-            problems += _unplanned_kind_diagnostics(document) if kind is None else unplanned_pods(document)
-            if not failed and not _has_error(problems):
-                self.spec_items += declared_pods(document)
-            return problems
-        if not is_known_version:
+        if kind is None or (kind.is_foreign and _version_of(document) not in kind.versions):
+            self.strangers.append((document, failed))
+        else:
+            self._take(document, failed, self._read_document(document, kind, failed))
+
+    def read_strangers(self) -> None:
+        """Read the documents of kinds that the Cluster declares, and say of the others that they are not planned."""
+        declared = {(table.name, table.group, table.versions): job_kind(table) for table in self.specs_of(JobKind)}
+        for document, failed in self.strangers:
+            kind = declared.get((document.kind, document.group, (_version_of(document),)))
+            if kind is not None:
+                self._take(document, failed, self._read_document(document, kind, failed))
+            else:
+                self._take(document, failed, self._pass_through(document, failed))
+        self.strangers = []
+
+    def _take(self, document: Document, failed: bool, problems: list[Diagnostic]) -> None:
+        self.diagnostics += problems
+        if failed or _has_error(problems):
+            self.rejected[document.identity] = document
+
+    def _pass_through(self, document: Document, failed: bool) -> list[Diagnostic]:
+        problems = list(metadata_diagnostics(document, document.data["metadata"], ("metadata",)))
+        is_known = f"{document.kind}.{document.group}" in kinds()
+        problems += unplanned_pods(document) if is_known else _unplanned_kind_diagnostics(document)
+        if not failed and not _has_error(problems):
+            self.spec_items += declared_pods(document)
+        return problems
+
+    def _read_document(self, document: Document, kind: Kind, failed: bool) -> list[Diagnostic]:
+        """Fit a document to its kind and add its specs; returns the problems found. failed: its text has an error."""
+        if not kind.is_planned(document):
+            return self._pass_through(document, failed)
+        problems = list(metadata_diagnostics(document, document.data["metadata"], ("metadata",)))
+        if _version_of(document) not in kind.versions:
             return [_version_diagnostic(document, kind)]
         model, model_problems = validate_document(document, kind.model)
         problems = [*model_problems, *problems]
@@ -125,11 +148,16 @@ class DocumentCollector:
             self.models.append((document, model))
             found = list(kind.specs(document, model))
             self.spec_items += found
-            if any(isinstance(item, PodDraft) and item.pod_group is None for item in found):
+            is_lone_pod = any(isinstance(item, PodDraft) and item.pod_group is None for item in found)
+            if is_lone_pod or (kind.is_foreign and not found):
                 problems += unplanned_pods(document)
         elif kind.partial_specs is not None and not failed:
             self.spec_items += kind.partial_specs(document)
         return problems
+
+
+def _version_of(document: Document) -> str:
+    return document.api_version.rpartition("/")[2]
 
 
 def _has_error(problems: list[Diagnostic]) -> bool:

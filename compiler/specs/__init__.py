@@ -204,7 +204,8 @@ class GangSpec:
     messages name ("queue", "minimum", "priority_class", "topology"). scheduler_name: the job's own, default included,
     where its kind has one, else "" (see the pods'). pod_owners: Kind.group of the objects that may stand between the
     job and its pods. marks_pods: its pod templates are to say job and role, since its controller does not.
-    dependent_roles: their pods appear only once others run.
+    dependent_roles: their pods appear only once others run. runs_once: said by the Cluster of a kind that is not known
+    otherwise (`compiler.run_kinds`).
     """
 
     document: Document
@@ -222,6 +223,7 @@ class GangSpec:
     pod_owners: tuple[str, ...] = ()
     marks_pods: bool = False
     dependent_roles: tuple[str, ...] = ()
+    runs_once: bool = False
 
     @property
     def namespace(self) -> str:

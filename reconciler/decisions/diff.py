@@ -208,7 +208,7 @@ def classify_change(
         bound = tuple(field for field in fields if field.steps[:2] in _BINDING_FIELDS)
         fields = tuple(field for field in fields if field not in bound)
         desired = replace(desired, object=_with_live_values(desired.object, live, bound)) if bound else desired
-    if ref.group_kind not in RUN_KINDS:
+    if ref.group_kind not in RUN_KINDS and not desired.run_digest:
         return Change("update", ref, desired, live, fields) if fields else None
     others = _KUBEFLOW_FIELDS if ref.group_kind.endswith(".kubeflow.org") else _PASSED_THROUGH_FIELDS
     allowed = _IN_PLACE_FIELDS.get(ref.group_kind, others)

@@ -131,5 +131,5 @@ def _change_of(r: Reconciler, p: Pass, desired: Manifest) -> Change | None:
     )
     if change is None or change.action == "forbidden":
         return None
-    is_ending = change.action == "held" and ref.group_kind not in RUN_KINDS
+    is_ending = change.action == "held" and ref.group_kind not in RUN_KINDS and not desired.run_digest
     return None if is_ending else change

@@ -65,7 +65,8 @@ def settle_lost_inventory(r: Reconciler, p: Pass) -> None:
         return
     marked = {key: item for key, item in p.observation.objects.items() if _is_ours(r, item)}
     head = r.poller.head.commit
-    reruns = sorted(str(change.ref) for change in p.changes if change.action == "create" and is_job(change.ref.key))
+    creations = [change for change in p.changes if change.action == "create"]
+    reruns = sorted(str(each.ref) for each in creations if each.desired is not None and each.desired.run_digest)
     if marked and reruns and r.publisher.read_annotations().get(ALLOW_REBUILD_ANNOTATION) != head:
         names = ", ".join(reruns[:5]) + (", ..." if len(reruns) > 5 else "")
         p.standstill = (

@@ -16,7 +16,7 @@ from compiler.kubernetes import (
     status_of,
     uid_of,
 )
-from compiler.run_kinds import RUN_KINDS, end_of_run, has_time_to_live
+from compiler.run_kinds import RUN_KINDS, end_of_run, has_time_to_live, is_run
 from reconciler.cluster.client import ApiError
 from reconciler.cluster.inventory import FinishedRun, InventoryEntry
 from reconciler.cluster.objects import Object, ref_of
@@ -38,7 +38,7 @@ def record_deletions(r: Reconciler, p: Pass) -> None:
     while r.watches.deleted_objects:
         item, witnessed = r.watches.deleted_objects.pop()
         ref = ref_of(item)
-        if not is_job(ref.key):
+        if not is_run(item):
             continue
         r.departed_jobs[ref.key] = r.clock(), r.clock()
         if ref.key in entries and entries[ref.key].uid == uid_of(item):
@@ -53,7 +53,7 @@ def record_finished_runs(r: Reconciler, p: Pass) -> None:
     planned = r.planning.snapshot.jobs.keys() if r.planning.snapshot else set()
     for key in (planned | p.inventory.entries.keys()) & p.observation.objects.keys():
         job = p.observation.objects[key]
-        if is_job(key) and (phase := end_of_run(job)):
+        if is_run(job) and (phase := end_of_run(job)):
             _record_run(r, p, job, phase)
 
 

@@ -17,7 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from compiler.kubernetes import name_of, uid_of
-from compiler.run_kinds import RUN_KINDS
+from compiler.run_kinds import is_run
 from reconciler.cluster.client import ApiError, Client, Conflict, Invalid, LostLease, Retry, server_message, short_error
 from reconciler.cluster.objects import Object, Ref, ref_of
 
@@ -134,7 +134,7 @@ class DryRun:
                 self.client.create_by_apply(item, dry_run=True)
             except Conflict:
                 ref = ref_of(item)
-                if ref.group_kind in RUN_KINDS:
+                if is_run(item):
                     raise
                 uid = uid_of(self.client.get(ref))
         if uid:

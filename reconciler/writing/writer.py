@@ -32,7 +32,7 @@ from compiler.kubernetes import (
     labels_of,
     uid_of,
 )
-from compiler.run_kinds import RUN_KINDS
+from compiler.run_kinds import RUN_KINDS, is_run
 from reconciler.cluster.client import ApiError, Client, Conflict, Invalid, LostLease, NotFound, Retry
 from reconciler.cluster.inventory import Inventory, InventoryEntry, InventoryStore, Origin
 from reconciler.cluster.marks import origin_of
@@ -276,7 +276,7 @@ class ClusterWriter:
         try:
             return self.client.create_by_apply(desired.object)
         except Conflict:
-            if change.ref.group_kind in RUN_KINDS:
+            if is_run(desired.object):
                 raise
         return None
 

@@ -24,6 +24,7 @@ from compiler.kinds.common.paths import (
     found_paths,
     parse_path,
     path_beside,
+    path_text,
     value_at,
 )
 from compiler.kubernetes import VOLCANO_SCHEDULER
@@ -72,7 +73,8 @@ class JobKind:
     scheduler: path of the name of its scheduler. is_volcano_default: its operator names Volcano in the pods itself.
     labels: what its controller gives each pod. pod_owners: Kind.group of objects that stand between it and its pods.
     is_marked: the pods do not say job and role by labels that are known (`compiler.kubernetes`). dependent_roles:
-    their pods appear only once others run. amend: the last word on a gang.
+    their pods appear only once others run. runs_once: an object ends and is not made again, which of kinds that are
+    known `compiler.run_kinds` says. amend: the last word on a gang.
     """
 
     name: str
@@ -90,6 +92,7 @@ class JobKind:
     pod_owners: tuple[str, ...] = ()
     is_marked: bool = True
     dependent_roles: tuple[str, ...] = ()
+    runs_once: bool = False
     amend: Callable[[GangSpec], GangSpec] = lambda gang: gang
 
 
@@ -119,8 +122,8 @@ class _ObjectModel(LenientModel):
 
 
 def job_model(table: JobKind) -> type[BaseModel]:
-    """A model of the fields that the table names."""
-    tree: dict[str, Any] = {"spec": {}}
+    """A model of the fields that the table names. Raises ValueError where they contradict each other."""
+    tree: dict[str, Any] = {}
     for paths in table.roles:
         for count in (*paths.replicas, *paths.minimum):
             _plant(tree, parse_path(count.path), Natural)
@@ -134,14 +137,21 @@ def job_model(table: JobKind) -> type[BaseModel]:
     if table.minimum:
         _plant(tree, parse_path(table.minimum), Natural)
     tree.pop("metadata", None)  # labels and annotations have a model of their own
-    fields = {key: (_field_type(child, f"{table.name}_{key}"), Field(alias=key)) for key, child in tree.items()}
-    return create_model(table.name, __base__=_ObjectModel, **fields)  # type: ignore[call-overload, no-any-return]
+    fields: dict[str, Any] = {}
+    for number, (key, child) in enumerate(tree.items()):
+        fields[f"part_{number}"] = (_field_type(child, f"{table.name}_{key}"), Field(alias=key))
+    return create_model(table.name, __base__=_ObjectModel, **fields)
 
 
 def _plant(tree: dict[str, Any], path: Path, leaf: Any) -> None:
-    for step in path[:-1]:
-        tree = tree.setdefault(step, {})
-    tree.setdefault(path[-1], leaf)
+    """Raises ValueError where the path passes through, or ends above, one that has been planted."""
+    for at, step in enumerate(path):
+        below = {} if at < len(path) - 1 else leaf
+        found = tree.setdefault(step, below)
+        has_other_shape = len(tree) > 1 and not tree.keys().isdisjoint({EACH_ITEM, EACH_ENTRY})
+        if has_other_shape or isinstance(found, dict) != isinstance(below, dict):
+            raise ValueError(f"{path_text(path)} does not go with another path at {path_text(path[: at + 1])}")
+        tree = found
 
 
 def _field_type(node: Any, name: str) -> Any:
@@ -201,6 +211,7 @@ def gang_spec(table: JobKind, document: Document) -> GangSpec:
         pod_owners=table.pod_owners,
         marks_pods=table.is_marked,
         dependent_roles=table.dependent_roles,
+        runs_once=table.runs_once,
     )
 
 

@@ -1,0 +1,150 @@
+"""Kinds that only the Cluster knows (Cluster.spec.jobKinds): planned by their paths, or said where a path is wrong."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from compiler.emit.objects import manifests
+from compiler.pipeline import compile_repository
+from compiler.reading import read_specs
+from compiler.repository import Repository
+from compiler.run_kinds import end_of_run
+from compiler.specs import Specs
+from tests.unit.compiler.kinds.operator_jobs import POD, minima
+
+CLUSTER = """\
+apiVersion: gangplan.dev/v1alpha1
+kind: Cluster
+metadata: {name: c}
+spec:
+  jobKinds:
+  - apiVersion: example.org/v1
+    kind: Training
+    queue: spec.queueName
+    priority: metadata.labels['example.org/priority']
+    suspend: spec.paused
+    setsVolcano: true
+    roles:
+    - {name: leader, template: spec.leader}
+    - template: spec.groups[].template
+      namePath: spec.groups[].name
+      replicas: 'spec.groups[].count'
+      minimum: spec.groups[].least
+"""
+POOL = """\
+apiVersion: gangplan.dev/v1alpha1
+kind: NodePool
+metadata: {name: gpu}
+spec: {count: 4, capacity: {cpu: 64, memory: 512Gi, nvidia.com/gpu: 8}}
+"""
+GROUPS = [
+    {"name": "actors", "count": 2, "least": 1, "template": POD},
+    {"name": "learners", "count": 1, "template": POD},
+]
+
+
+def repository(spec: object, cluster: str = CLUSTER, version: str = "v1") -> Repository:
+    labels = {"example.org/priority": "system-node-critical"}
+    job = {
+        "apiVersion": f"example.org/{version}",
+        "kind": "Training",
+        "metadata": {"name": "x", "labels": labels},
+        "spec": spec,
+    }
+    queue = "apiVersion: scheduling.volcano.sh/v1beta1\nkind: Queue\nmetadata: {name: ml}\n"
+    # The Cluster is read after the job that it declares.
+    files = {"cluster-specs/c/a.json": json.dumps(job), "cluster-specs/c/z.yaml": f"{cluster}---\n{queue}---\n{POOL}"}
+    return Repository({name: text.encode() for name, text in files.items()})
+
+
+def read(spec: object, cluster: str = CLUSTER, version: str = "v1") -> Specs:
+    return read_specs(repository(spec, cluster, version))
+
+
+def errors(specs: Specs) -> list[tuple[str, int, str]]:
+    return [(each.code, each.position.line, each.message) for each in specs.diagnostics if each.severity == "error"]
+
+
+def test_a_declared_kind_is_planned_by_its_paths() -> None:
+    specs = read({"queueName": "ml", "leader": POD, "groups": GROUPS, "anything": {"else": [1]}})
+    assert errors(specs) == []
+    (found,) = specs.gangs
+    assert minima(found) == (4, {"leader": (1, 1), "actors": (2, 2), "learners": (1, 1)})
+    assert (found.queue, found.priority_class, found.schedulable) == ("ml", "system-node-critical", True)
+    assert found.roles[1].template_path == ("spec", "groups", 0, "template")
+    assert not read({"paused": True, "leader": POD}).gangs[0].schedulable
+
+
+def test_a_declared_kind_may_start_with_the_minima_of_its_roles() -> None:
+    cluster = CLUSTER.replace("setsVolcano: true", "starts: minimum")
+    assert minima(read({"leader": POD, "groups": GROUPS}, cluster).gangs[0])[0] == 3
+
+
+def test_a_declared_kind_is_emitted_with_gates_and_marks_and_runs_once() -> None:
+    outcome = compile_repository(repository({"leader": POD, "groups": GROUPS}))
+    (job,) = (each for each in manifests(outcome) if each.object["kind"] == "Training")
+    template = job.object["spec"]["groups"][1]["template"]
+    assert template["spec"]["schedulingGates"] == [{"name": "gangplan.dev/placement"}]
+    assert template["metadata"]["annotations"]["gangplan.dev/role"] == "learners"
+    assert job.run_digest
+    live = {**job.object, "status": {"phase": "Succeeded"}}
+    live["metadata"]["annotations"]["gangplan.dev/digest"] = job.run_digest
+    assert end_of_run(live) == "Completed"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "line", "message"),
+    [
+        (
+            "spec.queueName",
+            "spec..queueName",
+            8,
+            "spec.jobKinds[0].queue: 'spec..queueName' cannot be read at character 5",
+        ),
+        (
+            "'spec.groups[].count'",
+            "'spec.others[].count'",
+            14,
+            "spec.others[].count has an item or entry that spec.groups[].template does not have",
+        ),
+        (
+            "template: spec.leader",
+            "template: spec.leader, replicas: spec.leader.spec.count",
+            12,
+            "does not go with another path",
+        ),
+        (
+            "spec.queueName",
+            "'spec.groups[].queue'",
+            8,
+            "spec.groups[].queue may lead to several fields; a job has one queue",
+        ),
+        ("kind: Training", "kind: RayJob", 7, "RayJob"),
+    ],
+    ids=["no path", "another list", "into a template", "several queues", "a known kind"],
+)
+def test_a_wrong_declaration_is_said_where_it_stands(before: str, after: str, line: int, message: str) -> None:
+    cluster = CLUSTER.replace(before, after)
+    if after == "kind: RayJob":
+        cluster = cluster.replace("example.org/v1", "ray.io/v1")
+    found = errors(read({"leader": POD}, cluster))
+    assert any(code == "GP205" and at in (line, line + 1) and message in text for code, at, text in found), found
+
+
+def test_a_wrong_template_of_a_declared_kind_is_an_error_at_its_field() -> None:
+    wrong: dict[str, Any] = {"leader": {"spec": {}}, "groups": [{"name": "a", "count": "two", "template": POD}]}
+    found = {text for _, _, text in errors(read(wrong))}
+    assert found == {
+        "spec.leader.spec.containers is missing",
+        "spec.groups[0].count is the text 'two', not a whole number",
+    }
+
+
+def test_another_version_and_a_path_to_nowhere_are_said_and_no_error() -> None:
+    for specs in (read({"leader": POD}, version="v2"), read({"renamed": POD})):
+        assert errors(specs) == []
+        assert specs.gangs == ()
+        assert "GP220" in {each.code for each in specs.diagnostics}

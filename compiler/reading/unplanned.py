@@ -39,7 +39,7 @@ UNPLANNED_DEVICES = declare_rule(
 
 _POD_RUNNING_KINDS = """
     Deployment StatefulSet DaemonSet ReplicaSet ReplicationController CronJob SparkApplication ScheduledSparkApplication
-    JobSet LeaderWorkerSet TrainJob JobFlow HyperJob
+    RayJob JobSet LeaderWorkerSet TrainJob JobFlow HyperJob
 """
 POD_RUNNING_KINDS = frozenset(_POD_RUNNING_KINDS.split())
 """Kinds that run pods also where their text holds no pod template."""

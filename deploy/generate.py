@@ -40,6 +40,7 @@ _CONFIG_TEXT = """\
     data: /data
     gitAuth: /etc/gangplan/git
     listen: ":8080"
+    schedulerMetrics: http://volcano-scheduler-service.volcano-system:8080/metrics
 """
 _RESOURCES_TEXT = """\
           resources:

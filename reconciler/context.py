@@ -20,11 +20,13 @@ from reconciler.cluster.inventory import Inventory, InventoryStore
 from reconciler.cluster.lease import Fence, Lease
 from reconciler.cluster.objects import Object
 from reconciler.cluster.rate import RateLimit
+from reconciler.cluster.scheduler_probe import SchedulerProbe
 from reconciler.decisions import guard
 from reconciler.decisions.binding import BindingMemory
 from reconciler.decisions.diff import Change
 from reconciler.decisions.evictions import EvictionMemory
 from reconciler.decisions.nodes import NodeHealth
+from reconciler.decisions.scheduler import SchedulerMemory
 from reconciler.git.mirror import Mirror
 from reconciler.git.poller import GitPoller
 from reconciler.heartbeat import Heartbeat
@@ -67,6 +69,7 @@ class Settings:
     git_ignored_faults: tuple[str, ...] = ()
     webhook: str = ""
     webhook_secret: Path | None = None
+    scheduler_metrics: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,6 +167,7 @@ class Reconciler:
     compiler: CompileProcess
     dry_run: DryRun
     requests: RequestPoller
+    scheduler_probe: SchedulerProbe
     plan_copy: PlanCopy
     publisher: StatusPublisher
     events: EventWriter
@@ -176,6 +180,7 @@ class Reconciler:
     node_health: NodeHealth = field(default_factory=NodeHealth)
     binding: BindingMemory = field(default_factory=BindingMemory)
     evictions: EvictionMemory = field(default_factory=EvictionMemory)
+    scheduler: SchedulerMemory = field(default_factory=SchedulerMemory)
     broken_gangs: set[str] = field(default_factory=set)
     departed_jobs: dict[str, tuple[float, float]] = field(default_factory=dict)
     last_good_pass: float = 0.0
@@ -254,6 +259,7 @@ def build_reconciler(settings: Settings, client: Client, identity: str) -> Recon
         requests=RequestPoller(
             RequestStore(_side_client(client, fence), settings.namespace, settings.cluster), wake.set
         ),
+        scheduler_probe=SchedulerProbe(settings.scheduler_metrics, wake.set),
         plan_copy=PlanCopy(_side_client(client, fence), settings.namespace, settings.cluster),
         publisher=StatusPublisher(client, settings.namespace, settings.cluster),
         events=EventWriter(_side_client(client, fence, RateLimit(EVENTS_PER_SECOND, EVENT_BURST)), identity),

@@ -33,6 +33,7 @@ from reconciler.phases.planning import choose_commit, update_plan
 from reconciler.phases.pods import act_on_pods, observe_pods
 from reconciler.phases.report import build_report
 from reconciler.phases.runs import is_job, numbered_run, record_deletions, record_finished_runs
+from reconciler.phases.scheduler import follow_scheduler, with_standing_text
 from reconciler.phases.suspension import SUSPENDED, suspended_keys, without_suspended
 from reconciler.plan.snapshot import Snapshot
 from reconciler.publish.status import Report
@@ -150,7 +151,7 @@ def _collect_manifests(r: Reconciler, p: Pass, snapshot: Snapshot) -> None:
             p.obstructed_changes.append(Change("held", ref_of(manifest.object), reason=str(error)))
         else:
             known[id(manifest)] = desired
-            p.desired_manifests.append(desired)
+            p.desired_manifests.append(with_standing_text(r, desired))
             p.desired_keys.add(ref_of(desired.object).key)
     r.planning.desired_snapshot, r.planning.desired_manifests = snapshot, known
 
@@ -225,6 +226,7 @@ def act_on_changes(r: Reconciler, p: Pass) -> None:
     if not r.was_holder or not r.fence.is_open() or p.snapshot is None or p.standstill:
         return
     write_changes(r, p, p.snapshot)
+    follow_scheduler(r, p)
     is_current = p.snapshot.gated and not p.observation.problems
     if is_current and p.current_fingerprint is not None and r.planning.base_fingerprint is not None:
         act_on_pods(r, p, p.snapshot)

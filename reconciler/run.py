@@ -74,6 +74,7 @@ def run_reconciler(r: Reconciler, stop: Callable[[], bool], once: bool = False) 
     r.poller.start()
     r.watches.start()
     r.requests.start()
+    r.scheduler_probe.start()
     try:
         _wait_for_start(r, stop)
         return _repeat_passes(r, stop, once)
@@ -81,6 +82,7 @@ def run_reconciler(r: Reconciler, stop: Callable[[], bool], once: bool = False) 
         r.poller.stop()
         r.watches.stop()
         r.requests.stop()
+        r.scheduler_probe.stop()
         r.compiler.stop()
         r.dry_run.stop()
         r.events.stop(EVENT_SECONDS)
@@ -226,6 +228,7 @@ def _heartbeats(r: Reconciler) -> list[Heartbeat]:
         r.lease.heartbeat,
         r.events.heartbeat,
         r.requests.heartbeat,
+        r.scheduler_probe.heartbeat,
         r.poller.heartbeat,
         *(informer.heartbeat for informer in list(r.watches.informers.values())),
     ]

@@ -115,6 +115,12 @@ REQUIRED_CONDITIONS = frozenset({"Fetched", "Compiled", "Accepted", "Observed", 
     type=click.FloatRange(0),
     help="Seconds after which the pods of jobs leave a node that is not ready; 0 leaves that to Kubernetes.",
 )
+@click.option(
+    "--scheduler-metrics",
+    default="",
+    metavar="URL",
+    help="Metrics of Volcano's scheduler, by which it is seen whether it has taken its configuration.",
+)
 @click.option("--listen", default="", metavar="HOST:PORT", help="Serve /healthz, /readyz and /metrics.")
 @executor_option
 @click.option(

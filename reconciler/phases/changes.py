@@ -8,6 +8,7 @@ from reconciler.cluster.neighbours import refuse_beside_another
 from reconciler.context import Pass, Reconciler
 from reconciler.phases.ownership import prune
 from reconciler.phases.planning import give_up_superseded_plan, restore_snapshot
+from reconciler.phases.scheduler import read_scheduler_memory
 from reconciler.plan.snapshot import Snapshot
 
 SLICE = 400
@@ -24,6 +25,7 @@ def take_up_inventory(r: Reconciler) -> Inventory:
         inventory = r.inventory = r.store.read()
         give_up_superseded_plan(r)
         restore_snapshot(r)
+        r.scheduler = read_scheduler_memory(r)
         if is_holder:
             r.leads_since = r.clock()
             inventory.transitions = transitions

@@ -10,6 +10,7 @@ from math import isfinite
 
 from reconciler.cluster.objects import name_of_key
 from reconciler.context import Pass, Reconciler, Rejection, is_plan_fresh, recreate_time
+from reconciler.phases.scheduler import behind_message
 from reconciler.plan.snapshot import PlannedGang
 from reconciler.publish.events import ObjectEvent
 from reconciler.publish.status import Condition, Report
@@ -152,6 +153,11 @@ def _conditions(r: Reconciler, p: Pass, rejection: Rejection | None) -> Iterator
         if found.breakdown and commit in (r.poller.head.commit, p.target_commit)
     ]
     yield Condition("CompilerFailed", bool(broken), "BrokeDown" if broken else "None", _counted(broken))
+    behind = behind_message(r, p)
+    known = "NotKnown" if r.scheduler_probe.active is None else "None"
+    yield Condition(
+        "SchedulerBehind", bool(behind), "NotTaken" if behind else known, behind or r.scheduler_probe.problem
+    )
     stuck = [f"{name_of_key(key)}: {reason}" for key, reason in sorted(r.binding.held_jobs(now).items())]
     yield Condition("GangsHeld", bool(stuck), "NotBound" if stuck else "None", _counted(stuck))
 

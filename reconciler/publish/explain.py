@@ -30,6 +30,11 @@ SENTENCES = {
     ("Fighting", True): "Somebody changes back what gangplan writes; these objects are left alone for a while.",
     ("Fighting", False): "Nobody changes back what gangplan writes.",
     (
+        "SchedulerBehind",
+        True,
+    ): "The scheduler does not go by the configuration of the repository; the one before it is kept, or stands again.",
+    ("SchedulerBehind", False): "Nothing shows that the scheduler goes by another configuration.",
+    (
         "GangsHeld",
         True,
     ): "Gangs that the scheduler did not bind again and again are held; `gangplan rerun` tries one again.",

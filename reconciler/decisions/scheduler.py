@@ -1,0 +1,104 @@
+"""Whether the scheduler goes by the configuration that was written: decisions on data, no IO."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ruamel.yaml import YAML
+from ruamel.yaml.error import YAMLError
+
+from compiler.emit.scheduler import CONF_KEY
+from reconciler.cluster.objects import Object
+
+TAKE_SECONDS = 180.0
+"""Seconds in which the scheduler has to take a new configuration: the kubelet brings it within 90."""
+FORMAT_VERSION = 1
+_KEPT = ("written", "previous", "refused", "reason")
+"""What outlives a process."""
+
+
+def text_of(item: Object | None) -> str:
+    """The configuration in a ConfigMap; empty where it holds none."""
+    data = (item or {}).get("data")
+    return str(data.get(CONF_KEY) or "") if isinstance(data, Mapping) else ""
+
+
+def parts_of(text: str) -> frozenset[str]:
+    """The actions and plugins of a configuration, as the scheduler counts them; none where it cannot be read."""
+    try:
+        conf = YAML(typ="safe", pure=True).load(text)
+        actions = [f"action {name.strip()}" for name in str(conf["actions"]).split(",") if name.strip()]
+        plugins = [f"plugin {plugin['name']}" for tier in conf["tiers"] for plugin in tier.get("plugins") or ()]
+    except (YAMLError, KeyError, TypeError, AttributeError):
+        return frozenset()
+    return frozenset((*actions, *plugins))
+
+
+@dataclass(slots=True)
+class SchedulerMemory:
+    """What was written and what came of it.
+
+    written, previous: the configuration that was written last, and the one before it. refused: one that the scheduler
+    did not take, for which the previous one stands again, and `reason` why. behind: in what the scheduler differs from
+    what stands there, since `behind_since` (on the clock).
+    """
+
+    written: str = ""
+    previous: str = ""
+    refused: str = ""
+    reason: str = ""
+    behind: str = ""
+    behind_since: float = 0.0
+
+    def record_write(self, text: str, former: str, now: float) -> None:
+        """Note that this text has taken the former one's place."""
+        self.written, self.previous, self.refused, self.reason = text, former, "", ""
+        self.behind, self.behind_since = "", now
+
+    def text_for(self, wanted: str) -> str:
+        """What is to stand in the ConfigMap when the repository wants this."""
+        return self.previous if wanted and wanted == self.refused else wanted
+
+    def observe(self, wanted: str, active: frozenset[str] | None, now: float) -> bool:
+        """Compare what the scheduler does with what stands there; whether the former configuration is to return now.
+
+        Plugins alone that it lacks are no reason for that: it has taken the rest.
+        """
+        expected = parts_of(self.text_for(wanted))
+        if active is None or not expected:
+            return False
+        missing, extra = sorted(expected - active), sorted(active - expected)
+        if not missing and not extra:
+            self.behind = ""
+            return False
+        if not self.behind:
+            self.behind_since = now
+        lacks = f"it does not go through {', '.join(missing)}" if missing else ""
+        has = f"it goes through {', '.join(extra)}" if extra else ""
+        self.behind = " and ".join(filter(None, (lacks, has)))
+        is_ignored = bool(extra) or any(part.startswith("action ") for part in missing)
+        may_return = self.written == wanted and bool(self.previous) and wanted != self.refused
+        if not (is_ignored and may_return and self.is_late(now)):
+            return False
+        self.refused, self.reason = wanted, self.behind
+        self.behind, self.behind_since = "", now
+        return True
+
+    def is_late(self, now: float) -> bool:
+        return now - self.behind_since > TAKE_SECONDS
+
+    def as_json(self) -> str:
+        kept = {name: getattr(self, name) for name in _KEPT}
+        return json.dumps({"version": FORMAT_VERSION, **kept}, sort_keys=True)
+
+    @classmethod
+    def from_json(cls, text: str) -> SchedulerMemory:
+        """What a former process knew. Raises ValueError or TypeError for what it did not write."""
+        data: Any = json.loads(text)
+        if not isinstance(data, dict) or data.pop("version", None) != FORMAT_VERSION:
+            raise ValueError("what is known of the scheduler's configuration is of another version")
+        written, previous, refused, reason = (str(data.get(name) or "") for name in _KEPT)
+        return cls(written, previous, refused, reason)

@@ -3,6 +3,8 @@
 Head and workers start together: the operator's PodGroup has minMember 1 + the workers' replicas (with autoscaling
 their minReplicas). Queue and priority are labels. The operator names Volcano in the pods itself. A RayJob and a
 RayService run their pods through a RayCluster; the pod that submits a RayJob comes later and is no part of the gang.
+An autoscaler may move a group between its minReplicas and its replicas; pods beyond them stay gated. A RayService is
+planned where it upgrades in place.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ from dataclasses import replace
 from typing import Any
 
 from compiler.kinds.common.job_kinds import Count, JobKind, RolePaths, job_kind
+from compiler.kinds.common.paths import value_at
 from compiler.kubernetes import QUEUE_NAME_LABEL, RAY_GROUP_LABEL, RAY_NODE_TYPE_LABEL, RAY_PRIORITY_LABEL
 from compiler.specs import GangSpec, RoleSpec
 from compiler.syntax.documents import Document
@@ -52,7 +55,8 @@ def _with_desired_replicas(gang: GangSpec) -> GangSpec:
     """As kuberay counts a worker group: within its bounds, none while it is suspended; all of it has to start unless an
     autoscaler may take some away."""
     roles = tuple(_with_replicas(gang.document, role) for role in gang.roles)
-    return replace(gang, roles=roles, minimum=sum(role.minimum for role in roles))
+    scaled = tuple(role.name for role in roles if role.minimum < role.replicas)  # they come and go one by one
+    return replace(gang, roles=roles, minimum=sum(role.minimum for role in roles), dependent_roles=scaled)
 
 
 def _with_replicas(document: Document, role: RoleSpec) -> RoleSpec:
@@ -75,4 +79,11 @@ TABLES = (
     _ray_kind("RayJob", "spec.rayClusterSpec", suspend=("spec.suspend",), pod_owners=RAY_CLUSTER),
     _ray_kind("RayService", "spec.rayClusterConfig", pod_owners=RAY_CLUSTER),
 )
-KINDS = tuple(map(job_kind, TABLES))
+
+
+def _upgrades_in_place(document: Document) -> bool:
+    """Whether a RayService keeps its cluster: one that brings up a second for each change needs room for both."""
+    return document.kind != "RayService" or value_at(document.data, ("spec", "upgradeStrategy", "type")) == "None"
+
+
+KINDS = tuple(replace(job_kind(table), is_planned=_upgrades_in_place) for table in TABLES)

@@ -33,7 +33,8 @@ def test_ray_starts_head_and_workers_together(kind: str, field: str, owners: tup
     cluster = ray_cluster(
         {"replicas": 2, "numOfHosts": 2}, {"replicas": 1, "minReplicas": 3}, {"replicas": 9, "maxReplicas": 4}
     )
-    found = gang("ray.io/v1", kind, {field: cluster} if field else cluster, labels=RAY_LABELS)
+    upgrade = {"upgradeStrategy": {"type": "None"}}
+    found = gang("ray.io/v1", kind, {field: cluster, **upgrade} if field else cluster, labels=RAY_LABELS)
     assert minima(found) == (12, {"headgroup": (1, 1), "g0": (4, 4), "g1": (3, 3), "g2": (4, 4)})
     assert (found.queue, found.priority_class) == ("ml", "system-node-critical")
     assert (found.scheduler_name, found.pod_owners) == ("volcano", owners)
@@ -48,6 +49,13 @@ def test_an_autoscaled_ray_cluster_starts_with_its_least_and_a_suspended_group_n
     groups = {"replicas": 4, "minReplicas": 1, "maxReplicas": 8}, {"replicas": 4, "suspend": True}
     found = gang("ray.io/v1", "RayCluster", ray_cluster(*groups, enableInTreeAutoscaling=True))
     assert minima(found) == (2, {"headgroup": (1, 1), "g0": (1, 4), "g1": (0, 0)})
+    assert found.dependent_roles == ("g0",), "its pods come and go one by one"
+
+
+def test_a_ray_service_that_brings_up_a_second_cluster_is_not_planned() -> None:
+    specs = read("ray.io/v1", "RayService", {"rayClusterConfig": ray_cluster({"replicas": 2})})
+    assert specs.gangs == ()
+    assert "GP220" in {each.code for each in specs.diagnostics}
 
 
 def test_a_ray_job_on_a_cluster_that_is_there_runs_no_pods() -> None:

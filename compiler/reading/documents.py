@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from compiler.diagnostics import Diagnostic, declare_rule, did_you_mean
@@ -13,7 +14,7 @@ from compiler.kinds.scheduler_file import wrapped_configurations
 from compiler.kubernetes import API_GROUP
 from compiler.reading.assignment import JobAssignment
 from compiler.reading.files import template_diagnostic
-from compiler.reading.unplanned import declared_pods, unplanned_pods
+from compiler.reading.unplanned import UNPLANNED_CODES, declared_pods, unplanned_pods
 from compiler.repository.paths import CONF_SUFFIX, file_name_diagnostic
 from compiler.specs.drafts import PodDraft
 from compiler.syntax.documents import Document, DocumentIdentity
@@ -31,6 +32,14 @@ UNKNOWN_KIND = declare_rule(
     "error",
     "unknown kind",
     "No kind of this name exists in the API group. Mend: correct the spelling or the apiVersion.",
+)
+
+GENERATED_NAME = declare_rule(
+    "GP138",
+    "warning",
+    "generated name",
+    """Each `kubectl create` of an object with generateName makes another one; `kubectl apply` refuses it, and which of
+    them is meant cannot be told. It is checked, and neither planned nor emitted. Mend: give it metadata.name.""",
 )
 
 UNPLANNED_KINDS: dict[str, frozenset[str]] = {
@@ -99,7 +108,10 @@ class DocumentCollector:
                 self.diagnostics += [] if refusal is None else [refusal]
 
     def _add_document(self, document: Document, failed: bool) -> None:
-        self.documents.append(document)
+        if document.has_generated_name:
+            document = _with_beginning_of_name(document)
+        else:
+            self.documents.append(document)
         kind = kinds().get(f"{document.kind}.{document.group}")
         if kind is None:
             for inside in wrapped_configurations(document):
@@ -121,8 +133,10 @@ class DocumentCollector:
         self.strangers = []
 
     def _take(self, document: Document, failed: bool, problems: list[Diagnostic]) -> None:
+        if document.has_generated_name:
+            problems += _generated_name_diagnostics(document, problems)
         self.diagnostics += problems
-        if failed or _has_error(problems):
+        if failed or document.has_generated_name or _has_error(problems):
             self.rejected[document.identity] = document
 
     def _pass_through(self, document: Document, failed: bool) -> list[Diagnostic]:
@@ -154,6 +168,19 @@ class DocumentCollector:
         elif kind.partial_specs is not None and not failed:
             self.spec_items += kind.partial_specs(document)
         return problems
+
+
+def _with_beginning_of_name(document: Document) -> Document:
+    """The document as one of the objects that come of it, so that all else of it is checked."""
+    metadata = {**document.data["metadata"], "name": document.name.rstrip("-.") or "x"}
+    return replace(document, data={**document.data, "metadata": metadata})
+
+
+def _generated_name_diagnostics(document: Document, problems: list[Diagnostic]) -> Iterator[Diagnostic]:
+    if not any(problem.code in UNPLANNED_CODES for problem in problems):
+        yield from unplanned_pods(document)
+    message = f"each apply would make another {document.kind}, so it is neither planned nor emitted"
+    yield document.diagnostic(GENERATED_NAME, ("metadata", "generateName"), message, "give it metadata.name")
 
 
 def _version_of(document: Document) -> str:

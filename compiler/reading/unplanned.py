@@ -37,6 +37,8 @@ UNPLANNED_DEVICES = declare_rule(
     a NodePool of their own, with a taint), or express the work as a kind that is planned.""",
 )
 
+UNPLANNED_CODES = frozenset((KIND_NOT_PLANNED.code, UNPLANNED_DEVICES.code))
+
 _POD_RUNNING_KINDS = """
     Deployment StatefulSet DaemonSet ReplicaSet ReplicationController CronJob SparkApplication ScheduledSparkApplication
     RayJob JobSet LeaderWorkerSet TrainJob JobFlow HyperJob

@@ -49,7 +49,14 @@ class Document:
 
     @property
     def name(self) -> str:
-        return str(self.data["metadata"]["name"])
+        """metadata.name, else the beginning of the name that the API server will generate."""
+        metadata = self.data["metadata"]
+        return str(metadata.get("name") or metadata.get("generateName") or "")
+
+    @property
+    def has_generated_name(self) -> bool:
+        """Whether the text has generateName in place of a name."""
+        return bool(self.data["metadata"].get("generateName")) and ("metadata", "name") not in self.positions
 
     @property
     def identity(self) -> DocumentIdentity:

@@ -179,10 +179,10 @@ def _missing_field(data: Any) -> tuple[FieldPath, str] | None:
     metadata = data.get("metadata")
     if not isinstance(metadata, dict):
         return ("metadata",), "metadata is missing" if metadata is None else "metadata is no mapping"
-    if not isinstance(metadata.get("name"), str) or not metadata["name"]:
-        return ("metadata", "name"), "metadata.name is missing" if metadata.get(
-            "name"
-        ) is None else "metadata.name is not text"
+    name = metadata["name"] if "name" in metadata else metadata.get("generateName")
+    if not isinstance(name, str) or not name:
+        is_missing = metadata.get("name") is None
+        return ("metadata", "name"), f"metadata.name is {'missing' if is_missing else 'not text'}"
     if not isinstance(metadata.get("namespace") or "", str):
         return ("metadata", "namespace"), "metadata.namespace is not text"
     for key in ("labels", "annotations"):

@@ -66,7 +66,8 @@ class Document:
     @property
     def display_name(self) -> str:
         """ "Kind namespace/name", or "Kind name" without a namespace."""
-        return f"{self.kind} {self.namespace}/{self.name}" if self.namespace else f"{self.kind} {self.name}"
+        name = self.data["metadata"]["generateName"] if self.has_generated_name else self.name
+        return f"{self.kind} {self.namespace}/{name}" if self.namespace else f"{self.kind} {name}"
 
     def value_at(self, *path: str | int) -> Any:
         """The value at `path`, which must exist."""

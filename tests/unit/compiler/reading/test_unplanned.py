@@ -32,13 +32,6 @@ SPARK = {"executor": {"instances": 3, "gpu": {"name": "nvidia.com/gpu", "quantit
 STEP = {"name": "s", "container": {"image": "i", **GPU["containers"][0]}}
 TRAIN = {"trainer": {"numNodes": 2, "resourcesPerNode": {"limits": {"nvidia.com/gpu": 8}}}}
 
-STEPS = {
-    "templates": [
-        {"name": "a", "container": {"image": "x", "resources": {"limits": {"nvidia.com/gpu": 1}}}},
-        {"name": "b", "script": {"image": "x", "source": "y", "resources": {"limits": {"nvidia.com/gpu": 2}}}},
-    ]
-}
-
 
 @pytest.mark.parametrize(
     ("api_version", "kind", "spec", "amount"),
@@ -50,7 +43,6 @@ STEPS = {
         ("trainer.kubeflow.org/v1alpha1", "TrainJob", TRAIN, 16),
         ("argoproj.io/v1alpha1", "Workflow", {"entrypoint": "s", "templates": [STEP, {"name": "t", "steps": []}]}, 2),
         ("example.org/v1", "Invention", {"deep": [{"er": {"spec": GPU}}]}, 2),
-        ("argoproj.io/v1alpha1", "Workflow", STEPS, 3),
         ("example.org/v1", "Invention", {"deep": [{"replicas": 3, "pod": {"initContainers": [{}], **GPU}}]}, 6),
     ],
 )

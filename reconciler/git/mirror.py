@@ -104,7 +104,8 @@ class Mirror:
                 "the repository's address holds a user name or password: put them into a Secret and give --git-auth "
                 "(an @ in the path is written %40)"
             )
-        if "://" in self.url or "::" in self.url or not local.is_dir():
+        was_there = local.is_absolute() and self.directory.exists()  # a mount that is late is no reason not to start
+        if "://" in self.url or "::" in self.url or not (local.is_dir() or was_there):
             raise UnsafeError(
                 f"repository {self.url!r} is neither an https or ssh address nor a folder of this machine"
             )

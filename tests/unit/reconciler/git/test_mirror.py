@@ -45,6 +45,23 @@ def test_an_address_that_could_do_more_than_fetch_is_never_given_to_git(address:
         Mirror(address, "main", tmp_path)
 
 
+def test_a_folder_that_was_there_once_is_a_fetch_that_fails_and_no_wrong_address(source: Source, tmp_path: Path) -> None:
+    """A mount that comes late kept the process from starting, and drift from being put back."""
+    clone, away = tmp_path / "mirror.git", tmp_path / "away"
+    source.folder.rename(away)
+    with pytest.raises(UnsafeError):
+        Mirror(str(source.folder), "main", clone)
+    away.rename(source.folder)
+    source.commit(a="kind: Queue\n")
+    Mirror(str(source.folder), "main", clone).fetch()
+    source.folder.rename(away)
+    mirror = Mirror(str(source.folder), "main", clone)
+    with pytest.raises(GitError):
+        mirror.fetch()
+    away.rename(source.folder)
+    assert mirror.fetch()
+
+
 @pytest.mark.parametrize("branch", ["-u", "a..b", "a b", "x.lock", "a@{1}", "", "a:b", "end/"])
 def test_a_branch_that_is_no_name_is_refused(branch: str, tmp_path: Path) -> None:
     with pytest.raises(UnsafeError):

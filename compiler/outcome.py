@@ -147,9 +147,10 @@ class Outcome:
         """Number of jobs that the plan starts, lets grow, shrinks or evicts."""
         return sum(decision.is_change for decision in self.decisions)
 
-    def exit_code(self, detailed: bool = False) -> int:
-        """1 for errors, 2 (when `detailed`) for a plan with changes, else 0."""
-        if self.error_count or not self.ok:
+    def exit_code(self, detailed: bool = False, *, fails_on_errors: bool = True) -> int:
+        """1 for errors, or only without a plan (not `fails_on_errors`); 2 (when `detailed`) for a plan with changes,
+        else 0."""
+        if not self.ok or (self.error_count and fails_on_errors):
             return 1
         return 2 if detailed and self.change_count else 0
 

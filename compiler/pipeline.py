@@ -90,7 +90,19 @@ def compile_repository(
     options, mapper: as `solver.solve`; by default the cluster's own gap, what `limit` leaves, and this process.
     """
     limit = limit or CommandLimit()
-    specs = read_specs(tree, cluster)  # 1 read, 2 check
+    return compile_specs(tree, read_specs(tree, cluster), state, options, mapper, limit)  # 1 read, 2 check
+
+
+def compile_specs(
+    tree: Repository,
+    specs: Specs,
+    state: ClusterState | None = None,
+    options: Options | None = None,
+    mapper: Mapper = LOCAL_EXECUTOR,
+    limit: CommandLimit | None = None,
+) -> Outcome:
+    """As `compile_repository`, of what was read already."""
+    limit = limit or CommandLimit()
     digests = input_digests(tree, specs)
     if fatal := tuple(diagnostic for diagnostic in specs.diagnostics if diagnostic.code in NO_CLUSTER_CODES):
         return Outcome(fatal, specs, digests)

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from compiler.cluster_state.state import ClusterState
     from compiler.outcome import Outcome
     from compiler.repository import Repository
-    from compiler.views.text import Style
+    from compiler.specs import Specs
+    from compiler.views.style import Style
 
 click.UsageError.exit_code = 1  # 2 belongs to --detailed-exitcode
 
@@ -48,6 +49,18 @@ class LazyGroup(click.Group):
         module, _, attribute = self.lazy_commands[cmd_name][0].partition(":")
         command: click.Command = getattr(importlib.import_module(module), attribute)
         return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError:
+            from compiler.diagnostics import did_you_mean
+
+            if near := did_you_mean(args[0], self.list_commands(ctx)):
+                ctx.fail(f"there is no command {args[0]!r}. Did you mean {near!r}?")
+            raise
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         rows = []
@@ -85,6 +98,7 @@ def cli() -> None:
 for _name, _short_help in (
     ("check", "Report every problem of the repository's files."),
     ("compile", "Write the bound manifests, the scheduler ConfigMap and the lock."),
+    ("completion", "Print what lets a shell complete commands and options."),
     ("explain", "Say why one job starts or waits, and what would help."),
     ("init", "Write a small repository to start from."),
     ("plan", "Show what would start where, and what waits and why."),
@@ -101,17 +115,18 @@ class CompileInputs:
     repo: Path
     cluster: str | None
     state_file: Path | None
+    lock_file: Path | None
     executor: str
     time_limit: float | None
     started: float
 
 
 def compile_options(command: Command) -> Command:
-    """--repo, --cluster, --state, --time-limit and --executor, given to the command as `inputs`."""
+    """--repo, --cluster, --state, --lock, --time-limit and --executor, given to the command as `inputs`."""
 
     @wraps(command)
     def with_inputs(*args: Any, **options: Any) -> Any:
-        names = ("repo", "cluster", "state_file", "executor", "time_limit")
+        names = ("repo", "cluster", "state_file", "lock_file", "executor", "time_limit")
         inputs = CompileInputs(**{name: options.pop(name) for name in names}, started=time.monotonic())
         return command(*args, inputs=inputs, **options)
 
@@ -123,6 +138,9 @@ def compile_options(command: Command) -> Command:
             type=click.FloatRange(min=0),
             metavar="SECONDS",
             help="End by then, reasons included, with the best plan found. [default: the cluster's timeLimit]",
+        ),
+        click.option(
+            "--lock", "lock_file", type=state, help="A gangplan.lock: what it has run is taken to run (see compile)."
         ),
         click.option("--state", "state_file", type=state, help="What the cluster holds (see snapshot)."),
         click.option("--cluster", help="Which cluster of the repository; needed only when there are several."),
@@ -188,14 +206,19 @@ def output_option(command: Command) -> Command:
 def compile_and_report(ctx: click.Context, inputs: CompileInputs) -> Outcome:
     """Compile, and print the diagnostics to stderr."""
     from compiler.cli.executor import open_executor
+    from compiler.cli.progress import progress
     from compiler.cluster_state.state import StateError
-    from compiler.pipeline import CommandLimit, compile_repository
+    from compiler.pipeline import CommandLimit, compile_specs
+    from compiler.reading import read_specs
 
     try:
         with open_executor(inputs.executor) as mapper:
             tree, state = load_tree(ctx, inputs.repo), load_state_file(inputs.state_file)
             limit = CommandLimit(inputs.time_limit, inputs.started)
-            outcome = compile_repository(tree, inputs.cluster, state, mapper=mapper, limit=limit)
+            specs = read_specs(tree, inputs.cluster)
+            state = _with_lock(inputs.lock_file, specs, state)
+            with progress(f"planning {len(specs.gangs)} jobs on {len(specs.nodes)} nodes"):
+                outcome = compile_specs(tree, specs, state, mapper=mapper, limit=limit)
     except StateError as error:
         raise click.ClickException(f"{inputs.state_file}: {error}") from error
     print_diagnostics(outcome)
@@ -225,6 +248,21 @@ def load_state_file(path: Path | None) -> ClusterState | None:
         raise click.ClickException(f"{path}: {error}") from error
 
 
+def _with_lock(path: Path | None, specs: Specs, state: ClusterState | None) -> ClusterState | None:
+    """The state with what the lock has run."""
+    if path is None:
+        return state
+    from compiler.comparison.carry_over import state_with_pods
+    from compiler.emit.lock import LockError, planned_pods, read_lock
+
+    try:
+        return state_with_pods(specs, planned_pods(read_lock(path.read_bytes())), state)
+    except OSError as error:
+        raise click.ClickException(f"{path}: {error.strerror}") from error
+    except LockError as error:
+        raise click.ClickException(f"{path}: {error}") from error
+
+
 def print_diagnostics(outcome: Outcome) -> None:
     """The diagnostics go to stderr; stdout belongs to the result."""
     from compiler.diagnostics.render import render_text
@@ -242,7 +280,7 @@ def terminal_style() -> Style:
     """As wide as the terminal, within what reads well; 100 columns where there is none."""
     import shutil
 
-    from compiler.views.text import Style
+    from compiler.views.style import Style
 
     encoding = (getattr(sys.stdout, "encoding", None) or "ascii").lower().replace("-", "")
     width = shutil.get_terminal_size((100, 24)).columns

@@ -26,7 +26,7 @@ FORMATS = ("text", "json", "github", "sarif", "junit")
 @click.argument("paths", nargs=-1, type=click.Path(path_type=Path), metavar="[PATH|-]...")
 @click.option("--repo", type=FOLDER, help="The repository. [default: the folder around PATH that holds cluster-specs/]")
 @click.option("--cluster", help="Check against this cluster only. [default: each one]")
-@click.option("-o", "--output", type=click.Choice(("text", "json")), help="Output format, the same as --format.")
+@click.option("-o", "--output", type=click.Choice(FORMATS), help="Output format, the same as --format.")
 @click.option(
     "--format", "form", type=click.Choice(FORMATS), help="Output format. [default: github in GitHub Actions, else text]"
 )
@@ -150,6 +150,7 @@ def _is_selected(file: str, wanted: Sequence[str]) -> bool:
 def _report_text(diagnostics: Sequence[Diagnostic], form: str, tree: Repository, root: Path) -> str:
     from compiler.diagnostics.render import FORMATS as RENDERERS
     from compiler.diagnostics.render import render_text
+    from compiler.diagnostics.render.github import summary_markdown
     from compiler.repository.kustomize import BUILT_MARK
 
     if form == "text":
@@ -157,6 +158,9 @@ def _report_text(diagnostics: Sequence[Diagnostic], form: str, tree: Repository,
         return render_text(diagnostics, colour=wants_colour(sys.stdout), sources=sources)
     if form in ("github", "sarif"):
         diagnostics = _from_git_root(diagnostics, root)
+    if form == "github" and (summary := os.environ.get("GITHUB_STEP_SUMMARY")):
+        with Path(summary).open("a", encoding="utf-8") as file:
+            file.write(summary_markdown(diagnostics))
     return RENDERERS[form](diagnostics)
 
 

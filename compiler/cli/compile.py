@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -13,73 +14,91 @@ from compiler.cli import CompileInputs, compile_and_report, compile_options, ech
 @click.command(name="compile")
 @compile_options
 @click.option(
+    "--to",
     "-o",
     "--output",
     "folder",
     type=click.Path(file_okay=False, path_type=Path),
     help="Folder to write to. [default: stdout]",
 )
+@click.option("--namespaces", "with_namespaces", is_flag=True, help="Also write the Namespaces that the objects need.")
 @click.pass_context
 def compile(  # noqa: A001 - the command's name
-    ctx: click.Context, inputs: CompileInputs, folder: Path | None
+    ctx: click.Context, inputs: CompileInputs, folder: Path | None, with_namespaces: bool
 ) -> None:
-    """Write the bound manifests in the order of their application, the scheduler ConfigMap and gangplan.lock."""
-    from compiler.emit.lock import LOCK_FILE, lock_text
-    from compiler.emit.texts import manifest_texts, stream_text, texts_by_file
+    """Write the bound manifests in the order of their application, the scheduler ConfigMap and gangplan.lock.
 
+    In the folder only files that its gangplan.lock lists are ever replaced or removed."""
+    from compiler.emit.lock import LOCK_FILE, lock_text
+    from compiler.emit.texts import manifest_texts, namespace_texts, stream_text, texts_by_file
+
+    if folder is not None and (source := _source_within(folder, inputs.repo)) is not None:
+        raise click.UsageError(f"{folder} is part of what is compiled ({source}): name another folder", ctx)
     outcome = compile_and_report(ctx, inputs)
     if not outcome.ok:
         ctx.exit(outcome.exit_code())
     texts = manifest_texts(outcome)
+    if with_namespaces:
+        texts = (*namespace_texts(texts), *texts)
+    if outcome.specs.cluster.binding == "gated":
+        said = "pods are gated: none starts before `gangplan reconcile` gives it its node (or set binding: static)"
+        click.echo(said, err=True)
     if folder is None:
         echo(stream_text(texts))
         ctx.exit(outcome.exit_code())
-    files = {LOCK_FILE: lock_text(outcome), **texts_by_file(texts)}  # the lock first: it marks the folder as ours
-    if foreign := _foreign_file(folder, files):
+    made = texts_by_file(texts)
+    former = _former_files(folder / LOCK_FILE, made)
+    if foreign := _foreign_file(folder, made, former):
         raise click.ClickException(
-            f"{foreign} is not gangplan's: it made nothing in this folder yet. Name another folder, or remove the file"
+            f"{foreign} is not gangplan's: no gangplan.lock lists it. Name another folder, or remove the file"
         )
     try:
-        write_files(folder, files)
+        # The lock first: whatever is written afterwards is listed, also when the writing is cut off.
+        write_files(folder, {LOCK_FILE: lock_text(outcome, made), **made}, former)
     except OSError as error:
         raise click.ClickException(f"{error.filename}: {error.strerror}") from error
-    click.echo(f"{len(texts)} objects in {len(files)} files under {folder}", err=True)
+    click.echo(f"{len(texts)} objects in {len(made) + 1} files under {folder}", err=True)
     ctx.exit(outcome.exit_code())
 
 
-def write_files(folder: Path, files: dict[str, str]) -> None:
-    """Write each file; what an earlier compile left in the folder and this one does not make is removed, so that
-    nothing stale is applied."""
-    for path in _generated_files(folder):
-        if path.relative_to(folder).as_posix() not in files:
-            path.unlink()
+def write_files(folder: Path, files: dict[str, str], former: Iterable[str]) -> None:
+    """Write each file; what the former lock lists and this compile does not make is removed, so that nothing stale is
+    applied."""
+    for name in former:
+        if name not in files and (folder / name).is_file():
+            (folder / name).unlink()
     for name, text in files.items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8", newline="\n")
 
 
-def _foreign_file(folder: Path, files: Iterable[str]) -> Path | None:
-    """A file that somebody else put where we would write now, or remove the next time."""
-    from compiler.emit.lock import LOCK_FILE
+def _former_files(lock: Path, made: Iterable[str]) -> list[str]:
+    """What an earlier compile wrote beside this lock. Of one that lists nothing, no more than what is written anew."""
+    from compiler.emit.lock import LockError, listed_files, read_lock
 
-    if (folder / LOCK_FILE).is_file():
-        return None
-    return next(
-        (path for path in (*(folder / name for name in files), *_files_with_our_names(folder)) if path.exists()), None
-    )
-
-
-def _generated_files(folder: Path) -> list[Path]:
-    """Only where a lock shows that the folder is an output of ours, and only names that we make."""
-    from compiler.emit.lock import LOCK_FILE
-
-    return _files_with_our_names(folder) if (folder / LOCK_FILE).is_file() else []
+    if not os.path.lexists(lock):
+        return []
+    try:
+        found = listed_files(read_lock(lock.read_bytes()))
+    except (LockError, OSError):
+        raise click.ClickException(f"{lock} is not gangplan's. Name another folder, or remove the file") from None
+    return list(made) if found is None else found
 
 
-def _files_with_our_names(folder: Path) -> list[Path]:
-    from compiler.emit.texts import WAVE_NAMES
+def _foreign_file(folder: Path, files: Iterable[str], former: Iterable[str]) -> Path | None:
+    """A file that somebody else put where we would write now."""
+    ours = set(former)
+    return next((folder / name for name in files if name not in ours and os.path.lexists(folder / name)), None)
 
-    tops = [folder / f"{wave}-{name}.yaml" for wave, name in enumerate(WAVE_NAMES)]
-    jobs = folder / f"{len(WAVE_NAMES) - 1}-{WAVE_NAMES[-1]}"
-    return [path for path in (*tops, *sorted(jobs.glob("*/*.yaml"))) if path.is_file()]
+
+def _source_within(folder: Path, repo: Path) -> Path | None:
+    """The folder of sources that `folder` is in, is, or holds; None where the two are apart."""
+    from compiler.repository.paths import ROOT_FOLDERS
+
+    target = Path(os.path.realpath(folder))
+    for name in ROOT_FOLDERS:
+        source = Path(os.path.realpath(repo / name))
+        if source.is_dir() and (target.is_relative_to(source) or target == source.parent):
+            return repo / name
+    return None

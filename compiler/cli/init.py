@@ -110,10 +110,32 @@ spec:
             limits: {nvidia.com/gpu: 8}
 """
 
+_WORKFLOW = """\
+# Checks every pull request and says on it what the change would do. Put in where gangplan is, and a revision of it.
+name: gangplan
+on:
+  pull_request:
+permissions:
+  contents: read
+  pull-requests: write
+jobs:
+  plan:
+    runs-on: ubuntu-latest
+    steps:
+    - uses: actions/checkout@v4
+      with:
+        fetch-depth: 0      # the comparison needs the commit from which the branch left
+    - uses: OWNER/gangplan/.github/actions/plan@REVISION
+      with:
+        comment: ${{ github.event.pull_request.head.repo.full_name == github.repository }}
+"""
+
+WORKFLOW_FILE = ".github/workflows/gangplan.yml"
 EXAMPLE_FILES = {
     "cluster-specs/example/cluster.yaml": _CLUSTER,
     "cluster-specs/example/queues.yaml": _QUEUES,
     "jobs/research/pretrain.yaml": _JOB,
+    WORKFLOW_FILE: _WORKFLOW,
 }
 
 
@@ -134,4 +156,5 @@ def init(ctx: click.Context, directory: Path) -> None:
     except OSError as problem:
         raise click.ClickException(f"{problem.filename}: {problem.strerror}") from problem
     where = "" if directory == Path() else f" --repo {directory}"
+    click.echo(f"In {directory / WORKFLOW_FILE} write where gangplan is in place of OWNER and REVISION")
     click.echo(f"Next: gangplan check{where}, then gangplan plan{where}")

@@ -6,26 +6,57 @@ import click
 
 from compiler.cli import CompileInputs, compile_and_report, compile_options, echo, output_option, terminal_style
 
+DECISIONS = ("start", "keep", "wait", "evict", "done")
+
 
 @click.command()
 @compile_options
 @output_option
+@click.option("--summary", is_flag=True, help="Show counts, reasons and queues, and no single jobs.")
+@click.option("--queue", "queues", multiple=True, help="Show jobs of this queue only; may be repeated.")
+@click.option("--namespace", "namespaces", multiple=True, help="Show jobs of this namespace only; may be repeated.")
+@click.option(
+    "--decision",
+    "decisions",
+    multiple=True,
+    type=click.Choice(DECISIONS),
+    help="Show jobs with this decision only, each in full; may be repeated.",
+)
 @click.option("--detailed-exitcode", is_flag=True, help="Exit with 2 when the plan changes something.")
+@click.option(
+    "--fail-on",
+    type=click.Choice(("error", "never")),
+    default="error",
+    show_default=True,
+    help="When to exit with 1 although there is a plan: when a job or another object has errors, or never.",
+)
 @click.option("--timings", is_flag=True, help="Show how long each batch took (no longer the same bytes each time).")
 @click.pass_context
 def plan(
     ctx: click.Context,
     inputs: CompileInputs,
     output: str,
+    summary: bool,
+    queues: tuple[str, ...],
+    namespaces: tuple[str, ...],
+    decisions: tuple[str, ...],
     detailed_exitcode: bool,
+    fail_on: str,
     timings: bool,
 ) -> None:
-    """Show what would start where, what is kept, and what waits and why. Nothing is changed anywhere."""
-    from compiler.views import data, machine, text
+    """Show what would start where, what is kept, and what waits and why. Nothing is changed anywhere.
 
+    Many waiting jobs are told by reason. --summary, --queue, --namespace and --decision choose what the text shows; the
+    plan is the same."""
+    from compiler.views import data, machine, text
+    from compiler.views.selection import Selection
+
+    selection = Selection(queues, namespaces, decisions, summary)
+    if output != "text" and selection != Selection():
+        raise click.UsageError("--summary, --queue, --namespace and --decision are for text; -o json is whole", ctx)
     outcome = compile_and_report(ctx, inputs)
     if output == "text":
-        echo(text.plan_text(outcome, terminal_style(), timings=timings))
+        echo(text.plan_text(outcome, terminal_style(), timings=timings, selection=selection))
     else:
         echo(machine.FORMATS[output](data.plan_document(outcome, timings=timings)))
-    ctx.exit(outcome.exit_code(detailed_exitcode))
+    ctx.exit(outcome.exit_code(detailed_exitcode, fails_on_errors=fail_on == "error"))

@@ -23,6 +23,7 @@ JobChangeKind = Literal["never", "evicted", "waits", "removed", "moves", "shrink
 """Worst first. moves: it runs, elsewhere. reason: it waits as before, for another reason."""
 JOB_CHANGE_KINDS: tuple[JobChangeKind, ...] = get_args(JobChangeKind)
 DECLARED_AMOUNTS = ("guarantee", "deserved", "capability")
+LIMIT = "capability"
 HELD = "held"
 """Of a queue: what its jobs hold once the plan is in force."""
 
@@ -216,14 +217,16 @@ def _queue_changes(base: Outcome, head: Outcome) -> Iterator[QueueChange]:
 
 
 def _queue_amounts(outcome: Outcome) -> dict[str, dict[str, dict[str, int | float]]]:
+    """A capability of 0 is said (nothing may be held of that); any other 0 says no more than silence."""
     found = {}
     for entry in queue_entries(outcome):
         held = {name: amount + entry["admitted"][name] for name, amount in entry["allocated"].items()}
         amounts = {**{name: entry[name] for name in DECLARED_AMOUNTS}, HELD: held}
-        found[entry["name"]] = {what: {n: a for n, a in said.items() if a} for what, said in amounts.items()}
+        said = {what: {n: a for n, a in of.items() if a} for what, of in amounts.items()}
+        found[entry["name"]] = {**said, LIMIT: dict(amounts[LIMIT])}
     return found
 
 
 def _is_in_use(entry: Mapping[str, Mapping[str, Any]] | None) -> bool:
     """Whether the queue says or holds anything: one that Volcano makes by itself may do neither."""
-    return entry is not None and any(amount for amounts in entry.values() for amount in amounts.values())
+    return entry is not None and any(entry.values())

@@ -12,7 +12,7 @@ from compiler.cluster_state.state import ClusterState
 from compiler.emit.templates import pod_templates
 from compiler.kubernetes import TASK_LABEL, Object, name_of, namespace_of
 from compiler.outcome import JobDecision, Outcome, PodsByNode
-from compiler.specs import GangSpec, JobKey
+from compiler.specs import GangSpec, JobKey, Specs
 
 Place = tuple[str, str]
 """(role, node)."""
@@ -39,6 +39,24 @@ def state_after(outcome: Outcome, state: ClusterState | None, left_out: Collecti
     for key, decision in decisions.items():
         if key not in left_out:
             pods += _new_pods(decision, _places(decision.pods) - running.get(key, Counter()), names)
+    return replace(before, pods=tuple(pods))
+
+
+def state_with_pods(
+    specs: Specs, planned: Mapping[tuple[str, str], PodsByNode], state: ClusterState | None
+) -> ClusterState:
+    """The state with the pods of a former plan: (namespace/name, kind) of a job -> where they run. Jobs and nodes that
+    are gone are left out, and jobs of which pods are in the state."""
+    before = state or ClusterState()
+    running = {(f"{namespace}/{name}", kind) for one in before.pod_records for namespace, name, kind, _ in one.owners}
+    nodes = {node.name for node in specs.nodes}
+    pods = list(before.pods)
+    names = {(namespace_of(pod), name_of(pod)) for pod in pods}
+    for gang in specs.gangs:
+        key = f"{gang.namespace}/{gang.document.name}", gang.document.kind
+        roles = {} if key in running else planned.get(key, {})
+        there = {role: {n: k for n, k in at.items() if n in nodes} for role, at in roles.items()}
+        pods += _new_pods(JobDecision(gang, "keep", 0, there), _places(there), names)
     return replace(before, pods=tuple(pods))
 
 

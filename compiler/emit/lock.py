@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from compiler.emit.batches import batch_entries
 from compiler.emit.block import to_yaml
 from compiler.kubernetes import API_VERSION
-from compiler.outcome import JobDecision, Outcome
+from compiler.outcome import JobDecision, Outcome, PodsByNode
 from compiler.version import VERSION
 
 LOCK_FILE = "gangplan.lock"
 
 
-def lock_text(outcome: Outcome) -> str:
+def lock_text(outcome: Outcome, files: Iterable[str] = ()) -> str:
     """YAML. Measured times are left out, since they differ from run to run; `clockStruck` tells that the time limit
-    decided something."""
+    decided something. files: what was written beside it."""
     return to_yaml(
         {
             "apiVersion": API_VERSION,
@@ -25,6 +26,7 @@ def lock_text(outcome: Outcome) -> str:
             "binding": outcome.specs.cluster.binding,
             "digest": outcome.digest,
             "inputs": dict(sorted(outcome.input_digests.items())),
+            **({"files": sorted(files)} if files else {}),
             "jobs": [_job_entry(decided) for decided in outcome.decisions],
             **({"clockStruck": True} if outcome.plan is not None and outcome.plan.hit_time_limit else {}),
             "batches": [
@@ -32,6 +34,47 @@ def lock_text(outcome: Outcome) -> str:
             ],
         }
     )
+
+
+class LockError(ValueError):
+    """A file that is no lock of gangplan's; the message says why."""
+
+
+def read_lock(content: bytes) -> Mapping[str, Any]:
+    """The lock as data. Raises LockError."""
+    import yaml
+
+    try:
+        data = yaml.safe_load(content)
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        raise LockError(f"it is no YAML: {str(error).splitlines()[0]}") from None
+    if not isinstance(data, dict) or (data.get("apiVersion"), data.get("kind")) != (API_VERSION, "Lock"):
+        raise LockError(f"it is no {API_VERSION} Lock")
+    return data
+
+
+def listed_files(lock: Mapping[str, Any]) -> list[str] | None:
+    """The files that the lock lists, named from its folder; None for one that lists none, as older ones do."""
+    if not isinstance(names := lock.get("files"), list):
+        return None
+    return [name for name in map(str, names) if _is_inside(name)]
+
+
+def _is_inside(name: str) -> bool:
+    return not name.startswith("/") and ".." not in name.split("/")
+
+
+def planned_pods(lock: Mapping[str, Any]) -> dict[tuple[str, str], PodsByNode]:
+    """(namespace/name, kind) of a job -> role -> node -> pods that the lock has run. Raises LockError."""
+    found: dict[tuple[str, str], PodsByNode] = {}
+    for job in lock.get("jobs") or ():
+        try:
+            roles = job.get("pods", {}).items()
+            pods = {str(role): {str(node): int(number) for node, number in at.items()} for role, at in roles}
+            found[str(job["job"]), str(job["kind"])] = pods
+        except (AttributeError, KeyError, TypeError, ValueError):
+            raise LockError("one of its jobs is not as gangplan writes it") from None
+    return found
 
 
 def _job_entry(decision: JobDecision) -> dict[str, Any]:

@@ -26,6 +26,18 @@ def _text(manifest: Manifest, document: Document) -> str:
     return to_yaml(manifest.object) if own else rewrite(document, manifest.object)
 
 
+def namespace_texts(texts: tuple[tuple[Manifest, str], ...]) -> tuple[tuple[Manifest, str], ...]:
+    """A Namespace for each that the objects are in, less those that are among them or in every cluster."""
+    objects = [manifest.object for manifest, _ in texts]
+    there = {found["metadata"]["name"] for found in objects if found["kind"] == "Namespace"} | {"default"}
+    needed = {namespace for found in objects if (namespace := found["metadata"].get("namespace"))} - there
+    made = []
+    for name in sorted(needed):
+        found = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+        made.append((Manifest(0, found, ""), to_yaml(found)))
+    return tuple(made)
+
+
 def stream_text(texts: tuple[tuple[Manifest, str], ...]) -> str:
     return "---\n".join(text for _, text in texts)
 

@@ -16,6 +16,7 @@ from compiler.fields.amounts import json_amount
 from compiler.fields.timestamp import rfc3339
 from compiler.kubernetes import API_VERSION
 from compiler.outcome import JobDecision, Outcome
+from compiler.views.selection import left_out_entries
 
 
 def plan_document(outcome: Outcome, *, timings: bool = False) -> dict[str, Any]:
@@ -30,6 +31,7 @@ def plan_document(outcome: Outcome, *, timings: bool = False) -> dict[str, Any]:
         "batches": batch_entries(outcome, timings=timings),
         "queues": queue_entries(outcome),
         "totals": resource_totals(outcome),
+        **({"leftOut": broken} if (broken := left_out_entries(outcome)) else {}),
         **({"clockStruck": True} if outcome.plan is not None and outcome.plan.hit_time_limit else {}),
     }
 

@@ -10,7 +10,8 @@ from compiler.fields.amounts import rounded_amount
 from compiler.outcome import JobAction, JobDecision, Outcome
 from compiler.specs import RoleSpec, TopologySpec
 from compiler.views import data as views_data
-from compiler.views.text import LIMIT_COLUMNS, PLAIN, PlanView, Style, amount_text, count_text, wrap_text
+from compiler.views.style import PLAIN, Style, count_text
+from compiler.views.text import LIMIT_COLUMNS, PlanView, amount_text, wrap_text
 
 ACTION_WORDS: Mapping[JobAction, str] = {
     "start": "starts",

@@ -5,7 +5,6 @@ from __future__ import annotations
 import textwrap
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -17,6 +16,10 @@ from compiler.fields.duration import rounded_duration_text
 from compiler.fields.timestamp import rfc3339
 from compiler.outcome import JobDecision, Outcome
 from compiler.views import data as views_data
+from compiler.views import selection
+from compiler.views.brief import grouped_waits, left_out_rows
+from compiler.views.selection import Selection, left_out
+from compiler.views.style import PLAIN, Style, count_text
 
 BAR_WIDTH = 24
 MAX_ROLES_WIDTH = 28
@@ -25,50 +28,35 @@ MAX_SOURCES = 2
 HELD_TEXT = "it is not created meanwhile, so that the share that it cannot use goes on to other queues"
 NO_BREAK = "\N{NO-BREAK SPACE}"
 """Stands for a blank at which a line must not be broken."""
-COLOURS: Mapping[str, str] = {
-    "start": "32",
-    "keep": "36",
-    "wait": "33",
-    "evict": "31",
-    "never": "31",
-    "done": "2",
-    "head": "1",
-    "dim": "2",
-}
 
 
-@dataclass(frozen=True, slots=True)
-class Style:
-    """width in columns; colour: ANSI escapes; blocks: the terminal can show block characters."""
-
-    width: int = 100
-    colour: bool = False
-    block_characters: bool = True
-
-    def paint(self, text: str, colour_key: str) -> str:
-        return f"\033[{COLOURS[colour_key]}m{text}\033[0m" if self.colour and text else text
-
-
-PLAIN = Style()
-"""For a file or a test: 100 columns, no colour."""
-
-
-def plan_text(outcome: Outcome, style: Style = PLAIN, *, timings: bool = False) -> str:
-    """The whole plan; ends in a newline."""
+def plan_text(
+    outcome: Outcome, style: Style = PLAIN, *, timings: bool = False, selection: Selection = selection.ALL
+) -> str:
+    """The plan, of its jobs those selected; ends in a newline."""
     if not outcome.ok:
         return f"No plan for cluster {outcome.specs.cluster.name}: see the diagnostics.\n"
-    view = PlanView(outcome, style)
-    sections = [view.header(), *view.jobs(), view.queues(), view.totals(), view.verdicts(timings), view.summary()]
+    view = PlanView(outcome, style, selection=selection)
+    jobs = [*view.jobs(), left_out_rows(style, outcome, selection)]
+    sections = [view.header(), *jobs, view.queues(), view.totals(), view.verdicts(timings), view.summary()]
     return "\n\n".join("\n".join(section) for section in map(list, sections) if section) + "\n"
 
 
 class PlanView:
-    """Makes the sections of the text. show_all_sources: all sources of reasons and repairs, each on its own line."""
+    """Makes the sections of the text. show_all_sources: all sources of reasons and repairs, each on its own line.
+    selection: the jobs that are shown."""
 
-    def __init__(self, outcome: Outcome, style: Style, show_all_sources: bool = False) -> None:
+    def __init__(
+        self,
+        outcome: Outcome,
+        style: Style,
+        show_all_sources: bool = False,
+        selection: Selection = selection.ALL,
+    ) -> None:
         if outcome.problem is None or outcome.origins is None:
             raise ValueError("only an outcome with a plan can be shown")
         self.outcome, self.style, self.show_all_sources = outcome, style, show_all_sources
+        self.selection = selection
         self.problem, self.origins = outcome.problem, outcome.origins
         self.data = views_data.plan_document(outcome)
 
@@ -104,14 +92,20 @@ class PlanView:
 
     def jobs(self) -> Iterator[list[str]]:
         by_action: dict[str, list[JobDecision]] = {}
-        for decided in self.outcome.decisions:
+        selected = [decided for decided in self.outcome.decisions if self.selection.includes(decided)]
+        for decided in selected:
             by_action.setdefault(decided.action, []).append(decided)
         for action, title in (("start", "Starts"), ("keep", "Runs on")):
             if chosen := by_action.get(action):
-                yield list(self.placed_jobs(title, action, chosen))
-        if victims := [decided for decided in self.outcome.decisions if decided.evicted_pods]:
-            yield list(self.evicted_jobs(victims))
-        if waiting := by_action.get("wait"):
+                rows = list(self.placed_jobs(title, action, chosen))
+                yield rows[:1] if self.selection.is_summary else rows
+        if victims := [decided for decided in selected if decided.evicted_pods]:
+            rows = list(self.evicted_jobs(victims))
+            yield rows[:1] if self.selection.is_summary else rows
+        waiting = by_action.get("wait", [])
+        if waiting and self.selection.is_grouped(waiting):
+            yield list(grouped_waits(self.style, waiting))
+        elif waiting:
             yield list(self.waiting_jobs(sorted(waiting, key=lambda decided: (decided.never, -decided.priority))))
         if done := by_action.get("done"):
             yield [f"{self.style.paint('Finished', 'head')}: {compact_names([decided.name for decided in done])}"]
@@ -414,9 +408,11 @@ class PlanView:
             said[1] += f" ({grow} to grow)"
         if never:
             said[-1] += f" ({never} can never start as written)"
+        if broken := len(left_out(self.outcome)):
+            said.append(f"{broken} left out for errors")
         yield (
             f"{self.style.paint('Plan', 'head')}: {', '.join(said)}."
-            if self.outcome.decisions
+            if self.outcome.decisions or broken
             else "Plan: there are no jobs."
         )
 
@@ -460,7 +456,3 @@ def wrap_text(text: str, prefix: str, width: int) -> Iterable[str]:
     return textwrap.wrap(
         text, width, initial_indent=prefix, subsequent_indent=" " * min(len(prefix), 8), break_on_hyphens=False
     )
-
-
-def count_text(count: int, noun: str) -> str:
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

@@ -12,9 +12,10 @@ from compiler.cluster_state.state import ClusterState
 from compiler.comparison import Compile, compare
 from compiler.comparison.render import comparison_document, comparison_markdown, comparison_text
 from compiler.outcome import Outcome
-from compiler.pipeline import CommandLimit, compile_repository
+from compiler.pipeline import CommandLimit, compile_specs
 from compiler.reading import read_specs
 from compiler.repository import Repository
+from compiler.specs import Specs
 from compiler.views.machine import to_json
 from reconciler.git.process import GitError
 from reconciler.git.revisions import read_revision
@@ -53,17 +54,18 @@ def diff(
     clusters = [inputs.cluster] if inputs.cluster else _cluster_names(base_tree, head_tree)
     with open_executor(inputs.executor) as mapper:
 
-        def compile_of(tree: Repository, cluster: str | None) -> Compile:
+        def compile_of(tree: Repository, specs: Specs) -> Compile:
             def compile_against(found: ClusterState | None) -> Outcome:
                 limit = CommandLimit(inputs.time_limit)
-                return compile_repository(tree, cluster, found, mapper=mapper, limit=limit)
+                return compile_specs(tree, specs, found, mapper=mapper, limit=limit)
 
             return compile_against
 
-        found = [
-            compare(compile_of(base_tree, name), compile_of(head_tree, name), read_specs(head_tree, name), state)
-            for name in clusters
-        ]
+        found = []
+        for name in clusters:
+            base_specs, head_specs = read_specs(base_tree, name), read_specs(head_tree, name)
+            compiles = compile_of(base_tree, base_specs), compile_of(head_tree, head_specs)
+            found.append(compare(*compiles, head_specs, state))
     if output == "json":
         echo(to_json(comparison_document(found, base_name, head_name)))
     else:

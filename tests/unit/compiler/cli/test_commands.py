@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -155,7 +156,7 @@ def test_compile_writes_waves_jobs_and_the_lock_and_removes_what_is_stale(tmp_pa
 
 
 @pytest.mark.parametrize(
-    "name", ["1-queues.yaml", "5-jobs/team/first.job.yaml", "5-jobs/x/user.yaml", "gangplan.lock/x"]
+    "name", ["5-jobs/team/first.job.yaml", "5-jobs/team/second.job.yaml", "gangplan.lock/x", "gangplan.lock"]
 )
 def test_compile_touches_nothing_in_a_folder_that_is_not_its_own(name: str, tmp_path: Path) -> None:
     mine = tmp_path / name
@@ -165,10 +166,86 @@ def test_compile_touches_nothing_in_a_folder_that_is_not_its_own(name: str, tmp_
     assert (result.exit_code, mine.read_text()) == (1, "mine")
     assert "is not gangplan's" in result.stderr
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == [mine]
+
+
+def test_compile_leaves_alone_what_its_lock_does_not_list(tmp_path: Path) -> None:
     (tmp_path / "beside").mkdir()
     (tmp_path / "beside/notes.yaml").write_text("mine")
     assert run("compile", *repo("deadlock"), "-o", str(tmp_path / "beside")).exit_code == 0
     assert (tmp_path / "beside/notes.yaml").read_text() == "mine"
+
+
+def test_compile_does_not_write_into_what_it_reads(tmp_path: Path) -> None:
+    source = tmp_path / "repo"
+    shutil.copytree(CASES / "deadlock/repo", source)
+    before = {path: path.read_bytes() for path in source.rglob("*") if path.is_file()}
+    for folder in (source, source / "jobs", source / "jobs" / "out", source / "cluster-specs" / "test"):
+        result = run("compile", "--repo", str(source), "--to", str(folder))
+        assert result.exit_code == 1
+        assert "is part of what is compiled" in result.stderr
+    assert {path: path.read_bytes() for path in source.rglob("*") if path.is_file()} == before
+    assert run("compile", "--repo", str(source), "--to", str(source / "out")).exit_code == 0
+
+
+def test_compile_makes_namespaces_when_asked_and_says_that_gated_pods_wait() -> None:
+    result = run("compile", *repo("deadlock"), "--namespaces")
+    assert result.stdout.startswith("apiVersion: v1\nkind: Namespace\nmetadata:\n  name: team\n---\n")
+    assert "pods are gated: none starts before `gangplan reconcile`" in result.stderr
+    assert "kind: Namespace" not in run("compile", *repo("deadlock")).stdout
+    assert "pods are gated" not in run("compile", *repo("static")).stderr
+
+
+def test_a_lock_is_the_former_plan(tmp_path: Path) -> None:
+    assert run("compile", *repo("deadlock"), "--to", str(tmp_path)).exit_code == 0
+    result = run("plan", *repo("deadlock"), "--lock", str(tmp_path / "gangplan.lock"))
+    assert "Runs on: 1 job, 4 pods" in result.stdout
+    assert "0 to start, 1 to keep, 1 to wait" in result.stdout
+    (tmp_path / "gangplan.lock").write_text("kind: Lock")
+    result = run("plan", *repo("deadlock"), "--lock", str(tmp_path / "gangplan.lock"))
+    assert (result.exit_code, "it is no gangplan.dev/v1alpha1 Lock" in result.stderr) == (1, True)
+
+
+def test_a_plan_with_errors_fails_unless_told_otherwise_and_tells_whom_it_left_out(tmp_path: Path) -> None:
+    shutil.copytree(CASES / "deadlock/repo", tmp_path, dirs_exist_ok=True)
+    job = tmp_path / "jobs" / "second.yaml"
+    job.write_text(job.read_text().replace("replicas: 4", "replicas: four"))
+    result = run("plan", "--repo", str(tmp_path))
+    assert result.exit_code == 1
+    assert "Left out: 1 job with errors\n  ! team/second  jobs/second.yaml:" in result.stdout
+    assert "1 left out for errors" in result.stdout
+    assert run("plan", "--repo", str(tmp_path), "--fail-on", "never").exit_code == 0
+    assert run("plan", "--repo", str(tmp_path), "--fail-on", "never", "--detailed-exitcode").exit_code == 2
+    (left,) = json.loads(run("plan", "--repo", str(tmp_path), "-o", "json").stdout)["leftOut"]
+    assert (left["namespace"], left["name"], left["diagnostics"][0]["code"]) == ("team", "second", "GP204")
+    job.write_text("kind: [")
+    assert "jobs/second.yaml:1 GP101" in run("plan", "--repo", str(tmp_path)).stdout
+
+
+def test_filters_choose_jobs_of_the_text() -> None:
+    assert "+ team/first" not in run("plan", *repo("deadlock"), "--decision", "wait").stdout
+    assert "- team/second" not in run("plan", *repo("deadlock"), "--decision", "start").stdout
+    assert "team/" not in run("plan", *repo("deadlock"), "--namespace", "other").stdout
+    assert "team/first" in run("plan", *repo("deadlock"), "--queue", "default", "--queue", "b").stdout
+    assert run("plan", *repo("deadlock"), "--queue", "default", "-o", "json").exit_code == 1
+    summary = run("plan", *repo("deadlock"), "--summary").stdout
+    assert "Starts: 1 job, 4 pods\n\nWaits: 1 job, by their first reason\n  - GW" in summary
+    assert "+ team/first" not in summary
+
+
+def test_many_waiting_jobs_are_told_by_reason(tmp_path: Path) -> None:
+    shutil.copytree(CASES / "deadlock/repo", tmp_path, dirs_exist_ok=True)
+    job = (tmp_path / "jobs" / "second.yaml").read_text()
+    for number in range(60):
+        (tmp_path / "jobs" / f"more-{number}.yaml").write_text(job.replace("name: second", f"name: more-{number}"))
+    result = run("plan", "--repo", str(tmp_path)).stdout
+    assert "Waits: 61 jobs, by their first reason" in result
+    assert len(result.splitlines()) < 40
+    assert run("plan", "--repo", str(tmp_path), "--decision", "wait").stdout.count("queue default") > 60
+
+
+def test_the_commands_help_with_typing() -> None:
+    assert "Did you mean 'plan'?" in run("pln").stderr
+    assert "_GANGPLAN_COMPLETE" in run("completion", "bash").stdout
 
 
 def test_the_tree_comes_from_a_higher_layer_when_it_has_one() -> None:

@@ -93,6 +93,14 @@ def found_jobs(comparison: Comparison) -> dict[str, str]:
     return {each.name: each.kind for each in comparison.jobs}
 
 
+def test_a_capability_of_zero_is_an_amount_and_not_none() -> None:
+    before, after = ({**BASE, "cluster-specs/demo/b.yaml": queue("b", capability=amount)} for amount in (8, 0))
+    (changed,) = changes(before, after).queues
+    assert changed.after is not None
+    assert changed.after["capability"]["nvidia.com/gpu"] == 0
+    assert "b: capability 8 -> 0 GPUs" in comparison_text([changes(before, after)], "x", "y")
+
+
 def test_the_same_files_and_an_edit_of_comments_change_nothing() -> None:
     assert changes(BASE, BASE).is_empty
     comparison = changes(BASE, {**BASE, "jobs/one.yaml": "# a note\n" + BASE["jobs/one.yaml"]})

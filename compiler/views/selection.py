@@ -1,0 +1,105 @@
+"""Which jobs the text of a plan shows in full, the others counted: filters, and waiting jobs by reason."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from compiler.diagnostics import Diagnostic
+from compiler.diagnostics.render.json import diagnostic_entry
+from compiler.explain.catalogue import REASONS
+from compiler.explain.names import compact_names
+from compiler.outcome import JobDecision, Outcome
+from compiler.reading.unplanned import runs_pods
+from compiler.repository.paths import JOBS_FOLDER
+from compiler.syntax.documents import Document
+
+MAX_DETAILED = 12
+"""Waiting jobs that are told one by one; more are told by reason."""
+MAX_NAMES = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Jobs of any of these queues, namespaces and decisions; an empty tuple is any. is_summary: no single jobs."""
+
+    queues: tuple[str, ...] = ()
+    namespaces: tuple[str, ...] = ()
+    decisions: tuple[str, ...] = ()
+    is_summary: bool = False
+
+    def includes(self, decision: JobDecision) -> bool:
+        gang = decision.gang
+        wanted = ((self.queues, gang.queue), (self.namespaces, gang.namespace), (self.decisions, decision.action))
+        return all(not chosen or value in chosen for chosen, value in wanted)
+
+    def is_grouped(self, waiting: Sequence[JobDecision]) -> bool:
+        """Whether waiting jobs are told by reason and not one by one."""
+        return self.is_summary or (len(waiting) > MAX_DETAILED and not self.decisions)
+
+
+ALL = Selection()
+
+
+def waits_by_reason(waiting: Iterable[JobDecision]) -> Iterator[tuple[str, str, list[JobDecision]]]:
+    """(code, what it means in which queue, jobs) of waiting jobs by their first reason: the largest groups first, those
+    that can never start last."""
+    groups: dict[tuple[bool, str, str], list[JobDecision]] = {}
+    for decision in waiting:
+        code = decision.reasons[0].code if decision.reasons else ""
+        groups.setdefault((decision.never, code, decision.gang.queue), []).append(decision)
+    titles = {kind.code: entry.title for kind, entry in REASONS.items()}
+    for (never, code, queue), jobs in sorted(groups.items(), key=lambda item: (item[0][0], -len(item[1]), item[0])):
+        title = titles.get(code, "no reason was found in time")
+        yield code, f"{'can never start: ' if never else ''}{title} (queue {queue})", jobs
+
+
+def named_jobs(jobs: Sequence[JobDecision]) -> str:
+    return compact_names([job.name for job in jobs], MAX_NAMES)
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """A job that is in no plan, since it has errors; without a document, a file of jobs that holds none."""
+
+    file: str
+    document: Document | None
+    errors: tuple[Diagnostic, ...]
+
+
+def left_out(outcome: Outcome) -> list[LeftOut]:
+    """The jobs that errors keep out of the plan, by file."""
+    planned = {decision.gang.document.identity for decision in outcome.decisions}
+    planned |= {
+        pod.identity for decision in outcome.decisions for role in decision.gang.roles for pod in role.pod_documents
+    }
+    errors: dict[tuple[str, str], list[Diagnostic]] = {}
+    for each in outcome.diagnostics:
+        if each.severity == "error":
+            errors.setdefault((each.position.file, each.object), []).append(each)
+    found = []
+    for document in sorted(outcome.specs.documents, key=lambda document: document.identity[:2]):
+        mine = errors.get((document.file, document.display_name))
+        if mine and document.identity not in planned and runs_pods(document):
+            found.append(LeftOut(document.file, document, tuple(mine)))
+    for (file, subject), mine in errors.items():
+        if not subject and file.startswith(f"{JOBS_FOLDER}/"):
+            found.append(LeftOut(file, None, tuple(mine)))
+    return sorted(found, key=lambda one: one.errors[0].position)
+
+
+def left_out_entries(outcome: Outcome) -> list[dict[str, Any]]:
+    """As plain data."""
+    return [{**_object_entry(one.document), "file": one.file, **_error_entries(one)} for one in left_out(outcome)]
+
+
+def _object_entry(document: Document | None) -> Mapping[str, str]:
+    if document is None:
+        return {}
+    names = {"namespace": document.namespace or "default", "name": document.name}
+    return {"apiVersion": document.api_version, "kind": document.kind, **names}
+
+
+def _error_entries(one: LeftOut) -> Mapping[str, Any]:
+    return {"diagnostics": [diagnostic_entry(error) for error in one.errors]}

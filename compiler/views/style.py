@@ -1,0 +1,37 @@
+"""How text looks: width, colours, characters."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+COLOURS: Mapping[str, str] = {
+    "start": "32",
+    "keep": "36",
+    "wait": "33",
+    "evict": "31",
+    "never": "31",
+    "done": "2",
+    "head": "1",
+    "dim": "2",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Style:
+    """width in columns; colour: ANSI escapes; blocks: the terminal can show block characters."""
+
+    width: int = 100
+    colour: bool = False
+    block_characters: bool = True
+
+    def paint(self, text: str, colour_key: str) -> str:
+        return f"\033[{COLOURS[colour_key]}m{text}\033[0m" if self.colour and text else text
+
+
+PLAIN = Style()
+"""For a file or a test: 100 columns, no colour."""
+
+
+def count_text(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

@@ -55,7 +55,8 @@ class CheckInput:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A violation at `path` of `document`. see: a second location. severity: replaces the rule's own where milder."""
+    """A violation at `path` of `document`. see: a second location. severity: replaces the rule's own. cause: the object
+    whose errors are behind it, by its display name."""
 
     document: Document
     path: FieldPath
@@ -63,6 +64,7 @@ class Finding:
     help: str
     see: tuple[Document, FieldPath] | None = None
     severity: Severity | None = None
+    cause: str = ""
 
 
 CheckFunction = Callable[[CheckInput], Iterator[Finding]]
@@ -74,24 +76,27 @@ class Check:
 
     rule: Rule
     function: CheckFunction
+    on_partial: bool = False
 
-    def findings(self, check_input: CheckInput) -> Iterator[tuple[Document, Diagnostic]]:
-        for found in self.function(check_input):
-            see = found.see[0].position(*found.see[1]) if found.see else None
-            diagnostic = found.document.diagnostic(
-                self.rule, found.path, found.message, found.help, see=see, severity=found.severity
-            )
-            yield found.document, diagnostic
+    def diagnostic(self, found: Finding) -> Diagnostic:
+        """The finding at its position."""
+        see = found.see[0].position(*found.see[1]) if found.see else None
+        return found.document.diagnostic(
+            self.rule, found.path, found.message, found.help, see=see, severity=found.severity, cause=found.cause
+        )
 
 
 _CHECKS: dict[str, Check] = {}
 
 
-def check(code: str, title: str, severity: Severity = "error") -> Callable[[CheckFunction], CheckFunction]:
-    """Declare the decorated function as a check."""
+def check(
+    code: str, title: str, severity: Severity = "error", *, folds: bool = False, on_partial: bool = False
+) -> Callable[[CheckFunction], CheckFunction]:
+    """Declare the decorated function as a check. on_partial: it also judges jobs with an error elsewhere."""
 
     def declare(function: CheckFunction) -> CheckFunction:
-        _CHECKS[code] = Check(declare_rule(code, severity, title, inspect.getdoc(function) or ""), function)
+        rule = declare_rule(code, severity, title, inspect.getdoc(function) or "", folds=folds)
+        _CHECKS[code] = Check(rule, function, on_partial)
         return function
 
     return declare

@@ -22,7 +22,7 @@ from compiler.volcano import metax
 SYSTEM_PRIORITY_CLASSES = frozenset(("system-cluster-critical", "system-node-critical"))
 
 
-@check("GP320", "unknown priority class")
+@check("GP320", "unknown priority class", folds=True, on_partial=True)
 def unknown_priority_class(check_input: CheckInput) -> Iterator[Finding]:
     """A job's priority class is a PriorityClass of the cluster, or one of the two that every cluster has. The API
     server refuses pods of an unknown one. Mend: correct the name, or add the class."""
@@ -247,11 +247,12 @@ def depends_on_failed_object(check_input: CheckInput) -> Iterator[Finding]:
         yield from _failed_dependency(gang, "priority_class", gang.priority_class, classes)
     for queue in check_input.specs.queues:
         if queue.parent in queues:
-            yield Finding(queue.document, ("spec", "parent"), f"queue {queue.parent!r} has errors", "mend that queue")
+            message, cause = f"queue {queue.parent!r} has errors", f"Queue {queue.parent}"
+            yield Finding(queue.document, ("spec", "parent"), message, "mend that queue", cause=cause)
 
 
 def _failed_dependency(gang: GangSpec, field: str, name: str | None, failed: set[str]) -> Iterator[Finding]:
     if name in failed:
-        yield Finding(
-            gang.document, gang.field_paths[field], f"{field.replace('_', ' ')} {name!r} has errors", "mend that object"
-        )
+        cause = f"{'Queue' if field == 'queue' else 'PriorityClass'} {name}"
+        message = f"{field.replace('_', ' ')} {name!r} has errors"
+        yield Finding(gang.document, gang.field_paths[field], message, "mend that object", cause=cause)

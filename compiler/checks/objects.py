@@ -10,7 +10,7 @@ from compiler.specs import HyperNodeSpec, NodeSpec
 from compiler.syntax.documents import Document
 
 
-@check("GP301", "two objects of one name")
+@check("GP301", "two objects of one name", on_partial=True)
 def duplicate_objects(check_input: CheckInput) -> Iterator[Finding]:
     """A kind has one object of a name (and namespace) in a cluster; NodePools must not make a node or hypernode that
     exists already. Mend: rename or remove one."""

@@ -243,7 +243,7 @@ def limited_root_queue(check_input: CheckInput) -> Iterator[Finding]:
                 yield Finding(queue.document, ("spec", "parent"), "the root queue cannot have a parent", "remove it")
 
 
-@check("GP302", "unknown queue")
+@check("GP302", "unknown queue", folds=True, on_partial=True)
 def unknown_queue(check_input: CheckInput) -> Iterator[Finding]:
     """A job's queue, and the cluster's defaultQueue, is a queue of the cluster; Volcano creates root and default by
     itself. Mend: correct the name, or add the queue."""
@@ -263,7 +263,7 @@ def unknown_queue(check_input: CheckInput) -> Iterator[Finding]:
             yield Finding(gang.document, gang.field_paths["queue"], f"there is no queue {gang.queue!r}", help)
 
 
-@check("GP306", "job in a queue that has children")
+@check("GP306", "job in a queue that has children", folds=True, on_partial=True)
 def job_in_parent_queue(check_input: CheckInput) -> Iterator[Finding]:
     """Jobs run in leaf queues only. Volcano's admission refuses the job, and with the capacity plugin's hierarchy one
     such job stops all scheduling. Mend: name one of the children."""
@@ -276,7 +276,7 @@ def job_in_parent_queue(check_input: CheckInput) -> Iterator[Finding]:
             )
 
 
-@check("GP307", "job in the root queue")
+@check("GP307", "job in the root queue", folds=True, on_partial=True)
 def job_in_root_queue(check_input: CheckInput) -> Iterator[Finding]:
     """Volcano takes no jobs into the root queue. Mend: name a leaf queue."""
     for gang in check_input.specs.gangs:

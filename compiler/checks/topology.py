@@ -117,7 +117,7 @@ def both_tier_fields(check_input: CheckInput) -> Iterator[Finding]:
             )
 
 
-@check("GP334", "unknown tier name")
+@check("GP334", "unknown tier name", folds=True, on_partial=True)
 def unknown_tier_names(check_input: CheckInput) -> Iterator[Finding]:
     """highestTierName is the tierName of some hypernode; Volcano enforces nothing for a name that it does not know.
     Mend: correct the name."""
@@ -130,7 +130,7 @@ def unknown_tier_names(check_input: CheckInput) -> Iterator[Finding]:
             yield Finding(document, (*path, "highestTierName"), f"no hypernode has tierName {name!r}", help)
 
 
-@check("GP335", "topology job without the topology plugin", "warning")
+@check("GP335", "topology job without the topology plugin", "warning", folds=True)
 def missing_topology_plugin(check_input: CheckInput) -> Iterator[Finding]:
     """A job's networkTopology is enforced by the plugin network-topology-aware only; gangplan plans by it, but Volcano
     on its own would not keep to it. Mend: add the plugin to a tier of the scheduler configuration."""

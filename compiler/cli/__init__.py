@@ -265,10 +265,11 @@ def _with_lock(path: Path | None, specs: Specs, state: ClusterState | None) -> C
 
 def print_diagnostics(outcome: Outcome) -> None:
     """The diagnostics go to stderr; stdout belongs to the result."""
+    from compiler.diagnostics.folding import folded
     from compiler.diagnostics.render import render_text
 
     if outcome.diagnostics:
-        click.echo(render_text(outcome.diagnostics, colour=wants_colour(sys.stderr)), err=True, nl=False)
+        click.echo(render_text(folded(outcome.diagnostics), colour=wants_colour(sys.stderr)), err=True, nl=False)
 
 
 def wants_colour(stream: Any) -> bool:

@@ -45,6 +45,8 @@ def check(
     folders are reported, and those that stand outside of cluster-specs/ and jobs/ are read as well; - is stdin. The
     repository is the folder around the first PATH (or this one) that holds cluster-specs/.
     """
+    from compiler.diagnostics.folding import folded
+
     ctx = click.get_current_context()
     if output and form and output != form:
         raise click.UsageError("-o and --format ask for different formats", ctx)
@@ -52,11 +54,12 @@ def check(
     root = _root(ctx, repo, paths)
     tree, wanted = _with_paths(ctx, load_tree(ctx, root), root, paths)
     found = [one for one in repository_diagnostics(tree, cluster) if _is_selected(one.position.file, wanted)]
-    click.echo(_report_text(found, chosen, tree, root), nl=False)
+    shown = folded(found) if chosen in ("text", "github") else found
+    click.echo(_report_text(shown, chosen, tree, root), nl=False)
     fatal = ("error", "warning") if strict else ("error",)
     failed = any(diagnostic.severity in fatal for diagnostic in found)
     if chosen in ("text", "github"):
-        _print_summary(found, sum(_is_selected(file, wanted) for file in tree.manifests()))
+        _print_summary(shown, sum(_is_selected(file, wanted) for file in tree.manifests()))
     ctx.exit(1 if failed else 0)
 
 

@@ -36,16 +36,20 @@ class Diagnostic:
     object: str = ""
     see: Position | None = None
     """A second place that belongs to the finding, e.g. the other document of the same name."""
+    cause: str = ""
+    """The object, as `object` names it, whose errors are behind this finding."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """The meaning of a code. text: the user documentation: the rule, its source or reason, and the mend."""
+    """The meaning of a code. text: the user documentation: the rule, its source or reason, and the mend. folds: whether
+    findings with the same words have one cause, so that people are shown one of them."""
 
     code: str
     severity: Severity
     title: str
     text: str
+    folds: bool = False
 
     def diagnostic(
         self,
@@ -56,20 +60,21 @@ class Rule:
         object: str = "",
         see: Position | None = None,
         severity: Severity | None = None,
+        cause: str = "",
     ) -> Diagnostic:
-        """A diagnostic of this rule. severity: replaces the rule's own in a milder case."""
-        return Diagnostic(self.code, severity or self.severity, position, message, help, object, see)
+        """A diagnostic of this rule. severity: replaces the rule's own in another case."""
+        return Diagnostic(self.code, severity or self.severity, position, message, help, object, see, cause)
 
 
 RULES: dict[str, Rule] = {}
 """Every rule that exists, by code. `compiler.checks.catalogue.all_rules` fills it completely."""
 
 
-def declare_rule(code: str, severity: Severity, title: str, text: str) -> Rule:
+def declare_rule(code: str, severity: Severity, title: str, text: str, *, folds: bool = False) -> Rule:
     """Declare a code. ValueError for a code that exists: a code never changes its meaning."""
     if code in RULES:
         raise ValueError(f"{code} already means {RULES[code].title!r}")
-    RULES[code] = Rule(code, severity, title, " ".join(text.split()))
+    RULES[code] = Rule(code, severity, title, " ".join(text.split()), folds)
     return RULES[code]
 
 

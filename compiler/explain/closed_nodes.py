@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from compiler.diagnostics import did_you_mean
-from compiler.lower.eligibility import (
+from compiler.specs import Expression, NodeSelectorTerm, NodeSpec, PodSpec, Taint, Toleration
+from compiler.specs.eligibility import (
     NodeMasks,
     NodeRequirement,
     hard_taints,
@@ -16,7 +17,6 @@ from compiler.lower.eligibility import (
     returned_node,
     tolerates,
 )
-from compiler.specs import Expression, NodeSelectorTerm, NodeSpec, PodSpec, Taint, Toleration
 
 MAX_LISTED = 3
 """How many values of a label, or sets of taints, a sentence names."""

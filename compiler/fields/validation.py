@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
@@ -33,6 +34,49 @@ def validate_document(document: Document, model: type[BaseModel]) -> tuple[Any, 
     except ValidationError as problem:
         errors = problem.errors(include_url=False, include_input=True)
     return None, [_validation_diagnostic(document, model, dict(error)) for error in errors]
+
+
+def readable_part(document: Document, model: type[BaseModel]) -> tuple[Document, Any] | None:
+    """The document without the fields that its model refuses, and the model of the rest; None where that is refused
+    too. No list loses an item, so that paths stay what they are."""
+    paths: list[FieldPath] = [()]
+    try:
+        model.model_validate(document.data)
+    except ValidationError as problem:
+        paths = [_removable_path(document.data, tuple(error["loc"])) for error in problem.errors(include_url=False)]
+    data = document.data
+    for path in paths:
+        if not path:
+            return None
+        data = _without(data, path)
+    try:
+        return replace(document, data=data), model.model_validate(data)
+    except ValidationError:
+        return None
+
+
+def _removable_path(data: Any, loc: tuple[Any, ...]) -> FieldPath:
+    """The longest part of `loc` that leads to a key of a mapping in `data`; empty for none."""
+    path: FieldPath = ()
+    for length, step in enumerate(loc, start=1):
+        if isinstance(data, dict) and step in data:
+            path = loc[:length]
+        elif not (isinstance(data, list) and isinstance(step, int) and step < len(data)):
+            break
+        data = data[step]
+    return path
+
+
+def _without(data: Any, path: FieldPath) -> Any:
+    """A copy of `data` without the key at `path`, if it is still there."""
+    if isinstance(data, list):
+        index = path[0]
+        return [_without(item, path[1:]) if at == index else item for at, item in enumerate(data)]
+    if not isinstance(data, dict) or path[0] not in data:
+        return data
+    if len(path) == 1:
+        return {key: value for key, value in data.items() if key != path[0]}
+    return {key: _without(value, path[1:]) if key == path[0] else value for key, value in data.items()}
 
 
 def metadata_diagnostics(document: Document, data: Any, path: FieldPath) -> Iterator[Diagnostic]:

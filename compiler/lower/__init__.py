@@ -9,7 +9,6 @@ from compiler.cluster_state.state import ClusterState
 from compiler.lower.budgets import disruption_budgets
 from compiler.lower.dedicated_domains import with_dedicated_domains
 from compiler.lower.device_slots import is_outdated, slot_holds
-from compiler.lower.eligibility import excluding_numa_policies
 from compiler.lower.gangs import GangLowering
 from compiler.lower.inputs import LoweringInputs, is_plannable, lowering_inputs
 from compiler.lower.moments import upcoming_events
@@ -24,6 +23,7 @@ from compiler.lower.slot_groups import SlotGroups, slot_groups_of
 from compiler.lower.subgroups import subgroup_demand, with_subgroup_rules
 from compiler.lower.topology import lower_hypernodes
 from compiler.specs import GangSpec, JobKey, QueueSpec, Specs
+from compiler.specs.eligibility import excluding_numa_policies
 from compiler.volcano.eviction_votes import eviction_votes
 from solver.problem import EvictionVotes, Problem
 

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from compiler.lower.eligibility import NodeClasses
 from compiler.lower.gang_order import age_ranks, class_priorities
 from compiler.lower.inputs import LoweringInputs
 from compiler.lower.policy import lower_policy
@@ -19,6 +18,7 @@ from compiler.lower.topology import TierNames
 from compiler.lower.victims import EvictionTerms, eviction_terms, non_preempting_classes
 from compiler.run_kinds import PLANNED_RUN_KINDS, run_kind_of
 from compiler.specs import GangSpec, RoleSpec, SubgroupSpec
+from compiler.specs.eligibility import NodeClasses
 from compiler.volcano.enqueue import is_enqueued_first
 from compiler.volcano.metax import requesting_annotation
 from compiler.volcano.whole_starts import starts_whole

@@ -7,7 +7,6 @@ from dataclasses import replace
 from operator import sub
 
 from compiler.lower.device_slots import SlotHolder, node_slots
-from compiler.lower.eligibility import NodeClasses, classify_nodes, node_kinds, returned_node
 from compiler.lower.inputs import LoweringInputs
 from compiler.lower.reserved_room import DEFAULT_PODS_PER_NODE
 from compiler.lower.resources import vector, vector_sum
@@ -15,6 +14,7 @@ from compiler.lower.slot_groups import SlotGroups
 from compiler.lower.time import maintenance_in, maintenance_windows
 from compiler.lower.topology import leaf_by_node
 from compiler.specs import Amounts, NodeSpec
+from compiler.specs.eligibility import NodeClasses, classify_nodes, node_kinds, returned_node
 from solver.problem import MAX_AMOUNT, Node, ReturningNode, Vector
 
 SlotHolders = Mapping[int, tuple[SlotHolder, ...]]

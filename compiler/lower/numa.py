@@ -12,7 +12,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from compiler.lower.eligibility import (
+from compiler.specs import Amounts, NodeSpec, PodSpec
+from compiler.specs.eligibility import (
     NodeMasks,
     NodeRequirement,
     NumaLayout,
@@ -21,7 +22,6 @@ from compiler.lower.eligibility import (
     numa_policy,
     returned_node,
 )
-from compiler.specs import Amounts, NodeSpec, PodSpec
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -12,8 +12,8 @@ from typing import Generic, TypeVar
 from compiler.cluster_state.pods import ForeignPod
 from compiler.fields.label_selector import LabelExpression, selector_matches
 from compiler.kubernetes import HOSTNAME_LABEL
-from compiler.lower.eligibility import NodeMasks, NodeRequirement, node_requirement
 from compiler.specs import GangSpec, NodeSpec, PodRuleSpec, PodSpec, RoleSpec, SchedulerSpec, Toleration
+from compiler.specs.eligibility import NodeMasks, NodeRequirement, node_requirement
 from solver.problem import Gang, PodRule, RuleKind
 
 Item = TypeVar("Item")

@@ -15,8 +15,8 @@ from compiler.cluster_state.observed import ObservedState
 from compiler.cluster_state.pods import RequestCache
 from compiler.fields.quantity import amounts_sum
 from compiler.kubernetes import NOT_READY_TAINT, UNREACHABLE_TAINT, Object, labels_of, name_of, namespace_of
-from compiler.lower.eligibility import NodeMasks, node_requirement, returned_node
 from compiler.specs import Amounts, GangSpec, NodeSpec, PodSpec, Specs, Toleration, UnplannedPods
+from compiler.specs.eligibility import NodeMasks, node_requirement, returned_node
 
 DEFAULT_PODS_PER_NODE = 110
 """Pod capacity of a node that states none: the kubelet's default."""

@@ -10,10 +10,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from compiler.lower.eligibility import NodeRequirement, node_requirement
 from compiler.lower.numa import NO_NUMA_PLAN, NumaPlan, NumaPlanner
 from compiler.lower.resources import vector
 from compiler.specs import Amounts, GangSpec, NodeSpec, PodSpec, SchedulerSpec
+from compiler.specs.eligibility import NodeRequirement, node_requirement
 from compiler.volcano.numatopology import is_numa_aware
 from compiler.volcano.shared_devices import FULL_DEVICE_CORES, VGPU_CORES, VGPU_MEMORY, VGPU_NUMBER
 from solver.problem import SlotRequest

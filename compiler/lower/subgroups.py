@@ -13,10 +13,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from compiler.cluster_state.observed import ObservedState
-from compiler.lower.eligibility import node_requirement
 from compiler.lower.pod_rules import LoweredRules
 from compiler.lower.topology import TierNames, leaf_by_node, lower_hypernodes
 from compiler.specs import GangSpec, HyperNodeSpec, NodeSpec, RoleSpec, SubgroupSpec, TopologySpec
+from compiler.specs.eligibility import node_requirement
 from solver.problem import PodRule
 
 RunningPods = Mapping[tuple[int, int], int]

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Protocol, TypeVar
 
-from compiler.checks import CheckInput, all_checks
+from compiler.checks import CheckInput, Finding, all_checks
 from compiler.diagnostics import Diagnostic, sorted_diagnostics
 from compiler.fields.natural_order import natural_sort_key
 from compiler.kinds import kinds
@@ -117,8 +117,14 @@ def _with_queue(gang: GangSpec, cluster: ClusterSpec) -> GangSpec:
 def _run_checks(check_input: CheckInput, rejected: Rejected, diagnostics: list[Diagnostic]) -> None:
     """Run all checks once, then the one on dependencies until it rejects no more objects. Adds to `rejected` and
     `diagnostics`."""
+    partial = {
+        gang.document.identity: gang.document for gang in check_input.specs.gangs if gang.document.identity in rejected
+    }
     for check in all_checks():
-        for document, diagnostic in check.findings(check_input):
+        for found in check.function(check_input):
+            if found.document.identity in partial and not (check.on_partial and _is_written(found)):
+                continue
+            document, diagnostic = found.document, check.diagnostic(found)
             diagnostics.append(diagnostic)
             if diagnostic.severity == "error":
                 rejected.setdefault(document.identity, document)
@@ -127,10 +133,19 @@ def _run_checks(check_input: CheckInput, rejected: Rejected, diagnostics: list[D
     while size_before != len(rejected):
         size_before = len(rejected)
         check_input = replace(check_input, failed_objects=_identities(rejected.values()))
-        for document, diagnostic in dependencies.findings(check_input):
-            if document.identity not in rejected:
-                rejected[document.identity] = document
-                diagnostics.append(diagnostic)
+        for found in dependencies.function(check_input):
+            if found.document.identity not in rejected:
+                rejected[found.document.identity] = found.document
+                diagnostics.append(dependencies.diagnostic(found))
+
+
+def _is_written(found: Finding) -> bool:
+    """Whether the path of a finding is in what could be read of its document: what was left out may be as it should."""
+    try:
+        found.document.value_at(*found.path)
+    except (LookupError, TypeError):
+        return False
+    return True
 
 
 def _identities(documents: Iterable[Document]) -> frozenset[tuple[str, str, str]]:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from compiler.diagnostics import Diagnostic, declare_rule, did_you_mean
-from compiler.fields.validation import metadata_diagnostics, validate_document
+from compiler.fields.validation import metadata_diagnostics, readable_part, validate_document
 from compiler.kinds import Kind, kinds
 from compiler.kinds.common.job_kinds import JobKind, job_kind
 from compiler.kinds.scheduler_file import wrapped_configurations
@@ -16,6 +16,7 @@ from compiler.reading.assignment import JobAssignment
 from compiler.reading.files import template_diagnostic
 from compiler.reading.unplanned import UNPLANNED_CODES, declared_pods, unplanned_pods
 from compiler.repository.paths import CONF_SUFFIX, file_name_diagnostic
+from compiler.specs import GangSpec
 from compiler.specs.drafts import PodDraft
 from compiler.syntax.documents import Document, DocumentIdentity
 from compiler.syntax.parse import parse_file
@@ -165,8 +166,8 @@ class DocumentCollector:
             is_lone_pod = any(isinstance(item, PodDraft) and item.pod_group is None for item in found)
             if is_lone_pod or (kind.is_foreign and not found):
                 problems += unplanned_pods(document)
-        elif kind.partial_specs is not None and not failed:
-            self.spec_items += kind.partial_specs(document)
+        elif not failed:
+            self.spec_items += _partial_specs(document, kind)
         return problems
 
 
@@ -185,6 +186,14 @@ def _generated_name_diagnostics(document: Document, problems: list[Diagnostic]) 
 
 def _version_of(document: Document) -> str:
     return document.api_version.rpartition("/")[2]
+
+
+def _partial_specs(document: Document, kind: Kind) -> Iterable[object]:
+    """What can be read of a document with errors: for rules across objects, never for a plan."""
+    if kind.partial_specs is not None:
+        return kind.partial_specs(document)
+    part = readable_part(document, kind.model)
+    return [spec for spec in kind.specs(*part) if isinstance(spec, GangSpec)] if part is not None else ()
 
 
 def _has_error(problems: list[Diagnostic]) -> bool:

@@ -97,10 +97,16 @@ class _MemberResolver:
                     "correct the regular expression",
                 )
                 return set()
-            return {name for name in self.nodes if pattern.search(name)}
-        return {
-            name for name, node in self.nodes.items() if selector_matches(member.label_expressions or (), node.labels)
-        }
+            found = {name for name in self.nodes if pattern.search(name)}
+            what = f"the pattern {member.pattern!r}"
+        else:
+            path = (*member.path, "selector", "labelMatch")
+            rows = member.label_expressions or ()
+            found = {name for name, node in self.nodes.items() if selector_matches(rows, node.labels)}
+            what = "labelMatch"
+        if not found:
+            self.add_problem("empty", draft, path, f"{what} matches no node", "correct it, or declare the nodes")
+        return found
 
 
 def resolve_hypernodes(

@@ -92,8 +92,9 @@ class Document:
         *,
         see: Position | None = None,
         severity: Severity | None = None,
+        cause: str = "",
     ) -> Diagnostic:
         """A diagnostic of the rule at `path`."""
         return rule.diagnostic(
-            self.position(*path), message, help, object=self.display_name, see=see, severity=severity
+            self.position(*path), message, help, object=self.display_name, see=see, severity=severity, cause=cause
         )

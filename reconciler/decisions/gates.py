@@ -37,8 +37,8 @@ from compiler.kubernetes import (
     status_of,
     uid_of,
 )
-from compiler.lower.eligibility import CORDONED, tolerates
 from compiler.specs import Taint, Toleration
+from compiler.specs.eligibility import CORDONED, tolerates
 from compiler.volcano.eviction_votes import preemptable_word
 from reconciler.cluster.objects import Object, Ref, ref_of
 from reconciler.plan.snapshot import PlannedGang

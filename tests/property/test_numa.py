@@ -9,8 +9,8 @@ from operator import and_
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from compiler.lower.eligibility import NumaLayout
 from compiler.lower.numa import NumaRequest, fits_empty_slots, restricted_request
+from compiler.specs.eligibility import NumaLayout
 
 Cells = list[dict[str, int]]
 

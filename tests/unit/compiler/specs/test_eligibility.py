@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from compiler.lower.eligibility import classify_nodes, node_requirement
 from compiler.specs import Expression, NodeSelectorTerm, NodeSpec, PodSpec, Taint, Toleration
+from compiler.specs.eligibility import classify_nodes, node_requirement
 from tests.builders.specs import node
 
 NODES = (

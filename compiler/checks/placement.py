@@ -1,0 +1,286 @@
+"""Checks of what jobs ask of nodes: resources, labels, tolerations, and room for a whole gang. They judge by the nodes
+that the repository declares, each node empty, so that what they say holds whatever runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from compiler.checks import CheckInput, Finding, check
+from compiler.diagnostics import Severity, did_you_mean, suggestion
+from compiler.fields.quantity import QuantityError, exact_amount, integer_amounts, parse_quantity
+from compiler.specs import Amounts, GangSpec, NodeSpec, PodSpec, RoleSpec, Toleration
+from compiler.specs.eligibility import NodeMasks, NodeRequirement, node_requirement, returned_node
+from compiler.specs.hypernode_tree import tier_of
+from compiler.syntax.documents import Document, FieldPath
+
+DEFAULT_PODS = 110
+"""Pods of a node that states no number: the kubelet's default."""
+ANY_TAINT = (Toleration(operator="Exists"),)
+
+
+@dataclass(frozen=True)
+class _Nodes:
+    """The declared nodes, as they are when nothing keeps them closed for a while."""
+
+    nodes: Sequence[NodeSpec]
+
+    @cached_property
+    def masks(self) -> NodeMasks:
+        return NodeMasks(self.nodes)
+
+    @cached_property
+    def resources(self) -> frozenset[str]:
+        """What any node states."""
+        return frozenset(name for node in self.nodes for name in node.allocatable)
+
+    @cached_property
+    def shared_resources(self) -> frozenset[str]:
+        """What is asked of devices that pods share, whose room is not counted here."""
+        devices = [device for node in self.nodes for device in node.shared_devices]
+        amounts = {name for device in devices for _, offered in device.devices for name in offered}
+        return frozenset({*amounts, *(n for device in devices for n in (device.resource, device.whole_resource))})
+
+    @cached_property
+    def groups(self) -> list[tuple[Amounts, int]]:
+        """(what they have, mask) of nodes that have the same."""
+        found: dict[tuple[tuple[str, int], ...], list[int]] = {}
+        for index, node in enumerate(self.nodes):
+            found.setdefault(tuple(sorted(node.allocatable.items())), []).append(index)
+        return [(dict(key), sum(1 << i for i in indices)) for key, indices in found.items()]
+
+    def requests(self, pod: PodSpec) -> dict[str, int]:
+        """The requests that can be counted against nodes."""
+        counted = self.resources - self.shared_resources
+        return {name: amount for name, amount in pod.requests.items() if amount and name in counted}
+
+    def most_pods(self, pod: PodSpec, mask: int) -> int:
+        """How many pods of this kind these nodes hold at most."""
+        requests = self.requests(pod)
+        total = 0
+        for amounts, members in self.groups:
+            each = min((amounts.get(n, 0) // a for n, a in requests.items() if n != "pods"), default=DEFAULT_PODS)
+            total += min(each, amounts.get("pods", DEFAULT_PODS)) * (mask & members).bit_count()
+        return total
+
+
+def _declared_nodes(check_input: CheckInput) -> _Nodes | None:
+    nodes = check_input.specs.nodes
+    return _Nodes([returned_node(node) for node in nodes]) if nodes else None
+
+
+def _roles(check_input: CheckInput) -> Iterator[tuple[GangSpec, RoleSpec]]:
+    for gang in check_input.specs.gangs:
+        for role in gang.roles if gang.schedulable else ():
+            if role.replicas:
+                yield gang, role
+
+
+def _pod_place(gang: GangSpec, role: RoleSpec) -> tuple[Document, FieldPath]:
+    """The document and path of a role's pod spec."""
+    if role.pod_documents:
+        return role.pod_documents[0], ("spec",)
+    return gang.document, (*role.template_path, "spec")
+
+
+def _request_path(document: Document, path: FieldPath, resource: str) -> FieldPath:
+    """The path of the first request, or limit, of the resource below a pod spec."""
+    found = [
+        at
+        for at in document.positions
+        if at[: len(path)] == path and at[-1:] == (resource,) and at[-2:-1] in (("requests",), ("limits",))
+    ]
+    return min(found, key=lambda at: document.positions[at], default=path)
+
+
+@check("GP392", "resource that no node has", "warning", folds=True, on_partial=True)
+def unknown_resources(check_input: CheckInput) -> Iterator[Finding]:
+    """A pod that requests a device which no node offers never starts. It is an error where the name nearly is that of a
+    device of the nodes. Mend: correct the name, or declare the nodes that have it."""
+    if (nodes := _declared_nodes(check_input)) is None:
+        return
+    known = sorted(name for name in nodes.resources | nodes.shared_resources if "/" in name)
+    for gang, role in _roles(check_input):
+        for name in role.pod.requests:
+            if "/" not in name or name in known:
+                continue
+            document, path = _pod_place(gang, role)
+            near = did_you_mean(name, known)
+            severity: Severity | None = "error" if near else None
+            help = f"did you mean {near!r}?" if near else f"the nodes offer {', '.join(known) or 'no devices'}"
+            at = _request_path(document, path, name)
+            yield Finding(document, at, f"no node has the resource {name!r}", help, severity=severity)
+
+
+@check("GP393", "pods that select no node", "warning", folds=True)
+def selectors_without_nodes(check_input: CheckInput) -> Iterator[Finding]:
+    """A nodeSelector, or required node affinity, that no declared node satisfies keeps the pods from starting. Mend:
+    correct the label, or label nodes."""
+    if (nodes := _declared_nodes(check_input)) is None:
+        return
+    for gang, role in _roles(check_input):
+        pod = role.pod
+        if (not pod.node_selector and pod.node_affinity is None) or nodes.masks.nodes_matching(_labels_only(pod)):
+            continue
+        document, path = _pod_place(gang, role)
+        for key, value in pod.node_selector.items():
+            values = {node.labels[key] for node in nodes.nodes if key in node.labels}
+            if value not in values:
+                keys = {label for node in nodes.nodes for label in node.labels}
+                some = ", ".join(sorted(values)[:5])
+                help = (
+                    suggestion(value, values, f"nodes have {some}") if values else suggestion(key, keys, "label nodes")
+                )
+                yield Finding(document, (*path, "nodeSelector", key), f"no node has {key}: {value}", help)
+                break
+        else:
+            at = (*path, "affinity", "nodeAffinity") if pod.node_affinity is not None else (*path, "nodeSelector")
+            what = "this node affinity" if pod.node_affinity is not None else "all of these labels"
+            yield Finding(document, at, f"no node satisfies {what}", "correct it, or label nodes")
+
+
+def _labels_only(pod: PodSpec) -> NodeRequirement:
+    return node_requirement(replace(pod, tolerations=ANY_TAINT, node_name="", topology_policy=""))
+
+
+@check("GP394", "taint that the pods do not tolerate", "warning", folds=True)
+def missing_tolerations(check_input: CheckInput) -> Iterator[Finding]:
+    """All nodes that the pods select, and that have what they request, carry a taint that they do not tolerate. Mend:
+    add the toleration, or select other nodes."""
+    if (nodes := _declared_nodes(check_input)) is None:
+        return
+    for gang, role in _roles(check_input):
+        selected = nodes.masks.nodes_matching(_labels_only(role.pod))
+        if role.pod.node_name or not nodes.most_pods(role.pod, selected):
+            continue
+        mask = nodes.masks.nodes_matching(node_requirement(replace(role.pod, topology_policy="")))
+        if not nodes.most_pods(role.pod, mask):
+            fitting = [n for i, n in enumerate(nodes.nodes) if selected >> i & 1 and nodes.most_pods(role.pod, 1 << i)]
+            keys = sorted({taint.key for taint in fitting[0].taints if taint.effect != "PreferNoSchedule"})
+            document, path = _pod_place(gang, role)
+            message = f"the nodes that these pods select carry a taint that they do not tolerate: {', '.join(keys)}"
+            place = (*path, "tolerations") if (*path, "tolerations") in document.positions else path
+            yield Finding(document, place, message, f"tolerate {keys[0]}" if keys else "add the toleration")
+
+
+@check("GP395", "gang that fits nowhere", "warning")
+def gangs_without_room(check_input: CheckInput) -> Iterator[Finding]:
+    """Even with all declared nodes empty there is no room for the least number of pods with which the gang starts: on
+    the nodes that its pods may use, or, with a hard topology, inside any hypernode that it allows. That is proved by
+    counting the pods that each node holds at most. Mend: lower requests or minimum, allow a higher tier, or add
+    nodes."""
+    if (nodes := _declared_nodes(check_input)) is None:
+        return
+    domains = _domain_masks(check_input)
+    for gang in check_input.specs.gangs:
+        if not gang.schedulable or any(name not in nodes.resources for role in gang.roles for name in _devices(role)):
+            continue
+        for role in gang.roles:
+            mask = nodes.masks.nodes_matching(node_requirement(replace(role.pod, topology_policy="")))
+            least = role.minimum if len(gang.roles) > 1 else max(role.minimum, min(gang.minimum, role.replicas))
+            if not mask or not least:
+                continue
+            document, path = _pod_place(gang, role)
+            room = nodes.most_pods(role.pod, mask)
+            if not room:
+                yield Finding(document, path, _too_large(nodes, role, mask), "lower the requests, or add nodes")
+            elif room < least:
+                message = f"{role.name} needs {least} pods to start, and all its nodes hold {room}"
+                yield Finding(document, path, message, "lower the minimum or the requests, or add nodes")
+            elif (allowed := _allowed_domains(check_input, gang, domains)) is not None:
+                best = max((nodes.most_pods(role.pod, mask & domain) for domain in allowed), default=0)
+                if best < least:
+                    message = f"{role.name} needs {least} pods to start, and the largest hypernode allowed holds {best}"
+                    help = "allow a higher tier, or lower the minimum or the requests"
+                    yield Finding(gang.document, gang.field_paths["topology"], message, help)
+
+
+def _devices(role: RoleSpec) -> list[str]:
+    return [name for name in role.pod.requests if "/" in name]
+
+
+def _too_large(nodes: _Nodes, role: RoleSpec, mask: int) -> str:
+    """What no node of the mask has enough of for one pod."""
+    usable = [node for i, node in enumerate(nodes.nodes) if mask >> i & 1]
+    for name, amount in nodes.requests(role.pod).items():
+        most = max(node.allocatable.get(name, DEFAULT_PODS if name == "pods" else 0) for node in usable)
+        if amount > most:
+            asked, found = exact_amount(name, amount), exact_amount(name, most)
+            return f"a pod of {role.name} requests {asked} {name}, and none of its nodes has more than {found}"
+    return f"no node has all that a pod of {role.name} requests"
+
+
+def _domain_masks(check_input: CheckInput) -> dict[str, int]:
+    """Hypernode -> mask of the nodes in it, at any depth."""
+    index = {node.name: i for i, node in enumerate(check_input.specs.nodes)}
+    found: dict[str, int] = {}
+    for hypernode in sorted(check_input.specs.hypernodes, key=lambda h: h.tier):
+        mask = sum(1 << index[name] for name in {*hypernode.nodes} if name in index)
+        for child in hypernode.hypernodes:
+            mask |= found.get(child, 0)
+        found[hypernode.name] = mask
+    return found
+
+
+def _allowed_domains(check_input: CheckInput, gang: GangSpec, masks: dict[str, int]) -> list[int] | None:
+    """The masks of the hypernodes of which one must hold the whole gang; None where no hard topology says so."""
+    topology = gang.topology
+    if topology is None or topology.mode != "hard" or not masks:
+        return None
+    highest = topology.highest_tier
+    if topology.highest_tier_name:
+        highest = tier_of(topology.highest_tier_name, check_input.specs.hypernodes)
+    if highest is None:
+        return None
+    return [masks[h.name] for h in check_input.specs.hypernodes if h.tier <= highest]
+
+
+@check("GP396", "member that matches no node", "warning")
+def members_without_nodes(check_input: CheckInput) -> Iterator[Finding]:
+    """A regexMatch or labelMatch of a HyperNode selects the nodes whose name or labels match; one that matches none
+    leaves the hypernode empty. Mend: correct the pattern or the labels, or declare the nodes."""
+    for found in check_input.tree_problems if check_input.specs.nodes else ():
+        if found.category == "empty":
+            yield Finding(found.document, found.path, found.message, found.help, found.see)
+
+
+@check("GP397", "gang above a ResourceQuota")
+def gangs_above_quota(check_input: CheckInput) -> Iterator[Finding]:
+    """The API server creates no pod beyond a ResourceQuota of its namespace. A gang whose least number of pods requests
+    more than `hard` never has them all. Quotas with scopes are not judged. Mend: raise the quota, or lower the
+    minimum."""
+    quotas = [document for document in check_input.specs.documents if document.kind == "ResourceQuota"]
+    for gang in check_input.specs.gangs if quotas else ():
+        least: dict[str, int] = {}
+        for role in gang.roles if gang.schedulable else ():
+            for name, amount in role.pod.requests.items():
+                least[name] = least.get(name, 0) + amount * role.minimum
+        for document in quotas:
+            if (document.namespace or "default") != gang.namespace:
+                continue
+            for key, name, hard in _hard_amounts(document):
+                if least.get(name, 0) > hard:
+                    asked, limit = exact_amount(name, least[name]), exact_amount(name, hard)
+                    message = (
+                        f"the gang requests {asked} {name} to start, and ResourceQuota {document.name} allows {limit}"
+                    )
+                    see = (document, ("spec", "hard", key))
+                    yield Finding(
+                        gang.document, ("metadata", "name"), message, "raise the quota, or lower the minimum", see
+                    )
+
+
+def _hard_amounts(document: Document) -> Iterator[tuple[str, str, int]]:
+    """(key, resource, amount) of what a quota without scopes limits of requests."""
+    spec = document.data.get("spec")
+    if not isinstance(spec, dict) or spec.get("scopes") or spec.get("scopeSelector"):
+        return
+    hard = spec.get("hard")
+    for key, value in hard.items() if isinstance(hard, dict) else ():
+        name = key.removeprefix("requests.")
+        if name in ("cpu", "memory", "pods") or (key.startswith("requests.") and "/" in name):
+            try:
+                yield key, name, integer_amounts({name: parse_quantity(value)}, "down")[name]
+            except QuantityError:
+                continue

@@ -55,8 +55,24 @@ class _Nodes:
         counted = self.resources - self.shared_resources
         return {name: amount for name, amount in pod.requests.items() if amount and name in counted}
 
+    @cached_property
+    def _known_bests(self) -> dict[tuple[object, ...], int]:
+        return {}
+
+    def most_pods_inside(self, pod: PodSpec, mask: int, tier: int | None, domains: Sequence[int]) -> int:
+        """How many pods of this kind the nodes of one of the domains hold at most, of all domains the best. tier: what
+        the domains are known by."""
+        key = (tuple(sorted(pod.requests.items())), mask, tier)
+        if key not in self._known_bests:
+            best = max((self._most_pods(pod, mask & domain) for domain in domains), default=0)
+            self._known_bests[key] = best
+        return self._known_bests[key]
+
     def most_pods(self, pod: PodSpec, mask: int) -> int:
         """How many pods of this kind these nodes hold at most."""
+        return self.most_pods_inside(pod, mask, None, (mask,))
+
+    def _most_pods(self, pod: PodSpec, mask: int) -> int:
         requests = self.requests(pod)
         total = 0
         for amounts, members in self.groups:
@@ -188,8 +204,9 @@ def gangs_without_room(check_input: CheckInput) -> Iterator[Finding]:
             elif room < least:
                 message = f"{role.name} needs {least} pods to start, and all its nodes hold {room}"
                 yield Finding(document, path, message, "lower the minimum or the requests, or add nodes")
-            elif (allowed := _allowed_domains(check_input, gang, domains)) is not None:
-                best = max((nodes.most_pods(role.pod, mask & domain) for domain in allowed), default=0)
+            elif domains and (tier := _highest_tier(check_input, gang)) is not None:
+                allowed = [domain for at, domain in domains if at <= tier]
+                best = nodes.most_pods_inside(role.pod, mask, tier, allowed)
                 if best < least:
                     message = f"{role.name} needs {least} pods to start, and the largest hypernode allowed holds {best}"
                     help = "allow a higher tier, or lower the minimum or the requests"
@@ -211,29 +228,27 @@ def _too_large(nodes: _Nodes, role: RoleSpec, mask: int) -> str:
     return f"no node has all that a pod of {role.name} requests"
 
 
-def _domain_masks(check_input: CheckInput) -> dict[str, int]:
-    """Hypernode -> mask of the nodes in it, at any depth."""
+def _domain_masks(check_input: CheckInput) -> list[tuple[int, int]]:
+    """(tier, mask of the nodes in it at any depth) of each hypernode."""
     index = {node.name: i for i, node in enumerate(check_input.specs.nodes)}
     found: dict[str, int] = {}
-    for hypernode in sorted(check_input.specs.hypernodes, key=lambda h: h.tier):
+    hypernodes = sorted(check_input.specs.hypernodes, key=lambda h: h.tier)
+    for hypernode in hypernodes:
         mask = sum(1 << index[name] for name in {*hypernode.nodes} if name in index)
         for child in hypernode.hypernodes:
             mask |= found.get(child, 0)
         found[hypernode.name] = mask
-    return found
+    return [(hypernode.tier, found[hypernode.name]) for hypernode in hypernodes]
 
 
-def _allowed_domains(check_input: CheckInput, gang: GangSpec, masks: dict[str, int]) -> list[int] | None:
-    """The masks of the hypernodes of which one must hold the whole gang; None where no hard topology says so."""
+def _highest_tier(check_input: CheckInput, gang: GangSpec) -> int | None:
+    """The highest tier of the hypernodes of which one must hold the whole gang; None where no hard topology says so."""
     topology = gang.topology
-    if topology is None or topology.mode != "hard" or not masks:
+    if topology is None or topology.mode != "hard":
         return None
-    highest = topology.highest_tier
     if topology.highest_tier_name:
-        highest = tier_of(topology.highest_tier_name, check_input.specs.hypernodes)
-    if highest is None:
-        return None
-    return [masks[h.name] for h in check_input.specs.hypernodes if h.tier <= highest]
+        return tier_of(topology.highest_tier_name, check_input.specs.hypernodes)
+    return topology.highest_tier
 
 
 @check("GP396", "member that matches no node", "warning")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from dataclasses import replace
 from typing import Protocol, TypeVar
 
@@ -53,7 +53,7 @@ def consistent_specs(cluster: ClusterSpec, collector: DocumentCollector) -> Spec
     collector.read_strangers()
     check_input = _check_input(cluster, collector)
     rejected, diagnostics = dict(collector.rejected), list(collector.diagnostics)
-    _run_checks(check_input, rejected, diagnostics)
+    _run_checks(check_input, rejected, collector.partial, diagnostics)
     return _specs_without(check_input.specs, rejected, sorted_diagnostics(diagnostics))
 
 
@@ -114,15 +114,15 @@ def _with_queue(gang: GangSpec, cluster: ClusterSpec) -> GangSpec:
     return gang if gang.queue else replace(gang, queue=cluster.default_queue)
 
 
-def _run_checks(check_input: CheckInput, rejected: Rejected, diagnostics: list[Diagnostic]) -> None:
+def _run_checks(
+    check_input: CheckInput, rejected: Rejected, partial: Set[DocumentIdentity], diagnostics: list[Diagnostic]
+) -> None:
     """Run all checks once, then the one on dependencies until it rejects no more objects. Adds to `rejected` and
     `diagnostics`."""
-    partial = {
-        gang.document.identity: gang.document for gang in check_input.specs.gangs if gang.document.identity in rejected
-    }
+    partial_jobs = partial & {gang.document.identity for gang in check_input.specs.gangs}
     for check in all_checks():
         for found in check.function(check_input):
-            if found.document.identity in partial and not (check.on_partial and _is_written(found)):
+            if found.document.identity in partial_jobs and not (check.on_partial and _is_written(found)):
                 continue
             document, diagnostic = found.document, check.diagnostic(found)
             diagnostics.append(diagnostic)

@@ -67,6 +67,7 @@ class DocumentCollector:
     """What the files read so far say, before the checks.
 
     models: documents with their pydantic models. spec_items: specs and drafts. rejected: documents with an error.
+    partial: those of them of which specs hold only what could be read.
     strangers: documents of kinds that only the Cluster may know, with whether their text has an error.
     """
 
@@ -75,6 +76,7 @@ class DocumentCollector:
     models: list[tuple[Document, Any]] = field(default_factory=list)
     spec_items: list[object] = field(default_factory=list)
     rejected: dict[DocumentIdentity, Document] = field(default_factory=dict)
+    partial: set[DocumentIdentity] = field(default_factory=set)
     strangers: list[tuple[Document, bool]] = field(default_factory=list)
 
     def specs_of(self, spec_type: type[Spec]) -> list[Spec]:
@@ -168,6 +170,7 @@ class DocumentCollector:
                 problems += unplanned_pods(document)
         elif not failed:
             self.spec_items += _partial_specs(document, kind)
+            self.partial.add(document.identity)
         return problems
 
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from compiler.checks import CheckInput, Finding, check
 from compiler.diagnostics import suggestion
 from compiler.kinds.common.jobs import annotation_value
+from compiler.kinds.job_flow import JobFlow, JobTemplate
 from compiler.kinds.pod_group import PodGroup, specs
 from compiler.kubernetes import (
     GROUP_NAME_ANNOTATION,
@@ -203,6 +204,29 @@ def unknown_pod_group(check_input: CheckInput) -> Iterator[Finding]:
                 f"there is no PodGroup {pod.pod_group!r}",
                 suggestion(pod.pod_group, near, "add the PodGroup"),
             )
+
+
+@check("GP364", "unknown step of a job flow", "warning")
+def unknown_flow_step(check_input: CheckInput) -> Iterator[Finding]:
+    """Each step of a JobFlow has the name of a JobTemplate of its namespace, and waits for steps of its own flow.
+    Volcano never makes the Job of any other, nor those that wait for it. Mend: correct the name, or add the
+    JobTemplate."""
+    found = ((document.namespace or "default", document.name) for document, _ in check_input.documents_of(JobTemplate))
+    templates = {*found, *(each[1:] for each in check_input.failed_objects if each[0] == "JobTemplate.flow.volcano.sh")}
+    for document, flow in check_input.documents_of(JobFlow):
+        space = document.namespace or "default"
+        steps = flow.spec.flows or []
+        names = [step.name for step in steps]
+        for index, step in enumerate(steps):
+            path = ("spec", "flows", index)
+            if (space, step.name) not in templates:
+                near = [name for namespace, name in templates if namespace == space]
+                help = suggestion(step.name, sorted(near), "add the JobTemplate")
+                yield Finding(document, (*path, "name"), f"there is no JobTemplate {step.name!r}", help)
+            for target in (step.depends_on.targets or ()) if step.depends_on else ():
+                if target not in names:
+                    help = suggestion(target, names, "name a step of this flow")
+                    yield Finding(document, (*path, "dependsOn"), f"the flow has no step {target!r}", help)
 
 
 @check("GP363", "too few pods for a pod group's subgroups", "warning")

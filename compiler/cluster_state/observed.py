@@ -112,13 +112,19 @@ def observe_state(specs: Specs, state: ClusterState) -> ObservedState:
 
 
 def _held_gangs(gangs: Sequence[GangSpec], state: ClusterState) -> Mapping[int, str]:
-    """Those that an annotation suspends, and those that the reconciler holds."""
+    """Those that an annotation suspends, those that the reconciler holds, and those that other jobs precede."""
     held = {}
+    completed = {object_identity(job) for job in state.jobs if end_of_run(job) == "Completed"}
     for j, gang in enumerate(gangs):
+        awaited = [
+            name for name in gang.awaited_jobs if (gang.namespace, name, *gang_identity(gang)[2:]) not in completed
+        ]
         if annotations_of(gang.document.data).get(SUSPEND_ANNOTATION) == "true":
             held[j] = f"{SUSPEND_ANNOTATION} suspends it"
         elif gang.key in state.held:
             held[j] = state.held[gang.key]
+        elif awaited:
+            held[j] = f"it is made when {', '.join(awaited)} {'is' if len(awaited) == 1 else 'are'} completed"
     return held
 
 
@@ -155,7 +161,7 @@ def _read_jobs(
     observed: ObservedState, gangs: Sequence[GangSpec], index: Mapping[JobIdentity, int], state: ClusterState
 ) -> None:
     """Note creation times, reserved starts and finished gangs."""
-    finished = {j for j, gang in enumerate(gangs) if gang.key in state.finished}
+    finished = {j for j, gang in enumerate(gangs) if state.finished & {gang.key, _maker_key(gang)}}
     lone_pods = (pod for pod in state.pods if (namespace_of(pod), name_of(pod), "Pod", "") in index)
     for job in (*state.jobs, *state.pod_groups, *lone_pods):
         j = index.get(object_identity(job))
@@ -169,6 +175,11 @@ def _read_jobs(
         if end_of_run(job) is not None or (job["kind"] == "Pod" and is_finished_pod(job)):
             finished.add(j)
     observed.finished_gangs = frozenset(finished)
+
+
+def _maker_key(gang: GangSpec) -> JobKey:
+    """Of the job itself where nothing makes it."""
+    return (gang.namespace, gang.made_by.name, gang.made_by.kind) if gang.made_by else gang.key
 
 
 class _PodCounter:

@@ -14,7 +14,7 @@ from compiler.kubernetes import API_GROUP, HOSTNAME_LABEL, ROLE_MARK
 from compiler.outcome import Outcome
 from compiler.run_kinds import RUN_KINDS
 from compiler.specs import HyperNodeSpec, QueueSpec, Specs
-from compiler.syntax.documents import Document
+from compiler.syntax.documents import Document, DocumentIdentity
 
 FOUNDATION_KINDS = (("Namespace", ""), ("PriorityClass", "scheduling.k8s.io"))
 """Kind and API group, in the order of application."""
@@ -102,6 +102,7 @@ def _scheduler(outcome: Outcome) -> EmittedObjects:
 
 def _other_objects(outcome: Outcome) -> EmittedObjects:
     emitted = {document.identity for document in _documents_of_other_waves(outcome.specs)}
+    gated_templates = _gated_templates(outcome)
     for document in _valid_documents(outcome.specs):
         if (
             document.group == API_GROUP
@@ -109,7 +110,22 @@ def _other_objects(outcome: Outcome) -> EmittedObjects:
             or document.identity in emitted
         ):
             continue
-        yield document.data, document
+        yield _gated_template(document) if document.identity in gated_templates else document.data, document
+
+
+def _gated_templates(outcome: Outcome) -> set[DocumentIdentity]:
+    """The JobTemplates of steps whose pods are to wait for their nodes."""
+    if outcome.specs.cluster.binding != "gated":
+        return set()
+    steps = (gang.document for gang in outcome.specs.gangs if gang.made_by is not None and gang.schedulable)
+    return {(step.file, step.line, step.item_path[:-2]) for step in steps}
+
+
+def _gated_template(document: Document) -> dict[str, Any]:
+    data = deepcopy(document.data)
+    for task in data["spec"]["tasks"]:
+        gated.add_gate(task["template"]["spec"])
+    return data
 
 
 def _documents_of_other_waves(specs: Specs) -> Iterator[Document]:
@@ -132,7 +148,7 @@ def _jobs(outcome: Outcome) -> EmittedObjects:
     gates = specs.cluster.binding == "gated"
     hostnames = {node.name: node.labels.get(HOSTNAME_LABEL, node.name) for node in nodes}
     for decision in outcome.decisions:
-        if static.is_withheld(specs, decision):
+        if decision.gang.made_by is not None or static.is_withheld(specs, decision):
             continue
         document = decision.gang.document
         data = _with_namespace(document)

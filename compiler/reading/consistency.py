@@ -25,8 +25,9 @@ from compiler.specs import (
     Specs,
     UnplannedPods,
 )
-from compiler.specs.drafts import HyperNodeDraft, PodDraft, PodGroupDraft
+from compiler.specs.drafts import HyperNodeDraft, JobFlowDraft, JobTemplateDraft, PodDraft, PodGroupDraft
 from compiler.specs.hypernode_tree import resolve_hypernodes
+from compiler.specs.job_flows import job_flow_gangs
 from compiler.specs.pod_groups import pod_group_gangs
 from compiler.syntax.documents import Document, DocumentIdentity
 from compiler.volcano.numatopology import with_numa_topologies
@@ -64,7 +65,11 @@ def _check_input(cluster: ClusterSpec, collector: DocumentCollector) -> CheckInp
         collector.specs_of(HyperNodeDraft), collector.specs_of(HyperNodeSpec), nodes
     )
     pods = collector.specs_of(PodDraft)
-    gangs = [*collector.specs_of(GangSpec), *pod_group_gangs(collector.specs_of(PodGroupDraft), pods)]
+    gangs = [
+        *collector.specs_of(GangSpec),
+        *pod_group_gangs(collector.specs_of(PodGroupDraft), pods),
+        *job_flow_gangs(collector.specs_of(JobFlowDraft), collector.specs_of(JobTemplateDraft)),
+    ]
     schedulers = sorted(collector.specs_of(SchedulerSpec), key=lambda spec: not spec.is_emitted)
     specs = Specs(
         cluster=cluster,

@@ -206,6 +206,7 @@ class GangSpec:
     job and its pods. marks_pods: its pod templates are to say job and role, since its controller does not.
     dependent_roles: their pods appear only once others run. runs_once: said by the Cluster of a kind that is not known
     otherwise (`compiler.run_kinds`).
+    made_by: the object whose controller makes the job once `awaited_jobs` of its namespace are completed.
     """
 
     document: Document
@@ -224,6 +225,8 @@ class GangSpec:
     marks_pods: bool = False
     dependent_roles: tuple[str, ...] = ()
     runs_once: bool = False
+    made_by: Document | None = None
+    awaited_jobs: tuple[str, ...] = ()
 
     @property
     def namespace(self) -> str:

@@ -67,3 +67,19 @@ class PodDraft:
     pod: PodSpec
     annotations: Mapping[str, str]
     labels: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class JobTemplateDraft:
+    """A JobTemplate: the gang of a Job that is made from it."""
+
+    document: Document
+    gang: GangSpec
+
+
+@dataclass(frozen=True, slots=True)
+class JobFlowDraft:
+    """A JobFlow. steps: name of a step, which is its template's -> the steps that it waits for."""
+
+    document: Document
+    steps: Mapping[str, tuple[str, ...]]

@@ -1,0 +1,72 @@
+"""Volcano's JobFlow and JobTemplate (flow.volcano.sh/v1alpha1): Jobs made from templates, each after others.
+
+A step is the Job `flow-template`, which the controller makes once all that it depends on is Completed. It is made from
+the JobTemplate, so that the gate stands there. Volcano 1.15's controller reads neither probes nor patches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from compiler.diagnostics import Diagnostic
+from compiler.fields.models import LenientModel, Name
+from compiler.kinds import Kind
+from compiler.kinds.common import pods
+from compiler.kinds.common.jobs import Metadata, ObjectModel, time_diagnostics
+from compiler.kinds.volcano_job import Spec, VolcanoJob
+from compiler.kinds.volcano_job import specs as job_specs
+from compiler.specs.drafts import JobFlowDraft, JobTemplateDraft
+from compiler.syntax.documents import Document
+
+
+class DependsOn(LenientModel):
+    targets: list[Name] | None = None
+
+
+class Flow(LenientModel):
+    name: Name
+    depends_on: DependsOn | None = None
+
+
+class FlowSpec(LenientModel):
+    flows: list[Flow] | None = None
+
+
+class JobFlow(LenientModel):
+    api_version: str
+    kind: str
+    metadata: Metadata
+    spec: FlowSpec
+
+
+class JobTemplate(ObjectModel):
+    spec: Spec
+
+
+def _flow_specs(document: Document, flow: JobFlow) -> Iterable[JobFlowDraft]:
+    steps = {
+        step.name: tuple(step.depends_on.targets or ()) if step.depends_on else () for step in flow.spec.flows or ()
+    }
+    yield JobFlowDraft(document, steps)
+
+
+def _template_specs(document: Document, template: JobTemplate) -> Iterable[JobTemplateDraft]:
+    data = {**document.data, "apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job"}
+    job = Document(document.file, document.line, document.text, data, document.positions, document.item_path)
+    for gang in job_specs(job, VolcanoJob.model_validate(data)):
+        yield JobTemplateDraft(document, gang)
+
+
+def _template_diagnostics(document: Document) -> Iterator[Diagnostic]:
+    yield from time_diagnostics(document)
+    spec = document.data.get("spec")
+    tasks = spec.get("tasks") if isinstance(spec, dict) else None
+    for index, task in enumerate(tasks if isinstance(tasks, list) else ()):
+        if isinstance(task, dict):
+            yield from pods.template_diagnostics(document, task.get("template"), ("spec", "tasks", index, "template"))
+
+
+KINDS = (
+    Kind("JobFlow", "flow.volcano.sh", ("v1alpha1",), JobFlow, _flow_specs),
+    Kind("JobTemplate", "flow.volcano.sh", ("v1alpha1",), JobTemplate, _template_specs, _template_diagnostics),
+)

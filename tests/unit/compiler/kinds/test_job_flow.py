@@ -1,0 +1,91 @@
+"""JobFlows: each step is the Job that Volcano makes of a JobTemplate once those before it are completed."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from compiler.cluster_state.state import ClusterState
+from compiler.emit.objects import manifests
+from compiler.outcome import Outcome
+from compiler.pipeline import compile_repository
+from compiler.repository import Repository
+
+Object = dict[str, Any]
+FLOW = "flow.volcano.sh/v1alpha1"
+JOB = "batch.volcano.sh/v1alpha1"
+
+
+def item(api_version: str, kind: str, name: str, spec: Object, **more: object) -> Object:
+    metadata = {"name": name, "namespace": "ml"}
+    return {"apiVersion": api_version, "kind": kind, "metadata": metadata, "spec": spec, **more}
+
+
+def template(name: str) -> Object:
+    containers = [{"name": "main", "image": "i", "resources": {"requests": {"cpu": "2"}}}]
+    tasks = [{"name": "w", "replicas": 2, "template": {"spec": {"containers": containers, "restartPolicy": "Never"}}}]
+    return item(FLOW, "JobTemplate", name, {"minAvailable": 2, "tasks": tasks})
+
+
+def job(name: str, phase: str) -> Object:
+    return item(JOB, "Job", name, {"tasks": []}, status={"state": {"phase": phase}})
+
+
+NODE: Object = {
+    "apiVersion": "v1",
+    "kind": "Node",
+    "metadata": {"name": "n1", "labels": {"kubernetes.io/hostname": "n1"}},
+    "status": {"allocatable": {"cpu": "8"}},
+}
+NIGHTLY = item(FLOW, "JobFlow", "nightly", {"flows": [{"name": "a"}, {"name": "b", "dependsOn": {"targets": ["a"]}}]})
+
+
+def compiled(*live: Object, finished: tuple[tuple[str, str, str], ...] = (), binding: str = "gated") -> Outcome:
+    cluster = {"apiVersion": "gangplan.dev/v1alpha1", "kind": "Cluster", "metadata": {"name": "c"}}
+    queue = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "metadata": {"name": "default"}}
+    objects = ({**cluster, "spec": {"binding": binding}}, queue, NODE)
+    jobs = (NIGHTLY, template("a"), template("b"), template("unused"))
+    files = {"cluster-specs/c/all.yaml": objects, "jobs/all.yaml": jobs}
+    text = {path: "\n---\n".join(map(json.dumps, each)).encode() for path, each in files.items()}
+    outcome = compile_repository(Repository(text), state=ClusterState.from_objects([NODE, *live], finished))
+    assert [each for each in outcome.diagnostics if each.severity == "error"] == []
+    return outcome
+
+
+def decisions(outcome: Outcome) -> list[tuple[str, str]]:
+    return [(decision.name, decision.action) for decision in outcome.decisions]
+
+
+@pytest.mark.parametrize("phase", ["", "Running", "Failed"])
+def test_a_step_waits_for_those_before_it(phase: str) -> None:
+    outcome = compiled(*([job("nightly-a", phase)] if phase else []))
+    first, second = outcome.decisions
+    assert (first.name, first.action) == ("ml/nightly-a", "done" if phase == "Failed" else "start")
+    assert (second.name, second.action) == ("ml/nightly-b", "wait")
+    assert [reason.message for reason in second.reasons] == ["it is made when nightly-a is completed"]
+
+
+def test_a_step_starts_once_those_before_it_are_completed() -> None:
+    assert decisions(compiled(job("nightly-a", "Completed"))) == [("ml/nightly-a", "done"), ("ml/nightly-b", "start")]
+
+
+def test_a_flow_that_is_over_makes_nothing_although_its_jobs_are_deleted() -> None:
+    found = decisions(compiled(finished=(("ml", "nightly", "JobFlow"),)))
+    assert found == [("ml/nightly-a", "done"), ("ml/nightly-b", "done")]
+
+
+@pytest.mark.parametrize("binding", ["gated", "static"])
+def test_the_templates_of_steps_carry_the_gate_and_no_job_is_emitted(binding: str) -> None:
+    found = {
+        (manifest.object["kind"], manifest.object["metadata"]["name"]): manifest.object
+        for manifest in manifests(compiled(binding=binding))
+        if manifest.wave >= 4
+    }
+    assert sorted(found) == [("JobFlow", "nightly"), *(("JobTemplate", name) for name in ("a", "b", "unused"))]
+    specs = {
+        name: one["spec"]["tasks"][0]["template"]["spec"] for (kind, name), one in found.items() if kind != "JobFlow"
+    }
+    gated = {name for name, spec in specs.items() if "schedulingGates" in spec}
+    assert gated == ({"a", "b"} if binding == "gated" else set())

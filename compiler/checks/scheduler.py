@@ -91,10 +91,11 @@ def missing_allocate(check_input: CheckInput) -> Iterator[Finding]:
             )
 
 
-@check("GP409", "allocate after preemption")
+@check("GP409", "allocate after preemption", "warning")
 def allocate_after_preemption(check_input: CheckInput) -> Iterator[Finding]:
     """allocate stands before reclaim, preempt, gangreclaim and gangpreempt. Otherwise they evict for the winner again
-    in every session and it is never bound. Mend: move allocate forward."""
+    in every session and it is never bound; Volcano takes such a configuration all the same. Mend: move allocate
+    forward."""
     for spec in check_input.schedulers:
         actions = list(actions_of(spec))
         names = [action for _, action in actions]

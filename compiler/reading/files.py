@@ -19,7 +19,8 @@ HELM_FILE = declare_rule(
     what `helm template` makes of them, or name the folder in .gangplanignore.""",
 )
 _HELM_VALUE = re.compile(rb"\{\{[^}\n]*\.(?:Values|Release|Chart|Capabilities)\b")
-_HELM_LINE = re.compile(rb"^\s*\{\{-?\s*(?:if|range|with|include|template|define|end|else)\b", re.MULTILINE)
+_TEMPLATE_VALUE = re.compile(rb"^[ \t]*(?:[^\s\"'#]+:[ \t]+|-[ \t]+)*\{\{[^}\n]*\}\}", re.MULTILINE)
+"""A line, or an unquoted value, that begins with an action of a template (Go, Helm, Jinja)."""
 _VALUES_NAME = re.compile(r"values[^/]*\.ya?ml", re.IGNORECASE)
 
 
@@ -54,11 +55,13 @@ def _misplaced_files(tree: Repository) -> Iterator[Diagnostic]:
 
 
 def template_diagnostic(file: str, content: bytes, *, is_broken: bool, is_empty: bool) -> Diagnostic | None:
-    """The finding on a template or values of Helm outside of a chart. is_broken: the text is no YAML. is_empty: it
+    """The finding on a template, or on values of Helm, outside of a chart. is_broken: the text is no YAML. is_empty: it
     holds no object."""
     at, help = Position(file, 1, 1), "commit what `helm template` makes, or ignore the file"
-    if _HELM_VALUE.search(content) or (is_broken and _HELM_LINE.search(content)):
+    if _HELM_VALUE.search(content):
         return HELM_FILE.diagnostic(at, "a Helm template is not read", help)
+    if is_broken and _TEMPLATE_VALUE.search(content):
+        return HELM_FILE.diagnostic(at, "a template is not read", "commit what is made of it, or ignore the file")
     if is_empty and _VALUES_NAME.fullmatch(posixpath.basename(file)):
         return HELM_FILE.diagnostic(at, "values of a Helm chart are no object", help)
     return None

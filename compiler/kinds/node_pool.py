@@ -100,8 +100,8 @@ class Spec(StrictModel):
     )
     names: list[str] | None = Field(None, description="Names of the nodes, instead of count; gpu-[000-255] is a range.")
     capacity: ResourceAmounts = Field(description="What one node offers (allocatable). pods is 110 unless given.")
-    labels: dict[str, str] | None = None
-    taints: list[PoolTaint] | None = None
+    labels: dict[str, str] | None = Field(None, description="Labels of each node, for selectors and affinity.")
+    taints: list[PoolTaint] | None = Field(None, description="Taints of each node; pods need a toleration.")
     numa: NumaCells | None = Field(None, description="The NUMA cells of each node.")
     shared_devices: list[SharedDevices] | None = Field(
         None, description="Devices of each node of which pods take parts."

@@ -45,9 +45,9 @@ class CustomPlugin(StrictModel):
 
 class Spec(StrictModel):
     actions: list[str] = Field(min_length=1, description="In the order in which they run.")
-    tiers: list[Tier]
-    configurations: list[Configuration] | None = None
-    metrics: dict[str, str] | None = None
+    tiers: list[Tier] = Field(description="Plugins by rank: the first tier with an answer decides.")
+    configurations: list[Configuration] | None = Field(None, description="Arguments of actions.")
+    metrics: dict[str, str] | None = Field(None, description="Where usage of nodes is read, for the plugin usage.")
     custom_plugins: list[CustomPlugin] | None = Field(
         None, description="Plugins of a vendor's build, with the types of their arguments."
     )

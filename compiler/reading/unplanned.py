@@ -71,6 +71,7 @@ def runs_pods(document: Document) -> bool:
     """Whether the object is a job, or another that runs pods."""
     return (
         document.kind in POD_RUNNING_KINDS
+        or document.kind in _ARGO_KINDS
         or document.kind == "PodGroup"
         or any(_is_pod_spec(part.value) for part in _parts(document.data))
     )

@@ -6,7 +6,31 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from compiler import kubernetes
 from compiler.kinds import Kind, kinds
+
+JOB_ANNOTATIONS: Mapping[str, str] = {
+    kubernetes.CLUSTER_ANNOTATION: "The one cluster of the repository that runs the job.",
+    kubernetes.EXPECTED_DURATION_ANNOTATION: "How long the job is expected to run, like 6h: for reservation, backfill.",
+    kubernetes.GANG_ANNOTATION: 'Of a batch/v1 Job or a service: "true" starts all of its pods or none.',
+    kubernetes.REPLACE_ANNOTATION: '"true" lets a changed specification end the job that runs.',
+    kubernetes.RUN_ANNOTATION: "A new value runs a finished job again although its specification is the same.",
+    kubernetes.SUBMITTED_AT_ANNOTATION: "When the job was submitted, like 2026-01-31T12:00:00Z: the older goes first.",
+}
+QUEUE_ANNOTATIONS: Mapping[str, str] = {
+    kubernetes.CLOSED_ANNOTATION: '"true" starts none of the queue\'s jobs.',
+    kubernetes.DEDICATED_DOMAINS_ANNOTATION: "How many hypernodes of which tier are kept free for the queue.",
+    kubernetes.ORDER_ANNOTATION: '"strict" starts the queue\'s jobs in their order.',
+}
+CLUSTER_ANNOTATIONS: Mapping[str, str] = {
+    kubernetes.ALLOW_PRUNE_ANNOTATION: "The digest of a list of deletions that may go beyond the limits.",
+}
+OBJECT_ANNOTATIONS: Mapping[str, str] = {
+    kubernetes.ADOPT_ANNOTATION: '"true" lets gangplan take fields that another manager owns.',
+    kubernetes.PRUNE_ANNOTATION: '"disabled" keeps the object when it leaves the repository.',
+    kubernetes.SUSPEND_ANNOTATION: '"true" keeps the reconciler from the object; gated pods stay gated.',
+    kubernetes.YIELD_ANNOTATION: "Comma-separated field paths (spec.weight) that are left to other managers.",
+}
 
 
 def kinds_by_name() -> Mapping[str, Kind]:
@@ -25,6 +49,9 @@ def kinds_by_name() -> Mapping[str, Kind]:
 def json_schema(kind: Kind) -> dict[str, Any]:
     """The schema of a whole document of `kind`, apiVersion and kind fixed."""
     made = kind.model.model_json_schema(by_alias=True, mode="validation")
+    metadata = made.get("$defs", {}).get("Metadata", {}).get("properties", {})
+    if "annotations" in metadata:
+        metadata["annotations"] = _annotations_schema(kind)
     properties = {
         **made.get("properties", {}),
         "apiVersion": {"enum": [f"{kind.group}/{version}" if kind.group else version for version in kind.versions]},
@@ -37,3 +64,45 @@ def json_schema(kind: Kind) -> dict[str, Any]:
         "properties": properties,
         "required": sorted({*made.get("required", []), "apiVersion", "kind", "metadata"}),
     }
+
+
+def _annotations_schema(kind: Kind) -> dict[str, Any]:
+    """What gangplan reads among the annotations of the kind; all others may stand beside."""
+    own = {"Queue": QUEUE_ANNOTATIONS, "Cluster": CLUSTER_ANNOTATIONS}.get(kind.name, {})
+    if kind.namespaced:
+        own = JOB_ANNOTATIONS
+    texts = {**own, **OBJECT_ANNOTATIONS}
+    described = {name: {"type": "string", "description": text} for name, text in sorted(texts.items())}
+    return {"type": ["object", "null"], "properties": described, "additionalProperties": True}
+
+
+def schema_of_all_kinds() -> dict[str, Any]:
+    """One schema for every kind: a document is held to that of its apiVersion and kind, and any other passes."""
+    branches, definitions = [], dict[str, Any]()
+    for name, kind in kinds_by_name().items():
+        if name != (kind.key if kind.group else f"{kind.name}.v1"):
+            continue
+        made = _with_own_references(json_schema(kind), name)
+        definitions |= {f"{name}.{key}": value for key, value in made.pop("$defs", {}).items()}
+        made.pop("$schema")
+        is_meant = {key: made["properties"][key] for key in ("apiVersion", "kind")}
+        branches.append({"if": {"properties": is_meant, "required": ["apiVersion", "kind"]}, "then": made})
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "Objects of a gangplan repository",
+        "type": "object",
+        "allOf": branches,
+        "$defs": definitions,
+    }
+
+
+def _with_own_references(value: Any, name: str) -> Any:
+    """The schema with its definitions named after its kind, so that many fit into one."""
+    if isinstance(value, dict):
+        return {key: _own_reference(key, _with_own_references(found, name), name) for key, found in value.items()}
+    return [_with_own_references(found, name) for found in value] if isinstance(value, list) else value
+
+
+def _own_reference(key: str, value: Any, name: str) -> Any:
+    is_reference = key == "$ref" and isinstance(value, str)
+    return value.replace("#/$defs/", f"#/$defs/{name}.") if is_reference else value

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +12,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from compiler.cli import cli
+from compiler.kubernetes import KNOWN_ANNOTATIONS, PLACEMENT_ANNOTATION, STARTS_AT_ANNOTATION, WAITING_ANNOTATION
+from compiler.views.schema import CLUSTER_ANNOTATIONS, JOB_ANNOTATIONS, OBJECT_ANNOTATIONS, QUEUE_ANNOTATIONS
 
 ROOT = Path(__file__).parents[4]
 
@@ -217,3 +220,37 @@ def test_help_imports_no_heavy_library() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=True)
     assert done.stdout == "[]\n"
+
+
+def test_the_schema_of_all_kinds_holds_each_with_our_annotations() -> None:
+    made = json.loads(run("schema", "all").stdout)
+    text = json.dumps(made)
+    references = set(re.findall(r'"#/\$defs/([^"]+)"', text))
+    assert references
+    assert references <= made["$defs"].keys()
+    kinds = {branch["if"]["properties"]["kind"]["const"] for branch in made["allOf"]}
+    assert {"Cluster", "NodePool", "Queue", "Job", "PyTorchJob"} <= kinds
+    described = {*JOB_ANNOTATIONS, *QUEUE_ANNOTATIONS, *CLUSTER_ANNOTATIONS, *OBJECT_ANNOTATIONS}
+    assert set(KNOWN_ANNOTATIONS) - described == {PLACEMENT_ANNOTATION, STARTS_AT_ANNOTATION, WAITING_ANNOTATION}
+    for name, expected in (
+        ("Queue.scheduling.volcano.sh", QUEUE_ANNOTATIONS),
+        ("Job.batch.volcano.sh", JOB_ANNOTATIONS),
+    ):
+        annotations = made["$defs"][f"{name}.Metadata"]["properties"]["annotations"]["properties"]
+        assert annotations.keys() == {*expected, *OBJECT_ANNOTATIONS}
+
+
+def test_every_field_of_our_own_kinds_is_described() -> None:
+    for name in ("Cluster", "NodePool", "SchedulerConfiguration"):
+        spec = json.loads(run("schema", name).stdout)["$defs"]["Spec"]["properties"]
+        assert [field for field, found in spec.items() if "description" not in found] == []
+
+
+def test_vscode_gets_a_schema_and_a_setting_that_overwrites_none(repo: Path) -> None:
+    assert run("schema", "--vscode", "--repo", repo).exit_code == 0
+    settings = json.loads((repo / ".vscode/settings.json").read_text())
+    (schema,) = settings["yaml.schemas"]
+    assert (repo / schema).is_file()
+    (repo / ".vscode/settings.json").write_text("mine")
+    assert "exists: add" in run("schema", "--vscode", "--repo", repo).stdout
+    assert (repo / ".vscode/settings.json").read_text() == "mine"

@@ -119,7 +119,7 @@ def world(tmp_path: Path) -> World:
 def creation(name: str, kind: str = "ConfigMap") -> Change:
     ref = Ref("batch.volcano.sh/v1alpha1" if kind == "Job" else "v1", kind, "default", name)
     item = {"apiVersion": ref.api_version, "kind": kind, "metadata": {"namespace": "default", "name": name}}
-    return Change("create", ref, Manifest(4, item, "x.yaml:1"))
+    return Change("create", ref, Manifest(4, item, "x.yaml:1", "run" if kind == "Job" else ""))
 
 
 # ---- where an object comes from

@@ -20,14 +20,16 @@ from compiler.repository import Repository
 from compiler.repository.kustomize import BUILT_MARK
 from compiler.repository.paths import CLUSTERS_FOLDER, JOBS_FOLDER
 from compiler.specs import Specs
+from compiler.syntax.parse import Parse, parse_file
 
 
-def read_specs(tree: Repository, cluster: str | None = None) -> Specs:
+def read_specs(tree: Repository, cluster: str | None = None, parse: Parse = parse_file) -> Specs:
     """The specs of one cluster, with all diagnostics sorted by position, less those that the repository ignores.
 
     cluster: a folder of cluster-specs/ or the name of the Cluster object in one; needed only when there are several.
+    parse: how a file is parsed, by a cache for one.
     """
-    specs = _read_specs(tree, cluster)
+    specs = _read_specs(tree, cluster, parse)
     return replace(specs, diagnostics=without_ignored(tree, (_in_source(tree, each) for each in specs.diagnostics)))
 
 
@@ -40,8 +42,8 @@ def _in_source(tree: Repository, found: Diagnostic) -> Diagnostic:
     return replace(found, position=Position(file, 1, 1), message=f"{subject}{found.message}")
 
 
-def _read_specs(tree: Repository, cluster: str | None) -> Specs:
-    collector = DocumentCollector()
+def _read_specs(tree: Repository, cluster: str | None, parse: Parse) -> Specs:
+    collector = DocumentCollector(parse)
     collector.diagnostics += tree.problems
     folder, problems = choose_folder(tree, cluster)
     collector.diagnostics += problems

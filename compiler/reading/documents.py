@@ -19,7 +19,7 @@ from compiler.repository.paths import CONF_SUFFIX, file_name_diagnostic
 from compiler.specs import GangSpec
 from compiler.specs.drafts import PodDraft
 from compiler.syntax.documents import Document, DocumentIdentity
-from compiler.syntax.parse import parse_file
+from compiler.syntax.parse import Parse, parse_file
 from compiler.volcano.scheduler_conf import CONF_LINES
 
 WRONG_VERSION = declare_rule(
@@ -71,6 +71,7 @@ class DocumentCollector:
     strangers: documents of kinds that only the Cluster may know, with whether their text has an error.
     """
 
+    parse: Parse = parse_file
     documents: list[Document] = field(default_factory=list)
     diagnostics: list[Diagnostic] = field(default_factory=list)
     models: list[tuple[Document, Any]] = field(default_factory=list)
@@ -95,7 +96,7 @@ class DocumentCollector:
             return
         if file.endswith(CONF_SUFFIX) and not CONF_LINES.search(content.decode("utf-8", "replace")):
             return
-        parsed = parse_file(file, content, wrapped_configurations)
+        parsed = self.parse(file, content, wrapped_configurations)
         is_broken, is_empty = _has_error(parsed.diagnostics), not parsed.documents
         if found := template_diagnostic(file, content, is_broken=is_broken, is_empty=is_empty):
             self.diagnostics.append(found)

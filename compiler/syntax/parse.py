@@ -63,6 +63,10 @@ Adopt = Callable[[Document], list[Document]]
 """The objects inside a document that is none itself, such as the values of a Helm chart; none where it holds none."""
 
 
+Parse = Callable[[str, bytes, Adopt], ParsedFile]
+"""`parse_file`, or what does as it does."""
+
+
 def parse_file(file: str, content: bytes, adopt: Adopt = lambda document: []) -> ParsedFile:
     """The documents and diagnostics of one file. Never raises for its content."""
     out = ParsedFile()

@@ -55,8 +55,8 @@ TEMPLATE_KINDS = frozenset(_TEMPLATE_KINDS.split())
 """Kinds that describe pods which another object runs, or not pods at all."""
 SERVICE_KINDS = frozenset({"Deployment", "ReplicaSet", "StatefulSet"})
 SERVICE_HELP = (
-    f"schedulerName: {VOLCANO_SCHEDULER} has it planned, with replicas written and, of a Deployment, updates in place "
-    "(maxUnavailable of at least one pod, or strategy Recreate)"
+    f"to have it planned, write schedulerName: {VOLCANO_SCHEDULER} and replicas and, in a Deployment, "
+    "maxUnavailable of at least one pod or strategy Recreate"
 )
 _RECURRING_KINDS = frozenset({"CronJob", "ScheduledSparkApplication"})
 """Kinds whose pods come and go by the clock."""

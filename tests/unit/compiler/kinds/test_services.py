@@ -88,7 +88,7 @@ def test_a_service_that_asks_for_nothing_passes_through_and_is_said() -> None:
     other = {"spec": {**POD["spec"], "schedulerName": "other"}}
     assert codes("StatefulSet", {"replicas": 4, "template": other}, **GANG) == ["GP220"]
     found = read("apps/v1", "StatefulSet", {"replicas": 4, "template": plain}).diagnostics
-    assert "schedulerName: volcano has it planned" in next(each.help for each in found if each.code == "GP213")
+    assert "write schedulerName: volcano and replicas" in next(each.help for each in found if each.code == "GP213")
 
 
 def test_every_pod_of_an_unplanned_service_counts_as_declared() -> None:

@@ -14,7 +14,7 @@ _PLANNED_RUN_KINDS = """
     Job.batch.volcano.sh Job.batch JobSet.jobset.x-k8s.io
     PyTorchJob.kubeflow.org TFJob.kubeflow.org MPIJob.kubeflow.org XGBoostJob.kubeflow.org PaddleJob.kubeflow.org
     JAXJob.kubeflow.org MXJob.kubeflow.org
-    AscendJob.mindxdl.gitee.com ElasticJob.elastic.iml.github.io RayJob.ray.io
+    AscendJob.mindxdl.gitee.com ElasticJob.elastic.iml.github.io RayJob.ray.io TrainJob.trainer.kubeflow.org
 """
 PLANNED_RUN_KINDS = frozenset(_PLANNED_RUN_KINDS.split())
 """Kind.group of those that gangplan plans."""
@@ -25,7 +25,6 @@ _PLANNED_SERVICE_KINDS = """
 PLANNED_SERVICE_KINDS = frozenset(_PLANNED_SERVICE_KINDS.split())
 """Kind.group of those that gangplan plans and that never end; services of apps/v1, which it plans on request, apart."""
 _CONDITION_KINDS = """
-    TrainJob.trainer.kubeflow.org
     HyperJob.training.volcano.sh
 """
 _STATUS_PATHS: Mapping[str, tuple[tuple[str, ...], ...]] = {

@@ -52,6 +52,7 @@ Named = TypeVar("Named", bound=_Named)
 def consistent_specs(cluster: ClusterSpec, collector: DocumentCollector) -> Specs:
     """The specs that pass all checks, with the diagnostics of everything that was read."""
     collector.read_strangers()
+    collector.read_train_jobs()
     check_input = _check_input(cluster, collector)
     rejected, diagnostics = dict(collector.rejected), list(collector.diagnostics)
     _run_checks(check_input, rejected, collector.partial, diagnostics)

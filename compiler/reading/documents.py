@@ -11,6 +11,7 @@ from compiler.fields.validation import metadata_diagnostics, readable_part, vali
 from compiler.kinds import Kind, kinds
 from compiler.kinds.common.job_kinds import JobKind, job_kind
 from compiler.kinds.scheduler_file import wrapped_configurations
+from compiler.kinds.train_job import RuntimeDraft, TrainJobDraft, train_job_gang
 from compiler.kubernetes import API_GROUP
 from compiler.reading.assignment import JobAssignment
 from compiler.reading.files import template_diagnostic
@@ -135,6 +136,15 @@ class DocumentCollector:
             else:
                 self._take(document, failed, self._pass_through(document, failed))
         self.strangers = []
+
+    def read_train_jobs(self) -> None:
+        """Give each TrainJob the runtime that it names; one whose runtime is not here is not planned."""
+        runtimes = self.specs_of(RuntimeDraft)
+        for draft in self.specs_of(TrainJobDraft):
+            if (gang := train_job_gang(draft, runtimes)) is not None:
+                self.spec_items.append(gang)
+            else:
+                self.diagnostics += unplanned_pods(draft.document)
 
     def _take(self, document: Document, failed: bool, problems: list[Diagnostic]) -> None:
         if document.has_generated_name:

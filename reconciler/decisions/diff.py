@@ -210,7 +210,7 @@ def classify_change(
         desired = replace(desired, object=_with_live_values(desired.object, live, bound)) if bound else desired
     if ref.group_kind not in RUN_KINDS and not desired.run_digest:
         return Change("update", ref, desired, live, fields) if fields else None
-    others = _KUBEFLOW_FIELDS if ref.group_kind.endswith(".kubeflow.org") else _PASSED_THROUGH_FIELDS
+    others = _KUBEFLOW_FIELDS if ref.group_kind.partition(".")[2] == "kubeflow.org" else _PASSED_THROUGH_FIELDS
     allowed = _IN_PLACE_FIELDS.get(ref.group_kind, others)
     fixed = tuple(field for field in fields if not allowed.fullmatch(field.path_text))
     digest = annotations_of(live).get(DIGEST_ANNOTATION)

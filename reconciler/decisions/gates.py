@@ -339,12 +339,20 @@ def _owners(item: Object, jobs: Mapping[str, Object], depth: int = 3) -> Iterato
 
 
 def _is_marked_pod(pod: Object, job: Object, jobs: Mapping[str, Object]) -> bool:
-    """Whether a pod whose template names the job is of its present run: its controller is of a kind that the job says
-    stands between them, is not watched (else its uid would have told), and the pod is not older than the job."""
-    controller = controller_of(pod)
-    if controller is None:
-        return False
+    """Whether a pod whose template names the job is of its present run: its owners are of kinds that the job says stand
+    between them, up to one that is not watched (else its uid would have told), and the pod is not older than the
+    job."""
     between = annotations_of(job).get(POD_OWNERS_ANNOTATION, "").split(",")
-    owner = Ref(controller["apiVersion"], controller["kind"], ref_of(pod).namespace, controller["name"])
     born, since = (str(item["metadata"].get("creationTimestamp") or "") for item in (pod, job))
-    return owner.group_kind in between and owner.key not in jobs and born >= since
+    item, seen = pod, set[str]()
+    while (controller := controller_of(item)) is not None and uid_of(item) not in seen:
+        seen.add(uid_of(item))
+        owner = Ref(controller["apiVersion"], controller["kind"], ref_of(pod).namespace, controller["name"])
+        if owner.group_kind not in between:
+            return False
+        if owner.key not in jobs:
+            return born >= since
+        if uid_of(jobs[owner.key]) != controller["uid"]:
+            return False
+        item = jobs[owner.key]
+    return False

@@ -115,7 +115,7 @@ def job_kind(table: JobKind) -> Kind:
 # --- the model
 
 
-class _ObjectModel(LenientModel):
+class KindObject(LenientModel):
     api_version: str
     kind: str
     metadata: Metadata
@@ -140,7 +140,7 @@ def job_model(table: JobKind) -> type[BaseModel]:
     fields: dict[str, Any] = {}
     for number, (key, child) in enumerate(tree.items()):
         fields[f"part_{number}"] = (_field_type(child, f"{table.name}_{key}"), Field(alias=key))
-    return create_model(table.name, __base__=_ObjectModel, **fields)
+    return create_model(table.name, __base__=KindObject, **fields)
 
 
 def _plant(tree: dict[str, Any], path: Path, leaf: Any) -> None:

@@ -40,7 +40,7 @@ TRAIN = {"trainer": {"numNodes": 2, "resourcesPerNode": {"limits": {"nvidia.com/
         ("jobset.x-k8s.io/v9", "JobSet", JOB_SET, 12),
         ("leaderworkerset.x-k8s.io/v9", "LeaderWorkerSet", {"replicas": 2, "leaderWorkerTemplate": LEADER}, 12),
         ("sparkoperator.k8s.io/v1beta2", "SparkApplication", SPARK, 3),
-        ("trainer.kubeflow.org/v1alpha1", "TrainJob", TRAIN, 16),
+        ("trainer.kubeflow.org/v1alpha1", "TrainJob", {"runtimeRef": {"name": "gone"}, **TRAIN}, 16),
         ("argoproj.io/v1alpha1", "Workflow", {"entrypoint": "s", "templates": [STEP, {"name": "t", "steps": []}]}, 2),
         ("example.org/v1", "Invention", {"deep": [{"er": {"spec": GPU}}]}, 2),
         ("example.org/v1", "Invention", {"deep": [{"replicas": 3, "pod": {"initContainers": [{}], **GPU}}]}, 6),

@@ -323,3 +323,18 @@ def test_owners_that_are_watched_are_followed_by_their_uids() -> None:
     found, former = pods_by_job([mine, stranger], jobs)
     assert found == {ref_of(job_set).key: [mine], ref_of(child).key: [mine], ref_of(alien).key: [stranger]}
     assert former == set()
+
+
+def test_owners_of_which_only_the_nearer_are_watched_are_followed_to_the_first_that_is_not() -> None:
+    """TrainJob -> JobSet -> Job -> Pod: Jobs are watched, JobSets are not."""
+    between = "Job.batch,JobSet.jobset.x-k8s.io"
+    train = {**owned("x", None, pod_owners=between), "apiVersion": "trainer.kubeflow.org/v1alpha1", "kind": "TrainJob"}
+    in_set = owned("x-node-0", ("jobset.x-k8s.io/v1alpha2", "JobSet", "x", "s1"))
+    alone = owned("alone", None)
+    children = [{**each, "apiVersion": "batch/v1", "kind": "Job"} for each in (in_set, alone)]
+    jobs = {ref_of(each).key: each for each in (train, *children)}
+    mark = "TrainJob.trainer.kubeflow.org/x"
+    mine = owned("p", ("batch/v1", "Job", "x-node-0", "x-node-0"), job=mark)
+    stranger = owned("q", ("batch/v1", "Job", "alone", "alone"), job=mark)
+    found, _ = pods_by_job([mine, stranger], jobs)
+    assert found[ref_of(train).key] == [mine]

@@ -1,0 +1,243 @@
+"""Kubeflow's TrainJob with its runtimes (trainer.kubeflow.org/v1alpha1, trainer 2.1).
+
+A TrainJob names a runtime, whose JobSet describes the pods; it says itself how many nodes train and what each asks for.
+Each replicated Job is a role, all start together, and those that depend on others are placed as they appear. A TrainJob
+whose runtime is not in the repository is not planned. The gate goes into podTemplateOverrides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from pydantic import Field
+
+from compiler.diagnostics import Diagnostic
+from compiler.fields.models import Bool, LenientModel, Name
+from compiler.kinds import Kind
+from compiler.kinds.common import pods
+from compiler.kinds.common.job_kinds import KindObject
+from compiler.kinds.common.jobs import Natural, NetworkTopology, submission_and_duration, time_diagnostics
+from compiler.kinds.common.paths import found_paths, parse_path, value_at
+from compiler.kubernetes import QUEUE_NAME_ANNOTATION, VOLCANO_SCHEDULER
+from compiler.specs import GangSpec, RoleSpec
+from compiler.syntax.documents import Document, FieldPath
+from compiler.volcano import metax
+
+GROUP = "trainer.kubeflow.org"
+ANCESTOR_LABEL = f"{GROUP}/trainjob-ancestor-step"
+POD_OWNERS = ("Job.batch", "JobSet.jobset.x-k8s.io")
+OVERRIDES_PATH = ("spec", "podTemplateOverrides")
+NODE = "node"
+"""Name of the container that trains, and of MPI's Job of nodes."""
+
+
+class RuntimeRef(LenientModel):
+    name: Name
+    kind: str = "ClusterTrainingRuntime"
+
+
+class Trainer(LenientModel):
+    num_nodes: Natural | None = None
+    resources_per_node: pods.ResourceRequirements | None = None
+
+
+class Spec(LenientModel):
+    runtime_ref: RuntimeRef
+    trainer: Trainer | None = None
+    annotations: dict[str, Any] | None = None
+    suspend: Bool | None = None
+    pod_template_overrides: list[Any] | None = None
+
+
+class TrainJob(KindObject):
+    spec: Spec
+
+
+class JobSpec(LenientModel):
+    parallelism: Natural | None = None
+    template: pods.PodTemplate
+
+
+class JobTemplate(LenientModel):
+    metadata: pods.TemplateMetadata | None = None
+    spec: JobSpec
+
+
+class ReplicatedJob(LenientModel):
+    name: Name
+    replicas: Natural | None = None
+    depends_on: list[Any] | None = None
+    template: JobTemplate
+
+    @property
+    def is_trainer(self) -> bool:
+        return ((self.template.metadata and self.template.metadata.labels) or {}).get(ANCESTOR_LABEL) == "trainer"
+
+
+class JobSetSpec(LenientModel):
+    replicated_jobs: list[ReplicatedJob] = Field(default_factory=list)
+
+
+class JobSetTemplate(LenientModel):
+    metadata: pods.TemplateMetadata | None = None
+    spec: JobSetSpec = Field(default_factory=JobSetSpec)
+
+
+class MPIPolicy(LenientModel):
+    run_launcher_as_node: Bool | None = None
+
+
+class MLPolicy(LenientModel):
+    num_nodes: Natural | None = None
+    mpi: MPIPolicy | None = None
+
+    @property
+    def runs_launcher_as_node(self) -> bool:
+        return self.mpi is not None and self.mpi.run_launcher_as_node is True
+
+
+class VolcanoPolicy(LenientModel):
+    network_topology: NetworkTopology | None = None
+
+
+class PodGroupPolicy(LenientModel):
+    volcano: VolcanoPolicy | None = None
+
+
+class RuntimeSpec(LenientModel):
+    ml_policy: MLPolicy | None = None
+    pod_group_policy: PodGroupPolicy | None = None
+    template: JobSetTemplate = Field(default_factory=JobSetTemplate)
+
+
+class Runtime(KindObject):
+    spec: RuntimeSpec
+
+
+@dataclass(frozen=True, slots=True)
+class TrainJobDraft:
+    """A TrainJob before its runtime is known."""
+
+    document: Document
+    spec: Spec
+
+
+@dataclass(frozen=True, slots=True)
+class RuntimeDraft:
+    document: Document
+    spec: RuntimeSpec
+
+
+def train_job_gang(draft: TrainJobDraft, runtimes: Iterable[RuntimeDraft]) -> GangSpec | None:
+    """The gang of a TrainJob, None where its runtime is not among these: a ClusterTrainingRuntime, or a TrainingRuntime
+    of its namespace."""
+    document, wanted = draft.document, draft.spec.runtime_ref
+    space = (document.namespace or "default") if wanted.kind == "TrainingRuntime" else ""
+    for each in runtimes:
+        namespace = (each.document.namespace or "default") if each.document.kind == "TrainingRuntime" else ""
+        if (each.document.kind, namespace, each.document.name) == (wanted.kind, space, wanted.name):
+            return _gang(draft, each.spec)
+    return None
+
+
+def _gang(draft: TrainJobDraft, runtime: RuntimeSpec) -> GangSpec:
+    document, spec = draft.document, draft.spec
+    replicated = runtime.template.spec.replicated_jobs
+    before = len(spec.pod_template_overrides or ())
+    roles = tuple(_role(draft, runtime, job, before + at) for at, job in enumerate(replicated))
+    submitted, expected = submission_and_duration(document)
+    priorities = [job.template.spec.template.spec.priority_class_name for job in replicated]
+    policy = runtime.pod_group_policy and runtime.pod_group_policy.volcano
+    queue_path: FieldPath = ("spec", "annotations", QUEUE_NAME_ANNOTATION)
+    return GangSpec(
+        document=document,
+        queue=_queue(spec, runtime),
+        priority_class=next(filter(None, reversed(priorities)), None),
+        minimum=sum(role.replicas for role in roles),
+        roles=roles,
+        topology=policy.network_topology.to_spec() if policy and policy.network_topology else None,
+        subgroups=metax.subgroups(roles),
+        submitted_at=submitted,
+        expected_duration=expected,
+        schedulable=not spec.suspend and all(role.pod.scheduler_name in ("", VOLCANO_SCHEDULER) for role in roles),
+        field_paths={
+            "queue": queue_path,
+            "minimum": ("spec", "trainer", "numNodes"),
+            "priority_class": ("spec", "runtimeRef"),
+            "topology": ("spec", "runtimeRef"),
+        },
+        pod_owners=POD_OWNERS,
+        marks_pods=True,
+        dependent_roles=tuple(job.name for job in replicated if job.depends_on),
+    )
+
+
+def _queue(spec: Spec, runtime: RuntimeSpec) -> str:
+    """The TrainJob's annotation goes before the runtime's."""
+    metadata = runtime.template.metadata
+    notes = {**((metadata and metadata.annotations) or {}), **(spec.annotations or {})}
+    return str(notes.get(QUEUE_NAME_ANNOTATION) or "")
+
+
+def _role(draft: TrainJobDraft, runtime: RuntimeSpec, job: ReplicatedJob, number: int) -> RoleSpec:
+    trainer, policy = draft.spec.trainer or Trainer(), runtime.ml_policy or MLPolicy()
+    replicas = _replicas(job, policy, trainer.num_nodes)
+    template = job.template.spec.template
+    trains = job.is_trainer or (policy.runs_launcher_as_node and job.name == NODE)
+    if trainer.resources_per_node is not None and trains:
+        template = _with_resources(template, trainer.resources_per_node)
+    labels = {
+        "jobset.sigs.k8s.io/jobset-name": draft.document.name,
+        "jobset.sigs.k8s.io/replicatedjob-name": job.name,
+    }
+    path: FieldPath = ("spec", "trainer")
+    role = pods.role_spec(job.name, replicas, replicas, template, path, controller_labels=labels)
+    override = {"targetJobs": [{"name": job.name}], "spec": {}}
+    return replace(role, template_path=(*OVERRIDES_PATH, number), new_template=override)
+
+
+def _replicas(job: ReplicatedJob, policy: MLPolicy, num_nodes: int | None) -> int:
+    """num_nodes: as the TrainJob says it, before what the runtime says. With MPI the nodes are a Job beside the
+    launcher's, which may count as one of them."""
+    if num_nodes is not None and policy.mpi is not None and job.name == NODE:
+        return max(num_nodes - 1, 1) if policy.runs_launcher_as_node else num_nodes
+    if job.is_trainer:
+        nodes = num_nodes if policy.mpi is None else None
+        return next((count for count in (nodes, policy.num_nodes) if count is not None), 1)
+    return (1 if job.replicas is None else job.replicas) * (job.template.spec.parallelism or 1)
+
+
+def _with_resources(template: pods.PodTemplate, resources: pods.ResourceRequirements) -> pods.PodTemplate:
+    containers = [
+        container.model_copy(update={"resources": resources}) if container.name == NODE else container
+        for container in template.spec.containers
+    ]
+    return template.model_copy(update={"spec": template.spec.model_copy(update={"containers": containers})})
+
+
+def _drafts(document: Document, job: TrainJob) -> Sequence[TrainJobDraft]:
+    return (TrainJobDraft(document, job.spec),)
+
+
+def _runtimes(document: Document, runtime: Runtime) -> Sequence[RuntimeDraft]:
+    return (RuntimeDraft(document, runtime.spec),)
+
+
+def _template_diagnostics(document: Document) -> Iterator[Diagnostic]:
+    pattern = parse_path("spec.template.spec.replicatedJobs[].template.spec.template")
+    for path in found_paths(document.data, pattern):
+        yield from pods.template_diagnostics(document, value_at(document.data, path), path)
+
+
+def _runtime_kind(name: str, *, namespaced: bool) -> Kind:
+    kind = Kind(name, GROUP, ("v1alpha1",), Runtime, _runtimes, _template_diagnostics)
+    return replace(kind, namespaced=namespaced, is_foreign=True)
+
+
+KINDS = (
+    Kind("TrainJob", GROUP, ("v1alpha1",), TrainJob, _drafts, time_diagnostics, is_foreign=True),
+    _runtime_kind("ClusterTrainingRuntime", namespaced=False),
+    _runtime_kind("TrainingRuntime", namespaced=True),
+)

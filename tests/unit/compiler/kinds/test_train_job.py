@@ -1,0 +1,103 @@
+"""TrainJobs and their runtimes as gangs: nodes, resources, queue, priority, and where the gate goes."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from compiler.reading import read_specs
+from compiler.repository import Repository
+from compiler.specs import GangSpec, Specs
+from tests.unit.compiler.kinds.operator_jobs import emitted, minima
+
+PLAIN: dict[str, Any] = {
+    "schedulerName": "volcano",
+    "containers": [{"name": "node", "resources": {"requests": {"cpu": 1}}}],
+}
+TRAINER = {"trainer.kubeflow.org/trainjob-ancestor-step": "trainer"}
+EIGHT = {"limits": {"nvidia.com/gpu": 8}}
+
+
+def replicated(name: str, *, trains: bool = False, **job: Any) -> dict[str, Any]:
+    metadata = {"labels": TRAINER} if trains else {}
+    return {"name": name, "template": {"metadata": metadata, "spec": {"template": {"spec": PLAIN}}}, **job}
+
+
+def runtime(*jobs: dict[str, Any], **policy: Any) -> dict[str, Any]:
+    notes = {"annotations": {"scheduling.volcano.sh/queue-name": "ml"}}
+    spec = {"mlPolicy": policy, "template": {"metadata": notes, "spec": {"replicatedJobs": list(jobs)}}}
+    spec["podGroupPolicy"] = {"volcano": {"networkTopology": {"mode": "hard", "highestTierAllowed": 1}}}
+    kind = {"apiVersion": "trainer.kubeflow.org/v1alpha1", "kind": "ClusterTrainingRuntime"}
+    return {**kind, "metadata": {"name": "torch"}, "spec": spec}
+
+
+def read(runtime: dict[str, Any], **spec: Any) -> Specs:
+    job = {
+        "apiVersion": "trainer.kubeflow.org/v1alpha1",
+        "kind": "TrainJob",
+        "metadata": {"name": "x", "namespace": "ml"},
+    }
+    documents = [{**job, "spec": {"runtimeRef": {"name": "torch"}, **spec}}, runtime]
+    queues = [
+        {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "metadata": {"name": name}}
+        for name in ("ml", "b")
+    ]
+    files = {
+        "jobs/a.yaml": "\n---\n".join(map(json.dumps, documents)),
+        "cluster-specs/c/q.yaml": "\n---\n".join(map(json.dumps, queues)),
+    }
+    return read_specs(Repository({name: text.encode() for name, text in files.items()}))
+
+
+def gang(runtime: dict[str, Any], **spec: Any) -> GangSpec:
+    specs = read(runtime, **spec)
+    assert [each.code for each in specs.diagnostics if each.severity == "error" and each.code != "GP340"] == []
+    (found,) = specs.gangs
+    return found
+
+
+def test_a_train_job_has_the_nodes_that_it_says_with_what_each_asks_for() -> None:
+    steps = replicated("model-initializer"), replicated("node", trains=True, dependsOn=[{"name": "model-initializer"}])
+    found = gang(runtime(*steps, numNodes=2, torch={}), trainer={"numNodes": 4, "resourcesPerNode": EIGHT})
+    assert minima(found) == (5, {"model-initializer": (1, 1), "node": (4, 4)})
+    assert [role.pod.requests.get("nvidia.com/gpu") for role in found.roles] == [None, 8]
+    assert (found.queue, found.dependent_roles) == ("ml", ("node",))
+    assert found.topology is not None
+
+
+def test_a_runtime_says_the_nodes_where_the_train_job_does_not_and_the_train_job_s_queue_goes_first() -> None:
+    notes = {"scheduling.volcano.sh/queue-name": "b"}
+    found = gang(runtime(replicated("node", trains=True), numNodes=2), annotations=notes)
+    assert minima(found) == (2, {"node": (2, 2)})
+    assert found.queue == "b"
+
+
+def test_with_mpi_the_launcher_may_be_one_of_the_nodes() -> None:
+    jobs = replicated("launcher", trains=True), replicated("node")
+    with_it = runtime(*jobs, numNodes=1, mpi={"runLauncherAsNode": True})
+    assert minima(gang(with_it, trainer={"numNodes": 4})) == (4, {"launcher": (1, 1), "node": (3, 3)})
+    beside = runtime(*jobs, numNodes=1, mpi={})
+    assert minima(gang(beside, trainer={"numNodes": 4})) == (5, {"launcher": (1, 1), "node": (4, 4)})
+
+
+def test_the_gate_goes_into_an_override_beside_the_user_s() -> None:
+    mine = {"targetJobs": [{"name": "node"}], "spec": {"serviceAccountName": "me"}}
+    found = gang(runtime(replicated("node", trains=True)), podTemplateOverrides=[mine])
+    data = emitted(found)
+    marks = {"gangplan.dev/job": "TrainJob.trainer.kubeflow.org/x", "gangplan.dev/role": "node"}
+    assert data["spec"]["podTemplateOverrides"] == [
+        mine,
+        {
+            "targetJobs": [{"name": "node"}],
+            "spec": {"schedulingGates": [{"name": "gangplan.dev/placement"}]},
+            "metadata": {"annotations": marks},
+        },
+    ]
+    assert data["metadata"]["annotations"]["gangplan.dev/pod-owners"] == "Job.batch,JobSet.jobset.x-k8s.io"
+
+
+def test_a_train_job_without_its_runtime_is_said() -> None:
+    specs = read({**runtime(), "metadata": {"name": "other"}}, trainer={"numNodes": 2, "resourcesPerNode": EIGHT})
+    assert specs.gangs == ()
+    (message,) = (each.message for each in specs.diagnostics if each.code == "GP220")
+    assert message == "TrainJob ml/x asks for 16 nvidia.com/gpu and is not planned"

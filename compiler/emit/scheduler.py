@@ -15,23 +15,32 @@ from typing import Any
 from ruamel.yaml import YAML
 
 from compiler.emit.block import to_yaml
+from compiler.kubernetes import (
+    ADOPT_ANNOTATION,
+    PRUNE_ANNOTATION,
+    SUSPEND_ANNOTATION,
+    YIELD_ANNOTATION,
+    annotations_of,
+)
 from compiler.specs import PluginSpec, SchedulerSpec
 
 CONF_KEY = "volcano-scheduler.conf"
 PREDICATE_CACHE = "predicateErrorCacheEnable"
+_OBJECT_ANNOTATIONS = (ADOPT_ANNOTATION, PRUNE_ANNOTATION, SUSPEND_ANNOTATION, YIELD_ANNOTATION)
+"""On a SchedulerConfiguration they are meant for its ConfigMap."""
 CACHING_ACTIONS = ("allocate", "backfill", "preempt", "reclaim")
 
 
 def config_map(spec: SchedulerSpec, *, gated: bool) -> dict[str, Any]:
-    """Our own kind becomes a new ConfigMap; a raw ConfigMap stays, with its text changed only where the cache must be
-    off."""
+    """Our own kind becomes a new ConfigMap, which gets those of its annotations that are meant for the object; a raw
+    ConfigMap stays, with its text changed only where the cache must be off."""
     if spec.raw_text is None:
-        return {
-            "apiVersion": "v1",
-            "kind": "ConfigMap",
-            "metadata": {"name": spec.name, "namespace": spec.namespace},
-            "data": {CONF_KEY: scheduler_conf(spec, gated=gated)},
-        }
+        metadata: dict[str, Any] = {"name": spec.name, "namespace": spec.namespace}
+        said = annotations_of(spec.document.data)
+        if kept := {name: said[name] for name in _OBJECT_ANNOTATIONS if name in said}:
+            metadata["annotations"] = kept
+        conf = scheduler_conf(spec, gated=gated)
+        return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {CONF_KEY: conf}}
     data = deepcopy(spec.document.data)
     if gated:
         data["data"][spec.base_path[-1]] = _with_cache_disabled(spec.raw_text, spec.actions)

@@ -227,6 +227,15 @@ def test_a_scheduler_text_that_is_right_already_stays_byte_for_byte() -> None:
     assert text == right
 
 
+def test_a_scheduler_configuration_says_how_its_config_map_is_kept() -> None:
+    """Helm's ConfigMap could not be taken over: the annotation that the message asks for went nowhere."""
+    head = 'metadata: {name: volcano, annotations: {gangplan.dev/adopt: "true", mine: x}, namespace: volcano-system}'
+    said = OURS.replace("metadata: {name: volcano, namespace: volcano-system}", head)
+    metadata = objects(compiled(said))["ConfigMap volcano"]["metadata"]
+    assert metadata["annotations"] == {"gangplan.dev/adopt": "true"}
+    assert "annotations" not in objects(compiled(OURS))["ConfigMap volcano"]["metadata"]
+
+
 def test_nothing_with_an_error_is_emitted() -> None:
     outcome = compiled(JOB.replace("NAME", "good"), JOB.replace("NAME", "bad").replace("replicas: 2", "replicas: two"))
     assert "Job good" in objects(outcome)

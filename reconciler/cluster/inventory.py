@@ -123,6 +123,7 @@ class InventoryStore:
     _version: str = ""
     _head: Mapping[str, Any] = field(default_factory=dict)
     _checks: int = 0
+    _was_deleted: bool = False
 
     def __post_init__(self) -> None:
         labels = memory_labels(self.cluster)
@@ -196,7 +197,8 @@ class InventoryStore:
 
     def write(self, inventory: Inventory) -> None:
         """Write what has changed. A new layout is written whole before the head names it, and runs before objects, so
-        that a job is never forgotten on both sides."""
+        that a job is never forgotten on both sides. Where the head was deleted by hand, so may be all the rest, which
+        is then made again at once: a process that begins without it knows nothing of finished runs."""
         if self._version and not self._has_changes(inventory):
             return
         if not self._version:
@@ -213,6 +215,11 @@ class InventoryStore:
             for (shards, _), layout in zip(tables, former, strict=True):
                 if layout != shards.layout:
                     shards.delete(layout)
+        if self._was_deleted:
+            for shards, table in tables:
+                for index in range(shards.layout.shards):
+                    shards.restore_deleted(index, table, _as_row)
+            self._was_deleted = False
 
     def _write_tables(self, inventory: Inventory, prepared: list[PreparedShards]) -> None:
         self._runs.write(prepared[0], inventory.runs)
@@ -260,6 +267,7 @@ class InventoryStore:
         except NotFound:
             del metadata["resourceVersion"]
             written = self.client.create(item)
+            self._was_deleted = True
         self._version, self._head = str(written["metadata"]["resourceVersion"]), content
 
     def _replace_head(self, item: Object) -> Object:

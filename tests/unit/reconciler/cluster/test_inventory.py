@@ -146,6 +146,16 @@ def test_an_inventory_deleted_by_hand_while_we_run_is_made_again_from_memory(
         assert store_of(server).read() == inventory
 
 
+def test_all_that_was_deleted_by_hand_is_there_again_after_the_next_write(server: MemoryServer) -> None:
+    """A process that began before the next rounds of housekeeping stood still: it had lost what is over."""
+    store, inventory = store_of(server), inventory_of(3000, 3000)
+    store.write(inventory)
+    server.objects.clear()
+    inventory.commit = "another"
+    store.write(inventory)
+    assert store_of(server).read() == inventory
+
+
 def test_a_missing_head_is_found_again_from_whole_shards_and_missing_shards_are_a_loss(server: MemoryServer) -> None:
     store_of(server).write(inventory_of(5000, 10))
     del server.objects[HEAD]

@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
+import importlib
 from typing import TYPE_CHECKING, Any
 
-from solver.options import Budget, Options
-from solver.plan import Plan
-from solver.problem import InvalidProblemError, Problem
-
 if TYPE_CHECKING:
+    from solver.options import Budget, Options
+    from solver.plan import Plan
     from solver.planner import solve
+    from solver.problem import InvalidProblemError, Problem
 
 __all__ = ["Budget", "InvalidProblemError", "Options", "Plan", "Problem", "solve"]
 
+_HOMES = {
+    "Budget": "solver.options",
+    "InvalidProblemError": "solver.problem",
+    "Options": "solver.options",
+    "Plan": "solver.plan",
+    "Problem": "solver.problem",
+    "solve": "solver.planner",
+}
+
 
 def __getattr__(name: str) -> Any:
-    """`solve`, which loads the whole solver: a program that only speaks of problems and plans does without it."""
-    if name != "solve":
+    """What the package offers, loaded at first use: a program that only speaks of problems does without the solver, and
+    one that only checks files without plans."""
+    if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from solver.planner import solve
-
-    return solve
+    return getattr(importlib.import_module(_HOMES[name]), name)

@@ -33,10 +33,10 @@ def job(
     )
 
 
-def compiled(*documents: str) -> Outcome:
+def compiled(*documents: str, errors: int = 0) -> Outcome:
     made = compile_repository(Repository({"cluster-specs/c/all.yaml": "---\n".join((CLUSTER, *documents)).encode()}))
     assert made.ok, made.diagnostics
-    assert not made.error_count, made.diagnostics
+    assert made.error_count == errors, made.diagnostics
     return made
 
 
@@ -93,10 +93,10 @@ def test_fewer_pods_of_a_job_that_writes_nothing_else_need_no_other_edit() -> No
 
 
 def test_a_resource_that_no_node_has_is_likened_to_one_that_some_have() -> None:
-    made = compiled(pool("h100", 2), job("asks", 1, gpu="nvidia.com/gpus: 8"), job("odd", 1, gpu="example.com/fpga: 1"))
-    assert said(decided(made))["GW103"] == (
-        "no node has nvidia.com/gpus, of which a pod of role worker asks for 8; did you mean nvidia.com/gpu?"
-    )
+    jobs = job("asks", 1, gpu="nvidia.com/gpus: 8"), job("odd", 1, gpu="example.com/fpga: 1")
+    made = compiled(pool("h100", 2), *jobs, errors=1)
+    (error,) = (each for each in made.diagnostics if each.severity == "error")
+    assert (error.code, error.object, error.help) == ("GP392", "Job team/asks", "did you mean 'nvidia.com/gpu'?")
     assert (
         said(decided(made, "odd"))["GW103"] == "no node has example.com/fpga, of which a pod of role worker asks for 1"
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from fractions import Fraction
 
 from compiler.checks import CheckInput, Finding, check
 from compiler.fields.quantity import exact_amount, integer_amounts
@@ -108,17 +109,20 @@ def topology_policy_without_effect(check_input: CheckInput) -> Iterator[Finding]
 
 @check("GP374", "topologyPolicy with a part of a CPU")
 def fractional_cpus(check_input: CheckInput) -> Iterator[Finding]:
-    """With a topologyPolicy other than none each container asks for whole CPUs; Volcano's admission refuses the job
-    otherwise. Mend: round the requests up."""
+    """With a topologyPolicy other than none each container asks for whole CPUs, one at least; Volcano's admission
+    refuses the job otherwise. Mend: round the requests up."""
     for document, job in check_input.documents_of(VolcanoJob):
         for index, task in enumerate(job.spec.tasks):
-            for number, container in enumerate(
-                task.template.spec.containers if task.topology_policy not in (None, "none") else ()
-            ):
-                asked = container.effective_requests.get("cpu")
-                if asked is not None and asked.denominator != 1:
-                    path = ("spec", "tasks", index, "template", "spec", "containers", number)
-                    yield Finding(document, path, f"the container asks for {float(asked):g} CPUs", "ask for whole CPUs")
+            if task.topology_policy in (None, "none"):
+                continue
+            pod = task.template.spec
+            for field, containers in (("containers", pod.containers), ("initContainers", pod.init_containers or [])):
+                for number, container in enumerate(containers):
+                    asked = container.effective_requests.get("cpu", Fraction(0))
+                    if asked.denominator != 1 or not asked:
+                        path = ("spec", "tasks", index, "template", "spec", field, number)
+                        message = f"the container asks for {float(asked):g} CPUs"
+                        yield Finding(document, path, message, "ask for whole CPUs")
 
 
 @check("GP375", "virtual GPUs without the plugin deviceshare", "warning")

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from compiler.checks import CheckInput, Finding, check
 from compiler.diagnostics import suggestion
 from compiler.fields.quantity import exact_amount
+from compiler.kinds.pod_group import PodGroup
 from compiler.specs import Amounts, QueueSpec
 from compiler.syntax.documents import FieldPath
 
@@ -261,6 +262,10 @@ def unknown_queue(check_input: CheckInput) -> Iterator[Finding]:
         if gang.queue not in known:
             help = suggestion(gang.queue, known, f"the queues are {', '.join(sorted(known - {ROOT_QUEUE}))}")
             yield Finding(gang.document, gang.field_paths["queue"], f"there is no queue {gang.queue!r}", help)
+    for document, group in check_input.documents_of(PodGroup):  # one without pods is no gang
+        if group.spec.queue and group.spec.queue not in known:
+            help = suggestion(group.spec.queue, known, f"the queues are {', '.join(sorted(known - {ROOT_QUEUE}))}")
+            yield Finding(document, ("spec", "queue"), f"there is no queue {group.spec.queue!r}", help)
 
 
 @check("GP306", "job in a queue that has children", folds=True, on_partial=True)

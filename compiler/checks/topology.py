@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from compiler.checks import CheckInput, Finding, check
 from compiler.diagnostics import suggestion
+from compiler.kinds.pod_group import PodGroup
 from compiler.specs import TopologySpec
 from compiler.syntax.documents import Document, FieldPath
 from compiler.volcano.whole_starts import has_lower_minima, starts_whole
@@ -107,7 +108,7 @@ def _topology_requests(check_input: CheckInput) -> Iterator[tuple[Document, Fiel
 def both_tier_fields(check_input: CheckInput) -> Iterator[Finding]:
     """networkTopology has highestTierAllowed or highestTierName, not both. Volcano's admission refuses the job. Mend:
     keep one."""
-    for document, path, topology in _topology_requests(check_input):
+    for document, path, topology in (*_topology_requests(check_input), *_pod_group_topologies(check_input)):
         if topology.highest_tier is not None and topology.highest_tier_name:
             yield Finding(
                 document,
@@ -115,6 +116,17 @@ def both_tier_fields(check_input: CheckInput) -> Iterator[Finding]:
                 "highestTierAllowed and highestTierName are both given",
                 "keep one",
             )
+
+
+def _pod_group_topologies(check_input: CheckInput) -> Iterator[tuple[Document, FieldPath, TopologySpec]]:
+    """The topologies of PodGroups, those without pods too, which are no gangs."""
+    for document, group in check_input.documents_of(PodGroup):
+        if group.spec.network_topology is not None:
+            yield document, ("spec", "networkTopology"), group.spec.network_topology.to_spec()
+        for number, policy in enumerate(group.spec.sub_group_policy or ()):
+            if policy.network_topology is not None:
+                path = ("spec", "subGroupPolicy", number, "networkTopology")
+                yield document, path, policy.network_topology.to_spec()
 
 
 @check("GP334", "unknown tier name", folds=True, on_partial=True)

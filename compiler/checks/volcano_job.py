@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from compiler.checks import CheckInput, Finding, check
-from compiler.diagnostics import suggestion
+from compiler.diagnostics import Severity, suggestion
 from compiler.kinds.volcano_job import Policy, Task, VolcanoJob
 from compiler.kubernetes import TASK_AFFINITY_ANNOTATION, TASK_ANTI_AFFINITY_ANNOTATION
 from compiler.syntax.documents import Document, FieldPath
@@ -110,15 +110,18 @@ def unknown_policy_events(check_input: CheckInput) -> Iterator[Finding]:
 @check("GP327", "unknown policy action")
 def unknown_policy_actions(check_input: CheckInput) -> Iterator[Finding]:
     """A policy's action is one of AbortJob, RestartJob, RestartTask, RestartPod, RestartPartition, TerminateJob,
-    CompleteJob, ResumeJob. Mend: correct the spelling, or add the action."""
+    CompleteJob, ResumeJob. Volcano's admission refuses others for an event; for an exit code it takes them, and nothing
+    happens (a warning). Mend: correct the spelling, or add the action."""
     for document, path, policies in _policies(check_input):
         for index, policy in enumerate(policies):
+            severity: Severity | None = None if policy.event or policy.events else "warning"
             if policy.action is None:
                 yield Finding(
                     document,
                     (*path, index),
                     "the policy has no action",
                     f"add action, one of {', '.join(POLICY_ACTIONS)}",
+                    severity=severity,
                 )
             elif policy.action not in POLICY_ACTIONS:
                 yield Finding(
@@ -126,6 +129,7 @@ def unknown_policy_actions(check_input: CheckInput) -> Iterator[Finding]:
                     (*path, index, "action"),
                     f"there is no action {policy.action!r}",
                     _suggestion(policy.action, POLICY_ACTIONS),
+                    severity=severity,
                 )
 
 
@@ -135,12 +139,12 @@ def _suggestion(word: str, known: tuple[str, ...]) -> str:
 
 @check("GP360", "two policies for one trigger")
 def duplicate_policy_triggers(check_input: CheckInput) -> Iterator[Finding]:
-    """One list of policies names an event or exit code once; beside the event * nothing else stands. Volcano's
+    """One list of policies names an event or exit code once; beside the event * no other event stands. Volcano's
     admission refuses the job. Mend: remove one."""
     for document, path, policies in _policies(check_input):
         seen: dict[str, FieldPath] = {}
         for index, policy in enumerate(policies):
-            triggers = [*([policy.event] if policy.event else []), *(policy.events or ())]
+            triggers = list(dict.fromkeys([*([policy.event] if policy.event else []), *(policy.events or ())]))
             triggers += [] if policy.exit_code is None else [f"exit code {policy.exit_code}"]
             for trigger in triggers:
                 if trigger in seen:
@@ -152,7 +156,7 @@ def duplicate_policy_triggers(check_input: CheckInput) -> Iterator[Finding]:
                         (document, seen[trigger]),
                     )
                 seen.setdefault(trigger, (*path, index))
-        if "*" in seen and len(seen) > 1:
+        if "*" in seen and sum(not trigger.startswith("exit code ") for trigger in seen) > 1:
             yield Finding(
                 document, seen["*"], "the event * stands beside other policies", "remove the others, or name the events"
             )

@@ -23,14 +23,15 @@ from compiler.fields.models import (
     UNKNOWN_FIELD,
     WRONG_TYPE,
 )
-from compiler.kubernetes import ANNOTATION_PREFIX, KNOWN_ANNOTATIONS, METAX_PREFIX
+from compiler.kubernetes import ANNOTATION_PREFIX, API_GROUP, KNOWN_ANNOTATIONS, METAX_PREFIX
 from compiler.syntax.documents import Document, FieldPath
 
 
-def validate_document(document: Document, model: type[BaseModel]) -> tuple[Any, list[Diagnostic]]:
-    """The document as `model`, or None and every problem found."""
+def validate_document(document: Document, model: type[BaseModel]) -> tuple[Any, list[tuple[FieldPath, Diagnostic]]]:
+    """The document as `model`, or None and every problem found with its path."""
+    data = document.data if document.group == API_GROUP else without_nulls(document.data)
     try:
-        return model.model_validate(document.data), []
+        return model.model_validate(data), []
     except ValidationError as problem:
         errors = problem.errors(include_url=False, include_input=True)
     return None, [_validation_diagnostic(document, model, dict(error)) for error in errors]
@@ -79,32 +80,42 @@ def _without(data: Any, path: FieldPath) -> Any:
     return {key: _without(value, path[1:]) if key == path[0] else value for key, value in data.items()}
 
 
+def without_nulls(data: Any) -> Any:
+    """The data without fields that are null: to the API server such a field is not there."""
+    if isinstance(data, dict):
+        return {key: without_nulls(value) for key, value in data.items() if value is not None}
+    return [without_nulls(item) for item in data] if isinstance(data, list) else data
+
+
 def metadata_diagnostics(document: Document, data: Any, path: FieldPath) -> Iterator[Diagnostic]:
     """Findings on the labels and annotations of the metadata at `path`, a document's or a pod template's."""
     for section in ("labels", "annotations"):
         found = data.get(section) if isinstance(data, dict) else None
         for key, value in found.items() if isinstance(found, dict) else ():
             at = (*path, section, key)
-            if not isinstance(value, str):
+            if value is not None and not isinstance(value, str):
                 is_mild = key.startswith(METAX_PREFIX) and isinstance(value, int) and not isinstance(value, bool)
                 severity: Severity = "warning" if is_mild else "error"
-                message = f"{key} is {_type_text(value)}, not text"
+                message = f"{key} is {type_text(value)}, not text"
                 yield document.diagnostic(METADATA_NOT_TEXT, at, message, "quote the value", severity=severity)
             elif section == "annotations" and key.startswith(ANNOTATION_PREFIX) and key not in KNOWN_ANNOTATIONS:
                 help = suggestion(key, KNOWN_ANNOTATIONS, f"the annotations are {', '.join(KNOWN_ANNOTATIONS)}")
                 yield document.diagnostic(UNKNOWN_ANNOTATION, at, f"nothing reads {key}", help)
 
 
-def _validation_diagnostic(document: Document, model: type[BaseModel], error: dict[str, Any]) -> Diagnostic:
+def _validation_diagnostic(
+    document: Document, model: type[BaseModel], error: dict[str, Any]
+) -> tuple[FieldPath, Diagnostic]:
     loc = tuple(error["loc"])
     rule, message, help = _rule_and_texts(model, loc, error)
-    return document.diagnostic(rule, tuple(part for part in loc if part != "[key]"), message, help)
+    path = tuple(part for part in loc if part != "[key]")
+    return path, document.diagnostic(rule, path, message, help)
 
 
 def _rule_and_texts(model: type[BaseModel], loc: FieldPath, error: dict[str, Any]) -> tuple[Rule, str, str]:
     """(rule, message, help) of an error of pydantic at `loc`."""
     error_type, context = error["type"], error.get("ctx", {})
-    field, value = _dotted_path(loc), error.get("input")
+    field, value = dotted_path(loc), error.get("input")
     if error_type in _RULES_BY_CODE:
         return _RULES_BY_CODE[error_type], f"{field}: {context['message']}", context["help"]
     if error_type == "extra_forbidden":
@@ -117,7 +128,7 @@ def _rule_and_texts(model: type[BaseModel], loc: FieldPath, error: dict[str, Any
         near = did_you_mean(str(value), _quoted_words(context["expected"]))
         return (
             NOT_ALLOWED,
-            f"{field} is {_short_repr(value)}",
+            f"{field} is {short_repr(value)}",
             (f"did you mean {near!r}? " if near else "") + f"allowed: {context['expected']}",
         )
     if error_type in _RANGE_ERRORS:
@@ -125,13 +136,13 @@ def _rule_and_texts(model: type[BaseModel], loc: FieldPath, error: dict[str, Any
     if error_type == "string_pattern_mismatch":
         return (
             BAD_NAME,
-            f"{field}: {_short_repr(value)} is not a valid name",
+            f"{field}: {short_repr(value)} is not a valid name",
             "use lower-case letters, digits and -, beginning and ending with a letter or digit",
         )
     return (
         WRONG_TYPE,
-        f"{field} is {_type_text(value)}, not {_EXPECTED_TYPES.get(error_type, error_type.replace('_', ' '))}",
-        _type_help(error_type, value),
+        f"{field} is {type_text(value)}, not {EXPECTED_TYPES.get(error_type, error_type.replace('_', ' '))}",
+        type_help(error_type, value),
     )
 
 
@@ -141,7 +152,7 @@ def _range_texts(field: str, value: object, context: dict[str, Any]) -> tuple[Ru
     what = (
         f"has {len(value)} {'characters' if isinstance(value, str) else 'items'}"
         if isinstance(value, str | list | dict)
-        else f"is {_short_repr(value)}"
+        else f"is {short_repr(value)}"
     )
     if least is not None:
         return OUT_OF_RANGE, f"{field} {what}", f"the least is {least}"
@@ -175,7 +186,7 @@ _RANGE_ERRORS = frozenset(
         "int_parsing_size",
     )
 )
-_EXPECTED_TYPES = {
+EXPECTED_TYPES = {
     "int_type": "a whole number",
     "int_from_float": "a whole number",
     "float_type": "a number",
@@ -189,23 +200,23 @@ _EXPECTED_TYPES = {
 }
 
 
-def _type_text(value: object) -> str:
+def type_text(value: object) -> str:
     match value:
         case None:
             return "empty"
         case bool():
             return str(value).lower()
         case str():
-            return f"the text {_short_repr(value)}"
+            return f"the text {short_repr(value)}"
         case int() | float():
-            return f"the number {_short_repr(value)}"
+            return f"the number {short_repr(value)}"
         case list():
             return "a list"
         case _:
             return "a mapping"
 
 
-def _type_help(error_type: str, value: object) -> str:
+def type_help(error_type: str, value: object) -> str:
     if isinstance(value, str) and error_type in ("int_type", "float_type") and re.match(r"[-+]?\d+(\.\d+)?\Z", value):
         return "remove the quotes"
     if error_type == "string_type" and isinstance(value, int | float):
@@ -214,10 +225,10 @@ def _type_help(error_type: str, value: object) -> str:
         return "give it a value, or remove the field"
     if isinstance(value, str) and error_type == "bool_type":
         return "write true or false, unquoted"
-    return f"write {_EXPECTED_TYPES.get(error_type, 'another value')}"
+    return f"write {EXPECTED_TYPES.get(error_type, 'another value')}"
 
 
-def _short_repr(value: object) -> str:
+def short_repr(value: object) -> str:
     text = repr(value)
     return text if len(text) <= 60 else text[:57] + "..."
 
@@ -226,7 +237,7 @@ def _quoted_words(expected: str) -> list[str]:
     return re.findall(r"'([^']*)'", expected)
 
 
-def _dotted_path(loc: FieldPath) -> str:
+def dotted_path(loc: FieldPath) -> str:
     """("spec", "tasks", 0, "name") as spec.tasks[0].name."""
     return (
         "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in loc if part != "[key]").lstrip(".")

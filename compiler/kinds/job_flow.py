@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 
 from compiler.diagnostics import Diagnostic
 from compiler.fields.models import LenientModel, Name
+from compiler.fields.validation import without_nulls
 from compiler.kinds import Kind
 from compiler.kinds.common import pods
 from compiler.kinds.common.jobs import Metadata, ObjectModel, time_diagnostics
@@ -53,7 +54,7 @@ def _flow_specs(document: Document, flow: JobFlow) -> Iterable[JobFlowDraft]:
 def _template_specs(document: Document, template: JobTemplate) -> Iterable[JobTemplateDraft]:
     data = {**document.data, "apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job"}
     job = Document(document.file, document.line, document.text, data, document.positions, document.item_path)
-    for gang in job_specs(job, VolcanoJob.model_validate(data)):
+    for gang in job_specs(job, VolcanoJob.model_validate(without_nulls(data))):
         yield JobTemplateDraft(document, gang)
 
 

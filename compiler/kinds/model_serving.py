@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from compiler.fields.validation import without_nulls
 from compiler.kinds.common.job_kinds import Count, JobKind, RolePaths, job_kind
 from compiler.kinds.common.jobs import NetworkTopology
 from compiler.kinds.common.paths import value_at
@@ -28,7 +29,7 @@ def _amend(gang: GangSpec) -> GangSpec:
     topology = value_at(gang.document.data, TOPOLOGY_PATH)
     if not isinstance(topology, dict) or value_at(gang.document.data, ("spec", "replicas")) not in (None, 1):
         return replace(gang, roles=roles)
-    spec = NetworkTopology.model_validate(topology).to_spec()
+    spec = NetworkTopology.model_validate(without_nulls(topology)).to_spec()
     return replace(gang, roles=roles, topology=spec, field_paths={**gang.field_paths, "topology": TOPOLOGY_PATH})
 
 

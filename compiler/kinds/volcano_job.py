@@ -45,7 +45,7 @@ class Policy(StrictModel):
 
 class DependsOn(StrictModel):
     name: list[str] | None = None
-    iteration: Literal["any", "all", ""] | None = None
+    iteration: str | None = None
 
 
 class PartitionPolicy(StrictModel):

@@ -15,6 +15,7 @@ from compiler.kinds.train_job import RuntimeDraft, TrainJobDraft, train_job_gang
 from compiler.kubernetes import API_GROUP
 from compiler.reading.assignment import JobAssignment
 from compiler.reading.files import template_diagnostic
+from compiler.reading.shape import shape_diagnostics
 from compiler.reading.unplanned import UNPLANNED_CODES, declared_pods, unplanned_pods
 from compiler.repository.paths import CONF_SUFFIX, file_name_diagnostic
 from compiler.specs import GangSpec
@@ -157,6 +158,7 @@ class DocumentCollector:
         problems = list(metadata_diagnostics(document, document.data["metadata"], ("metadata",)))
         is_known = f"{document.kind}.{document.group}" in kinds()
         problems += unplanned_pods(document) if is_known else _unplanned_kind_diagnostics(document)
+        self.diagnostics += shape_diagnostics(document, problems)
         if not failed and not _has_error(problems):
             self.spec_items += declared_pods(document)
         return problems
@@ -169,9 +171,11 @@ class DocumentCollector:
         if _version_of(document) not in kind.versions:
             return [_version_diagnostic(document, kind)]
         model, model_problems = validate_document(document, kind.model)
-        problems = [*model_problems, *problems]
+        problems = [*(problem for _, problem in model_problems), *problems]
         if kind.text_diagnostics is not None:
             problems += kind.text_diagnostics(document)
+        # What only the API server refuses leaves the object in the plan: the plan can be made, and check says it.
+        self.diagnostics += shape_diagnostics(document, problems, [path for path, _ in model_problems])
         if model is not None and not failed and not _has_error(problems):
             self.models.append((document, model))
             found = list(kind.specs(document, model))

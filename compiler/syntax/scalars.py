@@ -1,5 +1,5 @@
-"""Plain YAML scalars: their values in YAML 1.2 core, as ruamel.yaml resolves it, and the spellings that Kubernetes
-(YAML 1.1, then JSON) reads differently."""
+"""Plain YAML scalars: their values in YAML 1.2 core, as ruamel.yaml resolves it, but for the spellings that Kubernetes
+(YAML 1.1, then JSON) reads differently: these are named, and octal numbers are read as Kubernetes does."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ NOT_FINITE = declare_rule(
 )
 OCTAL_NUMBER = declare_rule(
     "GP114",
-    "error",
-    "number read differently by Kubernetes",
-    """A number with a leading zero, or one written 0o17, is octal in one version of YAML and decimal or text in
-    the other: 010 is 10 here and 8 in Kubernetes. Mend: drop the zeros, or quote it when it is text.""",
+    "warning",
+    "number in octal",
+    """A number with a leading zero, or one written 0o17, is octal to Kubernetes, as here: 010 is 8. In defaultMode and
+    mode that is what is meant, and nothing is said. Mend: drop the zeros, or quote it when it is text.""",
 )
 BOOLEAN_WORD = declare_rule(
     "GP115",
@@ -80,11 +80,19 @@ def plain_scalar(text: str) -> tuple[Scalar, Rule | None]:
 def _integer_scalar(text: str) -> tuple[Scalar, Rule | None]:
     digits = text.replace("_", "")
     if _OCTAL_PATTERN.match(text):
-        return text, OCTAL_NUMBER
+        return _octal_scalar(digits), OCTAL_NUMBER
     try:
         return int(digits, 0), None
     except ValueError:  # such as 0x_ or _ alone: no digits are left
         return text, None
+
+
+def _octal_scalar(digits: str) -> Scalar:
+    """As Go reads it: octal, or decimal where a digit is 8 or 9 (08 is a float there, and becomes 8)."""
+    try:
+        return int(digits.replace("0o", "0"), 8)
+    except ValueError:
+        return int(digits) if digits.lstrip("+-").isdigit() else digits
 
 
 def _float_scalar(text: str) -> tuple[Scalar, Rule | None]:

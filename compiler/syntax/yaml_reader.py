@@ -277,7 +277,7 @@ class YamlReader:
         if event.implicit[0]:
             node.value, problem = scalars.plain_scalar(event.value)
             node.is_merge_key = event.value == "<<"
-            if problem is not None:
+            if problem is not None and not (problem is scalars.OCTAL_NUMBER and self.is_file_mode(mark.index)):
                 shown = event.value if len(event.value) <= 40 else event.value[:37] + "..."
                 self.add_diagnostic(
                     problem,
@@ -287,6 +287,10 @@ class YamlReader:
                     f'write "{shown}" when it is text' + _SCALAR_HELP.get(problem.code, ""),
                 )
         return node
+
+    def is_file_mode(self, index: int) -> bool:
+        """Whether the value at this place of the text is of defaultMode or mode, where octal is what is meant."""
+        return _FILE_MODE_KEY.search(self.text, max(0, index - 40), index) is not None
 
     def plain_data(self, node: _YamlNode, path: FieldPath, depth: int, from_alias: int) -> Any:
         """`node` as plain data; sets `positions`. from_alias: 1 inside the content of an alias, else 0."""
@@ -382,6 +386,7 @@ class YamlReader:
             yield from self.merged_pairs(node, below, depth + 1)
 
 
+_FILE_MODE_KEY = re.compile(r"""\b(?:defaultMode|mode)["']?\s*:\s*\Z""")
 _SCALAR_HELP = {
     scalars.OCTAL_NUMBER.code: ", or a number without leading zeros",
     scalars.BOOLEAN_WORD.code: ", true or false when it is not",

@@ -14,6 +14,7 @@ from pydantic import BaseModel, Field, create_model
 
 from compiler.diagnostics import Diagnostic
 from compiler.fields.models import Bool, LenientModel, Name
+from compiler.fields.validation import without_nulls
 from compiler.kinds import Kind
 from compiler.kinds.common import pods
 from compiler.kinds.common.jobs import Metadata, Natural, submission_and_duration, time_diagnostics
@@ -231,7 +232,7 @@ def _roles(table: JobKind, paths: RolePaths, document: Document) -> list[RoleSpe
         name = name or _last_key(pattern, at)
         replicas = _product(document, paths.replicas, pattern, at)
         minimum = min(_product(document, paths.minimum, pattern, at), replicas) if paths.minimum else replicas
-        template = pods.PodTemplate.model_validate(value_at(document.data, at))
+        template = pods.PodTemplate.model_validate(without_nulls(value_at(document.data, at)))
         labels = table.labels(document, name)
         role = pods.role_spec(name, replicas, minimum, template, at[:-1], controller_labels=labels)
         found.append(replace(role, template_path=at))

@@ -19,7 +19,7 @@ IN_BYTES = {"GP104", "GP105", "GP106", "GP119", "GP120", "GP122", "GP126"}
 ELSEWHERE = {"GP128", "GP130", "GP133", "GP134"}
 """Found among several clusters, in git objects and by kustomize: tested where those are."""
 
-_POD = "{spec: {containers: [{name: main, resources: {requests: {cpu: 1}}}]}}"
+_POD = "{spec: {restartPolicy: Never, containers: [{name: main, image: a, resources: {requests: {cpu: 1}}}]}}"
 _MACROS = {
     "pod": _POD,
     "vpod": _POD.replace("{spec: {", "{spec: {schedulerName: volcano, "),
@@ -30,7 +30,7 @@ _MACROS = {
     "podgroup": "apiVersion: scheduling.volcano.sh/v1beta1\nkind: PodGroup\nmetadata: {name: NAME, namespace: team-a}",
     "member": "apiVersion: v1\nkind: Pod\nmetadata: {name: NAME, namespace: team-a, labels: {OTHER: x}, "
     "annotations: {scheduling.k8s.io/group-name: ring}}\n"
-    "spec: {schedulerName: volcano, containers: [{name: main, resources: {requests: {cpu: 1}}}]}",
+    "spec: {schedulerName: volcano, containers: [{name: main, image: a, resources: {requests: {cpu: 1}}}]}",
     "configmap": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: NAME}",
     "cluster": "apiVersion: gangplan.dev/v1alpha1\nkind: NodePool\n"
     "spec: {count: 4, capacity: {cpu: 8}}\nmetadata: {name: gpu}",
@@ -45,7 +45,7 @@ _MACROS = {
     "    - {name: allocate, arguments: {predicateErrorCacheEnable: false}}\n"
     "    - {name: backfill, arguments: {predicateErrorCacheEnable: false}}",
     "metax": "{metadata: {annotations: {metax-tech.com/gpu-group-size: 'NAME'ATOMIC}}, "
-    "spec: {containers: [{name: main, resources: {requests: {metax-tech.com/gpu: OTHER}}}]}}",
+    "spec: {containers: [{name: main, image: a, resources: {requests: {metax-tech.com/gpu: OTHER}}}]}}",
 }
 
 

@@ -16,6 +16,9 @@ POD: dict[str, Any] = {"spec": {"containers": [{"name": "main", "resources": {"l
 
 
 def read(api_version: str, kind: str, spec: object, **metadata: object) -> Specs:
+    if api_version == "apps/v1" and isinstance(spec, dict):  # what the API server wants of each
+        template = {**spec["template"], "metadata": {"labels": {"app": "x"}, **spec["template"].get("metadata", {})}}
+        spec = {**spec, "selector": {"matchLabels": {"app": "x"}}, "template": template}
     document = {"apiVersion": api_version, "kind": kind, "metadata": {"name": "x", **metadata}, "spec": spec}
     queue = "apiVersion: scheduling.volcano.sh/v1beta1\nkind: Queue\nmetadata: {name: ml}\n"
     files = {"jobs/a.yaml": json.dumps(document).encode(), "cluster-specs/c/q.yaml": queue.encode()}

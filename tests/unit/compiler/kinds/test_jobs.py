@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 
 from compiler.reading import read_specs
@@ -246,8 +248,11 @@ def requests(pod: str) -> dict[str, int]:
     return dict(volcano(f"{{tasks: [{{replicas: 1, template: {{spec: {pod}}}}}]}}").roles[0].pod.requests)
 
 
+_NUMBERS = itertools.count()
+
+
 def container(resources: str, extra: str = "") -> str:
-    return f"{{name: c, resources: {resources}{extra}}}"
+    return f"{{name: c{next(_NUMBERS)}, resources: {resources}{extra}}}"
 
 
 @pytest.mark.parametrize(
@@ -255,7 +260,7 @@ def container(resources: str, extra: str = "") -> str:
     [
         (
             f"{{containers: [{container('{requests: {cpu: 500m, memory: 1Gi}}')}, "
-            f"{container('{requests: {cpu: 1.5}}')}]}}",
+            f"{container('{requests: {cpu: 1500m}}')}]}}",
             {"cpu": 2000, "memory": 1 << 30},
         ),
         (f"{{containers: [{container('{limits: {cpu: 2}, requests: {memory: 1}}')}]}}", {"cpu": 2000, "memory": 1}),
@@ -276,12 +281,12 @@ def container(resources: str, extra: str = "") -> str:
             f"containers: [{container('{requests: {cpu: 2}}')}]}}",
             {"cpu": 3000},
         ),
-        (f"{{overhead: {{cpu: 100m}}, containers: [{container('{requests: {cpu: 0.1}}')}]}}", {"cpu": 200}),
+        (f"{{overhead: {{cpu: 100m}}, containers: [{container('{requests: {cpu: 100m}}')}]}}", {"cpu": 200}),
         (
             f"{{resources: {{requests: {{cpu: 5}}}}, containers: [{container('{requests: {cpu: 1, memory: 2}}')}]}}",
             {"cpu": 5000, "memory": 2},
         ),
-        (f"{{containers: [{container('{requests: {cpu: 1n, memory: 0.5}}')}]}}", {"cpu": 1, "memory": 1}),
+        (f"{{containers: [{container('{requests: {cpu: 1n, memory: 500m}}')}]}}", {"cpu": 1, "memory": 1}),
         ("{containers: [{name: c}]}", {}),
     ],
     ids=[

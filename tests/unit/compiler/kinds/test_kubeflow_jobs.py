@@ -23,7 +23,7 @@ POLICY = {"schedulingPolicy": {"queue": "ml", "priorityClass": "system-node-crit
 )
 def test_each_training_job_starts_whole(kind: str, field: str, roles: tuple[str, ...]) -> None:
     written = {name: {"replicas": 4 if name == "Worker" else None, "template": POD} for name in reversed(roles)}
-    found = gang("kubeflow.org/v1", kind, {"runPolicy": POLICY, field: written, "unheardOf": [1]})
+    found = gang("kubeflow.org/v1", kind, {"runPolicy": POLICY, field: written})
     expected = {name: (4, 4) if name == "Worker" else (1, 1) for name in roles}
     assert minima(found) == (sum(count for count, _ in expected.values()), expected)
     assert tuple(role.name for role in found.roles) == roles
@@ -68,13 +68,13 @@ def test_the_training_operator_knows_a_queue_by_its_policy_alone_and_labels_its_
     assert "metadata" not in emitted(found)["spec"]["mpiReplicaSpecs"]["Worker"]["template"]
 
 
-def test_shapes_are_checked_where_they_are_read_and_nowhere_else() -> None:
+def test_a_wrong_type_is_said_once_wherever_it_stands() -> None:
     wrong = {"runPolicy": {"cleanPodPolicy": 7}, "tfReplicaSpecs": {"Worker": {"replicas": "two", "template": POD}}}
-    (error,) = [each for each in read("kubeflow.org/v1", "TFJob", wrong).diagnostics if each.severity == "error"]
-    assert (error.code, error.message) == (
-        "GP204",
-        "spec.tfReplicaSpecs.Worker.replicas is the text 'two', not a whole number",
-    )
+    found = [each for each in read("kubeflow.org/v1", "TFJob", wrong).diagnostics if each.severity == "error"]
+    assert [(error.code, error.message) for error in found] == [
+        ("GP204", "spec.runPolicy.cleanPodPolicy is the number 7, not text"),
+        ("GP204", "spec.tfReplicaSpecs.Worker.replicas is the text 'two', not a whole number"),
+    ]
 
 
 def test_a_version_that_nobody_knows_is_said_and_no_error() -> None:

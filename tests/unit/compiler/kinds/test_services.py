@@ -22,9 +22,7 @@ def codes(kind: str, spec: object, **metadata: object) -> list[str]:
 
 @pytest.mark.parametrize("kind", ["Deployment", "ReplicaSet", "StatefulSet"])
 def test_a_service_that_names_volcano_starts_pod_by_pod(kind: str) -> None:
-    found = gang(
-        "apps/v1", kind, {"replicas": 4, "unheardOf": 1, "template": {**VOLCANO, "metadata": {"annotations": QUEUE}}}
-    )
+    found = gang("apps/v1", kind, {"replicas": 4, "template": {**VOLCANO, "metadata": {"annotations": QUEUE}}})
     assert minima(found) == (1, {"pods": (0, 4)})
     assert (found.queue, found.dependent_roles, found.schedulable) == ("ml", ("pods",), True)
     assert found.document.position(*found.field_paths["queue"]).line == 1

@@ -32,7 +32,13 @@ def pod_spec(cpu: int = 1, gpu: int = 0, **more: object) -> Object:
 def workload(kind: str, name: str, spec: Object, **more: object) -> Object:
     template = {"metadata": {"labels": {"app": name}}, "spec": spec}
     metadata = {"name": name, "namespace": "ml"}
-    return {"apiVersion": "apps/v1", "kind": kind, "metadata": metadata, "spec": {"template": template, **more}}
+    whole = {"selector": {"matchLabels": {"app": name}}, "template": template, **more}
+    return {"apiVersion": "apps/v1", "kind": kind, "metadata": metadata, "spec": whole}
+
+
+def cron_job(api_version: str, job: Object) -> Object:
+    spec = {"schedule": "0 3 * * *", "jobTemplate": {"spec": job}}
+    return {"apiVersion": api_version, "kind": "CronJob", "metadata": {"name": "r"}, "spec": spec}
 
 
 def live_pod(name: str, node: str, cpu: int = 1, app: str = "web") -> Object:
@@ -144,8 +150,7 @@ def test_any_kind_with_templates_counts_and_one_that_recurs_or_is_suspended_does
     invention = {"apiVersion": "example.org/v1", "kind": "Invention", "metadata": {"name": "r"}, "spec": spec}
     assert kept(compiled([invention, JOB], nodes)) == [{"b": 1}, {"a": 2}]
     assert kept(compiled([{**invention, "spec": {**spec, "suspend": True}}, JOB], nodes)) == []
-    job = {"template": {"spec": {"template": {"spec": pod_spec()}}}}
-    cron = {"apiVersion": "batch/v1", "kind": "CronJob", "metadata": {"name": "r"}, "spec": {"jobTemplate": job}}
+    cron = cron_job("batch/v1", {"template": {"spec": pod_spec()}})
     assert kept(compiled([cron, JOB], nodes)) == []
 
 
@@ -162,9 +167,9 @@ def test_any_kind_with_templates_counts_and_one_that_recurs_or_is_suspended_does
 )
 def test_a_recurring_run_that_fits_no_node_is_said(spec: Object, fits: bool) -> None:
     nodes = [machine("a"), machine("b", taint="own")]
-    job = {"template": {"spec": {"template": {"spec": spec}}}}
-    for group in ("batch/v1", "batch.volcano.sh/v1alpha1"):
-        cron = {"apiVersion": group, "kind": "CronJob", "metadata": {"name": "r"}, "spec": {"jobTemplate": job}}
+    template = {"template": {"spec": spec}}
+    for group, job in (("batch/v1", template), ("batch.volcano.sh/v1alpha1", {"tasks": [{"replicas": 1, **template}]})):
+        cron = cron_job(group, job)
         found = [each.message for each in compiled([cron, JOB], nodes).diagnostics if each.code == "GP526"]
         assert found == ([] if fits else ["no node takes the pods of CronJob r, not even an empty one"])
 

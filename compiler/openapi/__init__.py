@@ -1,0 +1,53 @@
+"""Structural schemas of Kubernetes 1.35 and of CRDs as data, by "Kind.group", and whether a document has their shape.
+
+`data/` is written by tests/controlplane/vendor_schemas.py; its README says from what, under which licence. A kind
+without a schema is not looked at. Files are read when an object of theirs is, a few milliseconds each.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+Node = Mapping[str, Any]
+"""One schema: type, and what else it asks for; properties, values and items are indices of other nodes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Schema:
+    """The schema of one version of a kind.
+
+    structural: of a CRD, which the API server validates as it stands; Kubernetes' own kinds are decoded (a fraction is
+    a quantity, a list may hold null) and judged by code, see `compiler.validation`.
+    """
+
+    root: Node
+    nodes: tuple[Node, ...]
+    structural: bool
+
+
+def find_schema(kind_key: str, version: str) -> Schema | None:
+    """The schema of a kind ("Kind.group", the core group empty) in this version; None where there is none."""
+    source = _index().get(kind_key)
+    if source is None:
+        return None
+    structural, kinds, nodes = _source(source)
+    root = kinds[kind_key].get(version)
+    return None if root is None else Schema(nodes[root], nodes, structural)
+
+
+@cache
+def _index() -> dict[str, str]:
+    found: dict[str, str] = json.loads((files(__name__) / "data" / "index.json").read_bytes())
+    return found
+
+
+@cache
+def _source(name: str) -> tuple[bool, dict[str, dict[str, int]], tuple[Node, ...]]:
+    data = json.loads(gzip.decompress((files(__name__) / "data" / f"{name}.json.gz").read_bytes()))
+    return data["structural"], data["kinds"], tuple(data["nodes"])

@@ -1,0 +1,228 @@
+"""Whether a document has the shape of its schema, each problem at its path."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from compiler.diagnostics import Rule, did_you_mean, suggestion
+from compiler.fields.models import (
+    BAD_NAME,
+    BAD_TIME,
+    MISSING_FIELD,
+    NOT_ALLOWED,
+    OUT_OF_RANGE,
+    UNKNOWN_FIELD,
+    WRONG_TYPE,
+)
+from compiler.fields.quantity import NOT_A_QUANTITY, QuantityError, parse_quantity
+from compiler.fields.timestamp import parse_timestamp
+from compiler.fields.validation import EXPECTED_TYPES, dotted_path, short_repr, type_help, type_text
+from compiler.openapi import Node, Schema
+from compiler.syntax.documents import FieldPath
+
+_RANGES = {"int32": (-(2**31), 2**31 - 1), "int64": (-(2**63), 2**63 - 1)}
+_MAX_SHOWN_NAMES = 24
+
+
+@dataclass(frozen=True, slots=True)
+class Flaw:
+    """What is wrong at `path` of a document."""
+
+    path: FieldPath
+    rule: Rule
+    message: str
+    help: str
+
+
+def shape_flaws(data: Any, schema: Schema) -> Iterator[Flaw]:
+    """Every place where the data has not the shape of the schema."""
+    yield from _Walk(schema, schema.structural).value(data, schema.root, ())
+
+
+def pod_paths(data: Any, schema: Schema) -> Iterator[FieldPath]:
+    """The path of each pod spec in the data."""
+    yield from _pod_paths(data, schema.root, schema.nodes, ())
+
+
+def _pod_paths(data: Any, node: Node, nodes: tuple[Node, ...], path: FieldPath) -> Iterator[FieldPath]:
+    if node.get("is") == "pod" and isinstance(data, dict):
+        yield path
+    elif isinstance(data, dict) and node["type"] == "object":
+        properties, values = node.get("properties", {}), node.get("values")
+        for key, child in data.items():
+            if (index := properties.get(key, values)) is not None:
+                yield from _pod_paths(child, nodes[index], nodes, (*path, key))
+    elif isinstance(data, list) and "items" in node:
+        for number, child in enumerate(data):
+            yield from _pod_paths(child, nodes[node["items"]], nodes, (*path, number))
+
+
+class _Walk:
+    """One walk along data and schema. structural: null and fractions count as the API server's CRD validation has
+    it."""
+
+    def __init__(self, schema: Schema, structural: bool) -> None:
+        self._nodes, self._structural = schema.nodes, structural
+        self._readers: dict[str, Callable[[Any, Node, FieldPath], Iterator[Flaw]]] = {
+            "object": self._object,
+            "array": self._array,
+            "string": self._string,
+            "integer": self._integer,
+            "number": self._number,
+            "boolean": self._boolean,
+            "quantity": self._quantity,
+            "int-or-string": self._int_or_string,
+            "time": self._time,
+        }
+
+    def value(self, data: Any, node: Node, path: FieldPath) -> Iterator[Flaw]:
+        if node["type"] in self._readers:
+            yield from self._readers[node["type"]](data, node, path)
+
+    def _object(self, data: Any, node: Node, path: FieldPath) -> Iterator[Flaw]:
+        if not isinstance(data, dict):
+            yield _wrong_type(path, data, "dict_type")
+            return
+        properties, values = node.get("properties", {}), node.get("values")
+        is_open = node.get("open") or not (properties or self._structural)
+        for key, child in data.items():
+            index = properties.get(key, values)
+            if index is None:
+                if not is_open:
+                    yield _unknown_field((*path, key), properties)
+            elif child is not None:
+                yield from self._child(child, index, (*path, key))
+        for name in node.get("required", ()):
+            if data.get(name) is None and "default" not in self._nodes[properties[name]]:
+                yield Flaw((*path, name), MISSING_FIELD, f"{dotted_path((*path, name))} is missing", "add it")
+
+    def _child(self, data: Any, index: int, path: FieldPath) -> Iterator[Flaw]:
+        if path == ("metadata",):  # of a custom object too it is decoded
+            structural, self._structural = self._structural, False
+            yield from self.value(data, self._nodes[index], path)
+            self._structural = structural
+        else:
+            yield from self.value(data, self._nodes[index], path)
+
+    def _array(self, data: Any, node: Node, path: FieldPath) -> Iterator[Flaw]:
+        if not isinstance(data, list):
+            yield _wrong_type(path, data, "list_type")
+            return
+        item = self._nodes[node["items"]] if "items" in node else None
+        for number, child in enumerate(data):
+            if item is not None and (child is not None or self._structural):
+                yield from self.value(child, item, (*path, number))
+        yield from _sizes(data, node, path, "Items")
+        if "keys" in node and self._structural and item is not None:
+            yield from self._duplicates(data, node["keys"], item, path)
+
+    def _duplicates(self, data: list[Any], keys: list[str], item: Node, path: FieldPath) -> Iterator[Flaw]:
+        """Items of a map in list form, or of a set, that are there twice."""
+        seen = set()
+        defaults = {key: self._nodes[item["properties"][key]].get("default") for key in keys}
+        for number, child in enumerate(data):
+            if keys and not isinstance(child, dict):
+                continue
+            found = repr([child.get(key, defaults[key]) for key in keys] if keys else child)
+            if found in seen:
+                shown = " and ".join(f"{key} {child[key]!r}" for key in keys if key in child) or short_repr(child)
+                message = f"{dotted_path((*path, number))}: {shown} is here twice"
+                yield Flaw((*path, number), NOT_ALLOWED, message, "remove or rename one")
+            seen.add(found)
+
+    def _string(self, data: Any, node: Node, path: FieldPath) -> Iterator[Flaw]:
+        if not isinstance(data, str):
+            yield _wrong_type(path, data, "string_type")
+            return
+        if "enum" in node and data not in node["enum"] and (data or self._structural):
+            near = did_you_mean(data, node["enum"])
+            help = f"did you mean {near!r}? " if near else ""
+            allowed = f"allowed: {', '.join(map(repr, node['enum']))}"
+            message = f"{dotted_path(path)} is {short_repr(data)}"
+            yield Flaw(path, NOT_ALLOWED, message, help + allowed)
+        elif "pattern" in node and not _pattern(node["pattern"]).search(data):
+            message = f"{dotted_path(path)}: {short_repr(data)} is not a valid name"
+            if not data:
+                yield Flaw(path, BAD_NAME, message, "leave the field out, or give it a name")
+            elif "a-z0-9" in node["pattern"]:
+                help = "use lower-case letters, digits and -, beginning and ending with a letter or digit"
+                yield Flaw(path, BAD_NAME, message, help)
+            else:
+                message = f"{dotted_path(path)} is {short_repr(data)}"
+                yield Flaw(path, NOT_ALLOWED, message, f"it has to match {node['pattern']}")
+        else:
+            yield from _sizes(data, node, path, "Length")
+
+    def _integer(self, data: Any, node: Node, path: FieldPath) -> Iterator[Flaw]:
+        whole = not isinstance(data, bool) and isinstance(data, int | float) and data == int(data)
+        if not whole:
+            yield _wrong_type(path, data, "int_type")
+            return
+        least, most = _RANGES.get(node.get("format", ""), _RANGES["int64"])
+        yield from _range(data, max(least, node.get("minimum", least)), min(most, node.get("maximum", most)), path)
+
+    def _number(self, data: Any, node: Node, path: FieldPath) -> Iterator[Flaw]:
+        if isinstance(data, bool) or not isinstance(data, int | float):
+            yield _wrong_type(path, data, "float_type")
+
+    def _boolean(self, data: Any, node: Node, path: FieldPath) -> Iterator[Flaw]:
+        if not isinstance(data, bool):
+            yield _wrong_type(path, data, "bool_type")
+
+    def _quantity(self, data: Any, node: Node, path: FieldPath) -> Iterator[Flaw]:
+        if isinstance(data, float) and not data.is_integer() and self._structural:
+            message = f"{dotted_path(path)} is the number {data!r}; a CRD takes text or a whole number here"
+            yield Flaw(path, WRONG_TYPE, message, f'write "{data!r}"')
+            return
+        try:
+            parse_quantity(data)
+        except QuantityError as problem:
+            yield Flaw(path, NOT_A_QUANTITY, f"{dotted_path(path)}: {problem}", problem.help)
+
+    def _int_or_string(self, data: Any, node: Node, path: FieldPath) -> Iterator[Flaw]:
+        if not isinstance(data, str):
+            yield from self._integer(data, {"format": "int32"}, path)
+
+    def _time(self, data: Any, node: Node, path: FieldPath) -> Iterator[Flaw]:
+        try:
+            parse_timestamp(data)
+        except ValueError:
+            message = f"{dotted_path(path)} is {short_repr(data)}, not a time"
+            yield Flaw(path, BAD_TIME, message, "write a time such as 2026-01-31T12:00:00Z")
+
+
+@cache
+def _pattern(text: str) -> re.Pattern[str]:
+    """The pattern of a schema; $ is the end of the text, as in Go."""
+    return re.compile(re.sub(r"\$\Z", r"\\Z", text))
+
+
+def _wrong_type(path: FieldPath, data: Any, expected: str) -> Flaw:
+    message = f"{dotted_path(path)} is {type_text(data)}, not {EXPECTED_TYPES[expected]}"
+    return Flaw(path, WRONG_TYPE, message, type_help(expected, data))
+
+
+def _unknown_field(path: FieldPath, properties: dict[str, int]) -> Flaw:
+    names = sorted(properties)
+    known = f"the fields here are {', '.join(names)}" if 0 < len(names) <= _MAX_SHOWN_NAMES else "remove it"
+    return Flaw(
+        path, UNKNOWN_FIELD, f"{dotted_path(path)} is no field of this kind", suggestion(str(path[-1]), names, known)
+    )
+
+
+def _sizes(data: Any, node: Node, path: FieldPath, what: str) -> Iterator[Flaw]:
+    unit = "characters" if isinstance(data, str) else "items"
+    least, most = node.get(f"min{what}", 0), node.get(f"max{what}", len(data))
+    if not least <= len(data) <= most:
+        help = f"the least is {least}" if len(data) < least else f"the most is {most}"
+        yield Flaw(path, OUT_OF_RANGE, f"{dotted_path(path)} has {len(data)} {unit}", help)
+
+
+def _range(data: float, least: float, most: float, path: FieldPath) -> Iterator[Flaw]:
+    if not least <= data <= most:
+        help = f"the least is {least}" if data < least else f"the most is {most}"
+        yield Flaw(path, OUT_OF_RANGE, f"{dotted_path(path)} is {short_repr(data)}", help)

@@ -1,0 +1,106 @@
+"""What the API server would say of a document beyond what its kind's own model does: by its schema (`compiler.openapi`)
+and by the rules on values (`compiler.validation`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from compiler.diagnostics import Diagnostic
+from compiler.fields.models import MISSING_FIELD
+from compiler.kinds import kinds
+from compiler.kubernetes import API_GROUP
+from compiler.openapi import find_schema
+from compiler.openapi.shape import Flaw, pod_paths, shape_flaws
+from compiler.syntax.documents import Document, FieldPath
+from compiler.validation.judge import Judge
+from compiler.validation.objects import metadata, objects, pod_names
+from compiler.validation.pods import pod_spec
+
+
+def shape_diagnostics(
+    document: Document, known: Iterable[Diagnostic], known_paths: Iterable[FieldPath] = ()
+) -> Iterator[Diagnostic]:
+    """The flaws of the document, without those of places that have a finding already: one cause, one error.
+
+    known: all findings so far. known_paths: where the kind's model found some; what is above or below is of the same
+    cause.
+    """
+    if document.group == API_GROUP:
+        return
+    places = {diagnostic.position for diagnostic in known}
+    paths = list(known_paths)
+    for flaws in (_shape_flaws(document), _value_flaws(document)):
+        found = [flaw for flaw in flaws if not any(_is_within(flaw.path, path) for path in paths)]
+        for flaw in found:
+            if flaw.rule is MISSING_FIELD or document.position(*flaw.path) not in places:
+                yield document.diagnostic(flaw.rule, flaw.path, flaw.message, flaw.help)
+        paths += [flaw.path for flaw in found]
+
+
+def _is_within(left: FieldPath, right: FieldPath) -> bool:
+    """Whether one path begins with the other."""
+    shorter = min(len(left), len(right))
+    return left[:shorter] == right[:shorter]
+
+
+def _shape_flaws(document: Document) -> Iterator[Flaw]:
+    kind_key = f"{document.kind}.{document.group}"
+    schema = find_schema(kind_key, document.api_version.rpartition("/")[2])
+    for flaw in shape_flaws(document.data, schema) if schema is not None else ():
+        if not _is_filled_by_webhook(kind_key, flaw.path, document) and not _is_told_by_check(kind_key, flaw.path):
+            yield flaw
+
+
+def _is_told_by_check(kind_key: str, path: FieldPath) -> bool:
+    """Whether a check of Volcano Jobs says it, with more to say."""
+    if kind_key != "Job.batch.volcano.sh":
+        return False
+    last = [step for step in path if isinstance(step, str)][-1:]
+    in_volumes = path[:2] == ("spec", "volumes") and last == ["mountPath"]
+    return in_volumes or last in (["event"], ["events"], ["totalPartitions"], ["partitionSize"])
+
+
+def _is_filled_by_webhook(kind_key: str, path: FieldPath, document: Document) -> bool:
+    """Whether Volcano's mutating webhook, which comes before the schema, replaces this empty value."""
+    match kind_key, path:
+        case ("Job.batch.volcano.sh", ("spec", "queue")) | ("Job.batch.volcano.sh", ("spec", "tasks", _, "name")):
+            return bool(_value(document.data, path) == "")
+        case ("Queue.scheduling.volcano.sh", ("spec", "weight")):
+            return bool(_value(document.data, path) == 0)
+    return False
+
+
+def _value(data: Any, path: FieldPath) -> Any:
+    for step in path:
+        if isinstance(data, dict):
+            data = data.get(step)
+        else:
+            data = data[step] if isinstance(data, list) and isinstance(step, int) and step < len(data) else None
+    return data
+
+
+def _value_flaws(document: Document) -> list[Flaw]:
+    judge = Judge()
+    kind_key = f"{document.kind}.{document.group}"
+    objects(judge, kind_key, document.data)
+    pod_names(judge, kind_key, document.data)
+    schema = find_schema(kind_key, document.api_version.rpartition("/")[2])
+    if schema is not None:
+        paths = list(pod_paths(document.data, schema))
+    else:
+        paths = list(_pod_specs(document.data, ())) if kind_key in kinds() else []
+    for path in paths:
+        if path != ("spec",):
+            metadata(judge, _value(document.data, (*path[:-1], "metadata")), (*path[:-1], "metadata"))
+        pod_spec(judge, _value(document.data, path), path, by_webhook=document.group == "batch.volcano.sh")
+    return judge.flaws
+
+
+def _pod_specs(data: Any, path: FieldPath) -> Iterator[FieldPath]:
+    """What looks like a pod spec, in a kind whose schema is not known."""
+    if isinstance(data, dict) and isinstance(data.get("containers"), list):
+        yield path
+        return
+    for key, child in data.items() if isinstance(data, dict) else enumerate(data) if isinstance(data, list) else ():
+        yield from _pod_specs(child, (*path, key))

@@ -1,0 +1,52 @@
+"""Schedules of CronJobs, as robfig/cron's ParseStandard reads them."""
+
+from __future__ import annotations
+
+import re
+
+_MONTHS = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"]
+_DAYS = ["sun", "mon", "tue", "wed", "thu", "fri", "sat"]
+_FIELDS: tuple[tuple[str, int, int, dict[str, int]], ...] = (
+    ("minute", 0, 59, {}),
+    ("hour", 0, 23, {}),
+    ("day of the month", 1, 31, {}),
+    ("month", 1, 12, {name: number for number, name in enumerate(_MONTHS, 1)}),
+    ("day of the week", 0, 6, {name: number for number, name in enumerate(_DAYS)}),
+)
+_DESCRIPTORS = frozenset(["@yearly", "@annually", "@monthly", "@weekly", "@daily", "@midnight", "@hourly"])
+_DURATION = re.compile(r"@every ([0-9.]+(ns|us|µs|ms|s|m|h))+\Z")
+
+
+def schedule_objection(schedule: str) -> str:
+    """Why this is no schedule; empty for one."""
+    if "TZ" in schedule:
+        return "the time zone stands in timeZone"
+    if schedule.startswith("@"):
+        return "" if schedule in _DESCRIPTORS or _DURATION.match(schedule) else "there is no such word"
+    fields = schedule.split()
+    if len(fields) != len(_FIELDS):
+        return f"it has {len(fields)} fields, not 5"
+    for text, (name, least, most, words) in zip(fields, _FIELDS, strict=True):
+        if not all(_is_range(part, least, most, words) for part in text.split(",")):
+            return f"{text} is no {name}"
+    return ""
+
+
+def _is_range(text: str, least: int, most: int, words: dict[str, int]) -> bool:
+    """Whether a part is *, a number or a range, with or without a step."""
+    span, slash, step = text.partition("/")
+    if slash and not (step.isascii() and step.isdigit() and int(step) > 0):
+        return False
+    if span in ("*", "?"):
+        return True
+    ends = [_number(end, words) for end in span.split("-")]
+    if len(ends) > 2 or any(end is None for end in ends):
+        return False
+    first, last = ends[0], ends[-1]
+    return first is not None and last is not None and least <= first <= last <= most
+
+
+def _number(text: str, words: dict[str, int]) -> int | None:
+    if text.isascii() and text.isdigit():
+        return int(text)
+    return words.get(text.lower())

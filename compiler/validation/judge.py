@@ -1,0 +1,116 @@
+"""Judge: collects what is wrong with values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from compiler.diagnostics import Rule, declare_rule, did_you_mean
+from compiler.fields.models import BAD_NAME, MISSING_FIELD, NOT_ALLOWED, OUT_OF_RANGE
+from compiler.fields.validation import dotted_path, short_repr
+from compiler.openapi.shape import Flaw
+from compiler.syntax.documents import FieldPath
+from compiler.validation import names
+
+STANDS_TWICE = declare_rule(
+    "GP240",
+    "error",
+    "something of a name or path stands twice",
+    """Containers, volumes, ports, mount paths, gates and the like are told apart by a name, a number or a path;
+    Kubernetes refuses the pod when two are alike. Mend: rename or remove one.""",
+)
+REQUEST_AND_LIMIT = declare_rule(
+    "GP241",
+    "error",
+    "request and limit contradict",
+    """A request is at most its limit. Devices and huge pages have no overcommitment: their request equals their limit,
+    and a request without a limit is refused. Mend: raise the limit, or leave the request out.""",
+)
+REFERS_TO_NOTHING = declare_rule(
+    "GP242",
+    "error",
+    "reference to nothing in the pod",
+    """A volumeMount names a volume of the same pod, a claim one of its resourceClaims. Mend: add it, or correct the
+    name.""",
+)
+CONTRADICTION = declare_rule(
+    "GP243",
+    "error",
+    "fields that need or exclude one another",
+    """Kubernetes refuses the object because of what two fields say together, or because exactly one of several was
+    to be given; the message names them. Mend: see the message.""",
+)
+
+
+class Judge:
+    """What was found so far."""
+
+    def __init__(self) -> None:
+        self.flaws: list[Flaw] = []
+
+    def add(self, rule: Rule, path: FieldPath, message: str, help: str) -> None:
+        self.flaws.append(Flaw(path, rule, f"{dotted_path(path)}: {message}", help))
+
+    def missing(self, path: FieldPath, help: str = "add it") -> None:
+        self.flaws.append(Flaw(path, MISSING_FIELD, f"{dotted_path(path)} is missing", help))
+
+    def contradiction(self, path: FieldPath, message: str, help: str) -> None:
+        self.add(CONTRADICTION, path, message, help)
+
+    def choice(self, path: FieldPath, value: Any, allowed: tuple[str, ...]) -> None:
+        """A text, if there is one, is one of these."""
+        if isinstance(value, str) and value and value not in allowed:
+            near = did_you_mean(value, allowed)
+            help = (f"did you mean {near!r}? " if near else "") + f"allowed: {', '.join(allowed)}"
+            self.flaws.append(Flaw(path, NOT_ALLOWED, f"{dotted_path(path)} is {short_repr(value)}", help))
+
+    def within(self, path: FieldPath, value: Any, least: int, most: int | None = None) -> None:
+        """A number, if there is one, is in this range."""
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            return
+        if value < least or (most is not None and value > most):
+            help = f"the least is {least}" if value < least or most is None else f"the most is {most}"
+            self.flaws.append(Flaw(path, OUT_OF_RANGE, f"{dotted_path(path)} is {short_repr(value)}", help))
+
+    def name(self, path: FieldPath, value: Any, form: names.Form, *, required: bool = False) -> None:
+        """A text, if there is one, has this form."""
+        if isinstance(value, str) and value:
+            if (help := form.objection(value)) is not None:
+                self.flaws.append(Flaw(path, BAD_NAME, f"{dotted_path(path)}: {short_repr(value)}", help))
+        elif required and value in (None, ""):
+            self.missing(path)
+
+    def unique(self, path: FieldPath, value: Any, seen: set[Any], what: str) -> None:
+        """No other value of this kind was the same; an empty one says nothing."""
+        if value in (None, "") or isinstance(value, dict | list):
+            return
+        if value in seen:
+            self.add(STANDS_TWICE, path, f"the {what} {short_repr(value)} is here twice", "rename or remove one")
+        seen.add(value)
+
+
+def mapping(value: Any, *keys: str) -> dict[str, Any]:
+    """The mapping at these keys; an empty one where there is none."""
+    for key in keys:
+        value = value.get(key) if isinstance(value, dict) else None
+    return value if isinstance(value, dict) else {}
+
+
+def items(value: Any, key: str) -> Iterator[tuple[int, dict[str, Any]]]:
+    """The mappings of a list with their numbers; null as an empty one."""
+    for number, item in enumerate(values(value, key)):
+        if isinstance(item, dict) or item is None:
+            yield number, item or {}
+
+
+def values(value: Any, key: str) -> list[Any]:
+    """The list at this key; an empty one where there is none."""
+    found = value.get(key) if isinstance(value, dict) else None
+    return found if isinstance(found, list) else []
+
+
+def texts(value: Any, key: str) -> Iterator[tuple[int, str]]:
+    """The texts of a list with their numbers."""
+    for number, item in enumerate(values(value, key)):
+        if isinstance(item, str):
+            yield number, item

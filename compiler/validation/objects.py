@@ -1,0 +1,252 @@
+"""Whole objects: their metadata, and what Kubernetes' own kinds and Volcano's want beyond the pods in them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from compiler.fields.quantity import QuantityError, parse_quantity
+from compiler.syntax.documents import FieldPath
+from compiler.validation import names
+from compiler.validation.cron import schedule_objection
+from compiler.validation.judge import Judge, items, mapping, values
+from compiler.validation.selectors import annotation_keys, label_selector, labels
+
+MAX_CRON_NAME = 52
+"""A job of a CronJob has 11 characters more."""
+_MAX_LABEL = 63
+_POLICIES = ("Allow", "Forbid", "Replace")
+_QUOTA_SCOPES = (
+    "Terminating",
+    "NotTerminating",
+    "BestEffort",
+    "NotBestEffort",
+    "PriorityClass",
+    "CrossNamespacePodAffinity",
+)
+_QUOTA_NAMES = """
+    cpu memory ephemeral-storage storage pods services replicationcontrollers resourcequotas secrets configmaps
+    persistentvolumeclaims services.nodeports services.loadbalancers requests.cpu requests.memory requests.storage
+    requests.ephemeral-storage limits.cpu limits.memory limits.ephemeral-storage
+"""
+_QUOTA_RESOURCES = frozenset(_QUOTA_NAMES.split())
+
+
+def metadata(judge: Judge, data: Any, path: FieldPath, *, longest_name: int = 253) -> None:
+    """The metadata of an object or template: names of labels and annotations, its own name and namespace."""
+    labels(judge, mapping(data, "labels"), (*path, "labels"))
+    annotation_keys(judge, mapping(data, "annotations"), (*path, "annotations"))
+    name = mapping(data).get("name")
+    judge.name((*path, "namespace"), mapping(data).get("namespace"), names.DNS_LABEL)
+    judge.name((*path, "name"), name, names.DNS_SUBDOMAIN)
+    if isinstance(name, str) and longest_name < len(name) <= 253:
+        what = f"the name has {len(name)} characters"
+        judge.contradiction((*path, "name"), what, f"use at most {longest_name}: other names are made of it")
+    for number, owner in items(data, "ownerReferences"):
+        for key in ("apiVersion", "kind", "name", "uid"):
+            if not owner.get(key):
+                judge.missing((*path, "ownerReferences", number, key))
+    for number, finalizer in enumerate(values(data, "finalizers")):
+        judge.name((*path, "finalizers", number), finalizer, names.QUALIFIED, required=True)
+
+
+def objects(judge: Judge, kind_key: str, data: dict[str, Any]) -> None:
+    """An object of a kind ("Kind.group")."""
+    longest = {"CronJob.batch": MAX_CRON_NAME, "CronJob.batch.volcano.sh": MAX_CRON_NAME}.get(kind_key)
+    if kind_key in ("Job.batch", "Job.batch.volcano.sh", "StatefulSet.apps"):
+        longest = _MAX_LABEL
+    metadata(judge, data.get("metadata"), ("metadata",), longest_name=longest or 253)
+    spec = mapping(data, "spec")
+    if (rule := _RULES.get(kind_key)) is not None and isinstance(data.get("spec") or {}, dict):
+        rule(judge, spec, ("spec",))
+
+
+def _counts(judge: Judge, spec: dict[str, Any], path: FieldPath, *fields: str) -> None:
+    for field in fields:
+        judge.within((*path, field), spec.get(field), 0)
+
+
+def _service(judge: Judge, spec: dict[str, Any], path: FieldPath) -> None:
+    """What Deployment, ReplicaSet, StatefulSet and DaemonSet have in common."""
+    _counts(judge, spec, path, "replicas", "minReadySeconds", "revisionHistoryLimit", "progressDeadlineSeconds")
+    selector, template = spec.get("selector"), mapping(spec, "template")
+    at = (*path, "selector")
+    if isinstance(selector, dict):
+        label_selector(judge, selector, at)
+        wanted, have = mapping(selector, "matchLabels"), mapping(template, "metadata", "labels")
+        if not wanted and not selector.get("matchExpressions"):
+            judge.contradiction(at, "an empty selector selects every pod", "name labels of the template")
+        elif template and any(have.get(key) != value for key, value in wanted.items()):
+            judge.contradiction(at, "it does not match the template's labels", "make the two alike")
+    pod = mapping(template, "spec")
+    at = (*path, "template", "spec")
+    if pod.get("restartPolicy") in ("OnFailure", "Never"):
+        judge.contradiction((*at, "restartPolicy"), "pods of this kind are restarted always", "write Always")
+    if pod.get("activeDeadlineSeconds") is not None:
+        judge.contradiction((*at, "activeDeadlineSeconds"), "pods of this kind have no deadline", "remove it")
+
+
+def _deployment(judge: Judge, spec: dict[str, Any], path: FieldPath) -> None:
+    _service(judge, spec, path)
+    strategy, at = mapping(spec, "strategy"), (*path, "strategy")
+    rolling = strategy.get("rollingUpdate")
+    if strategy.get("type") == "Recreate" and rolling is not None:
+        judge.contradiction((*at, "rollingUpdate"), "the type is Recreate", "remove it, or write RollingUpdate")
+    if isinstance(rolling, dict):
+        for key in ("maxSurge", "maxUnavailable"):
+            _share(judge, rolling.get(key), (*at, "rollingUpdate", key))
+        if all(rolling.get(key) in (0, "0%") for key in ("maxSurge", "maxUnavailable")):
+            judge.contradiction((*at, "rollingUpdate"), "both are 0: nothing could roll", "raise one of them")
+
+
+def _share(judge: Judge, value: Any, path: FieldPath) -> None:
+    """A number or a percentage."""
+    judge.within(path, value, 0)
+    if isinstance(value, str) and not (value.endswith("%") and value[:-1].isdigit()):
+        judge.contradiction(path, f"{value!r} is neither a number nor a percentage", "write 1 or 25%")
+
+
+def batch_job(judge: Judge, spec: dict[str, Any], path: FieldPath) -> None:
+    """The spec of a batch/v1 Job."""
+    fields = ("parallelism", "completions", "backoffLimit", "ttlSecondsAfterFinished", "activeDeadlineSeconds")
+    _counts(judge, spec, path, *fields)
+    if spec.get("completionMode") == "Indexed" and spec.get("completions") is None:
+        judge.missing((*path, "completions"), "add it: an indexed job wants it")
+    if spec.get("selector") is not None and spec.get("manualSelector") is not True:
+        judge.contradiction((*path, "selector"), "it is generated for jobs", "remove it")
+    template = mapping(spec, "template")
+    policy = mapping(template, "spec").get("restartPolicy")
+    at = (*path, "template", "spec", "restartPolicy")
+    if policy == "Always":
+        judge.contradiction(at, "pods of a job end", "write OnFailure or Never")
+    elif policy != "Never" and spec.get("podFailurePolicy") is not None:
+        judge.contradiction(at, "podFailurePolicy wants Never", "write Never")
+
+
+def _indexed_name(judge: Judge, data: dict[str, Any]) -> None:
+    """The pods of an indexed job have host names made of the job's."""
+    spec, name = mapping(data, "spec"), mapping(data, "metadata").get("name")
+    completions = spec.get("completions")
+    if spec.get("completionMode") != "Indexed" or not isinstance(completions, int) or not isinstance(name, str):
+        return
+    if len(pod := f"{name}-{max(completions - 1, 0)}") > _MAX_LABEL:
+        what = f"its last pod is {pod}, longer than {_MAX_LABEL} characters"
+        judge.contradiction(("metadata", "name"), what, "shorten the name")
+
+
+def _cron(judge: Judge, spec: dict[str, Any], path: FieldPath) -> None:
+    schedule, zone = spec.get("schedule"), spec.get("timeZone")
+    if schedule in (None, ""):
+        judge.missing((*path, "schedule"))
+    elif isinstance(schedule, str) and (objection := schedule_objection(schedule)):
+        judge.contradiction((*path, "schedule"), f"{schedule!r}: {objection}", 'write like "0 3 * * *"')
+    if zone == "" or (isinstance(zone, str) and zone.lower() == "local"):
+        judge.contradiction((*path, "timeZone"), "it is no time zone", "write like Europe/Berlin, or leave it out")
+    judge.choice((*path, "concurrencyPolicy"), spec.get("concurrencyPolicy"), _POLICIES)
+    _counts(judge, spec, path, "successfulJobsHistoryLimit", "failedJobsHistoryLimit", "startingDeadlineSeconds")
+
+
+def _cron_job(judge: Judge, spec: dict[str, Any], path: FieldPath) -> None:
+    _cron(judge, spec, path)
+    batch_job(judge, mapping(spec, "jobTemplate", "spec"), (*path, "jobTemplate", "spec"))
+
+
+def _disruption_budget(judge: Judge, spec: dict[str, Any], path: FieldPath) -> None:
+    label_selector(judge, spec.get("selector"), (*path, "selector"))
+    for key in ("minAvailable", "maxUnavailable"):
+        _share(judge, spec.get(key), (*path, key))
+        if isinstance(spec.get(key), str) and spec[key][:-1].isdigit() and int(spec[key][:-1]) > 100:
+            judge.contradiction((*path, key), "it is above 100%", "write at most 100%")
+    if spec.get("minAvailable") is not None and spec.get("maxUnavailable") is not None:
+        judge.contradiction(path, "minAvailable and maxUnavailable are both given", "keep one")
+
+
+def _quota(judge: Judge, spec: dict[str, Any], path: FieldPath) -> None:
+    for name, value in mapping(spec, "hard").items():
+        at = (*path, "hard", name)
+        if (
+            "/" not in name
+            and name not in _QUOTA_RESOURCES
+            and not name.startswith(("hugepages-", "requests.hugepages"))
+        ):
+            judge.contradiction(at, f"{name} is no resource of a quota", "devices are like requests.nvidia.com/gpu")
+        elif "/" in name and not name.startswith(("requests.", "limits.", "count/")) and ".storageclass." not in name:
+            judge.contradiction(at, "a quota does not count it under this name", f"write requests.{name}")
+        try:
+            if parse_quantity(value).denominator != 1 and name in ("pods", "services", "secrets", "configmaps"):
+                judge.contradiction(at, "it is counted in whole numbers", "write a whole number")
+        except QuantityError:
+            continue
+    for number, scope in enumerate(values(spec, "scopes")):
+        judge.choice((*path, "scopes", number), scope, _QUOTA_SCOPES)
+
+
+def _stateful_set(judge: Judge, spec: dict[str, Any], path: FieldPath) -> None:
+    _service(judge, spec, path)
+    for number, claim in items(spec, "volumeClaimTemplates"):
+        at = (*path, "volumeClaimTemplates", number, "spec")
+        _claim(judge, mapping(claim, "spec"), at)
+
+
+def _claim(judge: Judge, spec: dict[str, Any], path: FieldPath) -> None:
+    """The spec of a PersistentVolumeClaim."""
+    if not values(spec, "accessModes"):
+        judge.missing((*path, "accessModes"), "add it, such as [ReadWriteOnce]")
+    if mapping(spec, "resources", "requests").get("storage") is None:
+        judge.missing((*path, "resources", "requests", "storage"))
+
+
+def volcano_job(judge: Judge, spec: dict[str, Any], path: FieldPath) -> None:
+    """The spec of a Volcano Job, as far as the checks of its model do not say it."""
+    tasks = list(items(spec, "tasks"))
+    for number, volume in items(spec, "volumes"):
+        judge.name((*path, "volumes", number, "volumeClaimName"), volume.get("volumeClaimName"), names.DNS_SUBDOMAIN)
+
+    plugins = mapping(spec, "plugins")
+    if "mpi" in plugins and isinstance(plugins["mpi"], list):
+        master = _flag(plugins["mpi"], "master") or "master"
+        if tasks and master not in [task.get("name") or f"default{number}" for number, task in tasks]:
+            judge.contradiction((*path, "plugins", "mpi"), f"there is no task {master!r}", "name it by --master=TASK")
+
+
+def _flag(arguments: list[Any], name: str) -> str:
+    """The value of --name=value or --name value; empty without."""
+    for number, argument in enumerate(arguments):
+        key, equals, value = str(argument).partition("=")
+        if key.lstrip("-") == name:
+            return value if equals else str(arguments[number + 1]) if number + 1 < len(arguments) else ""
+    return ""
+
+
+def _volcano_cron(judge: Judge, spec: dict[str, Any], path: FieldPath) -> None:
+    _cron(judge, spec, path)
+
+
+_RULES: Mapping[str, Callable[[Judge, dict[str, Any], FieldPath], None]] = {
+    "CronJob.batch": _cron_job,
+    "CronJob.batch.volcano.sh": _volcano_cron,
+    "DaemonSet.apps": _service,
+    "Deployment.apps": _deployment,
+    "Job.batch": batch_job,
+    "Job.batch.volcano.sh": volcano_job,
+    "PodDisruptionBudget.policy": _disruption_budget,
+    "ReplicaSet.apps": _service,
+    "ResourceQuota.": _quota,
+    "StatefulSet.apps": _stateful_set,
+}
+
+
+def pod_names(judge: Judge, kind_key: str, data: dict[str, Any]) -> None:
+    """Names of pods made of the object's: host names, at most 63 characters."""
+    if kind_key == "Job.batch":
+        _indexed_name(judge, data)
+    if kind_key != "Job.batch.volcano.sh":
+        return
+    name = str(mapping(data, "metadata").get("name"))
+    for number, task in items(mapping(data, "spec"), "tasks"):
+        replicas = task.get("replicas")
+        last = max(number, replicas - 1) if isinstance(replicas, int) else number
+        pod = f"{name}-{task.get('name') or f'default{number}'}-{last}"
+        if len(pod) > _MAX_LABEL:
+            at = ("spec", "tasks", number, "name") if len(name) <= _MAX_LABEL else ("metadata", "name")
+            judge.contradiction(at, f"pod {pod} has {len(pod)} characters", f"shorten a name: the most is {_MAX_LABEL}")

@@ -13,7 +13,9 @@ MOST_MISSES, MOST_FALSE_ALARMS = 0.06, 0.02
 
 
 def test_check_says_what_the_api_server_says(bed: Bed) -> None:
-    verdicts = Oracle(bed.plane).verdicts(cases(SEED, NUMBER))
+    oracle = Oracle(bed.plane)
+    verdicts = oracle.verdicts(cases(SEED, NUMBER))
+    oracle.close()
     found = [each for each in verdicts if (each.is_miss or each.is_false_alarm) and not is_meant(each)]
     count = confusion([each for each in verdicts if not is_meant(each)])
     said = "\n".join(map(str, found))

@@ -92,6 +92,11 @@ class Oracle:
                 if error.status != 409:
                     raise
 
+    def close(self) -> None:
+        """Remove what was put beside the objects."""
+        for kind, found in SURROUNDINGS:
+            self._api("DELETE", f"{RESOURCES[kind].url()}/{found['metadata']['name']}")
+
     def refusal(self, case: Case) -> str:
         """What the server says to a strict dry run; empty if it takes the object."""
         url = f"{RESOURCES[case.kind].url()}?dryRun=All&fieldValidation=Strict"

@@ -65,7 +65,7 @@ def test_two_of_a_name_in_a_list_that_is_a_map() -> None:
 
 
 def test_pods_are_found_in_any_kind() -> None:
-    pod = {"containers": []}
+    pod: dict[str, Any] = {"containers": []}
     schema = find_schema("CronJob.batch", "v1")
     assert schema is not None
     data = {"spec": {"jobTemplate": {"spec": {"template": {"spec": pod}}}}}

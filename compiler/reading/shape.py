@@ -93,8 +93,22 @@ def _value_flaws(document: Document) -> list[Flaw]:
     for path in paths:
         if path != ("spec",):
             metadata(judge, _value(document.data, (*path[:-1], "metadata")), (*path[:-1], "metadata"))
-        pod_spec(judge, _value(document.data, path), path, by_webhook=document.group == "batch.volcano.sh")
+        by_webhook, claimed = document.group == "batch.volcano.sh", _claimed_volumes(document, path)
+        pod_spec(judge, _value(document.data, path), path, by_webhook=by_webhook, claimed=claimed)
     return judge.flaws
+
+
+def _claimed_volumes(document: Document, path: FieldPath) -> frozenset[str]:
+    """The volumes that volumeClaimTemplates around a pod template (of a StatefulSet, a LeaderWorkerSet, a Workflow) add
+    to its pods."""
+    found = set()
+    for length in range(len(path)):
+        around = _value(document.data, path[:length])
+        claims = around.get("volumeClaimTemplates") if isinstance(around, dict) else None
+        for claim in claims if isinstance(claims, list) else ():
+            if isinstance(name := _value(claim, ("metadata", "name")), str):
+                found.add(name)
+    return frozenset(found)
 
 
 def _pod_specs(data: Any, path: FieldPath) -> Iterator[FieldPath]:

@@ -65,3 +65,10 @@ def _port_name_objection(name: str) -> str | None:
 
 
 PORT_NAME = Form(_port_name_objection)
+
+
+def _segment_objection(name: str) -> str | None:
+    return "use a name without / and %" if name in (".", "..") or "/" in name or "%" in name else None
+
+
+PATH_SEGMENT = Form(_segment_objection)

@@ -32,13 +32,15 @@ _QUOTA_NAMES = """
 _QUOTA_RESOURCES = frozenset(_QUOTA_NAMES.split())
 
 
-def metadata(judge: Judge, data: Any, path: FieldPath, *, longest_name: int = 253) -> None:
+def metadata(
+    judge: Judge, data: Any, path: FieldPath, *, longest_name: int = 253, form: names.Form = names.DNS_SUBDOMAIN
+) -> None:
     """The metadata of an object or template: names of labels and annotations, its own name and namespace."""
     labels(judge, mapping(data, "labels"), (*path, "labels"))
     annotation_keys(judge, mapping(data, "annotations"), (*path, "annotations"))
     name = mapping(data).get("name")
     judge.name((*path, "namespace"), mapping(data).get("namespace"), names.DNS_LABEL)
-    judge.name((*path, "name"), name, names.DNS_SUBDOMAIN)
+    judge.name((*path, "name"), name, form)
     if isinstance(name, str) and longest_name < len(name) <= 253:
         what = f"the name has {len(name)} characters"
         judge.contradiction((*path, "name"), what, f"use at most {longest_name}: other names are made of it")
@@ -55,7 +57,8 @@ def objects(judge: Judge, kind_key: str, data: dict[str, Any]) -> None:
     longest = {"CronJob.batch": MAX_CRON_NAME, "CronJob.batch.volcano.sh": MAX_CRON_NAME}.get(kind_key)
     if kind_key in ("Job.batch", "Job.batch.volcano.sh", "StatefulSet.apps"):
         longest = _MAX_LABEL
-    metadata(judge, data.get("metadata"), ("metadata",), longest_name=longest or 253)
+    form = names.PATH_SEGMENT if kind_key.endswith(".rbac.authorization.k8s.io") else names.DNS_SUBDOMAIN
+    metadata(judge, data.get("metadata"), ("metadata",), longest_name=longest or 253, form=form)
     spec = mapping(data, "spec")
     if (rule := _RULES.get(kind_key)) is not None and isinstance(data.get("spec") or {}, dict):
         rule(judge, spec, ("spec",))

@@ -19,10 +19,12 @@ _EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 _DNS_POLICIES = ("ClusterFirst", "ClusterFirstWithHostNet", "Default", "None")
 
 
-def pod_spec(judge: Judge, pod: dict[str, Any], path: FieldPath, *, by_webhook: bool) -> None:
-    """A pod spec. by_webhook: see `Surroundings`."""
+def pod_spec(
+    judge: Judge, pod: dict[str, Any], path: FieldPath, *, by_webhook: bool, claimed: frozenset[str] = frozenset()
+) -> None:
+    """A pod spec. by_webhook: see `Surroundings`. claimed: volumes that its controller adds."""
     claims = frozenset(str(claim.get("name")) for _, claim in items(pod, "resourceClaims"))
-    around = Surroundings(volumes(judge, pod, path), claims, by_webhook)
+    around = Surroundings(volumes(judge, pod, path) | claimed, claims, by_webhook)
     if not pod.get("containers"):
         judge.missing((*path, "containers"))
     containers(judge, pod, path, around)

@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
 
 from compiler.diagnostics import Diagnostic
 from compiler.reading import read_specs
@@ -83,14 +82,20 @@ def check_errors(text: str) -> tuple[Diagnostic, ...]:
 class Oracle:
     """The API server of a control plane, asked by several threads."""
 
-    def __init__(self, plane: ControlPlane, api: Any = None) -> None:
-        self._api = api or plane.api
+    def __init__(self, plane: ControlPlane) -> None:
+        self._api = plane.api
         for kind, found in SURROUNDINGS:
             try:
                 self._api("POST", RESOURCES[kind].url(), found)
             except ApiError as error:
                 if error.status != 409:
                     raise
+        queues = [found["metadata"]["name"] for kind, found in SURROUNDINGS if kind.startswith("Queue.")]
+        plane.wait_until(lambda: all(map(self._is_open, queues)), what="open queues")
+
+    def _is_open(self, queue: str) -> bool:
+        found = self._api("GET", f"{RESOURCES['Queue.scheduling.volcano.sh'].url()}/{queue}")
+        return bool(found.get("status", {}).get("state") == "Open")
 
     def close(self) -> None:
         """Remove what was put beside the objects."""

@@ -204,4 +204,5 @@ def _from_git_root(diagnostics: Sequence[Diagnostic], root: Path) -> list[Diagno
 def _print_summary(diagnostics: Sequence[Diagnostic], file_count: int) -> None:
     from compiler.diagnostics.render.words import severity_counts
 
-    click.echo(f"{severity_counts(diagnostics) or 'no problem found'} in {file_count} files", err=True)
+    files = "1 file" if file_count == 1 else f"{file_count} files"
+    click.echo(f"{severity_counts(diagnostics) or 'no problem found'} in {files}", err=True)

@@ -53,6 +53,7 @@ def gang_entry(decision: JobDecision) -> dict[str, Any]:
         "evictedFor": list(decision.evicted_for),
         "startsAt": None if decision.starts_at is None else rfc3339(decision.starts_at),
         **({"held": True} if decision.held else {}),
+        **({"dependentRoles": list(late)} if (late := decision.gang.dependent_roles) else {}),
         **({"startsAfter": list(decision.awaited_jobs)} if decision.awaited_jobs else {}),
         **({"cells": [asdict(one) for one in decision.slot_assignments]} if decision.slot_assignments else {}),
     }

@@ -121,7 +121,7 @@ def _planned_gang(entry: Mapping[str, Any], manifests: Mapping[str, Object]) -> 
         queue=entry["queue"],
         domains=tuple(entry["domains"]),
         reasons=tuple(f"{reason['code']}: {reason['message']}" for reason in entry["reasons"]),
-        dependent_roles=_dependent_roles(written) if written else frozenset(),
+        dependent_roles=frozenset(entry.get("dependentRoles", ())) | (_dependent_roles(written) if written else set()),
         evicted_for=tuple(entry["evictedFor"]),
         device_numbers=_device_numbers(entry.get("cells", ())),
         starts_at=entry["startsAt"],

@@ -12,6 +12,8 @@ from compiler.emit.objects import manifests
 from compiler.outcome import Outcome
 from compiler.pipeline import compile_repository
 from compiler.repository import Repository
+from compiler.views.data import gang_entry
+from reconciler.plan.snapshot import Snapshot
 
 Object = dict[str, Any]
 FLOW = "flow.volcano.sh/v1alpha1"
@@ -42,11 +44,16 @@ NODE: Object = {
 NIGHTLY = item(FLOW, "JobFlow", "nightly", {"flows": [{"name": "a"}, {"name": "b", "dependsOn": {"targets": ["a"]}}]})
 
 
-def compiled(*live: Object, finished: tuple[tuple[str, str, str], ...] = (), binding: str = "gated") -> Outcome:
+def compiled(
+    *live: Object,
+    finished: tuple[tuple[str, str, str], ...] = (),
+    binding: str = "gated",
+    more: tuple[Object, ...] = (),
+) -> Outcome:
     cluster = {"apiVersion": "gangplan.dev/v1alpha1", "kind": "Cluster", "metadata": {"name": "c"}}
     queue = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "metadata": {"name": "default"}}
     objects = ({**cluster, "spec": {"binding": binding}}, queue, NODE)
-    jobs = (NIGHTLY, template("a"), template("b"), template("unused"))
+    jobs = (NIGHTLY, template("a"), template("b"), template("unused"), *more)
     files = {"cluster-specs/c/all.yaml": objects, "jobs/all.yaml": jobs}
     text = {path: "\n---\n".join(map(json.dumps, each)).encode() for path, each in files.items()}
     outcome = compile_repository(Repository(text), state=ClusterState.from_objects([NODE, *live], finished))
@@ -89,3 +96,14 @@ def test_the_templates_of_steps_carry_the_gate_and_no_job_is_emitted(binding: st
     }
     gated = {name for name, spec in specs.items() if "schedulingGates" in spec}
     assert gated == ({"a", "b"} if binding == "gated" else set())
+
+
+def test_a_step_tells_the_roles_that_come_late_since_no_manifest_does() -> None:
+    late = template("late")
+    tasks = late["spec"]["tasks"]
+    tasks.append({**tasks[0], "name": "after", "dependsOn": {"name": ["w"]}})
+    flow = item(FLOW, "JobFlow", "daily", {"flows": [{"name": "late"}]})
+    outcome = compiled(more=(late, flow))
+    entry = next(gang_entry(decided) for decided in outcome.decisions if decided.name == "ml/daily-late")
+    gangs = Snapshot("c0ffee", True, plan={"gangs": [entry]}).gangs
+    assert [gang.dependent_roles for gang in gangs.values()] == [{"after"}]

@@ -50,7 +50,7 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
     }
     files["cluster-specs/bench/closed.yaml"] = QUEUE.encode()
     files |= {f"jobs/closed/{n}.yaml": job(f"closed-{n}", "closed", 2, cpu=n + 1).encode() for n in range(KINDS)}
-    files |= {f"jobs/open/{n}.yaml": job(f"open-{n}", "team-0-0", 10 + n, hard=n % 2).encode() for n in range(8)}
+    files |= {f"jobs/open/{n}.yaml": job(f"open-{n}", "team-0-0", 9 + n, hard=n % 2).encode() for n in range(8)}
     for name, text in files.items():
         (repo / name).parent.mkdir(parents=True, exist_ok=True)
         (repo / name).write_bytes(text)

@@ -9,6 +9,7 @@ from typing import Any
 from compiler.kinds.common.annotated import with_annotated_queue
 from compiler.kinds.common.job_kinds import Count, JobKind, RolePaths, job_kind
 from compiler.kinds.common.paths import value_at
+from compiler.kubernetes import JOB_SET_JOB_LABEL, JOB_SET_LABEL
 from compiler.specs import GangSpec, RoleSpec
 from compiler.syntax.documents import Document
 
@@ -16,7 +17,7 @@ _JOBS = "spec.replicatedJobs[]"
 
 
 def _labels(document: Document, role: str) -> Mapping[str, str]:
-    return {"jobset.sigs.k8s.io/jobset-name": document.name, "jobset.sigs.k8s.io/replicatedjob-name": role}
+    return {JOB_SET_LABEL: document.name, JOB_SET_JOB_LABEL: role}
 
 
 def _amend(gang: GangSpec) -> GangSpec:

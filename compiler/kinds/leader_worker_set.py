@@ -12,16 +12,15 @@ from compiler.kinds.common.annotated import with_annotated_queue
 from compiler.kinds.common.job_kinds import Count, JobKind, RolePaths, job_kind
 from compiler.kinds.common.jobs import annotation_value
 from compiler.kinds.common.paths import value_at
+from compiler.kubernetes import LEADER_WORKER_SET_LABEL, LEADER_WORKER_TOPOLOGY_ANNOTATION
 from compiler.specs import GangSpec, RoleSpec
 from compiler.syntax.documents import Document
 
 _GROUP = "spec.leaderWorkerTemplate"
-_EXCLUSIVE = "leaderworkerset.sigs.k8s.io/exclusive-topology"
-"""On the set: workers are made once the leader is on a node, in the domain of which they have to be."""
 
 
 def _labels(document: Document, role: str) -> Mapping[str, str]:
-    return {"leaderworkerset.sigs.k8s.io/name": document.name}
+    return {LEADER_WORKER_SET_LABEL: document.name}
 
 
 def _amend(gang: GangSpec) -> GangSpec:
@@ -36,7 +35,10 @@ def _amend(gang: GangSpec) -> GangSpec:
         return replace(role, replicas=pods, minimum=pods)
 
     roles = tuple(map(sized, gang.roles))
-    is_late = spec.get("startupPolicy") == "LeaderReady" or annotation_value(gang.document, _EXCLUSIVE) is not None
+    is_late = (
+        spec.get("startupPolicy") == "LeaderReady"
+        or annotation_value(gang.document, LEADER_WORKER_TOPOLOGY_ANNOTATION) is not None
+    )
     late = ("worker",) if is_late else ()
     gang = replace(gang, roles=roles, minimum=sum(role.replicas for role in roles), dependent_roles=late)
     return with_annotated_queue(gang)

@@ -20,7 +20,7 @@ from compiler.kinds.common import pods
 from compiler.kinds.common.job_kinds import KindObject
 from compiler.kinds.common.jobs import Natural, NetworkTopology, submission_and_duration, time_diagnostics
 from compiler.kinds.common.paths import found_paths, parse_path, value_at
-from compiler.kubernetes import QUEUE_NAME_ANNOTATION, VOLCANO_SCHEDULER
+from compiler.kubernetes import JOB_SET_JOB_LABEL, JOB_SET_LABEL, QUEUE_NAME_ANNOTATION, VOLCANO_SCHEDULER
 from compiler.specs import GangSpec, RoleSpec
 from compiler.syntax.documents import Document, FieldPath
 from compiler.volcano import metax
@@ -189,8 +189,8 @@ def _role(draft: TrainJobDraft, runtime: RuntimeSpec, job: ReplicatedJob, number
     if trainer.resources_per_node is not None and trains:
         template = _with_resources(template, trainer.resources_per_node)
     labels = {
-        "jobset.sigs.k8s.io/jobset-name": draft.document.name,
-        "jobset.sigs.k8s.io/replicatedjob-name": job.name,
+        JOB_SET_LABEL: draft.document.name,
+        JOB_SET_JOB_LABEL: job.name,
     }
     path: FieldPath = ("spec", "trainer")
     role = pods.role_spec(job.name, replicas, replicas, template, path, controller_labels=labels)

@@ -14,7 +14,16 @@ from dataclasses import dataclass, field
 from compiler.cluster_state.observed import ObservedState
 from compiler.cluster_state.pods import RequestCache
 from compiler.fields.quantity import amounts_sum
-from compiler.kubernetes import NOT_READY_TAINT, UNREACHABLE_TAINT, Object, labels_of, name_of, namespace_of
+from compiler.kubernetes import (
+    NOT_READY_TAINT,
+    PRESSURE_TAINTS,
+    UNREACHABLE_TAINT,
+    UNSCHEDULABLE_TAINT,
+    Object,
+    labels_of,
+    name_of,
+    namespace_of,
+)
 from compiler.specs import Amounts, GangSpec, NodeSpec, PodSpec, Specs, Toleration, UnplannedPods
 from compiler.specs.eligibility import NodeMasks, node_requirement, returned_node
 
@@ -26,10 +35,7 @@ _DAEMON_TOLERATIONS = tuple(
     for key, effect in (
         (NOT_READY_TAINT, "NoExecute"),
         (UNREACHABLE_TAINT, "NoExecute"),
-        ("node.kubernetes.io/disk-pressure", "NoSchedule"),
-        ("node.kubernetes.io/memory-pressure", "NoSchedule"),
-        ("node.kubernetes.io/pid-pressure", "NoSchedule"),
-        ("node.kubernetes.io/unschedulable", "NoSchedule"),
+        *((key, "NoSchedule") for key in (*PRESSURE_TAINTS, UNSCHEDULABLE_TAINT)),
     )
 )
 """What the DaemonSet controller adds to its pods."""

@@ -83,7 +83,9 @@ def here(large: Path) -> str:
     return run("plan", "--repo", large, "--executor", "local", "-o", "json").stdout
 
 
-def run(*arguments: object) -> Result:
+def run(command: str, *arguments: object) -> Result:
+    """Without a time limit that a busy machine would reach."""
+    arguments = (command, "--time-limit", 900, *arguments)
     return CliRunner().invoke(cli, [str(argument) for argument in arguments], catch_exceptions=False)
 
 

@@ -78,7 +78,7 @@ def test_a_large_gang_gets_its_reserved_supernode_and_only_who_ends_before_it_fi
     repository.write_file(
         "cluster-specs/test/cluster.yaml", CLUSTER, SCHEDULER, node_pool("gpu", 4, supernode=2), queue("team")
     )
-    repository.write_file("jobs/first.yaml", lasting("first", role("worker", 1, gpus=8, run_for="20s"), duration="20s"))
+    repository.write_file("jobs/first.yaml", lasting("first", role("worker", 1, gpus=8, run_for="40s"), duration="40s"))
     repository.commit()
     with ReconcilerProcess(plane, repository, tmp_path / "one") as reconciler:
         plane.wait_until(lambda: job_phase(plane, "first"), lambda seen: seen == "Running", what="the first job to run")
@@ -101,7 +101,7 @@ def test_a_large_gang_gets_its_reserved_supernode_and_only_who_ends_before_it_fi
                 what=f"{name} to run",
             )
         large = reconciler.gang_status("large")
-        assert (large["decision"], large["startsAt"]) == ("wait", rfc3339(began + 20))
+        assert (large["decision"], large["startsAt"]) == ("wait", rfc3339(began + 40))
         assert reconciler.waiting_codes("long") == ["GW114"]
         run_gangplan(
             "snapshot", "--kubeconfig", str(plane.kubeconfig_for("gangplan")), "-o", str(tmp_path / "state.json")
@@ -109,7 +109,7 @@ def test_a_large_gang_gets_its_reserved_supernode_and_only_who_ends_before_it_fi
         said = run_gangplan(
             "explain", "large", "--repo", str(repository.folder), "--state", str(tmp_path / "state.json")
         )
-        assert f"expected to start about {rfc3339(began + 20)}" in " ".join(said.split())
+        assert f"expected to start about {rfc3339(began + 40)}" in " ".join(said.split())
 
         plane.wait_until(lambda: job_phase(plane, "large"), lambda seen: seen == "Running", what="the large job to run")
         assert job_phase(plane, "first") == job_phase(plane, "short") == "Completed"

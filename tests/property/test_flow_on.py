@@ -68,7 +68,7 @@ def room_left(world: Problem, made: Plan) -> list[int]:
 def test_what_flows_on_is_bound_takes_from_nobody_and_ends_where_nothing_more_fits() -> None:
     seen = Counter[str]()
 
-    @settings(max_examples=40)
+    @settings(max_examples=150)
     @given(shared_worlds())
     def flows(world: Problem) -> None:
         made = solve(world)
@@ -96,4 +96,4 @@ def test_what_flows_on_is_bound_takes_from_nobody_and_ends_where_nothing_more_fi
         return over or reserved > total or breaks_a_share(world, chosen, held)
 
     flows()
-    assert rare_events(seen, more=2, held=10, room_is_left=1) == {}
+    assert rare_events(seen, more=4, held=40, room_is_left=20) == {}

@@ -27,6 +27,8 @@ from solver.repairs import Repair
 START_SLACK = 60
 """Seconds by which a start may slip without a word: a job behind one that starts now counts from when that is planned,
 and pods take a moment to run."""
+HELD_SENTENCE = "it is not created meanwhile, so that the share that it cannot use goes on to other queues"
+"""What is said of a job that is held."""
 JobAction = Literal["start", "keep", "wait", "evict", "done"]
 PodsByNode = Mapping[str, Mapping[str, int]]
 """Role -> node -> number of pods, roles in the job's order, nodes in the cluster's."""

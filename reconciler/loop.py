@@ -19,6 +19,7 @@ from compiler.kubernetes import (
     status_of,
     uid_of,
 )
+from compiler.outcome import HELD_SENTENCE
 from compiler.run_kinds import PLANNED_RUN_KINDS
 from reconciler.cluster.client import ApiError
 from reconciler.cluster.objects import Object, Ref, ref_of
@@ -39,7 +40,6 @@ from reconciler.plan.snapshot import Snapshot
 from reconciler.publish.status import Report
 from reconciler.writing.desired import desired_manifest
 
-GOES_ON = "it is not created meanwhile, so that the share that it cannot use goes on to other queues"
 log = logging.getLogger(__name__)
 
 
@@ -171,7 +171,7 @@ def withhold_waiting_jobs(p: Pass, snapshot: Snapshot) -> None:
             pods = pods_of.get(change.ref.key, 0)
             if pods > remaining or snapshot.gangs[change.ref.key].held:
                 full = f"the cluster holds as many waiting pods as it may ({snapshot.max_waiting_pods})"
-                reason = f"it waits, and {full if pods > remaining else GOES_ON}"
+                reason = f"it waits, and {full if pods > remaining else HELD_SENTENCE}"
                 p.held_changes.append(Change("held", change.ref, change.desired, reason=reason))
                 continue
             remaining -= pods

@@ -15,6 +15,7 @@ from compiler.diagnostics import Diagnostic
 from compiler.fields.models import NOT_ALLOWED, Bool, Int, StrictModel
 from compiler.kinds import Kind
 from compiler.kinds.common import pods
+from compiler.kinds.common.annotated import is_gang
 from compiler.kinds.common.jobs import (
     Natural,
     ObjectModel,
@@ -67,7 +68,7 @@ def specs(document: Document, job: Job) -> Iterable[GangSpec]:
         width = min(width, spec.completions)
     min_member = notes.get(GROUP_MIN_MEMBER_ANNOTATION, "")
     minimum = min(1, width)
-    if annotation_value(document, GANG_ANNOTATION) == "true":
+    if is_gang(document):
         minimum = width
     elif min_member.isascii() and min_member.isdigit():
         minimum = int(min_member[:10])

@@ -14,7 +14,7 @@ from compiler.explain.reasons import CodedMessage
 from compiler.fields.amounts import rounded_amount
 from compiler.fields.duration import rounded_duration_text
 from compiler.fields.timestamp import rfc3339
-from compiler.outcome import JobDecision, Outcome
+from compiler.outcome import HELD_SENTENCE, JobDecision, Outcome
 from compiler.views import data as views_data
 from compiler.views import selection
 from compiler.views.brief import grouped_waits, left_out_rows
@@ -25,7 +25,6 @@ BAR_WIDTH = 24
 MAX_ROLES_WIDTH = 28
 MAX_SOURCES = 2
 """Lines of the repository that are named for a reason; the others are counted."""
-HELD_TEXT = "it is not created meanwhile, so that the share that it cannot use goes on to other queues"
 NO_BREAK = "\N{NO-BREAK SPACE}"
 """Stands for a blank at which a line must not be broken."""
 
@@ -263,7 +262,7 @@ class PlanView:
         for repair in decision.repairs:
             yield from self.message_lines(repair, "start", indent, "would help: ")
         if decision.held:
-            yield from wrap_text(HELD_TEXT, indent, self.style.width)
+            yield from wrap_text(HELD_SENTENCE, indent, self.style.width)
         if decision.awaited_jobs:
             yield from wrap_text(self.reservation_text(decision), indent, self.style.width)
 

@@ -161,7 +161,8 @@ def lift_gates(r: Reconciler, p: Pass, snapshot: Snapshot, nodes: NodeIndex) -> 
     A gang that others make room for starts with the plan that is made once they are evicted, and when they are gone.
     """
     leaving = p.observation.restrictions.leaving_pods
-    occupied = {nodes.node_of(pod) for pod in p.observation.objects_of_kind("Pod") if uid_of(pod) in leaving}
+    pods_there = p.observation.objects_of_kind("Pod") if leaving else ()
+    occupied = {nodes.node_of(pod) for pod in pods_there if uid_of(pod) in leaving}
     preemptors = set().union(*(gang.evicted_for for gang in snapshot.gangs.values()))
     batch: dict[str, tuple[GateLift, ...]] = {}
     for key, gang in snapshot.gangs.items():

@@ -25,6 +25,7 @@ def with_annotated_queue(gang: GangSpec) -> GangSpec:
 
 
 def is_gang(document: Document) -> bool:
+    """Whether the object says that its pods start together."""
     return bool(annotation_value(document, GANG_ANNOTATION) == "true")
 
 

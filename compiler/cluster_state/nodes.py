@@ -73,7 +73,7 @@ def _state_document(found: Object) -> Document:
 def _node_spec(found: Object, declared: NodeSpec | None) -> NodeSpec:
     allocatable = declared.allocatable if declared else {}
     if status_of(found).get("allocatable"):
-        allocatable = _allocatable_amounts(found)
+        allocatable = allocatable_amounts(found)
     devices = shared_devices_of(annotations_of(found), allocatable)
     return NodeSpec(
         document=declared.document if declared else _state_document(found),
@@ -94,7 +94,8 @@ def _taints(found: Object) -> Iterator[Taint]:
             yield Taint(taint["key"], taint.get("value") or "", taint["effect"])
 
 
-def _allocatable_amounts(node: Object) -> Amounts:
+def allocatable_amounts(node: Object) -> Amounts:
+    """What the node offers. Raises StateError."""
     try:
         quantities = {name: parse_quantity(value) for name, value in node["status"]["allocatable"].items()}
     except QuantityError as error:

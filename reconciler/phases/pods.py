@@ -8,13 +8,14 @@ from dataclasses import replace
 from itertools import islice
 
 from compiler.cluster_state.pods import leaving_until
-from compiler.kubernetes import DIGEST_ANNOTATION, annotations_of, bound_node, is_gated, is_terminating, uid_of
+from compiler.kubernetes import DIGEST_ANNOTATION, annotations_of, bound_node, is_gated, is_terminating, name_of, uid_of
 from reconciler.cluster.client import ApiError
 from reconciler.cluster.objects import Object, Ref, ref_of
 from reconciler.context import Pass, Reconciler, is_plan_fresh
 from reconciler.decisions.binding import MAX_ROUNDS, GangTrouble, UnboundPod
 from reconciler.decisions.diff import Change
 from reconciler.decisions.gates import GateLift, NodeIndex, gate_lifts, has_ended, pods_by_job, pods_to_evict
+from reconciler.decisions.room import Room
 from reconciler.observe import Observation, Restrictions
 from reconciler.phases.runs import planned_run
 from reconciler.phases.suspension import suspended_jobs
@@ -160,9 +161,7 @@ def lift_gates(r: Reconciler, p: Pass, snapshot: Snapshot, nodes: NodeIndex) -> 
 
     A gang that others make room for starts with the plan that is made once they are evicted, and when they are gone.
     """
-    leaving = p.observation.restrictions.leaving_pods
-    pods_there = p.observation.objects_of_kind("Pod") if leaving else ()
-    occupied = {nodes.node_of(pod) for pod in pods_there if uid_of(pod) in leaving}
+    room = _room_beside_leaving_pods(r, p, nodes)
     preemptors = set().union(*(gang.evicted_for for gang in snapshot.gangs.values()))
     batch: dict[str, tuple[GateLift, ...]] = {}
     for key, gang in snapshot.gangs.items():
@@ -170,15 +169,25 @@ def lift_gates(r: Reconciler, p: Pass, snapshot: Snapshot, nodes: NodeIndex) -> 
             continue
         if not any(map(is_gated, p.pods.get(key, ()))) or not _is_as_planned(r, p, key, gang):
             continue
-        if any(node in occupied for _, node in gang.pods_by_place()):
-            continue
         pods = [r.writer.newest_object(ref_of(pod).key, pod) or pod for pod in p.pods.get(key, ())]
-        if lifts := gate_lifts(gang, pods, nodes):
+        if (lifts := gate_lifts(gang, pods, nodes)) and room.take(lifts):
             batch[key] = lifts
         if sum(map(len, batch.values())) >= BATCH:
             _lift_batch(r, p, batch)
             batch = {}
     _lift_batch(r, p, batch)
+
+
+def _room_beside_leaving_pods(r: Reconciler, p: Pass, nodes: NodeIndex) -> Room:
+    """Of the nodes on which evicted pods still run that plans do not count any more."""
+    leaving = p.observation.restrictions.leaving_pods
+    if not leaving:
+        return Room((), (), nodes)
+    newest = (r.writer.newest_object(ref_of(pod).key, pod) for pod in p.observation.objects_of_kind("Pod"))
+    pods = [pod for pod in newest if pod is not None]
+    occupied = {nodes.node_of(pod) for pod in pods if uid_of(pod) in leaving}
+    shared = [node for node in p.observation.objects_of_kind("Node") if name_of(node) in occupied]
+    return Room(shared, pods, nodes)
 
 
 def _lift_batch(r: Reconciler, p: Pass, batch: Mapping[str, Sequence[GateLift]]) -> None:

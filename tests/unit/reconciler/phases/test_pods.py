@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from compiler.emit.manifest import Manifest
-from compiler.kubernetes import DIGEST_ANNOTATION, HOSTNAME_LABEL, SCHEDULING_GATE
+from compiler.kubernetes import DIGEST_ANNOTATION, HOSTNAME_LABEL, NUMA_POLICY_ANNOTATION, SCHEDULING_GATE
 from reconciler.cluster.inventory import Inventory
 from reconciler.cluster.objects import Object, Ref
 from reconciler.context import Pass, Reconciler, Settings, build_reconciler
@@ -24,6 +24,7 @@ from tests.builders.scripted_server import error_answer
 
 VOLCANO = "batch.volcano.sh/v1alpha1"
 CLAIM = 'all nodes are unavailable: 4 persistentvolumeclaim "data" not found.'
+GPU, VGPU = "nvidia.com/gpu", "volcano.sh/vgpu-number"
 PORTS = "all nodes are unavailable: 1 node(s) didn't have free ports for the requested pod ports."
 
 
@@ -43,16 +44,25 @@ def live_job(name: str) -> Object:
     return {"apiVersion": VOLCANO, "kind": "Job", "metadata": metadata, "spec": {}}
 
 
-def pod(job: str, index: int, node: str = "", *, bound: bool = True, message: str = "") -> Object:
+def pod(job: str, index: int, node: str = "", *, bound: bool = True, message: str = "", **amounts: str) -> Object:
     """A gated pod, or one that was given a node and is bound to it, or waits with the scheduler's message."""
     owner = {"apiVersion": VOLCANO, "kind": "Job", "name": job, "uid": f"job-{job}"}
     metadata = {"namespace": "default", "name": f"{job}-w-{index}", "uid": f"{job}-{index}", "ownerReferences": [owner]}
     spec: dict[str, Any] = {"schedulingGates": [{"name": SCHEDULING_GATE}]}
     if node:
         spec = {"nodeSelector": {HOSTNAME_LABEL: node}, **({"nodeName": node} if bound else {})}
+    spec["containers"] = [{"name": "c", "resources": {"limits": amounts or {GPU: "8"}}}]
     condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message}
     status = {"conditions": [condition] if message else []}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec, "status": status}
+
+
+def evicted_pod(job: str, ends_at: str, **amounts: str) -> Object:
+    """A pod on node n1 that ends by the Eviction API."""
+    found = pod(job, 0, "n1", **amounts)
+    found["metadata"]["deletionTimestamp"] = ends_at
+    found["status"]["conditions"] = [{"type": "DisruptionTarget", "reason": "EvictionByEvictionAPI"}]
+    return found
 
 
 class World:
@@ -78,7 +88,8 @@ class World:
         for name in ("n1", "n2", "n3", "n4"):
             ready = [{"type": "Ready", "status": "Unknown" if name == lost else "True"}]
             meta = {"name": name, "uid": name, "labels": {HOSTNAME_LABEL: name}}
-            nodes.append({"apiVersion": "v1", "kind": "Node", "metadata": meta, "status": {"conditions": ready}})
+            status = {"conditions": ready, "allocatable": {"pods": "110", GPU: "8", VGPU: "8"}}
+            nodes.append({"apiVersion": "v1", "kind": "Node", "metadata": meta, "status": status})
         everything = {
             Ref(o["apiVersion"], o["kind"], o["metadata"].get("namespace", ""), o["metadata"]["name"]).key: o
             for o in (*nodes, *objects)
@@ -201,9 +212,7 @@ def test_a_victims_successor_stays_gated(world: World) -> None:
 def test_a_gang_starts_when_the_evicted_pods_have_left_its_nodes(world: World) -> None:
     """A plan counts on their room; one that outlives its grace period takes its room back, and a new plan is made."""
     world.plan(planned("winner", "start", n1=1), planned("other", "start", n2=1), planned("victim", "wait"))
-    evicted = pod("victim", 0, "n1")
-    evicted["metadata"]["deletionTimestamp"] = "1970-01-01T00:01:00Z"
-    evicted["status"]["conditions"] = [{"type": "DisruptionTarget", "reason": "EvictionByEvictionAPI"}]
+    evicted = evicted_pod("victim", "1970-01-01T00:01:00Z")
     pods = [pod("winner", 0), pod("other", 0)]
     jobs = [live_job(name) for name in ("winner", "other", "victim")]
     world.r.wall_clock = lambda: world.now
@@ -217,12 +226,38 @@ def test_a_gang_starts_when_the_evicted_pods_have_left_its_nodes(world: World) -
     assert prints[0] == prints[1] == prints[3] != prints[2]
 
 
+@pytest.mark.parametrize(
+    ("asked", "victim", "policy", "starts"),
+    [
+        ({GPU: "4"}, "4", "", {"a"}),
+        ({GPU: "2"}, "4", "", {"a", "b"}),
+        ({GPU: "5"}, "4", "", set()),
+        ({GPU: "4", "cpu": "1"}, "4", "", set()),
+        ({GPU: "1"}, "8", "", set()),
+        ({}, "8", "", {"a", "b"}),
+        ({GPU: "1"}, "4", "restricted", set()),
+        ({VGPU: "1"}, "4", "", set()),
+    ],
+)
+def test_only_who_needs_an_evicted_pods_room_waits_for_it(
+    world: World, asked: dict[str, str], victim: str, policy: str, starts: set[str]
+) -> None:
+    """A victim with a long grace period kept the gates of every gang on its node. What single cards and NUMA cells
+    hold is not told by the pods, so whose pods go there waits."""
+    world.plan(planned("a", "start", n1=1), planned("b", "start", n1=1), planned("victim", "wait"))
+    evicted = evicted_pod("victim", "1970-01-01T01:00:00Z", **{GPU: victim})
+    pods = [pod(name, 0, **(asked or {"example.com/none": "0"})) for name in "ab"]
+    for each in pods if policy else ():
+        each["metadata"]["annotations"] = {NUMA_POLICY_ANNOTATION: policy}
+    world.r.wall_clock = lambda: 1.0
+    p = world.act(*map(live_job, ("a", "b", "victim")), *pods, evicted)
+    assert p.lifted_gates.keys() == {key_of(name) for name in starts}
+
+
 def test_an_evicted_pod_of_no_gang_holds_no_gate(world: World) -> None:
     """Plans count its room as taken, so who is placed beside it need not wait for its end."""
     world.plan(planned("g", "start", n1=1))
-    evicted = pod("web", 0, "n1")
-    evicted["metadata"]["deletionTimestamp"] = "1970-01-01T00:10:00Z"
-    evicted["status"]["conditions"] = [{"type": "DisruptionTarget", "reason": "EvictionByEvictionAPI"}]
+    evicted = evicted_pod("web", "1970-01-01T00:10:00Z")
     world.r.wall_clock = lambda: 1.0
     assert world.act(live_job("g"), live_job("web"), pod("g", 0), evicted).lifted_gates.keys() == {key_of("g")}
 

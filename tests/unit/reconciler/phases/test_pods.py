@@ -24,6 +24,7 @@ from tests.builders.scripted_server import error_answer
 
 VOLCANO = "batch.volcano.sh/v1alpha1"
 CLAIM = 'all nodes are unavailable: 4 persistentvolumeclaim "data" not found.'
+Asked = dict[str, str] | None
 GPU, VGPU = "nvidia.com/gpu", "volcano.sh/vgpu-number"
 PORTS = "all nodes are unavailable: 1 node(s) didn't have free ports for the requested pod ports."
 
@@ -44,22 +45,22 @@ def live_job(name: str) -> Object:
     return {"apiVersion": VOLCANO, "kind": "Job", "metadata": metadata, "spec": {}}
 
 
-def pod(job: str, index: int, node: str = "", *, bound: bool = True, message: str = "", **amounts: str) -> Object:
+def pod(job: str, index: int, node: str = "", *, bound: bool = True, message: str = "", asks: Asked = None) -> Object:
     """A gated pod, or one that was given a node and is bound to it, or waits with the scheduler's message."""
     owner = {"apiVersion": VOLCANO, "kind": "Job", "name": job, "uid": f"job-{job}"}
     metadata = {"namespace": "default", "name": f"{job}-w-{index}", "uid": f"{job}-{index}", "ownerReferences": [owner]}
     spec: dict[str, Any] = {"schedulingGates": [{"name": SCHEDULING_GATE}]}
     if node:
         spec = {"nodeSelector": {HOSTNAME_LABEL: node}, **({"nodeName": node} if bound else {})}
-    spec["containers"] = [{"name": "c", "resources": {"limits": amounts or {GPU: "8"}}}]
+    spec["containers"] = [{"name": "c", "resources": {"limits": asks or {GPU: "8"}}}]
     condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message}
     status = {"conditions": [condition] if message else []}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec, "status": status}
 
 
-def evicted_pod(job: str, ends_at: str, **amounts: str) -> Object:
+def evicted_pod(job: str, ends_at: str, asks: Asked = None) -> Object:
     """A pod on node n1 that ends by the Eviction API."""
-    found = pod(job, 0, "n1", **amounts)
+    found = pod(job, 0, "n1", asks=asks)
     found["metadata"]["deletionTimestamp"] = ends_at
     found["status"]["conditions"] = [{"type": "DisruptionTarget", "reason": "EvictionByEvictionAPI"}]
     return found
@@ -245,8 +246,8 @@ def test_only_who_needs_an_evicted_pods_room_waits_for_it(
     """A victim with a long grace period kept the gates of every gang on its node. What single cards and NUMA cells
     hold is not told by the pods, so whose pods go there waits."""
     world.plan(planned("a", "start", n1=1), planned("b", "start", n1=1), planned("victim", "wait"))
-    evicted = evicted_pod("victim", "1970-01-01T01:00:00Z", **{GPU: victim})
-    pods = [pod(name, 0, **(asked or {"example.com/none": "0"})) for name in "ab"]
+    evicted = evicted_pod("victim", "1970-01-01T01:00:00Z", {GPU: victim})
+    pods = [pod(name, 0, asks=asked or {"example.com/none": "0"}) for name in "ab"]
     for each in pods if policy else ():
         each["metadata"]["annotations"] = {NUMA_POLICY_ANNOTATION: policy}
     world.r.wall_clock = lambda: 1.0

@@ -34,8 +34,21 @@ from solver.mip.executors import RemoteExecutor
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("executors")]
 
 ROOT = Path(__file__).parents[4]
-KINDS = 380
-"""Jobs of different sizes that wait in the large world: enough for worker processes to be worth their start."""
+KINDS = 60
+"""Jobs of different sizes that wait in the large world."""
+SMALLER = 8
+"""How much less work than usual is sent to workers here, so that a world need not be as large as one where that pays."""
+
+
+@pytest.fixture(autouse=True)
+def _less_work_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    initialise = RemoteExecutor.__init__
+
+    def with_smaller_bound(self: RemoteExecutor, *arguments: Any, **named: Any) -> None:
+        initialise(self, *arguments, **named)
+        self.min_work //= SMALLER
+
+    monkeypatch.setattr(RemoteExecutor, "__init__", with_smaller_bound)
 
 
 @pytest.fixture(scope="module")
@@ -179,7 +192,7 @@ def test_a_worker_process_that_is_killed_costs_a_warning_and_changes_nothing(
 
 def dies_elsewhere(reasons: Any, j: int) -> Any:
     """As `explain`; kills the process that it runs in, unless that is the test's own."""
-    if str(os.getpid()) != os.environ["GANGPLAN_TEST_PARENT"] and j % 100 == 50:
+    if str(os.getpid()) != os.environ["GANGPLAN_TEST_PARENT"] and j % 20 == 10:
         os.kill(os.getpid(), signal.SIGKILL)
     return explain(reasons, j)
 

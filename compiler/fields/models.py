@@ -100,13 +100,13 @@ MILLI_BYTES = declare_rule(
 class StrictModel(BaseModel):
     """A mapping of which all fields are known; others are errors."""
 
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, alias_generator=to_camel)
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, alias_generator=to_camel, defer_build=True)
 
 
 class LenientModel(BaseModel):
     """A mapping of which some fields are read; others pass."""
 
-    model_config = ConfigDict(extra="ignore", strict=True, frozen=True, alias_generator=to_camel)
+    model_config = ConfigDict(extra="ignore", strict=True, frozen=True, alias_generator=to_camel, defer_build=True)
 
 
 def _integral_float_to_int(value: Any) -> Any:

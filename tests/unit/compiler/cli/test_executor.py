@@ -37,7 +37,7 @@ ROOT = Path(__file__).parents[4]
 KINDS = 60
 """Jobs of different sizes that wait in the large world."""
 SMALLER = 8
-"""How much less work than usual is sent to workers here, so that a world need not be as large as one where that pays."""
+"""How many times less work than usual is sent to workers here, so that the world may be small."""
 
 
 @pytest.fixture(autouse=True)

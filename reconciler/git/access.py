@@ -33,13 +33,17 @@ _SSH_OPTIONS = (
 )
 _FAULT_PATTERN = re.compile(r"error: object [0-9a-f]{40}: ([A-Za-z]+): ")
 
+_REDIRECTION = "redirects are not followed: give the repository's present address"
+
 HINTS = (
     (
         "No user exists for uid",
         "ssh wants an entry for this user in /etc/passwd, as the image of deploy/Dockerfile has",
     ),
     ("Host key verification failed", "the server's key must be in known_hosts of the Secret given by --git-auth"),
-    ("update url base from redirection", "redirects are not followed: give the repository's present address"),
+    ("update url base from redirection", _REDIRECTION),
+    *((f"returned error: {status}", _REDIRECTION) for status in (301, 302, 303, 307, 308)),
+    ("Authentication failed", "the server does not take what the Secret given by --git-auth holds"),
     ("could not read Username", "a private repository needs --git-auth"),
     ("Permission denied (publickey", "the server takes no key of the Secret given by --git-auth"),
 )

@@ -177,7 +177,8 @@ class Mirror:
             if largest_leftover(self.directory) >= self.size_limit:
                 raise TooLarge(f"git fetch was stopped: it brings more than {self.size_limit >> 20} MiB") from error
             if f"couldn't find remote ref refs/heads/{self.branch}" in str(error):
-                raise GitError(f"{redact(self.url)} has no branch {self.branch}") from error
+                doubt = "" if self.is_local else ", or there is no git server (a page to log in, say)"
+                raise GitError(f"{redact(self.url)} has no branch {self.branch}{doubt}") from error
             raise GitError(f"{error}{hint(str(error))}") from error
 
     def _check_whole(self, commit: str) -> None:

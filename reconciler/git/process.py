@@ -12,9 +12,11 @@ import re
 import resource
 import signal
 import subprocess
+import threading
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import IO
 
 GIT_CONFIG = (
     "core.hooksPath=/dev/null",
@@ -30,6 +32,10 @@ GIT_CONFIG = (
     "pack.threads=1",
     "pack.windowMemory=64m",
 )
+ERRORS_LIMIT = 64 << 10
+"""Bytes of what a command says that are kept."""
+MEMORY_LIMIT = 2 << 30
+"""Bytes of memory for each process of a command that speaks to a remote, which may name branches without end."""
 _CREDENTIALS_PATTERN = re.compile(r"(?<=://)\S*@")
 """Up to the last `@` of the word: a password may hold `@` and `/`. Of a path that holds `@` more goes than need be."""
 
@@ -106,23 +112,43 @@ def run_git(
     size_limit: int = resource.RLIM_INFINITY,
 ) -> tuple[int, bytes, bytes]:
     """Exit code, output and errors of `command`, of whose files (packs) none grows beyond `size_limit` bytes. Raises
-    TooSlow when it does not end within `timeout` seconds."""
+    TooSlow when it does not end within `timeout` seconds. Of the errors the end is kept: a remote may say things
+    without end."""
     process = start_git(directory, command, environment)
     if size_limit != resource.RLIM_INFINITY:
-        _limit_file_size(process.pid, size_limit)
+        _limit_sizes(process.pid, size_limit)
+    # communicate() reads no pipe that the process object does not show.
+    stream, process.stderr = process.stderr, None
+    assert stream is not None  # noqa: S101
+    errors: list[bytes] = []
+    reader = threading.Thread(target=_read_end, args=(stream, errors), name="git-errors", daemon=True)
+    reader.start()
     try:
-        output, errors = process.communicate(timeout=timeout)
+        output, _ = process.communicate(timeout=timeout)
     except subprocess.TimeoutExpired:
         kill_group(process)
         process.communicate()
         raise TooSlow(f"git {subcommand_of(command)} did not end within {timeout:g} s") from None
-    return process.returncode, output, errors
+    finally:
+        reader.join(timeout)
+    return process.returncode, output, b"".join(errors)
 
 
-def _limit_file_size(pid: int, limit: int) -> None:
-    """Limit the files of a process that runs already: its children, which write the pack, are started later."""
+def _read_end(stream: IO[bytes], found: list[bytes]) -> None:
+    """Read all of the stream, and keep its last bytes in `found`."""
+    with stream:
+        last = b""
+        while chunk := stream.read(ERRORS_LIMIT):
+            last = (last + chunk)[-ERRORS_LIMIT:]
+        found.append(last)
+
+
+def _limit_sizes(pid: int, file_size: int) -> None:
+    """Limit the files and the memory of a process that runs already: its children, which speak to the remote and write
+    the pack, are started later."""
     with suppress(ProcessLookupError):
-        resource.prlimit(pid, resource.RLIMIT_FSIZE, (limit, limit))
+        resource.prlimit(pid, resource.RLIMIT_FSIZE, (file_size, file_size))
+        resource.prlimit(pid, resource.RLIMIT_DATA, (MEMORY_LIMIT, MEMORY_LIMIT))
 
 
 def subcommand_of(command: Sequence[str]) -> str:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import os
 import shutil
 import ssl
 import subprocess
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -59,10 +60,38 @@ def _tls_context(certificates: Certificates, *, asks_certificate: bool) -> ssl.S
     return context
 
 
+@dataclass
+class Answer:
+    """What git's backend says to one request, and how it is sent; a trick changes it. end: follows the body, for as
+    long as the client listens; then the length is not told."""
+
+    request: bytes
+    status: int
+    headers: dict[str, str]
+    body: bytes
+    end: Iterator[bytes] | None = None
+
+    def send(self, handler: BaseHTTPRequestHandler) -> None:
+        handler.send_response(self.status)
+        for name, value in self.headers.items():
+            handler.send_header(name, value)
+        if self.end is None:
+            handler.send_header("Content-Length", str(len(self.body)))
+        handler.end_headers()
+        with contextlib.suppress(OSError):  # the client has gone
+            handler.wfile.write(self.body)
+            for piece in self.end or ():
+                handler.wfile.write(piece)
+                handler.wfile.flush()
+
+
+Trick = Callable[[Answer], None]
+
+
 @contextmanager
-def https_git_server(root: Path, certificates: Certificates, ask: str) -> Iterator[str]:
+def https_git_server(root: Path, certificates: Certificates, ask: str, tricks: Sequence[Trick] = ()) -> Iterator[str]:
     """Serve the repositories below `root`; the address. ask: what a client must show, "password", "bearer" or
-    "certificate"."""
+    "certificate". tricks: what is done to each answer; may change meanwhile."""
     expected: dict[str, set[str | None]] = {
         "password": {f"Basic {base64.b64encode(f'{name}:{PASSWORD}'.encode()).decode()}" for name in ("git", "robot")},
         "bearer": {f"Bearer {TOKEN}"},
@@ -95,14 +124,12 @@ def https_git_server(root: Path, certificates: Certificates, ask: str) -> Iterat
             }
             body = self.rfile.read(int(self.headers.get("Content-Length", "0")))
             made = subprocess.run([backend], env=environment, input=body, capture_output=True, check=True).stdout
-            head, _, answer = made.partition(b"\r\n\r\n")
+            head, _, content = made.partition(b"\r\n\r\n")
             headers = dict(line.split(": ", 1) for line in head.decode().split("\r\n"))
-            self.send_response(int(headers.pop("Status", "200").split()[0]))
-            for name, value in headers.items():
-                self.send_header(name, value)
-            self.send_header("Content-Length", str(len(answer)))
-            self.end_headers()
-            self.wfile.write(answer)
+            answer = Answer(body, int(headers.pop("Status", "200").split()[0]), headers, content)
+            for trick in tricks:
+                trick(answer)
+            answer.send(self)
 
         def do_POST(self) -> None:
             self.do_GET()

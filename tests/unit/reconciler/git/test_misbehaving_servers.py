@@ -1,0 +1,213 @@
+"""A real https server of git that misbehaves: each fault is one message within its limit, the last head stays, and the
+next good answer is taken."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import re
+import shutil
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reconciler.git.history import commit_dates
+from reconciler.git.mirror import Mirror
+from reconciler.git.poller import GitPoller
+from reconciler.git.process import ERRORS_LIMIT, run_git
+from tests.builders.git_servers import PASSWORD, Answer, Certificates, Trick, http_backend, https_git_server
+from tests.builders.git_source import Source
+
+pytestmark = pytest.mark.skipif(
+    shutil.which("openssl") is None or not http_backend().exists(), reason="needs openssl and git-http-backend"
+)
+SHORT = 2.0
+"""Seconds for a fetch that never ends."""
+
+
+@dataclass
+class Remote:
+    """A server with a password, its repository, a clone of it, and what is done to the answers."""
+
+    source: Source
+    tricks: list[Trick]
+    mirror: Mirror
+    poller: GitPoller
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, Path, str, list[Trick]]]:
+    folder = tmp_path_factory.mktemp("server")
+    certificates = Certificates(folder / "certificates")
+    certificates.make()
+    secret = folder / "secret"
+    secret.mkdir()
+    (secret / "password").write_text(PASSWORD)
+    shutil.copy(certificates.folder / "ca.crt", secret)
+    tricks: list[Trick] = []
+    with https_git_server(folder, certificates, "password", tricks) as address:
+        yield folder, secret, address, tricks
+
+
+@pytest.fixture
+def remote(served: tuple[Path, Path, str, list[Trick]], tmp_path: Path) -> Iterator[Remote]:
+    folder, secret, address, tricks = served
+    source = Source(folder / tmp_path.name)
+    source.git("config", "uploadpack.allowFilter", "true")
+    source.commit(a="1\n")
+    mirror = Mirror(f"{address}/{tmp_path.name}", "main", tmp_path / "mirror.git", secret, timeout=60)
+    yield Remote(source, tricks, mirror, GitPoller(mirror, 1.0, lambda: None))
+    tricks.clear()
+
+
+def is_pack(answer: Answer) -> bool:
+    return b"PACK" in answer.body
+
+
+def endless(piece: bytes, pause: float = 0.0) -> Iterator[bytes]:
+    for _ in itertools.count():
+        time.sleep(pause)
+        yield piece
+
+
+def packet(text: bytes) -> bytes:
+    return b"%04x" % (4 + len(text)) + text
+
+
+def drip(answer: Answer) -> None:
+    """A byte at a time, for ever."""
+    answer.body, answer.end = answer.body[:20], endless(b"0", 0.1)
+
+
+def chatter(answer: Answer) -> None:
+    """The remote's progress has no end."""
+    if is_pack(answer):
+        head = answer.body[: answer.body.index(b"packfile\n") + 9]
+        answer.body, answer.end = head, endless(packet(b"\x02" + b"nearly done\n" * 5000))
+
+
+def name_branches_without_end(answer: Answer) -> None:
+    if b"command=ls-refs" in answer.request:
+        rows = (packet(b"%040x refs/heads/b%d\n" % (number + 1, number)) * 1000 for number in itertools.count())
+        answer.body, answer.end = b"", rows
+
+
+def truncate(answer: Answer) -> None:
+    if is_pack(answer):
+        answer.body = answer.body[: answer.body.index(b"PACK") + 40]
+
+
+def corrupt(answer: Answer) -> None:
+    if is_pack(answer):
+        at = answer.body.index(b"PACK") + 40
+        answer.body = answer.body[:at] + bytes([answer.body[at] ^ 255]) + answer.body[at + 1 :]
+
+
+def redirect(answer: Answer) -> None:
+    answer.status, answer.headers["Location"] = 302, "https://elsewhere.example.com/team.git/info/refs"
+
+
+def login_page(answer: Answer) -> None:
+    answer.headers, answer.body = {"Content-Type": "text/html"}, b"<html>Log in</html>"
+
+
+def say_nothing(answer: Answer) -> None:
+    answer.body = b""
+
+
+def refuse(status: int) -> Trick:
+    def trick(answer: Answer) -> None:
+        answer.status, answer.body = status, b""
+
+    return trick
+
+
+@pytest.mark.parametrize(
+    ("trick", "words"),
+    [
+        (truncate, r"fetch failed .*(early EOF|hung up|disconnect)"),
+        (corrupt, r"fetch failed .*(inflate|corrupt|pack|mismatch|SHA1)"),
+        (redirect, r"returned error: 302; redirects are not followed"),
+        (login_page, r"has no branch main, or there is no git server"),
+        (say_nothing, r"fetch failed .*hung up"),
+        (refuse(401), r"Authentication failed .*; the server does not take"),
+        (refuse(404), r"not found"),
+        (refuse(500), r"returned error: 500"),
+    ],
+)
+def test_a_wrong_answer_is_one_message_and_the_head_stays(trick: Trick, words: str, remote: Remote) -> None:
+    remote.poller.poll_once()
+    before = remote.poller.head
+    assert before.problem == ""
+    after = remote.source.commit(b="2\n")
+    remote.tricks.append(trick)
+    remote.poller.poll_once()
+    assert (remote.poller.head.commit, remote.poller.head.tree) == (before.commit, before.tree)
+    assert re.search(words, remote.poller.head.problem, re.DOTALL), remote.poller.head.problem
+    assert PASSWORD not in remote.poller.head.problem
+    assert remote.poller.failures == 1
+    remote.tricks.clear()
+    remote.poller.poll_once()
+    assert (remote.poller.head.commit, remote.poller.head.problem) == (after, "")
+    assert remote.poller.head.tree is not None
+    assert remote.poller.head.tree.files.keys() == {"jobs/a.yaml", "jobs/b.yaml"}
+
+
+@pytest.mark.parametrize("trick", [drip, chatter, name_branches_without_end])
+def test_an_answer_without_end_is_cut_off(trick: Trick, remote: Remote) -> None:
+    remote.poller.poll_once()
+    before = remote.poller.head.commit
+    after = remote.source.commit(b="2\n")
+    remote.tricks.append(trick)
+    remote.mirror.timeout = SHORT
+    remote.poller.poll_once()
+    assert remote.poller.head.commit == before
+    assert remote.poller.head.problem == "git fetch did not end within 2 s"
+    remote.tricks.clear()
+    remote.mirror.timeout = 60
+    remote.poller.poll_once()
+    assert (remote.poller.head.commit, remote.poller.head.problem) == (after, "")
+
+
+def test_the_end_of_what_a_command_says_is_kept_and_no_more(tmp_path: Path) -> None:
+    """A remote that talks without end filled the reconciler's memory."""
+    script = f"head -c {4 * ERRORS_LIMIT} /dev/zero >&2; echo fatal: the end >&2; echo out; exit 3"
+    status, output, errors = run_git(tmp_path, ["sh", "-c", script], {"PATH": "/usr/bin:/bin"}, 60)
+    assert (status, output) == (3, b"out\n")
+    assert errors.endswith(b"fatal: the end\n")
+    assert len(errors) == ERRORS_LIMIT
+
+
+def test_decoys_a_rewrite_and_an_empty_tree_over_https(remote: Remote) -> None:
+    remote.poller.poll_once()
+    first = remote.poller.head.commit
+    for name in ("a/refs/heads/main", "refs/heads/main", "a/main", "main2"):
+        remote.source.git("update-ref", f"refs/heads/{name}", first)
+    remote.source.git("tag", "main", first)
+    second = remote.source.commit(b="2\n")
+    remote.poller.poll_once()
+    assert remote.poller.head.commit == second, "a branch whose name ends like ours is not ours"
+    empty = remote.source.git("commit-tree", "-m", "nothing", remote.source.make_tree())
+    remote.source.git("update-ref", "refs/heads/main", empty)
+    remote.poller.poll_once()
+    assert (remote.poller.head.commit, remote.poller.head.problem) == (empty, "")
+    assert remote.poller.head.tree is not None
+    assert remote.poller.head.tree.files == {}
+    assert not remote.mirror.is_ancestor(second, empty)
+    assert commit_dates(remote.mirror.directory, empty, 60, "") == {}
+
+
+def test_too_much_of_a_server_that_cannot_filter_is_stopped_by_size(remote: Remote) -> None:
+    remote.poller.poll_once()
+    before = remote.poller.head.commit
+    remote.source.git("config", "uploadpack.allowFilter", "false")
+    noise: Any = {f"noise{number}": os.urandom(300_000).hex() for number in range(8)}
+    remote.source.commit(**noise)
+    remote.mirror.size_limit = 1 << 20
+    remote.poller.poll_once()
+    assert remote.poller.head.commit == before
+    assert "it brings more than 1 MiB" in remote.poller.head.problem

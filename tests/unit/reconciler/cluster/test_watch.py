@@ -123,6 +123,23 @@ def test_a_watch_that_is_cut_off_resumes_without_losing_what_it_knew() -> None:
     assert set(informer.items()) == {("default", "a"), ("default", "b")}
 
 
+def test_after_an_outage_the_list_is_read_again_though_its_version_is_older() -> None:
+    """S32: etcd comes back from a backup. A watch from the version of before would be told nothing of it."""
+
+    def script(path: str, number: int) -> ScriptedAnswer:
+        if number == 1:
+            return listing(pod("lost", 800), pod("kept", 3), version="900")
+        if number <= 3:
+            return ScriptedAnswer(200, b"") if number == 2 else error_answer(503, "etcd is away")
+        if "watch=1" in path:
+            assert "resourceVersion=900" not in path
+            return ScriptedAnswer(200, b"")
+        return listing(pod("kept", 3), pod("restored", 4), version="5")
+
+    informer = informed(script, lambda informer: ("default", "restored") in informer.items())
+    assert {name for _, name in informer.items()} == {"kept", "restored"}
+
+
 def test_a_kind_that_may_not_be_read_is_not_taken_for_an_empty_one() -> None:
     informer = informed(
         lambda path, number: error_answer(403, "may not list pods"), lambda informer: bool(informer.health.problem)

@@ -33,7 +33,8 @@ def placed_upper_bound(problem: Problem, resource: int) -> int:
     shapes = tuple(dict.fromkeys(shape for _, _, shape in waiting))
     index = {shape: k for k, shape in enumerate(shapes)}
     by_class = {(q, p, index[shape]): js for (q, p, shape), js in waiting.items()}
-    s = Sets(State.initial(problem), coarsest_buckets(problem), shapes, by_class)
+    state = State.initial(problem)
+    s = Sets(state, coarsest_buckets(state.tree), shapes, by_class)
     x = variables.build_variables(s)
     constraints.add_constraints(s, x)
     for v in x.model.variables():

@@ -79,6 +79,8 @@ def is_floor_better(s: Sets, floor: Collection[int], started: Collection[int], o
 def compare_floor(s: Sets, floor: Collection[int], started: Collection[int], options: Options) -> int:
     """1 where the floor's gangs are worth more at the first step where they differ, -1 where they are worth less."""
     mine, theirs = (_counts(s, gangs) for gangs in (floor, started))
+    if mine == theirs:
+        return 0  # every score follows from these numbers
     orders = (a.compare(b) for a, b in zip(_scores(s, mine, options), _scores(s, theirs, options), strict=True))
     return next((order for order in orders if order), 0)
 

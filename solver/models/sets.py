@@ -25,7 +25,7 @@ from solver.semantics.share_measures import (
 )
 from solver.semantics.topology import ROOT, TopologyTree
 from solver.state.free_nodes import FreeNodes
-from solver.state.pod_rules import NO_DOMAIN, PodRuleCounts
+from solver.state.pod_rules import PodRuleCounts
 from solver.state.queue_books import QueueBooks
 from solver.state.state import State
 
@@ -45,20 +45,10 @@ class Bucket:
     nodes: tuple[int, ...]
 
 
-def coarsest_buckets(problem: Problem) -> tuple[Bucket, ...]:
+def coarsest_buckets(tree: TopologyTree) -> tuple[Bucket, ...]:
     """One bucket for each leaf and node class, and each domain of the pod rules whose domains hold several nodes."""
-    partitions = dict.fromkeys(rule.domains for rule in problem.pod_rules)
-    keys = [
-        [ROOT if node.leaf is None else node.leaf for node in problem.nodes],
-        [node.node_class for node in problem.nodes],
-    ]
-    coarse = [domains for domains in partitions if len(set(domains)) < len(domains)]
-    keys += [[NO_DOMAIN if d is None else d for d in domains] for domains in coarse]
-    columns = np.array(keys, dtype=np.int64)
-    order = np.lexsort(columns[::-1])
-    first_nodes = np.flatnonzero((columns[:, order[1:]] != columns[:, order[:-1]]).any(axis=0)) + 1
-    members = [tuple(nodes.tolist()) for nodes in np.split(order, first_nodes) if len(nodes)]
-    return tuple(Bucket(problem.nodes[of[0]].leaf, problem.nodes[of[0]].node_class, of) for of in members)
+    nodes = tree.problem.nodes
+    return tuple(Bucket(nodes[of[0]].leaf, nodes[of[0]].node_class, of) for of in tree.alike_nodes)
 
 
 def split_buckets(buckets: Iterable[Bucket], to_split: Iterable[int]) -> tuple[Bucket, ...]:

@@ -94,7 +94,7 @@ def batch_sets(state: State, gangs: Sequence[int]) -> Sets:
     classes = tuple(dict.fromkeys(gang_class for _, _, gang_class in waiting))
     index = {gang_class: k for k, gang_class in enumerate(classes)}
     by_class = {(q, p, index[gang_class]): js for (q, p, gang_class), js in waiting.items()}
-    return Sets(state, coarsest_buckets(state.problem), classes, by_class)
+    return Sets(state, coarsest_buckets(state.tree), classes, by_class)
 
 
 def _recounted_objectives(

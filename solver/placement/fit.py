@@ -111,7 +111,7 @@ def greedy_placement(
 
 def fits_exactly(state: State, j: int, gang_class: GangClass, options: Options) -> bool | None:
     """`fits` by the model alone."""
-    buckets, gang = coarsest_buckets(state.problem), state.problem.gangs[j]
+    buckets, gang = coarsest_buckets(state.tree), state.problem.gangs[j]
     while True:
         s = Sets(state, buckets, (gang_class,), {(gang.queue, precedence(gang), 0): (j,)})
         x = variables.build_variables(s)

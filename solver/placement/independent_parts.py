@@ -72,8 +72,8 @@ def independent_groups(s: Sets, gangs: tuple[int, ...]) -> list[tuple[int, ...]]
         open_to[k] = existing.intersection(*[frozenset().union(*(role.node_classes for role in roles))])
         for rho in {rho for role in roles for rho in (*role.owned_rules, *role.selecting_rules)}:
             related.setdefault(rho, set()).update(open_to[k])
-    parts: list[set[int]] = []
-    for classes in (*leaves.values(), *open_to.values(), *related.values()):
+    parts: list[frozenset[int]] = []
+    for classes in dict.fromkeys(map(frozenset, (*leaves.values(), *open_to.values(), *related.values()))):
         joined = classes.union(*(part for part in parts if part & classes))
         parts = [*(part for part in parts if not part & classes), joined]
     found: dict[int, list[int]] = {}

@@ -11,6 +11,7 @@ from solver.models.sets import coarsest_buckets
 from solver.placement.pack import GangRole, pod_size
 from solver.problem import Placement, Problem
 from solver.semantics.placements import Placements, merge_placements, new_placements
+from solver.semantics.topology import TopologyTree
 from solver.state.free_nodes import FreeNodes
 
 
@@ -18,7 +19,7 @@ def spread_pods_evenly(problem: Problem, free: FreeNodes, placements: Placements
     """The same new pods per bucket, dealt out evenly. A bucket where a pod finds no node stays as it is, and so do pods
     under pod rules. free: beside these placements, changed with them."""
     found = {j: list(problem.gangs[j].running) for j in placements}
-    buckets = coarsest_buckets(problem)
+    buckets = coarsest_buckets(TopologyTree(problem))
     bucket_of = {n: i for i, bucket in enumerate(buckets) for n in bucket.nodes}
     here: dict[int, list[tuple[int, Placement]]] = {}
     for j, pods in placements.items():

@@ -80,7 +80,7 @@ class EvictionProblem:
 
     @cached_property
     def buckets(self) -> tuple[Bucket, ...]:
-        return coarsest_buckets(self.problem)
+        return coarsest_buckets(self.evictions.state.tree)
 
     @cached_property
     def free_without_victims(self) -> FreeVectors:

@@ -99,6 +99,18 @@ class TopologyTree:
         """Node -> its class."""
         return np.array([n.node_class for n in self.problem.nodes], dtype=np.int64)
 
+    @cached_property
+    def alike_nodes(self) -> tuple[tuple[int, ...], ...]:
+        """The nodes of each leaf and node class, and of each domain of the pod rules whose domains hold several
+        nodes."""
+        partitions = dict.fromkeys(rule.domains for rule in self.problem.pod_rules)
+        coarse = [domains for domains in partitions if len(set(domains)) < len(domains)]
+        in_domains = [np.array([ROOT if d is None else d for d in domains], dtype=np.int64) for domains in coarse]
+        columns = np.array([self.leaf_of, self.node_class_of, *in_domains])
+        order = np.lexsort(columns[::-1])
+        first = np.flatnonzero((columns[:, order[1:]] != columns[:, order[:-1]]).any(axis=0)) + 1
+        return tuple(tuple(nodes.tolist()) for nodes in np.split(order, first) if len(nodes))
+
     @remembered
     def class_mask(self, node_classes: frozenset[int]) -> npt.NDArray[np.bool_]:
         """Node -> whether it is of one of these classes. Do not write to the result."""

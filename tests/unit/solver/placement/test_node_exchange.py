@@ -100,7 +100,8 @@ def sets(world: Problem) -> Sets:
     waiting = gangs_by_class(world, range(len(world.gangs)))
     shapes = tuple(dict.fromkeys(shape for _, _, shape in waiting))
     by_class = {(q, p, shapes.index(shape)): js for (q, p, shape), js in waiting.items()}
-    return Sets(State.initial(world), coarsest_buckets(world), shapes, by_class)
+    state = State.initial(world)
+    return Sets(state, coarsest_buckets(state.tree), shapes, by_class)
 
 
 def test_the_floor_is_raised() -> None:

@@ -15,7 +15,7 @@ from solver.diagnosis.gangs import has_pod_rules
 from solver.diagnosis.minimal import first_sufficient
 from solver.diagnosis.precedence import least_free_priority
 from solver.diagnosis.question import FitQuestion
-from solver.diagnosis.state import DiagnosisState
+from solver.diagnosis.state import DiagnosisState, pod_rows
 from solver.facts import DedicatedDomains, Fact, Maintenance, ReservedNodes, StrictOrder
 from solver.plan import Reservation
 from solver.problem import Node, Placement, Problem
@@ -110,7 +110,7 @@ def capacity_without(
     """What is left after the plan once these pods of gangs are gone."""
     free, ledger, width = state.after.free.copy(), state.after.queue_books.copy(), len(state.problem.resources)
     pods = [(state.problem.gangs[v], placed) for v, placed in ended_gangs]
-    state.release_pods(free, pods)
+    state.release_pods(free, [pod_rows(gang, placed) for gang, placed in pods])
     for gang, placed in pods:
         ledger.charge_queue(gang.queue, tuple(-x for x in placed_demand(gang, placed, width)))
     return free, ledger

@@ -44,7 +44,7 @@ class EndTrials:
         if chosen is None:
             return None
         nodes = {p.node for p in self.runner.question(self.without(chosen)).placement() or ()}
-        near = tuple(i for i in chosen if nodes & {p.node for p in self.runner.pods_of(self.runner.initial_trial, i)})
+        near = tuple(i for i in chosen if nodes & {p.node for p in self.state.pods_of(i, with_plan=True)})
         if len(near) < len(chosen) and near and self.suffices(near):
             chosen = near
         return self._minimal(chosen)

@@ -102,7 +102,7 @@ def _gangs_behind(case: GangDiagnosis, raised: Gang, problem: Problem) -> list[i
     gangs, started = problem.gangs, case.state.started_by_priority
     priorities = [queue_priority(problem, q) for q in range(len(problem.queues))]
     own_level = precedence(raised), priorities[raised.queue]
-    below = {i for i in started if (precedence(gangs[i]), priorities[gangs[i].queue]) < own_level}
+    below = {i for i, level in case.state.started_levels.items() if level < own_level}
     if not is_decided_by_entitlement(problem):
         return [i for i in started if i in below]
     covered = _entitled_beside(case, raised, problem)

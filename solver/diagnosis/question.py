@@ -8,7 +8,7 @@ from functools import cached_property
 from solver.greedy.best_fit import GreedyPlacer
 from solver.mip.clock import require_time
 from solver.options import Budget, Options
-from solver.placement.fit import fit_counts_by_role, fits_exactly, greedy_placement, shortage
+from solver.placement.fit import fit_counts_by_role, fits_exactly, shortage
 from solver.problem import Gang, Placement, Vector
 from solver.semantics.device_slots import FreeVectors
 from solver.semantics.gang_classes import GangClass, waiting_class
@@ -79,7 +79,10 @@ class FitQuestion:
     def placement(self, budget: Budget | None = None) -> tuple[Placement, ...] | None:
         """Where the greedy puts the gang; None proves nothing."""
         require_time(self._work)
-        return greedy_placement(self.state, self.j, self.gang_class, budget)
+        mark, nodes = self.state.free_nodes.mark(), self.state.free_nodes
+        placed = GreedyPlacer(self.state, budget=budget).place_gang(self.j, self.gang_class)
+        nodes.undo(mark)
+        return placed
 
     def fit_counts(self) -> list[dict[int, int]]:
         """Role -> domain -> pods of the role that fit there by number."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, TypeVar
@@ -22,6 +22,7 @@ from solver.semantics.device_slots import (
     vectors_without_foreign,
 )
 from solver.semantics.placements import Placements, new_placements
+from solver.semantics.priorities import precedence_level
 from solver.semantics.topology import TopologyTree
 from solver.state.free_nodes import free_and_overcommitted
 from solver.state.pod_rules import ExistingPods, PodRuleCounts
@@ -29,6 +30,8 @@ from solver.state.queue_books import QueueBooks
 from solver.state.state import State
 
 T = TypeVar("T")
+PodRows = tuple[IntArray, IntArray]
+"""(nodes, what pods hold on each of them)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,6 +172,11 @@ class DiagnosisState:
         return tuple(sorted(self.started_placements, key=lambda i: (gangs[i].priority, -gangs[i].age, -i)))
 
     @cached_property
+    def started_levels(self) -> dict[int, tuple[int, int]]:
+        """Gang that the plan starts -> its level; changed limits of queues leave it."""
+        return {i: precedence_level(self.problem, i) for i in self.started_placements}
+
+    @cached_property
     def capacity(self) -> FreeVectors:
         return capacity_vectors(self.problem)
 
@@ -182,42 +190,65 @@ class DiagnosisState:
     def add_planned_amounts(self, free: FreeVectors, gangs: Iterable[int]) -> None:
         """Add what the plan gives to these gangs beyond what they run."""
         gangs = list(gangs)
-        if not gangs:
-            return
-        nodes, amounts = zip(*map(self._planned_rows, gangs), strict=True)
-        np.add.at(free.amounts, np.concatenate(nodes), np.concatenate(amounts))
-        for i in gangs:
+        _add_rows(free.amounts, map(self._planned_rows, gangs))
+        for i in gangs if self.slot_uses else ():
             for use in self.slot_uses.get(i, ()):
                 group, position = self._slot_positions[use.node][use.slot]
                 requests = self.problem.gangs[i].roles[use.role].slot_requests
                 (request,) = (r for r in requests if r.slot_group == group)
                 free.slots[use.node, group, position] += np.array(request.share, dtype=np.int64) * use.pods
 
-    def _planned_rows(self, i: int) -> tuple[IntArray, IntArray]:
-        """(nodes, what the plan gives to gang i on each beyond what it runs)."""
+    def _planned_rows(self, i: int) -> PodRows:
+        """What the plan gives to gang i beyond what it runs."""
 
-        def make() -> tuple[IntArray, IntArray]:
-            roles = self.problem.gangs[i].roles
-            pods = [(p, p.pods) for p in self.started_placements[i]]
-            pods += [(p, -p.pods) for p in self.problem.gangs[i].running]
-            rows = np.array([[number * a for a in roles[p.role].request] for p, number in pods], dtype=np.int64)
-            return np.array([p.node for p, _ in pods], dtype=np.int64), rows.reshape(-1, len(self.problem.resources))
+        def make() -> PodRows:
+            nodes, amounts = zip(self.held_rows(i, with_plan=True), self.held_rows(i, with_plan=False), strict=True)
+            return np.concatenate(nodes), np.concatenate([amounts[0], -amounts[1]])
 
         return self.cached(("planned", i), make)
+
+    def pods_of(self, i: int, with_plan: bool) -> tuple[Placement, ...]:
+        """The pods of a gang that runs, with its growth by the plan, or that the plan starts."""
+        placed = self.kept_placements[i] if i in self.kept_placements else self.started_placements[i]
+        return placed if with_plan else self.problem.gangs[i].running
+
+    def held_rows(self, i: int, with_plan: bool) -> PodRows:
+        """What those pods hold."""
+        return self.cached(("held", i, with_plan), lambda: pod_rows(self.problem.gangs[i], self.pods_of(i, with_plan)))
+
+    @cached_property
+    def queue_of(self) -> IntArray:
+        """Gang -> its queue."""
+        return np.array([gang.queue for gang in self.problem.gangs], dtype=np.int64)
+
+    def held_amounts(self, with_plan: bool) -> IntArray:
+        """Gang x resource: what its `pods_of` request, of the gangs that have any."""
+
+        def make() -> IntArray:
+            total = np.zeros((len(self.problem.gangs), len(self.problem.resources)), dtype=np.int64)
+            for i in (*self.kept_placements, *self.started_placements):
+                total[i] = self.held_rows(i, with_plan)[1].sum(axis=0)
+            return total
+
+        return self.cached(("held", with_plan), make)
+
+    def amounts_per_queue(self, gangs: Sequence[int], with_plan: bool) -> IntArray:
+        """Queue x resource: what these gangs' `pods_of` request."""
+        total, chosen = np.zeros((len(self.problem.queues), len(self.problem.resources)), dtype=np.int64), list(gangs)
+        _add_rows(total, [(self.queue_of[chosen], self.held_amounts(with_plan)[chosen])])
+        return total
 
     @cached_property
     def _slot_positions(self) -> list[list[tuple[int, int]]]:
         return slot_positions(self.problem)
 
-    def release_pods(self, free: FreeVectors, leaving: Iterable[tuple[Gang, Iterable[Placement]]]) -> None:
+    def release_pods(self, free: FreeVectors, leaving: Iterable[PodRows]) -> None:
         """Add what these pods hold; where what runs exceeds a node, that is paid first."""
-        more, nodes, amounts = np.zeros_like(free.amounts), list[int](), list[list[int]]()
-        for gang, pods in leaving:
-            nodes += [p.node for p in pods]
-            amounts += [[p.pods * amount for amount in gang.roles[p.role].request] for p in pods]
-        if nodes:
-            np.add.at(more, nodes, amounts)
-        free.amounts[:] = np.where(more > 0, np.maximum(free.amounts + more - self._overcommitted, 0), free.amounts)
+        more = np.zeros_like(free.amounts)
+        _add_rows(more, leaving)
+        free.amounts[:] += more
+        paying = (more > 0) & (self._overcommitted > 0)
+        free.amounts[paying] = np.maximum(free.amounts[paying] - self._overcommitted[paying], 0)
 
     @cached_property
     def _overcommitted(self) -> IntArray:
@@ -287,6 +318,22 @@ class DiagnosisState:
         if s.returned_nodes:
             free = free.minus(self._away_amounts(s.returned_nodes, s.with_running))
         return free.nonnegative()
+
+
+def pod_rows(gang: Gang, pods: Sequence[Placement]) -> PodRows:
+    """What these pods of the gang hold."""
+    rows = [[p.pods * amount for amount in gang.roles[p.role].request] for p in pods]
+    width = len(gang.roles[0].request) if gang.roles else 0
+    return np.array([p.node for p in pods], dtype=np.int64), np.array(rows, dtype=np.int64).reshape(-1, width)
+
+
+def _add_rows(total: IntArray, rows: Iterable[PodRows]) -> None:
+    """Add the rows to those of `total`, column by column: many times faster than all at once."""
+    for_rows = list(rows)
+    if for_rows:
+        nodes, amounts = (np.concatenate(parts) for parts in zip(*for_rows, strict=True))
+        for r in range(total.shape[1]):
+            np.add.at(total[:, r], nodes, amounts[:, r])
 
 
 def _returned(node: Node) -> Node:

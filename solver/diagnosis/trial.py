@@ -18,7 +18,7 @@ from solver.repairs import Repair
 from solver.semantics.device_slots import FreeVectors
 from solver.semantics.exclusions import exclude_for_gang, maintenance_conflicts
 from solver.semantics.gang_classes import waiting_class
-from solver.semantics.placements import add_vectors, merge_placements, placed_demand
+from solver.semantics.placements import merge_placements, placed_demand
 from solver.semantics.topology import TopologyTree
 from solver.state.pod_rules import PodRuleCounts
 from solver.state.queue_books import QueueBooks
@@ -73,7 +73,6 @@ class TrialRunner:
     question_budget: int
     models: ModelBudget
     _answers: dict[object, bool] = field(default_factory=dict)
-    _demand_cache: dict[tuple[int, bool], tuple[Vector, Vector]] = field(default_factory=dict)
 
     @cached_property
     def initial_trial(self) -> Trial:
@@ -93,33 +92,14 @@ class TrialRunner:
         state, gang, s = self.case.state, self.case.gang, t.scenario
         held = state.after.queue_books if s.with_started else state.before.queue_books
         ledger = held.copy() if t.limits_problem is state.problem else held.with_problem(t.limits_problem)
-        width = len(state.problem.resources)
-        gone: dict[int, tuple[Vector, Vector]] = {}
-        for i in t.ended_gangs:
-            q, none = state.problem.gangs[i].queue, ((0,) * width, (0,) * width)
-            (now, before), (more, running) = gone.get(q, none), self._demands(t, i)
-            gone[q] = add_vectors(now, more), add_vectors(before, running)
-        for q, (now, before) in gone.items():
-            ledger.release_amount(q, now, before)
+        if t.ended_gangs:
+            now, before = (state.amounts_per_queue(t.ended_gangs, plan) for plan in (s.with_started, False))
+            for q in np.flatnonzero(now.any(axis=1) | before.any(axis=1)).tolist():
+                ledger.release_amount(q, tuple(now[q].tolist()), tuple(before[q].tolist()))
         if s.own_running and not s.gang.running:
-            pods = placed_demand(gang, s.own_running, width)
+            pods = placed_demand(gang, s.own_running, len(state.problem.resources))
             ledger.release_amount(gang.queue, pods, pods)
         return ledger
-
-    def _demands(self, t: Trial, i: int) -> tuple[Vector, Vector]:
-        """What a gang holds, and what of it ran before."""
-        key = i, t.scenario.with_started
-        if key not in self._demand_cache:
-            gang, width = self.case.state.problem.gangs[i], len(self.case.state.problem.resources)
-            pods = self.pods_of(t, i)
-            self._demand_cache[key] = placed_demand(gang, pods, width), placed_demand(gang, gang.running, width)
-        return self._demand_cache[key]
-
-    def pods_of(self, t: Trial, i: int) -> tuple[Placement, ...]:
-        """The pods of a gang that runs, with its growth by the plan, or that the plan starts."""
-        state = self.case.state
-        placed = state.kept_placements[i] if i in state.kept_placements else state.started_placements[i]
-        return placed if t.scenario.with_started else state.problem.gangs[i].running
 
     # ---- nodes
 
@@ -139,12 +119,11 @@ class TrialRunner:
         """Whether the gang fits on the nodes then. Nodes are never added where there are pod rules or device slots."""
         state, q, s = self.case.state, self.case.question(t.scenario), t.scenario
         free, counts = q.state.free.copy(), q.state.rule_counts
-        leaving = [(state.problem.gangs[i], self.pods_of(t, i)) for i in t.ended_gangs]
-        state.release_pods(free, leaving)
-        if s.own_running and not s.gang.running:
-            leaving.append((self.case.gang, s.own_running))
+        state.release_pods(free, [state.held_rows(i, s.with_started) for i in t.ended_gangs])
         if counts is not None:
-            counts = _rule_counts_without(counts, leaving)
+            leaving = [(state.problem.gangs[i], state.pods_of(i, s.with_started)) for i in t.ended_gangs]
+            own = [(self.case.gang, s.own_running)] if s.own_running and not s.gang.running else []
+            counts = _rule_counts_without(counts, [*leaving, *own])
         excluded = self._excluded_nodes(t)
         free.amounts[excluded] = 0
         problem, tree = exclude_for_gang(q.state.problem, q.state.tree, 0, excluded)

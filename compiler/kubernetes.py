@@ -18,6 +18,8 @@ API_VERSION = f"{API_GROUP}/v1alpha1"
 ANNOTATION_PREFIX = f"{API_GROUP}/"
 SCHEDULING_GATE = f"{ANNOTATION_PREFIX}placement"
 """The scheduling gate that holds a pod until the reconciler gives it its node."""
+SYSTEM_NAMESPACES = ("kube-node-lease", "kube-public", "kube-system")
+"""The cluster's own."""
 
 ADOPT_ANNOTATION = f"{ANNOTATION_PREFIX}adopt"
 """ "true" lets gangplan take fields that another manager owns in an object it did not create."""

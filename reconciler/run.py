@@ -10,14 +10,15 @@ from http.server import ThreadingHTTPServer
 from pathlib import Path
 from typing import IO
 
-from reconciler.cluster.client import ApiError, LostLease
+from reconciler.cluster.client import ApiError, LostLease, short_error
 from reconciler.cluster.neighbours import OtherGangplanError
 from reconciler.context import Reconciler
 from reconciler.git.webhook import WebhookReceiver, serve_webhook
 from reconciler.heartbeat import Heartbeat
 from reconciler.loop import reconcile_once
+from reconciler.publish.events import ObjectEvent
 from reconciler.publish.server import HttpAnswer, serve_pages
-from reconciler.publish.status import Report
+from reconciler.publish.status import FAILURE_TYPE, Report
 
 log = logging.getLogger(__name__)
 
@@ -30,6 +31,8 @@ MAX_PASS_INTERVAL = 30.0
 """Seconds after which a pass is made although nothing happened."""
 FAILURE_PAUSES = (0.5, 5.0)
 """Least and longest pause after a pass that failed as a whole. Events cut it short, but not below the least."""
+TOLD_FAILURES = 2
+"""Failed passes in a row of which the status speaks."""
 START_WAIT = 60.0
 """Seconds for which the first pass waits for the lists and for git."""
 EVENT_SECONDS = 3.0
@@ -118,7 +121,7 @@ def _wait_for_start(r: Reconciler, stop: Callable[[], bool]) -> None:
 
 def _repeat_passes(r: Reconciler, stop: Callable[[], bool], once: bool) -> Report | None:
     last: Report | None = None
-    failures = 0
+    failures, problem = 0, ""
     pause = 0.0
     started_at = time.monotonic()
     while not stop():
@@ -128,6 +131,8 @@ def _repeat_passes(r: Reconciler, stop: Callable[[], bool], once: bool) -> Repor
         r.heartbeat.beat()
         r.writer.deadline = r.writer.clock() + PASS_SECONDS
         try:
+            if failures >= TOLD_FAILURES:
+                _publish_failure(r, problem)
             last = reconcile_once(r)
             _publish_report(r, last, time.monotonic() - began_at)
         except StopRequestedError:
@@ -143,7 +148,7 @@ def _repeat_passes(r: Reconciler, stop: Callable[[], bool], once: bool) -> Repor
             failures += 1
             pause = min(FAILURE_PAUSES[0] * 2.0**failures, FAILURE_PAUSES[1])
             r.metrics.passes.labels(result="failed").inc()
-            _log_failure(r, error)
+            problem = _log_failure(r, error)
             continue
         failures = 0
         if r.writer.is_out_of_time():
@@ -167,11 +172,23 @@ def _pause(r: Reconciler, stop: Callable[[], bool], least: float, longest: float
         time.sleep(min(DEBOUNCE, left))
 
 
-def _log_failure(r: Reconciler, error: Exception) -> None:
+def _log_failure(r: Reconciler, error: Exception) -> str:
+    """Log what ended a pass; in a sentence for the status."""
     if isinstance(error, (ApiError, ValueError, OSError)):
         log.warning("a pass failed", extra={"reason": str(error)})
-    else:
-        r.heartbeat.record_error(error)
+        return str(error)
+    r.heartbeat.record_error(error)
+    return f"unexpected, see the log: {short_error(error)}"
+
+
+def _publish_failure(r: Reconciler, problem: str) -> None:
+    """A status that says nothing of a pass that fails looks as if all were well."""
+    r.metrics.condition.labels(type=FAILURE_TYPE).set(True)
+    if r.lease.is_held():
+        r.publisher.publish_failure(problem)
+        metadata = {"namespace": r.settings.namespace, "name": r.publisher.ref.name}
+        status = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}
+        r.events.put([ObjectEvent(status, FAILURE_TYPE, problem, True)])
 
 
 def _is_complete(r: Reconciler, last: Report) -> bool:

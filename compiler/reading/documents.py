@@ -15,6 +15,7 @@ from compiler.kinds.train_job import RuntimeDraft, TrainJobDraft, train_job_gang
 from compiler.kubernetes import API_GROUP
 from compiler.reading.assignment import JobAssignment
 from compiler.reading.files import template_diagnostic
+from compiler.reading.powers import power_diagnostics
 from compiler.reading.shape import shape_diagnostics
 from compiler.reading.unplanned import UNPLANNED_CODES, declared_pods, unplanned_pods
 from compiler.repository.paths import CONF_SUFFIX, file_name_diagnostic
@@ -155,7 +156,8 @@ class DocumentCollector:
             self.rejected[document.identity] = document
 
     def _pass_through(self, document: Document, failed: bool) -> list[Diagnostic]:
-        problems = list(metadata_diagnostics(document, document.data["metadata"], ("metadata",)))
+        problems = [*metadata_diagnostics(document, document.data["metadata"], ("metadata",))]
+        problems += power_diagnostics(document)
         is_known = f"{document.kind}.{document.group}" in kinds()
         problems += unplanned_pods(document) if is_known else _unplanned_kind_diagnostics(document)
         self.diagnostics += shape_diagnostics(document, problems)
@@ -167,7 +169,8 @@ class DocumentCollector:
         """Fit a document to its kind and add its specs; returns the problems found. failed: its text has an error."""
         if not kind.is_planned(document):
             return self._pass_through(document, failed)
-        problems = list(metadata_diagnostics(document, document.data["metadata"], ("metadata",)))
+        problems = [*metadata_diagnostics(document, document.data["metadata"], ("metadata",))]
+        problems += power_diagnostics(document)
         if _version_of(document) not in kind.versions:
             return [_version_diagnostic(document, kind)]
         model, model_problems = validate_document(document, kind.model)

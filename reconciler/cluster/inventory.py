@@ -16,7 +16,16 @@ from typing import Any, Literal, TypeVar
 
 from reconciler.cluster.client import Client, NotFound
 from reconciler.cluster.objects import Object, Ref
-from reconciler.cluster.shards import Layout, PreparedShards, ShardSet, Table, memory_labels, place_of, unpack_text
+from reconciler.cluster.shards import (
+    Layout,
+    PreparedShards,
+    ShardSet,
+    Table,
+    memory_labels,
+    place_of,
+    unpack_text,
+    unreadable,
+)
 
 FORMAT_VERSION = 2
 _HEAD_KEY, _FORMER_PACKED_KEY = "inventory.json", "inventory.json.gz"
@@ -284,8 +293,8 @@ def _decode_head(item: Object) -> Mapping[str, Any]:
             text = str(item["data"][_HEAD_KEY])
         head: Mapping[str, Any] = json.loads(text)
         _ = head["commit"]
-    except (KeyError, TypeError) as error:
-        raise ValueError(f"ConfigMap {item['metadata'].get('name')} holds no inventory: {error!r}") from error
+    except (KeyError, TypeError, ValueError) as error:
+        raise unreadable(item, "inventory", error) from error
     return head
 
 

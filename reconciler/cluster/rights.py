@@ -15,6 +15,7 @@ from compiler.kubernetes import (
     CLUSTER_LABEL,
     HOSTNAME_LABEL,
     SCHEDULING_GATE,
+    SYSTEM_NAMESPACES,
     TASK_PRIORITY_ANNOTATION,
 )
 from compiler.run_kinds import PLANNED_RUN_KINDS, PLANNED_SERVICE_KINDS
@@ -24,7 +25,6 @@ from reconciler.cluster.objects import FIELD_MANAGER, Object
 NAME = FIELD_MANAGER
 NAMESPACE = "gangplan-system"
 SCHEDULER_NAMESPACE = "volcano-system"
-SYSTEM_NAMESPACES = ("kube-node-lease", "kube-public", "kube-system")
 
 READ = ["list", "watch"]
 WRITE = ["get", "list", "watch", "create", "patch", "delete"]

@@ -240,9 +240,18 @@ def _decode_rows(item: Object) -> list[Any]:
             rows = json.loads(unpack_text(packed))
         else:
             rows = json.loads(item["data"][_PLAIN_KEY])
-    except (KeyError, TypeError) as error:
-        raise ValueError(f"ConfigMap {item['metadata'].get('name')} holds no rows: {error!r}") from error
+    except (KeyError, TypeError, ValueError) as error:
+        raise unreadable(item, "rows", error) from error
     return list(rows)
+
+
+def unreadable(item: Object, what: str, error: Exception) -> ValueError:
+    """What to say of a ConfigMap that somebody has written into."""
+    name = item["metadata"].get("name")
+    return ValueError(
+        f"ConfigMap {name} holds no {what}: {error!r}; write back what it held, or delete it: then it is made again "
+        "from what else is known"
+    )
 
 
 def pack_text(text: str) -> str:

@@ -137,6 +137,7 @@ def _conditions(r: Reconciler, p: Pass, rejection: Rejection | None) -> Iterator
     yield Condition("HistoryRewritten", bool(rewritten), "Held" if rewritten else "Descends", rewritten)
     problem = _counted((*p.problems, *p.observation.partial_problems))
     yield Condition("Observed", not problem, "ReadFailed" if problem else "Observed", problem)
+    yield Condition("PassFailed", False, "None", "")
     yield Condition("InventoryLost", bool(p.standstill), "Held" if p.standstill else "Present", p.standstill)
     yield _applied_condition(r, p, refused)
     yield _prune_condition(p)

@@ -23,6 +23,8 @@ SENTENCES = {
     ("Observed", False): "A kind cannot be read; what depends on it is left as it is until it can.",
     ("InventoryLost", True): "The record of what is ours is gone while objects carry our mark; nothing is written.",
     ("InventoryLost", False): "The record of what is ours is there.",
+    ("PassFailed", True): "No pass comes to its end, so nothing is compared or written until one does.",
+    ("PassFailed", False): "Passes come to their end.",
     ("Applied", True): "The cluster holds what the plan says.",
     ("Applied", False): "Some objects are not as the plan says; each is tried again, and holds up no other.",
     ("PruneHeld", True): "Objects that left the repository are not deleted until that is allowed.",

@@ -26,6 +26,8 @@ READABLE_GANGS = 200
 """Gangs up to which the status is indented; that takes its time."""
 PART_LIMIT = 512 << 10
 """Bytes of gangs in one ConfigMap of the status; one holds 1 MiB, and the rest of the status stands beside them."""
+MAX_FAILURE = 2000
+"""Characters of what ends passes."""
 MAX_MESSAGES = 50
 """Diagnostics, held and failed changes that are written into the status at most."""
 
@@ -38,6 +40,10 @@ class Condition:
     status: bool
     reason: str
     message: str = ""
+
+
+FAILURE_TYPE = "PassFailed"
+"""The condition that a report cannot say, since there is none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,14 +179,28 @@ class StatusPublisher:
 
     def publish(self, report: Report) -> None:
         try:
-            self._write_status(report)
+            self._write_status(status_document(report, self._known_status(), _now()))
         except ApiError as error:
             log.warning("the report was not written", extra={"reason": str(error)})
 
-    def _write_status(self, report: Report) -> None:
+    def publish_failure(self, message: str) -> None:
+        """Say that no pass comes to its end, beside what was said last."""
+        try:
+            last = self._known_status()
+            failed = Condition(FAILURE_TYPE, True, "Failed", message[:MAX_FAILURE])
+            others = [entry for entry in last.get("conditions") or () if entry["type"] != FAILURE_TYPE]
+            nothing = Report(last.get("commit", ""), last.get("head", ""), (failed,))
+            document = status_document(nothing, last, _now())
+            self._write_status({**document, **last, "conditions": [*others, *document["conditions"]]})
+        except ApiError as error:
+            log.warning("that passes fail was not written", extra={"reason": str(error)})
+
+    def _known_status(self) -> dict[str, Any]:
         if self._last_status is None:
             self._last_status = self._read_status()
-        status = status_document(report, self._last_status, _now())
+        return self._last_status
+
+    def _write_status(self, status: dict[str, Any]) -> None:
         if status == self._last_status:
             return
         for name, part in reversed(split_status(status, self.ref.name).items()):

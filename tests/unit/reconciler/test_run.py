@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from kubernetes.config import ConfigException
 
 from reconciler import run
-from reconciler.cluster.client import Retry
+from reconciler.cluster.client import Client, Retry
+from reconciler.cluster.lease import Lease
 from reconciler.cluster.neighbours import OtherGangplanError
-from reconciler.cluster.objects import Ref
+from reconciler.cluster.objects import Object, Ref
 from reconciler.context import Reconciler, Settings, build_reconciler
 from reconciler.plan.snapshot import Snapshot
-from reconciler.publish.status import Report
+from reconciler.publish.status import Condition, Report
 from reconciler.run import http_pages, run_reconciler
-from tests.builders.scripted_server import ScriptedAnswer, ScriptedServer
+from tests.builders.scripted_server import ScriptedAnswer, ScriptedServer, error_answer
 
 QUEUE = Ref("scheduling.volcano.sh/v1beta1", "Queue", "", "team")
 IDLE = Report(commit="c0ffee", head="c0ffee", conditions=(), is_idle=True, next_wakeup=0.0)
@@ -36,6 +39,8 @@ class Life:
     def answer(self, method: str, path: str, body: object) -> ScriptedAnswer:
         if "watch=1" in path:
             return ScriptedAnswer(200, b"")
+        if path.endswith("/gangplan-test-status") and method == "GET":
+            return error_answer(404)
         return ScriptedAnswer(200, {"metadata": {"resourceVersion": "5"}, "items": []})
 
     def live(self, *steps: Callable[[Reconciler], Report]) -> Report | None:
@@ -78,6 +83,35 @@ def test_whatever_a_pass_meets_the_next_one_comes(life: Life) -> None:
     assert life.live(*(failing(error) for error in errors), lambda r: IDLE) == IDLE
     assert life.r.metrics.passes.labels(result="failed")._value.get() == len(errors)
     assert life.r.heartbeat.errors == 5, "what no API and no file explains is counted on its own"
+
+
+def test_the_status_says_that_passes_fail_until_one_does_not(life: Life, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An inventory that somebody had written into stopped everything, and the status still said that all is well."""
+    said: list[tuple[bool, str]] = []
+    good = replace(IDLE, conditions=(Condition("PassFailed", False, "None", ""), Condition("Fetched", True, "Fetched")))
+
+    written: list[Object] = []
+
+    def look(r: Reconciler) -> None:
+        document = json.loads(written[-1]["data"]["status.json"])
+        (entry,) = (each for each in document["conditions"] if each["type"] == "PassFailed")
+        assert any(each["type"] == "Fetched" for each in document["conditions"]), "what was said last stays"
+        said.append((entry["status"] == "True", entry["message"]))
+
+    def fail(r: Reconciler) -> Report:
+        look(r)
+        raise ValueError("ConfigMap x holds no inventory")
+
+    def succeed(r: Reconciler) -> Report:
+        look(r)
+        return good
+
+    monkeypatch.setattr(Lease, "is_held", lambda self: True)
+    monkeypatch.setattr(Client, "apply_anyway", lambda self, item: written.append(item))
+    life.live(lambda r: good, fail, fail, fail, succeed, succeed)
+    failed = (True, "ConfigMap x holds no inventory")
+    assert said == [(False, ""), (False, ""), failed, failed, (False, "")]
+    assert life.r.metrics.condition.labels(type="PassFailed")._value.get() == 0
 
 
 def test_another_gangplan_in_the_cluster_ends_it(life: Life) -> None:

@@ -206,5 +206,5 @@ def test_a_shard_that_cannot_be_read_is_an_error(server: MemoryServer) -> None:
     store_of(server).write(inventory_of(1))
     path = next(path for path in server.objects if "-objects-" in path)
     server.objects[path] = {**server.objects[path], "data": {"rows.json": "["}}
-    with pytest.raises(ValueError):
+    with pytest.raises(ValueError, match=r"gangplan-test-objects-.* holds no rows: .*delete it"):
         store_of(server).read()

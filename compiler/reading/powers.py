@@ -1,0 +1,39 @@
+"""Objects that give power over the cluster, or hold secrets: a repository that many may write to should hold none."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from compiler.diagnostics import Diagnostic, declare_rule
+from compiler.kubernetes import SYSTEM_NAMESPACES
+from compiler.syntax.documents import Document
+
+POWER = declare_rule(
+    "GP221",
+    "warning",
+    "object that gives power over the cluster, or holds a secret",
+    """Who may write to the repository could get what the reconciler may: roles, admission, definitions of kinds, the
+    cluster's own namespaces. The rights in deploy/rbac.yaml and deploy/admission.yaml do not allow it, so the object is
+    held. A Secret is readable to all who read the repository. Mend: install it by other means, and keep secrets where
+    only their pods read them.""",
+)
+_GROUPS = {
+    "rbac.authorization.k8s.io": "decides who may do what",
+    "admissionregistration.k8s.io": "decides what the API server takes",
+    "apiextensions.k8s.io": "defines kinds for the whole cluster",
+    "apiregistration.k8s.io": "answers for the API server",
+    "certificates.k8s.io": "makes identities",
+}
+
+
+def power_diagnostics(document: Document) -> Iterator[Diagnostic]:
+    """At most one."""
+    help = "install it by other means"
+    name, kind = document.display_name, (document.kind, document.group)
+    if document.group in _GROUPS:
+        yield document.diagnostic(POWER, ("kind",), f"{name} {_GROUPS[document.group]}", help)
+    elif kind == ("Secret", ""):
+        yield document.diagnostic(POWER, ("kind",), f"{name}: all who read the repository read it", help)
+    elif kind == ("ConfigMap", "") and document.data["metadata"].get("namespace") in SYSTEM_NAMESPACES:
+        message = f"{name} is in a namespace of the cluster's own, where the reconciler may write none"
+        yield document.diagnostic(POWER, ("metadata", "namespace"), message, help)

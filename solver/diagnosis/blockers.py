@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import replace
 
 from solver.diagnosis.case import GangDiagnosis
-from solver.diagnosis.minimal import minimal_subset
+from solver.diagnosis.minimal import minimal_subset, shortest_length
 from solver.diagnosis.state import Scenario
 
 
@@ -40,6 +39,5 @@ def _blocking_prefix(case: GangDiagnosis, s: Scenario, order: list[int]) -> tupl
         counts = state.rule_counts_without(without) if s.with_pod_rules else None
         return q.with_free(free.nonnegative(), counts).placement() is not None
 
-    number = bisect_left(range(len(order)), True, key=lambda number: fits(order[:number]))
-    chosen = tuple(reversed(order[:number]))
+    chosen = tuple(reversed(order[: shortest_length(order, fits)]))
     return minimal_subset(chosen, fits) if len(chosen) <= state.options.budget.minimized_blockers else chosen

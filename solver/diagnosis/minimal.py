@@ -48,12 +48,17 @@ def first_sufficient(steps: Sequence[Item], works: Callable[[Item], bool]) -> It
 
 
 def shortest_prefix(items: Sequence[Item], suffices: Callable[[tuple[Item, ...]], bool]) -> tuple[Item, ...] | None:
-    """The shortest prefix that suffices; None where not even all items do. suffices: monotone. Mostly a short one does,
-    and long ones are dear to ask about: the length is doubled until it is enough."""
+    """The shortest prefix that suffices; None where not even all items do. suffices: monotone."""
     if not items or not suffices(tuple(items)):
         return None
+    return tuple(items[: shortest_length(items, suffices)])
+
+
+def shortest_length(items: Sequence[Item], suffices: Callable[[tuple[Item, ...]], bool]) -> int:
+    """The length of the shortest prefix that suffices, of which all items are taken to be one. Mostly a short one does,
+    and long ones are dear to ask about: the length is doubled until it is enough."""
     least, most = 1, 1
     while most < len(items) and not suffices(tuple(items[:most])):
         least, most = most + 1, 2 * most
     lengths = range(least, min(most, len(items)))
-    return tuple(items[: least + bisect_left(lengths, True, key=lambda length: suffices(tuple(items[:length])))])
+    return least + bisect_left(lengths, True, key=lambda length: suffices(tuple(items[:length])))

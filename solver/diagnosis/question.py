@@ -65,13 +65,12 @@ class FitQuestion:
         return queue_books.allows_amount(self.gang.queue, self.min_demand)
 
     def fits(self, options: Options, models: ModelBudget | None = None) -> bool | None:
-        """No by counting, yes by the greedy, else by an exact model. None: not known. Like all questions it raises
-        OutOfTimeError when the time is over."""
-        require_time(self._work)
-        if shortage(self.state, self.gang_class) is not None:
-            return False
+        """Yes by the greedy, which mostly ends it, no by counting, else by an exact model. None: not known. Like all
+        questions it raises OutOfTimeError when the time is over."""
         if self.placement(options.budget) is not None:
             return True
+        if shortage(self.state, self.gang_class) is not None:
+            return False
         if models is not None and not models.spend():
             return None
         return fits_exactly(self.state, self.j, self.gang_class, options)

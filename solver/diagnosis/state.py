@@ -244,15 +244,18 @@ class DiagnosisState:
 
     def release_pods(self, free: FreeVectors, leaving: Iterable[PodRows]) -> None:
         """Add what these pods hold; where what runs exceeds a node, that is paid first."""
-        more = np.zeros_like(free.amounts)
-        _add_rows(more, leaving)
-        free.amounts[:] += more
-        paying = (more > 0) & (self._overcommitted > 0)
-        free.amounts[paying] = np.maximum(free.amounts[paying] - self._overcommitted[paying], 0)
+        nodes, unpaid = self._overcommitted
+        before = free.amounts[nodes]
+        _add_rows(free.amounts, leaving)
+        after = free.amounts[nodes]
+        free.amounts[nodes] = np.where(after > before, np.maximum(after - unpaid, 0), after)
 
     @cached_property
-    def _overcommitted(self) -> IntArray:
-        return free_and_overcommitted(self.problem)[1]
+    def _overcommitted(self) -> PodRows:
+        """(nodes that what runs exceeds, by how much)."""
+        amounts = free_and_overcommitted(self.problem)[1]
+        nodes = np.flatnonzero(amounts.any(axis=1))
+        return nodes, amounts[nodes]
 
     @cached_property
     def entitled_started(self) -> frozenset[int]:
@@ -294,9 +297,13 @@ class DiagnosisState:
     # ---- scenarios
 
     def question(self, s: Scenario) -> FitQuestion:
+        problem, tree, free, counts = self.parts(s)
+        return FitQuestion(State.from_free(problem, tree, free, self.before.queue_books, counts))
+
+    def parts(self, s: Scenario) -> tuple[Problem, TopologyTree, FreeVectors, PodRuleCounts | None]:
+        """(the problem with the gang alone, its tree, what is free, which may be written to, and pod-rule counts)."""
         problem, tree = self._problem_with_kind(s.returned_nodes, s.split_kind)
-        alone, free, counts = replace(problem, gangs=(s.gang,)), self._free_vectors(s), self._rule_counts(s)
-        return FitQuestion(State.from_free(alone, tree, free, self.before.queue_books, counts))
+        return replace(problem, gangs=(s.gang,)), tree, self._free_vectors(s), self._rule_counts(s)
 
     def _rule_counts(self, s: Scenario) -> PodRuleCounts | None:
         if not s.with_pod_rules or self.after.rule_counts is None:

@@ -117,8 +117,8 @@ class TrialRunner:
 
     def question(self, t: Trial) -> FitQuestion:
         """Whether the gang fits on the nodes then. Nodes are never added where there are pod rules or device slots."""
-        state, q, s = self.case.state, self.case.question(t.scenario), t.scenario
-        free, counts = q.state.free.copy(), q.state.rule_counts
+        state, s, books = self.case.state, t.scenario, self.case.state.before.queue_books
+        problem, tree, free, counts = state.parts(s)
         state.release_pods(free, [state.held_rows(i, s.with_started) for i in t.ended_gangs])
         if counts is not None:
             leaving = [(state.problem.gangs[i], state.pods_of(i, s.with_started)) for i in t.ended_gangs]
@@ -126,9 +126,9 @@ class TrialRunner:
             counts = _rule_counts_without(counts, [*leaving, *own])
         excluded = self._excluded_nodes(t)
         free.amounts[excluded] = 0
-        problem, tree = exclude_for_gang(q.state.problem, q.state.tree, 0, excluded)
+        problem, tree = exclude_for_gang(problem, tree, 0, excluded)
         if t.added_nodes is None:
-            return FitQuestion(State.from_free(problem, tree, free, q.state.queue_books, counts))
+            return FitQuestion(State.from_free(problem, tree, free, books, counts))
         like, leaf, count = t.added_nodes
         node = problem.nodes[like]
         names = (f"{node.name} again {n}" for n in range(count))
@@ -137,7 +137,7 @@ class TrialRunner:
         amounts = np.vstack([free.amounts, np.array([node.capacity] * count, dtype=np.int64)])
         slots = np.concatenate([free.slots, np.zeros((count, *free.slots.shape[1:]), dtype=np.int64)])
         tree, free = TopologyTree(problem), FreeVectors(amounts, slots)
-        return FitQuestion(State.from_free(problem, tree, free, q.state.queue_books))
+        return FitQuestion(State.from_free(problem, tree, free, books))
 
     def _excluded_nodes(self, t: Trial) -> list[int]:
         """Nodes that are reserved for another gang, close before this one ends, or are excluded anyway."""

@@ -12,7 +12,7 @@ from typing import Literal
 
 from compiler.diagnostics import Diagnostic
 from compiler.explain.catalogue import LostStart, fact_sources, repair_sources
-from compiler.explain.provenance import Provenance, suspension_sources
+from compiler.explain.provenance import Provenance, suspension_sources, unbound_sources
 from compiler.explain.reasons import CodedMessage, Explainer
 from compiler.fields.timestamp import epoch_seconds, rfc3339
 from compiler.lower.digest import problem_digest
@@ -170,6 +170,8 @@ class Outcome:
             found[id(spec)] = JobDecision(spec, "done", translator.priority_of(spec))
         for spec in self.origins.empty_gangs:
             found[id(spec)] = JobDecision(spec, "keep", translator.priority_of(spec))
+        for spec in self.origins.unbound_gangs:
+            found[id(spec)] = translator.unbound_decision(spec)
         for spec in self.origins.inactive_gangs:
             found[id(spec)] = translator.inactive_decision(spec)
         return tuple(found[id(spec)] for spec in self.specs.gangs)
@@ -219,6 +221,23 @@ class _DecisionTranslator:
         reason = self.explainer.suspended_message(self.origins.held_jobs.get(spec.key, ""))
         reason = replace(reason, sources=suspension_sources(spec))
         return JobDecision(spec, "wait", self.priority_of(spec), reasons=(reason,))
+
+    def unbound_decision(self, spec: GangSpec) -> JobDecision:
+        """Of a job whose pods go where their scheduler puts them: what runs, and the room that is kept for the rest."""
+        names = [node.name for node in self.origins.nodes]
+        pods: dict[str, dict[str, int]] = {}
+        running = homeless = 0
+        for room in self.origins.reserved_rooms:
+            if room.pods.role and room.pods.document is spec.document:
+                counts = room.by_node + room.running_by_node
+                if counts:
+                    pods[room.pods.role] = {names[n]: count for n, count in sorted(counts.items())}
+                running, homeless = running + room.running, homeless + room.homeless
+        if homeless and not pods:
+            message = replace(self.explainer.no_room_message(), sources=unbound_sources(spec))
+            return JobDecision(spec, "wait", self.priority_of(spec), reasons=(message,))
+        action: JobAction = "start" if pods and not running else "keep"
+        return JobDecision(spec, action, self.priority_of(spec), pods, running)
 
     def job_decision(self, spec: GangSpec, decision: Decision) -> JobDecision:
         problem, gang = self.problem, self.problem.gangs[decision.gang]

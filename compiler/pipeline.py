@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 
 from compiler.cluster_state.observed import with_closed_nodes
 from compiler.cluster_state.state import ClusterState
+from compiler.cluster_state.surplus import with_present_pods
 from compiler.diagnostics import Diagnostic, Position, declare_rule, sorted_diagnostics
 from compiler.emit import static
 from compiler.explain import caveats
@@ -107,7 +108,7 @@ def compile_specs(
     if fatal := tuple(diagnostic for diagnostic in specs.diagnostics if diagnostic.code in NO_CLUSTER_CODES):
         return Outcome(fatal, specs, digests)
     began = time.monotonic()
-    specs = specs if state is None else with_closed_nodes(specs, state)
+    specs = specs if state is None else with_present_pods(with_closed_nodes(specs, state), state)
     problem, origins = lower(specs, state, tree.commit_dates)  # 3 lower
     reserved = RESERVED_LOWERINGS * (time.monotonic() - began)
     while True:

@@ -23,7 +23,7 @@ _PLANNED_SERVICE_KINDS = """
     RayService.ray.io
 """
 PLANNED_SERVICE_KINDS = frozenset(_PLANNED_SERVICE_KINDS.split())
-"""Kind.group of those that gangplan plans and that never end; services of apps/v1, which it plans on request, apart."""
+"""Kind.group of those of operators that gangplan binds and that never end."""
 _CONDITION_KINDS = """
     HyperJob.training.volcano.sh
 """

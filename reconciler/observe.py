@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -260,7 +261,8 @@ def fingerprint_of(observation: Observation, snapshot: Snapshot, finished_jobs: 
     for quarantined in restrictions.quarantined_nodes & parts.keys():
         parts[quarantined].append("quarantined")
     index = observation.node_index(snapshot.leaves)
-    expected = _expected_pods(observation, snapshot.gangs, index)
+    pods_of = _pods_of_gangs(observation, snapshot.gangs)
+    expected = _expected_pods(pods_of, snapshot.gangs, index)
     for pod in observation.objects_of_kind("Pod"):
         if (node_name := index.node_of(pod)) is None or node_name not in parts:
             continue
@@ -275,17 +277,34 @@ def fingerprint_of(observation: Observation, snapshot: Snapshot, finished_jobs: 
             parts[node_name].append(["runs", uid_of(pod)])
     closed = {key: sorted(nodes) for key, nodes in restrictions.closed_nodes.items()}
     nodes_digests = {name: json_digest(values) for name, values in parts.items()}
-    return Fingerprint(nodes_digests, finished_jobs, json_digest([dict(restrictions.held_jobs), closed]))
+    surplus = {key: _surplus(snapshot.gangs[key], pods) for key, pods in pods_of.items()}
+    others = [dict(restrictions.held_jobs), closed, {key: more for key, more in surplus.items() if more}]
+    return Fingerprint(nodes_digests, finished_jobs, json_digest(others))
 
 
-def _expected_pods(observation: Observation, gangs: Mapping[str, PlannedGang], nodes: NodeIndex) -> set[str]:
+def _pods_of_gangs(observation: Observation, gangs: Mapping[str, PlannedGang]) -> Mapping[str, Sequence[Object]]:
+    """Ref.key -> its pods, of each gang that counts by them."""
+    counted = (key for key, gang in gangs.items() if gang.decision != "wait" or gang.written_pods)
+    jobs = {key: observation.objects[key] for key in counted if key in observation.objects}
+    return pods_by_job(observation.objects_of_kind("Pod"), jobs)[0]
+
+
+def _surplus(gang: PlannedGang, pods: Sequence[Object]) -> dict[str, int]:
+    """Role -> pods beyond what is written, of a service: with each the plan is another."""
+    counted = pods if gang.written_pods else ()
+    alive = Counter(role_of(pod, gang) for pod in counted if not has_ended(pod))
+    return {role: alive[role] - number for role, number in gang.written_pods.items() if alive[role] > number}
+
+
+def _expected_pods(
+    pods_of: Mapping[str, Sequence[Object]], gangs: Mapping[str, PlannedGang], nodes: NodeIndex
+) -> set[str]:
     """uids of pods that stand at a place the plan gave to their role, and not more of them than it gave. Of a gang that
     waits for the rest of its pods none: each that goes may let the whole gang start elsewhere."""
-    complete = (key for key, gang in gangs.items() if gang.decision != "wait")
-    jobs = {key: observation.objects[key] for key in complete if key in observation.objects}
     expected: set[str] = set()
-    for key, pods in pods_by_job(observation.objects_of_kind("Pod"), jobs)[0].items():
-        expected |= _pods_as_planned(gangs[key], pods, nodes)
+    for key, pods in pods_of.items():
+        if gangs[key].decision != "wait":
+            expected |= _pods_as_planned(gangs[key], pods, nodes)
     return expected
 
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from compiler.diagnostics import Diagnostic, Rule, Severity, declare_rule
-from compiler.specs import SchedulerSpec, Specs
+from compiler.specs import GangSpec, SchedulerSpec, Specs
 from compiler.specs.drafts import PodDraft
 from compiler.specs.hypernode_tree import TreeProblem
 from compiler.syntax.documents import Document, FieldPath
@@ -31,7 +31,8 @@ class CheckInput:
 
     failed_objects: objects with errors, which must not be reported as missing. tree_problems: of the hypernode tree.
     schedulers: every scheduler configuration found; `specs` has the first. namespaced_kinds: "Kind.group" -> whether
-    its objects have a namespace, for known kinds.
+    its objects have a namespace, for known kinds. unbound_gangs: those whose pods the plan binds to no node; `specs`
+    has the others.
     """
 
     specs: Specs
@@ -41,6 +42,7 @@ class CheckInput:
     bare_pods: tuple[PodDraft, ...] = ()
     schedulers: tuple[SchedulerSpec, ...] = ()
     namespaced_kinds: Mapping[str, bool] = field(default_factory=dict)
+    unbound_gangs: tuple[GangSpec, ...] = ()
 
     def documents_of(self, model: type[Model]) -> Iterator[tuple[Document, Model]]:
         """The documents with a model of that type."""

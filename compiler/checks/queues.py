@@ -258,8 +258,8 @@ def unknown_queue(check_input: CheckInput) -> Iterator[Finding]:
         help = suggestion(cluster.default_queue, known, "add the queue")
         yield Finding(cluster.document, ("spec", "defaultQueue"), f"there is no queue {cluster.default_queue!r}", help)
         known.add(cluster.default_queue)  # report it once
-    for gang in check_input.specs.gangs:
-        if gang.queue not in known:
+    for gang in (*check_input.specs.gangs, *check_input.unbound_gangs):
+        if gang.queue not in known and (gang.is_bound or gang.queue):
             help = suggestion(gang.queue, known, f"the queues are {', '.join(sorted(known - {ROOT_QUEUE}))}")
             yield Finding(gang.document, gang.field_paths["queue"], f"there is no queue {gang.queue!r}", help)
     for document, group in check_input.documents_of(PodGroup):  # one without pods is no gang

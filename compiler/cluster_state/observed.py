@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from compiler.cluster_state.disruption_budgets import BudgetSelection, read_budgets
 from compiler.cluster_state.nodes import observed_hypernodes, observed_nodes
 from compiler.cluster_state.owners import JobIdentity, RoleLookup, gang_identity, object_identity, queue_of
-from compiler.cluster_state.pod_records import PodRecord
+from compiler.cluster_state.pod_records import PodRecord, gang_of_pod
 from compiler.cluster_state.pods import ForeignPod, RequestCache, foreign_pod, leaving_until
 from compiler.cluster_state.state import ClusterState
 from compiler.fields.quantity import amounts_sum
@@ -199,7 +199,7 @@ class _PodCounter:
         """Count the pod as a running pod of a planned gang, or else as a foreign one; ignored if it holds no node. An
         evicted pod of a gang gives its room away at once; a foreign one, which was evicted for no gang, when it is
         gone."""
-        gang = self._gang_of(record)
+        gang = gang_of_pod(record, self.gangs, self.index)
         if gang is not None:
             self.observed.gangs_with_pods.add(gang)
             self.observed.present_gangs.add(gang)
@@ -215,16 +215,6 @@ class _PodCounter:
             self._count_foreign_pod(record, node)
         else:
             self._count_running_pod(record, gang_role, node)
-
-    def _gang_of(self, record: PodRecord) -> int | None:
-        """By its owners; else the gang that its template names, if that may own pods through a controller of its
-        kind."""
-        for owner in record.owners:
-            if owner in self.index:
-                return self.index[owner]
-        job, controller = record.marked_owner or (None, "")
-        j = None if job is None else self.index.get(job)
-        return j if j is not None and controller in self.gangs[j].pod_owners else None
 
     def _is_leaving(self, pod: Object) -> bool:
         until = leaving_until(pod)

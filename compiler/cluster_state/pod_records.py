@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from compiler.cluster_state.owners import JobIdentity, marked_owner, possible_owners, role_name_of
@@ -21,6 +21,7 @@ from compiler.kubernetes import (
     selected_hostname,
     status_of,
 )
+from compiler.specs import GangSpec
 from compiler.volcano.eviction_votes import cooldown_times, preemptable_word
 
 
@@ -69,3 +70,13 @@ def read_pods(pods: Sequence[Object], pod_groups: Sequence[Object]) -> Iterator[
             preemptable_word(annotations, labels_of(pod)),
             cooldown_times(labels_of(pod), annotations),
         )
+
+
+def gang_of_pod(record: PodRecord, gangs: Sequence[GangSpec], index: Mapping[JobIdentity, int]) -> int | None:
+    """By its owners; else the gang that its template names, if that may own pods through a controller of its kind."""
+    for owner in record.owners:
+        if owner in index:
+            return index[owner]
+    job, controller = record.marked_owner or (None, "")
+    j = None if job is None else index.get(job)
+    return j if j is not None and controller in gangs[j].pod_owners else None

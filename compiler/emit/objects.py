@@ -9,7 +9,7 @@ from typing import Any
 from compiler.emit import admission, gated, static
 from compiler.emit.manifest import Manifest, run_digest
 from compiler.emit.scheduler import config_map
-from compiler.emit.templates import annotate, mark_pods
+from compiler.emit.templates import annotate, mark_pods, name_scheduler
 from compiler.kubernetes import API_GROUP, HOSTNAME_LABEL, ROLE_MARK
 from compiler.outcome import Outcome
 from compiler.run_kinds import RUN_KINDS
@@ -158,6 +158,8 @@ def _jobs(outcome: Outcome) -> EmittedObjects:
             gated.bind(data, decision)
         elif decision.gang.schedulable:
             static.bind(data, decision, hostnames)
+        if decision.gang.writes_scheduler:
+            name_scheduler(data, decision.gang)
         mark_pods(data, decision.gang)
         yield data, document
         for role in decision.gang.roles:

@@ -7,7 +7,13 @@ from collections.abc import Iterator
 from copy import deepcopy
 from typing import Any
 
-from compiler.kubernetes import DEPENDENT_ROLES_ANNOTATION, JOB_MARK, POD_OWNERS_ANNOTATION, ROLE_MARK
+from compiler.kubernetes import (
+    DEPENDENT_ROLES_ANNOTATION,
+    JOB_MARK,
+    POD_OWNERS_ANNOTATION,
+    ROLE_MARK,
+    VOLCANO_SCHEDULER,
+)
 from compiler.specs import GangSpec, RoleSpec
 
 
@@ -43,6 +49,12 @@ def _child(data: Any, step: str | int) -> Any:
         return data[step]
     except (LookupError, TypeError):
         return None
+
+
+def name_scheduler(data: dict[str, Any], gang: GangSpec) -> None:
+    """Write Volcano as the scheduler of pods that name none, or Kubernetes' own."""
+    for _, template in pod_templates(data, gang):
+        template["spec"]["schedulerName"] = VOLCANO_SCHEDULER
 
 
 def mark_pods(data: dict[str, Any], gang: GangSpec) -> None:

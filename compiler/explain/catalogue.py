@@ -116,6 +116,11 @@ class LostStart(Fact, code="GW125"):
     reserved: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class NoRoomKept(Fact, code="GW126"):
+    """The pods of a job or service that the plan binds to no node find no node with room; it is in no problem."""
+
+
 def fact_sources(provenance: Provenance, j: int, fact: Fact) -> tuple[Source, ...]:
     """What a fact about gang j comes from: obstacles before what it asks for itself, each once."""
     return tuple(dict.fromkeys(REASONS[type(fact)].sources(provenance, j, fact)))
@@ -481,6 +486,13 @@ REASONS: Mapping[type[Fact], Entry[Any]] = _by_kind(
         ("its owner suspended it, or it names another scheduler",),
         _no_sources,
         remedy="Resume the job.",
+    ),
+    Entry(
+        NoRoomKept,
+        "no room for pods that go where their scheduler puts them",
+        ("no node that its pods match has room for one of them now",),
+        _no_sources,
+        remedy="See their requests, selectors and tolerations, and what else takes the room.",
     ),
     Entry(
         LostStart,

@@ -71,6 +71,8 @@ def reserved_room_diagnostics(origins: Origins) -> Iterator[Diagnostic]:
         document, pods = room.pods.document, room.pods
         kept, at = sum(room.by_node.values()), document.position(*pods.path)
         named = document.display_name
+        if pods.role:
+            continue  # the plan's decision on the job says it
         if room.homeless:
             message = f"{named} is not planned, and {room.homeless} of its {pods.count} pods find no node with room"
             help = "room is kept for the others; see their requests, selectors and tolerations"

@@ -199,6 +199,11 @@ def cluster_objects(kind: str, names: list[str], what: str = "") -> Iterator[Sou
         yield Source(f"{kind} {compact_names(names, MAX_LISTED_NODES)}", what)
 
 
+def unbound_sources(spec: GangSpec) -> tuple[Source, ...]:
+    """The pod templates of a job that the plan binds to no node."""
+    return tuple(source_at(spec.document, role.name, *role.template_path, "spec") for role in spec.roles)
+
+
 def suspension_sources(spec: GangSpec) -> tuple[Source, ...]:
     """What the owner of a suspended job, which is in no problem, wrote."""
     for path in SUSPEND_PATHS:

@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any
 
 from compiler.diagnostics import did_you_mean
-from compiler.explain.catalogue import REASONS, REPAIRS, LostStart, Suspension
+from compiler.explain.catalogue import REASONS, REPAIRS, LostStart, NoRoomKept, Suspension
 from compiler.explain.closed_nodes import ClosedNodes
 from compiler.explain.edits import edit_text, path_text, pod_count_edits
 from compiler.explain.provenance import Source
@@ -163,6 +163,11 @@ class Explainer:
     def suspended_message(held_because: str = "") -> CodedMessage:
         """Of a job that is in no problem."""
         return CodedMessage(Suspension.code, held_because or REASONS[Suspension].texts[0])
+
+    @staticmethod
+    def no_room_message() -> CodedMessage:
+        """Of a job whose pods the plan binds to no node."""
+        return CodedMessage(NoRoomKept.code, REASONS[NoRoomKept].texts[0])
 
     def lost_start_message(self, fact: LostStart, told: int, starts_at: int | None) -> CodedMessage:
         """That a start is not kept which an earlier plan told. Times in seconds since the epoch; starts_at: what this

@@ -29,8 +29,7 @@ class Kind:
     specs: the document as specs or drafts. text_diagnostics: findings that the model does not make. namespaced: whether
     its objects have a namespace. is_foreign: of an operator, so that other versions pass.
     partial_specs: what can be read of a document with errors, for checks only.
-    is_written: false for what people never write as an object. is_planned: whether the plan places the pods of such an
-    object; it passes through else.
+    is_written: false for what people never write as an object.
     """
 
     name: str
@@ -43,7 +42,6 @@ class Kind:
     is_foreign: bool = False
     partial_specs: Callable[[Document], Iterable[object]] | None = None
     is_written: bool = True
-    is_planned: Callable[[Document], bool] = lambda document: True
 
     @property
     def key(self) -> str:

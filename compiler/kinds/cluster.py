@@ -16,7 +16,7 @@ from compiler.kinds.common.declared_kinds import DeclaredKind, declared_kind_dia
 from compiler.kinds.common.jobs import Natural, ObjectModel
 from compiler.kinds.scheduler_configuration import CustomPlugin
 from compiler.repository.paths import path_patterns
-from compiler.specs import ClusterSpec
+from compiler.specs import ClusterSpec, ServiceBinding
 from compiler.syntax.documents import Document
 from solver.problem import QuotaOrder
 
@@ -68,6 +68,15 @@ class Spec(StrictModel):
             "ignore counts only those that run."
         ),
     )
+    services: ServiceBinding = Field(
+        "devices",
+        description=(
+            "Which services (Deployments, StatefulSets, ReplicaSets, Pods alone) get their nodes from the plan. "
+            "on-request: those that name Volcano, a queue or a gang; the others are not planned. "
+            "devices: also those that ask for devices; the others have room in the plan and go where their scheduler "
+            "puts them. all: all of them."
+        ),
+    )
     scheduler_plugins: list[CustomPlugin] | None = Field(
         None, description="Plugins of a vendor's build of Volcano's scheduler, with the types of their arguments."
     )
@@ -102,6 +111,7 @@ def specs(document: Document, cluster: Cluster) -> Iterable[object]:
         spec.default_queue,
         *limits,
         spec.unplanned,
+        spec.services,
         scheduler_plugins=plugins,
     )
     yield from map(job_table, spec.job_kinds)

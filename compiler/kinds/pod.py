@@ -1,5 +1,5 @@
-"""Bare Pod: part of a gang if it names a PodGroup; a gang of one if it names Volcano as its scheduler, which makes it a
-PodGroup of minMember 1 then (pkg/controllers/podgroup); else passed through."""
+"""Bare Pod: part of a gang if it names a PodGroup; else a service of one pod, for which Volcano makes a PodGroup of
+minMember 1 (pkg/controllers/podgroup) where it is the pod's scheduler."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from compiler.kinds.common.jobs import submission_and_duration, time_diagnostics
 from compiler.kubernetes import GROUP_NAME_ANNOTATION, QUEUE_NAME_ANNOTATION, TASK_LABEL, VOLCANO_SCHEDULER
 from compiler.specs import GangSpec, RoleSpec
 from compiler.specs.drafts import PodDraft
+from compiler.specs.services import ServiceDraft
 from compiler.syntax.documents import Document
 
 
@@ -19,20 +20,13 @@ class Pod(pods.PodTemplate):
     """A pod has the shape of a template, and an apiVersion and a kind of its own."""
 
 
-def specs(document: Document, pod: Pod) -> Iterable[PodDraft | GangSpec]:
+def specs(document: Document, pod: Pod) -> Iterable[PodDraft | ServiceDraft]:
     notes = pod.annotations
-    group = notes.get(GROUP_NAME_ANNOTATION) or None
-    if group is None and pod.spec.scheduler_name == VOLCANO_SCHEDULER:
-        yield _lone_pod(document, pod)
+    if group := notes.get(GROUP_NAME_ANNOTATION):
+        yield PodDraft(document, group, notes.get(TASK_LABEL, ""), pods.pod_spec(pod.spec), notes, pod.labels)
         return
-    yield PodDraft(
-        document,
-        group,
-        notes.get(TASK_LABEL, ""),
-        pods.pod_spec(pod.spec),
-        notes,
-        pod.labels,
-    )
+    gang = _lone_pod(document, pod)
+    yield ServiceDraft(gang, bool(gang.queue) or pod.spec.scheduler_name == VOLCANO_SCHEDULER)
 
 
 def _lone_pod(document: Document, pod: Pod) -> GangSpec:
@@ -52,7 +46,6 @@ def _lone_pod(document: Document, pod: Pod) -> GangSpec:
             "priority_class": ("spec", "priorityClassName"),
             "scheduler": ("spec", "schedulerName"),
         },
-        scheduler_name=VOLCANO_SCHEDULER,
     )
 
 

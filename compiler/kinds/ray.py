@@ -3,23 +3,34 @@
 Head and workers start together: the operator's PodGroup has minMember 1 + the workers' replicas (with autoscaling
 their minReplicas). Queue and priority are labels. The operator names Volcano in the pods itself. A RayJob and a
 RayService run their pods through a RayCluster; the pod that submits a RayJob comes later and is no part of the gang.
-An autoscaler may move a group between its minReplicas and its replicas; pods beyond them stay gated. A RayService is
-planned where it upgrades in place.
+An autoscaler may move a group, and a RayService that does not upgrade in place brings up a second RayCluster: the pods
+that are there are planned as there is room.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
-from compiler.kinds.common.job_kinds import Count, JobKind, RolePaths, job_kind
+from compiler.diagnostics import Diagnostic, declare_rule
+from compiler.kinds.common.job_kinds import Count, JobKind, RolePaths, job_kind, text_diagnostics_of
 from compiler.kinds.common.paths import value_at
 from compiler.kubernetes import QUEUE_NAME_LABEL, RAY_GROUP_LABEL, RAY_NODE_TYPE_LABEL, RAY_PRIORITY_LABEL
 from compiler.specs import GangSpec, RoleSpec
 from compiler.syntax.documents import Document
 
 HEAD_ROLE = "headgroup"
+SECOND_CLUSTER = declare_rule(
+    "GP223",
+    "info",
+    "a second cluster for each upgrade",
+    """A RayService that does not upgrade in place brings up a second RayCluster for each change of its configuration,
+    and goes over to it when it is ready. No room is kept for that; its pods are planned when they are there, as there
+    is room, and the first cluster serves meanwhile. Mend: nothing where there is room for both, or
+    `upgradeStrategy: {type: None}`.""",
+)
 
 
 def _ray_kind(name: str, cluster: str, **others: Any) -> JobKind:
@@ -55,22 +66,46 @@ def _with_desired_replicas(gang: GangSpec) -> GangSpec:
     """As kuberay counts a worker group: within its bounds, none while it is suspended; all of it has to start unless an
     autoscaler may take some away."""
     roles = tuple(_with_replicas(gang.document, role) for role in gang.roles)
-    scaled = tuple(role.name for role in roles if role.minimum < role.replicas)  # they come and go one by one
-    return replace(gang, roles=roles, minimum=sum(role.minimum for role in roles), dependent_roles=scaled)
+    scaled = {role.name for role in roles if role.minimum < role.replicas}  # they come and go one by one
+    surplus = {role.name for role in roles if _may_exceed(gang.document, role)}
+    return replace(
+        gang,
+        roles=roles,
+        minimum=sum(role.minimum for role in roles),
+        dependent_roles=tuple(role.name for role in roles if role.name in scaled | surplus),
+        written_pods={role.name: role.replicas for role in roles if role.name in surplus},
+    )
+
+
+def _may_exceed(document: Document, role: RoleSpec) -> bool:
+    """Whether there may be more pods of the role than are written: of a second cluster, or by the autoscaler."""
+    if document.kind == "RayService":
+        return not upgrades_in_place(document)
+    if role.name == HEAD_ROLE or document.value_at(*role.path).get("suspend"):
+        return False
+    return _scales(document, role)
+
+
+def _scales(document: Document, role: RoleSpec) -> bool:
+    return bool(value_at(document.data, (*role.path[:-2], "enableInTreeAutoscaling")) is True)
+
+
+def upgrades_in_place(document: Document) -> bool:
+    """Whether a RayService keeps its cluster when it changes."""
+    return bool(value_at(document.data, ("spec", "upgradeStrategy", "type")) == "None")
 
 
 def _with_replicas(document: Document, role: RoleSpec) -> RoleSpec:
     if role.name == HEAD_ROLE:
         return role
-    group, cluster = document.value_at(*role.path), document.value_at(*role.path[:-2])
+    group = document.value_at(*role.path)
     hosts, most = group.get("numOfHosts") or 1, group.get("maxReplicas")
     pods = max(role.replicas, (group.get("minReplicas") or 0) * hosts)
     if most is not None:
         pods = min(pods, int(most) * hosts)
     if group.get("suspend"):
         pods = 0
-    scales = cluster.get("enableInTreeAutoscaling") is True
-    return replace(role, replicas=pods, minimum=min(role.minimum, pods) if scales else pods)
+    return replace(role, replicas=pods, minimum=min(role.minimum, pods) if _scales(document, role) else pods)
 
 
 RAY_CLUSTER = ("RayCluster.ray.io",)
@@ -81,9 +116,13 @@ TABLES = (
 )
 
 
-def _upgrades_in_place(document: Document) -> bool:
-    """Whether a RayService keeps its cluster: one that brings up a second for each change needs room for both."""
-    return document.kind != "RayService" or value_at(document.data, ("spec", "upgradeStrategy", "type")) == "None"
+def _upgrade_diagnostics(table: JobKind, document: Document) -> Iterator[Diagnostic]:
+    """What an upgrade of a RayService needs, after all else."""
+    yield from text_diagnostics_of(table, document)
+    if document.kind == "RayService" and not upgrades_in_place(document):
+        message = "each change of rayClusterConfig brings up a second cluster beside this one, which needs room too"
+        help = "leave that much room, or write upgradeStrategy: {type: None}"
+        yield document.diagnostic(SECOND_CLUSTER, ("metadata", "name"), message, help)
 
 
-KINDS = tuple(replace(job_kind(table), is_planned=_upgrades_in_place) for table in TABLES)
+KINDS = tuple(replace(job_kind(table), text_diagnostics=partial(_upgrade_diagnostics, table)) for table in TABLES)

@@ -1,21 +1,23 @@
-"""Kubernetes' Deployment, StatefulSet and ReplicaSet (apps/v1): services that run beside the training jobs.
+"""Kubernetes' Deployment, StatefulSet, ReplicaSet (apps/v1) and ReplicationController (v1): services that run beside
+the training jobs; and DaemonSet, whose pods are on each node that they match.
 
-They are planned only where they name Volcano as the scheduler of their pods, or are a gang by annotation: a gate in the
-template changes how they are rolled out. Their pods start one by one. A rolling update must get by without room for
-more pods than there are replicas, since none is planned.
+Which of them are bound to the plan's nodes `Cluster.spec.services` says. Their pods start one by one. A rolling update
+or an autoscaler may bring more pods than `replicas`: those that are there are planned as well, as there is room.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
 from compiler.kinds import Kind
 from compiler.kinds.common.annotated import is_gang, with_annotated_minimum, with_annotated_queue
-from compiler.kinds.common.job_kinds import Count, JobKind, RolePaths, job_kind
-from compiler.kinds.common.paths import value_at
-from compiler.kubernetes import VOLCANO_SCHEDULER
+from compiler.kinds.common.job_kinds import Count, JobKind, RolePaths, gang_spec, job_kind
+from compiler.kinds.common.jobs import annotation_value
+from compiler.kubernetes import QUEUE_NAME_ANNOTATION, VOLCANO_SCHEDULER
 from compiler.specs import GangSpec
+from compiler.specs.services import ServiceDraft, unbound
 from compiler.syntax.documents import Document
 
 
@@ -25,34 +27,43 @@ def _amend(gang: GangSpec) -> GangSpec:
     is_ordered = gang.document.kind == "StatefulSet" and spec.get("podManagementPolicy") != "Parallel"
     comes_together = is_gang(gang.document) and not is_ordered
     late = () if comes_together else tuple(role.name for role in gang.roles)
-    return replace(with_annotated_minimum(with_annotated_queue(gang)), dependent_roles=late)
+    written = {role.name: role.replicas for role in gang.roles}
+    gang = with_annotated_minimum(with_annotated_queue(gang))
+    return replace(gang, dependent_roles=late, written_pods=written)
 
 
-def is_planned(document: Document) -> bool:
-    """Whether the object asks for it, says how many pods it has (else an autoscaler may), and rolls out in place."""
-    data = document.data
-    scheduler = value_at(data, ("spec", "template", "spec", "schedulerName"))
-    is_asked_for = scheduler == VOLCANO_SCHEDULER or (not scheduler and is_gang(document))
-    return is_asked_for and type(replicas := value_at(data, ("spec", "replicas"))) is int and _in_place(data, replicas)
+def _is_asked_for(gang: GangSpec) -> bool:
+    names_volcano = any(role.pod.scheduler_name == VOLCANO_SCHEDULER for role in gang.roles)
+    return names_volcano or bool(gang.queue) or is_gang(gang.document)
 
 
-def _in_place(data: Any, replicas: int) -> bool:
-    """Whether a rolling update takes pods away before it needs room for new ones."""
-    strategy = value_at(data, ("spec", "strategy")) or {}
-    if data["kind"] != "Deployment" or strategy.get("type") == "Recreate":
-        return True
-    unavailable = value_at(strategy, ("rollingUpdate", "maxUnavailable"))
-    text = str("25%" if unavailable is None else unavailable)
-    number = text.removesuffix("%")
-    if not (number.isascii() and number.isdigit()):
-        return False
-    return (replicas * int(number) // 100 if text.endswith("%") else int(number)) >= 1
-
-
-def _service(name: str, *pod_owners: str) -> Kind:
+def _service(name: str, group: str, *pod_owners: str) -> Kind:
     roles = RolePaths("spec.template", replicas=(Count("spec.replicas"),))
-    table = JobKind(name, "apps", ("v1",), (roles,), gang="one", pod_owners=pod_owners, amend=_amend)
-    return replace(job_kind(table), is_foreign=False, is_planned=is_planned)
+    is_marked = bool(group)  # pods of a ReplicationController have no owner but it
+    table = JobKind(name, group, ("v1",), (roles,), gang="one", pod_owners=pod_owners, is_marked=is_marked)
+
+    def specs(document: Document, model: Any) -> Iterable[ServiceDraft]:
+        if (gang := _amend(gang_spec(table, document))).roles:
+            yield ServiceDraft(gang, _is_asked_for(gang))
+
+    return replace(job_kind(table), is_foreign=False, specs=specs)
 
 
-KINDS = (_service("Deployment", "ReplicaSet.apps"), _service("ReplicaSet"), _service("StatefulSet"))
+def _daemon_set() -> Kind:
+    table = JobKind("DaemonSet", "apps", ("v1",), (RolePaths("spec.template"),), gang="one")
+
+    def specs(document: Document, model: Any) -> Iterable[GangSpec]:
+        gang = gang_spec(table, document)
+        queue = annotation_value(document, QUEUE_NAME_ANNOTATION)
+        yield unbound(replace(gang, queue=queue if isinstance(queue, str) else ""))
+
+    return replace(job_kind(table), is_foreign=False, specs=specs)
+
+
+KINDS = (
+    _daemon_set(),
+    _service("Deployment", "apps", "ReplicaSet.apps"),
+    _service("ReplicaSet", "apps"),
+    _service("ReplicationController", ""),
+    _service("StatefulSet", "apps"),
+)

@@ -89,7 +89,8 @@ def _origins(
         nodes=observed.nodes,
         hypernodes=observed.hypernodes,
         finished_gangs=tuple(gang for j, gang in enumerate(specs.gangs) if j in observed.finished_gangs),
-        inactive_gangs=tuple(gang for gang in unfinished if not gang.schedulable or gang.key in held),
+        inactive_gangs=tuple(gang for gang in unfinished if _is_inactive(gang) or gang.key in held),
+        unbound_gangs=tuple(gang for gang in unfinished if not gang.is_bound and gang.key not in held),
         empty_gangs=tuple(_empty_gangs(unfinished, held)),
         held_jobs=held,
         submission_times={specs.gangs[j].key: time for j, time in inputs.submission_times.items()},
@@ -107,6 +108,10 @@ def _origins(
         priority_classes={spec.name: spec.value for spec in specs.priority_classes},
         reserved_rooms=inputs.reserved_rooms,
     )
+
+
+def _is_inactive(gang: GangSpec) -> bool:
+    return gang.is_bound and not gang.schedulable
 
 
 def _empty_gangs(gangs: Iterable[GangSpec], held: Mapping[JobKey, str]) -> Iterator[GangSpec]:

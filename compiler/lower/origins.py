@@ -26,8 +26,9 @@ class TimedEvent:
 class Origins:
     """gangs, queues, nodes, hypernodes: as in the problem, index by index; an undeclared queue is None.
 
-    finished_gangs, inactive_gangs, empty_gangs: left out of the problem because they finished, because their owner
-    suspended them or another scheduler places them, or because they have no pods. held_jobs: job -> why it is held;
+    finished_gangs, inactive_gangs, unbound_gangs, empty_gangs: left out of the problem because they finished, because
+    their owner suspended them or another scheduler places them, because their pods go where their scheduler puts them,
+    or because they have no pods. held_jobs: job -> why it is held;
     these are among the inactive ones. submission_times: seconds since the epoch, of the gangs whose age is known. now:
     from when the plan counts (`lower.moments`), None without a state. reserved_starts: the start that an earlier plan
     reserved, as the cluster's job says it. rule_texts: the pod rules in the user's words. rule_owner_pods: rule ->
@@ -36,7 +37,8 @@ class Origins:
     (gang, role) -> its topologyPolicy, where that excludes nodes. outdated_nodes: nodes whose report of their slots is
     older than the pods there. subgroup_of_rule: pod rule -> (gang, subgroup) that it keeps in one domain.
     affinity_owners: queue -> the queue whose spec.affinity it has, by index.
-    priority_classes: name -> value. reserved_rooms: what is kept for declared pods that no plan places.
+    priority_classes: name -> value. reserved_rooms: what is kept for declared pods that the plan binds to
+    no node.
     """
 
     gangs: tuple[GangSpec, ...]
@@ -45,6 +47,7 @@ class Origins:
     hypernodes: tuple[HyperNodeSpec, ...]
     finished_gangs: tuple[GangSpec, ...] = ()
     inactive_gangs: tuple[GangSpec, ...] = ()
+    unbound_gangs: tuple[GangSpec, ...] = ()
     empty_gangs: tuple[GangSpec, ...] = ()
     held_jobs: Mapping[JobKey, str] = field(default_factory=dict)
     submission_times: Mapping[JobKey, int] | None = None

@@ -1,4 +1,5 @@
-"""Room that is kept for declared pods which no plan places (`Cluster.spec.unplanned: reserve`).
+"""Room that is kept for declared pods that the plan binds to no node: of jobs and services that are planned so, and
+(`Cluster.spec.unplanned: reserve`) of objects that are not planned.
 
 A DaemonSet takes its part of each node that its pods match. The pods of anything else may go to any node that matches:
 they are put, in the order of the objects, where they leave the plan the most: on nodes whose devices they leave alone
@@ -45,29 +46,35 @@ _DAEMON_TOLERATIONS = tuple(
 class ReservedRoom:
     """What is kept for one kind of pods: node -> how many of them.
 
-    running: pods that are there already and count where they are. homeless: those for which no node has room now; none
-    is kept for them.
+    running_by_node: pods that are there already and count where they are. homeless: those for which no node has room
+    now; none is kept for them.
     """
 
     pods: UnplannedPods
-    running: int = 0
+    running_by_node: Counter[int] = field(default_factory=Counter)
     by_node: Counter[int] = field(default_factory=Counter)
     homeless: int = 0
 
+    @property
+    def running(self) -> int:
+        return sum(self.running_by_node.values())
+
 
 def reserve_room(specs: Specs, observed: ObservedState) -> tuple[ReservedRoom, ...]:
-    """Count the declared pods that no plan places as pods that hold their room, in `observed`."""
-    if specs.cluster.unplanned == "ignore":
+    """Count the declared pods that the plan binds to no node as pods that hold their room, in `observed`."""
+    left_out = {specs.gangs[j].key for j in observed.finished_gangs | observed.held_gangs.keys()}
+    over = left_out | observed.finished_jobs
+    keeps_all = specs.cluster.unplanned == "reserve"
+    counted = (pods for pods in specs.unplanned_pods if (keeps_all or pods.role) and not pods.is_recurring)
+    wanted = [pods for pods in counted if pods.key not in over]
+    if not wanted:
         return ()
-    finished = {specs.gangs[j].key for j in observed.finished_gangs}
-    over = finished | observed.finished_jobs
-    wanted = [pods for pods in specs.unplanned_pods if not pods.is_recurring and pods.key not in over]
     rooms = [ReservedRoom(pods) for pods in sorted(wanted, key=_freedom)]
     running = _running_pods(wanted, observed)
     places = _Places(specs.gangs, observed)
     for room in rooms:
         nodes = running.get(id(room.pods), [])
-        room.running = len(nodes)
+        room.running_by_node.update(nodes)
         if room.pods.on_each_node:
             room.by_node.update(places.matching(_daemon(room.pods.pod)) - set(nodes))
         else:

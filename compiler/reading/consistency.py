@@ -29,6 +29,7 @@ from compiler.specs.drafts import HyperNodeDraft, JobFlowDraft, JobTemplateDraft
 from compiler.specs.hypernode_tree import resolve_hypernodes
 from compiler.specs.job_flows import job_flow_gangs
 from compiler.specs.pod_groups import pod_group_gangs
+from compiler.specs.services import bound_and_unbound, unbound_pods
 from compiler.syntax.documents import Document, DocumentIdentity
 from compiler.volcano.numatopology import with_numa_topologies
 
@@ -53,10 +54,13 @@ def consistent_specs(cluster: ClusterSpec, collector: DocumentCollector) -> Spec
     """The specs that pass all checks, with the diagnostics of everything that was read."""
     collector.read_strangers()
     collector.read_train_jobs()
+    collector.read_services(cluster.services)
     check_input = _check_input(cluster, collector)
     rejected, diagnostics = dict(collector.rejected), list(collector.diagnostics)
     _run_checks(check_input, rejected, collector.partial, diagnostics)
-    return _specs_without(check_input.specs, rejected, sorted_diagnostics(diagnostics))
+    gangs = _sorted_by_object((*check_input.specs.gangs, *check_input.unbound_gangs), lambda gang: gang.document)
+    specs = replace(check_input.specs, gangs=gangs)
+    return _specs_without(specs, rejected, sorted_diagnostics(diagnostics))
 
 
 def _check_input(cluster: ClusterSpec, collector: DocumentCollector) -> CheckInput:
@@ -66,8 +70,9 @@ def _check_input(cluster: ClusterSpec, collector: DocumentCollector) -> CheckInp
         collector.specs_of(HyperNodeDraft), collector.specs_of(HyperNodeSpec), nodes
     )
     pods = collector.specs_of(PodDraft)
+    bound, unbound = bound_and_unbound(collector.specs_of(GangSpec))
     gangs = [
-        *collector.specs_of(GangSpec),
+        *bound,
         *pod_group_gangs(collector.specs_of(PodGroupDraft), pods),
         *job_flow_gangs(collector.specs_of(JobFlowDraft), collector.specs_of(JobTemplateDraft)),
     ]
@@ -92,14 +97,18 @@ def _check_input(cluster: ClusterSpec, collector: DocumentCollector) -> CheckInp
         bare_pods=tuple(pods),
         schedulers=tuple(schedulers),
         namespaced_kinds={kind.key: kind.namespaced for kind in kinds().values()},
+        unbound_gangs=unbound,
     )
 
 
 def _unplanned_pods(
     collector: DocumentCollector, pods: Iterable[PodDraft], gangs: Iterable[GangSpec]
 ) -> Iterator[UnplannedPods]:
-    """Those of kinds that are not planned, and those that another scheduler places, by object."""
+    """Those of gangs that are not bound, of kinds that are not planned, and those that another scheduler places, by
+    object."""
     found = collector.specs_of(UnplannedPods)
+    for gang in bound_and_unbound(collector.specs_of(GangSpec))[1]:
+        found += unbound_pods(gang)
     members = {document.identity for gang in gangs for role in gang.roles for document in role.pod_documents}
     for pod in pods:
         if pod.document.identity not in members:

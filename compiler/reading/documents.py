@@ -19,8 +19,8 @@ from compiler.reading.powers import power_diagnostics
 from compiler.reading.shape import shape_diagnostics
 from compiler.reading.unplanned import UNPLANNED_CODES, declared_pods, unplanned_pods
 from compiler.repository.paths import CONF_SUFFIX, file_name_diagnostic
-from compiler.specs import GangSpec
-from compiler.specs.drafts import PodDraft
+from compiler.specs import GangSpec, ServiceBinding
+from compiler.specs.services import ServiceDraft, service_gang
 from compiler.syntax.documents import Document, DocumentIdentity
 from compiler.syntax.parse import Parse, parse_file
 from compiler.volcano.scheduler_conf import CONF_LINES
@@ -48,11 +48,11 @@ GENERATED_NAME = declare_rule(
 
 UNPLANNED_KINDS: dict[str, frozenset[str]] = {
     API_GROUP: frozenset(),
-    "batch.volcano.sh": frozenset(("CronJob",)),
+    "batch.volcano.sh": frozenset(),
     "scheduling.volcano.sh": frozenset(),
     "topology.volcano.sh": frozenset(),
     "kubeflow.org": frozenset(("Experiment", "Trial", "Suggestion", "Notebook", "Profile", "PodDefault")),
-    "batch": frozenset(("CronJob",)),
+    "batch": frozenset(),
     "scheduling.k8s.io": frozenset(("Workload", "PodGroup")),
     "scheduling.x-k8s.io": frozenset(("PodGroup",)),
 }
@@ -148,6 +148,15 @@ class DocumentCollector:
             else:
                 self.diagnostics += unplanned_pods(draft.document)
 
+    def read_services(self, services: ServiceBinding) -> None:
+        """Take the services that are planned for gangs, and say of the others that they are not."""
+        for draft in self.specs_of(ServiceDraft):
+            if (gang := service_gang(draft, services)) is not None:
+                self.spec_items.append(gang)
+            elif not draft.gang.document.has_generated_name:
+                self.diagnostics += unplanned_pods(draft.gang.document)
+                self.spec_items += declared_pods(draft.gang.document)
+
     def _take(self, document: Document, failed: bool, problems: list[Diagnostic]) -> None:
         if document.has_generated_name:
             problems += _generated_name_diagnostics(document, problems)
@@ -167,8 +176,6 @@ class DocumentCollector:
 
     def _read_document(self, document: Document, kind: Kind, failed: bool) -> list[Diagnostic]:
         """Fit a document to its kind and add its specs; returns the problems found. failed: its text has an error."""
-        if not kind.is_planned(document):
-            return self._pass_through(document, failed)
         problems = [*metadata_diagnostics(document, document.data["metadata"], ("metadata",))]
         problems += power_diagnostics(document)
         if _version_of(document) not in kind.versions:
@@ -183,8 +190,7 @@ class DocumentCollector:
             self.models.append((document, model))
             found = list(kind.specs(document, model))
             self.spec_items += found
-            is_lone_pod = any(isinstance(item, PodDraft) and item.pod_group is None for item in found)
-            if is_lone_pod or (kind.is_foreign and not found):
+            if kind.is_foreign and not found:
                 problems += unplanned_pods(document)
         elif not failed:
             self.spec_items += _partial_specs(document, kind)

@@ -53,11 +53,8 @@ _TEMPLATE_KINDS = """
 """
 TEMPLATE_KINDS = frozenset(_TEMPLATE_KINDS.split())
 """Kinds that describe pods which another object runs, or not pods at all."""
-SERVICE_KINDS = frozenset({"Deployment", "ReplicaSet", "StatefulSet"})
-SERVICE_HELP = (
-    f"to have it planned, write schedulerName: {VOLCANO_SCHEDULER} and replicas and, in a Deployment, "
-    "maxUnavailable of at least one pod or strategy Recreate"
-)
+SERVICE_KINDS = frozenset({"Deployment", "Pod", "ReplicaSet", "ReplicationController", "StatefulSet"})
+SERVICE_HELP = f"to have it planned, write schedulerName: {VOLCANO_SCHEDULER}, or services: devices in the Cluster"
 _RECURRING_KINDS = frozenset({"CronJob", "ScheduledSparkApplication"})
 """Kinds whose pods come and go by the clock."""
 _COUNT_KEYS = ("replicas", "instances", "numNodes")
@@ -88,8 +85,7 @@ def unplanned_pods(document: Document) -> list[Diagnostic]:
     help = SERVICE_HELP if kind in SERVICE_KINDS else "leave room for its pods, or express it as a kind that is planned"
     asked = sum((_multiplied(_devices_of(part.value), part.count) for part in parts), Devices())
     if amounts := " and ".join(f"{exact_amount(name, asked[name])} {name}" for name in sorted(asked) if asked[name]):
-        where = " on each of its nodes" if kind == "DaemonSet" else ""
-        message = f"{document.display_name} asks for {amounts}{where} and is not planned"
+        message = f"{document.display_name} asks for {amounts} and is not planned"
         return [document.diagnostic(UNPLANNED_DEVICES, ("kind",), message, help)]
     if document.group.endswith(".volcano.sh") or _names_volcano(document.data):
         message = f"{document.display_name} is for Volcano and is not planned"
@@ -125,7 +121,6 @@ def declared_pods(document: Document) -> Iterator[UnplannedPods]:
             pod_spec(template.spec),
             template.labels,
             queue,
-            on_each_node=(document.kind, document.group) == ("DaemonSet", "apps"),
             is_recurring=document.kind in _RECURRING_KINDS,
         )
 

@@ -17,6 +17,8 @@ from compiler.syntax.documents import Document
 from solver.problem import QuotaOrder
 
 Amounts = Mapping[str, int]
+ServiceBinding = Literal["on-request", "devices", "all"]
+"""Services that are bound: those that name Volcano, a queue or a gang; also those that ask for devices; all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +180,8 @@ class UnplannedPods:
     it.
 
     path: of their pod spec in the document. labels: of the template. queue: that Volcano counts them in, "" for none.
-    is_recurring: they come and go by the clock.
+    is_recurring: they come and go by the clock. role: of the job that is planned without being bound, whose pods have
+    room whatever the Cluster says of others; "" for other pods.
     """
 
     document: Document
@@ -189,6 +192,7 @@ class UnplannedPods:
     queue: str = ""
     on_each_node: bool = False
     is_recurring: bool = False
+    role: str = ""
 
     @property
     def key(self) -> JobKey:
@@ -207,6 +211,10 @@ class GangSpec:
     dependent_roles: their pods appear only once others run. runs_once: said by the Cluster of a kind that is not known
     otherwise (`compiler.run_kinds`).
     made_by: the object whose controller makes the job once `awaited_jobs` of its namespace are completed.
+    is_bound: its pods get the nodes of the plan. Those of others go where their scheduler puts them; they have room in
+    the plan before anything else. Of these, is_recurring: it runs by the clock, and is nothing in between.
+    writes_scheduler: binding names Volcano in pod templates that name no scheduler. written_pods: role -> pods, of a
+    job whose controller may run more than that (a rolling update, an autoscaler); those that are there are planned.
     """
 
     document: Document
@@ -227,6 +235,10 @@ class GangSpec:
     runs_once: bool = False
     made_by: Document | None = None
     awaited_jobs: tuple[str, ...] = ()
+    is_bound: bool = True
+    is_recurring: bool = False
+    writes_scheduler: bool = False
+    written_pods: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def namespace(self) -> str:
@@ -401,7 +413,8 @@ class ClusterSpec:
     gap: relative MIP gap at which an objective may stop; 0 requires a proof. time_limit: seconds, the last safety.
     patience: seconds after which a waiting job is overdue and precedes the others of its priority. order: whether what
     queues are entitled to or jobs' priorities come first. unplanned: whether declared pods that no plan places take
-    room in the plan. scheduler_plugins: plugin of a vendor's build -> argument -> type.
+    room in the plan. services: which services are bound to the plan's nodes. scheduler_plugins: plugin of a vendor's
+    build -> argument -> type.
     """
 
     document: Document
@@ -414,6 +427,7 @@ class ClusterSpec:
     patience: int = 86_400
     order: QuotaOrder = "queues-first"
     unplanned: Literal["reserve", "ignore"] = "ignore"
+    services: ServiceBinding = "devices"
     scheduler_plugins: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
 

@@ -59,10 +59,10 @@ class PodGroupDraft:
 
 @dataclass(frozen=True, slots=True)
 class PodDraft:
-    """A bare pod. pod_group: the PodGroup that it names, if any. role: annotation volcano.sh/task-spec."""
+    """A pod of a PodGroup, which it names. role: annotation volcano.sh/task-spec."""
 
     document: Document
-    pod_group: str | None
+    pod_group: str
     role: str
     pod: PodSpec
     annotations: Mapping[str, str]

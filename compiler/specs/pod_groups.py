@@ -45,8 +45,7 @@ def pods_by_group(pods: Iterable[PodDraft]) -> dict[tuple[str, str], list[PodDra
     """`group_key` of a PodGroup -> the pods that name it, sorted by name."""
     found: dict[tuple[str, str], list[PodDraft]] = {}
     for pod in sorted(pods, key=lambda pod: (pod.document.namespace, pod.document.name)):
-        if pod.pod_group:
-            found.setdefault((pod.document.namespace or "default", pod.pod_group), []).append(pod)
+        found.setdefault((pod.document.namespace or "default", pod.pod_group), []).append(pod)
     return found
 
 

@@ -27,7 +27,7 @@ class PlannedGang:
     has to go. device_numbers: role -> node -> the numbers of the cards on which its new pods fit, the highest first.
     starts_at: when it is expected to start, for a waiting job that the plan reserves room for. has_helpers: its
     controller may run other pods beside those of the plan, which say no role. held: it waits, and is not created
-    meanwhile.
+    meanwhile. written_pods: role -> pods, of a service that may have more of them than is written.
     """
 
     job: Ref
@@ -42,6 +42,7 @@ class PlannedGang:
     starts_at: str | None = None
     has_helpers: bool = False
     held: bool = False
+    written_pods: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -91,9 +92,11 @@ class Snapshot:
 
     @cached_property
     def gangs(self) -> Mapping[str, PlannedGang]:
-        """Ref.key of the job -> the gang as planned, in the plan's order."""
+        """Ref.key of the job -> the gang as planned, in the plan's order, of those whose pods the plan binds to
+        nodes."""
         manifests = {ref_of(manifest.object).key: manifest.object for manifest in self.manifests}
-        gangs = (_planned_gang(entry, manifests) for entry in self.plan.get("gangs", ()))
+        bound = (entry for entry in self.plan.get("gangs", ()) if entry.get("bound", True))
+        gangs = (_planned_gang(entry, manifests) for entry in bound)
         return {gang.job.key: gang for gang in gangs}
 
     def as_json(self) -> str:
@@ -127,6 +130,7 @@ def _planned_gang(entry: Mapping[str, Any], manifests: Mapping[str, Object]) -> 
         starts_at=entry["startsAt"],
         has_helpers=written is not None and POD_OWNERS_ANNOTATION in annotations_of(written),
         held=entry.get("held", False),
+        written_pods=entry.get("written", {}),
     )
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Literal
 
 from pydantic import BaseModel, Field, create_model
@@ -104,13 +105,16 @@ def job_kind(table: JobKind) -> Kind:
         if (gang := gang_spec(table, document)).roles:  # a RayJob may run on a cluster that is there
             yield table.amend(gang)
 
-    def text_diagnostics(document: Document) -> Iterator[Diagnostic]:
-        yield from time_diagnostics(document)
-        for paths in table.roles:
-            for at in found_paths(document.data, parse_path(paths.template)):
-                yield from pods.template_diagnostics(document, value_at(document.data, at), at)
+    model, text_diagnostics = job_model(table), partial(text_diagnostics_of, table)
+    return Kind(table.name, table.group, table.versions, model, specs, text_diagnostics, is_foreign=True)
 
-    return Kind(table.name, table.group, table.versions, job_model(table), specs, text_diagnostics, is_foreign=True)
+
+def text_diagnostics_of(table: JobKind, document: Document) -> Iterator[Diagnostic]:
+    """Findings on the text of the pod templates and annotations of an object."""
+    yield from time_diagnostics(document)
+    for paths in table.roles:
+        for at in found_paths(document.data, parse_path(paths.template)):
+            yield from pods.template_diagnostics(document, value_at(document.data, at), at)
 
 
 # --- the model

@@ -306,7 +306,7 @@ CASES: dict[str, list[tuple[Fact, list[str]]]] = {
 
 
 def test_every_code_says_where_it_comes_from() -> None:
-    assert CASES.keys() == {kind.code for kind in REASONS} - {"GW111"}
+    assert CASES.keys() == {kind.code for kind in REASONS} - {"GW111", "GW126"}
 
 
 @pytest.mark.parametrize("code", CASES)
@@ -422,6 +422,14 @@ def test_a_suspended_job_points_to_what_its_owner_wrote() -> None:
         ("scheduler", 9),
         ("suspend", 5),
     ]
+
+
+def test_a_service_without_room_points_to_its_pods() -> None:
+    web = "apiVersion: v1\nkind: Pod\nmetadata: {name: web, namespace: team}\nspec:\n"
+    web += "  containers: [{name: c, image: i, resources: {requests: {cpu: 9k}}}]\n"
+    decided = next(each for each in compiled(**{"jobs/web.yaml": web}).decisions if not each.gang.is_bound)
+    ((reason,), (source,)) = decided.reasons, decided.reasons[0].sources
+    assert (reason.code, source.field, source.position and source.position.line) == ("GW126", "pod", 4)
 
 
 def test_plan_names_two_lines_explain_all_with_columns_and_json_every_part() -> None:

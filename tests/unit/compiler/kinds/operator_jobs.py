@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from compiler.emit.gated import add_gate
-from compiler.emit.templates import mark_pods, pod_templates
+from compiler.emit.templates import mark_pods, name_scheduler, pod_templates
 from compiler.reading import read_specs
 from compiler.repository import Repository
 from compiler.specs import GangSpec, Specs
@@ -15,18 +15,22 @@ from compiler.specs import GangSpec, Specs
 POD: dict[str, Any] = {"spec": {"containers": [{"name": "main", "resources": {"limits": {"nvidia.com/gpu": 8}}}]}}
 
 
-def read(api_version: str, kind: str, spec: object, **metadata: object) -> Specs:
-    if api_version == "apps/v1" and isinstance(spec, dict):  # what the API server wants of each
+def read(api_version: str, kind: str, spec: object, services: str = "devices", **metadata: object) -> Specs:
+    """services: as the Cluster has it."""
+    if api_version in ("apps/v1", "v1") and isinstance(spec, dict):  # what the API server wants of each
         template = {**spec["template"], "metadata": {"labels": {"app": "x"}, **spec["template"].get("metadata", {})}}
-        spec = {**spec, "selector": {"matchLabels": {"app": "x"}}, "template": template}
+        selector: dict[str, Any] = {"app": "x"} if api_version == "v1" else {"matchLabels": {"app": "x"}}
+        spec = {**spec, "selector": selector, "template": template}
     document = {"apiVersion": api_version, "kind": kind, "metadata": {"name": "x", **metadata}, "spec": spec}
     queue = "apiVersion: scheduling.volcano.sh/v1beta1\nkind: Queue\nmetadata: {name: ml}\n"
+    cluster = "apiVersion: gangplan.dev/v1alpha1\nkind: Cluster\nmetadata: {name: c}\nspec: {services: %s}\n"
+    queue += "---\n" + cluster % services
     files = {"jobs/a.yaml": json.dumps(document).encode(), "cluster-specs/c/q.yaml": queue.encode()}
     return read_specs(Repository(files))
 
 
 def gang(api_version: str, kind: str, spec: object, **metadata: object) -> GangSpec:
-    specs = read(api_version, kind, spec, **metadata)
+    specs = read(api_version, kind, spec, "devices", **metadata)
     assert [each for each in specs.diagnostics if each.severity == "error"] == []
     (found,) = specs.gangs
     return found
@@ -40,6 +44,9 @@ def emitted(found: GangSpec) -> dict[str, Any]:
     """The object with the gate and the marks of gated binding."""
     data: dict[str, Any] = json.loads(json.dumps(found.document.data))
     for _, template in pod_templates(data, found):
-        add_gate(template["spec"])
+        if found.is_bound:
+            add_gate(template["spec"])
+    if found.writes_scheduler:
+        name_scheduler(data, found)
     mark_pods(data, found)
     return data

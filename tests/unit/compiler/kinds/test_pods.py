@@ -71,11 +71,14 @@ def test_static_binding_names_its_node() -> None:
     assert term["matchExpressions"][0]["values"] == ["n1"]
 
 
-def test_a_lone_pod_of_another_scheduler_is_said_and_passes() -> None:
+def test_a_lone_pod_of_another_scheduler_has_room_and_is_left_as_it_is() -> None:
     outcome = compile_repository(repository(pod("a", scheduler="")))
-    assert outcome.specs.gangs == ()
-    assert [each.message for each in outcome.diagnostics if each.code == "GP213"] == ["Pod is passed through unplanned"]
-    assert emitted(outcome) == []
+    (decided,) = outcome.decisions
+    assert (decided.gang.is_bound, decided.gang.queue, decided.action) == (False, "", "start")
+    assert decided.pods == {"pod": {"n1": 1}}
+    assert [each.code for each in outcome.diagnostics if each.code in ("GP213", "GP220", "GP337")] == []
+    (item,) = emitted(outcome)
+    assert (gates(item), item["metadata"].get("annotations")) == ([], {})
 
 
 def test_a_lone_pod_that_runs_keeps_its_place_and_one_that_ended_is_done() -> None:

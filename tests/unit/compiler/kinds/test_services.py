@@ -1,4 +1,4 @@
-"""Services of Kubernetes, planned where they ask for it; JobSets and LeaderWorkerSets."""
+"""Services of Kubernetes, bound or not; JobSets and LeaderWorkerSets."""
 
 from __future__ import annotations
 
@@ -6,18 +6,16 @@ from typing import Any
 
 import pytest
 
+from compiler.cluster_state.state import ClusterState
+from compiler.cluster_state.surplus import with_present_pods
+from compiler.specs import Specs
 from tests.unit.compiler.kinds.operator_jobs import POD, emitted, gang, minima, read
 
 VOLCANO: dict[str, Any] = {"spec": {**POD["spec"], "schedulerName": "volcano"}}
 QUEUE = {"scheduling.volcano.sh/queue-name": "ml"}
 GANG = {"annotations": {"gangplan.dev/gang": "true"}}
 MARK = {"gangplan.dev/job": "Deployment.apps/x", "gangplan.dev/role": "pods"}
-
-
-def codes(kind: str, spec: object, **metadata: object) -> list[str]:
-    specs = read("apps/v1", kind, spec, **metadata)
-    assert specs.gangs == ()
-    return [each.code for each in specs.diagnostics if each.code != "GP355"]
+PLAIN: dict[str, Any] = {"spec": {"containers": [{"name": "main", "image": "i"}]}}
 
 
 @pytest.mark.parametrize("kind", ["Deployment", "ReplicaSet", "StatefulSet"])
@@ -59,39 +57,82 @@ def test_pods_of_a_deployment_say_whose_they_are() -> None:
     }
 
 
+def with_scheduler(template: dict[str, Any], name: str) -> dict[str, Any]:
+    return {"spec": {**template["spec"], "schedulerName": name}}
+
+
+@pytest.mark.parametrize("scheduler", ["", "default-scheduler"])
+@pytest.mark.parametrize(("api_version", "kind"), [("apps/v1", "Deployment"), ("v1", "ReplicationController")])
+def test_a_service_that_asks_for_devices_is_bound_and_volcano_is_its_scheduler(
+    api_version: str, kind: str, scheduler: str
+) -> None:
+    template = with_scheduler(POD, scheduler) if scheduler else POD
+    found = gang(api_version, kind, {"replicas": 2, "template": template})
+    assert (found.is_bound, found.schedulable, found.queue, found.written_pods) == (True, True, "default", {"pods": 2})
+    pod = emitted(found)["spec"]["template"]["spec"]
+    assert (pod["schedulerName"], len(pod["schedulingGates"])) == ("volcano", 1)
+
+
 @pytest.mark.parametrize(
-    ("replicas", "strategy", "planned"),
+    ("template", "services", "bound"),
     [
-        (4, None, True),
-        (3, None, False),  # 25% of three pods is none
-        (3, {"type": "Recreate"}, True),
-        (3, {"rollingUpdate": {"maxUnavailable": 1}}, True),
-        (3, {"rollingUpdate": {"maxUnavailable": "34%"}}, True),
-        (9, {"rollingUpdate": {"maxUnavailable": 0}}, False),
-        (9, {"rollingUpdate": {"maxUnavailable": "some"}}, False),
-        (None, None, False),  # an autoscaler may say how many
+        (PLAIN, "devices", False),
+        (PLAIN, "all", True),
+        (PLAIN, "on-request", None),
+        (POD, "on-request", None),
+        (POD, "devices", True),
+        (with_scheduler(PLAIN, "volcano"), "on-request", True),
+        (with_scheduler(POD, "mine"), "devices", False),
+        (with_scheduler(POD, "mine"), "all", False),
+        ({**PLAIN, "metadata": {"annotations": QUEUE}}, "on-request", True),
+        ({"spec": {**POD["spec"], "nodeName": "n"}}, "devices", False),
     ],
 )
-def test_a_deployment_whose_update_needs_more_room_passes_through(
-    replicas: int | None, strategy: object, planned: bool
-) -> None:
-    spec = {"replicas": replicas, "template": VOLCANO, "strategy": strategy}
-    assert bool(read("apps/v1", "Deployment", spec).gangs) == planned
+def test_the_cluster_says_which_services_are_bound(template: object, services: str, bound: bool | None) -> None:
+    specs = read("apps/v1", "Deployment", {"replicas": 2, "template": template}, services)
+    assert [gang.is_bound for gang in specs.gangs] == ([] if bound is None else [bound])
+    assert ("GP213" in codes_of(specs) or "GP220" in codes_of(specs)) == (bound is None)
+    assert "GP337" not in codes_of(specs)
+    assert len(specs.unplanned_pods) == (0 if bound else 1)
 
 
-def test_a_service_that_asks_for_nothing_passes_through_and_is_said() -> None:
-    assert codes("Deployment", {"replicas": 4, "template": POD}) == ["GP220"]
-    plain = {"spec": {"containers": [{"name": "main"}]}}
-    assert codes("StatefulSet", {"replicas": 4, "template": plain}) == ["GP213"]
-    other = {"spec": {**POD["spec"], "schedulerName": "other"}}
-    assert codes("StatefulSet", {"replicas": 4, "template": other}, **GANG) == ["GP220"]
-    found = read("apps/v1", "StatefulSet", {"replicas": 4, "template": plain}).diagnostics
-    assert "write schedulerName: volcano and replicas" in next(each.help for each in found if each.code == "GP213")
+def codes_of(specs: Specs) -> list[str]:
+    return [each.code for each in specs.diagnostics]
 
 
-def test_every_pod_of_an_unplanned_service_counts_as_declared() -> None:
-    (pods,) = read("apps/v1", "Deployment", {"replicas": 4, "template": POD}).unplanned_pods
-    assert (pods.count, pods.path, pods.on_each_node) == (4, ("spec", "template", "spec"), False)
+def test_a_service_that_is_not_bound_is_left_as_it_is() -> None:
+    found = gang("apps/v1", "StatefulSet", {"replicas": 4, "template": PLAIN})
+    assert (found.is_bound, found.schedulable, found.queue) == (False, False, "")
+    data = emitted(found)
+    assert "schedulingGates" not in data["spec"]["template"]["spec"]
+    assert "annotations" not in data["metadata"]
+
+
+def test_a_daemon_set_is_counted_on_each_node_and_never_bound() -> None:
+    specs = read("apps/v1", "DaemonSet", {"template": VOLCANO}, annotations=QUEUE)
+    (pods,) = specs.unplanned_pods
+    assert (pods.on_each_node, pods.role, pods.queue) == (True, "pods", "ml")
+    assert [gang.is_bound for gang in specs.gangs] == [False]
+
+
+def live(name: str, node: str = "") -> dict[str, Any]:
+    metadata = {
+        "name": name,
+        "namespace": "default",
+        "annotations": {"gangplan.dev/job": "Deployment.apps/x", "gangplan.dev/role": "pods"},
+        "ownerReferences": [{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "x-5d9c", "uid": "u"}],
+    }
+    spec = {**POD["spec"], **({"nodeName": node} if node else {})}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec, "status": {"phase": "Pending"}}
+
+
+def test_pods_that_an_update_or_an_autoscaler_made_are_planned_too() -> None:
+    specs = read("apps/v1", "Deployment", {"replicas": 1, "template": POD})
+    pods = [live("x-1", node="n"), live("x-2"), live("x-3")]
+    ending = {**live("x-4"), "metadata": {**live("x-4")["metadata"], "deletionTimestamp": "2026-01-01T00:00:00Z"}}
+    (found,) = with_present_pods(specs, ClusterState.from_objects([*pods, ending])).gangs
+    assert ([role.replicas for role in found.roles], found.minimum, found.written_pods) == ([3], 1, {"pods": 1})
+    assert with_present_pods(specs, ClusterState.from_objects(pods[:1])).gangs == specs.gangs
 
 
 def replicated(name: str, replicas: int, **job: object) -> dict[str, Any]:

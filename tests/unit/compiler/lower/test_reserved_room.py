@@ -48,11 +48,15 @@ def live_pod(name: str, node: str, cpu: int = 1, app: str = "web") -> Object:
 
 
 def compiled(
-    declared: list[Object], nodes: list[Object], live: tuple[Object, ...] = (), unplanned: str = "reserve"
+    declared: list[Object],
+    nodes: list[Object],
+    live: tuple[Object, ...] = (),
+    unplanned: str = "reserve",
+    services: str = "on-request",
 ) -> Outcome:
     cluster = {"apiVersion": "gangplan.dev/v1alpha1", "kind": "Cluster", "metadata": {"name": "c"}}
     queue = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "metadata": {"name": "default"}}
-    files = [{**cluster, "spec": {"unplanned": unplanned}}, queue, *nodes]
+    files = [{**cluster, "spec": {"unplanned": unplanned, "services": services}}, queue, *nodes]
     tree = {"cluster-specs/c/all.yaml": files, "jobs/all.yaml": declared}
     text = {path: "\n---\n".join(map(json.dumps, objects)).encode() for path, objects in tree.items()}
     state = ClusterState.from_objects([*nodes, *live]) if live else None
@@ -96,9 +100,9 @@ def test_a_daemon_set_is_charged_to_each_node_that_takes_it() -> None:
     outcome = compiled([agent, JOB], nodes, (live_pod("agent-h2x9z", "a", 2, app="agent"),))
     assert kept(outcome) == [{"d": 1}]
     assert free_cpu(outcome) == {"a": 8, "b": 10, "c": 10, "d": 8}
-    assert messages(outcome) == [
-        ("GP524", "DaemonSet ml/agent is not planned; room is kept for 1 of its pods on d, 1 run already")
-    ]
+    assert messages(outcome) == []
+    decided, _ = outcome.decisions
+    assert (decided.action, decided.pods, decided.running_count) == ("keep", {"pods": {"a": 1, "d": 1}}, 1)
 
 
 def test_a_daemon_set_is_on_cordoned_nodes_too() -> None:
@@ -181,12 +185,33 @@ def test_bare_pods_and_jobs_of_another_scheduler_count() -> None:
 
 
 def test_a_queue_that_the_pods_name_is_charged() -> None:
-    web = workload("Deployment", "web", pod_spec(cpu=4), replicas=2)
-    web["spec"]["template"]["metadata"]["annotations"] = {"scheduling.volcano.sh/queue-name": "default"}
+    spec = {"replicas": 2, "template": {"spec": pod_spec(cpu=4)}}
+    web = {"apiVersion": "example.org/v1", "kind": "Invention", "metadata": {"name": "web"}, "spec": spec}
+    spec["template"]["metadata"] = {"annotations": {"scheduling.volcano.sh/queue-name": "default"}}  # type: ignore[index]
     outcome = compiled([web, JOB], [machine("a")])
     assert outcome.problem is not None
     (queue,) = [queue for queue in outcome.problem.queues if queue.name == "default"]
     assert queue.used[outcome.problem.resources.index("cpu")] == 8000
+
+
+@pytest.mark.parametrize("unplanned", ["reserve", "ignore"])
+def test_services_without_devices_have_room_before_anything_else(unplanned: str) -> None:
+    web = workload("Deployment", "web", pod_spec(cpu=4), replicas=3)
+    outcome = compiled([web, JOB], [machine("a"), machine("b")], unplanned=unplanned, services="devices")
+    train, service = outcome.decisions
+    assert (train.action, service.action, service.gang_index) == ("wait", "start", None)
+    assert service.pods == {"pods": {"a": 2, "b": 1}}
+    live = (live_pod("web-5d9c-abcde", "b", 4), live_pod("web-5d9c-fghij", "b", 4))
+    _, service = compiled([web, JOB], [machine("a"), machine("b")], live, unplanned, "devices").decisions
+    assert (service.action, service.pods, service.running_count) == ("keep", {"pods": {"a": 1, "b": 2}}, 2)
+
+
+def test_a_service_without_room_waits_with_a_reason_and_one_that_asks_for_nothing_does_not() -> None:
+    web = workload("Deployment", "web", pod_spec(cpu=11), replicas=1)
+    none = workload("Deployment", "idle", {"containers": [{"name": "main"}]}, replicas=3)
+    idle, service = compiled([web, none], [machine("a")], unplanned="ignore", services="devices").decisions
+    assert (service.action, [reason.code for reason in service.reasons]) == ("wait", ["GW126"])
+    assert (idle.action, idle.pods) == ("start", {"pods": {"a": 3}})
 
 
 def test_origins_of_a_lowered_repository_say_the_rooms() -> None:

@@ -57,11 +57,6 @@ def test_a_workflow_runs_pods_whatever_its_steps_and_another_workflow_may_not() 
     assert findings("example.org/v1", "Workflow", steps) == []
 
 
-def test_a_daemon_set_asks_on_each_node() -> None:
-    ((_, message),) = findings("apps/v1", "DaemonSet", {"template": {"spec": GPU}})
-    assert message == "DaemonSet x asks for 2 nvidia.com/gpu on each of its nodes and is not planned"
-
-
 @pytest.mark.parametrize(
     ("api_version", "spec", "metadata"),
     [

@@ -1,0 +1,37 @@
+"""Services with more pods than are written: a rolling update or an autoscaler has made them.
+
+They are planned like the others, as there is room; without that, an update that first makes a new pod would wait for
+ever. When they are gone the service is what is written again.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+
+from compiler.cluster_state.owners import RoleLookup, gang_identity
+from compiler.cluster_state.pod_records import gang_of_pod
+from compiler.cluster_state.state import ClusterState
+from compiler.specs import GangSpec, Specs
+
+
+def with_present_pods(specs: Specs, state: ClusterState) -> Specs:
+    """The specs, where a service has at least the pods that its controller has made."""
+    gangs = specs.gangs
+    index = {gang_identity(gang): j for j, gang in enumerate(gangs) if gang.written_pods}
+    if not index:
+        return specs
+    roles, present = RoleLookup(gangs), Counter[tuple[int, int]]()
+    for record in state.pod_records:
+        if record.is_terminating or (j := gang_of_pod(record, gangs, index)) is None:
+            continue
+        if (t := roles.role_of(j, record.key[1], record.role_name)) is not None:
+            present[j, t] += 1
+    return replace(specs, gangs=tuple(_with_pods(gang, j, present) for j, gang in enumerate(gangs)))
+
+
+def _with_pods(gang: GangSpec, j: int, present: Counter[tuple[int, int]]) -> GangSpec:
+    if not any(present[j, t] > role.replicas for t, role in enumerate(gang.roles)):
+        return gang
+    roles = (replace(role, replicas=max(role.replicas, present[j, t])) for t, role in enumerate(gang.roles))
+    return replace(gang, roles=tuple(roles))

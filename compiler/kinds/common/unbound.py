@@ -1,0 +1,31 @@
+"""Kinds whose pods cannot be bound to the plan's nodes, since nobody can put a gate into them: said once an object."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from compiler.diagnostics import Diagnostic, declare_rule
+from compiler.syntax.documents import Document
+
+NOT_BOUND = declare_rule(
+    "GP222",
+    "info",
+    "planned, and not bound",
+    """The plan keeps room for the object's pods before anything else, and says where; but no gate can be put into them,
+    so that they go where their scheduler puts them, alone or as its gang plugin lets them. Mend: nothing, or a NodePool
+    of their own with a taint.""",
+)
+
+
+TextDiagnostics = Callable[[Document], Iterator[Diagnostic]]
+
+
+def not_bound_diagnostics(why: str, others: TextDiagnostics) -> TextDiagnostics:
+    """Findings on the text of an object of such a kind, after the `others`."""
+
+    def text_diagnostics(document: Document) -> Iterator[Diagnostic]:
+        yield from others(document)
+        message = f"{document.kind} is planned, and its pods are not bound to the plan's nodes: {why}"
+        yield document.diagnostic(NOT_BOUND, ("kind",), message, "room is kept for them; nothing to mend")
+
+    return text_diagnostics

@@ -1,0 +1,53 @@
+"""CronJob of Kubernetes (batch/v1) and of Volcano (batch.volcano.sh): Jobs that come and go by the clock.
+
+Nobody knows the next Job before it is there, so that none is bound; while its pods run they count where they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from compiler.kinds import Kind
+from compiler.kinds.common.job_kinds import Count, JobKind, RolePaths, gang_spec, job_kind, text_diagnostics_of
+from compiler.kinds.common.unbound import not_bound_diagnostics
+from compiler.specs import GangSpec
+from compiler.specs.services import unbound
+from compiler.syntax.documents import Document
+
+_TASKS = "spec.jobTemplate.spec.tasks[]"
+TABLES = (
+    JobKind(
+        "CronJob",
+        "batch",
+        ("v1",),
+        (RolePaths("spec.jobTemplate.spec.template", replicas=(Count("spec.jobTemplate.spec.parallelism"),)),),
+        suspend=("spec.suspend",),
+    ),
+    JobKind(
+        "CronJob",
+        "batch.volcano.sh",
+        ("v1alpha1",),
+        (RolePaths(f"{_TASKS}.template", name_path=f"{_TASKS}.name", replicas=(Count(f"{_TASKS}.replicas"),)),),
+        queue=("spec.jobTemplate.spec.queue",),
+        priority=("spec.jobTemplate.spec.priorityClassName",),
+        suspend=("spec.suspend",),
+        scheduler="spec.jobTemplate.spec.schedulerName",
+        is_volcano_default=True,
+    ),
+)
+
+
+def _cron_job(table: JobKind) -> Kind:
+    def specs(document: Document, model: Any) -> Iterable[GangSpec]:
+        gang = gang_spec(table, document)
+        suspended = document.value_at("spec").get("suspend") is True
+        yield replace(gang if suspended else unbound(gang), is_recurring=True, marks_pods=False)
+
+    said = not_bound_diagnostics("its Jobs are made by the clock", partial(text_diagnostics_of, table))
+    return replace(job_kind(table), is_foreign=False, specs=specs, text_diagnostics=said)
+
+
+KINDS = tuple(map(_cron_job, TABLES))

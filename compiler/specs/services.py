@@ -1,0 +1,73 @@
+"""Services and lone pods: which of them are bound to the plan's nodes, as the Cluster says."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+
+from compiler.kubernetes import VOLCANO_SCHEDULER
+from compiler.specs import GangSpec, ServiceBinding, UnplannedPods
+
+DEFAULT_SCHEDULER = "default-scheduler"
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceDraft:
+    """A service before it is known whether it is bound. is_asked_for: it names Volcano, a queue or a gang."""
+
+    gang: GangSpec
+    is_asked_for: bool
+
+
+def service_gang(draft: ServiceDraft, services: ServiceBinding) -> GangSpec | None:
+    """The gang of a service, bound or not; None for one that is not planned."""
+    gang = draft.gang
+    is_foreign = any(role.pod.scheduler_name not in ("", DEFAULT_SCHEDULER, VOLCANO_SCHEDULER) for role in gang.roles)
+    is_asked_for = draft.is_asked_for and not is_foreign
+    if services == "on-request" and not is_asked_for:
+        return None
+    is_pinned = any(role.pod.node_name for role in gang.roles)
+    takes_devices = services == "all" or (services == "devices" and asks_for_devices(gang))
+    is_bound = is_asked_for or (takes_devices and not is_foreign and not is_pinned)
+    return _bound(gang) if is_bound else unbound(gang)
+
+
+def asks_for_devices(gang: GangSpec) -> bool:
+    return any("/" in name for role in gang.roles for name in role.pod.requests)
+
+
+def unbound(gang: GangSpec) -> GangSpec:
+    """The gang whose pods go where their scheduler puts them: nothing is written into it. Only Volcano counts pods in
+    queues."""
+    names = (gang.scheduler_name, *(role.pod.scheduler_name for role in gang.roles))
+    queue = gang.queue if VOLCANO_SCHEDULER in names else ""
+    return replace(
+        gang, queue=queue, is_bound=False, schedulable=False, marks_pods=False, pod_owners=(), written_pods={}
+    )
+
+
+def _bound(gang: GangSpec) -> GangSpec:
+    roles = tuple(replace(role, pod=replace(role.pod, scheduler_name=VOLCANO_SCHEDULER)) for role in gang.roles)
+    return replace(gang, roles=roles, schedulable=True, scheduler_name=VOLCANO_SCHEDULER, writes_scheduler=True)
+
+
+def bound_and_unbound(gangs: Iterable[GangSpec]) -> tuple[tuple[GangSpec, ...], tuple[GangSpec, ...]]:
+    found = tuple(gangs)
+    return tuple(gang for gang in found if gang.is_bound), tuple(gang for gang in found if not gang.is_bound)
+
+
+def unbound_pods(gang: GangSpec) -> Iterator[UnplannedPods]:
+    """The pods of a gang that is not bound, role by role."""
+    document = gang.document
+    for role in gang.roles:
+        yield UnplannedPods(
+            document,
+            (*role.template_path, "spec") if role.template_path else role.path,
+            role.replicas,
+            role.pod,
+            role.labels,
+            gang.queue,
+            on_each_node=(document.kind, document.group) == ("DaemonSet", "apps"),
+            is_recurring=gang.is_recurring,
+            role=role.name,
+        )

@@ -1,0 +1,100 @@
+"""Kinds whose pods no gate can hold: SparkApplications and CronJobs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.unit.compiler.kinds.operator_jobs import POD, gang, minima, read
+
+API = "sparkoperator.k8s.io/v1beta2"
+SPARK: dict[str, Any] = {
+    "type": "Python",
+    "mode": "cluster",
+    "batchScheduler": "volcano",
+    "batchSchedulerOptions": {"queue": "ml"},
+    "nodeSelector": {"pool": "x"},
+    "driver": {"cores": 1, "memory": "512m"},
+    "executor": {
+        "cores": 2,
+        "coreRequest": "1500m",
+        "memory": "4g",
+        "memoryOverhead": "1g",
+        "instances": 3,
+        "gpu": {"name": "nvidia.com/gpu", "quantity": 2},
+        "tolerations": [{"operator": "Exists"}],
+    },
+}
+
+
+def test_a_spark_application_is_a_driver_and_its_executors() -> None:
+    found = gang(API, "SparkApplication", SPARK)
+    assert minima(found) == (1, {"driver": (0, 1), "executor": (0, 3)})
+    assert (found.is_bound, found.schedulable, found.queue, found.marks_pods) == (False, False, "ml", False)
+    driver, executor = (role.pod for role in found.roles)
+    assert driver.requests == {"cpu": 1000, "memory": (512 + 384) << 20, "pods": 1}
+    assert executor.requests == {"cpu": 1500, "memory": 5 << 30, "nvidia.com/gpu": 2, "pods": 1}
+    assert (executor.node_selector, len(executor.tolerations)) == ({"pool": "x"}, 1)
+    specs = read(API, "SparkApplication", SPARK)
+    assert [(pods.role, pods.count, pods.queue) for pods in specs.unplanned_pods] == [
+        ("driver", 1, "ml"),
+        ("executor", 3, "ml"),
+    ]
+    codes = [each.code for each in specs.diagnostics]
+    assert "GP222" in codes
+    assert not {"GP213", "GP220", "GP337", "GP338"} & set(codes)
+
+
+@pytest.mark.parametrize(
+    ("changes", "executors"),
+    [
+        ({"executor": {}}, 1),
+        ({"executor": {"instances": 0}}, 0),
+        ({"dynamicAllocation": {"enabled": True, "initialExecutors": 4, "minExecutors": 2}}, 4),
+        ({"dynamicAllocation": {"enabled": False, "initialExecutors": 4}}, 3),
+    ],
+)
+def test_the_executors_at_the_start(changes: dict[str, Any], executors: int) -> None:
+    assert gang(API, "SparkApplication", {**SPARK, **changes}).roles[-1].replicas == executors
+
+
+@pytest.mark.parametrize(
+    ("text", "mebibytes"), [("512m", 512), ("2g", 2048), ("1024", 1024), ("2Gi", 2048), ("1t", 1 << 20), ("much", 1024)]
+)
+def test_memory_is_read_as_spark_reads_it(text: str, mebibytes: int) -> None:
+    driver = {"memory": text, "memoryOverhead": "0m"}
+    found = gang(API, "SparkApplication", {**SPARK, "driver": driver})
+    assert found.roles[0].pod.requests["memory"] == mebibytes << 20
+
+
+def test_in_client_mode_the_driver_is_no_pod_of_the_cluster_s_and_another_scheduler_counts_in_no_queue() -> None:
+    found = gang(API, "SparkApplication", {**SPARK, "mode": "client", "batchScheduler": "yunikorn"})
+    assert ([role.name for role in found.roles], found.queue) == (["executor"], "")
+
+
+def test_a_queue_that_is_not_there_is_an_error_of_the_application() -> None:
+    specs = read(API, "SparkApplication", {**SPARK, "batchSchedulerOptions": {"queue": "gone"}})
+    assert [each.message for each in specs.diagnostics if each.severity == "error"] == ["there is no queue 'gone'"]
+    assert specs.gangs == ()
+
+
+CRON: dict[str, Any] = {"schedule": "0 3 * * *", "template": SPARK}
+
+
+def test_what_runs_by_the_clock_is_planned_as_nothing_in_between() -> None:
+    job = {"parallelism": 2, "template": {"spec": {**POD["spec"], "restartPolicy": "Never"}}}
+    tasks: dict[str, Any] = {"schedule": "0 3 * * *", "jobTemplate": {"spec": {"tasks": [{"name": "w", "replicas": 2, **job}]}}}
+    tasks["jobTemplate"]["spec"]["tasks"][0].pop("parallelism")
+    for api_version, kind, spec in (
+        (API, "ScheduledSparkApplication", CRON),
+        ("batch/v1", "CronJob", {"schedule": "0 3 * * *", "jobTemplate": {"spec": job}}),
+        ("batch.volcano.sh/v1alpha1", "CronJob", tasks),
+    ):
+        specs = read(api_version, kind, spec)
+        (found,) = specs.gangs
+        assert (found.is_bound, found.is_recurring, found.roles[-1].replicas > 1) == (False, True, True), kind
+        assert all(pods.is_recurring for pods in specs.unplanned_pods)
+        assert specs.unplanned_pods
+        suspended = read(api_version, kind, {**spec, "suspend": True})
+        assert ([gang.schedulable for gang in suspended.gangs], suspended.unplanned_pods) == ([False], ())

@@ -47,7 +47,7 @@ _IN_PLACE_FIELDS: Mapping[str, re.Pattern[str]] = {
     ),
 }
 _KUBEFLOW_FIELDS = re.compile(r"metadata\..*|spec\.(runPolicy|elasticPolicy)\..*|spec\.\w+ReplicaSpecs\.\w+\.replicas")
-_BINDING_FIELDS = (("spec", "schedulingGates"), ("spec", "nodeSelector"))
+_BINDING_FIELDS = (("spec", "schedulingGates"), ("spec", "nodeSelector"), ("spec", "schedulerName"))
 _PASSED_THROUGH_FIELDS = re.compile(r"metadata\..*|spec\.suspend|spec\.runPolicy\..*")
 """Fields of a live job that may change, and of one of a kind that only passes through. Volcano's admission
 (pkg/webhooks/admission/jobs/validate) refuses others."""
@@ -204,7 +204,7 @@ def classify_change(
     if is_terminating(live):
         return Change("held", ref, desired, live, reason="it is being deleted; it returns when it is gone")
     fields = field_differences(desired.object, live)
-    if ref.group_kind == "Pod":  # a gate never comes back, nor does the selector of its node go
+    if ref.group_kind == "Pod":  # no gate comes back, no selector of a node goes, and its scheduler is never another
         bound = tuple(field for field in fields if field.steps[:2] in _BINDING_FIELDS)
         fields = tuple(field for field in fields if field not in bound)
         desired = replace(desired, object=_with_live_values(desired.object, live, bound)) if bound else desired

@@ -28,7 +28,6 @@ RAY = {
 }
 JOB_SET = {"replicatedJobs": [{"replicas": 2, "template": {"spec": {"parallelism": 3, "template": {"spec": GPU}}}}]}
 LEADER = {"leaderTemplate": {"spec": PLAIN}, "workerTemplate": {"spec": GPU}, "size": 4}
-SPARK = {"executor": {"instances": 3, "gpu": {"name": "nvidia.com/gpu", "quantity": 1}}}
 STEP = {"name": "s", "container": {"image": "i", **GPU["containers"][0]}}
 TRAIN = {"trainer": {"numNodes": 2, "resourcesPerNode": {"limits": {"nvidia.com/gpu": 8}}}}
 
@@ -39,7 +38,6 @@ TRAIN = {"trainer": {"numNodes": 2, "resourcesPerNode": {"limits": {"nvidia.com/
         ("example.org/v1", "RayInvention", RAY, 10),
         ("jobset.x-k8s.io/v9", "JobSet", JOB_SET, 12),
         ("leaderworkerset.x-k8s.io/v9", "LeaderWorkerSet", {"replicas": 2, "leaderWorkerTemplate": LEADER}, 12),
-        ("sparkoperator.k8s.io/v1beta2", "SparkApplication", SPARK, 3),
         ("trainer.kubeflow.org/v1alpha1", "TrainJob", {"runtimeRef": {"name": "gone"}, **TRAIN}, 16),
         ("argoproj.io/v1alpha1", "Workflow", {"entrypoint": "s", "templates": [STEP, {"name": "t", "steps": []}]}, 2),
         ("example.org/v1", "Invention", {"deep": [{"er": {"spec": GPU}}]}, 2),

@@ -84,7 +84,10 @@ CRON: dict[str, Any] = {"schedule": "0 3 * * *", "template": SPARK}
 
 def test_what_runs_by_the_clock_is_planned_as_nothing_in_between() -> None:
     job = {"parallelism": 2, "template": {"spec": {**POD["spec"], "restartPolicy": "Never"}}}
-    tasks: dict[str, Any] = {"schedule": "0 3 * * *", "jobTemplate": {"spec": {"tasks": [{"name": "w", "replicas": 2, **job}]}}}
+    tasks: dict[str, Any] = {
+        "schedule": "0 3 * * *",
+        "jobTemplate": {"spec": {"tasks": [{"name": "w", "replicas": 2, **job}]}},
+    }
     tasks["jobTemplate"]["spec"]["tasks"][0].pop("parallelism")
     for api_version, kind, spec in (
         (API, "ScheduledSparkApplication", CRON),

@@ -44,6 +44,17 @@ def leaving_until(pod: Object) -> int | None:
     return None if ends_at is None else ends_at + EVICTION_SLACK
 
 
+def with_leaving_word(pod: Object, is_leaving: bool) -> Object:
+    """An evicted pod of which somebody else knows whether it still gives its room away, as the clocks of API server and
+    compiler may differ by hours. Other pods as they are."""
+    if leaving_until(pod) is None:
+        return pod
+    if is_leaving:
+        return {**pod, "metadata": {**pod["metadata"], "deletionTimestamp": "9999-01-01T00:00:00Z"}}
+    conditions = [condition for condition in conditions_of(pod) if condition.get("type") != "DisruptionTarget"]
+    return {**pod, "status": {**pod["status"], "conditions": conditions}}
+
+
 @dataclass(frozen=True, slots=True)
 class ForeignPod:
     """A pod on a node (an index) that belongs to no gang of the problem, with the anti-affinity by which it excludes

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from compiler.cluster_state.pods import EVICTION_SLACK
 from compiler.kubernetes import is_terminating, uid_of
 from reconciler.cluster.objects import Object
 
@@ -20,11 +21,13 @@ SIGHT_SECONDS = 10.0
 class EvictionMemory:
     """refused: uid of a pod -> (refusals, when it may be asked for again, the last answer). granted: uid of a job ->
     how many of its pods were evicted. unseen: uid of a pod -> when its end was granted, until the watch shows it; a
-    plan made before would count it as running and take another in its place."""
+    plan made before would count it as running and take another in its place. ending: uid of a pod -> since when it is
+    seen to end."""
 
     refused: dict[str, tuple[int, float, str]] = field(default_factory=dict)
     granted: Counter[str] = field(default_factory=Counter)
     unseen: dict[str, float] = field(default_factory=dict)
+    ending: dict[str, float] = field(default_factory=dict)
 
     def is_due(self, pod: Object, now: float) -> bool:
         _, retry_at, _ = self.refused.get(uid_of(pod), (0, now, ""))
@@ -47,6 +50,13 @@ class EvictionMemory:
         self.unseen = {
             uid: at for uid, at in self.unseen.items() if not is_ending.get(uid, True) and now - at <= SIGHT_SECONDS
         }
+        self.ending = {uid: self.ending.get(uid, now) for uid, ends in is_ending.items() if ends}
+
+    def leaves_at(self, pod: Object, now: float) -> float:
+        """When a pod that ends has had its grace period and some more, counted from when it was first seen to end: the
+        API server's clock may be hours before or behind ours."""
+        since = self.ending.get(uid_of(pod), now)
+        return since + (pod["metadata"].get("deletionGracePeriodSeconds") or 0) + EVICTION_SLACK
 
     def deadlines(self) -> list[float]:
         return [retry_at for _, retry_at, _ in self.refused.values()]

@@ -53,10 +53,11 @@ def observe_pods(r: Reconciler, observation: Observation) -> Observation:
 def _leaving_pods(r: Reconciler, observation: Observation) -> dict[str, int]:
     """uid of each evicted pod of a planned gang -> until when plans count on its room. Pods of others, evicted for
     whatever reason, hold theirs until they are gone, in plans as well."""
-    # Whole seconds, as the compile has them, which comes later: it never counts on a pod that is none of these.
-    now, gangs = int(r.wall_clock()), r.planning.snapshot.gangs if r.planning.snapshot else {}
-    ends = ((pod, leaving_until(pod)) for pod in observation.objects_of_kind("Pod"))
-    leaving = {uid_of(pod): (pod, until) for pod, until in ends if until is not None and now <= until}
+    now, wall_now, gangs = r.clock(), r.wall_clock(), r.planning.snapshot.gangs if r.planning.snapshot else {}
+    evicted = (pod for pod in observation.objects_of_kind("Pod") if leaving_until(pod) is not None)
+    ends = ((pod, int(wall_now + r.evictions.leaves_at(pod, now) - now)) for pod in evicted)
+    # Whole seconds, as the compile has them.
+    leaving = {uid_of(pod): (pod, until) for pod, until in ends if int(wall_now) <= until}
     jobs = {key: observation.objects[key] for key in gangs if key in observation.objects} if leaving else {}
     ours, _ = pods_by_job([pod for pod, _ in leaving.values()], jobs)
     return {uid_of(pod): leaving[uid_of(pod)][1] for pods in ours.values() for pod in pods}

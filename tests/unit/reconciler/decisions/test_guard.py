@@ -105,6 +105,11 @@ def test_an_empty_repository_prunes_nothing_until_an_annotation_names_the_commit
         assert len(plan_of(set(), holding("ours"), seen(live("ours")), safety).changes) == count
         two = plan_of(set(), holding("ours", "too"), seen(live("ours"), live("too")), safety)
         assert bool(two.changes) == (allowed == "c0ffee"), "a digest releases these deletions and no others"
+    remade, inventory = live("ours"), holding("ours")
+    remade["metadata"]["uid"] = "made since"
+    inventory.entries[ref("ours").key] = replace(inventory.entries[ref("ours").key], uid="made since")
+    safety = PruneSafety("c0ffee", True, allowed=frozenset({digest}))
+    assert plan_of(set(), inventory, seen(remade), safety).changes == (), "an annotation that was left standing"
 
 
 LIMIT = PRUNE_LIMITS.objects

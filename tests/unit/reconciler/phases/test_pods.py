@@ -7,14 +7,16 @@ from typing import Any
 
 import pytest
 
+from compiler.cluster_state.pods import leaving_until
 from compiler.emit.manifest import Manifest
-from compiler.kubernetes import DIGEST_ANNOTATION, HOSTNAME_LABEL, NUMA_POLICY_ANNOTATION, SCHEDULING_GATE
+from compiler.fields.timestamp import rfc3339
+from compiler.kubernetes import DIGEST_ANNOTATION, HOSTNAME_LABEL, NUMA_POLICY_ANNOTATION, SCHEDULING_GATE, uid_of
 from reconciler.cluster.inventory import Inventory
 from reconciler.cluster.objects import Object, Ref
 from reconciler.context import Pass, Reconciler, Settings, build_reconciler
 from reconciler.decisions.gates import pods_by_job
 from reconciler.git.poller import BranchHead
-from reconciler.observe import Fingerprint, Observation, fingerprint_of
+from reconciler.observe import Fingerprint, Observation, fingerprint_of, state_objects
 from reconciler.phases.pods import act_on_pods, observe_pods
 from reconciler.phases.report import build_report
 from reconciler.plan.snapshot import Snapshot
@@ -210,18 +212,25 @@ def test_a_victims_successor_stays_gated(world: World) -> None:
     assert [path for method, path in world.cluster.writes if method == "PATCH"] == []
 
 
-def test_a_gang_starts_when_the_evicted_pods_have_left_its_nodes(world: World) -> None:
-    """A plan counts on their room; one that outlives its grace period takes its room back, and a new plan is made."""
+@pytest.mark.parametrize("ahead", [0, 7200, -7200])
+def test_a_gang_starts_when_the_evicted_pods_have_left_its_nodes(world: World, ahead: int) -> None:
+    """A plan counts on their room; one that outlives its grace period takes its room back, and a new plan is made.
+    ahead: of the API server's clock, by which the pod's end is told."""
     world.plan(planned("winner", "start", n1=1), planned("other", "start", n2=1), planned("victim", "wait"))
-    evicted = evicted_pod("victim", "1970-01-01T00:01:00Z")
+    evicted = evicted_pod("victim", rfc3339(1_000_060))
+    evicted["metadata"]["deletionGracePeriodSeconds"] = 10
     pods = [pod("winner", 0), pod("other", 0)]
     jobs = [live_job(name) for name in ("winner", "other", "victim")]
-    world.r.wall_clock = lambda: world.now
+    world.r.wall_clock = lambda: 1_000_000 + ahead + world.now
     prints = []
     for world.now, *there in ((50.0, evicted), (90.5, evicted), (91.0, evicted), (92.0,)):
         p = world.act(*jobs, *pods, *there)
         if there and world.now < 91:
             assert p.lifted_gates.keys() == {key_of("other")}
+        for pod_there in state_objects(p.observation) if there else ():
+            if uid_of(pod_there) == uid_of(evicted):
+                until, now = leaving_until(pod_there), world.r.wall_clock()
+                assert (until is not None and int(now) <= until) == (world.now < 91), "as the compile sees it"
         prints.append(p.current_fingerprint)
     assert p.lifted_gates.keys() == {key_of("winner"), key_of("other")}
     assert prints[0] == prints[1] == prints[3] != prints[2]

@@ -7,6 +7,7 @@ from collections.abc import Collection, MutableMapping
 from dataclasses import replace
 from typing import Any
 
+from compiler.kubernetes import uid_of
 from reconciler.cluster.client import ApiError
 from reconciler.context import Pass, Reconciler
 from reconciler.decisions.guard import FIGHT_WINDOW
@@ -67,6 +68,7 @@ def trim_memory(r: Reconciler, p: Pass) -> None:
     _keep_only(planning.rejections, {r.poller.head.commit, p.target_commit})
     oldest = now - LAST_WRITE_SECONDS
     _keep_only(memory.last_writes, {key for key, (_, _, at) in memory.last_writes.items() if at >= oldest})
+    _keep_only(r.evictions.granted, {uid_of(item) for item in p.observation.objects.values()})
     fights = memory.fights
     _keep_only(fights.heat, {key for key, (_, at) in fights.heat.items() if now - at < FIGHT_WINDOW})
     _keep_only(fights.paused_until, {key for key, until in fights.paused_until.items() if until > now})

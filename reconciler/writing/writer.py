@@ -29,6 +29,7 @@ from compiler.kubernetes import (
     CLUSTER_LABEL,
     MANAGED_BY_LABEL,
     annotations_of,
+    is_terminating,
     labels_of,
     uid_of,
 )
@@ -120,7 +121,7 @@ class ClusterWriter:
             return cached
         written, deleted_uid, at = self.memory.last_writes[key]
         if written is None:
-            caught_up = cached is None or uid_of(cached) != deleted_uid
+            caught_up = cached is None or uid_of(cached) != deleted_uid or is_terminating(cached)
         else:
             caught_up = cached is not None and _resource_version_number(cached) >= _resource_version_number(written)
         if caught_up or self.clock() - at > LAST_WRITE_SECONDS:

@@ -190,8 +190,8 @@ def test_an_entry_ends_when_the_server_says_that_the_object_is_gone(world: World
     for _ in range(3):
         world.time += 5
         p = world.prune(world.look())
-    assert (len(world.inventory.entries), world.deleted()) == (1, ["stuck"])
-    assert [change.reason for change in p.prune_plan.leaving] == ["it was deleted and waits for example.com/slow"]
+        assert (len(world.inventory.entries), world.deleted()) == (1, ["stuck"])
+        assert [change.reason for change in p.prune_plan.leaving] == ["it was deleted and waits for example.com/slow"]
     del world.cluster.objects[f"{CONFIGMAPS}/stuck"]
     world.cluster.before = lambda method, path, body: error_answer(500) if "stuck" in path else None
     world.prune(world.look())

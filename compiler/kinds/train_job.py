@@ -1,8 +1,9 @@
 """Kubeflow's TrainJob with its runtimes (trainer.kubeflow.org/v1alpha1, trainer 2.1).
 
 A TrainJob names a runtime, whose JobSet describes the pods; it says itself how many nodes train and what each asks for.
-Each replicated Job is a role, all start together, and those that depend on others are placed as they appear. A TrainJob
-whose runtime is not in the repository is not planned. The gate goes into podTemplateOverrides.
+Each replicated Job is a role, all start together, and those that depend on others are placed as they appear. A runtime
+that is not in the repository is taken as the trainer brings it; where it brings none of the name, the TrainJob is not
+planned. The gate goes into podTemplateOverrides.
 """
 
 from __future__ import annotations
@@ -13,10 +14,11 @@ from typing import Any
 
 from pydantic import Field
 
-from compiler.diagnostics import Diagnostic
+from compiler.diagnostics import Diagnostic, declare_rule
 from compiler.fields.models import Bool, LenientModel, Name
 from compiler.kinds import Kind
 from compiler.kinds.common import pods
+from compiler.kinds.common.default_runtimes import DEFAULT_RUNTIMES, TRAINER_VERSION
 from compiler.kinds.common.job_kinds import KindObject
 from compiler.kinds.common.jobs import Natural, NetworkTopology, submission_and_duration, time_diagnostics
 from compiler.kinds.common.paths import found_paths, parse_path, value_at
@@ -29,6 +31,13 @@ GROUP = "trainer.kubeflow.org"
 ANCESTOR_LABEL = f"{GROUP}/trainjob-ancestor-step"
 POD_OWNERS = ("Job.batch", "JobSet.jobset.x-k8s.io")
 OVERRIDES_PATH = ("spec", "podTemplateOverrides")
+DEFAULT_RUNTIME = declare_rule(
+    "GP224",
+    "info",
+    "a runtime as the trainer brings it",
+    """The TrainJob names a ClusterTrainingRuntime that is not in the repository and that Kubeflow's trainer brings by
+    itself: it is planned with that one. Mend: nothing, or add the runtime where the cluster's is another.""",
+)
 NODE = "node"
 """Name of the container that trains, and of MPI's Job of nodes."""
 
@@ -128,6 +137,20 @@ class TrainJobDraft:
 class RuntimeDraft:
     document: Document
     spec: RuntimeSpec
+
+
+def default_runtime_gang(draft: TrainJobDraft) -> GangSpec | None:
+    """The gang of a TrainJob with the runtime that the trainer brings; None where it brings none of the name."""
+    wanted = draft.spec.runtime_ref
+    found = DEFAULT_RUNTIMES.get(wanted.name) if wanted.kind == "ClusterTrainingRuntime" else None
+    return None if found is None else _gang(draft, RuntimeSpec.model_validate(found))
+
+
+def default_runtime_diagnostic(draft: TrainJobDraft) -> Diagnostic:
+    name = draft.spec.runtime_ref.name
+    message = f"runtime {name} is not here, and is taken as trainer {TRAINER_VERSION} brings it"
+    help = "add it where the cluster has another one of this name"
+    return draft.document.diagnostic(DEFAULT_RUNTIME, ("spec", "runtimeRef"), message, help)
 
 
 def train_job_gang(draft: TrainJobDraft, runtimes: Iterable[RuntimeDraft]) -> GangSpec | None:

@@ -54,6 +54,7 @@ def consistent_specs(cluster: ClusterSpec, collector: DocumentCollector) -> Spec
     """The specs that pass all checks, with the diagnostics of everything that was read."""
     collector.read_strangers()
     collector.read_train_jobs()
+    collector.read_job_flows()
     collector.read_services(cluster.services)
     check_input = _check_input(cluster, collector)
     rejected, diagnostics = dict(collector.rejected), list(collector.diagnostics)

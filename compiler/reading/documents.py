@@ -11,7 +11,13 @@ from compiler.fields.validation import metadata_diagnostics, readable_part, vali
 from compiler.kinds import Kind, kinds
 from compiler.kinds.common.job_kinds import JobKind, job_kind
 from compiler.kinds.scheduler_file import wrapped_configurations
-from compiler.kinds.train_job import RuntimeDraft, TrainJobDraft, train_job_gang
+from compiler.kinds.train_job import (
+    RuntimeDraft,
+    TrainJobDraft,
+    default_runtime_diagnostic,
+    default_runtime_gang,
+    train_job_gang,
+)
 from compiler.kubernetes import API_GROUP
 from compiler.reading.assignment import JobAssignment
 from compiler.reading.files import template_diagnostic
@@ -20,6 +26,8 @@ from compiler.reading.shape import shape_diagnostics
 from compiler.reading.unplanned import UNPLANNED_CODES, declared_pods, unplanned_pods
 from compiler.repository.paths import CONF_SUFFIX, file_name_diagnostic
 from compiler.specs import GangSpec, ServiceBinding
+from compiler.specs.drafts import JobFlowDraft, JobTemplateDraft
+from compiler.specs.job_flows import job_flow_gangs
 from compiler.specs.services import ServiceDraft, service_gang
 from compiler.syntax.documents import Document, DocumentIdentity
 from compiler.syntax.parse import Parse, parse_file
@@ -140,13 +148,24 @@ class DocumentCollector:
         self.strangers = []
 
     def read_train_jobs(self) -> None:
-        """Give each TrainJob the runtime that it names; one whose runtime is not here is not planned."""
+        """Give each TrainJob the runtime that it names, here or as the trainer brings it; one without is not
+        planned."""
         runtimes = self.specs_of(RuntimeDraft)
         for draft in self.specs_of(TrainJobDraft):
             if (gang := train_job_gang(draft, runtimes)) is not None:
                 self.spec_items.append(gang)
+            elif (gang := default_runtime_gang(draft)) is not None:
+                self.spec_items.append(gang)
+                self.diagnostics.append(default_runtime_diagnostic(draft))
             else:
                 self.diagnostics += unplanned_pods(draft.document)
+
+    def read_job_flows(self) -> None:
+        """Say of each JobFlow without a JobTemplate that it is not planned."""
+        templates = self.specs_of(JobTemplateDraft)
+        for flow in self.specs_of(JobFlowDraft):
+            if next(job_flow_gangs((flow,), templates), None) is None:
+                self.diagnostics += unplanned_pods(flow.document)
 
     def read_services(self, services: ServiceBinding) -> None:
         """Take the services that are planned for gangs, and say of the others that they are not."""

@@ -250,9 +250,8 @@ class PlanView:
         for decided in waiting:
             role = "never" if decided.never else "wait"
             what = " + ".join(f"{spec.replicas} {spec.name}" for spec in decided.gang.roles)
-            said = ", ".join(
-                part for part in (what, self.scarce_amount(decided, None), f"queue {decided.gang.queue}") if part
-            )
+            queue = f"queue {decided.gang.queue}" if decided.gang.queue else ""
+            said = ", ".join(part for part in (what, self.scarce_amount(decided, None), queue) if part)
             yield f"  {self.style.paint('!' if decided.never else '-', role)} {decided.name}  {said}"
             yield from self.reason_lines(decided)
 

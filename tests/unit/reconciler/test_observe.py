@@ -62,6 +62,25 @@ def test_every_pod_counts_on_a_node_that_would_not_take_it_now_and_of_a_gang_tha
         assert len(set(seen)) == prints, (decision, prints)
 
 
+def test_pods_of_a_service_beyond_what_is_written_are_news() -> None:
+    """A rolling update, or an autoscaler; below that, and of another job, gated pods are none."""
+    owner = {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "j", "uid": "j"}
+    service: Object = {"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": {"namespace": "d", **owner}}
+    entry = {"apiVersion": "apps/v1", "kind": "StatefulSet", "namespace": "d", "name": "j", "pods": {"w": {"n": 2}}}
+    rest: Object = {"queue": "q", "domains": [], "reasons": [], "evictedFor": [], "startsAt": None}
+    for written, prints in (({"written": {"w": 2}}, 2), ({}, 1)):
+        plan = {"gangs": [{**entry, **rest, **written, "decision": "start"}]}
+        seen = []
+        for count in (0, 2, 3):
+            pods = {}
+            for number in range(count):
+                metadata = {"namespace": "d", "name": f"j-{number}", "uid": f"{number}", "ownerReferences": [owner]}
+                pods[f"Pod/d/j-{number}"] = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {}}
+            observation = Observation({"Node//n": NODE, "StatefulSet.apps/d/j": service, **pods}, frozenset())
+            seen.append(fingerprint_of(observation, replace(GOOD, plan=plan), frozenset()))
+        assert [each == seen[0] for each in seen] == [True, True, prints == 1]
+
+
 def test_what_the_cluster_says_next_of_a_node_that_was_behind_is_news() -> None:
     late = replace(GOOD, nodes_behind=("n",))
     busy = {**NUMA, "spec": {**NUMA["spec"], "numares": {"cpu": {"allocatable": ""}}}}

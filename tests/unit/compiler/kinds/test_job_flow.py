@@ -11,6 +11,7 @@ from compiler.cluster_state.state import ClusterState
 from compiler.emit.objects import manifests
 from compiler.outcome import Outcome
 from compiler.pipeline import compile_repository
+from compiler.reading import read_specs
 from compiler.repository import Repository
 from compiler.views.data import gang_entry
 from reconciler.plan.snapshot import Snapshot
@@ -107,3 +108,11 @@ def test_a_step_tells_the_roles_that_come_late_since_no_manifest_does() -> None:
     entry = next(gang_entry(decided) for decided in outcome.decisions if decided.name == "ml/daily-late")
     gangs = Snapshot("c0ffee", True, plan={"gangs": [entry]}).gangs
     assert [gang.dependent_roles for gang in gangs.values()] == [{"after"}]
+
+
+def test_a_flow_without_its_templates_is_said() -> None:
+    flow = {"apiVersion": "flow.volcano.sh/v1alpha1", "kind": "JobFlow", "metadata": {"name": "f"}}
+    text = json.dumps({**flow, "spec": {"flows": [{"name": "a"}]}}).encode()
+    said = {each.code: each.message for each in read_specs(Repository({"jobs/f.yaml": text})).diagnostics}
+    assert said["GP220"] == "JobFlow f is for Volcano and is not planned"
+    assert said["GP364"] == "there is no JobTemplate 'a'"

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
+
 from compiler.reading import read_specs
 from compiler.repository import Repository
 from compiler.specs import GangSpec, Specs
@@ -101,3 +103,39 @@ def test_a_train_job_without_its_runtime_is_said() -> None:
     assert specs.gangs == ()
     (message,) = (each.message for each in specs.diagnostics if each.code == "GP220")
     assert message == "TrainJob ml/x asks for 16 nvidia.com/gpu and is not planned"
+
+
+@pytest.mark.parametrize(
+    ("name", "roles", "late"),
+    [
+        ("torch-distributed", {"node": (4, 4)}, ()),
+        ("deepspeed-distributed", {"launcher": (1, 1), "node": (3, 3)}, ()),
+        ("torch-distributed-with-cache", {"dataset-initializer": (1, 1), "node": (4, 4)}, ("node",)),
+        (
+            "torchtune-qwen2.5-1.5b",
+            {"dataset-initializer": (1, 1), "model-initializer": (1, 1), "node": (4, 4)},
+            ("node",),
+        ),
+    ],
+)
+def test_a_runtime_that_is_not_here_is_the_trainer_s_own(
+    name: str, roles: dict[str, Any], late: tuple[str, ...]
+) -> None:
+    trainer = {"numNodes": 4, "resourcesPerNode": EIGHT}
+    specs = read(runtime(), runtimeRef={"name": name}, trainer=trainer)
+    (found,) = specs.gangs
+    assert minima(found) == (sum(count for _, count in roles.values()), roles)
+    assert (found.dependent_roles, found.roles[-1].pod.requests["nvidia.com/gpu"]) == (late, 8)
+    assert [each.code for each in specs.diagnostics if each.code in ("GP213", "GP220", "GP224")] == ["GP224"]
+    assert emitted(found)["spec"]["podTemplateOverrides"][0]["spec"]["schedulingGates"]
+
+
+def test_a_tuning_runtime_asks_for_two_devices_where_the_train_job_says_nothing() -> None:
+    (found,) = read(runtime(), runtimeRef={"name": "torchtune-llama3.2-1b"}).gangs
+    assert [role.pod.requests.get("nvidia.com/gpu") for role in found.roles] == [None, None, 2]
+
+
+@pytest.mark.parametrize("ref", [{"name": "mine"}, {"name": "torch-distributed", "kind": "TrainingRuntime"}])
+def test_a_runtime_that_nobody_knows_leaves_the_train_job_unplanned(ref: dict[str, str]) -> None:
+    specs = read(runtime(), runtimeRef=ref)
+    assert (specs.gangs, [each.code for each in specs.diagnostics if each.code < "GP3"]) == ((), ["GP213"])

@@ -39,6 +39,8 @@ from tests.e2e.stories.story import (
 PODS_PATH = "/api/v1/namespaces/default/pods"
 GPUS = 8
 WAIT = 1800.0
+LOOK = 0.5
+"""Seconds between two looks at the pods: each is work for the API server that is measured."""
 
 
 def gang_jobs(gangs: int, pods: int) -> list[dict[str, Any]]:
@@ -49,6 +51,7 @@ def wait_for_running(plane: ControlPlane, count: int) -> None:
     """Wait until so many pods exist and none of them does anything but run; each look costs the API server little."""
 
     def outstanding() -> int:
+        time.sleep(LOOK)
         page = plane.api("GET", f"{PODS_PATH}?limit=1")
         known = len(page["items"]) + int(page["metadata"].get("remainingItemCount") or 0)
         if known < count:

@@ -15,7 +15,6 @@ from compiler.kubernetes import (
     ADOPT_ANNOTATION,
     annotations_of,
     is_gated,
-    is_planned_job,
     status_of,
     uid_of,
 )
@@ -25,7 +24,7 @@ from reconciler.cluster.client import ApiError
 from reconciler.cluster.objects import Object, Ref, ref_of
 from reconciler.context import Pass, Reconciler, recreate_time
 from reconciler.decisions.diff import Change, classify_change
-from reconciler.decisions.gates import has_ended, pods_by_job
+from reconciler.decisions.gates import has_ended
 from reconciler.observe import Restrictions
 from reconciler.phases.changes import take_up_inventory, write_changes
 from reconciler.phases.housekeeping import keep_house
@@ -84,8 +83,7 @@ def observe(r: Reconciler) -> Pass:
     r.watches.expect_kinds({entry.ref.group_kind for entry in inventory.entries.values() if entry.uid})
     observation = observe_pods(r, r.watches.observe(Restrictions()))
     p = Pass(observation, inventory, problems=list(observation.problems))
-    jobs = {key: item for key, item in observation.objects.items() if is_job(key) or is_planned_job(item)}
-    p.pods, p.former_job_keys = pods_by_job(observation.objects_of_kind("Pod"), jobs)
+    p.pods, p.former_job_keys = observation.pods_by_job
     record_deletions(r, p)
     confirm_entries(r, p)
     record_finished_runs(r, p)
@@ -185,12 +183,13 @@ def _required_change(r: Reconciler, p: Pass, desired: Manifest) -> Change | None
     key = ref.key
     live = r.writer.newest_object(key, p.observation.objects.get(key))
     run, entry = p.inventory.runs.get(key), p.inventory.entries.get(key)
-    started = any(not is_gated(pod) and not has_ended(pod) for pod in p.pods.get(key, ()))
     is_followed = ref.group_kind in PLANNED_RUN_KINDS and (desired.pods > 0 or not status_of(live or {}))
     if live is not None and not is_followed:
         started = True  # its pods are not known to be its own
-    elif live is not None and entry is not None and entry.uid == uid_of(live):
-        started = started or entry.started
+    elif live is not None and entry is not None and entry.uid == uid_of(live) and entry.started:
+        started = True
+    else:
+        started = any(not is_gated(pod) and not has_ended(pod) for pod in p.pods.get(key, ()))
     refused = r.writer.memory.refused_updates.get(key) == desired.run_digest
     if live is None and key in r.departed_jobs:
         reason = "its former pods are still ending; it returns when they are gone"

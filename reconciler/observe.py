@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -23,10 +24,11 @@ from compiler.kubernetes import (
     status_of,
     uid_of,
 )
+from compiler.run_kinds import RUN_KINDS
 from reconciler.cluster.client import ApiError, Client, NotFound, Resource
 from reconciler.cluster.objects import Object, group_kind_of
 from reconciler.cluster.watch import Informer
-from reconciler.decisions.gates import NodeIndex, has_ended, pods_by_job, role_of
+from reconciler.decisions.gates import NodeIndex, OwnershipMemory, has_ended, pods_by_job, role_of
 from reconciler.plan.snapshot import PlannedGang, Snapshot
 
 STATE_KINDS = (
@@ -69,6 +71,58 @@ class Restrictions:
     leaving_pods: Mapping[str, int] = field(default_factory=dict)
 
 
+@dataclass(slots=True)
+class ObservationMemory:
+    """What was worked out of single objects, which are replaced and never changed: one observation passes it on to the
+    next.
+
+    owners: which pods are a job's. nodes: name of a node -> the object and the digest of what decides whether pods may
+    go to it. index: of the nodes. expected: Ref.key of a gang -> the gang, its pods, nodes by hostname, and the uids of
+    the pods that are as planned.
+    """
+
+    owners: OwnershipMemory = field(default_factory=OwnershipMemory)
+    nodes: dict[str, tuple[Object, str]] = field(default_factory=dict)
+    index: NodeIndex | None = None
+    expected: dict[str, tuple[PlannedGang, list[Object], Mapping[str, str], set[str]]] = field(default_factory=dict)
+
+    def node_digest(self, node: Object) -> str:
+        known = self.nodes.get(name_of(node))
+        if known is None or known[0] is not node:
+            known = self.nodes[name_of(node)] = node, json_digest(_node_attributes(node))
+        return known[1]
+
+    def index_of(self, nodes: Iterable[Object]) -> NodeIndex:
+        """The index of these nodes: the last one itself where it is equal, so that what rests on it stays known."""
+        made = NodeIndex.from_nodes(nodes, {})
+        if made != self.index:
+            self.index = made
+        return self.index or made
+
+    def pods_as_planned(self, key: str, gang: PlannedGang, pods: list[Object], nodes: NodeIndex) -> set[str]:
+        known = self.expected.get(key)
+        is_same = known is not None and known[0] is gang and known[2] is nodes.node_of_hostname
+        if known is None or not is_same or not _are_identical(known[1], pods):
+            known = gang, pods, nodes.node_of_hostname, _pods_as_planned(gang, pods, nodes)
+            self.expected[key] = known
+        return known[3]
+
+    def keep_only(self, nodes: Iterable[Object], gangs: Mapping[str, PlannedGang]) -> None:
+        """Forget nodes that are gone, and gangs that no plan holds any more."""
+        for name in self.nodes.keys() - {name_of(node) for node in nodes}:
+            del self.nodes[name]
+        for key in self.expected.keys() - gangs.keys():
+            del self.expected[key]
+
+
+def _is_job(key: str) -> bool:
+    return key.partition("/")[0] in RUN_KINDS
+
+
+def _are_identical(one: Sequence[Object], other: Sequence[Object]) -> bool:
+    return len(one) == len(other) and all(map(operator.is_, one, other))
+
+
 @dataclass(frozen=True)
 class Observation:
     """What the caches held at one moment.
@@ -79,7 +133,7 @@ class Observation:
     hold up only the objects of their kind. pending_kinds: those that were not yet read or refused. withdrawn_kinds:
     that were served and whose definition is gone: their objects are as last known. unserved_kinds: that the cluster
     does not have. by_kind: the objects by group kind in the order of their keys; made from `objects` where it is not
-    given.
+    given. memory: of former observations.
     """
 
     objects: Mapping[str, Object]
@@ -92,6 +146,7 @@ class Observation:
     withdrawn_kinds: frozenset[str] = frozenset()
     unserved_kinds: frozenset[str] = frozenset()
     by_kind: Mapping[str, list[Object]] | None = None
+    memory: ObservationMemory = field(default_factory=ObservationMemory, compare=False)
 
     def objects_of_kind(self, kind: str) -> list[Object]:
         """By group kind, e.g. "Pod" or "Job.batch.volcano.sh", in the order of namespace and name."""
@@ -103,13 +158,19 @@ class Observation:
         made.__dict__["_node_index"] = self._node_index
         return made
 
+    @cached_property
+    def pods_by_job(self) -> tuple[dict[str, list[Object]], set[str]]:
+        """Of all jobs, as the function of this name."""
+        jobs = {key: item for key, item in self.objects.items() if _is_job(key) or is_planned_job(item)}
+        return self.memory.owners.pods_by_job(self.objects_of_kind("Pod"), jobs)
+
     def node_index(self, leaves: Mapping[str, str]) -> NodeIndex:
         """The nodes by name and hostname. leaves: node name -> the hypernode that holds it."""
         return replace(self._node_index, leaf_of=leaves)
 
     @cached_property
     def _node_index(self) -> NodeIndex:
-        return NodeIndex.from_nodes(self.objects_of_kind("Node"), {})
+        return self.memory.index_of(self.objects_of_kind("Node"))
 
     @cached_property
     def _grouped(self) -> dict[str, list[Object]]:
@@ -133,6 +194,7 @@ class InformerSet:
     informers: dict[str, Informer] = field(default_factory=dict)
     unknown_kinds: dict[str, str] = field(default_factory=dict)
     deleted_objects: list[tuple[Object, bool]] = field(default_factory=list)
+    memory: ObservationMemory = field(default_factory=ObservationMemory)
 
     def start(self) -> None:
         for api, kind in STATE_KINDS:
@@ -217,7 +279,17 @@ class InformerSet:
         readable = frozenset(self.informers.keys() - obstacles.keys())
         unserved = frozenset(kind for kind, informer in self.informers.items() if not informer.health.is_served)
         return Observation(
-            objects, readable, problems, restrictions, obstacles, tuple(partial), pending, withdrawn, unserved, by_kind
+            objects,
+            readable,
+            problems,
+            restrictions,
+            obstacles,
+            tuple(partial),
+            pending,
+            withdrawn,
+            unserved,
+            by_kind,
+            self.memory,
         )
 
     def stop(self) -> None:
@@ -251,8 +323,10 @@ def fingerprint_of(observation: Observation, snapshot: Snapshot, finished_jobs: 
     cluster reports of a node's device slots was behind its pods: then that counts as well; and unless the node would
     not accept them now (not ready, cordoned): then each that goes needs another place.
     """
-    nodes = observation.objects_of_kind("Node")
-    parts: dict[str, list[Any]] = {name_of(node): [_node_attributes(node)] for node in nodes}
+    nodes, memory = observation.objects_of_kind("Node"), observation.memory
+    memory.keep_only(nodes, snapshot.gangs)
+    digests = {name_of(node): memory.node_digest(node) for node in nodes}
+    parts: dict[str, list[Any]] = {name: [] for name in digests}
     for topology in observation.objects_of_kind("Numatopology.nodeinfo.volcano.sh"):
         if (name := name_of(topology)) in parts:
             parts[name].append(_numa_layout(topology))
@@ -261,33 +335,49 @@ def fingerprint_of(observation: Observation, snapshot: Snapshot, finished_jobs: 
     restrictions = observation.restrictions
     for quarantined in restrictions.quarantined_nodes & parts.keys():
         parts[quarantined].append("quarantined")
-    index = observation.node_index(snapshot.leaves)
     pods_of = _pods_of_gangs(observation, snapshot.gangs)
-    expected = _expected_pods(pods_of, snapshot.gangs, index)
+    _add_pods(parts, observation, snapshot, pods_of)
+    closed = {key: sorted(nodes) for key, nodes in restrictions.closed_nodes.items()}
+    digests |= {name: json_digest([digests[name], *values]) for name, values in parts.items() if values}
+    surplus = {key: _surplus(snapshot.gangs[key], pods) for key, pods in pods_of.items()}
+    others = [dict(restrictions.held_jobs), closed, {key: more for key, more in surplus.items() if more}]
+    return Fingerprint(digests, finished_jobs, json_digest(others))
+
+
+def _add_pods(
+    parts: Mapping[str, list[Any]],
+    observation: Observation,
+    snapshot: Snapshot,
+    pods_of: Mapping[str, list[Object]],
+) -> None:
+    """Add to the parts of a fingerprint, by node, what its pods leave there."""
+    index, leaving = observation.node_index(snapshot.leaves), observation.restrictions.leaving_pods
+    expected = _expected_pods(observation, pods_of, snapshot.gangs, index)
+    are_all_open = not index.unready and not index.taints_of and not snapshot.nodes_behind
     for pod in observation.objects_of_kind("Pod"):
+        if are_all_open and uid_of(pod) in expected:
+            continue
         if (node_name := index.node_of(pod)) is None or node_name not in parts:
             continue
         devices = annotations_of(pod).get(VGPU_ASSIGNMENT_ANNOTATION)
         if devices and node_name in snapshot.nodes_behind:
             parts[node_name].append(devices)
-        if is_finished_pod(pod) or uid_of(pod) in restrictions.leaving_pods:
+        if is_finished_pod(pod) or uid_of(pod) in leaving:
             continue
         if uid_of(pod) not in expected:
             parts[node_name].append(uid_of(pod))
         elif not index.accepts(node_name, pod):
             parts[node_name].append(["runs", uid_of(pod)])
-    closed = {key: sorted(nodes) for key, nodes in restrictions.closed_nodes.items()}
-    nodes_digests = {name: json_digest(values) for name, values in parts.items()}
-    surplus = {key: _surplus(snapshot.gangs[key], pods) for key, pods in pods_of.items()}
-    others = [dict(restrictions.held_jobs), closed, {key: more for key, more in surplus.items() if more}]
-    return Fingerprint(nodes_digests, finished_jobs, json_digest(others))
 
 
-def _pods_of_gangs(observation: Observation, gangs: Mapping[str, PlannedGang]) -> Mapping[str, Sequence[Object]]:
+def _pods_of_gangs(observation: Observation, gangs: Mapping[str, PlannedGang]) -> Mapping[str, list[Object]]:
     """Ref.key -> its pods, of each gang that counts by them."""
     counted = (key for key, gang in gangs.items() if gang.decision != "wait" or gang.written_pods)
-    jobs = {key: observation.objects[key] for key in counted if key in observation.objects}
-    return pods_by_job(observation.objects_of_kind("Pod"), jobs)[0]
+    keys = [key for key in counted if key in observation.objects]
+    found, _ = observation.pods_by_job
+    if others := {key: observation.objects[key] for key in keys if key not in found}:
+        found = {**found, **pods_by_job(observation.objects_of_kind("Pod"), others)[0]}
+    return {key: found[key] for key in keys}
 
 
 def _surplus(gang: PlannedGang, pods: Sequence[Object]) -> dict[str, int]:
@@ -298,14 +388,17 @@ def _surplus(gang: PlannedGang, pods: Sequence[Object]) -> dict[str, int]:
 
 
 def _expected_pods(
-    pods_of: Mapping[str, Sequence[Object]], gangs: Mapping[str, PlannedGang], nodes: NodeIndex
+    observation: Observation,
+    pods_of: Mapping[str, list[Object]],
+    gangs: Mapping[str, PlannedGang],
+    nodes: NodeIndex,
 ) -> set[str]:
     """uids of pods that stand at a place the plan gave to their role, and not more of them than it gave. Of a gang that
     waits for the rest of its pods none: each that goes may let the whole gang start elsewhere."""
     expected: set[str] = set()
     for key, pods in pods_of.items():
         if gangs[key].decision != "wait":
-            expected |= _pods_as_planned(gangs[key], pods, nodes)
+            expected |= observation.memory.pods_as_planned(key, gangs[key], pods, nodes)
     return expected
 
 

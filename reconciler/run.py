@@ -18,12 +18,15 @@ from reconciler.heartbeat import Heartbeat
 from reconciler.loop import reconcile_once
 from reconciler.publish.events import ObjectEvent
 from reconciler.publish.server import HttpAnswer, serve_pages
-from reconciler.publish.status import FAILURE_TYPE, Report
+from reconciler.publish.status import FAILURE_TYPE, WRITE_INTERVAL, Report
 
 log = logging.getLogger(__name__)
 
 DEBOUNCE = 0.05
 """Seconds in which further events join the same pass; drift is to be put back within a second."""
+REST_FACTOR, MAX_REST = 4.0, 0.3
+"""After a pass the loop rests for so many times what the pass has computed, and so many seconds at most: while much
+happens, a pass for each event would take the cores from those who do the work."""
 STOP_LOOK = 0.5
 """Seconds between looks at whether the process is to end: a signal's handler sets no event, since the main thread may
 hold that event's lock when it is interrupted."""
@@ -122,12 +125,13 @@ def _wait_for_start(r: Reconciler, stop: Callable[[], bool]) -> None:
 def _repeat_passes(r: Reconciler, stop: Callable[[], bool], once: bool) -> Report | None:
     last: Report | None = None
     failures, problem = 0, ""
-    pause = 0.0
+    pause, rested_at = 0.0, 0.0
     started_at = time.monotonic()
+    r.publisher.interval = 0.0 if once else WRITE_INTERVAL
     while not stop():
-        _pause(r, stop, FAILURE_PAUSES[0] if failures else DEBOUNCE, pause)
+        _pause(r, stop, FAILURE_PAUSES[0] if failures else DEBOUNCE, pause, rested_at)
         r.wake_event.clear()
-        began_at = time.monotonic()
+        began_at, computed = time.monotonic(), time.thread_time()
         r.heartbeat.beat()
         r.writer.deadline = r.writer.clock() + PASS_SECONDS
         try:
@@ -151,9 +155,11 @@ def _repeat_passes(r: Reconciler, stop: Callable[[], bool], once: bool) -> Repor
             problem = _log_failure(r, error)
             continue
         failures = 0
+        rested_at = time.monotonic() + min(MAX_REST, REST_FACTOR * (time.thread_time() - computed))
         if r.writer.is_out_of_time():
             r.wake_event.set()
         pause = min(MAX_PASS_INTERVAL, last.next_wakeup if last.next_wakeup is not None else MAX_PASS_INTERVAL)
+        pause = min(pause, r.publisher.seconds_due())
         if once and r.lease.is_held() and _is_complete(r, last):
             return last
         if once and not r.lease.is_held() and time.monotonic() - started_at > r.lease.duration + r.lease.deadline:
@@ -162,12 +168,13 @@ def _repeat_passes(r: Reconciler, stop: Callable[[], bool], once: bool) -> Repor
     return last
 
 
-def _pause(r: Reconciler, stop: Callable[[], bool], least: float, longest: float) -> None:
-    """Wait up to `longest` seconds for something to happen, then `least` for what else happens with it."""
+def _pause(r: Reconciler, stop: Callable[[], bool], least: float, longest: float, rested_at: float) -> None:
+    """Wait up to `longest` seconds for something to happen, then `least` for what else happens with it, and at least
+    until `rested_at`."""
     until = time.monotonic() + longest
     while not stop() and (left := until - time.monotonic()) > 0 and not r.wake_event.wait(min(left, STOP_LOOK)):
         continue
-    until = time.monotonic() + least
+    until = max(time.monotonic() + least, rested_at)
     while not stop() and (left := until - time.monotonic()) > 0:
         time.sleep(min(DEBOUNCE, left))
 

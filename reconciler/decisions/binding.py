@@ -116,6 +116,10 @@ class BindingMemory:
             self.scheduler_acted_at = now
         self.bound_pods, self.unbound_since = frozenset(bound), waiting
 
+    def is_any_overdue(self, now: float, timeout: float) -> bool:
+        """Whether any pod at all waits for too long."""
+        return any(now - since >= timeout for since in self.unbound_since.values())
+
     def overdue_pods(self, pods: Sequence[Object], nodes: NodeIndex, now: float, timeout: float) -> list[UnboundPod]:
         """The pods of a gang to act on: those whose node is to blame; where no node is, all that wait for too long.
 

@@ -305,24 +305,65 @@ def pods_by_job(pods: Sequence[Object], jobs: Mapping[str, Object]) -> tuple[dic
     A pod may be a job's through another job that owns it (JobSet -> Job -> Pod), which the uids prove; or through an
     object that is not watched (RayJob -> RayCluster -> Pod): see `_is_marked_pod`.
     """
-    found: dict[str, list[Object]] = {key: [] for key in jobs}
-    former: set[str] = set()
-    for pod in pods:
-        owners = set()
-        if (bare := next(filter(jobs.__contains__, _bare_pod_keys(pod)), None)) is not None:
-            owners.add(bare)
-        for at in _owners(pod, jobs):
-            if isinstance(at, str):
-                former.add(at)
-            else:
-                owners.add(ref_of(at).key)
-        if (marked := marked_job(pod)) is not None:
-            key = f"{marked[0]}/{ref_of(pod).namespace}/{marked[1]}"
-            if key in jobs and key not in owners and _is_marked_pod(pod, jobs[key], jobs):
-                owners.add(key)
-        for key in owners:
-            found[key].append(pod)
-    return found, former
+    return OwnershipMemory().pods_by_job(pods, jobs)
+
+
+@dataclass(frozen=True, slots=True)
+class _Owners:
+    """Of a pod: Ref.key of the live jobs that it belongs to, and of the objects that its owners were."""
+
+    pod: Object
+    jobs: frozenset[str]
+    former: frozenset[str]
+
+
+@dataclass(slots=True)
+class OwnershipMemory:
+    """Which jobs each pod belongs to, kept as long as the pod is the same and so is what was asked of the jobs. known:
+    by the pod's id()."""
+
+    known: dict[int, _Owners] = field(default_factory=dict)
+    identities: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
+
+    def pods_by_job(
+        self, pods: Sequence[Object], jobs: Mapping[str, Object]
+    ) -> tuple[dict[str, list[Object]], set[str]]:
+        """As the function of this name."""
+        identities = {key: _job_identity(job) for key, job in jobs.items()}
+        known = self.known if identities == self.identities else {}
+        self.known, self.identities = {}, identities
+        found: dict[str, list[Object]] = {key: [] for key in jobs}
+        former: set[str] = set()
+        for pod in pods:
+            owners = known.get(id(pod)) or _owners_of_pod(pod, jobs)
+            self.known[id(pod)] = owners
+            for key in owners.jobs:
+                found[key].append(pod)
+            former |= owners.former
+        return found, former
+
+
+def _job_identity(job: Object) -> tuple[Any, ...]:
+    """What decides which pods are a job's."""
+    metadata = job["metadata"]
+    between = annotations_of(job).get(POD_OWNERS_ANNOTATION)
+    return uid_of(job), metadata.get("ownerReferences"), metadata.get("creationTimestamp"), between
+
+
+def _owners_of_pod(pod: Object, jobs: Mapping[str, Object]) -> _Owners:
+    owners, former = set[str](), set[str]()
+    if (bare := next(filter(jobs.__contains__, _bare_pod_keys(pod)), None)) is not None:
+        owners.add(bare)
+    for at in _owners(pod, jobs):
+        if isinstance(at, str):
+            former.add(at)
+        else:
+            owners.add(ref_of(at).key)
+    if (marked := marked_job(pod)) is not None:
+        key = f"{marked[0]}/{ref_of(pod).namespace}/{marked[1]}"
+        if key in jobs and key not in owners and _is_marked_pod(pod, jobs[key], jobs):
+            owners.add(key)
+    return _Owners(pod, frozenset(owners), frozenset(former))
 
 
 def _owners(item: Object, jobs: Mapping[str, Object], depth: int = 3) -> Iterator[Object | str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from ruamel.yaml import YAML
@@ -26,6 +27,7 @@ def text_of(item: Object | None) -> str:
     return str(data.get(CONF_KEY) or "") if isinstance(data, Mapping) else ""
 
 
+@lru_cache(maxsize=8)
 def parts_of(text: str) -> frozenset[str]:
     """The actions and plugins of a configuration, as the scheduler counts them; none where it cannot be read."""
     try:

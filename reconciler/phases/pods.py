@@ -109,6 +109,8 @@ def evict_victims(r: Reconciler, p: Pass, snapshot: Snapshot, nodes: NodeIndex) 
 
     Gates hold these pods back when they return, and when they are gone the cluster is planned again.
     """
+    if not any(gang.evicted_for for gang in snapshot.gangs.values()):
+        return
     starting = set()
     for key, gang in snapshot.gangs.items():
         if gang.decision == "start" and _is_as_planned(r, p, key, gang):
@@ -221,6 +223,8 @@ def evict_unbound_pods(r: Reconciler, p: Pass, snapshot: Snapshot, nodes: NodeIn
     now, timeout = r.clock(), r.settings.bind_timeout
     for key in r.binding.troubles.keys() - p.pods.keys():
         del r.binding.troubles[key]
+    if not r.binding.troubles and not r.binding.is_any_overdue(now, timeout):
+        return
     for key in _keys_in_reach(p, snapshot) & p.pods.keys():
         pods, run = p.pods[key], (planned_run(r, key), r.requests.current().retries.get(key, 0))
         if key in r.binding.troubles and _is_over(r, p, r.binding.troubles[key], run, pods):
@@ -283,6 +287,8 @@ def _has_cause_changed(r: Reconciler, p: Pass, trouble: GangTrouble, pods: list[
 def evict_broken_gangs(r: Reconciler, p: Pass, snapshot: Snapshot, nodes: NodeIndex) -> None:
     """Evict what is left of a gang that lost pods with a node and that the newest plan cannot complete where it runs:
     then the whole gang is planned again, and holds nothing meanwhile."""
+    if not r.broken_gangs and not r.node_health.lost_since and not nodes.unready and not nodes.taints_of:
+        return
     for key in _keys_in_reach(p, snapshot) & p.pods.keys():
         gang, uid = snapshot.gangs[key], uid_of(p.observation.objects[key])
         alive = [pod for pod in p.pods[key] if not has_ended(pod)]

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from math import inf
 from typing import Any
 
 from compiler.fields.timestamp import rfc3339
@@ -26,6 +27,8 @@ READABLE_GANGS = 200
 """Gangs up to which the status is indented; that takes its time."""
 PART_LIMIT = 512 << 10
 """Bytes of gangs in one ConfigMap of the status; one holds 1 MiB, and the rest of the status stands beside them."""
+WRITE_INTERVAL = 1.0
+"""Seconds between two writes of the status while nothing but gangs and held objects change."""
 MAX_FAILURE = 2000
 """Characters of what ends passes."""
 MAX_MESSAGES = 50
@@ -156,11 +159,16 @@ def _diagnostic_line(entry: Mapping[str, Any]) -> str:
 
 @dataclass(slots=True)
 class StatusPublisher:
-    """Writes the status ConfigMap, only when it says something new. Failing to report never stops the loop."""
+    """Writes the status ConfigMap, only when it says something new; what is no condition waits for the rest of
+    `interval`, until `due_at`. Failing to report never stops the loop."""
 
     client: Client
     namespace: str
     cluster: str
+    clock: Callable[[], float] = time.monotonic
+    interval: float = WRITE_INTERVAL
+    due_at: float | None = None
+    _written_at: float = -inf
     _last_status: dict[str, Any] | None = None
     _last_parts: dict[str, dict[str, Any]] = field(default_factory=dict)
 
@@ -195,18 +203,27 @@ class StatusPublisher:
         except ApiError as error:
             log.warning("that passes fail was not written", extra={"reason": str(error)})
 
+    def seconds_due(self) -> float:
+        """Seconds until what waits to be written is due."""
+        return inf if self.due_at is None else max(0.0, self.due_at - self.clock())
+
     def _known_status(self) -> dict[str, Any]:
         if self._last_status is None:
             self._last_status = self._read_status()
         return self._last_status
 
     def _write_status(self, status: dict[str, Any]) -> None:
-        if status == self._last_status:
+        self.due_at, last = None, self._known_status()
+        if status == last:
+            return
+        is_urgent = any(status.get(part) != last.get(part) for part in ("commit", "head", "conditions"))
+        if not is_urgent and self.clock() < self._written_at + self.interval:
+            self.due_at = self._written_at + self.interval
             return
         for name, part in reversed(split_status(status, self.ref.name).items()):
             if part != self._last_parts.get(name):
                 self._write_part(name, part)
-        self._last_status = status
+        self._last_status, self._written_at = status, self.clock()
 
     def _write_part(self, name: str, part: dict[str, Any]) -> None:
         own = {CLUSTER_LABEL: self.cluster} if name == self.ref.name else memory_labels(self.cluster)

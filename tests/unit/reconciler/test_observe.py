@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from reconciler.cluster.objects import Object
-from reconciler.observe import Observation, fingerprint_of, state_objects
+from reconciler.observe import Observation, ObservationMemory, fingerprint_of, state_objects
 from reconciler.plan.snapshot import Snapshot
 
 GOOD = Snapshot("c0ffee", True, plan={"digest": "sha256:1", "gangs": []})
@@ -93,3 +93,33 @@ def test_what_the_cluster_says_next_of_a_node_that_was_behind_is_news() -> None:
     for snapshot, prints in ((late, 2), (GOOD, 1)):
         seen = (Observation({"Node//n": NODE, "Pod//p": pod}, frozenset()) for pod in (bare, noted))
         assert len({fingerprint_of(each, snapshot, frozenset()).nodes["n"] for each in seen}) == prints
+
+
+def test_what_is_remembered_of_former_observations_changes_no_fingerprint() -> None:
+    """Pods, nodes, jobs and gangs are exchanged one at a time: with memory and without, the answers are the same."""
+    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": "j"}
+    meta = {"namespace": "d", "name": "p", "uid": "p", "ownerReferences": [owner]}
+    pod: Object = {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": {"nodeName": "n"}}
+    job: Object = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"namespace": "d", "name": "j", "uid": "j"}}
+    entry = {"apiVersion": "batch/v1", "kind": "Job", "namespace": "d", "name": "j", "decision": "keep"}
+    rest: Object = {"queue": "q", "domains": [], "reasons": [], "evictedFor": [], "startsAt": None}
+    plans = [replace(GOOD, plan={"gangs": [{**entry, **rest, "pods": {"w": {at: 1}}}]}) for at in ("n", "other")]
+    cordoned = {**NODE, "spec": {"unschedulable": True}}
+    ended = {**pod, "status": {"phase": "Succeeded"}}
+    heir = {**job, "metadata": {**job["metadata"], "uid": "j2"}}
+    memory, seen = ObservationMemory(), []
+    for node, each, owned, plan in (
+        (NODE, pod, job, plans[0]),
+        (NODE, pod, job, plans[1]),
+        (NODE, ended, job, plans[0]),
+        (cordoned, pod, job, plans[0]),
+        (NODE, pod, heir, plans[0]),
+        (NODE, pod, job, plans[0]),
+    ):
+        objects = {"Node//n": node, "Job.batch/d/j": owned, "Pod/d/p": each}
+        known, fresh = Observation(objects, frozenset(), memory=memory), Observation(objects, frozenset())
+        assert known.pods_by_job == fresh.pods_by_job
+        seen.append(fingerprint_of(known, plan, frozenset()).nodes["n"])
+        assert seen[-1] == fingerprint_of(fresh, plan, frozenset()).nodes["n"]
+    assert seen[0] == seen[2] == seen[5]
+    assert len(set(seen)) == 3

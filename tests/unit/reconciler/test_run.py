@@ -114,6 +114,16 @@ def test_the_status_says_that_passes_fail_until_one_does_not(life: Life, monkeyp
     assert life.r.metrics.condition.labels(type="PassFailed")._value.get() == 0
 
 
+def test_a_status_that_waits_is_written_although_nothing_happens(life: Life) -> None:
+    def leaves_the_status(r: Reconciler) -> Report:
+        r.publisher.due_at = r.publisher.clock() + 0.05
+        return replace(IDLE, next_wakeup=None)
+
+    began_at = time.monotonic()
+    assert life.live(leaves_the_status, lambda r: IDLE) == IDLE
+    assert time.monotonic() - began_at < run.MAX_PASS_INTERVAL
+
+
 def test_another_gangplan_in_the_cluster_ends_it(life: Life) -> None:
     with pytest.raises(OtherGangplanError):
         life.live(failing(OtherGangplanError("another")))

@@ -67,6 +67,23 @@ def test_the_status_is_written_only_when_it_says_something_new() -> None:
     assert [method for method, _, _ in server.requests] == ["GET", "PATCH", "PATCH"]
 
 
+def test_gangs_that_start_wait_for_the_next_write_of_the_status_and_a_condition_does_not() -> None:
+    now = 100.0
+    server = FakeCluster()
+    publisher = StatusPublisher(server.client(), "gangplan-system", "test", clock=lambda: now)
+    started = replace(report(), gangs=(replace(GANG, decision="keep"),))
+    publisher.publish(report())
+    publisher.publish(started)
+    assert (len(server.writes), publisher.due_at) == (1, 101.0)
+    publisher.publish(replace(started, conditions=report(applied=False).conditions))
+    assert (len(server.writes), publisher.due_at) == (2, None)
+    publisher.publish(report(applied=False))
+    assert (len(server.writes), publisher.due_at) == (2, 101.0)
+    now = 101.0
+    publisher.publish(report(applied=False))
+    assert (len(server.writes), publisher.due_at) == (3, None)
+
+
 def test_an_event_is_said_once_and_again_only_with_another_message() -> None:
     server = ScriptedServer(lambda method, path, body: ScriptedAnswer(201, {}))
     events = EventWriter(server.client(), "me")
@@ -145,7 +162,7 @@ def large_report(gangs: int, note: str = "") -> Report:
 def test_5000_gangs_are_spread_over_config_maps_below_the_limit_and_read_as_one() -> None:
     """S10: the status ended at about 4,500 gangs."""
     server = FakeCluster()
-    publisher = StatusPublisher(server.client(), "gangplan-system", "test")
+    publisher = StatusPublisher(server.client(), "gangplan-system", "test", interval=0.0)
     publisher.publish(large_report(5000))
     assert max(stored_sizes(server.objects).values()) < 900 << 10
     found = read_status(server.client(), publisher.ref)

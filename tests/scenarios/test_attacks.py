@@ -9,12 +9,11 @@ ROOT = Path(__file__).parents[2]
 
 
 def test_each_attack_has_a_test_that_exists() -> None:
-    rows = re.findall(r"^\| (S\d+b?) \|.*\|(.*)\|$", (ROOT / "docs" / "attacks.md").read_text(), re.MULTILINE)
+    page = (ROOT / "docs" / "attacks.md").read_text()
+    rows = re.findall(r"^\| (S\d+b?) \|.*\|(.*)\|$", page, re.MULTILINE)
     assert [case for case, _ in rows] == sorted(
         {f"S{number}" for number in range(1, 34)} | {"S6b"}, key=lambda case: (int(case[1:].rstrip("b")), case)
     )
-    for case, tests in rows:
-        named = re.findall(r"`([\w/]+\.py)::(\w+)`", tests)
-        assert named, case
-        for file, function in named:
-            assert f"\ndef {function}(" in (ROOT / "tests" / file).read_text(), f"{case}: {file}::{function}"
+    assert all(".py::test_" in tests for _, tests in rows)
+    for file, function in re.findall(r"`([\w/]+\.py)::(\w+)`", page):
+        assert f"\ndef {function}(" in (ROOT / "tests" / file).read_text(), f"{file}::{function}"

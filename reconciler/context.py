@@ -244,6 +244,8 @@ def build_reconciler(settings: Settings, client: Client, identity: str) -> Recon
     fence = Fence(lease)
     client.fence = fence.check
     store = InventoryStore(client, settings.namespace, settings.cluster)
+    writer = ClusterWriter(client, store, time.monotonic)
+    event_client = _side_client(client, fence, RateLimit(EVENTS_PER_SECOND, EVENT_BURST))
     return Reconciler(
         settings=settings,
         client=client,
@@ -251,7 +253,7 @@ def build_reconciler(settings: Settings, client: Client, identity: str) -> Recon
         poller=GitPoller(mirror, settings.poll, wake.set, metrics.record_fetch),
         watches=InformerSet(client.with_limits(REQUEST_LIMITS), settings.cluster, wake.set),
         store=store,
-        writer=ClusterWriter(client, store, time.monotonic),
+        writer=writer,
         lease=lease,
         fence=fence,
         compiler=CompileProcess(settings.data / "compile", wake.set),
@@ -262,7 +264,7 @@ def build_reconciler(settings: Settings, client: Client, identity: str) -> Recon
         scheduler_probe=SchedulerProbe(settings.scheduler_metrics, wake.set),
         plan_copy=PlanCopy(_side_client(client, fence), settings.namespace, settings.cluster),
         publisher=StatusPublisher(client, settings.namespace, settings.cluster),
-        events=EventWriter(_side_client(client, fence, RateLimit(EVENTS_PER_SECOND, EVENT_BURST)), identity),
+        events=EventWriter(event_client, identity, lambda: writer.lifted_at),
         metrics=metrics,
         wake_event=wake,
     )

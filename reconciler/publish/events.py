@@ -7,7 +7,8 @@ import logging
 import queue
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from math import inf
 from typing import NamedTuple
 
 from compiler.emit.manifest import json_digest
@@ -23,6 +24,8 @@ EVENTS_PER_SECOND, EVENT_BURST = 50.0, 200.0
 """Events are the least of what the API server has to do."""
 MAX_WAITING = 5_000
 MAX_REMEMBERED = 10_000
+CALM_SECONDS, LONGEST_HOLD = 1.0, 30.0
+"""While gates are lifted Events wait until that has been over for so long, but no longer than the latter."""
 _TURN = 0.5
 """Seconds for which the thread waits for an Event, at most and at the end of the process as well."""
 
@@ -40,8 +43,16 @@ class EventWriter:
     """Writes Events in a thread of its own, each message once: the name is made of the contents, so a restart does not
     repeat it."""
 
-    def __init__(self, client: Client, identity: str) -> None:
-        self.client, self.identity = client, identity
+    def __init__(
+        self,
+        client: Client,
+        identity: str,
+        last_busy: Callable[[], float] = lambda: -inf,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """last_busy: when something more urgent was written last, on the clock."""
+        self.client, self.identity, self.last_busy, self.clock = client, identity, last_busy, clock
+        self._held_since: float | None = None
         self.dropped = 0
         self.heartbeat = Heartbeat("events", 120.0)
         self._waiting: queue.Queue[ObjectEvent] = queue.Queue(MAX_WAITING)
@@ -66,13 +77,14 @@ class EventWriter:
 
     def start(self) -> None:
         self._thread = threading.Thread(
-            target=repeat_step, args=(self._write_next, self._stop, self.heartbeat), name="events", daemon=True
+            target=repeat_step, args=(self.write_next, self._stop, self.heartbeat), name="events", daemon=True
         )
         self._thread.start()
 
     def stop(self, seconds: float) -> None:
         """Write what waits, for so many seconds at most, and end."""
         until = time.monotonic() + seconds
+        self.last_busy = lambda: -inf
         while self._thread is not None and not self._waiting.empty() and time.monotonic() < until:
             time.sleep(0.02)
         self._stop.set()
@@ -82,9 +94,12 @@ class EventWriter:
     def write_waiting(self) -> None:
         """Write all that waits, in this thread."""
         while not self._waiting.empty():
-            self._write_next()
+            self.write_next()
 
-    def _write_next(self) -> float:
+    def write_next(self) -> float:
+        """Write one Event, if any waits and may be written now; seconds until the next try."""
+        if self._is_held():
+            return _TURN
         try:
             event = self._waiting.get(timeout=_TURN)
         except queue.Empty:
@@ -97,6 +112,16 @@ class EventWriter:
         except (ApiError, LostLease) as error:
             log.info("an event was not written", extra={"object": str(ref), "reason": str(error)[:300]})
         return 0.0
+
+    def _is_held(self) -> bool:
+        """Whether what waits gives way to what is more urgent."""
+        now = self.clock()
+        if self._waiting.empty() or self._stop.is_set() or now - self.last_busy() >= CALM_SECONDS:
+            self._held_since = None
+            return False
+        if self._held_since is None:
+            self._held_since = now
+        return now - self._held_since < LONGEST_HOLD
 
     def _object_of(self, event: ObjectEvent, name: str) -> Object:
         ref = ref_of(event.object)

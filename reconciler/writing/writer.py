@@ -101,7 +101,7 @@ class WriterMemory:
 @dataclass(slots=True)
 class ClusterWriter:
     """Writes with a client that asks the fence; LostLease ends whatever it does. deadline: on the clock; what is not
-    begun by then is left to the next pass."""
+    begun by then is left to the next pass. lifted_at: when gates were lifted last, on the clock."""
 
     client: Client
     store: InventoryStore
@@ -110,6 +110,7 @@ class ClusterWriter:
     memory: WriterMemory = field(default_factory=WriterMemory)
     threads: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(WRITERS, "writer"))
     deadline: float = inf
+    lifted_at: float = -inf
 
     def is_out_of_time(self) -> bool:
         """Whether the rest is left to the next pass, so that a pass ends although each of its writes is slow."""
@@ -346,6 +347,7 @@ class ClusterWriter:
     def lift_gates(self, lifts: Sequence[GateLift]) -> list[str]:
         """Give each pod its node and lift its gate; for each why that failed, empty when it did not."""
         troubles = self._in_parallel(self._lift_gate, lifts)
+        self.lifted_at = self.clock() if lifts else self.lifted_at
         if any(troubles):
             self.memory.gates_due_at = self.clock() + FIRST_PAUSE
         return troubles

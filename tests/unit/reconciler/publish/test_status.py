@@ -120,6 +120,24 @@ def test_the_thread_of_events_writes_what_waits_and_ends() -> None:
     assert len(server.requests) == 3
 
 
+def test_events_give_way_to_gates_but_not_for_ever() -> None:
+    now, lifted_at = 100.0, 100.0
+    server = ScriptedServer(lambda method, path, body: ScriptedAnswer(201, {}))
+    events = EventWriter(server.client(), "me", lambda: lifted_at, lambda: now)
+    queue: Object = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "team", "uid": "u"}}
+
+    def written_at(time_now: float, time_lifted: float) -> int:
+        nonlocal now, lifted_at
+        now, lifted_at = time_now, time_lifted
+        events.write_next()
+        return len(server.requests)
+
+    events.put([ObjectEvent(queue, "Placed", "first", False)])
+    assert [written_at(at, 100.4) for at in (100.5, 101.3, 101.5)] == [0, 0, 1]
+    events.put([ObjectEvent(queue, "Placed", "second", False)])
+    assert [written_at(at, at) for at in (102.0, 131.9, 132.0)] == [1, 1, 2]
+
+
 def test_failing_to_report_does_not_stop_the_loop() -> None:
     StatusPublisher(
         ScriptedServer(lambda method, path, body: error_answer(500)).client(), "gangplan-system", "test"

@@ -9,7 +9,7 @@ from typing import Any
 from compiler.emit import admission, gated, static
 from compiler.emit.manifest import Manifest, run_digest
 from compiler.emit.scheduler import config_map
-from compiler.emit.templates import annotate, mark_pods, name_scheduler
+from compiler.emit.templates import annotate, mark_pods, name_queue, name_scheduler
 from compiler.kubernetes import API_GROUP, HOSTNAME_LABEL, ROLE_MARK
 from compiler.outcome import Outcome
 from compiler.run_kinds import RUN_KINDS
@@ -161,6 +161,8 @@ def _jobs(outcome: Outcome) -> EmittedObjects:
         if decision.gang.writes_scheduler:
             name_scheduler(data, decision.gang)
         mark_pods(data, decision.gang)
+        if decision.gang.is_bound:
+            name_queue(data, decision.gang)
         yield data, document
         for role in decision.gang.roles:
             for pod in role.pod_documents:

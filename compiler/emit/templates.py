@@ -1,5 +1,5 @@
-"""Where binding touches a job: its pod templates and its annotations; and the marks of pods that do not say whose they
-are."""
+"""Where binding touches a job: its pod templates and its annotations; the marks of pods that do not say whose they are,
+and the queue of pods for which Volcano makes the PodGroup."""
 
 from __future__ import annotations
 
@@ -7,10 +7,12 @@ from collections.abc import Iterator
 from copy import deepcopy
 from typing import Any
 
+from compiler.kinds.common.paths import value_at
 from compiler.kubernetes import (
     DEPENDENT_ROLES_ANNOTATION,
     JOB_MARK,
     POD_OWNERS_ANNOTATION,
+    QUEUE_NAME_ANNOTATION,
     ROLE_MARK,
     VOLCANO_SCHEDULER,
 )
@@ -62,9 +64,6 @@ def mark_pods(data: dict[str, Any], gang: GangSpec) -> None:
     if not gang.marks_pods:
         return
     for role, template in pod_templates(data, gang):
-        metadata = template.get("metadata")
-        if not isinstance(metadata, dict):
-            metadata = template["metadata"] = {}
         annotate(template, JOB_MARK, f"{gang.document.kind}.{gang.document.group}/{gang.document.name}")
         annotate(template, ROLE_MARK, role.name)
     for key, names in ((POD_OWNERS_ANNOTATION, gang.pod_owners), (DEPENDENT_ROLES_ANNOTATION, gang.dependent_roles)):
@@ -72,9 +71,21 @@ def mark_pods(data: dict[str, Any], gang: GangSpec) -> None:
             annotate(data, key, ",".join(names))
 
 
+def name_queue(data: dict[str, Any], gang: GangSpec) -> None:
+    """Write the queue into every pod template where an annotation names it: Volcano, which makes the PodGroups of such
+    pods, reads that annotation of a pod and not of what owns the pod."""
+    path = gang.field_paths.get("queue", ())
+    if path[-1:] != (QUEUE_NAME_ANNOTATION,) or value_at(gang.document.data, path) != gang.queue:
+        return
+    for _, template in pod_templates(data, gang):
+        if not value_at(template, ("metadata", "annotations", QUEUE_NAME_ANNOTATION)):
+            annotate(template, QUEUE_NAME_ANNOTATION, gang.queue)
+
+
 def annotate(data: dict[str, Any], key: str, value: str) -> None:
-    """data: an object or a pod template, which has metadata."""
-    annotations = data["metadata"].get("annotations")
-    if not isinstance(annotations, dict):
-        annotations = data["metadata"]["annotations"] = {}
-    annotations[key] = value
+    """data: an object or a pod template."""
+    for name in ("metadata", "annotations"):
+        if not isinstance(data.get(name), dict):
+            data[name] = {}
+        data = data[name]
+    data[key] = value

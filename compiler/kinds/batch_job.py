@@ -2,8 +2,8 @@
 
 Its pods start one by one: the gang's minimum is 1, and it grows up to its parallelism. It is a gang only by the
 annotation `gangplan.dev/gang: "true"` on the Job (all pods or none), or by Volcano's
-`scheduling.volcano.sh/group-min-member` on the pod template. The queue is the annotation
-`scheduling.volcano.sh/queue-name` of the pod template, else of the Job.
+`scheduling.volcano.sh/group-min-member` on the Job, where Volcano reads it, else on the pod template. The queue is the
+annotation `scheduling.volcano.sh/queue-name` of the pod template, else of the Job.
 """
 
 from __future__ import annotations
@@ -66,7 +66,8 @@ def specs(document: Document, job: Job) -> Iterable[GangSpec]:
     width = 1 if spec.parallelism is None else spec.parallelism
     if spec.completions is not None:
         width = min(width, spec.completions)
-    min_member = notes.get(GROUP_MIN_MEMBER_ANNOTATION, "")
+    of_job = annotation_value(document, GROUP_MIN_MEMBER_ANNOTATION)
+    min_member = str(of_job or notes.get(GROUP_MIN_MEMBER_ANNOTATION, ""))
     minimum = min(1, width)
     if is_gang(document):
         minimum = width
@@ -101,12 +102,16 @@ def specs(document: Document, job: Job) -> Iterable[GangSpec]:
         schedulable=not spec.suspend and roles[0].pod.scheduler_name in ("", VOLCANO_SCHEDULER),
         field_paths={
             "queue": queue_path,
-            "minimum": (*_TEMPLATE_ANNOTATIONS, GROUP_MIN_MEMBER_ANNOTATION)
-            if GROUP_MIN_MEMBER_ANNOTATION in notes
-            else ("spec", "parallelism"),
+            "minimum": _minimum_path(is_of_job=of_job is not None, is_of_template=GROUP_MIN_MEMBER_ANNOTATION in notes),
             "priority_class": ("spec", "template", "spec", "priorityClassName"),
         },
     )
+
+
+def _minimum_path(*, is_of_job: bool, is_of_template: bool) -> FieldPath:
+    if is_of_job:
+        return ("metadata", "annotations", GROUP_MIN_MEMBER_ANNOTATION)
+    return (*_TEMPLATE_ANNOTATIONS, GROUP_MIN_MEMBER_ANNOTATION) if is_of_template else ("spec", "parallelism")
 
 
 def text_diagnostics(document: Document) -> Iterator[Diagnostic]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 from compiler.kinds.common.job_kinds import Count, JobKind, RolePaths, job_kind
 from compiler.kubernetes import (
@@ -52,6 +53,14 @@ def _training_labels(document: Document, role: str) -> Mapping[str, str]:
     }
 
 
+def _wait_for_master(document: Document, role: str) -> Mapping[str, list[dict[str, Any]]]:
+    """Workers of a PyTorchJob wait for the master, if there is one, in an init container."""
+    if role != "Worker" or "Master" not in document.data["spec"]["pytorchReplicaSpecs"]:
+        return {}
+    resources = {"requests": {"cpu": "50m", "memory": "10Mi"}, "limits": {"cpu": "100m", "memory": "20Mi"}}
+    return {"initContainers": [{"name": "init-pytorch", "image": "alpine", "resources": resources}]}
+
+
 def _mpi_labels(document: Document, role: str) -> Mapping[str, str]:
     """Those of the training operator (v1) or of the MPI operator (v2beta1)."""
     if not _is_of_mpi_operator(document):
@@ -89,7 +98,7 @@ TABLES = (
     _training_job("JAXJob", "jaxReplicaSpecs", "Worker"),
     _training_job("MXJob", "mxReplicaSpecs", "Scheduler", "Server", "Worker", "TunerTracker", "TunerServer", "Tuner"),
     _training_job("PaddleJob", "paddleReplicaSpecs", "Master", "Worker"),
-    _training_job("PyTorchJob", "pytorchReplicaSpecs", "Master", "Worker"),
+    replace(_training_job("PyTorchJob", "pytorchReplicaSpecs", "Master", "Worker"), adds=_wait_for_master),
     _training_job("TFJob", "tfReplicaSpecs", "PS", "Chief", "Master", "Worker", "Evaluator"),
     _training_job("XGBoostJob", "xgbReplicaSpecs", "Master", "Worker"),
 )

@@ -16,12 +16,14 @@ from typing import Any
 
 from compiler.diagnostics import Diagnostic, declare_rule
 from compiler.kinds.common.job_kinds import Count, JobKind, RolePaths, job_kind, text_diagnostics_of
-from compiler.kinds.common.paths import value_at
+from compiler.kinds.common.paths import Path, parse_path, value_at
 from compiler.kubernetes import QUEUE_NAME_LABEL, RAY_GROUP_LABEL, RAY_NODE_TYPE_LABEL, RAY_PRIORITY_LABEL
 from compiler.specs import GangSpec, RoleSpec
 from compiler.syntax.documents import Document
 
 HEAD_ROLE = "headgroup"
+_WAIT = {"cpu": "200m", "memory": "256Mi"}
+_AUTOSCALER = {"cpu": "500m", "memory": "512Mi"}
 SECOND_CLUSTER = declare_rule(
     "GP223",
     "info",
@@ -53,6 +55,7 @@ def _ray_kind(name: str, cluster: str, **others: Any) -> JobKind:
         priority=(f"metadata.labels['{RAY_PRIORITY_LABEL}']",),
         is_volcano_default=True,
         labels=_labels,
+        adds=partial(_added_containers, parse_path(cluster)),
         amend=_with_desired_replicas,
         **others,
     )
@@ -60,6 +63,17 @@ def _ray_kind(name: str, cluster: str, **others: Any) -> JobKind:
 
 def _labels(document: Document, role: str) -> Mapping[str, str]:
     return {RAY_GROUP_LABEL: role, RAY_NODE_TYPE_LABEL: "head" if role == HEAD_ROLE else "worker"}
+
+
+def _added_containers(cluster: Path, document: Document, role: str) -> Mapping[str, list[dict[str, Any]]]:
+    """Workers wait for the head in an init container; the head has the autoscaler beside it."""
+    if role != HEAD_ROLE:
+        return {"initContainers": [{"name": "wait-gcs-ready", "image": "ray", "resources": {"requests": _WAIT}}]}
+    spec = value_at(document.data, cluster)
+    if spec.get("enableInTreeAutoscaling") is not True:
+        return {}
+    resources = value_at(spec, ("autoscalerOptions", "resources")) or {"requests": _AUTOSCALER}
+    return {"containers": [{"name": "autoscaler", "image": "ray", "resources": resources}]}
 
 
 def _with_desired_replicas(gang: GangSpec) -> GangSpec:

@@ -36,6 +36,8 @@ from compiler.volcano import metax
 
 Labels = Callable[[Document, str], Mapping[str, str]]
 """(job, name of the role) -> the labels that the controller gives the role's pods."""
+Added = Callable[[Document, str], Mapping[str, list[dict[str, Any]]]]
+"""(job, name of the role) -> fields of a pod (containers, initContainers) with what the operator adds to them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,10 +75,11 @@ class JobKind:
     pods that must start, before which the roles' minima do not count. queue, priority: paths, the first with a text
     counts; a priority may also be that of a pod template. suspend: paths of switches that keep its pods away.
     scheduler: path of the name of its scheduler. is_volcano_default: its operator names Volcano in the pods itself.
-    labels: what its controller gives each pod. pod_owners: Kind.group of objects that stand between it and its pods.
-    is_marked: the pods do not say job and role by labels that are known (`compiler.kubernetes`). dependent_roles:
-    their pods appear only once others run. runs_once: an object ends and is not made again, which of kinds that are
-    known `compiler.run_kinds` says. amend: the last word on a gang.
+    labels: what its controller gives each pod. adds: containers that its operator adds to the pods, whose requests
+    count. pod_owners: Kind.group of objects that stand between it and its pods. is_marked: the pods do not say job and
+    role by labels that are known (`compiler.kubernetes`). dependent_roles: their pods appear only once others run.
+    runs_once: an object ends and is not made again, which of kinds that are known `compiler.run_kinds` says. amend:
+    the last word on a gang.
     """
 
     name: str
@@ -91,6 +94,7 @@ class JobKind:
     scheduler: str = ""
     is_volcano_default: bool = False
     labels: Labels = lambda document, role: {}
+    adds: Added = lambda document, role: {}
     pod_owners: tuple[str, ...] = ()
     is_marked: bool = True
     dependent_roles: tuple[str, ...] = ()
@@ -236,7 +240,8 @@ def _roles(table: JobKind, paths: RolePaths, document: Document) -> list[RoleSpe
         name = name or _last_key(pattern, at)
         replicas = _product(document, paths.replicas, pattern, at)
         minimum = min(_product(document, paths.minimum, pattern, at), replicas) if paths.minimum else replicas
-        template = pods.PodTemplate.model_validate(without_nulls(value_at(document.data, at)))
+        written = without_nulls(value_at(document.data, at))
+        template = pods.PodTemplate.model_validate(_with_added(written, table.adds(document, name)))
         labels = table.labels(document, name)
         role = pods.role_spec(name, replicas, minimum, template, at[:-1], controller_labels=labels)
         found.append(replace(role, template_path=at))
@@ -250,6 +255,11 @@ def _last_key(pattern: Path, at: FieldPath) -> str:
     """The key, or the number, by which the path to a template was chosen last."""
     chosen = [step for name, step in zip(pattern, at, strict=True) if name in (EACH_ITEM, EACH_ENTRY)]
     return str(chosen[-1]) if chosen else "pods"
+
+
+def _with_added(template: Any, added: Mapping[str, list[dict[str, Any]]]) -> Any:
+    more = {key: [*(template["spec"].get(key) or ()), *containers] for key, containers in added.items()}
+    return {**template, "spec": {**template["spec"], **more}}
 
 
 def _product(document: Document, counts: Iterable[Count], pattern: Path, at: FieldPath) -> int:

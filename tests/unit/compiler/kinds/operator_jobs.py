@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from compiler.emit.gated import add_gate
-from compiler.emit.templates import mark_pods, name_scheduler, pod_templates
+from compiler.emit.templates import mark_pods, name_queue, name_scheduler, pod_templates
 from compiler.reading import read_specs
 from compiler.repository import Repository
 from compiler.specs import GangSpec, Specs
@@ -41,7 +41,7 @@ def minima(found: GangSpec) -> tuple[int, Mapping[str, tuple[int, int]]]:
 
 
 def emitted(found: GangSpec) -> dict[str, Any]:
-    """The object with the gate and the marks of gated binding."""
+    """The object with the gate, the marks and the queue of gated binding."""
     data: dict[str, Any] = json.loads(json.dumps(found.document.data))
     for _, template in pod_templates(data, found):
         if found.is_bound:
@@ -49,4 +49,5 @@ def emitted(found: GangSpec) -> dict[str, Any]:
     if found.writes_scheduler:
         name_scheduler(data, found)
     mark_pods(data, found)
+    name_queue(data, found)
     return data

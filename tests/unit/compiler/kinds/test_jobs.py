@@ -171,6 +171,12 @@ def batch(metadata: str, spec: str, template: str = POD) -> GangSpec:
             '{metadata: {annotations: {scheduling.volcano.sh/group-min-member: "5"}}, ' + POD[1:],
             (5, {"pods": (5, 8)}),
         ),
+        (
+            ', annotations: {scheduling.volcano.sh/group-min-member: "3"}',
+            "parallelism: 8, ",
+            '{metadata: {annotations: {scheduling.volcano.sh/group-min-member: "5"}}, ' + POD[1:],
+            (3, {"pods": (3, 8)}),
+        ),
     ],
     ids=[
         "one pod",
@@ -179,6 +185,7 @@ def batch(metadata: str, spec: str, template: str = POD) -> GangSpec:
         "none",
         "a gang by our annotation",
         "a gang by Volcano's",
+        "a gang by Volcano's on the job, which is the one that Volcano reads",
     ],
 )
 def test_a_plain_job_starts_one_by_one_unless_it_says_otherwise(

@@ -56,6 +56,7 @@ def test_the_mpi_operator_runs_the_launcher_through_a_job_and_knows_a_queue_by_a
     }
     launcher = data["spec"]["mpiReplicaSpecs"]["Launcher"]["template"]
     assert launcher["metadata"]["annotations"] == {
+        **QUEUE["annotations"],
         "gangplan.dev/job": "MPIJob.kubeflow.org/x",
         "gangplan.dev/role": "Launcher",
     }
@@ -81,3 +82,12 @@ def test_a_version_that_nobody_knows_is_said_and_no_error() -> None:
     found = [each.code for each in read("kubeflow.org/v1beta9", "TFJob", MPI).diagnostics]
     assert "GP220" in found
     assert "GP212" not in found
+
+
+@pytest.mark.parametrize(("roles", "cpu"), [(("Master", "Worker"), 50), (("Worker",), 0)])
+def test_workers_of_a_pytorch_job_wait_for_the_master_in_a_container_that_asks_for_room(
+    roles: tuple[str, ...], cpu: int
+) -> None:
+    found = gang("kubeflow.org/v1", "PyTorchJob", {"pytorchReplicaSpecs": {name: {"template": POD} for name in roles}})
+    assert found.roles[-1].pod.requests.get("cpu", 0) == cpu
+    assert "initContainers" not in emitted(found)["spec"]["pytorchReplicaSpecs"]["Worker"]["template"]["spec"]

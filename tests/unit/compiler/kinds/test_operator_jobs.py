@@ -7,9 +7,13 @@ from typing import Any
 import pytest
 
 from compiler.kinds import kinds
+from compiler.kinds.common.paths import value_at
 from compiler.run_kinds import PLANNED_RUN_KINDS, PLANNED_SERVICE_KINDS
 from tests.unit.compiler.kinds.operator_jobs import POD, emitted, gang, minima, read
 
+ML = {"scheduling.volcano.sh/queue-name": "ml"}
+SERVICE_POD = {"spec": {**POD["spec"], "schedulerName": "volcano"}}
+JOBS_PATH = ("replicatedJobs", 1, "template", "spec")
 GATES = [{"name": "gangplan.dev/placement"}]
 RAY_LABELS = {"volcano.sh/queue-name": "ml", "ray.io/priority-class-name": "system-node-critical"}
 
@@ -50,6 +54,24 @@ def test_an_autoscaled_ray_cluster_starts_with_its_least_and_a_suspended_group_n
     found = gang("ray.io/v1", "RayCluster", ray_cluster(*groups, enableInTreeAutoscaling=True))
     assert minima(found) == (2, {"headgroup": (1, 1), "g0": (1, 4), "g1": (0, 0)})
     assert found.dependent_roles == ("g0",), "its pods come and go one by one"
+
+
+def test_what_kuberay_adds_to_ray_pods_counts_in_their_requests() -> None:
+    spec = ray_cluster({"replicas": 1})
+    head, worker = gang("ray.io/v1", "RayCluster", spec).roles
+    assert (head.pod.requests.get("cpu", 0), worker.pod.requests["cpu"], worker.pod.requests["memory"]) == (
+        0,
+        200,
+        256 * 2**20,
+    )
+    scaled = gang("ray.io/v1", "RayCluster", {**spec, "enableInTreeAutoscaling": True}).roles[0]
+    assert (scaled.pod.requests["cpu"], scaled.pod.requests["memory"]) == (500, 512 * 2**20)
+    options = {"autoscalerOptions": {"resources": {"requests": {"cpu": "2"}}}, "enableInTreeAutoscaling": True}
+    job = gang("ray.io/v1", "RayJob", {"rayClusterSpec": {**spec, **options}})
+    assert job.roles[0].pod.requests["cpu"] == 2000
+    assert "memory" not in job.roles[0].pod.requests
+    template = emitted(job)["spec"]["rayClusterSpec"]["headGroupSpec"]["template"]
+    assert len(template["spec"]["containers"]) == 1, "it is the operator who adds the other"
 
 
 def test_the_second_cluster_of_a_ray_service_is_planned_as_its_pods_appear() -> None:
@@ -116,3 +138,44 @@ def test_every_planned_kind_of_an_operator_is_known_to_run_once_or_to_serve() ->
     assert planned <= PLANNED_RUN_KINDS | PLANNED_SERVICE_KINDS
     assert not PLANNED_RUN_KINDS & PLANNED_SERVICE_KINDS
     assert kinds().keys() >= PLANNED_RUN_KINDS | PLANNED_SERVICE_KINDS
+
+
+JOB_SET = [
+    {"name": "driver", "replicas": 1, "template": {"spec": {"template": POD}}},
+    {"name": "workers", "replicas": 2, "template": {"spec": {"template": POD}}},
+]
+
+
+@pytest.mark.parametrize(
+    ("api_version", "kind", "spec", "path"),
+    [
+        ("batch/v1", "Job", {"template": {"spec": {**POD["spec"], "restartPolicy": "Never"}}}, ("template",)),
+        ("jobset.x-k8s.io/v1alpha2", "JobSet", {"replicatedJobs": JOB_SET}, (*JOBS_PATH, "template")),
+        (
+            "leaderworkerset.x-k8s.io/v1",
+            "LeaderWorkerSet",
+            {"leaderWorkerTemplate": {"workerTemplate": POD}},
+            ("leaderWorkerTemplate", "workerTemplate"),
+        ),
+        ("apps/v1", "StatefulSet", {"replicas": 2, "serviceName": "x", "template": SERVICE_POD}, ("template",)),
+    ],
+)
+def test_a_queue_that_the_object_names_stands_in_its_pod_templates_where_volcano_reads_it(
+    api_version: str, kind: str, spec: dict[str, Any], path: tuple[str | int, ...]
+) -> None:
+    found = gang(api_version, kind, spec, annotations=ML)
+    assert value_at(emitted(found)["spec"], path)["metadata"]["annotations"].items() >= ML.items()
+    unnamed = value_at(emitted(gang(api_version, kind, spec))["spec"], path).get("metadata", {}).get("annotations", {})
+    assert not unnamed.keys() & ML.keys()
+
+
+def test_a_queue_that_one_template_names_stands_in_the_others_but_in_none_that_has_its_own() -> None:
+    own = {"scheduling.volcano.sh/queue-name": "own"}
+    jobs = [
+        {"name": name, "template": {"spec": {"template": {**POD, "metadata": {"annotations": notes}}}}}
+        for name, notes in (("a", {}), ("b", ML), ("c", own))
+    ]
+    data = emitted(gang("jobset.x-k8s.io/v1alpha2", "JobSet", {"replicatedJobs": jobs}))
+    templates = [value_at(job, ("template", "spec", "template")) for job in data["spec"]["replicatedJobs"]]
+    names = [each["metadata"]["annotations"]["scheduling.volcano.sh/queue-name"] for each in templates]
+    assert names == ["ml", "ml", "own"]

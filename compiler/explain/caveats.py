@@ -49,10 +49,10 @@ NO_ROOM_KEPT = declare_rule(
 UNFIT_RUN = declare_rule(
     "GP526",
     "warning",
-    "a recurring run fits no node",
-    """A CronJob is not planned before it runs: its Jobs count as any other pods of the cluster then. But no node of the
-    cluster, if it were empty, takes a pod of its template, so that its runs would wait for ever. Mend: its requests,
-    node selector, affinity and tolerations.""",
+    "pods that fit no node",
+    """The runs of a CronJob, the steps of a Workflow and the pods of a SparkApplication are not bound to nodes. But no
+    node of the cluster, if it were empty, takes a pod of this template, so that it would wait for ever. Mend: its
+    requests, node selector, affinity and tolerations.""",
 )
 
 

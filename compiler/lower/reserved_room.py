@@ -25,6 +25,7 @@ from compiler.kubernetes import (
     name_of,
     namespace_of,
 )
+from compiler.run_kinds import RUN_KINDS
 from compiler.specs import Amounts, GangSpec, NodeSpec, PodSpec, Specs, Toleration, UnplannedPods
 from compiler.specs.eligibility import NodeMasks, node_requirement, returned_node
 
@@ -85,14 +86,19 @@ def reserve_room(specs: Specs, observed: ObservedState) -> tuple[ReservedRoom, .
 
 
 def unfit_pods(specs: Specs, nodes: Sequence[NodeSpec]) -> Iterator[UnplannedPods]:
-    """Those of recurring runs that no node would take if it were empty; none where there is no node."""
+    """Those of recurring runs, and of jobs that are not bound, that no node would take if it were empty; none where
+    there is no node."""
     whole = [returned_node(node) for node in nodes]
     masks = NodeMasks(whole)
     for pods in specs.unplanned_pods:
-        if pods.is_recurring and whole:
+        if (pods.is_recurring or _is_of_run(pods)) and whole:
             mask = masks.nodes_matching(node_requirement(pods.pod))
             if not any(mask >> n & 1 and _fits(pods.pod, node) for n, node in enumerate(whole)):
                 yield pods
+
+
+def _is_of_run(pods: UnplannedPods) -> bool:
+    return bool(pods.role) and f"{pods.document.kind}.{pods.document.group}" in RUN_KINDS
 
 
 def _fits(pod: PodSpec, node: NodeSpec) -> bool:

@@ -249,7 +249,7 @@ class PlanView:
         yield f"{self.style.paint('Waits', 'head')}: {count_text(len(waiting), 'job')}"
         for decided in waiting:
             role = "never" if decided.never else "wait"
-            what = " + ".join(f"{spec.replicas} {spec.name}" for spec in decided.gang.roles)
+            what = " + ".join(f"{spec.replicas} {spec.name}" for spec in decided.gang.roles if spec.replicas)
             queue = f"queue {decided.gang.queue}" if decided.gang.queue else ""
             said = ", ".join(part for part in (what, self.scarce_amount(decided, None), queue) if part)
             yield f"  {self.style.paint('!' if decided.never else '-', role)} {decided.name}  {said}"

@@ -39,7 +39,7 @@ TRAIN = {"trainer": {"numNodes": 2, "resourcesPerNode": {"limits": {"nvidia.com/
         ("jobset.x-k8s.io/v9", "JobSet", JOB_SET, 12),
         ("leaderworkerset.x-k8s.io/v9", "LeaderWorkerSet", {"replicas": 2, "leaderWorkerTemplate": LEADER}, 12),
         ("trainer.kubeflow.org/v1alpha1", "TrainJob", {"runtimeRef": {"name": "gone"}, **TRAIN}, 16),
-        ("argoproj.io/v1alpha1", "Workflow", {"entrypoint": "s", "templates": [STEP, {"name": "t", "steps": []}]}, 2),
+        ("argoproj.io/v9", "Workflow", {"entrypoint": "s", "templates": [STEP, {"name": "t", "steps": []}]}, 2),
         ("example.org/v1", "Invention", {"deep": [{"er": {"spec": GPU}}]}, 2),
         ("example.org/v1", "Invention", {"deep": [{"replicas": 3, "pod": {"initContainers": [{}], **GPU}}]}, 6),
     ],

@@ -1,0 +1,101 @@
+"""Argo's workflows: the widest step, and what its objects run."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from compiler.specs import GangSpec
+from tests.unit.compiler.kinds.operator_jobs import POD, gang, read
+
+API = "argoproj.io/v1alpha1"
+Item = dict[str, Any]
+
+
+def leaf(name: str, gpus: int = 0, **more: object) -> Item:
+    resources = {"resources": {"limits": {"nvidia.com/gpu": gpus}}} if gpus else {}
+    return {"name": name, "container": {"name": "", "image": "i", **resources}, **more}
+
+
+def step(template: str, **more: object) -> Item:
+    return {"name": template, "template": template, **more}
+
+
+def pods(found: GangSpec) -> dict[str, int]:
+    return {role.name: role.replicas for role in found.roles}
+
+
+def workflow(*templates: Item, **spec: object) -> GangSpec:
+    return gang(API, "Workflow", {"entrypoint": "main", "templates": list(templates), **spec})
+
+
+LEAVES = (leaf("a"), leaf("b", 1), leaf("c", 4))
+
+
+@pytest.mark.parametrize(
+    ("main", "widest"),
+    [
+        ({"steps": [[step("a")], [step("b"), step("a")], [step("a"), step("a", name="x")]]}, {"a": 1, "b": 1}),
+        ({"steps": [[step("b", withItems=[1, 2, 3, 4, 5])], [step("c")]]}, {"b": 5, "c": 0}),
+        ({"steps": [[step("b", withSequence={"count": "3"})], [step("c")]]}, {"b": 0, "c": 1}),
+        ({"steps": [[step("a", withParam="{{x}}")]]}, {"a": 1}),
+        ({"dag": {"tasks": [step("a"), step("b", depends="a.Succeeded"), step("c", dependencies=["b"])]}}, None),
+        ({"dag": {"tasks": [step("a"), step("b"), step("c", dependencies=["a", "b"])]}}, None),
+        ({"dag": {"tasks": [step("b"), step("c")]}}, {"b": 1, "c": 1}),
+        ({"dag": {"tasks": [step("a", dependencies=["b"]), step("b", dependencies=["a"])]}}, None),
+        ({"steps": [[step("main"), step("a")]]}, {"a": 1}),
+    ],
+)
+def test_room_is_kept_for_the_widest_step(main: Item, widest: dict[str, int] | None) -> None:
+    found = workflow({"name": "main", **main}, *LEAVES)
+    assert (found.is_bound, found.minimum) == (False, 0)
+    if widest is not None:
+        assert pods(found) == widest
+    elif "c" in pods(found):
+        assert pods(found) == {"a": 0, "b": 0, "c": 1}
+
+
+def test_steps_of_steps_multiply_and_a_pod_has_what_the_workflow_says_of_all() -> None:
+    inner = {"name": "inner", "steps": [[step("b", withItems=[1, 2])]]}
+    outer = {"name": "main", "steps": [[step("inner", withItems=[1, 2, 3])]]}
+    found = workflow(outer, inner, *LEAVES, nodeSelector={"pool": "x"}, schedulerName="mine")
+    assert pods(found) == {"b": 6}
+    (role,) = found.roles
+    assert (role.pod.node_selector, role.pod.scheduler_name, found.queue) == ({"pool": "x"}, "mine", "")
+    specs = read(API, "Workflow", {"entrypoint": "c", "templates": list(LEAVES)})
+    assert [(each.role, each.count, each.path) for each in specs.unplanned_pods] == [("c", 1, ("spec", "templates", 2))]
+
+
+def manifest(**spec: object) -> str:
+    job = {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "metadata": {"generateName": "j-"}}
+    return json.dumps({**job, "spec": {"tasks": [{"name": "w", "replicas": 3, "template": POD}], **spec}})
+
+
+@pytest.mark.parametrize(
+    ("resource", "expected", "queue"),
+    [
+        ({"action": "create", "manifest": manifest(queue="ml")}, {"job-w": 3}, "ml"),
+        ({"action": "create", "manifest": manifest()}, {"job-w": 3}, "default"),
+        ({"action": "delete", "manifest": manifest()}, {}, ""),
+        ({"action": "create", "manifest": "kind: ["}, {}, ""),
+        ({"action": "create", "manifest": manifest(minAvailable="{{inputs.parameters.n}}")}, {}, ""),
+        ({"action": "create", "manifest": "{apiVersion: v1, kind: ConfigMap, spec: {}}"}, {}, ""),
+    ],
+)
+def test_an_object_of_a_known_kind_counts_with_its_pods(resource: Item, expected: dict[str, int], queue: str) -> None:
+    steps = {"name": "main", "steps": [[step("job"), step("a")] if not expected else [step("job")]]}
+    found = workflow(steps, {"name": "job", "resource": resource}, leaf("a"))
+    assert {name: count for name, count in pods(found).items() if name != "a"} == expected
+    assert found.queue == queue
+
+
+def test_a_workflow_of_a_template_elsewhere_runs_nothing_that_is_known_and_one_by_the_clock_recurs() -> None:
+    specs = read(API, "Workflow", {"workflowTemplateRef": {"name": "t"}})
+    assert specs.gangs == ()
+    assert "GP213" in {each.code for each in specs.diagnostics}
+    spec = {"entrypoint": "c", "templates": list(LEAVES)}
+    found = gang(API, "CronWorkflow", {"schedule": "0 3 * * *", "workflowSpec": spec})
+    assert (found.is_recurring, pods(found)) == (True, {"c": 1})
+    assert gang(API, "Workflow", {**spec, "suspend": True}).is_bound

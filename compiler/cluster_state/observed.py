@@ -121,7 +121,7 @@ def _held_gangs(gangs: Sequence[GangSpec], state: ClusterState) -> Mapping[int, 
         ]
         if annotations_of(gang.document.data).get(SUSPEND_ANNOTATION) == "true":
             held[j] = f"{SUSPEND_ANNOTATION} suspends it"
-        elif gang.key in state.held:
+        elif state.held and gang.key in state.held:
             held[j] = state.held[gang.key]
         elif awaited:
             held[j] = f"it is made when {', '.join(awaited)} {'is' if len(awaited) == 1 else 'are'} completed"
@@ -161,8 +161,11 @@ def _read_jobs(
     observed: ObservedState, gangs: Sequence[GangSpec], index: Mapping[JobIdentity, int], state: ClusterState
 ) -> None:
     """Note creation times, reserved starts and finished gangs."""
-    finished = {j for j, gang in enumerate(gangs) if state.finished & {gang.key, _maker_key(gang)}}
-    lone_pods = (pod for pod in state.pods if (namespace_of(pod), name_of(pod), "Pod", "") in index)
+    finished = set[int]()
+    if state.finished:
+        finished = {j for j, gang in enumerate(gangs) if state.finished & {gang.key, _maker_key(gang)}}
+    bare = {identity[:2] for identity in index if identity[2:] == ("Pod", "")}
+    lone_pods = (pod for pod in state.pods if (namespace_of(pod), name_of(pod)) in bare) if bare else ()
     for job in (*state.jobs, *state.pod_groups, *lone_pods):
         j = index.get(object_identity(job))
         if j is None:
@@ -207,7 +210,7 @@ class _PodCounter:
             node = self.nodes_by_name.get(record.node_name)
         else:
             node = self.nodes_by_hostname.get(record.selected_hostname)
-        if node is None or (gang is not None and self._is_leaving(record.pod)):
+        if node is None or (gang is not None and self._is_leaving(record)):
             return
         self.observed.pods_by_node.setdefault(node, []).append(record.pod)
         gang_role = None if gang is None else self._planned_role(record, gang)
@@ -216,8 +219,8 @@ class _PodCounter:
         else:
             self._count_running_pod(record, gang_role, node)
 
-    def _is_leaving(self, pod: Object) -> bool:
-        until = leaving_until(pod)
+    def _is_leaving(self, record: PodRecord) -> bool:
+        until = leaving_until(record.pod) if record.is_terminating else None
         return until is not None and (self.now is None or self.now <= until)
 
     def _planned_role(self, record: PodRecord, j: int) -> tuple[int, int] | None:

@@ -52,10 +52,11 @@ TRANSIENT_TAINTS = frozenset({UNSCHEDULABLE_TAINT, NOT_READY_TAINT, UNREACHABLE_
 
 
 def returned_node(node: NodeSpec) -> NodeSpec:
-    """A cordoned or unready node as it will be when it is back."""
-    return replace(
-        node, unschedulable=False, taints=tuple(taint for taint in node.taints if taint.key not in TRANSIENT_TAINTS)
-    )
+    """A cordoned or unready node as it will be when it is back, and any other as it is."""
+    taints = tuple(taint for taint in node.taints if taint.key not in TRANSIENT_TAINTS)
+    if not node.unschedulable and len(taints) == len(node.taints):
+        return node
+    return replace(node, unschedulable=False, taints=taints)
 
 
 def numa_policy(pod: PodSpec) -> str:

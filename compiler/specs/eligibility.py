@@ -53,10 +53,11 @@ TRANSIENT_TAINTS = frozenset({UNSCHEDULABLE_TAINT, NOT_READY_TAINT, UNREACHABLE_
 
 def returned_node(node: NodeSpec) -> NodeSpec:
     """A cordoned or unready node as it will be when it is back, and any other as it is."""
-    taints = tuple(taint for taint in node.taints if taint.key not in TRANSIENT_TAINTS)
-    if not node.unschedulable and len(taints) == len(node.taints):
+    if not node.unschedulable and all(t.key not in TRANSIENT_TAINTS for t in node.taints):
         return node
-    return replace(node, unschedulable=False, taints=taints)
+    return replace(
+        node, unschedulable=False, taints=tuple(taint for taint in node.taints if taint.key not in TRANSIENT_TAINTS)
+    )
 
 
 def numa_policy(pod: PodSpec) -> str:
@@ -109,9 +110,10 @@ def node_kinds(nodes: Sequence[NodeSpec], classes: NodeClasses) -> tuple[int, ..
     keys = [key for key in asked if values[key] <= MAX_LABEL_VALUES]
     numbers: dict[int, dict[object, int]] = {}
     found = []
-    for node, node_class in zip(map(returned_node, nodes), classes.class_by_node, strict=False):
+    for node, node_class in zip(nodes, classes.class_by_node, strict=False):
         kinds = numbers.setdefault(node_class, {})
-        found.append(kinds.setdefault((hard_taints(node), *map(node.labels.get, keys)), len(kinds)))
+        taints = hard_taints(returned_node(node)) if node.taints else None
+        found.append(kinds.setdefault((taints, *map(node.labels.get, keys)), len(kinds)))
     return tuple(found)
 
 

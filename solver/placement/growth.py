@@ -44,8 +44,9 @@ def grow_gangs(
     greedy, strides = GreedyPlacer(state, budget=budget), (budget or Budget()).growth_strides
     for j, pods in placements.items():
         wish = _next_request(problem.gangs[j], pods, 0, strides)
-        fixed = breaks_topology(tree, problem.gangs[j], pods) or has_partial_subgroup(tree, problem.gangs[j], pods)
-        if wish is not None and not fixed:
+        if wish is None or breaks_topology(tree, problem.gangs[j], pods):
+            continue
+        if not has_partial_subgroup(tree, problem.gangs[j], pods):
             wanting[j] = wish
     holds = {j: gang_dominant_share(problem, problem.gangs[j], grown[j], totals) for j in wanting}
 

@@ -34,14 +34,16 @@ def _improve_large_batch(
     task: PlacementTask, placements: Placements, least: PlacementCost
 ) -> tuple[Placements, PlacementCost]:
     """A batch that is too large for one model."""
+    budget, searches = task.options.budget, len(task.s.buckets) <= task.options.budget.searched_buckets
+    if not searches and task.cost(placements).spread <= least.spread:
+        return placements, least
     joint = identical_pods.joint_bounds(task.s, task.gang_classes, task.options)
     least = replace(least, spread=max(least.spread, joint.spread_bound))
     if joint.is_single_class:
         placements = _improve_by_class(task, placements, joint, least)
     if task.cost(placements).spread > least.spread and not is_out_of_time():
         least = replace(least, spread=max(least.spread, relaxed_spread_bound(task, placements)))
-    budget = task.options.budget
-    if len(task.s.buckets) > budget.searched_buckets:
+    if not searches:
         return placements, least
     limits = Limits(tries=budget.neighbourhoods, failures=budget.neighbourhood_failures)
     placements = improve(

@@ -57,20 +57,19 @@ def entitled_gangs(books: QueueBooks, gangs: Iterable[int], changed: Mapping[int
     room: list[dict[int, int]] = []
     for q, limits in enumerate(rules.entitled):
         amounts = zip(limits, books.compared_amount(q), strict=True)
-        room.append({r: most - held for r, (most, held) in enumerate(amounts) if most is not None})
+        room.append({r: max(0, most - held) for r, (most, held) in enumerate(amounts) if most is not None})
     stopped, found = set[int](), list[int]()
     for j, gang in sorted(by_index.items(), key=lambda of: (-precedence(of[1]), of[1].age, of[0])):
         if gang.queue in stopped:
             continue
-        asked = [(r, amount) for r, amount in enumerate(books.min_demand(j)) if amount]
-        above = [room[q] for q in rules.comparison_paths[gang.queue]]
-        counted = [(left, r, amount) for left in above for r, amount in asked if r in left]
-        if any(amount > left[r] for left, r, amount in counted):
+        demand, above = books.min_demand(j), [room[q] for q in rules.comparison_paths[gang.queue]]
+        if any(demand[r] > left for rooms in above for r, left in rooms.items()):
             stopped.add(gang.queue)
             continue
         found.append(j)
-        for left, r, amount in counted:
-            left[r] -= amount
+        for rooms in above:
+            for r in rooms:
+                rooms[r] -= demand[r]
     return found
 
 

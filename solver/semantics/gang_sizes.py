@@ -56,6 +56,8 @@ def least_demand(gang: Gang, r: int) -> int:
 def role_blocks(need: Sequence[int], most: Sequence[int], subgroups: Iterable[Subgroup]) -> list[RoleBlock]:
     """The blocks of a gang in the order of their first roles. need, most: pods per role, at least and at most."""
     parts = tuple(subgroups)
+    if not parts:
+        return [RoleBlock((t,), 1, least, max(0, most[t] - least)) for t, least in enumerate(need)]
     home = list(range(len(need)))
     for s in parts:
         first = min(home[t] for t in s.roles)

@@ -23,7 +23,8 @@ class Pod(pods.PodTemplate):
 def specs(document: Document, pod: Pod) -> Iterable[PodDraft | ServiceDraft]:
     notes = pod.annotations
     if group := notes.get(GROUP_NAME_ANNOTATION):
-        yield PodDraft(document, group, notes.get(TASK_LABEL, ""), pods.pod_spec(pod.spec), notes, pod.labels)
+        role = notes.get(TASK_LABEL) or pod.labels.get(TASK_LABEL, "")
+        yield PodDraft(document, group, role, pods.pod_spec(pod.spec), notes, pod.labels)
         return
     gang = _lone_pod(document, pod)
     yield ServiceDraft(gang, bool(gang.queue) or pod.spec.scheduler_name == VOLCANO_SCHEDULER)

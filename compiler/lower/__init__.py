@@ -43,7 +43,10 @@ def lower(
     classes = node_classes(inputs, slot_groups)
     nodes, holders = lower_nodes(inputs, classes, slot_groups, names)
     holds = slot_holds(holders, observed, specs.gangs, slot_groups, names)
-    demands = {j: subgroup_demand(specs.gangs[j], observed.running_pods.get(j, {})) for j in inputs.gang_indices}
+    demands = {
+        j: subgroup_demand(specs.gangs[j], observed.running_pods.get(j, {}), specs.scheduler)
+        for j in inputs.gang_indices
+    }
     rules = lower_pod_rules(gangs, observed.nodes, observed.foreign_pods, specs.scheduler)
     rules = with_subgroup_rules(rules, gangs, tuple(demands.values()), observed)
     queue_index = {queue.name: q for q, queue in enumerate(queues)}

@@ -85,7 +85,7 @@ class GangLowering:
             running=running,
             evictable=terms is not None,
             loss=terms.loss if terms else 0,
-            may_evict=spec.priority_class not in self._non_preempting,
+            may_evict=spec.priority_class not in self._non_preempting and _enough_pods_may_evict(spec, roles, demand),
             role_affinities=role_affinities(spec, specs.scheduler),
             duration=times.duration,
             ends_in=times.ends_in,
@@ -125,6 +125,17 @@ class GangLowering:
             self._tiers.lower_topology(subgroup.topology),
             tier_is_editable=requesting_annotation(subgroup) is None,
         )
+
+
+def _enough_pods_may_evict(spec: GangSpec, roles: Sequence[Role], demand: SubgroupDemand) -> bool:
+    """Whether the minima can be met by pods that may have others evicted for them (not preemptionPolicy Never)."""
+    may = 0
+    for role, part in zip(roles, spec.roles, strict=True):
+        if not part.pod.never_preempts:
+            may += role.replicas
+        elif role.minimum:
+            return False
+    return may >= max(1, demand.minimum)
 
 
 def _placements(pods: Mapping[tuple[int, int], int]) -> tuple[Placement, ...]:

@@ -15,8 +15,17 @@ from dataclasses import dataclass, field, replace
 from compiler.cluster_state.observed import ObservedState
 from compiler.lower.pod_rules import LoweredRules
 from compiler.lower.topology import TierNames, leaf_by_node, lower_hypernodes
-from compiler.specs import GangSpec, HyperNodeSpec, NodeSpec, RoleSpec, SubgroupSpec, TopologySpec
+from compiler.specs import (
+    GangSpec,
+    HyperNodeSpec,
+    NodeSpec,
+    RoleSpec,
+    SchedulerSpec,
+    SubgroupSpec,
+    TopologySpec,
+)
 from compiler.specs.eligibility import node_requirement
+from compiler.volcano.whole_starts import subgroup_starts_whole
 from solver.problem import PodRule
 
 RunningPods = Mapping[tuple[int, int], int]
@@ -38,8 +47,15 @@ class SubgroupDemand:
     over_constrained: bool = False
 
 
-def subgroup_demand(spec: GangSpec, running: RunningPods) -> SubgroupDemand:
+def subgroup_demand(spec: GangSpec, running: RunningPods, scheduler: SchedulerSpec | None = None) -> SubgroupDemand:
     """What a gang's subgroups require. Only those of PodGroups have a policy that needs interpretation."""
+    running_roles = {t for t, _ in running}
+    whole = [
+        s
+        for s, subgroup in enumerate(spec.subgroups)
+        if subgroup_starts_whole(subgroup, scheduler) and running_roles.isdisjoint(_subgroup_roles(spec, s))
+    ]
+    spec = replace(spec, subgroups=_with_whole(spec.subgroups, whole))
     demand = SubgroupDemand(spec.subgroups, spec.minimum)
     for path in dict.fromkeys(subgroup.path for subgroup in spec.subgroups if subgroup.ready_pods):
         indices = [s for s, subgroup in enumerate(spec.subgroups) if subgroup.path == path]
@@ -47,16 +63,26 @@ def subgroup_demand(spec: GangSpec, running: RunningPods) -> SubgroupDemand:
     return demand
 
 
+def _with_whole(subgroups: tuple[SubgroupSpec, ...], whole: Sequence[int]) -> tuple[SubgroupSpec, ...]:
+    """The subgroups, where these are ready with all their pods only; those with too few pods to be ready stay so."""
+    return tuple(
+        replace(subgroup, ready_pods=max(subgroup.ready_pods, subgroup.size))
+        if s in whole and subgroup.ready_pods
+        else subgroup
+        for s, subgroup in enumerate(subgroups)
+    )
+
+
 def _with_policy_demand(
     spec: GangSpec, running: RunningPods, demand: SubgroupDemand, indices: Sequence[int]
 ) -> SubgroupDemand:
     """Add one policy's subgroups, indices into the gang's. Those with too few pods to be ready count only where there
     are no others (GP363 warns)."""
-    policy = spec.subgroups[indices[0]]
-    ready_pods, min_ready = policy.ready_pods, policy.min_ready_subgroups
-    able = [s for s in indices if spec.subgroups[s].size >= ready_pods]
+    min_ready = spec.subgroups[indices[0]].min_ready_subgroups
+    able = [s for s in indices if spec.subgroups[s].size >= spec.subgroups[s].ready_pods]
     if min_ready < len(able) and _pods_count_subgroups(spec, indices):
         optional = {s: replace(spec.subgroups[s], minimum=0) for s in indices}
+        ready_pods = spec.subgroups[indices[0]].ready_pods
         return replace(_with_subgroups(demand, optional), minimum=max(demand.minimum, min_ready * ready_pods))
     roles = {s: _subgroup_roles(spec, s) for s in indices}
     running_pods = {s: sum(pods for (t, _), pods in running.items() if t in roles[s]) for s in indices}
@@ -66,7 +92,7 @@ def _with_policy_demand(
     over_constrained = demand.over_constrained or (len(needed) < len(able) and is_choice_open)
     lowered, role_minima, single_domain = {}, dict(demand.role_minima), list(demand.single_domain_subgroups)
     for s in indices:
-        subgroup = spec.subgroups[s]
+        subgroup, ready_pods = spec.subgroups[s], spec.subgroups[s].ready_pods
         lowered[s] = _lowered_subgroup(subgroup, needed=s in needed)
         if s in needed:
             for t, pods in _distributed_pods(spec, roles[s], min(ready_pods, subgroup.size)):
@@ -98,10 +124,11 @@ def _lowered_subgroup(subgroup: SubgroupSpec, *, needed: bool) -> SubgroupSpec:
 
 def _pods_count_subgroups(spec: GangSpec, indices: Sequence[int]) -> bool:
     """Whether the number of the gang's pods tells how many of these subgroups have started: each has exactly the size
-    that makes it ready, and no pods are outside."""
+    that makes it ready, the same for all, and no pods are outside."""
     inside = {name for s in indices for name in spec.subgroups[s].roles}
     are_exact = all(spec.subgroups[s].size == spec.subgroups[s].ready_pods for s in indices)
-    return are_exact and all(role.name in inside for role in spec.roles)
+    are_equal = len({spec.subgroups[s].ready_pods for s in indices}) == 1
+    return are_exact and are_equal and all(role.name in inside for role in spec.roles)
 
 
 def _subgroup_roles(spec: GangSpec, s: int) -> list[int]:

@@ -93,7 +93,8 @@ class PodSpec:
     requests: by Kubernetes' rule for containers, init containers, sidecars and overhead; "pods" is 1. node_affinity:
     the required terms, of which one must hold; None for no requirement. scheduler_name: empty where the pod names none.
     node_name: spec.nodeName, which bypasses every scheduler. guaranteed_qos: QoS class Guaranteed. vgpu_requests: one
-    for each container with virtual GPUs. topology_policy: of a Volcano task, "" for none.
+    for each container with virtual GPUs. topology_policy: of a Volcano task, "" for none. never_preempts:
+    preemptionPolicy Never.
     """
 
     requests: Amounts
@@ -106,6 +107,7 @@ class PodSpec:
     guaranteed_qos: bool = False
     vgpu_requests: tuple[VgpuRequest, ...] = ()
     topology_policy: str = ""
+    never_preempts: bool = False
 
 
 @dataclass(frozen=True, slots=True)

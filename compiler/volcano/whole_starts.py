@@ -1,8 +1,8 @@
-"""Jobs that Volcano starts with all their replicas or not at all, whatever their minima say."""
+"""Jobs and subgroups that Volcano starts with all their pods or not at all, whatever their minima say."""
 
 from __future__ import annotations
 
-from compiler.specs import GangSpec, SchedulerSpec
+from compiler.specs import GangSpec, SchedulerSpec, SubgroupSpec
 
 
 def starts_whole(gang: GangSpec, scheduler: SchedulerSpec | None) -> bool:
@@ -14,7 +14,16 @@ def starts_whole(gang: GangSpec, scheduler: SchedulerSpec | None) -> bool:
     the real one.
     """
     hard = gang.topology is not None and gang.topology.mode == "hard" and not gang.subgroups
-    return hard and scheduler is not None and scheduler.plugin("network-topology-aware") is not None
+    return hard and _is_topology_aware(scheduler)
+
+
+def subgroup_starts_whole(subgroup: SubgroupSpec, scheduler: SchedulerSpec | None) -> bool:
+    """The same of a subgroup, by the same rule, while none of its pods runs."""
+    return subgroup.topology.mode == "hard" and _is_topology_aware(scheduler)
+
+
+def _is_topology_aware(scheduler: SchedulerSpec | None) -> bool:
+    return scheduler is not None and scheduler.plugin("network-topology-aware") is not None
 
 
 def has_lower_minima(gang: GangSpec) -> bool:

@@ -114,10 +114,17 @@ class EvictionModel:
             found += scale_terms(self.evicted_terms(v, ((p, 1.0) for p in v.running)), loss_per_pod(self.gang_of(v)))
         return found
 
-    def telling_terms(self) -> Terms:
-        """The evicted pods of victims that tell of a checkpoint."""
-        telling = (v for v in self.victims if self.gang_of(v).tells_checkpoint)
-        return [term for v in telling for term in self.evicted_terms(v, ((p, 1.0) for p in v.running))]
+    def tie_terms(self) -> Terms:
+        """sum_v weight_v * sum e[v]: of equal choices the one with the fewest pods that tell of a checkpoint, and among
+        these with the lowest priorities (their ranks in sum)."""
+        ranks = {p: rank for rank, p in enumerate(sorted({self.gang_of(v).priority for v in self.victims}))}
+        pods = sum(p.pods for v in self.victims for p in v.running)
+        found: Terms = []
+        for v in self.victims:
+            gang = self.gang_of(v)
+            weight = ranks[gang.priority] + gang.tells_checkpoint * pods * len(ranks)
+            found += self.evicted_terms(v, ((p, weight) for p in v.running))
+        return found
 
     def whole_gang_terms(self) -> Terms:
         """sum_v z[v]"""

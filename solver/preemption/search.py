@@ -155,8 +155,8 @@ def solve_eviction_model(
     m: EvictionModel, gangs: Sequence[int], outside_bound: float, options: Options
 ) -> EvictionChoice | None:
     """Least loss, then fewest gangs that go whole, then fewest victims, each held while the next is minimised; among
-    equals the fewest pods that tell of a checkpoint, so that telling never costs a job its place. outside_bound: no
-    answer outside the model loses less."""
+    equals the fewest pods that tell of a checkpoint, so that telling never costs a job its place, then the lowest
+    priorities. outside_bound: no answer outside the model loses less."""
     model = m.x.model
     model.sense = pulp.LpMinimize
     losses = m.loss_terms()
@@ -193,9 +193,9 @@ def solve_eviction_model(
     objectives.append(
         verdict_of("victims", number, fewest if only_here else min(number, 1), options.gap, maximise=False)
     )
-    if telling := m.telling_terms():
+    if _objective_value(ties := m.tie_terms(), values):
         model.addConstraint(at_most(m.victim_terms(), number + 0.5), "held_victims")
-        values, _ = _minimize_count(m, telling, 0, values, options)
+        values, _ = _minimize_count(m, ties, 0, values, options)
     fresh: dict[int, list[Placement]] = {
         j: list(shape.running_pods) for j, shape in zip(gangs, m.s.gang_classes, strict=True)
     }

@@ -138,6 +138,7 @@ class PodSpecModel(LenientModel):
     tolerations: list[TolerationModel] | None = None
     scheduler_name: str | None = None
     node_name: str | None = None
+    preemption_policy: str | None = None
     priority_class_name: str | None = None
     topology_spread_constraints: list[SpreadConstraint] | None = None
 
@@ -216,6 +217,7 @@ def pod_spec(pod: PodSpecModel) -> PodSpec:
         ),
         scheduler_name=pod.scheduler_name or "",
         node_name=pod.node_name or "",
+        never_preempts=pod.preemption_policy == "Never",
         guaranteed_qos=_is_guaranteed_qos(pod),
         vgpu_requests=tuple(
             request

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from compiler.checks import CheckInput, Finding, check
 from compiler.diagnostics import suggestion
 from compiler.kinds.pod_group import PodGroup
-from compiler.specs import TopologySpec
+from compiler.specs import GangSpec, SchedulerSpec, SubgroupSpec, TopologySpec
 from compiler.syntax.documents import Document, FieldPath
-from compiler.volcano.whole_starts import has_lower_minima, starts_whole
+from compiler.volcano.whole_starts import has_lower_minima, starts_whole, subgroup_starts_whole
 
 MAX_NAMES_COMPARED = 5000
 
@@ -23,9 +23,11 @@ def _tree_findings(check_input: CheckInput, category: str) -> Iterator[Finding]:
 @check("GP344", "minima without effect under a hard topology", "info")
 def minima_under_hard_topology(check_input: CheckInput) -> Iterator[Finding]:
     """Volcano's network-topology-aware lets a job with a hard topology into a hypernode only if that has room for all
-    its pods, those above its minima too. So such a job starts with all its replicas or not at all; once some of it
-    runs, its minima count again. Mend: lower the replicas, make the topology soft, or use partitions of fixed size."""
+    its pods, those above its minima too; the same holds for a subgroup. So it starts with all its replicas or not at
+    all; once some of it runs, its minima count again. Mend: lower the replicas, make the topology soft, or use
+    partitions of fixed size."""
     for gang in check_input.specs.gangs:
+        yield from _elastic_subgroups(gang, check_input.specs.scheduler)
         if starts_whole(gang, check_input.specs.scheduler) and has_lower_minima(gang):
             replicas = sum(role.replicas for role in gang.roles)
             message = (
@@ -33,6 +35,20 @@ def minima_under_hard_topology(check_input: CheckInput) -> Iterator[Finding]:
             )
             help = "lower the replicas, or make the topology soft"
             yield Finding(gang.document, gang.field_paths["topology"], message, help)
+
+
+def _elastic_subgroups(gang: GangSpec, scheduler: SchedulerSpec | None) -> Iterator[Finding]:
+    """Of each policy the subgroup with most pods above what makes it ready."""
+    largest: dict[FieldPath, SubgroupSpec] = {}
+    for subgroup in gang.subgroups:
+        if subgroup_starts_whole(subgroup, scheduler) and 0 < subgroup.ready_pods < subgroup.size:
+            largest[subgroup.path] = max(largest.get(subgroup.path, subgroup), subgroup, key=lambda each: each.size)
+    for path, subgroup in largest.items():
+        message = (
+            f"Volcano starts subgroup {subgroup.name} only where a domain has room for all {subgroup.size} pods, "
+            f"not {subgroup.ready_pods}"
+        )
+        yield Finding(gang.document, path, message, "make subGroupSize the number of its pods, or the topology soft")
 
 
 @check("GP345", "hypernode with two parents")

@@ -1,11 +1,14 @@
-"""A job with a hard topology starts whole where Volcano's network-topology-aware decides."""
+"""A job or subgroup with a hard topology starts whole where Volcano's network-topology-aware decides."""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import pytest
 
 from compiler.lower import lower
-from compiler.specs import PluginSpec, SchedulerSpec, TopologySpec
+from compiler.lower.subgroups import subgroup_demand
+from compiler.specs import PluginSpec, SchedulerSpec, SubgroupSpec, TopologySpec
 from tests.builders.specs import document, gang, hypernode, node, queue, role, specs
 
 AWARE = SchedulerSpec(
@@ -31,3 +34,33 @@ def test_a_hard_topology_asks_for_all_replicas(
     read = specs(nodes=(node("n0"),), hypernodes=hypernodes, queues=queues, gangs=(elastic,), scheduler=scheduler)
     problem, _ = lower(read)
     assert (problem.gangs[0].minimum, [r.minimum for r in problem.gangs[0].roles]) == expected
+
+
+@pytest.mark.parametrize(
+    ("scheduler", "running", "expected"),
+    [(AWARE, {}, [1, 3]), (None, {}, [1, 1]), (AWARE, {(1, 0): 1}, [1, 1])],
+)
+def test_a_subgroup_with_a_hard_topology_starts_whole_unless_it_runs(
+    scheduler: SchedulerSpec | None, running: dict[tuple[int, int], int], expected: list[int]
+) -> None:
+    """Two subgroups of 1 and 3 pods, each ready with one."""
+    hard = TopologySpec("hard", 1)
+    subgroups = tuple(
+        SubgroupSpec(name, (name,), size, 0, hard, ("spec", "subGroupPolicy", 0), 1, 0)
+        for name, size in (("a", 1), ("b", 3))
+    )
+    elastic = replace(gang("g", role("a", 1, minimum=0), role("b", 3, minimum=0)), subgroups=subgroups)
+    assert [part.size for part in subgroup_demand(elastic, running, scheduler).subgroups] == expected
+
+
+@pytest.mark.parametrize(
+    ("never", "minimum", "expected"),
+    [((), 1, True), (("a",), 1, True), (("a",), 3, False), (("a", "b"), 1, False)],
+)
+def test_a_gang_evicts_only_if_pods_that_may_preempt_meet_its_minimum(
+    never: tuple[str, ...], minimum: int, expected: bool
+) -> None:
+    roles = (role(name, 2, minimum=0, never_preempts=name in never) for name in ("a", "b"))
+    waiting = replace(gang("g", *roles), minimum=minimum)
+    problem, _ = lower(specs(nodes=(node("n0"),), queues=(queue("default"),), gangs=(waiting,)))
+    assert problem.gangs[0].may_evict is expected

@@ -116,13 +116,16 @@ class EvictionModel:
 
     def tie_terms(self) -> Terms:
         """sum_v weight_v * sum e[v]: of equal choices the one with the fewest pods that tell of a checkpoint, and among
-        these with the lowest priorities (their ranks in sum)."""
-        ranks = {p: rank for rank, p in enumerate(sorted({self.gang_of(v).priority for v in self.victims}))}
+        these with the lowest priorities (in sum their ranks among the victims of equal loss)."""
+        priorities: dict[int, set[int]] = {}
+        for v in self.victims:
+            priorities.setdefault(loss_per_pod(self.gang_of(v)), set()).add(self.gang_of(v).priority)
         pods = sum(p.pods for v in self.victims for p in v.running)
         found: Terms = []
         for v in self.victims:
             gang = self.gang_of(v)
-            weight = ranks[gang.priority] + gang.tells_checkpoint * pods * len(ranks)
+            rank = sum(lower < gang.priority for lower in priorities[loss_per_pod(gang)])
+            weight = rank + gang.tells_checkpoint * pods * len(self.victims)
             found += self.evicted_terms(v, ((p, weight) for p in v.running))
         return found
 

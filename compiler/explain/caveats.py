@@ -35,9 +35,9 @@ ROOM_KEPT = declare_rule(
     "GP524",
     "info",
     "room is kept for pods that are not planned",
-    """With `unplanned: reserve` in the Cluster, declared pods that no plan places take room in it. A DaemonSet's are
-    counted on each node that they match. Any others that do not run yet may go to any node: they are counted where
-    they leave the plan the most, and where they run once they do. Mend: nothing, or `unplanned: ignore`.""",
+    """With `unplanned: reserve` in the Cluster, declared pods of kinds that are not planned take room in the plan.
+    Those that do not run yet may go to any node: they are counted where they leave the plan the most, and where they
+    run once they do. Mend: nothing, or `unplanned: ignore`.""",
 )
 NO_ROOM_KEPT = declare_rule(
     "GP525",

@@ -64,7 +64,7 @@ class Spec(StrictModel):
     unplanned: Literal["reserve", "ignore"] = Field(
         "ignore",
         description=(
-            "Declared pods that no plan places (a DaemonSet's, a Deployment's): reserve keeps room for them, "
+            "Declared pods of kinds that are not planned: reserve keeps room for them, "
             "ignore counts only those that run."
         ),
     )

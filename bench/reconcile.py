@@ -39,7 +39,7 @@ from tests.e2e.stories.story import (
 PODS_PATH = "/api/v1/namespaces/default/pods"
 GPUS = 8
 WAIT = 1800.0
-LOOK = 0.5
+LOOK = 1.0
 """Seconds between two looks at the pods: each is work for the API server that is measured."""
 
 

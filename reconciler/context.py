@@ -18,7 +18,7 @@ from compiler.repository import Repository
 from reconciler.cluster.client import LEASE_LIMITS, REQUEST_LIMITS, Client
 from reconciler.cluster.inventory import Inventory, InventoryStore
 from reconciler.cluster.lease import Fence, Lease
-from reconciler.cluster.objects import Object
+from reconciler.cluster.objects import Object, Ref
 from reconciler.cluster.rate import RateLimit
 from reconciler.cluster.scheduler_probe import SchedulerProbe
 from reconciler.decisions import guard
@@ -128,8 +128,8 @@ class PlanningState:
     snapshot: the last good one. tree: the files of its commit, where they are known. candidate: a newer plan that the
     API server is asked about. base_fingerprint: what its plan rests on. fingerprint: what it rests on
     now. rejections: by commit. desired_manifests: what the manifests of `desired_snapshot` are with labels and
-    annotations, by their id(). unchanged: object -> the manifest and the live version for which there was nothing to
-    do.
+    annotations, by their id(), and their refs. unchanged: object -> the manifest and the live version for which there
+    was nothing to do. running: Ref.key of a job -> the object, where that had not ended.
     """
 
     snapshot: Snapshot | None = None
@@ -140,8 +140,9 @@ class PlanningState:
     running_compile: RunningCompile | None = None
     rejections: dict[str, Rejection] = field(default_factory=dict)
     desired_snapshot: Snapshot | None = None
-    desired_manifests: dict[int, Manifest] = field(default_factory=dict)
+    desired_manifests: dict[int, tuple[Manifest, Ref]] = field(default_factory=dict)
     unchanged: dict[str, tuple[Manifest, tuple[object, ...]]] = field(default_factory=dict)
+    running: dict[str, Object] = field(default_factory=dict)
 
 
 @dataclass(slots=True)

@@ -104,16 +104,17 @@ def compute_changes(r: Reconciler, p: Pass) -> None:
     if r.watches.watch_kinds(_kinds_in_use(p, p.snapshot)):
         p.observation = r.watches.observe(p.observation.restrictions)
         p.problems = [*dict.fromkeys((*p.problems, *p.observation.problems))]
-    _collect_manifests(r, p, p.snapshot)
-    p.suspended_keys = suspended_keys(r, (manifest.object for manifest in p.desired_manifests))
-    for manifest in p.desired_manifests:
-        ref = ref_of(manifest.object)
-        if ref.key in p.suspended_keys:
+    refs = _collect_manifests(r, p, p.snapshot)
+    by_key = {ref.key: manifest.object for ref, manifest in zip(refs, p.desired_manifests, strict=True)}
+    p.desired_keys |= by_key.keys()
+    p.suspended_keys = suspended_keys(r, by_key)
+    for ref, manifest in zip(refs, p.desired_manifests, strict=True):
+        if p.suspended_keys and ref.key in p.suspended_keys:
             live = p.observation.objects.get(ref.key)
             p.held_changes.append(Change("held", ref, manifest, live, reason=SUSPENDED))
         elif obstacle := reading_obstacle(p, ref):
             p.obstructed_changes.append(Change("held", ref, manifest, reason=obstacle))
-        elif (change := _required_change(r, p, manifest)) is not None:
+        elif (change := _required_change(r, p, manifest, ref)) is not None:
             (p.held_changes if change.action in ("held", "forbidden") else p.changes).append(change)
     withhold_waiting_jobs(p, p.snapshot)
 
@@ -136,22 +137,26 @@ def reading_obstacle(p: Pass, ref: Ref) -> str:
     return p.unconfirmed_ends.get(ref.key, "")
 
 
-def _collect_manifests(r: Reconciler, p: Pass, snapshot: Snapshot) -> None:
-    """The manifests as they are to be in the cluster; made once for each snapshot."""
+def _collect_manifests(r: Reconciler, p: Pass, snapshot: Snapshot) -> list[Ref]:
+    """Set the manifests as they are to be in the cluster, made once for each snapshot; their refs."""
+    refs = []
     known = r.planning.desired_manifests if r.planning.desired_snapshot is snapshot else {}
     for manifest in snapshot.manifests:
-        run = numbered_run(r, ref_of(manifest.object).key, manifest.run_digest) if manifest.run_digest else ""
+        desired, ref = known.get(id(manifest)) or (None, ref_of(manifest.object))
+        run = numbered_run(r, ref.key, manifest.run_digest) if manifest.run_digest else ""
         try:
-            desired = known.get(id(manifest))
             if desired is None or desired.run_digest != run:
                 desired = desired_manifest(r.client, r.settings.cluster, replace(manifest, run_digest=run))
         except ApiError as error:
-            p.obstructed_changes.append(Change("held", ref_of(manifest.object), reason=str(error)))
+            p.obstructed_changes.append(Change("held", ref, reason=str(error)))
         else:
-            known[id(manifest)] = desired
+            if id(manifest) not in known or known[id(manifest)][0] is not desired:
+                known[id(manifest)] = desired, ref_of(desired.object)
+            ref = known[id(manifest)][1]
             p.desired_manifests.append(with_standing_text(r, desired))
-            p.desired_keys.add(ref_of(desired.object).key)
+            refs.append(ref)
     r.planning.desired_snapshot, r.planning.desired_manifests = snapshot, known
+    return refs
 
 
 def withhold_waiting_jobs(p: Pass, snapshot: Snapshot) -> None:
@@ -177,9 +182,8 @@ def withhold_waiting_jobs(p: Pass, snapshot: Snapshot) -> None:
     p.changes = kept
 
 
-def _required_change(r: Reconciler, p: Pass, desired: Manifest) -> Change | None:
+def _required_change(r: Reconciler, p: Pass, desired: Manifest, ref: Ref) -> Change | None:
     """The change of one object, None when there is nothing to do. Remembers for which versions there was nothing."""
-    ref = ref_of(desired.object)
     key = ref.key
     live = r.writer.newest_object(key, p.observation.objects.get(key))
     run, entry = p.inventory.runs.get(key), p.inventory.entries.get(key)

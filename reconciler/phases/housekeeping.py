@@ -57,6 +57,7 @@ def trim_memory(r: Reconciler, p: Pass) -> None:
     known.add(r.store.ref.key)
     tables: tuple[MutableMapping[str, Any], ...] = (
         planning.unchanged,
+        planning.running,
         memory.unfixable_differences,
         memory.applied_digests,
         memory.paused_changes,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from compiler.kubernetes import SUSPEND_ANNOTATION, annotations_of
@@ -21,9 +21,11 @@ def is_suspended(r: Reconciler, item: Object) -> bool:
     return annotations_of(item).get(SUSPEND_ANNOTATION) == "true" or r.requests.current().suspends(ref_of(item))
 
 
-def suspended_keys(r: Reconciler, objects: Iterable[Object]) -> set[str]:
-    """Ref.key of those that are suspended."""
-    return {ref_of(item).key for item in objects if is_suspended(r, item)}
+def suspended_keys(r: Reconciler, objects: Mapping[str, Object]) -> set[str]:
+    """Which of these objects, by Ref.key, are suspended."""
+    if r.requests.current().suspended:
+        return {key for key, item in objects.items() if is_suspended(r, item)}
+    return {key for key, item in objects.items() if annotations_of(item).get(SUSPEND_ANNOTATION) == "true"}
 
 
 def suspended_jobs(r: Reconciler, refs: Iterable[Ref]) -> Iterator[tuple[str, str]]:

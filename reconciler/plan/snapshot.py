@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -100,7 +100,8 @@ class Snapshot:
         return {gang.job.key: gang for gang in gangs}
 
     def as_json(self) -> str:
-        return json.dumps({"version": FORMAT_VERSION, **asdict(self)}, sort_keys=True)
+        manifests = [_shallow(manifest) for manifest in self.manifests]
+        return json.dumps({"version": FORMAT_VERSION, **_shallow(self), "manifests": manifests}, sort_keys=True)
 
     @classmethod
     def from_json(cls, text: str) -> Snapshot:
@@ -112,6 +113,11 @@ class Snapshot:
         manifests = tuple(Manifest(**manifest) for manifest in data.pop("manifests"))
         lists = {name: tuple(data.get(name, ())) for name in ("diagnostics", "moments", "nodes_behind")}
         return cls(**{**data, "manifests": manifests, **lists})
+
+
+def _shallow(item: Snapshot | Manifest) -> dict[str, Any]:
+    """The fields by name. Their values are plain data, so they are not copied as `asdict` does it."""
+    return {each.name: getattr(item, each.name) for each in fields(item)}
 
 
 def _planned_gang(entry: Mapping[str, Any], manifests: Mapping[str, Object]) -> PlannedGang:

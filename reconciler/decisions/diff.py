@@ -202,7 +202,9 @@ def classify_change(
     if live is None:
         return Change("create", ref, desired)
     if is_terminating(live):
-        return Change("held", ref, desired, live, reason="it is being deleted; it returns when it is gone")
+        finalizers = ", ".join(live["metadata"].get("finalizers") or ("its dependents",))
+        reason = f"it is being deleted and waits for {finalizers}; it returns when it is gone"
+        return Change("held", ref, desired, live, reason=reason)
     fields = field_differences(desired.object, live)
     if ref.group_kind == "Pod":  # no gate comes back, no selector of a node goes, and its scheduler is never another
         bound = tuple(field for field in fields if field.steps[:2] in _BINDING_FIELDS)

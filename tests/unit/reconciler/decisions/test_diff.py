@@ -159,13 +159,14 @@ def test_what_can_be_changed_is_written_with_what_cannot_as_it_lives() -> None:
 
 def test_an_object_that_is_being_deleted_is_waited_for() -> None:
     live = queue(weight=1)
-    live["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    live["metadata"] |= {"deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": ["example.com/slow"]}
     want = queue(weight=2)
     found = classify_change(
         Manifest(1, want, "queue.yaml:1"), live, finished_digest=None, has_started=False, is_update_refused=False
     )
     assert found is not None
     assert found.action == "held"
+    assert "waits for example.com/slow" in found.reason
 
 
 def test_a_run_is_named_by_what_the_user_specified_and_nothing_else() -> None:

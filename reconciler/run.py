@@ -219,6 +219,7 @@ def _publish_report(r: Reconciler, report: Report, seconds: float) -> None:
         log.info("gates lifted", extra={"object": gang, "pods": pods})
     for pod in report.evicted_pods:
         log.info("evicted", extra={"object": pod})
+    r.publisher.due_at = None
     if r.lease.is_held():
         r.publisher.publish(report)
         r.events.put(report.events)

@@ -186,6 +186,7 @@ class StatusPublisher:
             return {}
 
     def publish(self, report: Report) -> None:
+        self.due_at = None
         try:
             self._write_status(status_document(report, self._known_status(), _now()))
         except ApiError as error:
@@ -213,7 +214,7 @@ class StatusPublisher:
         return self._last_status
 
     def _write_status(self, status: dict[str, Any]) -> None:
-        self.due_at, last = None, self._known_status()
+        last = self._known_status()
         if status == last:
             return
         is_urgent = any(status.get(part) != last.get(part) for part in ("commit", "head", "conditions"))

@@ -18,7 +18,7 @@ from reconciler.cluster.neighbours import OtherGangplanError
 from reconciler.cluster.objects import Object, Ref
 from reconciler.context import Reconciler, Settings, build_reconciler
 from reconciler.plan.snapshot import Snapshot
-from reconciler.publish.status import Condition, Report
+from reconciler.publish.status import Condition, Report, StatusPublisher
 from reconciler.run import http_pages, run_reconciler
 from tests.builders.scripted_server import ScriptedAnswer, ScriptedServer, error_answer
 
@@ -114,14 +114,23 @@ def test_the_status_says_that_passes_fail_until_one_does_not(life: Life, monkeyp
     assert life.r.metrics.condition.labels(type="PassFailed")._value.get() == 0
 
 
-def test_a_status_that_waits_is_written_although_nothing_happens(life: Life) -> None:
+def test_a_status_that_waits_is_written_although_nothing_happens(life: Life, monkeypatch: pytest.MonkeyPatch) -> None:
     def leaves_the_status(r: Reconciler) -> Report:
         r.publisher.due_at = r.publisher.clock() + 0.05
         return replace(IDLE, next_wakeup=None)
 
+    due: list[float | None] = []
+
+    def seconds_due(publisher: StatusPublisher) -> float:
+        due.append(publisher.due_at)
+        return 0.05
+
+    monkeypatch.setattr(StatusPublisher, "seconds_due", seconds_due)
     began_at = time.monotonic()
-    assert life.live(leaves_the_status, lambda r: IDLE) == IDLE
+    assert not life.r.lease.is_held()
+    assert life.live(lambda r: replace(IDLE, next_wakeup=None), leaves_the_status, lambda r: IDLE) == IDLE
     assert time.monotonic() - began_at < run.MAX_PASS_INTERVAL
+    assert due == [None, None, None], "without the lease nothing is written, so nothing is due"
 
 
 def test_another_gangplan_in_the_cluster_ends_it(life: Life) -> None:

@@ -109,8 +109,8 @@ def topology_policy_without_effect(check_input: CheckInput) -> Iterator[Finding]
 
 @check("GP374", "topologyPolicy with a part of a CPU")
 def fractional_cpus(check_input: CheckInput) -> Iterator[Finding]:
-    """With a topologyPolicy other than none each container asks for whole CPUs, one at least; Volcano's admission
-    refuses the job otherwise. Mend: round the requests up."""
+    """With a topologyPolicy other than none each container asks for whole CPUs, one at least, in its requests (in its
+    limits where it has none); Volcano's admission refuses the job otherwise. Mend: round the requests up."""
     for document, job in check_input.documents_of(VolcanoJob):
         for index, task in enumerate(job.spec.tasks):
             if task.topology_policy in (None, "none"):
@@ -118,7 +118,9 @@ def fractional_cpus(check_input: CheckInput) -> Iterator[Finding]:
             pod = task.template.spec
             for field, containers in (("containers", pod.containers), ("initContainers", pod.init_containers or [])):
                 for number, container in enumerate(containers):
-                    asked = container.effective_requests.get("cpu", Fraction(0))
+                    resources = container.resources
+                    amounts = (resources.requests or resources.limits) if resources else None
+                    asked = (amounts or {}).get("cpu", Fraction(0))
                     if asked.denominator != 1 or not asked:
                         path = ("spec", "tasks", index, "template", "spec", field, number)
                         message = f"the container asks for {float(asked):g} CPUs"

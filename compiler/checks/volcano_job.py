@@ -164,14 +164,18 @@ def duplicate_policy_triggers(check_input: CheckInput) -> Iterator[Finding]:
 
 @check("GP328", "dependsOn names an unknown task")
 def unknown_dependencies(check_input: CheckInput) -> Iterator[Finding]:
-    """dependsOn.name lists tasks of the same job. Mend: correct the name."""
+    """dependsOn.name lists tasks of the same job, each once: Volcano's admission counts a name that stands twice as a
+    circle. Mend: correct or remove the name."""
     for document, job in check_input.documents_of(VolcanoJob):
         names = [task.name or f"default{index}" for index, task in enumerate(job.spec.tasks)]
         for index, task in enumerate(job.spec.tasks):
-            for number, name in enumerate((task.depends_on.name if task.depends_on else None) or ()):
+            wanted = (task.depends_on.name if task.depends_on else None) or []
+            for number, name in enumerate(wanted):
+                path = ("spec", "tasks", index, "dependsOn", "name", number)
                 if name not in names:
-                    path = ("spec", "tasks", index, "dependsOn", "name", number)
                     yield Finding(document, path, f"there is no task {name!r}", _suggestion(name, tuple(names)))
+                elif name in wanted[:number]:
+                    yield Finding(document, path, f"the task {name!r} is here twice", "remove one")
 
 
 @check("GP329", "dependsOn runs in a circle")

@@ -188,7 +188,7 @@ class DocumentCollector:
         problems += power_diagnostics(document)
         is_known = f"{document.kind}.{document.group}" in kinds()
         problems += unplanned_pods(document) if is_known else _unplanned_kind_diagnostics(document)
-        self.diagnostics += shape_diagnostics(document, problems)
+        problems += list(shape_diagnostics(document, problems))
         if not failed and not _has_error(problems):
             self.spec_items += declared_pods(document)
         return problems
@@ -203,9 +203,9 @@ class DocumentCollector:
         problems = [*(problem for _, problem in model_problems), *problems]
         if kind.text_diagnostics is not None:
             problems += kind.text_diagnostics(document)
-        # What only the API server refuses leaves the object in the plan: the plan can be made, and check says it.
-        self.diagnostics += shape_diagnostics(document, problems, [path for path, _ in model_problems])
+        refused = list(shape_diagnostics(document, problems, [path for path, _ in model_problems]))
         if model is not None and not failed and not _has_error(problems):
+            # What only the API server refuses says all that rules across objects ask for; it is in no plan.
             self.models.append((document, model))
             found = list(kind.specs(document, model))
             self.spec_items += found
@@ -214,7 +214,7 @@ class DocumentCollector:
         elif not failed:
             self.spec_items += _partial_specs(document, kind)
             self.partial.add(document.identity)
-        return problems
+        return problems + refused
 
 
 def _with_beginning_of_name(document: Document) -> Document:

@@ -93,8 +93,7 @@ def _value_flaws(document: Document) -> list[Flaw]:
     for path in paths:
         if path != ("spec",):
             metadata(judge, _value(document.data, (*path[:-1], "metadata")), (*path[:-1], "metadata"))
-        by_webhook, claimed = document.group == "batch.volcano.sh", _claimed_volumes(document, path)
-        pod_spec(judge, _value(document.data, path), path, by_webhook=by_webhook, claimed=claimed)
+        pod_spec(judge, _value(document.data, path), path, document.group, _claimed_volumes(document, path))
     return judge.flaws
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -10,6 +11,7 @@ from compiler.fields.quantity import QuantityError, parse_quantity
 from compiler.syntax.documents import FieldPath
 from compiler.validation import names
 from compiler.validation.judge import REFERS_TO_NOTHING, REQUEST_AND_LIMIT, Judge, items, mapping, texts
+from compiler.validation.probes import life
 
 _SOURCES = ("fieldRef", "resourceFieldRef", "configMapKeyRef", "secretKeyRef", "fileKeyRef")
 _FIELD_PATHS = """
@@ -19,17 +21,22 @@ _FIELD_PATHS = """
 _RESOURCE_FIELDS = """
     limits.cpu limits.memory limits.ephemeral-storage requests.cpu requests.memory requests.ephemeral-storage
 """
+_KEY_OF_FIELD = re.compile(r"metadata\.(?:labels|annotations)\['(.*)'\]")
+_CPU_DIVISORS = "1m 1"
+_MEMORY_DIVISORS = "1 1k 1M 1G 1T 1P 1E 1Ki 1Mi 1Gi 1Ti 1Pi 1Ei"
 _NATIVE_RESOURCES = frozenset(("cpu", "memory", "ephemeral-storage"))
 
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
     """What a pod gives its containers. by_webhook: Volcano's webhook judges the pod, with the older rule of names of
-    variables."""
+    variables. needs_image: no controller fills in the image of a container. grace: seconds to end."""
 
     volumes: frozenset[str]
     claims: frozenset[str]
     by_webhook: bool
+    needs_image: bool
+    grace: int
 
 
 def containers(judge: Judge, pod: dict[str, Any], path: FieldPath, around: Surroundings) -> None:
@@ -43,13 +50,15 @@ def containers(judge: Judge, pod: dict[str, Any], path: FieldPath, around: Surro
             judge.unique((*at, "name"), container.get("name"), seen, "container name")
             _container(judge, container, at, around)
             _ports(judge, container, at, host_ports if key == "containers" else set())
-            _life(judge, container, at, is_init=key == "initContainers")
+            life(judge, container, at, is_init=key == "initContainers", grace=around.grace)
 
 
 def _container(judge: Judge, data: dict[str, Any], path: FieldPath, around: Surroundings) -> None:
     image = data.get("image")
     if isinstance(image, str) and image.strip() != image:
         judge.contradiction((*path, "image"), "blanks stand around the image", "remove them")
+    elif around.needs_image and image in (None, ""):
+        judge.missing((*path, "image"))
     judge.choice((*path, "imagePullPolicy"), data.get("imagePullPolicy"), ("Always", "IfNotPresent", "Never"))
     policies = ("File", "FallbackToLogsOnError")
     judge.choice((*path, "terminationMessagePolicy"), data.get("terminationMessagePolicy"), policies)
@@ -58,12 +67,17 @@ def _container(judge: Judge, data: dict[str, Any], path: FieldPath, around: Surr
     for number, source in items(data, "envFrom"):
         _variables_from(judge, source, (*path, "envFrom", number), around)
     _mounts(judge, data, path, around)
+    _devices(judge, data, path, around)
     resources(judge, data.get("resources"), (*path, "resources"))
-    for number, claim in items(mapping(data, "resources"), "claims"):
-        if str(claim.get("name")) not in around.claims:
-            at = (*path, "resources", "claims", number)
-            judge.add(REFERS_TO_NOTHING, at, f"the pod has no resourceClaim {claim.get('name')!r}", "add it")
+    _claims(judge, mapping(data, "resources"), (*path, "resources", "claims"), around)
+    resized: set[Any] = set()
+    for number, row in items(data, "resizePolicy"):
+        at = (*path, "resizePolicy", number)
+        judge.choice((*at, "resourceName"), row.get("resourceName"), ("cpu", "memory"))
+        judge.choice((*at, "restartPolicy"), row.get("restartPolicy"), ("NotRequired", "RestartContainer"))
+        judge.unique((*at, "resourceName"), row.get("resourceName"), resized, "resource")
     security = mapping(data, "securityContext")
+    profiles(judge, security, (*path, "securityContext"))
     judge.within((*path, "securityContext", "runAsUser"), security.get("runAsUser"), 0, 2**31 - 1)
     judge.within((*path, "securityContext", "runAsGroup"), security.get("runAsGroup"), 0, 2**31 - 1)
     adds = [name for _, name in texts(mapping(security, "capabilities"), "add")]
@@ -71,6 +85,45 @@ def _container(judge: Judge, data: dict[str, Any], path: FieldPath, around: Surr
     if security.get("allowPrivilegeEscalation") is False and escalates:
         at = (*path, "securityContext", "allowPrivilegeEscalation")
         judge.contradiction(at, "a privileged container may always escalate", "remove one of the two")
+
+
+def profiles(judge: Judge, security: dict[str, Any], path: FieldPath) -> None:
+    """The profiles of a securityContext: one of type Localhost names its file, no other does."""
+    for key in ("seccompProfile", "appArmorProfile"):
+        profile, at = mapping(security, key), (*path, key, "localhostProfile")
+        judge.choice((*path, key, "type"), profile.get("type"), ("Localhost", "RuntimeDefault", "Unconfined"))
+        if profile.get("type") == "Localhost" and not profile.get("localhostProfile"):
+            judge.missing(at)
+        elif profile.get("type") in ("RuntimeDefault", "Unconfined") and profile.get("localhostProfile") is not None:
+            judge.contradiction(at, "it goes with the type Localhost only", "remove it")
+
+
+def _claims(judge: Judge, data: dict[str, Any], path: FieldPath, around: Surroundings) -> None:
+    seen: set[str] = set()
+    for number, claim in items(data, "claims"):
+        name, request = str(claim.get("name")), claim.get("request")
+        if name not in around.claims:
+            judge.add(REFERS_TO_NOTHING, (*path, number), f"the pod has no resourceClaim {name!r}", "add it")
+        judge.unique((*path, number), name if name in seen or not request else f"{name}/{request}", seen, "claim")
+        seen.add(name if not request else f"{name}/{request}")
+
+
+def _devices(judge: Judge, data: dict[str, Any], path: FieldPath, around: Surroundings) -> None:
+    """Volumes that a container gets as block devices."""
+    mounted = {mount.get("name") for _, mount in items(data, "volumeMounts")}
+    seen: set[Any] = set()
+    for number, device in items(data, "volumeDevices"):
+        at, name = (*path, "volumeDevices", number), device.get("name")
+        if name in (None, ""):
+            judge.missing((*at, "name"))
+        elif str(name) not in around.volumes:
+            judge.add(REFERS_TO_NOTHING, (*at, "name"), f"the pod has no volume {name!r}", "add the volume")
+        elif name in mounted:
+            judge.contradiction((*at, "name"), "the volume is mounted too", "keep the device or the mount")
+        if device.get("devicePath") in (None, ""):
+            judge.missing((*at, "devicePath"))
+        no_way_up(judge, device.get("devicePath"), (*at, "devicePath"))
+        judge.unique((*at, "devicePath"), device.get("devicePath"), seen, "device path")
 
 
 def _env_form(around: Surroundings) -> names.Form:
@@ -91,11 +144,19 @@ def _variable(judge: Judge, data: dict[str, Any], path: FieldPath, around: Surro
     field = mapping(source, "fieldRef").get("fieldPath")
     if "fieldRef" in given and not field:
         judge.missing((*at, "fieldRef", "fieldPath"))
-    elif isinstance(field, str) and not field.startswith(("metadata.labels['", "metadata.annotations['")):
+    elif isinstance(field, str) and (named := _KEY_OF_FIELD.fullmatch(field)):
+        judge.name((*at, "fieldRef", "fieldPath"), named.group(1), names.ANNOTATION_KEY, required=True)
+    else:
         judge.choice((*at, "fieldRef", "fieldPath"), field, tuple(_FIELD_PATHS.split()))
+    if mapping(source, "fieldRef").get("apiVersion") not in (None, "", "v1"):
+        judge.contradiction((*at, "fieldRef", "apiVersion"), "fields of pods are of v1", "leave it out")
     resource = mapping(source, "resourceFieldRef").get("resource")
     if isinstance(resource, str) and "hugepages-" not in resource:
         judge.choice((*at, "resourceFieldRef", "resource"), resource, tuple(_RESOURCE_FIELDS.split()))
+        divisor, path = mapping(source, "resourceFieldRef").get("divisor"), (*at, "resourceFieldRef", "divisor")
+        units = _CPU_DIVISORS if resource.endswith(".cpu") else _MEMORY_DIVISORS
+        if isinstance(divisor, str | int) and divisor not in ("", "0", 0) and str(divisor) not in units.split():
+            judge.contradiction(path, f"{divisor!r} divides no such amount", f"write one of {units}")
     for key in ("configMapKeyRef", "secretKeyRef"):
         if key in given:
             judge.name((*at, key, "key"), mapping(source, key).get("key"), _CONFIG_KEY, required=True)
@@ -155,6 +216,8 @@ def _mounts(judge: Judge, data: dict[str, Any], path: FieldPath, around: Surroun
             judge.contradiction((*at, "subPathExpr"), "subPath is given too", "keep one of the two")
         modes = ("None", "HostToContainer", "Bidirectional")
         judge.choice((*at, "mountPropagation"), mount.get("mountPropagation"), modes)
+        if mount.get("recursiveReadOnly") in ("Enabled", "IfPossible") and mount.get("readOnly") is not True:
+            judge.contradiction((*at, "recursiveReadOnly"), "the mount is not readOnly", "write readOnly: true too")
         privileged = mapping(data, "securityContext").get("privileged") is True
         if mount.get("mountPropagation") == "Bidirectional" and not privileged:
             judge.contradiction((*at, "mountPropagation"), "Bidirectional is for privileged containers", "remove it")
@@ -173,67 +236,24 @@ def no_way_up(judge: Judge, value: Any, path: FieldPath) -> None:
         judge.contradiction(path, "the path holds ..", "write the path without ..")
 
 
-_HANDLERS = ("exec", "httpGet", "tcpSocket", "grpc", "sleep")
-
-
-def _life(judge: Judge, data: dict[str, Any], path: FieldPath, *, is_init: bool) -> None:
-    """Probes and hooks."""
-    policy = data.get("restartPolicy")
-    is_sidecar = policy == "Always"
-    if is_init:
-        judge.choice((*path, "restartPolicy"), policy, ("Always", "OnFailure", "Never"))
-    for key in ("livenessProbe", "readinessProbe", "startupProbe", "lifecycle"):
-        found = data.get(key)
-        if not isinstance(found, dict):
-            continue
-        at = (*path, key)
-        if is_init and not is_sidecar:
-            judge.contradiction(at, "an init container that is no sidecar takes none", "remove it")
-            continue
-        if key == "lifecycle":
-            for hook in ("postStart", "preStop"):
-                if isinstance(found.get(hook), dict):
-                    _handler(judge, found[hook], (*at, hook))
-            continue
-        _handler(judge, found, at)
-        for field in ("initialDelaySeconds", "timeoutSeconds", "periodSeconds", "successThreshold", "failureThreshold"):
-            judge.within((*at, field), found.get(field), 0)
-        if key != "readinessProbe" and found.get("successThreshold") not in (None, 0, 1):
-            judge.contradiction((*at, "successThreshold"), f"a {key} has 1", "leave it out")
-
-
-def _handler(judge: Judge, data: dict[str, Any], path: FieldPath) -> None:
-    given = [key for key in _HANDLERS if data.get(key) is not None]
-    if len(given) != 1:
-        judge.contradiction(path, "not exactly one handler is given", f"give one of {', '.join(_HANDLERS)}")
-        return
-    handler, at = mapping(data, given[0]), (*path, given[0])
-    if given[0] == "exec" and not handler.get("command"):
-        judge.missing((*at, "command"))
-    if given[0] == "httpGet":
-        if handler.get("path") == "":
-            judge.missing((*at, "path"))
-        judge.choice((*at, "scheme"), handler.get("scheme"), ("HTTP", "HTTPS"))
-    if given[0] in ("httpGet", "tcpSocket", "grpc"):
-        port = handler.get("port")
-        if isinstance(port, str):
-            judge.name((*at, "port"), port, names.PORT_NAME, required=True)
-        elif port is None:
-            judge.missing((*at, "port"))
-        else:
-            judge.within((*at, "port"), port, 1, 65535)
-
-
 def resources(judge: Judge, data: Any, path: FieldPath) -> None:
     """Requests and limits of a container or pod."""
     requests, limits = _amounts(mapping(data, "requests")), _amounts(mapping(data, "limits"))
     for section, amounts in (("requests", requests), ("limits", limits)):
         for name in amounts:
             _resource_name(judge, name, (*path, section, name))
-    for name, request in requests.items():
+    for name, request in {**limits, **requests}.items():
+        if name not in requests:
+            _whole_pages(judge, name, request, (*path, "limits", name))
+            continue
         at, limit = (*path, "requests", name), limits.get(name)
-        is_exact = "/" in name or name.startswith("hugepages-")
-        if limit is not None and is_exact and request != limit:
+        _whole_pages(judge, name, request, at)
+        is_exact = ("/" in name and "kubernetes.io/" not in name) or name.startswith("hugepages-")
+        if limit is None and is_exact:
+            judge.add(
+                REQUEST_AND_LIMIT, at, "the request has no limit", "write the same amount as limit, or the limit alone"
+            )
+        elif limit is not None and is_exact and request != limit:
             judge.add(
                 REQUEST_AND_LIMIT, at, "the request differs from the limit", "write the same amount, or no request"
             )
@@ -242,6 +262,12 @@ def resources(judge: Judge, data: Any, path: FieldPath) -> None:
     named = {*requests, *limits}
     if any(name.startswith("hugepages-") for name in named) and not named & {"cpu", "memory"}:
         judge.add(REQUEST_AND_LIMIT, path, "huge pages without cpu or memory", "ask for cpu or memory too")
+
+
+def _whole_pages(judge: Judge, name: str, amount: Fraction, path: FieldPath) -> None:
+    page = _amounts({name: name.removeprefix("hugepages-")}).get(name) if name.startswith("hugepages-") else None
+    if page and amount % page:
+        judge.contradiction(path, "it is no multiple of the page's size", "write whole pages")
 
 
 def _amounts(data: dict[str, Any]) -> dict[str, Fraction]:

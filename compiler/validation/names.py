@@ -40,6 +40,10 @@ LABEL_VALUE = _form(
 SERVICE_NAME = _form(r"[a-z]([-a-z0-9]*[a-z0-9])?", 63, "use lower-case letters, digits and -, beginning with a letter")
 ENV_NAME = _form(r"[-._a-zA-Z][-._a-zA-Z0-9]*", 1 << 20, "use letters, digits, _, - and ., not beginning with a digit")
 PRINTABLE_ENV_NAME = _form(r"[ -<>-~]+", 1 << 20, "use printable ASCII characters without =")
+HTTP_HEADER = _form(r"[-A-Za-z0-9]+", 1 << 20, "use letters, digits and -")
+SEARCH_DOMAIN = _form(
+    _SUBDOMAIN.replace("[-a-z0-9]", "[-_a-z0-9]").replace("[a-z0-9]", "[_a-z0-9]") + r"\.?", 254, _LOWER
+)
 SYSCTL = _form(r"([a-z0-9]([-_a-z0-9]*[a-z0-9])?[\./])*[a-z0-9]([-_a-z0-9]*[a-z0-9])?", 253, "see `sysctl -a`")
 
 

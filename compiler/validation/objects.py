@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -11,10 +12,12 @@ from compiler.validation import names
 from compiler.validation.cron import schedule_objection
 from compiler.validation.judge import Judge, items, mapping, values
 from compiler.validation.selectors import annotation_keys, label_selector, labels
+from compiler.validation.volumes import claim
 
 MAX_CRON_NAME = 52
 """A job of a CronJob has 11 characters more."""
 _MAX_LABEL = 63
+_ZONE_PART = re.compile(r"(?!\.{1,2}\Z)[A-Za-z._0-9+][A-Za-z._0-9+-]{0,13}", re.ASCII)
 _POLICIES = ("Allow", "Forbid", "Replace")
 _QUOTA_SCOPES = (
     "Terminating",
@@ -60,6 +63,8 @@ def objects(judge: Judge, kind_key: str, data: dict[str, Any]) -> None:
     form = names.PATH_SEGMENT if kind_key.endswith(".rbac.authorization.k8s.io") else names.DNS_SUBDOMAIN
     metadata(judge, data.get("metadata"), ("metadata",), longest_name=longest or 253, form=form)
     spec = mapping(data, "spec")
+    if kind_key == "Queue.scheduling.volcano.sh" and data.get("spec") is None:
+        judge.missing(("spec",), "add spec: {}: Volcano's webhook refuses the queue without")
     if (rule := _RULES.get(kind_key)) is not None and isinstance(data.get("spec") or {}, dict):
         rule(judge, spec, ("spec",))
 
@@ -120,7 +125,9 @@ def batch_job(judge: Judge, spec: dict[str, Any], path: FieldPath) -> None:
     template = mapping(spec, "template")
     policy = mapping(template, "spec").get("restartPolicy")
     at = (*path, "template", "spec", "restartPolicy")
-    if policy == "Always":
+    if policy in (None, "") and mapping(template, "spec"):
+        judge.missing(at, "add restartPolicy: Never or OnFailure: pods of a job end")
+    elif policy == "Always":
         judge.contradiction(at, "pods of a job end", "write OnFailure or Never")
     elif policy != "Never" and spec.get("podFailurePolicy") is not None:
         judge.contradiction(at, "podFailurePolicy wants Never", "write Never")
@@ -145,6 +152,8 @@ def _cron(judge: Judge, spec: dict[str, Any], path: FieldPath) -> None:
         judge.contradiction((*path, "schedule"), f"{schedule!r}: {objection}", 'write like "0 3 * * *"')
     if zone == "" or (isinstance(zone, str) and zone.lower() == "local"):
         judge.contradiction((*path, "timeZone"), "it is no time zone", "write like Europe/Berlin, or leave it out")
+    elif isinstance(zone, str) and not all(map(_ZONE_PART.fullmatch, zone.split("/"))):
+        judge.contradiction((*path, "timeZone"), "it is no time zone", "write like Europe/Berlin")
     judge.choice((*path, "concurrencyPolicy"), spec.get("concurrencyPolicy"), _POLICIES)
     _counts(judge, spec, path, "successfulJobsHistoryLimit", "failedJobsHistoryLimit", "startingDeadlineSeconds")
 
@@ -186,17 +195,8 @@ def _quota(judge: Judge, spec: dict[str, Any], path: FieldPath) -> None:
 
 def _stateful_set(judge: Judge, spec: dict[str, Any], path: FieldPath) -> None:
     _service(judge, spec, path)
-    for number, claim in items(spec, "volumeClaimTemplates"):
-        at = (*path, "volumeClaimTemplates", number, "spec")
-        _claim(judge, mapping(claim, "spec"), at)
-
-
-def _claim(judge: Judge, spec: dict[str, Any], path: FieldPath) -> None:
-    """The spec of a PersistentVolumeClaim."""
-    if not values(spec, "accessModes"):
-        judge.missing((*path, "accessModes"), "add it, such as [ReadWriteOnce]")
-    if mapping(spec, "resources", "requests").get("storage") is None:
-        judge.missing((*path, "resources", "requests", "storage"))
+    for number, template in items(spec, "volumeClaimTemplates"):
+        claim(judge, mapping(template, "spec"), (*path, "volumeClaimTemplates", number, "spec"))
 
 
 def volcano_job(judge: Judge, spec: dict[str, Any], path: FieldPath) -> None:
@@ -225,6 +225,15 @@ def _volcano_cron(judge: Judge, spec: dict[str, Any], path: FieldPath) -> None:
     _cron(judge, spec, path)
 
 
+def _pod(judge: Judge, spec: dict[str, Any], path: FieldPath) -> None:
+    """What is asked of a pod and not of a template."""
+    if spec.get("ephemeralContainers"):
+        judge.contradiction((*path, "ephemeralContainers"), "they are added to running pods only", "remove them")
+    if spec.get("priority") and not spec.get("priorityClassName"):
+        what = "the API server computes it from the priority class, and takes no other"
+        judge.contradiction((*path, "priority"), what, "name a priorityClassName in its place")
+
+
 _RULES: Mapping[str, Callable[[Judge, dict[str, Any], FieldPath], None]] = {
     "CronJob.batch": _cron_job,
     "CronJob.batch.volcano.sh": _volcano_cron,
@@ -232,6 +241,8 @@ _RULES: Mapping[str, Callable[[Judge, dict[str, Any], FieldPath], None]] = {
     "Deployment.apps": _deployment,
     "Job.batch": batch_job,
     "Job.batch.volcano.sh": volcano_job,
+    "Pod.": _pod,
+    "PersistentVolumeClaim.": claim,
     "PodDisruptionBudget.policy": _disruption_budget,
     "ReplicaSet.apps": _service,
     "ResourceQuota.": _quota,

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import ipaddress
+import re
 from typing import Any
 
 from compiler.syntax.documents import FieldPath
 from compiler.validation import names
-from compiler.validation.containers import Surroundings, containers, resources
+from compiler.validation.containers import Surroundings, containers, profiles, resources
 from compiler.validation.judge import Judge, items, mapping, texts, values
 from compiler.validation.selectors import expression, label_selector, labels
 from compiler.validation.volumes import volumes
@@ -16,19 +17,31 @@ _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 _NODE_OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt")
 _EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
+_IMAGES_AS_WRITTEN = frozenset(
+    ("", "apps", "batch", "batch.volcano.sh", "kubeflow.org", "jobset.x-k8s.io", "leaderworkerset.x-k8s.io")
+)
+"""API groups whose controllers make pods of the images in the text; others fill one in."""
+_MAX_NAME_SERVERS = 3
+_LEADING_ZEROS = re.compile(r"(?<![0-9])0+(?=[0-9])")
+_GRACE_SECONDS = 30
+"""terminationGracePeriodSeconds where a pod gives none."""
 _DNS_POLICIES = ("ClusterFirst", "ClusterFirstWithHostNet", "Default", "None")
 
 
 def pod_spec(
-    judge: Judge, pod: dict[str, Any], path: FieldPath, *, by_webhook: bool, claimed: frozenset[str] = frozenset()
+    judge: Judge, pod: dict[str, Any], path: FieldPath, group: str, claimed: frozenset[str] = frozenset()
 ) -> None:
-    """A pod spec. by_webhook: see `Surroundings`. claimed: volumes that its controller adds."""
+    """A pod spec. group: the API group of the object that holds it. claimed: volumes that its controller adds."""
     claims = frozenset(str(claim.get("name")) for _, claim in items(pod, "resourceClaims"))
-    around = Surroundings(volumes(judge, pod, path) | claimed, claims, by_webhook)
+    by_webhook, needs_image = group == "batch.volcano.sh", group in _IMAGES_AS_WRITTEN
+    grace = pod.get("terminationGracePeriodSeconds")
+    grace = grace if isinstance(grace, int) else _GRACE_SECONDS
+    around = Surroundings(volumes(judge, pod, path) | claimed, claims, by_webhook, needs_image, grace)
     if not pod.get("containers"):
         judge.missing((*path, "containers"))
     containers(judge, pod, path, around)
     resources(judge, pod.get("resources"), (*path, "resources"))
+    _pod_resources(judge, pod, (*path, "resources"))
     _names(judge, pod, path)
     judge.within((*path, "activeDeadlineSeconds"), pod.get("activeDeadlineSeconds"), 1, 2**31 - 1)
     _tolerations(judge, pod, path)
@@ -38,6 +51,17 @@ def pod_spec(
     _spread(judge, pod, path)
     _security(judge, pod, path)
     _network(judge, pod, path)
+
+
+def _pod_resources(judge: Judge, pod: dict[str, Any], path: FieldPath) -> None:
+    """Resources of the pod as a whole: cpu, memory and huge pages only."""
+    whole = mapping(pod, "resources")
+    if whole.get("claims"):
+        judge.contradiction((*path, "claims"), "a pod as a whole claims nothing", "let a container name the claim")
+    for section in ("requests", "limits"):
+        for name in mapping(whole, section):
+            if name not in ("cpu", "memory") and not name.startswith("hugepages-"):
+                judge.contradiction((*path, section, name), "it is asked for by containers only", "move it there")
 
 
 def _names(judge: Judge, pod: dict[str, Any], path: FieldPath) -> None:
@@ -69,6 +93,8 @@ def _names(judge: Judge, pod: dict[str, Any], path: FieldPath) -> None:
         if (claim.get("resourceClaimName") is None) == (claim.get("resourceClaimTemplateName") is None):
             what = "not exactly one source is given"
             judge.contradiction(at, what, "give one of resourceClaimName and resourceClaimTemplateName")
+        for key in ("resourceClaimName", "resourceClaimTemplateName"):
+            judge.name((*at, key), claim.get(key), names.DNS_SUBDOMAIN)
 
 
 def _tolerations(judge: Judge, pod: dict[str, Any], path: FieldPath) -> None:
@@ -118,6 +144,8 @@ def _node_term(judge: Judge, term: dict[str, Any], path: FieldPath) -> None:
         judge.choice((*at, "operator"), row.get("operator"), ("In", "NotIn"))
         if len(values(row, "values")) != 1:
             judge.contradiction((*at, "values"), "a field is compared with one value", "give one")
+        for which, value in texts(row, "values"):
+            judge.name((*at, "values", which), value, names.DNS_SUBDOMAIN)
 
 
 def _pod_affinity(judge: Judge, data: dict[str, Any], path: FieldPath) -> None:
@@ -136,6 +164,10 @@ def _pod_term(judge: Judge, term: dict[str, Any], path: FieldPath) -> None:
     for number, name in texts(term, "namespaces"):
         judge.name((*path, "namespaces", number), name, names.DNS_LABEL, required=True)
     _label_keys(judge, term, path, ("matchLabelKeys", "mismatchLabelKeys"))
+    matched = {key for _, key in texts(term, "matchLabelKeys")}
+    for number, key in texts(term, "mismatchLabelKeys"):
+        if key in matched:
+            judge.contradiction((*path, "mismatchLabelKeys", number), "matchLabelKeys has it too", "keep one")
 
 
 def _label_keys(judge: Judge, term: dict[str, Any], path: FieldPath, fields: tuple[str, ...]) -> None:
@@ -183,10 +215,16 @@ def _security(judge: Judge, pod: dict[str, Any], path: FieldPath) -> None:
         judge.name(place, row.get("name"), names.SYSCTL, required=True)
         if pod.get("hostNetwork") is True and str(row.get("name")).startswith("net."):
             judge.contradiction(place, "with hostNetwork it is the node's", "remove it")
-    profile = mapping(security, "seccompProfile")
-    if profile.get("type") == "Localhost" and not profile.get("localhostProfile"):
-        judge.missing((*at, "seccompProfile", "localhostProfile"))
-    judge.choice((*at, "seccompProfile", "type"), profile.get("type"), ("Localhost", "RuntimeDefault", "Unconfined"))
+    profiles(judge, security, at)
+    for number, group in enumerate(values(security, "supplementalGroups")):
+        judge.within((*at, "supplementalGroups", number), group, 0, 2**31 - 1)
+    if pod.get("hostUsers") is False:
+        for key in ("hostNetwork", "hostPID", "hostIPC"):
+            if pod.get(key) is True:
+                judge.contradiction((*path, key), "hostUsers is false", "remove one of the two")
+    system = mapping(pod, "os").get("name")
+    if system == "linux" and security.get("windowsOptions") is not None:
+        judge.contradiction((*at, "windowsOptions"), "os is linux", "remove one of the two")
     if pod.get("shareProcessNamespace") is True and pod.get("hostPID") is True:
         judge.contradiction((*path, "shareProcessNamespace"), "hostPID is set too", "remove one of the two")
 
@@ -195,16 +233,39 @@ def _network(judge: Judge, pod: dict[str, Any], path: FieldPath) -> None:
     judge.choice((*path, "dnsPolicy"), pod.get("dnsPolicy"), _DNS_POLICIES)
     if pod.get("dnsPolicy") == "None" and not mapping(pod, "dnsConfig").get("nameservers"):
         judge.missing((*path, "dnsConfig"), "give dnsConfig.nameservers, or another dnsPolicy")
+    _dns(judge, mapping(pod, "dnsConfig"), (*path, "dnsConfig"))
     for number, alias in items(pod, "hostAliases"):
         at = (*path, "hostAliases", number)
-        try:
-            ipaddress.ip_address(str(alias.get("ip")))
-        except ValueError:
+        if not _is_address(alias.get("ip")):
             judge.contradiction((*at, "ip"), "it is no IP address", "write one, such as 10.0.0.1")
         for which, name in texts(alias, "hostnames"):
             judge.name((*at, "hostnames", which), name, names.DNS_SUBDOMAIN, required=True)
     if pod.get("hostNetwork") is True:
         _host_network_ports(judge, pod, path)
+
+
+def _dns(judge: Judge, data: dict[str, Any], path: FieldPath) -> None:
+    servers = values(data, "nameservers")
+    if len(servers) > _MAX_NAME_SERVERS:
+        judge.contradiction((*path, "nameservers"), f"there are {len(servers)}", f"keep {_MAX_NAME_SERVERS}")
+    for number, server in texts(data, "nameservers"):
+        if not _is_address(server):
+            judge.contradiction((*path, "nameservers", number), "it is no IP address", "write one, such as 10.0.0.1")
+    for number, domain in texts(data, "searches"):
+        if domain != ".":
+            judge.name((*path, "searches", number), domain, names.SEARCH_DOMAIN, required=True)
+    for number, option in items(data, "options"):
+        if not option.get("name"):
+            judge.missing((*path, "options", number, "name"))
+
+
+def _is_address(value: Any) -> bool:
+    """Whether the API server takes it for an IP address: leading zeros pass."""
+    try:
+        ipaddress.ip_address(_LEADING_ZEROS.sub("", str(value)) if ":" not in str(value) else str(value))
+    except ValueError:
+        return False
+    return True
 
 
 def _host_network_ports(judge: Judge, pod: dict[str, Any], path: FieldPath) -> None:

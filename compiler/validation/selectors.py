@@ -8,6 +8,8 @@ from compiler.syntax.documents import FieldPath
 from compiler.validation import names
 from compiler.validation.judge import Judge, items, mapping, texts, values
 
+_MAX_ANNOTATIONS = 256 << 10
+
 
 def labels(judge: Judge, data: Any, path: FieldPath) -> None:
     """A mapping of labels."""
@@ -17,8 +19,12 @@ def labels(judge: Judge, data: Any, path: FieldPath) -> None:
 
 
 def annotation_keys(judge: Judge, data: Any, path: FieldPath) -> None:
-    for key in data if isinstance(data, dict) else ():
+    size = 0
+    for key, value in data.items() if isinstance(data, dict) else ():
         judge.name((*path, key), key, names.ANNOTATION_KEY, required=True)
+        size += len(f"{key}{value}".encode("utf-8", "replace"))
+    if size > _MAX_ANNOTATIONS:
+        judge.contradiction(path, f"they have {size} bytes", f"write at most {_MAX_ANNOTATIONS}")
 
 
 def label_selector(judge: Judge, data: Any, path: FieldPath) -> None:

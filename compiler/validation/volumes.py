@@ -7,7 +7,7 @@ from typing import Any
 from compiler.syntax.documents import FieldPath
 from compiler.validation import names
 from compiler.validation.containers import no_way_up, relative_path
-from compiler.validation.judge import Judge, items, mapping
+from compiler.validation.judge import Judge, items, mapping, texts, values
 
 _NEEDED = {
     "persistentVolumeClaim": ("claimName",),
@@ -19,7 +19,19 @@ _NEEDED = {
     "iscsi": ("targetPortal", "iqn"),
     "glusterfs": ("endpoints", "path"),
     "cephfs": ("monitors",),
+    "rbd": ("monitors", "image"),
+    "gcePersistentDisk": ("pdName",),
+    "awsElasticBlockStore": ("volumeID",),
+    "azureFile": ("secretName", "shareName"),
+    "azureDisk": ("diskName", "diskURI"),
+    "gitRepo": ("repository",),
+    "flexVolume": ("driver",),
+    "image": ("reference",),
+    "ephemeral": ("volumeClaimTemplate",),
 }
+_PROJECTED = ("configMap", "secret", "downwardAPI", "serviceAccountToken", "clusterTrustBundle", "podCertificate")
+_POD_FIELDS = ("metadata.annotations", "metadata.labels", "metadata.name", "metadata.namespace", "metadata.uid")
+_LEAST_TOKEN_SECONDS = 600
 _HOST_PATH_TYPES = ("DirectoryOrCreate", "Directory", "FileOrCreate", "File", "Socket", "CharDevice", "BlockDevice")
 _MAX_MODE = 0o777
 
@@ -48,8 +60,7 @@ def _source(judge: Judge, data: Any, kind: str, path: FieldPath) -> None:
     judge.within((*path, "defaultMode"), data.get("defaultMode"), 0, _MAX_MODE)
     _items(judge, data, path)
     for number, part in items(data, "sources"):
-        for key in ("configMap", "secret", "downwardAPI", "serviceAccountToken"):
-            _items(judge, mapping(part, key), (*path, "sources", number, key))
+        _projected(judge, part, (*path, "sources", number))
     if kind == "hostPath":
         no_way_up(judge, data.get("path"), (*path, "path"))
         judge.choice((*path, "type"), data.get("type"), _HOST_PATH_TYPES)
@@ -59,6 +70,42 @@ def _source(judge: Judge, data: Any, kind: str, path: FieldPath) -> None:
             judge.choice((*path, "medium"), medium, ("Memory",))
     elif kind == "nfs" and isinstance(data.get("path"), str) and data["path"] and not data["path"].startswith("/"):
         judge.contradiction((*path, "path"), "the path is relative", "write an absolute path")
+    elif kind == "csi":
+        judge.name((*path, "driver"), data.get("driver"), names.DNS_SUBDOMAIN)
+    elif kind == "ephemeral" and isinstance(data.get("volumeClaimTemplate"), dict):
+        claim(judge, mapping(data, "volumeClaimTemplate", "spec"), (*path, "volumeClaimTemplate", "spec"))
+    elif kind == "gcePersistentDisk":
+        judge.within((*path, "partition"), data.get("partition"), 0, 255)
+
+
+def _projected(judge: Judge, part: dict[str, Any], path: FieldPath) -> None:
+    """One source of a projected volume."""
+    given = [key for key in _PROJECTED if part.get(key) is not None]
+    if len(given) > 1:
+        judge.contradiction(path, f"{' and '.join(given)} are given", "keep one, and give the other an item of its own")
+    for key in given:
+        source, at = mapping(part, key), (*path, key)
+        _items(judge, source, at)
+        if key in ("configMap", "secret") and not source.get("name"):
+            judge.missing((*at, "name"))
+        if key == "serviceAccountToken":
+            if not source.get("path"):
+                judge.missing((*at, "path"))
+            judge.within((*at, "expirationSeconds"), source.get("expirationSeconds"), _LEAST_TOKEN_SECONDS, 1 << 32)
+
+
+def claim(judge: Judge, spec: dict[str, Any], path: FieldPath) -> None:
+    """The spec of a PersistentVolumeClaim."""
+    modes = ("ReadWriteOnce", "ReadOnlyMany", "ReadWriteMany", "ReadWriteOncePod")
+    if not values(spec, "accessModes"):
+        judge.missing((*path, "accessModes"), "add it, such as [ReadWriteOnce]")
+    for number, mode in texts(spec, "accessModes"):
+        judge.choice((*path, "accessModes", number), mode, modes)
+    storage, at = mapping(spec, "resources", "requests").get("storage"), (*path, "resources", "requests", "storage")
+    if storage is None:
+        judge.missing(at)
+    elif storage in (0, "0"):
+        judge.within(at, 0, 1)
 
 
 def _items(judge: Judge, data: dict[str, Any], path: FieldPath) -> None:
@@ -71,3 +118,11 @@ def _items(judge: Judge, data: dict[str, Any], path: FieldPath) -> None:
             judge.missing((*at, "path"))
         relative_path(judge, item.get("path"), (*at, "path"))
         judge.within((*at, "mode"), item.get("mode"), 0, _MAX_MODE)
+        if isinstance(resource := item.get("resourceFieldRef"), dict):
+            if not resource.get("containerName"):
+                judge.missing((*at, "resourceFieldRef", "containerName"))
+            if item.get("fieldRef") is not None:
+                judge.contradiction(at, "fieldRef and resourceFieldRef are given", "keep one")
+        field = mapping(item, "fieldRef").get("fieldPath")
+        if isinstance(field, str) and not field.startswith(("metadata.labels['", "metadata.annotations['")):
+            judge.choice((*at, "fieldRef", "fieldPath"), field, _POD_FIELDS)

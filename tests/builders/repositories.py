@@ -36,7 +36,9 @@ SCHEDULER = (
     "  actions: [enqueue, allocate]\n  tiers: [{plugins: [{name: gang}, {name: predicates}PLUGINS]}]\n"
 )
 AWARE = ", {name: numa-aware}"
-PODS = "spec: {schedulerName: volcano, containers: [{name: main, resources: {limits: {nvidia.com/gpu: GPUS}}}]}"
+PODS = (
+    "spec: {schedulerName: volcano, containers: [{name: main, image: a, resources: {limits: {nvidia.com/gpu: GPUS}}}]}"
+)
 
 
 def pod_group(minimum: int, policies: str) -> str:

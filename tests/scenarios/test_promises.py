@@ -54,7 +54,7 @@ def _pod(of: str, start: int) -> dict[str, Any]:
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": metadata,
-        "spec": {"nodeName": "n0", "containers": [{"name": "c"}]},
+        "spec": {"nodeName": "n0", "containers": [{"name": "c", "image": "a"}]},
         "status": {"phase": "Running", "startTime": rfc3339(start)},
     }
 

@@ -70,8 +70,8 @@ def job(chance: random.Random, name: str) -> str:
     for at in range(chance.choice((1, 1, 2))):
         replicas = chance.randint(0, 5)
         container = (
-            f"{{name: c, resources: {{requests: {{cpu: {chance.choice(('1', '500m'))}, "
-            f"x.io/gpu: {chance.choice((0, 1, 2, 4, 8))}}}}}}}"
+            f"{{name: c, image: a, resources: {{requests: {{cpu: {chance.choice(('1', '500m'))}}}, "
+            f"limits: {{x.io/gpu: {chance.choice((0, 1, 2, 4, 8))}}}}}}}"
         )
         tasks += f"  - name: t{at}\n    replicas: {replicas}\n    minAvailable: {chance.randint(0, replicas)}\n"
         tasks += f"    template: {{spec: {{{chance.choice(PLACES)}containers: [{container}]}}}}\n"

@@ -51,7 +51,7 @@ NODE_AFFINITY_FIELDS = frozenset(
 
 def _require_whole_devices(resources: dict[str, Fraction]) -> dict[str, Fraction]:
     for name, value in resources.items():
-        if value.denominator != 1 and (name == "pods" or "/" in name):
+        if value.denominator != 1 and (name == "pods" or ("/" in name and "kubernetes.io/" not in name)):
             message = f"{name} is counted in whole numbers, not {float(value):g}"
             raise PydanticCustomError(
                 FRACTIONAL_DEVICE.code, "{message}", {"message": message, "help": "write a whole number"}

@@ -45,7 +45,7 @@ _MACROS = {
     "    - {name: allocate, arguments: {predicateErrorCacheEnable: false}}\n"
     "    - {name: backfill, arguments: {predicateErrorCacheEnable: false}}",
     "metax": "{metadata: {annotations: {metax-tech.com/gpu-group-size: 'NAME'ATOMIC}}, "
-    "spec: {containers: [{name: main, image: a, resources: {requests: {metax-tech.com/gpu: OTHER}}}]}}",
+    "spec: {containers: [{name: main, image: a, resources: {limits: {metax-tech.com/gpu: OTHER}}}]}}",
 }
 
 

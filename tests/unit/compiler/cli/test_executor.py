@@ -74,6 +74,7 @@ QUEUE = """\
 apiVersion: scheduling.volcano.sh/v1beta1
 kind: Queue
 metadata: {name: closed, annotations: {gangplan.dev/closed: "true"}}
+spec: {}
 """
 
 

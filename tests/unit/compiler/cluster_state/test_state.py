@@ -21,7 +21,7 @@ def item(kind: str, **more: Any) -> dict[str, Any]:
 
 
 def pod(**spec: Any) -> dict[str, Any]:
-    return item("Pod", spec={"nodeName": "n-0", "containers": [{"name": "c"}], **spec})
+    return item("Pod", spec={"nodeName": "n-0", "containers": [{"name": "c", "image": "a"}], **spec})
 
 
 @pytest.mark.parametrize(

@@ -31,12 +31,12 @@ def test_jobs_behind_a_queue_with_errors_are_counted_there_through_a_child_queue
 
 
 def test_equal_words_about_several_jobs_are_said_once_with_their_number() -> None:
-    found = said(QUEUE.replace("NAME", "q"), [(name, "nobody") for name in "abcde"])
+    found = said(QUEUE.replace("NAME", "q") + "spec: {}\n", [(name, "nobody") for name in "abcde"])
     assert [(code, message) for code, message, _ in found] == [
         ("GP302", "there is no queue 'nobody' (and 4 more: Job b, Job c, Job d, ...)")
     ]
 
 
 def test_different_words_stay_apart() -> None:
-    found = said(QUEUE.replace("NAME", "q"), [("a", "nobody"), ("b", "nowhere")])
+    found = said(QUEUE.replace("NAME", "q") + "spec: {}\n", [("a", "nobody"), ("b", "nowhere")])
     assert [code for code, *_ in found] == ["GP302", "GP302"]

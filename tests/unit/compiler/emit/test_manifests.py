@@ -134,7 +134,7 @@ def test_bare_pods_of_a_group_are_gated_and_come_after_it() -> None:
 def test_a_suspended_job_is_emitted_as_it_is_and_waits() -> None:
     job = (
         f"apiVersion: batch/v1\nkind: Job\nmetadata: {{name: a}}\n"
-        f"spec: {{suspend: true, template: {{spec: {CONTAINER}}}}}\n"
+        f"spec: {{suspend: true, template: {{spec: {CONTAINER[:-1]}, restartPolicy: Never}}}}}}\n"
     )
     outcome = compiled(job)
     assert [reason.code for decided in outcome.decisions for reason in decided.reasons] == ["GW111"]
@@ -271,7 +271,7 @@ def test_the_lock_names_inputs_placements_and_proof_but_no_time() -> None:
 def test_groups_that_volcano_does_not_know_of_are_named_when_they_sit_in_several_domains(
     note: str, expected: list[str]
 ) -> None:
-    pod = "{containers: [{name: c, resources: {requests: {x.io/gpu: 2}, limits: {x.io/gpu: 2}}}]}"
+    pod = "{containers: [{name: c, image: a, resources: {requests: {x.io/gpu: 2}, limits: {x.io/gpu: 2}}}]}"
     template = f"template: {{metadata: {{annotations: {note}}}, spec: {pod}}}"
     job = (
         JOB.replace("NAME", "j")

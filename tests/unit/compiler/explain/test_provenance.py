@@ -115,6 +115,7 @@ metadata:
   name: shut
   annotations:
     gangplan.dev/closed: "true"
+spec: {}
 """
 
 
@@ -170,7 +171,7 @@ GUARD = {
     "metadata": {"name": "guard", "namespace": "ops", "creationTimestamp": "2026-03-01T00:00:00Z"},
     "spec": {
         "nodeName": "gpu-0",
-        "containers": [{"name": "c"}],
+        "containers": [{"name": "c", "image": "a"}],
         "affinity": {
             "podAntiAffinity": {
                 "requiredDuringSchedulingIgnoredDuringExecution": [

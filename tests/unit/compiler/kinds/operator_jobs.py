@@ -12,7 +12,9 @@ from compiler.reading import read_specs
 from compiler.repository import Repository
 from compiler.specs import GangSpec, Specs
 
-POD: dict[str, Any] = {"spec": {"containers": [{"name": "main", "resources": {"limits": {"nvidia.com/gpu": 8}}}]}}
+POD: dict[str, Any] = {
+    "spec": {"containers": [{"name": "main", "image": "a", "resources": {"limits": {"nvidia.com/gpu": 8}}}]}
+}
 
 
 def read(api_version: str, kind: str, spec: object, services: str = "devices", **metadata: object) -> Specs:

@@ -7,7 +7,7 @@ from compiler.reading import read_specs
 from compiler.repository import Repository
 from compiler.specs import PluginSpec, Specs, Taint
 
-POD = "{spec: {containers: [{name: main, resources: {requests: {cpu: 1}}}]}}"
+POD = "{spec: {containers: [{name: main, image: a, resources: {requests: {cpu: 1}}}]}}"
 
 
 def read(**files: str) -> Specs:
@@ -84,7 +84,7 @@ def test_a_node_offers_what_is_allocatable_unless_cordoned_or_not_ready() -> Non
             node.format("a", "{}", "{capacity: {cpu: 8}, allocatable: {cpu: 7900m, pods: '110'}}"),
             node.format(
                 "b",
-                "{unschedulable: true, taints: [{key: k, effect: NoExecute, timeAdded: x}]}",
+                "{unschedulable: true, taints: [{key: k, effect: NoExecute, timeAdded: '2026-01-01T00:00:00Z'}]}",
                 "{capacity: {cpu: 8}}",
             ),
             node.format("c", "{}", "{capacity: {cpu: 8}, conditions: [{type: Ready, status: 'Unknown'}]}"),

@@ -54,7 +54,7 @@ def repository(spec: object, cluster: str = CLUSTER, version: str = "v1") -> Rep
         "metadata": {"name": "x", "labels": labels},
         "spec": spec,
     }
-    queue = "apiVersion: scheduling.volcano.sh/v1beta1\nkind: Queue\nmetadata: {name: ml}\n"
+    queue = "apiVersion: scheduling.volcano.sh/v1beta1\nkind: Queue\nmetadata: {name: ml}\nspec: {}\n"
     # The Cluster is read after the job that it declares.
     files = {"cluster-specs/c/a.json": json.dumps(job), "cluster-specs/c/z.yaml": f"{cluster}---\n{queue}---\n{POOL}"}
     return Repository({name: text.encode() for name, text in files.items()})

@@ -52,7 +52,12 @@ def compiled(
     more: tuple[Object, ...] = (),
 ) -> Outcome:
     cluster = {"apiVersion": "gangplan.dev/v1alpha1", "kind": "Cluster", "metadata": {"name": "c"}}
-    queue = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "metadata": {"name": "default"}}
+    queue = {
+        "apiVersion": "scheduling.volcano.sh/v1beta1",
+        "kind": "Queue",
+        "metadata": {"name": "default"},
+        "spec": {},
+    }
     objects = ({**cluster, "spec": {"binding": binding}}, queue, NODE)
     jobs = (NIGHTLY, template("a"), template("b"), template("unused"), *more)
     files = {"cluster-specs/c/all.yaml": objects, "jobs/all.yaml": jobs}

@@ -10,12 +10,12 @@ from compiler.reading import read_specs
 from compiler.repository import Repository
 from compiler.specs import Expression, GangSpec, NodeSelectorTerm, SubgroupSpec, Toleration, TopologySpec
 
-POD = "{spec: {schedulerName: volcano, containers: [{name: main, resources: {requests: {cpu: 1}}}]}}"
-GPU_POD = "{spec: {schedulerName: volcano, containers: [{name: main, resources: {limits: {metax-tech.com/gpu: 8}}}]}}"
+POD = "{spec: {schedulerName: volcano, containers: [{name: main, image: a, resources: {requests: {cpu: 1}}}]}}"
+GPU_POD = POD.replace("requests: {cpu: 1}", "limits: {metax-tech.com/gpu: 8}")
 
 
 def gang(text: str, dates: dict[str, int] | None = None) -> GangSpec:
-    queue = "apiVersion: scheduling.volcano.sh/v1beta1\nkind: Queue\nmetadata: {name: ml}\n"
+    queue = "apiVersion: scheduling.volcano.sh/v1beta1\nkind: Queue\nmetadata: {name: ml}\nspec: {}\n"
     specs = read_specs(
         Repository({"cluster-specs/c/q.yaml": queue.encode(), "jobs/a.yaml": text.encode()}, dates or {})
     )
@@ -152,6 +152,7 @@ def test_a_pytorch_job_s_policy_names_queue_and_priority() -> None:
 
 
 def batch(metadata: str, spec: str, template: str = POD) -> GangSpec:
+    template = template.replace("spec: {", "spec: {restartPolicy: Never, ")
     return gang(
         f"apiVersion: batch/v1\nkind: Job\nmetadata: {{name: b{metadata}}}\nspec: {{{spec}template: {template}}}\n"
     )
@@ -259,7 +260,7 @@ _NUMBERS = itertools.count()
 
 
 def container(resources: str, extra: str = "") -> str:
-    return f"{{name: c{next(_NUMBERS)}, resources: {resources}{extra}}}"
+    return f"{{name: c{next(_NUMBERS)}, image: a, resources: {resources}{extra}}}"
 
 
 @pytest.mark.parametrize(
@@ -294,7 +295,7 @@ def container(resources: str, extra: str = "") -> str:
             {"cpu": 5000, "memory": 2},
         ),
         (f"{{containers: [{container('{requests: {cpu: 1n, memory: 500m}}')}]}}", {"cpu": 1, "memory": 1}),
-        ("{containers: [{name: c}]}", {}),
+        ("{containers: [{name: c, image: a}]}", {}),
     ],
     ids=[
         "sum",
@@ -319,7 +320,8 @@ def test_where_a_pod_may_go() -> None:
         "matchFields: [{key: metadata.name, operator: In, values: [n1]}]}]}}}"
     )
     tolerations = "[{key: gpu, operator: Exists, effect: NoSchedule}, {key: a, value: b}]"
-    pod = f"{{nodeSelector: {{zone: a}}, affinity: {affinity}, tolerations: {tolerations}, containers: [{{name: c}}]}}"
+    rules = f"nodeSelector: {{zone: a}}, affinity: {affinity}, tolerations: {tolerations}"
+    pod = f"{{{rules}, containers: [{{name: c, image: a}}]}}"
     found = volcano(f"{{tasks: [{{replicas: 1, template: {{spec: {pod}}}}}]}}").roles[0].pod
     assert found.node_selector == {"zone": "a"}
     assert found.node_affinity == (

@@ -17,7 +17,7 @@ Object = dict[str, Any]
 QUEUE = "scheduling.volcano.sh/queue-name"
 
 QUEUES: list[Object] = [
-    {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "metadata": {"name": name}}
+    {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "metadata": {"name": name}, "spec": {}}
     for name in ("default", "ml")
 ]
 NODE: Object = {

@@ -14,7 +14,7 @@ from tests.unit.compiler.kinds.operator_jobs import emitted, minima
 
 PLAIN: dict[str, Any] = {
     "schedulerName": "volcano",
-    "containers": [{"name": "node", "resources": {"requests": {"cpu": 1}}}],
+    "containers": [{"name": "node", "image": "a", "resources": {"requests": {"cpu": 1}}}],
 }
 TRAINER = {"trainer.kubeflow.org/trainjob-ancestor-step": "trainer"}
 EIGHT = {"limits": {"nvidia.com/gpu": 8}}
@@ -41,7 +41,7 @@ def read(runtime: dict[str, Any], **spec: Any) -> Specs:
     }
     documents = [{**job, "spec": {"runtimeRef": {"name": "torch"}, **spec}}, runtime]
     queues = [
-        {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "metadata": {"name": name}}
+        {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "metadata": {"name": name}, "spec": {}}
         for name in ("ml", "b")
     ]
     files = {

@@ -33,7 +33,7 @@ VGPUS = "  capacity: {cpu: 32}\n  sharedDevices: [{resource: volcano.sh/vgpu-mem
 def job(limits: str, replicas: int = 1, policy: str = "", name: str = "j") -> str:
     task = (
         f"{{name: w, replicas: {replicas}, {policy}template: {{spec: "
-        f"{{containers: [{{name: main, resources: {{limits: {limits}}}}}]}}}}}}"
+        f"{{containers: [{{name: main, image: a, resources: {{limits: {limits}}}}}]}}}}}}"
     )
     return (
         f"apiVersion: batch.volcano.sh/v1alpha1\nkind: Job\n"
@@ -76,7 +76,7 @@ def pod(
     name: str, limits: dict[str, str], annotations: dict[str, str] | None = None, node: str = "n-0"
 ) -> dict[str, Any]:
     metadata = {"name": name, "namespace": "else", "annotations": annotations or {}}
-    spec = {"nodeName": node, "containers": [{"name": "main", "resources": {"limits": limits}}]}
+    spec = {"nodeName": node, "containers": [{"name": "main", "image": "a", "resources": {"limits": limits}}]}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec, "status": {"phase": "Running"}}
 
 

@@ -31,7 +31,10 @@ def test_only_a_job_that_is_not_there_may_be_held(queues: list[str], live: list[
     jobs = [volcano_job(name, queue) for name, queue in zip(("one", "two"), queues, strict=True)]
     things = [
         {"apiVersion": "gangplan.dev/v1alpha1", "kind": "Cluster", "metadata": {"name": "t"}, "spec": {}},
-        *({"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "metadata": {"name": q}} for q in "ab"),
+        *(
+            {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "metadata": {"name": q}, "spec": {}}
+            for q in "ab"
+        ),
     ]
     files = {f"cluster-specs/t/{n}.yaml": json.dumps(each).encode() for n, each in enumerate(things)}
     files |= {f"jobs/{n}.yaml": json.dumps(each).encode() for n, each in enumerate(jobs)}

@@ -40,7 +40,7 @@ def pod(name: str, node: str | None = "n1", gpu: int = 1, job: str | None = None
     if more.pop("deleted", False):
         metadata["deletionTimestamp"] = "2026-01-01T00:00:00Z"
     spec = {
-        "containers": [{"name": "main", "resources": {"requests": {"nvidia.com/gpu": str(gpu)}}}],
+        "containers": [{"name": "main", "image": "a", "resources": {"limits": {"nvidia.com/gpu": str(gpu)}}}],
         **({"nodeName": node} if node else {}),
     }
     return {

@@ -50,7 +50,7 @@ def pod(name: str, of: str, start: int, **annotations: str) -> dict[str, Any]:
             "annotations": annotations,
             "ownerReferences": [{"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "name": of}],
         },
-        "spec": {"nodeName": "n0", "containers": [{"name": "c"}]},
+        "spec": {"nodeName": "n0", "containers": [{"name": "c", "image": "a"}]},
         "status": {"phase": "Running", "startTime": at(start)},
     }
 

@@ -63,7 +63,7 @@ ODD = ", ".join(["{cpu: 8, nvidia.com/gpu: 1}"] * 8)
 
 def job(name: str, replicas: int, gpus: int, policy: str = "restricted", selector: str = "") -> str:
     limits = f"{{cpu: 4, memory: 1Gi, nvidia.com/gpu: {gpus}}}"
-    pod = f"{{{selector}containers: [{{name: main, resources: {{limits: {limits}}}}}]}}"
+    pod = f"{{{selector}containers: [{{name: main, image: a, resources: {{limits: {limits}}}}}]}}"
     task = f"{{name: w, replicas: {replicas}, topologyPolicy: {policy}, template: {{spec: {pod}}}}}"
     return (
         f"apiVersion: batch.volcano.sh/v1alpha1\nkind: Job\n"

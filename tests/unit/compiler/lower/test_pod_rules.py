@@ -55,7 +55,7 @@ def pod(
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": meta,
-        "spec": {"nodeName": at, "containers": [{"name": "main"}], **affinity},
+        "spec": {"nodeName": at, "containers": [{"name": "main", "image": "a"}], **affinity},
     }
 
 

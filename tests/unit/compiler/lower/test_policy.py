@@ -87,7 +87,7 @@ def test_without_a_configuration_volcanos_own_default_decides() -> None:
 
 def read(**annotations: str) -> Specs:
     text = "apiVersion: scheduling.volcano.sh/v1beta1\nkind: Queue\nmetadata:\n  name: dev\n  annotations:\n"
-    text += "".join(f"    {key}: '{value}'\n" for key, value in annotations.items())
+    text += "".join(f"    {key}: '{value}'\n" for key, value in annotations.items()) + "spec: {}\n"
     return read_specs(Repository({"cluster-specs/test/queues.yaml": text.encode()}))
 
 

@@ -26,7 +26,10 @@ def machine(name: str, gpu: int = 0, taint: str = "", **labels: str) -> Object:
 
 def pod_spec(cpu: int = 1, gpu: int = 0, **more: object) -> Object:
     amounts = {"cpu": str(cpu), **({"nvidia.com/gpu": str(gpu)} if gpu else {})}
-    return {"containers": [{"name": "main", "resources": {"requests": amounts, "limits": amounts}}], **more}
+    return {
+        "containers": [{"name": "main", "image": "a", "resources": {"requests": amounts, "limits": amounts}}],
+        **more,
+    }
 
 
 def workload(kind: str, name: str, spec: Object, **more: object) -> Object:
@@ -154,7 +157,7 @@ def test_any_kind_with_templates_counts_and_one_that_recurs_or_is_suspended_does
     invention = {"apiVersion": "example.org/v1", "kind": "Invention", "metadata": {"name": "r"}, "spec": spec}
     assert kept(compiled([invention, JOB], nodes)) == [{"b": 1}, {"a": 2}]
     assert kept(compiled([{**invention, "spec": {**spec, "suspend": True}}, JOB], nodes)) == []
-    cron = cron_job("batch/v1", {"template": {"spec": pod_spec()}})
+    cron = cron_job("batch/v1", {"template": {"spec": pod_spec(restartPolicy="Never")}})
     assert kept(compiled([cron, JOB], nodes)) == []
 
 
@@ -171,7 +174,7 @@ def test_any_kind_with_templates_counts_and_one_that_recurs_or_is_suspended_does
 )
 def test_a_recurring_run_that_fits_no_node_is_said(spec: Object, fits: bool) -> None:
     nodes = [machine("a"), machine("b", taint="own")]
-    template = {"template": {"spec": spec}}
+    template = {"template": {"spec": {**spec, "restartPolicy": "Never"}}}
     for group, job in (("batch/v1", template), ("batch.volcano.sh/v1alpha1", {"tasks": [{"replicas": 1, **template}]})):
         cron = cron_job(group, job)
         found = [each.message for each in compiled([cron, JOB], nodes).diagnostics if each.code == "GP526"]

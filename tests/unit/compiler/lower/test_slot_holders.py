@@ -42,7 +42,7 @@ VGPU = "{volcano.sh/vgpu-number: 1, volcano.sh/vgpu-memory: 16000}"
 def job(name: str, limits: str, priority: str, policy: str = "", replicas: int = 1, minimum: int = 1) -> str:
     task = (
         f"{{name: w, replicas: {replicas}, {policy}template: {{spec: "
-        f"{{containers: [{{name: main, resources: {{limits: {limits}}}}}]}}}}}}"
+        f"{{containers: [{{name: main, image: a, resources: {{limits: {limits}}}}}]}}}}}}"
     )
     annotations = 'annotations: {volcano.sh/preemptable: "true"}'
     return (
@@ -87,7 +87,7 @@ def pod(owner: str, limits: dict[str, str], device: str = "", policy: str = "", 
         annotations["volcano.sh/numa-topology-policy"] = policy
     metadata: dict[str, Any] = {"name": f"{owner}-w-{number}", "namespace": "t", "annotations": annotations}
     metadata["labels"] = {"volcano.sh/job-name": owner, "volcano.sh/task-spec": "w"}
-    spec = {"nodeName": "n-0", "containers": [{"name": "main", "resources": {"limits": limits}}]}
+    spec = {"nodeName": "n-0", "containers": [{"name": "main", "image": "a", "resources": {"limits": limits}}]}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec, "status": {"phase": "Running"}}
 
 

@@ -124,7 +124,7 @@ def test_subgroups_that_run_are_the_needed_ones() -> None:
             "spec": {
                 "nodeName": "g-0",
                 "schedulerName": "volcano",
-                "containers": [{"name": "main", "resources": {"limits": {"nvidia.com/gpu": "1"}}}],
+                "containers": [{"name": "main", "image": "a", "resources": {"limits": {"nvidia.com/gpu": "1"}}}],
             },
             "status": {"phase": "Running"},
         }

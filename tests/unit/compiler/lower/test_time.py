@@ -239,7 +239,7 @@ def test_a_volcano_jobs_own_estimate_is_its_duration_unless_the_annotation_says_
     )
     (tmp_path / "jobs").mkdir()
     head = "apiVersion: batch.volcano.sh/v1alpha1\nkind: Job\n"
-    tasks = "tasks: [{replicas: 1, template: {spec: {containers: [{name: main}]}}}]"
+    tasks = "tasks: [{replicas: 1, template: {spec: {containers: [{name: main, image: a}]}}}]"
     for name, notes in (("plain", "{}"), ("told", "{gangplan.dev/expected-duration: 2h}")):
         said = f"metadata: {{name: {name}, annotations: {notes}}}\nspec: {{runningEstimate: 1h30m, {tasks}}}\n"
         (tmp_path / "jobs" / f"{name}.yaml").write_text(head + said)

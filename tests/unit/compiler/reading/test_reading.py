@@ -121,7 +121,7 @@ def test_what_is_hard_to_read(what: str) -> None:
 
 def documents(seed: bytes) -> list[bytes]:
     """The repositories of one fixture file, their shorthands made into something that parses."""
-    text = seed.replace(b"{{pod}}", b"{spec: {containers: [{name: m, resources: {requests: {cpu: 1}}}]}}")
+    text = seed.replace(b"{{pod}}", b"{spec: {containers: [{name: m, image: a, resources: {requests: {cpu: 1}}}]}}")
     for name in (b"job", b"queue", b"hypernode"):
         kind = {
             b"job": b"batch.volcano.sh/v1alpha1\nkind: Job",

@@ -10,8 +10,8 @@ import pytest
 from compiler.reading import read_specs
 from compiler.repository import Repository
 
-GPU: dict[str, Any] = {"containers": [{"name": "main", "resources": {"limits": {"nvidia.com/gpu": 2}}}]}
-PLAIN: dict[str, Any] = {"containers": [{"name": "main", "resources": {"requests": {"cpu": "1"}}}]}
+GPU: dict[str, Any] = {"containers": [{"name": "main", "image": "a", "resources": {"limits": {"nvidia.com/gpu": 2}}}]}
+PLAIN: dict[str, Any] = {"containers": [{"name": "main", "image": "a", "resources": {"requests": {"cpu": "1"}}}]}
 
 
 def findings(api_version: str, kind: str, spec: object, **metadata: object) -> list[tuple[str, str]]:

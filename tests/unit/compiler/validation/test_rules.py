@@ -12,11 +12,15 @@ from compiler.validation.names import ANNOTATION_KEY, DNS_LABEL, LABEL_VALUE, PO
 from compiler.validation.objects import objects, pod_names
 from compiler.validation.pods import pod_spec
 
+RUN: dict[str, Any] = {"exec": {"command": ["true"]}}
+GRACE = "terminationGracePeriodSeconds"
+NAMED = {"name": "a"}
+
 
 def said(pod: dict[str, Any], **container: Any) -> list[tuple[str, str]]:
     judge = Judge()
     whole = {"containers": [{"name": "a", "image": "a", **container}], **pod}
-    pod_spec(judge, whole, (), by_webhook=False)
+    pod_spec(judge, whole, (), "")
     return [(flaw.rule.code, ".".join(map(str, flaw.path))) for flaw in judge.flaws]
 
 
@@ -31,6 +35,31 @@ def said(pod: dict[str, Any], **container: Any) -> list[tuple[str, str]]:
         ({"envFrom": [{}]}, ("GP243", "envFrom.0")),
         ({"livenessProbe": {"periodSeconds": 1}}, ("GP243", "livenessProbe")),
         ({"imagePullPolicy": "always"}, ("GP205", "imagePullPolicy")),
+        ({"image": None}, ("GP203", "image")),
+        ({"resources": {"requests": {"nvidia.com/gpu": 1}}}, ("GP241", "resources.requests.nvidia.com/gpu")),
+        ({"resources": {"limits": {"hugepages-2Mi": "3Mi", "cpu": 1}}}, ("GP243", "resources.limits.hugepages-2Mi")),
+        ({"resources": {"claims": [{"name": "c"}]}}, ("GP242", "resources.claims.0")),
+        ({"resizePolicy": [{"resourceName": "gpu"}]}, ("GP205", "resizePolicy.0.resourceName")),
+        ({"volumeDevices": [{"name": "v", "devicePath": "/dev/x"}]}, ("GP242", "volumeDevices.0.name")),
+        ({"readinessProbe": {**RUN, "terminationGracePeriodSeconds": 5}}, ("GP243", f"readinessProbe.{GRACE}")),
+        ({"livenessProbe": {**RUN, "terminationGracePeriodSeconds": 0}}, ("GP206", f"livenessProbe.{GRACE}")),
+        ({"lifecycle": {"preStop": {"sleep": {"seconds": 31}}}}, ("GP206", "lifecycle.preStop.sleep.seconds")),
+        (
+            {"startupProbe": {"httpGet": {"port": 1, "httpHeaders": [{"name": "a b"}]}}},
+            ("GP211", "startupProbe.httpGet.httpHeaders.0.name"),
+        ),
+        (
+            {"securityContext": {"seccompProfile": {"type": "Localhost"}}},
+            ("GP203", "securityContext.seccompProfile.localhostProfile"),
+        ),
+        (
+            {"env": [{"name": "A", "valueFrom": {"resourceFieldRef": {"resource": "limits.cpu", "divisor": "3"}}}]},
+            ("GP243", "env.0.valueFrom.resourceFieldRef.divisor"),
+        ),
+        (
+            {"env": [{"name": "A", "valueFrom": {"fieldRef": {"fieldPath": "metadata.labels['a b']"}}}]},
+            ("GP211", "env.0.valueFrom.fieldRef.fieldPath"),
+        ),
     ],
 )
 def test_containers(container: dict[str, Any], expected: tuple[str, str]) -> None:
@@ -46,6 +75,21 @@ def test_containers(container: dict[str, Any], expected: tuple[str, str]) -> Non
         ({"hostname": "A"}, ("GP211", "hostname")),
         ({"dnsPolicy": "None"}, ("GP203", "dnsConfig")),
         ({"activeDeadlineSeconds": 0}, ("GP206", "activeDeadlineSeconds")),
+        ({"hostUsers": False, "hostPID": True}, ("GP243", "hostPID")),
+        ({"dnsConfig": {"nameservers": ["a"]}}, ("GP243", "dnsConfig.nameservers.0")),
+        ({"dnsConfig": {"searches": ["a b"]}}, ("GP211", "dnsConfig.searches.0")),
+        ({"securityContext": {"supplementalGroups": [-1]}}, ("GP206", "securityContext.supplementalGroups.0")),
+        ({"resources": {"limits": {"nvidia.com/gpu": 1}}}, ("GP243", "resources.limits.nvidia.com/gpu")),
+        ({"volumes": [{"name": "a", "csi": {"driver": "A_b"}}]}, ("GP211", "volumes.0.csi.driver")),
+        ({"volumes": [{"name": "a", "ephemeral": {}}]}, ("GP203", "volumes.0.ephemeral.volumeClaimTemplate")),
+        (
+            {"volumes": [{"name": "a", "downwardAPI": {"items": [{"path": "a", "fieldRef": {"fieldPath": "spec"}}]}}]},
+            ("GP205", "volumes.0.downwardAPI.items.0.fieldRef.fieldPath"),
+        ),
+        (
+            {"volumes": [{"name": "a", "projected": {"sources": [{"secret": {"name": "a"}, "configMap": NAMED}]}}]},
+            ("GP243", "volumes.0.projected.sources.0"),
+        ),
     ],
 )
 def test_pods(pod: dict[str, Any], expected: tuple[str, str]) -> None:
@@ -56,6 +100,34 @@ def test_what_is_fine_is_not_told() -> None:
     mounts = [{"name": "v", "mountPath": "/a"}]
     resources = {"requests": {"cpu": 1, "nvidia.com/gpu": 2}, "limits": {"cpu": "1000m", "nvidia.com/gpu": "2"}}
     assert said({"volumes": [{"name": "v"}]}, volumeMounts=mounts, resources=resources) == []
+
+
+def test_a_controller_may_fill_in_the_image() -> None:
+    for group, expected in (("ray.io", []), ("kubeflow.org", ["GP203"])):
+        judge = Judge()
+        pod_spec(judge, {"containers": [{"name": "a"}]}, (), group)
+        assert [flaw.rule.code for flaw in judge.flaws] == expected
+
+
+@pytest.mark.parametrize(
+    ("kind", "spec", "expected"),
+    [
+        ("Job.batch", {"template": {"spec": {"containers": []}}}, ["GP203"]),
+        ("Job.batch", {"template": {"spec": {"restartPolicy": "Never"}}}, []),
+        ("Pod.", {"priority": 5}, ["GP243"]),
+        ("Pod.", {"priority": 5, "priorityClassName": "a"}, []),
+        ("Pod.", {"ephemeralContainers": [{"name": "a"}]}, ["GP243"]),
+        ("Queue.scheduling.volcano.sh", None, ["GP203"]),
+        ("Queue.scheduling.volcano.sh", {}, []),
+        ("CronJob.batch.volcano.sh", {"schedule": "@daily", "timeZone": "../x"}, ["GP243"]),
+        ("CronJob.batch.volcano.sh", {"schedule": "@daily", "timeZone": "America/North_Dakota/Center"}, []),
+        ("PersistentVolumeClaim.", {"accessModes": ["RWO"], "resources": {"requests": {"storage": 1}}}, ["GP205"]),
+    ],
+)
+def test_objects(kind: str, spec: Any, expected: list[str]) -> None:
+    judge = Judge()
+    objects(judge, kind, {"metadata": {"name": "a"}, "spec": spec})
+    assert [flaw.rule.code for flaw in judge.flaws] == expected
 
 
 @pytest.mark.parametrize("odd", [None, 1, "a", [], {}, [None], {"a": 1}, [[]]])

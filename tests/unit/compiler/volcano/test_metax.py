@@ -16,7 +16,7 @@ GROUP, ATOMIC = "metax-tech.com/gpu-group-size", "metax-tech.com/atomic-gpu-grou
 
 def repairs(annotations: str, pods: int = 4) -> list[tuple[str, str]]:
     """Of pods of 8 GPUs in supernodes of two such nodes."""
-    container = "{name: main, resources: {limits: {metax-tech.com/gpu: 8}}}"
+    container = "{name: main, image: a, resources: {limits: {metax-tech.com/gpu: 8}}}"
     template = f"{{metadata: {{annotations: {{{annotations}}}}}, spec: {{containers: [{container}]}}}}"
     job = (
         "apiVersion: batch.volcano.sh/v1alpha1\nkind: Job\nmetadata: {name: u, namespace: t}\n"

@@ -30,6 +30,7 @@ spec:
 apiVersion: scheduling.volcano.sh/v1beta1
 kind: Queue
 metadata: {name: team}
+spec: {}
 """
 JOB = b"""\
 apiVersion: batch.volcano.sh/v1alpha1

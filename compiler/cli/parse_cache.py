@@ -1,6 +1,7 @@
 """What files said when they were last read, in the user's cache folder: an unchanged file is not parsed again.
 
-One pack per repository: (name and content of a file, digest) -> its documents and diagnostics. It is written to a new
+One pack per repository: (name and content of a file, digest) -> its documents and diagnostics, and what the last run
+found, which is told again where nothing changed. It is written to a new
 file and renamed, so that runs at the same time see a whole pack, and the last one stays; deleting it costs time only.
 A pack of other code, of another Python or of somebody else is not read. GANGPLAN_NO_CACHE switches all of it off.
 """
@@ -15,24 +16,17 @@ import sys
 import tempfile
 from dataclasses import astuple
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from compiler.diagnostics import Diagnostic, Position
-from compiler.syntax.documents import Document
-from compiler.syntax.parse import Adopt, ParsedFile, parse_file
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from compiler.repository import Repository
+    from compiler.syntax.parse import Adopt, ParsedFile
 
 OFF_VARIABLE = "GANGPLAN_NO_CACHE"
-READERS = (
-    "diagnostics/__init__.py",
-    "syntax/documents.py",
-    "syntax/parse.py",
-    "syntax/scalars.py",
-    "syntax/yaml_reader.py",
-    "kinds/scheduler_file.py",
-    "volcano/scheduler_conf.py",
-    "cli/parse_cache.py",
-)
-"""Files of the compiler by which a parsed file may change."""
 _DIGEST_BYTES = 32
 
 
@@ -42,35 +36,54 @@ def cache_folder() -> Path:
 
 
 def _code_digest() -> bytes:
-    compiler = Path(__file__).parent.parent
-    found = hashlib.sha256(sys.version.encode())
-    for name in READERS:
-        found.update((compiler / name).read_bytes())
+    """Of Python and of all files of the compiler, by size and time of change."""
+    found = [sys.version]
+    for folder, folders, files in os.walk(Path(__file__).parent.parent):
+        folders[:] = sorted(name for name in folders if name != "__pycache__")
+        for name in sorted(files):
+            status = os.stat(os.path.join(folder, name))
+            found.append(f"{folder} {name} {status.st_size} {status.st_mtime_ns}")
+    return hashlib.sha256("\n".join(found).encode("utf-8", "surrogateescape")).digest()
+
+
+def _run_digest(tree: Repository, cluster: str | None) -> bytes:
+    """Of all that the findings on a repository come from."""
+    found = hashlib.sha256(repr((cluster, tree.problems, sorted(tree.commit_dates.items()), tree.named)).encode())
+    for name in sorted(tree.files):
+        found.update(hashlib.sha256(name.encode("utf-8", "surrogateescape")).digest())
+        found.update(hashlib.sha256(tree.files[name]).digest())
     return found.digest()
 
 
 class ParseCache:
-    """Parses files, or remembers what they said. `save` keeps what this run has used."""
+    """Parses files, or remembers what they said. `save` keeps what this run has used: the files, which of them the API
+    server takes, and the findings of the last run."""
 
     def __init__(self, root: Path) -> None:
         name = hashlib.sha256(os.fsencode(os.path.abspath(root))).hexdigest()[:32]
         self.path = cache_folder() / f"{name}.pack"
         self.code = _code_digest()
-        self.known: dict[bytes, bytes] = self._load()
+        self.known, self.sound, self._last_run = self._load()
         self.used: dict[bytes, bytes] = {}
+        self._given: dict[bytes, ParsedFile] = {}
 
-    def _load(self) -> dict[bytes, bytes]:
+    def _load(self) -> _Pack:
         try:
             if self.path.stat().st_uid != os.getuid():
-                return {}
+                return _EMPTY
             content = self.path.read_bytes()
         except OSError:
-            return {}
+            return _EMPTY
         body = memoryview(content)[_DIGEST_BYTES:]
         if hashlib.sha256(self.code + body).digest() != content[:_DIGEST_BYTES]:
-            return {}
-        known: dict[bytes, bytes] = marshal.loads(body)  # noqa: S302  # of this user, and of this code by its digest
-        return known
+            return _EMPTY
+        found: _Pack = marshal.loads(body)  # noqa: S302  # of this user, and of this code by its digest
+        return found
+
+    def findings(self, tree: Repository, cluster: str | None) -> tuple[Diagnostic, ...] | None:
+        """What the last run found, if it was about the same."""
+        digest, found = self._last_run
+        return tuple(_diagnostic(*fields) for fields in found) if digest == _run_digest(tree, cluster) else None
 
     def parse(self, file: str, content: bytes, adopt: Adopt) -> ParsedFile:
         """As `parse_file`."""
@@ -78,23 +91,32 @@ class ParseCache:
         entry = self.used.get(key) or self.known.get(key)
         if entry is not None:
             self.used[key] = entry
-            return _restored(marshal.loads(entry))  # noqa: S302  # see _load
-        parsed = parse_file(file, content, adopt)
-        with contextlib.suppress(ValueError):  # a value that marshal does not know: it is parsed each time
-            self.used[key] = marshal.dumps(_plain(parsed))
+            parsed = _restored(marshal.loads(entry))  # noqa: S302  # see _load
+            parsed.is_sound = key in self.sound
+        else:
+            from compiler.syntax import parse
+
+            parsed = parse.parse_file(file, content, adopt)
+            with contextlib.suppress(ValueError):  # a value that marshal does not know: it is parsed each time
+                self.used[key] = marshal.dumps(_plain(parsed))
+        self._given[key] = parsed
         return parsed
 
-    def save(self) -> None:
-        """Write the pack where it changed. A folder that cannot be written is none of the user's concern."""
-        if self.used.keys() == self.known.keys():
-            return
-        body = marshal.dumps(self.used)
+    def save(self, tree: Repository, cluster: str | None, found: Iterable[Diagnostic]) -> None:
+        """Write the pack. A folder that cannot be written is none of the user's concern."""
+        sound = frozenset(key for key, parsed in self._given.items() if parsed.is_sound)
+        last_run = _run_digest(tree, cluster), [astuple(diagnostic) for diagnostic in found]
+        body = marshal.dumps((self.used, sound, last_run))
         with contextlib.suppress(OSError):
             self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             with tempfile.NamedTemporaryFile(dir=self.path.parent, delete=False) as file:
                 file.write(hashlib.sha256(self.code + body).digest())
                 file.write(body)
             os.replace(file.name, self.path)
+
+
+_Pack = tuple[dict[bytes, bytes], frozenset[bytes], tuple[bytes, list[tuple[Any, ...]]]]
+_EMPTY: _Pack = ({}, frozenset(), (b"", []))
 
 
 def _plain(parsed: ParsedFile) -> Any:
@@ -106,6 +128,9 @@ def _plain(parsed: ParsedFile) -> Any:
 
 
 def _restored(plain: Any) -> ParsedFile:
+    from compiler.syntax.documents import Document
+    from compiler.syntax.parse import ParsedFile
+
     documents, diagnostics = plain
     return ParsedFile(
         [(Document(*fields), failed) for fields, failed in documents],

@@ -60,7 +60,9 @@ def _read_specs(tree: Repository, cluster: str | None, parse: Parse) -> Specs:
         help = "run `gangplan init` for an example to start from"
         collector.diagnostics.append(EMPTY_REPOSITORY.diagnostic(Position(CLUSTERS_FOLDER, 1, 1), message, help))
         return _specs_without_cluster("", collector)
-    return consistent_specs(cluster_spec(folder or cluster or "", collector), collector)
+    specs = consistent_specs(cluster_spec(folder or cluster or "", collector), collector)
+    collector.mark_sound_files()
+    return specs
 
 
 def _specs_without_cluster(name: str, collector: DocumentCollector) -> Specs:

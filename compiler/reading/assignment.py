@@ -81,6 +81,8 @@ class JobAssignment:
 
     def own_documents(self, documents: Sequence[Document]) -> dict[int, Diagnostic | None]:
         """Indices of one file's documents that this cluster is to read, each with why it is refused, if it is."""
+        if len(self.claims) == 1 and self.own.takes_the_rest and not any(map(_names_cluster, documents)):
+            return dict.fromkeys(range(len(documents)))
         takers = {at: self._takers(job) for at, job in enumerate(documents) if runs_pods(job)}
         companions = self._companion_takers(documents, takers.values())
         found: dict[int, Diagnostic | None] = {}
@@ -123,6 +125,10 @@ class JobAssignment:
             return job.diagnostic(NO_TAKER, at, f"no cluster claims {job.display_name}", f"{help}: let one claim it")
         known = [name for claim in self.claims for name in claim.names]
         return job.diagnostic(NO_TAKER, at, f"there is no cluster {named!r}", suggestion(str(named), known, help))
+
+
+def _names_cluster(document: Document) -> bool:
+    return CLUSTER_ANNOTATION in (document.data["metadata"].get("annotations") or {})
 
 
 def job_assignment(tree: Repository, folder: str | None) -> JobAssignment | None:

@@ -22,15 +22,15 @@ from compiler.kubernetes import API_GROUP
 from compiler.reading.assignment import JobAssignment
 from compiler.reading.files import template_diagnostic
 from compiler.reading.powers import power_diagnostics
-from compiler.reading.shape import shape_diagnostics
+from compiler.reading.shape import document_flaws, shape_diagnostics
 from compiler.reading.unplanned import UNPLANNED_CODES, declared_pods, unplanned_pods
 from compiler.repository.paths import CONF_SUFFIX, file_name_diagnostic
 from compiler.specs import GangSpec, ServiceBinding
 from compiler.specs.drafts import JobFlowDraft, JobTemplateDraft
 from compiler.specs.job_flows import job_flow_gangs
 from compiler.specs.services import ServiceDraft, service_gang
-from compiler.syntax.documents import Document, DocumentIdentity
-from compiler.syntax.parse import Parse, parse_file
+from compiler.syntax.documents import Document, DocumentIdentity, FieldPath
+from compiler.syntax.parse import Parse, ParsedFile, parse_file
 from compiler.volcano.scheduler_conf import CONF_LINES
 
 WRONG_VERSION = declare_rule(
@@ -80,6 +80,7 @@ class DocumentCollector:
     models: documents with their pydantic models. spec_items: specs and drafts. rejected: documents with an error.
     partial: those of them of which specs hold only what could be read.
     strangers: documents of kinds that only the Cluster may know, with whether their text has an error.
+    judged: the documents that were held against the rules of the API server, and whether they keep them.
     """
 
     parse: Parse = parse_file
@@ -90,6 +91,8 @@ class DocumentCollector:
     rejected: dict[DocumentIdentity, Document] = field(default_factory=dict)
     partial: set[DocumentIdentity] = field(default_factory=set)
     strangers: list[tuple[Document, bool]] = field(default_factory=list)
+    parsed: list[ParsedFile] = field(default_factory=list)
+    judged: dict[DocumentIdentity, bool] = field(default_factory=dict)
 
     def specs_of(self, spec_type: type[Spec]) -> list[Spec]:
         return [item for item in self.spec_items if isinstance(item, spec_type)]
@@ -112,7 +115,10 @@ class DocumentCollector:
         if found := template_diagnostic(file, content, is_broken=is_broken, is_empty=is_empty):
             self.diagnostics.append(found)
             return
+        self.parsed.append(parsed)
         documents = [document for document, _ in parsed.documents]
+        if parsed.is_sound:
+            self.judged |= dict.fromkeys((document.identity for document in documents), True)
         own = dict.fromkeys(range(len(documents))) if assignment is None else assignment.own_documents(documents)
         if own or not documents:
             self.diagnostics += parsed.diagnostics
@@ -146,6 +152,20 @@ class DocumentCollector:
             else:
                 self._take(document, failed, self._pass_through(document, failed))
         self.strangers = []
+
+    def mark_sound_files(self) -> None:
+        """Note in each file whether all of its documents keep the rules of the API server."""
+        for parsed in self.parsed:
+            parsed.is_sound = all(self.judged.get(document.identity, False) for document, _ in parsed.documents)
+
+    def _shape_diagnostics(
+        self, document: Document, known: list[Diagnostic], known_paths: Iterable[FieldPath] = ()
+    ) -> list[Diagnostic]:
+        if self.judged.get(document.identity, False):
+            return []
+        flaws = document_flaws(document)
+        self.judged[document.identity] = not any(flaws)
+        return list(shape_diagnostics(document, flaws, known, known_paths))
 
     def read_train_jobs(self) -> None:
         """Give each TrainJob the runtime that it names, here or as the trainer brings it; one without is not
@@ -188,7 +208,7 @@ class DocumentCollector:
         problems += power_diagnostics(document)
         is_known = f"{document.kind}.{document.group}" in kinds()
         problems += unplanned_pods(document) if is_known else _unplanned_kind_diagnostics(document)
-        problems += list(shape_diagnostics(document, problems))
+        problems += self._shape_diagnostics(document, problems)
         if not failed and not _has_error(problems):
             self.spec_items += declared_pods(document)
         return problems
@@ -203,7 +223,7 @@ class DocumentCollector:
         problems = [*(problem for _, problem in model_problems), *problems]
         if kind.text_diagnostics is not None:
             problems += kind.text_diagnostics(document)
-        refused = list(shape_diagnostics(document, problems, [path for path, _ in model_problems]))
+        refused = self._shape_diagnostics(document, problems, [path for path, _ in model_problems])
         if model is not None and not failed and not _has_error(problems):
             # What only the API server refuses says all that rules across objects ask for; it is in no plan.
             self.models.append((document, model))

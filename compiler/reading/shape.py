@@ -17,20 +17,26 @@ from compiler.validation.judge import Judge
 from compiler.validation.objects import metadata, objects, pod_names
 from compiler.validation.pods import pod_spec
 
+Flaws = tuple[list[Flaw], list[Flaw]]
+"""Of a document's shape, and of its values."""
+
+
+def document_flaws(document: Document) -> Flaws:
+    """What the API server would say of the document alone."""
+    return ([], []) if document.group == API_GROUP else (list(_shape_flaws(document)), _value_flaws(document))
+
 
 def shape_diagnostics(
-    document: Document, known: Iterable[Diagnostic], known_paths: Iterable[FieldPath] = ()
+    document: Document, flaws_of_document: Flaws, known: Iterable[Diagnostic], known_paths: Iterable[FieldPath] = ()
 ) -> Iterator[Diagnostic]:
     """The flaws of the document, without those of places that have a finding already: one cause, one error.
 
     known: all findings so far. known_paths: where the kind's model found some; what is above or below is of the same
     cause.
     """
-    if document.group == API_GROUP:
-        return
     places = {diagnostic.position for diagnostic in known}
     paths = list(known_paths)
-    for flaws in (_shape_flaws(document), _value_flaws(document)):
+    for flaws in flaws_of_document:
         found = [flaw for flaw in flaws if not any(_is_within(flaw.path, path) for path in paths)]
         for flaw in found:
             if flaw.rule is MISSING_FIELD or document.position(*flaw.path) not in places:

@@ -53,10 +53,12 @@ _BLANK_OR_COMMENTS = re.compile(r"(?:[ \t]*(?:#.*)?(?:\r?\n|\Z))*\Z")
 
 @dataclass(slots=True)
 class ParsedFile:
-    """The documents of one file, each with whether its text has an error, and the diagnostics of the file."""
+    """The documents of one file, each with whether its text has an error, and the diagnostics of the file. is_sound:
+    known that the API server takes its documents, as far as they alone say it."""
 
     documents: list[tuple[Document, bool]] = field(default_factory=list)
     diagnostics: list[Diagnostic] = field(default_factory=list)
+    is_sound: bool = False
 
 
 Adopt = Callable[[Document], list[Document]]

@@ -26,6 +26,7 @@ _CORE_KINDS: Final = {
     "apis/batch/v1": "CronJob Job",
     "apis/networking.k8s.io/v1": "NetworkPolicy",
     "apis/policy/v1": "PodDisruptionBudget",
+    "apis/resource.k8s.io/v1": "DeviceClass ResourceClaim ResourceClaimTemplate",
     "apis/rbac.authorization.k8s.io/v1": "ClusterRole ClusterRoleBinding Role RoleBinding",
     "apis/scheduling.k8s.io/v1": "PriorityClass",
 }

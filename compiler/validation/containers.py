@@ -110,7 +110,7 @@ def _claims(judge: Judge, data: dict[str, Any], path: FieldPath, around: Surroun
 
 def _devices(judge: Judge, data: dict[str, Any], path: FieldPath, around: Surroundings) -> None:
     """Volumes that a container gets as block devices."""
-    mounted = {mount.get("name") for _, mount in items(data, "volumeMounts")}
+    mounted = {str(mount.get("name")) for _, mount in items(data, "volumeMounts")}
     seen: set[Any] = set()
     for number, device in items(data, "volumeDevices"):
         at, name = (*path, "volumeDevices", number), device.get("name")
@@ -118,7 +118,7 @@ def _devices(judge: Judge, data: dict[str, Any], path: FieldPath, around: Surrou
             judge.missing((*at, "name"))
         elif str(name) not in around.volumes:
             judge.add(REFERS_TO_NOTHING, (*at, "name"), f"the pod has no volume {name!r}", "add the volume")
-        elif name in mounted:
+        elif str(name) in mounted:
             judge.contradiction((*at, "name"), "the volume is mounted too", "keep the device or the mount")
         if device.get("devicePath") in (None, ""):
             judge.missing((*at, "devicePath"))

@@ -24,7 +24,7 @@ def read(api_version: str, kind: str, spec: object, services: str = "devices", *
         selector: dict[str, Any] = {"app": "x"} if api_version == "v1" else {"matchLabels": {"app": "x"}}
         spec = {**spec, "selector": selector, "template": template}
     document = {"apiVersion": api_version, "kind": kind, "metadata": {"name": "x", **metadata}, "spec": spec}
-    queue = "apiVersion: scheduling.volcano.sh/v1beta1\nkind: Queue\nmetadata: {name: ml}\n"
+    queue = "apiVersion: scheduling.volcano.sh/v1beta1\nkind: Queue\nmetadata: {name: ml}\nspec: {}\n"
     cluster = "apiVersion: gangplan.dev/v1alpha1\nkind: Cluster\nmetadata: {name: c}\nspec: {services: %s}\n"
     queue += "---\n" + cluster % services
     files = {"jobs/a.yaml": json.dumps(document).encode(), "cluster-specs/c/q.yaml": queue.encode()}

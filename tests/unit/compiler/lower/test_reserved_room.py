@@ -58,7 +58,12 @@ def compiled(
     services: str = "on-request",
 ) -> Outcome:
     cluster = {"apiVersion": "gangplan.dev/v1alpha1", "kind": "Cluster", "metadata": {"name": "c"}}
-    queue = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "metadata": {"name": "default"}}
+    queue = {
+        "apiVersion": "scheduling.volcano.sh/v1beta1",
+        "kind": "Queue",
+        "metadata": {"name": "default"},
+        "spec": {},
+    }
     files = [{**cluster, "spec": {"unplanned": unplanned, "services": services}}, queue, *nodes]
     tree = {"cluster-specs/c/all.yaml": files, "jobs/all.yaml": declared}
     text = {path: "\n---\n".join(map(json.dumps, objects)).encode() for path, objects in tree.items()}
@@ -211,7 +216,7 @@ def test_services_without_devices_have_room_before_anything_else(unplanned: str)
 
 def test_a_service_without_room_waits_with_a_reason_and_one_that_asks_for_nothing_does_not() -> None:
     web = workload("Deployment", "web", pod_spec(cpu=11), replicas=1)
-    none = workload("Deployment", "idle", {"containers": [{"name": "main"}]}, replicas=3)
+    none = workload("Deployment", "idle", {"containers": [{"name": "main", "image": "a"}]}, replicas=3)
     idle, service = compiled([web, none], [machine("a")], unplanned="ignore", services="devices").decisions
     assert (service.action, [reason.code for reason in service.reasons]) == ("wait", ["GW126"])
     assert (idle.action, idle.pods) == ("start", {"pods": {"a": 3}})

@@ -65,7 +65,7 @@ def changes(case: Object) -> dict[str, int]:
     outcome = compile_repository(
         Repository(files), state=ClusterState.from_objects([*queue_objects(case), *gangs, *pods])
     )
-    assert [found for found in outcome.diagnostics if found.severity == "error"] == []
+    assert [found.message for found in outcome.diagnostics if found.severity == "error"] == []
     found = {}
     for decision in outcome.decisions:
         new = decision.pod_count - decision.running_count if decision.grows else 0
@@ -131,7 +131,9 @@ def pod_objects(case: Object) -> Iterator[Object]:
         more = rest[0] if rest else {}
         own = {f"{VOLCANO}task-spec": more.get("role"), f"{VOLCANO}preemptable": more.get("preemptable")}
         labels = {key: str(value) for key, value in own.items() if value is not None} | more.get("labels", {})
-        container = {"name": "main", "image": "none", "resources": {"requests": amounts}}
+        devices = {key: amount for key, amount in amounts.items() if "/" in key}
+        resources = {"requests": amounts, "limits": devices}
+        container = {"name": "main", "image": "none", "resources": resources}
         spec = {"schedulerName": "volcano", "containers": [container], **more.get("spec", {})}
         for _ in range(number):
             pod = _object("v1", "Pod", f"{gang}-{index}", spec=dict(spec), status={"phase": "Pending"})
@@ -145,6 +147,6 @@ def pod_objects(case: Object) -> Iterator[Object]:
 
 
 def declared(pod: Object) -> Object:
-    """The pod as its owner wrote it."""
-    spec = {key: value for key, value in pod["spec"].items() if key != "nodeName"}
+    """The pod as its owner wrote it: without what the cluster adds."""
+    spec = {key: value for key, value in pod["spec"].items() if key not in ("nodeName", "priority")}
     return {key: value for key, value in pod.items() if key != "status"} | {"spec": spec}

@@ -81,6 +81,20 @@ UNKNOWN_ANNOTATION = declare_rule(
     "unknown annotation of gangplan",
     "Nothing reads an annotation under gangplan.dev/ that gangplan does not know. Mend: correct the spelling.",
 )
+MISSPELT_KEY = declare_rule(
+    "GP244",
+    "warning",
+    "misspelt label or annotation of Volcano",
+    """The key is one or two letters away from one that Volcano reads, and nothing reads it as it stands.
+    Mend: correct the spelling.""",
+)
+TWO_POD_GROUPS = declare_rule(
+    "GP245",
+    "warning",
+    "two names of a pod group",
+    """scheduling.k8s.io/group-name and scheduling.volcano.sh/group-name name different groups; Volcano's scheduler
+    reads the first only. Mend: remove the second.""",
+)
 METADATA_NOT_TEXT = declare_rule(
     "GP218",
     "error",

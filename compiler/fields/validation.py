@@ -17,13 +17,22 @@ from compiler.fields.models import (
     FRACTIONAL_DEVICE,
     METADATA_NOT_TEXT,
     MISSING_FIELD,
+    MISSPELT_KEY,
     NOT_ALLOWED,
     OUT_OF_RANGE,
+    TWO_POD_GROUPS,
     UNKNOWN_ANNOTATION,
     UNKNOWN_FIELD,
     WRONG_TYPE,
 )
-from compiler.kubernetes import ANNOTATION_PREFIX, API_GROUP, KNOWN_ANNOTATIONS, METAX_PREFIX
+from compiler.fields.volcano_keys import meant_key
+from compiler.kubernetes import (
+    ANNOTATION_PREFIX,
+    API_GROUP,
+    GROUP_NAME_ANNOTATION,
+    KNOWN_ANNOTATIONS,
+    METAX_PREFIX,
+)
 from compiler.syntax.documents import Document, FieldPath
 
 
@@ -87,6 +96,9 @@ def without_nulls(data: Any) -> Any:
     return [without_nulls(item) for item in data] if isinstance(data, list) else data
 
 
+_GROUP_NAMES = (GROUP_NAME_ANNOTATION, "scheduling.volcano.sh/group-name")
+
+
 def metadata_diagnostics(document: Document, data: Any, path: FieldPath) -> Iterator[Diagnostic]:
     """Findings on the labels and annotations of the metadata at `path`, a document's or a pod template's."""
     for section in ("labels", "annotations"):
@@ -101,6 +113,14 @@ def metadata_diagnostics(document: Document, data: Any, path: FieldPath) -> Iter
             elif section == "annotations" and key.startswith(ANNOTATION_PREFIX) and key not in KNOWN_ANNOTATIONS:
                 help = suggestion(key, KNOWN_ANNOTATIONS, f"the annotations are {', '.join(KNOWN_ANNOTATIONS)}")
                 yield document.diagnostic(UNKNOWN_ANNOTATION, at, f"nothing reads {key}", help)
+            elif meant := meant_key(key):
+                yield document.diagnostic(MISSPELT_KEY, at, f"nothing reads {key}", f"did you mean {meant!r}?")
+    notes = data.get("annotations") if isinstance(data, dict) else None
+    names = [notes.get(key) for key in _GROUP_NAMES] if isinstance(notes, dict) else []
+    if names and all(names) and names[0] != names[1]:
+        at = (*path, "annotations", _GROUP_NAMES[1])
+        message = f"{_GROUP_NAMES[0]} names {names[0]!r}, this names {names[1]!r}"
+        yield document.diagnostic(TWO_POD_GROUPS, at, message, "remove this one")
 
 
 def _validation_diagnostic(

@@ -1,0 +1,44 @@
+"""Keys of labels and annotations that Volcano reads or writes, and those that are nearly one of them."""
+
+from __future__ import annotations
+
+from functools import cache
+
+_NAMES = """
+    burst-name cooldown-time cronjob-scheduled-timestamp enable-quota-burst forward-cluster gpu-index gpu-memory
+    gpu-number gpu-unhealthy-ids hierarchy hierarchy-weights hypercluster hypernode jdb-max-unavailable
+    jdb-min-available job-allocated-hypernode job-forwarding job-name job-namespace job-retry-count job-spec job-type
+    job-version last-checkpoint-time network-bandwidth-rate network-topology-highest-tier network-topology-mode
+    network-topology-source node-vgpu-register nodegroup-name nodegroup-resource-limits nodetype numa-topology-policy
+    oversubscription partition-id predicate-time preemptable qos-level queue-name quota-burst-time resource-group
+    resource-strategy-scoring-type resource-strategy-weight revocable-zone scheduling-priority silo-resource
+    sla-waiting-time task-index task-instance task-priority task-spec task-topology task-topology-affinity
+    task-topology-anti-affinity task-topology-task-order template-uid topology-decision vgpu-ids-new vgpu-mode
+    vgpu-node vgpu-podgroup-policy vgpu-time
+"""
+_OTHERS = """
+    scheduling.k8s.io/group-name scheduling.volcano.sh/group-min-member scheduling.volcano.sh/group-min-resources
+    scheduling.volcano.sh/group-name scheduling.volcano.sh/queue-allocation-gate scheduling.volcano.sh/queue-name
+"""
+VOLCANO_KEYS = frozenset((*(f"volcano.sh/{name}" for name in _NAMES.split()), *_OTHERS.split()))
+_MOST_EDITS = 2
+
+
+@cache
+def meant_key(key: str) -> str:
+    """The key of Volcano that this one is a slip of the pen away from; "" where it is one, or near none."""
+    if key in VOLCANO_KEYS or not ("volcano" in key or "scheduling" in key):
+        return ""
+    near = [(_edits(key, known), known) for known in VOLCANO_KEYS if abs(len(known) - len(key)) <= _MOST_EDITS]
+    edits, known = min(near, default=(_MOST_EDITS + 1, ""))
+    return known if edits <= _MOST_EDITS else ""
+
+
+def _edits(left: str, right: str) -> int:
+    """Letters to add, remove or replace."""
+    row = list(range(len(right) + 1))
+    for i, a in enumerate(left, start=1):
+        above, row[0] = row[0], i
+        for j, b in enumerate(right, start=1):
+            above, row[j] = row[j], min(row[j] + 1, row[j - 1] + 1, above + (a != b))
+    return row[-1]

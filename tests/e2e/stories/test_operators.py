@@ -1,0 +1,210 @@
+"""Jobs of other operators than Volcano's: each operator is the real one, and every pod runs on its planned node.
+
+One reconciler serves all stories. A story commits one job, which is alone in the cluster, and takes it away again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from compiler.kubernetes import KUBEFLOW_ROLE_LABEL, PLACEMENT_ANNOTATION, ROLE_MARK
+from reconciler.cluster.rights import plural_of
+from tests.controlplane import ApiError, ControlPlane
+from tests.controlplane.operators import Operators
+from tests.e2e.stories.story import (
+    CLUSTER,
+    SCHEDULER,
+    GitRepository,
+    Object,
+    ReconcilerProcess,
+    add_gpu_nodes,
+    clean_cluster,
+    node_pool,
+    queue,
+)
+
+pytestmark = pytest.mark.e2e
+QUEUE = {"scheduling.volcano.sh/queue-name": "team"}
+PODS = "/api/v1/namespaces/default/pods"
+POD_GROUPS = "/apis/scheduling.volcano.sh/v1beta1/namespaces/default/podgroups"
+Placement = dict[str, dict[str, int]]
+
+
+class House:
+    """A cluster with all operators, and a reconciler that follows a repository."""
+
+    def __init__(self, plane: ControlPlane, repository: GitRepository) -> None:
+        self.plane, self.repository = plane, repository
+
+    def commit(self, job: Object) -> None:
+        self.repository.write_file("jobs/job.yaml", job)
+        self.repository.commit()
+
+    def withdraw(self, job: Object) -> None:
+        """Take the job out of the repository, and wait until nothing is left of it."""
+        self.repository.remove_file("jobs/job.yaml")
+        self.repository.commit()
+        self.plane.wait_until(self.pods, lambda seen: not seen, what=f"the pods of {job['kind']} to go")
+
+    def pods(self) -> list[Object]:
+        found: list[Object] = self.plane.api("GET", PODS)["items"]
+        return found
+
+    def planned(self, job: Object) -> Placement:
+        """Role -> node -> pods, as the plan says on the job; nothing while it waits for a pod to end."""
+        found = self.plane.api("GET", _path(job))
+        placement: Placement = json.loads(found["metadata"]["annotations"].get(PLACEMENT_ANNOTATION, "{}"))
+        return placement
+
+    def running(self) -> Placement:
+        """Role -> node -> pods that run."""
+        found: dict[str, Counter[str]] = {}
+        for pod in self.pods():
+            if pod["status"].get("phase") == "Running":
+                found.setdefault(_role(pod), Counter())[pod["spec"]["nodeName"]] += 1
+        return {role: dict(nodes) for role, nodes in found.items()}
+
+    def replace_pod(self, job: Object) -> None:
+        """Delete one pod, as a drained node does, and wait until it is gone."""
+        victim = self.pods()[-1]["metadata"]
+        self.plane.api("DELETE", f"{PODS}/{victim['name']}")
+        self.plane.wait_until(
+            lambda: {pod["metadata"]["uid"] for pod in self.pods()},
+            lambda seen: victim["uid"] not in seen,
+            what=f"a pod of {job['kind']} to go",
+        )
+
+    def queues(self) -> set[str]:
+        """The queues in which Volcano has the pods."""
+        return {group["spec"]["queue"] for group in self.plane.api("GET", POD_GROUPS)["items"]}
+
+    def wait_until_as_planned(self, job: Object, pods: dict[str, int]) -> None:
+        """Return when so many pods of each role run, each on a node that the plan gives to its role."""
+
+        def seen() -> tuple[Placement, Placement]:
+            return self.planned(job), self.running()
+
+        def as_planned(found: tuple[Placement, Placement]) -> bool:
+            planned, running = found
+            folded = {role.lower(): nodes for role, nodes in planned.items()}  # as Kubeflow's labels name roles
+            is_whole = {role: sum(nodes.values()) for role, nodes in running.items()} == pods
+            return is_whole and folded == {role.lower(): nodes for role, nodes in running.items()}
+
+        self.plane.wait_until(seen, as_planned, what=f"the pods of {job['kind']} on their nodes")
+
+
+def _path(job: Object) -> str:
+    return f"/apis/{job['apiVersion']}/namespaces/default/{plural_of(job['kind'])}/{job['metadata']['name']}"
+
+
+def _role(pod: Object) -> str:
+    annotations, labels = pod["metadata"].get("annotations", {}), pod["metadata"]["labels"]
+    return str(annotations.get(ROLE_MARK) or labels.get(KUBEFLOW_ROLE_LABEL) or "pods")
+
+
+@pytest.fixture(scope="module")
+def house(installed: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
+    folder = tmp_path_factory.mktemp("operators")
+    add_gpu_nodes(installed, 4, gpus=2)
+    repository = GitRepository(folder / "repo")
+    repository.write_file(
+        "cluster-specs/test/cluster.yaml", CLUSTER, SCHEDULER, node_pool("gpu", 4, gpus=2), queue("team")
+    )
+    repository.commit()
+    with Operators(installed):
+        with ReconcilerProcess(installed, repository, folder / "reconciler"):
+            yield House(installed, repository)
+        for job, _ in JOBS.values():  # what a failed story left
+            with contextlib.suppress(ApiError):
+                installed.api("DELETE", _path(job))
+    clean_cluster(installed)
+
+
+def _template(*, gpus: int = 0, annotations: dict[str, str] | None = None, **spec: Any) -> Object:
+    limits = {"nvidia.com/gpu": gpus} if gpus else {}
+    container = {"name": "main", "image": "none", "resources": {"requests": {"cpu": "1"}, "limits": limits}}
+    metadata = {"metadata": {"annotations": annotations}} if annotations else {}
+    return {**metadata, "spec": {"schedulerName": "volcano", "containers": [container], **spec}}
+
+
+def _object(api: str, kind: str, spec: Object, **metadata: Any) -> Object:
+    name = {"name": kind.lower(), "namespace": "default", **metadata}
+    return {"apiVersion": api, "kind": kind, "metadata": name, "spec": spec}
+
+
+def batch_job() -> Object:
+    template = _template(gpus=1, annotations=QUEUE, restartPolicy="Never")
+    return _object(
+        "batch/v1",
+        "Job",
+        {"parallelism": 5, "completions": 5, "completionMode": "Indexed", "template": template},
+        annotations={"gangplan.dev/gang": "true"},
+    )
+
+
+def pytorch_job() -> Object:
+    def replicas(count: int) -> Object:
+        template = _template(gpus=2)
+        template["spec"]["containers"][0]["name"] = "pytorch"
+        return {"replicas": count, "restartPolicy": "OnFailure", "template": template}
+
+    return _object(
+        "kubeflow.org/v1",
+        "PyTorchJob",
+        {
+            "runPolicy": {"schedulingPolicy": {"queue": "team"}},
+            "pytorchReplicaSpecs": {"Master": replicas(1), "Worker": replicas(3)},
+        },
+    )
+
+
+def tensorflow_job() -> Object:
+    def replicas(count: int, gpus: int) -> Object:
+        template = _template(gpus=gpus)
+        template["spec"]["containers"][0]["name"] = "tensorflow"
+        return {"replicas": count, "restartPolicy": "OnFailure", "template": template}
+
+    return _object(
+        "kubeflow.org/v1",
+        "TFJob",
+        {
+            "runPolicy": {"schedulingPolicy": {"queue": "team"}},
+            "tfReplicaSpecs": {"PS": replicas(2, 0), "Chief": replicas(1, 2), "Worker": replicas(2, 2)},
+        },
+    )
+
+
+def job_set() -> Object:
+    def replicated(name: str, replicas: int, parallelism: int, gpus: int) -> Object:
+        job = {"parallelism": parallelism, "completions": parallelism, "template": _template(gpus=gpus)}
+        return {"name": name, "replicas": replicas, "template": {"spec": job}}
+
+    jobs = [replicated("driver", 1, 1, 0), replicated("workers", 2, 2, 2)]
+    return _object("jobset.x-k8s.io/v1alpha2", "JobSet", {"replicatedJobs": jobs}, annotations=QUEUE)
+
+
+JOBS = {
+    "Kubernetes": (batch_job(), {"pods": 5}),
+    "training-operator, PyTorchJob": (pytorch_job(), {"master": 1, "worker": 3}),
+    "training-operator, TFJob": (tensorflow_job(), {"ps": 2, "chief": 1, "worker": 2}),
+    "jobset": (job_set(), {"driver": 1, "workers": 4}),
+}
+
+
+@pytest.mark.parametrize("operator", JOBS)
+def test_the_pods_of_an_operator_s_job_run_on_their_planned_nodes_and_come_back_there(
+    house: House, operator: str
+) -> None:
+    job, pods = JOBS[operator]
+    house.commit(job)
+    house.wait_until_as_planned(job, pods)
+    assert house.queues() == {"team"}
+    house.replace_pod(job)
+    house.wait_until_as_planned(job, pods)
+    house.withdraw(job)

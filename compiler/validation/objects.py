@@ -18,6 +18,7 @@ MAX_CRON_NAME = 52
 """A job of a CronJob has 11 characters more."""
 _MAX_LABEL = 63
 _ZONE_PART = re.compile(r"(?!\.{1,2}\Z)[A-Za-z._0-9+][A-Za-z._0-9+-]{0,13}", re.ASCII)
+_GO_DURATION = re.compile(r"[-+]?(?:0|(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:ns|us|µs|ms|s|m|h))+)")
 _POLICIES = ("Allow", "Forbid", "Replace")
 _QUOTA_SCOPES = (
     "Terminating",
@@ -202,6 +203,11 @@ def _stateful_set(judge: Judge, spec: dict[str, Any], path: FieldPath) -> None:
 def volcano_job(judge: Judge, spec: dict[str, Any], path: FieldPath) -> None:
     """The spec of a Volcano Job, as far as the checks of its model do not say it."""
     tasks = list(items(spec, "tasks"))
+    _go_duration(judge, spec.get("runningEstimate"), (*path, "runningEstimate"))
+    places = [(spec, path), *((task, (*path, "tasks", number)) for number, task in tasks)]
+    for holder, at in places:
+        for number, policy in items(holder, "policies"):
+            _go_duration(judge, policy.get("timeout"), (*at, "policies", number, "timeout"))
     for number, volume in items(spec, "volumes"):
         judge.name((*path, "volumes", number, "volumeClaimName"), volume.get("volumeClaimName"), names.DNS_SUBDOMAIN)
 
@@ -210,6 +216,12 @@ def volcano_job(judge: Judge, spec: dict[str, Any], path: FieldPath) -> None:
         master = _flag(plugins["mpi"], "master") or "master"
         if tasks and master not in [task.get("name") or f"default{number}" for number, task in tasks]:
             judge.contradiction((*path, "plugins", "mpi"), f"there is no task {master!r}", "name it by --master=TASK")
+
+
+def _go_duration(judge: Judge, value: Any, path: FieldPath) -> None:
+    """A time that Volcano's webhook reads: numbers with units."""
+    if isinstance(value, str) and not _GO_DURATION.fullmatch(value):
+        judge.contradiction(path, f"{value!r} is no time", "write like 90s, 30m or 1h30m")
 
 
 def _flag(arguments: list[Any], name: str) -> str:
@@ -227,6 +239,13 @@ def _volcano_cron(judge: Judge, spec: dict[str, Any], path: FieldPath) -> None:
 
 def _pod(judge: Judge, spec: dict[str, Any], path: FieldPath) -> None:
     """What is asked of a pod and not of a template."""
+    if spec.get("hostNetwork") is True:  # each of its ports is the node's
+        seen: set[Any] = set()
+        for number, container in items(spec, "containers"):
+            for which, port in items(container, "ports"):
+                if port.get("hostPort") is None:
+                    key = f"{port.get('protocol') or 'TCP'}/{port.get('containerPort')}"
+                    judge.unique((*path, "containers", number, "ports", which), key, seen, "port of the node")
     if spec.get("ephemeralContainers"):
         judge.contradiction((*path, "ephemeralContainers"), "they are added to running pods only", "remove them")
     if spec.get("priority") and not spec.get("priorityClassName"):

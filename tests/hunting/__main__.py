@@ -4,7 +4,8 @@ A counterexample becomes a test in tests/property/found/, to be committed with t
 worlds run on the real Volcano instead, and where gangplan and it disagree the world goes to tests/differential/found/.
 With --faults, random schedules of faults hit the reconciler on a control plane; one that fails is repeated by its seed.
 With --oracle, plans of random repositories are held against a second exact model; where they disagree the repository,
-as small as it gets, goes to tests/oracle/found/.
+as small as it gets, goes to tests/oracle/found/. With --admission, generated objects are held against the real API
+server with Volcano's webhooks; what differs without being meant is printed with its seed.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import time
 from pathlib import Path
 
 from tests.differential import hunt as differential
+from tests.differential.admission import hunt as admission
 from tests.faults import run as faults
 from tests.hunting.plugin import FOUND_FOLDER
 from tests.oracle import hunt as oracle
@@ -33,12 +35,15 @@ def main() -> int:
     parser.add_argument("--differential", action="store_true", help="worlds on the real Volcano instead of properties")
     parser.add_argument("--faults", action="store_true", help="schedules of faults on the reconciler instead")
     parser.add_argument("--oracle", action="store_true", help="repositories against a second model instead")
+    parser.add_argument("--admission", action="store_true", help="objects on the real API server instead")
     parser.add_argument("--workers", default="2", help="processes (default: 2)")
     options, pytest_arguments = parser.parse_known_args()
     if options.differential:
         return differential.hunt(options.minutes, options.seed)
     if options.faults:
         return faults.hunt(options.minutes, options.seed, None if options.seed is None else 1)
+    if options.admission:
+        return admission.hunt(options.minutes, options.seed)
     if options.oracle:
         return oracle.hunt(options.minutes, options.seed)
     end = time.time() + 60 * options.minutes

@@ -139,8 +139,7 @@ _EARLIER_CHANGES = """
     replica type lower|null
 """
 _LEFT_TO_THE_SERVER = """
-    no image|device request without limit|no restartPolicy|no spec|spec below metadata|time zone|overhead|runtimeClass|
-    privileged|namespace|claims|resourceClaims
+    time zone|overhead|runtimeClass|privileged|namespace|resourceClaims
 """
 
 
@@ -152,13 +151,8 @@ def is_meant(verdict: Verdict) -> bool:
         return unread or codes <= _EARLIER_CODES or _is_one_of(verdict.case.change, _EARLIER_CHANGES)
     if verdict.is_miss:
         what = f"{verdict.case.change} {verdict.refusal}"
-        return _is_one_of(what, _LEFT_TO_THE_SERVER) or _is_one_of(what, _MISSING)
+        return _is_one_of(what, _LEFT_TO_THE_SERVER)
     return False
-
-
-_MISSING = """
-    image: Required|Limit must be set|restartPolicy: Required|doc is missing path|namespace of the provided object
-"""
 
 
 def _is_one_of(text: str, parts: str) -> bool:

@@ -67,10 +67,10 @@ def minimum_above_replicas(check_input: CheckInput) -> Iterator[Finding]:
 
 @check("GP337", "pods that Volcano does not schedule", "warning")
 def not_scheduled_by_volcano(check_input: CheckInput) -> Iterator[Finding]:
-    """Only pods with schedulerName: volcano are scheduled as a gang. A Volcano Job has it by default, other kinds say
-    it in each pod template. A job of another scheduler is left out of the plan; one that names none is planned, but
-    Kubernetes' default scheduler would start its pods one by one. Mend: write schedulerName: volcano in each pod
-    template."""
+    """Only pods with schedulerName: volcano are scheduled as a gang and counted in their queue. A Volcano Job has it by
+    default, and binding writes it into pod templates where nothing names a scheduler. A job of another scheduler is
+    left out of the plan. The pods of a TrainJob are planned whatever its runtime names, but where that is nothing
+    Kubernetes' default scheduler starts them one by one. Mend: write schedulerName: volcano in the pod template."""
     for gang in check_input.specs.gangs:
         if gang.scheduler_name:
             if gang.scheduler_name != VOLCANO_SCHEDULER:

@@ -29,7 +29,7 @@ from compiler.specs.drafts import HyperNodeDraft, JobFlowDraft, JobTemplateDraft
 from compiler.specs.hypernode_tree import resolve_hypernodes
 from compiler.specs.job_flows import job_flow_gangs
 from compiler.specs.pod_groups import pod_group_gangs
-from compiler.specs.services import bound_and_unbound, unbound_pods
+from compiler.specs.services import bound_and_unbound, unbound_pods, with_scheduler
 from compiler.syntax.documents import Document, DocumentIdentity
 from compiler.volcano.numatopology import with_numa_topologies
 
@@ -81,7 +81,9 @@ def _check_input(cluster: ClusterSpec, collector: DocumentCollector) -> CheckInp
     specs = Specs(
         cluster=cluster,
         documents=_sorted_by_object(collector.documents, lambda document: document),
-        gangs=_sorted_by_object((_with_queue(gang, cluster) for gang in gangs), lambda gang: gang.document),
+        gangs=_sorted_by_object(
+            (with_scheduler(_with_queue(gang, cluster)) for gang in gangs), lambda gang: gang.document
+        ),
         queues=_sorted_by_object(collector.specs_of(QueueSpec), lambda queue: queue.document),
         priority_classes=_sorted_by_object(collector.specs_of(PriorityClassSpec), lambda found: found.document),
         nodes=_sorted_naturally(nodes),

@@ -1,4 +1,5 @@
-"""Services and lone pods: which of them are bound to the plan's nodes, as the Cluster says."""
+"""Services and lone pods: which of them are bound to the plan's nodes, as the Cluster says. Pods that name no scheduler:
+which of them binding gives to Volcano."""
 
 from __future__ import annotations
 
@@ -47,8 +48,21 @@ def unbound(gang: GangSpec) -> GangSpec:
 
 
 def _bound(gang: GangSpec) -> GangSpec:
+    return replace(_for_volcano(gang), schedulable=True, scheduler_name=VOLCANO_SCHEDULER)
+
+
+def _for_volcano(gang: GangSpec) -> GangSpec:
     roles = tuple(replace(role, pod=replace(role.pod, scheduler_name=VOLCANO_SCHEDULER)) for role in gang.roles)
-    return replace(gang, roles=roles, schedulable=True, scheduler_name=VOLCANO_SCHEDULER, writes_scheduler=True)
+    return replace(gang, roles=roles, writes_scheduler=True)
+
+
+def with_scheduler(gang: GangSpec) -> GangSpec:
+    """The job whose pods binding gives to Volcano where neither they nor the job name a scheduler. As it is where a
+    role is another scheduler's, or where its pod template is not the job's own (of a TrainJob it is the runtime's)."""
+    names = {role.pod.scheduler_name for role in gang.roles}
+    is_own = all(role.new_template is None and not role.pod_documents for role in gang.roles)
+    is_open = not gang.scheduler_name and "" in names and names <= {"", VOLCANO_SCHEDULER}
+    return _for_volcano(gang) if is_open and is_own else gang
 
 
 def bound_and_unbound(gangs: Iterable[GangSpec]) -> tuple[tuple[GangSpec, ...], tuple[GangSpec, ...]]:

@@ -1,5 +1,5 @@
-"""Services and lone pods: which of them are bound to the plan's nodes, as the Cluster says. Pods that name no scheduler:
-which of them binding gives to Volcano."""
+"""Services and lone pods: which of them are bound to the plan's nodes, as the Cluster says; and which pods that name no
+scheduler binding gives to Volcano."""
 
 from __future__ import annotations
 

@@ -80,11 +80,11 @@ def test_a_finished_job_never_runs_again_and_a_changed_one_does(plane: ControlPl
         )
         assert not exists(plane, "short")
         assert plane.api("GET", f"{VOLCANO_JOBS_PATH}/kept")["metadata"]["uid"] == first
-        assert {gang["name"]: gang["decision"] for gang in reconciler.read_status()["gangs"]} == {
-            "short": "done",
-            "kept": "done",
-            "more": "keep",
-        }
+        plane.wait_until(
+            lambda: {gang["name"]: gang["decision"] for gang in reconciler.read_status()["gangs"]},
+            lambda seen: seen == {"short": "done", "kept": "done", "more": "keep"},
+            what="the status to say so",
+        )
 
         repository.remove_file("jobs/more.yaml")
         repository.write_file(

@@ -1,8 +1,8 @@
 """What files said when they were last read, in the user's cache folder: an unchanged file is not parsed again.
 
 One pack per repository: (name and content of a file, digest) -> its documents and diagnostics, and what the last run
-found, which is told again where nothing changed. It is written to a new
-file and renamed, so that runs at the same time see a whole pack, and the last one stays; deleting it costs time only.
+found, with its rules, which is told again where nothing changed. It is written to a new file and renamed, so that runs
+at the same time see a whole pack, and the last one stays; deleting it costs time only.
 A pack of other code, of another Python or of somebody else is not read. GANGPLAN_NO_CACHE switches all of it off.
 """
 
@@ -18,10 +18,10 @@ from dataclasses import astuple
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from compiler.diagnostics import Diagnostic, Position
+from compiler.diagnostics import RULES, Diagnostic, Position, Rule
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Sequence
 
     from compiler.repository import Repository
     from compiler.syntax.parse import Adopt, ParsedFile
@@ -82,8 +82,13 @@ class ParseCache:
 
     def findings(self, tree: Repository, cluster: str | None) -> tuple[Diagnostic, ...] | None:
         """What the last run found, if it was about the same."""
-        digest, found = self._last_run
-        return tuple(_diagnostic(*fields) for fields in found) if digest == _run_digest(tree, cluster) else None
+        digest, found, rules = self._last_run
+        if digest != _run_digest(tree, cluster):
+            return None
+        for fields in rules:  # what declares them is not imported in this run
+            rule = Rule(*fields)
+            RULES.setdefault(rule.code, rule)
+        return tuple(_diagnostic(*fields) for fields in found)
 
     def parse(self, file: str, content: bytes, adopt: Adopt) -> ParsedFile:
         """As `parse_file`."""
@@ -102,10 +107,11 @@ class ParseCache:
         self._given[key] = parsed
         return parsed
 
-    def save(self, tree: Repository, cluster: str | None, found: Iterable[Diagnostic]) -> None:
+    def save(self, tree: Repository, cluster: str | None, found: Sequence[Diagnostic]) -> None:
         """Write the pack. A folder that cannot be written is none of the user's concern."""
         sound = frozenset(key for key, parsed in self._given.items() if parsed.is_sound)
-        last_run = _run_digest(tree, cluster), [astuple(diagnostic) for diagnostic in found]
+        rules = [astuple(RULES[code]) for code in sorted({diagnostic.code for diagnostic in found})]
+        last_run = _run_digest(tree, cluster), [astuple(diagnostic) for diagnostic in found], rules
         body = marshal.dumps((self.used, sound, last_run))
         with contextlib.suppress(OSError):
             self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -115,8 +121,9 @@ class ParseCache:
             os.replace(file.name, self.path)
 
 
-_Pack = tuple[dict[bytes, bytes], frozenset[bytes], tuple[bytes, list[tuple[Any, ...]]]]
-_EMPTY: _Pack = ({}, frozenset(), (b"", []))
+_Fields = tuple[Any, ...]
+_Pack = tuple[dict[bytes, bytes], frozenset[bytes], tuple[bytes, list[_Fields], list[_Fields]]]
+_EMPTY: _Pack = ({}, frozenset(), (b"", [], []))
 
 
 def _plain(parsed: ParsedFile) -> Any:

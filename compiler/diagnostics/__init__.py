@@ -71,11 +71,11 @@ RULES: dict[str, Rule] = {}
 
 
 def declare_rule(code: str, severity: Severity, title: str, text: str, *, folds: bool = False) -> Rule:
-    """Declare a code. ValueError for a code that exists: a code never changes its meaning."""
-    if code in RULES:
+    """Declare a code. ValueError for a code with another meaning: a code never changes it."""
+    rule = Rule(code, severity, title, " ".join(text.split()), folds)
+    if RULES.setdefault(code, rule) != rule:
         raise ValueError(f"{code} already means {RULES[code].title!r}")
-    RULES[code] = Rule(code, severity, title, " ".join(text.split()), folds)
-    return RULES[code]
+    return rule
 
 
 def sorted_diagnostics(diagnostics: Iterable[Diagnostic]) -> tuple[Diagnostic, ...]:

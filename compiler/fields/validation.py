@@ -30,6 +30,7 @@ from compiler.kubernetes import (
     ANNOTATION_PREFIX,
     API_GROUP,
     GROUP_NAME_ANNOTATION,
+    VOLCANO_GROUP_NAME_ANNOTATION,
     KNOWN_ANNOTATIONS,
     METAX_PREFIX,
 )
@@ -96,7 +97,7 @@ def without_nulls(data: Any) -> Any:
     return [without_nulls(item) for item in data] if isinstance(data, list) else data
 
 
-_GROUP_NAMES = (GROUP_NAME_ANNOTATION, "scheduling.volcano.sh/group-name")
+_GROUP_NAMES = (GROUP_NAME_ANNOTATION, VOLCANO_GROUP_NAME_ANNOTATION)
 
 
 def metadata_diagnostics(document: Document, data: Any, path: FieldPath) -> Iterator[Diagnostic]:

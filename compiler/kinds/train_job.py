@@ -22,13 +22,18 @@ from compiler.kinds.common.default_runtimes import DEFAULT_RUNTIMES, TRAINER_VER
 from compiler.kinds.common.job_kinds import KindObject
 from compiler.kinds.common.jobs import Natural, NetworkTopology, submission_and_duration, time_diagnostics
 from compiler.kinds.common.paths import found_paths, parse_path, value_at
-from compiler.kubernetes import JOB_SET_JOB_LABEL, JOB_SET_LABEL, QUEUE_NAME_ANNOTATION, VOLCANO_SCHEDULER
+from compiler.kubernetes import (
+    JOB_SET_JOB_LABEL,
+    JOB_SET_LABEL,
+    QUEUE_NAME_ANNOTATION,
+    TRAIN_JOB_STEP_LABEL,
+    VOLCANO_SCHEDULER,
+)
 from compiler.specs import GangSpec, RoleSpec
 from compiler.syntax.documents import Document, FieldPath
 from compiler.volcano import metax
 
 GROUP = "trainer.kubeflow.org"
-ANCESTOR_LABEL = f"{GROUP}/trainjob-ancestor-step"
 POD_OWNERS = ("Job.batch", "JobSet.jobset.x-k8s.io")
 OVERRIDES_PATH = ("spec", "podTemplateOverrides")
 DEFAULT_RUNTIME = declare_rule(
@@ -82,7 +87,7 @@ class ReplicatedJob(LenientModel):
 
     @property
     def is_trainer(self) -> bool:
-        return ((self.template.metadata and self.template.metadata.labels) or {}).get(ANCESTOR_LABEL) == "trainer"
+        return ((self.template.metadata and self.template.metadata.labels) or {}).get(TRAIN_JOB_STEP_LABEL) == "trainer"
 
 
 class JobSetSpec(LenientModel):

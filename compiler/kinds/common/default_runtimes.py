@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from compiler.kubernetes import TRAIN_JOB_STEP_LABEL
+
 TRAINER_VERSION = "2.1.0"
-_ANCESTOR_LABEL = "trainer.kubeflow.org/trainjob-ancestor-step"
 _MPI: Mapping[str, Any] = {"numNodes": 1, "mpi": {"runLauncherAsNode": True}}
 _ONE_NODE: Mapping[str, Any] = {"numNodes": 1}
 
@@ -18,7 +19,7 @@ _ONE_NODE: Mapping[str, Any] = {"numNodes": 1}
 def _job(name: str, *awaited: str, step: str = "", gpus: int = 0) -> dict[str, Any]:
     resources = {"resources": {"limits": {"nvidia.com/gpu": gpus}}} if gpus else {}
     template = {"spec": {"containers": [{"name": "node" if step == "trainer" else name, **resources}]}}
-    metadata = {"labels": {_ANCESTOR_LABEL: step}} if step else {}
+    metadata = {"labels": {TRAIN_JOB_STEP_LABEL: step}} if step else {}
     depends = {"dependsOn": [{"name": other, "status": "Complete"} for other in awaited]} if awaited else {}
     return {"name": name, **depends, "template": {"metadata": metadata, "spec": {"template": template}}}
 

@@ -71,9 +71,12 @@ class House:
         return {role: dict(nodes) for role, nodes in found.items()}
 
     def replace_pod(self, job: Object) -> None:
-        """Delete one pod, as a drained node does, and wait until it is gone."""
+        """Delete one pod, as a lost node does, and wait until it is gone.
+
+        At once: the training operator takes a pod that it sees ending for a failed one, and with it a TFJob.
+        """
         victim = self.pods()[-1]["metadata"]
-        self.plane.api("DELETE", f"{PODS}/{victim['name']}")
+        self.plane.api("DELETE", f"{PODS}/{victim['name']}?gracePeriodSeconds=0")
         self.plane.wait_until(
             lambda: {pod["metadata"]["uid"] for pod in self.pods()},
             lambda seen: victim["uid"] not in seen,

@@ -9,6 +9,7 @@ import pytest
 from compiler.cli import check
 from compiler.cli.check import repository_diagnostics
 from compiler.cli.parse_cache import ParseCache
+from compiler.diagnostics import RULES
 from compiler.reading import documents, shape
 from compiler.repository import Repository
 from compiler.syntax import parse
@@ -50,6 +51,18 @@ def test_only_what_changed_is_parsed_again_and_the_words_stay_the_same(parsed_fi
     found = repository_diagnostics(Repository(changed), None, root)
     assert parsed_files == ["jobs/a.yaml"]
     assert found == repository_diagnostics(Repository(changed), None)
+
+
+def test_a_run_that_tells_again_knows_the_rules_of_what_it_tells(
+    parsed_files: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = Path("/repository")
+    found = repository_diagnostics(Repository(FILES), None, root)
+    rules = {one.code: RULES[one.code] for one in found}
+    for code in rules:  # as in a process that has imported no check
+        monkeypatch.delitem(RULES, code)
+    assert repository_diagnostics(Repository(FILES), None, root) == found
+    assert {code: RULES[code] for code in rules} == rules
 
 
 def test_a_broken_pack_and_one_of_other_code_are_not_read(parsed_files: list[str]) -> None:

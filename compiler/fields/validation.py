@@ -30,9 +30,9 @@ from compiler.kubernetes import (
     ANNOTATION_PREFIX,
     API_GROUP,
     GROUP_NAME_ANNOTATION,
-    VOLCANO_GROUP_NAME_ANNOTATION,
     KNOWN_ANNOTATIONS,
     METAX_PREFIX,
+    VOLCANO_GROUP_NAME_ANNOTATION,
 )
 from compiler.syntax.documents import Document, FieldPath
 

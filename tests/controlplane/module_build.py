@@ -37,12 +37,17 @@ class Replacement:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """What a program is built from. files: (folder of the result, pattern of files of the module to lay there)."""
+    """What a program is built from.
+
+    files: (folder of the result, pattern of files of the module to lay there). beside: a module in one workspace with
+    it, whose newer versions of Kubernetes' packages it then shares, so that they are compiled once for both.
+    """
 
     module: Module
     package: str
     files: tuple[tuple[str, str], ...]
     replacements: tuple[Replacement, ...] = ()
+    beside: Module | None = None
 
 
 def build_from_module(name: str, source: Source) -> Path:
@@ -71,7 +76,14 @@ def _build(target: Path, source: Source) -> None:
         copy_module(module, copy)
         for each in source.replacements:
             _replace(copy / each.file, each)
-        go.run("build", "-ldflags", "-s -w", "-o", str(target / "program"), source.package, folder=copy)
+        environment = {}
+        if source.beside:
+            copy_module(go.download_module(source.beside, target), Path(place) / "beside")
+            workspace = Path(place) / "go.work"
+            workspace.write_text("go 1.26\nuse ./source\nuse ./beside\n")
+            environment["GOWORK"] = str(workspace)
+        command = ("build", "-ldflags", "-s -w", "-o", str(target / "program"), source.package)
+        go.run(*command, folder=copy, environment=environment)
 
 
 def _replace(file: Path, replacement: Replacement) -> None:

@@ -38,8 +38,8 @@ class Operator:
     pods: str = ""
 
 
-_JOBSET_CONFIGURATION: Final = """\
-apiVersion: config.jobset.x-k8s.io/v1alpha1
+_CONFIGURATION: Final = """\
+apiVersion: config.%s.x-k8s.io/v1alpha1
 kind: Configuration
 leaderElection: {{leaderElect: false}}
 internalCertManagement: {{enable: false}}
@@ -48,8 +48,10 @@ health: {{healthProbeBindAddress: "127.0.0.1:{health}"}}
 metrics: {{bindAddress: "127.0.0.1:{metrics}"}}
 """
 
-
 _JOBSET: Final = Module("sigs.k8s.io/jobset@v0.10.1", "h1:u8QKifNsrWVrlRFe6w2ofYTqFT9ma2DRHxfeB2m9xyU=")
+_KUBERAY: Final = Module(
+    "github.com/ray-project/kuberay/ray-operator@v1.4.2", "h1:A4tGzbIky8sInAUxZBdBb+rrpZ7fbqoxdsOtm559Zqg="
+)
 _TRAINING_MAIN: Final = "cmd/training-operator.v1/main.go"
 
 OPERATORS: Final = (
@@ -64,7 +66,7 @@ OPERATORS: Final = (
             ),
         ),
         ("--config={work}/configuration.yaml",),
-        _JOBSET_CONFIGURATION,
+        _CONFIGURATION % "jobset",
         pods="jobset.sigs.k8s.io/jobset-name",
     ),
     Operator(
@@ -92,6 +94,14 @@ OPERATORS: Final = (
             *(f"-enable-scheme={kind}job" for kind in ("jax", "paddle", "pytorch", "tf", "xgboost")),
             *("-webhook-server-port={port}", "-health-probe-bind-address=127.0.0.1:{health}"),
             "-metrics-bind-address=127.0.0.1:{metrics}",
+        ),
+    ),
+    Operator(
+        "kuberay",  # its webhooks are off, as in its Helm chart
+        Source(_KUBERAY, ".", (("crds", "config/crd/bases/*.yaml"),), beside=_JOBSET),
+        (
+            *("-batch-scheduler=volcano", "-enable-leader-election=false", "-metrics-addr=127.0.0.1:{metrics}"),
+            "-health-probe-bind-address=127.0.0.1:{health}",
         ),
     ),
 )

@@ -39,6 +39,7 @@ class Client:
             patch = "application/json-patch+json" if isinstance(body, list) else "application/merge-patch+json"
             content_type = patch if method == "PATCH" else "application/json"
         data = body if body is None or isinstance(body, (bytes, str)) else json.dumps(body)
+        data = data.encode() if isinstance(data, str) else data
         connection = http.client.HTTPSConnection("127.0.0.1", self._port, context=self._tls, timeout=30)
         headers = {"Authorization": f"Bearer {self._token}", "Content-Type": content_type, "Accept": "application/json"}
         try:

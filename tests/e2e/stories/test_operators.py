@@ -192,11 +192,29 @@ def job_set() -> Object:
     return _object("jobset.x-k8s.io/v1alpha2", "JobSet", {"replicatedJobs": jobs}, annotations=QUEUE)
 
 
+def ray_cluster() -> Object:
+    def workers(name: str, replicas: int, gpus: int) -> Object:
+        bounds = {"replicas": replicas, "minReplicas": 0, "maxReplicas": 4}
+        return {"groupName": name, **bounds, "rayStartParams": {}, "template": _template(gpus=gpus)}
+
+    return _object(
+        "ray.io/v1",
+        "RayCluster",
+        {
+            "rayVersion": "2.46.0",
+            "headGroupSpec": {"rayStartParams": {}, "template": _template()},
+            "workerGroupSpecs": [workers("big", 2, 2), workers("small", 3, 1)],
+        },
+        labels={"volcano.sh/queue-name": "team"},
+    )
+
+
 JOBS = {
     "Kubernetes": (batch_job(), {"pods": 5}),
     "training-operator, PyTorchJob": (pytorch_job(), {"master": 1, "worker": 3}),
     "training-operator, TFJob": (tensorflow_job(), {"ps": 2, "chief": 1, "worker": 2}),
     "jobset": (job_set(), {"driver": 1, "workers": 4}),
+    "kuberay": (ray_cluster(), {"headgroup": 1, "big": 2, "small": 3}),
 }
 
 

@@ -52,6 +52,7 @@ _JOBSET: Final = Module("sigs.k8s.io/jobset@v0.10.1", "h1:u8QKifNsrWVrlRFe6w2ofY
 _KUBERAY: Final = Module(
     "github.com/ray-project/kuberay/ray-operator@v1.4.2", "h1:A4tGzbIky8sInAUxZBdBb+rrpZ7fbqoxdsOtm559Zqg="
 )
+_LWS: Final = Module("sigs.k8s.io/lws@v0.7.0", "h1:qWfzX8+UBak+Hq0+m/PuE3uO0mp/3dmm5q/h/7z31A8=")
 _TRAINING_MAIN: Final = "cmd/training-operator.v1/main.go"
 
 OPERATORS: Final = (
@@ -103,6 +104,18 @@ OPERATORS: Final = (
             *("-batch-scheduler=volcano", "-enable-leader-election=false", "-metrics-addr=127.0.0.1:{metrics}"),
             "-health-probe-bind-address=127.0.0.1:{health}",
         ),
+    ),
+    Operator(
+        "lws",
+        Source(
+            _LWS,
+            "./cmd",
+            (("crds", "config/crd/bases/*.yaml"), ("webhooks", "config/webhook/manifests.yaml")),
+            beside=_JOBSET,
+        ),
+        ("--config={work}/configuration.yaml", "--leader-elect=false"),
+        _CONFIGURATION % "lws",
+        pods="leaderworkerset.sigs.k8s.io/name",
     ),
 )
 

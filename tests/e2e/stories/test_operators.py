@@ -209,12 +209,19 @@ def ray_cluster() -> Object:
     )
 
 
+def leader_worker_set() -> Object:
+    group = {"size": 3, "leaderTemplate": _template(gpus=2), "workerTemplate": _template(gpus=1)}
+    spec = {"replicas": 2, "leaderWorkerTemplate": group}
+    return _object("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", spec, annotations=QUEUE)
+
+
 JOBS = {
     "Kubernetes": (batch_job(), {"pods": 5}),
     "training-operator, PyTorchJob": (pytorch_job(), {"master": 1, "worker": 3}),
     "training-operator, TFJob": (tensorflow_job(), {"ps": 2, "chief": 1, "worker": 2}),
     "jobset": (job_set(), {"driver": 1, "workers": 4}),
     "kuberay": (ray_cluster(), {"headgroup": 1, "big": 2, "small": 3}),
+    "lws": (leader_worker_set(), {"leader": 2, "worker": 4}),
 }
 
 

@@ -53,6 +53,9 @@ _KUBERAY: Final = Module(
     "github.com/ray-project/kuberay/ray-operator@v1.4.2", "h1:A4tGzbIky8sInAUxZBdBb+rrpZ7fbqoxdsOtm559Zqg="
 )
 _LWS: Final = Module("sigs.k8s.io/lws@v0.7.0", "h1:qWfzX8+UBak+Hq0+m/PuE3uO0mp/3dmm5q/h/7z31A8=")
+_MPI_OPERATOR: Final = Module(
+    "github.com/kubeflow/mpi-operator@v0.6.0", "h1:RzzG03oyQIiHe/SH2k19N+Hp4QkxEsG2l9G1T7US+ys="
+)
 _TRAINING_MAIN: Final = "cmd/training-operator.v1/main.go"
 
 OPERATORS: Final = (
@@ -116,6 +119,26 @@ OPERATORS: Final = (
         ("--config={work}/configuration.yaml", "--leader-elect=false"),
         _CONFIGURATION % "lws",
         pods="leaderworkerset.sigs.k8s.io/name",
+    ),
+    Operator(
+        "mpi-operator",  # it has no webhooks
+        Source(
+            _MPI_OPERATOR,
+            "./cmd/mpi-operator",
+            (("crds", "manifests/base/kubeflow.org_mpijobs.yaml"),),
+            (
+                # Its health check listens on port 8080 of every address, whatever the command line says.
+                Replacement("cmd/mpi-operator/app/server.go", 'fmt.Sprintf(":%d", healthCheckPort)', '"127.0.0.1:0"'),
+                # As client-go names it since 0.33.
+                Replacement(
+                    "pkg/controller/mpi_job_controller.go",
+                    "cache.DefaultWatchErrorHandler(r, err)",
+                    "cache.DefaultWatchErrorHandler(context.TODO(), r, err)",
+                ),
+            ),
+            beside=_JOBSET,
+        ),
+        ("-gang-scheduling=volcano", "-lock-namespace=default", "-kube-api-qps=100", "-kube-api-burst=200"),
     ),
 )
 

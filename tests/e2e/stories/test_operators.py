@@ -215,6 +215,21 @@ def leader_worker_set() -> Object:
     return _object("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", spec, annotations=QUEUE)
 
 
+def mpi_job() -> Object:
+    return _object(
+        "kubeflow.org/v2beta1",
+        "MPIJob",
+        {
+            "slotsPerWorker": 2,
+            "runPolicy": {"schedulingPolicy": {"queue": "team"}},
+            "mpiReplicaSpecs": {
+                "Launcher": {"replicas": 1, "template": _template(restartPolicy="OnFailure")},
+                "Worker": {"replicas": 4, "template": _template(gpus=2)},
+            },
+        },
+    )
+
+
 JOBS = {
     "Kubernetes": (batch_job(), {"pods": 5}),
     "training-operator, PyTorchJob": (pytorch_job(), {"master": 1, "worker": 3}),
@@ -222,6 +237,7 @@ JOBS = {
     "jobset": (job_set(), {"driver": 1, "workers": 4}),
     "kuberay": (ray_cluster(), {"headgroup": 1, "big": 2, "small": 3}),
     "lws": (leader_worker_set(), {"leader": 2, "worker": 4}),
+    "mpi-operator": (mpi_job(), {"Launcher": 1, "Worker": 4}),
 }
 
 

@@ -56,6 +56,7 @@ _LWS: Final = Module("sigs.k8s.io/lws@v0.7.0", "h1:qWfzX8+UBak+Hq0+m/PuE3uO0mp/3
 _MPI_OPERATOR: Final = Module(
     "github.com/kubeflow/mpi-operator@v0.6.0", "h1:RzzG03oyQIiHe/SH2k19N+Hp4QkxEsG2l9G1T7US+ys="
 )
+_MPI_SERVER: Final = "cmd/mpi-operator/app/server.go"
 _TRAINING_MAIN: Final = "cmd/training-operator.v1/main.go"
 
 OPERATORS: Final = (
@@ -128,7 +129,10 @@ OPERATORS: Final = (
             (("crds", "manifests/base/kubeflow.org_mpijobs.yaml"),),
             (
                 # Its health check listens on port 8080 of every address, whatever the command line says.
-                Replacement("cmd/mpi-operator/app/server.go", 'fmt.Sprintf(":%d", healthCheckPort)', '"127.0.0.1:0"'),
+                Replacement(_MPI_SERVER, 'fmt.Sprintf(":%d", healthCheckPort)', '"127.0.0.1:0"'),
+                # It ends when it cannot renew its lease in 5 s, which on a busy machine is no defect.
+                Replacement(_MPI_SERVER, "leaseDuration = 15 * time.Second", "leaseDuration = 600 * time.Second"),
+                Replacement(_MPI_SERVER, "renewDuration = 5 * time.Second", "renewDuration = 300 * time.Second"),
                 # As client-go names it since 0.33.
                 Replacement(
                     "pkg/controller/mpi_job_controller.go",

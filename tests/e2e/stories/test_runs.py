@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from pathlib import Path
 
@@ -239,11 +240,20 @@ def test_the_files_in_deploy_are_accepted(installed: ControlPlane) -> None:
 
 
 RAY_JOBS_PATH = "/apis/ray.io/v1/namespaces/default/rayjobs"
+TYPES_PATH = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
 
 def serve_ray_jobs(plane: ControlPlane) -> None:
-    """The kind of KubeRay, as far as a reconciler needs it, and the rights that `gangplan rbac` would print for it."""
+    """The kind of KubeRay, as far as a reconciler needs it, and the rights that `gangplan rbac` would print for it; in
+    place of the real kind, which the stories of operators leave."""
     rbac = "rbac.authorization.k8s.io"
+    with contextlib.suppress(ApiError):
+        plane.api("DELETE", f"{TYPES_PATH}/rayjobs.ray.io")
+    plane.wait_until(
+        lambda: [each["metadata"]["name"] for each in plane.api("GET", TYPES_PATH)["items"]],
+        lambda seen: "rayjobs.ray.io" not in seen,
+        what="the real kind to go",
+    )
     version = {
         "name": "v1",
         "served": True,
@@ -254,7 +264,7 @@ def serve_ray_jobs(plane: ControlPlane) -> None:
     names = {"plural": "rayjobs", "singular": "rayjob", "kind": "RayJob", "listKind": "RayJobList"}
     plane.api(
         "POST",
-        "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
+        TYPES_PATH,
         {
             "metadata": {"name": "rayjobs.ray.io"},
             "spec": {"group": "ray.io", "scope": "Namespaced", "names": names, "versions": [version]},
@@ -319,4 +329,4 @@ def test_a_job_of_a_kind_that_passes_through_runs_once_and_again_when_asked(
             run_gangplan("resume", *where, "RayJob")
             plane.wait_until(uids, what="the RayJob, which had not finished")
     finally:
-        plane.api("DELETE", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/rayjobs.ray.io")
+        plane.api("DELETE", f"{TYPES_PATH}/rayjobs.ray.io")

@@ -119,7 +119,7 @@ def _final_placements(start: _Start, decided: PlanState) -> Placements:
     if evicted or reserved is not None:
         return placements
     if problem.policy.spread_pods:
-        placements = spread_pods_evenly(state.problem, state.free_nodes, placements)
+        placements = spread_pods_evenly(state, placements)
     if any(gang.role_affinities for gang in problem.gangs):
         unopened = UnopenedCapacity(problem, start.state.tree, start.state.free.amounts).unopened_nodes
         placements = improve_role_affinity(

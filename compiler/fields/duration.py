@@ -8,6 +8,7 @@ from fractions import Fraction
 
 _DURATION = re.compile(r"(?:(\d+(?:\.\d+)?)h)?(?:(\d+(?:\.\d+)?)m)?(?:(\d+(?:\.\d+)?)s)?\Z", re.ASCII)
 _GO_PART = re.compile(r"(\d+(?:\.\d*)?|\.\d+)(ns|us|µs|ms|s|m|h)")
+_GO_DURATION = re.compile(rf"[-+]?(?:0|(?:{_GO_PART.pattern})+)", re.ASCII)
 _GO_UNITS: Mapping[str, float] = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1, "m": 60, "h": 3600}
 
 
@@ -32,6 +33,11 @@ def go_duration_seconds(duration: str) -> float:
     if "".join(map("".join, parts)) != duration:
         return 0.0
     return sum(float(number) * _GO_UNITS[unit] for number, unit in parts)
+
+
+def is_go_duration(text: str) -> bool:
+    """Whether Go's time.ParseDuration reads the text."""
+    return _GO_DURATION.fullmatch(text) is not None
 
 
 def duration_text(seconds: int) -> str:

@@ -254,7 +254,7 @@ def _stages(template: Template) -> Iterator[list[Repeated]]:
     """What runs side by side, one after the other; tasks of a graph by how many precede each in a row."""
     for group in template.steps or ():
         items = group if isinstance(group, list) else [group]
-        yield [Repeated.model_validate(without_nulls(item)) for item in items if _is_step(item)]
+        yield [step for item in items if (step := _step(item)) is not None]
     if template.dag is None:
         return
     tasks = {task.name: task for task in template.dag.tasks}
@@ -267,12 +267,12 @@ def _stages(template: Template) -> Iterator[list[Repeated]]:
         yield [task for name, task in tasks.items() if depths[name] == depth]
 
 
-def _is_step(item: object) -> bool:
+def _step(item: object) -> Repeated | None:
+    """The step; None of what is none."""
     try:
-        Repeated.model_validate(without_nulls(item))
+        return Repeated.model_validate(without_nulls(item))
     except ValidationError:
-        return False
-    return True
+        return None
 
 
 _diagnostics = not_bound_diagnostics("they are made step by step", time_diagnostics)

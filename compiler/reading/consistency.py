@@ -90,7 +90,7 @@ def _check_input(cluster: ClusterSpec, collector: DocumentCollector) -> CheckInp
         hypernodes=_sorted_naturally(hypernodes),
         scheduler=schedulers[0] if schedulers else None,
         diagnostics=(),
-        unplanned_pods=tuple(_unplanned_pods(collector, pods, gangs)),
+        unplanned_pods=tuple(_unplanned_pods(collector, pods, gangs, unbound)),
     )
     return CheckInput(
         specs,
@@ -105,12 +105,12 @@ def _check_input(cluster: ClusterSpec, collector: DocumentCollector) -> CheckInp
 
 
 def _unplanned_pods(
-    collector: DocumentCollector, pods: Iterable[PodDraft], gangs: Iterable[GangSpec]
+    collector: DocumentCollector, pods: Iterable[PodDraft], gangs: Iterable[GangSpec], unbound: Iterable[GangSpec]
 ) -> Iterator[UnplannedPods]:
     """Those of gangs that are not bound, of kinds that are not planned, and those that another scheduler places, by
     object."""
     found = collector.specs_of(UnplannedPods)
-    for gang in bound_and_unbound(collector.specs_of(GangSpec))[1]:
+    for gang in unbound:
         found += unbound_pods(gang)
     members = {document.identity for gang in gangs for role in gang.roles for document in role.pod_documents}
     for pod in pods:

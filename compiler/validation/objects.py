@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from compiler.fields.duration import is_go_duration
 from compiler.fields.quantity import QuantityError, parse_quantity
 from compiler.syntax.documents import FieldPath
 from compiler.validation import names
@@ -18,7 +19,6 @@ MAX_CRON_NAME = 52
 """A job of a CronJob has 11 characters more."""
 _MAX_LABEL = 63
 _ZONE_PART = re.compile(r"(?!\.{1,2}\Z)[A-Za-z._0-9+][A-Za-z._0-9+-]{0,13}", re.ASCII)
-_GO_DURATION = re.compile(r"[-+]?(?:0|(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:ns|us|µs|ms|s|m|h))+)")
 _POLICIES = ("Allow", "Forbid", "Replace")
 _QUOTA_SCOPES = (
     "Terminating",
@@ -220,7 +220,7 @@ def volcano_job(judge: Judge, spec: dict[str, Any], path: FieldPath) -> None:
 
 def _go_duration(judge: Judge, value: Any, path: FieldPath) -> None:
     """A time that Volcano's webhook reads: numbers with units."""
-    if isinstance(value, str) and not _GO_DURATION.fullmatch(value):
+    if isinstance(value, str) and not is_go_duration(value):
         judge.contradiction(path, f"{value!r} is no time", "write like 90s, 30m or 1h30m")
 
 

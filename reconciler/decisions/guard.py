@@ -175,9 +175,8 @@ def _departure(entry: InventoryEntry, item: Object | None) -> tuple[Departure, C
 def deletion_digest(deletions: Iterable[Change]) -> str:
     """Names a list of deletions, so that an annotation can release it, and no other: not that of objects of the same
     names which were made since, while the annotation still stands."""
-    return json_digest(sorted([change.ref.key, uid_of(change.live) if change.live else ""] for change in deletions))[
-        7:23
-    ]
+    named = sorted([change.ref.key, uid_of(change.live) if change.live else ""] for change in deletions)
+    return json_digest(named)[7:23]
 
 
 def toll_of(pods: Sequence[Object]) -> Toll:

@@ -11,15 +11,16 @@ from solver.models.sets import coarsest_buckets
 from solver.placement.pack import GangRole, pod_size
 from solver.problem import Placement, Problem
 from solver.semantics.placements import Placements, merge_placements, new_placements
-from solver.semantics.topology import TopologyTree
 from solver.state.free_nodes import FreeNodes
+from solver.state.state import State
 
 
-def spread_pods_evenly(problem: Problem, free: FreeNodes, placements: Placements) -> dict[int, tuple[Placement, ...]]:
+def spread_pods_evenly(state: State, placements: Placements) -> dict[int, tuple[Placement, ...]]:
     """The same new pods per bucket, dealt out evenly. A bucket where a pod finds no node stays as it is, and so do pods
-    under pod rules. free: beside these placements, changed with them."""
+    under pod rules. state: beside these placements; what is free changes with them."""
+    problem, free = state.problem, state.free_nodes
     found = {j: list(problem.gangs[j].running) for j in placements}
-    buckets = coarsest_buckets(TopologyTree(problem))
+    buckets = coarsest_buckets(state.tree)
     bucket_of = {n: i for i, bucket in enumerate(buckets) for n in bucket.nodes}
     here: dict[int, list[tuple[int, Placement]]] = {}
     for j, pods in placements.items():

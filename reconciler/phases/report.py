@@ -13,7 +13,7 @@ from reconciler.context import Pass, Reconciler, Rejection, is_plan_fresh, recre
 from reconciler.phases.scheduler import behind_message
 from reconciler.plan.snapshot import PlannedGang
 from reconciler.publish.events import ObjectEvent
-from reconciler.publish.status import FAILURE_TYPE, Condition, Report
+from reconciler.publish.status import Condition, Report
 from reconciler.writing.writer import ChangeResult
 
 MAX_RUNS = 1000
@@ -137,7 +137,7 @@ def _conditions(r: Reconciler, p: Pass, rejection: Rejection | None) -> Iterator
     yield Condition("HistoryRewritten", bool(rewritten), "Held" if rewritten else "Descends", rewritten)
     problem = _counted((*p.problems, *p.observation.partial_problems))
     yield Condition("Observed", not problem, "ReadFailed" if problem else "Observed", problem)
-    yield Condition(FAILURE_TYPE, False, "None", "")
+    yield Condition("PassFailed", False, "None", "")
     yield Condition("InventoryLost", bool(p.standstill), "Held" if p.standstill else "Present", p.standstill)
     yield _applied_condition(r, p, refused)
     yield _prune_condition(p)

@@ -160,6 +160,7 @@ class Operators:
         self._plane = plane
         self._operators = tuple(operators)
         self._admission: list[str] = []
+        self._types: list[str] = []
 
     def __enter__(self) -> Operators:
         build_operators()
@@ -176,10 +177,11 @@ class Operators:
             self._plane.api("DELETE", path)
         for operator in self._operators:
             self._plane.remove_component(operator.name)
+        self._plane.remove_types(self._types)
 
     def _install_types(self, operator: Operator) -> None:
         for file in _files(operator, "crds"):
-            self._plane.create_type(file)
+            self._types.append(self._plane.create_type(file))
 
     def _start(self, operator: Operator) -> int:
         """Start it; the port of its webhooks."""

@@ -13,7 +13,7 @@ import subprocess
 import tempfile
 import time
 import urllib.request
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType, TracebackType
 from typing import Final, Self, TypeVar
@@ -352,9 +352,20 @@ class ControlPlane:
             what="the open queue default",
         )
 
-    def create_type(self, file: Path) -> None:
-        """Create the CustomResourceDefinition of a file."""
-        self.api("POST", _TYPES, file.read_text(), "application/yaml")
+    def create_type(self, file: Path) -> str:
+        """Create the CustomResourceDefinition of a file; its name."""
+        created = self.api("POST", _TYPES, file.read_text(), "application/yaml")
+        return str(created["metadata"]["name"])
+
+    def remove_types(self, names: Collection[str]) -> None:
+        """Delete these CustomResourceDefinitions with all their objects, and wait until they are gone."""
+        for name in names:
+            self.api("DELETE", f"{_TYPES}/{name}")
+        self.wait_until(
+            lambda: [each["metadata"]["name"] for each in self.api("GET", _TYPES)["items"]],
+            lambda seen: not set(names).intersection(seen),
+            what="custom resource definitions to go",
+        )
 
     def wait_until_types_are_served(self) -> None:
         """Return when the API server serves every custom resource that was defined."""

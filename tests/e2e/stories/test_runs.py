@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 from pathlib import Path
 
@@ -244,16 +243,8 @@ TYPES_PATH = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
 
 def serve_ray_jobs(plane: ControlPlane) -> None:
-    """The kind of KubeRay, as far as a reconciler needs it, and the rights that `gangplan rbac` would print for it; in
-    place of the real kind, which the stories of operators leave."""
+    """The kind of KubeRay, as far as a reconciler needs it, and the rights that `gangplan rbac` would print for it."""
     rbac = "rbac.authorization.k8s.io"
-    with contextlib.suppress(ApiError):
-        plane.api("DELETE", f"{TYPES_PATH}/rayjobs.ray.io")
-    plane.wait_until(
-        lambda: [each["metadata"]["name"] for each in plane.api("GET", TYPES_PATH)["items"]],
-        lambda seen: "rayjobs.ray.io" not in seen,
-        what="the real kind to go",
-    )
     version = {
         "name": "v1",
         "served": True,

@@ -127,6 +127,7 @@ class Hold:
         self._reached, self._after, self._drop = reached, after, drop
         self._gate = threading.Event()
         self._gate.set()
+        self._called = threading.Event()
         self.__name__ = f"hold {'after' if after else 'before'}"
 
     def close_gate(self) -> None:
@@ -136,9 +137,16 @@ class Hold:
     def open_gate(self) -> None:
         self._gate.set()
 
+    def wait_called(self) -> None:
+        """Return when `reached` has returned; a rule's hit only says that the request has come."""
+        self._called.wait(300)
+
     def __call__(self, exchange: Exchange) -> None:
-        answer = exchange.forward_whole() if self._after else None
-        self._reached()
+        try:
+            answer = exchange.forward_whole() if self._after else None
+            self._reached()
+        finally:
+            self._called.set()
         self._gate.wait(300)
         if self._drop:
             raise CutError

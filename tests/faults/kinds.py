@@ -170,6 +170,8 @@ def _strike(world: World, step: Step, *, after: bool) -> Iterator[None]:
     with world.proxy.rule(rule_for_write(step.write, hold, skip=step.skip)) as rule:
         yield
         rule.wait(step.seconds * 2)
+    if rule.hits:
+        hold.wait_called()  # else it could strike the reconciler that is started next
     world.reconciler.restart()
 
 
@@ -183,6 +185,8 @@ def _stopped(world: World, step: Step) -> Iterator[None]:
         rule.wait(step.seconds * 2)
         time.sleep(step.seconds)
         hold.open_gate()
+    if rule.hits:
+        hold.wait_called()  # else it could stop the reconciler after this
     world.reconciler.wake()
 
 

@@ -218,7 +218,7 @@ class _DecisionTranslator:
 
     def inactive_decision(self, spec: GangSpec) -> JobDecision:
         """Of a job that is held, that its owner suspended, or that another scheduler places."""
-        reason = self.explainer.suspended_message(self.origins.held_jobs.get(spec.key, ""))
+        reason = self.explainer.suspended_message(spec, self.origins.held_jobs.get(spec.key, ""))
         reason = replace(reason, sources=suspension_sources(spec))
         return JobDecision(spec, "wait", self.priority_of(spec), reasons=(reason,))
 

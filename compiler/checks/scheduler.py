@@ -8,7 +8,7 @@ from compiler.checks import CheckInput, Finding, check
 from compiler.diagnostics import Severity
 from compiler.fields.duration import go_duration_seconds
 from compiler.kubernetes import COOLDOWN_ANNOTATION
-from compiler.specs import PluginSpec, SchedulerSpec
+from compiler.specs import PluginSpec, QueueSpec, SchedulerSpec
 from compiler.syntax.documents import FieldPath
 from compiler.volcano.eviction_votes import (
     EVICTION_ACTIONS,
@@ -210,14 +210,19 @@ def missing_gang_plugin(check_input: CheckInput) -> Iterator[Finding]:
 @check("GP418", "queue field without its plugin", "warning")
 def unread_queue_fields(check_input: CheckInput) -> Iterator[Finding]:
     """deserved is read by the plugin capacity only, weight by proportion only, affinity by nodegroup only. A deserved
-    amount that is the guarantee's own, as Volcano's admission asks, is no breach. Mend: enable the plugin, or remove
-    the field."""
+    amount that is the guarantee's own, as Volcano's admission asks, is no breach. Where the repository has nodes and no
+    scheduler configuration, Volcano's own is planned for, which has proportion and not capacity. Mend: enable the
+    plugin, or remove the field."""
+    if not check_input.schedulers and check_input.specs.nodes:
+        for queue in [queue for queue in check_input.specs.queues if _is_deserved_above_guarantee(queue)][:1]:
+            message = "no plugin reads deserved: without a scheduler configuration Volcano's own holds, with proportion"
+            yield Finding(queue.document, ("spec", "deserved"), message, "add a configuration with the plugin capacity")
     for spec in check_input.schedulers:
         enabled = _enabled_plugins(spec)
         see = (spec.document, (*spec.base_path, "tiers"))
         for queue in check_input.specs.queues:
             unread = {
-                "deserved": (bool(queue.deserved.items() - queue.guarantee.items()), ("capacity",)),
+                "deserved": (_is_deserved_above_guarantee(queue), ("capacity",)),
                 "weight": (queue.weight != 1, ("proportion", "capacity")),
                 "affinity": (queue.affinity is not None, ("nodegroup",)),
             }
@@ -225,6 +230,10 @@ def unread_queue_fields(check_input: CheckInput) -> Iterator[Finding]:
                 if is_set and not any(reader in enabled for reader in readers):
                     message = f"no plugin reads {name} of queue {queue.name!r}"
                     yield Finding(queue.document, ("spec", name), message, f"enable {readers[0]}", see)
+
+
+def _is_deserved_above_guarantee(queue: QueueSpec) -> bool:
+    return bool(queue.deserved.items() - queue.guarantee.items())
 
 
 @check("GP419", "plugin without the action shuffle", "warning")

@@ -10,7 +10,7 @@ import importlib
 import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial, wraps
 from pathlib import Path
@@ -20,6 +20,7 @@ import click
 
 if TYPE_CHECKING:
     from compiler.cluster_state.state import ClusterState
+    from compiler.diagnostics import Diagnostic
     from compiler.outcome import Outcome
     from compiler.repository import Repository
     from compiler.specs import Specs
@@ -205,6 +206,13 @@ def output_option(command: Command) -> Command:
 
 def compile_and_report(ctx: click.Context, inputs: CompileInputs) -> Outcome:
     """Compile, and print the diagnostics to stderr."""
+    outcome = compile_inputs(ctx, inputs)
+    print_diagnostics(outcome.diagnostics)
+    return outcome
+
+
+def compile_inputs(ctx: click.Context, inputs: CompileInputs) -> Outcome:
+    """What the repository comes to, by the options of a command."""
     from compiler.cli.executor import open_executor
     from compiler.cli.progress import progress
     from compiler.cluster_state.state import StateError
@@ -218,11 +226,9 @@ def compile_and_report(ctx: click.Context, inputs: CompileInputs) -> Outcome:
             specs = read_specs(tree, inputs.cluster)
             state = _with_lock(inputs.lock_file, specs, state)
             with progress(f"planning {len(specs.gangs)} jobs on {len(specs.nodes)} nodes"):
-                outcome = compile_specs(tree, specs, state, mapper=mapper, limit=limit)
+                return compile_specs(tree, specs, state, mapper=mapper, limit=limit)
     except StateError as error:
         raise click.ClickException(f"{inputs.state_file}: {error}") from error
-    print_diagnostics(outcome)
-    return outcome
 
 
 def load_tree(ctx: click.Context, repo: Path) -> Repository:
@@ -263,13 +269,13 @@ def _with_lock(path: Path | None, specs: Specs, state: ClusterState | None) -> C
         raise click.ClickException(f"{path}: {error}") from error
 
 
-def print_diagnostics(outcome: Outcome) -> None:
+def print_diagnostics(diagnostics: Sequence[Diagnostic]) -> None:
     """The diagnostics go to stderr; stdout belongs to the result."""
     from compiler.diagnostics.folding import folded
     from compiler.diagnostics.render import render_text
 
-    if outcome.diagnostics:
-        click.echo(render_text(folded(outcome.diagnostics), colour=wants_colour(sys.stderr)), err=True, nl=False)
+    if diagnostics:
+        click.echo(render_text(folded(diagnostics), colour=wants_colour(sys.stderr)), err=True, nl=False)
 
 
 def wants_colour(stream: Any) -> bool:

@@ -1,15 +1,27 @@
-"""`gangplan explain JOB`, or an argument of the scheduler, or a diagnostic's code."""
+"""`gangplan explain JOB`, or an argument of the scheduler, or the code of a diagnostic, a reason or a repair."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from compiler.cli import CompileInputs, compile_and_report, compile_options, echo, output_option, terminal_style
+from compiler.cli import (
+    CompileInputs,
+    compile_inputs,
+    compile_options,
+    echo,
+    output_option,
+    print_diagnostics,
+    terminal_style,
+)
 
 if TYPE_CHECKING:
-    from compiler.outcome import Outcome
+    from compiler.diagnostics import Diagnostic
+    from compiler.outcome import JobDecision, Outcome
+    from compiler.syntax.documents import Document
 
 
 @click.command()
@@ -18,10 +30,10 @@ if TYPE_CHECKING:
 @output_option
 @click.pass_context
 def explain(ctx: click.Context, job: str, inputs: CompileInputs, output: str) -> None:
-    """Say why JOB (its name, or namespace/name) starts or waits, and what would help.
+    """Say why JOB (its name, namespace/name, kind/name or file) starts or waits, and what would help.
 
     In place of a job: an action, a plugin or an argument of Volcano's scheduler (binpack.weight), or the code of a
-    diagnostic (GP410). A job of such a name is namespace/name.
+    diagnostic (GP410), a reason (GW104) or a repair (GR102). A job of such a name is namespace/name.
     """
     if (text := _reference_text(job)) is not None:
         echo(text)
@@ -29,8 +41,10 @@ def explain(ctx: click.Context, job: str, inputs: CompileInputs, output: str) ->
     from compiler.views import data, machine
     from compiler.views.explanation import explanation_text
 
-    outcome = compile_and_report(ctx, inputs)
-    found = [decision for decision in outcome.decisions if job in (decision.name, decision.gang.document.name)]
+    job = _repository_path(job, inputs.repo)
+    outcome = compile_inputs(ctx, inputs)
+    found = _named_decisions(outcome, job)
+    _print_findings(outcome, [decision.gang.document for decision in found] or _broken_documents(outcome, job))
     if not found:
         raise _unknown_job(ctx, outcome, job)
     if output == "text":
@@ -41,7 +55,7 @@ def explain(ctx: click.Context, job: str, inputs: CompileInputs, output: str) ->
 
 
 def _reference_text(words: str) -> str | None:
-    """What the reference says of an argument of the scheduler, or of a diagnostic's code."""
+    """What the reference says of an argument of the scheduler, or of a code."""
     from compiler.volcano.arguments import explanation
 
     if words[:2] == "GP" and words[2:].isdigit():
@@ -49,16 +63,60 @@ def _reference_text(words: str) -> str | None:
 
         rule = all_rules().get(words)
         return None if rule is None else f"{rule.code} {rule.title} ({rule.severity})\n{rule.text}\n"
+    if words[:2] in ("GW", "GR") and words[2:].isdigit():
+        from compiler.explain.page import code_text
+
+        return code_text(words)
     return explanation(words)
+
+
+def _repository_path(job: str, repo: Path) -> str:
+    """`job`, or, where it is a file, its path inside the repository."""
+    path = Path(job).resolve()
+    is_file = path.is_file() and path.is_relative_to(repo.resolve())
+    return path.relative_to(repo.resolve()).as_posix() if is_file else job
+
+
+def _named_decisions(outcome: Outcome, job: str) -> list[JobDecision]:
+    """The decisions on the jobs that `job` names."""
+    return [decision for decision in outcome.decisions if _is_named(decision.gang.document, job)]
+
+
+def _is_named(document: Document, job: str) -> bool:
+    """Whether `job` is the document's name, namespace/name, kind/name (whatever the case) or file."""
+    namespaced_name = f"{document.namespace or 'default'}/{document.name}"
+    kind_name = f"{document.kind}/{document.name}".lower()
+    return job in (document.name, namespaced_name, document.file) or job.lower() == kind_name
+
+
+def _broken_documents(outcome: Outcome, job: str) -> list[Document]:
+    """The documents with errors that `job` names."""
+    broken = {diagnostic.object for diagnostic in outcome.diagnostics if diagnostic.severity == "error"}
+    named = (document for document in outcome.specs.documents if _is_named(document, job))
+    return [document for document in named if document.display_name in broken]
+
+
+def _print_findings(outcome: Outcome, documents: Sequence[Document]) -> None:
+    """The findings on these documents, and the errors that bear on every job, to stderr; the rest is counted."""
+    names, files = {document.display_name for document in documents}, {document.file for document in documents}
+
+    def is_shown(diagnostic: Diagnostic) -> bool:
+        if diagnostic.object in names or (not diagnostic.object and diagnostic.position.file in files):
+            return True
+        return diagnostic.severity == "error" and not diagnostic.position.file.startswith("jobs/")
+
+    shown = [diagnostic for diagnostic in outcome.diagnostics if is_shown(diagnostic)]
+    print_diagnostics(shown)
+    if rest := len(outcome.diagnostics) - len(shown):
+        noun = "finding" if rest == 1 else "findings"
+        click.echo(f"{rest} {'other ' if shown else ''}{noun} in the repository: see gangplan check", err=True)
 
 
 def _unknown_job(ctx: click.Context, outcome: Outcome, job: str) -> click.ClickException:
     """Why there is no such job in the plan: its document has errors, or the name is wrong."""
     import difflib
 
-    broken = {diagnostic.object for diagnostic in outcome.diagnostics if diagnostic.severity == "error"}
-    documents = [document for document in outcome.specs.documents if document.display_name in broken]
-    if any(job in (document.name, f"{document.namespace}/{document.name}") for document in documents):
+    if _broken_documents(outcome, job):
         return click.ClickException(f"{job} has errors (see above) and is in no plan until they are mended")
     names = [name for decision in outcome.decisions for name in (decision.name, decision.gang.document.name)]
     from compiler.volcano.arguments import near_name

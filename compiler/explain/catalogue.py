@@ -483,9 +483,10 @@ REASONS: Mapping[type[Fact], Entry[Any]] = _by_kind(
     Entry(
         Suspension,
         "suspended",
-        ("its owner suspended it, or it names another scheduler",),
+        ("its owner suspended it",),
         _no_sources,
-        remedy="Resume the job.",
+        special_texts=("it is for the scheduler {scheduler}",),
+        remedy="Resume the job, or name Volcano as its scheduler.",
     ),
     Entry(
         NoRoomKept,
@@ -825,7 +826,7 @@ REPAIRS: Mapping[type[Repair], Entry[Any]] = _by_kind(
     Entry(
         ShorterDuration,
         "say that it ends sooner",
-        ("gangplan.dev/expected-duration of at most {within}",),
+        ("gangplan.dev/expected-duration of at most {written_duration}",),
         _duration,
     ),
     Entry(

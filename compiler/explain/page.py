@@ -55,6 +55,21 @@ def reasons_page() -> str:
     return "\n".join(rows) + "\n"
 
 
+def remedy(code: str) -> str:
+    """What helps in general against the reason with this code."""
+    return _first_by_code(REASONS)[code].remedy
+
+
+def code_text(code: str) -> str | None:
+    """What `gangplan explain` says of the code of a reason or a repair; None for no such code."""
+    if entry := _first_by_code(REASONS).get(code):
+        texts = (entry.texts[0], *entry.special_texts, *entry.never_texts[:1])
+        return "\n".join((f"{code} {entry.title} (why a job waits)", *map(_plain_text, texts), entry.remedy)) + "\n"
+    if entry := _first_by_code(REPAIRS).get(code):
+        return f"{code} {entry.title} (what would help)\n{_plain_text(_whole_job_text(entry.texts))}\n"
+    return None
+
+
 def _first_by_code(table: Mapping[type[Any], Entry[Any]]) -> dict[str, Entry[Any]]:
     entries: dict[str, Entry[Any]] = {}
     for kind, entry in table.items():
@@ -68,4 +83,14 @@ def _whole_job_text(texts: Sequence[str]) -> str:
 
 
 def _markdown_text(text: str) -> str:
-    return "".join(f"{part}{f'*{name}*' if name else ''}" for part, name, _, _ in string.Formatter().parse(text))
+    return _text_with_names(text, "*{}*")
+
+
+def _plain_text(text: str) -> str:
+    return f"  {_text_with_names(text, '<{}>')}"
+
+
+def _text_with_names(text: str, form: str) -> str:
+    """The text with the name of each value in its place, written as `form` says."""
+    parts = string.Formatter().parse(text)
+    return "".join(f"{part}{form.format(name.replace('_', ' ')) if name else ''}" for part, name, _, _ in parts)

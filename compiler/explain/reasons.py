@@ -14,9 +14,10 @@ from compiler.explain.closed_nodes import ClosedNodes
 from compiler.explain.edits import edit_text, path_text, pod_count_edits
 from compiler.explain.provenance import Source
 from compiler.fields.amounts import json_amount, named_amount, rounded_amount, slot_request_text
-from compiler.fields.duration import duration_text
+from compiler.fields.duration import duration_text, rounded_duration_text
 from compiler.fields.quantity import exact_amount
 from compiler.fields.timestamp import rfc3339
+from compiler.kubernetes import VOLCANO_SCHEDULER
 from compiler.lower.origins import Origins
 from compiler.specs import GangSpec, RoleSpec
 from compiler.volcano import metax
@@ -160,9 +161,14 @@ class Explainer:
         return values
 
     @staticmethod
-    def suspended_message(held_because: str = "") -> CodedMessage:
+    def suspended_message(spec: GangSpec, held_because: str = "") -> CodedMessage:
         """Of a job that is in no problem."""
-        return CodedMessage(Suspension.code, held_because or REASONS[Suspension].texts[0])
+        entry, names = REASONS[Suspension], dict[str, object]()
+        schedulers = {spec.scheduler_name, *(role.pod.scheduler_name for role in spec.roles)} - {"", VOLCANO_SCHEDULER}
+        if schedulers and not spec.schedulable:
+            names["scheduler"] = min(schedulers)
+        text = _first_complete_text((*entry.special_texts, *entry.texts), names, entry.title)
+        return CodedMessage(Suspension.code, held_because or text)
 
     @staticmethod
     def no_room_message() -> CodedMessage:
@@ -326,7 +332,10 @@ def _json_values(values: Mapping[str, Any], keys: Sequence[str]) -> dict[str, Fa
 def _text_names(values: Mapping[str, Any]) -> dict[str, object]:
     """The values as they are named in texts."""
     names = {key: _short_list(value) if isinstance(value, tuple) else value for key, value in values.items()}
-    return names | ({"within": duration_text(values["seconds"])} if "seconds" in values else {})
+    if "seconds" in values:
+        names["within"] = rounded_duration_text(values["seconds"])
+        names["written_duration"] = duration_text(values["seconds"])
+    return names
 
 
 def _short_list(names: Sequence[str]) -> str:

@@ -6,14 +6,16 @@ import re
 from collections.abc import Mapping
 from fractions import Fraction
 
-_DURATION = re.compile(r"(?:(\d+(?:\.\d+)?)h)?(?:(\d+(?:\.\d+)?)m)?(?:(\d+(?:\.\d+)?)s)?\Z", re.ASCII)
+_DURATION = re.compile(
+    r"(?:(\d+(?:\.\d+)?)d)?(?:(\d+(?:\.\d+)?)h)?(?:(\d+(?:\.\d+)?)m)?(?:(\d+(?:\.\d+)?)s)?\Z", re.ASCII
+)
 _GO_PART = re.compile(r"(\d+(?:\.\d*)?|\.\d+)(ns|us|µs|ms|s|m|h)")
 _GO_DURATION = re.compile(rf"[-+]?(?:0|(?:{_GO_PART.pattern})+)", re.ASCII)
 _GO_UNITS: Mapping[str, float] = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1, "m": 60, "h": 3600}
 
 
 def parse_duration(value: object) -> int:
-    """Whole seconds, rounded up, of 90, "90", "90s", "1h30m". ValueError for anything else."""
+    """Whole seconds, rounded up, of 90, "90", "90s", "1h30m", "2d". ValueError for anything else."""
     if isinstance(value, bool) or not isinstance(value, int | str) or len(str(value)) > 32:
         raise ValueError("not a duration")
     text = str(value)
@@ -22,8 +24,8 @@ def parse_duration(value: object) -> int:
     found = _DURATION.match(text)
     if not text or found is None:
         raise ValueError("not a duration")
-    hours, minutes, seconds = (Fraction(part or 0) for part in found.groups())
-    total = hours * 3600 + minutes * 60 + seconds
+    days, hours, minutes, seconds = (Fraction(part or 0) for part in found.groups())
+    total = days * 86_400 + hours * 3600 + minutes * 60 + seconds
     return -int(-total // 1)
 
 
@@ -47,8 +49,8 @@ def duration_text(seconds: int) -> str:
 
 
 def rounded_duration_text(seconds: int) -> str:
-    """A duration in its largest whole unit: 45 s, 12 min, 3 h, 2 d."""
-    for unit, size in (("d", 86_400), ("h", 3_600), ("min", 60)):
-        if seconds >= size:
-            return f"{seconds // size} {unit}"
-    return f"{seconds} s"
+    """A duration as a person reads it, in its two largest units: 45 s, 1 h 30 min, 21 d."""
+    parts = ((seconds // 86_400, "d"), (seconds // 3_600 % 24, "h"), (seconds // 60 % 60, "min"), (seconds % 60, "s"))
+    first = next((i for i, (number, _) in enumerate(parts) if number), 3)
+    said = [f"{number} {unit}" for number, unit in parts[first : first + 2] if number]
+    return " ".join(said) or "0 s"

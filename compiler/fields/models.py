@@ -162,7 +162,7 @@ def _validate_duration(value: Any) -> int:
         raise PydanticCustomError(
             BAD_TIME.code,
             "{message}",
-            {"message": f"{value!r} is not a duration", "help": "write seconds, or like 1h30m"},
+            {"message": f"{value!r} is not a duration", "help": "write seconds, or like 1h30m or 2d"},
         ) from None
 
 

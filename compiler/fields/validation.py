@@ -97,6 +97,13 @@ def without_nulls(data: Any) -> Any:
     return [without_nulls(item) for item in data] if isinstance(data, list) else data
 
 
+def _annotation_help(key: str) -> str:
+    """The annotation of gangplan that `key` resembles; what all of them begin with is no likeness."""
+    known = {name.removeprefix(ANNOTATION_PREFIX): name for name in KNOWN_ANNOTATIONS}
+    near = did_you_mean(key.removeprefix(ANNOTATION_PREFIX), known)
+    return f"did you mean {known[near]!r}?" if near else f"the annotations are {', '.join(KNOWN_ANNOTATIONS)}"
+
+
 _GROUP_NAMES = (GROUP_NAME_ANNOTATION, VOLCANO_GROUP_NAME_ANNOTATION)
 
 
@@ -112,8 +119,7 @@ def metadata_diagnostics(document: Document, data: Any, path: FieldPath) -> Iter
                 message = f"{key} is {type_text(value)}, not text"
                 yield document.diagnostic(METADATA_NOT_TEXT, at, message, "quote the value", severity=severity)
             elif section == "annotations" and key.startswith(ANNOTATION_PREFIX) and key not in KNOWN_ANNOTATIONS:
-                help = suggestion(key, KNOWN_ANNOTATIONS, f"the annotations are {', '.join(KNOWN_ANNOTATIONS)}")
-                yield document.diagnostic(UNKNOWN_ANNOTATION, at, f"nothing reads {key}", help)
+                yield document.diagnostic(UNKNOWN_ANNOTATION, at, f"nothing reads {key}", _annotation_help(key))
             elif meant := meant_key(key):
                 yield document.diagnostic(MISSPELT_KEY, at, f"nothing reads {key}", f"did you mean {meant!r}?")
     notes = data.get("annotations") if isinstance(data, dict) else None

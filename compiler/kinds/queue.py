@@ -40,7 +40,7 @@ BAD_HIERARCHY = declare_rule(
 BAD_QUEUE_ORDER = declare_rule(
     "GP380",
     "error",
-    "queue order that nobody knows",
+    "unknown queue order",
     f"""{ORDER_ANNOTATION} is strict: the jobs of the queue start by priority, then age, and none passes one that
     waits. Without it the plan is free to let a smaller one go first. Mend: write strict, or remove the
     annotation.""",

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from compiler.explain.names import compact_names
+from compiler.explain.page import remedy
 from compiler.fields.amounts import rounded_amount
 from compiler.outcome import JobAction, JobDecision, Outcome
 from compiler.specs import RoleSpec, TopologySpec
@@ -39,6 +40,9 @@ def _explanation_lines(view: PlanView, decision: JobDecision) -> Iterator[str]:
         yield f"  {view.eviction_text(decision)}"
         yield ""
     yield from view.reason_lines(decision, "  ")
+    if decision.reasons and not decision.repairs:
+        advice = " ".join(dict.fromkeys(remedy(reason.code) for reason in decision.reasons))
+        yield from wrap_text(advice, "  in general: ", style.width)
     if decision.reasons:
         yield ""
     for role in decision.gang.roles:

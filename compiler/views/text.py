@@ -273,7 +273,7 @@ class PlanView:
         elif decision.starts_in is not None:
             when = f"expected to start in about {rounded_duration_text(decision.starts_in)}"
         else:
-            when = "starts, nobody knows when,"
+            when = "starts, when is not known,"
         return f"room is reserved for it: {when} after {compact_names(list(decision.awaited_jobs), 4)}"
 
     def message_lines(self, message: CodedMessage, colour_key: str, indent: str, prefix: str = "") -> Iterator[str]:

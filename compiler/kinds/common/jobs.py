@@ -67,7 +67,7 @@ def _read_annotation(document: Document, key: str, reader: Any) -> int | None:
 def time_diagnostics(document: Document) -> Iterator[Diagnostic]:
     for key, reader, help in (
         (SUBMITTED_AT_ANNOTATION, parse_timestamp, "write a time such as 2026-01-31T12:00:00Z"),
-        (EXPECTED_DURATION_ANNOTATION, parse_duration, "write seconds, or like 1h30m"),
+        (EXPECTED_DURATION_ANNOTATION, parse_duration, "write seconds, or like 1h30m or 2d"),
     ):
         if (value := annotation_value(document, key)) is not None and _read_annotation(document, key, reader) is None:
             path = ("metadata", "annotations", key)

@@ -121,6 +121,38 @@ def test_explain_names_the_reason_the_place_and_the_queue(job: str) -> None:
     assert "role worker (line 12): needs 5 pods of 8 cpu, 8 nvidia.com/gpu" in result.stdout
 
 
+@pytest.mark.parametrize("job", ["job/too-wide", "jobs/too-wide.yaml"])
+def test_explain_takes_a_job_as_kubectl_and_git_name_it(job: str) -> None:
+    assert run("explain", *repo("hard-topology"), job).stdout.startswith("Job team/too-wide can never start")
+
+
+def test_explain_takes_a_file_from_any_folder() -> None:
+    path = CASES / "hard-topology/repo/jobs/too-wide.yaml"
+    assert run("explain", *repo("hard-topology"), str(path)).stdout.startswith("Job team/too-wide can never start")
+
+
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        ("GW104", "  it must sit inside one tier-<tier> domain; even empty, the best, <hypernode>, holds"),
+        ("GR121", "  gangplan.dev/expected-duration of at most <written duration>"),
+    ],
+)
+def test_explain_knows_the_codes_of_reasons_and_repairs(code: str, said: str) -> None:
+    assert said in run("explain", code).stdout
+
+
+def test_explain_says_the_findings_on_the_job_and_counts_the_rest(tmp_path: Path) -> None:
+    tree = Path(shutil.copytree(CASES / "deadlock/repo", tmp_path / "copy"))
+    for name in ("first", "second"):
+        path = tree / f"jobs/{name}.yaml"
+        path.write_text(path.read_text().replace("spec:", "  annotations: {gangplan.dev/typo: x}\nspec:", 1))
+    said = run("explain", "--repo", str(tree), "first").stderr
+    assert "jobs/first.yaml" in said
+    assert "jobs/second.yaml" not in said
+    assert said.endswith("1 other finding in the repository: see gangplan check\n")
+
+
 def test_explain_for_machines_holds_the_numbers() -> None:
     (job,) = json.loads(run("explain", *repo("queue-limit"), "too-much", "-o", "json").stdout)["jobs"]
     (reason,) = [reason for reason in job["reasons"] if reason["code"] == "GW101"]
@@ -284,3 +316,12 @@ def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     assert result.exit_code == 1
     assert "5-jobs" in result.stderr.splitlines()[-1]
     assert isinstance(result.exception, SystemExit)
+
+
+def test_explain_says_why_a_job_is_not_planned_and_what_helps_in_general(tmp_path: Path) -> None:
+    tree = Path(shutil.copytree(CASES / "deadlock/repo", tmp_path / "copy"))
+    first = tree / "jobs/first.yaml"
+    first.write_text(first.read_text().replace("schedulerName: volcano", "schedulerName: yunikorn"))
+    answer = run("explain", "--repo", str(tree), "first").stdout
+    assert "GW111  it is for the scheduler yunikorn\n" in answer
+    assert "  in general: Resume the job, or name Volcano as its scheduler.\n" in answer

@@ -145,7 +145,7 @@ def test_a_repair_says_how_much_of_what() -> None:
         (
             None,
             EndOfGangs(gangs=(1,), seconds=5400),
-            "wait for the end of t/b, expected in 1h30m",
+            "wait for the end of t/b, expected in 1 h 30 min",
             {"seconds": 5400},
         ),
         (1_767_225_600, EndOfGangs(gangs=(1,)), "wait for the end of t/b", {}),
@@ -155,7 +155,7 @@ def test_a_repair_says_how_much_of_what() -> None:
             "gangplan.dev/expected-duration of at most 25h1m1s",
             {"seconds": 90_061},
         ),
-        (None, EndOfMaintenance(seconds=3600), "wait 1h for the end of maintenance", {"seconds": 3600}),
+        (None, EndOfMaintenance(seconds=3600), "wait 1 h for the end of maintenance", {"seconds": 3600}),
         (
             None,
             FewerDedicatedDomains(queue=0, amount=1),

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from solver.greedy.best_fit import GreedyPlacer
 from solver.models.sets import Sets
 from solver.options import Budget
 from solver.semantics.gang_classes import waiting_class
 from solver.semantics.placements import Placements, merge_placements, placed_demand
+from solver.semantics.priorities import precedence, serving_order_key
 from solver.state.state import Pods
 
 
@@ -53,3 +54,29 @@ def add_gangs_that_fit(s: Sets, placements: Placements, gangs: list[int], budget
         return placements
     placer = GreedyPlacer(s.state_after(placements), budget=budget)
     return {**placements, **greedy_floor(placer, [j for j in gangs if j not in placements])}
+
+
+def without_overtaking(s: Sets, placements: Placements, gangs: Sequence[int], budget: Budget) -> Placements:
+    """The placements without gangs of lower precedence in whose room the greedy can start a waiting one of their queue,
+    and with those of them that still fit beside it; the same object where no gang is overtaken."""
+    problem, found, refused = s.problem, dict(placements), set[object]()
+    waiting = [j for j in gangs if j not in placements] if s.puts_queues_first else []
+    placer = GreedyPlacer(s.state_after(placements) if waiting else s.state, budget=budget)
+    for j in sorted(waiting, key=lambda j: serving_order_key(problem, j)):
+        gang = problem.gangs[j]
+        kind = gang.queue, precedence(gang), waiting_class(j, gang)
+        own = (i for i in found if problem.gangs[i].queue == gang.queue)
+        lower = [i for i in own if precedence(problem.gangs[i]) < precedence(gang)]
+        if not lower or kind in refused or problem.queues[gang.queue].strict_order:
+            continue
+        mark = placer.state.mark()
+        for i in lower:
+            placer.state.stop_gang(i, found[i])
+        pods = place_and_charge(placer, j)
+        beside = {} if pods is None else greedy_floor(placer, lower)
+        if pods is None or placer.state.free_nodes.breaks_pod_rules:
+            placer.state.undo(mark)
+            refused.add(kind)
+            continue
+        found = {**{i: of for i, of in found.items() if i not in lower}, **beside, j: pods}
+    return placements if found == placements else found

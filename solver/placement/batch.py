@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from solver.admission.admit import Admission, admit_all, solve_admission
-from solver.admission.greedy_fill import add_gangs_that_fit, greedy_floor, serve_gangs
+from solver.admission.greedy_fill import add_gangs_that_fit, greedy_floor, serve_gangs, without_overtaking
 from solver.admission.greedy_floor import GreedyFloor, floor_objectives, is_floor_better
 from solver.greedy.best_fit import GreedyPlacer
 from solver.mip.clock import is_out_of_time
@@ -44,6 +44,9 @@ def decide_batch(state: State, gangs: Sequence[int], options: Options, mapper: M
         found = place_independent_groups(s, admission, floor, options, mapper)
         if not found.unpackable_buckets:
             placements = add_gangs_that_fit(s, found.placements, gangs, options.budget)
+            fair = without_overtaking(s, placements, gangs, options.budget)
+            if fair is not placements:
+                return floor_result(s, floor if is_floor_better(s, floor, fair, options) else fair, options, mapper)
             if not admission.excludes_floor and is_floor_better(s, floor, placements, options):
                 return floor_result(s, floor, options, mapper)
             recounted = _recounted_objectives(s, admission.objectives, set(placements), options)

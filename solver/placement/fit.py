@@ -1,5 +1,4 @@
-"""Whether one gang fits alone in a state: by counting where counting proves a no, by the greedy for a yes, else by an
-exact model."""
+"""Whether one gang fits alone in a state: what counting proves, and the exact model."""
 
 from __future__ import annotations
 
@@ -8,28 +7,17 @@ import pulp
 
 from solver.admission.admit import Admission, pods_per_bucket
 from solver.facts import DomainShortage, Fact, Fragmentation, SubgroupShortage
-from solver.greedy.best_fit import GreedyPlacer
 from solver.mip.engine import solve_model
 from solver.models import constraints, variables
 from solver.models.sets import Sets, coarsest_buckets, split_buckets
-from solver.options import Budget, Options
+from solver.options import Options
 from solver.placement.realise import pack_buckets
 from solver.placement.spread import gang_pods_by_bucket
-from solver.problem import Placement, Subgroup
-from solver.semantics.gang_classes import GangClass, waiting_class
+from solver.problem import Subgroup
+from solver.semantics.gang_classes import GangClass
 from solver.semantics.priorities import precedence
 from solver.semantics.topology import ROOT, TopologyTree
 from solver.state.state import State
-
-
-def fits(state: State, j: int, options: Options) -> bool | None:
-    """Whether gang j fits, queues aside: no by counting, yes by the greedy, else by an exact model. None when a limit
-    struck before an answer."""
-    gang_class = waiting_class(j, state.problem.gangs[j])
-    if shortage(state, gang_class) is not None:
-        return False
-    placed = greedy_placement(state, j, gang_class, options.budget)
-    return True if placed is not None else fits_exactly(state, j, gang_class, options)
 
 
 def shortage(state: State, gang_class: GangClass) -> Fact | None:
@@ -102,15 +90,8 @@ def _common_domains(tree: TopologyTree, domains: tuple[int, ...], home: int) -> 
     return [h for h in domains if home in tree.path(h)] or [home for h in domains if h in tree.path(home)]
 
 
-def greedy_placement(
-    state: State, j: int, gang_class: GangClass, budget: Budget | None = None
-) -> tuple[Placement, ...] | None:
-    """New pods of gang j where the greedy finds room for them; None proves nothing. Takes nothing."""
-    return GreedyPlacer(state.with_free(state.free, state.rule_counts), budget=budget).place_gang(j, gang_class)
-
-
 def fits_exactly(state: State, j: int, gang_class: GangClass, options: Options) -> bool | None:
-    """`fits` by the model alone."""
+    """Whether gang j fits, queues aside, by the model alone. None when a limit struck before an answer."""
     buckets, gang = coarsest_buckets(state.tree), state.problem.gangs[j]
     while True:
         s = Sets(state, buckets, (gang_class,), {(gang.queue, precedence(gang), 0): (j,)})

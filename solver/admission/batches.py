@@ -53,23 +53,25 @@ def entitled_gangs(books: QueueBooks, gangs: Iterable[int], changed: Mapping[int
     changed: gangs that are counted as they are here, with another priority.
     """
     problem, rules, changed = books.problem, books.queue_rules, changed or {}
-    by_index = {j: changed.get(j, problem.gangs[j]) for j in gangs}
     room: list[dict[int, int]] = []
     for q, limits in enumerate(rules.entitled):
         amounts = zip(limits, books.compared_amount(q), strict=True)
         room.append({r: max(0, most - held) for r, (most, held) in enumerate(amounts) if most is not None})
+    limits_of = [[(room[q], r) for q in path for r in room[q]] for path in rules.comparison_paths]
+    by_index = ((j, changed.get(j, problem.gangs[j])) for j in gangs)
     stopped, found = set[int](), list[int]()
-    for j, gang in sorted(by_index.items(), key=lambda of: (-precedence(of[1]), of[1].age, of[0])):
-        if gang.queue in stopped:
+    for _, _, j, q in sorted((-precedence(gang), gang.age, j, gang.queue) for j, gang in by_index):
+        if q in stopped:
             continue
-        demand, above = books.min_demand(j), [room[q] for q in rules.comparison_paths[gang.queue]]
-        if any(demand[r] > left for rooms in above for r, left in rooms.items()):
-            stopped.add(gang.queue)
-            continue
-        found.append(j)
-        for rooms in above:
-            for r in rooms:
-                rooms[r] -= demand[r]
+        demand = books.min_demand(j)
+        for left, r in limits_of[q]:
+            if demand[r] > left[r]:
+                stopped.add(q)
+                break
+        else:
+            found.append(j)
+            for left, r in limits_of[q]:
+                left[r] -= demand[r]
     return found
 
 

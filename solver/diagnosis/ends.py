@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from solver.diagnosis.minimal import minimal_subset, shortest_prefix
 from solver.diagnosis.trial import Trial, TrialRunner
 from solver.repairs import EndOfGangs
-from solver.semantics.priorities import expected_end
 
 
 def trial_after_ends(runner: TrialRunner, t: Trial) -> Trial | None:
     """A few gangs, none of them to spare, whose end lets the gang start: those after which it starts soonest, where
     ends are known."""
-    return EndTrials(runner, t).soonest() or EndTrials(runner, t).smallest()
+    trials = EndTrials(runner, t)
+    return trials.soonest() or trials.smallest()
 
 
 class EndTrials:
@@ -22,10 +22,7 @@ class EndTrials:
     def __init__(self, runner: TrialRunner, t: Trial) -> None:
         state = runner.case.state
         self.runner, self.trial, self.state, self.budget = runner, t, state, state.options.budget
-        self.ends: dict[int, int] = {}
-        for i in (*state.kept_placements, *state.started_placements):
-            if (end := expected_end(state.problem, i)) is not None:
-                self.ends[i] = end
+        self.ends = state.expected_ends
 
     def without(self, some: Sequence[int]) -> Trial:
         gone = tuple(sorted(some))

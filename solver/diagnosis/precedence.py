@@ -91,7 +91,7 @@ def _later_gangs(case: GangDiagnosis, priority: int, problem: Problem) -> list[i
     """The started gangs that are decided after the gang, were it of this priority, in a problem with other queues; the
     last first."""
     raised = replace(case.gang, priority=priority)
-    if problem is not case.state.problem or any(gang.priority == priority for gang in problem.gangs):
+    if problem is not case.state.problem or priority in case.state.gang_priorities:
         return _gangs_behind(case, raised, problem)
     # no other gang has this priority, so that age decides nothing
     key = "later", raised.queue, precedence(raised), case.remaining_demand
@@ -102,20 +102,22 @@ def _gangs_behind(case: GangDiagnosis, raised: Gang, problem: Problem) -> list[i
     gangs, started = problem.gangs, case.state.started_by_priority
     priorities = [queue_priority(problem, q) for q in range(len(problem.queues))]
     own_level = precedence(raised), priorities[raised.queue]
-    below = {i for i, level in case.state.started_levels.items() if level < own_level}
+    below = case.state.started_below(own_level)
     if not is_decided_by_entitlement(problem):
         return [i for i in started if i in below]
     covered = _entitled_beside(case, raised, problem)
     rounds = [0] * len(priorities) if problem.reclaim_enabled else priorities
+    own_round, is_covered = rounds[raised.queue], case.index in covered
 
     def is_later(i: int) -> bool:
-        if rounds[gangs[i].queue] != rounds[raised.queue]:
-            return rounds[gangs[i].queue] < rounds[raised.queue]
-        if case.index in covered:
-            return i not in covered or i in below
-        return i not in covered and gangs[i].queue == raised.queue and i in below
+        queue = gangs[i].queue
+        if rounds[queue] != own_round:
+            return rounds[queue] < own_round
+        if i in covered:
+            return is_covered and i in below
+        return is_covered or (queue == raised.queue and i in below)
 
-    return sorted((i for i in started if is_later(i)), key=lambda i: (rounds[gangs[i].queue], i in covered))
+    return sorted(filter(is_later, started), key=lambda i: (rounds[gangs[i].queue], i in covered))
 
 
 def _entitled_beside(case: GangDiagnosis, raised: Gang, problem: Problem) -> frozenset[int]:

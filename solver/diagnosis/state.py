@@ -22,7 +22,7 @@ from solver.semantics.device_slots import (
     vectors_without_foreign,
 )
 from solver.semantics.placements import Placements, new_placements
-from solver.semantics.priorities import precedence_level
+from solver.semantics.priorities import expected_end, precedence_level
 from solver.semantics.topology import TopologyTree
 from solver.state.free_nodes import free_and_overcommitted
 from solver.state.pod_rules import ExistingPods, PodRuleCounts
@@ -172,9 +172,25 @@ class DiagnosisState:
         return tuple(sorted(self.started_placements, key=lambda i: (gangs[i].priority, -gangs[i].age, -i)))
 
     @cached_property
+    def gang_priorities(self) -> frozenset[int]:
+        """The priorities that gangs have."""
+        return frozenset(gang.priority for gang in self.problem.gangs)
+
+    @cached_property
+    def expected_ends(self) -> dict[int, int]:
+        """Gang that runs or starts -> its expected end, where known."""
+        ends = {i: expected_end(self.problem, i) for i in (*self.kept_placements, *self.started_placements)}
+        return {i: end for i, end in ends.items() if end is not None}
+
+    @cached_property
     def started_levels(self) -> dict[int, tuple[int, int]]:
         """Gang that the plan starts -> its level; changed limits of queues leave it."""
         return {i: precedence_level(self.problem, i) for i in self.started_placements}
+
+    def started_below(self, level: tuple[int, int]) -> frozenset[int]:
+        """The gangs that the plan starts at a lower level."""
+        levels = self.started_levels.items()
+        return self.cached(("below", level), lambda: frozenset(i for i, own in levels if own < level))
 
     @cached_property
     def capacity(self) -> FreeVectors:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from solver.problem import Gang, Placement, PodRequest, Problem, Subgroup, Vector
 from solver.semantics.gang_sizes import required_pods, role_mix
@@ -126,8 +127,9 @@ def meets_minima(gang: Gang) -> bool:
     )
 
 
+@lru_cache(maxsize=8192)
 def waiting_class(index: int, gang: Gang) -> GangClass:
-    """The class of a waiting gang."""
+    """The class of a waiting gang; kept, since every step asks for it again."""
     need, least = required_pods(gang, pods_per_role(len(gang.roles), gang.running))
     return _gang_class(index, gang, gang.running, need, least, least)
 

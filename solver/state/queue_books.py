@@ -237,10 +237,12 @@ class QueueBooks:
         return self._needs(self.direct, r)
 
     def _needs(self, direct: Sequence[Vector], r: int) -> list[int]:
-        need = [0] * len(self.problem.queues)
+        need = [amount[r] for amount in direct]
         for q in self.bottom_up:
-            guarantee = self.problem.queues[q].guarantee[r] or 0
-            need[q] = max(guarantee, direct[q][r] + sum(need[c] for c in self.children[q]))
+            queue = self.problem.queues[q]
+            need[q] = max(queue.guarantee[r] or 0, need[q])
+            if queue.parent is not None:
+                need[queue.parent] += need[q]
         return need
 
     def _needs_at_start(self, r: int) -> list[int]:

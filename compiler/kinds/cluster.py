@@ -10,7 +10,7 @@ from pydantic_core import PydanticCustomError
 
 from compiler.diagnostics import Diagnostic
 from compiler.fields.label_selector import LabelSelector
-from compiler.fields.models import NOT_ALLOWED, Name, Seconds, StrictModel
+from compiler.fields.models import NOT_ALLOWED, Bool, Name, Seconds, StrictModel
 from compiler.kinds import Kind
 from compiler.kinds.common.declared_kinds import DeclaredKind, declared_kind_diagnostics, job_table
 from compiler.kinds.common.jobs import Natural, ObjectModel
@@ -77,6 +77,13 @@ class Spec(StrictModel):
             "puts them. all: all of them."
         ),
     )
+    allow_privileged: Bool = Field(
+        True,
+        description=(
+            "Whether the API server takes privileged containers (its flag --allow-privileged), "
+            "as kubeadm and the managed services set it."
+        ),
+    )
     scheduler_plugins: list[CustomPlugin] | None = Field(
         None, description="Plugins of a vendor's build of Volcano's scheduler, with the types of their arguments."
     )
@@ -112,6 +119,7 @@ def specs(document: Document, cluster: Cluster) -> Iterable[object]:
         *limits,
         spec.unplanned,
         spec.services,
+        allow_privileged=spec.allow_privileged,
         scheduler_plugins=plugins,
     )
     yield from map(job_table, spec.job_kinds)

@@ -35,6 +35,7 @@ from compiler.volcano import metax
 
 GROUP = "trainer.kubeflow.org"
 POD_OWNERS = ("Job.batch", "JobSet.jobset.x-k8s.io")
+_TEMPLATES = "spec.template.spec.replicatedJobs[].template.spec.template"
 OVERRIDES_PATH = ("spec", "podTemplateOverrides")
 DEFAULT_RUNTIME = declare_rule(
     "GP224",
@@ -161,13 +162,31 @@ def default_runtime_diagnostic(draft: TrainJobDraft) -> Diagnostic:
 def train_job_gang(draft: TrainJobDraft, runtimes: Iterable[RuntimeDraft]) -> GangSpec | None:
     """The gang of a TrainJob, None where its runtime is not among these: a ClusterTrainingRuntime, or a TrainingRuntime
     of its namespace."""
-    document, wanted = draft.document, draft.spec.runtime_ref
-    space = (document.namespace or "default") if wanted.kind == "TrainingRuntime" else ""
+    wanted = draft.spec.runtime_ref
     for each in runtimes:
-        namespace = (each.document.namespace or "default") if each.document.kind == "TrainingRuntime" else ""
-        if (each.document.kind, namespace, each.document.name) == (wanted.kind, space, wanted.name):
+        if _is_meant(draft.document, wanted.kind, wanted.name, each.document):
             return _gang(draft, each.spec)
     return None
+
+
+def _is_meant(job: Document, kind: str, name: str, runtime: Document) -> bool:
+    """Whether a TrainJob that names a runtime of this kind and name means this one."""
+    if (runtime.kind, runtime.name) != (kind, name):
+        return False
+    return kind != "TrainingRuntime" or (runtime.namespace or "default") == (job.namespace or "default")
+
+
+def runtime_templates(job: Document, documents: Iterable[Document]) -> list[Any]:
+    """The pod templates, as written, of the runtime that a TrainJob names: one of these documents, else the trainer's
+    own."""
+    name = value_at(job.data, parse_path("spec.runtimeRef.name"))
+    kind = value_at(job.data, parse_path("spec.runtimeRef.kind")) or "ClusterTrainingRuntime"
+    data: Any = {"spec": DEFAULT_RUNTIMES.get(name, {}) if isinstance(name, str) else {}}
+    for runtime in documents:
+        if runtime.group == GROUP and _is_meant(job, kind, name, runtime):
+            data = runtime.data
+            break
+    return [value_at(data, path) for path in found_paths(data, parse_path(_TEMPLATES))]
 
 
 def _gang(draft: TrainJobDraft, runtime: RuntimeSpec) -> GangSpec:
@@ -254,8 +273,7 @@ def _runtimes(document: Document, runtime: Runtime) -> Sequence[RuntimeDraft]:
 
 
 def _template_diagnostics(document: Document) -> Iterator[Diagnostic]:
-    pattern = parse_path("spec.template.spec.replicatedJobs[].template.spec.template")
-    for path in found_paths(document.data, pattern):
+    for path in found_paths(document.data, parse_path(_TEMPLATES)):
         yield from pods.template_diagnostics(document, value_at(document.data, path), path)
 
 

@@ -11,11 +11,12 @@ from compiler.fields.models import MISSING_FIELD
 from compiler.kinds import kinds
 from compiler.kubernetes import API_GROUP
 from compiler.openapi import find_schema
-from compiler.openapi.shape import Flaw, pod_paths, shape_flaws
+from compiler.openapi.shape import Flaw, shape_flaws
 from compiler.syntax.documents import Document, FieldPath
 from compiler.validation.judge import Judge
 from compiler.validation.objects import metadata, objects, pod_names
 from compiler.validation.pods import pod_spec
+from compiler.validation.templates import pod_spec_paths
 
 Flaws = tuple[list[Flaw], list[Flaw]]
 """Of a document's shape, and of its values."""
@@ -91,12 +92,7 @@ def _value_flaws(document: Document) -> list[Flaw]:
     kind_key = f"{document.kind}.{document.group}"
     objects(judge, kind_key, document.data)
     pod_names(judge, kind_key, document.data)
-    schema = find_schema(kind_key, document.api_version.rpartition("/")[2])
-    if schema is not None:
-        paths = list(pod_paths(document.data, schema))
-    else:
-        paths = list(_pod_specs(document.data, ())) if kind_key in kinds() else []
-    for path in paths:
+    for path in pod_spec_paths(document, without_schema=kind_key in kinds()):
         if path != ("spec",):
             metadata(judge, _value(document.data, (*path[:-1], "metadata")), (*path[:-1], "metadata"))
         pod_spec(judge, _value(document.data, path), path, document.group, _claimed_volumes(document, path))
@@ -114,12 +110,3 @@ def _claimed_volumes(document: Document, path: FieldPath) -> frozenset[str]:
             if isinstance(name := _value(claim, ("metadata", "name")), str):
                 found.add(name)
     return frozenset(found)
-
-
-def _pod_specs(data: Any, path: FieldPath) -> Iterator[FieldPath]:
-    """What looks like a pod spec, in a kind whose schema is not known."""
-    if isinstance(data, dict) and isinstance(data.get("containers"), list):
-        yield path
-        return
-    for key, child in data.items() if isinstance(data, dict) else enumerate(data) if isinstance(data, list) else ():
-        yield from _pod_specs(child, (*path, key))

@@ -415,8 +415,8 @@ class ClusterSpec:
     gap: relative MIP gap at which an objective may stop; 0 requires a proof. time_limit: seconds, the last safety.
     patience: seconds after which a waiting job is overdue and precedes the others of its priority. order: whether what
     queues are entitled to or jobs' priorities come first. unplanned: whether declared pods that no plan places take
-    room in the plan. services: which services are bound to the plan's nodes. scheduler_plugins: plugin of a vendor's
-    build -> argument -> type.
+    room in the plan. services: which services are bound to the plan's nodes. allow_privileged: whether the API server
+    takes privileged containers. scheduler_plugins: plugin of a vendor's build -> argument -> type.
     """
 
     document: Document
@@ -430,6 +430,7 @@ class ClusterSpec:
     order: QuotaOrder = "queues-first"
     unplanned: Literal["reserve", "ignore"] = "ignore"
     services: ServiceBinding = "devices"
+    allow_privileged: bool = True
     scheduler_plugins: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
 

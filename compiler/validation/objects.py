@@ -61,7 +61,8 @@ def objects(judge: Judge, kind_key: str, data: dict[str, Any]) -> None:
     longest = {"CronJob.batch": MAX_CRON_NAME, "CronJob.batch.volcano.sh": MAX_CRON_NAME}.get(kind_key)
     if kind_key in ("Job.batch", "Job.batch.volcano.sh", "StatefulSet.apps"):
         longest = _MAX_LABEL
-    form = names.PATH_SEGMENT if kind_key.endswith(".rbac.authorization.k8s.io") else names.DNS_SUBDOMAIN
+    is_lenient = kind_key.endswith(".rbac.authorization.k8s.io") or kind_key == "PodDisruptionBudget.policy"
+    form = names.PATH_SEGMENT if is_lenient else names.DNS_SUBDOMAIN
     metadata(judge, data.get("metadata"), ("metadata",), longest_name=longest or 253, form=form)
     spec = mapping(data, "spec")
     if kind_key == "Queue.scheduling.volcano.sh" and data.get("spec") is None:

@@ -38,7 +38,12 @@ SURROUNDINGS: tuple[tuple[str, Object], ...] = (
     ),
 )
 """What is there before, in the repository and in the cluster."""
-_CLUSTER = {"apiVersion": "gangplan.dev/v1alpha1", "kind": "Cluster", "metadata": {"name": "c"}}
+_CLUSTER = {
+    "apiVersion": "gangplan.dev/v1alpha1",
+    "kind": "Cluster",
+    "metadata": {"name": "c"},
+    "spec": {"allowPrivileged": False},
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,13 +138,13 @@ def confusion(verdicts: Sequence[Verdict]) -> Counter[str]:
 
 _UNREAD_TEMPLATES = ("PyTorchJob.", "CronJob.batch.volcano.sh", "JobTemplate.", "JobFlow.")
 """Kinds whose pods no webhook looks at: what is wrong with them shows when their controllers make pods."""
-_EARLIER_CODES = frozenset(("GP320", "GP351", "GP354"))
+_EARLIER_CODES = frozenset(("GP320", "GP351", "GP354", "GP378"))
 _EARLIER_CHANGES = """
     gate and nodeName|blank around image|medium unknown|volume claim empty|labelMatch bad operator|tier 0|negative|
-    replica type lower|null
+    replica type lower|null|no selector|matchLabelKeys twice|hard device|float quantity
 """
 _LEFT_TO_THE_SERVER = """
-    time zone|overhead|runtimeClass|privileged|namespace|resourceClaims
+    time zone|overhead|runtimeClass|namespace|resourceClaims
 """
 
 

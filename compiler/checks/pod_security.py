@@ -1,0 +1,123 @@
+"""Checks of what namespaces and the API server let pods do: Pod Security, and privileged containers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from compiler.checks import CheckInput, Finding, check
+from compiler.diagnostics import suggestion
+from compiler.fields.validation import dotted_path
+from compiler.kinds.train_job import runtime_templates
+from compiler.syntax.documents import Document, FieldPath
+from compiler.validation.judge import mapping
+from compiler.validation.pod_security import (
+    ENFORCE,
+    MODES,
+    PREFIX,
+    enforced_level,
+    label_objection,
+    privileged_places,
+    violations,
+)
+from compiler.validation.templates import pod_spec_paths
+
+_FINISHED_BY_OPERATORS = frozenset(
+    ("SparkApplication", "ScheduledSparkApplication", "ClusterTrainingRuntime", "TrainingRuntime")
+)
+"""Kinds whose templates are not yet what the pods become."""
+_MOST_PLACES = 3
+
+
+@check("GP377", "pods that Pod Security refuses", folds=True, on_partial=True)
+def refused_pods(check_input: CheckInput) -> Iterator[Finding]:
+    """A Namespace with the label pod-security.kubernetes.io/enforce takes only pods that keep the Pod Security
+    Standards of that level (baseline, restricted), in the version of enforce-version. The API server refuses a bare
+    Pod; it takes a job or Deployment with no more than a warning and then refuses its pods, which never appear. Labels
+    audit and warn refuse nothing. Mend: as the message says, or run it in a namespace of another level."""
+    enforcing = {
+        document.name: document
+        for document in _namespaces(check_input)
+        if not any(_label_flaws(document)) and enforced_level(_labels(document))[0] != "privileged"
+    }
+    for document, template, path in _templates(check_input, frozenset(enforcing)):
+        namespace = enforcing[document.namespace or "default"]
+        level, minor = enforced_level(_labels(namespace))
+        what = "the pod is refused" if document.kind == "Pod" else "its pods never appear"
+        for found in violations(level, minor, template):
+            message = (
+                f"namespace {namespace.name} enforces {level}, so {what}: {found.what}{_places(found.places, path)}"
+            )
+            at = (*path, *found.places[0]) if path is not None else ("spec", "runtimeRef")
+            yield Finding(document, at, message, found.help, (namespace, ("metadata", "labels", ENFORCE)))
+
+
+@check("GP378", "privileged container in a cluster that takes none", folds=True, on_partial=True)
+def privileged_containers(check_input: CheckInput) -> Iterator[Finding]:
+    """With `allowPrivileged: false` in the Cluster (an API server without --allow-privileged) no container may be
+    privileged. kubeadm and the managed services allow it, which is what gangplan assumes. Mend: remove privileged:
+    true, or allowPrivileged where the API server takes such containers."""
+    cluster = check_input.specs.cluster
+    if cluster.allow_privileged:
+        return
+    for document, template, path in _templates(check_input):
+        for place in privileged_places(template):
+            at = (*path, *place) if path is not None else ("spec", "runtimeRef")
+            message = f"a container is privileged{_places((place,), path)}, and cluster {cluster.name} allows none"
+            yield Finding(document, at, message, "remove it", (cluster.document, ("spec", "allowPrivileged")))
+
+
+@check("GP379", "label of Pod Security that means nothing")
+def pod_security_labels(check_input: CheckInput) -> Iterator[Finding]:
+    """The levels of Pod Security are privileged, baseline and restricted, its versions latest or like v1.35: the API
+    server refuses a Namespace with others. A key that it does not know is taken and does nothing. Mend: correct it."""
+    for document in _namespaces(check_input):
+        for key, message, help in _label_flaws(document):
+            yield Finding(document, ("metadata", "labels", key), message, help)
+        for key in _labels(document):
+            if str(key).startswith(PREFIX) and key not in MODES:
+                help = suggestion(str(key), MODES, f"the keys are {', '.join(MODES)}")
+                at, message = ("metadata", "labels", key), f"{key} does nothing"
+                yield Finding(document, at, message, help, severity="warning")
+
+
+def _namespaces(check_input: CheckInput) -> Iterable[Document]:
+    return (each for each in check_input.specs.documents if each.kind == "Namespace" and not each.group)
+
+
+def _labels(document: Document) -> Mapping[str, Any]:
+    return mapping(document.data, "metadata", "labels")
+
+
+def _label_flaws(document: Document) -> Iterator[tuple[str, str, str]]:
+    for key in MODES:
+        value = _labels(document).get(key)
+        if isinstance(value, str) and (objection := label_objection(key, value)) is not None:
+            yield key, f"{key} is {value!r}", objection
+
+
+def _templates(
+    check_input: CheckInput, namespaces: frozenset[str] | None = None
+) -> Iterator[tuple[Document, Any, FieldPath | None]]:
+    """Objects of kinds that are planned (in these namespaces, all if None) with each of their pod templates and where
+    it is; no place for one of the runtime that a TrainJob names."""
+    specs = check_input.specs
+    declared = {gang.document.identity for gang in (*specs.gangs, *check_input.unbound_gangs)}
+    for document in specs.documents if namespaces is None or namespaces else ():
+        is_known = f"{document.kind}.{document.group}" in check_input.namespaced_kinds or document.identity in declared
+        is_there = namespaces is None or (document.namespace or "default") in namespaces
+        if is_known and is_there and document.kind not in _FINISHED_BY_OPERATORS:
+            for path in pod_spec_paths(document, without_schema=True):
+                yield document, document.value_at(*path[:-1]), path[:-1]
+            if document.kind == "TrainJob":
+                for template in runtime_templates(document, specs.documents):
+                    yield document, template, None
+
+
+def _places(places: tuple[FieldPath, ...], path: FieldPath | None) -> str:
+    """The fields, below the pod spec, where there are several or they are not of the object."""
+    if len(places) == 1 and path is not None:
+        return ""
+    shown = [dotted_path(place[1:] if place[0] == "spec" else place) for place in places[:_MOST_PLACES]]
+    more = f" and {len(places) - _MOST_PLACES} more" if len(places) > _MOST_PLACES else ""
+    return f" ({', '.join(shown)}{more})"

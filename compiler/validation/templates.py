@@ -1,0 +1,27 @@
+"""Where the pod specs of an object are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from compiler.openapi import find_schema
+from compiler.openapi.shape import pod_paths
+from compiler.syntax.documents import Document, FieldPath
+
+
+def pod_spec_paths(document: Document, *, without_schema: bool) -> list[FieldPath]:
+    """The paths of an object's pod specs, by its schema. without_schema: what looks like one counts where the kind has
+    no schema."""
+    schema = find_schema(f"{document.kind}.{document.group}", document.api_version.rpartition("/")[2])
+    if schema is not None:
+        return list(pod_paths(document.data, schema))
+    return list(_like_pod_specs(document.data, ())) if without_schema else []
+
+
+def _like_pod_specs(data: Any, path: FieldPath) -> Iterator[FieldPath]:
+    if isinstance(data, dict) and isinstance(data.get("containers"), list):
+        yield path
+        return
+    for key, child in data.items() if isinstance(data, dict) else enumerate(data) if isinstance(data, list) else ():
+        yield from _like_pod_specs(child, (*path, key))

@@ -12,6 +12,7 @@ from typing import Any, Literal, get_args
 
 from compiler.cluster_state.state import ClusterState
 from compiler.comparison.carry_over import state_after
+from compiler.comparison.cluster import cluster_changes
 from compiler.comparison.scheduler import behaviour_changes
 from compiler.diagnostics import Diagnostic
 from compiler.emit.manifest import run_digest
@@ -58,7 +59,8 @@ class QueueChange:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Of one cluster. jobs: worst first, then by name. scheduler: sentences. unplanned: why there is no plan to compare
+    """Of one cluster. jobs: worst first, then by name. scheduler, resources: sentences; resources: on nodes, network
+    domains, priorities and the Cluster's own fields. unplanned: why there is no plan to compare
     with, empty where there is."""
 
     cluster: str
@@ -68,13 +70,13 @@ class Comparison:
     new_findings: tuple[Diagnostic, ...]
     mended_findings: tuple[Diagnostic, ...]
     unplanned: str = ""
+    resources: tuple[str, ...] = ()
 
     @property
     def is_empty(self) -> bool:
         """Whether nothing changes."""
-        return not (
-            self.jobs or self.queues or self.scheduler or self.new_findings or self.mended_findings or self.unplanned
-        )
+        changes = (self.jobs, self.queues, self.scheduler, self.resources, self.new_findings, self.mended_findings)
+        return not any(changes) and not self.unplanned
 
     @property
     def breaks(self) -> bool:
@@ -100,6 +102,7 @@ def compare(compile_base: Compile, compile_head: Compile, head: Specs, state: Cl
         tuple(finding for key, finding in head_findings.items() if key not in base_findings),
         tuple(finding for key, finding in base_findings.items() if key not in head_findings),
         "" if after.ok or not base.ok else "no plan can be made of the new revision: see its errors",
+        tuple(cluster_changes(base.specs, after.specs)) if base.ok and after.ok else (),
     )
 
 
@@ -175,7 +178,7 @@ def _change_of(former: JobDecision | None, decision: JobDecision) -> tuple[JobCh
     if decision.action == "wait":
         return _change_of_waiting(former, decision, had)
     if not had:
-        return ("starts", _first_reason(former) if former else "it is new") if has else None
+        return ("starts", f"before, {_first_reason(former)}" if former else "it is new") if has else None
     assert former is not None  # noqa: S101  - it had pods
     if former.pods == decision.pods:
         return None

@@ -13,6 +13,7 @@ from compiler.explain.names import compact_names
 from compiler.fields.amounts import rounded_amount, unit_heading
 from compiler.kubernetes import API_VERSION
 from compiler.outcome import PodsByNode
+from compiler.views.style import count_text
 
 MARKDOWN_LIMIT = 60_000
 """Characters of a comment; GitHub takes 65,536."""
@@ -51,6 +52,7 @@ def _cluster_entry(comparison: Comparison) -> dict[str, Any]:
         "jobs": [_job_entry(job) for job in comparison.jobs],
         "queues": [asdict(queue) for queue in comparison.queues],
         "scheduler": list(comparison.scheduler),
+        "resources": list(comparison.resources),
         "findings": {
             "new": [asdict(finding) for finding in comparison.new_findings],
             "mended": [asdict(finding) for finding in comparison.mended_findings],
@@ -120,22 +122,22 @@ def summary(comparison: Comparison) -> str:
     pieces = [comparison.unplanned] if comparison.unplanned else []
     counts = Counter(job.kind for job in comparison.jobs)
     pieces += [
-        f"{_count(counts[kind], 'job')} {VERBS[kind][counts[kind] > 1]}" for kind in JOB_CHANGE_KINDS if counts[kind]
+        f"{count_text(counts[kind], 'job')} {VERBS[kind][counts[kind] > 1]}"
+        for kind in JOB_CHANGE_KINDS
+        if counts[kind]
     ]
+    if comparison.resources:
+        pieces.append("nodes or policy changed")
     if comparison.queues:
-        pieces.append(f"{_count(len(comparison.queues), 'queue')} changed")
+        pieces.append(f"{count_text(len(comparison.queues), 'queue')} changed")
     if comparison.scheduler:
         pieces.append("the scheduler behaves otherwise")
     for word, findings in (("new", comparison.new_findings), ("mended", comparison.mended_findings)):
         if findings:
             errors = sum(finding.severity == "error" for finding in findings)
-            count = _count(len(findings), f"{word} finding")
-            pieces.append(f"{count} ({_count(errors, 'error')})" if errors else count)
+            count = count_text(len(findings), f"{word} finding")
+            pieces.append(f"{count} ({count_text(errors, 'error')})" if errors else count)
     return ", ".join(pieces)
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def _sections(comparison: Comparison) -> Iterator[tuple[str, list[str]]]:
@@ -144,6 +146,8 @@ def _sections(comparison: Comparison) -> Iterator[tuple[str, list[str]]]:
         if jobs := [job for job in comparison.jobs if job.kind == kind]:
             verb = VERBS[kind][len(jobs) > 1]
             yield f"{'Jobs that' if len(jobs) > 1 else 'Job that'} {verb}", [_job_row(job) for job in jobs]
+    if comparison.resources:
+        yield "Nodes and policy", list(comparison.resources)
     if comparison.queues:
         yield "Queues", [_queue_row(queue) for queue in comparison.queues]
     if comparison.scheduler:
@@ -175,7 +179,7 @@ def _place_text(pods: PodsByNode) -> str:
     count = sum(sum(role.values()) for role in pods.values())
     if not count:
         return ""
-    return f"{_count(count, 'pod')} on {compact_names(list(nodes), MAX_NODES)}"
+    return f"{count_text(count, 'pod')} on {compact_names(list(nodes), MAX_NODES)}"
 
 
 def _queue_row(queue: QueueChange) -> str:

@@ -34,7 +34,8 @@ def plan_text(
 ) -> str:
     """The plan, of its jobs those selected; ends in a newline."""
     if not outcome.ok:
-        return f"No plan for cluster {outcome.specs.cluster.name}: see the diagnostics.\n"
+        name = outcome.specs.cluster.name
+        return f"No plan{f' for cluster {name}' if name else ''}: see the diagnostics.\n"
     view = PlanView(outcome, style, selection=selection)
     jobs = [*view.jobs(), left_out_rows(style, outcome, selection)]
     sections = [view.header(), *jobs, view.queues(), view.totals(), view.verdicts(timings), view.summary()]

@@ -16,7 +16,11 @@ _TRUSTED = ("-c", "safe.directory=*")
 def read_revision(folder: Path, revision: str) -> tuple[str, Repository]:
     """The commit that `revision` names, and its files below `folder`. Raises GitError where there is no such commit,
     or no git repository."""
-    commit = _rev_parse(folder, "--verify", "--end-of-options", f"{revision}^{{commit}}")
+    _rev_parse(folder, "--git-dir")
+    try:
+        commit = _rev_parse(folder, "--verify", "--end-of-options", f"{revision}^{{commit}}")
+    except GitError as error:
+        raise GitError(f"{revision!r} names no commit of this repository") from error
     clone = Path(_rev_parse(folder, "--path-format=absolute", "--git-common-dir"))
     return commit, read_commit(clone, commit, TIMEOUT, _rev_parse(folder, "--show-prefix"))
 

@@ -183,6 +183,28 @@ def test_findings_are_new_or_mended_and_only_new_errors_break() -> None:
     assert changes(broken, moved).is_empty
 
 
+def test_nodes_domains_priorities_and_policy_are_compared() -> None:
+    urgent = "apiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nmetadata: {name: urgent}\nvalue: 1000\n"
+    cluster = "apiVersion: gangplan.dev/v1alpha1\nkind: Cluster\nmetadata: {name: demo}\n"
+    before = {**BASE, "cluster-specs/demo/more.yaml": f"{urgent}---\n{cluster}"}
+    more = f"{urgent.replace('1000', '500')}---\n{cluster}spec: {{order: priorities-first}}\n"
+    pool = POOL.replace("count: 4", "count: 6, topology: [{name: rack, size: 2}]").replace("cpu: 32", "cpu: 48")
+    after = {**before, "cluster-specs/demo/nodes.yaml": pool, "cluster-specs/demo/more.yaml": more}
+    comparison = changes(before, after)
+    assert comparison.resources == (
+        "2 nodes new: n-4, n-5",
+        "4 nodes with other allocatable: n-0 to 3",
+        "in all 128 -> 288 cpu",
+        "in all 256Gi -> 384Gi memory",
+        "in all 32 -> 48 GPUs",
+        "3 network domains changed: n-rack-0 to 2",
+        "PriorityClass urgent: value 1000 -> 500",
+        "Cluster: order queues-first -> priorities-first",
+    )
+    assert "nodes or policy changed" in summary(comparison)
+    assert "  Nodes and policy\n    2 nodes new: n-4, n-5\n" in comparison_text([comparison], "main", "topic")
+
+
 def test_a_cluster_that_is_new_compares_with_nothing() -> None:
     comparison = changes({}, BASE)
     assert set(found_jobs(comparison).values()) == {"starts", "waits"}

@@ -1,0 +1,88 @@
+"""What a change does to the cluster itself: its nodes and what they have, network domains, priorities, policy."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import fields
+from typing import Any
+
+from compiler.explain.names import compact_names
+from compiler.fields.amounts import rounded_amount, unit_heading
+from compiler.specs import ClusterSpec, HyperNodeSpec, NodeSpec, PriorityClassSpec, Specs
+from compiler.views.style import count_text
+
+MAX_NAMES = 4
+_IDENTITY = {"document", "name"}
+_Named = ClusterSpec | HyperNodeSpec | NodeSpec | PriorityClassSpec
+
+
+def cluster_changes(before: Specs, after: Specs) -> Iterator[str]:
+    """One sentence for each difference."""
+    yield from _node_changes(before.nodes, after.nodes)
+    yield from _domain_changes(before.hypernodes, after.hypernodes)
+    yield from _priority_changes(before.priority_classes, after.priority_classes)
+    yield from _policy_changes(before.cluster, after.cluster)
+
+
+def _node_changes(before: Sequence[NodeSpec], after: Sequence[NodeSpec]) -> Iterator[str]:
+    old, new = {node.name: node for node in before}, {node.name: node for node in after}
+    for word, names in (("new", new.keys() - old.keys()), ("gone", old.keys() - new.keys())):
+        listed = [name for name in (*old, *new) if name in names]
+        if listed:
+            yield f"{count_text(len(listed), 'node')} {word}: {compact_names(listed, MAX_NAMES)}"
+    changed = {name: _changed_fields(old[name], node) for name, node in new.items() if name in old}
+    if listed := [name for name in changed if changed[name]]:
+        what = ", ".join(dict.fromkeys(_field_text(name) for name in listed for name in changed[name]))
+        yield f"{count_text(len(listed), 'node')} with other {what}: {compact_names(listed, MAX_NAMES)}"
+    totals = _totals(before), _totals(after)
+    for resource in sorted((totals[0].keys() | totals[1].keys()) - {"pods"}):
+        amounts = [total[resource] for total in totals]
+        if amounts[0] != amounts[1]:
+            texts = [rounded_amount(resource, amount) for amount in amounts]
+            yield f"in all {texts[0]} -> {texts[1]} {unit_heading(resource)}"
+
+
+def _totals(nodes: Sequence[NodeSpec]) -> Counter[str]:
+    """What the open nodes have."""
+    total: Counter[str] = Counter()
+    for node in nodes:
+        total.update({} if node.unschedulable else node.allocatable)
+    return total
+
+
+def _domain_changes(before: Sequence[HyperNodeSpec], after: Sequence[HyperNodeSpec]) -> Iterator[str]:
+    old, new = {domain.name: domain for domain in before}, {domain.name: domain for domain in after}
+    names = [name for name in dict.fromkeys((*old, *new)) if name not in old or name not in new]
+    names += [name for name, domain in new.items() if name in old and _changed_fields(old[name], domain)]
+    if names:
+        yield f"{count_text(len(names), 'network domain')} changed: {compact_names(names, MAX_NAMES)}"
+
+
+def _priority_changes(before: Sequence[PriorityClassSpec], after: Sequence[PriorityClassSpec]) -> Iterator[str]:
+    old = {found.name: found for found in before}
+    for found in after:
+        if found.name in old:
+            yield from _value_changes(f"PriorityClass {found.name}", old[found.name], found)
+
+
+def _policy_changes(before: ClusterSpec, after: ClusterSpec) -> Iterator[str]:
+    yield from _value_changes("Cluster", before, after)
+
+
+def _value_changes(name: str, before: _Named, after: _Named) -> Iterator[str]:
+    """One sentence for each field that differs."""
+    for field, (old, new) in _changed_fields(before, after).items():
+        values = "" if isinstance(new, Mapping) else f" {old} -> {new}"
+        yield f"{name}: {_field_text(field)}{values or ' changed'}"
+
+
+def _changed_fields(before: _Named, after: _Named) -> dict[str, tuple[Any, Any]]:
+    """The fields that differ, with both values; the document, where it is written, is none."""
+    names = [field.name for field in fields(after) if field.name not in _IDENTITY]
+    values = {name: (getattr(before, name), getattr(after, name)) for name in names}
+    return {name: pair for name, pair in values.items() if pair[0] != pair[1]}
+
+
+def _field_text(name: str) -> str:
+    return name.replace("_", " ")

@@ -130,6 +130,8 @@ RAY_PRIORITY_LABEL = "ray.io/priority-class-name"
 
 # Volcano
 VOLCANO_SCHEDULER = "volcano"
+ROOT_QUEUE, DEFAULT_QUEUE = "root", "default"
+"""Queues that Volcano makes by itself."""
 VOLCANO_JOB_NAME_LABEL = "volcano.sh/job-name"
 VOLCANO_JOB_NAMESPACE_LABEL = "volcano.sh/job-namespace"
 QUEUE_NAME_LABEL = "volcano.sh/queue-name"

@@ -9,10 +9,10 @@ from compiler.checks import CheckInput, Finding, check
 from compiler.diagnostics import suggestion
 from compiler.fields.quantity import exact_amount
 from compiler.kinds.pod_group import PodGroup
+from compiler.kubernetes import DEFAULT_QUEUE, ROOT_QUEUE
 from compiler.specs import Amounts, QueueSpec
 from compiler.syntax.documents import FieldPath
 
-ROOT_QUEUE = "root"
 MAX_DEPTH = 5
 MAX_LOOP_SHOWN = 8
 QUEUE_KIND = "Queue.scheduling.volcano.sh"
@@ -250,7 +250,7 @@ def unknown_queue(check_input: CheckInput) -> Iterator[Finding]:
     itself. Mend: correct the name, or add the queue."""
     known = (
         {queue.name for queue in check_input.specs.queues}
-        | {ROOT_QUEUE, "default"}
+        | {ROOT_QUEUE, DEFAULT_QUEUE}
         | check_input.failed_names(QUEUE_KIND)
     )
     cluster = check_input.specs.cluster

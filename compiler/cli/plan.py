@@ -13,7 +13,9 @@ DECISIONS = ("start", "keep", "wait", "evict", "done")
 @compile_options
 @output_option
 @click.option("--summary", is_flag=True, help="Show counts, reasons and queues, and no single jobs.")
-@click.option("--queue", "queues", multiple=True, help="Show jobs of this queue only; may be repeated.")
+@click.option(
+    "--queue", "queues", multiple=True, help="Show jobs of this queue and those below it only; may be repeated."
+)
 @click.option("--namespace", "namespaces", multiple=True, help="Show jobs of this namespace only; may be repeated.")
 @click.option(
     "--decision",
@@ -49,14 +51,17 @@ def plan(
     Many waiting jobs are told by reason. --summary, --queue, --namespace and --decision choose what the text shows; the
     plan is the same."""
     from compiler.views import data, machine, text
-    from compiler.views.selection import Selection
+    from compiler.views.selection import Selection, unknown_names, with_queues_below
 
     selection = Selection(queues, namespaces, decisions, summary)
     if output != "text" and selection != Selection():
         raise click.UsageError("--summary, --queue, --namespace and --decision are for text; -o json is whole", ctx)
     outcome = compile_and_report(ctx, inputs)
     if output == "text":
-        echo(text.plan_text(outcome, terminal_style(), timings=timings, selection=selection))
+        for problem in unknown_names(selection, outcome.specs):
+            click.echo(problem, err=True)
+        chosen = with_queues_below(selection, outcome.specs)
+        echo(text.plan_text(outcome, terminal_style(), timings=timings, selection=chosen))
     else:
         echo(machine.FORMATS[output](data.plan_document(outcome, timings=timings)))
     ctx.exit(outcome.exit_code(detailed_exitcode, fails_on_errors=fail_on == "error"))

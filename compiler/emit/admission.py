@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from compiler.kubernetes import ROOT_QUEUE
+
 MAX_RETRY = 3
 PLUGINS_NEEDING_SVC = ("tensorflow", "mpi", "pytorch", "ray")
 PLUGINS_NEEDING_SSH = ("mpi",)
@@ -59,5 +61,5 @@ def fill_queue_defaults(data: dict[str, Any]) -> None:
         spec["weight"] = 1
     if spec.get("reclaimable") is None:
         spec["reclaimable"] = True
-    if data["metadata"]["name"] != "root" and not spec.get("parent"):
-        spec["parent"] = "root"
+    if data["metadata"]["name"] != ROOT_QUEUE and not spec.get("parent"):
+        spec["parent"] = ROOT_QUEUE

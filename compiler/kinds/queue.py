@@ -20,6 +20,7 @@ from compiler.kubernetes import (
     HIERARCHY_ANNOTATION,
     HIERARCHY_WEIGHTS_ANNOTATION,
     ORDER_ANNOTATION,
+    ROOT_QUEUE,
 )
 from compiler.specs import NodeGroupAffinity, QueueSpec
 from compiler.syntax.documents import Document, FieldPath
@@ -105,7 +106,7 @@ def specs(document: Document, queue: Queue) -> Iterable[QueueSpec]:
     yield QueueSpec(
         document=document,
         name=document.name,
-        parent=spec.parent if spec.parent and spec.parent != "root" else None,
+        parent=spec.parent if spec.parent and spec.parent != ROOT_QUEUE else None,
         weight=spec.weight or 1,
         priority=spec.priority or 0,
         guarantee=integer_amounts(guarantee or {}, "up"),
@@ -148,7 +149,7 @@ def hierarchy_weights(document: Document) -> tuple[tuple[str, float], ...] | Non
     if len(names) != len(numbers) or not all(names) or not all(0 < number < 2**31 for number in numbers):
         return None
     pairs = [(name, max(1.0, number)) for name, number in zip(names, numbers, strict=True)]
-    return tuple(pairs[1:] if names[0] == "root" else pairs)
+    return tuple(pairs[1:] if names[0] == ROOT_QUEUE else pairs)
 
 
 def text_diagnostics(document: Document) -> Iterator[Diagnostic]:

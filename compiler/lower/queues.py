@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from compiler.cluster_state.observed import ObservedState
+from compiler.kubernetes import DEFAULT_QUEUE, ROOT_QUEUE
 from compiler.lower.resources import limits, vector
 from compiler.specs import QueueSpec, Specs
 from solver.problem import Queue, Vector
-
-ROOT_QUEUE, DEFAULT_QUEUE = "root", "default"
 
 
 def lower_queues(

@@ -11,7 +11,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from compiler.diagnostics import Diagnostic, Position, sorted_diagnostics
+from compiler.checks.catalogue import all_rules
+from compiler.diagnostics import RULES, Diagnostic, Position, sorted_diagnostics
 from compiler.repository import Repository
 from compiler.repository.paths import BAD_IGNORE_RULE, CONFIGURATION_FILE, path_patterns
 
@@ -84,6 +85,9 @@ def _commented_rules(file: str, lines: list[str]) -> Iterator[_Rule | Diagnostic
             if not named:
                 help = "write it as # gangplan: ignore GP213 reason"
                 yield BAD_IGNORE_RULE.diagnostic(at, "the comment names no code to ignore", help)
+            elif unknown := sorted(filter(_is_unknown, named)):
+                help = "name the code of the finding, or remove the comment"
+                yield BAD_IGNORE_RULE.diagnostic(at, f"there is no code {unknown[0]}", help)
             elif not alone:
                 yield _Rule(at, named, number, number)
             else:
@@ -132,12 +136,19 @@ def _configured_rules(content: bytes) -> Iterator[_Rule | Diagnostic]:
 def _configured_rule(text: str, code: str, patterns: Any) -> _Rule | Diagnostic:
     if not _CODE.fullmatch(code):
         return _bad_entry(text, code, f"{code!r} is no code")
+    if _is_unknown(code):
+        return _bad_entry(text, code, f"there is no code {code}")
     if not isinstance(patterns, list) or not all(isinstance(each, str) for each in patterns):
         return _bad_entry(text, code, f"{code} has no list of patterns")
     try:
         return _Rule(_entry_position(text, code), frozenset((code,)), patterns=path_patterns(patterns))
     except ValueError:
         return _bad_entry(text, code, f"{code} has a pattern that is not in gitignore's syntax")
+
+
+def _is_unknown(code: str) -> bool:
+    """Whether no rule has the code. All rules are imported only for one that was not met yet."""
+    return code not in RULES and code not in all_rules()
 
 
 def _bad_entry(text: str, key: str, message: str) -> Diagnostic:

@@ -8,6 +8,7 @@ from typing import Any
 from compiler.explain.names import compact_names
 from compiler.explain.page import remedy
 from compiler.fields.amounts import rounded_amount
+from compiler.kubernetes import ROOT_QUEUE
 from compiler.outcome import JobAction, JobDecision, Outcome
 from compiler.specs import RoleSpec, TopologySpec
 from compiler.views import data as views_data
@@ -94,7 +95,7 @@ def _queue_lines(view: PlanView, decision: JobDecision) -> Iterator[str]:
     by_name = views_data.queues_by_name(view.data)
     named = {name for role in decision.gang.roles for name in role.pod.requests} - {"pods"}
     queue = by_name.get(decision.gang.queue)
-    while queue is not None and queue["name"] != "root":
+    while queue is not None and queue["name"] != ROOT_QUEUE:
         limited = queue["capability"] | queue["deserved"] | queue["guarantee"]
         texts = [_queue_text(queue, name) for name in limited if name in named]
         text = "; ".join(texts) or "no limits on what it asks for"

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from compiler.diagnostics import Diagnostic
+from compiler.diagnostics import Diagnostic, suggestion
 from compiler.diagnostics.render.json import diagnostic_entry
 from compiler.explain.catalogue import REASONS
 from compiler.explain.names import compact_names
+from compiler.kubernetes import ROOT_QUEUE
 from compiler.outcome import JobDecision, Outcome
 from compiler.reading.unplanned import runs_pods
 from compiler.repository.paths import JOBS_FOLDER
+from compiler.specs import Specs
 from compiler.syntax.documents import Document
 
 MAX_DETAILED = 12
@@ -40,6 +42,32 @@ class Selection:
 
 
 ALL = Selection()
+
+
+def with_queues_below(selection: Selection, specs: Specs) -> Selection:
+    """The selection with all queues below its queues."""
+    parents: dict[str, str | None] = {gang.queue: None for gang in specs.gangs}
+    parents |= {queue.name: queue.parent for queue in specs.queues}
+
+    def is_chosen(queue: str) -> bool:
+        seen = set[str]()
+        while queue not in selection.queues and queue not in seen:
+            seen.add(queue)
+            queue = parents.get(queue) or ROOT_QUEUE
+        return queue in selection.queues
+
+    return replace(selection, queues=(*selection.queues, *filter(is_chosen, sorted(parents))))
+
+
+def unknown_names(selection: Selection, specs: Specs) -> Iterator[str]:
+    """A sentence for each queue and namespace of the selection that is not in the repository."""
+    queues = {ROOT_QUEUE} | {queue.name for queue in specs.queues} | {gang.queue for gang in specs.gangs}
+    namespaces = {gang.namespace for gang in specs.gangs}
+    for noun, chosen, known in (("queue", selection.queues, queues), ("namespace", selection.namespaces, namespaces)):
+        for name in chosen:
+            if name not in known:
+                help = suggestion(name, known, f"there is {', '.join(sorted(known)) or 'none'}")
+                yield f"no job is in {noun} {name!r}: {help}"
 
 
 def waits_by_reason(waiting: Iterable[JobDecision]) -> Iterator[tuple[str, str, list[JobDecision]]]:

@@ -14,6 +14,7 @@ from compiler.explain.reasons import CodedMessage
 from compiler.fields.amounts import rounded_amount
 from compiler.fields.duration import rounded_duration_text
 from compiler.fields.timestamp import rfc3339
+from compiler.kubernetes import ROOT_QUEUE
 from compiler.outcome import HELD_SENTENCE, JobDecision, Outcome
 from compiler.views import data as views_data
 from compiler.views import selection
@@ -342,7 +343,7 @@ class PlanView:
                     yield depth, queue
                 yield from below(queue["name"], depth + 1)
 
-        return below("root", 0)
+        return below(ROOT_QUEUE, 0)
 
     @property
     def deserved_mark(self) -> str:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from compiler.kubernetes import ROOT_QUEUE
 from compiler.specs import NodeGroupAffinity, PluginSpec, QueueSpec, SchedulerSpec
-
-ROOT_QUEUE = "root"
 
 
 def node_group_plugin(scheduler: SchedulerSpec | None) -> PluginSpec | None:

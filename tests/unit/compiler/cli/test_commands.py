@@ -256,7 +256,12 @@ def test_a_plan_with_errors_fails_unless_told_otherwise_and_tells_whom_it_left_o
 def test_filters_choose_jobs_of_the_text() -> None:
     assert "+ team/first" not in run("plan", *repo("deadlock"), "--decision", "wait").stdout
     assert "- team/second" not in run("plan", *repo("deadlock"), "--decision", "start").stdout
-    assert "team/" not in run("plan", *repo("deadlock"), "--namespace", "other").stdout
+    other = run("plan", *repo("deadlock"), "--namespace", "other", "--queue", "defalt")
+    assert "team/" not in other.stdout
+    assert other.stderr == (
+        "no job is in queue 'defalt': did you mean 'default'?\nno job is in namespace 'other': there is team\n"
+    )
+    assert "team/first" in run("plan", *repo("deadlock"), "--queue", "root").stdout
     assert "team/first" in run("plan", *repo("deadlock"), "--queue", "default", "--queue", "b").stdout
     assert run("plan", *repo("deadlock"), "--queue", "default", "-o", "json").exit_code == 1
     summary = run("plan", *repo("deadlock"), "--summary").stdout

@@ -61,10 +61,6 @@ class GreedyFloor:
             takewhile(lambda group: all(j in self.placements for batch in group for j in batch), groups_in_order)
         )
 
-    def is_better(self, started: Collection[int], options: Options) -> bool:
-        """Whether the floor is worth more than the gangs that start."""
-        return is_floor_better(self.sets, self.placements, started, options)
-
     def compare(self, started: Collection[int], gangs: Collection[int], options: Options) -> int:
         """Whether of these gangs the floor is worth more (1), less (-1) or as much (0) as what starts."""
         s, floor = self.only(gangs)

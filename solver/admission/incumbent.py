@@ -34,9 +34,8 @@ def incumbent_values(s: Sets, x: Variables, placements: Placements) -> dict[str,
 
 def _slot_layout_of(s: Sets, placements: Placements) -> dict[int, dict[SlotRequest, PodsPerSlot]]:
     """Node -> slot request -> device slot -> pods of these placements that use it."""
-    room = s.free_nodes_after(placements)
     taken: dict[int, dict[SlotRequest, PodsPerSlot]] = {}
-    for node, laid in room.slot_layout.items():
+    for node, laid in s.state_after(placements).free_nodes.slot_layout.items():
         for requests, (_, counts) in laid.items():
             for request, of in zip(requests, counts, strict=True):
                 taken.setdefault(node, {})[request] = add_vectors(taken.get(node, {}).get(request, (0,) * len(of)), of)

@@ -21,14 +21,15 @@ def blockers(case: GangDiagnosis, s: Scenario) -> tuple[int, tuple[int, ...]]:
 
     def make() -> tuple[int, tuple[int, ...]]:
         q, gangs = case.question(s), state.problem.gangs
-        order = sorted(state.started_placements, key=lambda i: (gangs[i].priority, -gangs[i].age, -i))
-        order = [i for i in order if gangs[i].priority >= priority] or order
-        return q.max_pods(q.state.rule_counts), tuple(sorted(_blocking_prefix(case, s, order)))
+        order = [i for i in state.started_by_priority if gangs[i].priority >= priority]
+        return q.max_pods(q.state.rule_counts), tuple(
+            sorted(_blocking_prefix(case, s, order or state.started_by_priority))
+        )
 
     return state.cached(("blockers", priority, s), make)
 
 
-def _blocking_prefix(case: GangDiagnosis, s: Scenario, order: list[int]) -> tuple[int, ...]:
+def _blocking_prefix(case: GangDiagnosis, s: Scenario, order: Sequence[int]) -> tuple[int, ...]:
     """The shortest prefix of `order` without which the gang fits, less the members that it does not need."""
     state, q = case.state, case.question(replace(s, with_started=False))
     without_plan = q.state.free.minus(state.planned_amounts)

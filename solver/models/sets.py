@@ -93,8 +93,8 @@ class Sets:
         return self.state.rule_counts
 
     def state_after(self, placements: Placements) -> State:
-        """A copy of the state in which these gangs have started."""
-        state = self.state.fixed_copy()
+        """A copy of the state in which these gangs have started; pods added before keep their device slots."""
+        state = self.state.copy().with_free(self.free, self.rule_counts)
         for j, pods in placements.items():
             state.start_gang(j, pods)
         return state
@@ -102,10 +102,6 @@ class Sets:
     def free_nodes(self) -> FreeNodes:
         """The free nodes before the batch, to be changed."""
         return FreeNodes(self.free, self.rule_counts)
-
-    def free_nodes_after(self, placements: Placements) -> FreeNodes:
-        """The free nodes once these gangs have started."""
-        return self.state_after(placements).free_nodes
 
     @cached_property
     def resource_count(self) -> int:
@@ -399,11 +395,8 @@ class Sets:
         """The level in an objective's name: the priority, "overdue", and the queues' priority where several occur."""
         priority, late = divmod(level[0], 3)
         name = f"{priority}{('', ', overdue', ', promised')[late]}"
-        return name if self.is_only_level(level) else f"{name}, queues {level[1]}"
-
-    def is_only_level(self, level: PrecedenceLevel) -> bool:
-        """Whether no other level has gangs of the same precedence."""
-        return sum(1 for p, _ in self.precedence_levels if p == level[0]) == 1
+        is_only_one = sum(p == level[0] for p, _ in self.precedence_levels) == 1
+        return name if is_only_one else f"{name}, queues {level[1]}"
 
     @cached_property
     def dominant_units(self) -> tuple[int, ...]:

@@ -42,7 +42,7 @@ def decide_gangs(plan: PlanState, waiting: list[int]) -> PlanState:
         return without_needless_victims(plan)
     if without_eviction is not None:
         return without_eviction
-    if clean is not None and floor_of(clean, waiting).is_better(plan.placements, options):
+    if clean is not None and floor_of(clean, waiting).compare(plan.placements, waiting, options) > 0:
         return decide_batches(clean, groups, floor)
     return plan
 

@@ -121,10 +121,6 @@ class State:
         unchanged = self.tree if problem is self.problem else None
         return replace(self.copy(), problem=problem, tree=tree or unchanged or TopologyTree(problem))
 
-    def fixed_copy(self) -> State:
-        """An independent copy in which pods added before keep their device slots."""
-        return self.copy().with_free(self.free, self.rule_counts)
-
     def with_free(self, free: FreeVectors, rule_counts: PodRuleCounts | None = None) -> State:
         """The same queues with other free nodes, and other pods counted by pod rules; the rest is shared."""
         return replace(self, free_nodes=FreeNodes(free, rule_counts))

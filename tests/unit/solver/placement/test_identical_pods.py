@@ -57,7 +57,7 @@ def test_who_leads_follows_the_workers() -> None:
     assert known.spread_bound == 1
     found = identical_pods.improve_spread(PlacementTask(s, shapes, Options()), apart, known)
     assert sum(tier_span(s.tree, pods) for pods in found.values()) == 1
-    s.free_nodes_after(found)  # raises ValueError where a node holds more than it can
+    s.state_after(found)  # raises ValueError where a node holds more than it can
     assert {j: [sum(p.pods for p in pods if p.role == t) for t in (0, 1)] for j, pods in found.items()} == {
         0: [4, 1],
         1: [4, 1],

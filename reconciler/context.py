@@ -26,6 +26,7 @@ from reconciler.decisions.binding import BindingMemory
 from reconciler.decisions.diff import Change
 from reconciler.decisions.evictions import EvictionMemory
 from reconciler.decisions.nodes import NodeHealth
+from reconciler.decisions.pace import StartPace
 from reconciler.decisions.scheduler import SchedulerMemory
 from reconciler.git.mirror import Mirror
 from reconciler.git.poller import GitPoller
@@ -181,6 +182,7 @@ class Reconciler:
     node_health: NodeHealth = field(default_factory=NodeHealth)
     binding: BindingMemory = field(default_factory=BindingMemory)
     evictions: EvictionMemory = field(default_factory=EvictionMemory)
+    pace: StartPace = field(default_factory=StartPace)
     scheduler: SchedulerMemory = field(default_factory=SchedulerMemory)
     broken_gangs: set[str] = field(default_factory=set)
     departed_jobs: dict[str, tuple[float, float]] = field(default_factory=dict)

@@ -3,16 +3,18 @@ knows of both."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from compiler.kubernetes import is_gated
 from reconciler.cluster.inventory import Inventory
 from reconciler.cluster.neighbours import refuse_beside_another
 from reconciler.context import Pass, Reconciler
+from reconciler.decisions.diff import Change
 from reconciler.phases.ownership import prune
 from reconciler.phases.planning import give_up_superseded_plan, restore_snapshot
 from reconciler.phases.scheduler import read_scheduler_memory
 from reconciler.plan.snapshot import Snapshot
-
-SLICE = 400
-"""Changes of one pass: gates of the first jobs are lifted while the last ones are still to be made."""
+from reconciler.writing.writer import ChangeResult
 
 
 def take_up_inventory(r: Reconciler) -> Inventory:
@@ -43,8 +45,24 @@ def write_changes(r: Reconciler, p: Pass, snapshot: Snapshot) -> None:
     elif is_first_inventory:
         refuse_beside_another(r.client, r.store)
     due = [change for change in p.changes if r.writer.is_due(change)]
-    if len(due) > SLICE:
-        due = sorted(due, key=lambda change: change.desired.wave if change.desired else 0)[:SLICE]
-        r.wake_event.set()
-    p.results += r.writer.apply_changes(due, p.inventory)
+    p.results += _apply_next_changes(r, p, snapshot, due)
     prune(r, p)
+
+
+def _apply_next_changes(r: Reconciler, p: Pass, snapshot: Snapshot, due: Sequence[Change]) -> list[ChangeResult]:
+    """Apply as many changes as a pass may; new jobs that start no faster than those before them begin."""
+    starting = {key for key, gang in snapshot.gangs.items() if gang.decision != "wait"}
+    r.pace.observe(lambda key: _has_begun(p, key), r.clock())
+    chosen = r.pace.next_changes(due, starting, snapshot.gangs.keys() - starting)
+    if len(chosen) < len(due) and not r.pace.is_holding:
+        r.wake_event.set()
+    results = r.writer.apply_changes(chosen, p.inventory)
+    for result in results:
+        if result.outcome == "done" and result.change.action == "create" and result.change.ref.key in starting:
+            r.pace.record_creation(result.change.ref.key, r.clock())
+    return results
+
+
+def _has_begun(p: Pass, key: str) -> bool:
+    entry = p.inventory.entries.get(key)
+    return entry is None or entry.started or any(not is_gated(pod) for pod in p.pods.get(key, ()))

@@ -128,6 +128,7 @@ def _current_fingerprint(r: Reconciler, p: Pass, snapshot: Snapshot, finished: f
 def _take_result(r: Reconciler, p: Pass, running: RunningCompile, result: Snapshot | CompileBreakdown) -> None:
     planning, now = r.planning, r.clock()
     r.metrics.compile_seconds.observe(now - running.started_at)
+    log.info("a compile has ended", extra={"commit": running.commit, "seconds": round(now - running.started_at, 3)})
     if isinstance(result, CompileBreakdown):
         _record_breakdown(r, p, running, result)
         return

@@ -25,6 +25,9 @@ from reconciler.writing.writer import BATCH, mark_started
 
 log = logging.getLogger(__name__)
 
+BATCH_BESIDE_JOBS, SECONDS_BESIDE_JOBS = 96, 1.0
+"""While jobs wait to be made: gates between two looks at the clock, and seconds after which a pass leaves the other
+gates to the next one."""
 EVICTION_BATCH = 32
 """Evictions of one pass at most; then the cluster is looked at again, since their reason may be gone."""
 
@@ -167,6 +170,7 @@ def lift_gates(r: Reconciler, p: Pass, snapshot: Snapshot, nodes: NodeIndex) -> 
     room = _room_beside_leaving_pods(r, p, nodes)
     preemptors = set().union(*(gang.evicted_for for gang in snapshot.gangs.values()))
     batch: dict[str, tuple[GateLift, ...]] = {}
+    began_at = r.clock()
     for key, gang in snapshot.gangs.items():
         if gang.decision not in ("start", "keep") or gang.name in preemptors:
             continue
@@ -175,9 +179,12 @@ def lift_gates(r: Reconciler, p: Pass, snapshot: Snapshot, nodes: NodeIndex) -> 
         pods = [r.writer.newest_object(ref_of(pod).key, pod) or pod for pod in p.pods.get(key, ())]
         if (lifts := gate_lifts(gang, pods, nodes)) and room.take(lifts):
             batch[key] = lifts
-        if sum(map(len, batch.values())) >= BATCH:
+        if sum(map(len, batch.values())) >= (BATCH_BESIDE_JOBS if r.pace.is_holding else BATCH):
             _lift_batch(r, p, batch)
             batch = {}
+            if r.pace.is_holding and r.clock() - began_at >= SECONDS_BESIDE_JOBS:
+                r.wake_event.set()
+                break
     _lift_batch(r, p, batch)
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import logging
 import re
 import threading
+import time
 from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -86,8 +87,11 @@ class DryRun:
         self._is_stopped = True
 
     def _ask_all(self, questions: Sequence[Question]) -> None:
+        began_at = time.monotonic()
         try:
             self._result = self.refusals_of(questions)
+            seconds = round(time.monotonic() - began_at, 3)
+            log.info("dry run", extra={"objects": len(questions), "refused": len(self._result), "seconds": seconds})
         except LostLease:
             log.info("the dry run was given up with the lease")
         except Exception as error:  # a plan must not wait for ever: what is refused then holds up only itself

@@ -17,7 +17,7 @@ from reconciler.context import Pass, Reconciler, Settings, build_reconciler
 from reconciler.decisions.gates import pods_by_job
 from reconciler.git.poller import BranchHead
 from reconciler.observe import Fingerprint, Observation, fingerprint_of, state_objects
-from reconciler.phases.pods import act_on_pods, observe_pods
+from reconciler.phases.pods import BATCH_BESIDE_JOBS, act_on_pods, observe_pods
 from reconciler.phases.report import build_report
 from reconciler.plan.snapshot import Snapshot
 from reconciler.requests import Requests
@@ -291,3 +291,17 @@ def test_a_lone_pod_is_given_its_node(world: World) -> None:
     assert list(p.lifted_gates) == ["Pod/default/x-w-0"]
     ((_, path),) = world.cluster.writes[-1:]
     assert path.endswith("/pods/x-w-0")
+
+
+@pytest.mark.parametrize("is_holding", [False, True])
+def test_gates_leave_room_for_jobs_that_are_still_to_be_made(world: World, is_holding: bool) -> None:
+    """While jobs wait to be made a pass lifts gates for a second, of whole gangs; the next one goes on."""
+    gangs = [f"job-{at:02}" for at in range(3)]
+    size = BATCH_BESIDE_JOBS
+    world.plan(*(planned(name, "start", n1=size) for name in gangs))
+    world.r.pace.is_holding = is_holding
+    clock = iter(range(1000))
+    world.r.clock = lambda: float(next(clock))
+    p = world.act(*(live_job(name) for name in gangs), *(pod(name, at) for name in gangs for at in range(size)))
+    assert [*p.lifted_gates] == [key_of(name) for name in (gangs[:1] if is_holding else gangs)]
+    assert world.r.wake_event.is_set() == is_holding

@@ -1,0 +1,54 @@
+"""How many jobs are made at a time. Decisions on data, no IO.
+
+Volcano's job controller takes in jobs with three workers, one step of each in turn. Of hundreds that come at once it
+makes every PodGroup before the first pods, and the scheduler tells of each gang, again and again, that it has none. So
+new jobs that are to start come only as fast as those before them begin.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field
+
+from reconciler.decisions.diff import Change
+
+IN_FLIGHT = 32
+"""Jobs that may have been made and not have begun."""
+FLIGHT_SECONDS = 8.0
+"""Seconds after which a job that does not begin holds up no other."""
+SLICE = 400
+"""Changes of one pass: gates of the first jobs are lifted while the last ones are still to be made."""
+
+
+@dataclass(slots=True)
+class StartPace:
+    """made_at: Ref.key of a job that has not begun -> when it was made, on the clock. is_holding: whether jobs were
+    left to a later pass."""
+
+    made_at: dict[str, float] = field(default_factory=dict)
+    is_holding: bool = False
+
+    def observe(self, has_begun: Callable[[str], bool], now: float) -> None:
+        """Forget the jobs that have begun, and those that take too long."""
+        self.made_at = {key: at for key, at in self.made_at.items() if now - at < FLIGHT_SECONDS and not has_begun(key)}
+
+    def record_creation(self, key: str, now: float) -> None:
+        self.made_at[key] = now
+
+    def next_changes(self, due: Sequence[Change], starting: Collection[str], waiting: Collection[str]) -> list[Change]:
+        """The changes of this pass in their order: wave by wave, new jobs last, and of them those that wait after those
+        that start. starting, waiting: Ref.key of gangs."""
+        room = max(IN_FLIGHT - len(self.made_at), 0)
+        by_rank: tuple[list[Change], list[Change], list[Change]] = ([], [], [])
+        for change in due:
+            key = change.ref.key
+            is_new = change.action == "create"
+            by_rank[1 if is_new and key in starting else 2 if is_new and key in waiting else 0].append(change)
+        others, starts, waits = by_rank
+        self.is_holding = len(starts) > room
+        chosen = [*others, *starts[:room]] if self.is_holding else [*others, *starts, *waits]
+        return sorted(chosen, key=lambda change: change.desired.wave if change.desired else 0)[:SLICE]
+
+    def deadlines(self) -> list[float]:
+        """When jobs that do not begin let others go on, on the clock."""
+        return [at + FLIGHT_SECONDS for at in self.made_at.values()] if self.is_holding else []

@@ -10,11 +10,13 @@ from __future__ import annotations
 import importlib
 import inspect
 import pkgutil
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Generic, TypeVar, cast
 
 from compiler.diagnostics import Diagnostic, Rule, Severity, declare_rule
+from compiler.kinds import kinds
 from compiler.specs import GangSpec, SchedulerSpec, Specs
 from compiler.specs.drafts import PodDraft
 from compiler.specs.hypernode_tree import TreeProblem
@@ -25,30 +27,67 @@ ObjectIdentity = tuple[str, str, str]
 """("Kind.group", namespace, name)"""
 
 
+class ReadModel(Generic[Model]):
+    """A document and the pydantic model that its kind makes of it, made when a check asks for it."""
+
+    __slots__ = ("_model", "document")
+
+    def __init__(self, document: Document, model: Model | None = None) -> None:
+        self.document, self._model = document, model
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return ReadModel, (self.document,)
+
+    @property
+    def model(self) -> Model:
+        if self._model is None:
+            from compiler.fields.validation import validate_document
+
+            kind = kinds()[f"{self.document.kind}.{self.document.group}"]
+            self._model, _ = validate_document(self.document, kind.model)
+        return cast(Model, self._model)
+
+
 @dataclass(frozen=True, slots=True)
-class CheckInput:
+class ModelOf(Generic[Model]):
+    """The model of a kind ("Kind.group"), by its name, so that only what a repository holds is imported."""
+
+    kind: str
+
+
+class DocumentInput:
+    """What checks of one document examine."""
+
+    models: tuple[ReadModel[Any], ...]
+
+    def __init__(self, models: Iterable[ReadModel[Any]]) -> None:
+        self.models = tuple(models)
+
+    def documents_of(self, wanted: ModelOf[Model]) -> Iterator[tuple[Document, Model]]:
+        """The documents of that kind that have a model."""
+        for found in self.models:
+            if f"{found.document.kind}.{found.document.group}" == wanted.kind:
+                yield found.document, found.model
+
+
+@dataclass(frozen=True)
+class CheckInput(DocumentInput):
     """What checks examine: the specs, those of objects with errors included, and the models that they were made of.
 
     failed_objects: objects with errors, which must not be reported as missing. tree_problems: of the hypernode tree.
-    schedulers: every scheduler configuration found; `specs` has the first. namespaced_kinds: "Kind.group" -> whether
-    its objects have a namespace, for known kinds. unbound_gangs: those whose pods the plan binds to no node; `specs`
-    has the others.
+    schedulers: every scheduler configuration found; `specs` has the first. cluster_wide_kinds: "Kind.group" of known
+    kinds whose objects have no namespace. unbound_gangs: those whose pods the plan binds to no node; `specs` has the
+    others.
     """
 
     specs: Specs
-    models: tuple[tuple[Document, Any], ...] = ()
+    models: tuple[ReadModel[Any], ...] = ()
     failed_objects: frozenset[ObjectIdentity] = frozenset()
     tree_problems: tuple[TreeProblem, ...] = ()
     bare_pods: tuple[PodDraft, ...] = ()
     schedulers: tuple[SchedulerSpec, ...] = ()
-    namespaced_kinds: Mapping[str, bool] = field(default_factory=dict)
+    cluster_wide_kinds: frozenset[str] = frozenset()
     unbound_gangs: tuple[GangSpec, ...] = ()
-
-    def documents_of(self, model: type[Model]) -> Iterator[tuple[Document, Model]]:
-        """The documents with a model of that type."""
-        for document, found in self.models:
-            if isinstance(found, model):
-                yield document, found
 
     def failed_names(self, key: str) -> set[str]:
         """Names of the objects of a kind ("Kind.group") that have errors."""
@@ -69,7 +108,8 @@ class Finding:
     cause: str = ""
 
 
-CheckFunction = Callable[[CheckInput], Iterator[Finding]]
+CheckFunction = Callable[[Any], Iterator[Finding]]
+"""Of a `DocumentInput` where the check looks at one document at a time, else of a `CheckInput`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +119,7 @@ class Check:
     rule: Rule
     function: CheckFunction
     on_partial: bool = False
+    of_document: bool = False
 
     def diagnostic(self, found: Finding) -> Diagnostic:
         """The finding at its position."""
@@ -92,18 +133,33 @@ _CHECKS: dict[str, Check] = {}
 
 
 def check(
-    code: str, title: str, severity: Severity = "error", *, folds: bool = False, on_partial: bool = False
+    code: str,
+    title: str,
+    severity: Severity = "error",
+    *,
+    folds: bool = False,
+    on_partial: bool = False,
+    of_document: bool = False,
 ) -> Callable[[CheckFunction], CheckFunction]:
-    """Declare the decorated function as a check. on_partial: it also judges jobs with an error elsewhere."""
+    """Declare the decorated function as a check. on_partial: it also judges jobs with an error elsewhere. of_document:
+    what it says of a document follows from that document alone."""
 
     def declare(function: CheckFunction) -> CheckFunction:
         rule = declare_rule(code, severity, title, inspect.getdoc(function) or "", folds=folds)
-        _CHECKS[code] = Check(rule, function, on_partial)
+        _CHECKS[code] = Check(rule, function, on_partial, of_document)
         return function
 
     return declare
 
 
+def document_findings(models: Iterable[ReadModel[Any]]) -> list[tuple[Document, Diagnostic]]:
+    """What the checks of one document find, with the document."""
+    examined = DocumentInput(models)
+    checks = [check for check in all_checks() if check.of_document] if examined.models else []
+    return [(found.document, check.diagnostic(found)) for check in checks for found in check.function(examined)]
+
+
+@cache
 def all_checks() -> tuple[Check, ...]:
     """All checks, sorted by code."""
     for module in pkgutil.iter_modules(__path__):

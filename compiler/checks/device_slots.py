@@ -4,23 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from fractions import Fraction
+from typing import TYPE_CHECKING
 
-from compiler.checks import CheckInput, Finding, check
+from compiler.checks import CheckInput, DocumentInput, Finding, ModelOf, check
 from compiler.fields.quantity import exact_amount, integer_amounts
-from compiler.kinds.node_pool import NodePool, SharedDevices
-from compiler.kinds.numatopology import Numatopology
-from compiler.kinds.volcano_job import VolcanoJob
 from compiler.specs import GangSpec, PluginSpec, RoleSpec
 from compiler.syntax.documents import Document, FieldPath
 from compiler.volcano.numatopology import is_numa_aware
 from compiler.volcano.shared_devices import VGPU_MEMORY
 
+if TYPE_CHECKING:
+    from compiler.kinds.node_pool import NodePool, SharedDevices
+    from compiler.kinds.numatopology import Numatopology
+    from compiler.kinds.volcano_job import VolcanoJob
 
-@check("GP370", "NUMA cells hold more than the node")
-def numa_above_capacity(check_input: CheckInput) -> Iterator[Finding]:
+VOLCANO_JOB: ModelOf[VolcanoJob] = ModelOf("Job.batch.volcano.sh")
+NODE_POOL: ModelOf[NodePool] = ModelOf("NodePool.gangplan.dev")
+NUMATOPOLOGY: ModelOf[Numatopology] = ModelOf("Numatopology.nodeinfo.volcano.sh")
+
+
+@check("GP370", "NUMA cells hold more than the node", of_document=True)
+def numa_above_capacity(check_input: DocumentInput) -> Iterator[Finding]:
     """The cells of spec.numa divide what one node has: of each resource they come to at most the pool's capacity. Mend:
     correct the cells or the capacity."""
-    for document, pool in check_input.documents_of(NodePool):
+    for document, pool in check_input.documents_of(NODE_POOL):
         total: dict[str, int] = {}
         for cell in pool.spec.numa.cells if pool.spec.numa else ():
             for name, amount in integer_amounts(cell, "down").items():
@@ -39,7 +46,7 @@ def unequal_shared_devices(check_input: CheckInput) -> Iterator[Finding]:
     devices are asked for by the same name, so that "one device" is one amount. (volcano.sh/vgpu-memory is excepted: a
     pod says how much it wants.) Mend: use another resource for the other devices."""
     first: dict[str, tuple[SharedDevices, tuple[Document, FieldPath]]] = {}
-    for document, pool in check_input.documents_of(NodePool):
+    for document, pool in _pools_with_shared_devices(check_input):
         for index, shared in enumerate(pool.spec.shared_devices or ()):
             path = ("spec", "sharedDevices", index)
             known, at = first.setdefault(shared.resource, (shared, (document, path)))
@@ -51,6 +58,12 @@ def unequal_shared_devices(check_input: CheckInput) -> Iterator[Finding]:
                 yield Finding(document, path, message, "use another resource for these devices", at)
 
 
+def _pools_with_shared_devices(check_input: CheckInput) -> Iterator[tuple[Document, NodePool]]:
+    """All NodePools where a node has such devices, else none."""
+    if any(node.shared_devices for node in check_input.specs.nodes):
+        yield from check_input.documents_of(NODE_POOL)
+
+
 @check("GP372", "part of a device that no device can give")
 def impossible_device_share(check_input: CheckInput) -> Iterator[Finding]:
     """A pod asks for a part of one device, up to all of it, or for several whole ones: then the amount is a multiple of
@@ -58,7 +71,7 @@ def impossible_device_share(check_input: CheckInput) -> Iterator[Finding]:
     one of the two."""
     known = {
         shared.resource: shared
-        for _, pool in check_input.documents_of(NodePool)
+        for _, pool in _pools_with_shared_devices(check_input)
         for shared in pool.spec.shared_devices or ()
     }
     known.pop(VGPU_MEMORY, None)
@@ -85,11 +98,11 @@ def topology_policy_without_effect(check_input: CheckInput) -> Iterator[Finding]
     """Volcano minds a task's topologyPolicy by its plugin numa-aware, and only for pods of QoS class Guaranteed (limits
     of cpu and memory in every container, requests equal to them). Mend: add the plugin, complete the limits, or remove
     the policy."""
-    for document, job in check_input.documents_of(VolcanoJob):
-        gang = next((gang for gang in check_input.specs.gangs if gang.document is document), None)
-        for index, task in enumerate(job.spec.tasks):
-            path = ("spec", "tasks", index, "topologyPolicy")
-            if task.topology_policy in (None, "none"):
+    for gang in check_input.specs.gangs:
+        document = gang.document
+        for role in gang.roles if (document.kind, document.group) == ("Job", "batch.volcano.sh") else ():
+            path = (*role.path, "topologyPolicy")
+            if not role.pod.topology_policy:
                 continue
             if check_input.specs.scheduler is not None and not is_numa_aware(check_input.specs.scheduler):
                 yield Finding(
@@ -98,7 +111,7 @@ def topology_policy_without_effect(check_input: CheckInput) -> Iterator[Finding]
                     "the scheduler's configuration lacks the plugin numa-aware",
                     "add the plugin, or remove the policy",
                 )
-            elif gang is not None and not gang.roles[index].pod.guaranteed_qos:
+            elif not role.pod.guaranteed_qos:
                 yield Finding(
                     document,
                     path,
@@ -107,11 +120,11 @@ def topology_policy_without_effect(check_input: CheckInput) -> Iterator[Finding]
                 )
 
 
-@check("GP374", "topologyPolicy with a part of a CPU")
-def fractional_cpus(check_input: CheckInput) -> Iterator[Finding]:
+@check("GP374", "topologyPolicy with a part of a CPU", of_document=True)
+def fractional_cpus(check_input: DocumentInput) -> Iterator[Finding]:
     """With a topologyPolicy other than none each container asks for whole CPUs, one at least, in its requests (in its
     limits where it has none); Volcano's admission refuses the job otherwise. Mend: round the requests up."""
-    for document, job in check_input.documents_of(VolcanoJob):
+    for document, job in check_input.documents_of(VOLCANO_JOB):
         for index, task in enumerate(job.spec.tasks):
             if task.topology_policy in (None, "none"):
                 continue
@@ -152,7 +165,7 @@ def numatopology_without_node(check_input: CheckInput) -> Iterator[Finding]:
     """A Numatopology bears the name of its node; one without a node says nothing. Mend: correct the name, or add the
     node."""
     names = {node.name for node in check_input.specs.nodes}
-    for document, _ in check_input.documents_of(Numatopology):
+    for document, _ in check_input.documents_of(NUMATOPOLOGY):
         if names and document.name not in names:
             yield Finding(
                 document,

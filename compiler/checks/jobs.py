@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-from compiler.checks import CheckInput, Finding, check
+from compiler.checks import CheckInput, Finding, ModelOf, check
 from compiler.diagnostics import suggestion
-from compiler.kinds.common.jobs import annotation_value
-from compiler.kinds.job_flow import JobFlow, JobTemplate
-from compiler.kinds.pod_group import PodGroup, specs
 from compiler.kubernetes import (
     GROUP_NAME_ANNOTATION,
     METAX_ATOMIC_GROUP_SIZE_ANNOTATION,
@@ -19,6 +17,14 @@ from compiler.kubernetes import (
 from compiler.specs import GangSpec
 from compiler.specs.pod_groups import group_key, pods_by_group, subgroup_key
 from compiler.volcano import metax
+
+if TYPE_CHECKING:
+    from compiler.kinds.job_flow import JobFlow, JobTemplate
+    from compiler.kinds.pod_group import PodGroup
+
+POD_GROUP: ModelOf[PodGroup] = ModelOf("PodGroup.scheduling.volcano.sh")
+JOB_FLOW: ModelOf[JobFlow] = ModelOf("JobFlow.flow.volcano.sh")
+JOB_TEMPLATE: ModelOf[JobTemplate] = ModelOf("JobTemplate.flow.volcano.sh")
 
 SYSTEM_PRIORITY_CLASSES = frozenset(("system-cluster-critical", "system-node-critical"))
 
@@ -170,7 +176,9 @@ def metax_annotation_without_effect(check_input: CheckInput) -> Iterator[Finding
     name the scheduler."""
     for gang in check_input.specs.gangs:
         for key in (METAX_GROUP_SIZE_ANNOTATION, METAX_ATOMIC_GROUP_SIZE_ANNOTATION):
-            if annotation_value(gang.document, key) is not None and gang.document.kind != "PodGroup":
+            if (gang.document.metadata.get("annotations") or {}).get(
+                key
+            ) is not None and gang.document.kind != "PodGroup":
                 yield Finding(
                     gang.document,
                     ("metadata", "annotations", key),
@@ -211,9 +219,9 @@ def unknown_flow_step(check_input: CheckInput) -> Iterator[Finding]:
     """Each step of a JobFlow has the name of a JobTemplate of its namespace, and waits for steps of its own flow.
     Volcano never makes the Job of any other, nor those that wait for it. Mend: correct the name, or add the
     JobTemplate."""
-    found = ((document.namespace or "default", document.name) for document, _ in check_input.documents_of(JobTemplate))
+    found = ((document.namespace or "default", document.name) for document, _ in check_input.documents_of(JOB_TEMPLATE))
     templates = {*found, *(each[1:] for each in check_input.failed_objects if each[0] == "JobTemplate.flow.volcano.sh")}
-    for document, flow in check_input.documents_of(JobFlow):
+    for document, flow in check_input.documents_of(JOB_FLOW):
         space = document.namespace or "default"
         steps = flow.spec.flows or []
         names = [step.name for step in steps]
@@ -235,7 +243,9 @@ def too_few_subgroup_pods(check_input: CheckInput) -> Iterator[Finding]:
     and minSubGroups of them must be, or Volcano starts none of the pods. One with fewer pods than that is never ready.
     Mend: label more pods, or lower the numbers."""
     group_pods = pods_by_group(check_input.bare_pods)
-    for document, group in check_input.documents_of(PodGroup):
+    for document, group in check_input.documents_of(POD_GROUP):
+        from compiler.kinds.pod_group import specs
+
         for draft in specs(document, group):
             pods_in = Counter(
                 subgroup_key(draft.policies, pod.labels) for pod in group_pods.get(group_key(document), ())

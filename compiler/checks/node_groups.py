@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-from compiler.checks import CheckInput, Finding, check
+from compiler.checks import CheckInput, Finding, ModelOf, check
 from compiler.diagnostics import suggestion
-from compiler.kinds.queue import Queue
 from compiler.kubernetes import NODE_GROUP_LABEL
 from compiler.syntax.documents import FieldPath
 from compiler.volcano.node_groups import affinity_owner, may_use, node_group_plugin
+
+if TYPE_CHECKING:
+    from compiler.kinds.queue import Queue
+
+QUEUE: ModelOf[Queue] = ModelOf("Queue.scheduling.volcano.sh")
 
 
 @check("GP431", "node group that no node has", "warning")
@@ -20,7 +25,7 @@ def unknown_node_groups(check_input: CheckInput) -> Iterator[Finding]:
     groups = {node.labels[NODE_GROUP_LABEL] for node in nodes if NODE_GROUP_LABEL in node.labels}
     if not nodes or node_group_plugin(check_input.specs.scheduler) is None:
         return
-    for document, queue in check_input.documents_of(Queue):
+    for document, queue in check_input.documents_of(QUEUE):
         for path, name in queue.node_groups():
             if name not in groups:
                 help = suggestion(name, sorted(groups), f"label nodes with {NODE_GROUP_LABEL}: {name}")

@@ -17,7 +17,7 @@ def duplicate_objects(check_input: CheckInput) -> Iterator[Finding]:
     seen: dict[tuple[str, str, str], Document] = {}
     for document in sorted(check_input.specs.documents, key=lambda d: (d.file, *_line_and_column(d))):
         key = f"{document.kind}.{document.group}"
-        space = (document.namespace or "default") if check_input.namespaced_kinds.get(key, True) else ""
+        space = "" if key in check_input.cluster_wide_kinds else document.namespace or "default"
         first = seen.setdefault((key, space, document.name), document)
         if first is not document:
             yield Finding(

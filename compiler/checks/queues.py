@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
 
-from compiler.checks import CheckInput, Finding, check
+from compiler.checks import CheckInput, Finding, ModelOf, check
 from compiler.diagnostics import suggestion
 from compiler.fields.quantity import exact_amount
-from compiler.kinds.pod_group import PodGroup
 from compiler.kubernetes import DEFAULT_QUEUE, ROOT_QUEUE
 from compiler.specs import Amounts, QueueSpec
 from compiler.syntax.documents import FieldPath
 
+if TYPE_CHECKING:
+    from compiler.kinds.pod_group import PodGroup
+
+POD_GROUP: ModelOf[PodGroup] = ModelOf("PodGroup.scheduling.volcano.sh")
 MAX_DEPTH = 5
 MAX_LOOP_SHOWN = 8
 QUEUE_KIND = "Queue.scheduling.volcano.sh"
@@ -262,7 +266,7 @@ def unknown_queue(check_input: CheckInput) -> Iterator[Finding]:
         if gang.queue not in known and (gang.is_bound or gang.queue):
             help = suggestion(gang.queue, known, f"the queues are {', '.join(sorted(known - {ROOT_QUEUE}))}")
             yield Finding(gang.document, gang.field_paths["queue"], f"there is no queue {gang.queue!r}", help)
-    for document, group in check_input.documents_of(PodGroup):  # one without pods is no gang
+    for document, group in check_input.documents_of(POD_GROUP):  # one without pods is no gang
         if group.spec.queue and group.spec.queue not in known:
             help = suggestion(group.spec.queue, known, f"the queues are {', '.join(sorted(known - {ROOT_QUEUE}))}")
             yield Finding(document, ("spec", "queue"), f"there is no queue {group.spec.queue!r}", help)

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-from compiler.checks import CheckInput, Finding, check
+from compiler.checks import CheckInput, Finding, ModelOf, check
 from compiler.diagnostics import suggestion
-from compiler.kinds.pod_group import PodGroup
 from compiler.specs import GangSpec, SchedulerSpec, SubgroupSpec, TopologySpec
 from compiler.syntax.documents import Document, FieldPath
 from compiler.volcano.whole_starts import has_lower_minima, starts_whole, subgroup_starts_whole
+
+if TYPE_CHECKING:
+    from compiler.kinds.pod_group import PodGroup
+
+POD_GROUP: ModelOf[PodGroup] = ModelOf("PodGroup.scheduling.volcano.sh")
 
 MAX_NAMES_COMPARED = 5000
 
@@ -136,7 +141,7 @@ def both_tier_fields(check_input: CheckInput) -> Iterator[Finding]:
 
 def _pod_group_topologies(check_input: CheckInput) -> Iterator[tuple[Document, FieldPath, TopologySpec]]:
     """The topologies of PodGroups, those without pods too, which are no gangs."""
-    for document, group in check_input.documents_of(PodGroup):
+    for document, group in check_input.documents_of(POD_GROUP):
         if group.spec.network_topology is not None:
             yield document, ("spec", "networkTopology"), group.spec.network_topology.to_spec()
         for number, policy in enumerate(group.spec.sub_group_policy or ()):

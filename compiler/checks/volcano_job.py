@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-from compiler.checks import CheckInput, Finding, check
+from compiler.checks import DocumentInput, Finding, ModelOf, check
 from compiler.diagnostics import Severity, suggestion
-from compiler.kinds.volcano_job import Policy, Task, VolcanoJob
 from compiler.kubernetes import TASK_AFFINITY_ANNOTATION, TASK_ANTI_AFFINITY_ANNOTATION
 from compiler.syntax.documents import Document, FieldPath
 from compiler.volcano.task_topology import task_groups
+
+if TYPE_CHECKING:
+    from compiler.kinds.volcano_job import Policy, Task, VolcanoJob
+
+VOLCANO_JOB: ModelOf[VolcanoJob] = ModelOf("Job.batch.volcano.sh")
 
 POLICY_EVENTS = ("*", "PodFailed", "PodEvicted", "PodPending", "Unknown", "TaskCompleted", "TaskFailed", "JobUpdated")
 POLICY_ACTIONS = (
@@ -26,14 +31,14 @@ JOB_PLUGINS = ("env", "svc", "ssh", "pytorch", "tensorflow", "mpi", "ray", "hccl
 MAX_CYCLE_SHOWN = 8
 
 
-def _tasks(check_input: CheckInput) -> Iterator[tuple[Document, FieldPath, str, Task]]:
-    for document, job in check_input.documents_of(VolcanoJob):
+def _tasks(check_input: DocumentInput) -> Iterator[tuple[Document, FieldPath, str, Task]]:
+    for document, job in check_input.documents_of(VOLCANO_JOB):
         for index, task in enumerate(job.spec.tasks):
             yield document, ("spec", "tasks", index), task.name or f"default{index}", task
 
 
-@check("GP322", "minAvailable above the replicas of a role")
-def minimum_above_task_replicas(check_input: CheckInput) -> Iterator[Finding]:
+@check("GP322", "minAvailable above the replicas of a role", of_document=True)
+def minimum_above_task_replicas(check_input: DocumentInput) -> Iterator[Finding]:
     """minAvailable of a task is at most its replicas. Volcano's admission refuses the job. Mend: lower it, or raise the
     replicas."""
     for document, path, name, task in _tasks(check_input):
@@ -48,11 +53,11 @@ def minimum_above_task_replicas(check_input: CheckInput) -> Iterator[Finding]:
             )
 
 
-@check("GP324", "duplicate task name")
-def duplicate_task_names(check_input: CheckInput) -> Iterator[Finding]:
+@check("GP324", "duplicate task name", of_document=True)
+def duplicate_task_names(check_input: DocumentInput) -> Iterator[Finding]:
     """The tasks of a job have different names; a task without one is called default0, default1 and so on by its place.
     Mend: rename one."""
-    for document, job in check_input.documents_of(VolcanoJob):
+    for document, job in check_input.documents_of(VOLCANO_JOB):
         seen: dict[str, FieldPath] = {}
         for index, task in enumerate(job.spec.tasks):
             name, path = task.name or f"default{index}", ("spec", "tasks", index, "name")
@@ -66,8 +71,8 @@ def duplicate_task_names(check_input: CheckInput) -> Iterator[Finding]:
                 )
 
 
-@check("GP325", "policy without a single trigger")
-def policy_without_single_trigger(check_input: CheckInput) -> Iterator[Finding]:
+@check("GP325", "policy without a single trigger", of_document=True)
+def policy_without_single_trigger(check_input: DocumentInput) -> Iterator[Finding]:
     """A policy reacts to events or to an exit code, not to both and not to neither; exit code 0 is no failure. Mend:
     keep one of event, events, exitCode."""
     for document, path, policies in _policies(check_input):
@@ -87,15 +92,15 @@ def policy_without_single_trigger(check_input: CheckInput) -> Iterator[Finding]:
                 )
 
 
-def _policies(check_input: CheckInput) -> Iterator[tuple[Document, FieldPath, list[Policy]]]:
-    for document, job in check_input.documents_of(VolcanoJob):
+def _policies(check_input: DocumentInput) -> Iterator[tuple[Document, FieldPath, list[Policy]]]:
+    for document, job in check_input.documents_of(VOLCANO_JOB):
         yield document, ("spec", "policies"), job.spec.policies or []
         for index, task in enumerate(job.spec.tasks):
             yield document, ("spec", "tasks", index, "policies"), task.policies or []
 
 
-@check("GP326", "unknown policy event")
-def unknown_policy_events(check_input: CheckInput) -> Iterator[Finding]:
+@check("GP326", "unknown policy event", of_document=True)
+def unknown_policy_events(check_input: DocumentInput) -> Iterator[Finding]:
     """A policy's event is one of *, PodFailed, PodEvicted, PodPending, Unknown, TaskCompleted, TaskFailed, JobUpdated.
     Mend: correct the spelling."""
     for document, path, policies in _policies(check_input):
@@ -107,8 +112,8 @@ def unknown_policy_events(check_input: CheckInput) -> Iterator[Finding]:
                     yield Finding(document, at, f"there is no event {event!r}", _suggestion(event, POLICY_EVENTS))
 
 
-@check("GP327", "unknown policy action")
-def unknown_policy_actions(check_input: CheckInput) -> Iterator[Finding]:
+@check("GP327", "unknown policy action", of_document=True)
+def unknown_policy_actions(check_input: DocumentInput) -> Iterator[Finding]:
     """A policy's action is one of AbortJob, RestartJob, RestartTask, RestartPod, RestartPartition, TerminateJob,
     CompleteJob, ResumeJob. Volcano's admission refuses others for an event; for an exit code it takes them, and nothing
     happens (a warning). Mend: correct the spelling, or add the action."""
@@ -137,8 +142,8 @@ def _suggestion(word: str, known: tuple[str, ...]) -> str:
     return suggestion(word, known, f"use one of {', '.join(known)}")
 
 
-@check("GP360", "two policies for one trigger")
-def duplicate_policy_triggers(check_input: CheckInput) -> Iterator[Finding]:
+@check("GP360", "two policies for one trigger", of_document=True)
+def duplicate_policy_triggers(check_input: DocumentInput) -> Iterator[Finding]:
     """One list of policies names an event or exit code once; beside the event * no other event stands. Volcano's
     admission refuses the job. Mend: remove one."""
     for document, path, policies in _policies(check_input):
@@ -162,11 +167,11 @@ def duplicate_policy_triggers(check_input: CheckInput) -> Iterator[Finding]:
             )
 
 
-@check("GP328", "dependsOn names an unknown task")
-def unknown_dependencies(check_input: CheckInput) -> Iterator[Finding]:
+@check("GP328", "dependsOn names an unknown task", of_document=True)
+def unknown_dependencies(check_input: DocumentInput) -> Iterator[Finding]:
     """dependsOn.name lists tasks of the same job, each once: Volcano's admission counts a name that stands twice as a
     circle. Mend: correct or remove the name."""
-    for document, job in check_input.documents_of(VolcanoJob):
+    for document, job in check_input.documents_of(VOLCANO_JOB):
         names = [task.name or f"default{index}" for index, task in enumerate(job.spec.tasks)]
         for index, task in enumerate(job.spec.tasks):
             wanted = (task.depends_on.name if task.depends_on else None) or []
@@ -178,10 +183,10 @@ def unknown_dependencies(check_input: CheckInput) -> Iterator[Finding]:
                     yield Finding(document, path, f"the task {name!r} is here twice", "remove one")
 
 
-@check("GP329", "dependsOn runs in a circle")
-def cyclic_dependencies(check_input: CheckInput) -> Iterator[Finding]:
+@check("GP329", "dependsOn runs in a circle", of_document=True)
+def cyclic_dependencies(check_input: DocumentInput) -> Iterator[Finding]:
     """Tasks wait for one another in one direction only; a circle never starts. Mend: remove one dependency."""
-    for document, job in check_input.documents_of(VolcanoJob):
+    for document, job in check_input.documents_of(VOLCANO_JOB):
         needs = {
             task.name or f"default{index}": (task.depends_on.name if task.depends_on else None) or []
             for index, task in enumerate(job.spec.tasks)
@@ -213,11 +218,11 @@ def _dependency_cycle(needs: dict[str, list[str]]) -> list[str]:
     return []
 
 
-@check("GP330", "unknown job plugin")
-def unknown_job_plugins(check_input: CheckInput) -> Iterator[Finding]:
+@check("GP330", "unknown job plugin", of_document=True)
+def unknown_job_plugins(check_input: DocumentInput) -> Iterator[Finding]:
     """plugins of a job is a mapping of env, svc, ssh, pytorch, tensorflow, mpi, ray, hcclrank. Volcano's admission
     refuses others. Mend: correct the name."""
-    for document, job in check_input.documents_of(VolcanoJob):
+    for document, job in check_input.documents_of(VOLCANO_JOB):
         for name in job.spec.plugins or {}:
             if name not in JOB_PLUGINS:
                 yield Finding(
@@ -228,8 +233,8 @@ def unknown_job_plugins(check_input: CheckInput) -> Iterator[Finding]:
                 )
 
 
-@check("GP331", "partitions do not add up to the replicas")
-def partitions_misfit_replicas(check_input: CheckInput) -> Iterator[Finding]:
+@check("GP331", "partitions do not add up to the replicas", of_document=True)
+def partitions_misfit_replicas(check_input: DocumentInput) -> Iterator[Finding]:
     """replicas = totalPartitions * partitionSize, both 1 or more, and minPartitions at most totalPartitions. Mend:
     correct one of them."""
     for document, path, name, task in _tasks(check_input):
@@ -254,8 +259,8 @@ def partitions_misfit_replicas(check_input: CheckInput) -> Iterator[Finding]:
             yield Finding(document, (*at, "minPartitions"), message, "lower it")
 
 
-@check("GP332", "minAvailable does not match minPartitions")
-def inconsistent_partition_minimum(check_input: CheckInput) -> Iterator[Finding]:
+@check("GP332", "minAvailable does not match minPartitions", of_document=True)
+def inconsistent_partition_minimum(check_input: DocumentInput) -> Iterator[Finding]:
     """With minPartitions, a task's minAvailable is minPartitions * partitionSize (its default). Mend: leave
     minAvailable out, or correct it."""
     for document, path, _, task in _tasks(check_input):
@@ -270,12 +275,12 @@ def inconsistent_partition_minimum(check_input: CheckInput) -> Iterator[Finding]
             yield Finding(document, (*path, "minAvailable"), message, "leave minAvailable out, or correct it")
 
 
-@check("GP336", "minima of roles without effect", "warning")
-def ignored_role_minimums(check_input: CheckInput) -> Iterator[Finding]:
+@check("GP336", "minima of roles without effect", "warning", of_document=True)
+def ignored_role_minimums(check_input: DocumentInput) -> Iterator[Finding]:
     """When a job's minAvailable is below the sum of its tasks' minima (a task without one needs all its replicas),
     Volcano skips the tasks' minima altogether: any pods may make up the number, all of one role even. Mend: raise the
     job's minAvailable to the sum or leave it out, or lower minAvailable of the tasks."""
-    for document, job in check_input.documents_of(VolcanoJob):
+    for document, job in check_input.documents_of(VOLCANO_JOB):
         has_minima = any(task.min_available is not None or task.partition_policy is not None for task in job.spec.tasks)
         if job.spec.ignores_role_minimums and (has_minima or len(job.spec.tasks) > 1):
             total = sum(task.minimum for task in job.spec.tasks)
@@ -291,11 +296,11 @@ def ignored_role_minimums(check_input: CheckInput) -> Iterator[Finding]:
             )
 
 
-@check("GP361", "volume without a single source")
-def malformed_volumes(check_input: CheckInput) -> Iterator[Finding]:
+@check("GP361", "volume without a single source", of_document=True)
+def malformed_volumes(check_input: DocumentInput) -> Iterator[Finding]:
     """A volume of a job has a mountPath of its own, and either volumeClaimName or volumeClaim. Volcano's admission
     refuses others. Mend: see the message."""
-    for document, job in check_input.documents_of(VolcanoJob):
+    for document, job in check_input.documents_of(VOLCANO_JOB):
         seen: dict[str, FieldPath] = {}
         for index, volume in enumerate(job.spec.volumes or ()):
             path: FieldPath = ("spec", "volumes", index)
@@ -318,15 +323,15 @@ def malformed_volumes(check_input: CheckInput) -> Iterator[Finding]:
                 )
 
 
-@check("GP390", "task-topology names no task", "warning")
-def unknown_task_topology_tasks(check_input: CheckInput) -> Iterator[Finding]:
+@check("GP390", "task-topology names no task", "warning", of_document=True)
+def unknown_task_topology_tasks(check_input: DocumentInput) -> Iterator[Finding]:
     """The groups in volcano.sh/task-topology-affinity and -anti-affinity name tasks of the job, each once in a group:
     "ps,worker;ps,evaluator". For anything else Volcano's plugin task-topology ignores all wishes of the job, and so
     does the plan. Mend: name the tasks as the job does."""
-    for document, job in check_input.documents_of(VolcanoJob):
+    for document, job in check_input.documents_of(VOLCANO_JOB):
         names = [task.name or f"default{index}" for index, task in enumerate(job.spec.tasks)]
         for key in (TASK_AFFINITY_ANNOTATION, TASK_ANTI_AFFINITY_ANNOTATION):
-            for group in task_groups(document.data["metadata"].get("annotations") or {}, key):
+            for group in task_groups(document.metadata.get("annotations") or {}, key):
                 wrong = _first_wrong_name(group, names)
                 if wrong is not None:
                     message = (

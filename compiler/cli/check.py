@@ -16,7 +16,7 @@ from compiler.cli import FOLDER, load_tree, wants_colour
 from compiler.repository.paths import ROOT_FOLDERS
 
 if TYPE_CHECKING:
-    from compiler.cli.parse_cache import ParseCache
+    from compiler.cli.reading_cache import ReadingCache
     from compiler.diagnostics import Diagnostic, Position
     from compiler.repository import Repository
 
@@ -74,30 +74,28 @@ def check(
 def repository_diagnostics(tree: Repository, cluster: str | None, cached: Path | None = None) -> tuple[Diagnostic, ...]:
     """The problems of the chosen cluster, or of all clusters; then each says of which, and one that several share is
     reported once. cached: the folder under whose name the cache keeps what the files say; None for no cache."""
-    from compiler.cli.parse_cache import OFF_VARIABLE, ParseCache
+    from compiler.cli.reading_cache import OFF_VARIABLE, ReadingCache
 
-    cache = ParseCache(cached) if cached is not None and not os.environ.get(OFF_VARIABLE) else None
-    if cache is not None and (known := cache.findings(tree, cluster)) is not None:
+    cache = ReadingCache(None if os.environ.get(OFF_VARIABLE) else cached)
+    if (known := cache.findings(tree, cluster)) is not None:
         return known
     gc.disable()  # all that is read stays until the end, and looking for cycles in it takes a third of the time
     found = _read_diagnostics(tree, cluster, cache)
+    cache.save(tree, cluster, found)
     gc.enable()
-    if cache is not None:
-        cache.save(tree, cluster, found)
     return found
 
 
-def _read_diagnostics(tree: Repository, cluster: str | None, cache: ParseCache | None) -> tuple[Diagnostic, ...]:
+def _read_diagnostics(tree: Repository, cluster: str | None, cache: ReadingCache) -> tuple[Diagnostic, ...]:
     from compiler.diagnostics import sorted_diagnostics
     from compiler.reading import read_specs
-    from compiler.syntax.parse import parse_file
 
+    cache.read_ahead(tree)
     clusters = tree.cluster_folders()
-    parse = cache.parse if cache is not None else parse_file
     chosen = [cluster] if cluster is not None or len(clusters) < 2 else list(clusters)
     found: dict[Diagnostic, list[str]] = {}
     for name in chosen:
-        for diagnostic in read_specs(tree, name, parse).diagnostics:
+        for diagnostic in read_specs(tree, name, cache.parse).diagnostics:
             found.setdefault(diagnostic, []).append(name or "")
     if len(chosen) < 2:
         return tuple(found)

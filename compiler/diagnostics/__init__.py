@@ -79,8 +79,13 @@ def declare_rule(code: str, severity: Severity, title: str, text: str, *, folds:
 
 
 def sorted_diagnostics(diagnostics: Iterable[Diagnostic]) -> tuple[Diagnostic, ...]:
-    """The distinct diagnostics, sorted by position, code and message."""
-    return tuple(sorted(set(diagnostics), key=lambda d: (d.position, d.code, d.message)))
+    """The distinct diagnostics, sorted by position, code and message, and then by the rest."""
+
+    def key(found: Diagnostic) -> tuple[object, ...]:
+        rest = found.object, found.help, found.see or found.position, found.cause, found.severity
+        return found.position, found.code, found.message, *rest
+
+    return tuple(sorted(set(diagnostics), key=key))
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:

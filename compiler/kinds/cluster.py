@@ -133,4 +133,4 @@ def text_diagnostics(document: Document) -> Iterator[Diagnostic]:
     yield from declared_kind_diagnostics(document, cluster.spec.job_kinds)
 
 
-KIND = Kind("Cluster", "gangplan.dev", ("v1alpha1",), Cluster, specs, text_diagnostics, namespaced=False)
+KIND = Kind("Cluster", "gangplan.dev", ("v1alpha1",), Cluster, specs, text_diagnostics)

@@ -60,4 +60,4 @@ def _hypernode_member(member: MemberModel, index: int) -> HyperNodeMember:
     )
 
 
-KIND = Kind("HyperNode", "topology.volcano.sh", ("v1alpha1",), HyperNode, specs, namespaced=False)
+KIND = Kind("HyperNode", "topology.volcano.sh", ("v1alpha1",), HyperNode, specs)

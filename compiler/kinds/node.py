@@ -56,4 +56,4 @@ def specs(document: Document, node: Node) -> Iterable[NodeSpec]:
     )
 
 
-KIND = Kind("Node", "", ("v1",), Node, specs, namespaced=False)
+KIND = Kind("Node", "", ("v1",), Node, specs)

@@ -217,4 +217,4 @@ def _numa_spec(written: NumaCells | None) -> NumaSpec | None:
     return NumaSpec(written.topology_manager_policy, written.cpu_manager_policy == "static", cells)
 
 
-KIND = Kind("NodePool", "gangplan.dev", ("v1alpha1",), NodePool, specs, namespaced=False)
+KIND = Kind("NodePool", "gangplan.dev", ("v1alpha1",), NodePool, specs)

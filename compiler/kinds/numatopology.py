@@ -70,4 +70,4 @@ def _detail_data(details: dict[str, Detail | None] | None) -> dict[str, Any]:
     return {key: detail.model_dump() if detail else {} for key, detail in (details or {}).items()}
 
 
-KIND = Kind("Numatopology", "nodeinfo.volcano.sh", ("v1alpha1",), Numatopology, specs, namespaced=False)
+KIND = Kind("Numatopology", "nodeinfo.volcano.sh", ("v1alpha1",), Numatopology, specs)

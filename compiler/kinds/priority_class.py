@@ -31,4 +31,4 @@ def specs(document: Document, found: PriorityClass) -> Iterable[PriorityClassSpe
     )
 
 
-KIND = Kind("PriorityClass", "scheduling.k8s.io", ("v1",), PriorityClass, specs, namespaced=False)
+KIND = Kind("PriorityClass", "scheduling.k8s.io", ("v1",), PriorityClass, specs)

@@ -180,4 +180,4 @@ def text_diagnostics(document: Document) -> Iterator[Diagnostic]:
         )
 
 
-KIND = Kind("Queue", "scheduling.volcano.sh", ("v1beta1",), Queue, specs, text_diagnostics, namespaced=False)
+KIND = Kind("Queue", "scheduling.volcano.sh", ("v1beta1",), Queue, specs, text_diagnostics)

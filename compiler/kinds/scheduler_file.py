@@ -91,7 +91,6 @@ KIND = Kind(
     SchedulerFile,
     specs,
     text_diagnostics,
-    namespaced=False,
     partial_specs=partial_specs,
     is_written=False,
 )

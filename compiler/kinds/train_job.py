@@ -277,13 +277,13 @@ def _template_diagnostics(document: Document) -> Iterator[Diagnostic]:
         yield from pods.template_diagnostics(document, value_at(document.data, path), path)
 
 
-def _runtime_kind(name: str, *, namespaced: bool) -> Kind:
+def _runtime_kind(name: str) -> Kind:
     kind = Kind(name, GROUP, ("v1alpha1",), Runtime, _runtimes, _template_diagnostics)
-    return replace(kind, namespaced=namespaced, is_foreign=True)
+    return replace(kind, is_foreign=True)
 
 
 KINDS = (
     Kind("TrainJob", GROUP, ("v1alpha1",), TrainJob, _drafts, time_diagnostics, is_foreign=True),
-    _runtime_kind("ClusterTrainingRuntime", namespaced=False),
-    _runtime_kind("TrainingRuntime", namespaced=True),
+    _runtime_kind("ClusterTrainingRuntime"),
+    _runtime_kind("TrainingRuntime"),
 )

@@ -51,7 +51,7 @@ def _read_specs(tree: Repository, cluster: str | None, parse: Parse) -> Specs:
         return _specs_without_cluster(cluster or "", collector)
     files, problems = files_of_cluster(tree, folder)
     collector.diagnostics += problems
-    assignment = job_assignment(tree, folder)
+    assignment = job_assignment(tree, folder, parse)
     for file in files:
         of_all = not file.startswith(f"{JOBS_FOLDER}/")
         collector.read_file(file, tree.files[file], None if of_all else assignment)
@@ -60,9 +60,7 @@ def _read_specs(tree: Repository, cluster: str | None, parse: Parse) -> Specs:
         help = "run `gangplan init` for an example to start from"
         collector.diagnostics.append(EMPTY_REPOSITORY.diagnostic(Position(CLUSTERS_FOLDER, 1, 1), message, help))
         return _specs_without_cluster("", collector)
-    specs = consistent_specs(cluster_spec(folder or cluster or "", collector), collector)
-    collector.mark_sound_files()
-    return specs
+    return consistent_specs(cluster_spec(folder or cluster or "", collector), collector)
 
 
 def _specs_without_cluster(name: str, collector: DocumentCollector) -> Specs:

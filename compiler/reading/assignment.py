@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING
 from compiler.diagnostics import Diagnostic, declare_rule, suggestion
 from compiler.fields.label_selector import LabelExpression, selector_matches
 from compiler.fields.validation import validate_document
-from compiler.kinds import cluster as cluster_kind
 from compiler.kubernetes import API_GROUP, CLUSTER_ANNOTATION
+from compiler.reading.files import configurations_inside
 from compiler.reading.unplanned import runs_pods
 from compiler.repository import Repository
 from compiler.repository.paths import CLUSTERS_FOLDER, JOBS_FOLDER, path_patterns
 from compiler.syntax.documents import Document
-from compiler.syntax.parse import parse_file
+from compiler.syntax.parse import Parse, ParsedFile, parse_file
 
 if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec
@@ -67,7 +67,7 @@ class _Claim:
             return True
         if self.selector is None:
             return self.claims_path(job.file)
-        labels = {key: str(value) for key, value in (job.data["metadata"].get("labels") or {}).items()}
+        labels = {key: str(value) for key, value in (job.metadata.get("labels") or {}).items()}
         is_selected = selector_matches(self.selector, labels)
         return is_selected and (self.patterns is None or bool(self.patterns.match_file(job.file)))
 
@@ -95,7 +95,7 @@ class JobAssignment:
         return found
 
     def _takers(self, job: Document) -> tuple[_Claim, ...]:
-        named = (job.data["metadata"].get("annotations") or {}).get(CLUSTER_ANNOTATION)
+        named = (job.metadata.get("annotations") or {}).get(CLUSTER_ANNOTATION)
         if named is not None:
             return tuple(claim for claim in self.claims if named in claim.names)
         claiming = tuple(claim for claim in self.claims if claim.claims(job))
@@ -119,7 +119,7 @@ class JobAssignment:
             message = f"{job.display_name} could run in clusters {', '.join(names)}"
             help = f"name one in its annotation {CLUSTER_ANNOTATION}, or move it to jobs/<cluster>/"
             return job.diagnostic(SEVERAL_TAKERS, at, message, help)
-        named = (job.data["metadata"].get("annotations") or {}).get(CLUSTER_ANNOTATION)
+        named = (job.metadata.get("annotations") or {}).get(CLUSTER_ANNOTATION)
         help = f"the clusters are {', '.join(names)}"
         if named is None:
             return job.diagnostic(NO_TAKER, at, f"no cluster claims {job.display_name}", f"{help}: let one claim it")
@@ -128,12 +128,12 @@ class JobAssignment:
 
 
 def _names_cluster(document: Document) -> bool:
-    return CLUSTER_ANNOTATION in (document.data["metadata"].get("annotations") or {})
+    return CLUSTER_ANNOTATION in (document.metadata.get("annotations") or {})
 
 
-def job_assignment(tree: Repository, folder: str | None) -> JobAssignment | None:
+def job_assignment(tree: Repository, folder: str | None, parse: Parse = parse_file) -> JobAssignment | None:
     """The assignment as `folder` sees it; None where the repository describes no cluster."""
-    claims = {each: _claim(tree, each) for each in tree.cluster_folders()}
+    claims = {each: _claim(tree, each, parse) for each in tree.cluster_folders()}
     if folder not in claims:
         return None
     if len(claims) == 1:  # what is wrong with the only Cluster says nothing about where jobs belong
@@ -141,24 +141,41 @@ def job_assignment(tree: Repository, folder: str | None) -> JobAssignment | None
     return JobAssignment(tuple(claims.values()), claims[folder])
 
 
-def _claim(tree: Repository, folder: str) -> _Claim:
-    found = cluster_documents(tree, folder)
-    names = tuple(dict.fromkeys((folder, *(document.name for document in found))))
+def _claim(tree: Repository, folder: str, parse: Parse) -> _Claim:
+    found = _clusters(tree, folder, parse)
+    names = tuple(dict.fromkeys((folder, *(document.name for document, _ in found))))
     if not found:
         return _Claim(names)
-    model, _ = validate_document(found[0], cluster_kind.Cluster)
+    document, parsed = found[0]
+    if parsed.claim is None:
+        parsed.claim = _claimed(document)
+    is_valid, jobs, expressions = parsed.claim
+    return _Claim(names, None if jobs is None else path_patterns(jobs), expressions, is_valid)
+
+
+def _claimed(document: Document) -> tuple[bool, Sequence[str] | None, tuple[LabelExpression, ...] | None]:
+    """Whether a Cluster can be read, and its spec.jobs and spec.jobSelector."""
+    from compiler.kinds.cluster import Cluster
+
+    model, _ = validate_document(document, Cluster)
     if model is None:
-        return _Claim(names, is_valid=False)
-    spec = model.spec
-    patterns = None if spec.jobs is None else path_patterns(spec.jobs)
-    return _Claim(names, patterns, None if spec.job_selector is None else spec.job_selector.expressions())
+        return False, None, None
+    selector = model.spec.job_selector
+    return True, model.spec.jobs, None if selector is None else selector.expressions()
 
 
 def cluster_documents(tree: Repository, folder: str) -> list[Document]:
     """The Cluster objects in a folder of cluster-specs/."""
-    prefix, found = f"{CLUSTERS_FOLDER}/{folder}/", list[Document]()
+    return [document for document, _ in _clusters(tree, folder, parse_file)]
+
+
+def _clusters(tree: Repository, folder: str, parse: Parse) -> list[tuple[Document, ParsedFile]]:
+    """The Cluster objects in a folder, each with its file."""
+    prefix, found = f"{CLUSTERS_FOLDER}/{folder}/", list[tuple[Document, ParsedFile]]()
     for file in tree.manifests():
         if file.startswith(prefix) and API_GROUP.encode() in tree.files[file]:
-            documents = [document for document, _ in parse_file(file, tree.files[file]).documents]
-            found += [one for one in documents if (one.kind, one.group) == ("Cluster", API_GROUP)]
+            parsed = parse(file, tree.files[file], configurations_inside)
+            for document, _ in parsed.documents:
+                if (document.kind, document.group) == ("Cluster", API_GROUP):
+                    found.append((document, parsed))
     return found

@@ -9,7 +9,7 @@ from typing import Protocol, TypeVar
 from compiler.checks import CheckInput, Finding, all_checks
 from compiler.diagnostics import Diagnostic, sorted_diagnostics
 from compiler.fields.natural_order import natural_sort_key
-from compiler.kinds import kinds
+from compiler.kinds import CLUSTER_WIDE_KINDS
 from compiler.kubernetes import VOLCANO_SCHEDULER
 from compiler.reading.documents import DocumentCollector
 from compiler.specs import (
@@ -58,6 +58,8 @@ def consistent_specs(cluster: ClusterSpec, collector: DocumentCollector) -> Spec
     collector.read_services(cluster.services)
     check_input = _check_input(cluster, collector)
     rejected, diagnostics = dict(collector.rejected), list(collector.diagnostics)
+    for document, diagnostic in collector.findings:
+        _add_finding(document, diagnostic, rejected, diagnostics)
     _run_checks(check_input, rejected, collector.partial, diagnostics)
     gangs = _sorted_by_object((*check_input.specs.gangs, *check_input.unbound_gangs), lambda gang: gang.document)
     specs = replace(check_input.specs, gangs=gangs)
@@ -99,7 +101,7 @@ def _check_input(cluster: ClusterSpec, collector: DocumentCollector) -> CheckInp
         tree_problems=tuple(tree_problems),
         bare_pods=tuple(pods),
         schedulers=tuple(schedulers),
-        namespaced_kinds={kind.key: kind.namespaced for kind in kinds().values()},
+        cluster_wide_kinds=CLUSTER_WIDE_KINDS,
         unbound_gangs=unbound,
     )
 
@@ -139,13 +141,10 @@ def _run_checks(
     `diagnostics`."""
     partial_jobs = partial & {gang.document.identity for gang in check_input.specs.gangs}
     for check in all_checks():
-        for found in check.function(check_input):
+        for found in check.function(check_input) if not check.of_document else ():
             if found.document.identity in partial_jobs and not (check.on_partial and _is_written(found)):
                 continue
-            document, diagnostic = found.document, check.diagnostic(found)
-            diagnostics.append(diagnostic)
-            if diagnostic.severity == "error":
-                rejected.setdefault(document.identity, document)
+            _add_finding(found.document, check.diagnostic(found), rejected, diagnostics)
     (dependencies,) = (check for check in all_checks() if check.rule.code == DEPENDENCY_CHECK)
     size_before = -1
     while size_before != len(rejected):
@@ -155,6 +154,12 @@ def _run_checks(
             if found.document.identity not in rejected:
                 rejected[found.document.identity] = found.document
                 diagnostics.append(dependencies.diagnostic(found))
+
+
+def _add_finding(document: Document, diagnostic: Diagnostic, rejected: Rejected, diagnostics: list[Diagnostic]) -> None:
+    diagnostics.append(diagnostic)
+    if diagnostic.severity == "error":
+        rejected.setdefault(document.identity, document)
 
 
 def _is_written(found: Finding) -> bool:

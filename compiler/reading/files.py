@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from compiler.diagnostics import Diagnostic, Position, declare_rule
 from compiler.repository import Repository
 from compiler.repository.paths import CLUSTERS_FOLDER, JOBS_FOLDER, MISPLACED_FILE, is_manifest, printable_name
+from compiler.syntax.documents import Document
 
 HELM_FILE = declare_rule(
     "GP132",
@@ -22,6 +23,13 @@ _HELM_VALUE = re.compile(rb"\{\{[^}\n]*\.(?:Values|Release|Chart|Capabilities)\b
 _TEMPLATE_VALUE = re.compile(rb"^[ \t]*(?:[^\s\"'#]+:[ \t]+|-[ \t]+)*\{\{[^}\n]*\}\}", re.MULTILINE)
 """A line, or an unquoted value, that begins with an action of a template (Go, Helm, Jinja)."""
 _VALUES_NAME = re.compile(r"values[^/]*\.ya?ml", re.IGNORECASE)
+
+
+def configurations_inside(document: Document) -> list[Document]:
+    """The configurations of the scheduler that a document holds which is no object itself."""
+    from compiler.kinds.scheduler_file import wrapped_configurations
+
+    return wrapped_configurations(document)
 
 
 def files_of_cluster(tree: Repository, folder: str | None) -> tuple[list[str], list[Diagnostic]]:

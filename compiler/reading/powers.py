@@ -34,6 +34,6 @@ def power_diagnostics(document: Document) -> Iterator[Diagnostic]:
         yield document.diagnostic(POWER, ("kind",), f"{name} {_GROUPS[document.group]}", help)
     elif kind == ("Secret", ""):
         yield document.diagnostic(POWER, ("kind",), f"{name}: all who read the repository read it", help)
-    elif kind == ("ConfigMap", "") and document.data["metadata"].get("namespace") in SYSTEM_NAMESPACES:
+    elif kind == ("ConfigMap", "") and document.metadata.get("namespace") in SYSTEM_NAMESPACES:
         message = f"{name} is in a namespace of the cluster's own, where the reconciler may write none"
         yield document.diagnostic(POWER, ("metadata", "namespace"), message, help)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,6 +29,10 @@ class Document:
     positions: Mapping[FieldPath, tuple[int, int]]
     item_path: FieldPath = ()
 
+    def whole(self) -> Document:
+        """The document with everything at hand."""
+        return self
+
     @property
     def api_version(self) -> str:
         return str(self.data.get("apiVersion", ""))
@@ -43,20 +47,24 @@ class Document:
         return self.api_version.rpartition("/")[0]
 
     @property
+    def metadata(self) -> Mapping[str, Any]:
+        metadata: Mapping[str, Any] = self.data["metadata"]
+        return metadata
+
+    @property
     def namespace(self) -> str:
         """The namespace as written, empty where none is; namespaced kinds read that as "default"."""
-        return str(self.data["metadata"].get("namespace") or "")
+        return str(self.metadata.get("namespace") or "")
 
     @property
     def name(self) -> str:
         """metadata.name, else the beginning of the name that the API server will generate."""
-        metadata = self.data["metadata"]
-        return str(metadata.get("name") or metadata.get("generateName") or "")
+        return str(self.metadata.get("name") or self.metadata.get("generateName") or "")
 
     @property
     def has_generated_name(self) -> bool:
         """Whether the text has generateName in place of a name."""
-        return bool(self.data["metadata"].get("generateName")) and ("metadata", "name") not in self.positions
+        return bool(self.metadata.get("generateName")) and ("metadata", "name") not in self.positions
 
     @property
     def identity(self) -> DocumentIdentity:
@@ -66,7 +74,7 @@ class Document:
     @property
     def display_name(self) -> str:
         """ "Kind namespace/name", or "Kind name" without a namespace."""
-        name = self.data["metadata"]["generateName"] if self.has_generated_name else self.name
+        name = self.metadata["generateName"] if self.has_generated_name else self.name
         return f"{self.kind} {self.namespace}/{name}" if self.namespace else f"{self.kind} {name}"
 
     def value_at(self, *path: str | int) -> Any:
@@ -98,3 +106,62 @@ class Document:
         return rule.diagnostic(
             self.position(*path), message, help, object=self.display_name, see=see, severity=severity, cause=cause
         )
+
+
+class RememberedDocument(Document):
+    """A document of which only the head is at hand; the rest is fetched when something asks for it.
+
+    head: apiVersion, kind, metadata, and the position of the document. fetch: returns the whole document.
+    """
+
+    __slots__ = ("_fetch", "_head", "_whole")
+
+    _fetch: Callable[[], Document]
+    _head: tuple[str, str, Mapping[str, Any], tuple[int, int]]
+    _whole: Document | None
+
+    def __init__(
+        self,
+        file: str,
+        line: int,
+        item_path: FieldPath,
+        head: tuple[str, str, Mapping[str, Any], tuple[int, int]],
+        fetch: Callable[[], Document],
+    ) -> None:
+        values = {"file": file, "line": line, "item_path": item_path, "_head": head, "_fetch": fetch, "_whole": None}
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
+
+    def whole(self) -> Document:
+        whole = self._whole
+        if whole is None:
+            whole = self._fetch()
+            object.__setattr__(self, "_whole", whole)
+        return whole
+
+    @property
+    def text(self) -> str:
+        return self.whole().text
+
+    @property
+    def data(self) -> dict[str, Any]:
+        return self.whole().data
+
+    @property
+    def positions(self) -> Mapping[FieldPath, tuple[int, int]]:
+        return self.whole().positions
+
+    @property
+    def api_version(self) -> str:
+        return self._head[0]
+
+    @property
+    def kind(self) -> str:
+        return self._head[1]
+
+    @property
+    def metadata(self) -> Mapping[str, Any]:
+        return self._head[2]
+
+    def position(self, *path: str | int) -> Position:
+        return self.whole().position(*path) if path else Position(self.file, *self._head[3])

@@ -53,12 +53,14 @@ _BLANK_OR_COMMENTS = re.compile(r"(?:[ \t]*(?:#.*)?(?:\r?\n|\Z))*\Z")
 
 @dataclass(slots=True)
 class ParsedFile:
-    """The documents of one file, each with whether its text has an error, and the diagnostics of the file. is_sound:
-    known that the API server takes its documents, as far as they alone say it."""
+    """The documents of one file, each with whether its text has an error, and the diagnostics of the file. readings:
+    index of a document -> what reading it came to (`compiler.reading.one_document`). claim: what a Cluster among them
+    says about jobs (`compiler.reading.assignment`). Both are kept here as they are found."""
 
     documents: list[tuple[Document, bool]] = field(default_factory=list)
     diagnostics: list[Diagnostic] = field(default_factory=list)
-    is_sound: bool = False
+    readings: dict[int, Any] = field(default_factory=dict)
+    claim: Any = None
 
 
 Adopt = Callable[[Document], list[Document]]

@@ -64,7 +64,7 @@ def _prefers_groups(specs: Specs, plugin: PluginSpec) -> bool:
 def _has_waiting_time(specs: Specs, plugin: PluginSpec) -> bool:
     if "sla-waiting-time" in plugin.arguments:
         return True
-    return any("sla-waiting-time" in (gang.document.data["metadata"].get("annotations") or {}) for gang in specs.gangs)
+    return any("sla-waiting-time" in (gang.document.metadata.get("annotations") or {}) for gang in specs.gangs)
 
 
 def _is_proportional(specs: Specs, plugin: PluginSpec) -> bool:

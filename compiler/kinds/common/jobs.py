@@ -47,7 +47,7 @@ class NetworkTopology(StrictModel):
 
 
 def annotation_value(document: Document, key: str) -> Any:
-    return (document.data["metadata"].get("annotations") or {}).get(key)
+    return (document.metadata.get("annotations") or {}).get(key)
 
 
 def submission_and_duration(document: Document) -> tuple[int | None, int | None]:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from random import Random
 
 import pytest
 
-from compiler.cli import check
+from compiler.cli import check, readers
 from compiler.cli.check import repository_diagnostics
-from compiler.cli.parse_cache import ParseCache
+from compiler.cli.reading_cache import ReadingCache
 from compiler.diagnostics import RULES
-from compiler.reading import documents, shape
+from compiler.reading import one_document, shape
 from compiler.repository import Repository
 from compiler.syntax import parse
 from compiler.syntax.documents import Document
@@ -68,12 +69,12 @@ def test_a_run_that_tells_again_knows_the_rules_of_what_it_tells(
 def test_a_broken_pack_and_one_of_other_code_are_not_read(parsed_files: list[str]) -> None:
     root = Path("/repository")
     repository_diagnostics(Repository(FILES), None, root)
-    cache = ParseCache(root)
-    assert cache.known.keys()
+    cache = ReadingCache(root)
+    assert cache.known.keys() and cache.path is not None
     content = cache.path.read_bytes()
     for broken in (b"", content[:40], content[:-1] + b"x", b"\0" * 200):
         cache.path.write_bytes(broken)
-        assert ParseCache(root).known == {}
+        assert ReadingCache(root).known == {}
     cache.path.write_bytes(content)
     cache.code = b"other"
     assert cache._load()[0] == {}
@@ -93,7 +94,7 @@ spec: {tasks: [{name: w, replicas: 1, template: {spec: {containers: [{name: main
 """
 
 
-def test_what_the_api_server_takes_is_not_judged_again_and_what_it_refuses_is_told_again(
+def test_what_was_read_is_not_judged_again_and_is_told_again(
     parsed_files: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     judged: list[str] = []
@@ -102,7 +103,7 @@ def test_what_the_api_server_takes_is_not_judged_again_and_what_it_refuses_is_to
         judged.append(document.name)
         return shape.document_flaws(document)
 
-    monkeypatch.setattr(documents, "document_flaws", counted)
+    monkeypatch.setattr(one_document, "document_flaws", counted)
     root = Path("/repository")
     sound, refused = JOB.replace(b"NAME", b"sound"), JOB.replace(b"NAME", b"refused").replace(b"IMAGE", b"")
     files = {**FILES, "jobs/s.yaml": sound, "jobs/r.yaml": refused}
@@ -113,7 +114,53 @@ def test_what_the_api_server_takes_is_not_judged_again_and_what_it_refuses_is_to
         told = list(judged)
         assert with_cache == repository_diagnostics(Repository(files), None)
         assert any(each.code == "GP203" and each.object == "Job refused" for each in with_cache)
-        assert told == (["p", "b0", "refused", "sound"] if run == 0 else [f"b{run}", "refused"])
+        assert told == (["p", "b0", "refused", "sound"] if run == 0 else [f"b{run}"])
+
+
+QUEUE = b"apiVersion: scheduling.volcano.sh/v1beta1\nkind: Queue\nmetadata: {name: q}\nspec: {weight: 1}\n"
+RAY = b"apiVersion: ray.io/v1\nkind: RayJob\nmetadata: {name: r, annotations: {gangplan.dev/cluster: d}}\nspec: {}\n"
+WIDE = (
+    b"apiVersion: gangplan.dev/v1alpha1\nkind: Cluster\nmetadata: {name: c}\n"
+    b"spec: {jobKinds: [{kind: X, apiVersion: x.io/v1, templates: [{path: spec.template}]}]}\n"
+)
+SERVICE = b"apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: s}\n"
+SERVICE += b"spec: {template: {spec: {containers: [{name: m, image: i}]}}}\n"
+STRANGER = b"apiVersion: x.io/v1\nkind: X\nmetadata: {name: x}\nspec: {template: {spec: {containers: [{name: m}]}}}\n"
+VERSIONS: dict[str, list[bytes | None]] = {
+    "cluster-specs/c/q.yaml": [QUEUE, None, QUEUE.replace(b"1}", b"-1}")],
+    "cluster-specs/c/c.yaml": [None, WIDE],
+    "cluster-specs/d/c.yaml": [None, WIDE.replace(b"{name: c}", b"{name: d}").replace(b"jobKinds", b"jobs: [], x")],
+    "jobs/v.yaml": [JOB.replace(b"spec: {", b"spec: {queue: q, "), JOB.replace(b"tasks", b"minAvailable: 3, tasks")],
+    "jobs/x.yaml": [STRANGER, STRANGER + b"---\n" + RAY],
+    "jobs/s.yaml": [SERVICE, None, SERVICE + b"---\n" + JOB],
+    "jobs/g.yaml": [JOB.replace(b"{name: NAME}", b"{generateName: g-}")],
+}
+"""File -> what it may hold, so that findings of one hang on what others hold."""
+
+
+def test_every_change_of_one_file_is_told_as_without_a_cache(parsed_files: list[str]) -> None:
+    rng, root, files = Random(1), Path("/repository"), dict(FILES)  # noqa: S311  # the same draws each time
+    for _ in range(40):
+        file = rng.choice(sorted(VERSIONS))
+        if (content := rng.choice(VERSIONS[file])) is None:
+            files.pop(file, None)
+        else:
+            files[file] = content
+        cached, plain = (repository_diagnostics(Repository(dict(files)), None, each) for each in (root, None))
+        assert cached == plain
+
+
+def test_files_read_by_several_processes_are_told_as_by_one(
+    parsed_files: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = {f"jobs/{n}.yaml": JOB.replace(b"NAME", b"%d" % n).replace(b"IMAGE", b"i" * (n % 3)) for n in range(12)}
+    plain = repository_diagnostics(Repository(files), None)
+    monkeypatch.setattr(readers, "LEAST_FILES", 4)
+    monkeypatch.setattr(readers, "WARM_UP", 2)
+    monkeypatch.setattr(readers, "_cores", lambda: 3)
+    assert repository_diagnostics(Repository(files), None) == plain
+    monkeypatch.setattr(readers, "file_entry", None)  # every child fails
+    assert repository_diagnostics(Repository(files), None) == plain
 
 
 def test_nothing_is_read_where_nothing_changed(parsed_files: list[str], monkeypatch: pytest.MonkeyPatch) -> None:

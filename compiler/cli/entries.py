@@ -1,0 +1,102 @@
+"""What reading a file came to, as bytes: for the cache, and from one process to another.
+
+An entry has two parts. The first is pickled: the file's diagnostics, the head of each document, and what reading these
+came to. The second, by marshal, is the documents in full, kept only where somebody has asked for more than a head.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+import marshal
+import pickle
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+from compiler.syntax.documents import Document, RememberedDocument
+from compiler.syntax.parse import ParsedFile
+
+Entry = tuple[bytes, bytes | None]
+
+_documents: list[Document] = []
+"""Of the file whose entry is being read."""
+
+
+def file_entry(parsed: ParsedFile) -> Entry | None:
+    """The entry of a file, without its documents; None where something in it is known to this process only."""
+    heads = [(_head(document), failed) for document, failed in parsed.documents]
+    out = io.BytesIO()
+    try:
+        indices = {id(document): at for at, (document, _) in enumerate(parsed.documents)}
+        _Pickler(out, {}).dump(heads)
+        _Pickler(out, indices).dump((parsed.diagnostics, parsed.readings, parsed.claim))
+    except (pickle.PicklingError, AttributeError, TypeError, RecursionError):
+        return None
+    return out.getvalue(), None
+
+
+def with_documents(entry: Entry, documents: Sequence[Document]) -> Entry:
+    """The entry with the documents in full; as it is where a value is none that marshal knows."""
+    try:
+        plain = [(d.file, d.line, d.text, d.data, dict(d.positions), d.item_path) for d in documents]
+        return entry[0], marshal.dumps(plain)
+    except ValueError:
+        return entry
+
+
+def entry_documents(entry: Entry) -> list[Document] | None:
+    """The documents in full, where the entry has them."""
+    return None if entry[1] is None else [Document(*fields) for fields in marshal.loads(entry[1])]  # noqa: S302
+
+
+def parsed_file(entry: Entry, file: str, fetch: Callable[[int], Document]) -> ParsedFile:
+    """The file that the entry is of. fetch: returns a document in full, by its index."""
+    stream = io.BytesIO(entry[0])
+    heads = pickle.load(stream)  # noqa: S301  # of this user and this code (reading_cache)
+    _documents.clear()
+    for at, ((line, item_path, head), _) in enumerate(heads):
+        _documents.append(RememberedDocument(file, line, item_path, head, partial(fetch, at)))
+    diagnostics, readings, claim = pickle.load(stream)  # noqa: S301
+    documents = [(document, failed) for document, (_, failed) in zip(_documents, heads, strict=True)]
+    return ParsedFile(documents, diagnostics, readings, claim)
+
+
+def _head(document: Document) -> tuple[Any, ...]:
+    at = document.position()
+    return (
+        document.line,
+        document.item_path,
+        (document.api_version, document.kind, document.metadata, (at.line, at.column)),
+    )
+
+
+def _document_of_file(at: int) -> Document:
+    return _documents[at]
+
+
+class _Pickler(pickle.Pickler):
+    """Writes dataclasses as calls of their class, which are read faster than states, and a document of the file as its
+    index."""
+
+    def __init__(self, out: io.BytesIO, indices: dict[int, int]) -> None:
+        super().__init__(out, pickle.HIGHEST_PROTOCOL)
+        self._indices = indices
+
+    def reducer_override(self, value: Any) -> Any:
+        if id(value) in self._indices:
+            return _document_of_file, (self._indices[id(value)],)
+        names = _field_names(type(value))
+        return NotImplemented if names is None else (type(value), tuple(getattr(value, name) for name in names))
+
+
+def _field_names(kind: type) -> tuple[str, ...] | None:
+    """The fields with which a dataclass is called, where these are all that it has."""
+    if kind not in _known_names:
+        fields = dataclasses.fields(kind) if dataclasses.is_dataclass(kind) else ()
+        is_plain = dataclasses.is_dataclass(kind) and all(each.init and not each.kw_only for each in fields)
+        _known_names[kind] = tuple(each.name for each in fields) if is_plain else None
+    return _known_names[kind]
+
+
+_known_names: dict[type, tuple[str, ...] | None] = {}

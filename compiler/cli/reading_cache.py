@@ -1,0 +1,193 @@
+"""What files said when they were last read, in the user's cache folder: an unchanged file is not read again.
+
+One pack per repository: digest of a file's name and content -> what reading it came to (`entries`), and what the last
+run found. What a file says follows from its name and content alone, so that an entry is never stale; what files say
+together is found anew in each run.
+A pack is written to a new file and renamed, so that runs at the same time see a whole pack, and the last one stays;
+deleting it costs time only. A pack of other code, of another Python or of somebody else is not read. GANGPLAN_NO_CACHE
+switches all of it off.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import marshal
+import os
+import sys
+import tempfile
+from dataclasses import astuple
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from compiler.diagnostics import RULES, Diagnostic, Position, Rule
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from compiler.cli.entries import Entry
+    from compiler.repository import Repository
+    from compiler.syntax.documents import Document
+    from compiler.syntax.parse import Adopt, ParsedFile
+
+OFF_VARIABLE = "GANGPLAN_NO_CACHE"
+_DIGEST_BYTES = 32
+
+
+def cache_folder() -> Path:
+    """The folder of the packs; XDG_CACHE_HOME holds the user's choice."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gangplan" / "parsed"
+
+
+def _code_digest() -> bytes:
+    """Of Python, of the packages installed beside it, and of all files of the compiler, by size and time of change."""
+    packages = os.stat(Path(click.__file__).parent.parent)
+    found = [sys.version, str(packages.st_mtime_ns)]
+    for folder, folders, files in os.walk(Path(__file__).parent.parent):
+        folders[:] = sorted(name for name in folders if name != "__pycache__")
+        for name in sorted(files):
+            status = os.stat(os.path.join(folder, name))
+            found.append(f"{folder} {name} {status.st_size} {status.st_mtime_ns}")
+    return hashlib.sha256("\n".join(found).encode("utf-8", "surrogateescape")).digest()
+
+
+def _run_digest(tree: Repository, cluster: str | None) -> bytes:
+    """Of all that the findings on a repository come from."""
+    found = hashlib.sha256(repr((cluster, tree.problems, sorted(tree.commit_dates.items()), tree.named)).encode())
+    for name in sorted(tree.files):
+        found.update(_key(name, tree.files[name]))
+    return found.digest()
+
+
+def _key(file: str, content: bytes) -> bytes:
+    return hashlib.sha256(file.encode("utf-8", "surrogateescape") + b"\0" + content).digest()
+
+
+class ReadingCache:
+    """Reads files, or remembers what they said. root: the repository whose pack it is; None for none. `save` keeps what
+    this run has used, and its findings."""
+
+    def __init__(self, root: Path | None) -> None:
+        self.path: Path | None = None
+        self.code = b""
+        if root is not None:
+            name = hashlib.sha256(os.fsencode(os.path.abspath(root))).hexdigest()[:32]
+            self.path, self.code = cache_folder() / f"{name}.pack", _code_digest()
+        self.known, self._last_run, rules = self._load()
+        for fields in rules:  # what declares them may not be imported in this run
+            RULES.setdefault(fields[0], Rule(*fields))
+        self._codes = {fields[0] for fields in rules}
+        self._given: dict[bytes, ParsedFile] = {}
+        self._documents: dict[bytes, list[Document]] = {}
+
+    def _load(self) -> _Pack:
+        try:
+            if self.path is None or self.path.stat().st_uid != os.getuid():
+                return _EMPTY
+            content = self.path.read_bytes()
+        except OSError:
+            return _EMPTY
+        body = memoryview(content)[_DIGEST_BYTES:]
+        if hashlib.sha256(self.code + body).digest() != content[:_DIGEST_BYTES]:
+            return _EMPTY
+        found: _Pack = marshal.loads(body)  # noqa: S302  # of this user, and of this code by its digest
+        return found
+
+    def findings(self, tree: Repository, cluster: str | None) -> tuple[Diagnostic, ...] | None:
+        """What the last run found, if it was about the same."""
+        digest, found = self._last_run
+        if digest != _run_digest(tree, cluster):
+            return None
+        return tuple(_diagnostic(*fields) for fields in found)
+
+    def parse(self, file: str, content: bytes, adopt: Adopt) -> ParsedFile:
+        """As `parse_file`, with what reading its documents came to where that is known."""
+        key = _key(file, content)
+        if key not in self._given:
+            self._given[key] = self._parse(key, file, content, adopt)
+        return self._given[key]
+
+    def _parse(self, key: bytes, file: str, content: bytes, adopt: Adopt) -> ParsedFile:
+        if (entry := self.known.get(key)) is not None:
+            from compiler.cli.entries import parsed_file
+
+            return parsed_file(entry, file, partial(self._whole, key, file, content, adopt))
+        from compiler.syntax import parse
+
+        return parse.parse_file(file, content, adopt)
+
+    def _whole(self, key: bytes, file: str, content: bytes, adopt: Adopt, at: int) -> Document:
+        """A document of a remembered file in full."""
+        if key not in self._documents:
+            from compiler.cli.entries import entry_documents
+            from compiler.syntax import parse
+
+            found = entry_documents(self.known[key])
+            if found is None:
+                found = [document for document, _ in parse.parse_file(file, content, adopt).documents]
+            self._documents[key] = found
+        return self._documents[key][at]
+
+    def read_ahead(self, tree: Repository) -> None:
+        """Read the files that are not known, where there are many, in several processes."""
+        from compiler.cli.readers import read_at_once
+
+        files = [(_key(file, tree.files[file]), file, tree.files[file]) for file in tree.manifests()]
+        read, entries = read_at_once([each for each in files if each[0] not in self.known])
+        self._given |= read
+        self.known |= entries
+
+    def save(self, tree: Repository, cluster: str | None, found: Sequence[Diagnostic]) -> None:
+        """Write the pack. A folder that cannot be written is none of the user's concern."""
+        if self.path is None:
+            return
+        for each in (*found, *(each for parsed in self._given.values() for each in _diagnostics_of(parsed))):
+            self._codes.add(each.code)
+        rules = [astuple(RULES[code]) for code in sorted(self._codes)]
+        last_run = _run_digest(tree, cluster), [astuple(diagnostic) for diagnostic in found]
+        body = marshal.dumps((self._entries(found), last_run, rules))
+        with contextlib.suppress(OSError):
+            self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            with tempfile.NamedTemporaryFile(dir=self.path.parent, delete=False) as file:
+                file.write(hashlib.sha256(self.code + body).digest())
+                file.write(body)
+            os.replace(file.name, self.path)
+
+    def _entries(self, found: Sequence[Diagnostic]) -> dict[bytes, Entry]:
+        """Of the files of this run; with their documents where something was found on them, or asked for them."""
+        from compiler.cli.entries import file_entry, with_documents
+
+        named = {place.file for each in found for place in (each.position, each.see) if place is not None}
+        entries: dict[bytes, Entry] = {}
+        for key, parsed in self._given.items():
+            is_fresh = key not in self.known
+            entry = file_entry(parsed) if is_fresh else self.known[key]
+            if entry is None:
+                continue
+            documents = [document for document, _ in parsed.documents]
+            if entry[1] is None and is_fresh and any(document.file in named for document in documents[:1]):
+                entry = with_documents(entry, documents)
+            elif entry[1] is None and key in self._documents:
+                entry = with_documents(entry, self._documents[key])
+            entries[key] = entry
+        return entries
+
+
+_Fields = tuple[Any, ...]
+_Pack = tuple[dict[bytes, "Entry"], tuple[bytes, list[_Fields]], list[_Fields]]
+_EMPTY: _Pack = ({}, (b"", []), [])
+
+
+def _diagnostics_of(parsed: ParsedFile) -> Iterable[Diagnostic]:
+    yield from parsed.diagnostics
+    for reading in parsed.readings.values():
+        yield from reading.all_diagnostics()
+
+
+def _diagnostic(code: str, severity: Any, position: Any, message: str, help: str, *rest: Any) -> Diagnostic:
+    subject, see, cause = rest
+    second = Position(*see) if see is not None else None
+    return Diagnostic(code, severity, Position(*position), message, help, subject, second, cause)

@@ -1,0 +1,228 @@
+"""What one document of a file says by its kind, and what is wrong with it alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from compiler.checks import ReadModel, document_findings
+from compiler.diagnostics import Diagnostic, declare_rule, did_you_mean
+from compiler.fields.validation import metadata_diagnostics, readable_part, validate_document
+from compiler.kinds import Kind, kinds
+from compiler.kubernetes import API_GROUP
+from compiler.reading.files import configurations_inside
+from compiler.reading.powers import power_diagnostics
+from compiler.reading.shape import document_flaws, shape_diagnostics
+from compiler.reading.unplanned import UNPLANNED_CODES, declared_pods, unplanned_pods
+from compiler.specs import GangSpec
+from compiler.syntax.documents import Document
+
+WRONG_VERSION = declare_rule(
+    "GP212",
+    "error",
+    "unknown version of a kind",
+    "The kind is known, but not in this version. Mend: write the apiVersion that the message names.",
+)
+UNKNOWN_KIND = declare_rule(
+    "GP216",
+    "error",
+    "unknown kind",
+    "No kind of this name exists in the API group. Mend: correct the spelling or the apiVersion.",
+)
+
+GENERATED_NAME = declare_rule(
+    "GP138",
+    "warning",
+    "generated name",
+    """Each `kubectl create` of an object with generateName makes another one; `kubectl apply` refuses it, and which of
+    them is meant cannot be told. It is checked, and neither planned nor emitted. Mend: give it metadata.name.""",
+)
+
+UNPLANNED_KINDS: dict[str, frozenset[str]] = {
+    API_GROUP: frozenset(),
+    "batch.volcano.sh": frozenset(),
+    "scheduling.volcano.sh": frozenset(),
+    "topology.volcano.sh": frozenset(),
+    "kubeflow.org": frozenset(("Experiment", "Trial", "Suggestion", "Notebook", "Profile", "PodDefault")),
+    "batch": frozenset(),
+    "scheduling.k8s.io": frozenset(("Workload", "PodGroup")),
+    "scheduling.x-k8s.io": frozenset(("PodGroup",)),
+}
+"""API groups that gangplan knows in full -> the kinds of the group that it does not plan."""
+AMBIGUOUS_KINDS = frozenset(("Job", "Node", "Pod", "Queue"))
+"""Kinds whose names occur in many API groups, so that another group is no mistake."""
+RELATED_GROUPS = (".volcano.sh", API_GROUP, "kubeflow.org", "scheduling.k8s.io")
+"""Ends of the API groups in which a kind of another group is taken for a mistake."""
+
+
+@dataclass(slots=True)
+class Stranger:
+    """A document of a kind that only the Cluster may know. failed: its text has an error. reading: what it says where
+    no Cluster knows it, once that was asked for."""
+
+    document: Document
+    failed: bool
+    reading: DocumentReading | None = None
+
+
+@dataclass(slots=True)
+class DocumentReading:
+    """What one document says, and what is wrong with it alone. It follows from the document, and from nothing else.
+
+    documents: itself, and configurations of the scheduler inside it. models: of documents, by pydantic. spec_items:
+    specs and drafts. rejected: documents with an error. partial: those of them of which specs hold only what could be
+    read. findings: of the checks that look at one document, with the document.
+    """
+
+    documents: list[Document] = field(default_factory=list)
+    strangers: list[Stranger] = field(default_factory=list)
+    diagnostics: list[Diagnostic] = field(default_factory=list)
+    models: list[ReadModel[Any]] = field(default_factory=list)
+    spec_items: list[object] = field(default_factory=list)
+    rejected: list[Document] = field(default_factory=list)
+    partial: list[Document] = field(default_factory=list)
+    findings: list[tuple[Document, Diagnostic]] = field(default_factory=list)
+
+    def all_diagnostics(self) -> Iterator[Diagnostic]:
+        """Also those of findings, and of strangers that were read."""
+        yield from self.diagnostics
+        yield from (diagnostic for _, diagnostic in self.findings)
+        for stranger in self.strangers:
+            if stranger.reading is not None:
+                yield from stranger.reading.all_diagnostics()
+
+    def _add_document(self, document: Document, failed: bool) -> None:
+        if document.has_generated_name:
+            document = _with_beginning_of_name(document)
+        else:
+            self.documents.append(document)
+        kind = kinds().get(f"{document.kind}.{document.group}")
+        if kind is None:
+            for inside in configurations_inside(document):
+                self._add_document(inside, failed)
+        if kind is None or (kind.is_foreign and version_of(document) not in kind.versions):
+            self.strangers.append(Stranger(document, failed))
+        else:
+            self._take(document, failed, self._read_document(document, kind, failed))
+
+    def _take(self, document: Document, failed: bool, problems: list[Diagnostic]) -> None:
+        if document.has_generated_name:
+            problems += _generated_name_diagnostics(document, problems)
+        self.diagnostics += problems
+        if failed or document.has_generated_name or has_error(problems):
+            self.rejected.append(document)
+
+    def _pass_through(self, document: Document, failed: bool) -> list[Diagnostic]:
+        problems = [*metadata_diagnostics(document, document.metadata, ("metadata",))]
+        problems += power_diagnostics(document)
+        is_known = f"{document.kind}.{document.group}" in kinds()
+        problems += unplanned_pods(document) if is_known else _unplanned_kind_diagnostics(document)
+        problems += shape_diagnostics(document, document_flaws(document), problems)
+        if not failed and not has_error(problems):
+            self.spec_items += declared_pods(document)
+        return problems
+
+    def _read_document(self, document: Document, kind: Kind, failed: bool) -> list[Diagnostic]:
+        """Fit a document to its kind and add its specs; returns the problems found. failed: its text has an error."""
+        problems = [*metadata_diagnostics(document, document.metadata, ("metadata",))]
+        problems += power_diagnostics(document)
+        if version_of(document) not in kind.versions:
+            return [_version_diagnostic(document, kind)]
+        model, model_problems = validate_document(document, kind.model)
+        problems = [*(problem for _, problem in model_problems), *problems]
+        if kind.text_diagnostics is not None:
+            problems += kind.text_diagnostics(document)
+        refused = list(
+            shape_diagnostics(document, document_flaws(document), problems, [path for path, _ in model_problems])
+        )
+        if model is not None and not failed and not has_error(problems):
+            # What only the API server refuses says all that rules across objects ask for; it is in no plan.
+            self.models.append(ReadModel(document, model))
+            found = list(kind.specs(document, model))
+            self.spec_items += found
+            if kind.is_foreign and not found:
+                problems += unplanned_pods(document)
+        elif not failed:
+            self.spec_items += _partial_specs(document, kind)
+            self.partial.append(document)
+        return problems + refused
+
+
+def read_document(document: Document, failed: bool) -> DocumentReading:
+    """What the document says by its kind. failed: its text has an error."""
+    reading = DocumentReading()
+    reading._add_document(document.whole(), failed)
+    reading.findings += document_findings(reading.models)
+    return reading
+
+
+def read_as_kind(document: Document, failed: bool, kind: Kind) -> DocumentReading:
+    """What the document says by a kind that the Cluster declares."""
+    reading, document = DocumentReading(), document.whole()
+    reading._take(document, failed, reading._read_document(document, kind, failed))
+    return reading
+
+
+def read_as_stranger(document: Document, failed: bool) -> DocumentReading:
+    """What the document says where its kind is not planned."""
+    reading, document = DocumentReading(), document.whole()
+    reading._take(document, failed, reading._pass_through(document, failed))
+    return reading
+
+
+def _with_beginning_of_name(document: Document) -> Document:
+    """The document as one of the objects that come of it, so that all else of it is checked."""
+    metadata = {**document.metadata, "name": document.name.rstrip("-.") or "x"}
+    return replace(document, data={**document.data, "metadata": metadata})
+
+
+def _generated_name_diagnostics(document: Document, problems: list[Diagnostic]) -> Iterator[Diagnostic]:
+    if not any(problem.code in UNPLANNED_CODES for problem in problems):
+        yield from unplanned_pods(document)
+    message = f"each apply would make another {document.kind}, so it is neither planned nor emitted"
+    yield document.diagnostic(GENERATED_NAME, ("metadata", "generateName"), message, "give it metadata.name")
+
+
+def version_of(document: Document) -> str:
+    return document.api_version.rpartition("/")[2]
+
+
+def _partial_specs(document: Document, kind: Kind) -> Iterable[object]:
+    """What can be read of a document with errors: for rules across objects, never for a plan."""
+    if kind.partial_specs is not None:
+        return kind.partial_specs(document)
+    part = readable_part(document, kind.model)
+    return [spec for spec in kind.specs(*part) if isinstance(spec, GangSpec)] if part is not None else ()
+
+
+def has_error(problems: list[Diagnostic]) -> bool:
+    return any(problem.severity == "error" for problem in problems)
+
+
+def _version_diagnostic(document: Document, kind: Kind) -> Diagnostic:
+    message, help = f"{document.api_version} is not known", f"write {kind.api_version}"
+    return document.diagnostic(WRONG_VERSION, ("apiVersion",), message, help)
+
+
+def _unplanned_kind_diagnostics(document: Document) -> list[Diagnostic]:
+    """Findings on a kind that is not planned: an error where it nearly is one of the known kinds, else what
+    `unplanned_pods` says."""
+    group, kind = document.group, document.kind
+    if kind in UNPLANNED_KINDS.get(group, ()):
+        return unplanned_pods(document)
+    if group in UNPLANNED_KINDS:
+        known = sorted({found.name for found in kinds().values() if found.group == group} | UNPLANNED_KINDS[group])
+        near = did_you_mean(kind, known)
+        if near or group == API_GROUP:
+            help = f"did you mean {near!r}?" if near else f"the kinds are {', '.join(known)}"
+            message = f"{group} has no kind {kind!r}"
+            return [document.diagnostic(UNKNOWN_KIND, ("kind",), message, help)]
+    versions = sorted(found.api_version for found in kinds().values() if found.name == kind)
+    if versions and kind not in AMBIGUOUS_KINDS and group.endswith(RELATED_GROUPS):
+        message, help = f"{group} has no kind {kind!r}", f"write apiVersion: {versions[0]}"
+        return [document.diagnostic(UNKNOWN_KIND, ("apiVersion",), message, help)]
+    if near_group := did_you_mean(group, {found.group for found in kinds().values() if found.name == kind} - {""}):
+        message = f"there is no API group {group}; kind {kind} is of {near_group}"
+        return [document.diagnostic(UNKNOWN_KIND, ("apiVersion",), message, f"did you mean {near_group!r}?")]
+    return unplanned_pods(document)

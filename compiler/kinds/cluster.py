@@ -16,9 +16,8 @@ from compiler.kinds.common.declared_kinds import DeclaredKind, declared_kind_dia
 from compiler.kinds.common.jobs import Natural, ObjectModel
 from compiler.kinds.scheduler_configuration import CustomPlugin
 from compiler.repository.paths import path_patterns
-from compiler.specs import ClusterSpec, ServiceBinding
+from compiler.specs import ClusterSpec, QuotaOrder, ServiceBinding
 from compiler.syntax.documents import Document
-from solver.problem import QuotaOrder
 
 
 def _checked_pattern(pattern: str) -> str:

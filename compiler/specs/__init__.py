@@ -14,9 +14,9 @@ from typing import Any, Literal
 
 from compiler.diagnostics import Diagnostic
 from compiler.syntax.documents import Document
-from solver.problem import QuotaOrder
 
 Amounts = Mapping[str, int]
+QuotaOrder = Literal["queues-first", "priorities-first"]
 ServiceBinding = Literal["on-request", "devices", "all"]
 """Services that are bound: those that name Volcano, a queue or a gang; also those that ask for devices; all."""
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from compiler.kubernetes import COOLDOWN_ANNOTATION, PREEMPTABLE_ANNOTATION
 from compiler.specs import SchedulerSpec
-from solver.problem import EvictionVotes
+
+if TYPE_CHECKING:
+    from solver.problem import EvictionVotes
 
 PREEMPT_ACTIONS = ("preempt", "gangpreempt")
 RECLAIM_ACTIONS = ("reclaim", "gangreclaim")
@@ -37,6 +40,8 @@ def eviction_votes(scheduler: SchedulerSpec | None) -> tuple[EvictionVotes | Non
 def _action_votes(
     scheduler: SchedulerSpec, plain: str, gang: str, voters: frozenset[str], flag: str
 ) -> EvictionVotes | None:
+    from solver.problem import EvictionVotes
+
     found = []
     if plain in scheduler.actions and (names := deciding_plugins(scheduler, voters, flag)):
         found.append(

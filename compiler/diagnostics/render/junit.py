@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import groupby
-from xml.sax.saxutils import escape, quoteattr
 
 from compiler.diagnostics import Diagnostic
 from compiler.diagnostics.render.words import printable, sentence
@@ -52,10 +51,14 @@ def _case(diagnostic: Diagnostic) -> str:
 
 
 def _escaped_text(text: str) -> str:
+    from xml.sax.saxutils import escape
+
     return escape(_xml_printable(text))
 
 
 def _quoted_attribute(text: str) -> str:
+    from xml.sax.saxutils import quoteattr
+
     return quoteattr(_xml_printable(printable(text)))
 
 

@@ -70,7 +70,8 @@ def test_a_broken_pack_and_one_of_other_code_are_not_read(parsed_files: list[str
     root = Path("/repository")
     repository_diagnostics(Repository(FILES), None, root)
     cache = ReadingCache(root)
-    assert cache.known.keys() and cache.path is not None
+    assert cache.known.keys()
+    assert cache.path is not None
     content = cache.path.read_bytes()
     for broken in (b"", content[:40], content[:-1] + b"x", b"\0" * 200):
         cache.path.write_bytes(broken)

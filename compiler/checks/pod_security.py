@@ -8,7 +8,7 @@ from typing import Any
 from compiler.checks import CheckInput, Finding, check
 from compiler.diagnostics import suggestion
 from compiler.fields.validation import dotted_path
-from compiler.kinds.train_job import runtime_templates
+from compiler.kinds import kinds
 from compiler.syntax.documents import Document, FieldPath
 from compiler.validation.judge import mapping
 from compiler.validation.pod_security import (
@@ -86,7 +86,7 @@ def _namespaces(check_input: CheckInput) -> Iterable[Document]:
 
 
 def _labels(document: Document) -> Mapping[str, Any]:
-    return mapping(document.data, "metadata", "labels")
+    return mapping(document.metadata, "labels")
 
 
 def _label_flaws(document: Document) -> Iterator[tuple[str, str, str]]:
@@ -104,12 +104,14 @@ def _templates(
     specs = check_input.specs
     declared = {gang.document.identity for gang in (*specs.gangs, *check_input.unbound_gangs)}
     for document in specs.documents if namespaces is None or namespaces else ():
-        is_known = f"{document.kind}.{document.group}" in check_input.namespaced_kinds or document.identity in declared
+        is_known = f"{document.kind}.{document.group}" in kinds() or document.identity in declared
         is_there = namespaces is None or (document.namespace or "default") in namespaces
         if is_known and is_there and document.kind not in _FINISHED_BY_OPERATORS:
             for path in pod_spec_paths(document, without_schema=True):
                 yield document, document.value_at(*path[:-1]), path[:-1]
             if document.kind == "TrainJob":
+                from compiler.kinds.train_job import runtime_templates
+
                 for template in runtime_templates(document, specs.documents):
                     yield document, template, None
 

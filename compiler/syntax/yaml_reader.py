@@ -7,7 +7,7 @@ Events show anchors and tags as written, need no recursion, and are ten times fa
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +20,7 @@ from yaml.events import (
     ScalarEvent,
     SequenceEndEvent,
     SequenceStartEvent,
+    StreamEndEvent,
 )
 
 from compiler.diagnostics import Diagnostic, Position, Rule, declare_rule
@@ -161,6 +162,7 @@ class YamlReader:
         self.positions: dict[FieldPath, tuple[int, int]] = {}
         self.error_positions: list[tuple[int, int]] = []
         self.value_count = self.alias_value_count = 0
+        self.has_aliases = False  # or merge keys
         self.top_position = (line, column)
 
     def load_data(self) -> Iterator[Any]:
@@ -226,14 +228,14 @@ class YamlReader:
         parser = CParser(self.text)
         anchors: dict[str, _YamlNode] = {}
         builder = _NodeBuilder(self)
-        while parser.check_event():
-            event = parser.get_event()
-            event_type = type(event)
+        next_event: Callable[[], Any] = parser.get_event
+        while (event_type := type(event := next_event())) is not StreamEndEvent:
             if event_type is ScalarEvent:
                 node = self.scalar_node(event)
             elif event_type is MappingStartEvent or event_type is SequenceStartEvent:
                 node = self.collection_node(event, _MAPPING if event_type is MappingStartEvent else _SEQUENCE)
             elif event_type is AliasEvent:
+                self.has_aliases = True
                 builder.add_node(self.alias_target(event, anchors, builder.open_nodes), new=False)
                 continue
             else:
@@ -248,7 +250,8 @@ class YamlReader:
     def collection_node(self, event: MappingStartEvent | SequenceStartEvent, node_type: int) -> _YamlNode:
         mark = event.start_mark
         node = _YamlNode(node_type, self.line + mark.line, mark.column + self.column, [])
-        self.refuse_tag(event.tag, node)
+        if event.tag is not None:
+            self.refuse_tag(event.tag, node)
         return node
 
     def alias_target(self, event: AliasEvent, anchors: dict[str, _YamlNode], around: list[_YamlNode]) -> _YamlNode:
@@ -264,28 +267,30 @@ class YamlReader:
             )
         return known
 
-    def refuse_tag(self, tag: str | None, node: _YamlNode) -> None:
-        if tag is not None:
-            raise self.refusal(
-                EXPLICIT_TAG, node, f"explicit tag {tag!r}", "remove the tag; quote the value when it is text"
-            )
+    def refuse_tag(self, tag: str, node: _YamlNode) -> None:
+        raise self.refusal(
+            EXPLICIT_TAG, node, f"explicit tag {tag!r}", "remove the tag; quote the value when it is text"
+        )
 
     def scalar_node(self, event: ScalarEvent) -> _YamlNode:
-        mark = event.start_mark
-        node = _YamlNode(_SCALAR, self.line + mark.line, mark.column + self.column, event.value)
-        self.refuse_tag(event.tag, node)
-        if event.implicit[0]:
-            node.value, problem = scalars.plain_scalar(event.value)
-            node.is_merge_key = event.value == "<<"
-            if problem is not None and not (problem is scalars.OCTAL_NUMBER and self.is_file_mode(mark.index)):
-                shown = event.value if len(event.value) <= 40 else event.value[:37] + "..."
-                self.add_diagnostic(
-                    problem,
-                    node.line,
-                    node.column,
-                    f"unquoted {shown}",
-                    f'write "{shown}" when it is text' + _SCALAR_HELP.get(problem.code, ""),
-                )
+        mark, text = event.start_mark, event.value
+        node = _YamlNode(_SCALAR, self.line + mark.line, mark.column + self.column, text)
+        if event.tag is not None:
+            self.refuse_tag(event.tag, node)
+        if not event.implicit[0]:
+            return node
+        if text == "<<":
+            node.is_merge_key = self.has_aliases = True
+        node.value, problem = scalars.plain_scalar(text)
+        if problem is not None and not (problem is scalars.OCTAL_NUMBER and self.is_file_mode(mark.index)):
+            shown = text if len(text) <= 40 else text[:37] + "..."
+            self.add_diagnostic(
+                problem,
+                node.line,
+                node.column,
+                f"unquoted {shown}",
+                f'write "{shown}" when it is text' + _SCALAR_HELP.get(problem.code, ""),
+            )
         return node
 
     def is_file_mode(self, index: int) -> bool:
@@ -313,7 +318,8 @@ class YamlReader:
             for index, item in enumerate(node.value):
                 at = (*path, index)
                 self.positions[at] = (item.line, item.column)
-                items.append(self.plain_data(item, at, depth + 1, self.count_alias_value(node, item, from_alias)))
+                counted = self.has_aliases and self.count_alias_value(node, item, from_alias)
+                items.append(self.plain_data(item, at, depth + 1, counted))
             return items
         return self.mapping_data(node, path, depth, from_alias)
 
@@ -355,7 +361,8 @@ class YamlReader:
                 )
                 continue
             self.positions[at] = (key.line, key.column)
-            out[name] = self.plain_data(value, at, depth + 1, self.count_alias_value(node, value, from_alias))
+            counted = self.has_aliases and self.count_alias_value(node, value, from_alias)
+            out[name] = self.plain_data(value, at, depth + 1, counted)
         for key, value in self.merged_pairs(node, merged, 1):
             if (name := key.value) not in out:
                 at = (*path, name)

@@ -164,6 +164,7 @@ def mutants(seed: int, number: int) -> Iterator[bytes]:
     for _ in range(number):
         at = chance.randrange(len(known))
         changed = copy.deepcopy(known[at])
+        changed["metadata"]["name"] = f"x{chance.randrange(40)}"
         for _ in range(chance.randint(1, 3)):
             _change(chance, changed, chance.choice(places[at]), known)
         text = json.dumps(changed, indent=chance.choice((None, 1))).encode()
@@ -182,11 +183,11 @@ def _places(data: object, path: Place = ()) -> list[Place]:
 def _change(chance: Random, data: Any, place: Place, known: list[dict[str, Any]]) -> None:
     """One change at the place, if it is still there."""
     for step in place[:-1]:
-        if not ((isinstance(data, dict) and step in data) or (isinstance(data, list) and step in range(len(data)))):
+        if not _has(data, step):
             return
         data = data[step]
     key: Any = place[-1]
-    if not ((isinstance(data, dict) and key in data) or (isinstance(data, list) and key in range(len(data)))):
+    if not _has(data, key):
         return
     match chance.randrange(6):
         case 0:
@@ -200,6 +201,10 @@ def _change(chance: Random, data: Any, place: Place, known: list[dict[str, Any]]
             data[key] = copy.deepcopy(other.get(key, other.get("spec")) if isinstance(key, str) else other["metadata"])
         case _:
             data[key] = copy.deepcopy(chance.choice(WRONG))
+
+
+def _has(data: Any, step: str | int) -> bool:
+    return step in data if isinstance(data, dict) else isinstance(data, list) and step in range(len(data))
 
 
 def _broken_text(chance: Random, text: bytes) -> bytes:

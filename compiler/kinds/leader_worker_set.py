@@ -27,8 +27,8 @@ def _amend(gang: GangSpec) -> GangSpec:
     """A group has `size` pods, the first of which is the leader; it has the workers' template where it has no own."""
     spec = gang.document.data["spec"]
     size = value_at(spec, ("leaderWorkerTemplate", "size"))
-    leads = len(gang.roles) > 1
-    workers = (1 if size is None else int(size)) - leads
+    size = int(size) if isinstance(size, int | float) else 1  # what else stands there, the schema has said to be wrong
+    workers = size - (len(gang.roles) > 1)
 
     def sized(role: RoleSpec) -> RoleSpec:
         pods = role.replicas * (1 if role.name == "leader" else workers)

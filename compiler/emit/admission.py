@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from compiler.kubernetes import ROOT_QUEUE
+from compiler.kubernetes import HIERARCHY_ANNOTATION, HIERARCHY_WEIGHTS_ANNOTATION, ROOT_QUEUE
 
 MAX_RETRY = 3
 PLUGINS_NEEDING_SVC = ("tensorflow", "mpi", "pytorch", "ray")
@@ -53,7 +53,7 @@ def _fill_task_defaults(task: dict[str, Any], index: int) -> None:
 
 
 def fill_queue_defaults(data: dict[str, Any]) -> None:
-    """Volcano Queue, in place: weight, reclaimable, parent."""
+    """Volcano Queue, in place: weight, reclaimable, parent, and the root of a hierarchy in annotations."""
     spec = data.get("spec")
     if not isinstance(spec, dict):
         spec = data["spec"] = {}
@@ -63,3 +63,7 @@ def fill_queue_defaults(data: dict[str, Any]) -> None:
         spec["reclaimable"] = True
     if data["metadata"]["name"] != ROOT_QUEUE and not spec.get("parent"):
         spec["parent"] = ROOT_QUEUE
+    notes = data["metadata"].get("annotations") or {}
+    path, weights = notes.get(HIERARCHY_ANNOTATION), notes.get(HIERARCHY_WEIGHTS_ANNOTATION)
+    if path and weights and not path.startswith(ROOT_QUEUE):
+        notes |= {HIERARCHY_ANNOTATION: f"{ROOT_QUEUE}/{path}", HIERARCHY_WEIGHTS_ANNOTATION: f"1/{weights}"}

@@ -43,12 +43,19 @@ _IN_PLACE_FIELDS: Mapping[str, re.Pattern[str]] = {
         r"metadata\..*|spec\.(minAvailable|priorityClassName|tasks\[\d+\]\.(replicas|minAvailable))"
     ),
     "Job.batch": re.compile(
-        r"metadata\..*|spec\.(parallelism|suspend|activeDeadlineSeconds|ttlSecondsAfterFinished|backoffLimit)"
+        r"metadata\..*"
+        r"|spec\.(parallelism|suspend|activeDeadlineSeconds|ttlSecondsAfterFinished|backoffLimit|podReplacementPolicy)"
     ),
 }
-_KUBEFLOW_FIELDS = re.compile(r"metadata\..*|spec\.(runPolicy|elasticPolicy)\..*|spec\.\w+ReplicaSpecs\.\w+\.replicas")
+_KUBEFLOW_FIELDS = re.compile(
+    r"metadata\..*|spec\.(runPolicy|elasticPolicy)(\..*)?|spec\.\w+ReplicaSpecs\.\w+\.replicas"
+)
+_TEXT_MAPS = frozenset(("labels", "annotations", "matchLabels", "nodeSelector", "data"))
+"""Of which an empty text is a value."""
+_ADDED_TOLERATIONS = frozenset(("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"))
+"""Keys that the API server adds to the tolerations of a pod."""
 _BINDING_FIELDS = (("spec", "schedulingGates"), ("spec", "nodeSelector"), ("spec", "schedulerName"))
-_PASSED_THROUGH_FIELDS = re.compile(r"metadata\..*|spec\.suspend|spec\.runPolicy\..*")
+_PASSED_THROUGH_FIELDS = re.compile(r"metadata\..*|spec\.suspend|spec\.runPolicy(\..*)?")
 """Fields of a live job that may change, and of one of a kind that only passes through. Volcano's admission
 (pkg/webhooks/admission/jobs/validate) refuses others."""
 
@@ -151,9 +158,12 @@ def _owned_fields(live: Object) -> Mapping[str, Any]:
 
 
 def _is_same_value(desired: Any, live: Any, path: FieldPath) -> bool:
-    """Whether two values are equal. true is not 1. Quantities are compared by value; elsewhere 1 is not "1"."""
+    """Whether two values are equal. true is not 1. Quantities are compared by value; elsewhere 1 is not "1". false, 0,
+    an empty text or list are as good as nothing."""
     if desired == live:
         return isinstance(desired, bool) == isinstance(live, bool)
+    if live is None and path[:1] == ("spec",) and _TEXT_MAPS.isdisjoint(path):  # the API server leaves such values out
+        return not desired and not isinstance(desired, dict)
     if not any(name in _QUANTITY_FIELDS for name in path[-3:-1]):
         return False
     try:
@@ -207,7 +217,7 @@ def classify_change(
         return Change("held", ref, desired, live, reason=reason)
     fields = field_differences(desired.object, live)
     if ref.group_kind == "Pod":  # no gate comes back, no selector of a node goes, and its scheduler is never another
-        bound = tuple(field for field in fields if field.steps[:2] in _BINDING_FIELDS)
+        bound = tuple(field for field in fields if field.steps[:2] in _BINDING_FIELDS or _has_added_tolerations(field))
         fields = tuple(field for field in fields if field not in bound)
         desired = replace(desired, object=_with_live_values(desired.object, live, bound)) if bound else desired
     if ref.group_kind not in RUN_KINDS and not desired.run_digest:
@@ -225,8 +235,29 @@ def classify_change(
     movable = tuple(field for field in fields if field not in fixed)
     if not movable:
         return Change("forbidden", ref, desired, live, fixed, "a live job does not let these fields be changed")
-    kept = replace(desired, object=_with_live_values(desired.object, live, fixed)) if fixed else desired
-    return Change("in-place", ref, kept, live, movable)
+    kept = _with_claim_names(_with_live_values(desired.object, live, fixed), live)
+    return Change("in-place", ref, replace(desired, object=kept), live, movable)
+
+
+def _has_added_tolerations(field: FieldDifference) -> bool:
+    """Whether the tolerations of a live pod are the wanted ones and those that every pod gets."""
+    if field.steps != ("spec", "tolerations") or not isinstance(field.live, list):
+        return False
+    wanted = field.desired or []
+    added = field.live[len(wanted) :]
+    return field.live[: len(wanted)] == wanted and {row.get("key") for row in added} <= _ADDED_TOLERATIONS
+
+
+def _with_claim_names(desired: Object, live: Object) -> Object:
+    """With the names that Volcano gave to the claims of a job: without them it would make other ones."""
+    wanted, known = ((item.get("spec") or {}).get("volumes") or () for item in (desired, live))
+    if "tasks" not in desired.get("spec", {}) or not wanted or len(wanted) != len(known):
+        return desired
+    volumes = [
+        {**known_one, **volume} if volume.get("volumeClaim") else volume
+        for volume, known_one in zip(wanted, known, strict=True)
+    ]
+    return {**desired, "spec": {**desired["spec"], "volumes": volumes}}
 
 
 def _classify_new_run(change: Change, may_end_live: bool) -> Change:

@@ -7,9 +7,9 @@ import time
 from collections import Counter
 
 from tests.controlplane import ControlPlane
+from tests.differential.admission import defaults, security
 from tests.differential.admission.generator import cases
 from tests.differential.admission.oracle import Oracle, confusion, is_meant
-from tests.differential.admission.security import disagreements
 
 A_ROUND = 500
 
@@ -27,11 +27,12 @@ def hunt(minutes: float, seed: int | None) -> int:
             for each in verdicts:
                 if each.is_miss or each.is_false_alarm:
                     print(f"seed {chosen}: {each}", flush=True)
-            found, _ = disagreements(plane, chosen, A_ROUND)
-            count["Pod Security"] += len(found)
-            for text in found:
-                print(f"seed {chosen}: {text}", flush=True)
+            for what, search in (("Pod Security", security.disagreements), ("defaults", defaults.disagreements)):
+                found, _ = search(plane, chosen, A_ROUND)
+                count[what] += len(found)
+                for text in found:
+                    print(f"seed {chosen}: {text}", flush=True)
             if seed is not None:
                 break
     print(", ".join(f"{number} {what}" for what, number in sorted(count.items())))
-    return 1 if count["miss"] or count["false alarm"] or count["Pod Security"] else 0
+    return 1 if any(count[what] for what in ("miss", "false alarm", "Pod Security", "defaults")) else 0

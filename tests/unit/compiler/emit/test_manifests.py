@@ -57,6 +57,16 @@ def test_queues_come_parents_first_with_volcanos_defaults() -> None:
     assert objects(outcome)["Queue a"]["spec"] == {"parent": "z", "weight": 1, "reclaimable": True}
 
 
+@pytest.mark.parametrize(("written", "emitted"), [("eng/dev", "root/eng/dev"), ("root/eng", "root/eng")])
+def test_a_hierarchy_begins_with_the_root(written: str, emitted: str) -> None:
+    notes = f"{{volcano.sh/hierarchy: {written}, volcano.sh/hierarchy-weights: 2/3}}"
+    metadata = f"metadata:\n  name: q\n  annotations: {notes}\n"
+    outcome = compiled(f"apiVersion: scheduling.volcano.sh/v1beta1\nkind: Queue\n{metadata}spec: {{weight: 2}}\n")
+    (found,) = [each for each in manifest_texts(outcome) if each[0].object["kind"] == "Queue"]
+    assert found[0].object["metadata"]["annotations"]["volcano.sh/hierarchy"] == emitted
+    assert YAML(typ="safe").load(found[1]) == found[0].object
+
+
 @pytest.mark.parametrize(
     ("spec", "expected"),
     [

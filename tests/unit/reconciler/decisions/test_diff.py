@@ -84,6 +84,17 @@ def test_fields_left_to_others_are_not_even_sent() -> None:
     assert thing == queue(weight=3, capability={"cpu": "1"})
 
 
+@pytest.mark.parametrize("nothing", [False, 0, "", []])
+def test_what_the_server_leaves_out_is_no_difference(nothing: Any) -> None:
+    assert paths(queue(field=nothing), queue()) == []
+    assert paths(queue(field=nothing), queue(field="x")) == ["spec.field"]
+    assert paths(queue(field={}), queue()) == ["spec.field"]
+
+
+def test_an_empty_label_is_a_value() -> None:
+    assert paths(queue(nodeSelector={"gpu": ""}), queue(nodeSelector={})) == ["spec.nodeSelector.gpu"]
+
+
 def job(
     replicas: int = 4, minimum: int = 4, gpus: int = 1, digest: str = "", phase: str = "", **annotations: str
 ) -> Object:
@@ -155,6 +166,52 @@ def test_what_can_be_changed_is_written_with_what_cannot_as_it_lives() -> None:
     assert found.desired is not None
     assert found.desired.object["spec"]["minAvailable"] == 3
     assert found.desired.object["spec"]["tasks"][0]["template"] == job()["spec"]["tasks"][0]["template"]
+
+
+def test_claims_of_a_job_that_is_changed_keep_the_names_that_volcano_gave_them() -> None:
+    want, live = job(digest="new", replicas=5), job(digest="old")
+    want["spec"]["volumes"] = [
+        {"mountPath": "/a", "volumeClaim": {"x": 1}},
+        {"mountPath": "/b", "volumeClaimName": "b"},
+    ]
+    live["spec"]["volumes"] = [{**want["spec"]["volumes"][0], "volumeClaimName": "made"}, want["spec"]["volumes"][1]]
+    found = classify_change(
+        Manifest(5, want, "jobs/train.yaml:1", "new"),
+        live,
+        finished_digest=None,
+        has_started=True,
+        is_update_refused=False,
+    )
+    assert found is not None
+    assert found.action == "in-place"
+    assert found.desired is not None
+    assert found.desired.object["spec"]["volumes"] == live["spec"]["volumes"]
+    assert found.desired.object["spec"]["tasks"][0]["replicas"] == 5
+
+
+@pytest.mark.parametrize(
+    ("written", "live", "differs"),
+    [
+        (["a"], ["a", "node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"], False),
+        (["a"], ["a"], False),
+        (["a"], ["b", "node.kubernetes.io/not-ready"], True),
+        (["a"], ["a", "b"], True),
+        (["a", "b"], ["a"], True),
+    ],
+)
+def test_tolerations_that_every_pod_gets_are_no_difference(written: list[str], live: list[str], differs: bool) -> None:
+    def pod(keys: list[str]) -> Object:
+        rows = [{"key": key, "operator": "Exists"} for key in keys]
+        return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}, "spec": {"tolerations": rows}}
+
+    found = classify_change(
+        Manifest(5, pod(written), "a.yaml:1"),
+        pod(live),
+        finished_digest=None,
+        has_started=True,
+        is_update_refused=False,
+    )
+    assert bool(found) is differs
 
 
 def test_an_object_that_is_being_deleted_is_waited_for() -> None:

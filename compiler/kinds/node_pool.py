@@ -16,7 +16,7 @@ from compiler.kinds.common.jobs import ObjectModel, Positive
 from compiler.kinds.common.pods import ResourceAmounts
 from compiler.kubernetes import HOSTNAME_LABEL
 from compiler.specs import Amounts, HyperNodeSpec, NodeSpec, NumaSpec, SharedDeviceSpec, Taint
-from compiler.syntax.documents import Document
+from compiler.syntax.documents import Document, DocumentIdentity
 from compiler.volcano.shared_devices import DEFAULT_DEVICE_SHARES, VGPU_MEMORY, vgpu_devices
 
 MAX_NODES = 100_000
@@ -165,6 +165,11 @@ def expand_name_range(text: str) -> Iterator[str]:
         yield f"{head}{number:0{len(first)}}{tail}"
 
 
+MAX_KEPT_POOLS = 64
+"""Pools of which a process keeps the specs."""
+_KEPT_SPECS: dict[DocumentIdentity, tuple[Document, NodePool, tuple[NodeSpec | HyperNodeSpec, ...]]] = {}
+
+
 def numbered_names(stem: str, count: int) -> list[str]:
     """stem-00 and so on, with as many digits as the last number needs, so that names sort as numbers do."""
     width = len(str(count - 1))
@@ -172,6 +177,18 @@ def numbered_names(stem: str, count: int) -> list[str]:
 
 
 def specs(document: Document, pool: NodePool) -> Iterable[NodeSpec | HyperNodeSpec]:
+    """The nodes and hypernodes of the pool: the same objects as long as its document stays as it is, so that who reads
+    it again need not compare thousands of them."""
+    where = document.file, document.line, document.item_path
+    kept = _KEPT_SPECS.get(where)
+    if kept is None or kept[:2] != (document, pool):
+        if len(_KEPT_SPECS) >= MAX_KEPT_POOLS:
+            _KEPT_SPECS.clear()
+        kept = _KEPT_SPECS[where] = document, pool, tuple(_made_specs(document, pool))
+    return kept[2]
+
+
+def _made_specs(document: Document, pool: NodePool) -> Iterator[NodeSpec | HyperNodeSpec]:
     spec = pool.spec
     names = (
         numbered_names(document.name, spec.count)

@@ -8,6 +8,7 @@ from operator import sub
 
 from compiler.lower.device_slots import SlotHolder, node_slots
 from compiler.lower.inputs import LoweringInputs
+from compiler.lower.last_result import LastResult
 from compiler.lower.reserved_room import DEFAULT_PODS_PER_NODE
 from compiler.lower.resources import vector, vector_sum
 from compiler.lower.slot_groups import SlotGroups
@@ -36,10 +37,29 @@ def lower_nodes(
 
     A node that is over-committed, or not ready, offers exactly what our running pods fill.
     """
+    room = _NodeRoom(inputs, names)
+    if slot_groups.names:
+        return _lower_nodes(inputs, classes, slot_groups, room)
+    observed = inputs.observed
+    has_windows = any(spec.maintenance_windows for spec in observed.nodes)
+    parts = (
+        *(observed.nodes, observed.hypernodes, observed.foreign_amounts, observed.unready_nodes),
+        *(observed.now if has_windows else None, room.held_by_gangs, tuple(names)),
+        *(classes.class_by_node, classes.classes_by_requirement.keys()),
+    )
+    return _LAST_NODES.of(parts, lambda: _lower_nodes(inputs, classes, slot_groups, room))
+
+
+_LAST_NODES = LastResult[tuple[tuple[Node, ...], SlotHolders]]()
+
+
+def _lower_nodes(
+    inputs: LoweringInputs, classes: NodeClasses, slot_groups: SlotGroups, room: _NodeRoom
+) -> tuple[tuple[Node, ...], SlotHolders]:
     specs, leaf = inputs.observed.nodes, leaf_by_node(inputs.observed.hypernodes)
     returning = (spec.name for spec in specs if spec.unschedulable)
     class_when_back = dict(zip(returning, classes.class_by_node[len(specs) :], strict=True))
-    room, kinds = _NodeRoom(inputs, names), node_kinds(specs, classes)
+    kinds, names = node_kinds(specs, classes), room.names
     nodes: list[Node] = []
     holders: dict[int, tuple[SlotHolder, ...]] = {}
     for n, (spec, node_class) in enumerate(zip(specs, classes.class_by_node, strict=False)):
@@ -49,7 +69,7 @@ def lower_nodes(
         if spec.unschedulable:
             back = ReturningNode(class_when_back[spec.name], capacity, free, slots)
         if spec.name in inputs.observed.unready_nodes:
-            free = capacity = room.held_by_gangs(n)
+            free = capacity = room.amounts_held(n)
             slots = tuple(replace(slot, free=(0,) * len(names)) for slot in slots)
         elif holding:
             holders[n] = holding
@@ -79,16 +99,16 @@ class _NodeRoom:
         self._nothing = vector({}, names)
         # Sums over the cluster stay below it: what one node has beyond its part of that is more than any job asks for.
         self._most = MAX_AMOUNT // max(1, len(inputs.observed.nodes))
-        self._held = _gang_amounts_by_node(inputs, names)
+        self.held_by_gangs = _gang_amounts_by_node(inputs, names)
         self._capacities: dict[tuple[tuple[str, int], ...], Vector] = {}
         self._known: dict[tuple[Vector, Vector, Vector], tuple[Vector, Vector]] = {}
 
-    def held_by_gangs(self, n: int) -> Vector:
+    def amounts_held(self, n: int) -> Vector:
         """What the running pods of the problem's gangs hold there."""
-        return self._held.get(n, self._nothing)
+        return self.held_by_gangs.get(n, self._nothing)
 
     def capacity_and_free(self, n: int, spec: NodeSpec) -> tuple[Vector, Vector]:
-        capacity, held, foreign = self._capacity(spec.allocatable), self.held_by_gangs(n), self._nothing
+        capacity, held, foreign = self._capacity(spec.allocatable), self.amounts_held(n), self._nothing
         if n in self.foreign_amounts:
             foreign = vector(self.foreign_amounts[n], self.names)
         key = capacity, held, foreign

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from itertools import accumulate, chain
 from math import lcm
 from operator import attrgetter, le
@@ -111,6 +112,10 @@ _RULES: Mapping[type, Mapping[str, _Rule | None]] = {
 """Class -> field -> its rule; None for a field of another of these classes, or a tuple of them."""
 
 
+_LAST_CHECKED: dict[str, tuple[tuple[Node, ...], tuple[int, ...]]] = {}
+"""The nodes that were found right last, and the sizes of what they refer to: one plan after another has the same."""
+
+
 def validate(problem: Problem) -> None:
     """Raises InvalidProblemError, with the path of indices to the error, unless
 
@@ -132,22 +137,27 @@ def validate(problem: Problem) -> None:
     A problem without nodes, hypernodes, queues or gangs is well formed. A gang that cannot fit is well formed too: it
     waits.
     """
-    if (mismatch := first_mismatch(problem)) is not None:
+    last, checked = _LAST_CHECKED.get("nodes", ((), ()))
+    unknown = replace(problem, nodes=()) if getattr(problem, "nodes", None) is last else problem
+    if (mismatch := first_mismatch(unknown)) is not None:
         raise InvalidProblemError(*mismatch)
     names = ("resources", "slot_groups", "node_groups", "nodes", "hypernodes", "queues", "gangs", "pod_rules")
     sizes = {name: len(getattr(problem, name)) for name in names}
     sizes["node_groups"] = max(1, sizes["node_groups"])
+    around_nodes = tuple(sizes[name] for name in ("resources", "slot_groups", "node_groups", "hypernodes"))
+    unknown = unknown if around_nodes == checked else problem
     for name in names[:3]:
         _check_unique((name,), getattr(problem, name))
     for name in names[3:7]:
-        _check_unique((name,), [item.name for item in getattr(problem, name)], "name")
-    if not _are_all_right([problem], sizes):
+        _check_unique((name,), [item.name for item in getattr(unknown, name)], "name")
+    if not _are_all_right([unknown], sizes):
         _check_fields((), problem, sizes)
     for h, hypernode in enumerate(problem.hypernodes):
         if hypernode.parent is not None and (tier := problem.hypernodes[hypernode.parent].tier) <= hypernode.tier:
             fault = f"its tier {tier} is not above the child's {hypernode.tier}"
             raise InvalidProblemError(("hypernodes", h, "parent"), fault)
-    _check_nodes(problem.nodes)
+    _check_nodes(unknown.nodes)
+    _LAST_CHECKED["nodes"] = problem.nodes, around_nodes
     _check_queues(problem)
     for rho, pod_rule in enumerate(problem.pod_rules):
         _check_pod_rule(rho, pod_rule, problem)

@@ -282,3 +282,15 @@ def test_large_clusters_lower_in_work_that_grows_with_nodes_plus_gangs() -> None
     problem, _ = lowered(nodes=nodes, gangs=jobs)
     assert len({n.node_class for n in problem.nodes}) == 20
     assert all(len(g.roles[0].node_classes) == 1 for g in problem.gangs)
+
+
+def test_nodes_of_which_nothing_changed_stay_the_same_objects() -> None:
+    jobs = gang("a", role("worker", 1)), gang("b", role("worker", 1))
+    running = pod("p", job="a")
+    first, _ = lowered(running, gangs=jobs[:1])
+    assert lowered(running, gangs=jobs)[0].nodes is first.nodes
+    after, _ = lowered(running, pod("q", job="b"), gangs=jobs)
+    assert gpus(after) == gpus(first), "what gangs hold is not taken off the nodes"
+    foreign, _ = lowered(running, pod("q"), gangs=jobs)
+    assert gpus(foreign)[0] == gpus(first)[0] - 1
+    assert lowered(running, gangs=jobs, nodes=NODES[:2])[0].nodes == first.nodes[:2]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -146,6 +147,14 @@ def test_it_refuses(what: str) -> None:
     where = caught.value.where
     assert where == blamed if blamed else where[: len(path)] == path
     assert str(caught.value).startswith(".".join(map(str, where)) + ": ")
+
+
+def test_nodes_that_were_right_are_looked_at_again_beside_other_hypernodes() -> None:
+    world = replace(WORLD, gangs=())
+    validate(world)
+    validate(world)
+    with pytest.raises(InvalidProblemError, match=r"^nodes\.0\.leaf: "):
+        validate(replace(world, hypernodes=()))
 
 
 def test_what_is_no_problem_at_all_is_refused() -> None:

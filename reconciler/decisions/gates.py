@@ -210,6 +210,13 @@ def gate_lifts(gang: PlannedGang, pods: Sequence[Object], nodes: NodeIndex) -> t
     return () if is_obstructed and not has_begun else tuple(lifts)
 
 
+def has_strayed(gang: PlannedGang, pods: Iterable[Object], nodes: NodeIndex) -> bool:
+    """Whether pods of the gang have places that the plan does not give it: it was made before they had them."""
+    there = Counter((role_of(pod, gang), nodes.node_of(pod)) for pod in pods if not has_ended(pod))
+    planned = gang.pods_by_place()
+    return any(node and number > planned.get((role or "", node), 0) for (role, node), number in there.items())
+
+
 def pods_to_evict(gang: PlannedGang, pods: Sequence[Object], nodes: NodeIndex) -> tuple[Object, ...]:
     """The pods of a gang that makes room for others which exceed what the plan leaves it: of each role and node the
     last ones, of those that are not protected."""

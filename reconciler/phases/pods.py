@@ -14,7 +14,15 @@ from reconciler.cluster.objects import Object, Ref, ref_of
 from reconciler.context import Pass, Reconciler, is_plan_fresh
 from reconciler.decisions.binding import MAX_ROUNDS, GangTrouble, UnboundPod
 from reconciler.decisions.diff import Change
-from reconciler.decisions.gates import GateLift, NodeIndex, gate_lifts, has_ended, pods_by_job, pods_to_evict
+from reconciler.decisions.gates import (
+    GateLift,
+    NodeIndex,
+    gate_lifts,
+    has_ended,
+    has_strayed,
+    pods_by_job,
+    pods_to_evict,
+)
 from reconciler.decisions.room import Room
 from reconciler.observe import Observation, Restrictions
 from reconciler.phases.runs import planned_run
@@ -166,6 +174,7 @@ def lift_gates(r: Reconciler, p: Pass, snapshot: Snapshot, nodes: NodeIndex) -> 
     """Lift the gates of each gang whose nodes are as the plan took them to be, and whose run is the planned one.
 
     A gang that others make room for starts with the plan that is made once they are evicted, and when they are gone.
+    One that an older plan has begun to start elsewhere goes on with a plan that knows that.
     """
     room = _room_beside_leaving_pods(r, p, nodes)
     preemptors = set().union(*(gang.evicted_for for gang in snapshot.gangs.values()))
@@ -177,6 +186,8 @@ def lift_gates(r: Reconciler, p: Pass, snapshot: Snapshot, nodes: NodeIndex) -> 
         if not any(map(is_gated, p.pods.get(key, ()))) or not _is_as_planned(r, p, key, gang):
             continue
         pods = [r.writer.newest_object(ref_of(pod).key, pod) or pod for pod in p.pods.get(key, ())]
+        if not is_plan_fresh(r, p) and has_strayed(gang, pods, nodes):
+            continue
         if (lifts := gate_lifts(gang, pods, nodes)) and room.take(lifts):
             batch[key] = lifts
         if sum(map(len, batch.values())) >= (BATCH_BESIDE_JOBS if r.pace.is_holding else BATCH):

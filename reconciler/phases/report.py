@@ -45,7 +45,7 @@ def build_report(r: Reconciler, p: Pass) -> Report:
         head=head.commit,
         conditions=tuple(_conditions(r, p, rejection)),
         digest=p.snapshot.plan.get("digest", "") if p.snapshot else "",
-        gangs=tuple(_gangs_with_started(p)),
+        gangs=(*_gangs_with_started(p), *(p.snapshot.unbound_gangs if p.snapshot else ())),
         diagnostics=diagnostics,
         results=tuple(p.results),
         outstanding=tuple(_outstanding(r, p)),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from pathlib import Path
@@ -27,7 +27,8 @@ class PlannedGang:
     has to go. device_numbers: role -> node -> the numbers of the cards on which its new pods fit, the highest first.
     starts_at: when it is expected to start, for a waiting job that the plan reserves room for. has_helpers: its
     controller may run other pods beside those of the plan, which say no role. held: it waits, and is not created
-    meanwhile. written_pods: role -> pods, of a service that may have more of them than is written.
+    meanwhile. written_pods: role -> pods, of a service that may have more of them than is written. bound: whether the
+    plan binds its pods to nodes.
     """
 
     job: Ref
@@ -43,6 +44,7 @@ class PlannedGang:
     has_helpers: bool = False
     held: bool = False
     written_pods: Mapping[str, int] = field(default_factory=dict)
+    bound: bool = True
 
     @property
     def name(self) -> str:
@@ -94,10 +96,17 @@ class Snapshot:
     def gangs(self) -> Mapping[str, PlannedGang]:
         """Ref.key of the job -> the gang as planned, in the plan's order, of those whose pods the plan binds to
         nodes."""
+        return {gang.job.key: gang for gang in self._planned_gangs() if gang.bound}
+
+    @cached_property
+    def unbound_gangs(self) -> tuple[PlannedGang, ...]:
+        """The others: the plan keeps room for them, and who places their pods is not gangplan."""
+        return tuple(gang for gang in self._planned_gangs() if not gang.bound)
+
+    def _planned_gangs(self) -> Iterator[PlannedGang]:
         manifests = {ref_of(manifest.object).key: manifest.object for manifest in self.manifests}
-        bound = (entry for entry in self.plan.get("gangs", ()) if entry.get("bound", True))
-        gangs = (_planned_gang(entry, manifests) for entry in bound)
-        return {gang.job.key: gang for gang in gangs}
+        for entry in self.plan.get("gangs", ()):
+            yield _planned_gang(entry, manifests)
 
     def as_json(self) -> str:
         manifests = [_shallow(manifest) for manifest in self.manifests]
@@ -108,6 +117,8 @@ class Snapshot:
         """Raises ValueError for the format of a newer gangplan. The former ones are read: they say no version, or lack
         fields."""
         data = json.loads(text)
+        if not isinstance(data, dict):
+            raise ValueError(f"a plan is an object, not {text[:20]}")  # noqa: TRY004 (of a text)
         if (version := data.pop("version", 1)) > FORMAT_VERSION:
             raise ValueError(f"the plan is of format {version}, this gangplan knows {FORMAT_VERSION}")
         manifests = tuple(Manifest(**manifest) for manifest in data.pop("manifests"))
@@ -137,6 +148,7 @@ def _planned_gang(entry: Mapping[str, Any], manifests: Mapping[str, Object]) -> 
         has_helpers=written is not None and POD_OWNERS_ANNOTATION in annotations_of(written),
         held=entry.get("held", False),
         written_pods=entry.get("written", {}),
+        bound=entry.get("bound", True),
     )
 
 

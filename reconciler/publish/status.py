@@ -123,7 +123,7 @@ def read_status(client: Client, ref: Ref) -> dict[str, Any]:
         for name in status.pop("continuedIn", ()):
             part = client.get(Ref("v1", "ConfigMap", ref.namespace, name))["data"]["status.json"]
             status["gangs"] += json.loads(part)["gangs"]
-    except (KeyError, TypeError) as error:
+    except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"ConfigMap {ref.name} holds no status: {error!r}") from error
     return status
 
@@ -149,6 +149,7 @@ def _gang_entry(gang: PlannedGang) -> dict[str, Any]:
         "domains": list(gang.domains),
         "reasons": list(gang.reasons),
         "startsAt": gang.starts_at,
+        **({} if gang.bound else {"bound": False}),
     }
 
 
@@ -271,4 +272,5 @@ def _gang_line(gang: Mapping[str, Any]) -> str:
     start = [f"expected to start about {gang['startsAt']}"] if gang.get("startsAt") else []
     reasons = "; ".join((*gang["reasons"], *start))
     name = f"{gang['namespace']}/{gang['name']}"
-    return f"{gang['decision']:<6} {name} ({gang['queue']}) {domains or reasons}".rstrip()
+    unbound = "" if gang.get("bound", True) else ", not bound"
+    return f"{gang['decision']:<6} {name} ({gang['queue']}){unbound} {domains or reasons}".rstrip()

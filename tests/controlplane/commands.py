@@ -21,6 +21,7 @@ _CONTROLLERS = (
     "node-lifecycle-controller",
     "taint-eviction-controller",
     "resourcequota-controller",
+    "disruption-controller",
     "ttl-after-finished-controller",
     "cronjob-controller",
 )

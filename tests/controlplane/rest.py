@@ -46,6 +46,8 @@ class Client:
             connection.request(method, path, data, headers)
             answer = connection.getresponse()
             text = answer.read().decode()
+        except http.client.HTTPException as error:  # a server that ends in the middle of its answer
+            raise ConnectionError(f"{method} {path}: {error!r}") from error
         finally:
             connection.close()
         said = json.loads(text) if answer.headers.get_content_type() == "application/json" else text

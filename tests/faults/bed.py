@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from compiler.kubernetes import MANAGED_BY_LABEL
 from tests.controlplane import ControlPlane
-from tests.e2e.stories.story import QUEUES_PATH, VOLCANO_JOBS_PATH, add_gpu_nodes, clean_cluster
-from tests.faults.world import CONFIGMAPS_PATH, GPUS, LEASES_PATH, NODES, OWN_PATH, PODS_PATH
+from tests.e2e.stories.story import QUEUES_PATH, VOLCANO_JOBS_PATH, clean_cluster
+from tests.faults.nodes import BUDGETS_PATH, NAMES
+from tests.faults.witness import PODS_PATH
+from tests.faults.world import CONFIGMAPS_PATH, LEASES_PATH, OWN_PATH
 
 
 def add_nodes(plane: ControlPlane) -> None:
-    add_gpu_nodes(plane, NODES, GPUS)
+    plane.add_nodes(NAMES)
 
 
 def clear(plane: ControlPlane, *, nodes: bool = False) -> None:
@@ -16,8 +19,12 @@ def clear(plane: ControlPlane, *, nodes: bool = False) -> None:
     if nodes:
         clean_cluster(plane)
         return
-    scheduler_path = "/api/v1/namespaces/volcano-system/configmaps"  # it bears our mark
-    for path in (VOLCANO_JOBS_PATH, CONFIGMAPS_PATH, OWN_PATH, LEASES_PATH, scheduler_path):
+    marked = (  # with our mark
+        "/api/v1/namespaces/volcano-system/configmaps",
+        "/apis/topology.volcano.sh/v1alpha1/hypernodes",
+        f"/apis/scheduling.k8s.io/v1/priorityclasses?labelSelector={MANAGED_BY_LABEL}%3Dgangplan",
+    )
+    for path in (VOLCANO_JOBS_PATH, CONFIGMAPS_PATH, OWN_PATH, LEASES_PATH, BUDGETS_PATH, *marked):
         plane.api("DELETE", path)
     plane.wait_until(
         lambda: [*plane.api("GET", PODS_PATH)["items"], *plane.api("GET", VOLCANO_JOBS_PATH)["items"]],

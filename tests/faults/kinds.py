@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import random
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
-from tests.faults import answers, git_faults
+from tests.faults import answers, git_faults, nodes
 from tests.faults.proxy import Fault, Rule
 from tests.faults.world import World
 
@@ -15,6 +16,7 @@ JOBS = r"/batch\.volcano\.sh/v1alpha1/.*jobs"
 WRITES: Mapping[str, tuple[str, str]] = {
     "a job": ("POST|PATCH", JOBS),
     "a gate": ("PATCH", "/pods/"),
+    "an eviction": ("POST", "/pods/.*/eviction"),
     "the inventory": ("POST|PUT|PATCH", r"gangplan-system/configmaps(\?|/[^?]*inventory)"),
     "the status": ("POST|PUT|PATCH", r"gangplan-system/configmaps/[^?]*status"),
     "a queue": ("POST|PATCH", "/queues"),
@@ -148,6 +150,36 @@ def _restart(world: World, step: Step) -> Iterator[None]:
     plane.restart("kube-apiserver")
     plane.wait_until(lambda: plane.api("GET", "/readyz"), what="the API server")
     plane.restart("volcano-controller-manager")
+
+
+# --- evictions and nodes
+
+_request_kind("evictions are refused", answers.refuse(429), "POST", "/eviction")
+_request_kind("no answer to an eviction", answers.cut_after, "POST", "/eviction")
+
+
+@_kind("a budget allows no eviction", extra=10)
+def _budget(world: World, step: Step) -> Iterator[None]:
+    with nodes.no_eviction_allowed(world.plane):
+        yield
+        time.sleep(step.seconds)
+
+
+def _at_node(way: str) -> None:
+    """A node is gone for a while, one of those that are there; it is back for the rest."""
+
+    def at_work(world: World, step: Step) -> Iterator[None]:
+        node = random.Random(step.dice).choice(world.usable_nodes)  # noqa: S311
+        world.take_out(node, way)
+        yield
+        time.sleep(step.seconds)
+        world.bring_back(node)
+
+    _kind(f"a node is {way}", extra=20)(at_work)
+
+
+for _way in nodes.WAYS:
+    _at_node(_way)
 
 
 # --- the process

@@ -218,7 +218,7 @@ class FaultProxy:
         self.kubeconfig = folder / "proxied.kubeconfig"
         self.log: list[Request] = []
         self.is_partitioned = False
-        self._roll = roll
+        self.roll = roll
         self._rules: list[Rule] = []
         self._streams: list[_Stream] = []
         self._lock = threading.Lock()
@@ -275,7 +275,7 @@ class FaultProxy:
                 if rule.skip > 0:
                     rule.skip -= 1
                     continue
-                if (rule.times is not None and len(rule.hits) >= rule.times) or self._roll() >= rule.chance:
+                if (rule.times is not None and len(rule.hits) >= rule.times) or self.roll() >= rule.chance:
                     continue
                 rule.hits.append(request)
                 rule.hit_event.set()

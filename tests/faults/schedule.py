@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass
-from pathlib import Path
 
-from tests.controlplane import ControlPlane
 from tests.faults import story
 from tests.faults.kinds import EXTRA_SECONDS, KINDS, WRITES, Step
 from tests.faults.world import Constants, World
 
 SHORT_TIMES: Constants = {
     "reconciler.decisions.guard": {"PRUNE_WINDOW": 10},
+    "reconciler.decisions.nodes": {"SETTLE_SECONDS": 1.0, "FIRST_QUARANTINE": 1.0, "LONGEST_QUARANTINE": 4.0},
     "reconciler.cluster.client": {"WATCH_SILENCE": 8.0, "WATCH_GRACE": 3.0},
     "reconciler.cluster.watch": {"WATCH_SECONDS": [6, 7]},
 }
@@ -32,25 +31,27 @@ class Schedule:
     def from_seed(cls, seed: int) -> Schedule:
         dice = random.Random(seed)  # noqa: S311  - not a secret
         kinds = [kind for kind in KINDS for _ in range(1 if kind in SLOW else 3)]
-        steps = [
-            Step(
-                action=dice.choice(tuple(story.ACTIONS)),
-                fault=dice.choice(kinds),
-                seconds=round(dice.uniform(0.3, 3.0), 1),
-                write=dice.choice(tuple(WRITES)),
-                skip=dice.choice((0, 0, 1, 3)),
-                dice=dice.randrange(10**6),
-            )
-            for _ in range(dice.choice((2, 3)))
-        ]
+        steps = [_random_step(dice, dice.choice(kinds)) for _ in range(dice.choice((2, 3)))]
         return cls(seed, tuple(steps))
 
-    def run(self, plane: ControlPlane, folder: Path) -> list[tuple[Step, float]]:
-        """All steps in a world of their own; each with the seconds from the end of its fault to rest. Raises
-        ViolationError, or NotSeenError when the cluster did not come to rest."""
-        with World(plane, folder, constants=SHORT_TIMES, roll=random.Random(self.seed).random) as world:  # noqa: S311
-            world.begin()
-            return [(step, run_step(world, step)) for step in self.steps]
+    def run(self, world: World) -> list[tuple[Step, float]]:
+        """All steps in a world at rest; each with the seconds from the end of its fault to rest. Raises ViolationError,
+        or NotSeenError when the cluster did not come to rest."""
+        world.proxy.roll = random.Random(self.seed).random  # noqa: S311
+        return [(step, run_step(world, step)) for step in self.steps]
+
+
+def _random_step(dice: random.Random, fault: str) -> Step:
+    """Half of the actions evict, and all do that a fault of evictions is about."""
+    evicts = "eviction" in fault or dice.random() < 0.5
+    return Step(
+        action=dice.choice(story.EVICTING if evicts else tuple(story.ACTIONS)),
+        fault=fault,
+        seconds=round(dice.uniform(0.3, 3.0), 1),
+        write=dice.choice((*WRITES, "an eviction", "a gate") if evicts else tuple(WRITES)),
+        skip=dice.choice((0, 0, 1, 3)),
+        dice=dice.randrange(10**6),
+    )
 
 
 def run_step(world: World, step: Step) -> float:

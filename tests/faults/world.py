@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import re
-import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -15,29 +14,30 @@ from types import TracebackType
 from typing import Any, Self
 
 from compiler.kubernetes import DIGEST_ANNOTATION, PLACEMENT_ANNOTATION, annotations_of, labels_of
-from tests.controlplane import ApiError, ControlPlane
+from tests.controlplane import ControlPlane
 from tests.e2e.stories.story import (
     CLUSTER,
+    EVICTING,
     QUEUES_PATH,
-    SCHEDULER,
     VOLCANO_JOBS_PATH,
     GitRepository,
     Object,
     is_gated,
     node_pool,
+    priority_class,
     queue,
     role,
     volcano_job,
 )
 from tests.faults.git_faults import SlowGit
+from tests.faults.nodes import DOMAIN, GPUS, NAMES, NODES, bring_back, take_out
 from tests.faults.process import ReconcilerUnderTest
 from tests.faults.proxy import FaultProxy, Request
+from tests.faults.witness import PODS_PATH, Cause, Witness, granted_evictions, owner_uids, wrong_evictions
 
 CONFIGMAPS_PATH = "/api/v1/namespaces/default/configmaps"
-PODS_PATH = "/api/v1/namespaces/default/pods"
 LEASES_PATH = "/apis/coordination.k8s.io/v1/namespaces/gangplan-system/leases"
 OWN_PATH = "/api/v1/namespaces/gangplan-system/configmaps"
-NODES, GPUS = 4, 8
 REPORT_PATTERN = r"/(leases|events)(/|$)|-status$"
 """Writes that go on at rest, or that no object depends on."""
 QUIET_SECONDS = 1.0
@@ -47,12 +47,23 @@ PARTIAL_WINDOW = 20.0
 COMMIT_GRACE = 10.0
 """Seconds for which a delete may still be on its way that an older commit asked for."""
 
+DESERVED = {"team": 16, "owner": 16}
+"""GPUs that each queue deserves; what one does not use the other borrows, and gives back when it is wanted."""
+OPTIONS = ("--node-timeout", "2")
+
 Constants = Mapping[str, Mapping[str, object]]
 
 
 def config_map(name: str, mode: str) -> Object:
     meta = {"name": name, "namespace": "default"}
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": {"mode": mode}}
+
+
+def _queue(name: str, weight: int) -> Object:
+    found = queue(name, weight=weight)
+    if name in DESERVED:
+        found["spec"]["deserved"] = {"nvidia.com/gpu": DESERVED[name]}
+    return found
 
 
 class ViolationError(AssertionError):
@@ -66,18 +77,30 @@ class EndedError(AssertionError):
 @dataclass(frozen=True)
 class JobSpec:
     """A gang. seconds: how long its pods run, 0 for ever. ttl: seconds for which it stays after its end, None for ever.
-    label: may change without a new run; what is over is not touched for it."""
+    label: may change without a new run; what is over is not touched for it. takes_room: it is made so that it finds
+    room, if others have to go for it."""
 
     pods: int
     gpus: int = 1
     seconds: float = 0.0
     ttl: int | None = None
     label: str = "a"
+    queue: str = "team"
+    priority: str = ""
+    in_one_domain: bool = False
+
+    @property
+    def takes_room(self) -> bool:
+        return bool(self.priority) or self.queue == "owner"
 
     def manifest(self, name: str) -> Object:
         worker = role("worker", self.pods, gpus=self.gpus, run_for=f"{self.seconds:g}s" if self.seconds else "")
         rest: Object = {} if self.ttl is None else {"ttlSecondsAfterFinished": self.ttl}
-        job = volcano_job(name, worker, queue="team", **rest)
+        if self.in_one_domain:
+            rest["networkTopology"] = {"mode": "hard", "highestTierAllowed": 1}
+        if self.priority:
+            rest["priorityClassName"] = self.priority
+        job = volcano_job(name, worker, queue=self.queue, **rest)
         job["metadata"]["labels"] = {"revision": self.label}
         return job
 
@@ -87,13 +110,14 @@ class Declared:
     """What the repository declares. weights, modes: of each queue and ConfigMap."""
 
     jobs: dict[str, JobSpec] = field(default_factory=dict)
-    weights: dict[str, int] = field(default_factory=lambda: {"team": 3})
+    weights: dict[str, int] = field(default_factory=lambda: dict.fromkeys(DESERVED, 3))
     modes: dict[str, str] = field(default_factory=dict)
     extra: dict[str, Object] = field(default_factory=dict)
 
     def files(self) -> Iterator[tuple[str, list[str | Object]]]:
-        queues = [queue(name, weight=weight) for name, weight in sorted(self.weights.items())]
-        yield "cluster-specs/test/cluster.yaml", [CLUSTER, SCHEDULER, node_pool("gpu", NODES, gpus=GPUS), *queues]
+        queues = [_queue(name, weight) for name, weight in sorted(self.weights.items())]
+        pool = node_pool("gpu", NODES, gpus=GPUS, supernode=DOMAIN)
+        yield "cluster-specs/test/cluster.yaml", [CLUSTER, EVICTING, pool, *queues, priority_class("urgent", 1000)]
         for name, job in self.jobs.items():
             yield f"jobs/{name}.yaml", [job.manifest(name)]
         for name, mode in self.modes.items():
@@ -108,59 +132,6 @@ class Declared:
 
 
 @dataclass
-class Witness:
-    """Looks at the cluster all the time, past the proxy. uids: (job, digest of the run) -> its objects.
-    longest_partial: job -> seconds for which it was partly started while no fault was at work."""
-
-    plane: ControlPlane
-    uids: dict[tuple[str, str], set[str]] = field(default_factory=dict)
-    longest_partial: dict[str, float] = field(default_factory=dict)
-    calm_since: float = 0.0
-    _partial_since: dict[str, float] = field(default_factory=dict)
-    _ended: threading.Event = field(default_factory=threading.Event)
-    _thread: threading.Thread | None = None
-
-    def start(self) -> None:
-        self._thread = threading.Thread(target=self._run, name="witness", daemon=True)
-        self._thread.start()
-
-    def stop(self) -> None:
-        self._ended.set()
-        if self._thread is not None:
-            self._thread.join()
-
-    def disturb(self, seconds: float = 0.0) -> None:
-        """A fault is at work, for so long from now on."""
-        self.calm_since = max(self.calm_since, time.monotonic() + seconds)
-
-    def _run(self) -> None:
-        while not self._ended.wait(0.2):
-            try:
-                jobs = self.plane.api("GET", VOLCANO_JOBS_PATH)["items"]
-                pods = self.plane.api("GET", PODS_PATH)["items"]
-            except (ApiError, OSError, ValueError):
-                continue
-            for job in jobs:
-                self._look(job, pods, time.monotonic())
-
-    def _look(self, job: Object, pods: list[Object], now: float) -> None:
-        name, uid = job["metadata"]["name"], job["metadata"]["uid"]
-        self.uids.setdefault((name, annotations_of(job).get(DIGEST_ANNOTATION, "")), set()).add(uid)
-        released = sum(not is_gated(pod) for pod in pods if uid in _owner_uids(pod))
-        wanted = sum(task["replicas"] for task in job["spec"]["tasks"])
-        is_open = job.get("status", {}).get("state", {}).get("phase", "") in ("Pending", "Running", "")
-        if is_open and 0 < released < wanted:
-            since = max(self._partial_since.setdefault(name, now), self.calm_since)
-            self.longest_partial[name] = max(self.longest_partial.get(name, 0.0), now - since)
-        else:
-            self._partial_since.pop(name, None)
-
-
-def _owner_uids(pod: Object) -> list[str]:
-    return [owner["uid"] for owner in pod["metadata"].get("ownerReferences") or ()]
-
-
-@dataclass
 class Commit:
     """made_at: on the monotonic clock. declares: as `Declared.keys`."""
 
@@ -171,7 +142,9 @@ class Commit:
 
 class World:
     """`with World(plane, folder) as world:`. returning_jobs: those that the story itself deletes, for which a second
-    object of the same run is right. replaced_jobs: those with another specification, of which the old object goes."""
+    object of the same run is right. replaced_jobs: those with another specification, of which the old object goes.
+    nodes_out: node -> the way in which it went. causes: of evictions, since the rest at rested_at. urgent_jobs: for
+    which others go, and that go for none."""
 
     def __init__(
         self,
@@ -181,7 +154,7 @@ class World:
         constants: Constants | None = None,
         roll: Callable[[], float] = lambda: 0.0,
     ) -> None:
-        self.plane, self.folder, self.options, self.constants = plane, folder, options, constants
+        self.plane, self.folder, self.options, self.constants = plane, folder, (*OPTIONS, *options), constants
         self.repository = GitRepository(folder / "repo")
         self.proxy = FaultProxy(plane.kubeconfig_for("gangplan"), folder / "proxy", roll=roll)
         self.proxies = [self.proxy]
@@ -189,6 +162,10 @@ class World:
         self.commits: list[Commit] = []
         self.returning_jobs: set[str] = set()
         self.replaced_jobs: set[str] = set()
+        self.nodes_out: dict[str, str] = {}
+        self.causes: list[Cause] = []
+        self.rested_at = 0.0
+        self.urgent_jobs: set[str] = set()
         self.witness = Witness(plane)
         self.slow_git = SlowGit(folder / "bin")
         self.reconciler = self.new_reconciler("one", self.proxy, self.slow_git.environment)
@@ -229,7 +206,7 @@ class World:
         began = time.monotonic()
         self.declared.jobs = {
             "long-0": JobSpec(4, 2, ttl=60),
-            "long-1": JobSpec(2, 4),
+            "long-1": JobSpec(2, 4, in_one_domain=True),
             "short-0": JobSpec(2, seconds=1.0),
         }
         self.declared.modes = {"settings": "fast"}
@@ -245,6 +222,8 @@ class World:
         seconds = self.wait_for_rest(bar=self.bar(own))
         if violations := self.violations():
             raise ViolationError("\n".join(violations))
+        self.causes.clear()
+        self.rested_at = time.monotonic()
         return seconds
 
     def bar(self, own: float = 0.0) -> float:
@@ -260,6 +239,8 @@ class World:
             proxy.__exit__(kind, error, trace)
             if error is not None:
                 error.add_note("the end of a proxy's log:\n" + proxy.log_text())
+        for node in list(self.nodes_out):
+            self.bring_back(node)
 
     # --- the story
 
@@ -274,6 +255,30 @@ class World:
         sha = self.repository.commit(message)
         self.commits.append(Commit(time.monotonic(), sha, self.declared.keys()))
         return sha
+
+    def take_out(self, node: str, way: str) -> None:
+        self.causes.append(Cause(time.monotonic()))
+        self.nodes_out[node] = way
+        take_out(self.plane, node, way)
+
+    def bring_back(self, node: str) -> None:
+        """Unless it is back already."""
+        if way := self.nodes_out.pop(node, None):
+            bring_back(self.plane, node, way)
+
+    @property
+    def usable_nodes(self) -> list[str]:
+        return [name for name in NAMES if name not in self.nodes_out]
+
+    def free_gpus(self) -> dict[str, int]:
+        """Usable node -> GPUs that no pod has there now."""
+        free = dict.fromkeys(self.usable_nodes, GPUS)
+        for pod in self.plane.api("GET", PODS_PATH)["items"]:
+            node = pod["spec"].get("nodeName")
+            if node in free and pod.get("status", {}).get("phase") in ("Pending", "Running"):
+                requests = pod["spec"]["containers"][0]["resources"].get("requests", {})
+                free[node] -= int(requests.get("nvidia.com/gpu", 0))
+        return free
 
     @property
     def head(self) -> str:
@@ -318,7 +323,8 @@ class World:
     def differences(self) -> list[str]:
         """In what the cluster is not as declared."""
         found: list[str] = []
-        if (commit := self.status().get("commit")) != self.head:
+        status = self.status()
+        if (commit := status.get("commit")) != self.head:
             found.append(f"commit {commit} in force, not {self.head}")
         weights = {each["metadata"]["name"]: each["spec"]["weight"] for each in self._items(QUEUES_PATH)}
         modes = {each["metadata"]["name"]: each["data"]["mode"] for each in self._items(CONFIGMAPS_PATH)}
@@ -328,12 +334,13 @@ class World:
         ):
             if seen != wanted:
                 found.append(f"{what} {seen}, not {wanted}")
-        return [*found, *self._job_differences()]
+        waiting = {gang["name"] for gang in status["gangs"] if gang["decision"] == "wait"}
+        return [*found, *self._job_differences(waiting)]
 
     def _items(self, path: str) -> list[Object]:
         return [each for each in self.plane.api("GET", path)["items"] if each["metadata"]["name"] not in _GIVEN]
 
-    def _job_differences(self) -> Iterator[str]:
+    def _job_differences(self, waiting: set[str]) -> Iterator[str]:
         jobs = {each["metadata"]["name"]: each for each in self.plane.api("GET", VOLCANO_JOBS_PATH)["items"]}
         pods = self.plane.api("GET", PODS_PATH)["items"]
         for name in jobs.keys() - self.declared.jobs.keys():
@@ -345,17 +352,29 @@ class World:
                     yield f"no job {name}"
             elif not spec.seconds and labels_of(job).get("revision") != spec.label:
                 yield f"job {name} has labels {labels_of(job)}"
-            elif problem := _run_difference(job, spec, pods):
+            elif (problem := _run_difference(job, spec, pods)) and not (
+                name in waiting and self._may_wait(job, spec, pods)
+            ):
                 yield f"job {name} {problem}"
+
+    def _may_wait(self, job: Object, spec: JobSpec, pods: list[Object]) -> bool:
+        """Whether nothing of the gang has started, and there is no room for it."""
+        own = [pod for pod in pods if job["metadata"]["uid"] in owner_uids(pod)]
+        places: Counter[int] = Counter()
+        for node, free in self.free_gpus().items():
+            places[_domain_of(node) if spec.in_one_domain else 0] += free // spec.gpus
+        return not spec.takes_room and all(map(is_gated, own)) and max(places.values()) < spec.pods
 
     # --- invariants
 
     def violations(self) -> list[str]:
-        """What must never be, and was; and what differs now."""
+        """What must never be, and was."""
         return [
-            *self.differences(),
             *self._doubled_runs(),
             *self._wrong_deletes(),
+            *wrong_evictions(
+                granted_evictions(self.proxies, self.rested_at), self.causes, self.urgent_jobs, self.witness
+            ),
             *(
                 f"gang {name} was partly started for {seconds:.1f} s"
                 for name, seconds in self.witness.longest_partial.items()
@@ -397,6 +416,10 @@ class World:
         return any(key in commit.declares for commit in heads) and any(key not in each.declares for each in recent)
 
 
+def _domain_of(node: str) -> int:
+    return NAMES.index(node) // DOMAIN
+
+
 _GIVEN = ("root", "default", "kube-root-ca.crt")
 
 
@@ -409,10 +432,12 @@ def _run_difference(job: Object, spec: JobSpec, pods: list[Object]) -> str:
     phase = job.get("status", {}).get("state", {}).get("phase", "")
     if spec.seconds:
         return "" if phase == "Completed" else f"is {phase}, not Completed"
-    own = [pod for pod in pods if job["metadata"]["uid"] in _owner_uids(pod)]
+    own = [pod for pod in pods if job["metadata"]["uid"] in owner_uids(pod)]
     running = [pod for pod in own if pod.get("status", {}).get("phase") == "Running"]
     if len(running) != spec.pods or len(own) != spec.pods:
         return f"has {len(running)} of {len(own)} pods running, not {spec.pods}"
     placement = json.loads(annotations_of(job).get(PLACEMENT_ANNOTATION, "{}")).get("worker", {})
     bound = dict(Counter(pod["spec"]["nodeName"] for pod in own))
+    if spec.in_one_domain and len({_domain_of(node) for node in bound}) > 1:
+        return f"is split over domains: {bound}"
     return "" if bound == placement else f"runs on {bound}, planned {placement}"

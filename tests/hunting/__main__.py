@@ -36,12 +36,13 @@ def main() -> int:
     parser.add_argument("--faults", action="store_true", help="schedules of faults on the reconciler instead")
     parser.add_argument("--oracle", action="store_true", help="repositories against a second model instead")
     parser.add_argument("--admission", action="store_true", help="objects on the real API server instead")
+    parser.add_argument("--count", type=int, help="with --faults: so many seeds, one after the other")
     parser.add_argument("--workers", default="2", help="processes (default: 2)")
     options, pytest_arguments = parser.parse_known_args()
     if options.differential:
         return differential.hunt(options.minutes, options.seed)
     if options.faults:
-        return faults.hunt(options.minutes, options.seed, None if options.seed is None else 1)
+        return faults.hunt(options.minutes, options.seed, options.count or (None if options.seed is None else 1))
     if options.admission:
         return admission.hunt(options.minutes, options.seed)
     if options.oracle:

@@ -47,6 +47,9 @@ spec:
     - {name: binpack}
     - {name: network-topology-aware}
 """
+EVICTING = SCHEDULER.replace("[enqueue, allocate, backfill]", "[allocate, gangpreempt, gangreclaim, backfill]").replace(
+    "proportion", "capacity"
+)
 CLUSTER = """\
 apiVersion: gangplan.dev/v1alpha1
 kind: Cluster
@@ -63,6 +66,10 @@ def node_pool(name: str, count: int, *, gpus: int = 8, cpu: int = 64, supernode:
         f"apiVersion: gangplan.dev/v1alpha1\nkind: NodePool\nmetadata: {{name: {name}}}\n"
         f"spec:\n  count: {count}\n  capacity: {capacity}\n{topology}"
     )
+
+
+def priority_class(name: str, value: int) -> Object:
+    return {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": name}, "value": value}
 
 
 def queue(name: str, gpus: int | None = None, weight: int = 1) -> Object:

@@ -12,10 +12,10 @@ import pytest
 from tests.controlplane import ApiError, ControlPlane
 from tests.e2e.stories.story import (
     CLUSTER,
+    EVICTING,
     SCHEDULER,
     VOLCANO_JOBS_PATH,
     GitRepository,
-    Object,
     ReconcilerProcess,
     add_gpu_nodes,
     bound_pods,
@@ -24,20 +24,13 @@ from tests.e2e.stories.story import (
     job_pods,
     node_pool,
     planned_pods,
+    priority_class,
     queue,
     role,
     volcano_job,
 )
 
 pytestmark = pytest.mark.e2e
-
-EVICTING = SCHEDULER.replace("[enqueue, allocate, backfill]", "[allocate, gangpreempt, gangreclaim, backfill]").replace(
-    "proportion", "capacity"
-)
-
-
-def priority_class(name: str, value: int) -> Object:
-    return {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": name}, "value": value}
 
 
 def test_an_urgent_gang_takes_the_place_of_one_that_matters_less_and_of_no_more(

@@ -20,6 +20,7 @@ from reconciler.observe import Fingerprint, Observation, fingerprint_of, state_o
 from reconciler.phases.pods import BATCH_BESIDE_JOBS, act_on_pods, observe_pods
 from reconciler.phases.report import build_report
 from reconciler.plan.snapshot import Snapshot
+from reconciler.publish.status import status_document, status_text
 from reconciler.requests import Requests
 from tests.builders.fake_cluster import FakeCluster
 from tests.builders.scripted_server import error_answer
@@ -281,6 +282,15 @@ def test_nothing_is_done_while_nodes_or_pods_cannot_be_read(world: World) -> Non
     assert world.cluster.writes == []
 
 
+def test_a_gang_that_an_older_plan_has_begun_to_start_is_not_split_by_one_that_does_not_know_it(world: World) -> None:
+    """A plan made before gates were lifted comes after one of two was: the other pod would start far from the first."""
+    world.plan(planned("g", "start", n3=2))
+    pods = pod("g", 0, "n1", bound=False), pod("g", 1)
+    assert list(world.act(live_job("g"), *pods, target="newer").lifted_gates) == []
+    world.plan(planned("g", "keep", n1=2))
+    assert list(world.act(live_job("g"), *pods).lifted_gates) == [key_of("g")]
+
+
 def test_a_lone_pod_is_given_its_node(world: World) -> None:
     lone = pod("x", 0)
     del lone["metadata"]["ownerReferences"]
@@ -305,3 +315,12 @@ def test_gates_leave_room_for_jobs_that_are_still_to_be_made(world: World, is_ho
     p = world.act(*(live_job(name) for name in gangs), *(pod(name, at) for name in gangs for at in range(size)))
     assert [*p.lifted_gates] == [key_of(name) for name in (gangs[:1] if is_holding else gangs)]
     assert world.r.wake_event.is_set() == is_holding
+
+
+def test_a_job_that_is_planned_without_being_bound_stands_in_the_status_and_nowhere_else(world: World) -> None:
+    world.plan(planned("g", "keep", n1=1), {**planned("service", "start", n2=1), "bound": False})
+    p = world.act(live_job("g"), live_job("service"), pod("g", 0, "n1"), pod("service", 0))
+    assert p.lifted_gates == {}
+    document = status_document(build_report(world.r, p), {}, "10:00")
+    assert [(gang["name"], gang.get("bound", True)) for gang in document["gangs"]] == [("g", True), ("service", False)]
+    assert "start  default/service (q), not bound" in status_text(document)

@@ -205,7 +205,9 @@ def test_a_child_that_takes_too_much_memory_ends_and_the_loop_lives(tmp_path: Pa
     assert found.message.startswith("it ended ")  # by MemoryError, or where Rust allocates by SIGABRT
 
 
-@pytest.mark.parametrize("torn", ["", "{", '{"commit": "c0ffee"}', '{"commit": "c0ffee", "manifests": [{}]}'])
+@pytest.mark.parametrize(
+    "torn", ["", "{", "null", "[]", '{"commit": "c0ffee"}', '{"commit": "c0ffee", "manifests": [{}]}']
+)
 def test_a_torn_snapshot_is_none(tmp_path: Path, torn: str) -> None:
     path = tmp_path / "snapshot.json"
     path.write_text(torn)

@@ -204,6 +204,17 @@ def test_a_part_of_the_status_that_is_missing_is_an_error_and_not_a_shorter_stat
         read_status(server.client(), publisher.ref)
 
 
+@pytest.mark.parametrize("text", ["null", "[]", "7", "{", "{}"])
+def test_a_status_that_somebody_wrote_into_is_written_anew(text: str) -> None:
+    server = FakeCluster()
+    publisher = StatusPublisher(server.client(), "gangplan-system", "test")
+    publisher.publish(report())
+    (path,) = server.objects
+    server.objects[path] = {**server.objects[path], "data": {"status.json": text}}
+    StatusPublisher(server.client(), "gangplan-system", "test").publish(report())
+    assert read_status(server.client(), publisher.ref)["commit"] == "c0ffee"
+
+
 def test_each_log_line_may_carry_the_revision() -> None:
     record = logging.makeLogRecord({"msg": "change", "levelname": "INFO", "object": "Queue team"})
     fields = {"revision": ""}

@@ -29,6 +29,7 @@ def _cpu(arguments: list[str], cache: Path) -> float:
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     command = [sys.executable, "-c", "from compiler.cli import cli; cli()", *arguments]
     environment = {**os.environ, "XDG_CACHE_HOME": str(cache)}
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)  # users have their modules compiled
     subprocess.run(command, env=environment, capture_output=True, check=False)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime

@@ -20,7 +20,7 @@ from compiler.repository import Repository
 from compiler.repository.kustomize import BUILT_MARK
 from compiler.repository.paths import CLUSTERS_FOLDER, JOBS_FOLDER
 from compiler.specs import Specs
-from compiler.syntax.parse import Parse, parse_file
+from compiler.syntax.parse import Adopt, Parse, ParsedFile, parse_file
 
 
 def read_specs(tree: Repository, cluster: str | None = None, parse: Parse = parse_file) -> Specs:
@@ -43,6 +43,7 @@ def _in_source(tree: Repository, found: Diagnostic) -> Diagnostic:
 
 
 def _read_specs(tree: Repository, cluster: str | None, parse: Parse) -> Specs:
+    parse = _once(parse)
     collector = DocumentCollector(parse)
     collector.diagnostics += tree.problems
     folder, problems = choose_folder(tree, cluster)
@@ -61,6 +62,19 @@ def _read_specs(tree: Repository, cluster: str | None, parse: Parse) -> Specs:
         collector.diagnostics.append(EMPTY_REPOSITORY.diagnostic(Position(CLUSTERS_FOLDER, 1, 1), message, help))
         return _specs_without_cluster("", collector)
     return consistent_specs(cluster_spec(folder or cluster or "", collector), collector)
+
+
+def _once(parse: Parse) -> Parse:
+    """The parser, which reads no file of the repository twice: those of clusters are asked for which jobs are theirs
+    before they are read."""
+    known: dict[str, ParsedFile] = {}
+
+    def parsed(file: str, content: bytes, adopt: Adopt) -> ParsedFile:
+        if file not in known:
+            known[file] = parse(file, content, adopt)
+        return known[file]
+
+    return parsed
 
 
 def _specs_without_cluster(name: str, collector: DocumentCollector) -> Specs:

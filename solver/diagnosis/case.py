@@ -14,20 +14,20 @@ from solver.problem import Gang, Vector
 
 @dataclass
 class GangDiagnosis:
-    """What is found out about one gang. models: beyond them an answer that neither counting nor the greedy gives stays
-    open. excluded_nodes: on which no repair may count. closed_classes: of `DiagnosisState.closed_classes`."""
+    """What is found out about one gang. index: in the problem. models: beyond them an answer that neither counting nor
+    the greedy gives stays open. excluded_nodes: on which no repair may count. closed_classes: of
+    `DiagnosisState.closed_classes`."""
 
     state: DiagnosisState
-    gang: Gang
+    index: int
     models: ModelBudget
     excluded_nodes: frozenset[int] = frozenset()
     closed_classes: tuple[frozenset[int], ...] = ()
     _answers: dict[Scenario, bool | None] = field(default_factory=dict)
 
-    @cached_property
-    def index(self) -> int:
-        """Its index in the problem."""
-        return self.state.problem.gangs.index(self.gang)
+    @property
+    def gang(self) -> Gang:
+        return self.state.problem.gangs[self.index]
 
     @cached_property
     def current_scenario(self) -> Scenario:

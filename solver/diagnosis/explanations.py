@@ -120,7 +120,7 @@ def explain(state: DiagnosisState, j: int) -> Explanation:
     """Facts and repairs of one waiting gang. A pure function of what can be sent to another process."""
     models = ModelBudget(state.options.budget.fact_models)
     excluded, closed = state.exclusions.get(j, frozenset()), state.closed_classes.get(j, ())
-    case = GangDiagnosis(state, state.problem.gangs[j], models, excluded, closed)
+    case = GangDiagnosis(state, j, models, excluded, closed)
     facts = in_time(partial(gang_facts, case), UNDECIDED)
     return facts, in_time(partial(gang_repairs, case, facts), NO_REPAIRS)
 

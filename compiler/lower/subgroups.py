@@ -100,7 +100,7 @@ def _with_policy_demand(
         if subgroup.size > ready_pods and s in needed:
             over_constrained |= len(roles[s]) > 1
         elif subgroup.size > ready_pods:
-            over_constrained |= lowered[s].size > 1 and demand.minimum > min_ready * ready_pods
+            over_constrained |= lowered[s].size > 1 and max(1, demand.minimum) > min_ready * ready_pods
         if lowered[s].topology is NO_TOPOLOGY_LIMIT and subgroup.topology.mode == "hard":
             single_domain.append(s)
     return replace(

@@ -144,3 +144,14 @@ def test_subgroups_that_run_are_the_needed_ones() -> None:
     documents = pod_group(2, subgroup_policy(2, 1)), *group_pods("a", 3), *group_pods("b", 3)
     (decided,) = compile_pod_group(1, 2, *documents, state=ClusterState.from_objects([node, known, *live])).decisions
     assert (decided.action, decided.running_count) == ("keep", 2)
+
+
+def test_a_subgroup_that_may_start_with_fewer_pods_than_it_has_is_never_said_to_fit_nowhere() -> None:
+    """Four pods of two GPUs, ready with three, on three nodes of two: Volcano starts three of them, the plan all four
+    or none. Found by scripts/hunt."""
+    soft = subgroup_policy(3, 0, "networkTopology: {mode: soft}")
+    outcome = compile_pod_group(3, 2, pod_group(0, soft), *group_pods("a", 4, gpus=2))
+    (decided,) = outcome.decisions
+    assert (decided.action, decided.never) == ("wait", False)
+    assert outcome.problem is not None
+    assert outcome.problem.gangs[0].over_constrained

@@ -56,8 +56,19 @@ _LWS: Final = Module("sigs.k8s.io/lws@v0.7.0", "h1:qWfzX8+UBak+Hq0+m/PuE3uO0mp/3
 _MPI_OPERATOR: Final = Module(
     "github.com/kubeflow/mpi-operator@v0.6.0", "h1:RzzG03oyQIiHe/SH2k19N+Hp4QkxEsG2l9G1T7US+ys="
 )
+_TRAINER: Final = Module("github.com/kubeflow/trainer/v2@v2.1.0", "h1:jRABD9ZYToamNH2atHze3L/VC/v6KCAqUEqsOQOjVTg=")
 _MPI_SERVER: Final = "cmd/mpi-operator/app/server.go"
 _TRAINING_MAIN: Final = "cmd/training-operator.v1/main.go"
+
+_TRAINER_CONFIGURATION: Final = """\
+apiVersion: config.trainer.kubeflow.org/v1alpha1
+kind: Configuration
+leaderElection: {{leaderElect: false}}
+certManagement: {{enable: false}}
+webhook: {{host: 127.0.0.1, port: {port}}}
+health: {{healthProbeBindAddress: "127.0.0.1:{health}"}}
+metrics: {{bindAddress: "127.0.0.1:{metrics}", secureServing: false}}
+"""
 
 OPERATORS: Final = (
     Operator(
@@ -120,6 +131,17 @@ OPERATORS: Final = (
         ("--config={work}/configuration.yaml", "--leader-elect=false"),
         _CONFIGURATION % "lws",
         pods="leaderworkerset.sigs.k8s.io/name",
+    ),
+    Operator(
+        "trainer",
+        Source(
+            _TRAINER,
+            "./cmd/trainer-controller-manager",
+            (("crds", "manifests/base/crds/trainer*.yaml"), ("webhooks", "manifests/base/webhook/manifests.yaml")),
+            beside=_JOBSET,
+        ),
+        ("--config={work}/configuration.yaml",),
+        _TRAINER_CONFIGURATION,
     ),
     Operator(
         "mpi-operator",  # it has no webhooks

@@ -33,6 +33,7 @@ pytestmark = pytest.mark.e2e
 QUEUE = {"scheduling.volcano.sh/queue-name": "team"}
 PODS = "/api/v1/namespaces/default/pods"
 POD_GROUPS = "/apis/scheduling.volcano.sh/v1beta1/namespaces/default/podgroups"
+RUNTIMES = "/apis/trainer.kubeflow.org/v1alpha1/clustertrainingruntimes"
 STATUS = "/api/v1/namespaces/gangplan-system/configmaps/gangplan-test-status"
 Placement = dict[str, dict[str, int]]
 
@@ -74,11 +75,11 @@ class House:
         return {role: dict(nodes) for role, nodes in found.items()}
 
     def replace_pod(self, job: Object) -> None:
-        """Delete one pod, as a lost node does, and wait until it is gone.
+        """Delete one pod that runs, as a lost node does, and wait until it is gone.
 
         At once: the training operator takes a pod that it sees ending for a failed one, and with it a TFJob.
         """
-        victim = self.pods()[-1]["metadata"]
+        victim = [pod for pod in self.pods() if pod["status"].get("phase") == "Running"][-1]["metadata"]
         self.plane.api("DELETE", f"{PODS}/{victim['name']}?gracePeriodSeconds=0")
         self.plane.wait_until(
             lambda: {pod["metadata"]["uid"] for pod in self.pods()},
@@ -119,11 +120,11 @@ def house(installed: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> 
     folder = tmp_path_factory.mktemp("operators")
     add_gpu_nodes(installed, 4, gpus=2)
     repository = GitRepository(folder / "repo")
-    repository.write_file(
-        "cluster-specs/test/cluster.yaml", CLUSTER, SCHEDULER, node_pool("gpu", 4, gpus=2), queue("team")
-    )
+    cluster = (CLUSTER, SCHEDULER, node_pool("gpu", 4, gpus=2), queue("team"))
+    repository.write_file("cluster-specs/test/cluster.yaml", *cluster, training_runtime())
     repository.commit()
     with Operators(installed):
+        installed.api("POST", RUNTIMES, training_runtime())
         with ReconcilerProcess(installed, repository, folder / "reconciler"):
             yield House(installed, repository)
         for job, _ in JOBS.values():  # what a failed story left
@@ -212,6 +213,34 @@ def ray_cluster() -> Object:
     )
 
 
+def ray_job() -> Object:
+    spec = {"entrypoint": "true", "rayClusterSpec": ray_cluster()["spec"]}
+    return _object("ray.io/v1", "RayJob", spec, labels={"volcano.sh/queue-name": "team"})
+
+
+def ray_service() -> Object:
+    spec = {"serveConfigV2": "applications: []", "upgradeStrategy": {"type": "None"}}
+    spec["rayClusterConfig"] = ray_cluster()["spec"]
+    return _object("ray.io/v1", "RayService", spec, labels={"volcano.sh/queue-name": "team"})
+
+
+def training_runtime() -> Object:
+    template = _template()
+    template["spec"]["containers"][0]["name"] = "node"
+    metadata = {"labels": {"trainer.kubeflow.org/trainjob-ancestor-step": "trainer"}}
+    node = {"name": "node", "template": {"metadata": metadata, "spec": {"template": template}}}
+    spec = {"mlPolicy": {"numNodes": 1, "torch": {}}, "template": {"spec": {"replicatedJobs": [node]}}}
+    runtime = _object("trainer.kubeflow.org/v1alpha1", "ClusterTrainingRuntime", spec)
+    return {**runtime, "metadata": {"name": "torch"}}
+
+
+def train_job() -> Object:
+    asks = {"requests": {"cpu": "1"}, "limits": {"nvidia.com/gpu": 2}}
+    trainer = {"numNodes": 3, "resourcesPerNode": asks}
+    spec = {"runtimeRef": {"name": "torch"}, "annotations": QUEUE, "trainer": trainer}
+    return _object("trainer.kubeflow.org/v1alpha1", "TrainJob", spec)
+
+
 def leader_worker_set() -> Object:
     group = {"size": 3, "leaderTemplate": _template(gpus=2), "workerTemplate": _template(gpus=1)}
     spec = {"replicas": 2, "leaderWorkerTemplate": group}
@@ -238,7 +267,10 @@ JOBS = {
     "training-operator, PyTorchJob": (pytorch_job(), {"master": 1, "worker": 3}),
     "training-operator, TFJob": (tensorflow_job(), {"ps": 2, "chief": 1, "worker": 2}),
     "jobset": (job_set(), {"driver": 1, "workers": 4}),
-    "kuberay": (ray_cluster(), {"headgroup": 1, "big": 2, "small": 3}),
+    "kuberay, RayCluster": (ray_cluster(), {"headgroup": 1, "big": 2, "small": 3}),
+    "kuberay, RayJob": (ray_job(), {"headgroup": 1, "big": 2, "small": 3}),
+    "kuberay, RayService": (ray_service(), {"headgroup": 1, "big": 2, "small": 3}),
+    "trainer": (train_job(), {"node": 3}),
     "lws": (leader_worker_set(), {"leader": 2, "worker": 4}),
     "mpi-operator": (mpi_job(), {"Launcher": 1, "Worker": 4}),
 }

@@ -6,6 +6,7 @@ from fractions import Fraction
 from typing import Annotated, Any
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -153,6 +154,15 @@ Quantity = Annotated[
     ),
 ]
 Resources = dict[str, Quantity]
+
+
+def _validate_quantity_text(value: str) -> str:
+    _validate_quantity(value)
+    return value
+
+
+QuantityText = Annotated[str, AfterValidator(_validate_quantity_text)]
+"""A quantity that is kept as it is written."""
 
 
 def _validate_duration(value: Any) -> int:

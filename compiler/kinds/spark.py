@@ -14,7 +14,7 @@ from typing import Any
 
 from pydantic import Field
 
-from compiler.fields.models import Bool, LenientModel, Name
+from compiler.fields.models import Bool, LenientModel, Name, QuantityText
 from compiler.fields.quantity import QuantityError, parse_quantity
 from compiler.fields.validation import without_nulls
 from compiler.kinds import Kind
@@ -32,6 +32,7 @@ DEFAULT_MEMORY = 1 << 30
 LEAST_OVERHEAD = 384 << 20
 OVERHEAD_FACTORS: Mapping[str, Fraction] = {"Python": Fraction(4, 10), "R": Fraction(4, 10)}
 """Type of an application -> the share of its memory that is added, a tenth for other types."""
+_MOST_BYTES = 2**63 - 1
 _MEMORY_UNITS = {"b": 0, "k": 10, "kb": 10, "m": 20, "mb": 20, "g": 30, "gb": 30, "t": 40, "tb": 40, "p": 50, "pb": 50}
 
 
@@ -44,7 +45,7 @@ class SparkPod(LenientModel):
     """spec.driver or spec.executor."""
 
     cores: Natural | None = None
-    core_request: str | None = None
+    core_request: QuantityText | None = None
     memory: str | None = None
     memory_overhead: str | None = None
     gpu: Gpu | None = None
@@ -139,7 +140,7 @@ def _executors(spec: Spec) -> int:
 
 def _role(name: str, count: int, spec: Spec, pod: SparkPod, path: FieldPath) -> RoleSpec:
     cpu = pod.core_request or str(1 if pod.cores is None else pod.cores)
-    requests: dict[str, Any] = {"cpu": cpu, "memory": str(_memory(spec, pod))}
+    requests: dict[str, Any] = {"cpu": cpu, "memory": str(min(_memory(spec, pod), _MOST_BYTES))}
     if pod.gpu is not None and pod.gpu.quantity:
         requests[pod.gpu.name] = str(pod.gpu.quantity)
     template = {

@@ -79,7 +79,7 @@ def measure_stock(plane: ControlPlane, folder: Path, gangs: int, pods: int) -> f
 
 
 def clear(plane: ControlPlane) -> None:
-    plane.api("DELETE", VOLCANO_JOBS_PATH)
+    plane.wait_until(lambda: plane.api("DELETE", VOLCANO_JOBS_PATH), timeout=WAIT, what="the deletion of all jobs")
     plane.wait_until(
         lambda: plane.api("GET", f"{PODS_PATH}?limit=1")["items"], lambda left: not left, timeout=WAIT, what="no pods"
     )

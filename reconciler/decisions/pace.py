@@ -16,6 +16,8 @@ IN_FLIGHT = 32
 """Jobs that may have been made and not have begun."""
 FLIGHT_SECONDS = 8.0
 """Seconds after which a job that does not begin holds up no other."""
+SOON = 0.1
+"""Seconds after which a pass follows where room came while the last one was made."""
 SLICE = 400
 """Changes of one pass: gates of the first jobs are lifted while the last ones are still to be made."""
 
@@ -49,6 +51,8 @@ class StartPace:
         chosen = [*others, *starts[:room]] if self.is_holding else [*others, *starts, *waits]
         return sorted(chosen, key=lambda change: change.desired.wave if change.desired else 0)[:SLICE]
 
-    def deadlines(self) -> list[float]:
-        """When jobs that do not begin let others go on, on the clock."""
-        return [at + FLIGHT_SECONDS for at in self.made_at.values()] if self.is_holding else []
+    def deadlines(self, now: float) -> list[float]:
+        """When jobs that do not begin let others go on, on the clock: soon, where that came during a long pass."""
+        if not self.is_holding:
+            return []
+        return [max(at + FLIGHT_SECONDS, now + SOON) for at in self.made_at.values()] or [now + SOON]

@@ -224,7 +224,7 @@ def _seconds_to_deadline(r: Reconciler, p: Pass) -> float | None:
     deadlines += [recreate_time(*times) for times in r.departed_jobs.values()]
     deadlines += [found.retry_at for found in r.planning.rejections.values() if isfinite(found.retry_at)]
     deadlines += r.writer.retry_times()
-    deadlines += r.pace.deadlines()
+    deadlines += r.pace.deadlines(now)
     if p.rewrite_message or p.standstill or p.prune_plan.obstacles or p.prune_plan.excess:
         deadlines.append(now + ANNOTATION_INTERVAL)
     seconds = [at - now for at in deadlines]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from compiler.emit.manifest import Manifest
 from reconciler.cluster.objects import Ref
 from reconciler.decisions.diff import Change
-from reconciler.decisions.pace import FLIGHT_SECONDS, IN_FLIGHT, SLICE, StartPace
+from reconciler.decisions.pace import FLIGHT_SECONDS, IN_FLIGHT, SLICE, SOON, StartPace
 
 VOLCANO = "batch.volcano.sh/v1alpha1"
 
@@ -32,7 +32,8 @@ def test_jobs_beyond_the_window_come_when_others_begin_or_take_too_long() -> Non
     make(pace, first, 10.0)
     assert pace.next_changes(jobs[IN_FLIGHT:], starting, ()) == []
     assert pace.is_holding
-    assert min(pace.deadlines()) == 10.0 + FLIGHT_SECONDS
+    assert min(pace.deadlines(10.0)) == 10.0 + FLIGHT_SECONDS
+    assert min(pace.deadlines(60.0)) == 60.0 + SOON
 
     begun = {first[0].ref.key, first[5].ref.key}
     pace.observe(begun.__contains__, 11.0)
@@ -57,7 +58,7 @@ def test_only_new_jobs_wait_and_those_that_start_come_before_those_that_may_not(
     pace.observe(lambda key: True, 1.0)
     assert pace.next_changes([*waits, starts[-1]], *keys) == [starts[-1], *waits]
     assert not pace.is_holding
-    assert pace.deadlines() == []
+    assert pace.deadlines(1.0) == []
 
 
 def test_a_pass_takes_so_many_changes_at_most_and_early_waves_first() -> None:

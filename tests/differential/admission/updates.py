@@ -156,6 +156,8 @@ def updates(plane: ControlPlane) -> list[Update]:
             found.append(_update(plane, name, kind, _with_value(written, path, value), live))
     for kind in OBJECTS:
         plane.api("DELETE", f"{_url(kind)}?propagationPolicy=Background")
+    pods = RESOURCES["Pod."].url()
+    plane.wait_until(lambda: not plane.api("GET", pods)["items"], what="the pods to go")
     return found
 
 

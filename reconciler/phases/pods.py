@@ -176,7 +176,7 @@ def lift_gates(r: Reconciler, p: Pass, snapshot: Snapshot, nodes: NodeIndex) -> 
     A gang that others make room for starts with the plan that is made once they are evicted, and when they are gone.
     One that an older plan has begun to start elsewhere goes on with a plan that knows that.
     """
-    room = _room_beside_leaving_pods(r, p, nodes)
+    room, is_fresh = _room_beside_leaving_pods(r, p, nodes), is_plan_fresh(r, p)
     preemptors = set().union(*(gang.evicted_for for gang in snapshot.gangs.values()))
     batch: dict[str, tuple[GateLift, ...]] = {}
     began_at = r.clock()
@@ -186,7 +186,7 @@ def lift_gates(r: Reconciler, p: Pass, snapshot: Snapshot, nodes: NodeIndex) -> 
         if not any(map(is_gated, p.pods.get(key, ()))) or not _is_as_planned(r, p, key, gang):
             continue
         pods = [r.writer.newest_object(ref_of(pod).key, pod) or pod for pod in p.pods.get(key, ())]
-        if not is_plan_fresh(r, p) and has_strayed(gang, pods, nodes):
+        if not is_fresh and has_strayed(gang, pods, nodes):
             continue
         if (lifts := gate_lifts(gang, pods, nodes)) and room.take(lifts):
             batch[key] = lifts

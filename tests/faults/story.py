@@ -133,7 +133,7 @@ def delete_gang(world: World, dice: random.Random) -> None:
 def _take_room(world: World, name: str, job: JobSpec) -> None:
     world.declared.jobs[name] = job
     world.urgent_jobs.add(name)
-    world.causes.append(Cause(time.monotonic(), name))
+    world.causes.append(Cause(time.monotonic(), name, job.queue == "owner"))
     world.commit(f"{name} takes room from others")
 
 

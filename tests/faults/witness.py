@@ -78,10 +78,12 @@ def owner_uids(pod: Object) -> list[str]:
 @dataclass
 class Cause:
     """Why pods may be evicted before the next rest. since: on the monotonic clock. winner: the gang for which room is
-    made, and no longer than until it runs; empty if nodes are the cause."""
+    made, and no longer than until it runs; empty if nodes are the cause. is_reclaim: a queue takes back what it
+    deserves; what is urgent in another one goes for that, too."""
 
     since: float
     winner: str = ""
+    is_reclaim: bool = False
 
     def is_at_work(self, at: float, witness: Witness) -> bool:
         return self.since <= at <= witness.whole_at.get(self.winner, math.inf)
@@ -110,5 +112,7 @@ def wrong_evictions(
             yield f"evicted without a cause: {request}"
         if times[pod] > len(known):
             yield f"evicted {times[pod]} times: {request}"
-        if pod.rpartition("-worker-")[0] in urgent_jobs and all(cause.winner for cause in known):
+        if pod.rpartition("-worker-")[0] in urgent_jobs and all(
+            cause.winner and not cause.is_reclaim for cause in known
+        ):
             yield f"evicted although nothing is more urgent: {request}"

@@ -14,13 +14,14 @@ from compiler.diagnostics import Diagnostic
 from compiler.explain.catalogue import LostStart, fact_sources, repair_sources
 from compiler.explain.provenance import Provenance, suspension_sources, unbound_sources
 from compiler.explain.reasons import CodedMessage, Explainer
+from compiler.explain.rivals import rivals
 from compiler.fields.timestamp import epoch_seconds, rfc3339
 from compiler.lower.digest import problem_digest
 from compiler.lower.gang_order import class_priorities
 from compiler.lower.origins import Origins, TimedEvent
 from compiler.specs import GangSpec, JobKey, Specs
 from solver.facts import Fact
-from solver.plan import Decision, Plan, Reservation, SlotUse
+from solver.plan import Decision, Plan, SlotUse
 from solver.problem import Gang, Placement, Problem
 from solver.repairs import Repair
 
@@ -161,7 +162,7 @@ class Outcome:
         """One for each job that could be read, in the order of the specs."""
         if self.problem is None or self.origins is None or self.plan is None:
             return ()
-        translator = _DecisionTranslator(self.problem, self.origins, self.specs, self.plan.reservation)
+        translator = _DecisionTranslator(self.problem, self.origins, self.specs, self.plan)
         found = {
             id(spec): translator.job_decision(spec, decision)
             for spec, decision in zip(self.origins.gangs, self.plan.decisions, strict=True)
@@ -207,8 +208,13 @@ class Outcome:
 class _DecisionTranslator:
     """Translates the solver's decisions into the user's names."""
 
-    def __init__(self, problem: Problem, origins: Origins, specs: Specs, reservation: Reservation | None) -> None:
-        self.problem, self.origins, self.reservation = problem, origins, reservation
+    def __init__(self, problem: Problem, origins: Origins, specs: Specs, plan: Plan) -> None:
+        self.problem, self.origins, self.reservation, self.decisions = (
+            problem,
+            origins,
+            plan.reservation,
+            plan.decisions,
+        )
         self.explainer = Explainer(problem, origins)
         self.provenance = Provenance(problem, origins, specs.cluster.document)
         self.priorities, self.default_priority = class_priorities(specs.priority_classes)
@@ -269,7 +275,8 @@ class _DecisionTranslator:
 
     def _repair_message(self, j: int, repair: Repair) -> CodedMessage:
         """With its sources and those of the changes that must come with it."""
-        message = self.explainer.repair_message(self.problem.gangs[j], repair)
+        first = rivals(self.problem, self.decisions, j, repair)
+        message = self.explainer.repair_message(self.problem.gangs[j], repair, first)
         also = tuple(self._repair_message(j, other) for other in repair.also)
         return replace(message, sources=repair_sources(self.provenance, j, repair), also=also)
 

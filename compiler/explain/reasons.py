@@ -189,8 +189,9 @@ class Explainer:
         message = _first_complete_text((*entry.special_texts, *entry.texts), names, entry.title)
         return CodedMessage(LostStart.code, message, _json_values(values, FACT_KEYS))
 
-    def repair_message(self, gang: Gang, repair: Repair) -> CodedMessage:
-        """One change; its sentence includes the changes that must come with it."""
+    def repair_message(self, gang: Gang, repair: Repair, rivals: Sequence[int] = ()) -> CodedMessage:
+        """One change; its sentence includes the changes that must come with it, and the gangs that would be first to
+        profit (`rivals`)."""
         entry, values, names = REPAIRS[type(repair)], self._values(gang, repair), dict[str, object]()
         match repair:
             case EndOfGangs(seconds=int(seconds)) | StartOfGang(seconds=int(seconds)) | EndOfMaintenance(seconds):
@@ -220,6 +221,10 @@ class Explainer:
         also = tuple(self.repair_message(gang, other) for other in repair.also)
         message = _first_complete_text((*entry.special_texts, *entry.texts), _text_names(values) | names, entry.title)
         sentence = " and ".join((message, *(other.message for other in also)))
+        if rivals:
+            values["gangs"] = others = tuple(self.problem.gangs[j].name for j in rivals)
+            verbs = "waits for it too and comes" if len(rivals) == 1 else "wait for it too and come"
+            sentence += f"; {_short_list(others)} {verbs} first"
         return CodedMessage(repair.code, sentence, _json_values(values, REPAIR_KEYS), also=also)
 
     def _annotation_values(self, gang: Gang, k: int, repair: Repair, pods: int | None) -> Mapping[str, object]:

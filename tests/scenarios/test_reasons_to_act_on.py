@@ -69,6 +69,20 @@ def test_a_capability_is_said_as_the_value_to_type() -> None:
     assert decided(again).action == "start"
 
 
+def test_a_capability_says_who_would_be_first_to_use_it() -> None:
+    first = job("asks", 3, spec=", queue: q"), job("second", 3, spec=", queue: q")
+    others = job("small", 3, spec=", queue: q, minAvailable: 3"), job("large", 4, spec=", queue: q")
+    made = compiled(pool("h100", 4), *first, *others, queue("q", "capability: {nvidia.com/gpu: 16}"))
+    repairs = {d.gang.document.name: r for d in made.decisions for r in d.repairs if r.code == "GR101"}
+    assert repairs["asks"].message == "capability 24 nvidia.com/gpu for queue q, 8 more"
+    assert (
+        repairs["large"].message
+        == "capability 32 nvidia.com/gpu for queue q, 16 more; team/asks waits for it too and comes first"
+    )
+    assert repairs["second"].message.endswith("team/asks waits for it too and comes first")
+    assert repairs["small"].facts["gangs"] == ("team/asks", "team/second")
+
+
 def test_fewer_pods_come_with_every_edit_that_they_need() -> None:
     parts = ", minAvailable: {}, partitionPolicy: {{totalPartitions: {}, partitionSize: 2, minPartitions: {}}}"
     made = compiled(pool("h100", 5), job("asks", 6, spec=", minAvailable: 6", task=parts.format(6, 3, 3)))

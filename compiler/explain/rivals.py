@@ -1,0 +1,36 @@
+"""Who else waits for what a repair gives to a queue, and comes first: with the change made, the room goes to them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from solver.plan import Decision
+from solver.problem import Problem
+from solver.repairs import MoreCapability, MoreDeserved, MoreWeight, Repair, SmallerGuarantee
+
+_QueueRepair = MoreCapability | MoreDeserved | MoreWeight | SmallerGuarantee
+
+
+def rivals(problem: Problem, decisions: Sequence[Decision], j: int, repair: Repair) -> tuple[int, ...]:
+    """The waiting gangs that would start with this change too, and precede gang j, in their order."""
+    if not isinstance(repair, _QueueRepair) or repair.also:
+        return ()
+    found = []
+    for decision in decisions:
+        precedes = decision.action == "wait" and _order(problem, decision.gang) < _order(problem, j)
+        if precedes and any(_is_within(known, repair) for known in decision.repairs):
+            found.append(decision.gang)
+    return tuple(sorted(found, key=lambda i: _order(problem, i)))
+
+
+def _order(problem: Problem, j: int) -> tuple[int, int, int]:
+    gang = problem.gangs[j]
+    return -gang.priority, gang.age, j
+
+
+def _is_within(known: Repair, repair: _QueueRepair) -> bool:
+    """Whether `repair` does what `known` does, of the same queue and resource, and no less."""
+    if not isinstance(known, _QueueRepair) or type(known) is not type(repair) or known.also:
+        return False
+    is_same = (known.queue, getattr(known, "resource", None)) == (repair.queue, getattr(repair, "resource", None))
+    return is_same and known.amount <= repair.amount

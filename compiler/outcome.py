@@ -11,8 +11,9 @@ from functools import cached_property
 from typing import Literal
 
 from compiler.diagnostics import Diagnostic
-from compiler.explain.catalogue import LostStart, fact_sources, repair_sources
+from compiler.explain.catalogue import fact_sources, repair_sources
 from compiler.explain.provenance import Provenance, suspension_sources, unbound_sources
+from compiler.explain.reason_entries import LostStart
 from compiler.explain.reasons import CodedMessage, Explainer
 from compiler.explain.rivals import rivals
 from compiler.fields.timestamp import epoch_seconds, rfc3339

@@ -6,7 +6,9 @@ import string
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from compiler.explain.catalogue import REASONS, REPAIRS, Entry
+from compiler.explain.entries import Entry
+from compiler.explain.reason_entries import REASONS
+from compiler.explain.repair_entries import REPAIRS
 
 REASONS_INTRODUCTION = """\
 A job gets the smallest set of reasons that suffices: with all of them out of the way it would start, with one of them
@@ -38,7 +40,7 @@ def reasons_page() -> str:
     """docs/reasons.md."""
     rows = [
         "# Why a job waits: the codes\n",
-        "Made from `compiler/explain/catalogue.py`; a test keeps it current. A code never changes its meaning.",
+        "Made from the entries of `compiler/explain/`; a test keeps it current. A code never changes its meaning.",
         "`gangplan plan -o json` gives the same codes with their numbers: cpu in cores, memory in bytes, everything "
         "else as a count.\n",
         REASONS_INTRODUCTION,

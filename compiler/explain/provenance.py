@@ -12,9 +12,7 @@ from functools import cached_property
 from compiler.cluster_state.state import STATE_SOURCE
 from compiler.diagnostics import Position
 from compiler.explain.names import compact_names
-from compiler.kubernetes import (
-    EXPECTED_DURATION_ANNOTATION,
-)
+from compiler.kubernetes import EXPECTED_DURATION_ANNOTATION
 from compiler.lower.origins import Origins
 from compiler.specs import GangSpec, NodeSpec, RoleSpec
 from compiler.syntax.documents import Document, FieldPath

@@ -9,10 +9,11 @@ from functools import cached_property
 from typing import Any
 
 from compiler.diagnostics import did_you_mean
-from compiler.explain.catalogue import REASONS, REPAIRS, LostStart, NoRoomKept, Suspension
 from compiler.explain.closed_nodes import ClosedNodes
 from compiler.explain.edits import edit_text, path_text, pod_count_edits
 from compiler.explain.provenance import Source
+from compiler.explain.reason_entries import REASONS, LostStart, NoRoomKept, Suspension
+from compiler.explain.repair_entries import REPAIRS
 from compiler.fields.amounts import json_amount, named_amount, rounded_amount, slot_request_text
 from compiler.fields.duration import duration_text, rounded_duration_text
 from compiler.fields.quantity import exact_amount

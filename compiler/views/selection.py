@@ -8,8 +8,8 @@ from typing import Any
 
 from compiler.diagnostics import Diagnostic, suggestion
 from compiler.diagnostics.render.json import diagnostic_entry
-from compiler.explain.catalogue import REASONS
 from compiler.explain.names import compact_names
+from compiler.explain.reason_entries import REASONS
 from compiler.kubernetes import ROOT_QUEUE
 from compiler.outcome import JobDecision, Outcome
 from compiler.reading.unplanned import runs_pods

@@ -7,8 +7,10 @@ from dataclasses import replace
 import pytest
 
 from compiler.cluster_state.state import ClusterState
-from compiler.explain.catalogue import REASONS, REPAIRS, LostStart, fact_sources, repair_sources
+from compiler.explain.catalogue import fact_sources, repair_sources
 from compiler.explain.provenance import Provenance, Source, suspension_sources
+from compiler.explain.reason_entries import REASONS, LostStart
+from compiler.explain.repair_entries import REPAIRS
 from compiler.outcome import Outcome
 from compiler.pipeline import compile_repository
 from compiler.repository import Repository

@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
-from compiler.explain.catalogue import REASONS, REPAIRS
 from compiler.explain.names import compact_names
 from compiler.explain.page import reasons_page
+from compiler.explain.reason_entries import REASONS
 from compiler.explain.reasons import Explainer
+from compiler.explain.repair_entries import REPAIRS
 from compiler.fields.amounts import json_amount, named_amount, rounded_amount
 from compiler.lower import Origins
 from solver.facts import CapabilityLimit, DomainShortage, Fact, PrecedingGangs

@@ -1,0 +1,220 @@
+"""The repairs of the catalogue: for each type its title, its texts and where it is made."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from compiler.explain import statement_sources as sources
+from compiler.explain.entries import Entry, entries_by_kind
+from solver.repairs import (
+    EndOfGangs,
+    EndOfMaintenance,
+    EndOfPods,
+    FewerDedicatedDomains,
+    FewerPods,
+    HigherPriority,
+    HigherTier,
+    MoreCapability,
+    MoreDeserved,
+    MoreNodeClasses,
+    MoreNodes,
+    MoreWeight,
+    NoStrictOrder,
+    OpenNodeGroups,
+    OpenQueue,
+    OtherQueue,
+    Repair,
+    Restart,
+    ReturnOfNodes,
+    ShorterDuration,
+    SmallerGuarantee,
+    SmallerPods,
+    SmallerSubgroups,
+    SoftTopology,
+    StartOfGang,
+)
+
+REPAIRS: Mapping[type[Repair], Entry[Any]] = entries_by_kind(
+    Entry(
+        MoreCapability,
+        "raise a capability",
+        ("capability {limit} for queue {queue}, {amount:n} more",),
+        lambda s, j, x: s.queue_amount(x.queue, "capability", x.resource, "capability"),
+    ),
+    Entry(
+        HigherTier,
+        "allow a higher tier",
+        (
+            "highestTierAllowed: {tier} for its groups ({subgroup})",
+            "highestTierAllowed: {tier}",
+        ),
+        sources.topology,
+    ),
+    Entry(
+        EndOfPods,
+        "wait for room",
+        ("room to be freed by jobs that run",),
+        sources.no_sources,
+    ),
+    Entry(
+        MoreNodes,
+        "add nodes",
+        (
+            "{amount:nodes} more like {nodes} under {hypernode}",
+            "{amount:nodes} more like {nodes}",
+        ),
+        sources.more_nodes,
+    ),
+    Entry(
+        FewerPods,
+        "ask for fewer pods",
+        (
+            "{amount:pods} of role {role} instead of {now:n}",
+            "{amount:pods} at least instead of {now:n}",
+        ),
+        sources.pod_count,
+        special_texts=(
+            "{amount:pods} of role {role} instead of {now:n}, with {edits}",
+            "{amount:pods} at least instead of {now:n}: {edits}",
+        ),
+    ),
+    Entry(
+        SmallerSubgroups,
+        "make the subgroups smaller",
+        ("groups of {amount:pods} instead of {now:n} ({subgroup})",),
+        sources.topology,
+        special_texts=("{annotation}: {written}, groups of {amount:pods} instead of {now:n}",),
+    ),
+    Entry(
+        SoftTopology,
+        "make the topology a wish",
+        (
+            "a soft topology instead of a hard one for its groups ({subgroup})",
+            "a soft topology instead of a hard one",
+        ),
+        sources.topology,
+        special_texts=("{annotation}: {written}, so that a whole group in one supernode is a wish",),
+    ),
+    Entry(
+        SmallerGuarantee,
+        "lower a guarantee of another queue",
+        ("guarantee {limit} for queue {queue}, {amount:n} less",),
+        lambda s, j, x: s.queue_amount(x.queue, "guarantee", x.resource, "guarantee", "resource"),
+    ),
+    Entry(
+        EndOfGangs,
+        "wait for others to end",
+        (
+            "wait for the end of {gangs}, expected about {at}",
+            "wait for the end of {gangs}, expected in {within}",
+            "wait for the end of {gangs}",
+        ),
+        lambda s, j, x: s.gang_sources(x.gangs),
+    ),
+    Entry(
+        MoreDeserved,
+        "let a queue deserve more",
+        ("deserved {amount} for queue {queue} instead of {now:n}",),
+        lambda s, j, x: s.queue_amount(x.queue, "deserved", x.resource, "deserved"),
+    ),
+    Entry(
+        MoreWeight,
+        "raise a queue's weight",
+        ("weight {amount:n} instead of {now:n} for queue {queue}",),
+        lambda s, j, x: s.queue_field(x.queue, "weight", "spec", "weight"),
+    ),
+    Entry(
+        OpenQueue,
+        "open a queue",
+        ("open queue {queue}",),
+        lambda s, j, x: sources.closed_field(s, x.queue),
+    ),
+    Entry(
+        OpenNodeGroups,
+        "open node groups to a queue",
+        ("let queue {queue} use node group {nodeGroups} as well",),
+        sources.node_groups,
+    ),
+    Entry(
+        MoreNodeClasses,
+        "let a role use other nodes",
+        ("let role {role} use nodes like {nodes} as well",),
+        lambda s, j, x: s.role_selectors(j, x.role),
+        special_texts=("let role {role} use nodes like {nodes} as well: {edits}",),
+    ),
+    Entry(
+        Restart,
+        "start anew",
+        ("delete its pods that run, so that it starts anew where all of it fits",),
+        sources.no_sources,
+    ),
+    Entry(
+        HigherPriority,
+        "raise its priority",
+        (
+            "a priority of {amount:n} or more; {gangs} would wait instead",
+            "a priority of {amount:n} or more",
+        ),
+        lambda s, j, x: (s.gang_field(j, "priority_class"),),
+        special_texts=(
+            "priorityClassName {class} ({amount:n} or more suffices); {gangs} would wait instead",
+            "priorityClassName {class} ({amount:n} or more suffices)",
+        ),
+    ),
+    Entry(
+        SmallerPods,
+        "make the pods smaller",
+        ("{amount} for a pod of role {role} instead of {now:n}",),
+        lambda s, j, x: s.role_requests(j, x.role, x.resource),
+    ),
+    Entry(
+        ReturnOfNodes,
+        "bring nodes back",
+        ("wait for {nodes} to be ready and open again",),
+        sources.away_nodes,
+    ),
+    Entry(
+        NoStrictOrder,
+        "lift a queue's strict order",
+        ("queue {queue} without its strict order",),
+        lambda s, j, x: sources.order_field(s, x.queue),
+    ),
+    Entry(
+        StartOfGang,
+        "wait for others to start",
+        (
+            "wait for {gangs} to start, expected about {at}",
+            "wait for {gangs} to start, expected in {within}",
+            "wait for {gangs} to start",
+        ),
+        lambda s, j, x: (s.gang_source(x.gang),),
+    ),
+    Entry(
+        FewerDedicatedDomains,
+        "keep fewer domains for another queue",
+        ("{amount:n} fewer of the whole domains guaranteed to queue {queue}",),
+        sources.dedicated_domains,
+    ),
+    Entry(
+        OtherQueue,
+        "use another queue",
+        ("queue {queue} instead of its own",),
+        lambda s, j, x: (s.gang_field(j, "queue"),),
+    ),
+    Entry(
+        ShorterDuration,
+        "say that it ends sooner",
+        ("gangplan.dev/expected-duration of at most {written_duration}",),
+        sources.duration,
+    ),
+    Entry(
+        EndOfMaintenance,
+        "wait for the end of maintenance",
+        (
+            "wait for the end of maintenance about {at}",
+            "wait {within} for the end of maintenance",
+        ),
+        lambda s, j, x: sources.closing_nodes(s, j),
+    ),
+)

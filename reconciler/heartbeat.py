@@ -36,7 +36,7 @@ class Heartbeat:
         return 0.0 if self.last_beat is None else max(0.0, self.clock() - self.last_beat - self.limit)
 
     def record_error(self, error: BaseException) -> None:
-        """Count and log an exception that nobody expected."""
+        """Count and log an unexpected exception."""
         self.errors += 1
         log.error("an unexpected error was survived", exc_info=error, extra={"heartbeat": self.name})
 

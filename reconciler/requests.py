@@ -70,7 +70,7 @@ class RequestStore:
             return Requests()
 
     def change(self, function: Callable[[Requests], Requests]) -> Requests:
-        """Replace the requests by what the function makes of them; tried again when somebody else wrote meanwhile."""
+        """Replace the requests by what the function makes of them; tried again when another writer was first."""
         for _ in range(MAX_ATTEMPTS - 1):
             try:
                 return self._change_once(function)

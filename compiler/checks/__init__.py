@@ -11,7 +11,7 @@ import importlib
 import inspect
 import pkgutil
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, Generic, TypeVar, cast
 
@@ -124,9 +124,10 @@ class Check:
     def diagnostic(self, found: Finding) -> Diagnostic:
         """The finding at its position."""
         see = found.see[0].position(*found.see[1]) if found.see else None
-        return found.document.diagnostic(
-            self.rule, found.path, found.message, found.help, see=see, severity=found.severity, cause=found.cause
+        diagnostic = found.document.diagnostic(
+            self.rule, found.path, found.message, found.help, see=see, severity=found.severity
         )
+        return replace(diagnostic, cause=found.cause) if found.cause else diagnostic
 
 
 _CHECKS: dict[str, Check] = {}

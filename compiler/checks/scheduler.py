@@ -272,7 +272,7 @@ def surplus_only_eviction(check_input: CheckInput) -> Iterator[Finding]:
                 )
 
 
-@check("GP429", "cooldown that nobody keeps", "warning")
+@check("GP429", "cooldown without effect", "warning")
 def ignored_cooldowns(check_input: CheckInput) -> Iterator[Finding]:
     """volcano.sh/cooldown-time says how long a job runs at least before it may be evicted. Only the plugin cdp reads
     it: without cdp the job may be a victim from its first second, in Volcano and in the plan. So it may with a text

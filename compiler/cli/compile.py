@@ -87,7 +87,7 @@ def _former_files(lock: Path, made: Iterable[str]) -> list[str]:
 
 
 def _foreign_file(folder: Path, files: Iterable[str], former: Iterable[str]) -> Path | None:
-    """A file that somebody else put where we would write now."""
+    """A file of other origin where the output would be written."""
     ours = set(former)
     return next((folder / name for name in files if name not in ours and os.path.lexists(folder / name)), None)
 

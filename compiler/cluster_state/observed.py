@@ -53,7 +53,7 @@ class ObservedState:
     -> the cooldown times that its pods say. checkpoint_times: gang -> (start, last checkpoint) of each running pod that
     tells of one.
     pods_by_node: node -> all pods on it. gang_role_by_pod: (namespace, name) of a running pod -> (gang, role).
-    now: when somebody looked, or the newest event if that is later.
+    now: when the cluster was read, or the newest event if that is later.
     reserved_starts: gang -> the start that an earlier plan reserved for it, as its job says. gangs_with_pods: of which
     the cluster has pods, running or not. present_gangs: of which it has these, the job or its PodGroup. finished_jobs:
     that are over, whether they are planned or not.

@@ -111,7 +111,7 @@ _MARKUP = str.maketrans({character: f"&#{ord(character)};" for character in "\\`
 
 
 def _escape(text: str) -> str:
-    """Text that Markdown and HTML show as it is; names with @ call nobody."""
+    """Text that Markdown and HTML show as it is; a name with @ notifies no one."""
     return text.translate(_MARKUP)
 
 

@@ -60,10 +60,9 @@ class Rule:
         object: str = "",
         see: Position | None = None,
         severity: Severity | None = None,
-        cause: str = "",
     ) -> Diagnostic:
         """A diagnostic of this rule. severity: replaces the rule's own in another case."""
-        return Diagnostic(self.code, severity or self.severity, position, message, help, object, see, cause)
+        return Diagnostic(self.code, severity or self.severity, position, message, help, object, see)
 
 
 RULES: dict[str, Rule] = {}

@@ -24,10 +24,10 @@ UNPLANNED_NUMA = declare_rule(
 UNNAMED_DEVICES = declare_rule(
     "GP523",
     "info",
-    "devices that nobody names",
-    """A job waits for a part of a device or of a NUMA cell, and jobs that it may have evicted hold some. But nobody
-    says which: no annotation names the device (Volcano's `volcano.sh/vgpu-ids-new` does for virtual GPUs), several
-    cells are possible, or a Numatopology is older than the pods. A plan stops nobody on a guess, so they count as
+    "devices whose holder is not known",
+    """A job waits for a part of a device or of a NUMA cell, and jobs that it may have evicted hold some. Which is
+    not known: no annotation names the device (Volcano's `volcano.sh/vgpu-ids-new` does for virtual GPUs), several
+    cells are possible, or a Numatopology is older than the pods. A plan stops no pod on a guess, so they count as
     staying. Mend: none in most cases, the job starts when one of them ends; whole devices, and nodes with one
     device, need no names.""",
 )
@@ -102,8 +102,8 @@ def unnamed_device_diagnostics(problem: Problem, origins: Origins, plan: Plan) -
         document = origins.gangs[decision.gang].document
         yield UNNAMED_DEVICES.diagnostic(
             document.position(),
-            f"nobody says which cells of {problem.slot_groups[first.slot_group]} the pods of {holder} hold{more}; "
-            "nobody is evicted on a guess",
+            f"it is not known which cells of {problem.slot_groups[first.slot_group]} the pods of {holder} hold{more}; "
+            "no pod is evicted on a guess",
             "wait until one of them ends",
             object=document.display_name,
         )

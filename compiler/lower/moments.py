@@ -1,7 +1,7 @@
 """What now is for a plan, and when its answer may change although nothing happens.
 
-Now is when somebody looked, or the newest event if that is later. A plan depends on it through comparisons: has this
-maintenance ended, has that job waited too long? Each of them turns at one moment, at which a plan is made anew.
+Now is when the cluster was read, or the newest event if that is later. A plan depends on it through comparisons: has
+this maintenance ended, has that job waited too long? Each of them turns at one moment, at which a plan is made anew.
 """
 
 from __future__ import annotations

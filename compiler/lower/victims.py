@@ -91,8 +91,8 @@ def _is_role_preemptable(gang: GangSpec, t: int) -> bool:
 
 
 def cooldown_end(j: int, gang: GangSpec, observed: ObservedState, scheduler: SchedulerSpec | None) -> int | None:
-    """When the cooldown of its youngest pod is over, in seconds since the epoch; None where none guards it, or nobody
-    knows since when it runs."""
+    """When the cooldown of its youngest pod is over, in seconds since the epoch; None without a cooldown, and where it
+    is not known since when the pods run."""
     wait, starts = _cooldown_seconds(j, gang, observed, scheduler), observed.start_times.get(j)
     return max(starts) + ceil(wait) if wait and starts else None
 

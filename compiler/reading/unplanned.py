@@ -1,6 +1,6 @@
 """Objects of kinds that are not planned: which of them run pods, what those ask for, and how many there are.
 
-A kind that nobody here has heard of is recognised by its pod templates (`containers:` at any depth). Counts stand
+An unknown kind is recognised by its pod templates (`containers:` at any depth). Counts stand
 beside templates under names that differ from kind to kind; what cannot be found out counts once.
 """
 

@@ -381,7 +381,7 @@ class SchedulerSpec:
     configuration_entries: all of them, with their place in the list. raw_text: the file as Volcano reads it, None for a
     SchedulerConfiguration. base_path: of actions, tiers and so on in the document, whose positions include a raw text.
     custom_plugins: plugin of a vendor's build -> argument -> type (int, float, bool, string). is_emitted: false where
-    somebody else makes the ConfigMap. is_partial: some of it cannot be read, so that nothing may be called missing.
+    another tool makes the ConfigMap. is_partial: some of it cannot be read, so that nothing may be called missing.
     """
 
     document: Document

@@ -100,12 +100,10 @@ class Document:
         *,
         see: Position | None = None,
         severity: Severity | None = None,
-        cause: str = "",
     ) -> Diagnostic:
         """A diagnostic of the rule at `path`."""
-        return rule.diagnostic(
-            self.position(*path), message, help, object=self.display_name, see=see, severity=severity, cause=cause
-        )
+        at = self.position(*path)
+        return rule.diagnostic(at, message, help, object=self.display_name, see=see, severity=severity)
 
 
 class RememberedDocument(Document):

@@ -221,7 +221,7 @@ _POD_RULES = (
 
 
 def admission_objects(namespace: str = NAMESPACE) -> list[Object]:
-    """Policies that bind the reconciler's account and nobody else, with their bindings."""
+    """Policies that bind the reconciler's account only, with their bindings."""
     marked = f"metadata.?labels[?'{CLUSTER_LABEL}'].hasValue()"
     system = ", ".join(f"'{name}'" for name in SYSTEM_NAMESPACES)
     config_map_rules = (

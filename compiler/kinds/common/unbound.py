@@ -1,4 +1,4 @@
-"""Kinds whose pods cannot be bound to the plan's nodes, since nobody can put a gate into them: said once an object."""
+"""Kinds whose pods cannot be bound to the plan's nodes, since their controllers take no gate: said once an object."""
 
 from __future__ import annotations
 

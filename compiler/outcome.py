@@ -274,11 +274,11 @@ class _DecisionTranslator:
         message = self.explainer.fact_message(self.problem.gangs[j], fact)
         return replace(message, sources=fact_sources(self.provenance, j, fact))
 
-    def _repair_message(self, j: int, repair: Repair) -> CodedMessage:
+    def _repair_message(self, j: int, repair: Repair, *, is_alone: bool = True) -> CodedMessage:
         """With its sources and those of the changes that must come with it."""
-        first = rivals(self.problem, self.decisions, j, repair)
+        first = rivals(self.problem, self.decisions, j, repair) if is_alone else ()
         message = self.explainer.repair_message(self.problem.gangs[j], repair, first)
-        also = tuple(self._repair_message(j, other) for other in repair.also)
+        also = tuple(self._repair_message(j, other, is_alone=False) for other in repair.also)
         return replace(message, sources=repair_sources(self.provenance, j, repair), also=also)
 
     def _with_start(self, decision: JobDecision) -> JobDecision:

@@ -30,7 +30,7 @@ _CODE_RANGES = (
 def all_rules() -> Mapping[str, Rule]:
     """Every rule, sorted by code."""
     all_checks()
-    kinds()
+    tuple(kinds().values())  # imports each
     for module in RULE_MODULES:
         importlib.import_module(module)
     return dict(sorted(RULES.items()))

@@ -109,6 +109,7 @@ TRAIN_JOB_STEP_LABEL = "trainer.kubeflow.org/trainjob-ancestor-step"
 """On a replicated job of a TrainJob's runtime: what it does for the TrainJob."""
 NOT_READY_TAINT = "node.kubernetes.io/not-ready"
 UNREACHABLE_TAINT = "node.kubernetes.io/unreachable"
+SECCOMP_POD_ANNOTATION = "seccomp.security.alpha.kubernetes.io/pod"
 UNSCHEDULABLE_TAINT = "node.kubernetes.io/unschedulable"
 PRESSURE_TAINTS = tuple(f"node.kubernetes.io/{what}-pressure" for what in ("disk", "memory", "pid"))
 BATCH_JOB_NAME_LABELS = ("batch.kubernetes.io/job-name", "job-name")

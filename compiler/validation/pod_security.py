@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, cast, get_args
 
+from compiler.kubernetes import SECCOMP_POD_ANNOTATION
 from compiler.syntax.documents import FieldPath
 from compiler.validation.judge import items, mapping, texts
 
@@ -224,7 +225,6 @@ def _proc_mounts(pod: _Pod) -> Iterator[FieldPath]:
 
 
 _SECCOMP_FIELD_SINCE = 19
-_SECCOMP_POD = "seccomp.security.alpha.kubernetes.io/pod"
 _SECCOMP_PREFIX = "container.seccomp.security.alpha.kubernetes.io/"
 
 
@@ -233,7 +233,10 @@ def _seccomp(pod: _Pod) -> Iterator[FieldPath]:
     if pod.minor >= _SECCOMP_FIELD_SINCE:
         yield from _bad_seccomp_profiles(pod)
         return
-    names = [_SECCOMP_POD, *(f"{_SECCOMP_PREFIX}{container.get('name')}" for _, container in pod.containers())]
+    names = [
+        SECCOMP_POD_ANNOTATION,
+        *(f"{_SECCOMP_PREFIX}{container.get('name')}" for _, container in pod.containers()),
+    ]
     for key in names:
         value = str(pod.annotations.get(key, "runtime/default"))
         if value not in ("runtime/default", "docker/default") and not value.startswith("localhost/"):

@@ -15,7 +15,14 @@ from typing import Any, Literal
 
 from compiler.emit.manifest import Manifest
 from compiler.fields.quantity import QuantityError, parse_quantity
-from compiler.kubernetes import DIGEST_ANNOTATION, REPLACE_ANNOTATION, annotations_of, is_terminating
+from compiler.kubernetes import (
+    DIGEST_ANNOTATION,
+    NOT_READY_TAINT,
+    REPLACE_ANNOTATION,
+    UNREACHABLE_TAINT,
+    annotations_of,
+    is_terminating,
+)
 from compiler.run_kinds import RUN_KINDS, end_of_run
 from reconciler.cluster.objects import Object, Ref, ref_of
 
@@ -52,7 +59,7 @@ _KUBEFLOW_FIELDS = re.compile(
 )
 _TEXT_MAPS = frozenset(("labels", "annotations", "matchLabels", "nodeSelector", "data"))
 """Of which an empty text is a value."""
-_ADDED_TOLERATIONS = frozenset(("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"))
+_ADDED_TOLERATIONS = frozenset((NOT_READY_TAINT, UNREACHABLE_TAINT))
 """Keys that the API server adds to the tolerations of a pod."""
 _BINDING_FIELDS = (("spec", "schedulingGates"), ("spec", "nodeSelector"), ("spec", "schedulerName"))
 _PASSED_THROUGH_FIELDS = re.compile(r"metadata\..*|spec\.suspend|spec\.runPolicy(\..*)?")

@@ -32,19 +32,6 @@ T = TypeVar("T")
 USERS: Final[Mapping[str, Sequence[str]]] = {"admin": ("system:masters",), "gangplan": (), "guest": ()}
 CAPACITY: Final[Mapping[str, str]] = {"cpu": "64", "memory": "512Gi", "pods": "110", "nvidia.com/gpu": "8"}
 _STAGES_FILE: Final = Path(__file__).parent / "stages" / "own.yaml"
-# Kubelets write beside one another: with kwok's own 4 writers a slow API server would hold up pods that are bound. The
-# other numbers are kwok's defaults, which a configuration without them turns into 0.
-_KWOK: Final = """\
-apiVersion: config.kwok.x-k8s.io/v1alpha1
-kind: KwokConfiguration
-options:
-  podPlayStageParallelism: 16
-  nodePlayStageParallelism: 4
-  nodeLeaseParallelism: 4
-  podsOnNodeSyncParallelism: 1
-  enablePodsOnNodeSyncListPager: true
-  enablePodsOnNodeSyncStreamWatch: false
-"""
 _TYPES: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 _LOST_LABEL: Final = "gangplan.test/lost"
 
@@ -330,7 +317,7 @@ class ControlPlane:
         subprocess.run([cache / "bin" / "certs", self.work_folder / "keys"], check=True)
         shutil.copyfile(cache / "volcano" / SCHEDULER_CONF_KEY, self.scheduler_conf)
         stages = [_skip_lost_nodes(file.read_text()) for file in sorted((cache / "stages").iterdir())]
-        (self.work_folder / "stages.yaml").write_text("\n---\n".join([_KWOK, *stages, _STAGES_FILE.read_text()]))
+        (self.work_folder / "stages.yaml").write_text("\n---\n".join([*stages, _STAGES_FILE.read_text()]))
         tokens = []
         ca = self.work_folder / "keys" / "ca.crt"
         for user, groups in self._users.items():

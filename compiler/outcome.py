@@ -210,12 +210,7 @@ class _DecisionTranslator:
     """Translates the solver's decisions into the user's names."""
 
     def __init__(self, problem: Problem, origins: Origins, specs: Specs, plan: Plan) -> None:
-        self.problem, self.origins, self.reservation, self.decisions = (
-            problem,
-            origins,
-            plan.reservation,
-            plan.decisions,
-        )
+        self.problem, self.origins, self.plan = problem, origins, plan
         self.explainer = Explainer(problem, origins)
         self.provenance = Provenance(problem, origins, specs.cluster.document)
         self.priorities, self.default_priority = class_priorities(specs.priority_classes)
@@ -276,14 +271,14 @@ class _DecisionTranslator:
 
     def _repair_message(self, j: int, repair: Repair, *, is_alone: bool = True) -> CodedMessage:
         """With its sources and those of the changes that must come with it."""
-        first = rivals(self.problem, self.decisions, j, repair) if is_alone else ()
+        first = rivals(self.problem, self.plan.decisions, j, repair) if is_alone else ()
         message = self.explainer.repair_message(self.problem.gangs[j], repair, first)
         also = tuple(self._repair_message(j, other, is_alone=False) for other in repair.also)
         return replace(message, sources=repair_sources(self.provenance, j, repair), also=also)
 
     def _with_start(self, decision: JobDecision) -> JobDecision:
         """Add the start that this plan or an earlier one reserves for a waiting job."""
-        earlier, reservation = self.origins.reserved_starts.get(decision.key), self.reservation
+        earlier, reservation = self.origins.reserved_starts.get(decision.key), self.plan.reservation
         if reservation is None or reservation.gang != decision.gang_index:
             return replace(decision, reserved_start=earlier)
         starts_in, now = reservation.starts_in, self.origins.now
@@ -299,7 +294,7 @@ class _DecisionTranslator:
     def _with_lost_start(self, translated: JobDecision, decision: Decision) -> JobDecision:
         """Add why it is so to a job that this plan does not start when an earlier one said."""
         told = epoch_seconds(self.origins.reserved_starts.get(translated.key))
-        starts_at, reservation = translated.starts_at, self.reservation
+        starts_at, reservation = translated.starts_at, self.plan.reservation
         reserved = reservation is not None and reservation.gang == decision.gang
         expected = self.origins.now if starts_at is None else starts_at
         if told is None or (reserved and expected is not None and expected <= told + START_SLACK):

@@ -75,9 +75,8 @@ class CheckInput(DocumentInput):
     """What checks examine: the specs, those of objects with errors included, and the models that they were made of.
 
     failed_objects: objects with errors, which must not be reported as missing. tree_problems: of the hypernode tree.
-    schedulers: every scheduler configuration found; `specs` has the first. cluster_wide_kinds: "Kind.group" of known
-    kinds whose objects have no namespace. unbound_gangs: those whose pods the plan binds to no node; `specs` has the
-    others.
+    schedulers: every scheduler configuration found; `specs` has the first. unbound_gangs: those whose pods the plan
+    binds to no node; `specs` has the others.
     """
 
     specs: Specs
@@ -86,7 +85,6 @@ class CheckInput(DocumentInput):
     tree_problems: tuple[TreeProblem, ...] = ()
     bare_pods: tuple[PodDraft, ...] = ()
     schedulers: tuple[SchedulerSpec, ...] = ()
-    cluster_wide_kinds: frozenset[str] = frozenset()
     unbound_gangs: tuple[GangSpec, ...] = ()
 
     def failed_names(self, key: str) -> set[str]:

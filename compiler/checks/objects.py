@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from compiler.checks import CheckInput, Finding, check
+from compiler.kinds import CLUSTER_WIDE_KINDS
 from compiler.kubernetes import HOSTNAME_LABEL
 from compiler.specs import HyperNodeSpec, NodeSpec
 from compiler.syntax.documents import Document
@@ -17,7 +18,7 @@ def duplicate_objects(check_input: CheckInput) -> Iterator[Finding]:
     seen: dict[tuple[str, str, str], Document] = {}
     for document in sorted(check_input.specs.documents, key=lambda d: (d.file, *_line_and_column(d))):
         key = f"{document.kind}.{document.group}"
-        space = "" if key in check_input.cluster_wide_kinds else document.namespace or "default"
+        space = "" if key in CLUSTER_WIDE_KINDS else document.namespace or "default"
         first = seen.setdefault((key, space, document.name), document)
         if first is not document:
             yield Finding(

@@ -9,7 +9,6 @@ from typing import Protocol, TypeVar
 from compiler.checks import CheckInput, Finding, all_checks
 from compiler.diagnostics import Diagnostic, sorted_diagnostics
 from compiler.fields.natural_order import natural_sort_key
-from compiler.kinds import CLUSTER_WIDE_KINDS
 from compiler.kubernetes import VOLCANO_SCHEDULER
 from compiler.reading.documents import DocumentCollector
 from compiler.specs import (
@@ -101,7 +100,6 @@ def _check_input(cluster: ClusterSpec, collector: DocumentCollector) -> CheckInp
         tree_problems=tuple(tree_problems),
         bare_pods=tuple(pods),
         schedulers=tuple(schedulers),
-        cluster_wide_kinds=CLUSTER_WIDE_KINDS,
         unbound_gangs=unbound,
     )
 

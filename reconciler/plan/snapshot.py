@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from pathlib import Path
@@ -96,17 +96,17 @@ class Snapshot:
     def gangs(self) -> Mapping[str, PlannedGang]:
         """Ref.key of the job -> the gang as planned, in the plan's order, of those whose pods the plan binds to
         nodes."""
-        return {gang.job.key: gang for gang in self._planned_gangs() if gang.bound}
+        return {gang.job.key: gang for gang in self._planned_gangs if gang.bound}
 
     @cached_property
     def unbound_gangs(self) -> tuple[PlannedGang, ...]:
         """The others: the plan keeps room for them, and who places their pods is not gangplan."""
-        return tuple(gang for gang in self._planned_gangs() if not gang.bound)
+        return tuple(gang for gang in self._planned_gangs if not gang.bound)
 
-    def _planned_gangs(self) -> Iterator[PlannedGang]:
+    @cached_property
+    def _planned_gangs(self) -> tuple[PlannedGang, ...]:
         manifests = {ref_of(manifest.object).key: manifest.object for manifest in self.manifests}
-        for entry in self.plan.get("gangs", ()):
-            yield _planned_gang(entry, manifests)
+        return tuple(_planned_gang(entry, manifests) for entry in self.plan.get("gangs", ()))
 
     def as_json(self) -> str:
         manifests = [_shallow(manifest) for manifest in self.manifests]

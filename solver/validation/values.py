@@ -138,7 +138,7 @@ def validate(problem: Problem) -> None:
     waits.
     """
     last, checked = _LAST_CHECKED.get("nodes", ((), ()))
-    unknown = replace(problem, nodes=()) if getattr(problem, "nodes", None) is last else problem
+    unknown = replace(problem, nodes=()) if isinstance(problem, Problem) and problem.nodes is last else problem
     if (mismatch := first_mismatch(unknown)) is not None:
         raise InvalidProblemError(*mismatch)
     names = ("resources", "slot_groups", "node_groups", "nodes", "hypernodes", "queues", "gangs", "pod_rules")

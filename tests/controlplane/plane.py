@@ -346,18 +346,18 @@ class ControlPlane:
             if process.pid is None:
                 self.restart(name)
         self.wait_until(lambda: self.api("GET", "/api/v1/namespaces/default"), what="namespace default")
-        self.wait_until(
-            self._admission_answer,
-            lambda said: "validatejob.volcano.sh" in said and "denied" in said,
-            timeout=90,
-            what="an answer of the webhooks",
-        )
         queue = functools.partial(self.api, "GET", "/apis/scheduling.volcano.sh/v1beta1/queues/default")
         self.wait_until(
             queue,
             lambda found: found.get("status", {}).get("state") == "Open",
             timeout=90,
             what="the open queue default",
+        )
+        self.wait_until(
+            self._admission_answer,
+            lambda said: "validatejob.volcano.sh" in said and "denied" in said and "queue with state" not in said,
+            timeout=90,
+            what="webhooks that know the open queue",
         )
 
     def create_type(self, file: Path) -> str:

@@ -4,6 +4,7 @@ switched on at once, by its configuration file, and what is there at rest is rea
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
 import time
 from collections import Counter
@@ -183,7 +184,9 @@ class Bed:
 
     def _create_jobs(self, world: World, *, gated: bool) -> None:
         for job in world.jobs:  # one after the other: their age decides between equals
-            self.plane.api("POST", JOBS, job_object(job, self._prefix, gated=gated))
+            create = functools.partial(self.plane.api, "POST", JOBS, job_object(job, self._prefix, gated=gated))
+            # The webhook looks at queues in a cache of its own, which may still hold a queue that is not open.
+            self.plane.wait_until(create, what=f"job {job.name}, accepted")
         self.plane.wait_until(
             self._groups,
             lambda groups: (

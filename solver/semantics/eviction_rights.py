@@ -1,6 +1,6 @@
 """Eviction rights: which gang may lose pods to which, and how many. The rules of Volcano's preempt and reclaim as pure
 functions (volcano.sh, actions preempt, reclaim, gangpreempt, gangreclaim; plugins gang, priority and capacity).
-`solver.verify.victims` states them a second time."""
+`solver.verify.evictions` states them a second time."""
 
 from __future__ import annotations
 

@@ -266,7 +266,7 @@ def test_without_what_it_waits_its_turn_for_a_gang_starts_and_with_it_there_it_d
 
 @settings(max_examples=130)
 @given(st.one_of(windows(), booked()))
-def test_what_would_help_a_gang_that_waits_its_turn_does(world: Problem) -> None:
+def test_repairs_of_gangs_held_by_order_let_them_start(world: Problem) -> None:
     for plan, decision in delayed(world, solve):
         for repair in decision.repairs:
             if any(fact.code in DELAYS for fact in decision.facts) and not repair.also:
@@ -276,7 +276,7 @@ def test_what_would_help_a_gang_that_waits_its_turn_does(world: Problem) -> None
 
 @settings(max_examples=120)
 @given(st.one_of(windows(), booked()))
-def test_nobody_waits_longer_for_others_than_it_takes(world: Problem) -> None:
+def test_the_awaited_end_is_the_earliest_that_suffices(world: Problem) -> None:
     """GR109 with a time: at no earlier end of anybody would it start, even with all gone that have ended by then."""
     still = replace(
         world, nodes=tuple(replace(node, maintenance_in=None, maintenance_windows=()) for node in world.nodes)

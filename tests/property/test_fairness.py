@@ -138,11 +138,11 @@ def never_below(world: Problem) -> tuple[Plan, list[list[int]]]:
 
 @settings(max_examples=120)
 @given(one_resource())
-def test_the_sorted_shares_are_never_below_those_of_lowest_share_first(world: Problem) -> None:
+def test_the_sorted_shares_are_never_below_the_greedys_by_lowest_share(world: Problem) -> None:
     never_below(world)
 
 
-def test_nor_are_dominant_shares_of_several_resources() -> None:
+def test_dominant_shares_of_several_resources_are_never_below_the_greedys() -> None:
     seen = Counter[str]()
 
     @settings(max_examples=130)

@@ -65,7 +65,7 @@ def room_left(world: Problem, made: Plan) -> list[int]:
     return free
 
 
-def test_what_flows_on_is_bound_takes_from_nobody_and_ends_where_nothing_more_fits() -> None:
+def test_gangs_started_beyond_shares_take_from_no_other_and_leave_none_that_fits() -> None:
     seen = Counter[str]()
 
     @settings(max_examples=150)

@@ -66,7 +66,7 @@ def _add(total: list[int], vector: Sequence[int], times: int) -> None:
 
 @settings(max_examples=50)
 @given(contested())
-def test_all_who_can_start_together_do_at_the_least_loss_that_they_can_have(world: Problem) -> None:
+def test_all_preemptors_that_can_start_jointly_do_so_at_the_least_loss(world: Problem) -> None:
     """Where nobody who waits starts without evictions; whoever does keeps the place that it got before."""
     waiting = [g for g, gang in enumerate(world.gangs) if not gang.running]
     assume(all(decision.action != "start" for decision in solve(replace(world, preempt_enabled=False)).decisions))

@@ -103,7 +103,7 @@ def unlent(world: Problem) -> Problem:
 
 @settings(max_examples=50)
 @given(st.one_of(keeping(), short()))
-def test_lending_changes_nothing_for_those_who_do_not_borrow(world: Problem) -> None:
+def test_lending_changes_nothing_for_gangs_that_do_not_borrow(world: Problem) -> None:
     plan, without = solve(world), solve(unlent(world))
     assert verify(world, plan) == []
     for mine, other in zip(plan.decisions, without.decisions, strict=True):
@@ -131,7 +131,7 @@ def _upward(world: Problem, q: int | None) -> list[int]:
     return [] if q is None else [q, *_upward(world, world.queues[q].parent)]
 
 
-def test_what_was_lent_is_back_in_the_plan_in_which_its_owner_asks_for_it() -> None:
+def test_a_lent_domain_is_returned_in_the_plan_in_which_its_owner_asks_for_it() -> None:
     seen = Counter[str]()
 
     @settings(max_examples=100)

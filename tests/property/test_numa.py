@@ -50,7 +50,7 @@ def nodes(draw: st.DrawFn) -> tuple[Cells, Cells]:
 
 @settings(max_examples=240)
 @given(nodes(), st.dictionaries(st.sampled_from(["cpu", "gpu"]), st.integers(1, 12), min_size=1))
-def test_what_is_planned_in_cells_is_admitted(node: tuple[Cells, Cells], asked: dict[str, int]) -> None:
+def test_pods_planned_in_numa_cells_are_admitted(node: tuple[Cells, Cells], asked: dict[str, int]) -> None:
     """One cell is asked for exactly where the kubelet asks for one; several whole cells are enough for it, and an empty
     node has them. A node that is too small, even empty, takes no pod by either rule."""
     cells, free = node

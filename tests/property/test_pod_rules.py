@@ -56,7 +56,7 @@ def test_whatever_runs_and_however_gangs_grow_the_plan_keeps_every_relation(worl
     assert keeps_pod_rules(world, +new)
 
 
-def test_whoever_is_evicted_the_plan_keeps_every_relation() -> None:
+def test_plans_with_evictions_keep_every_pod_rule() -> None:
     seen = Counter[str]()
 
     @settings(max_examples=120)
@@ -80,13 +80,13 @@ def test_scattered_pods_keep_every_relation(world: Problem) -> None:
 
 @settings(max_examples=120)
 @given(problems_with_pod_rules(running="whole gangs"))
-def test_what_is_said_to_fit_never_does_not_fit_alone(world: Problem) -> None:
+def test_a_gang_reported_as_never_fitting_does_not_fit_an_empty_cluster(world: Problem) -> None:
     for decision in solve_without_repairs(world).decisions:
         if any(fact.never for fact in decision.facts):
             assert feasible_sets_under_rules(alone(world, decision.gang)) == [frozenset()]
 
 
-def test_where_only_a_relation_is_blamed_the_gang_starts_without_it_and_not_with_it() -> None:
+def test_a_gang_blocked_only_by_a_pod_rule_starts_exactly_without_it() -> None:
     """Beside what runs: nobody asks any more who of the gang is where."""
     seen = Counter[str]()
 

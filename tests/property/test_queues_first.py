@@ -93,7 +93,7 @@ def test_queues_come_first_as_brute_force_finds() -> None:
     assert rare_events(seen, entitled=100, waits=150, differs=10, cut=1) == {}
 
 
-def test_in_a_model_above_joint_variables_none_is_overtaken_either(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_gang_is_overtaken_in_a_model_above_joint_variables(monkeypatch: pytest.MonkeyPatch) -> None:
     """There the greedy asks what the model asks in a small one."""
     seen, large = Counter[str](), Options(budget=Budget(joint_variables=0))
 

@@ -334,7 +334,7 @@ def test_without_its_facts_a_gang_starts_and_with_one_of_them_it_does_not() -> N
 
 @settings(max_examples=130)
 @given(worlds())
-def test_of_a_gang_that_never_fits_something_is_said_never(world: Problem) -> None:
+def test_a_gang_that_never_fits_has_a_permanent_fact(world: Problem) -> None:
     for _, decision in waiting(world):
         empty = alone_on_empty_cluster(world, decision.gang)
         unshared = set(product(range(len(world.queues)), range(len(world.resources))))

@@ -172,7 +172,7 @@ def test_with_priorities_first_promises_are_kept_and_with_queues_first_kept_or_l
 
 @settings(max_examples=60)
 @given(streams(late=True, told=False, orders=("priorities-first",)))
-def test_a_late_gang_starts_when_those_before_it_have_ended_whoever_comes(stream: Stream) -> None:
+def test_an_overdue_gang_starts_when_the_gangs_before_it_have_ended_whatever_is_submitted(stream: Stream) -> None:
     ends = max((end for end, _ in stream.running.values()), default=0)
     for _ in stream.plans():
         pass

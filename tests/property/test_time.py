@@ -141,7 +141,7 @@ def test_whatever_is_known_of_time_the_plan_is_valid_and_always_the_same() -> No
     assert rare_events(seen, reserves=45, reserves_in_time=25, GW114=15, GW115=15, GW116=10) == {}
 
 
-def test_the_best_set_of_those_in_order_starts() -> None:
+def test_the_best_set_that_respects_strict_order_starts() -> None:
     seen = Counter[str]()
 
     @settings(max_examples=200)
@@ -166,7 +166,7 @@ def test_the_best_set_of_those_in_order_starts() -> None:
     assert rare_events(seen, reserves=30, starts=35, GW115=20) == {}
 
 
-def test_a_reservation_is_only_for_one_who_is_late_and_could_not_start() -> None:
+def test_a_reservation_is_only_for_an_overdue_gang_that_cannot_start() -> None:
     seen = Counter[str]()
 
     @settings(max_examples=200)

@@ -486,7 +486,7 @@ def _two(draw: st.DrawFn) -> Problem:
     )
 
 
-def test_with_several_waiting_gangs_nobody_goes_for_nothing() -> None:
+def test_with_several_waiting_gangs_no_eviction_is_in_vain() -> None:
     seen = Counter[str]()
 
     @settings(max_examples=130)

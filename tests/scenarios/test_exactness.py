@@ -88,7 +88,7 @@ def test_pods_that_go_from_a_node_that_shrank_pay_first_what_it_lacks() -> None:
     assert verify(world, made) == []
 
 
-def test_a_node_that_shrank_forces_nobody_out_who_makes_room_elsewhere() -> None:
+def test_a_gang_on_a_shrunken_node_stays_when_room_is_made_elsewhere() -> None:
     here = gang("here", role(1, gpu=4), running=(running_pods(0, 0, 1),), loss=1)
     there = gang("there", role(1, gpu=2), running=(running_pods(0, 1, 1),), loss=9)
     winner = gang("winner", role(1, gpu=2), priority=1)

@@ -49,7 +49,7 @@ def test_a_reservation_leaves_a_role_that_runs_beyond_its_replicas_as_it_is() ->
     assert verify(world, made) == []
 
 
-def test_whose_end_leaves_no_company_is_not_waited_for() -> None:
+def test_the_end_of_a_gang_that_an_affinity_needs_is_not_awaited() -> None:
     """Pods that ran and are gone were once counted as placed pods less: an anchor seemed to stay, or a pod to be kept
     away by minus one."""
     friend = gang("friend", role(1, gpu=1, owned_rules=(0,), selecting_rules=(0,)), running=(running_pods(0, 0, 1),))

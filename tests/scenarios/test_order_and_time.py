@@ -57,7 +57,7 @@ def test_an_overdue_gang_is_decided_before_the_others_of_its_priority() -> None:
     assert started(world, made) == {"late"}
 
 
-def test_an_overdue_gang_is_decided_after_those_of_a_higher_priority() -> None:
+def test_an_overdue_gang_is_decided_after_gangs_of_a_higher_priority() -> None:
     world = problem(
         nodes(1, gpu=8), gang("high", role(1, gpu=8), priority=1), gang("late", role(1, gpu=2), overdue=True)
     )
@@ -109,7 +109,7 @@ def test_a_gang_for_which_an_eviction_left_room_waits_for_the_one_before_it_and_
     assert [repair.code for repair in of(world, made, "small").repairs] == ["GR114", "GR117"]
 
 
-def test_nor_for_maintenance_where_the_room_that_was_left_stays_open() -> None:
+def test_maintenance_is_not_blamed_where_the_remaining_nodes_stay_open() -> None:
     """A second node, empty, closes before anybody would have ended: it is not what keeps the last one waiting."""
     world = left_over(nodes(1, gpu=4, maintenance_in=0))
     made = plan(world)
@@ -227,7 +227,7 @@ def test_the_first_gang_that_finds_no_room_gets_a_reservation_at_the_known_end()
     assert [of(world, made, name).starts_in for name in "ab"] == [None, None]
 
 
-def test_it_waits_for_nobody_whose_end_it_does_not_need() -> None:
+def test_a_reservation_awaits_only_the_ends_that_it_needs() -> None:
     world = problem(
         nodes(3, gpu=8),
         busy("a", 0, ends_in=300),
@@ -256,7 +256,7 @@ def test_a_small_gang_takes_reserved_nodes_only_when_it_ends_in_time(duration: i
         assert of(world, made, "small").facts == (ReservedNodes(gang=1),)
 
 
-def test_who_fills_in_is_not_blamed_for_what_is_reserved_anyway() -> None:
+def test_a_backfilled_gang_is_not_blamed_for_nodes_that_are_reserved() -> None:
     large = gang("large", role(2, gpu=8))
     before_all = gang("fills", role(1, gpu=8), duration=60, priority=5)
     world = problem(nodes(2, gpu=8), busy("a", 0, ends_in=900), large, gang("long", role(1, gpu=8)), before_all)
@@ -271,7 +271,7 @@ def test_who_fills_in_is_not_blamed_for_what_is_reserved_anyway() -> None:
     assert codes(fits_beside, made, "long") == ["GW105"]
 
 
-def test_what_is_reserved_leaves_the_other_nodes_to_everybody() -> None:
+def test_a_reservation_leaves_the_other_nodes_to_all_gangs() -> None:
     world = problem(
         nodes(3, gpu=8),
         busy("a", 0, ends_in=900),
@@ -284,7 +284,7 @@ def test_what_is_reserved_leaves_the_other_nodes_to_everybody() -> None:
     assert {place.node for place in of(world, made, "small").placements} == {2}
 
 
-def test_without_anything_known_of_time_nobody_is_held_back() -> None:
+def test_without_known_ends_no_gang_is_held_back() -> None:
     world = problem(nodes(2, gpu=8), busy("a", 0), gang("large", role(2, gpu=8)), gang("small", role(1, gpu=4)))
     made = plan(world)
     assert made.reservation is None
@@ -329,7 +329,7 @@ def test_a_gang_of_higher_priority_that_will_end_moves_the_start() -> None:
     assert (made.reservation.starts_in, made.reservation.awaited_gangs) == (2000, (0, 2))
 
 
-def test_what_an_eviction_took_excuses_no_reservation() -> None:
+def test_room_freed_by_an_eviction_makes_no_reservation_beyond_guarantees() -> None:
     """A node shrank: of 24 GPUs 32 are held and 1 is guaranteed. Once `surplus` has lost a pod and `ends` is gone that
     is 21 + 1 for the winner, and with 4 for the reserved gang 26: more than there are."""
     world = problem(
@@ -369,7 +369,7 @@ def test_a_gang_that_is_outbid_gets_no_reservation() -> None:
     assert plan(world).reservation is None
 
 
-def test_what_a_queue_is_entitled_to_goes_before_a_reservation_for_one_that_would_borrow() -> None:
+def test_entitlements_come_before_a_reservation_for_a_borrowing_gang() -> None:
     """Two queues deserve 8 GPUs each. a's job of 12 has waited too long, and gets the one reservation; b's job of 8 and
     priority 0 takes its queue's 8 all the same."""
     world = problem(
@@ -518,7 +518,7 @@ def test_a_kept_domain_takes_no_gang_of_another_queue() -> None:
     assert codes(world, made, "two") == ["GW105"]
 
 
-def test_a_gang_that_only_a_kept_domain_would_hold_is_told_whose_it_is() -> None:
+def test_a_gang_that_only_a_dedicated_domain_would_hold_has_the_owner_in_its_fact() -> None:
     world = problem(
         nodes(1, leaf="s0", gpu=8),
         nodes(1, leaf="s1", gpu=4),
@@ -532,7 +532,7 @@ def test_a_gang_that_only_a_kept_domain_would_hold_is_told_whose_it_is() -> None
     assert of(world, made, "one").facts == (DedicatedDomains(queue=0, tier=1),)
 
 
-def test_pods_that_run_in_a_kept_domain_stay_and_grow_elsewhere() -> None:
+def test_pods_running_in_a_dedicated_domain_stay_and_grow_elsewhere() -> None:
     world = problem(
         nodes(1, leaf="s0", gpu=8),
         nodes(1, leaf="s1", gpu=8),

@@ -87,7 +87,7 @@ def test_a_start_that_moves_is_told_with_the_job_that_is_waited_for(lasts: int, 
         assert found.facts == {"gangs": ("team/runs",), "told": rfc3339(TOLD), "at": rfc3339(at)}
 
 
-def test_a_job_whose_end_is_past_is_named_and_no_time_is_told() -> None:
+def test_a_job_past_its_expected_end_is_named_without_a_time() -> None:
     found = lost_start(planned(1000, gang("runs", role("worker", 1, gpu=8), expected_duration=800), runs_since=100))
     assert found is not None
     assert (

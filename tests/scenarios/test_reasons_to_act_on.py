@@ -69,7 +69,7 @@ def test_a_capability_is_said_as_the_value_to_type() -> None:
     assert decided(again).action == "start"
 
 
-def test_a_capability_says_who_would_be_first_to_use_it() -> None:
+def test_the_repair_of_a_capability_names_the_gangs_that_would_use_it_first() -> None:
     first = job("asks", 3, spec=", queue: q"), job("second", 3, spec=", queue: q")
     others = job("small", 3, spec=", queue: q, minAvailable: 3"), job("large", 4, spec=", queue: q")
     made = compiled(pool("h100", 4), *first, *others, queue("q", "capability: {nvidia.com/gpu: 16}"))
@@ -132,7 +132,7 @@ def test_a_taint_is_told_apart_from_the_selector_with_the_toleration_that_mends_
     assert decided(compiled(*pools, mended)).action == "start"
 
 
-def test_too_few_open_nodes_are_told_apart_from_those_with_taints() -> None:
+def test_a_fact_tells_too_few_open_nodes_from_tainted_ones() -> None:
     made = compiled(pool("a100", 3, more=TAINT), pool("h100", 2), job("asks", 4))
     assert said(decided(made))["GW120"] == (
         "the 2 nodes that role worker may use hold 2 of 4 pods, even empty; of those that match its selectors "
@@ -178,7 +178,7 @@ def priority_class(name: str, value: int) -> str:
     return f"apiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nmetadata: {{name: {name}}}\nvalue: {value}\n"
 
 
-def test_a_priority_is_the_least_that_suffices_and_says_who_would_wait() -> None:
+def test_the_repaired_priority_is_the_least_that_suffices_and_names_the_gangs_that_would_wait() -> None:
     classes = priority_class("low", 1000), priority_class("top", 10000)
     others = (
         job("first", 2, spec=", priorityClassName: top"),
@@ -236,7 +236,7 @@ def test_a_job_that_would_borrow_is_told_what_its_queue_must_deserve() -> None:
     assert [decided(made(amount)).action for amount in (8, 24)] == ["wait", "start"]
 
 
-def test_a_priority_takes_the_room_of_those_that_borrow_first() -> None:
+def test_a_higher_priority_takes_the_room_of_borrowing_gangs_first() -> None:
     asks = job("asks", 1, spec=", queue: a")
     others = job("a0", 3, spec=", queue: a, priorityClassName: top"), job("b0", 1, spec=", queue: b")
     queues = queue("a", "deserved: {nvidia.com/gpu: 16}"), queue("b", "deserved: {nvidia.com/gpu: 16}")

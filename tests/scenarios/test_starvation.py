@@ -97,7 +97,7 @@ def test_without_patience_and_durations_the_large_gang_starves() -> None:
     assert running_for(LONG, told=False, patience=LONG).started_at is None
 
 
-def test_past_its_patience_it_starts_once_those_that_run_then_have_ended() -> None:
+def test_an_overdue_gang_starts_once_the_gangs_running_then_have_ended() -> None:
     cluster = running_for(LONG, told=False, patience=PATIENCE)
     assert cluster.started_at is not None
     assert PATIENCE < cluster.started_at <= PATIENCE + 1 + max(SMALL_SECONDS)

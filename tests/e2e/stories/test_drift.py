@@ -287,7 +287,7 @@ def test_a_rewritten_history_is_held(kept: Kept) -> None:
     assert not kept.holds("HistoryRewritten")
 
 
-def test_an_object_of_somebody_else_is_not_taken_unless_the_repository_says_so(kept: Kept) -> None:
+def test_an_object_of_another_owner_is_taken_only_if_the_repository_says_so(kept: Kept) -> None:
     theirs = {"metadata": {"name": "shared"}, "data": {"mode": "theirs"}}
     kept.api("POST", f"{CONFIGMAPS}?fieldManager=their-tool", theirs)
     ours: dict[str, Any] = {
@@ -312,7 +312,7 @@ def test_an_object_of_somebody_else_is_not_taken_unless_the_repository_says_so(k
     assert kept.api("GET", f"{CONFIGMAPS}/shared")["data"] == {"mode": "ours"}
 
 
-def test_two_who_set_the_same_field_again_and_again_are_a_fight_and_the_other_is_named(kept: Kept) -> None:
+def test_two_writers_of_the_same_field_are_a_fight_and_the_other_is_named(kept: Kept) -> None:
     for turn in range(30):
         path = f"{CONFIGMAPS}/settings?fieldManager=their-tool"
         kept.plane.api("PATCH", path, {"data": {"mode": f"theirs {turn}"}})

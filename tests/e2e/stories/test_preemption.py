@@ -94,7 +94,7 @@ def evicted(reconciler: ReconcilerProcess) -> list[str]:
     return [line["object"] for line in reconciler.log_lines() if line["message"] == "evicted"]
 
 
-def test_who_borrowed_a_kept_supernode_leaves_it_to_its_owner_and_comes_back(
+def test_a_borrower_of_a_dedicated_supernode_leaves_it_to_its_owner_and_comes_back(
     plane: ControlPlane, tmp_path: Path
 ) -> None:
     add_gpu_nodes(plane, 4, gpus=8)

@@ -66,7 +66,7 @@ def lasting(name: str, *roles: Object, duration: str, **spec: Any) -> Object:
     return job
 
 
-def test_a_large_gang_gets_its_reserved_supernode_and_only_who_ends_before_it_fills_in(
+def test_a_large_gang_gets_its_reserved_supernode_and_only_gangs_that_end_before_are_backfilled(
     plane: ControlPlane, tmp_path: Path
 ) -> None:
     nodes = add_gpu_nodes(plane, 4, gpus=8)

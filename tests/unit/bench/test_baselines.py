@@ -283,7 +283,7 @@ def test_gangpreempt_goes_on_to_whole_gangs_the_youngest_first() -> None:
     assert dict(found.evicted_pods) == {1: (Placement(0, 1, 8),)}
 
 
-def test_gangpreempt_evicts_nobody_of_its_own_priority() -> None:
+def test_gangpreempt_evicts_no_gang_of_its_own_priority() -> None:
     assert preempt_for_gang(victims((4, 4, 2), priority=9), 1) is None
 
 

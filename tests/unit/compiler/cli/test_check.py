@@ -77,7 +77,7 @@ def test_a_single_path_may_be_the_repository(repo: Path) -> None:
     assert run("check", repo).stdout == run("check", "--repo", repo).stdout
 
 
-def test_paths_choose_whose_problems_are_told(repo: Path) -> None:
+def test_paths_select_the_files_whose_problems_are_shown(repo: Path) -> None:
     breach(repo)
     assert run("check", "--repo", repo, repo / "cluster-specs").exit_code == 0
     assert run("check", "--repo", repo, repo / "jobs" / "research").exit_code == 1

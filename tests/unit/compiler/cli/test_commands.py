@@ -237,7 +237,7 @@ def test_a_lock_is_the_former_plan(tmp_path: Path) -> None:
     assert (result.exit_code, "it is no gangplan.dev/v1alpha1 Lock" in result.stderr) == (1, True)
 
 
-def test_a_plan_with_errors_fails_unless_told_otherwise_and_tells_whom_it_left_out(tmp_path: Path) -> None:
+def test_a_plan_with_errors_fails_unless_told_otherwise_and_names_the_jobs_left_out(tmp_path: Path) -> None:
     shutil.copytree(CASES / "deadlock/repo", tmp_path, dirs_exist_ok=True)
     job = tmp_path / "jobs" / "second.yaml"
     job.write_text(job.read_text().replace("replicas: 4", "replicas: four"))

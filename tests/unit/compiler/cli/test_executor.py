@@ -133,7 +133,7 @@ def written(folder: Path) -> dict[str, bytes]:
     }
 
 
-def test_a_large_world_gives_the_same_bytes_whoever_works_it_out(
+def test_a_large_world_gives_the_same_bytes_with_any_executor(
     large: Path, cluster: str, tmp_path: Path, sent: list[int]
 ) -> None:
     found = {}

@@ -379,7 +379,7 @@ def test_a_repair_names_the_line_to_change_or_what_is_waited_for(outcome: Outcom
     )
 
 
-def test_a_rule_of_a_pod_that_is_nobodys_is_said_by_its_name(outcome: Outcome) -> None:
+def test_a_pod_rule_without_an_owning_gang_is_named_by_its_pod(outcome: Outcome) -> None:
     assert outcome.problem is not None
     assert outcome.origins is not None
     (guarded,) = (rho for rho, guards in enumerate(outcome.origins.rule_owner_pods) if guards)

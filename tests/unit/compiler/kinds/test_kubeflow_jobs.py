@@ -78,7 +78,7 @@ def test_a_wrong_type_is_said_once_wherever_it_stands() -> None:
     ]
 
 
-def test_a_version_that_nobody_knows_is_said_and_no_error() -> None:
+def test_an_unknown_version_is_a_finding_and_no_error() -> None:
     found = [each.code for each in read("kubeflow.org/v1beta9", "TFJob", MPI).diagnostics]
     assert "GP220" in found
     assert "GP212" not in found

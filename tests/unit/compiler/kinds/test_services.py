@@ -47,7 +47,7 @@ def test_a_service_is_a_gang_by_annotation(kind: str, spec: dict[str, Any], late
     assert found.dependent_roles == late
 
 
-def test_pods_of_a_deployment_say_whose_they_are() -> None:
+def test_pods_of_a_deployment_carry_the_mark_of_their_owner() -> None:
     data = emitted(gang("apps/v1", "Deployment", {"replicas": 4, "template": VOLCANO}))
     assert data["spec"]["template"]["metadata"]["annotations"] == MARK
     assert data["spec"]["template"]["spec"]["schedulingGates"] == [{"name": "gangplan.dev/placement"}]

@@ -136,6 +136,6 @@ def test_a_tuning_runtime_asks_for_two_devices_where_the_train_job_says_nothing(
 
 
 @pytest.mark.parametrize("ref", [{"name": "mine"}, {"name": "torch-distributed", "kind": "TrainingRuntime"}])
-def test_a_runtime_that_nobody_knows_leaves_the_train_job_unplanned(ref: dict[str, str]) -> None:
+def test_an_unknown_runtime_leaves_the_train_job_unplanned(ref: dict[str, str]) -> None:
     specs = read(runtime(), runtimeRef=ref)
     assert (specs.gangs, [each.code for each in specs.diagnostics if each.code < "GP3"]) == ((), ["GP213"])

@@ -61,11 +61,11 @@ def test_a_waiting_job_that_could_be_evicted_may_borrow() -> None:
 @pytest.mark.parametrize(
     "conf", [scheduler(), scheduler("preempt"), scheduler("reclaim", plugins=(PluginSpec("nodeorder", {}, {}),))]
 )
-def test_where_nobody_reclaims_nobody_borrows(conf: SchedulerSpec) -> None:
+def test_without_reclaim_no_domain_is_borrowed(conf: SchedulerSpec) -> None:
     assert not waits(lower(world(job(), conf=conf))[0])
 
 
-def test_where_no_queue_keeps_anything_there_is_nothing_to_borrow() -> None:
+def test_without_dedicated_domains_no_gang_borrows() -> None:
     made = world(job())
     plain = replace(made, queues=tuple(replace(spec, dedicated_domains=None) for spec in made.queues))
     assert not waits(lower(plain)[0])
@@ -100,7 +100,7 @@ def test_domains_are_kept_where_strangers_can_be_evicted_rather_than_where_they_
     assert off.queues[0].dedicated_domains == (0,)
 
 
-def test_what_one_plan_lends_the_next_one_takes_back() -> None:
+def test_a_domain_lent_by_one_plan_is_taken_back_by_the_next() -> None:
     """Three jobs of a node each, and all three nodes are kept; then the owner wants two."""
     made = world(*(job(name) for name in "abc"), keeps=3)
     problem, _ = lower(made)

@@ -232,7 +232,7 @@ def test_a_part_of_a_device_comes_from_one_and_whole_ones_are_different() -> Non
     assert [d.action for d in planned(problem).decisions].count("start") == 1, "two devices hold any one of the three"
 
 
-def test_pods_that_nobody_knows_more_of_take_the_fullest_device() -> None:
+def test_pods_without_known_devices_count_on_the_fullest_device() -> None:
     live = (
         live_node({"cpu": "32", "example.com/gpu-milli": "2000"}),
         *(pod(f"p{i}", {"example.com/gpu-milli": "300"}) for i in range(3)),
@@ -379,7 +379,7 @@ def test_a_world_that_asks_for_no_parts_has_no_cells() -> None:
     assert lowered(VGPUS, job("{cpu: 1}")).slot_groups == ()
 
 
-def test_the_plan_for_scripts_shows_the_cells_of_those_that_take_some() -> None:
+def test_the_json_plan_shows_the_cells_of_pods_that_use_some() -> None:
     outcome = compile_repository(tree(FRACTIONS, job("{example.com/gpu-milli: 500}", 2), job("{cpu: 1}", name="k")))
     first, second = outcome.decisions
     assert first.slot_assignments == (SlotAssignment("w", "n-0", "example.com/gpu-milli", 0, 2),)

@@ -70,7 +70,7 @@ def gpus(problem: Problem, which: str = "free") -> list[int]:
     return [getattr(n, which)[at] for n in problem.nodes]
 
 
-def test_resources_are_those_that_anybody_speaks_of_cpu_first() -> None:
+def test_resources_are_all_that_nodes_pods_or_queues_name_cpu_first() -> None:
     problem, _ = lowered(
         gangs=(gang("a", role("worker", 1)),), queues=(queue("default", capability={"cpu": 1, "aaa/x": 2}),)
     )

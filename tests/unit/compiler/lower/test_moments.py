@@ -120,7 +120,7 @@ def test_a_later_clock_changes_what_is_said_and_not_what_is_decided() -> None:
     }
 
 
-def test_a_cluster_in_which_nothing_happened_yet_has_a_now_where_somebody_has_a_clock() -> None:
+def test_a_cluster_without_events_takes_its_present_from_the_clock() -> None:
     """Else maintenance would not be seen before the first job is there."""
     made = build(
         nodes=(node("n0", maintenance_windows=((100, 400),)),), gangs=(gang("first", role("worker", 1, gpu=8)),)

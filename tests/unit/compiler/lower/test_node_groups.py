@@ -56,7 +56,7 @@ def test_with_hierarchy_a_queue_has_the_affinity_of_the_nearest_queue_above_it()
     assert (owners["leaf"], owners["right"], owners["cut"], owners["default"]) == ("top", "right", "cut", "default")
 
 
-def test_the_root_hands_its_affinity_down_to_queues_that_nobody_declared() -> None:
+def test_undeclared_queues_inherit_the_roots_affinity() -> None:
     plugin = PluginSpec("nodegroup", {}, {"enableHierarchy": True})
     problem, owners = lowered(queue("root", affinity=B), plugin=plugin)
     assert (open_groups(problem), owners) == ({"root": ["b"], "default": ["b"]}, {"root": "root", "default": "root"})

@@ -121,7 +121,7 @@ def test_a_virtual_gpu_named_by_an_annotation_is_given_to_the_gang_that_its_pod_
     [("GPU-b,NVIDIA,16000,0:", True), ("GPU-b,NVIDIA,9000,0:", False), ("GPU-z,NVIDIA,16000,0:", False)],
     ids=["all", "less", "elsewhere"],
 )
-def test_who_holds_less_than_its_role_asks_for_gives_back_nothing_that_counts(device: str, known: bool) -> None:
+def test_a_pod_that_holds_less_than_its_role_requests_returns_nothing(device: str, known: bool) -> None:
     problem = lowered(
         VGPUS, VGPU_JOBS, [TWO_VGPUS, pod("a", LIMITS, device), pod("b", LIMITS, "GPU-a,NVIDIA,16000,0:")]
     )
@@ -143,14 +143,14 @@ def milli(amount: str) -> list[str]:
 TWO_DEVICES = node({"example.com/gpu-milli": "2000"})
 
 
-def test_whole_devices_that_nobody_tells_apart_are_as_good_as_known() -> None:
+def test_holders_of_whole_devices_count_as_located() -> None:
     live = [TWO_DEVICES, *(pod(name, {"example.com/gpu-milli": "1000"}) for name in ("a", "b"))]
     problem = lowered(FRACTIONS, [*milli("1000"), job("hi", "{example.com/gpu-milli: 600}", "high")], live)
     assert sorted(len(hold) for hold in holds(problem).values()) == [1, 1]
     assert sorted(actions(problem).values()) == ["evict", "keep", "start"]
 
 
-def test_on_a_guess_nobody_is_evicted() -> None:
+def test_no_pod_is_evicted_on_a_guessed_device() -> None:
     """Either of the two may be on either device; were they on one, the other one would be free."""
     live = [TWO_DEVICES, *(pod(name, {"example.com/gpu-milli": "600"}) for name in ("a", "b"))]
     problem = lowered(FRACTIONS, [*milli("600"), job("hi", "{example.com/gpu-milli: 800}", "high")], live)
@@ -161,7 +161,7 @@ def test_on_a_guess_nobody_is_evicted() -> None:
 @pytest.mark.parametrize(
     ("amount", "evicts", "told"), [("600", True, True), ("600", False, False), ("1000", True, False)]
 )
-def test_who_waits_is_told_that_nobody_is_evicted_on_a_guess(amount: str, evicts: bool, told: bool) -> None:
+def test_a_finding_tells_the_waiting_gang_of_victims_on_unknown_devices(amount: str, evicts: bool, told: bool) -> None:
     """Whole devices need no names; and where no victim would be allowed, names would not help."""
     live = [TWO_DEVICES, *(pod(name, {"example.com/gpu-milli": amount}) for name in ("a", "b"))]
     jobs = [*milli(amount), job("hi", "{example.com/gpu-milli: 800}", "high" if evicts else "low")]
@@ -241,6 +241,8 @@ def cell(left: int, told: bool = False) -> SlotState:
         ((10, 10, 10), (cell(10), cell(10)), {}),
     ],
 )
-def test_what_is_sure(shares: tuple[int, ...], cells: tuple[SlotState, ...], sure: dict[int, tuple[int, ...]]) -> None:
+def test_slots_that_running_pods_certainly_hold(
+    shares: tuple[int, ...], cells: tuple[SlotState, ...], sure: dict[int, tuple[int, ...]]
+) -> None:
     """Of two cells that the node itself says are full, one pod may have either; two that fill one each have both."""
     assert certain_slots([SlotRequest(0, 1, (share,)) for share in shares], dict(enumerate(cells))) == sure

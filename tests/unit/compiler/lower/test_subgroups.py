@@ -66,7 +66,7 @@ def test_any_of_the_subgroups_may_be_the_needed_ones_where_all_are_whole() -> No
     assert (decided.action, decided.never) == ("wait", True), "and both together never fit"
 
 
-def test_of_unlike_subgroups_that_may_grow_a_choice_is_made_and_never_is_not_said() -> None:
+def test_unequal_growing_subgroups_are_chosen_from_and_the_gang_has_no_permanent_fact() -> None:
     """One of two subgroups must be ready with 2 of 3 pods; a's are too large for any node. The plan asks for a, and
     does not say never."""
     (decided,) = compile_pod_group(
@@ -75,7 +75,7 @@ def test_of_unlike_subgroups_that_may_grow_a_choice_is_made_and_never_is_not_sai
     assert (decided.action, decided.never) == ("wait", False)
 
 
-def test_of_alike_subgroups_the_choice_is_none() -> None:
+def test_equal_subgroups_leave_no_choice() -> None:
     (decided,) = compile_pod_group(
         1, 4, pod_group(2, subgroup_policy(2, 1)), *group_pods("a", 3, gpus=5), *group_pods("b", 3, gpus=5)
     ).decisions

@@ -72,7 +72,7 @@ def test_loss_counts_from_the_last_checkpoint_where_a_pod_says_when_that_was(spe
     assert (gang(problem, "sweep").loss, gang(problem, "sweep").tells_checkpoint) == (3600, False)
 
 
-def test_an_owner_protects_by_annotation_and_silence_protects_nobody(specs: Specs, state: ClusterState) -> None:
+def test_an_owner_protects_by_annotation_and_no_annotation_protects_no_pod(specs: Specs, state: ClusterState) -> None:
     problem, _ = lower(specs, state)
     assert not gang(problem, "protected").evictable
     assert gang(problem, "sweep").evictable
@@ -173,7 +173,7 @@ def test_the_schedulers_actions_switch_evictions_on(
     assert gang(problem, "sweep").evictable is any(switches)
 
 
-def test_without_a_scheduler_configuration_nobody_is_evicted(specs: Specs, state: ClusterState) -> None:
+def test_without_a_scheduler_configuration_no_pod_is_evicted(specs: Specs, state: ClusterState) -> None:
     problem, _ = lower(replace(specs, scheduler=None), state)
     assert (problem.preempt_enabled, problem.reclaim_enabled) == (False, False)
 
@@ -292,9 +292,7 @@ def test_a_disruption_budget_covers_the_roles_whose_pods_it_selects(
     assert any((sweep, 0) in b.roles for b in problem.disruption_budgets) is covered
 
 
-def test_pods_under_two_budgets_are_evicted_by_nobody_as_the_eviction_api_has_it(
-    specs: Specs, state: ClusterState
-) -> None:
+def test_pods_under_two_budgets_are_never_evicted_as_in_the_eviction_api(specs: Specs, state: ClusterState) -> None:
     app = {"matchLabels": {"app": "sweep"}}
     problem, _ = lower(specs, with_budgets(state, budget("one", app), budget("two", app, 5)))
     assert [(b.name, b.allowed) for b in problem.disruption_budgets] == [
@@ -304,7 +302,7 @@ def test_pods_under_two_budgets_are_evicted_by_nobody_as_the_eviction_api_has_it
     ]
 
 
-def test_where_nobody_is_evicted_budgets_are_no_matter(specs: Specs, state: ClusterState) -> None:
+def test_without_evictions_disruption_budgets_are_left_out(specs: Specs, state: ClusterState) -> None:
     problem, _ = lower(replace(specs, scheduler=None), with_budgets(state, budget("keep", {})))
     assert problem.disruption_budgets == ()
 

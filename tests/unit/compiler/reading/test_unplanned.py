@@ -64,7 +64,7 @@ def test_a_workflow_runs_pods_whatever_its_steps_and_another_workflow_may_not() 
         ("training.volcano.sh/v1alpha1", {"template": {"spec": PLAIN}}, {}),
     ],
 )
-def test_who_names_volcano_is_warned(api_version: str, spec: object, metadata: dict[str, Any]) -> None:
+def test_a_kind_that_names_volcano_gets_a_warning(api_version: str, spec: object, metadata: dict[str, Any]) -> None:
     assert findings(api_version, "Invention", spec, **metadata) == [
         ("GP220", "Invention x is for Volcano and is not planned")
     ]

@@ -28,7 +28,7 @@ def test_binding_names_volcano_in_each_template_of_a_job(master: dict[str, Any])
     assert {role["template"]["spec"]["schedulerName"] for role in roles.values()} == {"volcano"}
 
 
-def test_and_in_that_of_a_batch_job() -> None:
+def test_the_mark_is_written_into_the_template_of_a_batch_job() -> None:
     template = {"spec": {**POD["spec"], "restartPolicy": "Never"}}
     assert (
         emitted(gang("batch/v1", "Job", {"template": template}))["spec"]["template"]["spec"]["schedulerName"]

@@ -131,7 +131,7 @@ def test_a_cluster_is_chosen_by_its_folder_or_its_name() -> None:
     assert wrong.documents == ()
 
 
-def test_a_cluster_that_nobody_wrote_has_the_name_of_its_folder() -> None:
+def test_an_undeclared_cluster_has_the_name_of_its_folder() -> None:
     specs = read_specs(Repository({"cluster-specs/north/a.yaml": OBJECT}))
     assert (specs.cluster.name, specs.cluster.binding, specs.cluster.document.name) == ("north", "gated", "north")
     assert [document.kind for document in specs.documents] == ["ConfigMap"]

@@ -35,7 +35,7 @@ def test_a_burst_passes_at_once_and_then_so_many_a_second() -> None:
     assert clock.now == pytest.approx(102.0)
 
 
-def test_who_would_wait_too_long_is_told_how_long() -> None:
+def test_a_request_that_would_wait_too_long_learns_how_long() -> None:
     clock = Clock()
     limit = clock.limit(10, 5)
     limit.pause(30)

@@ -61,7 +61,7 @@ def test_a_kind_in_use_may_be_written_and_what_is_only_counted_may_be_read() -> 
     assert ("volcano-system", "", "configmaps") not in few
 
 
-def test_policies_bind_the_account_and_nobody_else() -> None:
+def test_policies_bind_only_the_account() -> None:
     policies = [thing for thing in admission_objects("here") if thing["kind"] == "ValidatingAdmissionPolicy"]
     assert {policy["metadata"]["name"] for policy in policies} == {"gangplan-pods", "gangplan-configmaps"}
     for policy in policies:

@@ -46,7 +46,7 @@ def test_jobs_beyond_the_window_come_when_others_begin_or_take_too_long() -> Non
     assert len(third) == IN_FLIGHT - len(second)
 
 
-def test_only_new_jobs_wait_and_those_that_start_come_before_those_that_may_not() -> None:
+def test_only_new_jobs_wait_and_starting_jobs_come_before_waiting_ones() -> None:
     pace = StartPace()
     starts = [change(f"start-{at}") for at in range(IN_FLIGHT + 1)]
     waits = [change(f"wait-{at}") for at in range(50)]

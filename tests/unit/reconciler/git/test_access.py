@@ -177,5 +177,5 @@ def test_a_token_that_cannot_be_read_is_an_error_of_git(secret: Path) -> None:
         network_environment("https", secret)
 
 
-def test_an_error_that_nobody_knows_has_no_hint() -> None:
+def test_an_unknown_error_has_no_hint() -> None:
     assert hint("fatal: something new") == ""

@@ -138,7 +138,7 @@ def manager(name: str, time: str, **fields: Any) -> dict[str, Any]:
         ([manager("controller", "2026-01-02T00:00:00Z", **{"f:status": {}})], "created"),
     ],
 )
-def test_an_object_that_somebody_wrote_before_us_is_joined(world: World, others: list[Any], origin: str) -> None:
+def test_an_object_that_existed_before_us_is_joined(world: World, others: list[Any], origin: str) -> None:
     item = world.put("a", managedFields=[OURS, *others])
     assert origin_of(item, "test") == origin
     assert origin_of(item, "another") == "joined", "the mark of another gangplan is not ours"

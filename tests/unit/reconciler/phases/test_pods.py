@@ -250,7 +250,7 @@ def test_a_gang_starts_when_the_evicted_pods_have_left_its_nodes(world: World, a
         ({VGPU: "1"}, "4", "", set()),
     ],
 )
-def test_only_who_needs_an_evicted_pods_room_waits_for_it(
+def test_only_pods_that_need_an_evicted_pods_room_wait_for_it(
     world: World, asked: dict[str, str], victim: str, policy: str, starts: set[str]
 ) -> None:
     """A victim with a long grace period kept the gates of every gang on its node. What single cards and NUMA cells

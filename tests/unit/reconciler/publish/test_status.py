@@ -205,7 +205,7 @@ def test_a_part_of_the_status_that_is_missing_is_an_error_and_not_a_shorter_stat
 
 
 @pytest.mark.parametrize("text", ["null", "[]", "7", "{", "{}"])
-def test_a_status_that_somebody_wrote_into_is_written_anew(text: str) -> None:
+def test_a_status_changed_by_others_is_written_again(text: str) -> None:
     server = FakeCluster()
     publisher = StatusPublisher(server.client(), "gangplan-system", "test")
     publisher.publish(report())

@@ -76,7 +76,7 @@ def refuse_unknown_queue(method: str, path: str, body: Any) -> ScriptedAnswer | 
     return denied(";".join(problems)) if problems else None
 
 
-def test_a_job_whose_queue_comes_in_the_same_commit_is_asked_about_with_another() -> None:
+def test_a_job_whose_queue_comes_in_the_same_commit_is_dry_run_with_another_queue() -> None:
     cluster = FakeCluster()
     cluster.before = refuse_unknown_queue
     others = frozenset({"team"})

@@ -91,7 +91,7 @@ def test_a_batch_that_lies_in_the_way_of_the_next_one_is_overruled_where_the_gre
     assert {o.name: o.value for o in batch.objectives}["gangs[0]"] == 1
 
 
-def test_so_it_is_where_somebody_might_be_evicted_and_nobody_is() -> None:
+def test_the_greedy_floor_holds_where_evictions_are_allowed_and_none_happens() -> None:
     calm = gang("calm", role(1, gpu=4), running=(running_pods(0, 2, 1),), loss=1)
     low, high = gang("low", role(1, gpu=3, cpu=1)), gang("high", role(2, gpu=3), priority=2)
     things = nodes(1, gpu=8, cpu=16), nodes(1, leaf="s", gpu=8), nodes(1, gpu=4), calm, low, high

@@ -61,7 +61,7 @@ def test_where_ends_are_known_the_soonest_place_is_said_though_more_must_end() -
     assert EndOfGangs(gangs=(0,), seconds=36_000) in decision(behind, "next").repairs  # the room before is another's
 
 
-def test_nobody_is_waited_for_who_is_not_needed_and_one_of_unknown_end_only_where_no_known_one_helps() -> None:
+def test_only_ends_that_are_needed_are_awaited_and_unknown_ends_only_where_no_known_one_helps() -> None:
     strangers = problem(
         nodes(3, gpu=8),
         busy("soon", 0, gpu=6, ends_in=100),
@@ -135,7 +135,7 @@ def test_a_gang_behind_another_is_told_to_wait_for_it_to_be_more_urgent_or_to_li
     assert decision(two).repairs == (StartOfGang(gang=2), HigherPriority(amount=1), NoStrictOrder(queue=0))
 
 
-def test_nobody_waits_for_the_start_of_one_that_takes_the_whole_cluster_or_never_starts() -> None:
+def test_no_repair_waits_for_the_start_of_a_gang_that_takes_the_whole_cluster_or_never_starts() -> None:
     assert decision(strict()).repairs == (HigherPriority(amount=1), NoStrictOrder(queue=0))
     assert decision(strict(first=3)).repairs == (HigherPriority(amount=1), NoStrictOrder(queue=0))
 
@@ -189,7 +189,7 @@ def test_where_there_is_room_beside_the_reserved_gang_its_start_is_waited_for() 
     assert repairs(world(7), "GR118") == ()
 
 
-def test_nobody_is_told_to_end_before_a_time_that_nobody_knows() -> None:
+def test_no_repair_names_an_end_before_an_unknown_time() -> None:
     world = problem(
         nodes(2, gpu=8),
         busy("a", 0),
@@ -222,7 +222,7 @@ def kept(count: int, *more: GangSpec, strict: bool = False) -> Problem:
     )
 
 
-def test_one_domain_less_is_enough_and_the_owners_queue_would_take_it() -> None:
+def test_one_dedicated_domain_fewer_or_the_owners_queue_suffices() -> None:
     assert repairs(kept(2), "GR119", "GR120") == (OtherQueue(queue=0), FewerDedicatedDomains(queue=0, amount=1))
 
 
@@ -237,7 +237,7 @@ def test_all_domains_where_one_is_not_enough() -> None:
     )  # the queue may hold 12, and it asks for 16
 
 
-def test_a_queue_with_strict_order_is_nobodys_way_out() -> None:
+def test_no_repair_moves_a_gang_to_a_queue_with_strict_order() -> None:
     assert repairs(kept(2, strict=True), "GR120") == ()
 
 

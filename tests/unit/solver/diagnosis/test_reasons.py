@@ -514,7 +514,7 @@ def test_nodes_that_are_away_are_not_blamed_where_others_go_first() -> None:
     assert [fact.code for fact in decision(world).facts] == ["GW105"]
 
 
-def test_a_node_that_comes_back_is_open_to_nobody_else_where_kinds_are_numbered_anew() -> None:
+def test_a_node_that_comes_back_stays_ineligible_after_node_classes_are_renumbered() -> None:
     """The first node closes, so that the second, which is full, becomes of kind 1, as the third one was, which is open
     to nobody."""
     world = problem(

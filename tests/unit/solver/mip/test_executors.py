@@ -94,7 +94,7 @@ def test_a_killed_worker_is_a_fault_and_the_rest_is_done_here() -> None:
         assert len(mapper.faults) == 1
 
 
-def test_a_mistake_of_the_function_is_raised_as_if_nobody_else_had_been_asked() -> None:
+def test_an_exception_of_the_function_is_raised_as_without_workers() -> None:
     with process_executor(2, min_work=0) as mapper, pytest.raises(ZeroDivisionError, match="task two"):
         mapper.map(broken, None, [1, 2, 3], 1)
 

@@ -44,7 +44,7 @@ def test_gangs_of_the_emptiest_supernode_move_to_where_others_have_opened() -> N
     assert found == {0: apart[0], 1: (Placement(0, 1, 1),)}
 
 
-def test_nobody_moves_where_no_open_supernode_has_room() -> None:
+def test_gangs_stay_when_no_open_supernode_has_room() -> None:
     world = problem(
         nodes(2, leaf="s0", gpu=8),
         nodes(2, leaf="s1", gpu=8),

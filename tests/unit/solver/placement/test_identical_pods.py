@@ -41,7 +41,7 @@ def test_the_flow_knows_that_pieces_must_fit_leaf_by_leaf() -> None:
     assert [sum(placed[j].get(leaf, 0) for j in range(3)) for leaf in (0, 1)] == [3, 3]
 
 
-def test_who_leads_follows_the_workers() -> None:
+def test_the_master_is_placed_beside_its_workers() -> None:
     """Two gangs of four whole nodes share the leaf of four, and could have it alone; a master fits beside any
     worker."""
     leaves = [node for name, count in (("a", 4), ("b", 2), ("c", 2)) for node in nodes(count, leaf=name, gpu=8, cpu=16)]

@@ -43,7 +43,7 @@ def test_a_pod_that_takes_the_last_cpu_makes_way_for_those_that_use_the_gpus() -
     assert better(world, (0, 0)) == {1: 0, 2: 0}
 
 
-def test_the_oldest_of_those_that_are_alike_come_and_the_youngest_go() -> None:
+def test_of_identical_gangs_the_oldest_start_and_the_youngest_wait() -> None:
     alike = [gang(f"small{i}", role(1, gpu=3)) for i in range(3)]
     world = problem(nodes(1, gpu=8), *alike, *(gang(f"two{i}", role(1, gpu=2)) for i in range(3)))
     assert better(world, (1, 0), (2, 0)) == {1: 0, 2: 0, 3: 0}

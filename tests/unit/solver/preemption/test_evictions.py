@@ -42,7 +42,7 @@ def winner(pods: int, *, gpu: int = 8, priority: int = 10, **more: object) -> Ga
 # --- the least loss
 
 
-def test_the_cheapest_victim_goes_and_is_told_for_whom() -> None:
+def test_the_cheapest_victim_is_evicted_and_names_its_preemptor() -> None:
     world = problem(
         nodes(3, gpu=8),
         single("old", 0, loss=900),
@@ -58,7 +58,7 @@ def test_the_cheapest_victim_goes_and_is_told_for_whom() -> None:
 
 @pytest.mark.parametrize("number", [2, 120])
 @pytest.mark.parametrize("silent", [0, 1])
-def test_of_equals_one_goes_that_tells_of_no_checkpoint(number: int, silent: int) -> None:
+def test_of_equal_victims_one_without_a_checkpoint_time_is_evicted(number: int, silent: int) -> None:
     """Also where the model of the nodes that matter is not the whole cluster."""
     silent = silent and number - 1
     equal = [replace(single(f"g{n}", n), tells_checkpoint=n != silent) for n in range(number)]
@@ -72,7 +72,7 @@ def test_a_job_that_loses_less_goes_though_it_tells_of_its_checkpoint() -> None:
     assert evicted_pods_by_gang(world) == {"saved": 1}
 
 
-def test_one_goes_where_ten_would_do_as_well() -> None:
+def test_one_victim_is_preferred_to_ten_of_the_same_effect() -> None:
     ten = [single(f"small-{i}", 0, gpu=1) for i in range(8)] + [single(f"other-{i}", 1, gpu=1) for i in range(8)]
     world = problem(nodes(3, gpu=8), *ten, single("large", 2), winner(1), preempt_enabled=True)
     assert evicted_pods_by_gang(world) == {"large": 1}
@@ -206,7 +206,7 @@ def test_surplus_goes_before_a_whole_gang_and_the_gang_stays() -> None:
 
 @pytest.mark.parametrize("first", ["elastic", "whole"])
 @pytest.mark.parametrize(("loss", "gone"), [(60, "elastic"), (59, "whole"), (61, "elastic")])
-def test_of_equal_losses_the_surplus_goes_and_not_the_whole_gang_whoever_is_listed_first(
+def test_of_equal_losses_surplus_pods_are_evicted_before_a_whole_gang_in_any_order_of_the_gangs(
     first: str, loss: int, gone: str
 ) -> None:
     """A smaller loss comes before that: 59 seconds of a gang that goes whole are less than 60 of a surplus pod."""
@@ -321,7 +321,7 @@ def test_no_gang_of_equal_or_higher_priority_goes(priority: int) -> None:
     assert actions_by_gang(world) == {"running": "keep", "winner": "wait"}
 
 
-def test_nobody_goes_for_a_gang_that_never_preempts() -> None:
+def test_a_gang_that_never_preempts_evicts_no_pod() -> None:
     world = problem(nodes(1, gpu=8), single("running", 0), winner(1, may_evict=False), preempt_enabled=True)
     assert actions_by_gang(world) == {"running": "keep", "winner": "wait"}
 
@@ -337,24 +337,24 @@ def test_a_protected_gang_stays_though_it_would_be_cheaper() -> None:
     assert evicted_pods_by_gang(world) == {"open": 1}
 
 
-def test_nobody_goes_where_preemption_is_off() -> None:
+def test_without_preemption_no_pod_is_evicted() -> None:
     world = problem(nodes(1, gpu=8), single("running", 0), winner(1), reclaim_enabled=True)
     assert actions_by_gang(world) == {"running": "keep", "winner": "wait"}
 
 
-def test_nobody_goes_when_nothing_would_fit_anyway() -> None:
+def test_no_pod_is_evicted_when_the_preemptor_would_not_fit_anyway() -> None:
     world = problem(
         nodes(2, gpu=8), single("open", 0), single("protected", 1, loss=None), winner(2), preempt_enabled=True
     )
     assert evicted_pods_by_gang(world) == {}
 
 
-def test_nobody_goes_when_it_fits_without() -> None:
+def test_no_pod_is_evicted_for_a_gang_that_fits_into_free_room() -> None:
     world = problem(nodes(2, gpu=8), single("running", 0), winner(1), preempt_enabled=True)
     assert actions_by_gang(world) == {"running": "keep", "winner": "start"}
 
 
-def test_free_room_that_is_closed_to_the_winner_spares_nobody() -> None:
+def test_free_room_on_nodes_excluded_for_the_preemptor_spares_no_victim() -> None:
     """One node closes before it would have ended, another is in a domain that a queue keeps: the verifier does not ask
     why it is not there."""
     victim = gang("victim", role(1, gpu=8), queue="q", running=(running_pods(0, 0, 1),), loss=1)
@@ -406,7 +406,7 @@ def test_of_two_winners_the_older_is_served_first_and_no_victim_is_counted_twice
     assert [d.evicted_for for d in verified_plan(world).decisions[:2]] == [(3,), (2,)]
 
 
-def test_what_a_victim_leaves_over_serves_the_next_without_another_victim() -> None:
+def test_room_left_by_a_victim_serves_the_next_gang_without_another_victim() -> None:
     world = problem(
         nodes(1, gpu=8),
         nodes(1, gpu=4),
@@ -423,7 +423,7 @@ def test_what_a_victim_leaves_over_serves_the_next_without_another_victim() -> N
 # --- topology
 
 
-def test_what_a_victim_leaves_over_serves_those_too_who_had_their_turn_before() -> None:
+def test_room_left_by_a_victim_serves_gangs_decided_before_its_preemptor() -> None:
     """The most urgent may evict nobody; the victim of the next one leaves it room, of which no later plan has to tell
     it. A strict queue goes on."""
     victim = gang("victim", role(1, gpu=8), running=(running_pods(0, 0, 1),), loss=1)
@@ -476,7 +476,7 @@ def test_a_queue_takes_back_what_it_deserves_from_one_that_borrowed_though_prior
     assert sorted(actions_by_gang(world).values()) == ["evict", "evict", "keep", "start"]
 
 
-def test_what_a_queue_borrowed_goes_back_whatever_the_priorities() -> None:
+def test_borrowed_resources_are_reclaimed_regardless_of_priority() -> None:
     running = [single(f"g{n}", n, queue="lender", priority=1000) for n in range(3)]
     world = problem(*teams(), nodes(3, gpu=8), *running, winner(1, queue="owner", priority=0), reclaim_enabled=True)  # type: ignore[arg-type]
     assert evicted_pods_by_gang(world) == {"g2": 1}
@@ -510,7 +510,7 @@ def test_pods_that_a_gang_can_spare_go_one_by_one() -> None:
     assert evicted_pods_by_gang(borrowed(role(4, minimum=1, cpu=2), asked=4, lender=5, owner=8)) == {"lent": 2}
 
 
-def test_after_the_last_victim_nobody_goes_and_nobody_comes_back() -> None:
+def test_a_plan_after_the_evictions_evicts_and_restores_no_pod() -> None:
     world = borrowed(role(1, cpu=2), asked=2)
     lent, started = world.gangs
     after = replace(
@@ -541,7 +541,7 @@ def test_only_the_resources_that_are_short_count() -> None:
     assert evicted_pods_by_gang(short_of_gpus(free_cpu=8, lender=poor, owner={"gpu": 1, "cpu": 4})) == {}
 
 
-def test_what_a_queue_does_not_deserve_by_name_goes_whatever_else_it_deserves() -> None:
+def test_a_resource_without_deserved_is_reclaimed_from_a_queue_that_deserves_others() -> None:
     """Volcano's plugin capacity calls it an immediate victim."""
     world = problem(
         queue("lender", deserved={"cpu": 2, "memory": 2}),
@@ -570,7 +570,7 @@ def test_two_queues_that_each_hold_too_much_of_one_thing_do_not_swap() -> None:
     assert actions_by_gang(world) == {"runs": "keep", "waits": "wait"}
 
 
-def test_the_plan_after_an_eviction_starts_the_winner_and_evicts_nobody() -> None:
+def test_the_plan_after_an_eviction_starts_the_preemptor_without_further_victims() -> None:
     running = [single(f"g{n}", n, queue="lender") for n in range(3)]
     world = problem(*teams(), nodes(3, gpu=8), *running, winner(1, queue="owner", priority=0), reclaim_enabled=True)  # type: ignore[arg-type]
     gone = {d.gang for d in verified_plan(world).decisions if d.action == "evict"}
@@ -579,7 +579,7 @@ def test_the_plan_after_an_eviction_starts_the_winner_and_evicts_nobody() -> Non
     assert evicted_pods_by_gang(after) == {}
 
 
-def test_nobody_takes_from_a_queue_that_holds_what_it_deserves() -> None:
+def test_a_queue_that_holds_what_it_deserves_loses_nothing_to_reclaim() -> None:
     world = problem(
         *teams(),  # type: ignore[arg-type]
         nodes(1, gpu=8),
@@ -642,7 +642,7 @@ def test_two_queues_do_not_take_the_same_pods_from_each_other_in_turn() -> None:
     assert evicted_pods_by_gang(again) == {}
 
 
-def test_what_a_queue_holds_of_things_that_nobody_said_it_deserves_opens_no_door() -> None:
+def test_holding_a_resource_without_deserved_makes_no_queue_reclaimable() -> None:
     """It holds the GPUs that it deserves, and besides cpu and pods of which nothing was said."""
     world = problem(
         *teams(),  # type: ignore[arg-type]
@@ -703,7 +703,7 @@ def test_with_proportion_shares_by_weight_say_what_may_be_taken_back() -> None:
     assert Counter(actions_by_gang(world).values()) == {"keep": 2, "evict": 6, "start": 6, "wait": 1}
 
 
-def test_nobody_goes_for_a_gang_of_a_closed_queue() -> None:
+def test_a_gang_of_a_closed_queue_evicts_no_pod() -> None:
     world = problem(
         queue("shut", is_closed=True),
         nodes(1, gpu=8),

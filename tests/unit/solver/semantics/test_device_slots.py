@@ -79,7 +79,7 @@ def test_the_largest_cell_is_no_repair_where_the_share_is_not_what_the_pod_asks_
     assert "GR115" not in {repair.code for repair in decision.repairs}
 
 
-def test_of_a_gang_that_is_held_to_more_than_it_has_to_be_nothing_is_said_for_ever() -> None:
+def test_an_over_constrained_gang_has_no_permanent_fact() -> None:
     world = problem(nodes(1, gpu=8), gang("a", role(2, gpu=8)))
     held = replace(world, gangs=tuple(replace(made, over_constrained=True) for made in world.gangs))
     assert [fact.never for fact in planned(world).decisions[0].facts] == [True]

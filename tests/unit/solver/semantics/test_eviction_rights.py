@@ -25,7 +25,7 @@ def elastic(
 # --- the plugin gang
 
 
-def test_where_the_gang_plugin_votes_surplus_goes_though_a_whole_gang_would_be_cheaper() -> None:
+def test_with_the_gang_plugins_vote_surplus_is_evicted_though_a_whole_gang_would_be_cheaper() -> None:
     world = problem(
         nodes(2, gpu=8),
         elastic("cheap", 0, 8, 8, loss=1),
@@ -37,7 +37,7 @@ def test_where_the_gang_plugin_votes_surplus_goes_though_a_whole_gang_would_be_c
     assert evicted_pods_by_gang(replace(world, preempt_votes=SURPLUS)) == {"dear": 4}
 
 
-def test_where_the_gang_plugin_votes_and_nobody_has_surplus_nobody_goes() -> None:
+def test_with_the_gang_plugins_vote_gangs_without_surplus_keep_their_pods() -> None:
     world = problem(
         nodes(1, gpu=8), elastic("tight", 0, 8, 8), gang("winner", role(1, gpu=4), priority=10), preempt_enabled=True
     )
@@ -90,7 +90,7 @@ def test_a_gang_without_a_minimum_may_lose_its_last_pod_though_the_gang_plugin_v
 
 
 @pytest.mark.parametrize(("minimum", "asked", "gone"), [(4, 4, {"mixed": 4}), (4, 5, {}), (6, 4, {})])
-def test_of_a_gang_with_a_protected_role_the_other_one_goes_as_far_as_the_minima_allow(
+def test_the_unprotected_role_of_a_gang_loses_pods_down_to_its_minima(
     minimum: int, asked: int, gone: dict[str, int]
 ) -> None:
     mixed = gang(
@@ -120,7 +120,7 @@ def test_one_protected_pod_of_a_role_stays_and_the_others_on_its_node_go() -> No
 
 
 @pytest.mark.parametrize(("asked", "gone"), [(3, {"rich": 3}), (4, {"rich": 4}), (5, {})])
-def test_where_drf_votes_the_victim_keeps_the_share_that_its_winner_gets(asked: int, gone: dict[str, int]) -> None:
+def test_with_drfs_vote_the_victim_keeps_at_least_the_share_of_its_preemptor(asked: int, gone: dict[str, int]) -> None:
     """8 of 16 GPUs are held: 3 leave 5, 4 leave 4, and 5 would leave 3."""
     world = problem(
         nodes(1, gpu=8),
@@ -132,7 +132,7 @@ def test_where_drf_votes_the_victim_keeps_the_share_that_its_winner_gets(asked: 
     assert evicted_pods_by_gang(replace(world, preempt_votes=SHARES)) == gone
 
 
-def test_where_drf_votes_nobody_goes_whole_for_a_gang_that_asks_for_anything() -> None:
+def test_with_drfs_vote_no_whole_gang_is_evicted_for_a_gang_that_requests_anything() -> None:
     world = problem(
         nodes(1, gpu=8), elastic("tight", 0, 8, 8), gang("winner", role(1, gpu=1), priority=10), preempt_enabled=True
     )
@@ -194,7 +194,7 @@ def test_a_budget_over_several_gangs_counts_them_together() -> None:
     )
 
 
-def test_what_went_for_one_winner_is_no_longer_in_the_budget_of_the_next() -> None:
+def test_pods_evicted_for_one_preemptor_are_charged_to_the_disruption_budget_of_the_next() -> None:
     winners = [gang(f"w{n}", role(1, gpu=2), priority=10) for n in range(2)]
     world = problem(nodes(1, gpu=8), elastic("rich", 0, 8, 1), *winners, preempt_enabled=True)
     assert evicted_pods_by_gang(replace(world, disruption_budgets=(DisruptionBudget("rich", 3, ((0, 0),)),))) == {

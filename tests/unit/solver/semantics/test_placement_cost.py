@@ -114,7 +114,7 @@ def test_nodes_and_supernodes_are_opened_by_pods_that_ask_for_what_counts() -> N
     assert opened(gpus, (1, 4)) == (1, 1)  # but on a node that has none
 
 
-def test_what_runs_already_makes_a_node_no_longer_whole() -> None:
+def test_running_pods_make_a_node_no_longer_empty() -> None:
     world = spines(gang("old", role(1, gpu=1), running=(running_pods(0, 0, 1),)), gang("new", role(1, gpu=1)))
     assert costs(world) == {"spread": 0, "supernodes": 0, "nodes": 0}
     assert per_node(world)[0] == 2
@@ -153,7 +153,7 @@ def test_as_many_parts_as_can_be_are_whole_where_not_all_can() -> None:
     assert costs(cramped)["subgroups"] == 1 + 4
 
 
-def test_a_gang_without_subgroups_says_nothing_of_them_nor_does_one_whose_parts_cannot_be_torn() -> None:
+def test_no_subgroup_objective_without_subgroups_or_for_hard_ones_of_the_lowest_tier() -> None:
     assert "subgroups" not in costs(spines(gang("a", role(2, gpu=1))))
     assert "subgroups" not in costs(spines(gang("a", role(2, gpu=1), subgroups=(subgroup(2, tier=1),))))
 

@@ -445,7 +445,7 @@ def way(*steps: tuple[str, int]) -> tuple[tuple[str, int], ...]:
 N1, N21, N22 = way(("n1", 1), ("a", 1)), way(("n2", 1), ("b", 1)), way(("n2", 1), ("c", 1))
 
 
-def test_hierarchical_drf_does_not_starve_the_sibling_of_a_queue_that_nobody_rivals() -> None:
+def test_hierarchical_drf_does_not_starve_the_sibling_of_a_queue_without_rivals() -> None:
     """Bhattacharya et al., SoCC 2013: c alone wants GPUs, and gets all. Measured by their sum, n2 would look rich with
     them and b get no CPU."""
     queues = [queue("a", hierarchy=N1), queue("b", hierarchy=N21), queue("c", hierarchy=N22)]

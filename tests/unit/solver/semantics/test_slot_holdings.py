@@ -42,12 +42,12 @@ def test_a_device_of_a_victim_is_given_to_the_gang_that_it_goes_for() -> None:
     assert (use.node, use.slot, use.pods) == (0, 1, 1)
 
 
-def test_nobody_goes_whose_device_nobody_knows() -> None:
+def test_a_pod_on_an_unknown_device_is_not_evicted() -> None:
     world = problem(nodes(1, gpu=200, slots=FULL), low("a", None), low("b", None), high(), preempt_enabled=True)
     assert actions_by_gang(world) == {"a": "keep", "b": "keep", "high": "wait"}
 
 
-def test_the_dear_one_goes_where_only_its_device_is_known() -> None:
+def test_the_dearer_victim_is_evicted_when_only_its_device_is_known() -> None:
     world = problem(
         nodes(1, gpu=200, slots=FULL), low("a", 0, loss=90), low("b", None, loss=30), high(), preempt_enabled=True
     )
@@ -66,7 +66,7 @@ def test_a_gang_that_takes_two_devices_gets_those_of_two_victims() -> None:
     assert actions_by_gang(world) == {"a": "evict", "b": "evict", "high": "start"}
 
 
-def test_what_is_free_of_a_device_counts_with_what_its_victim_gives_back() -> None:
+def test_free_room_of_a_device_adds_to_what_its_victim_returns() -> None:
     half = [("dev", {"gpu": 100}, {"gpu": 40}), ("dev", {"gpu": 100}, {"gpu": 40})]
     world = problem(
         nodes(1, gpu=200, slots=half),

@@ -125,7 +125,7 @@ def test_a_follower_of_a_gang_that_comes_later_in_order_starts_with_it() -> None
     assert len(by_domain(world, made)) == 1
 
 
-def test_a_follower_of_nobody_waits_and_may_yet_start_one_day() -> None:
+def test_affinity_to_pods_that_do_not_exist_is_no_permanent_fact() -> None:
     world = problem(
         nodes(2, gpu=8), gang("a", role(1, owned_rules=[0], gpu=1)), pod_rules=(pod_rule("affinity", range(2)),)
     )
@@ -262,7 +262,7 @@ def test_without_roles_that_carry_it_a_relation_changes_nothing() -> None:
 
 
 @pytest.mark.parametrize("own", [False, True])
-def test_what_only_its_own_pods_can_settle_is_never_to_be_had(own: bool) -> None:
+def test_a_rule_that_only_the_gangs_own_pods_could_meet_never_holds(own: bool) -> None:
     """Three pods in one domain of two. Others could come and be company for them in the second one, unless the rule
     counts nobody else."""
     world = problem(
@@ -275,7 +275,7 @@ def test_what_only_its_own_pods_can_settle_is_never_to_be_had(own: bool) -> None
 
 
 @pytest.mark.parametrize(("present", "pods"), [({0: 1}, 1), ({}, 2)])
-def test_a_relation_is_a_gangs_own_only_where_nobody_else_is_counted(present: dict[int, int], pods: int) -> None:
+def test_a_pod_rule_of_a_gangs_own_pods_counts_no_other_pods(present: dict[int, int], pods: int) -> None:
     """One pod of no gang that is counted, or two gangs that are."""
     gangs = [gang(name, role(1, owned_rules=[0], selecting_rules=[0], gpu=1)) for name in "ab"[:pods]]
     with pytest.raises(InvalidProblemError, match="own"):

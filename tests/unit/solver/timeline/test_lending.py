@@ -41,12 +41,12 @@ def test_an_idle_domain_is_lent_to_a_gang_that_finds_nothing_else() -> None:
     assert actions_by_gang(world) == {"one": "start", "two": "start"}
 
 
-def test_who_finds_room_elsewhere_borrows_nothing() -> None:
+def test_a_gang_that_fits_elsewhere_borrows_no_dedicated_domain() -> None:
     world = kept(borrower("one"))
     assert [p.node for p in verified_plan(world).decisions[0].placements] == [1]
 
 
-def test_a_gang_that_may_not_be_evicted_borrows_nothing_and_is_told_whose_it_is() -> None:
+def test_a_gang_that_may_not_be_evicted_borrows_no_domain_and_its_fact_names_the_owner() -> None:
     world = kept(borrower("one"), borrower("two", loss=None, priority=-1))
     plan = verified_plan(world)
     assert [d.action for d in plan.decisions] == ["start", "wait"]
@@ -64,13 +64,13 @@ def test_a_gang_that_may_not_be_evicted_borrows_nothing_and_is_told_whose_it_is(
         {"disruption_budgets": (DisruptionBudget("b", 5, ((0, 0),)),)},
     ],
 )
-def test_where_the_owner_could_not_have_it_back_at_once_nothing_is_lent(change: dict[str, object]) -> None:
+def test_a_domain_that_the_owner_could_not_take_back_at_once_is_not_lent(change: dict[str, object]) -> None:
     world = kept(borrower("one"), gang("mine", role(1, gpu=8), queue="other", running=(running_pods(0, 1, 1),)))
     assert actions_by_gang(world)["one"] == "start"
     assert actions_by_gang(replace(world, **change))["one"] == "wait"  # type: ignore[arg-type]
 
 
-def test_a_queue_that_nobody_may_reclaim_from_borrows_nothing() -> None:
+def test_a_queue_that_is_not_reclaimable_borrows_no_domain() -> None:
     world = kept(borrower("one"), borrower("two", at=1))
     closed = tuple(replace(q, reclaimable=q.name != "other") for q in world.queues)
     assert actions_by_gang(replace(world, queues=closed))["one"] == "wait"
@@ -88,12 +88,12 @@ def test_a_borrower_may_stand_partly_in_its_own_room() -> None:
     assert actions_by_gang(world) == {"wide": "start"}
 
 
-def test_nobody_grows_into_what_is_lent() -> None:
+def test_no_gang_grows_into_a_lent_domain() -> None:
     world = kept(gang("elastic", role(3, minimum=1, gpu=8), queue="other", loss=0), borrower("one", at=1))
     assert [p.pods for p in verified_plan(world).decisions[0].placements] == [1]
 
 
-def test_nobody_is_evicted_so_that_another_can_borrow() -> None:
+def test_no_pod_is_evicted_for_a_gang_that_would_borrow() -> None:
     """The owner's own gang is open to reclaim, and yet no stranger comes to its domain over it."""
     mine = gang("mine", role(1, gpu=8), queue="child", running=(running_pods(0, 0, 1),), loss=1)
     world = kept(mine, borrower("here", at=1, loss=None), borrower("one", priority=5))
@@ -111,7 +111,7 @@ def test_the_owner_takes_back_at_once_whatever_the_borrowers_priority(home: str)
     assert verified_plan(world).decisions[0].evicted_for == (2,)
 
 
-def test_nobody_goes_where_the_owner_finds_room_without() -> None:
+def test_no_borrower_is_evicted_when_the_owner_fits_beside_it() -> None:
     world = kept(borrower("lent", at=0), gang("mine", role(1, gpu=8), queue="owner"))
     assert actions_by_gang(world) == {"lent": "keep", "mine": "start"}
 
@@ -143,7 +143,7 @@ def test_a_gang_that_never_preempts_takes_nothing_back() -> None:
     assert actions_by_gang(world) == {"lent": "keep", "there": "keep", "mine": "wait"}
 
 
-def test_what_was_lent_is_back_in_the_very_next_plan() -> None:
+def test_a_lent_domain_is_returned_in_the_very_next_plan() -> None:
     world = kept(borrower("one"), borrower("two"))
     lent = {d.gang: d.placements for d in verified_plan(world).decisions}
     running = tuple(replace(g, running=lent[i], loss=60) for i, g in enumerate(world.gangs))

@@ -219,13 +219,13 @@ class _DecisionTranslator:
         return self.priorities.get(spec.priority_class or "", self.default_priority)
 
     def inactive_decision(self, spec: GangSpec) -> JobDecision:
-        """Of a job that is held, that its owner suspended, or that another scheduler places."""
+        """The decision on a job that is held, suspended by its owner, or placed by another scheduler."""
         reason = self.explainer.suspended_message(spec, self.origins.held_jobs.get(spec.key, ""))
         reason = replace(reason, sources=suspension_sources(spec))
         return JobDecision(spec, "wait", self.priority_of(spec), reasons=(reason,))
 
     def unbound_decision(self, spec: GangSpec) -> JobDecision:
-        """Of a job whose pods go where their scheduler puts them: what runs, and the room that is kept for the rest."""
+        """The decision on a job whose pods its own scheduler places: what runs, and the room reserved for the rest."""
         names = [node.name for node in self.origins.nodes]
         pods: dict[str, dict[str, int]] = {}
         running = homeless = 0

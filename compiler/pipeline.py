@@ -102,7 +102,7 @@ def compile_specs(
     mapper: Mapper = LOCAL_EXECUTOR,
     limit: CommandLimit | None = None,
 ) -> Outcome:
-    """As `compile_repository`, of what was read already."""
+    """`compile_repository` for specs that were read already."""
     limit = limit or CommandLimit()
     digests = input_digests(tree, specs)
     if fatal := tuple(diagnostic for diagnostic in specs.diagnostics if diagnostic.code in NO_CLUSTER_CODES):

@@ -160,7 +160,7 @@ class Observation:
 
     @cached_property
     def pods_by_job(self) -> tuple[dict[str, list[Object]], set[str]]:
-        """Of all jobs, as the function of this name."""
+        """`gates.pods_by_job` for all jobs."""
         jobs = {key: item for key, item in self.objects.items() if _is_job(key) or is_planned_job(item)}
         return self.memory.owners.pods_by_job(self.objects_of_kind("Pod"), jobs)
 

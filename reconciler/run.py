@@ -247,7 +247,7 @@ def http_pages(r: Reconciler) -> dict[str, Callable[[], HttpAnswer]]:
 
 
 def _heartbeats(r: Reconciler) -> list[Heartbeat]:
-    """Of every thread: none is late because the API server or git does not answer."""
+    """The heartbeats of every thread: none is late because the API server or git does not answer."""
     return [
         r.heartbeat,
         r.lease.heartbeat,

@@ -151,7 +151,7 @@ def _with_paths(
 
 
 def _new_files(tree: Repository, files: Mapping[str, bytes]) -> dict[str, bytes]:
-    """Those that stand outside of the folders that are read anyway."""
+    """The files outside of the folders that are read anyway."""
     tops = tuple(f"{top}/" for top in ROOT_FOLDERS)
     return {file: text for file, text in files.items() if file not in tree.files and not file.startswith(tops)}
 

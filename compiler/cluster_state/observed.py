@@ -112,7 +112,7 @@ def observe_state(specs: Specs, state: ClusterState) -> ObservedState:
 
 
 def _held_gangs(gangs: Sequence[GangSpec], state: ClusterState) -> Mapping[int, str]:
-    """Those that an annotation suspends, those that the reconciler holds, and those that other jobs precede."""
+    """The gangs suspended by an annotation, held by the reconciler, or preceded by other jobs."""
     held = {}
     completed = {object_identity(job) for job in state.jobs if end_of_run(job) == "Completed"}
     for j, gang in enumerate(gangs):

@@ -45,8 +45,8 @@ def leaving_until(pod: Object) -> int | None:
 
 
 def with_leaving_word(pod: Object, is_leaving: bool) -> Object:
-    """An evicted pod of which somebody else knows whether it still gives its room away, as the clocks of API server and
-    compiler may differ by hours. Other pods as they are."""
+    """The evicted pod with a mark of whether it still returns its room: the caller knows, and the clocks of API server
+    and compiler may differ by hours. Other pods unchanged."""
     if leaving_until(pod) is None:
         return pod
     if is_leaving:

@@ -173,7 +173,7 @@ class Explainer:
 
     @staticmethod
     def no_room_message() -> CodedMessage:
-        """Of a job whose pods the plan binds to no node."""
+        """The message for a job whose pods the plan binds to no node."""
         return CodedMessage(NoRoomKept.code, REASONS[NoRoomKept].texts[0])
 
     def lost_start_message(self, fact: LostStart, told: int, starts_at: int | None) -> CodedMessage:

@@ -1,4 +1,4 @@
-"""Who else waits for what a repair gives to a queue, and comes first: with the change made, the room goes to them."""
+"""Rivals: the waiting gangs that a repair of a queue would start instead, since they come first."""
 
 from __future__ import annotations
 

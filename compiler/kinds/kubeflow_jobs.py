@@ -62,7 +62,7 @@ def _wait_for_master(document: Document, role: str) -> Mapping[str, list[dict[st
 
 
 def _mpi_labels(document: Document, role: str) -> Mapping[str, str]:
-    """Those of the training operator (v1) or of the MPI operator (v2beta1)."""
+    """The labels that the training operator (v1) or the MPI operator (v2beta1) gives to the role's pods."""
     if not _is_of_mpi_operator(document):
         return _training_labels(document, role)
     return {

@@ -177,8 +177,8 @@ def numbered_names(stem: str, count: int) -> list[str]:
 
 
 def specs(document: Document, pool: NodePool) -> Iterable[NodeSpec | HyperNodeSpec]:
-    """The nodes and hypernodes of the pool: the same objects as long as its document stays as it is, so that who reads
-    it again need not compare thousands of them."""
+    """The nodes and hypernodes of the pool: the same objects as long as its document is unchanged, so that thousands of
+    them need not be compared when it is read again."""
     where = document.file, document.line, document.item_path
     kept = _KEPT_SPECS.get(where)
     if kept is None or kept[:2] != (document, pool):

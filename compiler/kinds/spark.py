@@ -131,7 +131,7 @@ def _gang(document: Document, spec: Spec, path: FieldPath) -> GangSpec:
 
 
 def _executors(spec: Spec) -> int:
-    """Those that the driver asks for at the start, as Spark counts them."""
+    """The number of executors that the driver asks for at the start, as Spark counts them."""
     written, dynamic = spec.executor.instances, spec.dynamic_allocation
     if dynamic is None or not dynamic.enabled:
         return 1 if written is None else written
@@ -158,7 +158,8 @@ def _role(name: str, count: int, spec: Spec, pod: SparkPod, path: FieldPath) -> 
 
 
 def _memory(spec: Spec, pod: SparkPod) -> int:
-    """Of the heap and beside it, in bytes: what is not written is a share of the heap, and 384 MiB at least."""
+    """Memory of the pod in bytes, heap and overhead: an overhead that is not written is a share of the heap, and 384
+    MiB at least."""
     heap = DEFAULT_MEMORY if pod.memory is None else _java_bytes(pod.memory)
     if pod.memory_overhead is not None:
         return heap + _java_bytes(pod.memory_overhead)

@@ -13,7 +13,8 @@ from solver.problem import DisruptionBudget
 
 
 def disruption_budgets(inputs: LoweringInputs) -> tuple[DisruptionBudget, ...]:
-    """Of the gangs in the problem. No pod of a role that several budgets select may be evicted."""
+    """The disruption budgets of the gangs in the problem. No pod of a role that several budgets select may be
+    evicted."""
     index = {j: g for g, j in enumerate(inputs.gang_indices)}
     budgets = []
     for selection in inputs.observed.budget_selections:

@@ -86,8 +86,8 @@ def reserve_room(specs: Specs, observed: ObservedState) -> tuple[ReservedRoom, .
 
 
 def unfit_pods(specs: Specs, nodes: Sequence[NodeSpec]) -> Iterator[UnplannedPods]:
-    """Those of recurring runs, and of jobs that are not bound, that no node would take if it were empty; none where
-    there is no node."""
+    """Pods of recurring runs and of unbound jobs that no node would take even if it were empty; none where there is no
+    node."""
     whole = [returned_node(node) for node in nodes]
     masks = NodeMasks(whole)
     for pods in specs.unplanned_pods:

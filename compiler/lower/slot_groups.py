@@ -103,7 +103,7 @@ class SlotGroups:
     def slot_requests(
         self, pod: PodSpec, names: Sequence[str], node: NodeSpec | None = None
     ) -> tuple[SlotRequest, ...]:
-        """Of the groups in the problem. node: the one that the pod runs on."""
+        """The pod's requests of the slot groups in the problem. node: the one that the pod runs on."""
         return tuple(
             SlotRequest(self.names.index(group), number, vector(share, names))
             for group, number, share in (self.named_slot_requests(pod, node) if self.names else ())

@@ -1,4 +1,4 @@
-"""Which gangs may be evicted as far as their owners decide, and what run time that would lose."""
+"""Eviction as owners decide it: which gangs may be evicted, and what run time that would lose."""
 
 from __future__ import annotations
 

@@ -104,7 +104,7 @@ class JobAssignment:
     def _companion_takers(
         self, documents: Sequence[Document], of_jobs: Iterable[tuple[_Claim, ...]]
     ) -> tuple[_Claim, ...]:
-        """Who reads what is no job in a file."""
+        """The clusters that read the objects of a file which are no jobs."""
         if found := tuple(claim for takers in of_jobs for claim in takers):
             return found
         found = tuple(claim for claim in self.claims for one in documents[:1] if claim.claims_path(one.file))

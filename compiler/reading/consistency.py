@@ -107,8 +107,8 @@ def _check_input(cluster: ClusterSpec, collector: DocumentCollector) -> CheckInp
 def _unplanned_pods(
     collector: DocumentCollector, pods: Iterable[PodDraft], gangs: Iterable[GangSpec], unbound: Iterable[GangSpec]
 ) -> Iterator[UnplannedPods]:
-    """Those of gangs that are not bound, of kinds that are not planned, and those that another scheduler places, by
-    object."""
+    """The pods, by object, of gangs that are not bound, of kinds that are not planned, and of those that another
+    scheduler places."""
     found = collector.specs_of(UnplannedPods)
     for gang in unbound:
         found += unbound_pods(gang)

@@ -27,7 +27,7 @@ _GROUPS = {
 
 
 def power_diagnostics(document: Document) -> Iterator[Diagnostic]:
-    """At most one."""
+    """The diagnostic about the document's powers, one at most."""
     help = "install it by other means"
     name, kind = document.display_name, (document.kind, document.group)
     if document.group in _GROUPS:

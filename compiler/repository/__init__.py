@@ -73,7 +73,7 @@ class Repository:
         return cls(built, commit_dates or {}, (*problems, *refused))
 
     def with_named(self, files: Mapping[str, bytes]) -> Repository:
-        """With files that the user named and that stand elsewhere."""
+        """The repository with files that the user named and that stand elsewhere."""
         return replace(self, files={**self.files, **files}, named=(*self.named, *files))
 
     def manifests(self) -> tuple[str, ...]:

@@ -85,7 +85,7 @@ class _Pod:
                 yield ("spec", key, number), container
 
     def security_contexts(self) -> Iterator[tuple[FieldPath, Mapping[str, Any]]]:
-        """Those of the pod and of its containers, also where there is none."""
+        """The security contexts of the pod and of its containers, also where there is none."""
         yield ("spec", "securityContext"), mapping(self.spec, "securityContext")
         yield from self.container_contexts()
 

@@ -118,7 +118,7 @@ def left_out(outcome: Outcome) -> list[LeftOut]:
 
 
 def left_out_entries(outcome: Outcome) -> list[dict[str, Any]]:
-    """As plain data."""
+    """The jobs left out because of errors, as plain data."""
     return [{**_object_entry(one.document), "file": one.file, **_error_entries(one)} for one in left_out(outcome)]
 
 

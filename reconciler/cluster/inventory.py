@@ -173,7 +173,7 @@ class InventoryStore:
         return self._taken_up(Inventory.from_rows(rows[0], rows[1], head))
 
     def _taken_up(self, inventory: Inventory) -> Inventory:
-        """Nothing of what was just read has to be written."""
+        """The inventory as read: no row has to be written."""
         for shards, table in ((self._objects, inventory.entries), (self._runs, inventory.runs)):
             shards.note_keys(table)
             table.changed_keys.clear()

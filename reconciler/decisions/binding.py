@@ -137,7 +137,7 @@ class BindingMemory:
         return found if is_ignored or any(each.message != SILENCE for each in found) else []
 
     def waiting_pods(self, pods: Iterable[Object]) -> list[Object]:
-        """Those that were given a node and are not bound."""
+        """The pods that were given a node and are not bound."""
         return [pod for pod in pods if uid_of(pod) in self.unbound_since]
 
     def held_jobs(self, now: float) -> dict[str, str]:

@@ -256,7 +256,7 @@ def _has_added_tolerations(field: FieldDifference) -> bool:
 
 
 def _with_claim_names(desired: Object, live: Object) -> Object:
-    """With the names that Volcano gave to the claims of a job: without them it would make other ones."""
+    """The desired job with the claim names that Volcano gave it: without them it would make other claims."""
     wanted, known = ((item.get("spec") or {}).get("volumes") or () for item in (desired, live))
     if "tasks" not in desired.get("spec", {}) or not wanted or len(wanted) != len(known):
         return desired

@@ -296,8 +296,8 @@ def _leaf_order_keys(
 
 
 def _bare_pod_keys(pod: Object) -> Iterator[str]:
-    """Of a pod without a controller: the key of the PodGroup that it names, and its own. Volcano gives a pod that names
-    none a PodGroup, and writes its name into the pod."""
+    """The keys of a pod without a controller: of the PodGroup that it names, and its own. Volcano gives a pod that
+    names none a PodGroup, and writes its name into the pod."""
     if pod["metadata"].get("ownerReferences"):
         return
     ref = ref_of(pod)
@@ -317,7 +317,7 @@ def pods_by_job(pods: Sequence[Object], jobs: Mapping[str, Object]) -> tuple[dic
 
 @dataclass(frozen=True, slots=True)
 class _Owners:
-    """Of a pod: Ref.key of the live jobs that it belongs to, and of the objects that its owners were."""
+    """The owners of a pod: Ref.key of the live jobs that it belongs to, and of its former owners."""
 
     pod: Object
     jobs: frozenset[str]
@@ -326,7 +326,7 @@ class _Owners:
 
 @dataclass(slots=True)
 class OwnershipMemory:
-    """Which jobs each pod belongs to, kept as long as the pod is the same and so is what was asked of the jobs. known:
+    """The jobs each pod belongs to, remembered while the pod and the relevant fields of the jobs are unchanged. known:
     by the pod's id()."""
 
     known: dict[int, _Owners] = field(default_factory=dict)
@@ -335,7 +335,7 @@ class OwnershipMemory:
     def pods_by_job(
         self, pods: Sequence[Object], jobs: Mapping[str, Object]
     ) -> tuple[dict[str, list[Object]], set[str]]:
-        """As the function of this name."""
+        """`pods_by_job`, the function, with this memory."""
         identities = {key: _job_identity(job) for key, job in jobs.items()}
         known = self.known if identities == self.identities else {}
         self.known, self.identities = {}, identities

@@ -200,7 +200,7 @@ def lift_gates(r: Reconciler, p: Pass, snapshot: Snapshot, nodes: NodeIndex) -> 
 
 
 def _room_beside_leaving_pods(r: Reconciler, p: Pass, nodes: NodeIndex) -> Room:
-    """Of the nodes on which evicted pods still run that plans do not count any more."""
+    """The room on nodes where evicted pods still run that plans do not count any more."""
     leaving = p.observation.restrictions.leaving_pods
     if not leaving:
         return Room((), (), nodes)

@@ -58,7 +58,7 @@ def follow_scheduler(r: Reconciler, p: Pass) -> None:
 
 
 def behind_message(r: Reconciler, p: Pass) -> str:
-    """In what the scheduler is behind; empty where it is not, or that is not known."""
+    """Why the scheduler does not run the repository's configuration; empty where it does, or that is not known."""
     memory, wanted = r.scheduler, wanted_text(p)
     if wanted and memory.refused == wanted:
         return (

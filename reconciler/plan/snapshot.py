@@ -48,7 +48,7 @@ class PlannedGang:
 
     @property
     def name(self) -> str:
-        """As in `evicted_for`."""
+        """namespace/name, as in `evicted_for`."""
         return f"{self.job.namespace}/{self.job.name}"
 
     def pods_by_place(self) -> dict[tuple[str, str], int]:
@@ -94,13 +94,13 @@ class Snapshot:
 
     @cached_property
     def gangs(self) -> Mapping[str, PlannedGang]:
-        """Ref.key of the job -> the gang as planned, in the plan's order, of those whose pods the plan binds to
+        """Ref.key of the job -> the planned gang, in the plan's order; only gangs whose pods the plan binds to
         nodes."""
         return {gang.job.key: gang for gang in self._planned_gangs if gang.bound}
 
     @cached_property
     def unbound_gangs(self) -> tuple[PlannedGang, ...]:
-        """The others: the plan keeps room for them, and who places their pods is not gangplan."""
+        """The gangs for which the plan reserves room and whose pods another scheduler places."""
         return tuple(gang for gang in self._planned_gangs if not gang.bound)
 
     @cached_property

@@ -425,7 +425,7 @@ def mark_started(inventory: Inventory, key: str) -> bool:
 
 
 def _empty_set(ref: Ref) -> Object:
-    """For server-side apply: takes away every field that only we own."""
+    """The fields for a server-side apply that removes every field which only we own."""
     metadata = {"name": ref.name} | ({"namespace": ref.namespace} if ref.namespace else {})
     return {"apiVersion": ref.api_version, "kind": ref.kind, "metadata": metadata}
 

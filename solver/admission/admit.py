@@ -73,7 +73,7 @@ def _admission_model(s: Sets, floor: Placements, options: Options) -> tuple[Vari
 def _decide_level(
     s: Sets, x: Variables, lex: LexicographicSolver, level: PrecedenceLevel, counts: Counts, prefix: str = ""
 ) -> None:
-    """Of one level, in this order: fair shares, unless all of it can count; resources; gangs."""
+    """Decide one level goal by goal: fair shares, unless all of it can count; resources; gangs."""
     everything = objectives.placed_resources(s, counts, level, f"{prefix}placed")
     bound, is_scarce = _is_scarce(lex, everything)
     if is_scarce:

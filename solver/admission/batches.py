@@ -48,7 +48,7 @@ def precedence_groups(
 
 
 def entitled_gangs(books: QueueBooks, gangs: Iterable[int], changed: Mapping[int, Gang] | None = None) -> list[int]:
-    """Of each queue the gangs up to the first one, by precedence and age, that its entitlement does not cover.
+    """The gangs of each queue, by precedence and age, before the first one that its entitlement does not cover.
 
     changed: gangs that are counted as they are here, with another priority.
     """
@@ -76,7 +76,7 @@ def entitled_gangs(books: QueueBooks, gangs: Iterable[int], changed: Mapping[int
 
 
 def _by_turn(gangs: Iterable[int], floor: GreedyFloor) -> list[int]:
-    """In the order in which the greedy serves them; those that it does not serve come last."""
+    """The gangs in the greedy's serving order; those that it does not serve come last."""
     turn = {j: position for position, j in enumerate(floor.serving_order)}
     return sorted(gangs, key=lambda j: turn.get(j, len(turn)))
 

@@ -49,7 +49,7 @@ def place_and_charge(placer: GreedyPlacer, j: int) -> Pods | None:
 
 
 def add_gangs_that_fit(s: Sets, placements: Placements, gangs: list[int], budget: Budget) -> Placements:
-    """The gangs that a struck limit left out although they still fit. Where the goals are proved there are none."""
+    """Add the gangs that a limit left out although they still fit. Where the goals are proved there are none."""
     if len(placements) == len(gangs):
         return placements
     placer = GreedyPlacer(s.state_after(placements), budget=budget)

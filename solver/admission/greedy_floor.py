@@ -50,7 +50,7 @@ class GreedyFloor:
     serving_order: tuple[int, ...]
 
     def only(self, gangs: Collection[int]) -> tuple[Sets, Placements]:
-        """The same for these gangs alone."""
+        """The floor of these gangs alone."""
         every = {key: tuple(j for j in js if j in gangs) for key, js in self.sets.waiting_gangs.items()}
         waiting = {key: js for key, js in every.items() if js}
         return replace(self.sets, waiting_gangs=waiting), {j: p for j, p in self.placements.items() if j in gangs}
@@ -62,7 +62,7 @@ class GreedyFloor:
         )
 
     def compare(self, started: Collection[int], gangs: Collection[int], options: Options) -> int:
-        """Whether of these gangs the floor is worth more (1), less (-1) or as much (0) as what starts."""
+        """1 if the floor starts more of these gangs than `started`, -1 if it starts less, 0 if as much."""
         s, floor = self.only(gangs)
         return compare_floor(s, floor, started, options)
 
@@ -106,7 +106,7 @@ def _scores(s: Sets, number: Counts, options: Options) -> Iterator[LevelScore]:
 
 
 def level_score(s: Sets, number: Counts, level: PrecedenceLevel, options: Options) -> LevelScore:
-    """As `model.objectives` has it, from so many gangs of each class and not from the model."""
+    """The score of a level with these numbers of gangs, as `models.objectives` defines it, without a model."""
     here = {key: n for key, n in number.items() if s.level_of[key] == level}
     counted = {key: n for key, n in number.items() if s.level_of[key] >= level}
     shares = _lowest_shares(s, counted, here, options)
@@ -173,7 +173,7 @@ def floor_objectives(
 
 
 def _max_gangs(s: Sets, level: PrecedenceLevel, share_limit: int) -> int:
-    """So many gangs of the level at most are together worth no more than this: the cheapest."""
+    """The most gangs of the level that are together worth no more than `share_limit`: the cheapest."""
     number = 0
     for each in sorted(s.dominant_units[key[2]] for key in s.classes_of_level(level) for _ in s.waiting_gangs[key]):
         share_limit -= each

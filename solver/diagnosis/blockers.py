@@ -1,4 +1,4 @@
-"""Which gangs that the plan starts are in the way."""
+"""Blockers: the gangs started by the plan that keep a waiting gang out."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from solver.diagnosis.state import Scenario
 
 
 def blockers(case: GangDiagnosis, s: Scenario) -> tuple[int, tuple[int, ...]]:
-    """(pods of the gang that fit beside the plan, the gangs that the plan starts without which all would, none of them
-    to spare), whatever their queues.
+    """(pods of the gang that fit beside the plan, a minimal set of the plan's started gangs without which all pods
+    would fit), whatever their queues.
 
     Those of the gang's priority and above are examined first, the lowest and youngest first. The answer is costly and
     the same for all queues.

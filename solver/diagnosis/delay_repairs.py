@@ -46,7 +46,7 @@ from solver.timeline.reservation import ends_in_time
 
 
 def delay_repairs(diagnosis: DelayDiagnosis, j: int, facts: Sequence[Fact]) -> list[Repair]:
-    """What is known to help against a single fact of order or time."""
+    """The repairs known for a single fact of order or time."""
     trials = DelayTrials(diagnosis, j)
     match facts:
         case [DedicatedDomains(queue=q)]:

@@ -1,5 +1,5 @@
-"""Obstacles of order and time: why a gang waits for which there is room. Its queue's strict order, a reservation,
-dedicated domains or maintenance."""
+"""Delays: why a gang waits despite sufficient free capacity. Its queue's strict order, a reservation, dedicated domains
+or maintenance."""
 
 from __future__ import annotations
 
@@ -60,7 +60,8 @@ class DelayDiagnosis:
 
     @cached_property
     def backfill(self) -> World:
-        """As restricted, with the reserved nodes excluded too for all that would still be there."""
+        """The restricted world in which the reserved nodes are excluded too for every gang that would still run at the
+        reserved start."""
         if self.reservation is None:
             return self.restricted
         problem = exclude_nodes(self.restricted_problem, reserved_exclusions(self.restricted_problem, self.reservation))
@@ -74,7 +75,8 @@ class DelayDiagnosis:
     # ---- facts
 
     def delay_facts(self, j: int) -> tuple[Fact, ...]:
-        """Why gang j waits although it lacks nothing; none where it does, or where only others precede it."""
+        """The facts of order and time about gang j; none where it lacks resources, or where only other gangs precede
+        it."""
         has_room = self.fits_beside_running(j) or (self._plan_frees_capacity and self.fits_beside_plan(j))
         if j in self.exclusions and not has_room and self._fits(self.unrestricted, j, "now"):
             return self._exclusion_facts(j, "now")
@@ -89,8 +91,8 @@ class DelayDiagnosis:
         return blocking_gangs(self.restricted_problem, self.waiting_gangs, ())
 
     def idle_exclusion_facts(self, j: int) -> tuple[Fact, ...]:
-        """What excludes a gang that lacks room anyway from an empty cluster that would hold it; none of a gang with pod
-        rules."""
+        """The exclusions that keep gang j, which lacks resources now, out of an empty cluster that would hold it; none
+        for a gang with pod rules."""
         if has_pod_rules(self.restricted_problem.gangs[j]) or not self._fits(self.unrestricted, j, "idle"):
             return ()
         return () if self._fits(self.restricted, j, "idle") else self._exclusion_facts(j, "idle")

@@ -10,8 +10,8 @@ from solver.repairs import EndOfGangs
 
 
 def trial_after_ends(runner: TrialRunner, t: Trial) -> Trial | None:
-    """A few gangs, none of them to spare, whose end lets the gang start: those after which it starts soonest, where
-    ends are known."""
+    """The trial after the end of a minimal set of few gangs: those after which the gang starts soonest, where ends are
+    known."""
     trials = EndTrials(runner, t)
     return trials.soonest() or trials.smallest()
 
@@ -59,7 +59,7 @@ class EndTrials:
         return self._minimal(chosen)
 
     def _minimal(self, chosen: tuple[int, ...]) -> Trial | None:
-        """None of the chosen to spare; None where those are still too many."""
+        """A minimal part of the chosen gangs whose end suffices; None where that is still too many."""
         if len(chosen) > 4 * self.budget.ended_gangs:
             return None
         least = minimal_subset(chosen, self.suffices)

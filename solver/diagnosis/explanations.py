@@ -58,7 +58,7 @@ def _all_delay_repairs(diagnosis: DelayDiagnosis, j: int, facts: tuple[Fact, ...
 def _resource_explanations(
     diagnosis: DelayDiagnosis, delayed: Mapping[int, tuple[Fact, ...]], mapper: Mapper
 ) -> dict[int, Explanation]:
-    """Of gangs that are not delayed, or only by exclusions: a repair may do without the excluded nodes.
+    """Explanations of gangs that are not delayed, or only by exclusions: a repair may do without the excluded nodes.
 
     A gang with exclusions is asked about the nodes that are left, unless they do not hold it even beside what runs.
     """

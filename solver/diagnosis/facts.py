@@ -61,7 +61,7 @@ def node_facts(case: GangDiagnosis) -> FactsAndScenario:
 
 
 def _plan_facts(case: GangDiagnosis, demand: QueueDemand) -> tuple[Fact, ...]:
-    """What the plan gives to others before it, in its queues and on the nodes."""
+    """The facts about gangs that the plan starts first, in the gang's queues and on the nodes."""
     ledger, full = case.state.after.queue_books, case.fits(case.current_scenario) is False
     found = queue_facts(case.state, ledger, demand, None if full else ledger)
     if full:
@@ -70,7 +70,7 @@ def _plan_facts(case: GangDiagnosis, demand: QueueDemand) -> tuple[Fact, ...]:
 
 
 def _permanent_facts(case: GangDiagnosis, start: Scenario) -> FactsAndScenario:
-    """What the empty cluster has against it, and what else is in its way."""
+    """The facts that hold on the empty cluster, and those of the other obstacles."""
     obstacles, empty = permanent_obstacles(case), case.empty_scenario
     chosen = _smallest_set(case, empty, obstacles)
     if chosen is None:
@@ -92,7 +92,8 @@ def _minimal_facts(case: GangDiagnosis, start: Scenario, obstacles: Sequence[Obs
 
 
 def _infeasible_facts(case: GangDiagnosis, obstacles: Sequence[Obstacle]) -> list[Fact]:
-    """The gang fits on nodes without limits neither: there are none, or its subgroups never add up to its minimum."""
+    """The facts of a gang that does not fit on unlimited nodes either: there are none, or its subgroups never add up to
+    its minimum."""
     if case.fits(_relax_all(case.empty_scenario, obstacles)) is not False:
         return [Undecided()]
     if case.state.problem.nodes:

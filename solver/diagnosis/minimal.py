@@ -31,7 +31,7 @@ def smallest_sufficient(
 
 
 def minimal_subset(items: Sequence[Item], suffices: Callable[[tuple[Item, ...]], bool]) -> tuple[Item, ...]:
-    """A sufficient set without each item that the rest can do without, the last tried first."""
+    """A minimal sufficient subset; items are dropped from the last to the first."""
     kept = tuple(items)
     for i in reversed(range(len(items))):
         rest = tuple(item for item in kept if item is not items[i])

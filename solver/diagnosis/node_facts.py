@@ -39,7 +39,7 @@ from solver.semantics.topology import ROOT
 
 
 def preceding_gangs(case: GangDiagnosis, s: Scenario) -> Fact:
-    """The gangs of the plan without which it would fit, none of them to spare."""
+    """A minimal set of the plan's gangs without which the gang would fit."""
     most, gangs = blockers(case, s)
     return PrecedingGangs(case.question(s).gang_class.min_pods, most, gangs)
 
@@ -186,7 +186,8 @@ def _shortage(q: FitQuestion) -> Fact:
 
 
 def _fragmentation(q: FitQuestion, t: int, asked: int, available: int) -> Fragmentation:
-    """With how the scarcest resource lies on the nodes, where it alone leaves room for too few pods."""
+    """The fragmentation fact, with the distribution of the scarcest resource where it alone leaves room for too few
+    pods."""
     role = q.gang.roles[t]
     amounts = _eligible_free(q, (role,)).amounts
     pods = {r: int((amounts[:, r] // a).sum()) for r, a in enumerate(role.request) if a}

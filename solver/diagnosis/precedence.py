@@ -1,5 +1,5 @@
-"""What the plan decides before a waiting gang, and repairs that turn that round: a higher priority, or a larger
-entitlement of its queue."""
+"""Precedence: what the plan decides before a waiting gang, and the repairs that change it, a higher priority or a
+larger entitlement of its queue."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ from solver.semantics.share_measures import puts_queues_first, queue_priority
 
 
 def borrowing(case: GangDiagnosis, s: Scenario) -> Borrowing | None:
-    """That the gang would borrow, and what goes first; None where its queue's entitlement covers it, or where only its
-    own queue is in its way."""
+    """The fact that the gang would borrow, and what is served first; None where its queue's entitlement covers it, or
+    where only its own queue is in its way."""
     problem, books, demand = case.state.problem, case.state.after.queue_books, case.remaining_demand
     if not is_decided_by_entitlement(problem) or books.is_entitled(case.gang.queue, demand):
         return None
@@ -76,7 +76,8 @@ def _raise_priority(runner: TrialRunner, priority: int, t: Trial) -> Trial:
 def _before_others(
     runner: TrialRunner, t: Trial, repair: HigherPriority | MoreDeserved | MoreWeight, priority: int, problem: Problem
 ) -> Trial:
-    """The trial in which all that would be decided later is gone; unchanged where that is nothing, or not known."""
+    """The trial without the gangs that would then be decided later; unchanged where there are none, or they are not
+    known."""
     state = runner.case.state
     later = _later_gangs(runner.case, priority, problem)
     changed = replace(t.with_change(repair), limits_problem=problem)
@@ -88,8 +89,8 @@ def _before_others(
 
 
 def _later_gangs(case: GangDiagnosis, priority: int, problem: Problem) -> list[int]:
-    """The started gangs that are decided after the gang, were it of this priority, in a problem with other queues; the
-    last first."""
+    """The started gangs, the last first, that are decided after the gang if it has this priority and the queues are the
+    problem's."""
     raised = replace(case.gang, priority=priority)
     if problem is not case.state.problem or priority in case.state.gang_priorities:
         return _gangs_behind(case, raised, problem)
@@ -121,7 +122,7 @@ def _gangs_behind(case: GangDiagnosis, raised: Gang, problem: Problem) -> list[i
 
 
 def _entitled_beside(case: GangDiagnosis, raised: Gang, problem: Problem) -> frozenset[int]:
-    """Of the started gangs and the raised one those that the entitlements of their queues cover."""
+    """The started gangs, and the gang with its raised priority, that the entitlements of their queues cover."""
     state, own, started = case.state, case.index, case.state.started_placements
     books = state.before.queue_books
     if problem is not state.problem:
@@ -138,7 +139,7 @@ def higher_priority(runner: TrialRunner, t: Trial) -> Iterator[Trial]:
 
 
 def with_later_gangs(runner: TrialRunner, t: Trial) -> Trial:
-    """The trial whose priority names the gangs that give their room: a few of those decided later, none to spare."""
+    """The trial whose priority names the gangs that give up their room: a minimal set of few gangs decided later."""
     beside = replace(t, scenario=replace(t.scenario, with_started=True))
 
     def suffices(some: Sequence[int]) -> bool:

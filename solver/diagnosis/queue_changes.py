@@ -1,4 +1,4 @@
-"""Repairs by queues: as little as lets the gang be allowed."""
+"""Repairs of queues: the smallest changes that let the gang be allowed."""
 
 from __future__ import annotations
 

@@ -118,7 +118,7 @@ def _without_limit(limits: Limits, r: int) -> Limits:
 def binding_obstacles(
     ledger: QueueBooks, queue: int, amount: Vector, cluster: QueueBooks | None
 ) -> list[QueueObstacle]:
-    """All that must be lifted so that the gang is allowed, one for each reason and resource; none can be spared.
+    """A minimal set of limits without which the gang is allowed, one for each reason and resource.
 
     cluster: what the cluster holds where guarantees are kept in all of it; None where that does not matter.
     Capabilities come first, then what guarantees leave, then shares by weight: each is derived from those before it,
@@ -140,7 +140,7 @@ def binding_obstacles(
 
 
 def _tightest_obstacles(several: Iterable[QueueObstacle]) -> list[QueueObstacle]:
-    """Of each reason and resource the limit that leaves least, with the queues of all of them."""
+    """The limit that leaves least for each reason and resource, with the queues of all of them."""
     found: dict[tuple[str, int, int], QueueObstacle] = {}
     for o in several:
         other = found.get(o.reason_key, o)

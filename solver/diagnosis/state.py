@@ -76,7 +76,7 @@ class DiagnosisState:
     _cache: dict[Hashable, Any] = field(default_factory=dict, init=False)
 
     def cached(self, key: Hashable, make: Callable[[], T]) -> T:
-        """What `make` returned when it was first asked for this key."""
+        """The answer of `make`, computed once for each key."""
         if key not in self._cache:
             self._cache[key] = make()
         value: T = self._cache[key]
@@ -287,7 +287,7 @@ class DiagnosisState:
         return None if planned is None else PodRuleCounts(self.problem, planned.existing_pods)
 
     def rule_counts_without(self, gangs: Iterable[int]) -> PodRuleCounts | None:
-        """As with the plan, without some of the gangs that it starts."""
+        """The pod-rule counts with the plan, without these gangs that it starts."""
         if self.after.rule_counts is None:
             return None
         left = self.after.rule_counts.copy()

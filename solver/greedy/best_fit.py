@@ -148,8 +148,8 @@ class GreedyPlacer:
         return min(best, gang_class.min_pods - 1)
 
     def _place_in_domain(self, h: int, gang: Gang, gang_class: GangClass, unplaced: list[int]) -> Pods:
-        """As many of the unplaced pods (per role, counted down) under h as fit; none where pod rules forbid all of
-        them together."""
+        """The unplaced pods (per role, counted down) that fit under h; none where pod rules forbid all of them
+        together."""
         filler, placed = self._filler(gang, gang_class), list[Placement]()
         if isinstance(filler, PodByPodPlacer):
             forbidden = filler.is_forbidden_by_rules(h, unplaced)

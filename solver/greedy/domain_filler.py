@@ -21,7 +21,7 @@ class DomainFiller:
         self.state, self.gang, self.gang_class, self.fragmentation = state, gang, gang_class, fragmentation
 
     def place_pods(self, h: int, unplaced: list[int]) -> Pods:
-        """As many of the unplaced pods (per role, counted down) under h as fit, whole subgroups only."""
+        """The unplaced pods (per role, counted down) that fit under h, complete subgroups only."""
         mark, before = self.free_nodes.mark(), list(unplaced)
         placed = self._place_ignoring_subgroups(h, unplaced)
         for s in self.gang.subgroups:

@@ -34,8 +34,8 @@ class PodByPodPlacer:
         return any(n > self.rule_counts.max_new_pods(role, h, nodes) for role, n in wanted)
 
     def place_pods(self, h: int, unplaced: list[int]) -> Pods:
-        """As many unplaced pods (per role, counted down) under h as come one after another; none where a subgroup
-        would be incomplete."""
+        """The unplaced pods (per role, counted down) that fit under h one after another; none where a subgroup would be
+        incomplete."""
         mark, before = self.free_nodes.mark(), list(unplaced)
         placed: list[Placement] = []
         subgroups = self._largest_subgroups()

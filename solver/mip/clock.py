@@ -67,7 +67,7 @@ def limit_time(seconds: float, late_work: int = 0) -> Iterator[None]:
 
 
 def seconds_left() -> float:
-    """Until the limit; infinity without one."""
+    """Seconds until the limit; infinity without one."""
     return max(0.0, _LIMIT.get().deadline - time.monotonic())
 
 

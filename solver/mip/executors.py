@@ -53,18 +53,18 @@ class Mapper(Protocol):
     def faults(self) -> Sequence[str]: ...
 
     def prepare(self, work: int) -> None:
-        """So much work may come: workers that take time to start do so meanwhile."""
+        """Announce this much work, so that workers which take time to start do so meanwhile."""
 
     def map(self, function: Callable[[S, T], R], shared: S, tasks: Sequence[T], work: int) -> list[R]: ...
 
 
 class LocalExecutor:
-    """In this process, one after another."""
+    """Runs tasks in this process, one after another."""
 
     faults: Sequence[str] = ()
 
     def prepare(self, work: int) -> None:
-        """There are no workers."""
+        """Do nothing: there are no workers."""
 
     def map(self, function: Callable[[S, T], R], shared: S, tasks: Sequence[T], work: int) -> list[R]:
         return [function(shared, task) for task in tasks]
@@ -123,7 +123,8 @@ class RemoteExecutor:
 
     @contextmanager
     def _recording_faults(self) -> Iterator[None]:
-        """An executor may raise anything. An error of the function itself is raised again when it is called here."""
+        """Record any exception of the executor. An error of the function itself is raised again when it is called
+        here."""
         try:
             yield
         except Exception as error:

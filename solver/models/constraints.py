@@ -219,7 +219,7 @@ def entitlements(s: Sets, x: Variables) -> Iterator[Row]:
 
 
 def strict_order(s: Sets, x: Variables) -> Iterator[Row]:
-    """In a queue with strict order those who start are the first of its gangs in their order.
+    """In a queue with strict order the gangs that start are the first ones in its order.
 
     sum_{j in class} o[j]  =  y[class]          o[j]  >=  o[j']          j' right behind j in the queue
     """

@@ -39,7 +39,7 @@ class FewGangs:
             yield partial(self._place_again, placements, near)
 
     def _place_again(self, placements: Placements, near: GangsAndBuckets) -> Placements:
-        """At the root of the model only."""
+        """The gangs placed again in these buckets by the root node of the exact model."""
         sets = single_gang_sets(self.task, placements, *near)
         return repack_tighter(self.task, solve_gangs(self.task, sets, placements, 1, topology_only=True).placements)
 

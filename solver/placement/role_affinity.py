@@ -143,7 +143,7 @@ class LeafExchange:
         return {r for request in requests for r, amount in enumerate(request) if amount}
 
     def _move_pods(self, step: Step) -> None:
-        """On the free nodes. Raises ValueError where there is too little."""
+        """Move the step's pods on the free nodes. Raises ValueError where there is too little free."""
         a, u, v, b = step
         self.free_nodes.add_pods(u, self.gang.roles[a], -1)
         if b is not None:

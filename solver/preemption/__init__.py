@@ -1,1 +1,1 @@
-"""Room by eviction: who may go for whom at the least loss, for one gang and for several together."""
+"""Room by eviction: the victims of the least loss, for one preemptor and for several together."""

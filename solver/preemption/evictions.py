@@ -54,7 +54,7 @@ class EvictionState:
 
     @classmethod
     def initial(cls, unrestricted_problem: Problem, state: State) -> EvictionState:
-        """Nothing is evicted yet. unrestricted_problem: without exclusions."""
+        """The state before any eviction. unrestricted_problem: without exclusions."""
         evictable = {j for j in state.running if state.problem.gangs[j].evictable}
         return cls(state, evictable, ShortResources(unrestricted_problem, state.free_nodes.vectors.amounts.copy()))
 
@@ -150,7 +150,7 @@ class EvictionState:
         return Victim(v, running, surplus, most, whole, retained, checked_queues, right, held)
 
     def _reclaim_limits(self, q: int, j: int, asked: Vector) -> ReclaimLimits | None:
-        """None where a guarantee of the queue is not met."""
+        """What queue q keeps when gang j reclaims from it; None where a guarantee of the queue is not met."""
         books, guarantee = self.state.queue_books, self.problem.queues[q].guarantee
         held, deserved = books.held[q], books.queue_rules.deserved[q]
         measured = self.measured_resources.get(q, frozenset())
@@ -186,7 +186,7 @@ class EvictionState:
         return free.nonnegative()
 
     def is_hopeless(self, j: int, victims: Sequence[Victim]) -> bool:
-        """Whether counting proves that gang j does not fit even without all of them."""
+        """Whether counting proves that gang j does not fit even without all of these victims."""
         state = self.state.with_free(self.free_without(victims))
         return shortage(state, waiting_class(j, self.problem.gangs[j])) is not None
 
@@ -204,14 +204,14 @@ class EvictionState:
         self.preemptors_of[v] = tuple(sorted({*self.preemptors_of.get(v, ()), *preemptors}))
 
     def restore_pods(self, v: int, pods: Pods) -> None:
-        """Evicted pods stay after all. Raises ValueError where their room is taken; then nothing has changed."""
+        """Undo the eviction of these pods. Raises ValueError where their room is taken; then nothing has changed."""
         self.state.restore_pods(v, pods)
         self.evicted_pods[v] = subtract_placements(self.evicted_pods[v], pods)
         if not self.evicted_pods[v]:
             del self.evicted_pods[v], self.preemptors_of[v]
 
     def protect_gang(self, j: int) -> None:
-        """From now on gang j is no victim."""
+        """Make gang j no victim from now on."""
         self.evictable_gangs.discard(j)
 
     def fully_evicted_count(self, victims: Iterable[int]) -> int:
@@ -246,7 +246,7 @@ class EvictionState:
         self.measured_resources[q] = used
 
     def forget_measures(self) -> None:
-        """No queue keeps anything for the sake of earlier evictions any more."""
+        """Forget the resources noted by `note_measures`: no queue retains anything because of earlier evictions."""
         self.measured_resources.clear()
 
     def total_loss(self) -> int:

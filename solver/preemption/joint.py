@@ -51,7 +51,8 @@ def with_extra_preemptor(plan: PlanState, j: int) -> PlanState | None:
 
 
 def _is_too_large(plan: PlanState, gangs: int) -> bool:
-    """Whether not even to look for the nodes that matter: gangs times nodes are far beyond what one model may have."""
+    """Whether gangs times nodes are far beyond the size of a model, so that the nodes that matter are not even looked
+    for."""
     budget = plan.options.budget
     return gangs * len(plan.problem.nodes) > budget.preemptor_node_factor * budget.preemptor_variables
 
@@ -164,7 +165,8 @@ def _without_preemptors(plan: PlanState, preemptors: Iterable[int]) -> PlanState
 
 
 def _joint_problem(base: PlanState, gangs: Sequence[int]) -> EvictionProblem | None:
-    """What is to be decided; None where these gangs no longer have the same rights, or not all of them jointly."""
+    """The joint eviction problem of these gangs; None where they no longer have the same rights, or not all of them
+    jointly."""
     problem, evictions = base.problem, base.evictions
     found = [evictions.candidates(j) for j in gangs]
     victims, limits = found[0]

@@ -91,7 +91,7 @@ class PlanState:
         return self._over(self.state.copy())
 
     def _over(self, state: State) -> PlanState:
-        """A copy that goes on with this state, an independent one."""
+        """An independent copy over another state."""
         reserved = self.reserved
         return replace(
             self,
@@ -112,7 +112,7 @@ class PlanState:
         return replace(self._over(self.state.excluding(reserved.exclusions)), reserved=reserved)
 
     def with_borrowers(self, other: PlanState) -> PlanState:
-        """The plan `other`, in which besides gangs started in dedicated domains of others: in batches of their own."""
+        """The plan `other` with the gangs that start in dedicated domains of other queues, in batches of their own."""
         batches = (replace(b, gangs=tuple(j for j in b.gangs if j in other.placements)) for b in other.batches)
         lent = other._over(other.state.for_problem(self.problem, self.state.tree))
         return replace(lent, batches=self.batches, borrower_batches=tuple(b for b in batches if b.gangs))
@@ -185,7 +185,7 @@ class PlanState:
                 del self.placements[v]
 
     def restore_pods(self, v: int, pods: Pods) -> None:
-        """Evicted pods stay after all. Raises ValueError where their room is taken."""
+        """Undo the eviction of these pods. Raises ValueError where their room is taken."""
         self.evictions.restore_pods(v, pods)
         if meets_minima(self.problem.gangs[v]):
             self.placements[v] = self.state.running[v]

@@ -60,7 +60,7 @@ class FreeVectors:
         return FreeVectors(np.maximum(self.amounts, 0), np.maximum(self.slots, 0))
 
     def at_nodes(self, nodes: Sequence[int] | npt.NDArray[np.intp] | npt.NDArray[np.bool_]) -> FreeVectors:
-        """Of these nodes only, in their order."""
+        """The slots of these nodes, in their order."""
         return FreeVectors(self.amounts[nodes], self.slots[nodes])
 
     def fit_counts(self, request: PodRequest) -> IntArray:
@@ -228,7 +228,7 @@ class _SlotSearch:
         self.dead_ends: set[tuple[int, PodsPerSlot]] = set()
 
     def counts_from(self, c: int, missing: PodsPerSlot) -> list[PodsPerSlot] | None:
-        """For slot c and each after it its counts, so that no share is missing; None where there are none."""
+        """The counts of slot c and of each later slot such that no share is missing; None where there are none."""
         if c == len(self.free):
             return None if any(missing) else []
         self.steps += 1

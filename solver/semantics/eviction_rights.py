@@ -295,7 +295,7 @@ def may_go_whole(problem: Problem, preemptor: int, v: int) -> bool:
 
 
 def evictable_placements(gang: Gang, running: Iterable[Placement]) -> tuple[Placement, ...]:
-    """Those of its running pods that are not protected."""
+    """The gang's running pods that are not protected."""
     return tuple(p for p in subtract_placements(running, gang.protected) if p.pods > 0)
 
 

@@ -144,7 +144,7 @@ class State:
         return placed_demand(self.problem.gangs[j], pods, len(self.problem.resources))
 
     def evict_pods(self, v: int, pods: Pods) -> None:
-        """These running pods of gang v go; overcommitted amounts are paid first."""
+        """Evict these running pods of gang v; overcommitted amounts are paid first."""
         self.free_nodes.release_running_pods(self.problem.gangs[v], pods)
         self._set_running(v, subtract_placements(self.running[v], pods))
         self.queue_books.charge_queue(self.problem.gangs[v].queue, negated(self._demand(v, pods)))

@@ -120,8 +120,8 @@ class ReleaseTimeline:
         return None
 
     def reservation_for(self, j: int) -> Reservation | None:
-        """Where and when gang j starts at the soonest. None where that cannot be said, or it does not fit even when
-        all others are gone.
+        """The reservation of gang j at its soonest start. None where that is unknown, or it does not fit even when all
+        other gangs are gone.
 
         The gangs end one after another: those whose end is known, soonest first; for an overdue gang then the others,
         oldest first, an order that no new gang can enter before them. Gang j waits for the shortest beginning of that

@@ -279,7 +279,7 @@ def _first_text(data: Any, paths: tuple[str, ...]) -> tuple[str, FieldPath]:
 
 
 def _priority(table: JobKind, document: Document, roles: Iterable[RoleSpec]) -> tuple[str, FieldPath]:
-    """Of the job, else of its first pod template that has one."""
+    """The priority class of the job, else of its first pod template that has one."""
     name, path = _first_text(document.data, table.priority)
     if name:
         return name, path

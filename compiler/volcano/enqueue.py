@@ -9,8 +9,8 @@ def is_enqueued_first(gang: GangSpec, scheduler: SchedulerSpec | None) -> bool:
     """Whether the plugin proportion decides if the job gets pods, and asks for as much as the gang's own minima.
 
     The controller makes the pods of a Volcano Job once its PodGroup is let in; pods of other kinds are there already.
-    A job with partitions, or with a minimum below those of its tasks, may be let in with less than its minima. Without
-    a configuration Volcano's chart has both action and plugin. Source: JobEnqueueableFn of
+    Its minima are those of its tasks, in partitions or not; a job with a minimum below these may be let in with less.
+    Without a configuration Volcano's chart has both action and plugin. Source: JobEnqueueableFn of
     pkg/scheduler/plugins/proportion, calcPGMinResources of the job controller (v1.15).
     """
     if scheduler is not None:
@@ -21,5 +21,5 @@ def is_enqueued_first(gang: GangSpec, scheduler: SchedulerSpec | None) -> bool:
             or not proportion.flags.get("enableJobEnqueued", True)
         ):
             return False
-    is_plain = not gang.subgroups and gang.minimum >= max(1, sum(role.minimum for role in gang.roles))
+    is_plain = gang.minimum >= max(1, sum(role.minimum for role in gang.roles))
     return is_plain and gang.document.data.get("apiVersion") == "batch.volcano.sh/v1alpha1"

@@ -100,10 +100,12 @@ def wrong_evictions(
     evictions: Iterable[tuple[str, Request]], causes: Sequence[Cause], urgent_jobs: Collection[str], witness: Witness
 ) -> Iterator[str]:
     """What is wrong with them. An eviction has a cause, names the uid that it is meant for, and leaves the pod its
-    grace period; a place is cleared once for each cause at most; what is urgent goes for nodes only."""
+    grace period; a place is cleared once for each cause at most; what is urgent goes for nodes only, or gives back what
+    its queue borrowed: then it takes a place from what matters less in its own queue."""
     times: Counter[str] = Counter()
-    for pod, request in evictions:
-        known = [cause for cause in causes if cause.since <= request.at]
+    returns: dict[str, Cause] = {}
+    for pod, request in sorted(evictions, key=lambda each: each[1].at):
+        known = [cause for cause in (*causes, *returns.values()) if cause.since <= request.at]
         times[pod] += 1
         options = (request.json or {}).get("deleteOptions", {})
         if "gracePeriodSeconds" in options or not options.get("preconditions", {}).get("uid"):
@@ -112,7 +114,8 @@ def wrong_evictions(
             yield f"evicted without a cause: {request}"
         if times[pod] > len(known):
             yield f"evicted {times[pod]} times: {request}"
-        if pod.rpartition("-worker-")[0] in urgent_jobs and all(
-            cause.winner and not cause.is_reclaim for cause in known
-        ):
+        gang = pod.rpartition("-worker-")[0]
+        if gang in urgent_jobs and all(cause.winner and not cause.is_reclaim for cause in known):
             yield f"evicted although nothing is more urgent: {request}"
+        if gang in urgent_jobs and any(cause.is_reclaim for cause in known):
+            returns.setdefault(gang, Cause(request.at))

@@ -13,12 +13,14 @@ from solver.plan import Plan
 from solver.problem import EvictionVotes, Gang, Node, Policy, Problem, Queue
 from solver.verify import verify
 from tests.builders.plans import solve_without_repairs as solve
+from tests.builders.problems import gang, nodes, problem, queue, role, running_pods
 from tests.builders.strategies import HYPERNODE_TREES
 from tests.property.plan_events import rare_events
 from tests.property.test_victims import NONE, running_gang, waiting_gang
 
 ROUNDS = 5
-POLICIES = (Policy(capacity=True), Policy(capacity=True), Policy(proportion=True), Policy(), Policy(drf=True))
+CAPACITY = Policy(capacity=True)
+POLICIES = (CAPACITY, CAPACITY, Policy(proportion=True), Policy(), Policy(drf=True))
 
 
 @st.composite
@@ -99,3 +101,20 @@ def test_plan_after_plan_comes_to_rest() -> None:
 
     rounds()
     assert rare_events(seen, reclaims=10) == {}
+
+
+def test_what_was_given_back_comes_back_once_in_its_own_queue() -> None:
+    """The urgent gang has run least, so that it goes for the owner; then a gang goes for it that matters less, in its
+    own queue. Nothing comes back from the owner."""
+    old = gang("old", role(1, gpu=8), queue="team", running=(running_pods(0, 0, 1),), loss=900)
+    urgent = gang("urgent", role(1, gpu=8), queue="team", priority=9, running=(running_pods(0, 1, 1),), loss=5)
+    owners = gang("owners", role(1, gpu=8), queue="owner")
+    queues = queue("team", deserved={"gpu": 8}), queue("owner", deserved={"gpu": 8})
+    world = problem(
+        nodes(2, gpu=8), *queues, old, urgent, owners, policy=CAPACITY, preempt_enabled=True, reclaim_enabled=True
+    )
+    seen = []
+    for _ in range(3):
+        seen.append(" ".join(decision.action for decision in solve(world).decisions))
+        world = carried_out(world, solve(world))
+    assert seen == ["keep evict start", "evict start keep", "wait keep keep"]

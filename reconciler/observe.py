@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
-from compiler.cluster_state.pods import with_leaving_word
+from compiler.cluster_state.pods import with_leaving_mark
 from compiler.emit.manifest import json_digest
 from compiler.kubernetes import (
     CLUSTER_LABEL,
@@ -439,7 +439,7 @@ def state_objects(observation: Observation, stale_jobs: frozenset[str] = frozens
         if kind == "Node" and name_of(item) in observation.restrictions.quarantined_nodes:
             item = {**item, "spec": {**(item.get("spec") or {}), "unschedulable": True}}
         if kind == "Pod":
-            item = dict(with_leaving_word(item, uid_of(item) in observation.restrictions.leaving_pods))
+            item = dict(with_leaving_mark(item, uid_of(item) in observation.restrictions.leaving_pods))
         items.append(without_server_fields(item))
     return items
 

@@ -213,7 +213,7 @@ def compile_and_report(ctx: click.Context, inputs: CompileInputs) -> Outcome:
 
 
 def compile_inputs(ctx: click.Context, inputs: CompileInputs) -> Outcome:
-    """What the repository comes to, by the options of a command."""
+    """The outcome of compiling the repository with the options of a command."""
     from compiler.cli.executor import open_executor
     from compiler.cli.progress import progress
     from compiler.cluster_state.state import StateError
@@ -233,7 +233,8 @@ def compile_inputs(ctx: click.Context, inputs: CompileInputs) -> Outcome:
 
 
 def load_tree(ctx: click.Context, repo: Path) -> Repository:
-    """By the loader that a higher layer put into `ctx.obj` (it knows the dates of commits), else from the files."""
+    """The repository, by the loader that a higher layer put into `ctx.obj` (it knows the dates of commits), else from
+    the files."""
     if callable(ctx.obj):
         tree: Repository = ctx.obj(repo)
         return tree
@@ -272,20 +273,20 @@ def _with_lock(path: Path | None, specs: Specs, state: ClusterState | None) -> C
 
 def print_diagnostics(diagnostics: Sequence[Diagnostic]) -> None:
     """The diagnostics go to stderr; stdout belongs to the result."""
-    from compiler.diagnostics.folding import folded
+    from compiler.diagnostics.folding import fold_diagnostics
     from compiler.diagnostics.render import render_text
 
     if diagnostics:
-        click.echo(render_text(folded(diagnostics), colour=wants_colour(sys.stderr)), err=True, nl=False)
+        click.echo(render_text(fold_diagnostics(diagnostics), colour=wants_colour(sys.stderr)), err=True, nl=False)
 
 
 def wants_colour(stream: Any) -> bool:
-    """https://no-color.org: any non-empty NO_COLOR switches colour off; so does anything that is no terminal."""
+    """Whether to write colours: on a terminal, unless NO_COLOR is not empty (https://no-color.org)."""
     return bool(stream.isatty()) and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
 def terminal_style() -> Style:
-    """As wide as the terminal, within what reads well; 100 columns where there is none."""
+    """The style of texts: as wide as the terminal, within what reads well; 100 columns where there is none."""
     import shutil
 
     from compiler.views.style import Style

@@ -49,7 +49,7 @@ def check(
     folders are reported, and those that stand outside of cluster-specs/ and jobs/ are read as well; - is stdin. The
     repository is the folder around the first PATH (or this one) that holds cluster-specs/.
     """
-    from compiler.diagnostics.folding import folded
+    from compiler.diagnostics.folding import fold_diagnostics
 
     ctx = click.get_current_context()
     if output and form and output != form:
@@ -62,7 +62,7 @@ def check(
         for one in repository_diagnostics(tree, cluster, root if cache else None)
         if _is_selected(one.position.file, wanted)
     ]
-    shown = folded(found) if chosen in ("text", "github") else found
+    shown = fold_diagnostics(found) if chosen in ("text", "github") else found
     click.echo(_report_text(shown, chosen, tree, root), nl=False)
     fatal = ("error", "warning") if strict else ("error",)
     failed = any(diagnostic.severity in fatal for diagnostic in found)
@@ -109,7 +109,7 @@ def _clusters_text(names: Sequence[str]) -> str:
 
 
 def _root(ctx: click.Context, repo: Path | None, paths: Sequence[Path]) -> Path:
-    """--repo, else the repository around the first path, or around this folder."""
+    """The repository's root: --repo, else the one around the first path, or around this folder."""
     from compiler.repository import find_root, folders_to_git_root
 
     if repo is not None:
@@ -138,11 +138,11 @@ def _with_paths(
     for path in paths:
         if str(path) == STDIN:
             wanted.append(STDIN_NAME)
-            tree = tree.with_named({STDIN_NAME: sys.stdin.buffer.read()})
+            tree = tree.with_named_files({STDIN_NAME: sys.stdin.buffer.read()})
             continue
         name = _path_in_repository(ctx, root, path)
         if name != "." or not tree.manifests():
-            tree = tree.with_named(_new_files(tree, read_named(root, root / name)))
+            tree = tree.with_named_files(_new_files(tree, read_named(root, root / name)))
         files = (*tree.manifests(), *(problem.position.file for problem in tree.problems))
         if not any(_is_selected(file, [name]) for file in files):
             raise click.UsageError(f"nothing is read of {path}: it holds no .yaml, .yml or .json, or is ignored", ctx)

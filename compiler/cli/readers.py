@@ -23,7 +23,8 @@ File = tuple[bytes, str, bytes]
 
 
 def read_at_once(files: Sequence[File]) -> tuple[dict[bytes, ParsedFile], dict[bytes, Entry]]:
-    """By key: files that this process has read, and entries of those that others have. Some may be missing."""
+    """By key: files that this process has read, and entries of files that other processes have read. Some may be
+    missing."""
     if len(files) < LEAST_FILES or not sys.platform.startswith("linux"):
         return {}, {}
     read = {key: _read(file, content) for key, file, content in files[:WARM_UP]}

@@ -43,7 +43,8 @@ def cache_folder() -> Path:
 
 
 def _code_digest() -> bytes:
-    """Of Python, of the packages installed beside it, and of all files of the compiler, by size and time of change."""
+    """Digest of Python, of the packages installed beside it, and of all files of the compiler, by size and time of
+    change."""
     packages = os.stat(Path(click.__file__).parent.parent)
     found = [sys.version, str(packages.st_mtime_ns)]
     for folder, folders, files in os.walk(Path(__file__).parent.parent):
@@ -55,7 +56,7 @@ def _code_digest() -> bytes:
 
 
 def _run_digest(tree: Repository, cluster: str | None) -> bytes:
-    """Of all that the findings on a repository come from."""
+    """Digest of everything that the findings on a repository depend on."""
     found = hashlib.sha256(repr((cluster, tree.problems, sorted(tree.commit_dates.items()), tree.named)).encode())
     for name in sorted(tree.files):
         found.update(_key(name, tree.files[name]))
@@ -97,14 +98,14 @@ class ReadingCache:
         return found
 
     def findings(self, tree: Repository, cluster: str | None) -> tuple[Diagnostic, ...] | None:
-        """What the last run found, if it was about the same."""
+        """The findings of the last run, if its inputs were the same."""
         digest, found = self._last_run
         if digest != _run_digest(tree, cluster):
             return None
         return tuple(_diagnostic(*fields) for fields in found)
 
     def parse(self, file: str, content: bytes, adopt: Adopt) -> ParsedFile:
-        """As `parse_file`, with what reading its documents came to where that is known."""
+        """Parse a file as `parse_file` does, with its remembered specs and diagnostics where the file is known."""
         key = _key(file, content)
         if key not in self._given:
             self._given[key] = self._parse(key, file, content, adopt)
@@ -114,12 +115,12 @@ class ReadingCache:
         if (entry := self.known.get(key)) is not None:
             from compiler.cli.entries import parsed_file
 
-            return parsed_file(entry, file, partial(self._whole, key, file, content, adopt))
+            return parsed_file(entry, file, partial(self._full_document, key, file, content, adopt))
         from compiler.syntax import parse
 
         return parse.parse_file(file, content, adopt)
 
-    def _whole(self, key: bytes, file: str, content: bytes, adopt: Adopt, at: int) -> Document:
+    def _full_document(self, key: bytes, file: str, content: bytes, adopt: Adopt, at: int) -> Document:
         """A document of a remembered file in full."""
         if key not in self._documents:
             from compiler.cli.entries import entry_documents
@@ -157,7 +158,8 @@ class ReadingCache:
             os.replace(file.name, self.path)
 
     def _entries(self, found: Sequence[Diagnostic]) -> dict[bytes, Entry]:
-        """Of the files of this run; with their documents where something was found on them, or asked for them."""
+        """Entries of the files of this run; with their documents where something was found on them, or asked for
+        them."""
         from compiler.cli.entries import file_entry, with_documents
 
         named = {place.file for each in found for place in (each.position, each.see) if place is not None}

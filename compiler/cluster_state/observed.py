@@ -153,7 +153,8 @@ def _avoiding_nodes(gang: GangSpec, nodes: frozenset[str]) -> GangSpec:
 
 
 def _closed_queues(queues: Sequence[Object]) -> frozenset[str]:
-    """By status.state, since no spec field closes a queue; one that is closing takes nothing new either."""
+    """The closed queues, by status.state, since no spec field closes a queue; one that is closing accepts nothing new
+    either."""
     return frozenset(name_of(queue) for queue in queues if status_of(queue).get("state") in ("Closed", "Closing"))
 
 
@@ -181,7 +182,7 @@ def _read_jobs(
 
 
 def _maker_key(gang: GangSpec) -> JobKey:
-    """Of the job itself where nothing makes it."""
+    """The key of the object that makes the job; the job's own where nothing makes it."""
     return (gang.namespace, gang.made_by.name, gang.made_by.kind) if gang.made_by else gang.key
 
 

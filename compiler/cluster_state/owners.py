@@ -1,4 +1,4 @@
-"""To which job, role and queue a pod of the cluster belongs."""
+"""Owners: the job, role and queue to which a pod of the cluster belongs."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def _owner_references(item: Object) -> Iterator[JobIdentity]:
 
 
 def role_name_of(pod: Object) -> str | None:
-    """As the controller's label or annotation says it, case ignored (Kubeflow writes "worker" for Worker)."""
+    """The role's name by the controller's label or annotation, case ignored (Kubeflow writes "worker" for Worker)."""
     name = _first_value(pod, ROLE_KEYS, ("labels", "annotations"))
     return name.lower() if name else None
 
@@ -74,7 +74,8 @@ class RoleLookup:
         self._roles_by_name: dict[int, dict[str, int]] = {}
 
     def role_of(self, j: int, pod_name: str, role_name: str | None) -> int | None:
-        """By the pod's name for bare pods, else by the role's; a gang of one role needs neither."""
+        """The pod's role: by the pod's name for bare pods, else by the role's name; a gang of one role needs
+        neither."""
         if j not in self._roles_by_name:
             roles = tuple(enumerate(self.gangs[j].roles))[::-1]  # of equal names the first role's counts
             self._roles_by_pod[j] = {document.name: t for t, role in roles for document in role.pod_documents}

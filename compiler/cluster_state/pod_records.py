@@ -73,7 +73,8 @@ def read_pods(pods: Sequence[Object], pod_groups: Sequence[Object]) -> Iterator[
 
 
 def gang_of_pod(record: PodRecord, gangs: Sequence[GangSpec], index: Mapping[JobIdentity, int]) -> int | None:
-    """By its owners; else the gang that its template names, if that may own pods through a controller of its kind."""
+    """The pod's gang by its owners; else the gang that its template names, if that may own pods through a controller of
+    its kind."""
     for owner in record.owners:
         if owner in index:
             return index[owner]

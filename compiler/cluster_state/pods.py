@@ -44,7 +44,7 @@ def leaving_until(pod: Object) -> int | None:
     return None if ends_at is None else ends_at + EVICTION_SLACK
 
 
-def with_leaving_word(pod: Object, is_leaving: bool) -> Object:
+def with_leaving_mark(pod: Object, is_leaving: bool) -> Object:
     """The evicted pod with a mark of whether it still returns its room: the caller knows, and the clocks of API server
     and compiler may differ by hours. Other pods unchanged."""
     if leaving_until(pod) is None:
@@ -69,7 +69,8 @@ class ForeignPod:
 
 
 def foreign_pod(pod: Object, node: int) -> ForeignPod:
-    """An affinity that cannot be read counts as none: the API server would have refused it."""
+    """The pod as a foreign one. An affinity that cannot be read counts as none: the API server would have refused
+    it."""
     anti = ((pod["spec"].get("affinity") or {}).get("podAntiAffinity") or {}).get(REQUIRED)
     try:
         rules = pod_rules.pod_rule_specs(None, PodAffinity.model_validate({REQUIRED: anti}), None) if anti else ()

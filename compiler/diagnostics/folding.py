@@ -11,8 +11,8 @@ from compiler.diagnostics import RULES, Diagnostic
 MAX_NAMES = 3
 
 
-def folded(diagnostics: Iterable[Diagnostic]) -> tuple[Diagnostic, ...]:
-    """The diagnostics in their order, less those that only repeat another: what waits for an object with errors is
+def fold_diagnostics(diagnostics: Iterable[Diagnostic]) -> tuple[Diagnostic, ...]:
+    """The diagnostics in their order, without those that only repeat another: what depends on an object with errors is
     counted at its first error, and equal words about several objects are said at the first."""
     found = list(diagnostics)
     causes = {each.object: each.cause for each in found if each.cause}

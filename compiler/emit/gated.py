@@ -34,5 +34,5 @@ def add_gate(pod: dict[str, Any]) -> None:
 
 
 def compact_json(pods: Any) -> str:
-    """The same text for equal placements, whatever their order."""
+    """The placement as text, the same for equal placements, whatever their order."""
     return json.dumps(pods, sort_keys=True, separators=(",", ":"), default=dict)

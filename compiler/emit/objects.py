@@ -138,7 +138,7 @@ def _documents_of_other_waves(specs: Specs) -> Iterator[Document]:
 
 
 def _valid_documents(specs: Specs) -> tuple[Document, ...]:
-    """Nothing with an error is ever emitted."""
+    """The documents without errors: nothing else is ever emitted."""
     broken = {d.object for d in specs.diagnostics if d.severity == "error"}
     return tuple(document for document in specs.documents if document.display_name not in broken)
 

@@ -48,7 +48,7 @@ def is_withheld(specs: Specs, decision: JobDecision) -> bool:
 
 
 def bind(data: dict[str, Any], decision: JobDecision, hostnames: dict[str, str]) -> None:
-    """hostnames: node name -> value of its hostname label."""
+    """Bind the job to its planned nodes. hostnames: node name -> value of its hostname label."""
     for role, template in pod_templates(data, decision.gang):
         nodes = decision.pods.get(role.name)
         if nodes:

@@ -83,7 +83,7 @@ def name_queue(data: dict[str, Any], gang: GangSpec) -> None:
 
 
 def annotate(data: dict[str, Any], key: str, value: str) -> None:
-    """data: an object or a pod template."""
+    """Set an annotation. data: an object or a pod template."""
     for name in ("metadata", "annotations"):
         if not isinstance(data.get(name), dict):
             data[name] = {}

@@ -21,7 +21,7 @@ def manifest_texts(outcome: Outcome) -> tuple[tuple[Manifest, str], ...]:
 
 
 def _text(manifest: Manifest, document: Document) -> str:
-    """The user's own text where the object is the user's, else our own style."""
+    """The manifest's text: the user's own where the object is the user's, else our own style."""
     own = document.kind != manifest.object["kind"]
     return to_yaml(manifest.object) if own else rewrite(document, manifest.object)
 

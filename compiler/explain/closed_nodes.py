@@ -50,7 +50,7 @@ class ClosedNodes:
         return self._known[key]
 
     def edits(self, pod: PodSpec, n: int) -> tuple[str, ...]:
-        """What to write so that the role can use node n as well; () where labels and taints allow it."""
+        """The edits with which the role can use node n as well; () where labels and taints allow it."""
         conditions, node = _conditions(pod), self.nodes[n]
         is_open = any(not _untolerated(self.nodes[other], pod) for other in self._matching(conditions))
         unmet = [condition for condition in conditions if not self._mask(condition) >> n & 1]
@@ -78,7 +78,7 @@ class ClosedNodes:
         return {"unmatched": missing.text} | ({"near": near} if near else {})
 
     def _near(self, condition: Condition) -> str:
-        """The values of the label that nodes have, or the label that is spelt alike."""
+        """The values of the label that nodes have, or the label of similar spelling."""
         label, wanted = condition.label, condition.values[0]
         values = Counter(node.labels[label] for node in self.nodes if label in node.labels)
         if not values:
@@ -179,7 +179,7 @@ def _listed(texts: Sequence[str], number: int) -> str:
 
 
 def taint_text(taint: Taint) -> str:
-    """As kubectl writes it."""
+    """The taint as kubectl writes it."""
     return f"{taint.key}{f'={taint.value}' if taint.value else ''}:{taint.effect}"
 
 

@@ -39,10 +39,10 @@ def _pod_count_fields(spec: GangSpec, gang: Gang, repair: FewerPods) -> Iterator
 
 
 def edit_text(path: FieldPath, amount: int) -> str:
-    """In a sentence: the field's own name."""
+    """The edit in a sentence, by the field's own name."""
     return f"{path[-1]}: {amount}" + (" of the role" if path[1:2] == ("tasks",) and len(path) == 4 else "")
 
 
 def path_text(path: FieldPath) -> str:
-    """As in kubectl's JSONPath: "spec.tasks[0].minAvailable"."""
+    """The path as in kubectl's JSONPath: "spec.tasks[0].minAvailable"."""
     return "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in path).removeprefix(".")

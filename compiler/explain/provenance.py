@@ -143,14 +143,14 @@ class Provenance:
 
 
 def source_at(document: Document, what: str, *path: str | int) -> Source:
-    """Where it stands, or its nearest ancestor; of a document of the state its name."""
+    """The source at a path, or at its nearest ancestor; of a document of the state its name."""
     if document.file == STATE_SOURCE:
         return Source(document.display_name, what)
     return Source(document.display_name, what, document.position(*path))
 
 
 def source_if_written(document: Document, what: str, *path: str | int) -> Iterator[Source]:
-    """Only where it is written."""
+    """The source at a path, only where the document has the field."""
     if path in document.positions:
         yield source_at(document, what, *path)
 

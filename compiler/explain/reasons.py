@@ -163,7 +163,7 @@ class Explainer:
 
     @staticmethod
     def suspended_message(spec: GangSpec, held_because: str = "") -> CodedMessage:
-        """Of a job that is in no problem."""
+        """The message for a suspended job, which is in no problem."""
         entry, names = REASONS[Suspension], dict[str, object]()
         schedulers = {spec.scheduler_name, *(role.pod.scheduler_name for role in spec.roles)} - {"", VOLCANO_SCHEDULER}
         if schedulers and not spec.schedulable:

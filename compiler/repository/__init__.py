@@ -72,7 +72,7 @@ class Repository:
         built, refused = with_built_kustomizations(files)
         return cls(built, commit_dates or {}, (*problems, *refused))
 
-    def with_named(self, files: Mapping[str, bytes]) -> Repository:
+    def with_named_files(self, files: Mapping[str, bytes]) -> Repository:
         """The repository with files that the user named and that stand elsewhere."""
         return replace(self, files={**self.files, **files}, named=(*self.named, *files))
 

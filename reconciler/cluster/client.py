@@ -254,7 +254,7 @@ class Client:
     def list(
         self, resource: Resource, namespace: str = "", selector: str = "", fields: str = ""
     ) -> tuple[list[Object], str]:
-        """All pages, and the resource version at which to begin a watch."""
+        """List all pages; returns the resource version at which to begin a watch too."""
         pages = [*self.pages(resource, namespace, selector, fields)]
         return [item for page in pages for item in page.items], pages[-1].version
 
@@ -328,11 +328,11 @@ class Client:
         return self.request("POST", resource.path(ref.namespace), {"fieldManager": FIELD_MANAGER}, item)
 
     def replace(self, item: Object) -> Object:
-        """PUT; with metadata.resourceVersion set, only if the object has not been written since."""
+        """Replace the object by PUT; with metadata.resourceVersion set, only if it has not been written since."""
         return self.request("PUT", self.path_of(ref_of(item)), {"fieldManager": FIELD_MANAGER}, item)
 
     def patch(self, ref: Ref, operations: Sequence[Mapping[str, Any]]) -> Object:
-        """JSON patch; a failed `test` is Invalid."""
+        """Change the object by a JSON patch; a failed `test` is Invalid."""
         return self.request("PATCH", self.path_of(ref), {"fieldManager": FIELD_MANAGER}, list(operations), JSON_PATCH)
 
     def delete(self, ref: Ref, uid: str) -> None:

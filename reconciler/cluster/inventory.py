@@ -170,10 +170,11 @@ class InventoryStore:
         except NotFound:
             self._objects.layout = self._runs.layout = Layout()
             return Inventory(commit=str(head["commit"]), is_lost=True)
-        return self._taken_up(Inventory.from_rows(rows[0], rows[1], head))
+        return self._note_as_written(Inventory.from_rows(rows[0], rows[1], head))
 
-    def _taken_up(self, inventory: Inventory) -> Inventory:
-        """The inventory as read: no row has to be written."""
+    def _note_as_written(self, inventory: Inventory) -> Inventory:
+        """Note that this inventory is what the cluster holds, so that none of its rows has to be written; returns
+        it."""
         for shards, table in ((self._objects, inventory.entries), (self._runs, inventory.runs)):
             shards.note_keys(table)
             table.changed_keys.clear()
@@ -189,7 +190,7 @@ class InventoryStore:
             raise ValueError(f"the inventory cannot be read: {error!r}") from error
 
     def _read_without_head(self) -> Inventory:
-        """From the shards alone, where each table has a whole set of them."""
+        """Read the inventory from the shards alone, where each table has a complete set of them."""
         self._version, self._head = "", {}
         labels = ",".join(f"{key}={value}" for key, value in memory_labels(self.cluster).items())
         resource = self.client.resource("v1", "ConfigMap")
@@ -197,12 +198,12 @@ class InventoryStore:
         rows = []
         for shards in (self._objects, self._runs):
             shards.layout = Layout()
-            sets = _whole_sets(shards.name, items)
+            sets = _complete_layouts(shards.name, items)
             if not sets:
                 return Inventory(is_lost=True)
             layout = max(sets, key=lambda layout: (len(layout.generation), layout.generation))
             rows.append(shards.take(sets[layout], layout))
-        return self._taken_up(Inventory.from_rows(rows[0], rows[1], {"commit": ""}))
+        return self._note_as_written(Inventory.from_rows(rows[0], rows[1], {"commit": ""}))
 
     def write(self, inventory: Inventory) -> None:
         """Write what has changed. A new layout is written whole before the head names it, and runs before objects, so
@@ -298,7 +299,7 @@ def _decode_head(item: Object) -> Mapping[str, Any]:
     return head
 
 
-def _whole_sets(name: str, items: Iterable[Object]) -> dict[Layout, list[Object]]:
+def _complete_layouts(name: str, items: Iterable[Object]) -> dict[Layout, list[Object]]:
     """The layouts of a table of which every shard is there, in the order of their indices."""
     found: dict[Layout, dict[int, Object]] = {}
     for item in items:

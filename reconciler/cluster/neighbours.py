@@ -45,7 +45,7 @@ def _cluster_of(item: Object) -> str:
 
 
 def _claim(item: Object) -> tuple[str, str, str]:
-    """When it was made, its namespace and the cluster's name: the order of precedence."""
+    """The order of precedence of two inventories: when it was made, its namespace and the cluster's name."""
     metadata = item["metadata"]
     created = str(metadata.get("creationTimestamp") or "")
     return created, str(metadata["namespace"]), _cluster_of(item)

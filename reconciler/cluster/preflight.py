@@ -50,7 +50,8 @@ def _is_served(client: Client, api_version: str, kind: str) -> bool:
 
 
 def _missing_rights(client: Client, namespace: str) -> list[Right]:
-    """What the server says this user may not do. A server that cannot list rights in full is taken to grant them."""
+    """The rights that the server says this user lacks. A server that cannot list rights in full is taken to grant
+    them."""
     review = {
         "apiVersion": "authorization.k8s.io/v1",
         "kind": "SelfSubjectRulesReview",

@@ -1,4 +1,4 @@
-"""What a reconciler may do, from the kinds that a repository holds: RBAC, and what admission adds to it.
+"""Rights of a reconciler, from the kinds that a repository holds: RBAC, and what admission adds to it.
 
 RBAC cannot say which field of a pod may be changed; a ValidatingAdmissionPolicy can.
 """

@@ -77,7 +77,7 @@ class GangTrouble:
 
     @property
     def reason(self) -> str:
-        """Why nothing of it starts, for its owner."""
+        """The sentence that tells its owner why nothing of the gang starts."""
         times = "once" if self.rounds == 1 else f"{self.rounds} times"
         after = "it is tried again when its specification or the cause changes, or after `gangplan rerun`"
         end = f"; {after}" if self.rounds >= MAX_ROUNDS else ""
@@ -153,7 +153,7 @@ class BindingMemory:
         return found
 
     def deadlines(self, timeout: float) -> list[float]:
-        """When something is to be done although nothing happens."""
+        """The times at which something is to be done although nothing happens."""
         found = [since + timeout for since in self.unbound_since.values()]
         for trouble in self.troubles.values():
             found += [trouble.held_until, *trouble.closed.values()]

@@ -1,5 +1,4 @@
-"""Evictions: when a pod whose end was refused is asked for again, and which granted ends the watch does not show yet.
-Decisions on data, no IO."""
+"""Evictions: when a refused eviction is asked for again, and which granted ones the watch does not show yet."""
 
 from __future__ import annotations
 

@@ -157,7 +157,8 @@ def has_ended(pod: Object) -> bool:
 
 
 def role_of(pod: Object, gang: PlannedGang) -> str | None:
-    """By our mark or the job controller's label or annotation, case aside; the one role of a job that has only one."""
+    """The pod's role: by our mark or the job controller's label or annotation, case aside; the one role of a job that
+    has only one."""
     roles = tuple(gang.pods)
     for key in ROLE_KEYS:
         if value := labels_of(pod).get(key) or annotations_of(pod).get(key):
@@ -240,8 +241,8 @@ def _is_preemptable(pod: Object) -> bool:
 def _assign_nodes(
     waiting: Sequence[Object], free_nodes: list[str], alive: Sequence[Object], nodes: NodeIndex
 ) -> list[GateLift]:
-    """Pods in the order of their number onto nodes grouped by leaf; the pods of one partition stay in the leaf of their
-    siblings."""
+    """Assign pods in the order of their number to nodes grouped by leaf; the pods of one partition stay in the leaf of
+    their siblings."""
     leaf_of_partition: dict[str, str] = {}
     for pod in alive:
         if PARTITION_LABEL in labels_of(pod) and (assigned := nodes.node_of(pod)):
@@ -272,7 +273,7 @@ def _first_leaf_with_room(leaves: Sequence[str], pods: int) -> str:
 def _with_task_priorities(
     assigned: Sequence[GateLift], device_numbers: Mapping[str, Sequence[int]]
 ) -> Iterator[GateLift]:
-    """With the order in which Volcano finds the cards that the plan found, without being told which.
+    """The lifts with the order in which Volcano finds the cards that the plan found, without being told which.
 
     It gives each pod the first card with room, from the last one (plugin deviceshare). If the pods that fit on the last
     card come first, then those that fit on the one before it, and so on, each pod finds room on its own card at the
@@ -351,7 +352,7 @@ class OwnershipMemory:
 
 
 def _job_identity(job: Object) -> tuple[Any, ...]:
-    """What decides which pods are a job's."""
+    """The fields of a job that decide which pods are its own."""
     metadata = job["metadata"]
     between = annotations_of(job).get(POD_OWNERS_ANNOTATION)
     return uid_of(job), metadata.get("ownerReferences"), metadata.get("creationTimestamp"), between

@@ -173,20 +173,20 @@ def _departure(entry: InventoryEntry, item: Object | None) -> tuple[Departure, C
 
 
 def deletion_digest(deletions: Iterable[Change]) -> str:
-    """Names a list of deletions, so that an annotation can release it, and no other: not that of objects of the same
-    names which were made since, while the annotation still stands."""
+    """The digest that names a list of deletions, so that an annotation can release it, and no other: not that of
+    objects of the same names which were made since, while the annotation still stands."""
     named = sorted([change.ref.key, uid_of(change.live) if change.live else ""] for change in deletions)
     return json_digest(named)[7:23]
 
 
 def toll_of(pods: Sequence[Object]) -> Toll:
-    """What dies with an object that has these pods."""
+    """The toll of an object that has these pods."""
     running = [pod for pod in pods if not is_gated(pod) and not is_finished_pod(pod)]
     return Toll(1, bool(running), len(running), sum(map(_devices_of, running)))
 
 
 def toll_of_change(change: Change, pods: Sequence[Object]) -> Toll:
-    """What dies with a deletion, or with a replacement: of that what runs, since the object comes again."""
+    """The toll of a deletion, or of a replacement: of that only what runs, since the object comes again."""
     toll = toll_of(pods)
     return toll._replace(objects=0) if change.action == "replace" else toll
 
@@ -206,7 +206,7 @@ def _devices_of(pod: Object) -> int:
 
 
 def _doubts(safety: PruneSafety) -> Iterator[str]:
-    """Why what is seen is not to be trusted."""
+    """The reasons not to trust the observation."""
     if not safety.has_compiled:
         yield "nothing is deleted while the commit does not compile as a whole"
     if safety.problems:
@@ -223,7 +223,7 @@ def _excesses(toll: Toll, total: Toll, recent: Toll) -> Iterator[str]:
 
 
 def _lost_kinds(deletions: Iterable[Change], inventory: Inventory, live: Mapping[str, Object | None]) -> Iterator[str]:
-    """Kinds of which nothing would be left."""
+    """The kinds of which nothing would be left."""
     present = Counter(entry.ref.kind for key, entry in inventory.entries.items() if live.get(key, entry) is not None)
     for kind, count in sorted(Counter(change.ref.kind for change in deletions).items()):
         if count == present[kind] >= WHOLE_KIND:

@@ -79,13 +79,13 @@ class NodeHealth:
         lost = self.lost_since.keys() - self.back_since.keys()
         return frozenset(node for node in lost if now - self.lost_since[node] >= timeout)
 
-    def quarantined(self, now: float) -> Mapping[str, float]:
-        """Nodes that are back and take nothing new yet -> until when."""
+    def quarantined_nodes(self, now: float) -> Mapping[str, float]:
+        """Nodes that are back and receive nothing new yet -> until when."""
         until = {node: since + self._quarantine(node) for node, since in self.back_since.items()}
         return {node: at for node, at in until.items() if at > now}
 
     def deadlines(self, timeout: float, now: float) -> list[float]:
-        """When something is to be done although nothing happens."""
+        """The times at which something is to be done although nothing happens."""
         found = [since + timeout for since in self.lost_since.values()] if timeout and not self.is_disrupted else []
         settled = (since + SETTLE_SECONDS for since in self.back_since.values())
-        return [*found, *settled, *self.quarantined(now).values()]
+        return [*found, *settled, *self.quarantined_nodes(now).values()]

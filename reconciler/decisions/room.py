@@ -1,4 +1,4 @@
-"""Room on nodes where evicted pods still run: who fits beside them need not wait for their end."""
+"""Room on nodes where evicted pods still run: pods that fit beside them need not wait for their end."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ class SchedulerMemory:
         self.behind, self.behind_since = "", now
 
     def text_for(self, wanted: str) -> str:
-        """What is to stand in the ConfigMap when the repository wants this."""
+        """The text that is to stand in the ConfigMap when the repository wants this one."""
         return self.previous if wanted and wanted == self.refused else wanted
 
     def observe(self, wanted: str, active: frozenset[str] | None, now: float) -> bool:

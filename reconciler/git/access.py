@@ -1,4 +1,4 @@
-"""How git proves who it is, and learns whom to trust: from a mounted Secret, read anew for each command.
+"""Access of git to remotes: its credentials and whom it trusts, from a mounted Secret, read anew for each command.
 
 The files may be those of Kubernetes' own types of Secret, or those of Flux, together in one folder:
 
@@ -88,7 +88,7 @@ def _first_file(folder: Path, *names: str) -> Path | None:
 
 
 def hint(message: str) -> str:
-    """What to do about an error of git, with a separator before it; empty where nothing is known."""
+    """The advice for an error of git, with a separator before it; empty where nothing is known."""
     if fault := _FAULT_PATTERN.search(message):
         return f"; an old history with this fault is taken with --git-ignore-fault {fault[1]}"
     return next((f"; {advice}" for sign, advice in HINTS if sign in message), "")

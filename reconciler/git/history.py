@@ -1,4 +1,4 @@
-"""When each file came: the date of the newest commit that added its path.
+"""History: the date of the newest commit that added each path.
 
 Read with one `git log`. GitPython compares commits one by one, in Python or with a process each, which takes a hundred
 times as long (docs/decisions/0014-gitpython.md).

@@ -56,7 +56,7 @@ def observe_pods(r: Reconciler, observation: Observation) -> Observation:
         r.evictions.observe(pods, now)
     jobs = [gang.job for gang in r.planning.snapshot.gangs.values()] if r.planning.snapshot else []
     held = {**r.binding.held_jobs(now), **dict(_unserved_jobs(observation, jobs)), **dict(suspended_jobs(r, jobs))}
-    quarantined = frozenset(r.node_health.quarantined(now))
+    quarantined = frozenset(r.node_health.quarantined_nodes(now))
     restrictions = Restrictions(quarantined, held, r.binding.closed_nodes(now), _leaving_pods(r, observation))
     return observation.with_restrictions(restrictions)
 

@@ -49,7 +49,7 @@ class GreedyFloor:
     placements: Placements
     serving_order: tuple[int, ...]
 
-    def only(self, gangs: Collection[int]) -> tuple[Sets, Placements]:
+    def restricted_to(self, gangs: Collection[int]) -> tuple[Sets, Placements]:
         """The floor of these gangs alone."""
         every = {key: tuple(j for j in js if j in gangs) for key, js in self.sets.waiting_gangs.items()}
         waiting = {key: js for key, js in every.items() if js}
@@ -63,7 +63,7 @@ class GreedyFloor:
 
     def compare(self, started: Collection[int], gangs: Collection[int], options: Options) -> int:
         """1 if the floor starts more of these gangs than `started`, -1 if it starts less, 0 if as much."""
-        s, floor = self.only(gangs)
+        s, floor = self.restricted_to(gangs)
         return compare_floor(s, floor, started, options)
 
 

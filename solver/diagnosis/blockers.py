@@ -26,7 +26,7 @@ def blockers(case: GangDiagnosis, s: Scenario) -> tuple[int, tuple[int, ...]]:
             sorted(_blocking_prefix(case, s, order or state.started_by_priority))
         )
 
-    return state.cached(("blockers", priority, s), make)
+    return state.memoize(("blockers", priority, s), make)
 
 
 def _blocking_prefix(case: GangDiagnosis, s: Scenario, order: Sequence[int]) -> tuple[int, ...]:

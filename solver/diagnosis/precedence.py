@@ -96,7 +96,7 @@ def _later_gangs(case: GangDiagnosis, priority: int, problem: Problem) -> list[i
         return _gangs_behind(case, raised, problem)
     # no other gang has this priority, so that age decides nothing
     key = "later", raised.queue, precedence(raised), case.remaining_demand
-    return case.state.cached(key, partial(_gangs_behind, case, raised, problem))
+    return case.state.memoize(key, partial(_gangs_behind, case, raised, problem))
 
 
 def _gangs_behind(case: GangDiagnosis, raised: Gang, problem: Problem) -> list[int]:

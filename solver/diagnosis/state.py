@@ -75,7 +75,7 @@ class DiagnosisState:
     closed_classes: Mapping[int, tuple[frozenset[int], ...]] = field(default_factory=dict)
     _cache: dict[Hashable, Any] = field(default_factory=dict, init=False)
 
-    def cached(self, key: Hashable, make: Callable[[], T]) -> T:
+    def memoize(self, key: Hashable, make: Callable[[], T]) -> T:
         """The answer of `make`, computed once for each key."""
         if key not in self._cache:
             self._cache[key] = make()
@@ -119,7 +119,7 @@ class DiagnosisState:
             problem = replace(self.problem, nodes=tuple(nodes))
             return problem, TopologyTree(problem)
 
-        return self.cached(("returned", returned_nodes), make)
+        return self.memoize(("returned", returned_nodes), make)
 
     @cached_property
     def split_class(self) -> int:
@@ -142,7 +142,7 @@ class DiagnosisState:
             then = replace(problem, nodes=nodes)
             return then, TopologyTree(then)
 
-        return self.cached(("kind", returned_nodes, kind), make)
+        return self.memoize(("kind", returned_nodes, kind), make)
 
     @cached_property
     def idle_ledger(self) -> QueueBooks:
@@ -155,13 +155,13 @@ class DiagnosisState:
             return self.before.queue_books
         problem, _ = self.problem_with_returned(returned_nodes)
         make = QueueBooks if running else QueueBooks.idle
-        return self.cached(("ledger", returned_nodes, running), lambda: make(problem))
+        return self.memoize(("ledger", returned_nodes, running), lambda: make(problem))
 
     def _away_amounts(self, returned_nodes: tuple[int, ...], running: bool) -> FreeVectors:
         """What nodes have less while they are away: of what may be given, or of all that they hold."""
         vectors = vectors_without_foreign if running else capacity_vectors
         then, _ = self.problem_with_returned(returned_nodes)
-        return self.cached(("away", returned_nodes, running), lambda: vectors(self.problem).minus(vectors(then)))
+        return self.memoize(("away", returned_nodes, running), lambda: vectors(self.problem).minus(vectors(then)))
 
     # ---- what the plan gives
 
@@ -190,7 +190,7 @@ class DiagnosisState:
     def started_below(self, level: tuple[int, int]) -> frozenset[int]:
         """The gangs that the plan starts at a lower level."""
         levels = self.started_levels.items()
-        return self.cached(("below", level), lambda: frozenset(i for i, own in levels if own < level))
+        return self.memoize(("below", level), lambda: frozenset(i for i, own in levels if own < level))
 
     @cached_property
     def capacity(self) -> FreeVectors:
@@ -221,7 +221,7 @@ class DiagnosisState:
             nodes, amounts = zip(self.held_rows(i, with_plan=True), self.held_rows(i, with_plan=False), strict=True)
             return np.concatenate(nodes), np.concatenate([amounts[0], -amounts[1]])
 
-        return self.cached(("planned", i), make)
+        return self.memoize(("planned", i), make)
 
     def pods_of(self, i: int, with_plan: bool) -> tuple[Placement, ...]:
         """The pods of a gang that runs, with its growth by the plan, or that the plan starts."""
@@ -230,7 +230,7 @@ class DiagnosisState:
 
     def held_rows(self, i: int, with_plan: bool) -> PodRows:
         """What those pods hold."""
-        return self.cached(("held", i, with_plan), lambda: pod_rows(self.problem.gangs[i], self.pods_of(i, with_plan)))
+        return self.memoize(("held", i, with_plan), lambda: pod_rows(self.problem.gangs[i], self.pods_of(i, with_plan)))
 
     @cached_property
     def queue_of(self) -> IntArray:
@@ -246,7 +246,7 @@ class DiagnosisState:
                 total[i] = self.held_rows(i, with_plan)[1].sum(axis=0)
             return total
 
-        return self.cached(("held", with_plan), make)
+        return self.memoize(("held", with_plan), make)
 
     def amounts_per_queue(self, gangs: Sequence[int], with_plan: bool) -> IntArray:
         """Queue x resource: what these gangs' `pods_of` request."""
@@ -308,16 +308,17 @@ class DiagnosisState:
             return PodRuleCounts(self.problem, ExistingPods(self.problem, only=gang), frozenset(apart | own))
 
         rules = tuple((role.owned_rules, role.selecting_rules) for role in gang.roles) if gang.running else ()
-        return self.cached(("permanent", gang.running, rules), make)
+        return self.memoize(("permanent", gang.running, rules), make)
 
     # ---- scenarios
 
     def question(self, s: Scenario) -> FitQuestion:
-        problem, tree, free, counts = self.parts(s)
+        problem, tree, free, counts = self.scenario_inputs(s)
         return FitQuestion(State.from_free(problem, tree, free, self.before.queue_books, counts))
 
-    def parts(self, s: Scenario) -> tuple[Problem, TopologyTree, FreeVectors, PodRuleCounts | None]:
-        """(the problem with the gang alone, its tree, what is free, which may be written to, and pod-rule counts)."""
+    def scenario_inputs(self, s: Scenario) -> tuple[Problem, TopologyTree, FreeVectors, PodRuleCounts | None]:
+        """(the problem with the gang alone, its tree, the free vectors, which the caller may change, and the pod-rule
+        counts)."""
         problem, tree = self._problem_with_kind(s.returned_nodes, s.split_kind)
         return replace(problem, gangs=(s.gang,)), tree, self._free_vectors(s), self._rule_counts(s)
 

@@ -118,7 +118,7 @@ class TrialRunner:
     def question(self, t: Trial) -> FitQuestion:
         """Whether the gang fits on the nodes then. Nodes are never added where there are pod rules or device slots."""
         state, s, books = self.case.state, t.scenario, self.case.state.before.queue_books
-        problem, tree, free, counts = state.parts(s)
+        problem, tree, free, counts = state.scenario_inputs(s)
         state.release_pods(free, [state.held_rows(i, s.with_started) for i in t.ended_gangs])
         if counts is not None:
             leaving = [(state.problem.gangs[i], state.pods_of(i, s.with_started)) for i in t.ended_gangs]

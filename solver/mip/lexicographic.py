@@ -30,8 +30,8 @@ class Goal:
     step: float
     offset: float = 0.0
 
-    def rounded(self, bound: float) -> float:
-        """A bound, down to a value that the goal can have."""
+    def attainable(self, bound: float) -> float:
+        """The bound, rounded down to a value that the goal can have."""
         return self.step * math.floor(bound / self.step + FEASIBILITY_TOLERANCE) if self.step else bound
 
 
@@ -83,7 +83,7 @@ class LexicographicSolver:
         bound = goal.upper_bound
         if answer.status != "infeasible":  # else tolerances contradict the solution in hand, which proves nothing
             bound = min(bound, answer.bound + goal.offset)
-        return value, goal.rounded(bound)
+        return value, goal.attainable(bound)
 
     def relaxed_bound(self, goal: Goal) -> float:
         """The goal's upper bound by the relaxation, in a fraction of the time that a solution takes; the solution in
@@ -93,7 +93,7 @@ class LexicographicSolver:
         answer = solve_model(self.model, self.options, relaxation=True)
         if answer.status != "optimal":
             return goal.upper_bound
-        return min(goal.upper_bound, goal.rounded(answer.value + goal.offset))
+        return min(goal.upper_bound, goal.attainable(answer.value + goal.offset))
 
     def is_feasible(self, floors: list[tuple[Goal, float]]) -> bool | None:
         """Whether the model, with its present bounds, lets each goal keep its floor. None: a limit came first."""

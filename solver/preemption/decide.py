@@ -145,6 +145,6 @@ def _decide_batch(plan: PlanState, gangs: list[int]) -> None:
 def _decide_by_greedy(plan: PlanState, floor: GreedyFloor, gangs: Collection[int]) -> None:
     """Start what the greedy starts of these gangs."""
     clock = time.perf_counter()
-    s, started = floor.only(gangs)
+    s, started = floor.restricted_to(gangs)
     placements, objectives = floor_result(s, started, plan.options, plan.mapper)
     plan.start_batch(sorted(gangs), placements, objectives, time.perf_counter() - clock)

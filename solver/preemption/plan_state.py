@@ -88,9 +88,9 @@ class PlanState:
 
     def copy(self) -> PlanState:
         """An independent copy."""
-        return self._over(self.state.copy())
+        return self._copy_with_state(self.state.copy())
 
-    def _over(self, state: State) -> PlanState:
+    def _copy_with_state(self, state: State) -> PlanState:
         """An independent copy over another state."""
         reserved = self.reserved
         return replace(
@@ -105,16 +105,16 @@ class PlanState:
 
     def for_borrowers(self, opened: Problem) -> PlanState:
         """A copy in which dedicated domains are open to borrowers, without the batches so far."""
-        return replace(self._over(self.state.for_problem(opened)), batches=[])
+        return replace(self._copy_with_state(self.state.for_problem(opened)), batches=[])
 
     def with_reservation(self, reserved: ReservedStart) -> PlanState:
         """A copy in which no decision delays this start."""
-        return replace(self._over(self.state.excluding(reserved.exclusions)), reserved=reserved)
+        return replace(self._copy_with_state(self.state.excluding(reserved.exclusions)), reserved=reserved)
 
     def with_borrowers(self, other: PlanState) -> PlanState:
         """The plan `other` with the gangs that start in dedicated domains of other queues, in batches of their own."""
         batches = (replace(b, gangs=tuple(j for j in b.gangs if j in other.placements)) for b in other.batches)
-        lent = other._over(other.state.for_problem(self.problem, self.state.tree))
+        lent = other._copy_with_state(other.state.for_problem(self.problem, self.state.tree))
         return replace(lent, batches=self.batches, borrower_batches=tuple(b for b in batches if b.gangs))
 
     # ---- who waits

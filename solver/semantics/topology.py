@@ -21,8 +21,8 @@ Key = TypeVar("Key")
 Value = TypeVar("Value")
 
 
-def remembered(method: Callable[[TopologyTree, Key], Value]) -> Callable[[TopologyTree, Key], Value]:
-    """A method of one argument whose answers each tree remembers."""
+def cached_per_tree(method: Callable[[TopologyTree, Key], Value]) -> Callable[[TopologyTree, Key], Value]:
+    """Decorator: a method of one argument whose answers are computed once for each tree."""
 
     @wraps(method)
     def answer(tree: TopologyTree, key: Key) -> Value:
@@ -65,17 +65,17 @@ class TopologyTree:
             by_leaf[leaf].append(n)
         return {h: np.array(nodes, dtype=np.intp) for h, nodes in by_leaf.items()}
 
-    @remembered
+    @cached_per_tree
     def nodes_under(self, h: int) -> IndexArray:
         """All nodes under a domain, ascending."""
         return np.sort(self.nodes_in_tree_order(h))
 
-    @remembered
+    @cached_per_tree
     def nodes_in_tree_order(self, h: int) -> IndexArray:
         """All nodes under a domain: those that it holds directly, then child by child."""
         return np.concatenate([self.direct_nodes[h], *map(self.nodes_in_tree_order, self.children[h])])
 
-    @remembered
+    @cached_per_tree
     def children_with_nodes(self, h: int) -> tuple[tuple[int, ...], IndexArray, IndexArray]:
         """(children of a domain that have nodes, their nodes child by child, the position where each child begins)."""
         children = tuple(child for child in self.children[h] if len(self.nodes_under(child)))
@@ -83,7 +83,7 @@ class TopologyTree:
         nodes = np.concatenate(below) if below else np.array([], dtype=np.intp)
         return children, nodes, np.cumsum([0, *map(len, below)], dtype=np.intp)[:-1]
 
-    @remembered
+    @cached_per_tree
     def structure(self, h: int) -> tuple[object, ...]:
         """Tier, number of direct nodes and the children's structures: equal for domains built alike."""
         tier = 0 if h == ROOT else self.problem.hypernodes[h].tier
@@ -111,7 +111,7 @@ class TopologyTree:
         first = np.flatnonzero((columns[:, order[1:]] != columns[:, order[:-1]]).any(axis=0)) + 1
         return tuple(tuple(nodes.tolist()) for nodes in np.split(order, first) if len(nodes))
 
-    @remembered
+    @cached_per_tree
     def class_mask(self, node_classes: frozenset[int]) -> npt.NDArray[np.bool_]:
         """Node -> whether it is of one of these classes. Do not write to the result."""
         return np.isin(self.node_class_of, sorted(node_classes))
@@ -130,7 +130,7 @@ class TopologyTree:
             return ROOT
         return next((h for h in reversed(self.path(leaf)) if self.problem.hypernodes[h].tier <= tier), None)
 
-    @remembered
+    @cached_per_tree
     def domains_at_tier(self, tier: int) -> tuple[int, ...]:
         """The largest domains of tier <= `tier`: disjoint; pods obey a hard limit iff one of them holds all."""
         if tier > self.highest_tier:
@@ -163,7 +163,7 @@ class TopologyTree:
         members = [np.flatnonzero(self.tier_of == tier) for tier in self.tiers]
         return tuple((of - ROOT, above[of] - ROOT) for of in members)
 
-    @remembered
+    @cached_per_tree
     def domains_by_tier(self, leaf: int | None) -> tuple[int, ...]:
         """The domain around a leaf at each of `tiers`. Where a tier has none (a ragged tree, a node outside) the one
         below stands for it."""

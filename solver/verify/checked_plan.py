@@ -61,7 +61,7 @@ def is_sorted(placements: Iterable[Placement]) -> bool:
 
 
 def _difference(pods: PodCounts, others: PodCounts) -> PodCounts:
-    """Where there are more pods than others, how many more."""
+    """The pods by which `pods` exceed `others`, where they do."""
     if not others or pods is others:
         return pods if not others else {}
     return {spot: more for spot, number in sorted(pods.items()) if (more := number - others.get(spot, 0)) > 0}
@@ -283,14 +283,15 @@ class CheckedPlan:
 
     @cached_property
     def own(self) -> QueueAmounts:
-        """What each queue itself holds before the plan (`used` and its gangs' running pods), gets and loses."""
+        """The amounts that each queue itself holds before the plan (`used` and its gangs' running pods), gets and
+        loses."""
         running = self.demand(self.running_pods)
         held = [vector_sum(queue.used, amounts) for queue, amounts in zip(self.problem.queues, running, strict=True)]
         return QueueAmounts(held, self.demand(self.new_pods), self.demand(self.evicted_pods))
 
     @cached_property
     def inclusive(self) -> QueueAmounts:
-        """The same with descendants."""
+        """The amounts of each queue with its descendants."""
         return QueueAmounts(*map(self.with_descendants, self.own))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from compiler.diagnostics.folding import folded
+from compiler.diagnostics.folding import fold_diagnostics
 from compiler.reading import read_specs
 from compiler.repository import Repository
 
@@ -19,7 +19,7 @@ def said(queues: str, jobs: list[tuple[str, str]]) -> list[tuple[str, str, str]]
     files = {"cluster-specs/c/queues.yaml": queues.encode(), "cluster-specs/c/pool.yaml": POOL.encode()}
     for name, queue in jobs:
         files[f"jobs/{name}.yaml"] = JOB.replace("NAME", name).replace("QUEUE", queue).encode()
-    return [(d.code, d.message, d.help) for d in folded(read_specs(Repository(files)).diagnostics)]
+    return [(d.code, d.message, d.help) for d in fold_diagnostics(read_specs(Repository(files)).diagnostics)]
 
 
 def test_jobs_behind_a_queue_with_errors_are_counted_there_through_a_child_queue_too() -> None:

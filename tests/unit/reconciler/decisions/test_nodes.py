@@ -39,10 +39,10 @@ def test_the_time_of_a_flapping_node_goes_on_and_it_takes_nothing_new_for_longer
         seen(health, at, lost="a")
         seen(health, at + 5)
     assert seen(health, 60, lost="a").nodes_to_leave(60, 60) == {"a"}
-    assert seen(health, 62).quarantined(62) == {"a": 62 + 300}
-    assert seen(NodeHealth(), 0, lost="a").quarantined(0) == {}
+    assert seen(health, 62).quarantined_nodes(62) == {"a": 62 + 300}
+    assert seen(NodeHealth(), 0, lost="a").quarantined_nodes(0) == {}
     calm = seen(seen(NodeHealth(), 0, lost="a"), 5)
-    assert calm.quarantined(5) == {}, "the first loss is forgiven"
+    assert calm.quarantined_nodes(5) == {}, "the first loss is forgiven"
     assert seen(calm, 16).lost_since == {}
 
 

@@ -7,7 +7,7 @@ such as volcano.sh/vgpu-memory stand in `compiler.volcano`. Accessors take objec
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Final
 
 Object = Mapping[str, Any]
 """One Kubernetes object as plain JSON data."""
@@ -18,6 +18,8 @@ API_VERSION = f"{API_GROUP}/v1alpha1"
 ANNOTATION_PREFIX = f"{API_GROUP}/"
 SCHEDULING_GATE = f"{ANNOTATION_PREFIX}placement"
 """The scheduling gate that holds a pod until the reconciler gives it its node."""
+SCHEDULER_NAMESPACE = "volcano-system"
+"""Of Volcano's scheduler and its ConfigMap, unless the repository says otherwise."""
 SYSTEM_NAMESPACES = ("kube-node-lease", "kube-public", "kube-system")
 """The cluster's own."""
 
@@ -111,6 +113,8 @@ NOT_READY_TAINT = "node.kubernetes.io/not-ready"
 UNREACHABLE_TAINT = "node.kubernetes.io/unreachable"
 SECCOMP_POD_ANNOTATION = "seccomp.security.alpha.kubernetes.io/pod"
 UNSCHEDULABLE_TAINT = "node.kubernetes.io/unschedulable"
+REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
+"""The terms of an affinity that must hold."""
 PRESSURE_TAINTS = tuple(f"node.kubernetes.io/{what}-pressure" for what in ("disk", "memory", "pid"))
 BATCH_JOB_NAME_LABELS = ("batch.kubernetes.io/job-name", "job-name")
 BATCH_INDEX_LABEL = "batch.kubernetes.io/job-completion-index"

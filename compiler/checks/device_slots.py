@@ -7,6 +7,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from compiler.checks import CheckInput, DocumentInput, Finding, ModelOf, check
+from compiler.checks.volcano_job import VOLCANO_JOB
 from compiler.fields.quantity import exact_amount, integer_amounts
 from compiler.specs import GangSpec, PluginSpec, RoleSpec
 from compiler.syntax.documents import Document, FieldPath
@@ -16,9 +17,7 @@ from compiler.volcano.shared_devices import VGPU_MEMORY
 if TYPE_CHECKING:
     from compiler.kinds.node_pool import NodePool, SharedDevices
     from compiler.kinds.numatopology import Numatopology
-    from compiler.kinds.volcano_job import VolcanoJob
 
-VOLCANO_JOB: ModelOf[VolcanoJob] = ModelOf("Job.batch.volcano.sh")
 NODE_POOL: ModelOf[NodePool] = ModelOf("NodePool.gangplan.dev")
 NUMATOPOLOGY: ModelOf[Numatopology] = ModelOf("Numatopology.nodeinfo.volcano.sh")
 

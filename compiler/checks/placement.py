@@ -10,14 +10,13 @@ from functools import cached_property
 from compiler.checks import CheckInput, Finding, check
 from compiler.diagnostics import Severity, did_you_mean, suggestion
 from compiler.fields.quantity import QuantityError, exact_amount, integer_amounts, parse_quantity
-from compiler.specs import Amounts, GangSpec, NodeSpec, PodSpec, RoleSpec, Toleration
+from compiler.specs import TOLERATE_ALL, Amounts, GangSpec, NodeSpec, PodSpec, RoleSpec
 from compiler.specs.eligibility import NodeMasks, NodeRequirement, node_requirement, returned_node
 from compiler.specs.hypernode_tree import tier_of
 from compiler.syntax.documents import Document, FieldPath
 
 DEFAULT_PODS = 110
 """Pods of a node that states no number: the kubelet's default."""
-ANY_TAINT = (Toleration(operator="Exists"),)
 
 
 @dataclass(frozen=True)
@@ -102,11 +101,8 @@ def _pod_place(gang: GangSpec, role: RoleSpec) -> tuple[Document, FieldPath]:
 
 def _request_path(document: Document, path: FieldPath, resource: str) -> FieldPath:
     """The path of the first request, or limit, of the resource below a pod spec."""
-    found = [
-        at
-        for at in document.positions
-        if at[: len(path)] == path and at[-1:] == (resource,) and at[-2:-1] in (("requests",), ("limits",))
-    ]
+    inside = (at for at in document.positions if at[: len(path)] == path)
+    found = [at for at in inside if at[-2:] in (("requests", resource), ("limits", resource))]
     return min(found, key=lambda at: document.positions[at], default=path)
 
 
@@ -157,7 +153,7 @@ def selectors_without_nodes(check_input: CheckInput) -> Iterator[Finding]:
 
 
 def _labels_only(pod: PodSpec) -> NodeRequirement:
-    return node_requirement(replace(pod, tolerations=ANY_TAINT, node_name="", topology_policy=""))
+    return node_requirement(replace(pod, tolerations=TOLERATE_ALL, node_name="", topology_policy=""))
 
 
 @check("GP394", "taint that the pods do not tolerate", "warning", folds=True)

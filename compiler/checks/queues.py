@@ -4,21 +4,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
 
-from compiler.checks import CheckInput, Finding, ModelOf, check
+from compiler.checks import CheckInput, Finding, check
+from compiler.checks.jobs import POD_GROUP
 from compiler.diagnostics import suggestion
 from compiler.fields.quantity import exact_amount
 from compiler.kubernetes import DEFAULT_QUEUE, ROOT_QUEUE
 from compiler.specs import Amounts, QueueSpec
+from compiler.specs.hypernode_tree import MAX_LOOP_SHOWN
 from compiler.syntax.documents import FieldPath
 
-if TYPE_CHECKING:
-    from compiler.kinds.pod_group import PodGroup
-
-POD_GROUP: ModelOf[PodGroup] = ModelOf("PodGroup.scheduling.volcano.sh")
 MAX_DEPTH = 5
-MAX_LOOP_SHOWN = 8
 QUEUE_KIND = "Queue.scheduling.volcano.sh"
 _FIELD_PATHS: Mapping[str, FieldPath] = {
     "guarantee": ("spec", "guarantee", "resource"),

@@ -19,8 +19,8 @@ from compiler.volcano.eviction_votes import (
 )
 from compiler.volcano.plugin_plans import PLUGIN_PLANS
 from compiler.volcano.plugins import SCHEDULER_ACTIONS
+from compiler.volcano.scheduler_conf import PREDICATE_CACHE
 
-PREDICATE_CACHE = "predicateErrorCacheEnable"
 FALSE_WORDS = frozenset({"0", "f", "F", "false", "FALSE", "False"})
 ENQUEUE_VOTERS = ("overcommit", "proportion", "capacity")
 """Plugins that keep a job Pending for want of room."""

@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
-from compiler.checks import CheckInput, Finding, ModelOf, check
+from compiler.checks import CheckInput, Finding, check
+from compiler.checks.jobs import POD_GROUP
 from compiler.diagnostics import suggestion
 from compiler.specs import GangSpec, SchedulerSpec, SubgroupSpec, TopologySpec
 from compiler.syntax.documents import Document, FieldPath
 from compiler.volcano.whole_starts import has_lower_minima, starts_whole, subgroup_starts_whole
-
-if TYPE_CHECKING:
-    from compiler.kinds.pod_group import PodGroup
-
-POD_GROUP: ModelOf[PodGroup] = ModelOf("PodGroup.scheduling.volcano.sh")
 
 MAX_NAMES_COMPARED = 5000
 

@@ -11,10 +11,11 @@ from pydantic import ValidationError
 from compiler.cluster_state.state import StateError
 from compiler.fields.timestamp import epoch_seconds
 from compiler.kinds.common import pod_rules
-from compiler.kinds.common.pod_rules import REQUIRED, PodAffinity
+from compiler.kinds.common.pod_rules import PodAffinity
 from compiler.kinds.common.pods import PodSpecModel, pod_requests, pod_spec
 from compiler.kubernetes import (
     NUMA_POLICY_ANNOTATION,
+    REQUIRED,
     Object,
     annotations_of,
     conditions_of,

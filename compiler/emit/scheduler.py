@@ -23,9 +23,8 @@ from compiler.kubernetes import (
     annotations_of,
 )
 from compiler.specs import PluginSpec, SchedulerSpec
+from compiler.volcano.scheduler_conf import CONF_KEY, PREDICATE_CACHE
 
-CONF_KEY = "volcano-scheduler.conf"
-PREDICATE_CACHE = "predicateErrorCacheEnable"
 _OBJECT_ANNOTATIONS = (ADOPT_ANNOTATION, PRUNE_ANNOTATION, SUSPEND_ANNOTATION, YIELD_ANNOTATION)
 """On a SchedulerConfiguration they are meant for its ConfigMap."""
 CACHING_ACTIONS = ("allocate", "backfill", "preempt", "reclaim")

@@ -11,11 +11,10 @@ from compiler.diagnostics import Diagnostic
 from compiler.fields.models import StrictModel
 from compiler.kinds import Kind
 from compiler.kinds.common.jobs import ObjectModel
+from compiler.kubernetes import SCHEDULER_NAMESPACE
 from compiler.specs import SchedulerSpec
 from compiler.syntax.documents import Document
 from compiler.volcano import scheduler_conf
-
-DEFAULT_NAMESPACE = "volcano-system"
 
 
 class Plugin(StrictModel):
@@ -82,7 +81,7 @@ def _read_conf(document: Document) -> tuple[SchedulerSpec, list[Diagnostic]]:
         ("spec",),
         raw=None,
         name=document.name,
-        namespace=document.namespace or DEFAULT_NAMESPACE,
+        namespace=document.namespace or SCHEDULER_NAMESPACE,
     )
 
 

@@ -13,8 +13,7 @@ from typing import Any
 from compiler.diagnostics import Diagnostic
 from compiler.fields.models import LenientModel
 from compiler.kinds import Kind
-from compiler.kinds.scheduler_configuration import DEFAULT_NAMESPACE
-from compiler.kubernetes import API_GROUP
+from compiler.kubernetes import API_GROUP, SCHEDULER_NAMESPACE
 from compiler.specs import SchedulerSpec
 from compiler.syntax.documents import Document, FieldPath
 from compiler.syntax.parse import parse_embedded_text
@@ -67,7 +66,7 @@ def _read(document: Document) -> tuple[list[SchedulerSpec], list[Diagnostic]]:
     if any(problem.severity == "error" for problem in problems):
         return [], problems
     spec, wrong = scheduler_conf.read_scheduler_conf(
-        document, data, base, raw=raw, name=document.name, namespace=DEFAULT_NAMESPACE
+        document, data, base, raw=raw, name=document.name, namespace=SCHEDULER_NAMESPACE
     )
     return [replace(spec, is_emitted=False)], [*problems, *wrong]
 

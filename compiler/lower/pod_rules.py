@@ -12,13 +12,12 @@ from typing import Generic, TypeVar
 from compiler.cluster_state.pods import ForeignPod
 from compiler.fields.label_selector import LabelExpression, selector_matches
 from compiler.kubernetes import HOSTNAME_LABEL
-from compiler.specs import GangSpec, NodeSpec, PodRuleSpec, PodSpec, RoleSpec, SchedulerSpec, Toleration
+from compiler.specs import TOLERATE_ALL, GangSpec, NodeSpec, PodRuleSpec, PodSpec, RoleSpec, SchedulerSpec
 from compiler.specs.eligibility import NodeMasks, NodeRequirement, node_requirement
 from solver.problem import Gang, PodRule, RuleKind
 
 Item = TypeVar("Item")
 
-TOLERATE_ALL = (Toleration(operator="Exists"),)
 UNREACHABLE_MIN_DOMAINS = 2**31
 """More domains than any cluster has: then the skew is counted from zero."""
 

@@ -66,8 +66,8 @@ def reserve_room(specs: Specs, observed: ObservedState) -> tuple[ReservedRoom, .
     left_out = {specs.gangs[j].key for j in observed.finished_gangs | observed.held_gangs.keys()}
     over = left_out | observed.finished_jobs
     keeps_all = specs.cluster.unplanned == "reserve"
-    counted = (pods for pods in specs.unplanned_pods if (keeps_all or pods.role) and not pods.is_recurring)
-    wanted = [pods for pods in counted if pods.key not in over]
+    steady = [pods for pods in specs.unplanned_pods if not pods.is_recurring and pods.key not in over]
+    wanted = [pods for pods in steady if keeps_all or pods.role]
     if not wanted:
         return ()
     rooms = [ReservedRoom(pods) for pods in sorted(wanted, key=_freedom)]

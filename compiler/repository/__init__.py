@@ -79,9 +79,8 @@ class Repository:
     def manifests(self) -> tuple[str, ...]:
         """The files with objects, sorted."""
         tops = tuple(f"{top}/" for top in ROOT_FOLDERS)
-        return tuple(
-            sorted(name for name in self.files if name in self.named or (name.startswith(tops) and is_manifest(name)))
-        )
+        found = {name for name in self.files if name.startswith(tops) and is_manifest(name)}
+        return tuple(sorted(found | self.files.keys() & {*self.named}))
 
     def cluster_folders(self) -> tuple[str, ...]:
         """The folders of cluster-specs/ that hold files, sorted."""

@@ -53,6 +53,9 @@ class Toleration:
     effect: str = ""
 
 
+TOLERATE_ALL = (Toleration(operator="Exists"),)
+
+
 @dataclass(frozen=True, slots=True)
 class PodSelector:
     """The pods that a pod rule selects.

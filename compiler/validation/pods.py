@@ -6,6 +6,7 @@ import ipaddress
 import re
 from typing import Any
 
+from compiler.kubernetes import REQUIRED
 from compiler.syntax.documents import FieldPath
 from compiler.validation import names
 from compiler.validation.containers import Surroundings, containers, profiles, resources
@@ -13,7 +14,6 @@ from compiler.validation.judge import Judge, items, mapping, texts, values
 from compiler.validation.selectors import expression, label_selector, labels
 from compiler.validation.volumes import volumes
 
-_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 _NODE_OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt")
 _EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
@@ -116,9 +116,9 @@ def _tolerations(judge: Judge, pod: dict[str, Any], path: FieldPath) -> None:
 
 
 def _node_affinity(judge: Judge, data: dict[str, Any], path: FieldPath) -> None:
-    required = data.get(_REQUIRED)
+    required = data.get(REQUIRED)
     if isinstance(required, dict):
-        at = (*path, _REQUIRED, "nodeSelectorTerms")
+        at = (*path, REQUIRED, "nodeSelectorTerms")
         if not required.get("nodeSelectorTerms"):
             judge.missing(at, "add a term, or remove the affinity")
         for number, term in items(required, "nodeSelectorTerms"):
@@ -149,8 +149,8 @@ def _node_term(judge: Judge, term: dict[str, Any], path: FieldPath) -> None:
 
 
 def _pod_affinity(judge: Judge, data: dict[str, Any], path: FieldPath) -> None:
-    for number, term in items(data, _REQUIRED):
-        _pod_term(judge, term, (*path, _REQUIRED, number))
+    for number, term in items(data, REQUIRED):
+        _pod_term(judge, term, (*path, REQUIRED, number))
     for number, row in items(data, _PREFERRED):
         at = (*path, _PREFERRED, number)
         _weight(judge, row, at)

@@ -16,6 +16,7 @@ from compiler.syntax.documents import Document, FieldPath
 from compiler.volcano.plugins import PLUGIN_FLAGS
 
 CONF_KEY = "volcano-scheduler.conf"
+PREDICATE_CACHE = "predicateErrorCacheEnable"
 AGENT_KEY = "agent-scheduler.conf"
 CONF_LINES = re.compile(r"^tiers[ \t]*:|^actions[ \t]*:.*\ballocate\b", re.MULTILINE)
 """Lines by which a text is known for a scheduler configuration."""
@@ -45,9 +46,8 @@ def conf_text_keys(texts: Mapping[str, object]) -> list[str]:
     look like one. That of Volcano's agent scheduler is another program's."""
     if isinstance(texts.get(CONF_KEY), str):
         return [CONF_KEY]
-    return [
-        key for key, text in texts.items() if isinstance(text, str) and key != AGENT_KEY and CONF_LINES.search(text)
-    ]
+    others = {key: text for key, text in texts.items() if key != AGENT_KEY}
+    return [key for key, text in others.items() if isinstance(text, str) and CONF_LINES.search(text)]
 
 
 def read_scheduler_conf(

@@ -14,6 +14,7 @@ from compiler.kubernetes import (
     API_GROUP,
     CLUSTER_LABEL,
     HOSTNAME_LABEL,
+    SCHEDULER_NAMESPACE,
     SCHEDULING_GATE,
     SYSTEM_NAMESPACES,
     TASK_PRIORITY_ANNOTATION,
@@ -24,7 +25,6 @@ from reconciler.cluster.objects import FIELD_MANAGER, Object
 
 NAME = FIELD_MANAGER
 NAMESPACE = "gangplan-system"
-SCHEDULER_NAMESPACE = "volcano-system"
 
 READ = ["list", "watch"]
 WRITE = ["get", "list", "watch", "create", "patch", "delete"]

@@ -11,7 +11,7 @@ from typing import Any
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
-from compiler.emit.scheduler import CONF_KEY
+from compiler.volcano.scheduler_conf import CONF_KEY
 from reconciler.cluster.objects import Object
 
 TAKE_SECONDS = 180.0

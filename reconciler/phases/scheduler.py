@@ -7,7 +7,7 @@ import logging
 from dataclasses import replace
 
 from compiler.emit.manifest import Manifest
-from compiler.emit.scheduler import CONF_KEY
+from compiler.volcano.scheduler_conf import CONF_KEY
 from reconciler.cluster.client import ApiError, NotFound
 from reconciler.cluster.objects import Object, Ref
 from reconciler.cluster.shards import memory_labels

@@ -383,7 +383,9 @@ class Sets:
     def _claimable(self, key: AdmissionClass, units: int, room: Iterable[Sequence[int | None]]) -> int:
         """Gangs of a class that so many dominant units, and what is left of the entitlements, are enough for."""
         demand = self.min_demands[key[2]]
-        limits = [m // demand[r] for left in room for r, m in enumerate(left) if m is not None and demand[r]]
+        limits = []
+        for left in room:
+            limits += [m // a for m, a in zip(left, demand, strict=True) if m is not None and a]
         return max(0, min([len(self.waiting_gangs[key]), units // self.dominant_units[key[2]], *limits]))
 
     def age_order_key(self, j: int) -> tuple[float, int, int]:

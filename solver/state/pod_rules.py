@@ -287,7 +287,10 @@ def _affinity_violations(x: PodRuleCounts, rho: int) -> Iterator[int]:
     counts = dict(x.domain_counts(rho))
     anchored = any(c.anchors for c in counts.values())
     unanchored = [d for d, c in counts.items() if c.new_owners and not c.anchors]
-    yield from (d for d in unanchored if anchored or len(unanchored) > 1 or not counts[d].S)
+    if anchored or len(unanchored) > 1:
+        yield from unanchored
+    else:
+        yield from (d for d in unanchored if not counts[d].S)
     if x.domain_count(rho, NO_DOMAIN).new_owners:
         yield NO_DOMAIN
 

@@ -103,7 +103,8 @@ def reclaimers(x: CheckedPlan, g: int) -> list[int]:
     """The preemptors of gang g in other queues, without those that take back their queue's dedicated domain."""
     queue, gangs = x.problem.gangs[g].queue, x.problem.gangs
     preemptors = x.decisions[g].evicted_for if g in x.decisions else ()
-    return [j for j in preemptors if 0 <= j < len(gangs) and gangs[j].queue != queue and not may_take_back(x, g, j)]
+    others = [j for j in preemptors if 0 <= j < len(gangs) and gangs[j].queue != queue]
+    return [j for j in others if not may_take_back(x, g, j)]
 
 
 def reclaim_limits(x: CheckedPlan) -> Findings:

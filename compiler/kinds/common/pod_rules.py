@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
 from compiler.diagnostics import Diagnostic, declare_rule
 from compiler.fields.label_selector import LabelSelector
 from compiler.fields.models import Int, LenientModel
-from compiler.kubernetes import PER_POD_LABELS
+from compiler.kubernetes import PER_POD_LABELS, REQUIRED
 from compiler.specs import PodRuleSpec, PodSelector
 from compiler.syntax.documents import Document, FieldPath
-
-REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 
 POD_RULE_NOT_PLANNED = declare_rule(
     "GP219",

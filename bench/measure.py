@@ -1,7 +1,7 @@
 """Seconds and memory of one compilation, phase by phase, inside the real `compile_repository`.
 
 A stopwatch is put round the functions that it calls, so that the total is what a user pays and the phases are where it
-goes. Nothing of the compiler is imported before `compilation` is called: the imports are a phase too.
+goes. Nothing of the compiler is imported before `measure_compilation` is called: the imports are a phase too.
 """
 
 from __future__ import annotations

@@ -75,7 +75,7 @@ def problem(machines: list[TraceMachine], pods: list[TracePod], seed: int, overl
 
 
 def measure_filling(list_name: str, pod_selection: str, seed: int) -> Figures:
-    """The list `which`, of it the pods that `pods` says (`WHICH`)."""
+    """Figures of a plan of the list `list_name`, of its pods those of `pod_selection` (`POD_SELECTIONS`)."""
     world = problem(
         openb_machines(),
         [pod for pod in openb_pods(list_name) if POD_SELECTIONS[pod_selection] or pod.share in (0, GPU_UNITS)],

@@ -69,7 +69,7 @@ class Inventory:
     """What is ours and what has run, both by `Ref.key`.
 
     commit: the commit last applied. transitions: of the lease that the last writer held. deletions: what was deleted
-    lately, as `guard.Deletions` rows. is_lost: there was no inventory, so whether objects with our mark are ours and
+    lately, rows (time, *`guard.Toll`). is_lost: there was no inventory, so whether objects with our mark are ours and
     which jobs have run has to be found out before anything is written.
     """
 

@@ -193,7 +193,7 @@ def problems_with_slots(draw: st.DrawFn, *, running: RunningMode = "nothing") ->
 
 @st.composite
 def with_slots(draw: st.DrawFn, world: Problem) -> Problem:
-    """The same world, its nodes divided as `celled` says."""
+    """The same world, its nodes divided into device slots."""
     nodes = tuple(replace(node, slots=tuple(draw(_slots(node)))) for node in world.nodes)
     gangs = tuple(
         replace(

@@ -1,7 +1,7 @@
 """What gangs can start together, and what their places cost, where everything that binds them comes at once: by trying
 everything.
 
-Cells and queues as in `brute`, policies and costs as in `optimum`, relations as in `brute_relations`; besides strict
+Cells and queues as in `brute`, policies and costs as in `optimum`, relations as in `brute_pod_rules`; besides strict
 queues, domains that other queues keep, and nodes that close.
 """
 

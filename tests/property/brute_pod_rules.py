@@ -1,7 +1,7 @@
 """Relations between pods by trying everything: which sets of gangs may be admitted together, every final state looked
 at.
 
-Written from the docstring of `Relation` alone; the verifier and the solver say the same in other words.
+Written from the docstring of `PodRule` alone; the verifier and the solver say the same in other words.
 """
 
 from __future__ import annotations

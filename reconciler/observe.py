@@ -11,7 +11,6 @@ from functools import cached_property
 from typing import Any
 
 from compiler.cluster_state.pods import with_leaving_mark
-from compiler.emit.manifest import json_digest
 from compiler.kubernetes import (
     CLUSTER_LABEL,
     VGPU_ASSIGNMENT_ANNOTATION,
@@ -25,6 +24,7 @@ from compiler.kubernetes import (
     uid_of,
 )
 from compiler.run_kinds import RUN_KINDS
+from compiler.syntax.runs import json_digest
 from reconciler.cluster.client import ApiError, Client, NotFound, Resource
 from reconciler.cluster.objects import Object, group_kind_of
 from reconciler.cluster.watch import Informer

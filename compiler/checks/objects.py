@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from compiler.checks import CheckInput, Finding, check
 from compiler.kinds import CLUSTER_WIDE_KINDS
-from compiler.kubernetes import HOSTNAME_LABEL
+from compiler.kubernetes import HOSTNAME_LABEL, RUN_ANNOTATION
 from compiler.specs import HyperNodeSpec, NodeSpec
 from compiler.syntax.documents import Document
 
@@ -21,13 +21,11 @@ def duplicate_objects(check_input: CheckInput) -> Iterator[Finding]:
         space = "" if key in CLUSTER_WIDE_KINDS else document.namespace or "default"
         first = seen.setdefault((key, space, document.name), document)
         if first is not document:
-            yield Finding(
-                document,
-                ("metadata", "name"),
-                f"{document.display_name} is here twice",
-                "rename or remove one",
-                (first, ("metadata", "name")),
-            )
+            message, help = f"{document.display_name} is here twice", "rename or remove one"
+            if document.has_generated_name and first.has_generated_name:
+                message += ": generateName gives the same text one name"
+                help = f'remove one, give it metadata.name, or annotate it with {RUN_ANNOTATION}: "2"'
+            yield Finding(document, ("metadata", "name"), message, help, (first, ("metadata", "name")))
     for what, items in (("node", check_input.specs.nodes), ("hypernode", check_input.specs.hypernodes)):
         yield from _duplicate_items(
             what, sorted(items, key=lambda item: (item.document.file, *_line_and_column(item.document), item.name))

@@ -78,8 +78,15 @@ def _repository_path(job: str, repo: Path) -> str:
 
 
 def _named_decisions(outcome: Outcome, job: str) -> list[JobDecision]:
-    """The decisions on the jobs that `job` names."""
-    return [decision for decision in outcome.decisions if _is_named(decision.gang.document, job)]
+    """The decisions on the jobs that `job` names; where none is of that name the one whose generateName it is."""
+    if found := [decision for decision in outcome.decisions if _is_named(decision.gang.document, job)]:
+        return found
+    begun = _begun_decisions(outcome, job)
+    return begun if len(begun) == 1 else []
+
+
+def _begun_decisions(outcome: Outcome, job: str) -> list[JobDecision]:
+    return [decision for decision in outcome.decisions if _begins(decision.gang.document, job)]
 
 
 def _is_named(document: Document, job: str) -> bool:
@@ -87,6 +94,15 @@ def _is_named(document: Document, job: str) -> bool:
     namespaced_name = f"{document.namespace or 'default'}/{document.name}"
     kind_name = f"{document.kind}/{document.name}".lower()
     return job in (document.name, namespaced_name, document.file) or job.lower() == kind_name
+
+
+def _begins(document: Document, job: str) -> bool:
+    """Whether `job` is what `_is_named` takes, of a name that follows from generateName, without the end of that."""
+    from compiler.syntax.runs import name_suffix
+
+    return document.has_generated_name and any(
+        _is_named(document, f"{beginning}{name_suffix(document.data)}") for beginning in (job, f"{job}-")
+    )
 
 
 def _broken_documents(outcome: Outcome, job: str) -> list[Document]:
@@ -121,6 +137,7 @@ def _unknown_job(ctx: click.Context, outcome: Outcome, job: str) -> click.ClickE
     names = [name for decision in outcome.decisions for name in (decision.name, decision.gang.document.name)]
     from compiler.volcano.arguments import near_name
 
-    near = next(iter(difflib.get_close_matches(job, names, n=1)), "") or near_name(job)
+    begun = " or ".join(decision.name for decision in _begun_decisions(outcome, job))
+    near = begun or next(iter(difflib.get_close_matches(job, names, n=1)), "") or near_name(job)
     hint = f"; did you mean {near}?" if near else ""
     return click.UsageError(f"there is no job {job!r} in the plan{hint}", ctx)

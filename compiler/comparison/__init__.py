@@ -15,9 +15,9 @@ from compiler.comparison.carry_over import state_after
 from compiler.comparison.cluster import cluster_changes
 from compiler.comparison.scheduler import behaviour_changes
 from compiler.diagnostics import Diagnostic
-from compiler.emit.manifest import run_digest
 from compiler.outcome import JobDecision, Outcome, PodsByNode
 from compiler.specs import JobKey, Specs
+from compiler.syntax.runs import run_digest
 from compiler.views.data import queue_entries
 
 JobChangeKind = Literal["never", "evicted", "waits", "removed", "moves", "shrinks", "grows", "starts", "reason"]

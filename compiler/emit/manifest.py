@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from compiler.diagnostics import declare_rule
-from compiler.kubernetes import RUN_ANNOTATION, annotations_of
 
 REFUSED_BY_SERVER = declare_rule(
     "GP505",
@@ -35,19 +31,3 @@ class Manifest:
     position: str
     run_digest: str = ""
     pods: int = 0
-
-
-def json_digest(data: Any) -> str:
-    """sha256 of the canonical JSON of plain data."""
-    text = json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=False, default=str)
-    return "sha256:" + hashlib.sha256(text.encode()).hexdigest()
-
-
-def run_digest(document: Mapping[str, Any]) -> str:
-    """Identifies one run of a job: its specification as the user wrote it, and the run annotation.
-
-    The user's text and not the emitted manifest, so that a newer gangplan, which may emit more, never runs a finished
-    job again.
-    """
-    body = {key: value for key, value in document.items() if key not in ("metadata", "status", "apiVersion")}
-    return json_digest([body, annotations_of(document).get(RUN_ANNOTATION)])

@@ -7,7 +7,7 @@ from copy import deepcopy
 from typing import Any
 
 from compiler.emit import admission, gated, static
-from compiler.emit.manifest import Manifest, run_digest
+from compiler.emit.manifest import Manifest
 from compiler.emit.scheduler import config_map
 from compiler.emit.templates import annotate, mark_pods, name_queue, name_scheduler
 from compiler.kubernetes import API_GROUP, HOSTNAME_LABEL, ROLE_MARK
@@ -15,6 +15,7 @@ from compiler.outcome import Outcome
 from compiler.run_kinds import RUN_KINDS
 from compiler.specs import HyperNodeSpec, QueueSpec, Specs
 from compiler.syntax.documents import Document, DocumentIdentity
+from compiler.syntax.runs import run_digest
 
 FOUNDATION_KINDS = (("Namespace", ""), ("PriorityClass", "scheduling.k8s.io"))
 """Kind and API group, in the order of application."""

@@ -25,6 +25,7 @@ from compiler.syntax.documents import Document, FieldPath
 from compiler.syntax.parse import parse_file
 
 _MAX_LINE_WIDTH = 1 << 20
+_GENERATE_NAME = re.compile(r"""(["']?)generateName\1\s*:\s*(["']?)[\w.-]+\2""")
 _INDENTED_LIST = re.compile(r"^( *)[^\s#-][^\n]*:[ \t]*(?:#[^\n]*)?\n(?:[ \t]*(?:#[^\n]*)?\n)*\1 +- ", re.MULTILINE)
 
 
@@ -40,6 +41,8 @@ class Edit:
 def rewrite(document: Document, target: Mapping[str, Any]) -> str:
     """The document's text, changed as little as possible so that it says `wanted`; ends in one newline. Nothing may
     have been removed."""
+    if document.has_generated_name:
+        document = _with_written_name(document)
     changes = edits_between(document.data, target)
     if not changes and not document.item_path:
         return _with_final_newline(document.text)
@@ -48,6 +51,19 @@ def rewrite(document: Document, target: Mapping[str, Any]) -> str:
         if text is not None and _parses_to(text, target):
             return _with_final_newline(text)
     return to_yaml(target)
+
+
+def _with_written_name(document: Document) -> Document:
+    """The document with metadata.name in its text where generateName stands; as it was where that is not to be done
+    in its line."""
+    lines, at = document.text.splitlines(keepends=True), document.position("metadata", "generateName")
+    row, column = at.line - document.line, at.column - 1
+    head, line = lines[row][:column], lines[row][column:]
+    lines[row] = head + _GENERATE_NAME.sub(f"name: {document.name}", line, count=1)
+    parsed = parse_file(document.file, "".join(lines).encode()).documents
+    at_item = document.item_path[-1] if document.item_path else 0
+    named = parsed[at_item][0] if isinstance(at_item, int) and at_item < len(parsed) else document
+    return named if named.data == document.data else document
 
 
 def edits_between(old: Any, new: Any, path: FieldPath = ()) -> list[Edit]:

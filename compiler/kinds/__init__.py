@@ -27,7 +27,8 @@ class Kind:
     """One kind: its name, API group and versions, and the pydantic model of the whole document.
 
     specs: the document as specs or drafts. text_diagnostics: findings that the model does not make. is_foreign: of
-    an operator, so that other versions pass.
+    an operator, so that other versions pass. runs_once: an object ends and is not made again, which of kinds that are
+    known `compiler.run_kinds` says. unbound_reason: why the plan's nodes bind no pods of an object, else empty.
     partial_specs: what can be read of a document with errors, for checks only.
     is_written: false for what people never write as an object.
     """
@@ -41,6 +42,8 @@ class Kind:
     is_foreign: bool = False
     partial_specs: Callable[[Document], Iterable[object]] | None = None
     is_written: bool = True
+    runs_once: bool = False
+    unbound_reason: str = ""
 
     @property
     def key(self) -> str:

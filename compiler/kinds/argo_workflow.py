@@ -22,7 +22,6 @@ from compiler.kinds import Kind, kinds
 from compiler.kinds.common import pods
 from compiler.kinds.common.job_kinds import KindObject
 from compiler.kinds.common.jobs import submission_and_duration, time_diagnostics
-from compiler.kinds.common.unbound import not_bound_diagnostics
 from compiler.kubernetes import VOLCANO_SCHEDULER
 from compiler.specs import GangSpec, RoleSpec
 from compiler.specs.services import ServiceDraft, unbound
@@ -275,8 +274,8 @@ def _step(item: object) -> Repeated | None:
         return None
 
 
-_diagnostics = not_bound_diagnostics("they are made step by step", time_diagnostics)
-KINDS = (
-    Kind("Workflow", GROUP, ("v1alpha1",), Workflow, _workflow, _diagnostics, is_foreign=True),
-    Kind("CronWorkflow", GROUP, ("v1alpha1",), CronWorkflow, _cron_workflow, _diagnostics, is_foreign=True),
+WHY = "they are made step by step"
+KINDS = tuple(
+    Kind(name, GROUP, ("v1alpha1",), model, specs, time_diagnostics, is_foreign=True, unbound_reason=WHY)
+    for name, model, specs in (("Workflow", Workflow, _workflow), ("CronWorkflow", CronWorkflow, _cron_workflow))
 )

@@ -7,12 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 from compiler.kinds import Kind
-from compiler.kinds.common.job_kinds import Count, JobKind, RolePaths, gang_spec, job_kind, text_diagnostics_of
-from compiler.kinds.common.unbound import not_bound_diagnostics
+from compiler.kinds.common.job_kinds import Count, JobKind, RolePaths, gang_spec, job_kind
 from compiler.specs import GangSpec
 from compiler.specs.services import unbound
 from compiler.syntax.documents import Document
@@ -46,8 +44,7 @@ def _cron_job(table: JobKind) -> Kind:
         suspended = document.value_at("spec").get("suspend") is True
         yield replace(gang if suspended else unbound(gang), is_recurring=True, marks_pods=False)
 
-    said = not_bound_diagnostics("its Jobs are made by the clock", partial(text_diagnostics_of, table))
-    return replace(job_kind(table), is_foreign=False, specs=specs, text_diagnostics=said)
+    return replace(job_kind(table), is_foreign=False, specs=specs, unbound_reason="its Jobs are made by the clock")
 
 
 KINDS = tuple(map(_cron_job, TABLES))

@@ -21,7 +21,6 @@ from compiler.kinds import Kind
 from compiler.kinds.common import pods
 from compiler.kinds.common.job_kinds import KindObject
 from compiler.kinds.common.jobs import Natural, submission_and_duration, time_diagnostics
-from compiler.kinds.common.unbound import not_bound_diagnostics
 from compiler.kubernetes import VOLCANO_SCHEDULER
 from compiler.specs import GangSpec, RoleSpec
 from compiler.specs.services import unbound
@@ -183,18 +182,11 @@ def _java_bytes(text: str) -> int:
         return DEFAULT_MEMORY
 
 
-_diagnostics = not_bound_diagnostics(
-    "with a pod template, which a gate needs, its operator leaves out other fields", time_diagnostics
-)
-KINDS = (
-    Kind("SparkApplication", GROUP, ("v1beta2",), SparkApplication, _application, _diagnostics, is_foreign=True),
-    Kind(
-        "ScheduledSparkApplication",
-        GROUP,
-        ("v1beta2",),
-        ScheduledSparkApplication,
-        _scheduled_application,
-        _diagnostics,
-        is_foreign=True,
-    ),
+WHY = "with a pod template, which a gate needs, its operator leaves out other fields"
+KINDS = tuple(
+    Kind(name, GROUP, ("v1beta2",), model, specs, time_diagnostics, is_foreign=True, unbound_reason=WHY)
+    for name, model, specs in (
+        ("SparkApplication", SparkApplication, _application),
+        ("ScheduledSparkApplication", ScheduledSparkApplication, _scheduled_application),
+    )
 )

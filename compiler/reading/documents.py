@@ -138,21 +138,21 @@ class DocumentCollector:
                 self.spec_items.append(gang)
                 self.diagnostics.append(default_runtime_diagnostic(draft))
             else:
-                self.diagnostics += unplanned_pods(draft.document)
+                self.diagnostics += unplanned_pods(draft.document, "add the runtime that it names")
 
     def read_job_flows(self) -> None:
         """Say of each JobFlow without a JobTemplate that it is not planned."""
         templates = self.specs_of(JobTemplateDraft)
         for flow in self.specs_of(JobFlowDraft):
             if next(job_flow_gangs((flow,), templates), None) is None:
-                self.diagnostics += unplanned_pods(flow.document)
+                self.diagnostics += unplanned_pods(flow.document, "add the JobTemplates that it names")
 
     def read_services(self, services: ServiceBinding) -> None:
         """Take the services that are planned for gangs, and say of the others that they are not."""
         for draft in self.specs_of(ServiceDraft):
             if (gang := service_gang(draft, services)) is not None:
                 self.spec_items.append(gang)
-            elif not draft.gang.document.has_generated_name:
+            else:
                 self.diagnostics += unplanned_pods(draft.gang.document)
                 self.spec_items += declared_pods(draft.gang.document)
 

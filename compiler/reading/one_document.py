@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from compiler.checks import ReadModel, document_findings
 from compiler.diagnostics import Diagnostic, declare_rule, did_you_mean
 from compiler.fields.validation import metadata_diagnostics, readable_part, validate_document
 from compiler.kinds import Kind, kinds
+from compiler.kinds.common.unbound import not_bound_diagnostic
 from compiler.kubernetes import API_GROUP
 from compiler.reading.files import configurations_inside
 from compiler.reading.powers import power_diagnostics
 from compiler.reading.shape import document_flaws, shape_diagnostics
-from compiler.reading.unplanned import UNPLANNED_CODES, declared_pods, unplanned_pods
+from compiler.reading.unplanned import DESCRIBED_ELSEWHERE, declared_pods, unplanned_pods
+from compiler.run_kinds import RUN_KINDS
 from compiler.specs import GangSpec
 from compiler.syntax.documents import Document
 
@@ -35,8 +37,12 @@ GENERATED_NAME = declare_rule(
     "GP138",
     "warning",
     "generated name",
-    """Each `kubectl create` of an object with generateName makes another one; `kubectl apply` refuses it, and which of
-    them is meant cannot be told. It is checked, and neither planned nor emitted. Mend: give it metadata.name.""",
+    """Each `kubectl create` of an object with generateName makes another one. An object that runs once (a Job, a
+    Workflow, a Pod) gets one name instead, that of its text: the beginning, and five letters that follow from its kind,
+    spec and annotation gangplan.dev/run. So it runs once; a document that says another thing is another object and
+    runs anew, and the one before it goes like any that left the repository. That is an info. Of another kind each edit
+    would take the object away and make another: it is checked, and neither planned nor emitted. Mend: give it
+    metadata.name.""",
 )
 
 UNPLANNED_KINDS: dict[str, frozenset[str]] = {
@@ -52,7 +58,7 @@ UNPLANNED_KINDS: dict[str, frozenset[str]] = {
 """API groups that gangplan knows in full -> the kinds of the group that it does not plan."""
 AMBIGUOUS_KINDS = frozenset(("Job", "Node", "Pod", "Queue"))
 """Kinds whose names occur in many API groups, so that another group is no mistake."""
-RELATED_GROUPS = (".volcano.sh", API_GROUP, "kubeflow.org", "scheduling.k8s.io")
+RELATED_GROUPS = (".volcano.sh", API_GROUP, "kubeflow.org", "scheduling.k8s.io", "extensions")
 """Ends of the API groups in which a kind of another group is taken for a mistake."""
 
 
@@ -93,33 +99,36 @@ class DocumentReading:
                 yield from stranger.reading.all_diagnostics()
 
     def _add_document(self, document: Document, failed: bool) -> None:
-        if document.has_generated_name:
-            document = _with_beginning_of_name(document)
-        else:
-            self.documents.append(document)
         kind = kinds().get(f"{document.kind}.{document.group}")
+        if not _is_left_out(document, kind):
+            self.documents.append(document)
         if kind is None:
             for inside in configurations_inside(document):
                 self._add_document(inside, failed)
         if kind is None or (kind.is_foreign and version_of(document) not in kind.versions):
             self.strangers.append(Stranger(document, failed))
         else:
-            self._take(document, failed, self._read_document(document, kind, failed))
+            self._take(document, failed, self._read_document(document, kind, failed), kind)
 
-    def _take(self, document: Document, failed: bool, problems: list[Diagnostic]) -> None:
+    def _take(self, document: Document, failed: bool, problems: list[Diagnostic], kind: Kind | None) -> None:
+        is_rejected = failed or has_error(problems)
         if document.has_generated_name:
-            problems += _generated_name_diagnostics(document, problems)
+            problems += _generated_name_diagnostics(document, kind, is_rejected)
         self.diagnostics += problems
-        if failed or document.has_generated_name or has_error(problems):
+        if is_rejected or _is_left_out(document, kind):
             self.rejected.append(document)
 
     def _pass_through(self, document: Document, failed: bool) -> list[Diagnostic]:
         problems = [*metadata_diagnostics(document, document.metadata, ("metadata",))]
         problems += power_diagnostics(document)
-        is_known = f"{document.kind}.{document.group}" in kinds()
-        problems += unplanned_pods(document) if is_known else _unplanned_kind_diagnostics(document)
+        is_left_out = _is_left_out(document, None)
+        if (kind := kinds().get(f"{document.kind}.{document.group}")) is not None:
+            problems += [] if is_left_out else unplanned_pods(document, f"write apiVersion: {kind.api_version}")
+        else:
+            found = _unplanned_kind_diagnostics(document)
+            problems += [each for each in found if not is_left_out or each.severity == "error"]
         problems += shape_diagnostics(document, document_flaws(document), problems)
-        if not failed and not has_error(problems):
+        if not failed and not is_left_out and not has_error(problems):
             self.spec_items += declared_pods(document)
         return problems
 
@@ -139,14 +148,19 @@ class DocumentReading:
         if model is not None and not failed and not has_error(problems):
             # What only the API server refuses says all that rules across objects ask for; it is in no plan.
             self.models.append(ReadModel(document, model))
-            found = list(kind.specs(document, model))
-            self.spec_items += found
-            if kind.is_foreign and not found:
-                problems += unplanned_pods(document)
+            if not _is_left_out(document, kind):
+                problems += self._add_specs(document, kind, model)
         elif not failed:
             self.spec_items += _partial_specs(document, kind)
             self.partial.append(document)
         return problems + refused
+
+    def _add_specs(self, document: Document, kind: Kind, model: Any) -> Iterable[Diagnostic]:
+        found = list(kind.specs(document, model))
+        self.spec_items += found
+        if found:
+            return (not_bound_diagnostic(document, kind),) if kind.unbound_reason else ()
+        return unplanned_pods(document, DESCRIBED_ELSEWHERE) if kind.is_foreign else ()
 
 
 def read_document(document: Document, failed: bool) -> DocumentReading:
@@ -160,28 +174,35 @@ def read_document(document: Document, failed: bool) -> DocumentReading:
 def read_as_kind(document: Document, failed: bool, kind: Kind) -> DocumentReading:
     """What the document says by a kind that the Cluster declares."""
     reading, document = DocumentReading(), document.whole()
-    reading._take(document, failed, reading._read_document(document, kind, failed))
+    if _is_left_out(document, None) and not _is_left_out(document, kind):
+        reading.documents.append(document)
+    reading._take(document, failed, reading._read_document(document, kind, failed), kind)
     return reading
 
 
 def read_as_stranger(document: Document, failed: bool) -> DocumentReading:
     """What the document says where its kind is not planned."""
     reading, document = DocumentReading(), document.whole()
-    reading._take(document, failed, reading._pass_through(document, failed))
+    reading._take(document, failed, reading._pass_through(document, failed), None)
     return reading
 
 
-def _with_beginning_of_name(document: Document) -> Document:
-    """The document as one of the objects that come of it, so that all else of it is checked."""
-    metadata = {**document.metadata, "name": document.name.rstrip("-.") or "x"}
-    return replace(document, data={**document.data, "metadata": metadata})
+def _is_left_out(document: Document, kind: Kind | None) -> bool:
+    """Whether the document has generateName although objects of its kind do not run once."""
+    key = f"{document.kind}.{document.group}"
+    runs_once = key in RUN_KINDS or key == "Pod." or (kind is not None and kind.runs_once)
+    return not runs_once and document.has_generated_name
 
 
-def _generated_name_diagnostics(document: Document, problems: list[Diagnostic]) -> Iterator[Diagnostic]:
-    if not any(problem.code in UNPLANNED_CODES for problem in problems):
-        yield from unplanned_pods(document)
-    message = f"each apply would make another {document.kind}, so it is neither planned nor emitted"
-    yield document.diagnostic(GENERATED_NAME, ("metadata", "generateName"), message, "give it metadata.name")
+def _generated_name_diagnostics(document: Document, kind: Kind | None, is_rejected: bool) -> Iterator[Diagnostic]:
+    path = ("metadata", "generateName")
+    if _is_left_out(document, kind):
+        message = f"{document.kind} does not run once, so each edit would make another one; it is left out"
+        yield document.diagnostic(GENERATED_NAME, path, message, "give it metadata.name")
+    elif not is_rejected:
+        message = f"its name is {document.name}; a changed document is a new run"
+        help = "nothing to mend, or write metadata.name"
+        yield document.diagnostic(GENERATED_NAME, path, message, help, severity="info")
 
 
 def version_of(document: Document) -> str:

@@ -37,8 +37,6 @@ UNPLANNED_DEVICES = declare_rule(
     a NodePool of their own, with a taint), or express the work as a kind that is planned.""",
 )
 
-UNPLANNED_CODES = frozenset((KIND_NOT_PLANNED.code, UNPLANNED_DEVICES.code))
-
 _POD_RUNNING_KINDS = """
     Deployment StatefulSet DaemonSet ReplicaSet ReplicationController CronJob SparkApplication ScheduledSparkApplication
     RayJob JobSet LeaderWorkerSet TrainJob JobFlow HyperJob
@@ -55,6 +53,8 @@ TEMPLATE_KINDS = frozenset(_TEMPLATE_KINDS.split())
 """Kinds that describe pods which another object runs, or not pods at all."""
 SERVICE_KINDS = frozenset({"Deployment", "Pod", "ReplicaSet", "ReplicationController", "StatefulSet"})
 SERVICE_HELP = f"to have it planned, write schedulerName: {VOLCANO_SCHEDULER}, or services: devices in the Cluster"
+DESCRIBED_ELSEWHERE = "its text describes no pods: leave room for those that it runs"
+UNKNOWN_KIND_HELP = "leave room for its pods, or express it as a kind that is planned"
 _RECURRING_KINDS = frozenset({"CronJob", "ScheduledSparkApplication"})
 """Kinds whose pods come and go by the clock."""
 _COUNT_KEYS = ("replicas", "instances", "numNodes")
@@ -74,15 +74,18 @@ def runs_pods(document: Document) -> bool:
     )
 
 
-def unplanned_pods(document: Document) -> list[Diagnostic]:
-    """A warning on an object that asks for devices or names Volcano, an info on another that runs pods."""
+def unplanned_pods(document: Document, help: str = "") -> list[Diagnostic]:
+    """A warning on an object that asks for devices or names Volcano, an info on another that runs pods.
+
+    help: where the kind is planned, and this object is not.
+    """
     kind = document.kind
     if kind in TEMPLATE_KINDS:
         return []
     parts = list(_parts(document.data))
     if not any(_is_pod_spec(part.value) for part in parts) and not _runs_pods(document):
         return []
-    help = SERVICE_HELP if kind in SERVICE_KINDS else "leave room for its pods, or express it as a kind that is planned"
+    help = help or (SERVICE_HELP if kind in SERVICE_KINDS else UNKNOWN_KIND_HELP)
     asked = sum((_multiplied(_devices_of(part.value), part.count) for part in parts), Devices())
     if amounts := " and ".join(f"{exact_amount(name, asked[name])} {name}" for name in sorted(asked) if asked[name]):
         message = f"{document.display_name} asks for {amounts} and is not planned"

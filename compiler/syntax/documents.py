@@ -58,13 +58,13 @@ class Document:
 
     @property
     def name(self) -> str:
-        """metadata.name, else the beginning of the name that the API server will generate."""
-        return str(self.metadata.get("name") or self.metadata.get("generateName") or "")
+        """metadata.name; of a text with generateName the one that `compiler.syntax.runs` gives it."""
+        return str(self.metadata["name"])
 
     @property
     def has_generated_name(self) -> bool:
         """Whether the text has generateName in place of a name."""
-        return bool(self.metadata.get("generateName")) and ("metadata", "name") not in self.positions
+        return "generateName" not in self.metadata and ("metadata", "generateName") in self.positions
 
     @property
     def identity(self) -> DocumentIdentity:
@@ -74,8 +74,7 @@ class Document:
     @property
     def display_name(self) -> str:
         """ "Kind namespace/name", or "Kind name" without a namespace."""
-        name = self.metadata["generateName"] if self.has_generated_name else self.name
-        return f"{self.kind} {self.namespace}/{name}" if self.namespace else f"{self.kind} {name}"
+        return f"{self.kind} {self.namespace}/{self.name}" if self.namespace else f"{self.kind} {self.name}"
 
     def value_at(self, *path: str | int) -> Any:
         """The value at `path`, which must exist."""
@@ -86,6 +85,8 @@ class Document:
 
     def position(self, *path: str | int) -> Position:
         """The position of `path`, or of its nearest ancestor in the document."""
+        if path[:2] == ("metadata", "name") and self.has_generated_name:
+            path = ("metadata", "generateName")
         while path and path not in self.positions:
             path = path[:-1]
         line, column = self.positions.get(path, (self.line, 1))

@@ -15,6 +15,7 @@ from typing import Any
 from compiler.diagnostics import Diagnostic, Position, declare_rule
 from compiler.repository import MAX_FILE_BYTES
 from compiler.syntax.documents import Document, FieldPath
+from compiler.syntax.runs import with_name
 from compiler.syntax.yaml_reader import YamlReader
 
 NOT_UTF8 = declare_rule(
@@ -171,7 +172,7 @@ def _is_list(data: Any) -> bool:
 def _add_object(document: Document, failed: bool, reader: YamlReader, out: ParsedFile) -> None:
     """Add the document, or what it lacks to be a Kubernetes object."""
     if (missing := _missing_field(document.data)) is None:
-        out.documents.append((document, failed))
+        out.documents.append((with_name(document), failed))
         return
     path, message = missing
     at = document.position(*path)
@@ -187,7 +188,7 @@ def _missing_field(data: Any) -> tuple[FieldPath, str] | None:
     metadata = data.get("metadata")
     if not isinstance(metadata, dict):
         return ("metadata",), "metadata is missing" if metadata is None else "metadata is no mapping"
-    name = metadata["name"] if "name" in metadata else metadata.get("generateName")
+    name = metadata.get("name") or metadata.get("generateName")
     if not isinstance(name, str) or not name:
         is_missing = metadata.get("name") is None
         return ("metadata", "name"), f"metadata.name is {'missing' if is_missing else 'not text'}"

@@ -14,7 +14,6 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
-from compiler.emit.manifest import json_digest
 from compiler.fields.quantity import QuantityError, parse_quantity
 from compiler.kubernetes import (
     ALLOW_PRUNE_ANNOTATION,
@@ -25,6 +24,7 @@ from compiler.kubernetes import (
     is_terminating,
     uid_of,
 )
+from compiler.syntax.runs import json_digest
 from reconciler.cluster.inventory import Inventory, InventoryEntry
 from reconciler.cluster.objects import Object
 from reconciler.decisions.diff import Change

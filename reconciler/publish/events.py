@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterable
 from math import inf
 from typing import NamedTuple
 
-from compiler.emit.manifest import json_digest
 from compiler.fields.timestamp import rfc3339
 from compiler.kubernetes import uid_of
+from compiler.syntax.runs import json_digest
 from reconciler.cluster.client import ApiError, Client, Conflict, LostLease
 from reconciler.cluster.objects import FIELD_MANAGER, Object, ref_of
 from reconciler.heartbeat import Heartbeat, repeat_step

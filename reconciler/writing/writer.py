@@ -22,7 +22,7 @@ from dataclasses import dataclass, field, replace
 from math import inf
 from typing import Any, Literal, TypeVar
 
-from compiler.emit.manifest import Manifest, json_digest
+from compiler.emit.manifest import Manifest
 from compiler.kubernetes import (
     ADOPT_ANNOTATION,
     ANNOTATION_PREFIX,
@@ -34,6 +34,7 @@ from compiler.kubernetes import (
     uid_of,
 )
 from compiler.run_kinds import RUN_KINDS, is_run
+from compiler.syntax.runs import json_digest
 from reconciler.cluster.client import ApiError, Client, Conflict, Invalid, LostLease, NotFound, Retry
 from reconciler.cluster.inventory import Inventory, InventoryEntry, InventoryStore, Origin
 from reconciler.cluster.marks import origin_of

@@ -110,7 +110,8 @@ def job_kind(table: JobKind) -> Kind:
             yield table.amend(gang)
 
     model, text_diagnostics = job_model(table), partial(text_diagnostics_of, table)
-    return Kind(table.name, table.group, table.versions, model, specs, text_diagnostics, is_foreign=True)
+    kind = Kind(table.name, table.group, table.versions, model, specs, text_diagnostics, is_foreign=True)
+    return replace(kind, runs_once=table.runs_once)
 
 
 def text_diagnostics_of(table: JobKind, document: Document) -> Iterator[Diagnostic]:

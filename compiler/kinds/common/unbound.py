@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-
 from compiler.diagnostics import Diagnostic, declare_rule
+from compiler.kinds import Kind
 from compiler.syntax.documents import Document
 
 NOT_BOUND = declare_rule(
@@ -17,15 +16,7 @@ NOT_BOUND = declare_rule(
 )
 
 
-TextDiagnostics = Callable[[Document], Iterator[Diagnostic]]
-
-
-def not_bound_diagnostics(why: str, others: TextDiagnostics) -> TextDiagnostics:
-    """Findings on the text of an object of such a kind, after the `others`."""
-
-    def text_diagnostics(document: Document) -> Iterator[Diagnostic]:
-        yield from others(document)
-        message = f"{document.kind} is planned, and its pods are not bound to the plan's nodes: {why}"
-        yield document.diagnostic(NOT_BOUND, ("kind",), message, "room is kept for them; nothing to mend")
-
-    return text_diagnostics
+def not_bound_diagnostic(document: Document, kind: Kind) -> Diagnostic:
+    """Said of an object of such a kind that is planned."""
+    message = f"{document.kind} is planned, and its pods are not bound to the plan's nodes: {kind.unbound_reason}"
+    return document.diagnostic(NOT_BOUND, ("kind",), message, "room is kept for them; nothing to mend")

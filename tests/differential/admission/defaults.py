@@ -12,11 +12,12 @@ from random import Random
 from typing import Any
 
 from compiler.emit.admission import fill_job_defaults, fill_queue_defaults
-from compiler.emit.manifest import Manifest, run_digest
+from compiler.emit.manifest import Manifest
 from compiler.kubernetes import DIGEST_ANNOTATION
 from compiler.reading import read_specs
 from compiler.repository import Repository
 from compiler.run_kinds import RUN_KINDS
+from compiler.syntax.runs import run_digest
 from reconciler.decisions.diff import classify_change
 from tests.controlplane import ApiError, ControlPlane
 from tests.differential.admission.objects import RESOURCES, Object, valid_object

@@ -126,6 +126,18 @@ def test_explain_takes_a_job_as_kubectl_and_git_name_it(job: str) -> None:
     assert run("explain", *repo("hard-topology"), job).stdout.startswith("Job team/too-wide can never start")
 
 
+def test_explain_takes_generate_name_where_it_is_that_of_one_job(tmp_path: Path) -> None:
+    tree = Path(shutil.copytree(CASES / "hard-topology/repo", tmp_path / "copy"))
+    wide = tree / "jobs/too-wide.yaml"
+    wide.write_text(wide.read_text().replace("name: too-wide", "generateName: too-wide-", 1))
+    for job in ("too-wide", "team/too-wide-"):
+        assert run("explain", "--repo", str(tree), job).stdout.startswith("Job team/too-wide-")
+    (tree / "jobs/twin.yaml").write_text(wide.read_text().replace("replicas: 5", "replicas: 6"))
+    result = run("explain", "--repo", str(tree), "too-wide")
+    assert "there is no job 'too-wide' in the plan; did you mean team/too-wide-" in result.stderr
+    assert " or team/too-wide-" in result.stderr
+
+
 def test_explain_takes_a_file_from_any_folder() -> None:
     path = CASES / "hard-topology/repo/jobs/too-wide.yaml"
     assert run("explain", *repo("hard-topology"), str(path)).stdout.startswith("Job team/too-wide can never start")

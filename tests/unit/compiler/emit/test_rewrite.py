@@ -187,3 +187,25 @@ def test_a_scalar_that_means_something_else_in_a_flow_mapping_is_added_in_anothe
     document = only(JOB.replace("  labels:", "  annotations: {mine: kept}\n  labels:"))
     wanted = with_annotations(document, why="a, b")
     assert loaded(rewrite(document, wanted)) == wanted
+
+
+@pytest.mark.parametrize(
+    ("written", "expected"),
+    [
+        ("  name: nightly   # keep", "  generateName: nightly-   # keep"),
+        ("  name: nightly   # keep", "  'generateName' : \"nightly-\"   # keep"),
+        ("metadata:\n  name: nightly   # keep this name\n", "metadata:\n  generateName:\n    nightly-\n"),
+    ],
+)
+def test_a_name_that_follows_from_the_text_is_written_where_generate_name_stood(written: str, expected: str) -> None:
+    ((document, _),) = parse_file("jobs/a.yaml", JOB.replace(written, expected).encode()).documents
+    target = deepcopy(document.data)
+    target["metadata"]["namespace"] = "ml"
+    text = rewrite(document, target)
+    ((again, _),) = parse_file("jobs/a.yaml", text.encode()).documents
+    assert again.data == target
+    if "#" in expected:
+        assert f"  name: {document.name}   # keep this name\n" in text
+        assert [line for line in JOB.splitlines() if "name: nightly" not in line] == [
+            line for line in text.splitlines() if document.name not in line and "namespace" not in line
+        ]

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from compiler.emit.manifest import Manifest, run_digest
+from compiler.emit.manifest import Manifest
 from compiler.kubernetes import DIGEST_ANNOTATION, REPLACE_ANNOTATION
+from compiler.syntax.runs import run_digest
 from reconciler.cluster.objects import Object
 from reconciler.decisions.diff import classify_change, field_differences, without_fields
 

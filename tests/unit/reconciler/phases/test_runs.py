@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from compiler.emit.manifest import Manifest, run_digest
+from compiler.emit.manifest import Manifest
 from compiler.kubernetes import DIGEST_ANNOTATION
+from compiler.syntax.runs import run_digest
 from reconciler.cluster.inventory import Inventory, InventoryEntry
 from reconciler.cluster.objects import Object, ref_of
 from reconciler.context import Pass, Reconciler, Settings, build_reconciler

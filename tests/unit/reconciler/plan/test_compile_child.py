@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from compiler.emit.manifest import run_digest
+from compiler.syntax.runs import run_digest
 from reconciler.plan.compile_child import CompileProcess, CompileRequest, compile_request
 from reconciler.plan.snapshot import CompileBreakdown, Snapshot, load_snapshot, save_snapshot
 from solver.verify import Violation

@@ -159,6 +159,24 @@ def request_steps(runner: TrialRunner, role: int, t: Trial) -> list[Step]:
     return [partial(_set_request, role, over[0], sizes[over[0]])]
 
 
+def with_fitting_requests(runner: TrialRunner, t: Trial) -> Trial | None:
+    """The trial with needed pods that each fit an empty node open to them, the one that takes the least part from them;
+    None where a role has none that would do, or asks for device slots."""
+    empty = runner.question(replace(t, scenario=replace(t.scenario, with_running=False, with_started=False)))
+    for role, spec in enumerate(t.scenario.gang.roles):
+        of_classes = np.isin(empty.state.tree.node_class_of, sorted(spec.node_classes))
+        asked = np.array(spec.request)
+        most = np.minimum(np.unique(empty.state.free.amounts[of_classes], axis=0), asked)
+        if not (empty.gang_class.roles[role].min_pods and asked.any()) or (most == asked).all(axis=1).any():
+            continue
+        left = (most[:, asked > 0] / asked[asked > 0]).min(axis=1, initial=1.0)
+        if spec.slot_requests or not left.any():
+            return None
+        for r, amount in enumerate(most[left.argmax()].tolist()):
+            t = _set_request(role, r, amount, t) if amount < spec.request[r] else t
+    return t
+
+
 def _set_request(role: int, r: int, amount: int, t: Trial) -> Trial:
     was = t.scenario.gang.roles[role]
 

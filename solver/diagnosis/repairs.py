@@ -13,7 +13,13 @@ from itertools import islice
 from solver.diagnosis.case import GangDiagnosis
 from solver.diagnosis.ends import trial_after_ends
 from solver.diagnosis.facts import away_nodes
-from solver.diagnosis.gang_changes import fewer_pods_steps, node_class_steps, request_steps, steps_with_all_pods
+from solver.diagnosis.gang_changes import (
+    fewer_pods_steps,
+    node_class_steps,
+    request_steps,
+    steps_with_all_pods,
+    with_fitting_requests,
+)
 from solver.diagnosis.minimal import first_sufficient
 from solver.diagnosis.node_changes import node_addition_steps
 from solver.diagnosis.precedence import higher_priority, larger_entitlement, priority_steps, with_later_gangs
@@ -32,7 +38,8 @@ def gang_repairs(case: GangDiagnosis, facts: Sequence[Fact]) -> tuple[Repair, ..
     runner = TrialRunner(case, budget.repair_questions, ModelBudget(budget.repair_models))
     found = [trial.changes for trial in islice(_single_trials(runner, facts), budget.repairs)]
     enough = 1 if all(isinstance(fact, PrecedingGangs | Borrowing) for fact in facts) else budget.enough_repairs
-    for trials in (_node_trials(runner), _double_trials(runner)):
+    unblocked = () if found else _unblocked_trials(runner, facts)
+    for trials in (unblocked, _node_trials(runner), _double_trials(runner)):
         for trial in trials if len(found) < enough else ():
             # Nothing that contains a repair which suffices without the rest.
             if len(found) <= enough and not any(set(known) <= set(trial.changes) for known in found):
@@ -76,6 +83,29 @@ def _waiting_trials(runner: TrialRunner, t: Trial, facts: Sequence[Fact]) -> Ite
     if not any(fact.never for fact in facts):
         after = trial_after_ends(runner, t)
         yield from runner.sufficient_trial(after or t.with_scenario(EndOfPods(), with_running=False))
+
+
+def _unblocked_trials(runner: TrialRunner, facts: Sequence[Fact]) -> Iterator[Trial]:
+    """Where waiting alone never helps: smaller pods, or another kind of nodes, or both, and with it what is in the way
+    beside what runs."""
+    if not any(fact.never for fact in facts):
+        return
+    start = runner.initial_trial
+    kinds = (
+        steps[0](start)
+        for role in range(len(start.scenario.gang.roles))
+        for steps in node_class_steps(runner, role, start)
+    )
+    for base in (start, *kinds):
+        t = with_fitting_requests(runner, base)
+        if t is None or not t.changes or not runner.fits_queues(t):
+            continue
+        if runner.fits_nodes(t):
+            yield t
+            continue
+        after = trial_after_ends(runner, t)
+        yield from runner.sufficient_trial(after or t.with_scenario(EndOfPods(), with_running=False))
+        yield from runner.least_trials(t, fewer_pods_steps(t))
 
 
 def _double_trials(runner: TrialRunner) -> Iterator[Trial]:

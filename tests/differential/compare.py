@@ -117,12 +117,16 @@ def illegal_evictions(outcome: Outcome, planned: Planned) -> list[str]:
 
 def worse_than(world: World, outcome: Outcome, planned: Planned) -> list[str]:
     """Whether Volcano's outcome, measured by gangplan's own goals, is better than the plan. Outcomes that gangplan must
-    not plan do not count, nor do evictions: who goes for whom is decided gang by gang, not in these goals."""
+    not plan do not count, nor do evictions: who goes for whom is decided gang by gang, not in these goals. Nor does
+    what is above a share of proportion: a job that `enqueue` keeps waiting asks for nothing, but behind gates it is let
+    in, and asks."""
     if outcome.evicted or planned.evicted or not outcome.at_rest:
         return []
     judge = Judge(world, running_at_first(world))
     theirs, ours = judge.started(outcome.running), judge.started(planned.running)
     if theirs == ours or not judge.is_allowed(theirs) or judge.overtaken(outcome.running):
+        return []
+    if judge.due.uses_proportion and not judge.is_covered(theirs):
         return []
     if judge.score(theirs) <= judge.score(ours):
         return []

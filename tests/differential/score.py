@@ -199,9 +199,10 @@ class Judge:
         """All sets of waiting gangs that entitlements cover together."""
         names = sorted(self.gangs)
         every = (frozenset(c) for number in range(len(names) + 1) for c in combinations(names, number))
-        return [chosen for chosen in every if self._is_covered(chosen)]
+        return [chosen for chosen in every if self.is_covered(chosen)]
 
-    def _is_covered(self, chosen: frozenset[str]) -> bool:
+    def is_covered(self, chosen: Collection[str]) -> bool:
+        """Whether the entitlements of all queues cover these gangs, beside what runs."""
         for queue in self.world.queues:
             limit, below = self.due.of[queue.name], self.due.below(queue.name)
             if limit is not None:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
+from tests.differential.bed import Outcome
+from tests.differential.compare import worse_than
 from tests.differential.generator import random_world
 from tests.differential.planned import compile_world
 
@@ -20,3 +24,15 @@ def test_no_queue_gets_nothing_of_its_entitlement_for_the_sake_of_a_borrower() -
     with it q2's gang of 4."""
     running = compile_world(random_world(1187)).running
     assert any(job in ("j0", "j2") for job, *_ in running)
+
+
+def test_a_share_that_is_lent_while_a_job_is_not_enqueued_is_none_behind_gates() -> None:
+    """Seed 105054947: `enqueue` keeps j1 out while j0 runs in its queue, so that j2 gets more than its third. Behind
+    gates j1 is let in, and Volcano refuses j2 (seen on the real one)."""
+    world = random_world(105054947)
+    planned = compile_world(world)
+    theirs = {("j0", "t0", "n0"): 4, ("j2", "t0", "n0"): 1}
+    assert planned.running == {("j0", "t0", "n0"): 4}
+    assert worse_than(world, Outcome(theirs, {}, {}, at_rest=True), planned) == []
+    nothing = replace(planned, running={})
+    assert worse_than(world, Outcome(planned.running, {}, {}, at_rest=True), nothing) != []

@@ -327,6 +327,37 @@ SITUATIONS = {
         (OversizedPod(asked=12, available=8, role=0, resource=0, never=True),),
         (SmallerPods(role=0, resource=0, amount=8, current_amount=12),),
     ),
+    "a pod is larger than any node, and the nodes are full": Situation(
+        problem(
+            nodes(2, gpu=8),
+            gang("asks", role(1, gpu=12)),
+            gang("runs", role(2, gpu=8), running=(running_pods(0, 0, 1), running_pods(0, 1, 1))),
+        ),
+        (OversizedPod(asked=12, available=8, role=0, resource=0, never=True),),
+        (SmallerPods(role=0, resource=0, amount=8, current_amount=12, also=(EndOfGangs((1,)),)),),
+    ),
+    "a pod asks for too much of two resources": Situation(
+        problem(nodes(2, gpu=8, cpu=64), gang("asks", role(2, gpu=12, cpu=96))),
+        (OversizedPod(asked=96, available=64, role=0, resource=0, never=True),),
+        (
+            SmallerPods(
+                role=0,
+                resource=0,
+                amount=64,
+                current_amount=96,
+                also=(SmallerPods(role=0, resource=1, amount=8, current_amount=12),),
+            ),
+        ),
+    ),
+    "no node is open to it, and the others are full": Situation(
+        problem(
+            nodes(1, gpu=8),
+            gang("asks", role(1, gpu=8, node_classes={1})),
+            gang("runs", role(1, gpu=8), running=(running_pods(0, 0, 1),)),
+        ),
+        (NoEligibleNode(role=0, never=True), ResourceShortage(asked=8, available=0, resource=0, role=0)),
+        (MoreNodeClasses(role=0, node=0, also=(EndOfGangs((1,)),)),),
+    ),
     "the whole cluster is too small": Situation(
         problem(nodes(2, gpu=8), gang("asks", role(3, gpu=8))),
         (OversizedGang(asked=24, available=16, resource=0, never=True),),

@@ -3,6 +3,7 @@ and strict queues."""
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from functools import reduce
 
@@ -11,11 +12,14 @@ from hypothesis import strategies as st
 
 from solver import solve
 from solver.plan import Decision
-from solver.problem import DeviceSlot, Node, Problem
+from solver.problem import DeviceSlot, Gang, Node, Placement, Problem, Queue, Role
 from solver.repairs import Repair
-from tests.builders.strategies import problems_with_pod_rules, problems_with_slots
+from tests.builders.strategies import RESOURCES, problems_with_pod_rules, problems_with_slots, sampled
+from tests.property.plan_events import rare_events
 from tests.property.test_delays import beside, starts
-from tests.property.test_reasons import changed
+from tests.property.test_reasons import beside as beside_plan
+from tests.property.test_reasons import changed, limits, waiting
+from tests.property.test_reasons import starts as starts_alone
 from tests.property.test_time import timed
 
 TRIED = {"GR101", "GR102", "GR104", "GR105", "GR106", "GR107", "GR108", "GR112", "GR115"}
@@ -64,3 +68,44 @@ def test_a_gang_that_is_changed_as_it_is_told_starts_beside_the_plan(world: Prob
                 event(" and ".join(change.code for change in changes))
                 loose = replace(there, queues=tuple(replace(queue, strict_order=False) for queue in there.queues))
                 assert starts(reduce(with_change, changes, loose)), changes
+
+
+@st.composite
+def oversized(draw: st.DrawFn) -> Problem:
+    """Small nodes of two kinds, most of them full, and a gang whose pods are larger than any, or closed to most."""
+    sizes = [draw(sampled(((4, 4), (4, 4), (2, 8)))) for _ in range(draw(st.integers(1, 3)))]
+    nodes = tuple(Node(f"n{n}", draw(sampled((0, 0, 1))), None, size, size) for n, size in enumerate(sizes))
+    both, gangs = frozenset({0, 1}), list[Gang]()
+    for n, node in enumerate(nodes):
+        if draw(sampled((True, True, False))):
+            pod = Role("r", 1, 1, (1, node.capacity[1]), both)
+            gangs.append(Gang(f"runs{n}", 0, 0, n, 1, (pod,), running=(Placement(0, n, 1),)))
+    roles = []
+    for t in range(draw(sampled((1, 1, 2)))):
+        request = draw(sampled(((5, 1), (1, 9), (5, 9), (3, 8), (1, 2))))
+        pods, classes = draw(st.integers(1, 2)), draw(sampled((both, both, frozenset({1}))))
+        roles.append(Role(f"r{t}", pods, pods, request, classes))
+    gangs.append(Gang("asks", 0, 0, 9, sum(role.minimum for role in roles), tuple(roles)))
+    nothing = (None, None)
+    return Problem(RESOURCES, nodes, (), (Queue("q", None, 1, 0, nothing, nothing, nothing, (0, 0)),), tuple(gangs))
+
+
+def test_what_waiting_alone_never_helps_starts_with_all_the_changes_told_and_with_none_less() -> None:
+    seen = Counter[str]()
+
+    @settings(max_examples=60)
+    @given(oversized())
+    def together(world: Problem) -> None:
+        for plan, decision in waiting(world, solve):
+            for repair in decision.repairs:
+                changes = (repair, *repair.also)
+                seen[" ".join(change.code for change in changes)] += 1
+                there = beside_plan(world, plan, decision.gang, changes)
+                assert starts_alone(there, there, limits(world, there, decision.gang)), changes
+                for change in changes if len(changes) > 1 else ():
+                    less = beside_plan(world, plan, decision.gang, [other for other in changes if other is not change])
+                    assert not starts_alone(less, less, limits(world, less, decision.gang)), (changes, change)
+
+    together()
+    combined = Counter(codes.split()[-1] for codes in seen.elements() if codes.startswith(("GR112 ", "GR115 ")))
+    assert rare_events(combined, GR105=3, GR109=10, GR115=3) == {}

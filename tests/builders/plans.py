@@ -5,7 +5,7 @@ from __future__ import annotations
 from solver.admission.greedy_fill import greedy_floor
 from solver.greedy.best_fit import GreedyPlacer
 from solver.options import Options
-from solver.plan import Plan
+from solver.plan import Decision, Plan
 from solver.planner import solve
 from solver.problem import Problem
 from solver.state.state import State
@@ -41,3 +41,19 @@ def evicted_pods_by_gang(world: Problem) -> dict[str, int]:
 def greedy_gangs(world: Problem) -> set[int]:
     """The gangs that the greedy starts by itself: the floor of every plan."""
     return set(greedy_floor(GreedyPlacer(State.initial(world)), range(len(world.gangs))))
+
+
+def decision_in(world: Problem, plan: Plan, name: str) -> Decision:
+    """The decision on the gang of this name."""
+    (j,) = [j for j, each in enumerate(world.gangs) if each.name == name]
+    return plan.decisions[j]
+
+
+def started_in(world: Problem, plan: Plan) -> set[str]:
+    """The gangs that the plan starts."""
+    return {world.gangs[d.gang].name for d in plan.decisions if d.action == "start"}
+
+
+def fact_codes(world: Problem, plan: Plan, name: str) -> list[str]:
+    """The codes of the gang's facts."""
+    return [fact.code for fact in decision_in(world, plan, name).facts]

@@ -456,3 +456,27 @@ def edit(item: Any, path: tuple[str | int, ...], value: object) -> Any:
     if isinstance(step, int):
         return (*item[:step], edit(item[step], tuple(rest), value), *item[step + 1 :])
     return replace(item, **{step: edit(getattr(item, step), tuple(rest), value)})
+
+
+def single_pod_gang(
+    name: str, node: int, *, loss: int | None = 60, priority: int = 0, gpu: int = 8, queue: str = "default"
+) -> GangSpec:
+    """A gang of one running pod."""
+    return gang(name, role(1, gpu=gpu), running=(running_pods(0, node, 1),), loss=loss, priority=priority, queue=queue)
+
+
+def busy_gang(name: str, node: int, pods: int = 1, gpu: int = 8, **more: int | bool | str | None) -> GangSpec:
+    """A gang whose pods all run on one node."""
+    return gang(name, role(pods, gpu=gpu), running=(running_pods(0, node, pods),), **more)  # type: ignore[arg-type]
+
+
+def preemptor(pods: int, *, gpu: int = 8, priority: int = 10, **more: object) -> GangSpec:
+    """The waiting gang "winner" of high priority."""
+    return gang("winner", role(pods, gpu=gpu), priority=priority, **more)  # type: ignore[arg-type]
+
+
+def two_supernodes(*things: object) -> Problem:
+    """Nodes 0 and 1 in s0, 2 and 3 in s1, 8 GPUs each, under one spine, and node 4 outside the topology."""
+    inside = (*nodes(2, leaf="s0", gpu=8), *nodes(2, leaf="s1", gpu=8))
+    tree = {"s0": (1, "spine"), "s1": (1, "spine"), "spine": (2, None)}
+    return problem(list(inside), nodes(1, gpu=8), *things, hypernodes=tree)  # type: ignore[arg-type]

@@ -1,42 +1,30 @@
-"""Who is evicted for whom, in stories. Relations are asserted, not node names."""
+"""Preemption: which pods are evicted for which gang, in stories. Relations are asserted, not node names."""
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import replace
 
 import pytest
 
 from solver import Options, solve
 from solver.options import Budget
-from solver.problem import Policy, Problem
+from solver.problem import Problem
 from solver.verify import verify
 from tests.builders.plans import actions_by_gang, evicted_pods_by_gang, verified_plan
 from tests.builders.problems import (
-    GangSpec,
-    RoleSpec,
     gang,
     hard_topology,
     nodes,
+    preemptor,
     problem,
     queue,
     role,
     running_pods,
+    single_pod_gang,
     subgroup,
 )
 
 TREE = {"s0": (1, "spine"), "s1": (1, "spine"), "spine": (2, None)}
-
-
-def single(
-    name: str, node: int, *, loss: int | None = 60, priority: int = 0, gpu: int = 8, queue: str = "default"
-) -> GangSpec:
-    """A gang of one running pod."""
-    return gang(name, role(1, gpu=gpu), running=(running_pods(0, node, 1),), loss=loss, priority=priority, queue=queue)
-
-
-def winner(pods: int, *, gpu: int = 8, priority: int = 10, **more: object) -> GangSpec:
-    return gang("winner", role(pods, gpu=gpu), priority=priority, **more)  # type: ignore[arg-type]
 
 
 # --- the least loss
@@ -45,10 +33,10 @@ def winner(pods: int, *, gpu: int = 8, priority: int = 10, **more: object) -> Ga
 def test_the_cheapest_victim_is_evicted_and_names_its_preemptor() -> None:
     world = problem(
         nodes(3, gpu=8),
-        single("old", 0, loss=900),
-        single("young", 1, loss=30),
-        single("middle", 2, loss=300),
-        winner(1),
+        single_pod_gang("old", 0, loss=900),
+        single_pod_gang("young", 1, loss=30),
+        single_pod_gang("middle", 2, loss=300),
+        preemptor(1),
         preempt_enabled=True,
     )
     assert actions_by_gang(world) == {"old": "keep", "young": "evict", "middle": "keep", "winner": "start"}
@@ -61,20 +49,22 @@ def test_the_cheapest_victim_is_evicted_and_names_its_preemptor() -> None:
 def test_of_equal_victims_one_without_a_checkpoint_time_is_evicted(number: int, silent: int) -> None:
     """Also where the model of the nodes that matter is not the whole cluster."""
     silent = silent and number - 1
-    equal = [replace(single(f"g{n}", n), tells_checkpoint=n != silent) for n in range(number)]
-    world = problem(nodes(number, gpu=8), *equal, winner(1), preempt_enabled=True)
+    equal = [replace(single_pod_gang(f"g{n}", n), tells_checkpoint=n != silent) for n in range(number)]
+    world = problem(nodes(number, gpu=8), *equal, preemptor(1), preempt_enabled=True)
     assert evicted_pods_by_gang(world) == {f"g{silent}": 1}
 
 
 def test_a_job_that_loses_less_goes_though_it_tells_of_its_checkpoint() -> None:
-    saved = replace(single("saved", 0, loss=59), tells_checkpoint=True)
-    world = problem(nodes(2, gpu=8), saved, single("silent", 1), winner(1), preempt_enabled=True)
+    saved = replace(single_pod_gang("saved", 0, loss=59), tells_checkpoint=True)
+    world = problem(nodes(2, gpu=8), saved, single_pod_gang("silent", 1), preemptor(1), preempt_enabled=True)
     assert evicted_pods_by_gang(world) == {"saved": 1}
 
 
 def test_one_victim_is_preferred_to_ten_of_the_same_effect() -> None:
-    ten = [single(f"small-{i}", 0, gpu=1) for i in range(8)] + [single(f"other-{i}", 1, gpu=1) for i in range(8)]
-    world = problem(nodes(3, gpu=8), *ten, single("large", 2), winner(1), preempt_enabled=True)
+    ten = [single_pod_gang(f"small-{i}", 0, gpu=1) for i in range(8)] + [
+        single_pod_gang(f"other-{i}", 1, gpu=1) for i in range(8)
+    ]
+    world = problem(nodes(3, gpu=8), *ten, single_pod_gang("large", 2), preemptor(1), preempt_enabled=True)
     assert evicted_pods_by_gang(world) == {"large": 1}
 
 
@@ -86,8 +76,8 @@ MEASURED = (
 
 def test_on_eight_full_nodes_the_winner_of_two_whole_nodes_costs_the_fewest_pods() -> None:
     """The case in which Volcano 1.15.1 loses 20 to 23 pods."""
-    running = [single(f"g{n}-{i}", n, gpu=gpu) for n, at in enumerate(MEASURED) for i, gpu in enumerate(at)]
-    world = problem(nodes(8, gpu=8), *running, winner(2), preempt_enabled=True)
+    running = [single_pod_gang(f"g{n}-{i}", n, gpu=gpu) for n, at in enumerate(MEASURED) for i, gpu in enumerate(at)]
+    world = problem(nodes(8, gpu=8), *running, preemptor(2), preempt_enabled=True)
     assert sum(evicted_pods_by_gang(world).values()) == 5
     loss = next(o for batch in verified_plan(world).batches for o in batch.objectives if o.name == "loss")
     assert (loss.value, loss.bound, loss.verdict) == (300, 300, "proven")
@@ -96,7 +86,12 @@ def test_on_eight_full_nodes_the_winner_of_two_whole_nodes_costs_the_fewest_pods
 def test_a_gang_on_both_nodes_is_cheaper_than_two_gangs() -> None:
     both = gang("both", role(2, gpu=8), running=(running_pods(0, 2, 1), running_pods(0, 3, 1)), loss=50)
     world = problem(
-        nodes(4, gpu=8), single("a", 0, loss=60), single("b", 1, loss=50), both, winner(2), preempt_enabled=True
+        nodes(4, gpu=8),
+        single_pod_gang("a", 0, loss=60),
+        single_pod_gang("b", 1, loss=50),
+        both,
+        preemptor(2),
+        preempt_enabled=True,
     )
     assert evicted_pods_by_gang(world) == {"both": 2}
 
@@ -105,9 +100,9 @@ def test_among_equal_losses_the_fewest_gangs_go() -> None:
     pair = gang("pair", role(2, gpu=4), running=(running_pods(0, 2, 2),), loss=60)
     world = problem(
         nodes(3, gpu=8),
-        *(single(f"s{n}{i}", n, gpu=4) for n in (0, 1) for i in (0, 1)),
+        *(single_pod_gang(f"s{n}{i}", n, gpu=4) for n in (0, 1) for i in (0, 1)),
         pair,
-        winner(1),
+        preemptor(1),
         preempt_enabled=True,
     )
     assert evicted_pods_by_gang(world) == {"pair": 2}
@@ -123,7 +118,7 @@ def rivals(*, second: int | None = 100) -> Problem:
     return problem(
         nodes(2, leaf="s0", gpu=8),
         nodes(2, leaf="s1", gpu=8),
-        *(single(f"g{n}", n, loss=loss) for n, loss in enumerate((10, 10, 11, second))),
+        *(single_pod_gang(f"g{n}", n, loss=loss) for n, loss in enumerate((10, 10, 11, second))),
         gang("first", role(1, gpu=8), priority=10),
         gang("pair", role(2, gpu=8), priority=10, topology=hard_topology(1)),
         hypernodes=TREE,
@@ -182,7 +177,7 @@ def test_two_queues_that_take_from_a_third_do_it_together() -> None:
         queue("two", deserved={"gpu": 16}),
         nodes(2, leaf="s0", gpu=8),
         nodes(2, leaf="s1", gpu=8),
-        *(single(f"g{n}", n, loss=loss, queue="lender") for n, loss in enumerate((10, 10, 11, 100))),
+        *(single_pod_gang(f"g{n}", n, loss=loss, queue="lender") for n, loss in enumerate((10, 10, 11, 100))),
         gang("first", role(1, gpu=8), queue="one"),
         gang("pair", role(2, gpu=8), queue="two", topology=hard_topology(1)),
         hypernodes=TREE,
@@ -199,7 +194,7 @@ def test_surplus_goes_before_a_whole_gang_and_the_gang_stays() -> None:
     elastic = gang(
         "elastic", role(4, minimum=2, gpu=4), running=(running_pods(0, 0, 2), running_pods(0, 1, 2)), loss=60
     )
-    world = problem(nodes(2, gpu=8), elastic, winner(1), preempt_enabled=True)
+    world = problem(nodes(2, gpu=8), elastic, preemptor(1), preempt_enabled=True)
     assert actions_by_gang(world) == {"elastic": "keep", "winner": "start"}
     assert evicted_pods_by_gang(world) == {"elastic": 2}
 
@@ -213,8 +208,10 @@ def test_of_equal_losses_surplus_pods_are_evicted_before_a_whole_gang_in_any_ord
     elastic = gang(
         "elastic", role(2, minimum=1, gpu=8), running=(running_pods(0, 0, 1), running_pods(0, 1, 1)), loss=60
     )
-    listed = [elastic, single("whole", 2, loss=loss)]
-    world = problem(nodes(3, gpu=8), *(listed if first == "elastic" else listed[::-1]), winner(1), preempt_enabled=True)
+    listed = [elastic, single_pod_gang("whole", 2, loss=loss)]
+    world = problem(
+        nodes(3, gpu=8), *(listed if first == "elastic" else listed[::-1]), preemptor(1), preempt_enabled=True
+    )
     assert evicted_pods_by_gang(world) == {gone: 1}
     objectives = {
         o.name: (o.value, o.bound, o.verdict) for batch in verified_plan(world).batches for o in batch.objectives
@@ -229,30 +226,30 @@ def test_the_surplus_of_two_goes_and_not_one_gang_whole() -> None:
         for n in (0, 1)
     ]
     whole = gang("whole", role(2, gpu=4), running=(running_pods(0, 3, 2),), loss=60)
-    world = problem(nodes(2, gpu=4), nodes(2, gpu=8), *elastic, whole, winner(1), preempt_enabled=True)
+    world = problem(nodes(2, gpu=4), nodes(2, gpu=8), *elastic, whole, preemptor(1), preempt_enabled=True)
     assert evicted_pods_by_gang(world) == {"e0": 1, "e1": 1}
 
 
 def test_in_a_large_cluster_the_node_with_surplus_is_looked_at_too() -> None:
     """More nodes that are as cheap than the first model has."""
-    singles = [single(f"g{n}", n) for n in range(120)]
+    singles = [single_pod_gang(f"g{n}", n) for n in range(120)]
     elastic = gang(
         "elastic", role(2, minimum=1, gpu=8), running=(running_pods(0, 120, 1), running_pods(0, 121, 1)), loss=60
     )
-    world = problem(nodes(122, gpu=8), *singles, elastic, winner(1), preempt_enabled=True)
+    world = problem(nodes(122, gpu=8), *singles, elastic, preemptor(1), preempt_enabled=True)
     assert evicted_pods_by_gang(world) == {"elastic": 1}
 
 
 def test_a_gang_of_minimum_0_that_loses_its_last_pod_goes_whole() -> None:
     nothing = gang("nothing", role(1, minimum=0, gpu=8), minimum=0, running=(running_pods(0, 0, 1),), loss=60)
-    assert actions_by_gang(problem(nodes(1, gpu=8), nothing, winner(1), preempt_enabled=True)) == {
+    assert actions_by_gang(problem(nodes(1, gpu=8), nothing, preemptor(1), preempt_enabled=True)) == {
         "nothing": "evict",
         "winner": "start",
     }
     elastic = gang(
         "elastic", role(2, minimum=1, gpu=8), running=(running_pods(0, 1, 1), running_pods(0, 2, 1)), loss=60
     )
-    assert evicted_pods_by_gang(problem(nodes(3, gpu=8), nothing, elastic, winner(1), preempt_enabled=True)) == {
+    assert evicted_pods_by_gang(problem(nodes(3, gpu=8), nothing, elastic, preemptor(1), preempt_enabled=True)) == {
         "elastic": 1
     }
 
@@ -261,7 +258,7 @@ def test_a_gang_that_cannot_spare_enough_goes_whole() -> None:
     elastic = gang(
         "elastic", role(3, minimum=2, gpu=4), running=(running_pods(0, 0, 2), running_pods(0, 1, 1)), loss=60
     )
-    world = problem(nodes(2, gpu=8), elastic, winner(2), preempt_enabled=True)
+    world = problem(nodes(2, gpu=8), elastic, preemptor(2), preempt_enabled=True)
     assert actions_by_gang(world) == {"elastic": "evict", "winner": "start"}
 
 
@@ -291,7 +288,7 @@ def test_subgroups_go_in_whole_parts() -> None:
         nodes(1, leaf="s0", gpu=4),
         nodes(1, leaf="s1", gpu=4),
         grouped,
-        winner(1, gpu=2),
+        preemptor(1, gpu=2),
         hypernodes=TREE,
         preempt_enabled=True,
     )
@@ -302,13 +299,13 @@ def test_a_shrunk_gang_does_not_grow_back_in_the_same_plan() -> None:
     elastic = gang(
         "elastic", role(4, minimum=1, gpu=3), running=(running_pods(0, 0, 2), running_pods(0, 1, 2)), loss=60
     )
-    world = problem(nodes(2, gpu=8), elastic, winner(1), preempt_enabled=True)
+    world = problem(nodes(2, gpu=8), elastic, preemptor(1), preempt_enabled=True)
     assert evicted_pods_by_gang(world) == {"elastic": 2}
 
 
 def test_a_gang_below_its_minimum_can_go_whole() -> None:
     rest = gang("rest", role(4, gpu=8), running=(running_pods(0, 0, 1),), loss=60)
-    world = problem(nodes(1, gpu=8), rest, winner(1), preempt_enabled=True)
+    world = problem(nodes(1, gpu=8), rest, preemptor(1), preempt_enabled=True)
     assert actions_by_gang(world) == {"rest": "evict", "winner": "start"}
 
 
@@ -317,40 +314,46 @@ def test_a_gang_below_its_minimum_can_go_whole() -> None:
 
 @pytest.mark.parametrize("priority", [10, 11])
 def test_no_gang_of_equal_or_higher_priority_goes(priority: int) -> None:
-    world = problem(nodes(1, gpu=8), single("running", 0, priority=priority), winner(1), preempt_enabled=True)
+    world = problem(
+        nodes(1, gpu=8), single_pod_gang("running", 0, priority=priority), preemptor(1), preempt_enabled=True
+    )
     assert actions_by_gang(world) == {"running": "keep", "winner": "wait"}
 
 
 def test_a_gang_that_never_preempts_evicts_no_pod() -> None:
-    world = problem(nodes(1, gpu=8), single("running", 0), winner(1, may_evict=False), preempt_enabled=True)
+    world = problem(nodes(1, gpu=8), single_pod_gang("running", 0), preemptor(1, may_evict=False), preempt_enabled=True)
     assert actions_by_gang(world) == {"running": "keep", "winner": "wait"}
 
 
 def test_a_protected_gang_stays_though_it_would_be_cheaper() -> None:
     world = problem(
         nodes(2, gpu=8),
-        single("protected", 0, loss=None),
-        single("open", 1, loss=10_000),
-        winner(1),
+        single_pod_gang("protected", 0, loss=None),
+        single_pod_gang("open", 1, loss=10_000),
+        preemptor(1),
         preempt_enabled=True,
     )
     assert evicted_pods_by_gang(world) == {"open": 1}
 
 
 def test_without_preemption_no_pod_is_evicted() -> None:
-    world = problem(nodes(1, gpu=8), single("running", 0), winner(1), reclaim_enabled=True)
+    world = problem(nodes(1, gpu=8), single_pod_gang("running", 0), preemptor(1), reclaim_enabled=True)
     assert actions_by_gang(world) == {"running": "keep", "winner": "wait"}
 
 
 def test_no_pod_is_evicted_when_the_preemptor_would_not_fit_anyway() -> None:
     world = problem(
-        nodes(2, gpu=8), single("open", 0), single("protected", 1, loss=None), winner(2), preempt_enabled=True
+        nodes(2, gpu=8),
+        single_pod_gang("open", 0),
+        single_pod_gang("protected", 1, loss=None),
+        preemptor(2),
+        preempt_enabled=True,
     )
     assert evicted_pods_by_gang(world) == {}
 
 
 def test_no_pod_is_evicted_for_a_gang_that_fits_into_free_room() -> None:
-    world = problem(nodes(2, gpu=8), single("running", 0), winner(1), preempt_enabled=True)
+    world = problem(nodes(2, gpu=8), single_pod_gang("running", 0), preemptor(1), preempt_enabled=True)
     assert actions_by_gang(world) == {"running": "keep", "winner": "start"}
 
 
@@ -378,8 +381,8 @@ def test_a_gang_goes_so_that_its_queue_has_quota_again() -> None:
     world = problem(
         queue("team", capability={"gpu": 8}),
         nodes(2, gpu=8),
-        single("running", 0, queue="team"),
-        winner(1, queue="team"),
+        single_pod_gang("running", 0, queue="team"),
+        preemptor(1, queue="team"),
         preempt_enabled=True,
     )
     assert actions_by_gang(world) == {"running": "evict", "winner": "start"}
@@ -387,7 +390,11 @@ def test_a_gang_goes_so_that_its_queue_has_quota_again() -> None:
 
 def test_a_lower_waiting_gang_does_not_take_the_room_that_the_higher_one_needs() -> None:
     world = problem(
-        nodes(2, gpu=8), single("running", 0), gang("low", role(1, gpu=8), priority=5), winner(2), preempt_enabled=True
+        nodes(2, gpu=8),
+        single_pod_gang("running", 0),
+        gang("low", role(1, gpu=8), priority=5),
+        preemptor(2),
+        preempt_enabled=True,
     )
     assert actions_by_gang(world) == {"running": "evict", "low": "wait", "winner": "start"}
 
@@ -395,8 +402,8 @@ def test_a_lower_waiting_gang_does_not_take_the_room_that_the_higher_one_needs()
 def test_of_two_winners_the_older_is_served_first_and_no_victim_is_counted_twice() -> None:
     world = problem(
         nodes(2, gpu=8),
-        single("a", 0, loss=100),
-        single("b", 1, loss=50),
+        single_pod_gang("a", 0, loss=100),
+        single_pod_gang("b", 1, loss=50),
         gang("first", role(1, gpu=8), priority=10),
         gang("second", role(1, gpu=8), priority=10),
         gang("third", role(1, gpu=8), priority=10),
@@ -410,8 +417,8 @@ def test_room_left_by_a_victim_serves_the_next_gang_without_another_victim() -> 
     world = problem(
         nodes(1, gpu=8),
         nodes(1, gpu=4),
-        single("large", 0, loss=10),
-        single("small", 1, gpu=4, loss=600),
+        single_pod_gang("large", 0, loss=10),
+        single_pod_gang("small", 1, gpu=4, loss=600),
         gang("first", role(1, gpu=4), priority=10),
         gang("second", role(1, gpu=4), priority=10),
         preempt_enabled=True,
@@ -444,12 +451,12 @@ def test_room_left_by_a_victim_serves_gangs_decided_before_its_preemptor() -> No
 
 
 def test_a_gang_bound_to_one_supernode_makes_room_inside_one() -> None:
-    running = [single(f"g{n}", n, loss=10 if n in (0, 4) else 100) for n in range(8)]
+    running = [single_pod_gang(f"g{n}", n, loss=10 if n in (0, 4) else 100) for n in range(8)]
     world = problem(
         nodes(4, leaf="s0", gpu=8),
         nodes(4, leaf="s1", gpu=8),
         *running,
-        winner(2, topology=hard_topology(1)),
+        preemptor(2, topology=hard_topology(1)),
         hypernodes=TREE,
         preempt_enabled=True,
     )
@@ -461,254 +468,3 @@ def test_a_gang_bound_to_one_supernode_makes_room_inside_one() -> None:
     ) or (sum(d.action == "evict" for d in plan.decisions) == 2)
     assert len(plan.decisions[-1].domains) == 1
     assert sum(world.gangs[d.gang].loss for d in plan.decisions if d.evicted_pods) == 110
-
-
-# --- across queues
-
-
-def teams(**more: object) -> list[object]:
-    return [queue("lender", deserved={"gpu": 8}, **more), queue("owner", deserved={"gpu": 16})]  # type: ignore[arg-type]
-
-
-def test_a_queue_takes_back_what_it_deserves_from_one_that_borrowed_though_priorities_are_equal() -> None:
-    running = [single(f"g{n}", n, queue="lender") for n in range(3)]
-    world = problem(*teams(), nodes(3, gpu=8), *running, winner(2, queue="owner", priority=0), reclaim_enabled=True)  # type: ignore[arg-type]
-    assert sorted(actions_by_gang(world).values()) == ["evict", "evict", "keep", "start"]
-
-
-def test_borrowed_resources_are_reclaimed_regardless_of_priority() -> None:
-    running = [single(f"g{n}", n, queue="lender", priority=1000) for n in range(3)]
-    world = problem(*teams(), nodes(3, gpu=8), *running, winner(1, queue="owner", priority=0), reclaim_enabled=True)  # type: ignore[arg-type]
-    assert evicted_pods_by_gang(world) == {"g2": 1}
-
-
-def borrowed(*roles: RoleSpec, asked: int, lender: int = 1, owner: int = 2) -> Problem:
-    """A gang of the lender holds all CPUs of the only node; the owner asks for some of them."""
-    running = tuple(running_pods(t, 0, role.replicas) for t, role in enumerate(roles))
-    return problem(
-        queue("lender", deserved={"cpu": lender}),
-        queue("owner", deserved={"cpu": owner}),
-        nodes(1, cpu=sum(role.replicas * role.request["cpu"] for role in roles)),
-        gang("lent", *roles, queue="lender", running=running, loss=60),
-        gang("winner", role(1, cpu=asked), queue="owner"),
-        reclaim_enabled=True,
-    )
-
-
-def test_the_last_victim_may_take_its_queue_below_what_it_deserves() -> None:
-    """One gang of 2 in a queue that deserves 1, for a gang of 2 in a queue that deserves 2."""
-    assert evicted_pods_by_gang(borrowed(role(1, cpu=2), asked=2)) == {"lent": 1}
-    assert evicted_pods_by_gang(borrowed(role(2, cpu=1), asked=2)) == {"lent": 2}
-    assert evicted_pods_by_gang(borrowed(role(1, cpu=2), asked=2, lender=2)) == {}
-    assert evicted_pods_by_gang(borrowed(role(1, cpu=2), asked=2, owner=1)) == {}
-
-
-def test_pods_that_a_gang_can_spare_go_one_by_one() -> None:
-    """Of eight, five are the lender's: three go, and the one that is left above none goes with a larger pod."""
-    assert evicted_pods_by_gang(borrowed(role(8, minimum=1, cpu=1), asked=3, lender=5, owner=8)) == {"lent": 3}
-    assert evicted_pods_by_gang(borrowed(role(8, minimum=1, cpu=1), asked=4, lender=5, owner=8)) == {}
-    assert evicted_pods_by_gang(borrowed(role(4, minimum=1, cpu=2), asked=4, lender=5, owner=8)) == {"lent": 2}
-
-
-def test_a_plan_after_the_evictions_evicts_and_restores_no_pod() -> None:
-    world = borrowed(role(1, cpu=2), asked=2)
-    lent, started = world.gangs
-    after = replace(
-        world, gangs=(replace(lent, running=(), loss=0), replace(started, running=lent.running, evictable=True))
-    )
-    assert actions_by_gang(after) == {"lent": "wait", "winner": "keep"}
-
-
-def short_of_gpus(*, free_cpu: int, owner: dict[str, int], lender: dict[str, int]) -> Problem:
-    """A node without free GPUs, on which the lender holds 8 GPUs and 8 CPUs; the owner asks for 2 and 2."""
-    return problem(
-        queue("lender", deserved=lender),
-        queue("owner", deserved=owner),
-        nodes(1, gpu=8, cpu=8 + free_cpu),
-        gang("lent", role(8, minimum=1, gpu=1, cpu=1), queue="lender", running=(running_pods(0, 0, 8),), loss=60),
-        gang("winner", role(1, gpu=2, cpu=2), queue="owner"),
-        reclaim_enabled=True,
-    )
-
-
-def test_only_the_resources_that_are_short_count() -> None:
-    """The lender holds too many CPUs, and the GPUs that it deserves; the owner deserves the GPUs, and no more CPUs."""
-    rich, poor = {"gpu": 8, "cpu": 2}, {"gpu": 4, "cpu": 2}
-    both = {"gpu": 4, "cpu": 4}
-    assert evicted_pods_by_gang(short_of_gpus(free_cpu=8, lender=rich, owner=both)) == {}
-    assert evicted_pods_by_gang(short_of_gpus(free_cpu=0, lender=rich, owner=both)) == {"lent": 2}
-    assert evicted_pods_by_gang(short_of_gpus(free_cpu=8, lender=poor, owner={"gpu": 4, "cpu": 1})) == {"lent": 2}
-    assert evicted_pods_by_gang(short_of_gpus(free_cpu=8, lender=poor, owner={"gpu": 1, "cpu": 4})) == {}
-
-
-def test_a_resource_without_deserved_is_reclaimed_from_a_queue_that_deserves_others() -> None:
-    """Volcano's plugin capacity calls it an immediate victim."""
-    world = problem(
-        queue("lender", deserved={"cpu": 2, "memory": 2}),
-        queue("owner", deserved={"cpu": 2, "memory": 4, "gpu": 1}),
-        nodes(1, cpu=4, memory=8, gpu=1),
-        gang("memory", role(1, memory=4), queue="lender", running=(running_pods(0, 0, 1),), loss=1),
-        gang("cpu", role(1, cpu=1), queue="lender", running=(running_pods(0, 0, 1),), loss=1),
-        gang("gpu", role(1, gpu=1), queue="lender", running=(running_pods(0, 0, 1),), loss=60),
-        gang("own", role(1, cpu=2, memory=4), queue="owner", running=(running_pods(0, 0, 1),), loss=1),
-        gang("winner", role(1, cpu=1, gpu=1), queue="owner"),
-        reclaim_enabled=True,
-    )
-    assert evicted_pods_by_gang(world) == {"gpu": 1}
-
-
-def test_two_queues_that_each_hold_too_much_of_one_thing_do_not_swap() -> None:
-    """Either could take back by the other resource what it lost by the first, for ever."""
-    world = problem(
-        queue("a", deserved={"cpu": 8, "gpu": 2}),
-        queue("b", deserved={"cpu": 2, "gpu": 8}),
-        nodes(1, cpu=8, gpu=8),
-        gang("runs", role(1, cpu=8, gpu=8), queue="a", running=(running_pods(0, 0, 1),), loss=60),
-        gang("waits", role(1, cpu=8, gpu=8), queue="b"),
-        reclaim_enabled=True,
-    )
-    assert actions_by_gang(world) == {"runs": "keep", "waits": "wait"}
-
-
-def test_the_plan_after_an_eviction_starts_the_preemptor_without_further_victims() -> None:
-    running = [single(f"g{n}", n, queue="lender") for n in range(3)]
-    world = problem(*teams(), nodes(3, gpu=8), *running, winner(1, queue="owner", priority=0), reclaim_enabled=True)  # type: ignore[arg-type]
-    gone = {d.gang for d in verified_plan(world).decisions if d.action == "evict"}
-    after = replace(world, gangs=tuple(replace(g, running=()) if i in gone else g for i, g in enumerate(world.gangs)))
-    assert actions_by_gang(after)["winner"] == "start"
-    assert evicted_pods_by_gang(after) == {}
-
-
-def test_a_queue_that_holds_what_it_deserves_loses_nothing_to_reclaim() -> None:
-    world = problem(
-        *teams(),  # type: ignore[arg-type]
-        nodes(1, gpu=8),
-        single("g", 0, queue="lender"),
-        winner(1, queue="owner"),
-        reclaim_enabled=True,
-    )
-    assert actions_by_gang(world) == {"g": "keep", "winner": "wait"}
-
-
-def test_a_queue_is_not_pressed_below_what_it_deserves() -> None:
-    running = [single(f"g{n}", n, queue="lender") for n in range(2)]
-    world = problem(*teams(), nodes(2, gpu=8), *running, winner(2, queue="owner"), reclaim_enabled=True)  # type: ignore[arg-type]
-    assert evicted_pods_by_gang(world) == {}
-
-
-def test_a_queue_that_is_not_reclaimable_keeps_everything() -> None:
-    running = [single(f"g{n}", n, queue="lender") for n in range(3)]
-    world = problem(
-        *teams(reclaimable=False),  # type: ignore[arg-type]
-        nodes(3, gpu=8),
-        *running,
-        winner(1, queue="owner"),
-        reclaim_enabled=True,
-    )
-    assert evicted_pods_by_gang(world) == {}
-
-
-def test_a_queue_cannot_take_more_than_it_deserves_itself() -> None:
-    running = [single(f"g{n}", n, queue="lender") for n in range(4)]
-    world = problem(*teams(), nodes(4, gpu=8), *running, winner(3, queue="owner"), reclaim_enabled=True)  # type: ignore[arg-type]
-    assert evicted_pods_by_gang(world) == {}
-
-
-def test_a_guarantee_is_not_taken() -> None:
-    running = [single(f"g{n}", n, queue="lender") for n in range(2)]
-    world = problem(
-        queue("lender", guarantee={"gpu": 16}),
-        queue("owner", deserved={"gpu": 8}),
-        nodes(2, gpu=8),
-        *running,
-        winner(1, queue="owner"),
-        reclaim_enabled=True,
-    )
-    assert evicted_pods_by_gang(world) == {}
-
-
-def test_two_queues_do_not_take_the_same_pods_from_each_other_in_turn() -> None:
-    running = [single(f"g{n}", n, queue="lender") for n in range(3)]
-    world = problem(*teams(), nodes(3, gpu=8), *running, winner(1, queue="owner"), reclaim_enabled=True)  # type: ignore[arg-type]
-    lost = next(iter(evicted_pods_by_gang(world)))
-    again = problem(
-        *teams(),  # type: ignore[arg-type]
-        nodes(3, gpu=8),
-        *(spec for spec in running if spec.name != lost),
-        gang("winner", role(1, gpu=8), queue="owner", running=(running_pods(0, int(lost[1:]), 1),), loss=1),
-        gang(lost, role(1, gpu=8), queue="lender"),
-        reclaim_enabled=True,
-    )
-    assert evicted_pods_by_gang(again) == {}
-
-
-def test_holding_a_resource_without_deserved_makes_no_queue_reclaimable() -> None:
-    """It holds the GPUs that it deserves, and besides cpu and pods of which nothing was said."""
-    world = problem(
-        *teams(),  # type: ignore[arg-type]
-        nodes(1, gpu=8, cpu=64, pods=110),
-        gang("g", role(2, gpu=4, cpu=8, pods=1), queue="lender", running=(running_pods(0, 0, 2),), loss=60),
-        gang("winner", role(1, gpu=4, cpu=8, pods=1), queue="owner"),
-        reclaim_enabled=True,
-    )
-    assert actions_by_gang(world) == {"g": "keep", "winner": "wait"}
-
-
-def test_a_queue_that_deserves_nothing_by_name_lends_everything() -> None:
-    world = problem(
-        queue("lender"),
-        queue("owner", deserved={"gpu": 8}),
-        nodes(1, gpu=8),
-        single("g", 0, queue="lender"),
-        winner(1, queue="owner"),
-        reclaim_enabled=True,
-    )
-    assert actions_by_gang(world) == {"g": "evict", "winner": "start"}
-
-
-@pytest.mark.parametrize(("cpu", "action"), [(7, "evict"), (8, "keep")])
-def test_a_queue_that_deserves_only_other_things_is_measured_by_these(cpu: int, action: str) -> None:
-    """The winner asks for GPUs alone, of which nobody said that the lender deserves any; but it holds 8 CPUs."""
-    world = problem(
-        queue("lender", deserved={"cpu": cpu}),
-        queue("owner", deserved={"gpu": 8}),
-        nodes(1, gpu=8, cpu=8),
-        gang(
-            "g",
-            role(4, minimum=1, gpu=2, cpu=1),
-            role(4, minimum=0, cpu=1),
-            queue="lender",
-            running=(running_pods(0, 0, 4), running_pods(1, 0, 4)),
-            loss=60,
-        ),
-        gang("winner", role(1, gpu=2), queue="owner"),
-        reclaim_enabled=True,
-    )
-    assert evicted_pods_by_gang(world) == ({"g": 1} if action == "evict" else {})
-
-
-def test_with_proportion_shares_by_weight_say_what_may_be_taken_back() -> None:
-    """Eight nodes by weights 1 and 3: two for the lender, six for the owner."""
-    running = [single(f"g{n}", n, queue="lender") for n in range(8)]
-    waiting = [gang(f"w{n}", role(1, gpu=8), queue="owner") for n in range(7)]
-    world = problem(
-        queue("lender"),
-        queue("owner", weight=3),
-        nodes(8, gpu=8),
-        *running,
-        *waiting,
-        policy=Policy(proportion=True),
-        reclaim_enabled=True,
-    )
-    assert Counter(actions_by_gang(world).values()) == {"keep": 2, "evict": 6, "start": 6, "wait": 1}
-
-
-def test_a_gang_of_a_closed_queue_evicts_no_pod() -> None:
-    world = problem(
-        queue("shut", is_closed=True),
-        nodes(1, gpu=8),
-        single("running", 0, queue="shut"),
-        winner(1, queue="shut"),
-        preempt_enabled=True,
-    )
-    assert actions_by_gang(world) == {"running": "keep", "winner": "wait"}

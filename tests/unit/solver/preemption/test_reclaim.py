@@ -1,0 +1,270 @@
+"""Reclaim across queues: what was borrowed goes back, in stories. Relations are asserted, not node names."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+
+from solver.problem import Policy, Problem
+from tests.builders.plans import actions_by_gang, evicted_pods_by_gang, verified_plan
+from tests.builders.problems import (
+    RoleSpec,
+    gang,
+    nodes,
+    preemptor,
+    problem,
+    queue,
+    role,
+    running_pods,
+    single_pod_gang,
+)
+
+
+def teams(**more: object) -> list[object]:
+    return [queue("lender", deserved={"gpu": 8}, **more), queue("owner", deserved={"gpu": 16})]  # type: ignore[arg-type]
+
+
+def test_a_queue_takes_back_what_it_deserves_from_one_that_borrowed_though_priorities_are_equal() -> None:
+    running = [single_pod_gang(f"g{n}", n, queue="lender") for n in range(3)]
+    world = problem(*teams(), nodes(3, gpu=8), *running, preemptor(2, queue="owner", priority=0), reclaim_enabled=True)  # type: ignore[arg-type]
+    assert sorted(actions_by_gang(world).values()) == ["evict", "evict", "keep", "start"]
+
+
+def test_borrowed_resources_are_reclaimed_regardless_of_priority() -> None:
+    running = [single_pod_gang(f"g{n}", n, queue="lender", priority=1000) for n in range(3)]
+    world = problem(*teams(), nodes(3, gpu=8), *running, preemptor(1, queue="owner", priority=0), reclaim_enabled=True)  # type: ignore[arg-type]
+    assert evicted_pods_by_gang(world) == {"g2": 1}
+
+
+def borrowed(*roles: RoleSpec, asked: int, lender: int = 1, owner: int = 2) -> Problem:
+    """A gang of the lender holds all CPUs of the only node; the owner asks for some of them."""
+    running = tuple(running_pods(t, 0, role.replicas) for t, role in enumerate(roles))
+    return problem(
+        queue("lender", deserved={"cpu": lender}),
+        queue("owner", deserved={"cpu": owner}),
+        nodes(1, cpu=sum(role.replicas * role.request["cpu"] for role in roles)),
+        gang("lent", *roles, queue="lender", running=running, loss=60),
+        gang("winner", role(1, cpu=asked), queue="owner"),
+        reclaim_enabled=True,
+    )
+
+
+def test_the_last_victim_may_take_its_queue_below_what_it_deserves() -> None:
+    """One gang of 2 in a queue that deserves 1, for a gang of 2 in a queue that deserves 2."""
+    assert evicted_pods_by_gang(borrowed(role(1, cpu=2), asked=2)) == {"lent": 1}
+    assert evicted_pods_by_gang(borrowed(role(2, cpu=1), asked=2)) == {"lent": 2}
+    assert evicted_pods_by_gang(borrowed(role(1, cpu=2), asked=2, lender=2)) == {}
+    assert evicted_pods_by_gang(borrowed(role(1, cpu=2), asked=2, owner=1)) == {}
+
+
+def test_pods_that_a_gang_can_spare_go_one_by_one() -> None:
+    """Of eight, five are the lender's: three go, and the one that is left above none goes with a larger pod."""
+    assert evicted_pods_by_gang(borrowed(role(8, minimum=1, cpu=1), asked=3, lender=5, owner=8)) == {"lent": 3}
+    assert evicted_pods_by_gang(borrowed(role(8, minimum=1, cpu=1), asked=4, lender=5, owner=8)) == {}
+    assert evicted_pods_by_gang(borrowed(role(4, minimum=1, cpu=2), asked=4, lender=5, owner=8)) == {"lent": 2}
+
+
+def test_a_plan_after_the_evictions_evicts_and_restores_no_pod() -> None:
+    world = borrowed(role(1, cpu=2), asked=2)
+    lent, started = world.gangs
+    after = replace(
+        world, gangs=(replace(lent, running=(), loss=0), replace(started, running=lent.running, evictable=True))
+    )
+    assert actions_by_gang(after) == {"lent": "wait", "winner": "keep"}
+
+
+def short_of_gpus(*, free_cpu: int, owner: dict[str, int], lender: dict[str, int]) -> Problem:
+    """A node without free GPUs, on which the lender holds 8 GPUs and 8 CPUs; the owner asks for 2 and 2."""
+    return problem(
+        queue("lender", deserved=lender),
+        queue("owner", deserved=owner),
+        nodes(1, gpu=8, cpu=8 + free_cpu),
+        gang("lent", role(8, minimum=1, gpu=1, cpu=1), queue="lender", running=(running_pods(0, 0, 8),), loss=60),
+        gang("winner", role(1, gpu=2, cpu=2), queue="owner"),
+        reclaim_enabled=True,
+    )
+
+
+def test_only_the_resources_that_are_short_count() -> None:
+    """The lender holds too many CPUs, and the GPUs that it deserves; the owner deserves the GPUs, and no more CPUs."""
+    rich, poor = {"gpu": 8, "cpu": 2}, {"gpu": 4, "cpu": 2}
+    both = {"gpu": 4, "cpu": 4}
+    assert evicted_pods_by_gang(short_of_gpus(free_cpu=8, lender=rich, owner=both)) == {}
+    assert evicted_pods_by_gang(short_of_gpus(free_cpu=0, lender=rich, owner=both)) == {"lent": 2}
+    assert evicted_pods_by_gang(short_of_gpus(free_cpu=8, lender=poor, owner={"gpu": 4, "cpu": 1})) == {"lent": 2}
+    assert evicted_pods_by_gang(short_of_gpus(free_cpu=8, lender=poor, owner={"gpu": 1, "cpu": 4})) == {}
+
+
+def test_a_resource_without_deserved_is_reclaimed_from_a_queue_that_deserves_others() -> None:
+    """Volcano's plugin capacity calls it an immediate victim."""
+    world = problem(
+        queue("lender", deserved={"cpu": 2, "memory": 2}),
+        queue("owner", deserved={"cpu": 2, "memory": 4, "gpu": 1}),
+        nodes(1, cpu=4, memory=8, gpu=1),
+        gang("memory", role(1, memory=4), queue="lender", running=(running_pods(0, 0, 1),), loss=1),
+        gang("cpu", role(1, cpu=1), queue="lender", running=(running_pods(0, 0, 1),), loss=1),
+        gang("gpu", role(1, gpu=1), queue="lender", running=(running_pods(0, 0, 1),), loss=60),
+        gang("own", role(1, cpu=2, memory=4), queue="owner", running=(running_pods(0, 0, 1),), loss=1),
+        gang("winner", role(1, cpu=1, gpu=1), queue="owner"),
+        reclaim_enabled=True,
+    )
+    assert evicted_pods_by_gang(world) == {"gpu": 1}
+
+
+def test_two_queues_that_each_hold_too_much_of_one_thing_do_not_swap() -> None:
+    """Either could take back by the other resource what it lost by the first, for ever."""
+    world = problem(
+        queue("a", deserved={"cpu": 8, "gpu": 2}),
+        queue("b", deserved={"cpu": 2, "gpu": 8}),
+        nodes(1, cpu=8, gpu=8),
+        gang("runs", role(1, cpu=8, gpu=8), queue="a", running=(running_pods(0, 0, 1),), loss=60),
+        gang("waits", role(1, cpu=8, gpu=8), queue="b"),
+        reclaim_enabled=True,
+    )
+    assert actions_by_gang(world) == {"runs": "keep", "waits": "wait"}
+
+
+def test_the_plan_after_an_eviction_starts_the_preemptor_without_further_victims() -> None:
+    running = [single_pod_gang(f"g{n}", n, queue="lender") for n in range(3)]
+    world = problem(*teams(), nodes(3, gpu=8), *running, preemptor(1, queue="owner", priority=0), reclaim_enabled=True)  # type: ignore[arg-type]
+    gone = {d.gang for d in verified_plan(world).decisions if d.action == "evict"}
+    after = replace(world, gangs=tuple(replace(g, running=()) if i in gone else g for i, g in enumerate(world.gangs)))
+    assert actions_by_gang(after)["winner"] == "start"
+    assert evicted_pods_by_gang(after) == {}
+
+
+def test_a_queue_that_holds_what_it_deserves_loses_nothing_to_reclaim() -> None:
+    world = problem(
+        *teams(),  # type: ignore[arg-type]
+        nodes(1, gpu=8),
+        single_pod_gang("g", 0, queue="lender"),
+        preemptor(1, queue="owner"),
+        reclaim_enabled=True,
+    )
+    assert actions_by_gang(world) == {"g": "keep", "winner": "wait"}
+
+
+def test_a_queue_is_not_pressed_below_what_it_deserves() -> None:
+    running = [single_pod_gang(f"g{n}", n, queue="lender") for n in range(2)]
+    world = problem(*teams(), nodes(2, gpu=8), *running, preemptor(2, queue="owner"), reclaim_enabled=True)  # type: ignore[arg-type]
+    assert evicted_pods_by_gang(world) == {}
+
+
+def test_a_queue_that_is_not_reclaimable_keeps_everything() -> None:
+    running = [single_pod_gang(f"g{n}", n, queue="lender") for n in range(3)]
+    world = problem(
+        *teams(reclaimable=False),  # type: ignore[arg-type]
+        nodes(3, gpu=8),
+        *running,
+        preemptor(1, queue="owner"),
+        reclaim_enabled=True,
+    )
+    assert evicted_pods_by_gang(world) == {}
+
+
+def test_a_queue_cannot_take_more_than_it_deserves_itself() -> None:
+    running = [single_pod_gang(f"g{n}", n, queue="lender") for n in range(4)]
+    world = problem(*teams(), nodes(4, gpu=8), *running, preemptor(3, queue="owner"), reclaim_enabled=True)  # type: ignore[arg-type]
+    assert evicted_pods_by_gang(world) == {}
+
+
+def test_a_guarantee_is_not_taken() -> None:
+    running = [single_pod_gang(f"g{n}", n, queue="lender") for n in range(2)]
+    world = problem(
+        queue("lender", guarantee={"gpu": 16}),
+        queue("owner", deserved={"gpu": 8}),
+        nodes(2, gpu=8),
+        *running,
+        preemptor(1, queue="owner"),
+        reclaim_enabled=True,
+    )
+    assert evicted_pods_by_gang(world) == {}
+
+
+def test_two_queues_do_not_take_the_same_pods_from_each_other_in_turn() -> None:
+    running = [single_pod_gang(f"g{n}", n, queue="lender") for n in range(3)]
+    world = problem(*teams(), nodes(3, gpu=8), *running, preemptor(1, queue="owner"), reclaim_enabled=True)  # type: ignore[arg-type]
+    lost = next(iter(evicted_pods_by_gang(world)))
+    again = problem(
+        *teams(),  # type: ignore[arg-type]
+        nodes(3, gpu=8),
+        *(spec for spec in running if spec.name != lost),
+        gang("winner", role(1, gpu=8), queue="owner", running=(running_pods(0, int(lost[1:]), 1),), loss=1),
+        gang(lost, role(1, gpu=8), queue="lender"),
+        reclaim_enabled=True,
+    )
+    assert evicted_pods_by_gang(again) == {}
+
+
+def test_holding_a_resource_without_deserved_makes_no_queue_reclaimable() -> None:
+    """It holds the GPUs that it deserves, and besides cpu and pods of which nothing was said."""
+    world = problem(
+        *teams(),  # type: ignore[arg-type]
+        nodes(1, gpu=8, cpu=64, pods=110),
+        gang("g", role(2, gpu=4, cpu=8, pods=1), queue="lender", running=(running_pods(0, 0, 2),), loss=60),
+        gang("winner", role(1, gpu=4, cpu=8, pods=1), queue="owner"),
+        reclaim_enabled=True,
+    )
+    assert actions_by_gang(world) == {"g": "keep", "winner": "wait"}
+
+
+def test_a_queue_that_deserves_nothing_by_name_lends_everything() -> None:
+    world = problem(
+        queue("lender"),
+        queue("owner", deserved={"gpu": 8}),
+        nodes(1, gpu=8),
+        single_pod_gang("g", 0, queue="lender"),
+        preemptor(1, queue="owner"),
+        reclaim_enabled=True,
+    )
+    assert actions_by_gang(world) == {"g": "evict", "winner": "start"}
+
+
+@pytest.mark.parametrize(("cpu", "action"), [(7, "evict"), (8, "keep")])
+def test_a_queue_that_deserves_only_other_things_is_measured_by_these(cpu: int, action: str) -> None:
+    """The winner asks for GPUs alone, of which nobody said that the lender deserves any; but it holds 8 CPUs."""
+    world = problem(
+        queue("lender", deserved={"cpu": cpu}),
+        queue("owner", deserved={"gpu": 8}),
+        nodes(1, gpu=8, cpu=8),
+        gang(
+            "g",
+            role(4, minimum=1, gpu=2, cpu=1),
+            role(4, minimum=0, cpu=1),
+            queue="lender",
+            running=(running_pods(0, 0, 4), running_pods(1, 0, 4)),
+            loss=60,
+        ),
+        gang("winner", role(1, gpu=2), queue="owner"),
+        reclaim_enabled=True,
+    )
+    assert evicted_pods_by_gang(world) == ({"g": 1} if action == "evict" else {})
+
+
+def test_with_proportion_shares_by_weight_say_what_may_be_taken_back() -> None:
+    """Eight nodes by weights 1 and 3: two for the lender, six for the owner."""
+    running = [single_pod_gang(f"g{n}", n, queue="lender") for n in range(8)]
+    waiting = [gang(f"w{n}", role(1, gpu=8), queue="owner") for n in range(7)]
+    world = problem(
+        queue("lender"),
+        queue("owner", weight=3),
+        nodes(8, gpu=8),
+        *running,
+        *waiting,
+        policy=Policy(proportion=True),
+        reclaim_enabled=True,
+    )
+    assert Counter(actions_by_gang(world).values()) == {"keep": 2, "evict": 6, "start": 6, "wait": 1}
+
+
+def test_a_gang_of_a_closed_queue_evicts_no_pod() -> None:
+    world = problem(
+        queue("shut", is_closed=True),
+        nodes(1, gpu=8),
+        single_pod_gang("running", 0, queue="shut"),
+        preemptor(1, queue="shut"),
+        preempt_enabled=True,
+    )
+    assert actions_by_gang(world) == {"running": "keep", "winner": "wait"}

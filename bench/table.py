@@ -120,12 +120,12 @@ def _quality_cells(q: Quality) -> list[str]:
 
 def terminal_tables(results: Results) -> str:
     return (
-        "\n\n".join("\n".join([title, *_aligned_lines(heads, rows)]) for title, heads, rows in result_tables(results))
+        "\n\n".join("\n".join([title, *aligned_lines(heads, rows)]) for title, heads, rows in result_tables(results))
         + "\n"
     )
 
 
-def _aligned_lines(heads: list[str], rows: list[list[str]]) -> list[str]:
+def aligned_lines(heads: list[str], rows: list[list[str]]) -> list[str]:
     wide = [max(len(row[i]) for row in (heads, *rows)) for i in range(len(heads))]
     return [
         "  ".join(cell.rjust(wide[i]) if i else cell.ljust(wide[i]) for i, cell in enumerate(row)).rstrip()

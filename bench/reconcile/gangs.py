@@ -1,5 +1,4 @@
-"""`python -m bench.reconcile`: gangs on a real control plane, through the repository and straight to stock Volcano, in
-one run.
+"""gangs: the same jobs straight to stock Volcano and through a commit, in one run.
 
 Stock: `kubectl create` of all jobs at once, until the last pod runs. Gangplan: from the commit with the same jobs, told
 by a webhook, until the last pod runs. Both on nodes that kwok plays, with Volcano's default configuration for stock and
@@ -11,28 +10,24 @@ from __future__ import annotations
 
 import json
 import os
-import secrets
 import subprocess
-import tempfile
 import time
-import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import click
 
+from bench.reconcile.bed import GPUS, WAIT, Bed, Row, Sizes, ToldReconciler, cpu_seconds, make_bed, requests_by
 from tests.controlplane import ControlPlane
 from tests.controlplane.build import build
-from tests.controlplane.processes import free_ports
 from tests.e2e.stories.story import (
     CLUSTER,
     QUEUES_PATH,
     SCHEDULER,
     VOLCANO_JOBS_PATH,
     GitRepository,
-    ReconcilerProcess,
-    install_rights,
     node_pool,
     queue,
     role,
@@ -40,10 +35,12 @@ from tests.e2e.stories.story import (
 )
 
 PODS_PATH = "/api/v1/namespaces/default/pods"
-GPUS = 8
-WAIT = 1800.0
 LOOK = 1.0
 """Seconds between two looks at the pods: each is work for the API server that is measured."""
+GANGS = 200
+BARS = {1: 1.2}
+"""Pods of a gang -> times what stock takes."""
+BAR = 1.1
 
 
 def gang_jobs(gangs: int, pods: int) -> list[dict[str, Any]]:
@@ -64,15 +61,15 @@ def wait_for_running(plane: ControlPlane, count: int) -> None:
     plane.wait_until(outstanding, lambda left: left == 0, timeout=WAIT, what=f"{count} running pods")
 
 
-def measure_stock(plane: ControlPlane, folder: Path, gangs: int, pods: int) -> float:
+def measure_stock(bed: Bed, gangs: int, pods: int) -> float:
     """Seconds from `kubectl create` to the last running pod."""
-    file = folder / "jobs.json"
+    file = bed.folder / "jobs.json"
     file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": gang_jobs(gangs, pods)}))
     kubectl = build() / "bin" / "kubectl"
-    environment = {**os.environ, "KUBECONFIG": str(plane.kubeconfig)}
+    environment = {**os.environ, "KUBECONFIG": str(bed.plane.kubeconfig)}
     began = time.monotonic()
     with subprocess.Popen([kubectl, "create", "-f", str(file)], env=environment, stdout=subprocess.DEVNULL) as creation:
-        wait_for_running(plane, gangs * pods)
+        wait_for_running(bed.plane, gangs * pods)
     if creation.returncode:
         raise subprocess.CalledProcessError(creation.returncode, "kubectl create")
     return time.monotonic() - began
@@ -85,37 +82,26 @@ def clear(plane: ControlPlane) -> None:
     )
 
 
-def measure_gangplan(plane: ControlPlane, folder: Path, gangs: int, pods: int, nodes: int) -> float:
-    """Seconds from the commit to the last running pod; prints when what happened."""
-    repository = GitRepository(folder / "repo")
+def measure_gangplan(bed: Bed, gangs: int, pods: int, nodes: int) -> tuple[float, float]:
+    """Seconds from the commit to the last running pod, and of CPU that the reconciler took; prints when what
+    happened."""
+    repository = GitRepository(bed.folder / "repo")
     specs = (CLUSTER, SCHEDULER, node_pool("gpu", nodes, gpus=GPUS), queue("team"))
     repository.write_file("cluster-specs/test/cluster.yaml", *specs)
     first = repository.commit()
-    secret = folder / "webhook-secret"
-    secret.write_text(secrets.token_hex(16))
-    address = f"127.0.0.1:{free_ports(1)[0]}"
-    options = ("--poll", "30", "--webhook", address, "--webhook-secret", str(secret))
-    with ReconcilerProcess(plane, repository, folder / "gangplan", *options) as reconciler:
-        plane.wait_until(
-            lambda: reconciler.read_status()["commit"], lambda seen: seen == first, timeout=300, what="the first commit"
-        )
-        plane.stop_following()
+    with ToldReconciler(bed, repository) as reconciler:
+        reconciler.wait_until_settled(first)
+        bed.plane.stop_following()
         repository.write_file("jobs/all.yaml", *gang_jobs(gangs, pods))
-        began, began_at = time.monotonic(), datetime.now(UTC)
-        repository.commit()
-        send_webhook(address, secret.read_text())
-        wait_for_running(plane, gangs * pods)
-        seconds = time.monotonic() - began
+        requests = len(bed.plane.audited_requests())
+        began, began_at, computed = time.monotonic(), datetime.now(UTC), cpu_seconds(reconciler.pid)
+        reconciler.commit()
+        wait_for_running(bed.plane, gangs * pods)
+        seconds, computed = time.monotonic() - began, cpu_seconds(reconciler.pid) - computed
         print_timeline(reconciler.log_lines(), began_at)
-        return seconds
-
-
-def send_webhook(address: str, secret: str) -> None:
-    """Say that the branch was pushed, as GitLab does."""
-    headers = {"X-Gitlab-Token": secret, "Content-Type": "application/json"}
-    body = json.dumps({"ref": "refs/heads/main"}).encode()
-    request = urllib.request.Request(f"http://{address}", body, headers)
-    urllib.request.urlopen(request, timeout=10).close()  # noqa: S310  - our own address
+        asked = sorted(requests_by(bed, requests).items(), key=lambda pair: -pair[1])
+        click.echo(f"  requests: {', '.join(f'{count} {what}' for what, count in asked[:12])}")
+        return seconds, computed
 
 
 def print_timeline(lines: list[dict[str, Any]], began_at: datetime) -> None:
@@ -132,27 +118,28 @@ def print_timeline(lines: list[dict[str, Any]], began_at: datetime) -> None:
     click.echo(f"  {sum(int(row['pods']) for row in rows) / max(taken, 0.001):.0f} gates/s while gates were lifted")
 
 
-@click.command()
-@click.option("--gangs", default=200, show_default=True, type=click.IntRange(1))
-@click.option("--pods", default=8, show_default=True, type=click.IntRange(1), help="Pods of a gang, one device each.")
-def reconcile(gangs: int, pods: int) -> None:
-    """Compare stock Volcano and gangplan on one control plane; prints both times and their ratio."""
+@contextmanager
+def empty_world(_sizes: Sizes) -> Iterator[Bed]:
+    with make_bed() as bed:
+        yield bed
+
+
+def measure_gangs(bed: Bed, sizes: Sizes) -> Iterator[Row]:
+    """Stock Volcano and gangplan on one control plane: both times and their ratio."""
+    gangs, pods = sizes.gangs or GANGS, sizes.pods
     nodes = -(-gangs * pods // GPUS)
-    with tempfile.TemporaryDirectory() as name, ControlPlane() as plane:
-        folder = Path(name)
-        install_rights(plane)
-        capacity = {"cpu": "64", "memory": "512Gi", "pods": "110", "nvidia.com/gpu": str(GPUS)}
-        plane.add_nodes([f"gpu-{at}" for at in range(nodes)], capacity=capacity)
-        plane.api("POST", QUEUES_PATH, queue("team"))
-        stock = measure_stock(plane, folder, gangs, pods)
-        click.echo(f"stock Volcano: {stock:.1f} s for {gangs} gangs of {pods} pods on {nodes} nodes")
-        clear(plane)
-        plane.api("DELETE", f"{QUEUES_PATH}/team")
-        plane.follow_scheduler_configmap("volcano-system", "volcano-scheduler-configmap")
-        seconds = measure_gangplan(plane, folder, gangs, pods, nodes)
-        click.echo(f"gangplan: {seconds:.1f} s from the commit")
-        click.echo(f"ratio: {seconds / stock:.2f}; load of the machine: {os.getloadavg()[0]:.1f}")
-
-
-if __name__ == "__main__":
-    reconcile()
+    bed.add_gpu_nodes(nodes)
+    bed.plane.api("POST", QUEUES_PATH, queue("team"))
+    what, served = f"{gangs} gangs x {pods} pods", bed.cpu_seconds("kube-apiserver")
+    stock = measure_stock(bed, gangs, pods)
+    yield Row("gangs", f"{what}, stock Volcano", stock)
+    yield Row("gangs", "CPU of the API server", bed.cpu_seconds("kube-apiserver") - served)
+    clear(bed.plane)
+    bed.plane.api("DELETE", f"{QUEUES_PATH}/team")
+    bed.plane.follow_scheduler_configmap("volcano-system", "volcano-scheduler-configmap")
+    served = bed.cpu_seconds("kube-apiserver")
+    seconds, computed = measure_gangplan(bed, gangs, pods, nodes)
+    yield Row("gangs", f"{what}, commit to Running", seconds)
+    yield Row("gangs", "CPU of the API server", bed.cpu_seconds("kube-apiserver") - served)
+    yield Row("gangs", "CPU of the reconciler", computed)
+    yield Row("gangs", "commit to Running, times stock", seconds / stock, "", BARS.get(pods, BAR))

@@ -267,7 +267,7 @@ def build_reconciler(settings: Settings, client: Client, identity: str) -> Recon
         scheduler_probe=SchedulerProbe(settings.scheduler_metrics, wake.set),
         plan_copy=PlanCopy(_side_client(client, fence), settings.namespace, settings.cluster),
         publisher=StatusPublisher(client, settings.namespace, settings.cluster),
-        events=EventWriter(event_client, identity, lambda: writer.lifted_at),
+        events=EventWriter(event_client, identity, lambda: writer.busy_at),
         metrics=metrics,
         wake_event=wake,
     )

@@ -25,8 +25,8 @@ log = logging.getLogger(__name__)
 DEBOUNCE = 0.05
 """Seconds in which further events join the same pass; drift is to be put back within a second."""
 REST_FACTOR, MAX_REST = 4.0, 0.3
-"""After a pass the loop rests for so many times what the pass has computed, and so many seconds at most: while much
-happens, a pass for each event would take the cores from those who do the work."""
+"""The loop rests for so many times what a pass has computed, and so many seconds at most, what the pass has waited for
+the API server included: while much happens, a pass for each event would take the cores from those who do the work."""
 STOP_LOOK = 0.5
 """Seconds between looks at whether the process is to end: a signal's handler sets no event, since the main thread may
 hold that event's lock when it is interrupted."""
@@ -155,7 +155,9 @@ def _repeat_passes(r: Reconciler, stop: Callable[[], bool], once: bool) -> Repor
             problem = _log_failure(r, error)
             continue
         failures = 0
-        rested_at = time.monotonic() + min(MAX_REST, REST_FACTOR * (time.thread_time() - computed))
+        computed = time.thread_time() - computed
+        waited = time.monotonic() - began_at - computed
+        rested_at = time.monotonic() + min(MAX_REST, REST_FACTOR * computed) - waited
         if r.writer.is_out_of_time():
             r.wake_event.set()
         pause = min(MAX_PASS_INTERVAL, last.next_wakeup if last.next_wakeup is not None else MAX_PASS_INTERVAL)

@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import click
+
 from tests.controlplane import ControlPlane
 from tests.controlplane.processes import free_ports
 from tests.e2e.stories.story import GitRepository, ReconcilerProcess, install_rights
@@ -164,3 +166,9 @@ def requests_by(bed: Bed, since: int) -> dict[str, int]:
         key = " ".join(filter(None, (entry["verb"], about.get("resource", "?"), about.get("subresource"))))
         found[key] = found.get(key, 0) + 1
     return found
+
+
+def print_requests(bed: Bed, since: int) -> None:
+    """Tell what the reconciler has asked for most."""
+    asked = sorted(requests_by(bed, since).items(), key=lambda pair: -pair[1])
+    click.echo(f"  requests: {', '.join(f'{count} {what}' for what, count in asked[:12])}", err=True)

@@ -19,7 +19,7 @@ from typing import Any
 
 import click
 
-from bench.reconcile.bed import GPUS, WAIT, Bed, Row, Sizes, ToldReconciler, cpu_seconds, make_bed, requests_by
+from bench.reconcile.bed import GPUS, WAIT, Bed, Row, Sizes, ToldReconciler, cpu_seconds, make_bed, print_requests
 from tests.controlplane import ControlPlane
 from tests.controlplane.build import build
 from tests.e2e.stories.story import (
@@ -99,8 +99,7 @@ def measure_gangplan(bed: Bed, gangs: int, pods: int, nodes: int) -> tuple[float
         wait_for_running(bed.plane, gangs * pods)
         seconds, computed = time.monotonic() - began, cpu_seconds(reconciler.pid) - computed
         print_timeline(reconciler.log_lines(), began_at)
-        asked = sorted(requests_by(bed, requests).items(), key=lambda pair: -pair[1])
-        click.echo(f"  requests: {', '.join(f'{count} {what}' for what, count in asked[:12])}")
+        print_requests(bed, requests)
         return seconds, computed
 
 

@@ -7,13 +7,24 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from bench.reconcile.bed import WAIT, Bed, Row, Sizes, ToldReconciler, cpu_seconds, make_bed, percentile, requests_by
+from bench.reconcile.bed import (
+    WAIT,
+    Bed,
+    Row,
+    Sizes,
+    ToldReconciler,
+    cpu_seconds,
+    make_bed,
+    percentile,
+    print_requests,
+    requests_by,
+)
 from compiler.kubernetes import CLUSTER_LABEL
-from reconciler.cluster.client import Client
+from reconciler.cluster.client import ApiError, Client
 from reconciler.cluster.objects import Ref
 from reconciler.cluster.transport import make_connector
 from tests.e2e.stories.story import CLUSTER, SCHEDULER, GitRepository, node_pool, queue
@@ -86,12 +97,17 @@ class PutBack:
         threading.Thread(target=self._follow, args=(version,), daemon=True).start()
 
     def _follow(self, version: str) -> None:
-        for line in self.client.watch(self.client.resource("v1", "ConfigMap"), version, 600):
+        for line in self._lines(version):
             seen, item = time.monotonic(), json.loads(line)["object"]
             name = item["metadata"].get("name", "")
             is_good = (item.get("data") or {}).get("value") == GOOD
             if is_good and name in self.edited_at and name not in self.seconds:
                 self.seconds[name] = seen - self.edited_at[name]
+
+    def _lines(self, version: str) -> Iterator[bytes]:
+        """Those of one watch; it breaks when the control plane ends."""
+        with suppress(ApiError):
+            yield from self.client.watch(self.client.resource("v1", "ConfigMap"), version, 600)
 
     def edit(self, at: int) -> None:
         """Change an object as a stranger would."""
@@ -111,6 +127,7 @@ def measure_drift(world: ObjectsWorld, _sizes: Sizes) -> Iterator[Row]:
         back = PutBack(world.client)
         back.start()
         computed, served = cpu_seconds(reconciler.pid), world.bed.cpu_seconds("kube-apiserver")
+        requests = len(world.bed.plane.audited_requests())
         began = time.monotonic()
         with ThreadPoolExecutor(EDITORS) as editors:
             for at in range(edits):
@@ -118,6 +135,7 @@ def measure_drift(world: ObjectsWorld, _sizes: Sizes) -> Iterator[Row]:
                 editors.submit(back.edit, at * (world.count // edits))
         offered = edits / (time.monotonic() - began)
         world.bed.plane.wait_until(lambda: len(back.seconds), lambda seen: seen >= edits, what="all to be put back")
+        print_requests(world.bed, requests)
         taken = list(back.seconds.values())
         yield Row("drift", f"{edits} edits of {world.count} objects, offered a second", offered, "")
         yield Row("drift", "put back, p50", percentile(taken, 0.5))

@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from compiler.kubernetes import uid_of
+from compiler.kubernetes import CLUSTER_LABEL, labels_of, uid_of
 from reconciler.cluster.client import (
     ApiError,
     Client,
@@ -34,7 +34,7 @@ from reconciler.cluster.client import (
     Unauthorized,
     short_error,
 )
-from reconciler.cluster.objects import FIELD_MANAGER, Object, group_kind_of
+from reconciler.cluster.objects import Object, group_kind_of
 from reconciler.heartbeat import Heartbeat, repeat_step
 
 log = logging.getLogger(__name__)
@@ -76,15 +76,11 @@ def key_of(item: Object) -> ObjectKey:
 
 
 def drop_unused_fields(item: Object) -> Object:
-    """Take out what is never read: of managedFields only our own applied set stays, which the diff needs."""
-    metadata = item["metadata"]
-    metadata["managedFields"] = [entry for entry in metadata.get("managedFields") or () if _is_our_apply(entry)]
+    """Take out what is never read: managedFields of objects without our label. What carries it may have existed before
+    us, or be changed by others: the diff, the origin and the release of an object read all of its entries."""
+    if CLUSTER_LABEL not in labels_of(item):
+        item["metadata"]["managedFields"] = []
     return item
-
-
-def _is_our_apply(entry: Mapping[str, Any]) -> bool:
-    is_ours = entry.get("manager") == FIELD_MANAGER and entry.get("operation") == "Apply"
-    return is_ours and not entry.get("subresource")
 
 
 @dataclass(slots=True)

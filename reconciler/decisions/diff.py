@@ -24,7 +24,7 @@ from compiler.kubernetes import (
     is_terminating,
 )
 from compiler.run_kinds import RUN_KINDS, end_of_run
-from reconciler.cluster.objects import Object, Ref, ref_of
+from reconciler.cluster.objects import FIELD_MANAGER, Object, Ref, ref_of
 
 FieldPath = tuple[str | int, ...]
 ChangeAction = Literal["create", "update", "in-place", "replace", "held", "forbidden", "prune", "release"]
@@ -156,12 +156,40 @@ def _removed_fields(desired: Any, live: Any, owned: Mapping[str, Any], path: Fie
 
 def _owned_fields(live: Object) -> Mapping[str, Any]:
     """Our applied field set, without metadata beyond labels and annotations."""
-    for entry in live["metadata"].get("managedFields") or ():
+    for entry in filter(_is_our_apply, live["metadata"].get("managedFields") or ()):
         fields = dict(entry.get("fieldsV1") or {})
         meta = fields.get("f:metadata") or {}
         fields["f:metadata"] = {k: v for k, v in meta.items() if k in ("f:labels", "f:annotations")}
         return fields
     return {}
+
+
+def _is_our_apply(entry: Mapping[str, Any]) -> bool:
+    is_ours = entry.get("manager") == FIELD_MANAGER and entry.get("operation") == "Apply"
+    return is_ours and not entry.get("subresource")
+
+
+def other_holders(live: Object, fields: Sequence[FieldDifference]) -> list[tuple[str, str]]:
+    """Of those fields (as the server names them) each one that another manager holds, as far as the live object tells,
+    with that manager."""
+    others = [entry for entry in live["metadata"].get("managedFields") or () if not _is_our_apply(entry)]
+    return [
+        (f".{field.path_text}", str(entry.get("manager") or "another manager"))
+        for field in fields
+        for entry in others
+        if _is_held(entry.get("fieldsV1") or {}, field.steps)
+    ]
+
+
+def _is_held(owned: Mapping[str, Any], steps: FieldPath) -> bool:
+    """Whether a field is in this set, by itself or within a value that is held whole. Items of lists are not found."""
+    for step in steps:
+        if f"f:{step}" not in owned:
+            return False
+        owned = owned[f"f:{step}"]
+        if not owned:
+            return True
+    return False
 
 
 def _is_same_value(desired: Any, live: Any, path: FieldPath) -> bool:

@@ -39,7 +39,7 @@ from reconciler.cluster.client import ApiError, Client, Conflict, Invalid, LostL
 from reconciler.cluster.inventory import Inventory, InventoryEntry, InventoryStore, Origin
 from reconciler.cluster.marks import origin_of
 from reconciler.cluster.objects import FIELD_MANAGER, Object, Ref, ref_of
-from reconciler.decisions.diff import Change, FieldDifference, field_differences
+from reconciler.decisions.diff import Change, FieldDifference, field_differences, other_holders
 from reconciler.decisions.gates import GateLift
 from reconciler.decisions.guard import FightDetector
 
@@ -102,7 +102,8 @@ class WriterMemory:
 @dataclass(slots=True)
 class ClusterWriter:
     """Writes with a client that asks the fence; LostLease ends whatever it does. deadline: on the clock; what is not
-    begun by then is left to the next pass. lifted_at: when gates were lifted last, on the clock."""
+    begun by then is left to the next pass. busy_at: when objects were changed or gates lifted last, on
+    the clock."""
 
     client: Client
     store: InventoryStore
@@ -111,7 +112,7 @@ class ClusterWriter:
     memory: WriterMemory = field(default_factory=WriterMemory)
     threads: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(WRITERS, "writer"))
     deadline: float = inf
-    lifted_at: float = -inf
+    busy_at: float = -inf
 
     def is_out_of_time(self) -> bool:
         """Whether the rest is left to the next pass, so that a pass ends although each of its writes is slow."""
@@ -217,6 +218,7 @@ class ClusterWriter:
             return attempt(change, inventory)
 
         results = self._in_parallel(attempt_one, batch)
+        self.busy_at = self.clock()
         return [*results, self.record_failed_save(trouble)] if trouble else results
 
     def _in_parallel(self, function: Callable[[Task], Answer], tasks: Sequence[Task]) -> list[Answer]:
@@ -254,7 +256,7 @@ class ClusterWriter:
         if written is None:
             live = change.live or self.client.get(change.ref)
             origin = origin_of(live, self.store.cluster)
-            written, overridden = self._apply_or_force(live, desired, known)
+            written, overridden = self._apply_or_force(change, live, desired, known)
         self._record_write(key, written)
         if known.uid != uid_of(written):
             known = InventoryEntry(change.ref, uid_of(written), origin=origin)
@@ -283,17 +285,23 @@ class ClusterWriter:
                 raise
         return None
 
-    def _apply_or_force(self, live: Object, desired: Manifest, entry: InventoryEntry) -> tuple[Object, str]:
-        """The object as written, and which fields were taken from other managers."""
+    def _apply_or_force(
+        self, change: Change, live: Object, desired: Manifest, entry: InventoryEntry
+    ) -> tuple[Object, str]:
+        """The object as written, and which fields were taken from other managers. Where the object is ours and tells
+        who holds them, they are taken at once."""
         uid = uid_of(live)
-        try:
-            return self.client.apply(desired.object, uid), ""
-        except Conflict as error:
-            is_ours = entry.uid == uid
-            may_adopt = annotations_of(desired.object).get(ADOPT_ANNOTATION) == "true"
-            if not error.owners or not (is_ours or may_adopt):
-                raise
-            overridden = "; ".join(f"{owner.field} was set by {owner.manager}" for owner in error.owners)
+        is_ours = entry.uid == uid
+        holders = other_holders(live, change.fields) if is_ours else []
+        if not holders:
+            try:
+                return self.client.apply(desired.object, uid), ""
+            except Conflict as error:
+                may_adopt = annotations_of(desired.object).get(ADOPT_ANNOTATION) == "true"
+                if not error.owners or not (is_ours or may_adopt):
+                    raise
+                holders = [(owner.field, owner.manager) for owner in error.owners]
+        overridden = "; ".join(f"{field} was set by {manager}" for field, manager in holders)
         return self.client.apply(desired.object, uid, force=True), overridden
 
     def _delete_for_new_run(self, change: Change, inventory: Inventory) -> ChangeResult:
@@ -348,7 +356,7 @@ class ClusterWriter:
     def lift_gates(self, lifts: Sequence[GateLift]) -> list[str]:
         """Give each pod its node and lift its gate; for each why that failed, empty when it did not."""
         troubles = self._in_parallel(self._lift_gate, lifts)
-        self.lifted_at = self.clock() if lifts else self.lifted_at
+        self.busy_at = self.clock() if lifts else self.busy_at
         if any(troubles):
             self.memory.gates_due_at = self.clock() + FIRST_PAUSE
         return troubles

@@ -71,13 +71,17 @@ def test_an_end_that_was_seen_is_told_apart_from_an_absence() -> None:
     assert ends == [("a", True), ("b", False), ("c", False)]
 
 
-def test_only_our_own_applied_fields_are_kept_of_managed_fields() -> None:
-    thing = pod("a", 1)
-    ours = {"manager": "gangplan", "operation": "Apply", "fieldsV1": {}}
-    thing["metadata"]["managedFields"] = [{"manager": "kubelet", "operation": "Update"}, ours]
+def test_managed_fields_are_kept_of_what_carries_our_label() -> None:
+    """Whether such an object existed before us is told by who else wrote it."""
+    managers = [{"manager": "helm", "operation": "Update"}, {"manager": "gangplan", "operation": "Apply"}]
+    theirs, ours = pod("a", 1), pod("b", 2)
+    ours["metadata"]["labels"] = {"gangplan.dev/cluster": "test"}
+    for thing in (theirs, ours):
+        thing["metadata"]["managedFields"] = list(managers)
     cache = ObjectCache()
-    cache.replace_objects([thing], "1")
-    assert cache.objects["default", "a"]["metadata"]["managedFields"] == [ours]
+    cache.replace_objects([theirs, ours], "1")
+    assert cache.objects["default", "a"]["metadata"]["managedFields"] == []
+    assert cache.objects["default", "b"]["metadata"]["managedFields"] == managers
 
 
 def informed(script: Callable[[str, int], ScriptedAnswer], until: Callable[[Informer], bool]) -> Informer:

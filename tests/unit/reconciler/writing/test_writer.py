@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from reconciler.cluster.client import Client, LostLease
 from reconciler.cluster.inventory import Inventory, InventoryEntry, InventoryStore
 from reconciler.cluster.objects import Ref, ref_of
 from reconciler.cluster.shards import Table
-from reconciler.decisions.diff import Change
+from reconciler.decisions.diff import Change, field_differences
 from reconciler.decisions.gates import GateLift
 from reconciler.writing.writer import PUT_OFF, WRITERS, ClusterWriter
 from tests.builders.fake_cluster import FakeCluster
@@ -262,3 +263,20 @@ def test_a_pass_of_slow_writes_ends_and_the_next_one_goes_on() -> None:
         left = [change for change in left if change.ref not in done]
         writer.deadline, rounds = now + 60.0, rounds + 1
     assert rounds > 2
+
+
+def test_what_another_manager_has_taken_is_put_back_with_one_request() -> None:
+    cluster = FakeCluster()
+    theirs = {"manager": "kubectl-edit", "operation": "Update", "fieldsV1": {"f:spec": {"f:a": {}}}}
+    item = job("edited", a=7).object
+    metadata = {**item["metadata"], "managedFields": [theirs]}
+    live = cluster.put(f"{JOBS}/edited", {**item, "metadata": metadata})
+    differences = field_differences(job("edited").object, live)
+    change = replace(update(cluster, "edited"), live=live, fields=differences)
+    inventory = Inventory(Table({change.ref.key: InventoryEntry(change.ref, live["metadata"]["uid"])}))
+    seen: list[str] = []
+    cluster.before = lambda method, path, body: seen.append(path) if f"{JOBS}/edited" in path else None
+    (result,) = writer_for(cluster.client()).apply_changes([change], inventory)
+    assert (result.outcome, result.message) == ("done", ".spec.a was set by kubectl-edit")
+    assert len(seen) == 1
+    assert "force=true" in seen[0]

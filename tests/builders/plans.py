@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from solver.admission.greedy_fill import greedy_floor
+from solver.facts import Fact
 from solver.greedy.best_fit import GreedyPlacer
 from solver.options import Options
 from solver.plan import Decision, Plan
 from solver.planner import solve
 from solver.problem import Problem
+from solver.repairs import Repair
 from solver.state.state import State
 from solver.verify import verify
 
@@ -57,3 +59,28 @@ def started_in(world: Problem, plan: Plan) -> set[str]:
 def fact_codes(world: Problem, plan: Plan, name: str) -> list[str]:
     """The codes of the gang's facts."""
     return [fact.code for fact in decision_in(world, plan, name).facts]
+
+
+def proven_plan(world: Problem) -> Plan:
+    """The verified plan, each of whose objectives is proven."""
+    plan = verified_plan(world)
+    assert {objective.verdict for batch in plan.batches for objective in batch.objectives} <= {"proven"}
+    return plan
+
+
+def started_per_queue(world: Problem) -> list[int]:
+    """Queue -> its gangs that start."""
+    starting = [world.gangs[d.gang].queue for d in proven_plan(world).decisions if d.action == "start"]
+    return [starting.count(q) for q in range(len(world.queues))]
+
+
+def starting_gangs(world: Problem, options: Options | None = None) -> set[str]:
+    return started_in(world, verified_plan(world, options))
+
+
+def facts_of(world: Problem, name: str) -> tuple[Fact, ...]:
+    return decision_in(world, verified_plan(world), name).facts
+
+
+def repairs_of(world: Problem, name: str) -> tuple[Repair, ...]:
+    return decision_in(world, verified_plan(world), name).repairs

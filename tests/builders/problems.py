@@ -480,3 +480,9 @@ def two_supernodes(*things: object) -> Problem:
     inside = (*nodes(2, leaf="s0", gpu=8), *nodes(2, leaf="s1", gpu=8))
     tree = {"s0": (1, "spine"), "s1": (1, "spine"), "spine": (2, None)}
     return problem(list(inside), nodes(1, gpu=8), *things, hypernodes=tree)  # type: ignore[arg-type]
+
+
+def one_pod_gangs(count: int, of: str, **request: Any) -> list[GangSpec]:
+    """`count` gangs of one pod in queue `of`, which requests 1 GPU unless told otherwise."""
+    one = role(1, **request) if request else role(1, gpu=1)
+    return [gang(f"{of}{i}", one, queue=of) for i in range(count)]

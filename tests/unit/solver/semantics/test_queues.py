@@ -3,45 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
-from solver import solve
 from solver.facts import ClosedQueue, Fact, GuaranteeReserve, ShareLimit
-from solver.plan import Plan
 from solver.problem import Policy, Problem
 from solver.semantics.entitlements import capacity_deserved, water_filled_shares
-from solver.semantics.hierarchical_drf import entitlements
 from solver.semantics.queues import real_capability
-from solver.verify import verify
-from tests.builders.problems import GangSpec, QueueSpec, gang, nodes, problem, queue, role, running_pods
+from tests.builders.plans import proven_plan, started_per_queue
+from tests.builders.problems import QueueSpec, gang, nodes, one_pod_gangs, problem, queue, role, running_pods
 
 PROPORTION, CAPACITY = Policy(proportion=True), Policy(capacity=True)
-TREE, DRF_TREE = Policy(capacity=True, capacity_hierarchy=True), Policy(drf=True, drf_hierarchy=True)
-
-
-def singles(count: int, of: str, **request: Any) -> list[GangSpec]:
-    """`count` gangs of one pod in queue `of`, of 1 GPU if nothing else is said."""
-    one = role(1, **request) if request else role(1, gpu=1)
-    return [gang(f"{of}{i}", one, queue=of) for i in range(count)]
-
-
-def decided(world: Problem) -> Plan:
-    plan = solve(world)
-    assert verify(world, plan) == []
-    assert {objective.verdict for batch in plan.batches for objective in batch.objectives} <= {"proven"}
-    return plan
-
-
-def started(world: Problem) -> list[int]:
-    """Gangs that start, per queue."""
-    chosen = [world.gangs[decision.gang].queue for decision in decided(world).decisions if decision.action == "start"]
-    return [chosen.count(q) for q in range(len(world.queues))]
+TREE = Policy(capacity=True, capacity_hierarchy=True)
 
 
 def facts(world: Problem, name: str) -> tuple[Fact, ...]:
-    return next(decision.facts for decision in decided(world).decisions if world.gangs[decision.gang].name == name)
+    return next(decision.facts for decision in proven_plan(world).decisions if world.gangs[decision.gang].name == name)
 
 
 # --- proportion
@@ -123,7 +100,7 @@ def test_what_the_action_enqueue_never_lets_in_is_not_asked_for() -> None:
     small = [gang(f"small{n}", role(2, gpu=1), queue="b") for n in range(6)]
     world = problem(nodes(1, gpu=12), queue("a", capability={"gpu": 6}), queue("b"), large, *small, policy=PROPORTION)
     late = replace(world, gangs=(replace(world.gangs[0], enqueued_first=True), *world.gangs[1:]))
-    assert (started(world), started(late)) == ([0, 3], [0, 6])
+    assert (started_per_queue(world), started_per_queue(late)) == ([0, 3], [0, 6])
     fits = replace(late, queues=(replace(late.queues[0], capability=(8,)), late.queues[1]))
     assert water_filled_shares(fits) == ((6,), (6,))
 
@@ -144,14 +121,16 @@ def test_proportion_lets_no_queue_exceed_its_share_even_beside_free_nodes() -> N
         nodes(12, gpu=1),
         queue("a"),
         queue("b"),
-        *singles(8, "a"),
+        *one_pod_gangs(8, "a"),
         gang("wide", role(8, gpu=1), queue="b"),
         policy=PROPORTION,
     )
-    assert started(world) == [6, 0]
+    assert started_per_queue(world) == [6, 0]
     assert facts(world, "wide") == (ShareLimit(asked=8, available=6, queue=1, resource=0, limit=6),)
-    assert started(replace(world, policy=Policy(order="priorities-first"))) == [4, 1]
-    assert started(replace(world, policy=Policy())) == [8, 0], "the fair shares are 6 and 6, and b would borrow"
+    assert started_per_queue(replace(world, policy=Policy(order="priorities-first"))) == [4, 1]
+    assert started_per_queue(replace(world, policy=Policy())) == [8, 0], (
+        "the fair shares are 6 and 6, and b would borrow"
+    )
 
 
 def test_a_share_that_is_the_whole_cluster_is_never_blamed() -> None:
@@ -162,9 +141,15 @@ def test_a_share_that_is_the_whole_cluster_is_never_blamed() -> None:
 def test_what_a_queue_holds_above_its_share_stays_and_nothing_comes_to_it() -> None:
     holder = gang("holder", role(8, gpu=1), queue="a", running=(running_pods(0, 0, 8),))
     world = problem(
-        nodes(1, gpu=12), queue("a"), queue("b"), holder, *singles(4, "a"), *singles(8, "b"), policy=PROPORTION
+        nodes(1, gpu=12),
+        queue("a"),
+        queue("b"),
+        holder,
+        *one_pod_gangs(4, "a"),
+        *one_pod_gangs(8, "b"),
+        policy=PROPORTION,
     )
-    assert started(world) == [0, 4]
+    assert started_per_queue(world) == [0, 4]
 
 
 def test_growth_ends_at_the_share() -> None:
@@ -173,10 +158,10 @@ def test_growth_ends_at_the_share() -> None:
         queue("a"),
         queue("b"),
         gang("a", role(12, minimum=1, gpu=1), queue="a"),
-        *singles(9, "b"),
+        *one_pod_gangs(9, "b"),
         policy=PROPORTION,
     )
-    assert sum(p.pods for p in decided(world).decisions[0].placements) == 6
+    assert sum(p.pods for p in proven_plan(world).decisions[0].placements) == 6
 
 
 # --- capacity: limits
@@ -263,7 +248,7 @@ def test_flat_capacity_counts_guarantees_of_a_tree_twice_and_says_so() -> None:
     assert facts(world, "wide") == (
         GuaranteeReserve(asked=6, available=4, queue=2, resource=0, queues=(0, 1), never=True),
     )
-    assert started(replace(world, policy=Policy())) == [0, 0, 1]
+    assert started_per_queue(replace(world, policy=Policy())) == [0, 0, 1]
 
 
 # --- capacity: who goes first
@@ -382,10 +367,10 @@ ORDERS: dict[str, tuple[Policy, int, tuple[QueueSpec, ...], dict[str, int], list
 @pytest.mark.parametrize("sentence", ORDERS)
 def test_capacity(sentence: str) -> None:
     policy, total, queues, asks, expected = ORDERS[sentence]
-    gangs = [one for name, count in asks.items() for one in singles(count, name)]
+    gangs = [one for name, count in asks.items() for one in one_pod_gangs(count, name)]
     used = sum(q.used.get("gpu", 0) for q in queues)
     world = problem(nodes(1, gpu=total, free={"gpu": total - used}), *queues, *gangs, policy=policy)
-    assert started(world) == expected
+    assert started_per_queue(world) == expected
 
 
 def test_capacity_takes_the_scarcest_of_what_is_deserved() -> None:
@@ -393,141 +378,38 @@ def test_capacity_takes_the_scarcest_of_what_is_deserved() -> None:
     then full."""
     wants = {"cpu": 6, "gpu": 2}, {"cpu": 2, "gpu": 6}
     queues = queue("a", deserved=wants[0]), queue("b", deserved=wants[1])
-    gangs = [*singles(9, "a", cpu=1, gpu=1), *singles(9, "b", cpu=1, gpu=1)]
-    assert started(problem(nodes(1, cpu=6, gpu=6), *queues, *gangs, policy=CAPACITY)) == [3, 3]
+    gangs = [*one_pod_gangs(9, "a", cpu=1, gpu=1), *one_pod_gangs(9, "b", cpu=1, gpu=1)]
+    assert started_per_queue(problem(nodes(1, cpu=6, gpu=6), *queues, *gangs, policy=CAPACITY)) == [3, 3]
 
 
 def test_gangs_above_the_queues_priority_in_their_own_go_first() -> None:
     urgent = gang("urgent", role(1, gpu=1), queue="low", priority=5)
     world = problem(
-        nodes(1, gpu=1), queue("high", priority=9), queue("low"), *singles(1, "high"), urgent, policy=CAPACITY
+        nodes(1, gpu=1), queue("high", priority=9), queue("low"), *one_pod_gangs(1, "high"), urgent, policy=CAPACITY
     )
-    assert started(replace(world, policy=replace(CAPACITY, order="priorities-first"))) == [0, 1]
-    assert started(world) == [1, 0]
+    assert started_per_queue(replace(world, policy=replace(CAPACITY, order="priorities-first"))) == [0, 1]
+    assert started_per_queue(world) == [1, 0]
 
 
 def test_queue_priority_counts_for_nothing_where_no_plugin_looks_at_it() -> None:
-    world = problem(nodes(1, gpu=12), queue("a", priority=9), queue("b"), *singles(12, "a"), *singles(12, "b"))
-    assert started(world) == [6, 6]
-    assert started(replace(world, policy=CAPACITY)) == [12, 0]
+    world = problem(
+        nodes(1, gpu=12), queue("a", priority=9), queue("b"), *one_pod_gangs(12, "a"), *one_pod_gangs(12, "b")
+    )
+    assert started_per_queue(world) == [6, 6]
+    assert started_per_queue(replace(world, policy=CAPACITY)) == [12, 0]
 
 
 def test_with_the_tree_a_queue_that_has_children_takes_no_gang() -> None:
     world = problem(
-        nodes(1, gpu=4), queue("top"), queue("leaf", "top"), *singles(1, "top"), *singles(1, "leaf"), policy=TREE
+        nodes(1, gpu=4),
+        queue("top"),
+        queue("leaf", "top"),
+        *one_pod_gangs(1, "top"),
+        *one_pod_gangs(1, "leaf"),
+        policy=TREE,
     )
-    assert started(world) == [0, 1]
+    assert started_per_queue(world) == [0, 1]
     assert facts(world, "top0") == (ClosedQueue(queue=0),)
-
-
-# --- drf
-
-
-@pytest.mark.parametrize(("size", "weight", "expected"), [(1, 1, [3, 2]), (3, 1, [9, 6]), (3, 2, [6, 7])])
-def test_dominant_resource_fairness(size: int, weight: int, expected: list[int]) -> None:
-    """Ghodsi et al., NSDI 2011: 9 CPUs, 18 GB; a's tasks ask for (1, 4), a share of 2/9 each, b's for (3, 1), 1/3 each:
-    3 and 2 tasks.
-
-    Three times the cluster, three times the tasks. There with weight 2 for b: 4/54 x = 3/27 y / 2 and x + 3 y = 27 at x
-    = 5.4, y = 7.2; of the whole numbers around it 6 and 7 have the larger of the smaller shares: 7/18 against 5 * 2/27.
-    """
-    a, b = singles(20, "a", cpu=1, memory=4), singles(20, "b", cpu=3, memory=1)
-    world = problem(
-        nodes(1, cpu=9 * size, memory=18 * size), queue("a"), queue("b", weight=weight), *a, *b, policy=Policy(drf=True)
-    )
-    assert started(world) == expected
-
-
-def way(*steps: tuple[str, int]) -> tuple[tuple[str, int], ...]:
-    return steps
-
-
-N1, N21, N22 = way(("n1", 1), ("a", 1)), way(("n2", 1), ("b", 1)), way(("n2", 1), ("c", 1))
-
-
-def test_hierarchical_drf_does_not_starve_the_sibling_of_a_queue_without_rivals() -> None:
-    """Bhattacharya et al., SoCC 2013: c alone wants GPUs, and gets all. Measured by their sum, n2 would look rich with
-    them and b get no CPU."""
-    queues = [queue("a", hierarchy=N1), queue("b", hierarchy=N21), queue("c", hierarchy=N22)]
-    gangs = [*singles(10, "a", cpu=1), *singles(10, "b", cpu=1), *singles(10, "c", gpu=1)]
-    world = problem(nodes(1, cpu=10, gpu=10), *queues, *gangs, policy=DRF_TREE)
-    assert entitlements(world) == pytest.approx((0.5, 0.5, 1.0))
-    assert started(world) == [5, 5, 10]
-
-
-A1, A2, B = way(("a", 3), ("a1", 2), ("x", 1)), way(("a", 3), ("a2", 1), ("x", 1)), way(("b", 1), ("b1", 7))
-HIERARCHIES = {
-    "three levels: 3/4 of 16 for a, 2/3 of these for a1": ({"a1": 16, "a2": 16, "b": 16}, [8, 4, 4]),
-    "an idle subtree's part goes to its sibling": ({"a2": 16, "b": 16}, [0, 12, 4]),
-    "so does what a queue does not ask for": ({"a1": 2, "a2": 16, "b": 16}, [2, 10, 4]),
-    "an idle branch leaves all to the other: 32/3 and 16/3, of which 10 and 6 are fairer than 11 and 5": (
-        {"a1": 16, "a2": 16},
-        [10, 6, 0],
-    ),
-    "a branch that asks for little": ({"a1": 16, "a2": 16, "b": 1}, [10, 5, 1]),
-}
-
-
-@pytest.mark.parametrize("sentence", HIERARCHIES)
-def test_hierarchical_drf(sentence: str) -> None:
-    asks, expected = HIERARCHIES[sentence]
-    queues = [queue(name, hierarchy=steps) for name, steps in (("a1", A1), ("a2", A2), ("b", B))]
-    gangs = [one for name, count in asks.items() for one in singles(count, name)]
-    assert started(problem(nodes(1, gpu=16), *queues, *gangs, policy=DRF_TREE)) == expected
-
-
-def test_drf_lets_the_gangs_of_a_queue_take_turns() -> None:
-    """8 GPUs, two elastic gangs: by age the older takes all that is left, by drf each comes to 4."""
-    world = problem(nodes(1, gpu=8), gang("old", role(8, minimum=1, gpu=1)), gang("new", role(8, minimum=1, gpu=1)))
-
-    def sizes(policy: Policy) -> list[int]:
-        return [
-            sum(place.pods for place in decision.placements)
-            for decision in decided(replace(world, policy=policy)).decisions
-        ]
-
-    assert (sizes(Policy()), sizes(Policy(drf=True))) == ([7, 1], [4, 4])
-
-
-def test_the_number_of_pods_counts_in_a_dominant_share() -> None:
-    """Of 16 CPUs and 8 pods a's pods take 1/16 and 1/8, b's 1/8 and 1/8: all of them 1/8, and each gets 4 of the 8. By
-    CPUs alone it were 5 and 3.
-
-    Source: calculateShare of pkg/scheduler/plugins/drf, which goes through all that nodes have; `pods` is in it
-    (NewResource of resource_info.go).
-    """
-    thin, thick = role(8, minimum=1, cpu=1, pods=1), role(8, minimum=1, cpu=2, pods=1)
-    two = problem(
-        nodes(1, cpu=16, pods=8),
-        queue("a"),
-        queue("b"),
-        *singles(9, "a", cpu=1, pods=1),
-        *singles(9, "b", cpu=2, pods=1),
-    )
-    assert started(two) == started(replace(two, policy=Policy(drf=True))) == [4, 4]
-    one = problem(nodes(1, cpu=16, pods=8), gang("thin", thin), gang("thick", thick), policy=Policy(drf=True))
-    assert [sum(place.pods for place in decision.placements) for decision in decided(one).decisions] == [4, 4]
-
-
-def test_capacity_measures_by_pods_where_they_are_deserved_beside_something_else() -> None:
-    """6 GPUs; of 4 deserved GPUs and 2 deserved pods a has all with its second pod, b of 4 GPUs with its fourth.
-    Deserved pods alone are nothing."""
-    gangs = [*singles(6, "a", gpu=1, pods=1), *singles(6, "b", gpu=1, pods=1)]
-    deserves = {"both": {"gpu": 4, "pods": 2}, "GPUs": {"gpu": 4}, "pods": {"pods": 2}}
-    found = {
-        name: started(
-            problem(
-                nodes(1, gpu=6, pods=9),
-                queue("a", deserved=amounts),
-                queue("b", deserved={"gpu": 4}),
-                *gangs,
-                policy=CAPACITY,
-            )
-        )
-        for name, amounts in deserves.items()
-    }
-    # Pods alone: 1 + 1/6 and 5/4, the smaller of which is larger than that of 1 + 2/6 and 4/4.
-    assert found == {"both": [2, 4], "GPUs": [3, 3], "pods": [1, 5]}
 
 
 # --- closed queues
@@ -537,8 +419,8 @@ def test_capacity_measures_by_pods_where_they_are_deserved_beside_something_else
 def test_a_closed_queue_takes_nothing_new_and_keeps_what_runs(shut: str) -> None:
     queues = [queue("top", is_closed=shut == "top"), queue("leaf", "top", is_closed=shut == "leaf"), queue("other")]
     elastic = gang("elastic", role(4, minimum=1, gpu=1), queue="leaf", running=(running_pods(0, 0, 1),))
-    world = problem(nodes(1, gpu=4), *queues, elastic, *singles(1, "leaf"), *singles(2, "other"))
-    plan = decided(world)
-    assert started(world) == [0, 0, 2]
+    world = problem(nodes(1, gpu=4), *queues, elastic, *one_pod_gangs(1, "leaf"), *one_pod_gangs(2, "other"))
+    plan = proven_plan(world)
+    assert started_per_queue(world) == [0, 0, 2]
     assert (plan.decisions[0].action, [place.pods for place in plan.decisions[0].placements]) == ("keep", [1])
     assert facts(world, "leaf0") == (ClosedQueue(queue=["top", "leaf"].index(shut)),)

@@ -32,9 +32,9 @@ from solver.semantics.gang_classes import meets_minima
 from solver.semantics.placement_cost import COST_NAMES, UnopenedCapacity
 from solver.semantics.placements import Placements, add_vectors, new_placements
 from solver.state.state import State
-from solver.timeline.flow_on import pass_shares_on
 from solver.timeline.lending import lend_dedicated_domains
 from solver.timeline.two_pass import plan_with_reservation
+from solver.timeline.unused_shares import pass_shares_on
 from solver.validation.values import validate
 
 DECIDING_SHARE = 0.7

@@ -47,7 +47,7 @@ class ClusterState:
 
     jobs: objects of every kind that is none of the others. finished: (namespace, name, kind) of jobs that are known to
     have finished although they are no longer in the cluster (deleted after their time to live). clock: seconds since
-    the epoch when the cluster was read, from which a plan counts (`lower.moments`). held: job -> why nothing of it is
+    the epoch when the cluster was read, from which a plan counts (`timed_events`). held: job -> why nothing of it is
     to start now. closed_nodes: job -> names of nodes that are to get no pod of it.
     """
 

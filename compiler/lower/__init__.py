@@ -11,7 +11,6 @@ from compiler.lower.dedicated_domains import with_dedicated_domains
 from compiler.lower.device_slots import is_outdated, slot_holds
 from compiler.lower.gangs import GangLowering
 from compiler.lower.inputs import LoweringInputs, is_plannable, lowering_inputs
-from compiler.lower.moments import upcoming_events
 from compiler.lower.node_groups import with_node_groups
 from compiler.lower.nodes import lower_nodes, node_classes
 from compiler.lower.origins import Origins
@@ -21,6 +20,7 @@ from compiler.lower.queues import lower_queues
 from compiler.lower.resources import device_resources, resource_names
 from compiler.lower.slot_groups import SlotGroups, slot_groups_of
 from compiler.lower.subgroups import subgroup_demand, with_subgroup_rules
+from compiler.lower.timed_events import upcoming_events
 from compiler.lower.topology import lower_hypernodes
 from compiler.specs import GangSpec, JobKey, QueueSpec, Specs
 from compiler.specs.eligibility import excluding_numa_policies

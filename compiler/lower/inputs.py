@@ -9,9 +9,9 @@ from functools import cached_property
 from compiler.cluster_state.observed import ObservedState, observe_state
 from compiler.cluster_state.state import ClusterState
 from compiler.lower.gang_order import submission_times
-from compiler.lower.moments import timed_events
 from compiler.lower.origins import TimedEvent
 from compiler.lower.reserved_room import ReservedRoom, reserve_room
+from compiler.lower.timed_events import timed_events
 from compiler.specs import GangSpec, PodSpec, Specs
 
 

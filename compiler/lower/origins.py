@@ -30,7 +30,7 @@ class Origins:
     their owner suspended them or another scheduler places them, because their pods go where their scheduler puts them,
     or because they have no pods. held_jobs: job -> why it is held;
     these are among the inactive ones. submission_times: seconds since the epoch, of the gangs whose age is known. now:
-    from when the plan counts (`lower.moments`), None without a state. reserved_starts: the start that an earlier plan
+    from when the plan counts (`timed_events`), None without a state. reserved_starts: the start that an earlier plan
     reserved, as the cluster's job says it. rule_texts: the pod rules in the user's words. rule_owner_pods: rule ->
     foreign pods (namespace/name) that own it. upcoming_events: times at which the answer may change although nothing
     happens. unplanned_numa: (gang, role) whose NUMA nodes are not planned on some nodes. excluding_numa_policies:

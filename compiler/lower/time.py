@@ -1,4 +1,4 @@
-"""Times of gangs and nodes in seconds from now; `lower.moments` decides what now is."""
+"""Times of gangs and nodes in seconds from now; `lower.timed_events` decides what now is."""
 
 from __future__ import annotations
 

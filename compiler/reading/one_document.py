@@ -13,7 +13,7 @@ from compiler.kinds import Kind, kinds
 from compiler.kinds.common.unbound import not_bound_diagnostic
 from compiler.kubernetes import API_GROUP
 from compiler.reading.files import configurations_inside
-from compiler.reading.powers import power_diagnostics
+from compiler.reading.sensitive_objects import sensitive_object_diagnostics
 from compiler.reading.shape import document_flaws, shape_diagnostics
 from compiler.reading.unplanned import DESCRIBED_ELSEWHERE, declared_pods, unplanned_pods
 from compiler.run_kinds import RUN_KINDS
@@ -120,7 +120,7 @@ class DocumentReading:
 
     def _pass_through(self, document: Document, failed: bool) -> list[Diagnostic]:
         problems = [*metadata_diagnostics(document, document.metadata, ("metadata",))]
-        problems += power_diagnostics(document)
+        problems += sensitive_object_diagnostics(document)
         is_left_out = _is_left_out(document, None)
         if (kind := kinds().get(f"{document.kind}.{document.group}")) is not None:
             problems += [] if is_left_out else unplanned_pods(document, f"write apiVersion: {kind.api_version}")
@@ -135,7 +135,7 @@ class DocumentReading:
     def _read_document(self, document: Document, kind: Kind, failed: bool) -> list[Diagnostic]:
         """Fit a document to its kind and add its specs; returns the problems found. failed: its text has an error."""
         problems = [*metadata_diagnostics(document, document.metadata, ("metadata",))]
-        problems += power_diagnostics(document)
+        problems += sensitive_object_diagnostics(document)
         if version_of(document) not in kind.versions:
             return [_version_diagnostic(document, kind)]
         model, model_problems = validate_document(document, kind.model)

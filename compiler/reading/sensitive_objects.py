@@ -1,4 +1,5 @@
-"""Objects that give power over the cluster, or hold secrets: a repository that many may write to should hold none."""
+"""Sensitive objects: those that give power over the cluster, or hold secrets. A repository that many may write to
+should hold none."""
 
 from __future__ import annotations
 
@@ -26,8 +27,8 @@ _GROUPS = {
 }
 
 
-def power_diagnostics(document: Document) -> Iterator[Diagnostic]:
-    """The diagnostic about the document's powers, one at most."""
+def sensitive_object_diagnostics(document: Document) -> Iterator[Diagnostic]:
+    """The warning that the object gives power over the cluster or holds a secret, one at most."""
     help = "install it by other means"
     name, kind = document.display_name, (document.kind, document.group)
     if document.group in _GROUPS:

@@ -1,4 +1,4 @@
-"""Shares that flow on: with the plugin proportion, what a queue's own waiting gangs cannot use goes to other queues.
+"""Unused shares: with the plugin proportion, what a queue's own waiting gangs cannot use goes to other queues.
 
 Proportion shares out what the gangs ask for that have pods. All gangs are decided as if all were there, so that each
 queue gets what it is entitled to. A gang that then waits, larger than what is left of its queue's share, is held: kept

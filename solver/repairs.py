@@ -79,10 +79,12 @@ class FewerPods(Repair, code="GR105", rank=2):
 
 @dataclass(frozen=True, slots=True)
 class HigherPriority(Repair, code="GR114", rank=3):
-    """A priority of at least `amount`, which takes the room of `gangs` where they are known."""
+    """A priority of at least `amount`, which takes the room of `gangs` where they are known; evicts: that of some that
+    run in its queue."""
 
     amount: int
     gangs: tuple[int, ...] = ()
+    evicts: bool = False
 
 
 @dataclass(frozen=True, slots=True)

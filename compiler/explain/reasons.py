@@ -213,6 +213,7 @@ class Explainer:
                     (value, name) for name, value in self.origins.priority_classes.items() if value >= least
                 ]:
                     values["class"] = min(fitting)[1]
+                names |= {"victims": "running jobs of its queue"} if repair.evicts else {}
             case MoreNodeClasses(role=t, node=n) if (spec := self._gang_spec(gang)) is not None:
                 if edits := self._closed_nodes.edits(spec.roles[t].pod, n):
                     values["edits"], names["edits"] = edits, " and ".join(edits)

@@ -17,7 +17,7 @@ from solver.diagnosis.trial import Step, Trial, TrialRunner
 from solver.facts import Borrowing
 from solver.problem import Gang, Problem, Vector
 from solver.repairs import HigherPriority, MoreDeserved, MoreWeight, Repair
-from solver.semantics.eviction_rights import is_reclaimable_whole
+from solver.semantics.eviction_rights import is_reclaimable_whole, may_go_whole
 from solver.semantics.gang_classes import meets_minima
 from solver.semantics.placements import add_vectors
 from solver.semantics.priorities import precedence
@@ -136,6 +136,30 @@ def higher_priority(runner: TrialRunner, t: Trial) -> Iterator[Trial]:
     """The least priority that suffices, with the gangs whose room it takes."""
     if (trial := runner.least_trial(t, priority_steps(runner))) is not None:
         yield with_later_gangs(runner, trial)
+
+
+def evicting_priority(runner: TrialRunner, t: Trial) -> Iterator[Trial]:
+    """The least priority with which it starts where gangs of its own queue run that are evicted for it. Which of them
+    go is for the plan to decide."""
+    problem, gang = runner.case.state.problem, runner.case.gang
+    if not (problem.preempt_enabled and gang.may_evict) or gang.running or problem.preempt_votes.compare_shares:
+        return
+    victims = {v: problem.gangs[v].priority for v in _own_victims(runner.case)}
+    values = dict.fromkeys(least_free_priority(problem, p) for p in sorted({*victims.values()}) if p >= gang.priority)
+
+    def raised(value: int, t: Trial) -> Trial:
+        gone = tuple(v for v, priority in victims.items() if priority < value)
+        return t.with_change(HigherPriority(value, evicts=True), ended_gangs=gone)
+
+    yield from runner.least_trials(t, [[partial(raised, value) for value in values]])
+
+
+def _own_victims(case: GangDiagnosis) -> list[int]:
+    """The gangs of its queue that run on and that a higher priority may evict whole."""
+    problem, queue = case.state.problem, case.gang.queue
+    budgeted = {v for budget in problem.disruption_budgets for v, _ in budget.roles}
+    own = (v for v in sorted(case.state.kept_placements) if problem.gangs[v].queue == queue and v not in budgeted)
+    return [v for v in own if problem.gangs[v].evictable and may_go_whole(problem, case.index, v)]
 
 
 def with_later_gangs(runner: TrialRunner, t: Trial) -> Trial:

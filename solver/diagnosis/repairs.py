@@ -22,7 +22,13 @@ from solver.diagnosis.gang_changes import (
 )
 from solver.diagnosis.minimal import first_sufficient
 from solver.diagnosis.node_changes import node_addition_steps
-from solver.diagnosis.precedence import higher_priority, larger_entitlement, priority_steps, with_later_gangs
+from solver.diagnosis.precedence import (
+    evicting_priority,
+    higher_priority,
+    larger_entitlement,
+    priority_steps,
+    with_later_gangs,
+)
 from solver.diagnosis.question import ModelBudget
 from solver.diagnosis.queue_changes import node_group_steps, with_queue_changes
 from solver.diagnosis.trial import Step, StepSequence, Trial, TrialRunner
@@ -56,7 +62,7 @@ def _single_trials(runner: TrialRunner, facts: Sequence[Fact]) -> Iterator[Trial
         yield from runner.least_trials(start, steps_with_all_pods(runner, start))
     yield from _waiting_trials(runner, start, facts)
     yield from runner.least_trials(start, fewer_pods_steps(start))
-    yield from higher_priority(runner, start)
+    yield from list(higher_priority(runner, start)) or evicting_priority(runner, start)
     for fact in facts:
         if isinstance(fact, Borrowing):
             yield from larger_entitlement(runner, start, fact)

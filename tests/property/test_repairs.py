@@ -12,14 +12,16 @@ from hypothesis import strategies as st
 
 from solver import solve
 from solver.plan import Decision
-from solver.problem import DeviceSlot, Gang, Node, Placement, Problem, Queue, Role
-from solver.repairs import Repair
+from solver.problem import DeviceSlot, EvictionVotes, Gang, Node, Placement, Problem, Queue, Role
+from solver.repairs import HigherPriority, Repair
+from tests.builders.plans import solve_without_repairs
 from tests.builders.strategies import RESOURCES, problems_with_pod_rules, problems_with_slots, sampled
 from tests.property.plan_events import rare_events
 from tests.property.test_delays import beside, starts
 from tests.property.test_reasons import beside as beside_plan
 from tests.property.test_reasons import changed, limits, waiting
 from tests.property.test_reasons import starts as starts_alone
+from tests.property.test_rounds import teams
 from tests.property.test_time import timed
 
 TRIED = {"GR101", "GR102", "GR104", "GR105", "GR106", "GR107", "GR108", "GR112", "GR115"}
@@ -109,3 +111,23 @@ def test_what_waiting_alone_never_helps_starts_with_all_the_changes_told_and_wit
     together()
     combined = Counter(codes.split()[-1] for codes in seen.elements() if codes.startswith(("GR112 ", "GR115 ")))
     assert rare_events(combined, GR105=3, GR109=10, GR115=3) == {}
+
+
+def test_with_the_priority_told_it_starts_where_others_of_its_queue_are_evicted() -> None:
+    seen = Counter[str]()
+
+    @settings(max_examples=60)
+    @given(teams())
+    def raised(world: Problem) -> None:
+        world = replace(world, preempt_enabled=True, preempt_votes=EvictionVotes(whole_gangs=True))
+        for decision in solve(world).decisions:
+            for repair in decision.repairs:
+                if isinstance(repair, HigherPriority) and repair.evicts:
+                    gang = replace(world.gangs[decision.gang], priority=repair.amount)
+                    gangs = (gang if g == decision.gang else other for g, other in enumerate(world.gangs))
+                    plan = solve_without_repairs(replace(world, gangs=tuple(gangs)))
+                    assert plan.decisions[decision.gang].action == "start", repair
+                    seen["alone" if len(decision.repairs) == 1 else "among others"] += 1
+
+    raised()
+    assert rare_events(seen, **{"among others": 5}) == {}

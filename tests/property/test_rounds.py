@@ -24,7 +24,7 @@ POLICIES = (CAPACITY, CAPACITY, Policy(proportion=True), Policy(), Policy(drf=Tr
 
 
 @st.composite
-def _teams(draw: st.DrawFn) -> Problem:
+def teams(draw: st.DrawFn) -> Problem:
     """At most 2 nodes, 2 to 3 queues that deserve different amounts of both resources, with gangs of all priorities
     that run and wait."""
     tree = draw(st.sampled_from(HYPERNODE_TREES[:2]))
@@ -83,7 +83,7 @@ def test_plan_after_plan_comes_to_rest() -> None:
     seen = Counter[str]()
 
     @settings(max_examples=200)
-    @given(_teams())
+    @given(teams())
     def rounds(world: Problem) -> None:
         for number in range(ROUNDS + 1):
             plan = solve(world)

@@ -15,7 +15,15 @@ from compiler.fields.amounts import json_amount, named_amount, rounded_amount
 from compiler.lower import Origins
 from solver.facts import CapabilityLimit, DomainShortage, Fact, PrecedingGangs
 from solver.problem import Gang, HyperNode, Node, Problem, Queue, Role, SlotRequest, Subgroup, Topology
-from solver.repairs import EndOfGangs, EndOfMaintenance, FewerDedicatedDomains, MoreCapability, Repair, ShorterDuration
+from solver.repairs import (
+    EndOfGangs,
+    EndOfMaintenance,
+    FewerDedicatedDomains,
+    HigherPriority,
+    MoreCapability,
+    Repair,
+    ShorterDuration,
+)
 
 ROOT = Path(__file__).parents[4]
 
@@ -124,6 +132,11 @@ def test_every_fact_and_repair_has_a_sentence(kind: type[Fact] | type[Repair], f
     assert "{" not in said.message
     assert len(said.message) > 10
     assert said.message != title
+
+
+def test_a_priority_that_evicts_says_so() -> None:
+    said = WORDS.repair_message(PROBLEM.gangs[0], HigherPriority(11, evicts=True)).message
+    assert said == "a priority of 11 or more; running jobs of its queue would be evicted for it"
 
 
 def test_a_repair_says_how_much_of_what() -> None:

@@ -336,6 +336,17 @@ SITUATIONS = {
         (OversizedPod(asked=12, available=8, role=0, resource=0, never=True),),
         (SmallerPods(role=0, resource=0, amount=8, current_amount=12, also=(EndOfGangs((1,)),)),),
     ),
+    "its queue is full of what a priority would evict": Situation(
+        problem(
+            nodes(2, gpu=8),
+            gang("asks", role(1, gpu=8)),
+            gang("low", role(1, gpu=8), running=(running_pods(0, 0, 1),), loss=9),
+            gang("high", role(1, gpu=8), running=(running_pods(0, 1, 1),), loss=5, priority=3),
+            preempt_enabled=True,
+        ),
+        (ResourceShortage(asked=8, available=0, resource=0, role=0),),
+        (EndOfGangs((1,)), HigherPriority(amount=1, evicts=True)),
+    ),
     "a pod asks for too much of two resources": Situation(
         problem(nodes(2, gpu=8, cpu=64), gang("asks", role(2, gpu=12, cpu=96))),
         (OversizedPod(asked=96, available=64, role=0, resource=0, never=True),),

@@ -217,17 +217,18 @@ def unknown_pod_group(check_input: CheckInput) -> Iterator[Finding]:
 @check("GP364", "unknown step of a job flow", "warning")
 def unknown_flow_step(check_input: CheckInput) -> Iterator[Finding]:
     """Each step of a JobFlow has the name of a JobTemplate of its namespace, and waits for steps of its own flow.
-    Volcano never makes the Job of any other, nor those that wait for it. Mend: correct the name, or add the
-    JobTemplate."""
+    Volcano never makes the Job of any other, nor those that wait for it. A flow of which no JobTemplate is there is
+    not planned, which GP220 says. Mend: correct the name, or add the JobTemplate."""
     found = ((document.namespace or "default", document.name) for document, _ in check_input.documents_of(JOB_TEMPLATE))
     templates = {*found, *(each[1:] for each in check_input.failed_objects if each[0] == "JobTemplate.flow.volcano.sh")}
     for document, flow in check_input.documents_of(JOB_FLOW):
         space = document.namespace or "default"
         steps = flow.spec.flows or []
         names = [step.name for step in steps]
+        is_planned = any((space, name) in templates for name in names)
         for index, step in enumerate(steps):
             path = ("spec", "flows", index)
-            if (space, step.name) not in templates:
+            if is_planned and (space, step.name) not in templates:
                 near = [name for namespace, name in templates if namespace == space]
                 help = suggestion(step.name, sorted(near), "add the JobTemplate")
                 yield Finding(document, (*path, "name"), f"there is no JobTemplate {step.name!r}", help)

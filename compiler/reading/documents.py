@@ -145,7 +145,8 @@ class DocumentCollector:
         templates = self.specs_of(JobTemplateDraft)
         for flow in self.specs_of(JobFlowDraft):
             if next(job_flow_gangs((flow,), templates), None) is None:
-                self.diagnostics += unplanned_pods(flow.document, "add the JobTemplates that it names")
+                names = ", ".join(flow.steps)
+                self.diagnostics += unplanned_pods(flow.document, f"add the JobTemplates that it names: {names}")
 
     def read_services(self, services: ServiceBinding) -> None:
         """Take the services that are planned for gangs, and say of the others that they are not."""

@@ -15,7 +15,7 @@ from compiler.kubernetes import API_GROUP
 from compiler.reading.files import configurations_inside
 from compiler.reading.sensitive_objects import sensitive_object_diagnostics
 from compiler.reading.shape import document_flaws, shape_diagnostics
-from compiler.reading.unplanned import DESCRIBED_ELSEWHERE, declared_pods, unplanned_pods
+from compiler.reading.unplanned import DESCRIBED_ELSEWHERE, declared_pods, runs_pods, unplanned_pods
 from compiler.run_kinds import RUN_KINDS
 from compiler.specs import GangSpec
 from compiler.syntax.documents import Document
@@ -197,8 +197,11 @@ def _is_left_out(document: Document, kind: Kind | None) -> bool:
 def _generated_name_diagnostics(document: Document, kind: Kind | None, is_rejected: bool) -> Iterator[Diagnostic]:
     path = ("metadata", "generateName")
     if _is_left_out(document, kind):
-        message = f"{document.kind} does not run once, so each edit would make another one; it is left out"
-        yield document.diagnostic(GENERATED_NAME, path, message, "give it metadata.name")
+        message = f"each edit would make another {document.kind}: it is left out"
+        help = "give it metadata.name"
+        if f"{document.kind}.{document.group}" not in kinds() and runs_pods(document):
+            help += ", or declare the kind in Cluster.spec.jobKinds where its objects run once"
+        yield document.diagnostic(GENERATED_NAME, path, message, help)
     elif not is_rejected:
         message = f"its name is {document.name}; a changed document is a new run"
         help = "nothing to mend, or write metadata.name"

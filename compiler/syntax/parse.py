@@ -188,10 +188,10 @@ def _missing_field(data: Any) -> tuple[FieldPath, str] | None:
     metadata = data.get("metadata")
     if not isinstance(metadata, dict):
         return ("metadata",), "metadata is missing" if metadata is None else "metadata is no mapping"
-    name = metadata.get("name") or metadata.get("generateName")
-    if not isinstance(name, str) or not name:
-        is_missing = metadata.get("name") is None
-        return ("metadata", "name"), f"metadata.name is {'missing' if is_missing else 'not text'}"
+    key = "name" if metadata.get("name") or not metadata.get("generateName") else "generateName"
+    if not isinstance(metadata.get(key), str) or not metadata[key]:
+        is_missing = metadata.get(key) in (None, "")
+        return ("metadata", key), f"metadata.{key} is {'missing' if is_missing else 'not text'}"
     if not isinstance(metadata.get("namespace") or "", str):
         return ("metadata", "namespace"), "metadata.namespace is not text"
     for key in ("labels", "annotations"):

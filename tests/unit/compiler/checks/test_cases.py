@@ -24,6 +24,7 @@ _MACROS = {
     "pod": _POD,
     "vpod": _POD.replace("{spec: {", "{spec: {schedulerName: volcano, "),
     "dpod": _POD.replace("{spec: {", "{spec: {schedulerName: default-scheduler, "),
+    "torch": _POD.replace("main", "pytorch").replace("{spec: {", "{spec: {schedulerName: NAME, "),
     "job": "apiVersion: batch.volcano.sh/v1alpha1\nkind: Job\nmetadata: {name: NAME, namespace: team-a}",
     "queue": "apiVersion: scheduling.volcano.sh/v1beta1\nkind: Queue\nmetadata: {name: NAME}",
     "hypernode": "apiVersion: topology.volcano.sh/v1alpha1\nkind: HyperNode\nmetadata: {name: NAME}",

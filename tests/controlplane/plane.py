@@ -178,7 +178,9 @@ class ControlPlane:
     def _process(
         self, name: str, command: Sequence[str], environment: Mapping[str, str] = MappingProxyType({})
     ) -> Process:
-        usual = {"HOME": str(self.work_folder), "PATH": "/usr/bin:/bin"}
+        # The processor is scarce where several planes run, memory is not: Go collects garbage a quarter as often.
+        collector = {"GOGC": "400", "GOMEMLIMIT": "768MiB"}
+        usual = {"HOME": str(self.work_folder), "PATH": "/usr/bin:/bin", **collector}
         return Process(name, command, self.work_folder / "logs" / f"{name}.log", {**usual, **environment})
 
     def scheduling_cycles(self) -> int:

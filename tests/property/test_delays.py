@@ -264,7 +264,7 @@ def test_without_what_it_waits_its_turn_for_a_gang_starts_and_with_it_there_it_d
     assert rare_events(seen, GW106=25, GW115=12, GW116=18) == {}
 
 
-@settings(max_examples=130)
+@settings(max_examples=80)
 @given(st.one_of(windows(), booked()))
 def test_repairs_of_gangs_held_by_order_let_them_start(world: Problem) -> None:
     for plan, decision in delayed(world, solve):
@@ -274,7 +274,7 @@ def test_repairs_of_gangs_held_by_order_let_them_start(world: Problem) -> None:
                 assert helps(world, plan, decision, repair), (decision, repair)
 
 
-@settings(max_examples=120)
+@settings(max_examples=80)
 @given(st.one_of(windows(), booked()))
 def test_the_awaited_end_is_the_earliest_that_suffices(world: Problem) -> None:
     """GR109 with a time: at no earlier end of anybody would it start, even with all gone that have ended by then."""

@@ -136,7 +136,7 @@ def never_below(world: Problem) -> tuple[Plan, list[list[int]]]:
     return plan, held
 
 
-@settings(max_examples=120)
+@settings(max_examples=80)
 @given(one_resource())
 def test_the_sorted_shares_are_never_below_the_greedys_by_lowest_share(world: Problem) -> None:
     never_below(world)
@@ -145,7 +145,7 @@ def test_the_sorted_shares_are_never_below_the_greedys_by_lowest_share(world: Pr
 def test_dominant_shares_of_several_resources_are_never_below_the_greedys() -> None:
     seen = Counter[str]()
 
-    @settings(max_examples=130)
+    @settings(max_examples=80)
     @given(several_resources())
     def dominant(world: Problem) -> None:
         plan, held = never_below(world)
@@ -156,10 +156,10 @@ def test_dominant_shares_of_several_resources_are_never_below_the_greedys() -> N
         )
 
     dominant()
-    assert rare_events(seen, share=58, two_start=70, starts_and_waits=58, cpu_dominates=58, gpu_dominates=58) == {}
+    assert rare_events(seen, share=37, two_start=45, starts_and_waits=37, cpu_dominates=37, gpu_dominates=37) == {}
 
 
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(problems_under_policies(problems(running="anything")))
 def test_whatever_decides_between_queues_the_plan_is_valid_and_the_same_twice(world: Problem) -> None:
     plan = solve(world)

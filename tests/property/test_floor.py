@@ -182,13 +182,13 @@ def never_below(world: Problem, options: Options) -> None:
     assert objective_values(world, mine)[:-1] >= objective_values(world, floor)[:-1], (sorted(mine), sorted(floor))
 
 
-@settings(max_examples=100)
+@settings(max_examples=60)
 @given(st.one_of(tight(), problems_under_policies(problems(running="whole gangs"))), st.sampled_from(CUT))
 def test_no_plan_is_worth_less_than_what_the_greedy_starts(world: Problem, options: Options) -> None:
     never_below(world, options)
 
 
-@settings(max_examples=90)
+@settings(max_examples=60)
 @given(tight(), st.sampled_from(SPLIT))
 def test_no_plan_with_several_batches_is_below_the_greedy(world: Problem, options: Options) -> None:
     never_below(world, options)

@@ -115,7 +115,7 @@ def spread_of(made: Plan) -> tuple[float, float]:
     return next((o.value, o.bound) for batch in made.batches for o in batch.objectives if o.name == "spread")
 
 
-@settings(max_examples=80)
+@settings(max_examples=50)
 @given(worlds())
 def test_its_bound_is_one_and_its_placements_are_valid_and_no_farther(world: Problem) -> None:
     least = least_spread(world)
@@ -132,7 +132,7 @@ def test_its_bound_is_one_and_its_placements_are_valid_and_no_farther(world: Pro
     assert bound <= least <= value <= spread_of(before)[0]
 
 
-@settings(max_examples=120)
+@settings(max_examples=80)
 @given(worlds())
 def test_below_one_switch_it_finds_the_least(world: Problem) -> None:
     """With at most two domains right above the leaves every gang is in sight at once."""

@@ -101,7 +101,7 @@ def unlent(world: Problem) -> Problem:
     )
 
 
-@settings(max_examples=50)
+@settings(max_examples=30)
 @given(st.one_of(keeping(), short()))
 def test_lending_changes_nothing_for_gangs_that_do_not_borrow(world: Problem) -> None:
     plan, without = solve(world), solve(unlent(world))
@@ -134,7 +134,7 @@ def _upward(world: Problem, q: int | None) -> list[int]:
 def test_a_lent_domain_is_returned_in_the_plan_in_which_its_owner_asks_for_it() -> None:
     seen = Counter[str]()
 
-    @settings(max_examples=100)
+    @settings(max_examples=60)
     @given(st.one_of(keeping(), short()))
     def back(world: Problem) -> None:
         plan = solve(world)

@@ -48,7 +48,7 @@ def nodes(draw: st.DrawFn) -> tuple[Cells, Cells]:
     ]
 
 
-@settings(max_examples=240)
+@settings(max_examples=160)
 @given(nodes(), st.dictionaries(st.sampled_from(["cpu", "gpu"]), st.integers(1, 12), min_size=1))
 def test_pods_planned_in_numa_cells_are_admitted(node: tuple[Cells, Cells], asked: dict[str, int]) -> None:
     """One cell is asked for exactly where the kubelet asks for one; several whole cells are enough for it, and an empty

@@ -58,7 +58,7 @@ def _with(node: Node, cells: list[DeviceSlot]) -> Node:
     return replace(node, slots=tuple(cells))
 
 
-@settings(max_examples=110)
+@settings(max_examples=70)
 @given(st.one_of(timed(), problems_with_slots(running="whole gangs"), problems_with_pod_rules(running="whole gangs")))
 def test_a_gang_that_is_changed_as_it_is_told_starts_beside_the_plan(world: Problem) -> None:
     plan = solve(world)

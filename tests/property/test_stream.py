@@ -170,7 +170,7 @@ def test_with_priorities_first_promises_are_kept_and_with_queues_first_kept_or_l
     assert rare_events(seen, lost=1, kept=10) == {}
 
 
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(streams(late=True, told=False, orders=("priorities-first",)))
 def test_an_overdue_gang_starts_when_the_gangs_before_it_have_ended_whatever_is_submitted(stream: Stream) -> None:
     ends = max((end for end, _ in stream.running.values()), default=0)

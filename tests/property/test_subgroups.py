@@ -75,7 +75,7 @@ def splits(pods: int, nodes: int, whole: bool) -> Iterator[tuple[int, ...]]:
             yield (first, *rest)
 
 
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(worlds())
 def test_a_pod_group_starts_where_volcano_would_start_it(world: World) -> None:
     documents = [

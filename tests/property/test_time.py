@@ -169,7 +169,7 @@ def test_the_best_set_that_respects_strict_order_starts() -> None:
 def test_a_reservation_is_only_for_an_overdue_gang_that_cannot_start() -> None:
     seen = Counter[str]()
 
-    @settings(max_examples=200)
+    @settings(max_examples=130)
     @given(st.one_of(ordered(), late().map(untold), late().map(untold)))
     def only_late(world: Problem) -> None:
         made = solve_without_repairs(world)
@@ -187,7 +187,7 @@ def test_a_reservation_is_only_for_an_overdue_gang_that_cannot_start() -> None:
     assert rare_events(seen, reserves=15, nobody_before=8) == {}
 
 
-@settings(max_examples=100)
+@settings(max_examples=60)
 @given(problems(running="whole gangs"))
 def test_an_unused_knob_changes_nothing(world: Problem) -> None:
     """Durations of gangs that all start, or of which none runs, leave the plan as it is."""

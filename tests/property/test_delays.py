@@ -243,7 +243,7 @@ def without(there: Problem, fact: Fact) -> Problem | None:
     return None
 
 
-def test_without_what_it_waits_its_turn_for_a_gang_starts_and_with_it_there_it_does_not() -> None:
+def test_a_gang_delayed_by_order_or_time_starts_exactly_without_its_fact() -> None:
     """Said alone, each of these is enough to keep a gang out; nothing else is in its way."""
     seen = Counter[str]()
 

@@ -60,7 +60,7 @@ def _with(node: Node, cells: list[DeviceSlot]) -> Node:
 
 @settings(max_examples=70)
 @given(st.one_of(timed(), problems_with_slots(running="whole gangs"), problems_with_pod_rules(running="whole gangs")))
-def test_a_gang_that_is_changed_as_it_is_told_starts_beside_the_plan(world: Problem) -> None:
+def test_a_gang_changed_by_its_repair_starts_beside_the_plan(world: Problem) -> None:
     plan = solve(world)
     for decision in plan.decisions:
         there = beside(as_laid(world, plan.decisions), plan, decision.gang)
@@ -92,7 +92,7 @@ def oversized(draw: st.DrawFn) -> Problem:
     return Problem(RESOURCES, nodes, (), (Queue("q", None, 1, 0, nothing, nothing, nothing, (0, 0)),), tuple(gangs))
 
 
-def test_what_waiting_alone_never_helps_starts_with_all_the_changes_told_and_with_none_less() -> None:
+def test_a_gang_that_waiting_never_helps_starts_with_all_changes_of_its_repair_and_with_none_fewer() -> None:
     seen = Counter[str]()
 
     @settings(max_examples=60)

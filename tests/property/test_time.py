@@ -124,7 +124,7 @@ def _in_time(draw: st.DrawFn, gang: Gang) -> Gang:
     return replace(gang, duration=draw(st.sampled_from(TIMES)), ends_in=ends, overdue=draw(st.booleans()))
 
 
-def test_whatever_is_known_of_time_the_plan_is_valid_and_always_the_same() -> None:
+def test_with_any_known_times_the_plan_is_valid_and_deterministic() -> None:
     seen = Counter[str]()
 
     @settings(max_examples=250)
@@ -208,7 +208,7 @@ def everything(draw: st.DrawFn) -> Problem:
     return replace(world, queues=queues, gangs=tuple(draw(_in_time(gang)) for gang in world.gangs))
 
 
-def test_time_goes_with_evictions_relations_and_cells() -> None:
+def test_time_combines_with_evictions_pod_rules_and_device_slots() -> None:
     seen = Counter[str]()
 
     @settings(max_examples=120)

@@ -38,7 +38,7 @@ def test_a_gang_of_which_no_number_of_pods_is_whole_waits() -> None:
     assert verify(world, made) == []
 
 
-def test_a_gang_that_lost_half_a_part_gets_it_back_with_whatever_else_it_needs() -> None:
+def test_a_gang_that_lost_half_a_subgroup_gets_it_back_with_what_else_it_needs() -> None:
     torn = gang(
         "torn",
         role(4, minimum=0, gpu=1),
@@ -53,7 +53,7 @@ def test_a_gang_that_lost_half_a_part_gets_it_back_with_whatever_else_it_needs()
     assert verify(world, made) == []
 
 
-def test_a_part_that_runs_torn_where_no_pod_can_join_it_keeps_its_gang_from_starting() -> None:
+def test_a_running_split_subgroup_that_no_pod_can_join_keeps_its_gang_from_starting() -> None:
     torn = gang(
         "torn",
         role(4, gpu=1),
@@ -68,7 +68,7 @@ def test_a_part_that_runs_torn_where_no_pod_can_join_it_keeps_its_gang_from_star
     assert verify(world, made) == []
 
 
-def test_a_gang_that_waits_with_half_a_part_running_proves_nothing_about_the_others() -> None:
+def test_a_waiting_gang_with_half_a_subgroup_running_proves_nothing_about_the_others() -> None:
     torn = gang(
         "torn", role(2, gpu=4), role(1, gpu=2), running=(running_pods(0, 0, 1),), subgroups=(subgroup(2, mode="soft"),)
     )

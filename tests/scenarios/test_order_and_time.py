@@ -188,7 +188,7 @@ def test_strict_order_goes_on_over_priorities_that_are_decided_one_by_one() -> N
 TREE = {"s0": (1, None), "s1": (1, None)}
 
 
-def test_a_kept_domain_takes_no_gang_of_another_queue() -> None:
+def test_a_dedicated_domain_takes_no_gang_of_another_queue() -> None:
     world = problem(
         nodes(1, leaf="s0", gpu=8),
         nodes(1, leaf="s1", gpu=8),

@@ -51,7 +51,7 @@ def test_each_gang_gets_and_loses_as_many_pods(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", DIFFERENT)
-def test_what_differs_still_does(name: str) -> None:
+def test_known_differences_from_volcano_remain(name: str) -> None:
     assert CASES[name]["then"] != DIFFERENT[name]
 
 

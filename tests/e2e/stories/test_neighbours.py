@@ -46,7 +46,9 @@ def required(key: str, app: str) -> dict[str, Any]:
     }
 
 
-def test_pods_apart_even_and_together_run_where_the_plan_put_them(plane: ControlPlane, tmp_path: Path) -> None:
+def test_pods_under_affinity_anti_affinity_and_spread_run_on_their_planned_nodes(
+    plane: ControlPlane, tmp_path: Path
+) -> None:
     for zone in ("a", "b"):
         plane.add_nodes([f"{zone}-{at}" for at in range(2)], capacity=CAPACITY, labels={ZONE: zone})
     repository = GitRepository(tmp_path / "repo")

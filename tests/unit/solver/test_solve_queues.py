@@ -156,7 +156,7 @@ def test_a_borrower_of_another_queue_is_no_way_to_keep_a_gang_from_being_overtak
     assert "borrower" not in starting_gangs(world)
 
 
-def test_what_is_left_is_lent_to_the_lowest_share_whatever_the_priority() -> None:
+def test_the_rest_is_lent_to_the_queue_with_the_lowest_share_whatever_the_priority() -> None:
     a = [gang(f"a{i}", role(1, gpu=4), queue="a", priority=1000) for i in range(4)]
     b = [gang(f"b{i}", role(1, gpu=4), queue="b", priority=10) for i in range(4)]
     queues = queue("a", deserved={"gpu": 0}), queue("b", deserved={"gpu": 0})

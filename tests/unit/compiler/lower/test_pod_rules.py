@@ -59,7 +59,7 @@ def pod(
     }
 
 
-def test_anti_affinity_by_hostname_is_a_relation_over_single_nodes() -> None:
+def test_anti_affinity_by_hostname_is_a_pod_rule_over_single_nodes() -> None:
     problem = lowered(gang("a", web("w", 2, PodRuleSpec("anti-affinity", HOST, (WEB,)))))
     (relation,) = problem.pod_rules
     assert (relation.rule_kind, relation.domains, relation.selected_present, relation.owners_present) == (
@@ -189,7 +189,7 @@ def scheduler(**arguments: bool) -> SchedulerSpec:
     return SchedulerSpec(made, "s", "volcano-system", ("allocate",), ((PluginSpec("predicates", arguments, {}),),), {})
 
 
-def test_what_the_scheduler_does_not_enforce_is_no_relation() -> None:
+def test_rules_that_the_scheduler_does_not_enforce_are_no_pod_rules() -> None:
     rules = (PodRuleSpec("anti-affinity", "zone", (WEB,)), PodRuleSpec("spread", "zone", (WEB,)))
 
     def kinds(made: SchedulerSpec | None) -> list[str]:
@@ -201,7 +201,7 @@ def test_what_the_scheduler_does_not_enforce_is_no_relation() -> None:
     assert kinds(replace(scheduler(), tiers=())) == []
 
 
-def test_the_words_of_a_relation_say_rule_label_and_pods() -> None:
+def test_the_text_of_a_pod_rule_names_rule_label_and_pods() -> None:
     rules = (PodRuleSpec("anti-affinity", HOST, (WEB,)), PodRuleSpec("spread", "zone", (WEB,), max_skew=2))
     _, origins = lower(specs(nodes=zoned("a"), gangs=(gang("a", web("w", 1, *rules)),)))
     assert origins.rule_texts == (
@@ -210,5 +210,5 @@ def test_the_words_of_a_relation_say_rule_label_and_pods() -> None:
     )
 
 
-def test_without_rules_there_are_no_relations() -> None:
+def test_without_rules_in_pods_there_are_no_pod_rules() -> None:
     assert lowered(gang("a", web("w", 2)), pods=[pod("x", "n0", app="web")]).pod_rules == ()

@@ -86,7 +86,7 @@ def test_nodes_outside_the_topology_join_nothing() -> None:
     assert split(world) == [["x"], ["y"]]
 
 
-def test_gangs_that_a_relation_looks_at_are_one_part() -> None:
+def test_gangs_under_one_pod_rule_are_one_independent_part() -> None:
     world = problem(
         nodes(2, leaf="s0", node_class=0, gpu=8),
         nodes(2, leaf="s1", node_class=1, gpu=8),

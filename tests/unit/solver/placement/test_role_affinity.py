@@ -63,7 +63,7 @@ def test_a_wish_opens_no_further_node() -> None:
     assert nodes_of(solve(world), 0) == nodes_of(solve(problem(nodes(3, gpu=4), gang("a", role(3, gpu=1)))), 0)
 
 
-def test_pods_in_relations_stay_where_they_are() -> None:
+def test_pods_under_pod_rules_stay_where_they_are() -> None:
     world = problem(
         nodes(2, gpu=4),
         gang("a", role(2, owned_rules=[0], selecting_rules=[0], gpu=1), role(2, gpu=2)),

@@ -276,7 +276,7 @@ def test_the_surplus_of_one_role_cannot_stand_in_for_another() -> None:
     assert actions_by_gang(world)["mixed"] == "keep"
 
 
-def test_subgroups_go_in_whole_parts() -> None:
+def test_victims_lose_complete_subgroups() -> None:
     grouped = gang(
         "grouped",
         role(4, minimum=2, gpu=2),

@@ -77,7 +77,7 @@ def per_node(world: Problem, plan: Plan | None = None) -> list[int]:
         ({0: 2, 2: 2, 4: 4}, 1),
     ],
 )
-def test_a_part_is_torn_at_each_tier_where_no_domain_holds_it(where: dict[int, int], cost: int) -> None:
+def test_a_subgroup_is_split_at_each_tier_where_no_domain_holds_it(where: dict[int, int], cost: int) -> None:
     world = spines(gang("a", role(8, gpu=1), subgroups=(subgroup(4, mode="soft"),)))
     assert (
         split_subgroups(TopologyTree(world), world.gangs[0], [Placement(0, n, pods) for n, pods in where.items()])

@@ -43,7 +43,7 @@ def test_pods_that_keep_their_like_away_take_a_node_each() -> None:
     assert by_domain(world, solved(world)) == {0: 1, 1: 1, 2: 1, 3: 1}
 
 
-def test_one_pod_more_than_hosts_never_fits_and_the_relation_is_blamed() -> None:
+def test_one_pod_more_than_hosts_never_fits_and_its_fact_names_the_pod_rule() -> None:
     world = problem(
         nodes(4, gpu=8),
         gang("a", role(5, owned_rules=[0], selecting_rules=[0], gpu=1)),
@@ -54,7 +54,7 @@ def test_one_pod_more_than_hosts_never_fits_and_the_relation_is_blamed() -> None
 
 
 @pytest.mark.parametrize(("pods", "gpus", "codes"), [(3, 9, ["GW103"]), (5, 8, ["GW117", "GW108"])])
-def test_a_relation_is_blamed_only_where_it_is_in_the_way(pods: int, gpus: int, codes: list[str]) -> None:
+def test_a_pod_rule_is_blamed_only_where_it_is_an_obstacle(pods: int, gpus: int, codes: list[str]) -> None:
     """Five pods of eight GPUs are too many for four hosts, and for their GPUs too."""
     world = problem(
         nodes(4, gpu=8),
@@ -103,7 +103,7 @@ def test_pods_that_need_their_like_share_the_one_domain_that_holds_them_all() ->
     assert by_domain(world, solved(world)) == {1: 8}
 
 
-def test_a_follower_goes_where_the_pods_that_it_needs_run() -> None:
+def test_an_owner_of_an_affinity_goes_where_the_selected_pods_run() -> None:
     world = problem(
         nodes(4, gpu=8),
         gang("cache", role(1, selecting_rules=[0], gpu=1), running=(running_pods(0, 3, 1),)),
@@ -113,7 +113,7 @@ def test_a_follower_goes_where_the_pods_that_it_needs_run() -> None:
     assert by_domain(world, solved(world)) == {1: 2}
 
 
-def test_a_follower_of_a_gang_that_comes_later_in_order_starts_with_it() -> None:
+def test_an_owner_of_an_affinity_starts_with_a_selected_gang_that_is_served_later() -> None:
     world = problem(
         nodes(2, gpu=8),
         gang("reader", role(2, owned_rules=[0], gpu=1)),
@@ -213,7 +213,7 @@ def test_two_gangs_that_keep_each_other_away_share_the_hosts_exactly() -> None:
     assert by_domain(world, made) == {0: 1, 1: 1, 2: 1, 3: 1}
 
 
-def test_an_elastic_gang_grows_no_further_than_its_relation() -> None:
+def test_an_elastic_gang_grows_no_further_than_its_pod_rule_allows() -> None:
     world = problem(
         nodes(3, gpu=8),
         gang("a", role(8, minimum=1, owned_rules=[0], selecting_rules=[0], gpu=1)),
@@ -244,7 +244,7 @@ WORLD = problem(
         (("gangs", 0, "roles", 0, "selecting_rules"), (0, 0), None),
     ],
 )
-def test_a_relation_that_contradicts_itself_is_refused(
+def test_a_pod_rule_that_contradicts_itself_is_refused(
     path: tuple[str | int, ...], value: object, blamed: tuple[str | int, ...] | None
 ) -> None:
     validate(WORLD)
@@ -253,7 +253,7 @@ def test_a_relation_that_contradicts_itself_is_refused(
     assert caught.value.where == (blamed or path)
 
 
-def test_without_roles_that_carry_it_a_relation_changes_nothing() -> None:
+def test_a_pod_rule_without_owners_changes_nothing() -> None:
     plain = problem(nodes(4, gpu=8), gang("a", role(4, gpu=2)))
     idle = problem(
         nodes(4, gpu=8), gang("a", role(4, gpu=2)), pod_rules=(PodRule("anti-affinity", (0, 0, 0, 0), (3,)),)

@@ -275,6 +275,7 @@ def _refresh_gauges(r: Reconciler) -> None:
     metrics, now = r.metrics, time.monotonic()
     metrics.refresh_ages(r.last_good_pass)
     metrics.leader.set(r.lease.is_held())
+    metrics.events_dropped.set(r.events.dropped)
     for gauge in (metrics.watch_relists, metrics.watch_event_age, metrics.watch_synced):
         gauge.clear()
     for kind, informer in list(r.watches.informers.items()):

@@ -37,7 +37,6 @@ DNS_SUBDOMAIN = _form(
 LABEL_VALUE = _form(
     rf"({_QUALIFIED})?", 63, "use letters, digits, -, _ and ., beginning and ending with a letter or digit"
 )
-SERVICE_NAME = _form(r"[a-z]([-a-z0-9]*[a-z0-9])?", 63, "use lower-case letters, digits and -, beginning with a letter")
 ENV_NAME = _form(r"[-._a-zA-Z][-._a-zA-Z0-9]*", 1 << 20, "use letters, digits, _, - and ., not beginning with a digit")
 PRINTABLE_ENV_NAME = _form(r"[ -<>-~]+", 1 << 20, "use printable ASCII characters without =")
 HTTP_HEADER = _form(r"[-A-Za-z0-9]+", 1 << 20, "use letters, digits and -")

@@ -91,11 +91,6 @@ class EventWriter:
         if self._thread is not None:
             self._thread.join(max(_TURN, until - time.monotonic()))
 
-    def write_waiting(self) -> None:
-        """Write all that waits, in this thread."""
-        while not self._waiting.empty():
-            self.write_next()
-
     def write_next(self) -> float:
         """Write one Event, if any waits and may be written now; seconds until the next try."""
         if self._is_held():

@@ -13,7 +13,6 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 from compiler.outcome import JobAction
 from reconciler.publish.status import Report
 
-PHASES = ("observe", "compile", "diff", "guard", "act", "report")
 PASS_BUCKETS = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
 COMPILE_BUCKETS = (0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 600.0)
 FETCH_BUCKETS = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0)
@@ -33,7 +32,7 @@ class Metrics:
         self.passes = self._counter("passes", "Passes of the loop, by result (good, failed).", "result")
         self.pass_seconds = self._histogram("pass", "Duration of a good pass.", PASS_BUCKETS)
         self.phase_seconds = self._histogram("phase", "Duration of a phase of a pass.", PASS_BUCKETS, "phase")
-        self.compiles = self._counter("compiles", "Compiles, by result (good, rejected).", "result")
+        self.compiles = self._counter("compiles", "Compiles, by result (good, rejected, broken).", "result")
         self.compile_seconds = self._histogram("compile", "Duration of a compile.", COMPILE_BUCKETS)
         self.changes = self._counter(
             "changes", "Changes that were tried, by action, kind of object and outcome.", "action", "kind", "outcome"
@@ -65,6 +64,7 @@ class Metrics:
         self.watch_synced = self._gauge(
             "watch_synced", "1 for a kind whose objects are known for certain, else 0.", "kind"
         )
+        self.events_dropped = self._gauge("events_dropped", "Events for which there was no room since the start.")
         self.thread_errors = self._gauge("thread_errors", "Unexpected errors that a thread has survived.", "thread")
 
     def _counter(self, name: str, text: str, *labels: str) -> Counter:

@@ -37,7 +37,7 @@ def test_the_admitted_set_is_feasible_and_the_best_by_the_objectives(world: Prob
 
 @settings(max_examples=80)
 @given(problems_with_slots(running="anything"))
-def test_beside_running_gangs_the_plan_is_valid_and_no_further_gang_could_start(world: Problem) -> None:
+def test_whatever_runs_already_the_plan_is_valid_and_nothing_more_could_start(world: Problem) -> None:
     made = solve(world)
     assert verify(world, made) == []
     chosen = admitted(made)
@@ -47,9 +47,7 @@ def test_beside_running_gangs_the_plan_is_valid_and_no_further_gang_could_start(
 
 @settings(max_examples=80)
 @given(problems_with_slots(running="whole gangs"))
-def test_a_lone_gang_starts_exactly_when_it_fits_and_has_a_permanent_fact_only_when_it_never_does(
-    world: Problem,
-) -> None:
+def test_a_gang_starts_alone_exactly_when_it_can_and_is_told_never_only_when_it_cannot(world: Problem) -> None:
     made = solve_without_repairs(world)
     for g, gang in enumerate(world.gangs):
         if not meets_minima_now(gang):

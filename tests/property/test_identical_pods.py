@@ -117,7 +117,7 @@ def spread_of(made: Plan) -> tuple[float, float]:
 
 @settings(max_examples=50)
 @given(worlds())
-def test_the_joint_bound_holds_and_placements_are_valid_and_no_costlier(world: Problem) -> None:
+def test_its_bound_is_one_and_its_placements_are_valid_and_no_farther(world: Problem) -> None:
     least = least_spread(world)
     assume(least is not None)
     s, shapes = sets_of(world), {j: waiting_class(j, gang) for j, gang in enumerate(world.gangs)}
@@ -134,7 +134,7 @@ def test_the_joint_bound_holds_and_placements_are_valid_and_no_costlier(world: P
 
 @settings(max_examples=80)
 @given(worlds())
-def test_below_one_switch_the_least_span_is_found(world: Problem) -> None:
+def test_below_one_switch_it_finds_the_least(world: Problem) -> None:
     """With at most two domains right above the leaves every gang is in sight at once."""
     tree = TopologyTree(world)
     assume(len(tree.tiers) < 2 or len({tree.domains_by_tier(node.leaf)[1] for node in world.nodes}) <= 2)

@@ -215,7 +215,7 @@ def refused(world: Problem) -> tuple[str | int, ...] | None:
 
 @settings(max_examples=80)
 @given(mixed_problems(), st.sampled_from(ODD), st.integers(0, 10**6))
-def test_any_value_anywhere_in_a_problem_is_solved_or_refused_with_its_index(
+def test_whatever_stands_anywhere_in_a_problem_is_solved_or_refused_with_its_index(
     world: Problem, value: object, at: int
 ) -> None:
     paths = places(world)[1:]

@@ -34,7 +34,7 @@ def test_the_admitted_set_is_feasible_and_the_best_by_the_objectives(world: Prob
 
 @settings(max_examples=80)
 @given(problems_with_pod_rules(running="whole gangs"))
-def test_the_admitted_set_is_the_best_beside_running_gangs(world: Problem) -> None:
+def test_beside_running_gangs_too(world: Problem) -> None:
     made = solve_without_repairs(world)
     assert verify(world, made) == []
     sets = feasible_sets_under_rules(world)
@@ -44,7 +44,7 @@ def test_the_admitted_set_is_the_best_beside_running_gangs(world: Problem) -> No
 
 @settings(max_examples=50)
 @given(problems_with_pod_rules(running="anything", elastic=True))
-def test_plans_with_running_and_growing_gangs_keep_every_pod_rule(world: Problem) -> None:
+def test_whatever_runs_and_however_gangs_grow_the_plan_keeps_every_relation(world: Problem) -> None:
     made = solve(world)
     assert verify(world, made) == []
     new = Counter(
@@ -73,7 +73,7 @@ def test_plans_with_evictions_keep_every_pod_rule() -> None:
 
 @settings(max_examples=50)
 @given(problems_with_pod_rules(running="whole gangs", elastic=True))
-def test_pods_spread_by_policy_keep_every_pod_rule(world: Problem) -> None:
+def test_scattered_pods_keep_every_relation(world: Problem) -> None:
     scattered = replace(world, policy=replace(world.policy, spread_pods=True))
     assert verify(scattered, solve_without_repairs(scattered)) == []
 
@@ -133,7 +133,7 @@ def alone(world: Problem, g: int) -> Problem:
 
 @settings(max_examples=50)
 @given(problems_with_pod_rules(running="whole gangs"), st.randoms(use_true_random=True))
-def test_mutants_of_plans_with_pod_rules_are_caught_each_by_its_rule(world: Problem, random: Random) -> None:
+def test_mutants_of_plans_with_relations_are_caught_each_by_its_rule(world: Problem, random: Random) -> None:
     placed: PodsByGang = {
         decision.gang: Counter({(place.role, place.node): place.pods for place in decision.placements})
         for decision in solve_without_repairs(world).decisions

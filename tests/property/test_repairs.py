@@ -60,7 +60,7 @@ def _with(node: Node, cells: list[DeviceSlot]) -> Node:
 
 @settings(max_examples=70)
 @given(st.one_of(timed(), problems_with_slots(running="whole gangs"), problems_with_pod_rules(running="whole gangs")))
-def test_a_gang_changed_by_its_repair_starts_beside_the_plan(world: Problem) -> None:
+def test_a_gang_that_is_changed_as_it_is_told_starts_beside_the_plan(world: Problem) -> None:
     plan = solve(world)
     for decision in plan.decisions:
         there = beside(as_laid(world, plan.decisions), plan, decision.gang)

@@ -120,7 +120,7 @@ def fits(world: Problem, j: int, gone: dict[int, Counter[RoleOnNode]]) -> bool:
 
 @settings(max_examples=120)
 @given(occupied())
-def test_a_gang_that_requests_devices_starts_at_the_least_loss_of_all_certain_choices_of_victims(
+def test_a_gang_that_asks_for_devices_starts_at_the_least_loss_that_any_choice_of_victims_is_sure_to_have(
     world: Problem,
 ) -> None:
     first = next(g for g, gang in enumerate(world.gangs) if not gang.running)

@@ -47,7 +47,7 @@ def test_the_admitted_set_is_feasible_and_the_best_by_the_objectives(world: Prob
 
 @settings(max_examples=80)
 @given(problems(running="anything"))
-def test_beside_running_gangs_the_plan_is_valid_and_no_further_gang_could_start(world: Problem) -> None:
+def test_whatever_runs_already_the_plan_is_valid_and_nothing_more_could_start(world: Problem) -> None:
     made = solve(world)
     assert verify(world, made) == []
     chosen = admitted(made)
@@ -62,7 +62,7 @@ def test_the_same_problem_gives_the_same_plan(world: Problem) -> None:
 
 @settings(max_examples=80)
 @given(problems(running="whole gangs"))
-def test_a_gang_with_a_permanent_fact_does_not_fit_the_empty_cluster(world: Problem) -> None:
+def test_a_gang_said_to_fit_never_does_not_fit_the_empty_cluster(world: Problem) -> None:
     for decision in solve_without_repairs(world).decisions:
         if any(fact.never for fact in decision.facts):
             assert feasible_sets(alone_on_empty_cluster(world, decision.gang)) == [frozenset()]

@@ -457,7 +457,7 @@ def paid(plan: Plan, world: Problem) -> tuple[int, int]:
 
 @settings(max_examples=60)
 @given(crowded())
-def test_a_single_waiting_gang_starts_at_the_least_loss_of_all_choices_of_victims(world: Problem) -> None:
+def test_a_single_waiting_gang_starts_at_the_least_loss_that_any_choice_of_victims_has(world: Problem) -> None:
     """And of all choices that lose as little, with the fewest gangs that go whole."""
     plan = solve(world)
     assert verify(world, plan) == []

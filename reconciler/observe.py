@@ -20,6 +20,7 @@ from compiler.kubernetes import (
     is_planned_job,
     labels_of,
     name_of,
+    namespace_of,
     status_of,
     uid_of,
 )
@@ -302,14 +303,15 @@ def _wait_for_lists(informers: Iterable[Informer], seconds: float) -> bool:
     return all(informer.wait_for_list(max(0.0, deadline - time.monotonic())) for informer in informers)
 
 
-FINGERPRINT_KINDS = frozenset({"Node", "Pod", "Numatopology.nodeinfo.volcano.sh"})
+_BUDGET, _HYPERNODE = "PodDisruptionBudget.policy", "HyperNode.topology.volcano.sh"
+FINGERPRINT_KINDS = frozenset({"Node", "Pod", "Numatopology.nodeinfo.volcano.sh", _BUDGET, _HYPERNODE})
 """What a fingerprint is made from, beside the jobs of the plan."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fingerprint:
     """What a plan rests on, node by node, so that a change tells which gangs it touches. restrictions: a digest of what
-    is kept from single jobs."""
+    is kept from single jobs, of what budgets let go, and of domains that others declare."""
 
     nodes: Mapping[str, str] = field(default_factory=dict)
     finished_jobs: frozenset[str] = frozenset()
@@ -340,8 +342,27 @@ def fingerprint_of(observation: Observation, snapshot: Snapshot, finished_jobs: 
     closed = {key: sorted(nodes) for key, nodes in restrictions.closed_nodes.items()}
     digests |= {name: json_digest([digests[name], *values]) for name, values in parts.items() if values}
     surplus = {key: _surplus(snapshot.gangs[key], pods) for key, pods in pods_of.items()}
-    others = [dict(restrictions.held_jobs), closed, {key: more for key, more in surplus.items() if more}]
+    others: list[Any] = [dict(restrictions.held_jobs), closed, {key: more for key, more in surplus.items() if more}]
+    others += [_budgets(observation, snapshot), _domains_of_others(observation)]
     return Fingerprint(digests, finished_jobs, json_digest(others))
+
+
+def _budgets(observation: Observation, snapshot: Snapshot) -> list[Any]:
+    """What disruption budgets let go where the plan's gangs are, if one of these waits: evictions may let it start."""
+    if all(gang.decision != "wait" for gang in snapshot.gangs.values()):
+        return []
+    namespaces = {key.split("/")[1] for key in snapshot.gangs}
+    return [
+        [uid_of(budget), (budget.get("spec") or {}).get("selector"), status_of(budget).get("disruptionsAllowed")]
+        for budget in observation.objects_of_kind(_BUDGET)
+        if namespace_of(budget) in namespaces
+    ]
+
+
+def _domains_of_others(observation: Observation) -> list[Any]:
+    """The hypernodes that no plan of ours declares, as where Volcano discovers them."""
+    found = (item for item in observation.objects_of_kind(_HYPERNODE) if CLUSTER_LABEL not in labels_of(item))
+    return [[name_of(item), item.get("spec")] for item in found]
 
 
 def _add_pods(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from compiler.kubernetes import CLUSTER_LABEL
 from reconciler.cluster.objects import Object
 from reconciler.observe import Observation, ObservationMemory, fingerprint_of, state_objects
 from reconciler.plan.snapshot import Snapshot
@@ -60,6 +61,45 @@ def test_every_pod_counts_on_a_node_that_would_not_take_it_now_and_of_a_gang_tha
             observation = Observation({"Node//n": node, "Job.batch/d/j": job, **pods}, frozenset())
             seen.append(fingerprint_of(observation, replace(GOOD, plan=plan), frozenset()).nodes["n"])
         assert len(set(seen)) == prints, (decision, prints)
+
+
+def test_what_budgets_let_go_is_news_where_a_gang_waits() -> None:
+    """A plan made while a budget lets nobody go is made again once it is gone."""
+    entry = {"apiVersion": "batch/v1", "kind": "Job", "namespace": "d", "name": "j", "pods": {}}
+    rest: Object = {"queue": "q", "domains": [], "reasons": [], "evictedFor": [], "startsAt": None}
+
+    def budget(namespace: str, allowed: int) -> dict[str, Object]:
+        metadata = {"namespace": namespace, "name": "b", "uid": "b"}
+        return {
+            f"PodDisruptionBudget.policy/{namespace}/b": {
+                "apiVersion": "policy/v1",
+                "kind": "PodDisruptionBudget",
+                "metadata": metadata,
+                "status": {"disruptionsAllowed": allowed},
+            }
+        }
+
+    for decision, news in (("wait", 3), ("keep", 1)):
+        plan = {"gangs": [{**entry, **rest, "decision": decision}]}
+        budgets = budget("d", 0), budget("d", 1), {}, budget("other", 0)
+        prints = [
+            fingerprint_of(Observation({"Node//n": NODE, **some}, frozenset()), replace(GOOD, plan=plan), frozenset())
+            for some in budgets
+        ]
+        assert len({each.restrictions for each in prints}) == news
+        assert prints[2] == prints[3]
+
+
+def test_domains_that_others_declare_are_news() -> None:
+    """As Volcano discovers them; our own come with the plan."""
+    head: Object = {"apiVersion": "topology.volcano.sh/v1alpha1", "kind": "HyperNode"}
+    theirs = {**head, "metadata": {"name": "h", "uid": "h"}, "spec": {"tier": 1}}
+    ours = {**theirs, "metadata": {"name": "h", "uid": "h", "labels": {CLUSTER_LABEL: "c"}}}
+    seen = [
+        fingerprint_of(Observation({"Node//n": NODE, **some}, frozenset()), GOOD, frozenset())
+        for some in ({}, {"HyperNode.topology.volcano.sh//h": ours}, {"HyperNode.topology.volcano.sh//h": theirs})
+    ]
+    assert seen[0] == seen[1] != seen[2]
 
 
 def test_pods_of_a_service_beyond_what_is_written_are_news() -> None:

@@ -81,7 +81,7 @@ def test_what_budgets_let_go_is_news_where_a_gang_waits() -> None:
 
     for decision, news in (("wait", 3), ("keep", 1)):
         plan = {"gangs": [{**entry, **rest, "decision": decision}]}
-        budgets = budget("d", 0), budget("d", 1), {}, budget("other", 0)
+        budgets: tuple[dict[str, Object], ...] = budget("d", 0), budget("d", 1), {}, budget("other", 0)
         prints = [
             fingerprint_of(Observation({"Node//n": NODE, **some}, frozenset()), replace(GOOD, plan=plan), frozenset())
             for some in budgets

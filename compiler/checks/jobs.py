@@ -291,3 +291,16 @@ def _failed_dependency(gang: GangSpec, field: str, name: str | None, failed: set
         cause = f"{'Queue' if field == 'queue' else 'PriorityClass'} {name}"
         message = f"{field.replace('_', ' ')} {name!r} has errors"
         yield Finding(gang.document, gang.field_paths[field], message, "mend that object", cause=cause)
+
+
+@check("GP399", "two roles of one name")
+def two_roles_of_one_name(check_input: CheckInput) -> Iterator[Finding]:
+    """Replicated Jobs of a JobSet, worker groups of Ray and roles of a declared kind have names of their own: the API
+    server or the operator refuses the job. Mend: rename one."""
+    for gang in (*check_input.specs.gangs, *check_input.unbound_gangs):
+        seen: set[str] = set()
+        for role in gang.roles if gang.document.group != "batch.volcano.sh" else ():
+            if role.name in seen:
+                message = f"the name {role.name!r} is here twice"
+                yield Finding(gang.document, role.path, message, "rename one of the two")
+            seen.add(role.name)

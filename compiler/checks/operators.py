@@ -1,4 +1,4 @@
-"""What operators refuse beyond the shape of their kinds: training-operator 1.9, mpi-operator 0.6, JobSet 0.10."""
+"""What operators refuse beyond the shape of their kinds: those of Kubeflow, JobSet, LeaderWorkerSet, Ray and Argo."""
 
 from __future__ import annotations
 
@@ -43,16 +43,17 @@ def refused_by_operator(check_input: DocumentInput) -> Iterator[Finding]:
     """The webhook of Kubeflow's training operator wants a container of the framework's name in each role (pytorch,
     tensorflow, xgboost, paddle, jax), roles that it knows, one master at most and of an XGBoostJob exactly one, and a
     name that a Service may have; the MPI operator wants one launcher. Where the operator runs without its webhook the
-    job fails at once. A JobSet whose pods restart always is taken, and its Jobs are refused. Mend: as the message
-    says."""
+    job fails at once. A JobSet whose pods restart always is taken, and its Jobs are refused; its steps depend on those
+    above them. A RayCluster has a head, a group of a LeaderWorkerSet a pod, the entrypoint of a Workflow is one of its
+    templates. Mend: as the message says."""
     for found in check_input.models:
         document = found.document
         version = document.api_version.rpartition("/")[2]
         operator = _OPERATORS.get((document.kind, version)) if document.group == "kubeflow.org" else None
         if operator is not None:
             yield from _refusals(document, operator)
-        elif (document.kind, document.group) == ("JobSet", "jobset.x-k8s.io"):
-            yield from _refused_jobs(document)
+        elif (others := _OTHERS.get(f"{document.kind}.{document.group}")) is not None:
+            yield from others(document)
 
 
 def _refusals(document: Document, operator: _Operator) -> Iterator[Finding]:
@@ -86,9 +87,46 @@ def _refusals_of_role(
         yield Finding(document, at, message, f"write name: {operator.container}")
 
 
-def _refused_jobs(document: Document) -> Iterator[Finding]:
+def _job_set(document: Document) -> Iterator[Finding]:
+    above: list[str] = []
     for number, role in items(mapping(document.data, "spec"), "replicatedJobs"):
+        path: FieldPath = ("spec", "replicatedJobs", number)
         if mapping(role, "template", "spec", "template", "spec").get("restartPolicy") == "Always":
-            inner = ("template", "spec", "template", "spec", "restartPolicy")
-            path = ("spec", "replicatedJobs", number, *inner)
-            yield Finding(document, path, "pods of a job end: no Job comes of this", "write OnFailure or Never")
+            at = (*path, "template", "spec", "template", "spec", "restartPolicy")
+            yield Finding(document, at, "pods of a job end: no Job comes of this", "write OnFailure or Never")
+        for index, awaited in items(role, "dependsOn"):
+            if (name := str(awaited.get("name"))) not in above:
+                help = f"did you mean {near!r}?" if (near := did_you_mean(name, above)) else "name one that is above"
+                at = (*path, "dependsOn", index, "name")
+                yield Finding(document, at, f"no replicated Job above is named {name!r}", help)
+        above.append(str(role.get("name")))
+
+
+def _ray_cluster(document: Document) -> Iterator[Finding]:
+    if not mapping(document.data, "spec", "headGroupSpec"):
+        yield Finding(document, ("spec",), "there is no headGroupSpec", "add it", severity="error")
+
+
+def _leader_worker_set(document: Document) -> Iterator[Finding]:
+    size = mapping(document.data, "spec", "leaderWorkerTemplate").get("size")
+    if isinstance(size, int) and size < 1:
+        path = ("spec", "leaderWorkerTemplate", "size")
+        yield Finding(document, path, "a group has one pod at least, its leader", "write 1 or more", severity="error")
+
+
+def _workflow(document: Document) -> Iterator[Finding]:
+    spec = mapping(document.data, "spec")
+    names = [str(template.get("name")) for _, template in items(spec, "templates")]
+    entrypoint = spec.get("entrypoint")
+    if names and not mapping(spec, "workflowTemplateRef") and entrypoint not in names:
+        help = f"did you mean {near!r}?" if (near := did_you_mean(str(entrypoint), names)) else f"write {names[0]}"
+        yield Finding(document, ("spec", "entrypoint"), f"there is no template {entrypoint!r} to begin with", help)
+
+
+_OTHERS = {
+    "JobSet.jobset.x-k8s.io": _job_set,
+    "LeaderWorkerSet.leaderworkerset.x-k8s.io": _leader_worker_set,
+    "RayCluster.ray.io": _ray_cluster,
+    "Workflow.argoproj.io": _workflow,
+}
+"""Kind.group -> what is wrong with an object of it."""

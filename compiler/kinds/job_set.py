@@ -25,7 +25,8 @@ def _amend(gang: GangSpec) -> GangSpec:
     spec = gang.document.data["spec"]
     in_order = value_at(spec, ("startupPolicy", "startupPolicyOrder")) == "InOrder"
     roles, late = [], []
-    for number, (role, job) in enumerate(zip(gang.roles, spec.get("replicatedJobs") or (), strict=True)):
+    for number, role in enumerate(gang.roles):  # fewer than there are replicated Jobs where one of these is broken
+        job = gang.document.value_at(*role.template_path[:3])
         if (in_order and number) or job.get("dependsOn"):
             late.append(role.name)
         roles.append(_within_completions(role, value_at(job, ("template", "spec")) or {}))

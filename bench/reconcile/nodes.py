@@ -37,8 +37,8 @@ def measure_node(bed: Bed, _sizes: Sizes) -> Iterator[Row]:
     bed.add_gpu_nodes(4)
     repository = _repository(bed, 4)
     repository.write_file("jobs/gang.yaml", volcano_job("gang", role("worker", 2, gpus=GPUS), queue="team"))
-    with ToldReconciler(bed, repository, "--node-timeout", f"{NODE_TIMEOUT:g}") as reconciler:
-        reconciler.commit()
+    repository.commit()
+    with ToldReconciler(bed, repository, "--node-timeout", f"{NODE_TIMEOUT:g}"):
 
         def places() -> set[str]:
             pods = job_pods(bed.plane, "gang")

@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from compiler.specs import JobKey
+from compiler.syntax.parse import Parse, parse_file
 from reconciler.cluster.client import short_error
 from reconciler.cluster.objects import Object
 from reconciler.plan.confinement import child_environment, child_memory_limit
@@ -120,7 +121,7 @@ class CompileProcess:
             old.unlink(missing_ok=True)
         question.write_bytes(_encode_request(request))
         paths = {"request": str(question), "answer": str(answer), "errors": str(errors)}
-        order = {**paths, "memory": self.memory_limit, "seconds": int(self.time_limit)}
+        order = {**paths, "commit": request.commit, "memory": self.memory_limit, "seconds": int(self.time_limit)}
         try:
             status = self._run_in_worker(order, time.monotonic() + self.time_limit)
         except TimeoutError:
@@ -220,16 +221,17 @@ def decode_request(text: bytes) -> CompileRequest:
     return CompileRequest(**data)
 
 
-def compile_request(request: CompileRequest) -> Snapshot:
+def compile_request(request: CompileRequest, parse: Parse = parse_file) -> Snapshot:
     """Compile in this process. A commit with any error is not ok: in a reconciler, a job that became unreadable must
-    not look like one that was removed."""
+    not look like one that was removed. parse: how a file is read."""
     from compiler.cli.executor import open_executor
     from compiler.cluster_state.state import ClusterState
     from compiler.diagnostics import Diagnostic, Position
     from compiler.diagnostics.render.json import diagnostic_entry
     from compiler.emit.objects import manifests
     from compiler.kubernetes import ALLOW_PRUNE_ANNOTATION, annotations_of
-    from compiler.pipeline import compile_repository
+    from compiler.pipeline import compile_specs
+    from compiler.reading import read_specs
     from compiler.repository import Repository
     from compiler.views import data
 
@@ -241,7 +243,7 @@ def compile_request(request: CompileRequest) -> Snapshot:
         closed_nodes={job: frozenset(nodes) for job, nodes in request.closed_nodes},
     )
     with open_executor(request.executor) as mapper:
-        outcome = compile_repository(tree, request.cluster, state, mapper=mapper)
+        outcome = compile_specs(tree, read_specs(tree, request.cluster, parse), state, mapper=mapper)
     diagnostics = tuple(diagnostic_entry(diagnostic) for diagnostic in outcome.diagnostics)
     if outcome.problem is None or not outcome.ok or outcome.error_count:
         return Snapshot(request.commit, ok=False, diagnostics=diagnostics)

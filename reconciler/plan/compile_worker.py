@@ -1,7 +1,9 @@
 """The process that compiles: all modules are loaded once, and each compile is a fork of it with limits of its own.
 
-It reads one order a line (paths of request, answer and errors, bytes of memory, seconds) and says two numbers for each:
-the child's process id, and how the child ended. It ends with its parent, whose end of the pipe closes.
+It reads one order a line (commit, paths of request, answer and errors, bytes of memory, seconds) and says two numbers
+for each: the child's process id, and how the child ended. It ends with its parent, whose end of the pipe closes. What
+files say is read by a child first; when that has ended well the worker reads them as well, once for each commit and
+after it has answered, so that the next child need not.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from reconciler.plan.compile_child import compile_request, decode_request
+from reconciler.plan.file_memory import FileMemory
 from reconciler.plan.snapshot import save_snapshot
 
 _MODULES = ("compiler.cli.executor", "compiler.emit.objects", "compiler.pipeline", "compiler.views.data", "highspy")
@@ -29,12 +32,21 @@ def main() -> None:
     for name in _MODULES:
         importlib.import_module(name)
     gc.freeze()
+    memory, commit = FileMemory(), ""
     for line in sys.stdin.buffer:
         order = json.loads(line)
         if (pid := os.fork()) == 0:
-            _compile_and_exit(order)
+            _compile_and_exit(order, memory)
         _say(pid)
-        _say(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+        status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+        is_news = status == 0 and order["commit"] != commit
+        # Read before the status is said: the next request is written then.
+        request = Path(order["request"]).read_bytes() if is_news else b""
+        _say(status)
+        if is_news:
+            commit = order["commit"]
+            memory.keep_only(decode_request(request).files)
+            gc.freeze()
 
 
 def _say(number: int) -> None:
@@ -42,7 +54,7 @@ def _say(number: int) -> None:
     sys.stdout.flush()
 
 
-def _compile_and_exit(order: Mapping[str, Any]) -> NoReturn:
+def _compile_and_exit(order: Mapping[str, Any], memory: FileMemory) -> NoReturn:
     """The child: in a process group of its own, so that what it starts ends with it."""
     status = 1
     try:
@@ -53,7 +65,7 @@ def _compile_and_exit(order: Mapping[str, Any]) -> NoReturn:
             os.close(opened)
         _set_limits(order["memory"], order["seconds"])
         request = decode_request(Path(order["request"]).read_bytes())
-        save_snapshot(compile_request(request), Path(order["answer"]))
+        save_snapshot(compile_request(request, memory.parse), Path(order["answer"]))
         status = 0
     except BaseException:
         with contextlib.suppress(Exception):

@@ -147,8 +147,9 @@ def test_one_worker_serves_all_compiles_and_a_killed_one_is_replaced(tmp_path: P
     try:
         worker = compiler._worker
         assert worker is not None
-        for _ in range(2):
-            assert compiled_by(compiler, done, request(train=JOB)).ok
+        for number, job in enumerate((JOB, JOB.replace(b"name: train", b"name: other"))):
+            asked = replace(request(train=job), commit=f"commit-{number}")
+            assert compiled_by(compiler, done, asked) == compile_request(asked)
             assert compiler._worker is worker
         worker.kill()
         worker.wait()

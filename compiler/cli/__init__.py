@@ -216,15 +216,17 @@ def compile_inputs(ctx: click.Context, inputs: CompileInputs) -> Outcome:
     """The outcome of compiling the repository with the options of a command."""
     from compiler.cli.executor import open_executor
     from compiler.cli.progress import progress
+    from compiler.cli.readers import read_whole_at_once
     from compiler.cluster_state.state import StateError
     from compiler.pipeline import CommandLimit, compile_specs
     from compiler.reading import read_specs
 
+    ahead = None if inputs.executor == "local" else read_whole_at_once
     try:
         with open_executor(inputs.executor) as mapper:
             tree, state = load_tree(ctx, inputs.repo), load_state_file(inputs.state_file)
             limit = CommandLimit(inputs.time_limit, inputs.started)
-            specs = read_specs(tree, inputs.cluster)
+            specs = read_specs(tree, inputs.cluster, ahead=ahead)
             state = _with_lock(inputs.lock_file, specs, state)
             with progress(f"planning {len(specs.gangs)} jobs on {len(specs.nodes)} nodes"):
                 return compile_specs(tree, specs, state, mapper=mapper, limit=limit)

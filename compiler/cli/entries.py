@@ -50,13 +50,32 @@ def entry_documents(entry: Entry) -> list[Document] | None:
     return None if entry[1] is None else [Document(*fields) for fields in marshal.loads(entry[1])]  # noqa: S302
 
 
+def complete_entry(parsed: ParsedFile) -> Entry | None:
+    """The entry of a file with its documents in full; None where something is known to this process only."""
+    entry = file_entry(parsed)
+    return None if entry is None else with_documents(entry, [document for document, _ in parsed.documents])
+
+
+def complete_file(entry: Entry) -> ParsedFile | None:
+    """The file that the entry is of, with plain documents; None where the entry is without them."""
+    documents = entry_documents(entry)
+    return None if documents is None else _file_of(io.BytesIO(entry[0]), lambda at, _: documents[at])
+
+
 def parsed_file(entry: Entry, file: str, fetch: Callable[[int], Document]) -> ParsedFile:
     """The file that the entry is of. fetch: returns a document in full, by its index."""
-    stream = io.BytesIO(entry[0])
+
+    def remembered(at: int, head: Any) -> Document:
+        line, item_path, known = head
+        return RememberedDocument(file, line, item_path, known, partial(fetch, at))
+
+    return _file_of(io.BytesIO(entry[0]), remembered)
+
+
+def _file_of(stream: io.BytesIO, make_document: Callable[[int, Any], Document]) -> ParsedFile:
+    """The file of the first part of an entry. make_document: index and head of a document -> the document."""
     heads = pickle.load(stream)  # noqa: S301  # of this user and this code (reading_cache)
-    _documents.clear()
-    for at, ((line, item_path, head), _) in enumerate(heads):
-        _documents.append(RememberedDocument(file, line, item_path, head, partial(fetch, at)))
+    _documents[:] = [make_document(at, head) for at, (head, _) in enumerate(heads)]
     diagnostics, readings, claim = pickle.load(stream)  # noqa: S301
     documents = [(document, failed) for document, (_, failed) in zip(_documents, heads, strict=True)]
     return ParsedFile(documents, diagnostics, readings, claim)

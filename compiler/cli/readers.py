@@ -5,9 +5,9 @@ from __future__ import annotations
 import marshal
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
-from compiler.cli.entries import Entry, file_entry
+from compiler.cli.entries import Entry, complete_entry, complete_file, file_entry
 from compiler.reading.documents import read_alone
 from compiler.reading.files import configurations_inside
 from compiler.syntax.parse import ParsedFile, parse_file
@@ -22,14 +22,28 @@ File = tuple[bytes, str, bytes]
 """Key, name and content of a file."""
 
 
-def read_at_once(files: Sequence[File]) -> tuple[dict[bytes, ParsedFile], dict[bytes, Entry]]:
-    """By key: files that this process has read, and entries of files that other processes have read. Some may be
-    missing."""
+EntryOf = Callable[[ParsedFile], Entry | None]
+
+
+def read_whole_at_once(files: Mapping[str, bytes]) -> dict[str, ParsedFile]:
+    """File -> what reading it came to, with its documents in full. Some may be missing."""
+    names = {file.encode("utf-8", "surrogateescape"): file for file in files}
+    read, entries = read_at_once([(key, file, files[file]) for key, file in names.items()], complete_entry)
+    read |= {key: parsed for key, entry in entries.items() if (parsed := complete_file(entry)) is not None}
+    return {names[key]: parsed for key, parsed in read.items()}
+
+
+def read_at_once(
+    files: Sequence[File], entry_of: EntryOf | None = None
+) -> tuple[dict[bytes, ParsedFile], dict[bytes, Entry]]:
+    """By key: files that this process has read, and entries of files that other processes have read (`file_entry` by
+    default). Some may be missing."""
+    entry_of = entry_of or file_entry
     if len(files) < LEAST_FILES or not sys.platform.startswith("linux"):
         return {}, {}
     read = {key: _read(file, content) for key, file, content in files[:WARM_UP]}
     rest, shares = files[WARM_UP:], min(_cores(), MOST_PROCESSES)
-    children = [_start_child(rest[number::shares]) for number in range(1, shares)]
+    children = [_start_child(rest[number::shares], entry_of) for number in range(1, shares)]
     read |= {key: _read(file, content) for key, file, content in rest[::shares]}
     entries: dict[bytes, Entry] = {}
     for process, pipe in children:
@@ -47,7 +61,7 @@ def _read(file: str, content: bytes) -> ParsedFile:
     return parsed
 
 
-def _start_child(files: Sequence[File]) -> tuple[int, int]:
+def _start_child(files: Sequence[File], entry_of: EntryOf) -> tuple[int, int]:
     """(process, pipe) of a child that reads the files."""
     pipe, end = os.pipe()
     sys.stdout.flush()
@@ -59,7 +73,7 @@ def _start_child(files: Sequence[File]) -> tuple[int, int]:
     code = 1
     try:
         os.close(pipe)
-        found = {key: entry for key, file, content in files if (entry := file_entry(_read(file, content))) is not None}
+        found = {key: entry for key, file, content in files if (entry := entry_of(_read(file, content))) is not None}
         with os.fdopen(end, "wb") as out:
             marshal.dump(found, out)
         code = 0

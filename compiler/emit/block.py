@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 _PLAIN_SCALAR = re.compile(r"[A-Za-z_/][A-Za-z0-9_./ -]*(?<! )")
@@ -22,30 +22,37 @@ def to_yaml(data: Mapping[str, Any]) -> str:
     return "".join(f"{line}\n" for line in yaml_lines(data)) or "{}\n"
 
 
-def yaml_lines(data: Mapping[str, Any] | list[Any]) -> Iterator[str]:
+def yaml_lines(data: Mapping[str, Any] | list[Any]) -> list[str]:
+    lines: list[str] = []  # one list for all levels: a line that is handed up from each to the next costs far more
+    _add_lines(lines, data, "", "")
+    return lines
+
+
+def _add_lines(lines: list[str], data: Mapping[str, Any] | list[Any], first: str, indent: str) -> None:
+    """Add the lines, the first one behind `first`."""
     if isinstance(data, Mapping):
         for key, value in data.items():
-            yield from _entry_lines(f"{scalar_text(key)}:", value, "  ", nested_lists="")
+            _add_entry(lines, f"{first}{scalar_text(key)}:", value, indent, "")
+            first = indent
     else:
         for value in data:
             if isinstance(value, Mapping | list) and value:
-                first, *rest = yaml_lines(value)
-                yield f"- {first}"
-                yield from (f"  {line}" if line else line for line in rest)
+                _add_lines(lines, value, f"{first}- ", f"{indent}  ")
             else:
-                yield from _entry_lines("-", value, "  ", nested_lists="  ")
+                _add_entry(lines, f"{first}-", value, indent, "  ")
+            first = indent
 
 
-def _entry_lines(head: str, value: Any, indent: str, nested_lists: str) -> Iterator[str]:
+def _add_entry(lines: list[str], head: str, value: Any, indent: str, nested_lists: str) -> None:
     if isinstance(value, Mapping | list) and value:
-        yield head
-        inner = nested_lists if isinstance(value, list) else indent
-        yield from (f"{inner}{line}" if line else line for line in yaml_lines(value))
+        lines.append(head)
+        inner = indent + (nested_lists if isinstance(value, list) else "  ")
+        _add_lines(lines, value, inner, inner)
     elif isinstance(value, str) and _fits_literal_block(value):
-        yield f"{head} |{'' if value.endswith(chr(10)) else '-'}"
-        yield from (f"{indent}{line}" if line else line for line in value.removesuffix("\n").split("\n"))
+        lines.append(f"{head} |{'' if value.endswith(chr(10)) else '-'}")
+        lines += (f"{indent}  {line}" if line else line for line in value.removesuffix("\n").split("\n"))
     else:
-        yield f"{head} {scalar_text(value)}"
+        lines.append(f"{head} {scalar_text(value)}")
 
 
 def scalar_text(value: Any) -> str:

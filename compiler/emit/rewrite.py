@@ -173,7 +173,7 @@ def _flow_mapping_start(document: Document, path: FieldPath, starts: Sequence[in
 
 def _flow_pairs(added: Mapping[str, Any]) -> list[str] | None:
     """The new keys with their values, each in one line; None where one of them is more than a scalar."""
-    found = [list(yaml_lines({key: value})) for key, value in added.items() if not isinstance(value, dict | list)]
+    found = [yaml_lines({key: value}) for key, value in added.items() if not isinstance(value, dict | list)]
     return [pair for (pair,) in found] if len(found) == len(added) and all(len(pair) == 1 for pair in found) else None
 
 

@@ -7,6 +7,7 @@ job never takes the good ones down with it.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from compiler.diagnostics import Diagnostic, Position, sorted_diagnostics
@@ -22,14 +23,19 @@ from compiler.repository.paths import CLUSTERS_FOLDER, JOBS_FOLDER
 from compiler.specs import Specs
 from compiler.syntax.parse import Adopt, Parse, ParsedFile, parse_file
 
+ReadAhead = Callable[[Mapping[str, bytes]], Mapping[str, ParsedFile]]
+"""Given the files of a cluster: those of them that were read in other processes, perhaps none."""
 
-def read_specs(tree: Repository, cluster: str | None = None, parse: Parse = parse_file) -> Specs:
+
+def read_specs(
+    tree: Repository, cluster: str | None = None, parse: Parse = parse_file, ahead: ReadAhead | None = None
+) -> Specs:
     """The specs of one cluster, with all diagnostics sorted by position, less those that the repository ignores.
 
     cluster: a folder of cluster-specs/ or the name of the Cluster object in one; needed only when there are several.
-    parse: how a file is parsed, by a cache for one.
+    parse: how a file is parsed, by a cache for one. ahead: reads files at once.
     """
-    specs = _read_specs(tree, cluster, parse)
+    specs = _read_specs(tree, cluster, parse, ahead)
     return replace(specs, diagnostics=without_ignored(tree, (_in_source(tree, each) for each in specs.diagnostics)))
 
 
@@ -42,8 +48,9 @@ def _in_source(tree: Repository, found: Diagnostic) -> Diagnostic:
     return replace(found, position=Position(file, 1, 1), message=f"{subject}{found.message}")
 
 
-def _read_specs(tree: Repository, cluster: str | None, parse: Parse) -> Specs:
-    parse = _once(parse)
+def _read_specs(tree: Repository, cluster: str | None, parse: Parse, ahead: ReadAhead | None) -> Specs:
+    known: dict[str, ParsedFile] = {}
+    parse = _once(parse, known)
     collector = DocumentCollector(parse)
     collector.diagnostics += tree.problems
     folder, problems = choose_folder(tree, cluster)
@@ -52,6 +59,8 @@ def _read_specs(tree: Repository, cluster: str | None, parse: Parse) -> Specs:
         return _specs_without_cluster(cluster or "", collector)
     files, problems = files_of_cluster(tree, folder)
     collector.diagnostics += problems
+    if ahead is not None:
+        known.update(ahead({file: tree.files[file] for file in files}))
     assignment = job_assignment(tree, folder, parse)
     for file in files:
         of_all = not file.startswith(f"{JOBS_FOLDER}/")
@@ -64,10 +73,9 @@ def _read_specs(tree: Repository, cluster: str | None, parse: Parse) -> Specs:
     return consistent_specs(cluster_spec(folder or cluster or "", collector), collector)
 
 
-def _once(parse: Parse) -> Parse:
+def _once(parse: Parse, known: dict[str, ParsedFile]) -> Parse:
     """The parser, which reads no file of the repository twice: those of clusters are asked for which jobs are theirs
-    before they are read."""
-    known: dict[str, ParsedFile] = {}
+    before they are read. known: file -> what it came to, which is added to."""
 
     def parsed(file: str, content: bytes, adopt: Adopt) -> ParsedFile:
         if file not in known:

@@ -11,7 +11,7 @@ from compiler.cli import check, readers
 from compiler.cli.check import repository_diagnostics
 from compiler.cli.reading_cache import ReadingCache
 from compiler.diagnostics import RULES
-from compiler.reading import one_document, shape
+from compiler.reading import one_document, read_specs, shape
 from compiler.repository import Repository
 from compiler.syntax import parse
 from compiler.syntax.documents import Document
@@ -160,8 +160,14 @@ def test_files_read_by_several_processes_are_told_as_by_one(
     monkeypatch.setattr(readers, "WARM_UP", 2)
     monkeypatch.setattr(readers, "_cores", lambda: 3)
     assert repository_diagnostics(Repository(files), None) == plain
+    whole = {**files, **FILES}
+    specs = repr(read_specs(Repository(whole)))
+    assert len(readers.read_whole_at_once(whole)) == len(whole)
+    assert repr(read_specs(Repository(whole), ahead=readers.read_whole_at_once)) == specs
     monkeypatch.setattr(readers, "file_entry", None)  # every child fails
+    monkeypatch.setattr(readers, "complete_entry", None)
     assert repository_diagnostics(Repository(files), None) == plain
+    assert repr(read_specs(Repository(whole), ahead=readers.read_whole_at_once)) == specs
 
 
 def test_nothing_is_read_where_nothing_changed(parsed_files: list[str], monkeypatch: pytest.MonkeyPatch) -> None:

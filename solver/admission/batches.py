@@ -53,12 +53,13 @@ def entitled_gangs(books: QueueBooks, gangs: Iterable[int], changed: Mapping[int
     changed: gangs that are counted as they are here, with another priority.
     """
     problem, rules, changed = books.problem, books.queue_rules, changed or {}
-    room: list[dict[int, int]] = []
-    for q, limits in enumerate(rules.entitled):
-        amounts = zip(limits, books.compared_amount(q), strict=True)
-        room.append({r: max(0, most - held) for r, (most, held) in enumerate(amounts) if most is not None})
-    limits_of = [[(room[q], r) for q in path for r in room[q]] for path in rules.comparison_paths]
-    by_index = ((j, changed.get(j, problem.gangs[j])) for j in gangs)
+    by_index = [(j, changed.get(j, problem.gangs[j])) for j in gangs]
+    paths = {gang.queue: rules.comparison_paths[gang.queue] for _, gang in by_index}
+    room: dict[int, dict[int, int]] = {}
+    for q in set().union(*paths.values()):
+        amounts = zip(rules.entitled[q], books.compared_amount(q), strict=True)
+        room[q] = {r: max(0, most - held) for r, (most, held) in enumerate(amounts) if most is not None}
+    limits_of = {queue: [(room[q], r) for q in path for r in room[q]] for queue, path in paths.items()}
     stopped, found = set[int](), list[int]()
     for _, _, j, q in sorted((-precedence(gang), gang.age, j, gang.queue) for j, gang in by_index):
         if q in stopped:

@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 
+import numpy as np
+
 from solver.admission.batches import entitled_gangs
 from solver.diagnosis.blockers import blockers
 from solver.diagnosis.case import GangDiagnosis
@@ -100,25 +102,20 @@ def _later_gangs(case: GangDiagnosis, priority: int, problem: Problem) -> list[i
 
 
 def _gangs_behind(case: GangDiagnosis, raised: Gang, problem: Problem) -> list[int]:
-    gangs, started = problem.gangs, case.state.started_by_priority
-    priorities = [queue_priority(problem, q) for q in range(len(problem.queues))]
-    own_level = precedence(raised), priorities[raised.queue]
-    below = case.state.started_below(own_level)
+    started, own = np.array(case.state.started_by_priority, dtype=np.int64), raised.queue
+    below = case.state.started_below((precedence(raised), queue_priority(problem, own)))
     if not is_decided_by_entitlement(problem):
-        return [i for i in started if i in below]
+        return [int(i) for i in started[below]]
     covered = _entitled_beside(case, raised, problem)
-    rounds = [0] * len(priorities) if problem.reclaim_enabled else priorities
-    own_round, is_covered = rounds[raised.queue], case.index in covered
-
-    def is_later(i: int) -> bool:
-        queue = gangs[i].queue
-        if rounds[queue] != own_round:
-            return rounds[queue] < own_round
-        if i in covered:
-            return is_covered and i in below
-        return is_covered or (queue == raised.queue and i in below)
-
-    return sorted(filter(is_later, started), key=lambda i: (rounds[gangs[i].queue], i in covered))
+    is_covered, others_covered = case.index in covered, np.isin(started, list(covered))
+    queue = case.state.queue_of[started]
+    queues = range(len(problem.queues))
+    priorities = np.array([0 if problem.reclaim_enabled else queue_priority(problem, q) for q in queues])
+    rounds, own_round = priorities[queue], priorities[own]
+    in_own_round = (below | ~others_covered) if is_covered else (below & ~others_covered & (queue == own))
+    later = np.where(rounds == own_round, in_own_round, rounds < own_round)
+    order = np.lexsort((others_covered[later], rounds[later]))  # a stable sort, by rounds first
+    return [int(i) for i in started[later][order]]
 
 
 def _entitled_beside(case: GangDiagnosis, raised: Gang, problem: Problem) -> frozenset[int]:

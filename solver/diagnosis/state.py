@@ -25,7 +25,7 @@ from solver.semantics.placements import Placements, new_placements
 from solver.semantics.priorities import expected_end, precedence_level
 from solver.semantics.topology import TopologyTree
 from solver.state.free_nodes import free_and_overcommitted
-from solver.state.pod_rules import ExistingPods, PodRuleCounts
+from solver.state.pod_rules import BoolArray, ExistingPods, PodRuleCounts
 from solver.state.queue_books import QueueBooks
 from solver.state.state import State
 
@@ -183,14 +183,15 @@ class DiagnosisState:
         return {i: end for i, end in ends.items() if end is not None}
 
     @cached_property
-    def started_levels(self) -> dict[int, tuple[int, int]]:
-        """Gang that the plan starts -> its level; changed limits of queues leave it."""
-        return {i: precedence_level(self.problem, i) for i in self.started_placements}
+    def started_levels(self) -> tuple[tuple[int, int], ...]:
+        """The levels of `started_by_priority`; changed limits of queues leave them."""
+        return tuple(precedence_level(self.problem, i) for i in self.started_by_priority)
 
-    def started_below(self, level: tuple[int, int]) -> frozenset[int]:
-        """The gangs that the plan starts at a lower level."""
-        levels = self.started_levels.items()
-        return self.memoize(("below", level), lambda: frozenset(i for i, own in levels if own < level))
+    def started_below(self, level: tuple[int, int]) -> BoolArray:
+        """Of `started_by_priority` which are at a lower level."""
+        return self.memoize(
+            ("below", level), lambda: np.array([own < level for own in self.started_levels], dtype=np.bool_)
+        )
 
     @cached_property
     def capacity(self) -> FreeVectors:
@@ -230,7 +231,14 @@ class DiagnosisState:
 
     def held_rows(self, i: int, with_plan: bool) -> PodRows:
         """What those pods hold."""
-        return self.memoize(("held", i, with_plan), lambda: pod_rows(self.problem.gangs[i], self.pods_of(i, with_plan)))
+        return self._rows[with_plan][i]
+
+    @cached_property
+    def _rows(self) -> tuple[dict[int, PodRows], dict[int, PodRows]]:
+        """Without and with the plan: gang that runs or starts -> what its pods hold."""
+        gangs, placed = self.problem.gangs, (*self.kept_placements, *self.started_placements)
+        of_running, of_all = ({i: pod_rows(gangs[i], self.pods_of(i, plan)) for i in placed} for plan in (False, True))
+        return of_running, of_all
 
     @cached_property
     def queue_of(self) -> IntArray:

@@ -25,6 +25,8 @@ from solver.semantics.share_measures import gang_dominant_share, queue_priority,
 from solver.semantics.topology import ROOT
 from solver.state.state import Pods, State
 
+BUDGET = Budget()
+
 
 class GreedyPlacer:
     """Places gangs one after another and takes their room from the state."""
@@ -40,7 +42,7 @@ class GreedyPlacer:
         largest_first: gangs of a queue are served by size, not by age."""
         self.state, self.fragmentation, self.largest_first = state, fragmentation, largest_first
         self.problem, self.tree, self.free_nodes = state.problem, state.tree, state.free_nodes
-        self.budget = budget or Budget()
+        self.budget = budget or BUDGET
 
     # ---- which gang is next
 

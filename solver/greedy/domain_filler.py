@@ -55,19 +55,21 @@ class DomainFiller:
         children, nodes, starts = self.tree.children_with_nodes(h)
         if not children or not any(unplaced):
             return placed
-        fits: dict[int, dict[int, int]] = {}
-        for t in (t for t, pods in enumerate(unplaced) if pods):
-            sums = np.add.reduceat(self.state.fit_counts_on(nodes, self.gang_class.roles[t]), starts)
-            fits[t] = dict(zip(children, sums.tolist(), strict=True))
-        remaining = list(children)
-        while remaining and any(unplaced):
-            amount = {c: sum(min(unplaced[t], of_child[c]) for t, of_child in fits.items()) for c in remaining}
-            holding_all = [c for c in remaining if amount[c] == sum(unplaced)]
-            capacity = {c: sum(of_child[c] for of_child in fits.values()) for c in holding_all}
-            child = min(capacity or remaining, key=lambda c: (capacity[c] if capacity else -amount[c], c))
-            remaining.remove(child)
-            if amount[child]:
-                placed += self.place_pods(child, unplaced)
+        asked = [t for t, pods in enumerate(unplaced) if pods]
+        counts = [self.state.fit_counts_on(nodes, self.gang_class.roles[t]) for t in asked]
+        fits = np.array(
+            [np.add.reduceat(of_role, starts) for of_role in counts]
+        )  # role x child; of equal children the first is taken
+        capacity, is_left = fits.sum(axis=0), np.ones(len(children), dtype=np.bool_)
+        while any(unplaced):
+            left = np.array([unplaced[t] for t in asked])
+            amount = np.minimum(fits, left[:, None]).sum(axis=0) * is_left
+            holding_all = np.flatnonzero(amount == left.sum())
+            at = holding_all[capacity[holding_all].argmin()] if len(holding_all) else amount.argmax()
+            if not amount[at]:
+                break
+            is_left[at] = False
+            placed += self.place_pods(children[at], unplaced)
         return placed
 
     def _place_on_direct_nodes(self, h: int, unplaced: list[int]) -> Pods:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Sequence
 
 from solver.admission.greedy_floor import GreedyFloor
 from solver.options import Options
@@ -47,21 +47,30 @@ def precedence_groups(
     return groups, floor
 
 
-def entitled_gangs(books: QueueBooks, gangs: Iterable[int], changed: Mapping[int, Gang] | None = None) -> list[int]:
-    """The gangs of each queue, by precedence and age, before the first one that its entitlement does not cover.
+EntitlementTurn = tuple[int, int, int, int]
+"""(-precedence, age, index, queue) of a gang: the smallest comes first."""
 
-    changed: gangs that are counted as they are here, with another priority.
-    """
-    problem, rules, changed = books.problem, books.queue_rules, changed or {}
-    by_index = [(j, changed.get(j, problem.gangs[j])) for j in gangs]
-    paths = {gang.queue: rules.comparison_paths[gang.queue] for _, gang in by_index}
+
+def entitlement_turn(j: int, gang: Gang) -> EntitlementTurn:
+    return -precedence(gang), gang.age, j, gang.queue
+
+
+def entitled_gangs(books: QueueBooks, gangs: Iterable[int]) -> list[int]:
+    """Of each queue the gangs up to the first one, by precedence and age, that its entitlement does not cover."""
+    return entitled_in_turn(books, sorted(entitlement_turn(j, books.problem.gangs[j]) for j in gangs))
+
+
+def entitled_in_turn(books: QueueBooks, turns: Sequence[EntitlementTurn]) -> list[int]:
+    """As `entitled_gangs`, of gangs in order."""
+    rules = books.queue_rules
+    paths = {queue: rules.comparison_paths[queue] for queue in {turn[3] for turn in turns}}
     room: dict[int, dict[int, int]] = {}
     for q in set().union(*paths.values()):
         amounts = zip(rules.entitled[q], books.compared_amount(q), strict=True)
         room[q] = {r: max(0, most - held) for r, (most, held) in enumerate(amounts) if most is not None}
     limits_of = {queue: [(room[q], r) for q in path for r in room[q]] for queue, path in paths.items()}
     stopped, found = set[int](), list[int]()
-    for _, _, j, q in sorted((-precedence(gang), gang.age, j, gang.queue) for j, gang in by_index):
+    for _, _, j, q in turns:
         if q in stopped:
             continue
         demand = books.min_demand(j)

@@ -9,7 +9,7 @@ from functools import partial
 
 import numpy as np
 
-from solver.admission.batches import entitled_gangs
+from solver.admission.batches import entitled_in_turn, entitlement_turn
 from solver.diagnosis.blockers import blockers
 from solver.diagnosis.case import GangDiagnosis
 from solver.diagnosis.minimal import first_sufficient, minimal_subset, shortest_prefix
@@ -120,13 +120,15 @@ def _gangs_behind(case: GangDiagnosis, raised: Gang, problem: Problem) -> list[i
 
 def _entitled_beside(case: GangDiagnosis, raised: Gang, problem: Problem) -> frozenset[int]:
     """The started gangs, and the gang with its raised priority, that the entitlements of their queues cover."""
-    state, own, started = case.state, case.index, case.state.started_placements
-    books = state.before.queue_books
+    state, books, started = case.state, case.state.before.queue_books, case.state.entitlement_turns
+    own_turn = entitlement_turn(case.index, raised)
     if problem is not state.problem:
-        return frozenset(entitled_gangs(books.with_problem(problem), [*started, own], {own: raised}))
+        return frozenset(entitled_in_turn(books.with_problem(problem), sorted([*started, own_turn])))
     roots = books.queue_rules.entitlement_roots
-    family = [i for i in started if roots[problem.gangs[i].queue] == roots[raised.queue]]
-    return state.entitled_started.difference(family).union(entitled_gangs(books, [*family, own], {own: raised}))
+    root = roots[raised.queue]
+    family = state.cached(("family", root), lambda: [turn for turn in started if roots[turn[3]] == root])
+    others = state.entitled_started.difference(turn[2] for turn in family)
+    return others.union(entitled_in_turn(books, sorted([*family, own_turn])))
 
 
 def higher_priority(runner: TrialRunner, t: Trial) -> Iterator[Trial]:

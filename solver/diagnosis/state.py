@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from solver.admission.batches import entitled_gangs
+from solver.admission.batches import EntitlementTurn, entitled_in_turn, entitlement_turn
 from solver.diagnosis.question import FitQuestion
 from solver.options import Options
 from solver.problem import Gang, Node, Placement, Problem
@@ -284,7 +284,12 @@ class DiagnosisState:
     @cached_property
     def entitled_started(self) -> frozenset[int]:
         """The gangs that the plan starts within the entitlements of their queues."""
-        return frozenset(entitled_gangs(self.before.queue_books, self.started_placements))
+        return frozenset(entitled_in_turn(self.before.queue_books, self.entitlement_turns))
+
+    @cached_property
+    def entitlement_turns(self) -> tuple[EntitlementTurn, ...]:
+        """Of the gangs that the plan starts, in order."""
+        return tuple(sorted(entitlement_turn(i, self.problem.gangs[i]) for i in self.started_placements))
 
     # ---- pod rules
 

@@ -84,8 +84,10 @@ def _add_placement_variables(s: Sets, x: Variables, k: int) -> None:
 
 def _max_gangs(s: Sets, k: int, buckets: Iterable[int]) -> int:
     """An upper bound on the gangs of class k in these buckets: by each role, and by all pods."""
-    gang_class = s.gang_classes[k]
-    pods = [sum(s.pod_limits[k, t].get(i, 0) for i in buckets) for t in range(len(gang_class.roles))]
+    gang_class, pods = s.gang_classes[k], list[int]()
+    for t in range(len(gang_class.roles)):  # tens of thousands of domains, most of them one bucket
+        of_role = s.pod_limits[k, t]
+        pods.append(sum([of_role[i] for i in buckets if i in of_role]))
     limits = [n // role.min_pods for n, role in zip(pods, gang_class.roles, strict=True) if role.min_pods]
     if gang_class.min_pods:
         limits.append(sum(pods) // gang_class.min_pods)

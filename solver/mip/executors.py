@@ -11,6 +11,7 @@ is computed here; `RemoteExecutor.faults` says why.
 from __future__ import annotations
 
 import concurrent.futures
+import gc
 import hashlib
 import logging
 import math
@@ -190,15 +191,16 @@ def process_executor(number: int | None = None, min_work: int = BUDGET.remote_wo
     def start() -> WorkerPool:
         # A forked copy of a process with threads (HiGHS, numpy) may hang, so each worker starts afresh.
         context = multiprocessing.get_context("spawn")
-        pool = concurrent.futures.ProcessPoolExecutor(cores, context, initializer=_exit_with_parent)
+        pool = concurrent.futures.ProcessPoolExecutor(cores, context, _start_worker, (gc.get_threshold(),))
         return WorkerPool(pool, cores, partial(pool.shutdown, cancel_futures=True))
 
     return RemoteExecutor(start, min_work if cores > 1 else sys.maxsize)
 
 
-def _exit_with_parent() -> None:
-    """End this worker with its parent: if the parent was killed, the worker would wait for work for ever; an interrupt
-    of both needs no message of its own."""
+def _start_worker(gc_threshold: tuple[int, int, int]) -> None:
+    """Collect garbage in this worker as rarely as its parent does, and end it with that: if the parent was killed, the
+    worker would wait for work for ever; an interrupt of both needs no message of its own."""
+    gc.set_threshold(*gc_threshold)
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     parent = multiprocessing.parent_process()
 

@@ -126,7 +126,7 @@ def _entitled_beside(case: GangDiagnosis, raised: Gang, problem: Problem) -> fro
         return frozenset(entitled_in_turn(books.with_problem(problem), sorted([*started, own_turn])))
     roots = books.queue_rules.entitlement_roots
     root = roots[raised.queue]
-    family = state.cached(("family", root), lambda: [turn for turn in started if roots[turn[3]] == root])
+    family = state.memoize(("family", root), lambda: [turn for turn in started if roots[turn[3]] == root])
     others = state.entitled_started.difference(turn[2] for turn in family)
     return others.union(entitled_in_turn(books, sorted([*family, own_turn])))
 

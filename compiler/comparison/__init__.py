@@ -16,6 +16,7 @@ from compiler.comparison.cluster import cluster_changes
 from compiler.comparison.scheduler import behaviour_changes
 from compiler.diagnostics import Diagnostic
 from compiler.outcome import JobDecision, Outcome, PodsByNode
+from compiler.reading.one_document import GENERATED_NAME
 from compiler.specs import JobKey, Specs
 from compiler.syntax.runs import run_digest
 from compiler.views.data import queue_entries
@@ -131,8 +132,11 @@ def _removed_jobs(base: Specs, head: Specs) -> frozenset[JobKey]:
 
 
 def _findings(outcome: Outcome) -> dict[tuple[str, ...], Diagnostic]:
-    """By what they are about: a finding that only moved to another line is the same."""
-    return {(each.code, each.object, each.position.file, each.message): each for each in outcome.diagnostics}
+    """By what they are about: a finding that only moved to another line is the same. The name of a job that has
+    generateName is none: the jobs tell it."""
+    names = (GENERATED_NAME.code, "info")
+    found = (each for each in outcome.diagnostics if (each.code, each.severity) != names)
+    return {(each.code, each.object, each.position.file, each.message): each for each in found}
 
 
 def _job_changes(

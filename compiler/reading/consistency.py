@@ -137,13 +137,14 @@ def _run_checks(
 ) -> None:
     """Run all checks once, then the one on dependencies until it rejects no more objects. Adds to `rejected` and
     `diagnostics`."""
-    partial_jobs = partial & {gang.document.identity for gang in check_input.specs.gangs}
+    jobs = {gang.document.identity for gang in check_input.specs.gangs}
+    partial_jobs = partial & jobs
     told = {diagnostic.position for diagnostic in diagnostics if diagnostic.severity == "error"}
     for check in all_checks():
         for found in check.function(check_input) if not check.of_document else ():
             if found.document.identity in partial_jobs and not (check.on_partial and _is_written(found)):
                 continue
-            if found.document.identity in partial_jobs and found.document.position(*found.path) in told:
+            if told and found.document.identity in jobs and found.document.position(*found.path) in told:
                 continue  # of one cause with what the server says of that place
             _add_finding(found.document, check.diagnostic(found), rejected, diagnostics)
     (dependencies,) = (check for check in all_checks() if check.rule.code == DEPENDENCY_CHECK)

@@ -138,6 +138,16 @@ def test_what_runs_stays_where_it_is_and_an_edited_job_runs_anew() -> None:
     assert next(each for each in comparison.jobs if each.name == "ns/one").is_edited
 
 
+def test_a_changed_document_with_generate_name_is_another_job_and_no_finding() -> None:
+    files = {path: BASE[path] for path in BASE if not path.startswith("jobs/")}
+    base = {**files, "jobs/g.yaml": job("g", 1).replace('"name": "g"', '"generateName": "g-"')}
+    head = {**base, "jobs/g.yaml": base["jobs/g.yaml"].replace('"image": "x"', '"image": "y"')}
+    found = changes(base, head)
+    assert sorted(found_jobs(found).values()) == ["removed", "starts"]
+    assert not found.new_findings
+    assert not found.mended_findings
+
+
 def test_a_queue_that_shrinks_and_a_scheduler_that_reclaims_are_said() -> None:
     head = {
         **BASE,

@@ -190,5 +190,5 @@ def test_no_plan_is_worth_less_than_what_the_greedy_starts(world: Problem, optio
 
 @settings(max_examples=60)
 @given(tight(), st.sampled_from(SPLIT))
-def test_no_plan_with_several_batches_is_below_the_greedy(world: Problem, options: Options) -> None:
+def test_nor_is_one_whose_batches_are_decided_one_after_another(world: Problem, options: Options) -> None:
     never_below(world, options)

@@ -221,7 +221,8 @@ def compile_inputs(ctx: click.Context, inputs: CompileInputs) -> Outcome:
     from compiler.pipeline import CommandLimit, compile_specs
     from compiler.reading import read_specs
 
-    ahead = None if inputs.executor == "local" else read_whole_at_once
+    # Not beside Dask, whose client has threads of its own: a fork would take along the locks that they hold.
+    ahead = read_whole_at_once if inputs.executor == "processes" else None
     try:
         with open_executor(inputs.executor) as mapper:
             tree, state = load_tree(ctx, inputs.repo), load_state_file(inputs.state_file)

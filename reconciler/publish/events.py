@@ -25,7 +25,7 @@ EVENTS_PER_SECOND, EVENT_BURST = 50.0, 200.0
 MAX_WAITING = 5_000
 MAX_REMEMBERED = 10_000
 CALM_SECONDS, LONGEST_HOLD = 1.0, 30.0
-"""While objects are changed or gates lifted, Events wait until that is over for so long; for the latter at most."""
+"""While many objects are changed or gates lifted, Events wait until that is over for so long; at most the latter."""
 _TURN = 0.5
 """Seconds for which the thread waits for an Event, at most and at the end of the process as well."""
 

@@ -54,6 +54,8 @@ WRITERS = 12
 """Requests that write at a time."""
 BATCH = 200
 """Writes between two writes of the inventory."""
+MANY_CHANGES = 20
+"""Changes of a batch to which Events give way."""
 SAVE_PAUSES = (0.1, 0.3, 0.6)
 """Seconds before the inventory is written again after an attempt that failed."""
 PUT_OFF = "left to the next pass: this one has taken too long"
@@ -102,8 +104,8 @@ class WriterMemory:
 @dataclass(slots=True)
 class ClusterWriter:
     """Writes with a client that asks the fence; LostLease ends whatever it does. deadline: on the clock; what is not
-    begun by then is left to the next pass. busy_at: when objects were changed or gates lifted last, on
-    the clock."""
+    begun by then is left to the next pass. busy_at: when many objects were changed or gates lifted
+    last, on the clock."""
 
     client: Client
     store: InventoryStore
@@ -218,7 +220,7 @@ class ClusterWriter:
             return attempt(change, inventory)
 
         results = self._in_parallel(attempt_one, batch)
-        self.busy_at = self.clock()
+        self.busy_at = self.clock() if len(batch) >= MANY_CHANGES else self.busy_at
         return [*results, self.record_failed_save(trouble)] if trouble else results
 
     def _in_parallel(self, function: Callable[[Task], Answer], tasks: Sequence[Task]) -> list[Answer]:

@@ -7,6 +7,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 from functools import cached_property
 
 import numpy as np
@@ -34,6 +35,12 @@ AdmissionClass = tuple[int, int, int]
 
 PrecedenceLevel = tuple[int, int]
 """(precedence of gangs, priority of their queues, 0 where no plugin compares it): what is decided as one."""
+
+_SHARE_STEPS = 10_000
+"""Of the whole cluster, where a share has to be rounded."""
+
+_MAX_EXACT_SCALE = 100_000
+"""Common denominators up to this one keep the sums of a model exact within a solver's tolerances."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -403,24 +410,32 @@ class Sets:
     @cached_property
     def dominant_units(self) -> tuple[int, ...]:
         """k -> a whole number proportional to the dominant share of one gang's demand, at least 1: exact where one
-        resource dominates every demand (GPUs usually do), otherwise in steps of 1/10,000 of the cluster."""
+        resource dominates every demand (GPUs usually do) or the shares have a small common denominator, otherwise in
+        steps of 1/_SHARE_STEPS of the cluster. Rounding would prefer two halves of 1,786 to a whole of 3,571."""
         if self.dominant_resource is not None:
             r, unit = self.dominant_resource
             return tuple(max(1, d[r] // unit) for d in self.min_demands)
-        return tuple(max(1, round(10_000 * max(shares, default=0.0))) for shares in self._resource_shares)
+        shares = [max(each, default=Fraction(0)) for each in self._resource_shares]
+        scale = math.lcm(*{share.denominator for share in shares})
+        if scale > _MAX_EXACT_SCALE:
+            scale = _SHARE_STEPS
+        return tuple(max(1, round(scale * share)) for share in shares)
 
     @cached_property
     def dominant_resource(self) -> tuple[int, int] | None:
         """(the resource that dominates every demand, the demands' common divisor); None where there is none."""
         for r in range(self.resource_count):
-            if all(shares[r] >= max(shares, default=0.0) for shares in self._resource_shares):
+            if all(shares[r] >= max(shares) for shares in self._resource_shares):
                 return r, math.gcd(*(d[r] for d in self.min_demands)) or 1
         return None
 
     @cached_property
-    def _resource_shares(self) -> list[list[float]]:
+    def _resource_shares(self) -> list[list[Fraction]]:
         """k -> the share of the cluster that one gang asks for, per resource."""
-        return [[(x / t if t else 0.0) for x, t in zip(d, self.problem.totals, strict=True)] for d in self.min_demands]
+        totals = self.problem.totals
+        return [
+            [Fraction(x, t) if t else Fraction(0) for x, t in zip(d, totals, strict=True)] for d in self.min_demands
+        ]
 
     @cached_property
     def max_dominant_units(self) -> float:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from itertools import combinations, product
-from math import gcd
+from math import gcd, lcm
 
 from solver.problem import Gang, Problem, Vector
 from solver.semantics.hierarchical_drf import entitlements
@@ -388,12 +388,16 @@ def dominant_units(problem: Problem) -> dict[int, int]:
     """What gangs that ask take of the resource that is scarcest to them, in whole units as the model counts."""
     whole, asking = cluster_totals(problem), asking_gangs(problem)
     demand = {g: missing_demand(problem.gangs[g], len(whole)) for g in asking}
-    shares = {g: [a / t if t else 0.0 for a, t in zip(d, whole, strict=True)] for g, d in demand.items()}
+    shares = {
+        g: [Fraction(a, t) if t else Fraction(0) for a, t in zip(d, whole, strict=True)] for g, d in demand.items()
+    }
     for r in range(len(whole)):
-        if all(own[r] >= max(own, default=0.0) for own in shares.values()):
+        if all(own[r] >= max(own) for own in shares.values()):
             unit = gcd(*(d[r] for d in demand.values())) or 1
             return {g: max(1, d[r] // unit) for g, d in demand.items()}
-    return {g: max(1, round(10_000 * max(own, default=0.0))) for g, own in shares.items()}
+    exact = lcm(*(max(own, default=Fraction(0)).denominator for own in shares.values()))
+    scale = exact if exact <= 100_000 else 10_000
+    return {g: max(1, round(scale * max(own, default=Fraction(0)))) for g, own in shares.items()}
 
 
 def entitled_claims(problem: Problem, started: frozenset[int]) -> list[frozenset[int]]:

@@ -89,6 +89,7 @@ CHECKED: dict[type, dict[str, str]] = {
         **dict.fromkeys(("role", "queue", "resource", "hypernode", "subgroup", "gang", "node"), "reasons"),
         **dict.fromkeys(("gangs", "nodes", "node_groups"), "reasons"),
         "seconds": "no: when others end, for people; tests/property/test_delays.py",
+        "evicts": "no: what the plan with that priority does; tests/property/test_repairs.py",
     },
     solver.plan.SlotUse: dict.fromkeys(("role", "node", "slot", "pods"), "device_slots"),
     solver.plan.Reservation: dict.fromkeys(

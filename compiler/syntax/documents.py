@@ -59,7 +59,7 @@ class Document:
     @property
     def name(self) -> str:
         """metadata.name; of a text with generateName the one that `compiler.syntax.runs` gives it."""
-        return str(self.metadata["name"])
+        return str(self.metadata.get("name") or "")
 
     @property
     def has_generated_name(self) -> bool:

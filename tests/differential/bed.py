@@ -385,10 +385,10 @@ class Bed:
         )
         while left := self._objects(QUEUES):
             parents = {each["spec"].get("parent") for each in left}
-            self._each(
-                lambda each: gone(f"{QUEUES}/{each['metadata']['name']}"),
-                [each for each in left if each["metadata"]["name"] not in parents],
-            )
+            for name in sorted({each["metadata"]["name"] for each in left} - parents):
+                # The webhook's own cache may still hold children that are gone.
+                delete = functools.partial(gone, f"{QUEUES}/{name}")
+                self.plane.wait_until(delete, lambda _: True, what=f"queue {name}, deleted")
 
 
 class _Timer:

@@ -231,8 +231,8 @@ class Model:
         self.hold_most(f"{prefix}gangs{label}", sum(counts[job.name] for job in here))
 
     def _worth(self) -> dict[str, int]:
-        """Job -> what it is worth: its dominant resource, exact where one dominates all of them, else in steps of
-        1/10,000 of the cluster."""
+        """Job -> what it is worth: its dominant resource, exact where one dominates all of them or the shares have a
+        small common denominator, else in steps of 1/10,000 of the cluster."""
         totals = {r: total for r, total in self.world.totals.items() if total}
         shares = {
             job.name: {r: Fraction(job.demand().get(r, 0), total) for r, total in totals.items()}
@@ -244,7 +244,9 @@ class Model:
                 demand = {job.name: job.demand().get(r, 0) for job in self.world.jobs}
                 unit = gcd(*demand.values()) or 1
                 return {name: max(1, amount // unit) for name, amount in demand.items()}
-        return {name: max(1, round(10_000 * share)) for name, share in top.items()}
+        exact = lcm(*(share.denominator for share in top.values()))
+        scale = exact if exact <= 100_000 else 10_000
+        return {name: max(1, round(scale * share)) for name, share in top.items()}
 
     def _hold_shares(
         self, name: str, queues: Iterable[str], counted: Sequence[Job], counts: Mapping[str, cp_model.IntVar]

@@ -23,8 +23,8 @@ class Budget:
     """Times that gangs overtaken in their own queue make one model be solved again; beyond, the last answer stays."""
     turns: int = 100
     """Gangs beyond entitlements that are decided one by one where evictions help; more start in batches."""
-    batch_variables: int = 15_000
-    """Pod variables of one model of gangs of one priority: the largest whose root HiGHS solves in seconds."""
+    batch_variables: int = 3_000
+    """Pod variables of one model of gangs of one priority: of one above it HiGHS takes seconds for each root."""
     node_model_factor: int = 2
     """Times `batch_variables`: size of a model of single nodes for pods that may go anywhere."""
     refining_nodes: int = 100

@@ -179,7 +179,7 @@ class ControlPlane:
         self, name: str, command: Sequence[str], environment: Mapping[str, str] = MappingProxyType({})
     ) -> Process:
         # The processor is scarce where several planes run, memory is not: Go collects garbage a quarter as often.
-        collector = {"GOGC": "400", "GOMEMLIMIT": "768MiB"}
+        collector = {"GOGC": "400", "GOMEMLIMIT": "2GiB"}
         usual = {"HOME": str(self.work_folder), "PATH": "/usr/bin:/bin", **collector}
         return Process(name, command, self.work_folder / "logs" / f"{name}.log", {**usual, **environment})
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from compiler.kubernetes import RUN_ANNOTATION
+from compiler.kubernetes import RUN_ANNOTATION, annotations_of
 from compiler.syntax.documents import Document
 
 _LETTERS = "bcdfghjklmnpqrstvwxz2456789"
@@ -35,7 +35,7 @@ def run_digest(document: Mapping[str, Any]) -> str:
     job again.
     """
     body = {key: value for key, value in document.items() if key not in ("metadata", "status", "apiVersion")}
-    return json_digest([body, (document["metadata"].get("annotations") or {}).get(RUN_ANNOTATION)])
+    return json_digest([body, annotations_of(document).get(RUN_ANNOTATION)])
 
 
 def with_name(document: Document) -> Document:

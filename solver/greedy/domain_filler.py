@@ -57,9 +57,8 @@ class DomainFiller:
             return placed
         asked = [t for t, pods in enumerate(unplaced) if pods]
         counts = [self.state.fit_counts_on(nodes, self.gang_class.roles[t]) for t in asked]
-        fits = np.array(
-            [np.add.reduceat(of_role, starts) for of_role in counts]
-        )  # role x child; of equal children the first is taken
+        # Role x child; of equal children the first is taken.
+        fits = np.array([np.add.reduceat(of_role, starts) for of_role in counts])
         capacity, is_left = fits.sum(axis=0), np.ones(len(children), dtype=np.bool_)
         while any(unplaced):
             left = np.array([unplaced[t] for t in asked])

@@ -11,6 +11,12 @@ import urllib3
 
 Json = Any  # what json.loads gives; objects of the API are not typed here
 
+# A server that has just started answers 429 or 503 with Retry-After while it fills its caches ("storage is (re)initializing");
+# a 429 without that header (a disruption budget) is an answer. Nothing else is asked again. As client-go does it.
+WHEN_ASKED_TO_WAIT = urllib3.Retry(
+    total=10, connect=0, read=0, other=0, redirect=0, allowed_methods=None, raise_on_status=False
+)
+
 
 class ApiError(Exception):
     """The API server answered with an error; `status` is the HTTP status, `body` what it said."""
@@ -29,7 +35,7 @@ class Client:
         self._token = token
         # Connections are kept: with a TLS handshake of its own a call costs both sides three times as much.
         self._connections = urllib3.HTTPSConnectionPool(
-            "127.0.0.1", port, maxsize=16, ca_certs=str(ca), timeout=30, retries=False
+            "127.0.0.1", port, maxsize=16, ca_certs=str(ca), timeout=30, retries=WHEN_ASKED_TO_WAIT
         )
 
     def __call__(

@@ -27,6 +27,11 @@ _FINISHED_BY_OPERATORS = frozenset(
 )
 """Kinds whose templates are not yet what the pods become."""
 _MOST_PLACES = 3
+_UNSAID_PRIVILEGE = (
+    "a container is privileged, which the API server refuses unless it runs with --allow-privileged (as kubeadm's and managed ones do)",
+    "write allowPrivileged: true in the Cluster if it does, else remove privileged: true",
+)
+"""Message and help where the Cluster does not say whether privileged containers are allowed."""
 
 
 @check("GP377", "pods that Pod Security refuses", folds=True, on_partial=True)
@@ -54,17 +59,24 @@ def refused_pods(check_input: CheckInput) -> Iterator[Finding]:
 
 @check("GP378", "privileged container in a cluster that takes none", folds=True, on_partial=True)
 def privileged_containers(check_input: CheckInput) -> Iterator[Finding]:
-    """With `allowPrivileged: false` in the Cluster (an API server without --allow-privileged) no container may be
-    privileged. kubeadm and the managed services allow it, which is what gangplan assumes. Mend: remove privileged:
-    true, or allowPrivileged where the API server takes such containers."""
+    """The API server refuses privileged containers unless it runs with --allow-privileged, which is off by Kubernetes'
+    default; kubeadm and the managed services set it. gangplan takes it to be off until the Cluster says it is on.
+    Mend: `allowPrivileged: true` in the Cluster where the API server takes such containers, else remove
+    privileged: true."""
     cluster = check_input.specs.cluster
     if cluster.allow_privileged:
         return
+    cause = (cluster.document, ("spec", "allowPrivileged"))
+    told = set()
     for document, template, path in _templates(check_input):
         for place in privileged_places(template):
             at = (*path, *place) if path is not None else ("spec", "runtimeRef")
-            message = f"a container is privileged{_places((place,), path)}, and cluster {cluster.name} allows none"
-            yield Finding(document, at, message, "remove it", (cluster.document, ("spec", "allowPrivileged")))
+            if cluster.allow_privileged is False:
+                message = f"a container is privileged{_places((place,), path)}, and cluster {cluster.name} allows none"
+                yield Finding(document, at, message, "remove it", cause)
+            elif document.identity not in told:  # in one word for all, so that they fold
+                told.add(document.identity)
+                yield Finding(document, at, *_UNSAID_PRIVILEGE, cause)
 
 
 @check("GP379", "label of Pod Security that means nothing")

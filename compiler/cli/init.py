@@ -15,6 +15,7 @@ metadata:
   name: example
 spec:
   binding: gated        # the reconciler lifts scheduling gates; static writes node affinity for plain kubectl apply
+  allowPrivileged: true # the API server runs with --allow-privileged, as kubeadm's and managed ones do; false: without
 ---
 # 16 nodes of 8 GPUs, 4 to a supernode (network tier 1), all under one spine (tier 2).
 apiVersion: gangplan.dev/v1alpha1

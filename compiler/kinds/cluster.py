@@ -76,11 +76,11 @@ class Spec(StrictModel):
             "puts them. all: all of them."
         ),
     )
-    allow_privileged: Bool = Field(
-        True,
+    allow_privileged: Bool | None = Field(
+        None,
         description=(
-            "Whether the API server takes privileged containers (its flag --allow-privileged), "
-            "as kubeadm and the managed services set it."
+            "Whether the API server takes privileged containers (its flag --allow-privileged). Kubernetes' default, "
+            "and what is assumed where nothing is written, is false; kubeadm and the managed services set true."
         ),
     )
     scheduler_plugins: list[CustomPlugin] | None = Field(

@@ -28,7 +28,8 @@ _FINISHED_BY_OPERATORS = frozenset(
 """Kinds whose templates are not yet what the pods become."""
 _MOST_PLACES = 3
 _UNSAID_PRIVILEGE = (
-    "a container is privileged, which the API server refuses unless it runs with --allow-privileged (as kubeadm's and managed ones do)",
+    "a container is privileged, which the API server refuses unless it runs with --allow-privileged "
+    "(as kubeadm's and managed ones do)",
     "write allowPrivileged: true in the Cluster if it does, else remove privileged: true",
 )
 """Message and help where the Cluster does not say whether privileged containers are allowed."""

@@ -12,7 +12,8 @@ import urllib3
 Json = Any  # what json.loads gives; objects of the API are not typed here
 
 # A server that has just started answers 429 or 503 with Retry-After while it fills its caches
-# ("storage is (re)initializing"); a 429 without that header (a disruption budget) is an answer. Nothing else is asked again. As client-go does it.
+# ("storage is (re)initializing"); a 429 without that header (a disruption budget) is an answer.
+# Nothing else is asked again. As client-go does it.
 WHEN_ASKED_TO_WAIT = urllib3.Retry(
     total=10, connect=0, read=0, other=0, redirect=0, allowed_methods=None, raise_on_status=False
 )

@@ -22,10 +22,8 @@ from compiler.validation.pod_security import (
 )
 from compiler.validation.templates import pod_spec_paths
 
-_FINISHED_BY_OPERATORS = frozenset(
-    ("SparkApplication", "ScheduledSparkApplication", "ClusterTrainingRuntime", "TrainingRuntime")
-)
-"""Kinds whose templates are not yet what the pods become."""
+_RUNTIME_KINDS = frozenset(("ClusterTrainingRuntime", "TrainingRuntime"))
+"""Kinds whose templates are judged in the TrainJobs that name them."""
 _MOST_PLACES = 3
 _UNSAID_PRIVILEGE = (
     "a container is privileged, which the API server refuses unless it runs with --allow-privileged "
@@ -119,7 +117,7 @@ def _templates(
     for document in specs.documents if namespaces is None or namespaces else ():
         is_known = f"{document.kind}.{document.group}" in kinds() or document.identity in declared
         is_there = namespaces is None or (document.namespace or "default") in namespaces
-        if is_known and is_there and document.kind not in _FINISHED_BY_OPERATORS:
+        if is_known and is_there and document.kind not in _RUNTIME_KINDS:
             for path in pod_spec_paths(document, without_schema=True):
                 yield document, document.value_at(*path[:-1]), path[:-1]
             if document.kind == "TrainJob":

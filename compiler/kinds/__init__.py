@@ -66,6 +66,7 @@ MODULES: Mapping[str, tuple[str, ...]] = {
     "config_map": ("ConfigMap.",),
     "cron_job": ("CronJob.batch", "CronJob.batch.volcano.sh"),
     "elastic_job": ("ElasticJob.elastic.iml.github.io",),
+    "hyper_job": ("HyperJob.training.volcano.sh",),
     "hypernode": ("HyperNode.topology.volcano.sh",),
     "job_flow": ("JobFlow.flow.volcano.sh", "JobTemplate.flow.volcano.sh"),
     "job_set": ("JobSet.jobset.x-k8s.io",),
@@ -89,7 +90,9 @@ MODULES: Mapping[str, tuple[str, ...]] = {
         "ReplicationController.",
         *(f"{name}.apps" for name in ("DaemonSet", "Deployment", "ReplicaSet", "StatefulSet")),
     ),
-    "spark": ("ScheduledSparkApplication.sparkoperator.k8s.io", "SparkApplication.sparkoperator.k8s.io"),
+    "spark": tuple(
+        f"{name}.sparkoperator.k8s.io" for name in ("ScheduledSparkApplication", "SparkApplication", "SparkConnect")
+    ),
     "train_job": tuple(
         f"{name}.trainer.kubeflow.org" for name in ("ClusterTrainingRuntime", "TrainJob", "TrainingRuntime")
     ),

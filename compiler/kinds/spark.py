@@ -1,8 +1,10 @@
-"""Spark's SparkApplication and ScheduledSparkApplication (sparkoperator.k8s.io/v1beta2) of spark-operator 2.3.
+"""Spark's SparkApplication and ScheduledSparkApplication (sparkoperator.k8s.io/v1beta2) of spark-operator 2.3, and its
+SparkConnect (v1alpha1), a server that never ends.
 
 The driver starts first and makes the executors. spark-submit writes the pods, and the operator's webhook completes
 them; given a pod template, which a gate would need, it no longer does (`mutated-by-spark-operator` is not set). So they
-are not bound: their pods go where their scheduler puts them, and the plan keeps room.
+are not bound: their pods go where their scheduler puts them, and the plan keeps room. The operator makes the server of
+a SparkConnect from its pod template; Spark makes the executors, from theirs with cores and memory as it is used to.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
-from pydantic import Field
+from pydantic import Field, ValidationError
 
 from compiler.fields.models import Bool, LenientModel, Name, QuantityText
 from compiler.fields.quantity import QuantityError, parse_quantity
@@ -84,6 +86,22 @@ class SparkApplication(KindObject):
     spec: Spec
 
 
+class ConnectPod(SparkPod):
+    """spec.server or spec.executor of a SparkConnect. template: a pod template, which may leave out the containers."""
+
+    template: dict[str, Any] | None = None
+
+
+class ConnectSpec(LenientModel):
+    server: ConnectPod
+    executor: ConnectPod
+    dynamic_allocation: DynamicAllocation | None = None
+
+
+class SparkConnect(KindObject):
+    spec: ConnectSpec
+
+
 class ScheduledSpec(LenientModel):
     template: Spec
     suspend: Bool | None = None
@@ -106,7 +124,7 @@ def _gang(document: Document, spec: Spec, path: FieldPath) -> GangSpec:
     options = spec.batch_scheduler_options or SchedulerOptions()
     scheduler = spec.batch_scheduler or spec.driver.scheduler_name or ""
     drivers = (_role("driver", 1, spec, spec.driver, path),) if spec.mode != "client" else ()
-    roles = (*drivers, _role("executor", _executors(spec), spec, spec.executor, path))
+    roles = (*drivers, _role("executor", _executors(spec.executor, spec.dynamic_allocation), spec, spec.executor, path))
     submitted, expected = submission_and_duration(document)
     gang = GangSpec(
         document=document,
@@ -129,23 +147,63 @@ def _gang(document: Document, spec: Spec, path: FieldPath) -> GangSpec:
     return replace(gang, schedulable=False) if spec.suspend else unbound(gang)
 
 
-def _executors(spec: Spec) -> int:
+def _connect(document: Document, model: SparkConnect) -> Iterable[GangSpec]:
+    spec = model.spec
+    executors = _executors(spec.executor, spec.dynamic_allocation)
+    roles = (
+        _templated_role("server", 1, spec.server, {}),
+        _templated_role("executor", executors, spec.executor, _requests(Spec(), spec.executor)),
+    )
+    gang = GangSpec(
+        document=document,
+        queue="",
+        priority_class=None,
+        minimum=1,
+        roles=roles,
+        field_paths={"queue": ("spec",), "minimum": ("spec", "executor", "instances"), "priority_class": ("spec",)},
+        dependent_roles=("executor",),
+    )
+    yield unbound(gang)
+
+
+def _templated_role(name: str, count: int, pod: ConnectPod, requests: Mapping[str, str]) -> RoleSpec:
+    """requests: what the first container asks for besides what its template says."""
+    try:
+        template = pods.PodTemplate.model_validate(_with_requests(without_nulls(pod.template) or {}, requests))
+    except (ValidationError, AttributeError, TypeError):  # no pod comes of such a template; there is nothing to count
+        template = pods.PodTemplate.model_validate(_with_requests({}, requests))
+    return replace(pods.role_spec(name, count, 0, template, ("spec", name)), template_path=())
+
+
+def _with_requests(template: Any, requests: Mapping[str, str]) -> dict[str, Any]:
+    spec = template.get("spec") or {}
+    first, *others = spec.get("containers") or [{}]
+    resources = first.get("resources") or {}
+    resources = {**resources, "requests": {**(resources.get("requests") or {}), **requests}}
+    return {**template, "spec": {**spec, "containers": [{"name": "spark", **first, "resources": resources}, *others]}}
+
+
+def _executors(executor: SparkPod, dynamic: DynamicAllocation | None) -> int:
     """The number of executors that the driver asks for at the start, as Spark counts them."""
-    written, dynamic = spec.executor.instances, spec.dynamic_allocation
+    written = executor.instances
     if dynamic is None or not dynamic.enabled:
         return 1 if written is None else written
     return max(written or 0, dynamic.initial_executors or 0, dynamic.min_executors or 0)
 
 
-def _role(name: str, count: int, spec: Spec, pod: SparkPod, path: FieldPath) -> RoleSpec:
+def _requests(spec: Spec, pod: SparkPod) -> dict[str, str]:
     cpu = pod.core_request or str(1 if pod.cores is None else pod.cores)
-    requests: dict[str, Any] = {"cpu": cpu, "memory": str(min(_memory(spec, pod), _MOST_BYTES))}
+    requests = {"cpu": cpu, "memory": str(min(_memory(spec, pod), _MOST_BYTES))}
     if pod.gpu is not None and pod.gpu.quantity:
         requests[pod.gpu.name] = str(pod.gpu.quantity)
+    return requests
+
+
+def _role(name: str, count: int, spec: Spec, pod: SparkPod, path: FieldPath) -> RoleSpec:
     template = {
         "metadata": {"labels": pod.labels},
         "spec": {
-            "containers": [{"name": name, "resources": {"requests": requests}}],
+            "containers": [{"name": name, "resources": {"requests": _requests(spec, pod)}}],
             "nodeSelector": {**(spec.node_selector or {}), **(pod.node_selector or {})},
             "schedulerName": spec.batch_scheduler or pod.scheduler_name,
         },
@@ -183,10 +241,12 @@ def _java_bytes(text: str) -> int:
 
 
 WHY = "with a pod template, which a gate needs, its operator leaves out other fields"
+CONNECT_WHY = "Spark makes the executors as the server asks for them"
 KINDS = tuple(
-    Kind(name, GROUP, ("v1beta2",), model, specs, time_diagnostics, is_foreign=True, unbound_reason=WHY)
-    for name, model, specs in (
-        ("SparkApplication", SparkApplication, _application),
-        ("ScheduledSparkApplication", ScheduledSparkApplication, _scheduled_application),
+    Kind(name, GROUP, (version,), model, specs, time_diagnostics, is_foreign=True, unbound_reason=reason)
+    for name, version, model, specs, reason in (
+        ("SparkApplication", "v1beta2", SparkApplication, _application, WHY),
+        ("ScheduledSparkApplication", "v1beta2", ScheduledSparkApplication, _scheduled_application, WHY),
+        ("SparkConnect", "v1alpha1", SparkConnect, _connect, CONNECT_WHY),
     )
 )

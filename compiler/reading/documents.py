@@ -20,8 +20,8 @@ from compiler.reading.one_document import (
 )
 from compiler.reading.unplanned import declared_pods, unplanned_pods
 from compiler.repository.paths import CONF_SUFFIX, file_name_diagnostic
-from compiler.specs import ServiceBinding
-from compiler.specs.drafts import JobFlowDraft, JobTemplateDraft
+from compiler.specs import ClusterSpec, ServiceBinding
+from compiler.specs.drafts import HyperJobDraft, JobFlowDraft, JobTemplateDraft
 from compiler.specs.job_flows import job_flow_gangs
 from compiler.specs.services import ServiceDraft, service_gang
 from compiler.syntax.documents import Document, DocumentIdentity
@@ -147,6 +147,23 @@ class DocumentCollector:
             if next(job_flow_gangs((flow,), templates), None) is None:
                 names = ", ".join(flow.steps)
                 self.diagnostics += unplanned_pods(flow.document, f"add the JobTemplates that it names: {names}")
+
+    def read_hyper_jobs(self, cluster: ClusterSpec) -> None:
+        """Take of each HyperJob what may run in the cluster, and say of one that is for others that it is not
+        planned."""
+        if not (drafts := self.specs_of(HyperJobDraft)):
+            return
+        from compiler.kinds.hyper_job import hyper_job_diagnostic, hyper_job_gang
+
+        for draft in drafts:
+            document = draft.gang.document
+            if (gang := hyper_job_gang(draft, cluster)) is not None:
+                self.spec_items.append(gang)
+                if document.identity not in self.rejected:
+                    self.diagnostics.append(hyper_job_diagnostic(draft))
+            else:
+                help = f"clusterNames names other clusters than {cluster.name}: nothing to mend if so"
+                self.diagnostics += unplanned_pods(document, help)
 
     def read_services(self, services: ServiceBinding) -> None:
         """Take the services that are planned for gangs, and say of the others that they are not."""

@@ -149,7 +149,8 @@ class DocumentReading:
             # What only the API server refuses says all that rules across objects ask for; it is in no plan.
             self.models.append(ReadModel(document, model))
             if not _is_left_out(document, kind):
-                problems += self._add_specs(document, kind, model)
+                said = self._add_specs(document, kind, model)
+                problems += () if has_error(refused) else said
         elif not failed:
             self.spec_items += _partial_specs(document, kind)
             self.partial.append(document)
@@ -159,7 +160,7 @@ class DocumentReading:
         found = list(kind.specs(document, model))
         self.spec_items += found
         if found:
-            return (not_bound_diagnostic(document, kind),) if kind.unbound_reason else ()
+            return (not_bound_diagnostic(document, kind.unbound_reason),) if kind.unbound_reason else ()
         return unplanned_pods(document, DESCRIBED_ELSEWHERE) if kind.is_foreign else ()
 
 

@@ -39,7 +39,7 @@ UNPLANNED_DEVICES = declare_rule(
 
 _POD_RUNNING_KINDS = """
     Deployment StatefulSet DaemonSet ReplicaSet ReplicationController CronJob SparkApplication ScheduledSparkApplication
-    RayJob JobSet LeaderWorkerSet TrainJob JobFlow HyperJob
+    SparkConnect RayJob JobSet LeaderWorkerSet TrainJob JobFlow HyperJob
 """
 POD_RUNNING_KINDS = frozenset(_POD_RUNNING_KINDS.split())
 """Kinds that run pods also where their text holds no pod template."""
@@ -47,7 +47,7 @@ _ARGO_KINDS = frozenset({"Workflow", "CronWorkflow"})
 """Kinds of Argo Workflows, whose steps are pods by `container` or `script`, or other objects by `resource`."""
 _TEMPLATE_KINDS = """
     PodTemplate JobTemplate WorkflowTemplate ClusterWorkflowTemplate TrainingRuntime ClusterTrainingRuntime
-    CustomResourceDefinition
+    CustomResourceDefinition KwokctlResource
 """
 TEMPLATE_KINDS = frozenset(_TEMPLATE_KINDS.split())
 """Kinds that describe pods which another object runs, or not pods at all."""
@@ -66,12 +66,10 @@ Devices = Counter[str]
 
 def runs_pods(document: Document) -> bool:
     """Whether the object is a job, or another that runs pods."""
-    return (
-        document.kind in POD_RUNNING_KINDS
-        or document.kind in _ARGO_KINDS
-        or document.kind == "PodGroup"
-        or any(_is_pod_spec(part.value) for part in _parts(document.data))
-    )
+    kind = document.kind
+    if kind in POD_RUNNING_KINDS or kind in _ARGO_KINDS or kind == "PodGroup":
+        return True
+    return kind not in TEMPLATE_KINDS and any(_is_pod_spec(part.value) for part in _parts(document.data))
 
 
 def unplanned_pods(document: Document, help: str = "") -> list[Diagnostic]:

@@ -78,6 +78,13 @@ class JobTemplateDraft:
 
 
 @dataclass(frozen=True, slots=True)
+class HyperJobDraft:
+    """A HyperJob: the gang of all of its Jobs, of which some may be for other clusters."""
+
+    gang: GangSpec
+
+
+@dataclass(frozen=True, slots=True)
 class JobFlowDraft:
     """A JobFlow. steps: name of a step, which is its template's -> the steps that it waits for."""
 

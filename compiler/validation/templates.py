@@ -9,6 +9,11 @@ from compiler.openapi import find_schema
 from compiler.openapi.shape import pod_paths
 from compiler.syntax.documents import Document, FieldPath
 
+_COMPLETED_KINDS = frozenset(
+    f"{name}.sparkoperator.k8s.io" for name in ("ScheduledSparkApplication", "SparkApplication", "SparkConnect")
+)
+"""Kinds whose pod templates are parts that Spark completes: no server judges them."""
+
 
 def pod_spec_paths(document: Document, *, without_schema: bool) -> list[FieldPath]:
     """The paths of an object's pod specs, by its schema. without_schema: what looks like one counts where the kind has
@@ -16,7 +21,9 @@ def pod_spec_paths(document: Document, *, without_schema: bool) -> list[FieldPat
     schema = find_schema(f"{document.kind}.{document.group}", document.api_version.rpartition("/")[2])
     if schema is not None:
         return list(pod_paths(document.data, schema))
-    return list(_like_pod_specs(document.data, ())) if without_schema else []
+    if not without_schema or f"{document.kind}.{document.group}" in _COMPLETED_KINDS:
+        return []
+    return list(_like_pod_specs(document.data, ()))
 
 
 def _like_pod_specs(data: Any, path: FieldPath) -> Iterator[FieldPath]:

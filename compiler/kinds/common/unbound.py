@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from compiler.diagnostics import Diagnostic, declare_rule
-from compiler.kinds import Kind
 from compiler.syntax.documents import Document
 
 NOT_BOUND = declare_rule(
@@ -16,7 +15,7 @@ NOT_BOUND = declare_rule(
 )
 
 
-def not_bound_diagnostic(document: Document, kind: Kind) -> Diagnostic:
+def not_bound_diagnostic(document: Document, reason: str) -> Diagnostic:
     """Said of an object of such a kind that is planned."""
-    message = f"{document.kind} is planned, and its pods are not bound to the plan's nodes: {kind.unbound_reason}"
+    message = f"{document.kind} is planned, and its pods are not bound to the plan's nodes: {reason}"
     return document.diagnostic(NOT_BOUND, ("kind",), message, "room is kept for them; nothing to mend")

@@ -1,4 +1,4 @@
-"""Kinds whose pods no gate can hold: SparkApplications and CronJobs."""
+"""Kinds whose pods no gate can hold: Spark's, HyperJobs and CronJobs; and what only looks like pods."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from compiler.specs import Specs
 from tests.unit.compiler.kinds.operator_jobs import POD, gang, minima, read
 
 API = "sparkoperator.k8s.io/v1beta2"
@@ -101,3 +102,57 @@ def test_what_runs_by_the_clock_is_planned_as_nothing_in_between() -> None:
         assert specs.unplanned_pods
         suspended = read(api_version, kind, {**spec, "suspend": True})
         assert ([gang.schedulable for gang in suspended.gangs], suspended.unplanned_pods) == ([False], ())
+
+
+def test_a_spark_connect_is_a_server_by_its_template_and_its_executors() -> None:
+    """A template may leave out what Spark fills in; the executors' cores and memory are Spark's."""
+    spec = {
+        "sparkVersion": "4.0.0",
+        "server": {"template": POD},
+        "executor": {
+            "instances": 2,
+            "memory": "512m",
+            "template": {"spec": {"nodeSelector": {"pool": "x"}, "containers": [{"name": "spark"}]}},
+        },
+        "dynamicAllocation": {"enabled": True, "minExecutors": 3},
+    }
+    odd = {**spec, "server": {"template": {"spec": {"containers": "none"}}}}
+    assert gang("sparkoperator.k8s.io/v1alpha1", "SparkConnect", odd).roles[0].pod.requests == {"pods": 1}
+    found = gang("sparkoperator.k8s.io/v1alpha1", "SparkConnect", spec)
+    assert (minima(found), found.is_bound) == ((1, {"server": (0, 1), "executor": (0, 3)}), False)
+    server, executor = (role.pod for role in found.roles)
+    assert server.requests == {"nvidia.com/gpu": 8, "pods": 1}
+    assert executor.requests == {"cpu": 1000, "memory": (512 + 384) << 20, "pods": 1}
+    assert executor.node_selector == {"pool": "x"}
+
+
+def _own_codes(specs: Specs) -> list[str]:
+    return [each.code for each in specs.diagnostics if each.position.file == "jobs/a.yaml"]
+
+
+def _replicated(name: str, task: str, **more: object) -> dict[str, Any]:
+    return {
+        "name": name,
+        "templateSpec": {"queue": "ml", "tasks": [{"name": task, "replicas": 4, "template": POD}]},
+        **more,
+    }
+
+
+def test_of_a_hyper_job_room_is_kept_for_the_jobs_that_may_come_here() -> None:
+    jobs = [
+        _replicated("a", "worker", replicas=2),
+        _replicated("b", "worker", clusterNames=["c", "other"]),
+        _replicated("there", "worker", clusterNames=["other"]),
+    ]
+    specs = read("training.volcano.sh/v1alpha1", "HyperJob", {"replicatedJobs": jobs})
+    (found,) = specs.gangs
+    assert minima(found)[1] == {"a-worker": (0, 8), "b-worker": (0, 4)}
+    assert (found.queue, found.is_bound, found.roles[1].template_path[2]) == ("ml", False, 1)
+    assert _own_codes(specs) == ["GP222"]
+    specs = read("training.volcano.sh/v1alpha1", "HyperJob", {"replicatedJobs": jobs[2:]})
+    assert (_own_codes(specs), specs.gangs) == (["GP220"], ())
+
+
+def test_the_resources_that_kwok_simulates_run_no_pods() -> None:
+    data = {"containers": [{"name": "container-0", "image": "busybox"}]}
+    assert not _own_codes(read("config.kwok.x-k8s.io/v1alpha1", "KwokctlResource", data))

@@ -18,7 +18,7 @@ from typing import Any, Generic, TypeVar, cast
 from compiler.diagnostics import Diagnostic, Rule, Severity, declare_rule
 from compiler.kinds import kinds
 from compiler.specs import GangSpec, SchedulerSpec, Specs
-from compiler.specs.drafts import PodDraft
+from compiler.specs.drafts import PodDraft, PrivilegedContainers
 from compiler.specs.hypernode_tree import TreeProblem
 from compiler.syntax.documents import Document, FieldPath
 
@@ -76,7 +76,7 @@ class CheckInput(DocumentInput):
 
     failed_objects: objects with errors, which must not be reported as missing. tree_problems: of the hypernode tree.
     schedulers: every scheduler configuration found; `specs` has the first. unbound_gangs: those whose pods the plan
-    binds to no node; `specs` has the others.
+    binds to no node; `specs` has the others. privileged: the privileged containers of all documents.
     """
 
     specs: Specs
@@ -86,6 +86,7 @@ class CheckInput(DocumentInput):
     bare_pods: tuple[PodDraft, ...] = ()
     schedulers: tuple[SchedulerSpec, ...] = ()
     unbound_gangs: tuple[GangSpec, ...] = ()
+    privileged: tuple[PrivilegedContainers, ...] = ()
 
     def failed_names(self, key: str) -> set[str]:
         """Names of the objects of a kind ("Kind.group") that have errors."""

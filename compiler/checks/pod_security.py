@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from compiler.checks import CheckInput, Finding, check
@@ -44,16 +44,17 @@ def refused_pods(check_input: CheckInput) -> Iterator[Finding]:
         for document in _namespaces(check_input)
         if not any(_label_flaws(document)) and enforced_level(_labels(document))[0] != "privileged"
     }
-    for document, template, path in _templates(check_input, frozenset(enforcing)):
-        namespace = enforcing[document.namespace or "default"]
+    for document in _final_documents(check_input) if enforcing else ():
+        if (namespace := enforcing.get(document.namespace or "default")) is None:
+            continue
         level, minor = enforced_level(_labels(namespace))
         what = "the pod is refused" if document.kind == "Pod" else "its pods never appear"
-        for found in violations(level, minor, template):
-            message = (
-                f"namespace {namespace.name} enforces {level}, so {what}: {found.what}{_places(found.places, path)}"
-            )
-            at = (*path, *found.places[0]) if path is not None else ("spec", "runtimeRef")
-            yield Finding(document, at, message, found.help, (namespace, ("metadata", "labels", ENFORCE)))
+        for template, path in _templates(document, check_input.specs.documents):
+            for found in violations(level, minor, template):
+                places = _places(found.places, path)
+                message = f"namespace {namespace.name} enforces {level}, so {what}: {found.what}{places}"
+                at = (*path, *found.places[0]) if path is not None else ("spec", "runtimeRef")
+                yield Finding(document, at, message, found.help, (namespace, ("metadata", "labels", ENFORCE)))
 
 
 @check("GP378", "privileged container in a cluster that takes none", folds=True, on_partial=True)
@@ -65,17 +66,27 @@ def privileged_containers(check_input: CheckInput) -> Iterator[Finding]:
     cluster = check_input.specs.cluster
     if cluster.allow_privileged:
         return
-    cause = (cluster.document, ("spec", "allowPrivileged"))
-    told = set()
-    for document, template, path in _templates(check_input):
-        for place in privileged_places(template):
-            at = (*path, *place) if path is not None else ("spec", "runtimeRef")
-            if cluster.allow_privileged is False:
-                message = f"a container is privileged{_places((place,), path)}, and cluster {cluster.name} allows none"
-                yield Finding(document, at, message, "remove it", cause)
-            elif document.identity not in told:  # in one word for all, so that they fold
-                told.add(document.identity)
-                yield Finding(document, at, *_UNSAID_PRIVILEGE, cause)
+    cause, told = (cluster.document, ("spec", "allowPrivileged")), set()
+    for document, path, place in _privileged_places(check_input):
+        at = (*path, *place) if path is not None else ("spec", "runtimeRef")
+        if cluster.allow_privileged is False:
+            message = f"a container is privileged{_places((place,), path)}, and cluster {cluster.name} allows none"
+            yield Finding(document, at, message, "remove it", cause)
+        elif document.identity not in told:  # in one word for all, so that they fold
+            told.add(document.identity)
+            yield Finding(document, at, *_UNSAID_PRIVILEGE, cause)
+
+
+def _privileged_places(check_input: CheckInput) -> Iterator[tuple[Document, FieldPath | None, FieldPath]]:
+    """Each privileged container's document, path of its template (None: of the runtime that a TrainJob names), and
+    place in the template. What each document says itself is known since it was read."""
+    own = {found.document.identity: found.places for found in check_input.privileged}
+    for document in _final_documents(check_input):
+        for path, place in own.get(document.identity, ()):
+            yield document, path, place
+        for template in _runtime_templates(document, check_input.specs.documents):
+            for place in privileged_places(template):
+                yield document, None, place
 
 
 @check("GP379", "label of Pod Security that means nothing")
@@ -107,24 +118,30 @@ def _label_flaws(document: Document) -> Iterator[tuple[str, str, str]]:
             yield key, f"{key} is {value!r}", objection
 
 
-def _templates(
-    check_input: CheckInput, namespaces: frozenset[str] | None = None
-) -> Iterator[tuple[Document, Any, FieldPath | None]]:
-    """Objects of kinds that are planned (in these namespaces, all if None) with each of their pod templates and where
-    it is; no place for one of the runtime that a TrainJob names."""
+def _final_documents(check_input: CheckInput) -> Iterator[Document]:
+    """Objects of kinds that are planned, whose pods are as their templates say."""
     specs = check_input.specs
     declared = {gang.document.identity for gang in (*specs.gangs, *check_input.unbound_gangs)}
-    for document in specs.documents if namespaces is None or namespaces else ():
+    for document in specs.documents:
         is_known = f"{document.kind}.{document.group}" in kinds() or document.identity in declared
-        is_there = namespaces is None or (document.namespace or "default") in namespaces
-        if is_known and is_there and document.kind not in _RUNTIME_KINDS:
-            for path in pod_spec_paths(document, without_schema=True):
-                yield document, document.value_at(*path[:-1]), path[:-1]
-            if document.kind == "TrainJob":
-                from compiler.kinds.train_job import runtime_templates
+        if is_known and document.kind not in _RUNTIME_KINDS:
+            yield document
 
-                for template in runtime_templates(document, specs.documents):
-                    yield document, template, None
+
+def _templates(document: Document, documents: Sequence[Document]) -> Iterator[tuple[Any, FieldPath | None]]:
+    """The pod templates of an object and where each is; no place for one of the runtime that a TrainJob names."""
+    for path in pod_spec_paths(document, without_schema=True):
+        yield document.value_at(*path[:-1]), path[:-1]
+    for template in _runtime_templates(document, documents):
+        yield template, None
+
+
+def _runtime_templates(document: Document, documents: Sequence[Document]) -> Sequence[Any]:
+    if document.kind != "TrainJob":
+        return ()
+    from compiler.kinds.train_job import runtime_templates
+
+    return runtime_templates(document, documents)
 
 
 def _places(places: tuple[FieldPath, ...], path: FieldPath | None) -> str:

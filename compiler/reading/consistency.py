@@ -24,7 +24,14 @@ from compiler.specs import (
     Specs,
     UnplannedPods,
 )
-from compiler.specs.drafts import HyperNodeDraft, JobFlowDraft, JobTemplateDraft, PodDraft, PodGroupDraft
+from compiler.specs.drafts import (
+    HyperNodeDraft,
+    JobFlowDraft,
+    JobTemplateDraft,
+    PodDraft,
+    PodGroupDraft,
+    PrivilegedContainers,
+)
 from compiler.specs.hypernode_tree import resolve_hypernodes
 from compiler.specs.job_flows import job_flow_gangs
 from compiler.specs.pod_groups import pod_group_gangs
@@ -102,6 +109,7 @@ def _check_input(cluster: ClusterSpec, collector: DocumentCollector) -> CheckInp
         bare_pods=tuple(pods),
         schedulers=tuple(schedulers),
         unbound_gangs=unbound,
+        privileged=tuple(collector.specs_of(PrivilegedContainers)),
     )
 
 

@@ -18,7 +18,10 @@ from compiler.reading.shape import document_flaws, shape_diagnostics
 from compiler.reading.unplanned import DESCRIBED_ELSEWHERE, declared_pods, runs_pods, unplanned_pods
 from compiler.run_kinds import RUN_KINDS
 from compiler.specs import GangSpec
+from compiler.specs.drafts import PrivilegedContainers
 from compiler.syntax.documents import Document
+from compiler.validation.pod_security import privileged_places
+from compiler.validation.templates import pod_spec_paths
 
 WRONG_VERSION = declare_rule(
     "GP212",
@@ -168,6 +171,8 @@ def read_document(document: Document, failed: bool) -> DocumentReading:
     """What the document says by its kind. failed: its text has an error."""
     reading = DocumentReading()
     reading._add_document(document.whole(), failed)
+    for each in reading.documents:
+        reading.spec_items += _privileged_containers(each)
     reading.findings += document_findings(reading.models)
     return reading
 
@@ -177,6 +182,7 @@ def read_as_kind(document: Document, failed: bool, kind: Kind) -> DocumentReadin
     reading, document = DocumentReading(), document.whole()
     if _is_left_out(document, None) and not _is_left_out(document, kind):
         reading.documents.append(document)
+        reading.spec_items += _privileged_containers(document)
     reading._take(document, failed, reading._read_document(document, kind, failed), kind)
     return reading
 
@@ -186,6 +192,13 @@ def read_as_stranger(document: Document, failed: bool) -> DocumentReading:
     reading, document = DocumentReading(), document.whole()
     reading._take(document, failed, reading._pass_through(document, failed), None)
     return reading
+
+
+def _privileged_containers(document: Document) -> Iterator[PrivilegedContainers]:
+    templates = [path[:-1] for path in pod_spec_paths(document, without_schema=True)]
+    places = [(path, place) for path in templates for place in privileged_places(document.value_at(*path))]
+    if places:
+        yield PrivilegedContainers(document, tuple(places))
 
 
 def _is_left_out(document: Document, kind: Kind | None) -> bool:

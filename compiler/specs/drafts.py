@@ -90,3 +90,11 @@ class JobFlowDraft:
 
     document: Document
     steps: Mapping[str, tuple[str, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class PrivilegedContainers:
+    """Where an object makes containers privileged: the path of each pod template, and that of the field below it."""
+
+    document: Document
+    places: tuple[tuple[FieldPath, FieldPath], ...]

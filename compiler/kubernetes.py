@@ -248,6 +248,11 @@ def is_planned_job(item: Object) -> bool:
     return PLACEMENT_ANNOTATION in annotations or WAITING_ANNOTATION in annotations
 
 
+def created_at(item: Object) -> str:
+    """RFC 3339, in whole seconds; empty where the server has not said it."""
+    return str(item["metadata"].get("creationTimestamp") or "")
+
+
 def is_terminating(item: Object) -> bool:
     return bool(item["metadata"].get("deletionTimestamp"))
 

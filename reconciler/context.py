@@ -25,6 +25,7 @@ from reconciler.decisions import guard
 from reconciler.decisions.binding import BindingMemory
 from reconciler.decisions.diff import Change
 from reconciler.decisions.evictions import EvictionMemory
+from reconciler.decisions.lost_jobs import LostJobs
 from reconciler.decisions.nodes import NodeHealth
 from reconciler.decisions.pace import StartPace
 from reconciler.decisions.scheduler import SchedulerMemory
@@ -45,8 +46,6 @@ from reconciler.writing.writer import ChangeResult, ClusterWriter
 
 LOOP_LIMIT = 150.0
 """Seconds within which the loop shows that it turns: between two passes, two phases, and two writes."""
-CLEANUP_MARGIN = 0.5
-"""Seconds added to the time in which Volcano may still forget a new job of an old name (`recreate_time`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,6 +182,7 @@ class Reconciler:
     binding: BindingMemory = field(default_factory=BindingMemory)
     evictions: EvictionMemory = field(default_factory=EvictionMemory)
     pace: StartPace = field(default_factory=StartPace)
+    lost_jobs: LostJobs = field(default_factory=LostJobs)
     scheduler: SchedulerMemory = field(default_factory=SchedulerMemory)
     broken_gangs: set[str] = field(default_factory=set)
     departed_jobs: dict[str, tuple[float, float]] = field(default_factory=dict)
@@ -313,13 +313,3 @@ def due_moment(r: Reconciler) -> int | None:
     happened."""
     moments = r.planning.snapshot.moments if r.planning.snapshot else ()
     return max((at for at in moments if at <= r.wall_clock()), default=None)
-
-
-def recreate_time(gone: float, last_pod: float) -> float:
-    """When a job may be created again under the name of one that is gone.
-
-    Volcano's job controller retries its clean-up of a deleted job with doubling pauses, so one more retry may come as
-    long after the last pod as the pods took to end, and it would make the controller forget a new job of the same name
-    (pkg/controllers/cache, processCleanupJob).
-    """
-    return last_pod + (last_pod - gone) + CLEANUP_MARGIN

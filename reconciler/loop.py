@@ -21,10 +21,12 @@ from compiler.kubernetes import (
 from compiler.outcome import HELD_SENTENCE
 from compiler.run_kinds import PLANNED_RUN_KINDS
 from reconciler.cluster.client import ApiError
+from reconciler.cluster.inventory import InventoryEntry
 from reconciler.cluster.objects import Object, Ref, ref_of
-from reconciler.context import Pass, Reconciler, recreate_time
+from reconciler.context import Pass, Reconciler
 from reconciler.decisions.diff import Change, classify_change
 from reconciler.decisions.gates import has_ended
+from reconciler.decisions.lost_jobs import name_reservations
 from reconciler.observe import Restrictions
 from reconciler.phases.changes import take_up_inventory, write_changes
 from reconciler.phases.housekeeping import keep_house
@@ -32,7 +34,7 @@ from reconciler.phases.ownership import confirm_entries, plan_pruning, settle_lo
 from reconciler.phases.planning import choose_commit, update_plan
 from reconciler.phases.pods import act_on_pods, observe_pods
 from reconciler.phases.report import build_report
-from reconciler.phases.runs import is_job, numbered_run, record_deletions, record_finished_runs
+from reconciler.phases.runs import is_job, numbered_run, observe_lost_jobs, record_deletions, record_finished_runs
 from reconciler.phases.scheduler import follow_scheduler, with_standing_text
 from reconciler.phases.suspension import SUSPENDED, suspended_keys, without_suspended
 from reconciler.plan.snapshot import Snapshot
@@ -90,7 +92,8 @@ def observe(r: Reconciler) -> Pass:
     for key in filter(is_job, p.former_job_keys):
         gone_at, _ = r.departed_jobs.get(key, (now, now))
         r.departed_jobs[key] = gone_at, now
-    r.departed_jobs = {key: times for key, times in r.departed_jobs.items() if recreate_time(*times) > now}
+    reserved_until = name_reservations(r.departed_jobs)
+    r.departed_jobs = {key: times for key, times in r.departed_jobs.items() if reserved_until[key] > now}
     return p
 
 
@@ -108,6 +111,7 @@ def compute_changes(r: Reconciler, p: Pass) -> None:
     by_key = {ref.key: manifest.object for ref, manifest in zip(refs, p.desired_manifests, strict=True)}
     p.desired_keys |= by_key.keys()
     p.suspended_keys = suspended_keys(r, by_key)
+    observe_lost_jobs(r, p, refs)
     for ref, manifest in zip(refs, p.desired_manifests, strict=True):
         if p.suspended_keys and ref.key in p.suspended_keys:
             live = p.observation.objects.get(ref.key)
@@ -195,6 +199,8 @@ def _required_change(r: Reconciler, p: Pass, desired: Manifest, ref: Ref) -> Cha
     else:
         started = any(not is_gated(pod) and not has_ended(pod) for pod in p.pods.get(key, ()))
     refused = r.writer.memory.refused_updates.get(key) == desired.run_digest
+    if live is not None and (lost := r.lost_jobs.message(live, r.clock())):
+        return _unless_joined(Change("replace", ref, desired, live, reason=lost), entry)
     if live is None and key in r.departed_jobs:
         reason = "its former pods are still ending; it returns when they are gone"
         return Change("held", ref, desired, reason=reason)
@@ -206,14 +212,20 @@ def _required_change(r: Reconciler, p: Pass, desired: Manifest, ref: Ref) -> Cha
     change = classify_change(desired, live, finished_digest=finished, has_started=started, is_update_refused=refused)
     if change is None:
         r.planning.unchanged[key] = desired, versions
-    elif change.action == "replace" and entry is not None and not entry.is_created and not _may_adopt(desired):
-        reason = f'it existed before gangplan, which deletes it for a new run only with {ADOPT_ANNOTATION}: "true"'
-        return replace(change, action="held", reason=reason)
-    return change
+    return change and _unless_joined(change, entry)
 
 
-def _may_adopt(desired: Manifest) -> bool:
-    return annotations_of(desired.object).get(ADOPT_ANNOTATION) == "true"
+def _unless_joined(change: Change, entry: InventoryEntry | None) -> Change:
+    """The change; held where it would delete an object that existed before gangplan and is not given to it."""
+    may_delete = entry is None or entry.is_created or _may_adopt(change.desired)
+    if change.action != "replace" or may_delete:
+        return change
+    reason = f'it existed before gangplan, which deletes it for a new run only with {ADOPT_ANNOTATION}: "true"'
+    return replace(change, action="held", reason=reason)
+
+
+def _may_adopt(desired: Manifest | None) -> bool:
+    return desired is not None and annotations_of(desired.object).get(ADOPT_ANNOTATION) == "true"
 
 
 def _live_version(live: Object | None) -> tuple[str, str]:

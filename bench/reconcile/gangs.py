@@ -43,8 +43,10 @@ BARS = {1: 1.2}
 BAR = 1.1
 
 
-def gang_jobs(gangs: int, pods: int) -> list[dict[str, Any]]:
-    return [volcano_job(f"gang-{at:04}", role("worker", pods, gpus=1), queue="team") for at in range(gangs)]
+def gang_jobs(prefix: str, gangs: int, pods: int) -> list[dict[str, Any]]:
+    """Jobs with names of their own on each side: Volcano may lose a job that has the name of one that was just deleted
+    (`reconciler/decisions/lost_jobs.py`)."""
+    return [volcano_job(f"{prefix}-{at:04}", role("worker", pods, gpus=1), queue="team") for at in range(gangs)]
 
 
 def wait_for_running(plane: ControlPlane, count: int) -> None:
@@ -64,7 +66,7 @@ def wait_for_running(plane: ControlPlane, count: int) -> None:
 def measure_stock(bed: Bed, gangs: int, pods: int) -> float:
     """Seconds from `kubectl create` to the last running pod."""
     file = bed.folder / "jobs.json"
-    file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": gang_jobs(gangs, pods)}))
+    file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": gang_jobs("stock", gangs, pods)}))
     kubectl = build() / "bin" / "kubectl"
     environment = {**os.environ, "KUBECONFIG": str(bed.plane.kubeconfig)}
     began = time.monotonic()
@@ -92,7 +94,7 @@ def measure_gangplan(bed: Bed, gangs: int, pods: int, nodes: int) -> tuple[float
     with ToldReconciler(bed, repository) as reconciler:
         reconciler.wait_until_settled(first)
         bed.plane.stop_following()
-        repository.write_file("jobs/all.yaml", *gang_jobs(gangs, pods))
+        repository.write_file("jobs/all.yaml", *gang_jobs("gang", gangs, pods))
         requests = len(bed.plane.audited_requests())
         began, began_at, computed = time.monotonic(), datetime.now(UTC), cpu_seconds(reconciler.pid)
         reconciler.commit()

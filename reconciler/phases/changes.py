@@ -58,8 +58,13 @@ def _apply_next_changes(r: Reconciler, p: Pass, snapshot: Snapshot, due: Sequenc
         r.wake_event.set()
     results = r.writer.apply_changes(chosen, p.inventory)
     for result in results:
-        if result.outcome == "done" and result.change.action == "create" and result.change.ref.key in starting:
-            r.pace.record_creation(result.change.ref.key, r.clock())
+        change, now = result.change, r.clock()
+        if result.outcome != "done":
+            continue
+        if change.action == "create" and change.ref.key in starting:
+            r.pace.record_creation(change.ref.key, now)
+        elif change.action == "replace" and change.live is not None and r.lost_jobs.message(change.live, now):
+            r.lost_jobs.record_repeat(change.ref.key)
     return results
 
 

@@ -63,6 +63,7 @@ def trim_memory(r: Reconciler, p: Pass) -> None:
         memory.paused_changes,
         memory.refused_updates,
         memory.failures,
+        r.lost_jobs.repeats,
     )
     for table in tables:
         _keep_only(table, known)

@@ -9,7 +9,8 @@ from itertools import islice
 from math import isfinite
 
 from reconciler.cluster.objects import name_of_key
-from reconciler.context import Pass, Reconciler, Rejection, is_plan_fresh, recreate_time
+from reconciler.context import Pass, Reconciler, Rejection, is_plan_fresh
+from reconciler.decisions.lost_jobs import name_reservations
 from reconciler.phases.scheduler import behind_message
 from reconciler.plan.snapshot import PlannedGang
 from reconciler.publish.events import ObjectEvent
@@ -221,7 +222,8 @@ def _seconds_to_deadline(r: Reconciler, p: Pass) -> float | None:
     deadlines = r.binding.deadlines(r.settings.bind_timeout)
     deadlines += r.node_health.deadlines(r.settings.node_timeout, now)
     deadlines += r.evictions.deadlines()
-    deadlines += [recreate_time(*times) for times in r.departed_jobs.values()]
+    deadlines += name_reservations(r.departed_jobs).values()
+    deadlines += r.lost_jobs.deadlines(now)
     deadlines += [found.retry_at for found in r.planning.rejections.values() if isfinite(found.retry_at)]
     deadlines += r.writer.retry_times()
     deadlines += r.pace.deadlines(now)

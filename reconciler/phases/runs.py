@@ -19,8 +19,9 @@ from compiler.kubernetes import (
 from compiler.run_kinds import RUN_KINDS, end_of_run, has_time_to_live, is_run
 from reconciler.cluster.client import ApiError
 from reconciler.cluster.inventory import FinishedRun, InventoryEntry
-from reconciler.cluster.objects import Object, ref_of
+from reconciler.cluster.objects import Object, Ref, ref_of
 from reconciler.context import Pass, Reconciler
+from reconciler.decisions.lost_jobs import VOLCANO_JOB
 
 UNKNOWN_PHASE = "Unknown"
 """How a run ended that vanished, with a time to live, while no reconciler watched."""
@@ -114,6 +115,16 @@ def _end_time(job: Object) -> str | None:
     said = named or (state.get("lastTransitionTime") if isinstance(state, Mapping) else None)
     times = [row.get("lastTransitionTime") for row in conditions_of(job) if row.get("status") == "True"]
     return said or max(filter(None, times), default=None)
+
+
+def observe_lost_jobs(r: Reconciler, p: Pass, refs: Sequence[Ref]) -> None:
+    """Look at the Volcano Jobs of the plan that are to have pods. refs: of `p.desired_manifests`."""
+    jobs = []
+    for manifest, ref in zip(p.desired_manifests, refs, strict=True):
+        live = p.observation.objects.get(ref.key)
+        if live is not None and manifest.pods and ref.group_kind == VOLCANO_JOB:
+            jobs.append(live)
+    r.lost_jobs.observe(jobs, p.pods, p.observation.objects, r.clock())
 
 
 def finished_job_keys(r: Reconciler, p: Pass) -> frozenset[str]:

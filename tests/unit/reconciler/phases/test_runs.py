@@ -14,7 +14,9 @@ from reconciler.cluster.inventory import Inventory, InventoryEntry
 from reconciler.cluster.objects import Object, ref_of
 from reconciler.context import Pass, Reconciler, Settings, build_reconciler
 from reconciler.decisions.diff import classify_change
-from reconciler.observe import Observation
+from reconciler.decisions.lost_jobs import LOST_SECONDS
+from reconciler.loop import compute_changes
+from reconciler.observe import InformerSet, Observation
 from reconciler.phases.runs import record_deletions, record_finished_runs, run_details
 from reconciler.plan.snapshot import Snapshot
 from tests.builders.fake_cluster import FakeCluster
@@ -126,3 +128,28 @@ def test_a_record_says_when_where_and_how_it_ended() -> None:
         "tasks": {"worker": {"Succeeded": 1, "Failed": 1}},
     }
     assert run_details({"metadata": {"name": "j"}}, [], 0) == {}
+
+
+def test_a_job_that_the_job_controller_has_lost_is_made_again(r: Reconciler, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Volcano's issue 5973: nothing happens to it any more, for ever."""
+    monkeypatch.setattr(InformerSet, "watch_kinds", lambda watches, kinds: False)
+    r.clock = r.writer.clock = lambda: now
+    body: Object = {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "spec": {"minAvailable": 1}}
+    desired = {**body, "metadata": {"namespace": "default", "name": "train"}}
+    manifest = Manifest(4, desired, "jobs/train.yaml:1", run_digest(desired), pods=1)
+    lost, served = ({**body, "metadata": {"namespace": "default", "name": name}} for name in ("train", "other"))
+    lost["metadata"] |= {"uid": "old", "creationTimestamp": "2026-01-01T00:00:00Z"}
+    served["metadata"] |= {"uid": "other", "creationTimestamp": "2026-01-01T00:00:01Z"}
+    served["status"] = {"state": {"phase": "Running"}}
+    lost["metadata"]["annotations"] = {DIGEST_ANNOTATION: manifest.run_digest}
+    manifests = (manifest, replace(manifest, object={**body, "metadata": {"namespace": "default", "name": "other"}}))
+    snapshot = Snapshot("c0ffee", True, plan={"digest": "", "gangs": []}, manifests=manifests)
+    now, actions = 0.0, []
+    for _ in range(2):
+        p = a_pass(lost, served)
+        p.snapshot = snapshot
+        p.observation = Observation(p.observation.objects, frozenset({"Job.batch.volcano.sh", "Pod"}))
+        compute_changes(r, p)
+        actions.append([change.action for change in p.changes if change.ref.name == "train"])
+        now += LOST_SECONDS
+    assert actions[1] == ["replace"] != actions[0]

@@ -1,0 +1,106 @@
+"""Jobs that Volcano's job controller has lost. Decisions on data, no IO.
+
+The controller keeps its jobs by name, and retries the clean-up of a deleted one with doubling pauses and at most ten a
+second. A late retry takes a new job of the same name for the old one and removes it from the controller's cache
+(pkg/controllers/cache, processCleanupJob; Volcano's issues 3968 and 5973, seen on 1.15.1): the job gets no status, or
+no pods, for ever. After fifteen failures to make its pods (a ResourceQuota) the controller gives a job up as well. A
+job without pods has not begun, so it can be deleted and made again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from compiler.kubernetes import created_at, is_terminating, name_of, status_of, uid_of
+from reconciler.cluster.objects import Object, Ref, ref_of
+
+VOLCANO_JOB = "Job.batch.volcano.sh"
+LOST_SECONDS = 60.0
+"""Seconds for which the controller does nothing for a job, while it does for one that came later, before the job is
+made again; twice as long after each time, up to MAX_SECONDS."""
+UNSURE_FACTOR = 5
+"""Times as long where no other job shows that the controller works."""
+MAX_SECONDS = 3600.0
+CLEANUPS_PER_SECOND = 10.0
+"""Retries of the clean-up that the controller makes at most (`New` of the same package)."""
+CLEANUP_MARGIN = 0.5
+"""Seconds added to the time in which the controller may still lose a new job of an old name."""
+
+
+@dataclass(slots=True)
+class LostJobs:
+    """idle_since: uid of a job for which nothing happens -> since when, on the clock. repeats: Ref.key -> how often it
+    was made again. due_at: uid of an idle job -> when it counts as lost."""
+
+    idle_since: dict[str, float] = field(default_factory=dict)
+    repeats: dict[str, int] = field(default_factory=dict)
+    due_at: dict[str, float] = field(default_factory=dict)
+
+    def observe(
+        self,
+        jobs: Collection[Object],
+        pods: Mapping[str, Collection[Object]],
+        objects: Mapping[str, Object],
+        now: float,
+    ) -> None:
+        """Note which of the jobs are idle. pods: Ref.key of a job -> its pods; objects: by Ref.key, the PodGroups among
+        them."""
+        idle = {ref_of(job).key: job for job in jobs if not pods.get(ref_of(job).key) and _is_idle(job, objects)}
+        self.idle_since = {uid_of(job): self.idle_since.get(uid_of(job), now) for job in idle.values()}
+        served = [created_at(job) for job in jobs if ref_of(job).key not in idle and _phase(job)]
+        last_served = max(served, default="")
+        self.due_at = {
+            uid_of(job): self.idle_since[uid_of(job)] + self._patience(key, last_served > created_at(job))
+            for key, job in idle.items()
+        }
+        for key in [key for key in self.repeats if pods.get(key)]:
+            del self.repeats[key]
+
+    def _patience(self, key: str, others_are_served: bool) -> float:
+        patience = LOST_SECONDS * (1 << self.repeats.get(key, 0)) * (1 if others_are_served else UNSURE_FACTOR)
+        return min(patience, MAX_SECONDS)
+
+    def message(self, job: Object, now: float) -> str:
+        """Why the job is made again now; empty when it is not lost."""
+        due_at = self.due_at.get(uid_of(job))
+        if due_at is None or now < due_at:
+            return ""
+        return "Volcano's job controller has not made its pods and has lost or given up the job, which has not begun"
+
+    def record_repeat(self, key: str) -> None:
+        self.repeats[key] = self.repeats.get(key, 0) + 1
+
+    def deadlines(self, now: float) -> Iterator[float]:
+        return (due_at for due_at in self.due_at.values() if due_at > now)
+
+
+def _is_idle(job: Object, objects: Mapping[str, Object]) -> bool:
+    """Whether the controller owes a job without pods something: its first status, or its pods, which it makes when the
+    scheduler has let the PodGroup in."""
+    if is_terminating(job):
+        return False
+    phase = _phase(job)
+    if phase != "Pending":
+        return not phase
+    ref = ref_of(job)
+    name = f"{name_of(job)}-{uid_of(job)}"
+    group = objects.get(Ref("scheduling.volcano.sh/v1beta1", "PodGroup", ref.namespace, name).key)
+    return group is not None and status_of(group).get("phase") in ("Inqueue", "Running")
+
+
+def _phase(job: Object) -> str:
+    return (status_of(job).get("state") or {}).get("phase") or ""
+
+
+def name_reservations(departed: Mapping[str, tuple[float, float]]) -> dict[str, float]:
+    """Until when no job may be created under the name of one that is gone. departed: Ref.key of such a job -> when it
+    was seen to be gone, and when the last of its pods was seen.
+
+    One more retry of the clean-up may come as long after the last pod as the pods took to end; and of many jobs as late
+    as the controller needs for a retry of each.
+    """
+    one_each = sum(key.startswith(f"{VOLCANO_JOB}/") for key in departed) / CLEANUPS_PER_SECOND
+    return {
+        key: last_pod + max(last_pod - gone, one_each) + CLEANUP_MARGIN for key, (gone, last_pod) in departed.items()
+    }

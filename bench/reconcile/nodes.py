@@ -70,7 +70,7 @@ def measure_one_more(bed: Bed, sizes: Sizes) -> Iterator[Row]:
     bed.add_gpu_nodes(nodes)
     bed.plane.kill("kube-controller-manager")
     repository = _repository(bed, nodes)
-    repository.write_file("jobs/all.yaml", *gang_jobs(gangs, pods))
+    repository.write_file("jobs/all.yaml", *gang_jobs("gang", gangs, pods))
     with ToldReconciler(bed, repository) as reconciler:
         reconciler.wait_until_settled(repository.commit())
         wait_for_running(bed.plane, gangs * pods)

@@ -2,7 +2,8 @@
 
 The controller makes the pods of a step when the step before is over, so that none is bound. Room is kept for the widest
 step: of all that run side by side the one that asks for the most devices, then cpu. What its objects of known kinds run
-counts like pods. A step that repeats by a parameter counts once.
+counts like pods. A step that repeats by a parameter counts once. Templates that lie in a WorkflowTemplate or
+ClusterWorkflowTemplate (`workflowTemplateRef`, `templateRef` of a step) are taken from there if the repository has it.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import Any
 import yaml
 from pydantic import Field, ValidationError
 
+from compiler.diagnostics import Diagnostic, declare_rule
 from compiler.fields.models import Bool, LenientModel
 from compiler.fields.validation import without_nulls
 from compiler.kinds import Kind, kinds
@@ -30,6 +32,31 @@ from compiler.syntax.documents import Document, FieldPath
 GROUP = "argoproj.io"
 _CREATING = ("create", "apply", "replace")
 _MAX_REPEATS = 10_000
+TEMPLATES_ELSEWHERE = declare_rule(
+    "GP225",
+    "warning",
+    "templates of a workflow that are elsewhere",
+    """The Workflow runs templates of a WorkflowTemplate or ClusterWorkflowTemplate that the repository does not hold.
+    Which pods these run is not known: they are in no plan, and no room is kept for them. Mend: add the WorkflowTemplate
+    to the repository, or leave room for the pods.""",
+)
+Scope = tuple[str, str]
+"""Kind and name of the WorkflowTemplate that holds a template; empty for the Workflow's own."""
+OWN: Scope = ("", "")
+Key = tuple[Scope, str]
+"""Where a template is, and its name."""
+
+
+class WorkflowRef(LenientModel):
+    """Names a WorkflowTemplate, and in it (of a step) a template."""
+
+    name: str = ""
+    template: str = ""
+    cluster_scope: Bool | None = None
+
+    @property
+    def scope(self) -> Scope:
+        return ("ClusterWorkflowTemplate" if self.cluster_scope else "WorkflowTemplate", self.name)
 
 
 class Repeated(LenientModel):
@@ -37,6 +64,8 @@ class Repeated(LenientModel):
 
     name: str = ""
     template: str | None = None
+    template_ref: WorkflowRef | None = None
+    inline: Template | None = None
     with_items: list[Any] | None = None
     with_sequence: dict[str, Any] | None = None
     dependencies: list[str] | None = None
@@ -82,6 +111,7 @@ class Template(LenientModel):
 
 class Spec(LenientModel):
     entrypoint: str | None = None
+    workflow_template_ref: WorkflowRef | None = None
     templates: list[Template] | None = None
     suspend: Bool | None = None
     scheduler_name: str | None = None
@@ -104,24 +134,64 @@ class CronWorkflow(KindObject):
     spec: CronSpec
 
 
-def _workflow(document: Document, model: Workflow) -> Iterable[GangSpec]:
-    yield from _gangs(document, model.spec, ("spec",))
+@dataclass(frozen=True, slots=True)
+class WorkflowDraft:
+    """A workflow that refers to templates elsewhere. path: of its spec in the document."""
+
+    document: Document
+    spec: Spec
+    path: FieldPath
+    is_recurring: bool
 
 
-def _cron_workflow(document: Document, model: CronWorkflow) -> Iterable[GangSpec]:
+def _workflow(document: Document, model: Workflow) -> Iterable[GangSpec | WorkflowDraft]:
+    yield from _specs(WorkflowDraft(document, model.spec, ("spec",), is_recurring=False))
+
+
+def _cron_workflow(document: Document, model: CronWorkflow) -> Iterable[GangSpec | WorkflowDraft]:
     spec = model.spec.workflow_spec.model_copy(update={"suspend": model.spec.suspend})
-    for gang in _gangs(document, spec, ("spec", "workflowSpec")):
-        yield replace(gang, is_recurring=True)
+    yield from _specs(WorkflowDraft(document, spec, ("spec", "workflowSpec"), is_recurring=True))
 
 
-def _gangs(document: Document, spec: Spec, path: FieldPath) -> Iterator[GangSpec]:
-    """The gang of a workflow that runs pods: those of its widest step, and none of the others."""
-    steps = _Steps(document, spec, path)
-    widest = steps.widest(spec.entrypoint or "", ())
-    found = [(steps.leaves[name], widest[name]) for name in steps.reached if name in steps.leaves]
+def _specs(draft: WorkflowDraft) -> Iterator[GangSpec | WorkflowDraft]:
+    """The draft where it refers to other documents, else its gang if it runs pods."""
+    gang, missing = workflow_gang(draft, {})
+    if missing:
+        yield draft
+    elif gang is not None:
+        yield gang
+
+
+def workflow_templates(documents: Iterable[Document], namespace: str) -> dict[Scope, Spec]:
+    """The WorkflowTemplates that a workflow of the namespace may refer to."""
+    found = {}
+    for document in documents:
+        is_near = document.kind == "ClusterWorkflowTemplate" or (document.namespace or "default") == namespace
+        if document.group == GROUP and document.kind.endswith("WorkflowTemplate") and is_near:
+            try:
+                spec = Spec.model_validate(without_nulls(document.data.get("spec")))
+            except ValidationError:  # said where it stands
+                continue
+            found[document.kind, document.name] = spec
+    return found
+
+
+def workflow_gang(draft: WorkflowDraft, elsewhere: Mapping[Scope, Spec]) -> tuple[GangSpec | None, tuple[str, ...]]:
+    """The gang of a workflow that runs pods: those of its widest step, and none of the others. And the
+    WorkflowTemplates that it needs and that are not here."""
+    document, spec, path = draft.document, draft.spec, draft.path
+    if (reference := spec.workflow_template_ref) is not None:
+        if (named := elsewhere.get(reference.scope)) is None:
+            return None, (_scope_text(reference.scope),)
+        written = {name: value for name in spec.model_fields_set if (value := getattr(spec, name)) is not None}
+        spec = named.model_copy(update=written)
+    steps = _Steps(document, spec, path, elsewhere)
+    widest = steps.widest((OWN, spec.entrypoint or ""), ())
+    missing = tuple(map(_scope_text, steps.missing))
+    found = [(steps.leaves[key], widest[key]) for key in steps.reached if key in steps.leaves]
     roles = [replace(role, replicas=role.replicas * count) for leaf, count in found for role in leaf.roles]
     if not roles:
-        return
+        return None, missing
     queues = {leaf.queue for leaf, count in found if count}
     queue = queues.pop() if len(queues) == 1 else ""
     submitted, expected = submission_and_duration(document)
@@ -136,7 +206,20 @@ def _gangs(document: Document, spec: Spec, path: FieldPath) -> Iterator[GangSpec
         field_paths={"queue": roles[0].path, "minimum": (*path, "entrypoint"), "priority_class": path},
         scheduler_name=VOLCANO_SCHEDULER if queue else "",
     )
-    yield replace(gang, schedulable=False) if spec.suspend else unbound(gang)
+    gang = replace(gang, schedulable=False) if spec.suspend else unbound(gang)
+    return replace(gang, is_recurring=draft.is_recurring), missing
+
+
+def _scope_text(scope: Scope) -> str:
+    return f"{scope[0]} {scope[1]!r}"
+
+
+def elsewhere_diagnostic(draft: WorkflowDraft, missing: Sequence[str], is_planned: bool) -> Diagnostic:
+    outcome = "their pods are in no plan" if is_planned else "it is not planned"
+    verb, them = ("are", "them") if len(missing) > 1 else ("is", "it")
+    message = f"{draft.document.display_name} runs {', '.join(missing)}, which {verb} not in the repository: {outcome}"
+    path: FieldPath = (*draft.path, "workflowTemplateRef") if draft.spec.workflow_template_ref else draft.path
+    return draft.document.diagnostic(TEMPLATES_ELSEWHERE, path, message, f"add {them}, or leave room for the pods")
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,44 +232,69 @@ class _Leaf:
 
 @dataclass
 class _Steps:
-    """The templates of a workflow. leaves: by name. reached: names of templates that run, in the order of the walk."""
+    """The templates of a workflow. leaves: those that run pods. reached: templates that run, in the order of the walk.
+    missing: of the WorkflowTemplates that are referred to, those that are not `elsewhere`."""
 
     document: Document
     spec: Spec
     path: FieldPath
-    leaves: dict[str, _Leaf] = field(default_factory=dict)
-    reached: dict[str, None] = field(default_factory=dict)
-    known: dict[str, Counter[str]] = field(default_factory=dict)
+    elsewhere: Mapping[Scope, Spec]
+    leaves: dict[Key, _Leaf] = field(default_factory=dict)
+    reached: dict[Key, None] = field(default_factory=dict)
+    known: dict[Key, Counter[Key]] = field(default_factory=dict)
+    missing: dict[Scope, None] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.templates = {each.name: (at, each) for at, each in enumerate(self.spec.templates or ())}
+        self.templates: dict[Key, tuple[FieldPath, Template]] = {}
+        is_own = self.spec.workflow_template_ref is None
+        for at, each in enumerate(self.spec.templates or ()):
+            path = (*self.path, "templates", at) if is_own else (*self.path, "workflowTemplateRef")
+            self.templates[OWN, each.name] = path, each
 
-    def widest(self, name: str, above: tuple[str, ...]) -> Counter[str]:
+    def widest(self, key: Key, above: tuple[Key, ...]) -> Counter[Key]:
         """Leaf -> how many of it run side by side at the most. A template that runs itself counts once."""
-        if name in self.known:
-            return self.known[name]
-        if name not in self.templates or name in above:
+        if key in self.known:
+            return self.known[key]
+        if key not in self.templates or key in above:
             return Counter()
-        self.reached[name] = None
-        at, template = self.templates[name]
+        self.reached[key] = None
+        path, template = self.templates[key]
         if template.steps is None and template.dag is None:
-            if (leaf := self._leaf(template, (*self.path, "templates", at))) is not None:
-                self.leaves[name] = leaf
-            found = Counter({name: 1})
+            if (leaf := self._leaf(template, path)) is not None:
+                self.leaves[key] = leaf
+            found = Counter({key: 1})
         else:
-            sums = (self._sum(stage, (*above, name)) for stage in _stages(template))
+            sums = (self._sum(stage, (*above, key)) for stage in _stages(template))
             found = max(sums, key=self._weight, default=Counter())
-        self.known[name] = found
+        self.known[key] = found
         return found
 
-    def _sum(self, stage: Sequence[Repeated], above: tuple[str, ...]) -> Counter[str]:
-        total: Counter[str] = Counter()
+    def _sum(self, stage: Sequence[Repeated], above: tuple[Key, ...]) -> Counter[Key]:
+        total: Counter[Key] = Counter()
         for step in stage:
-            for name, count in self.widest(step.template or "", above).items():
-                total[name] += count * step.repeats
+            for leaf, count in self.widest(self._key(step, above[-1]), above).items():
+                total[leaf] += count * step.repeats
         return total
 
-    def _weight(self, counts: Mapping[str, int]) -> tuple[int, int, int]:
+    def _key(self, step: Repeated, parent: Key) -> Key:
+        """Where the step's template is; that of another document, or inside the step, is added to the templates."""
+        path, _ = self.templates[parent]
+        if step.inline is not None:
+            key = (parent[0], f"{parent[1]}.{step.name}")
+            self.templates[key] = path, step.inline.model_copy(update={"name": f"{parent[1]}.{step.name}"})
+            return key
+        if (reference := step.template_ref) is None:
+            return parent[0], step.template or ""
+        scope = reference.scope
+        if scope not in self.elsewhere:
+            self.missing[scope] = None
+            return scope, ""
+        for each in self.elsewhere[scope].templates or ():
+            named = each.model_copy(update={"name": f"{scope[1]}.{each.name}"})
+            self.templates.setdefault((scope, each.name), (path, named))
+        return scope, reference.template
+
+    def _weight(self, counts: Mapping[Key, int]) -> tuple[int, int, int]:
         """Devices, cpu, pods."""
         devices = cpu = number = 0
         for name, count in counts.items():

@@ -62,6 +62,7 @@ def consistent_specs(cluster: ClusterSpec, collector: DocumentCollector) -> Spec
     collector.read_train_jobs()
     collector.read_job_flows()
     collector.read_hyper_jobs(cluster)
+    collector.read_workflows()
     collector.read_services(cluster.services)
     check_input = _check_input(cluster, collector)
     rejected, diagnostics = dict(collector.rejected), list(collector.diagnostics)

@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from compiler.checks import ReadModel
 from compiler.diagnostics import Diagnostic
+from compiler.kinds.common.unbound import not_bound_diagnostic
 from compiler.reading.assignment import JobAssignment
 from compiler.reading.files import configurations_inside, template_diagnostic
 from compiler.reading.one_document import (
+    GENERATED_NAME,
     DocumentReading,
     Stranger,
     has_error,
@@ -18,7 +20,7 @@ from compiler.reading.one_document import (
     read_document,
     version_of,
 )
-from compiler.reading.unplanned import declared_pods, unplanned_pods
+from compiler.reading.unplanned import ARGO_KINDS, DESCRIBED_ELSEWHERE, declared_pods, unplanned_pods
 from compiler.repository.paths import CONF_SUFFIX, file_name_diagnostic
 from compiler.specs import ClusterSpec, ServiceBinding
 from compiler.specs.drafts import HyperJobDraft, JobFlowDraft, JobTemplateDraft
@@ -164,6 +166,42 @@ class DocumentCollector:
             else:
                 help = f"clusterNames names other clusters than {cluster.name}: nothing to mend if so"
                 self.diagnostics += unplanned_pods(document, help)
+
+    def read_workflows(self) -> None:
+        """Give each Workflow the WorkflowTemplates that it names, and say of one whose templates are elsewhere that it
+        is not planned: then its generated name is in that message."""
+        if not any(document.kind in ARGO_KINDS for document in self.documents):
+            return
+        from compiler.kinds.argo_workflow import (
+            WHY,
+            WorkflowDraft,
+            elsewhere_diagnostic,
+            workflow_gang,
+            workflow_templates,
+        )
+
+        here = [document for document in self.documents if document.identity not in self.rejected]
+        drafts = self.specs_of(WorkflowDraft)
+        namespaces = {draft.document.namespace or "default" for draft in drafts}
+        templates = {namespace: workflow_templates(here, namespace) for namespace in sorted(namespaces)}
+        for draft in drafts:
+            document = draft.document
+            gang, missing = workflow_gang(draft, templates[document.namespace or "default"])
+            if gang is not None:
+                self.spec_items.append(gang)
+                self.diagnostics.append(not_bound_diagnostic(document, WHY))
+            elif missing:
+                self._forget_name(document)
+            else:
+                self.diagnostics += unplanned_pods(document, DESCRIBED_ELSEWHERE)
+            if missing:
+                self.diagnostics.append(elsewhere_diagnostic(draft, missing, is_planned=gang is not None))
+
+    def _forget_name(self, document: Document) -> None:
+        at = document.position("metadata", "generateName")
+        self.diagnostics = [
+            each for each in self.diagnostics if (each.code, each.position) != (GENERATED_NAME.code, at)
+        ]
 
     def read_services(self, services: ServiceBinding) -> None:
         """Take the services that are planned for gangs, and say of the others that they are not."""

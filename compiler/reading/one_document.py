@@ -163,7 +163,8 @@ class DocumentReading:
         found = list(kind.specs(document, model))
         self.spec_items += found
         if found:
-            return (not_bound_diagnostic(document, kind.unbound_reason),) if kind.unbound_reason else ()
+            is_planned = kind.unbound_reason and isinstance(found[0], GangSpec)  # not a draft yet
+            return (not_bound_diagnostic(document, kind.unbound_reason),) if is_planned else ()
         return unplanned_pods(document, DESCRIBED_ELSEWHERE) if kind.is_foreign else ()
 
 

@@ -43,7 +43,7 @@ _POD_RUNNING_KINDS = """
 """
 POD_RUNNING_KINDS = frozenset(_POD_RUNNING_KINDS.split())
 """Kinds that run pods also where their text holds no pod template."""
-_ARGO_KINDS = frozenset({"Workflow", "CronWorkflow"})
+ARGO_KINDS = frozenset({"Workflow", "CronWorkflow"})
 """Kinds of Argo Workflows, whose steps are pods by `container` or `script`, or other objects by `resource`."""
 _TEMPLATE_KINDS = """
     PodTemplate JobTemplate WorkflowTemplate ClusterWorkflowTemplate TrainingRuntime ClusterTrainingRuntime
@@ -67,7 +67,7 @@ Devices = Counter[str]
 def runs_pods(document: Document) -> bool:
     """Whether the object is a job, or another that runs pods."""
     kind = document.kind
-    if kind in POD_RUNNING_KINDS or kind in _ARGO_KINDS or kind == "PodGroup":
+    if kind in POD_RUNNING_KINDS or kind in ARGO_KINDS or kind == "PodGroup":
         return True
     return kind not in TEMPLATE_KINDS and any(_is_pod_spec(part.value) for part in _parts(document.data))
 
@@ -97,7 +97,7 @@ def unplanned_pods(document: Document, help: str = "") -> list[Diagnostic]:
 def _runs_pods(document: Document) -> bool:
     """Whether objects of the kind run pods, whatever this one says."""
     if document.group == "argoproj.io":
-        return document.kind in _ARGO_KINDS
+        return document.kind in ARGO_KINDS
     return document.kind in POD_RUNNING_KINDS
 
 

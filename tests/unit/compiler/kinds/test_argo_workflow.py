@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from compiler.reading import read_specs
+from compiler.repository import Repository
 from compiler.specs import GangSpec
 from tests.unit.compiler.kinds.operator_jobs import POD, gang, read
 
@@ -94,8 +96,59 @@ def test_an_object_of_a_known_kind_counts_with_its_pods(resource: Item, expected
 def test_a_workflow_of_a_template_elsewhere_runs_nothing_that_is_known_and_one_by_the_clock_recurs() -> None:
     specs = read(API, "Workflow", {"workflowTemplateRef": {"name": "t"}})
     assert specs.gangs == ()
-    assert "GP213" in {each.code for each in specs.diagnostics}
+    assert "GP225" in {each.code for each in specs.diagnostics}
     spec = {"entrypoint": "c", "templates": list(LEAVES)}
     found = gang(API, "CronWorkflow", {"schedule": "0 3 * * *", "workflowSpec": spec})
     assert (found.is_recurring, pods(found)) == (True, {"c": 1})
     assert gang(API, "Workflow", {**spec, "suspend": True}).is_bound
+
+
+def test_a_step_may_have_its_template_inside() -> None:
+    main = {"name": "main", "steps": [[{"name": "a", "inline": leaf("", 2)}, step("b", withItems=[1, 2])]]}
+    assert pods(workflow(main, *LEAVES)) == {"main.a": 1, "b": 2}
+
+
+SHARED: Item = {
+    "apiVersion": API,
+    "kind": "WorkflowTemplate",
+    "metadata": {"name": "shared"},
+    "spec": {"entrypoint": "b", "nodeSelector": {"pool": "x"}, "templates": [*LEAVES]},
+}
+EVERYWHERE: Item = {**SHARED, "kind": "ClusterWorkflowTemplate"}
+
+
+def referring(spec: Item, *others: Item) -> tuple[list[tuple[GangSpec, dict[str, int]]], list[str]]:
+    """Gangs with their pods, and codes, of a Workflow with generateName beside other documents."""
+    document = {"apiVersion": API, "kind": "Workflow", "metadata": {"generateName": "x-"}, "spec": spec}
+    files = {"jobs/a.yaml": json.dumps(document).encode()}
+    files |= {f"jobs/{number}.yaml": json.dumps(other).encode() for number, other in enumerate(others)}
+    specs = read_specs(Repository({**files, "cluster-specs/c/conf.yaml": b""}))
+    codes = [each.code for each in specs.diagnostics if each.position.file == "jobs/a.yaml"]
+    return [(found, pods(found)) for found in specs.gangs], codes
+
+
+def test_a_workflow_runs_the_template_that_it_names() -> None:
+    ((found, counts),), codes = referring({"workflowTemplateRef": {"name": "shared"}}, SHARED)
+    assert (counts, sorted(codes)) == ({"b": 1}, ["GP138", "GP222"])
+    assert (found.roles[0].pod.node_selector, found.roles[0].path) == ({"pool": "x"}, ("spec", "workflowTemplateRef"))
+    spec = {"workflowTemplateRef": {"name": "shared", "clusterScope": True}, "entrypoint": "c"}
+    (((_, counts),), _), (other, _) = referring(spec, SHARED, EVERYWHERE), referring(spec, SHARED)
+    assert (counts, other) == ({"c": 1}, [])
+
+
+def test_a_step_runs_a_template_of_another_document_and_what_that_one_names() -> None:
+    inner = {"name": "inner", "steps": [[step("b"), step("c", withItems=[1, 2])]]}
+    shared = {**SHARED, "spec": {"templates": [inner, *LEAVES]}}
+    of_shared = {"name": "s", "templateRef": {"name": "shared", "template": "inner"}}
+    main = {"name": "main", "steps": [[of_shared, step("b")]]}
+    ((_, counts),), _ = referring({"entrypoint": "main", "templates": [main, *LEAVES]}, shared)
+    assert counts == {"shared.b": 1, "shared.c": 2, "b": 1}
+
+
+def test_templates_that_are_elsewhere_are_one_warning() -> None:
+    assert referring({"workflowTemplateRef": {"name": "shared"}}) == ([], ["GP225"])
+    of_shared = {"name": "s", "templateRef": {"name": "shared", "template": "inner"}}
+    assert referring({"entrypoint": "main", "templates": [{"name": "main", "steps": [[of_shared]]}]}) == ([], ["GP225"])
+    main = {"name": "main", "steps": [[of_shared, step("b")]]}
+    ((_, counts),), codes = referring({"entrypoint": "main", "templates": [main, *LEAVES]})
+    assert (counts, sorted(codes)) == ({"b": 1}, ["GP138", "GP222", "GP225"])

@@ -122,6 +122,8 @@ def specs(document: Document, job: VolcanoJob) -> Iterable[GangSpec]:
         QUEUE_NAME_LABEL: spec.queue or "default",
     }
     roles = tuple(_task_role(task, index, relaxed, common) for index, task in enumerate(spec.tasks))
+    if spec.volumes:
+        roles = tuple(replace(role, pod=replace(role.pod, has_unplanned_needs=True)) for role in roles)
     scheduler = spec.scheduler_name or VOLCANO_SCHEDULER
     submitted, expected = submission_and_duration(document)
     yield GangSpec(

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from compiler.diagnostics import Severity
-from compiler.specs import GangSpec, PluginSpec, RoleSpec, Specs
+from compiler.specs import PluginSpec, Specs
 from compiler.volcano.node_groups import affinity_owner, has_preference, node_group_plugin
 
 Condition = Callable[[Specs, PluginSpec], bool]
@@ -78,27 +77,7 @@ def _reclaims_along_the_tree(specs: Specs, plugin: PluginSpec) -> bool:
 
 
 def _has_unplanned_needs(specs: Specs, plugin: PluginSpec) -> bool:
-    volumes = (gang.document.data.get("spec", {}).get("volumes") for gang in specs.gangs)
-    return any(volumes) or any(_needs_ports_or_volumes(_pod_text(gang, r)) for gang in specs.gangs for r in gang.roles)
-
-
-def _pod_text(gang: GangSpec, role: RoleSpec) -> Mapping[str, Any]:
-    """The pod spec of a role as it is written; nothing where no template is."""
-    document, base = (role.pod_documents[0], ()) if role.pod_documents else (gang.document, role.template_path)
-    try:
-        found = document.value_at(*base, "spec")
-    except (LookupError, TypeError):
-        return {}
-    return found if isinstance(found, Mapping) else {}
-
-
-def _needs_ports_or_volumes(pod: Mapping[str, Any]) -> bool:
-    """Host ports, volumes that a claim stands behind, or devices claimed by DRA."""
-    containers = pod.get("containers") or ()
-    ports = [port for container in containers for port in container.get("ports") or ()]
-    volumes = [volume for volume in pod.get("volumes") or () if {"persistentVolumeClaim", "ephemeral"} & volume.keys()]
-    host = any(port.get("hostPort") for port in ports) or (pod.get("hostNetwork") and ports)
-    return bool(host or volumes or pod.get("resourceClaims"))
+    return any(role.pod.has_unplanned_needs for gang in specs.gangs for role in gang.roles)
 
 
 # ---- the table

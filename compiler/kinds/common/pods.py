@@ -76,6 +76,7 @@ class Container(LenientModel):
     name: str = ""
     resources: ResourceRequirements | None = None
     restart_policy: str | None = None
+    ports: Any = None
 
     @property
     def effective_requests(self) -> dict[str, Fraction]:
@@ -141,6 +142,9 @@ class PodSpecModel(LenientModel):
     preemption_policy: str | None = None
     priority_class_name: str | None = None
     topology_spread_constraints: list[SpreadConstraint] | None = None
+    host_network: Any = None
+    volumes: Any = None
+    resource_claims: Any = None
 
 
 class TemplateMetadata(LenientModel):
@@ -229,7 +233,21 @@ def pod_spec(pod: PodSpecModel) -> PodSpec:
             pod.affinity.pod_anti_affinity if pod.affinity else None,
             pod.topology_spread_constraints,
         ),
+        has_unplanned_needs=_has_unplanned_needs(pod),
     )
+
+
+def _has_unplanned_needs(pod: PodSpecModel) -> bool:
+    """Whether it asks for host ports, volumes that a claim stands behind, or devices claimed by DRA."""
+    ports = [port for container in pod.containers for port in _mappings(container.ports)]
+    if any(port.get("hostPort") for port in ports) or (pod.host_network and ports) or pod.resource_claims:
+        return True
+    return any({"persistentVolumeClaim", "ephemeral"} & volume.keys() for volume in _mappings(pod.volumes))
+
+
+def _mappings(values: Any) -> list[dict[str, Any]]:
+    """The mappings in a list; what else stands there is for the schema to judge."""
+    return [value for value in values if isinstance(value, dict)] if isinstance(values, list) else []
 
 
 def _is_guaranteed_qos(pod: PodSpecModel) -> bool:

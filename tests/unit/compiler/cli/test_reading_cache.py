@@ -7,6 +7,7 @@ from random import Random
 
 import pytest
 
+from bench.worlds import generate_repository
 from compiler.cli import check, readers
 from compiler.cli.check import repository_diagnostics
 from compiler.cli.reading_cache import ReadingCache
@@ -52,6 +53,17 @@ def test_only_what_changed_is_parsed_again_and_the_words_stay_the_same(parsed_fi
     found = repository_diagnostics(Repository(changed), None, root)
     assert parsed_files == ["jobs/a.yaml"]
     assert found == repository_diagnostics(Repository(changed), None)
+
+
+def test_no_check_asks_for_the_text_of_a_job_that_did_not_change(parsed_files: list[str]) -> None:
+    files, root = dict(generate_repository(nodes=8, gangs=4, load=0.5).files), Path("/repository")
+    repository_diagnostics(Repository(files), None, root)
+    parsed_files.clear()
+    (changed, *others) = sorted(file for file in files if file.startswith("jobs/"))
+    files[changed] += b"# changed\n"
+    repository_diagnostics(Repository(files), None, root)
+    assert changed in parsed_files
+    assert not {*others} & {*parsed_files}
 
 
 def test_a_run_that_tells_again_knows_the_rules_of_what_it_tells(

@@ -25,6 +25,8 @@ from reconciler.heartbeat import Heartbeat, repeat_step
 
 log = logging.getLogger(__name__)
 
+DURATION, DEADLINE, PERIOD = 15.0, 10.0, 2.0
+"""Of a lease that is told nothing else."""
 HEARTBEAT_LIMIT = 60.0
 """Seconds within which the lease's thread shows that it turns."""
 
@@ -46,9 +48,9 @@ class Lease:
     namespace: str
     name: str
     identity: str
-    duration: float = 15.0
-    deadline: float = 10.0
-    period: float = 2.0
+    duration: float = field(default_factory=lambda: DURATION)
+    deadline: float = field(default_factory=lambda: DEADLINE)
+    period: float = field(default_factory=lambda: PERIOD)
     clock: Callable[[], float] = seconds_since_boot
     on_change: Callable[[bool], None] = lambda held: None
     heartbeat: Heartbeat = field(default_factory=lambda: Heartbeat("lease", HEARTBEAT_LIMIT))

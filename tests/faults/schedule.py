@@ -10,12 +10,26 @@ from tests.faults.kinds import EXTRA_SECONDS, KINDS, WRITES, Step
 from tests.faults.world import Constants, World
 
 SHORT_TIMES: Constants = {
+    "reconciler.cluster.client": {"WATCH_SILENCE": 8.0, "WATCH_GRACE": 3.0},
+    "reconciler.cluster.lease": {"DURATION": 5.0, "DEADLINE": 4.0, "PERIOD": 0.7},
+    "reconciler.cluster.watch": {
+        "WATCH_SECONDS": [6, 7],
+        "STABLE_SECONDS": 2.0,
+        "LONGEST_PAUSE": 2.0,
+        "LONGEST_RELIST_PAUSE": 3.0,
+        "LONGEST_UNAVAILABLE_PAUSE": 10.0,
+    },
+    "reconciler.decisions.binding": {"CLOSED_SECONDS": 10.0, "FIRST_PAUSE": 3.0, "FIRST_HOLD": 5.0},
+    "reconciler.decisions.evictions": {"MAX_PAUSE": 4.0},
     "reconciler.decisions.guard": {"PRUNE_WINDOW": 10},
     "reconciler.decisions.nodes": {"SETTLE_SECONDS": 1.0, "FIRST_QUARANTINE": 1.0, "LONGEST_QUARANTINE": 4.0},
-    "reconciler.cluster.client": {"WATCH_SILENCE": 8.0, "WATCH_GRACE": 3.0},
-    "reconciler.cluster.watch": {"WATCH_SECONDS": [6, 7]},
+    "reconciler.git.poller": {"MAX_BACKOFF": 3.0, "MIN_SPACING": 0.3},
+    "reconciler.phases.candidate": {"REFUSAL_RETRY": [2.0, 8.0]},
+    "reconciler.phases.planning": {"COMPILE_RETRY": 2.0, "PLAN_RETRY": 20.0},
+    "reconciler.writing.writer": {"MAX_PAUSE": 4.0},
 }
-"""A watch is asked to last seconds instead of minutes, so that a half-open one is found out soon."""
+"""What the reconciler waits for in production is waited for shortly: a lease that nobody gives back, a watch that is
+half-open, the pauses after many failures. The order of the times stays what it is."""
 SLOW = ("API server restarts", "half-open watches", "stopped at a write")
 """Kinds that random schedules take less often."""
 

@@ -217,9 +217,15 @@ class ControlPlane:
         return self._clients[user](method, path, body, content_type)
 
     def wait_until(
-        self, look: Callable[[], T], until: Callable[[T], object] = bool, *, timeout: float = 120.0, what: str = ""
+        self,
+        look: Callable[[], T],
+        until: Callable[[T], object] = bool,
+        *,
+        timeout: float = 120.0,
+        what: str = "",
+        pause: float = 0.05,
     ) -> T:
-        """Look again and again until `until(look())` holds, and return what was seen. An ApiError or a refused
+        """Look again and again, with pauses, until `until(look())` holds, and return what was seen. An ApiError or a refused
         connection counts as not yet. Raises NotSeenError at the deadline, or at once when a component has ended by
         itself."""
         deadline = time.monotonic() + timeout
@@ -237,7 +243,7 @@ class ControlPlane:
                 raise NotSeenError(
                     f"{what or 'what was waited for'} did not come within {timeout:g} s; last seen: {str(seen)[:4000]}"
                 )
-            time.sleep(0.05)
+            time.sleep(pause)
 
     # --- nodes
 

@@ -40,6 +40,8 @@ LEASES_PATH = "/apis/coordination.k8s.io/v1/namespaces/gangplan-system/leases"
 OWN_PATH = "/api/v1/namespaces/gangplan-system/configmaps"
 REPORT_PATTERN = r"/(leases|events)(/|$)|-status$"
 """Writes that go on at rest, or that no object depends on."""
+LOOK_PAUSE = 0.15
+"""Seconds between two looks at the cluster: each is work for the API server that the reconciler does not make."""
 QUIET_SECONDS = 1.0
 """So long nothing else may be written before a cluster is at rest."""
 PARTIAL_WINDOW = 20.0
@@ -304,7 +306,7 @@ class World:
                     raise EndedError(f"the reconciler ended by itself while the test waited for {what}")
             return look()
 
-        return self.plane.wait_until(look_at_both, until, timeout=bar, what=what)
+        return self.plane.wait_until(look_at_both, until, timeout=bar, what=what, pause=LOOK_PAUSE)
 
     def wait_for_rest(self, bar: float = 120.0) -> float:
         """Wait until the cluster is as declared and nothing is written any more; how long that took."""
@@ -322,10 +324,10 @@ class World:
 
     def differences(self) -> list[str]:
         """In what the cluster is not as declared."""
-        found: list[str] = []
         status = self.status()
         if (commit := status.get("commit")) != self.head:
-            found.append(f"commit {commit} in force, not {self.head}")
+            return [f"commit {commit} in force, not {self.head}"]
+        found: list[str] = []
         weights = {each["metadata"]["name"]: each["spec"]["weight"] for each in self._items(QUEUES_PATH)}
         modes = {each["metadata"]["name"]: each["data"]["mode"] for each in self._items(CONFIGMAPS_PATH)}
         for what, seen, wanted in (
@@ -356,14 +358,25 @@ class World:
                 name in waiting and self._may_wait(job, spec, pods)
             ):
                 yield f"job {name} {problem}"
+            elif not spec.seconds and (left := self._left_behind(job, pods)) and self._has_places(spec):
+                yield f"job {name} runs on {left}, which are gone"
+
+    def _left_behind(self, job: Object, pods: list[Object]) -> set[str]:
+        """The nodes without a kubelet on which pods of a job are."""
+        gone = {node for node, way in self.nodes_out.items() if way != "cordoned"}
+        return gone & {pod["spec"].get("nodeName", "") for pod in pods if job["metadata"]["uid"] in owner_uids(pod)}
 
     def _may_wait(self, job: Object, spec: JobSpec, pods: list[Object]) -> bool:
         """Whether nothing of the gang has started, and there is no room for it."""
         own = [pod for pod in pods if job["metadata"]["uid"] in owner_uids(pod)]
+        return not spec.takes_room and all(map(is_gated, own)) and not self._has_places(spec)
+
+    def _has_places(self, spec: JobSpec) -> bool:
+        """Whether a whole gang would fit into what is free now."""
         places: Counter[int] = Counter()
         for node, free in self.free_gpus().items():
             places[_domain_of(node) if spec.in_one_domain else 0] += free // spec.gpus
-        return not spec.takes_room and all(map(is_gated, own)) and max(places.values()) < spec.pods
+        return max(places.values()) >= spec.pods
 
     # --- invariants
 

@@ -225,7 +225,7 @@ class ControlPlane:
         what: str = "",
         pause: float = 0.05,
     ) -> T:
-        """Look again and again, with pauses, until `until(look())` holds, and return what was seen. An ApiError or a refused
+        """Look again and again until `until(look())` holds, and return what was seen. An ApiError or a refused
         connection counts as not yet. Raises NotSeenError at the deadline, or at once when a component has ended by
         itself."""
         deadline = time.monotonic() + timeout

@@ -229,7 +229,8 @@ class World:
         return seconds
 
     def bar(self, own: float = 0.0) -> float:
-        return 30 + own + 4 * self.calm_seconds
+        collection = 60 if "deleted" in self.nodes_out.values() else 0  # of the pods of a node that is no more
+        return 30 + own + collection + 4 * self.calm_seconds
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -358,8 +359,8 @@ class World:
                 name in waiting and self._may_wait(job, spec, pods)
             ):
                 yield f"job {name} {problem}"
-            elif not spec.seconds and (left := self._left_behind(job, pods)) and self._has_places(spec):
-                yield f"job {name} runs on {left}, which are gone"
+            elif not spec.seconds and (left := self._left_behind(job, pods)):
+                yield f"job {name} has pods on {sorted(left)}, which are gone"
 
     def _left_behind(self, job: Object, pods: list[Object]) -> set[str]:
         """The nodes without a kubelet on which pods of a job are."""
@@ -369,14 +370,10 @@ class World:
     def _may_wait(self, job: Object, spec: JobSpec, pods: list[Object]) -> bool:
         """Whether nothing of the gang has started, and there is no room for it."""
         own = [pod for pod in pods if job["metadata"]["uid"] in owner_uids(pod)]
-        return not spec.takes_room and all(map(is_gated, own)) and not self._has_places(spec)
-
-    def _has_places(self, spec: JobSpec) -> bool:
-        """Whether a whole gang would fit into what is free now."""
         places: Counter[int] = Counter()
         for node, free in self.free_gpus().items():
             places[_domain_of(node) if spec.in_one_domain else 0] += free // spec.gpus
-        return max(places.values()) >= spec.pods
+        return not spec.takes_room and all(map(is_gated, own)) and max(places.values()) < spec.pods
 
     # --- invariants
 

@@ -258,13 +258,15 @@ def is_terminating(item: Object) -> bool:
 
 
 def status_of(item: Object) -> Mapping[str, Any]:
-    status: Mapping[str, Any] = item.get("status") or {}
-    return status
+    """Nothing where it is no mapping: the status of kinds that only pass through may be anything."""
+    status = item.get("status")
+    return status if isinstance(status, Mapping) else {}
 
 
 def conditions_of(item: Object) -> Iterable[Mapping[str, Any]]:
-    conditions: Iterable[Mapping[str, Any]] = status_of(item).get("conditions") or ()
-    return conditions
+    """The rows of a list; a JobFlow has a map there, of its steps, which are no conditions."""
+    conditions = status_of(item).get("conditions")
+    return [row for row in conditions if isinstance(row, Mapping)] if isinstance(conditions, list) else ()
 
 
 def is_finished_pod(pod: Object) -> bool:

@@ -34,7 +34,14 @@ from reconciler.phases.ownership import confirm_entries, plan_pruning, settle_lo
 from reconciler.phases.planning import choose_commit, update_plan
 from reconciler.phases.pods import act_on_pods, observe_pods
 from reconciler.phases.report import build_report
-from reconciler.phases.runs import is_job, numbered_run, observe_lost_jobs, record_deletions, record_finished_runs
+from reconciler.phases.runs import (
+    former_flows,
+    is_job,
+    numbered_run,
+    observe_lost_jobs,
+    record_deletions,
+    record_finished_runs,
+)
 from reconciler.phases.scheduler import follow_scheduler, with_standing_text
 from reconciler.phases.suspension import SUSPENDED, suspended_keys, without_suspended
 from reconciler.plan.snapshot import Snapshot
@@ -89,7 +96,7 @@ def observe(r: Reconciler) -> Pass:
     record_deletions(r, p)
     confirm_entries(r, p)
     record_finished_runs(r, p)
-    for key in filter(is_job, p.former_job_keys):
+    for key in (*filter(is_job, p.former_job_keys), *former_flows(p)):
         gone_at, _ = r.departed_jobs.get(key, (now, now))
         r.departed_jobs[key] = gone_at, now
     reserved_until = name_reservations(r.departed_jobs)
@@ -202,7 +209,7 @@ def _required_change(r: Reconciler, p: Pass, desired: Manifest, ref: Ref) -> Cha
     if live is not None and (lost := r.lost_jobs.message(live, r.clock())):
         return _unless_joined(Change("replace", ref, desired, live, reason=lost), entry)
     if live is None and key in r.departed_jobs:
-        reason = "its former pods are still ending; it returns when they are gone"
+        reason = "its former pods or jobs are still ending; it returns when they are gone"
         return Change("held", ref, desired, reason=reason)
     finished = run.digest if run else None
     versions = (_live_version(live), finished, started, refused)

@@ -24,7 +24,7 @@ from compiler.kubernetes import (
     status_of,
     uid_of,
 )
-from compiler.run_kinds import RUN_KINDS
+from compiler.run_kinds import RUN_KINDS, end_of_run
 from compiler.syntax.runs import json_digest
 from reconciler.cluster.client import ApiError, Client, NotFound, Resource
 from reconciler.cluster.objects import Object, group_kind_of
@@ -343,7 +343,7 @@ def fingerprint_of(observation: Observation, snapshot: Snapshot, finished_jobs: 
     digests |= {name: json_digest([digests[name], *values]) for name, values in parts.items() if values}
     surplus = {key: _surplus(snapshot.gangs[key], pods) for key, pods in pods_of.items()}
     others: list[Any] = [dict(restrictions.held_jobs), closed, {key: more for key, more in surplus.items() if more}]
-    others += [_budgets(observation, snapshot), _domains_of_others(observation)]
+    others += [_budgets(observation, snapshot), _domains_of_others(observation), _ended_steps(observation, snapshot)]
     return Fingerprint(digests, finished_jobs, json_digest(others))
 
 
@@ -363,6 +363,13 @@ def _domains_of_others(observation: Observation) -> list[Any]:
     """The hypernodes that no plan of ours declares, as where Volcano discovers them."""
     found = (item for item in observation.objects_of_kind(_HYPERNODE) if CLUSTER_LABEL not in labels_of(item))
     return [[name_of(item), item.get("spec")] for item in found]
+
+
+def _ended_steps(observation: Observation, snapshot: Snapshot) -> list[str]:
+    """The gangs that are over of those that others make, as the steps of a JobFlow: the next step waits for them, and
+    no run of ours is recorded for them."""
+    steps = (snapshot.gangs.keys() - snapshot.jobs.keys()) & observation.objects.keys()
+    return sorted(key for key in steps if end_of_run(observation.objects[key]) is not None)
 
 
 def _add_pods(

@@ -13,6 +13,7 @@ from compiler.kubernetes import (
     bound_node,
     conditions_of,
     labels_of,
+    namespace_of,
     status_of,
     uid_of,
 )
@@ -23,6 +24,7 @@ from reconciler.cluster.objects import Object, Ref, ref_of
 from reconciler.context import Pass, Reconciler
 from reconciler.decisions.lost_jobs import VOLCANO_JOB
 
+_FLOW = "JobFlow.flow.volcano.sh"
 UNKNOWN_PHASE = "Unknown"
 """How a run ended that vanished, with a time to live, while no reconciler watched."""
 MAX_FORMER_RUNS, MAX_NODES = 5, 64
@@ -31,6 +33,18 @@ MAX_FORMER_RUNS, MAX_NODES = 5, 64
 
 def is_job(key: str) -> bool:
     return key.partition("/")[0] in RUN_KINDS
+
+
+def former_flows(p: Pass) -> Iterator[str]:
+    """The JobFlows that are gone and of which Jobs are left, by Ref.key: until they are collected a new one of the name
+    would take them for its own and be over without a run."""
+    if _FLOW not in p.observation.readable_kinds:
+        return
+    uids = {uid_of(flow) for flow in p.observation.objects_of_kind(_FLOW)}
+    for job in p.observation.objects_of_kind("Job.batch.volcano.sh"):
+        for owner in job["metadata"].get("ownerReferences") or ():
+            if owner["kind"] == "JobFlow" and owner["uid"] not in uids:
+                yield f"{_FLOW}/{namespace_of(job)}/{owner['name']}"
 
 
 def record_deletions(r: Reconciler, p: Pass) -> None:

@@ -45,6 +45,10 @@ def test_known_annotations_are_sorted_as_the_help_lists_them() -> None:
     ("status", "phase"),
     [
         (None, None),
+        ("Completed", None),
+        ({"conditions": "none"}, None),
+        ({"conditions": ["none", None]}, None),
+        ({"state": {"phase": "Succeed"}, "conditions": {"a-step": {"phase": "Completed"}}}, None),
         ({"state": {"phase": "Running"}}, None),
         ({"state": {"phase": "Aborted"}}, None),
         ({"state": {"phase": "Terminated"}}, "Terminated"),

@@ -121,6 +121,20 @@ def test_pods_of_a_service_beyond_what_is_written_are_news() -> None:
         assert [each == seen[0] for each in seen] == [True, True, prints == 1]
 
 
+def test_the_end_of_a_step_of_a_flow_is_news_for_those_after_it() -> None:
+    """No manifest of ours makes it, so no run of it is recorded; the next step waited for whatever came next."""
+    owner = {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "namespace": "d", "name": "nightly-a"}
+    rest: Object = {"queue": "q", "domains": [], "reasons": [], "evictedFor": [], "startsAt": None, "pods": {}}
+    snapshot = replace(GOOD, plan={"gangs": [{**owner, **rest, "decision": "start"}]})
+    seen = set()
+    for phase in ("Pending", "Running", "Completed"):
+        step = {**owner, "metadata": {"namespace": "d", "name": "nightly-a", "uid": "a"}, "spec": {}}
+        step["status"] = {"state": {"phase": phase}}
+        observation = Observation({"Node//n": NODE, "Job.batch.volcano.sh/d/nightly-a": step}, frozenset())
+        seen.add(fingerprint_of(observation, snapshot, frozenset()).restrictions)
+    assert len(seen) == 2
+
+
 def test_what_the_cluster_says_next_of_a_node_that_was_behind_is_news() -> None:
     late = replace(GOOD, nodes_behind=("n",))
     busy = {**NUMA, "spec": {**NUMA["spec"], "numares": {"cpu": {"allocatable": ""}}}}

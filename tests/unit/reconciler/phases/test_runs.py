@@ -17,7 +17,7 @@ from reconciler.decisions.diff import classify_change
 from reconciler.decisions.lost_jobs import LOST_SECONDS
 from reconciler.loop import compute_changes
 from reconciler.observe import InformerSet, Observation
-from reconciler.phases.runs import record_deletions, record_finished_runs, run_details
+from reconciler.phases.runs import former_flows, record_deletions, record_finished_runs, run_details
 from reconciler.plan.snapshot import Snapshot
 from tests.builders.fake_cluster import FakeCluster
 

@@ -153,3 +153,33 @@ def test_a_job_that_the_job_controller_has_lost_is_made_again(r: Reconciler, mon
         actions.append([change.action for change in p.changes if change.ref.name == "train"])
         now += LOST_SECONDS
     assert actions[1] == ["replace"] != actions[0]
+
+
+FLOW: Object = {
+    "apiVersion": "flow.volcano.sh/v1alpha1",
+    "kind": "JobFlow",
+    "metadata": {"name": "nightly", "namespace": "default", "uid": "new"},
+}
+
+
+def test_the_end_of_a_flow_is_recorded_though_its_conditions_are_a_map(r: Reconciler) -> None:
+    """One that was over ended every pass of the reconciler."""
+    over = {"state": {"phase": "Succeed"}, "conditions": {"nightly-a": {"phase": "Completed"}}}
+    live = {**FLOW, "metadata": {**FLOW["metadata"], "annotations": {DIGEST_ANNOTATION: "d"}}, "status": over}
+    p = a_pass(live)
+    p.inventory.entries[ref_of(FLOW).key] = InventoryEntry(ref_of(FLOW), "new", started=True)
+    record_finished_runs(r, p)
+    assert p.inventory.runs[ref_of(FLOW).key].phase == "Completed"
+
+
+@pytest.mark.parametrize(("owner", "flows", "former"), [("old", [], 1), ("old", [FLOW], 1), ("new", [FLOW], 0)])
+def test_a_flow_is_made_again_when_the_jobs_of_the_former_one_are_gone(
+    owner: str, flows: list[Object], former: int
+) -> None:
+    owners = [{"kind": "JobFlow", "name": "nightly", "uid": owner}]
+    metadata = {"name": "nightly-a", "namespace": "default", "uid": "a", "ownerReferences": owners}
+    job = {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "metadata": metadata}
+    objects = {ref_of(item).key: item for item in (job, *flows)}
+    for readable in (frozenset({ref_of(FLOW).group_kind}), frozenset[str]()):
+        found = list(former_flows(Pass(Observation(objects, readable), Inventory())))
+        assert found == ([ref_of(FLOW).key] * former if readable else [])

@@ -216,7 +216,7 @@ def compile_inputs(ctx: click.Context, inputs: CompileInputs) -> Outcome:
     """The outcome of compiling the repository with the options of a command."""
     from compiler.cli.executor import open_executor
     from compiler.cli.progress import progress
-    from compiler.cli.readers import read_whole_at_once
+    from compiler.cli.readers import LEAST_FILES, read_whole_at_once
     from compiler.cluster_state.state import StateError
     from compiler.pipeline import CommandLimit, compile_specs
     from compiler.reading import read_specs
@@ -224,8 +224,9 @@ def compile_inputs(ctx: click.Context, inputs: CompileInputs) -> Outcome:
     # Not beside Dask, whose client has threads of its own: a fork would take along the locks that they hold.
     ahead = read_whole_at_once if inputs.executor == "processes" else None
     try:
-        with open_executor(inputs.executor) as mapper:
-            tree, state = load_tree(ctx, inputs.repo), load_state_file(inputs.state_file)
+        tree = load_tree(ctx, inputs.repo)
+        with open_executor(inputs.executor, forks=len(tree.files) >= LEAST_FILES) as mapper:
+            state = load_state_file(inputs.state_file)
             limit = CommandLimit(inputs.time_limit, inputs.started)
             specs = read_specs(tree, inputs.cluster, ahead=ahead)
             state = _with_lock(inputs.lock_file, specs, state)

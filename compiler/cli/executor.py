@@ -39,8 +39,9 @@ def check_executor(name: str) -> None:
 
 
 @contextmanager
-def open_executor(name: str) -> Iterator[Mapper]:
+def open_executor(name: str, forks: bool = False) -> Iterator[Mapper]:
     """The executor of that name: `local`, `processes`, or `dask://host:port` for a Dask cluster that runs already.
+    forks: as in `process_executor`.
 
     Raises ExecutorError as `check_executor`. A Dask cluster that does not answer is a fault of the mapper, and the plan
     is made without it.
@@ -50,7 +51,7 @@ def open_executor(name: str) -> Iterator[Mapper]:
         yield LOCAL_EXECUTOR
         return
     found = (
-        process_executor()
+        process_executor(forks=forks)
         if name == "processes"
         else RemoteExecutor(partial(_dask_pool, name.removeprefix("dask://")), MIN_REMOTE_WORK)
     )

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Literal
 
-from solver.diagnosis.gangs import has_pod_rules
+from solver.diagnosis.gangs import anonymous_gang, has_pod_rules
 from solver.diagnosis.question import FitQuestion
 from solver.diagnosis.state import DiagnosisState
 from solver.facts import DedicatedDomains, Fact, Maintenance, ReservedNodes, StrictOrder
@@ -41,7 +41,7 @@ class DelayDiagnosis:
     reservation: Reservation | None
     blocked_gangs: frozenset[int]
     waiting_gangs: Collection[int]
-    _running_fits: dict[int, bool] = field(default_factory=dict, init=False)
+    _running_fits: dict[object, bool] = field(default_factory=dict, init=False)
 
     # ---- worlds
 
@@ -144,9 +144,11 @@ class DelayDiagnosis:
 
     def fits_beside_running(self, j: int) -> bool:
         """Whether it provably fits beside what runs, on nodes that are not excluded."""
-        if j not in self._running_fits:
-            self._running_fits[j] = self._fits(self.restricted, j, "now")
-        return self._running_fits[j]
+        gang = self.restricted_problem.gangs[j]
+        key = anonymous_gang(gang), gang.queue
+        if key not in self._running_fits:
+            self._running_fits[key] = self._fits(self.restricted, j, "now")
+        return self._running_fits[key]
 
     def fits_beside_plan(self, j: int) -> bool:
         """Whether it provably fits beside the plan, on nodes that are not excluded, reserved or not."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -110,10 +110,17 @@ class TrialRunner:
             if not self.question_budget:
                 return False
             self.question_budget -= 1
-            q, options = self.question(t), self.case.state.options
-            small = len(q.state.problem.nodes) * len(q.gang_class.roles) <= options.budget.repair_variables
-            self._answers[key] = q.fits(options, self.models if small else ModelBudget(0)) is True
+            state = self.case.state
+            nodes = len(state.problem.nodes) + (t.added_nodes[2] if t.added_nodes else 0)
+            if nodes * len(t.scenario.gang.roles) <= state.options.budget.repair_variables:
+                self._answers[key] = self.question(t).fits(state.options, self.models) is True
+            else:  # no model is asked, so that the answer is the same for all gangs that are alike
+                shared = "trial", key, self.case.current_scenario, tuple(self._excluded_nodes(t))
+                self._answers[key] = state.memoize(shared, partial(self._fits_without_model, t))
         return self._answers[key]
+
+    def _fits_without_model(self, t: Trial) -> bool:
+        return self.question(t).fits(self.case.state.options, ModelBudget(0)) is True
 
     def question(self, t: Trial) -> FitQuestion:
         """Whether the gang fits on the nodes then. Nodes are never added where there are pod rules or device slots."""

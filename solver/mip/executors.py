@@ -122,6 +122,13 @@ class RemoteExecutor:
         with self._recording_faults():
             self._running_pool()
 
+    def open_with(self, start_pool: Callable[[], WorkerPool]) -> None:
+        """Start a pool of another kind now, with its workers, which are then as this process is."""
+        with self._recording_faults():
+            code_fingerprint()  # worked out here, the copies know it
+            self._pool = start_pool()
+            self._pool.executor.submit(code_fingerprint)  # a pool starts its processes at the first task
+
     @contextmanager
     def _recording_faults(self) -> Iterator[None]:
         """Record any exception of the executor. An error of the function itself is raised again when it is called
@@ -181,20 +188,27 @@ def _await_chunk(
     return future.result()
 
 
-def process_executor(number: int | None = None, min_work: int = BUDGET.remote_work) -> RemoteExecutor:
+def process_executor(
+    number: int | None = None, min_work: int = BUDGET.remote_work, forks: bool = False
+) -> RemoteExecutor:
     """Worker processes of this machine, one for each available core; with a single core nothing is sent.
 
-    A script that solves with processes needs the usual `if __name__ == "__main__":`, since a new process imports it.
+    forks: the workers are copies of this process, made at once, so that they need not import anything: for a process
+    that has imported all and has no threads yet. Else a script that solves with processes needs the usual
+    `if __name__ == "__main__":`, since a new process imports it.
     """
     cores = number or (len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
 
-    def start() -> WorkerPool:
+    def start(method: str = "spawn") -> WorkerPool:
         # A forked copy of a process with threads (HiGHS, numpy) may hang, so each worker starts afresh.
-        context = multiprocessing.get_context("spawn")
+        context = multiprocessing.get_context(method)
         pool = concurrent.futures.ProcessPoolExecutor(cores, context, _start_worker, (gc.get_threshold(),))
         return WorkerPool(pool, cores, partial(pool.shutdown, cancel_futures=True))
 
-    return RemoteExecutor(start, min_work if cores > 1 else sys.maxsize)
+    executor = RemoteExecutor(start, min_work if cores > 1 else sys.maxsize)
+    if forks and cores > 1 and sys.platform.startswith("linux"):
+        executor.open_with(partial(start, "fork"))
+    return executor
 
 
 def _start_worker(gc_threshold: tuple[int, int, int]) -> None:

@@ -117,10 +117,12 @@ def _add_flow(x: PieceModel, number: int, region: Region, leaves: Mapping[int, i
         for i in range(widest)
         for s in range(1, min(max_pods, widest - i) + 1)
     }
+    out, into = [Terms() for _ in range(widest)], [Terms() for _ in range(widest + 1)]
+    for (i, s), v in arcs.items():
+        out[i].append((v, 1))
+        into[i + s].append((v, -1))
     for i in range(widest):
-        out: Terms = [(v, 1) for (at, _), v in arcs.items() if at == i]
-        into: Terms = [(v, -1) for (at, s), v in arcs.items() if at + s == i]
-        add_rows(x.model, [Row("flow", (number, i), at_most([*out, *into], leaf_counts[widest - i]))])
+        add_rows(x.model, [Row("flow", (number, i), at_most([*out[i], *into[i]], leaf_counts[widest - i]))])
 
 
 def _add_pieces(x: PieceModel, gang: IdenticalPodsGang, capacity: LeafCapacity, known: Mapping[int, int]) -> None:

@@ -125,16 +125,17 @@ class Sets:
     @cached_property
     def bucket_of(self) -> IntArray:
         """Node -> its bucket."""
-        found = np.empty(len(self.problem.nodes), dtype=np.int64)
-        for i, bucket in enumerate(self.buckets):
-            found[list(bucket.nodes)] = i
+        found, sizes = np.empty(len(self.problem.nodes), dtype=np.int64), [len(bucket.nodes) for bucket in self.buckets]
+        nodes = itertools.chain.from_iterable(bucket.nodes for bucket in self.buckets)
+        found[np.fromiter(nodes, np.intp, sum(sizes))] = np.repeat(np.arange(len(sizes)), sizes)
         return found
 
     def sum_per_bucket(self, per_node: IntArray) -> list[int]:
         """Bucket -> the sum of a figure over its nodes."""
         total = np.zeros(len(self.buckets), dtype=np.int64)
         np.add.at(total, self.bucket_of, per_node)
-        return [int(x) for x in total]
+        sums: list[int] = total.tolist()
+        return sums
 
     def classes_of_level(self, level: PrecedenceLevel) -> list[AdmissionClass]:
         return [key for key, own in self.level_of.items() if own == level]

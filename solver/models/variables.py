@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 import pulp
@@ -66,8 +66,9 @@ def _add_placement_variables(s: Sets, x: Variables, k: int) -> None:
     """g and n of one class, domain by domain. A domain that cannot hold one gang gets no variables."""
     gang_class = s.gang_classes[k]
     x.n |= {(k, t): {} for t in range(len(gang_class.roles))}
+    limits_and_needs = [(s.pod_limits[k, t], role.min_pods) for t, role in enumerate(gang_class.roles)]
     for h, buckets in s.buckets_in[k].items():
-        most = _max_gangs(s, k, buckets)
+        most = _max_gangs(limits_and_needs, gang_class.min_pods, s.gang_counts[k], buckets)
         if not most:
             continue
         if h != ROOT:
@@ -82,16 +83,18 @@ def _add_placement_variables(s: Sets, x: Variables, k: int) -> None:
                     x.n[k, t][i] = [(x.model.add_variable(f"n_{k}_{t}_{i}", 0, limits[i], cat=pulp.LpInteger), 1)]
 
 
-def _max_gangs(s: Sets, k: int, buckets: Iterable[int]) -> int:
-    """An upper bound on the gangs of class k in these buckets: by each role, and by all pods."""
-    gang_class, pods = s.gang_classes[k], list[int]()
-    for t in range(len(gang_class.roles)):  # tens of thousands of domains, most of them one bucket
-        of_role = s.pod_limits[k, t]
-        pods.append(sum([of_role[i] for i in buckets if i in of_role]))
-    limits = [n // role.min_pods for n, role in zip(pods, gang_class.roles, strict=True) if role.min_pods]
-    if gang_class.min_pods:
-        limits.append(sum(pods) // gang_class.min_pods)
-    return min([s.gang_counts[k], *limits])
+def _max_gangs(
+    limits_and_needs: Iterable[tuple[Mapping[int, int], int]], min_pods: int, waiting: int, buckets: Iterable[int]
+) -> int:
+    """An upper bound on the gangs of a class in these buckets: by each role, and by all pods. Asked of tens of
+    thousands of domains, most of them one bucket. limits_and_needs: per role its pod limits and least pods."""
+    total = 0
+    for limits, needed in limits_and_needs:
+        pods = sum([limits.get(i, 0) for i in buckets])
+        total += pods
+        if needed and pods < needed * waiting:
+            waiting = pods // needed
+    return min(waiting, total // min_pods) if min_pods else waiting
 
 
 def pods_by_bucket(s: Sets, x: Variables) -> dict[int, list[tuple[Vector, Terms]]]:

@@ -126,6 +126,11 @@ class TopologyTree:
 
     def enclosing_domain(self, leaf: int | None, tier: int) -> int | None:
         """The largest domain of tier <= `tier` around a leaf: ROOT for a tier above the tree, None without one."""
+        return self._enclosing_domain((leaf, tier))
+
+    @cached_per_tree
+    def _enclosing_domain(self, key: tuple[int | None, int]) -> int | None:
+        leaf, tier = key
         if tier > self.highest_tier:
             return ROOT
         return next((h for h in reversed(self.path(leaf)) if self.problem.hypernodes[h].tier <= tier), None)

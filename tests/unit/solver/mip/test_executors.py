@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -65,6 +65,18 @@ def test_the_tasks_really_run_in_other_processes_and_what_they_share_may_change(
     assert os.getpid() not in pids
     assert pool.map(plus, 1, [1, 2], 1) == [2, 3]
     assert pool.map(plus, 2, [1, 2], 1) == [3, 4]
+
+
+def test_forked_workers_are_copies_of_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys.modules[__name__], "plus", where)  # a process that starts afresh would not know it
+    with process_executor(2, min_work=0, forks=True) as mapper:
+        assert os.getpid() not in mapper.map(replaced, None, [1, 2, 3, 4], 1)
+        assert mapper.faults == []
+
+
+def replaced(shared: object, task: int) -> int:
+    function: Callable[[object, int], int] = vars(sys.modules[__name__])["plus"]
+    return function(shared, task)
 
 
 def test_work_that_is_not_worth_it_stays_here_and_starts_nothing() -> None:

@@ -10,9 +10,9 @@ from __future__ import annotations
 import importlib
 import inspect
 import pkgutil
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, cached_property
 from typing import Any, Generic, TypeVar, cast
 
 from compiler.diagnostics import Diagnostic, Rule, Severity, declare_rule
@@ -63,11 +63,17 @@ class DocumentInput:
     def __init__(self, models: Iterable[ReadModel[Any]]) -> None:
         self.models = tuple(models)
 
+    @cached_property
+    def _models_by_kind(self) -> Mapping[str, Sequence[ReadModel[Any]]]:
+        found: dict[str, list[ReadModel[Any]]] = {}
+        for each in self.models:
+            found.setdefault(f"{each.document.kind}.{each.document.group}", []).append(each)
+        return found
+
     def documents_of(self, wanted: ModelOf[Model]) -> Iterator[tuple[Document, Model]]:
         """The documents of that kind that have a model."""
-        for found in self.models:
-            if f"{found.document.kind}.{found.document.group}" == wanted.kind:
-                yield found.document, found.model
+        for found in self._models_by_kind.get(wanted.kind, ()):
+            yield found.document, found.model
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ that the repository declares, each node empty, so that what they say holds whate
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 from compiler.checks import CheckInput, Finding, check
@@ -53,6 +53,16 @@ class _Nodes:
         """The requests that can be counted against nodes."""
         counted = self.resources - self.shared_resources
         return {name: amount for name, amount in pod.requests.items() if amount and name in counted}
+
+    @cached_property
+    def _known_masks(self) -> dict[NodeRequirement, int]:
+        return {}
+
+    def matching(self, requirement: NodeRequirement) -> int:
+        """The mask of the nodes that keep the requirement, whatever their NUMA."""
+        if requirement not in self._known_masks:
+            self._known_masks[requirement] = self.masks.nodes_matching(requirement)
+        return self._known_masks[requirement]
 
     @cached_property
     def _known_bests(self) -> dict[tuple[object, ...], int]:
@@ -133,7 +143,7 @@ def selectors_without_nodes(check_input: CheckInput) -> Iterator[Finding]:
         return
     for gang, role in _roles(check_input):
         pod = role.pod
-        if (not pod.node_selector and pod.node_affinity is None) or nodes.masks.nodes_matching(_labels_only(pod)):
+        if (not pod.node_selector and pod.node_affinity is None) or nodes.matching(_labels_only(pod)):
             continue
         document, path = _pod_place(gang, role)
         for key, value in pod.node_selector.items():
@@ -153,7 +163,7 @@ def selectors_without_nodes(check_input: CheckInput) -> Iterator[Finding]:
 
 
 def _labels_only(pod: PodSpec) -> NodeRequirement:
-    return node_requirement(replace(pod, tolerations=TOLERATE_ALL, node_name="", topology_policy=""))
+    return frozenset(pod.node_selector.items()), pod.node_affinity, TOLERATE_ALL, "", "", None
 
 
 @check("GP394", "taint that the pods do not tolerate", "warning", folds=True)
@@ -163,10 +173,10 @@ def missing_tolerations(check_input: CheckInput) -> Iterator[Finding]:
     if (nodes := _declared_nodes(check_input)) is None:
         return
     for gang, role in _roles(check_input):
-        selected = nodes.masks.nodes_matching(_labels_only(role.pod))
+        selected = nodes.matching(_labels_only(role.pod))
         if role.pod.node_name or not nodes.most_pods(role.pod, selected):
             continue
-        mask = nodes.masks.nodes_matching(node_requirement(replace(role.pod, topology_policy="")))
+        mask = nodes.matching(node_requirement(role.pod))
         if not nodes.most_pods(role.pod, mask):
             fitting = [n for i, n in enumerate(nodes.nodes) if selected >> i & 1 and nodes.most_pods(role.pod, 1 << i)]
             keys = sorted({taint.key for taint in fitting[0].taints if taint.effect != "PreferNoSchedule"})
@@ -189,7 +199,7 @@ def gangs_without_room(check_input: CheckInput) -> Iterator[Finding]:
         if not gang.schedulable or any(name not in nodes.resources for role in gang.roles for name in _devices(role)):
             continue
         for role in gang.roles:
-            mask = nodes.masks.nodes_matching(node_requirement(replace(role.pod, topology_policy="")))
+            mask = nodes.matching(node_requirement(role.pod))
             least = role.minimum if len(gang.roles) > 1 else max(role.minimum, min(gang.minimum, role.replicas))
             if not mask or not least:
                 continue

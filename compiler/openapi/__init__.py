@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import gzip
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -23,12 +23,14 @@ class Schema:
     """The schema of one version of a kind.
 
     structural: of a CRD, which the API server validates as it stands; Kubernetes' own kinds are decoded (a fraction is
-    a quantity, a list may hold null) and judged by code, see `compiler.validation`.
+    a quantity, a list may hold null) and judged by code, see `compiler.validation`. pod_nodes: indices of the nodes
+    that are a pod spec or hold one at any depth.
     """
 
     root: Node
     nodes: tuple[Node, ...]
     structural: bool
+    pod_nodes: frozenset[int]
 
 
 def find_schema(kind_key: str, version: str) -> Schema | None:
@@ -36,9 +38,9 @@ def find_schema(kind_key: str, version: str) -> Schema | None:
     source = _index().get(kind_key)
     if source is None:
         return None
-    structural, kinds, nodes = _source(source)
+    structural, kinds, nodes, pod_nodes = _source(source)
     root = kinds[kind_key].get(version)
-    return None if root is None else Schema(nodes[root], nodes, structural)
+    return None if root is None else Schema(nodes[root], nodes, structural, pod_nodes)
 
 
 @cache
@@ -48,6 +50,20 @@ def _index() -> dict[str, str]:
 
 
 @cache
-def _source(name: str) -> tuple[bool, dict[str, dict[str, int]], tuple[Node, ...]]:
+def _source(name: str) -> tuple[bool, dict[str, dict[str, int]], tuple[Node, ...], frozenset[int]]:
     data = json.loads(gzip.decompress((files(__name__) / "data" / f"{name}.json.gz").read_bytes()))
-    return data["structural"], data["kinds"], tuple(data["nodes"])
+    return data["structural"], data["kinds"], tuple(data["nodes"]), _pod_nodes(data["nodes"])
+
+
+def _pod_nodes(nodes: Sequence[Node]) -> frozenset[int]:
+    holders: dict[int, list[int]] = {}
+    for index, node in enumerate(nodes):
+        for child in (*node.get("properties", {}).values(), node.get("values"), node.get("items")):
+            holders.setdefault(child, []).append(index)
+    found, unseen = set[int](), [index for index, node in enumerate(nodes) if node.get("is") == "pod"]
+    while unseen:
+        index = unseen.pop()
+        if index not in found:
+            found.add(index)
+            unseen += holders.get(index, ())
+    return frozenset(found)

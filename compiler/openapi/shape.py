@@ -38,27 +38,29 @@ class Flaw:
     help: str
 
 
-def shape_flaws(data: Any, schema: Schema) -> Iterator[Flaw]:
+def shape_flaws(data: Any, schema: Schema) -> list[Flaw]:
     """Every place where the data has not the shape of the schema."""
-    yield from _Walk(schema, schema.structural).value(data, schema.root, ())
+    walk = _Walk(schema, schema.structural)
+    walk.value(data, schema.root, ())
+    return walk.flaws
 
 
 def pod_paths(data: Any, schema: Schema) -> Iterator[FieldPath]:
     """The path of each pod spec in the data."""
-    yield from _pod_paths(data, schema.root, schema.nodes, ())
+    yield from _pod_paths(data, schema.root, schema, ())
 
 
-def _pod_paths(data: Any, node: Node, nodes: tuple[Node, ...], path: FieldPath) -> Iterator[FieldPath]:
+def _pod_paths(data: Any, node: Node, schema: Schema, path: FieldPath) -> Iterator[FieldPath]:
     if node.get("is") == "pod" and isinstance(data, dict):
         yield path
     elif isinstance(data, dict) and node["type"] == "object":
         properties, values = node.get("properties", {}), node.get("values")
         for key, child in data.items():
-            if (index := properties.get(key, values)) is not None:
-                yield from _pod_paths(child, nodes[index], nodes, (*path, key))
-    elif isinstance(data, list) and "items" in node:
+            if (index := properties.get(key, values)) in schema.pod_nodes:
+                yield from _pod_paths(child, schema.nodes[index], schema, (*path, key))
+    elif isinstance(data, list) and node.get("items") in schema.pod_nodes:
         for number, child in enumerate(data):
-            yield from _pod_paths(child, nodes[node["items"]], nodes, (*path, number))
+            yield from _pod_paths(child, schema.nodes[node["items"]], schema, (*path, number))
 
 
 class _Walk:
@@ -66,8 +68,9 @@ class _Walk:
     it."""
 
     def __init__(self, schema: Schema, structural: bool) -> None:
+        self.flaws: list[Flaw] = []
         self._nodes, self._structural = schema.nodes, structural
-        self._readers: dict[str, Callable[[Any, Node, FieldPath], Iterator[Flaw]]] = {
+        self._readers: dict[str, Callable[[Any, Node, FieldPath], None]] = {
             "object": self._object,
             "array": self._array,
             "string": self._string,
@@ -79,13 +82,13 @@ class _Walk:
             "time": self._time,
         }
 
-    def value(self, data: Any, node: Node, path: FieldPath) -> Iterator[Flaw]:
+    def value(self, data: Any, node: Node, path: FieldPath) -> None:
         if node["type"] in self._readers:
-            yield from self._readers[node["type"]](data, node, path)
+            self._readers[node["type"]](data, node, path)
 
-    def _object(self, data: Any, node: Node, path: FieldPath) -> Iterator[Flaw]:
+    def _object(self, data: Any, node: Node, path: FieldPath) -> None:
         if not isinstance(data, dict):
-            yield _wrong_type(path, data, "dict_type")
+            self.flaws.append(_wrong_type(path, data, "dict_type"))
             return
         properties, values = node.get("properties", {}), node.get("values")
         is_open = node.get("open") or not (properties or self._structural)
@@ -93,34 +96,36 @@ class _Walk:
             index = properties.get(key, values)
             if index is None:
                 if not is_open:
-                    yield _unknown_field((*path, key), properties)
+                    self.flaws.append(_unknown_field((*path, key), properties))
             elif child is not None:
-                yield from self._child(child, index, (*path, key))
+                self._child(child, index, (*path, key))
         for name in node.get("required", ()):
             if data.get(name) is None and "default" not in self._nodes[properties[name]]:
-                yield Flaw((*path, name), MISSING_FIELD, f"{dotted_path((*path, name))} is missing", "add it")
+                self.flaws.append(
+                    Flaw((*path, name), MISSING_FIELD, f"{dotted_path((*path, name))} is missing", "add it")
+                )
 
-    def _child(self, data: Any, index: int, path: FieldPath) -> Iterator[Flaw]:
+    def _child(self, data: Any, index: int, path: FieldPath) -> None:
         if path == ("metadata",):  # of a custom object too it is decoded
             structural, self._structural = self._structural, False
-            yield from self.value(data, self._nodes[index], path)
+            self.value(data, self._nodes[index], path)
             self._structural = structural
         else:
-            yield from self.value(data, self._nodes[index], path)
+            self.value(data, self._nodes[index], path)
 
-    def _array(self, data: Any, node: Node, path: FieldPath) -> Iterator[Flaw]:
+    def _array(self, data: Any, node: Node, path: FieldPath) -> None:
         if not isinstance(data, list):
-            yield _wrong_type(path, data, "list_type")
+            self.flaws.append(_wrong_type(path, data, "list_type"))
             return
         item = self._nodes[node["items"]] if "items" in node else None
         for number, child in enumerate(data):
             if item is not None and (child is not None or self._structural):
-                yield from self.value(child, item, (*path, number))
-        yield from _sizes(data, node, path, "Items")
+                self.value(child, item, (*path, number))
+        self._sizes(data, node, path, "Items")
         if "keys" in node and self._structural and item is not None:
-            yield from self._duplicates(data, node["keys"], item, path)
+            self._duplicates(data, node["keys"], item, path)
 
-    def _duplicates(self, data: list[Any], keys: list[str], item: Node, path: FieldPath) -> Iterator[Flaw]:
+    def _duplicates(self, data: list[Any], keys: list[str], item: Node, path: FieldPath) -> None:
         """Items of a map in list form, or of a set, that are there twice."""
         seen = set()
         defaults = {key: self._nodes[item["properties"][key]].get("default") for key in keys}
@@ -131,68 +136,80 @@ class _Walk:
             if found in seen:
                 shown = " and ".join(f"{key} {child[key]!r}" for key in keys if key in child) or short_repr(child)
                 message = f"{dotted_path((*path, number))}: {shown} is here twice"
-                yield Flaw((*path, number), NOT_ALLOWED, message, "remove or rename one")
+                self.flaws.append(Flaw((*path, number), NOT_ALLOWED, message, "remove or rename one"))
             seen.add(found)
 
-    def _string(self, data: Any, node: Node, path: FieldPath) -> Iterator[Flaw]:
+    def _string(self, data: Any, node: Node, path: FieldPath) -> None:
         if not isinstance(data, str):
-            yield _wrong_type(path, data, "string_type")
+            self.flaws.append(_wrong_type(path, data, "string_type"))
             return
         if "enum" in node and data not in node["enum"] and (data or self._structural):
             near = did_you_mean(data, node["enum"])
             help = f"did you mean {near!r}? " if near else ""
             allowed = f"allowed: {', '.join(map(repr, node['enum']))}"
             message = f"{dotted_path(path)} is {short_repr(data)}"
-            yield Flaw(path, NOT_ALLOWED, message, help + allowed)
+            self.flaws.append(Flaw(path, NOT_ALLOWED, message, help + allowed))
         elif "pattern" in node and not _pattern(node["pattern"]).search(data):
             message = f"{dotted_path(path)}: {short_repr(data)} is not a valid name"
             if not data:
-                yield Flaw(path, BAD_NAME, message, "leave the field out, or give it a name")
+                self.flaws.append(Flaw(path, BAD_NAME, message, "leave the field out, or give it a name"))
             elif "a-z0-9" in node["pattern"]:
                 help = "use lower-case letters, digits and -, beginning and ending with a letter or digit"
-                yield Flaw(path, BAD_NAME, message, help)
+                self.flaws.append(Flaw(path, BAD_NAME, message, help))
             else:
                 message = f"{dotted_path(path)} is {short_repr(data)}"
-                yield Flaw(path, NOT_ALLOWED, message, f"it has to match {node['pattern']}")
+                self.flaws.append(Flaw(path, NOT_ALLOWED, message, f"it has to match {node['pattern']}"))
         else:
-            yield from _sizes(data, node, path, "Length")
+            self._sizes(data, node, path, "Length")
 
-    def _integer(self, data: Any, node: Node, path: FieldPath) -> Iterator[Flaw]:
+    def _integer(self, data: Any, node: Node, path: FieldPath) -> None:
         whole = not isinstance(data, bool) and isinstance(data, int | float) and data == int(data)
         if not whole:
-            yield _wrong_type(path, data, "int_type")
+            self.flaws.append(_wrong_type(path, data, "int_type"))
             return
         least, most = _RANGES.get(node.get("format", ""), _RANGES["int64"])
-        yield from _range(data, max(least, node.get("minimum", least)), min(most, node.get("maximum", most)), path)
+        self._range(data, max(least, node.get("minimum", least)), min(most, node.get("maximum", most)), path)
 
-    def _number(self, data: Any, node: Node, path: FieldPath) -> Iterator[Flaw]:
+    def _number(self, data: Any, node: Node, path: FieldPath) -> None:
         if isinstance(data, bool) or not isinstance(data, int | float):
-            yield _wrong_type(path, data, "float_type")
+            self.flaws.append(_wrong_type(path, data, "float_type"))
 
-    def _boolean(self, data: Any, node: Node, path: FieldPath) -> Iterator[Flaw]:
+    def _boolean(self, data: Any, node: Node, path: FieldPath) -> None:
         if not isinstance(data, bool):
-            yield _wrong_type(path, data, "bool_type")
+            self.flaws.append(_wrong_type(path, data, "bool_type"))
 
-    def _quantity(self, data: Any, node: Node, path: FieldPath) -> Iterator[Flaw]:
+    def _quantity(self, data: Any, node: Node, path: FieldPath) -> None:
         if isinstance(data, float) and not data.is_integer() and self._structural:
             message = f"{dotted_path(path)} is the number {data!r}; a CRD takes text or a whole number here"
-            yield Flaw(path, WRONG_TYPE, message, f'write "{data!r}"')
+            self.flaws.append(Flaw(path, WRONG_TYPE, message, f'write "{data!r}"'))
             return
         try:
             parse_quantity(data)
         except QuantityError as problem:
-            yield Flaw(path, NOT_A_QUANTITY, f"{dotted_path(path)}: {problem}", problem.help)
+            self.flaws.append(Flaw(path, NOT_A_QUANTITY, f"{dotted_path(path)}: {problem}", problem.help))
 
-    def _int_or_string(self, data: Any, node: Node, path: FieldPath) -> Iterator[Flaw]:
+    def _int_or_string(self, data: Any, node: Node, path: FieldPath) -> None:
         if not isinstance(data, str):
-            yield from self._integer(data, {"format": "int32"}, path)
+            self._integer(data, {"format": "int32"}, path)
 
-    def _time(self, data: Any, node: Node, path: FieldPath) -> Iterator[Flaw]:
+    def _time(self, data: Any, node: Node, path: FieldPath) -> None:
         try:
             parse_timestamp(data)
         except ValueError:
             message = f"{dotted_path(path)} is {short_repr(data)}, not a time"
-            yield Flaw(path, BAD_TIME, message, "write a time such as 2026-01-31T12:00:00Z")
+            self.flaws.append(Flaw(path, BAD_TIME, message, "write a time such as 2026-01-31T12:00:00Z"))
+
+    def _sizes(self, data: Any, node: Node, path: FieldPath, what: str) -> None:
+        unit = "characters" if isinstance(data, str) else "items"
+        least, most = node.get(f"min{what}", 0), node.get(f"max{what}", len(data))
+        if not least <= len(data) <= most:
+            help = f"the least is {least}" if len(data) < least else f"the most is {most}"
+            self.flaws.append(Flaw(path, OUT_OF_RANGE, f"{dotted_path(path)} has {len(data)} {unit}", help))
+
+    def _range(self, data: float, least: float, most: float, path: FieldPath) -> None:
+        if not least <= data <= most:
+            help = f"the least is {least}" if data < least else f"the most is {most}"
+            self.flaws.append(Flaw(path, OUT_OF_RANGE, f"{dotted_path(path)} is {short_repr(data)}", help))
 
 
 @cache
@@ -212,17 +229,3 @@ def _unknown_field(path: FieldPath, properties: dict[str, int]) -> Flaw:
     return Flaw(
         path, UNKNOWN_FIELD, f"{dotted_path(path)} is no field of this kind", suggestion(str(path[-1]), names, known)
     )
-
-
-def _sizes(data: Any, node: Node, path: FieldPath, what: str) -> Iterator[Flaw]:
-    unit = "characters" if isinstance(data, str) else "items"
-    least, most = node.get(f"min{what}", 0), node.get(f"max{what}", len(data))
-    if not least <= len(data) <= most:
-        help = f"the least is {least}" if len(data) < least else f"the most is {most}"
-        yield Flaw(path, OUT_OF_RANGE, f"{dotted_path(path)} has {len(data)} {unit}", help)
-
-
-def _range(data: float, least: float, most: float, path: FieldPath) -> Iterator[Flaw]:
-    if not least <= data <= most:
-        help = f"the least is {least}" if data < least else f"the most is {most}"
-        yield Flaw(path, OUT_OF_RANGE, f"{dotted_path(path)} is {short_repr(data)}", help)

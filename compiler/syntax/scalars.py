@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 import re
+from functools import lru_cache
 
 from compiler.diagnostics import Rule, declare_rule
 
@@ -58,16 +59,19 @@ _MAX_DIGITS = 400
 
 def plain_scalar(text: str) -> tuple[Scalar, Rule | None]:
     """The value of an unquoted scalar, and the rule that its spelling violates, if any."""
-    if text and text[0] not in _SPECIAL_FIRST_CHARACTERS:
+    if (text and text[0] not in _SPECIAL_FIRST_CHARACTERS) or len(text) > _MAX_DIGITS:
         return text, None
+    return _special_scalar(text)
+
+
+@lru_cache(maxsize=4096)
+def _special_scalar(text: str) -> tuple[Scalar, Rule | None]:
     if text in _CONSTANTS:
         return _CONSTANTS[text], None
     if text in _BOOLEAN_WORDS:
         return text, BOOLEAN_WORD
     if _NOT_FINITE_PATTERN.match(text):
         return text, NOT_FINITE
-    if len(text) > _MAX_DIGITS:
-        return text, None
     if _INTEGER_PATTERN.match(text):
         return _integer_scalar(text)
     if _FLOAT_PATTERN.match(text):

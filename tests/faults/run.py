@@ -22,7 +22,7 @@ from tests.faults.bed import add_nodes
 from tests.faults.schedule import Schedule
 from tests.faults.shared import SharedWorld
 
-PER_WORLD = 10
+PER_WORLD = 20
 """Schedules that run one after the other on one reconciler and one history; then another world begins."""
 
 

@@ -303,9 +303,9 @@ def final_phase(job: Object) -> str | None:
     status = status_of(job)
     state = status.get("state")
     phase = state.get("phase") if isinstance(state, Mapping) else status.get("phase")
-    if phase in FINISHED_JOB_PHASES:
-        return str(phase)
+    if isinstance(phase, str) and phase in FINISHED_JOB_PHASES:
+        return phase
     for row in conditions_of(job):
-        if row.get("status") == "True" and row.get("type") in FINISHED_CONDITION_TYPES:
+        if row.get("status") == "True" and str(row.get("type")) in FINISHED_CONDITION_TYPES:
             return "Failed" if row["type"] == "Failed" else "Completed"
     return None

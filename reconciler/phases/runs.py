@@ -100,7 +100,7 @@ def run_details(job: Object, pods: Sequence[Object], evictions: int) -> dict[str
     """What the cluster says of a run that is over: when it began and ended (RFC 3339), its nodes, the controller's
     retries, our evictions, exit codes and phases of each role's pods. What is not known is left out."""
     status, codes = status_of(job), dict[str, Counter[str]]()
-    starts, ends = [status.get("startTime")], [_end_time(job)]
+    starts, ends = [_text(status.get("startTime"))], [_end_time(job)]
     for pod in pods:
         starts.append(status_of(pod).get("startTime"))
         for container in status_of(pod).get("containerStatuses") or ():
@@ -108,7 +108,9 @@ def run_details(job: Object, pods: Sequence[Object], evictions: int) -> dict[str
                 role = next((labels_of(pod)[key] for key in ROLE_KEYS if key in labels_of(pod)), "")
                 codes.setdefault(role, Counter())[str(ended.get("exitCode"))] += 1
                 ends.append(ended.get("finishedAt"))
-    phases = {role: row.get("phase") for role, row in (status.get("taskStatusCount") or {}).items()}
+    tasks = status.get("taskStatusCount")
+    counted = tasks.items() if isinstance(tasks, Mapping) else ()
+    phases = {role: row.get("phase") for role, row in counted if isinstance(row, Mapping)}
     found = {
         "started": min(filter(None, starts), default=job["metadata"].get("creationTimestamp")),
         "ended": max(filter(None, ends), default=None),
@@ -125,10 +127,15 @@ def _end_time(job: Object) -> str | None:
     """When the job ended, as its status says."""
     status = status_of(job)
     state = status.get("state")
-    named = status.get("completionTime") or status.get("endTime")
-    said = named or (state.get("lastTransitionTime") if isinstance(state, Mapping) else None)
-    times = [row.get("lastTransitionTime") for row in conditions_of(job) if row.get("status") == "True"]
+    named = _text(status.get("completionTime")) or _text(status.get("endTime"))
+    said = named or (_text(state.get("lastTransitionTime")) if isinstance(state, Mapping) else None)
+    times = [_text(row.get("lastTransitionTime")) for row in conditions_of(job) if row.get("status") == "True"]
     return said or max(filter(None, times), default=None)
+
+
+def _text(value: object) -> str | None:
+    """The value if it is a text: the status of a kind that passes through may hold anything."""
+    return value if isinstance(value, str) else None
 
 
 def observe_lost_jobs(r: Reconciler, p: Pass, refs: Sequence[Ref]) -> None:

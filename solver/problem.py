@@ -167,6 +167,10 @@ class Topology:
     mode: TopologyMode
     tier: int
 
+    @property
+    def is_hard(self) -> bool:
+        return self.mode == "hard"
+
 
 @dataclass(frozen=True, slots=True)
 class PodRule:

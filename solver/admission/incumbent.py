@@ -72,7 +72,7 @@ def _add_gang_values(
 
 def _subgroup_count(s: Sets, x: Variables, values: dict[str, float], k: int, index: int, h: int) -> int:
     part, gang_class = s.gang_classes[k].subgroups[index], s.gang_classes[k]
-    hard = part.topology.mode == "hard" and part.topology.tier <= s.tree.highest_tier
+    hard = part.topology.is_hard and part.topology.tier <= s.tree.highest_tier
 
     def at(i: int) -> int:
         found = s.domains_by_tier[part.topology.tier][i] if hard else ROOT

@@ -31,7 +31,7 @@ def steps_with_all_pods(runner: TrialRunner, t: Trial) -> list[Sequence[Step]]:
     kinds: list[Sequence[Step]] = [restart, _tier_steps(runner, None, gang)]
     kinds += [_tier_steps(runner, i, gang) for i in range(len(gang.subgroups))]
     for i, part in enumerate(gang.subgroups):
-        if part.topology.mode == "hard":
+        if part.topology.is_hard:
             kinds.append(_subgroup_size_steps(i, gang))
     return [steps for steps in kinds if steps]
 
@@ -44,7 +44,7 @@ def _tier_steps(runner: TrialRunner, i: int | None, gang: Gang) -> list[Step]:
     """A higher tier of the gang or of its subgroups i, where the owner can choose it; beyond the highest a soft
     topology."""
     topology, tree = gang.topology if i is None else gang.subgroups[i].topology, runner.case.state.tree
-    if topology is None or topology.mode != "hard" or topology.tier > tree.highest_tier:
+    if topology is None or not topology.is_hard or topology.tier > tree.highest_tier:
         return []
     steps: list[Step] = []
     if i is None or gang.subgroups[i].tier_is_editable:

@@ -34,7 +34,7 @@ def node_addition_steps(runner: TrialRunner, t: Trial) -> list[Sequence[Step]]:
 
 def _has_hard_topology(gang: Gang) -> bool:
     topologies = (gang.topology, *(part.topology for part in gang.subgroups))
-    return any(topology is not None and topology.mode == "hard" for topology in topologies)
+    return any(topology is not None and topology.is_hard for topology in topologies)
 
 
 def _nearest_nodes(runner: TrialRunner, t: Trial) -> list[int]:

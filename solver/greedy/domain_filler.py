@@ -41,7 +41,7 @@ class DomainFiller:
 
     def _is_confined_to(self, s: Subgroup, h: int) -> bool:
         """Whether the subgroup is hard, and h one of its maximal domains."""
-        return h != ROOT and s.topology.mode == "hard" and h in self.tree.domains_at_tier(s.topology.tier)
+        return h != ROOT and s.topology.is_hard and h in self.tree.domains_at_tier(s.topology.tier)
 
     def _pods_inside(self, subgroup: Subgroup, h: int, placed: Pods) -> int:
         """The subgroup's pods under h: placed ones, and running ones."""
@@ -95,7 +95,7 @@ class DomainFiller:
     def _lacks_domain(self, h: int, t: int) -> bool:
         """Whether h is outside every domain of a hard subgroup of the role."""
         leaf = None if h == ROOT else h
-        hard = (s for s in self.gang.subgroups if t in s.roles and s.topology.mode == "hard")
+        hard = (s for s in self.gang.subgroups if t in s.roles and s.topology.is_hard)
         return any(self.tree.enclosing_domain(leaf, s.topology.tier) is None for s in hard)
 
 

@@ -61,7 +61,7 @@ class PodByPodPlacer:
     def _largest_subgroups(self) -> list[Subgroup]:
         """Of the hard subgroups that share roles the largest, in whose domains the others are formed as it goes."""
         highest = self.tree.highest_tier
-        hard = [s for s in self.gang.subgroups if s.topology.mode == "hard" and s.topology.tier <= highest]
+        hard = [s for s in self.gang.subgroups if s.topology.is_hard and s.topology.tier <= highest]
         return [s for n, s in enumerate(hard) if not any(_precedes(o, s, m < n) for m, o in enumerate(hard))]
 
     def _place_subgroup(self, subgroup: Subgroup, h: int, unplaced: list[int]) -> list[Placement]:

@@ -39,7 +39,7 @@ def split_subgroups_goal(s: Sets, x: Variables, start: StartValues) -> Goal:
         have = gang_class.running_per_role()
         for index, subgroup in enumerate(gang_class.subgroups):
             parts = sum(gang_class.roles[t].min_pods + have[t] for t in subgroup.roles) // subgroup.size
-            hard = subgroup.topology.mode == "hard" and not gang_class.running_pods
+            hard = subgroup.topology.is_hard and not gang_class.running_pods
             for level, weight in enumerate(s.tree.tier_weights):
                 if hard and s.tree.tiers[level] >= subgroup.topology.tier:
                     break

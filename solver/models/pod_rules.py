@@ -124,7 +124,7 @@ def affinity(rule_counts: PodRuleCounts, x: Variables, rho: int, rule: RuleTerms
     if rule.has_straddling:
         return
     existing, inside = dict(rule_counts.domain_counts(rho)), rule.inside
-    opened = [d for d, count in existing.items() if count.new_owners and not count.anchors]
+    opened = [d for d, count in existing.items() if count.is_unanchored]
     may_open = not opened and not any(count.anchors for count in existing.values())
     opens: Terms = []
     for d, new in inside.items():

@@ -172,7 +172,7 @@ class Sets:
 
     def subgroup_domain(self, subgroup: Subgroup, leaf: int | None) -> int:
         """The domain of a hard subgroup's tier around a leaf; ROOT for a soft one, or where there is none."""
-        if subgroup.topology.mode != "hard":
+        if not subgroup.topology.is_hard:
             return ROOT
         h = self.tree.enclosing_domain(leaf, subgroup.topology.tier)
         return ROOT if h is None else h
@@ -182,7 +182,7 @@ class Sets:
         """Hard tier -> bucket -> the maximal domain of that tier around it."""
         tiers = {k.hard_tier for k in self.gang_classes if k.hard_tier is not None}
         for gang_class in self.gang_classes:
-            tiers |= {g.topology.tier for g in gang_class.subgroups if g.topology.mode == "hard"}
+            tiers |= {g.topology.tier for g in gang_class.subgroups if g.topology.is_hard}
         around = self.tree.enclosing_domain
         return {tier: tuple(around(bucket.leaf, tier) for bucket in self.buckets) for tier in sorted(tiers)}
 
@@ -229,7 +229,7 @@ class Sets:
     def _buckets_for(self, k: int, t: int) -> tuple[IntArray, IntArray]:
         """The buckets that take pods of role t of class k, in order, and how many fit each."""
         gang_class, role = self.gang_classes[k], self.roles[k, t]
-        hard = (g.topology.tier for g in gang_class.subgroups if g.topology.mode == "hard" and t in g.roles)
+        hard = (g.topology.tier for g in gang_class.subgroups if g.topology.is_hard and t in g.roles)
         tiers = tuple(sorted(set(hard)))
         key = role.pod_request, role.node_classes, gang_class.hard_tier, self.domains[k], tiers, self.rule_key(role)
         if key not in self._eligible_buckets:

@@ -104,7 +104,7 @@ class GangClass:
 
 def hard_tier(gang: Gang) -> int | None:
     """The tier that the whole gang must sit under; None for none."""
-    return gang.topology.tier if gang.topology is not None and gang.topology.mode == "hard" else None
+    return gang.topology.tier if gang.topology is not None and gang.topology.is_hard else None
 
 
 def pods_per_role(roles: int, placed: Iterable[Placement]) -> list[int]:
@@ -180,7 +180,7 @@ def subgroup_pods_by_domain(
 ) -> dict[int | None, int]:
     """Domain of the subgroup's tier -> its pods there; None for pods outside every domain, ROOT if soft."""
     count: dict[int | None, int] = {}
-    hard, tier = subgroup.topology.mode == "hard", subgroup.topology.tier
+    hard, tier = subgroup.topology.is_hard, subgroup.topology.tier
     for p in placed:
         if p.role in subgroup.roles:
             domain = tree.enclosing_domain(tree.problem.nodes[p.node].leaf, tier) if hard else ROOT

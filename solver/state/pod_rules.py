@@ -57,6 +57,11 @@ class DomainCount:
         """Selected pods that need no other one: owners may join them."""
         return self.existing_selected + self.M
 
+    @property
+    def is_unanchored(self) -> bool:
+        """Whether new owners are here and nothing that they may join."""
+        return bool(self.new_owners) and not self.anchors
+
 
 class ExistingPods:
     """Pods that are there whatever is planned, per rule; shared by all counts of a problem and never changed. only: on
@@ -255,7 +260,7 @@ def _affinity_domains(x: PodRuleCounts, rho: int, owns: bool, selected: bool) ->
     """An owner: beside an anchor; else beside new owners without one; else, if it is selected itself, anywhere as the
     first. A selected pod that owns nothing becomes an anchor: first beside owners without one, then anywhere."""
     counts = dict(x.domain_counts(rho))
-    unanchored = [d for d, count in counts.items() if count.new_owners and not count.anchors]
+    unanchored = [d for d, count in counts.items() if count.is_unanchored]
     anchored = [d for d, count in counts.items() if count.anchors] if owns else []
     anywhere = not unanchored and (not owns or (selected and not anchored))
     found = np.full(len(x.rule(rho).selected_present), anywhere)
@@ -286,7 +291,7 @@ def _affinity_violations(x: PodRuleCounts, rho: int) -> Iterator[int]:
     """New owners without an anchor: one is elsewhere, none of them is selected, or they are in several domains."""
     counts = dict(x.domain_counts(rho))
     anchored = any(c.anchors for c in counts.values())
-    unanchored = [d for d, c in counts.items() if c.new_owners and not c.anchors]
+    unanchored = [d for d, c in counts.items() if c.is_unanchored]
     if anchored or len(unanchored) > 1:
         yield from unanchored
     else:

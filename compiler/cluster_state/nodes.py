@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from typing import Any, cast
 
 from pydantic import ValidationError
@@ -96,8 +97,16 @@ def _taints(found: Object) -> Iterator[Taint]:
 
 def allocatable_amounts(node: Object) -> Amounts:
     """What the node offers. Raises StateError."""
+    allocatable = node["status"]["allocatable"]
     try:
-        quantities = {name: parse_quantity(value) for name, value in node["status"]["allocatable"].items()}
+        if all(isinstance(value, str) for value in allocatable.values()):
+            return dict(_offered_amounts(tuple(allocatable.items())))
+        return integer_amounts({name: parse_quantity(value) for name, value in allocatable.items()}, "down")
     except QuantityError as error:
         raise StateError(f"Node {name_of(node)} of the state, status.allocatable: {error}") from error
-    return integer_amounts(quantities, "down")
+
+
+@lru_cache(maxsize=1 << 10)
+def _offered_amounts(allocatable: tuple[tuple[str, str], ...]) -> Amounts:
+    """The nodes of a pool offer the same, so the text is read once for all of them. Raises QuantityError."""
+    return integer_amounts({name: parse_quantity(text) for name, text in allocatable}, "down")

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 
+@lru_cache(maxsize=1 << 16)
 def natural_sort_key(name: str) -> tuple[tuple[int, str | int], ...]:
     """Sort key that compares runs of digits as numbers; text sorts before digits."""
     return tuple(

@@ -16,6 +16,7 @@ from typing import Any
 from solver.problem import Problem
 
 VERSION = 1
+_PLAIN = frozenset((str, int, bool, float, type(None)))
 
 
 def problem_digest(problem: Problem | None) -> str:
@@ -25,8 +26,10 @@ def problem_digest(problem: Problem | None) -> str:
 
 
 def _encoded(value: object) -> Any:
+    owner: type = type(value)
+    if owner in _PLAIN:
+        return value
     if is_dataclass(value):
-        owner: type = type(value)
         present = ((name, getattr(value, name), default) for name, default in _fields(owner))
         return {name: _encoded(content) for name, content, default in present if content != default}
     if isinstance(value, frozenset):

@@ -27,7 +27,7 @@ from reconciler.git.process import GitError
 from reconciler.observe import FINGERPRINT_KINDS, Fingerprint, fingerprint_of, state_objects
 from reconciler.phases.candidate import SNAPSHOT_FILE, offer_candidate, settle_candidate
 from reconciler.phases.runs import finished_job_keys, record_unobserved_ends
-from reconciler.plan.compile_child import CompileRequest
+from reconciler.plan.compile_inputs import CompileRequest
 from reconciler.plan.snapshot import CompileBreakdown, Snapshot, load_snapshot
 
 Value = TypeVar("Value")

@@ -7,7 +7,6 @@ renames it, so the snapshot on disk is always whole.
 
 from __future__ import annotations
 
-import base64
 import contextlib
 import json
 import logging
@@ -18,15 +17,14 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from compiler.specs import JobKey
 from compiler.syntax.parse import Parse, parse_file
 from reconciler.cluster.client import short_error
-from reconciler.cluster.objects import Object
+from reconciler.plan.compile_inputs import CompileRequest, HeldInputs, encode_request
 from reconciler.plan.confinement import child_environment, child_memory_limit
 from reconciler.plan.snapshot import CompileBreakdown, Snapshot
 
@@ -36,32 +34,10 @@ TIME_LIMIT = 600.0
 """Wall time of one compile."""
 
 
-@dataclass(frozen=True, slots=True)
-class CompileRequest:
-    """What a compile needs.
-
-    files, commit_dates, problems: of the tree at `commit`. state: the cluster's objects. finished_jobs: (namespace,
-    name, kind) of jobs that are over. executor: as in `compiler.cli.executor.open_executor`. clock: as in
-    `compiler.cluster_state.state.ClusterState`. held_jobs, closed_nodes: such a job with the reason, and with the names
-    of the nodes.
-    """
-
-    commit: str
-    cluster: str
-    files: Mapping[str, bytes]
-    commit_dates: Mapping[str, int]
-    problems: Sequence[Mapping[str, Any]] = ()
-    state: Sequence[Object] = ()
-    finished_jobs: Sequence[tuple[str, str, str]] = ()
-    executor: str = "processes"
-    clock: int | None = None
-    held_jobs: Sequence[tuple[JobKey, str]] = ()
-    closed_nodes: Sequence[tuple[JobKey, Sequence[str]]] = ()
-
-
 class CompileProcess:
     """Runs at most one child at a time. `on_end` is called, from a thread, when a compile has ended; the loop then
-    takes the result."""
+    takes the result. The worker is sent only what differs from `_held`, the inputs of the last compile that it saw end
+    well."""
 
     def __init__(
         self,
@@ -73,6 +49,7 @@ class CompileProcess:
         self.directory, self.on_end, self.time_limit = directory, on_end, time_limit
         self.memory_limit = memory_limit or child_memory_limit()
         self._worker: subprocess.Popen[bytes] | None = None
+        self._held = HeldInputs()
         self._child = 0
         self._thread: threading.Thread | None = None
         self._result: Snapshot | CompileBreakdown | None = None
@@ -119,9 +96,12 @@ class CompileProcess:
         question, answer, errors = (self.directory / name for name in ("request.json", "compiled.json", "errors.txt"))
         for old in (answer, errors):
             old.unlink(missing_ok=True)
-        question.write_bytes(_encode_request(request))
+        if self._worker is not None and self._worker.poll() is not None:
+            self._drop_worker()
+        self.warm_up()
+        question.write_bytes(encode_request(request, self._held))
         paths = {"request": str(question), "answer": str(answer), "errors": str(errors)}
-        order = {**paths, "commit": request.commit, "memory": self.memory_limit, "seconds": int(self.time_limit)}
+        order = {**paths, "memory": self.memory_limit, "seconds": int(self.time_limit)}
         try:
             status = self._run_in_worker(order, time.monotonic() + self.time_limit)
         except TimeoutError:
@@ -131,6 +111,8 @@ class CompileProcess:
             status = self._drop_worker()
         finally:
             self._child = 0
+        if status == 0:
+            self._held = HeldInputs.of(request)
         if status != 0 or not answer.exists():
             text = errors.read_text(errors="replace") if errors.exists() else ""
             message = text.strip().rpartition("\n")[2][:500] or "no message"
@@ -140,9 +122,6 @@ class CompileProcess:
     def _run_in_worker(self, order: Mapping[str, Any], deadline: float) -> int:
         """The exit status of the child that compiles. Raises TimeoutError at the deadline, EOFError or OSError when
         the worker is gone."""
-        if self._worker is not None and self._worker.poll() is not None:
-            self._drop_worker()
-        self.warm_up()
         assert self._worker is not None  # noqa: S101
         assert self._worker.stdin is not None  # noqa: S101
         self._worker.stdin.write(json.dumps(order).encode() + b"\n")
@@ -152,7 +131,7 @@ class CompileProcess:
 
     def _drop_worker(self) -> int:
         """End the worker and its child; its exit status."""
-        worker, self._worker = self._worker, None
+        worker, self._worker, self._held = self._worker, None, HeldInputs()
         if self._child:
             _kill_process_group(self._child)
         if worker is None:
@@ -204,21 +183,6 @@ def _kill_process_group(pid: int) -> None:
         os.killpg(pid, signal.SIGKILL)
     except ProcessLookupError:
         log.debug("the compile had ended already")
-
-
-def _encode_request(request: CompileRequest) -> bytes:
-    data = {name: getattr(request, name) for name in CompileRequest.__slots__}
-    data["files"] = {path: base64.b64encode(content).decode() for path, content in request.files.items()}
-    return json.dumps(data).encode()
-
-
-def decode_request(text: bytes) -> CompileRequest:
-    data = json.loads(text)
-    data["files"] = {path: base64.b64decode(content) for path, content in data["files"].items()}
-    data["finished_jobs"] = [tuple(row) for row in data["finished_jobs"]]
-    for name in ("held_jobs", "closed_nodes"):
-        data[name] = [(tuple(job), value) for job, value in data[name]]
-    return CompileRequest(**data)
 
 
 def compile_request(request: CompileRequest, parse: Parse = parse_file) -> Snapshot:

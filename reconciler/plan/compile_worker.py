@@ -1,9 +1,9 @@
 """The process that compiles: all modules are loaded once, and each compile is a fork of it with limits of its own.
 
-It reads one order a line (commit, paths of request, answer and errors, bytes of memory, seconds) and says two numbers
+It reads one order a line (paths of request, answer and errors, bytes of memory, seconds) and says two numbers
 for each: the child's process id, and how the child ended. It ends with its parent, whose end of the pipe closes. What
-files say is read by a child first; when that has ended well the worker reads them as well, once for each commit and
-after it has answered, so that the next child need not.
+a request says is read by a child first; when that has ended well the worker holds its files and its state as well, read
+after it has answered, so that the next request and the next child deal only with what has changed.
 """
 
 from __future__ import annotations
@@ -20,32 +20,36 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NoReturn
 
-from reconciler.plan.compile_child import compile_request, decode_request
+from reconciler.plan.compile_child import compile_request
+from reconciler.plan.compile_inputs import HeldInputs, decode_request
 from reconciler.plan.file_memory import FileMemory
 from reconciler.plan.snapshot import save_snapshot
 
 _MODULES = ("compiler.cli.executor", "compiler.emit.objects", "compiler.pipeline", "compiler.views.data", "highspy")
 """What a compile imports when it begins."""
+GC_THRESHOLD = 100_000, 50, 100
+"""When a child looks for reference cycles: much of what it makes stays until its end."""
 
 
 def main() -> None:
     for name in _MODULES:
         importlib.import_module(name)
     gc.freeze()
-    memory, commit = FileMemory(), ""
+    memory, held = FileMemory(), HeldInputs()
     for line in sys.stdin.buffer:
         order = json.loads(line)
         if (pid := os.fork()) == 0:
-            _compile_and_exit(order, memory)
+            _compile_and_exit(order, memory, held)
         _say(pid)
         status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-        is_news = status == 0 and order["commit"] != commit
         # Read before the status is said: the next request is written then.
-        request = Path(order["request"]).read_bytes() if is_news else b""
+        request = Path(order["request"]).read_bytes() if status == 0 else b""
         _say(status)
-        if is_news:
-            commit = order["commit"]
-            memory.keep_only(decode_request(request).files)
+        if status == 0:
+            former, held = held, HeldInputs.of(decode_request(request, held))
+            if held.files != former.files:
+                memory.keep_only(held.files)
+            del request
             gc.freeze()
 
 
@@ -54,7 +58,7 @@ def _say(number: int) -> None:
     sys.stdout.flush()
 
 
-def _compile_and_exit(order: Mapping[str, Any], memory: FileMemory) -> NoReturn:
+def _compile_and_exit(order: Mapping[str, Any], memory: FileMemory, held: HeldInputs) -> NoReturn:
     """The child: in a process group of its own, so that what it starts ends with it."""
     status = 1
     try:
@@ -64,7 +68,8 @@ def _compile_and_exit(order: Mapping[str, Any], memory: FileMemory) -> NoReturn:
             os.dup2(opened, descriptor)
             os.close(opened)
         _set_limits(order["memory"], order["seconds"])
-        request = decode_request(Path(order["request"]).read_bytes())
+        gc.set_threshold(*GC_THRESHOLD)
+        request = decode_request(Path(order["request"]).read_bytes(), held)
         save_snapshot(compile_request(request, memory.parse), Path(order["answer"]))
         status = 0
     except BaseException:

@@ -23,7 +23,8 @@ from reconciler.phases.planning import choose_commit, update_plan
 from reconciler.phases.pods import observe_pods
 from reconciler.phases.report import build_report
 from reconciler.phases.runs import record_unobserved_ends
-from reconciler.plan.compile_child import CompileProcess, CompileRequest
+from reconciler.plan.compile_child import CompileProcess
+from reconciler.plan.compile_inputs import CompileRequest
 from reconciler.plan.snapshot import Snapshot
 from tests.builders.scripted_server import ScriptedAnswer, ScriptedServer, error_answer
 

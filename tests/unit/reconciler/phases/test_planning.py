@@ -19,7 +19,7 @@ from reconciler.git.poller import BranchHead
 from reconciler.observe import Observation
 from reconciler.phases.planning import choose_commit, update_plan
 from reconciler.phases.report import build_report
-from reconciler.plan.compile_child import CompileRequest
+from reconciler.plan.compile_inputs import CompileRequest
 from reconciler.plan.snapshot import CompileBreakdown, Snapshot
 from reconciler.publish.status import Condition
 from tests.builders.scripted_server import ScriptedAnswer, ScriptedServer

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from compiler.syntax.runs import run_digest
-from reconciler.plan.compile_child import CompileProcess, CompileRequest, compile_request
+from reconciler.plan.compile_child import CompileProcess, compile_request
+from reconciler.plan.compile_inputs import CompileRequest
 from reconciler.plan.snapshot import CompileBreakdown, Snapshot, load_snapshot, save_snapshot
 from solver.verify import Violation
 

@@ -108,6 +108,8 @@ def observe_state(specs: Specs, state: ClusterState) -> ObservedState:
     counter = _PodCounter(observed, specs.gangs, index, state.now)
     for record in state.pod_records:
         counter.count_pod(record)
+    observed.gangs_with_pods |= counter.gangs_of_pods
+    observed.present_gangs |= counter.gangs_of_pods
     return observed
 
 
@@ -196,8 +198,9 @@ class _PodCounter:
         self.roles, self.requests = RoleLookup(gangs), RequestCache()
         self.nodes_by_hostname = _nodes_by_hostname(observed.nodes)
         self.nodes_by_name = {node.name: n for n, node in enumerate(observed.nodes)}
+        self.gangs_of_pods = set[int]()
         self.left_out = observed.finished_gangs | observed.held_gangs.keys()
-        self.role_counts: dict[tuple[int, int], int] = {}
+        self.room: dict[tuple[int, int], int] = {}  # (gang, role) -> pods of it that may still count as running
 
     def count_pod(self, record: PodRecord) -> None:
         """Count the pod as a running pod of a planned gang, or else as a foreign one; ignored if it holds no node. An
@@ -205,8 +208,7 @@ class _PodCounter:
         gone."""
         gang = gang_of_pod(record, self.gangs, self.index)
         if gang is not None:
-            self.observed.gangs_with_pods.add(gang)
-            self.observed.present_gangs.add(gang)
+            self.gangs_of_pods.add(gang)
         if record.node_name:
             node = self.nodes_by_name.get(record.node_name)
         else:
@@ -226,22 +228,28 @@ class _PodCounter:
 
     def _planned_role(self, record: PodRecord, j: int) -> tuple[int, int] | None:
         """(gang, role) of a pod that counts as running; None if it terminates or exceeds its role's replicas."""
-        if j in self.left_out or not self.gangs[j].schedulable or record.is_terminating:
+        if record.is_terminating or j in self.left_out or not self.gangs[j].schedulable:
             return None
         t = self.roles.role_of(j, record.key[1], record.role_name)
-        if t is None or self.role_counts.get((j, t), 0) >= self.gangs[j].roles[t].replicas:
+        if t is None:
             return None
-        return j, t
+        gang_role = j, t
+        room = self.room.get(gang_role)
+        if room is None:
+            room = self.gangs[j].roles[t].replicas
+        if room <= 0:
+            return None
+        self.room[gang_role] = room - 1
+        return gang_role
 
     def _count_running_pod(self, record: PodRecord, gang_role: tuple[int, int], node: int) -> None:
         observed, (j, t) = self.observed, gang_role
-        self.role_counts[gang_role] = self.role_counts.get(gang_role, 0) + 1
         running = observed.running_pods.get(j)
         if running is None:
             running = observed.running_pods[j] = Counter()
             observed.preemptable[j] = Counter()
-        said, preemptable = (t, node, record.preemptable), observed.preemptable[j]
-        running[t, node] = running.get((t, node), 0) + 1  # no Counter counts 10,000 single pods as fast
+        said, preemptable, place = (t, node, record.preemptable), observed.preemptable[j], (t, node)
+        running[place] = running.get(place, 0) + 1  # no Counter counts 10,000 single pods as fast
         preemptable[said] = preemptable.get(said, 0) + 1
         observed.gang_role_by_pod[record.key] = gang_role
         for budget in observed.budget_selections:

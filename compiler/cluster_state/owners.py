@@ -70,20 +70,21 @@ class RoleLookup:
 
     def __init__(self, gangs: Sequence[GangSpec]) -> None:
         self.gangs = gangs
-        self._roles_by_pod: dict[int, dict[str, int]] = {}
-        self._roles_by_name: dict[int, dict[str, int]] = {}
+        self._names: dict[int, tuple[dict[str, int], dict[str, int]]] = {}
 
     def role_of(self, j: int, pod_name: str, role_name: str | None) -> int | None:
         """The pod's role: by the pod's name for bare pods, else by the role's name; a gang of one role needs
         neither."""
-        if j not in self._roles_by_name:
+        names = self._names.get(j)
+        if names is None:
             roles = tuple(enumerate(self.gangs[j].roles))[::-1]  # of equal names the first role's counts
-            self._roles_by_pod[j] = {document.name: t for t, role in roles for document in role.pod_documents}
-            self._roles_by_name[j] = {role.name.lower(): t for t, role in roles}
-        if pod_name in self._roles_by_pod[j]:
-            return self._roles_by_pod[j][pod_name]
+            by_pod = {document.name: t for t, role in roles for document in role.pod_documents}
+            names = self._names[j] = by_pod, {role.name.lower(): t for t, role in roles}
+        by_pod, by_name = names
+        if pod_name in by_pod:
+            return by_pod[pod_name]
         if role_name:
-            return self._roles_by_name[j].get(role_name)
+            return by_name.get(role_name)
         return 0 if len(self.gangs[j].roles) == 1 else None
 
 

@@ -76,8 +76,8 @@ def gang_of_pod(record: PodRecord, gangs: Sequence[GangSpec], index: Mapping[Job
     """The pod's gang by its owners; else the gang that its template names, if that may own pods through a controller of
     its kind."""
     for owner in record.owners:
-        if owner in index:
-            return index[owner]
+        if (found := index.get(owner)) is not None:
+            return found
     job, controller = record.marked_owner or (None, "")
     j = None if job is None else index.get(job)
     return j if j is not None and controller in gangs[j].pod_owners else None

@@ -49,6 +49,8 @@ class SubgroupDemand:
 
 def subgroup_demand(spec: GangSpec, running: RunningPods, scheduler: SchedulerSpec | None = None) -> SubgroupDemand:
     """What a gang's subgroups require. Only those of PodGroups have a policy that needs interpretation."""
+    if not spec.subgroups:
+        return SubgroupDemand((), spec.minimum)
     running_roles = {t for t, _ in running}
     whole = [
         s

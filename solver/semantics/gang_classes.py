@@ -120,11 +120,12 @@ def meets_minima(gang: Gang) -> bool:
     if not gang.running:
         return False
     running = pods_per_role(len(gang.roles), gang.running)
-    return (
-        sum(running) >= gang.minimum
-        and all(have >= role.minimum for have, role in zip(running, gang.roles, strict=True))
-        and all(sum(running[t] for t in s.roles) >= s.minimum * s.size for s in gang.subgroups)
-    )
+    if sum(running) < gang.minimum:
+        return False
+    for have, role in zip(running, gang.roles, strict=True):  # asked of every gang, several times for each plan
+        if have < role.minimum:
+            return False
+    return not gang.subgroups or all(sum(running[t] for t in s.roles) >= s.minimum * s.size for s in gang.subgroups)
 
 
 @lru_cache(maxsize=8192)

@@ -169,7 +169,7 @@ def validate(problem: Problem) -> None:
             where = ("disruption_budgets", b, "roles", k)
             _check_value(where, g, _Rule(items="gangs"), sizes)
             _check_value(where, t, _Rule(items="roles"), {"roles": len(problem.gangs[g].roles)})
-    _check_sums(problem)
+    _check_sums(problem, unknown.nodes)
 
 
 def _require(holds: object, where: FieldPath, fault: str) -> None:
@@ -306,7 +306,8 @@ def _concerns(role: Role, rho: int) -> bool:
 
 def _check_gang(where: FieldPath, gang: Gang, problem: Problem) -> None:
     for name in ("roles", "subgroups"):
-        _check_unique((*where, name), [item.name for item in getattr(gang, name)], "name")
+        if len(items := getattr(gang, name)) > 1:
+            _check_unique((*where, name), [item.name for item in items], "name")
     for t, role in enumerate(gang.roles):
         _check_role((*where, "roles", t), role)
     _require(gang.ends_in is None or gang.running, (*where, "ends_in"), "nothing of the gang runs that could end")
@@ -321,7 +322,7 @@ def _check_gang(where: FieldPath, gang: Gang, problem: Problem) -> None:
         _require(value in (1, -1), here, f"{value} is neither 1 nor -1")
     if gang.slot_holds:
         _check_slot_holds((*where, "slot_holds"), gang, problem)
-    present = {(p.role, p.node): p.pods for p in gang.running}
+    present = {(p.role, p.node): p.pods for p in gang.running} if gang.protected else {}
     for k, p in enumerate(gang.protected):
         if not 1 <= p.pods <= present.get((p.role, p.node), 0):
             raise InvalidProblemError((*where, "protected", k), "no such pods run")
@@ -335,9 +336,8 @@ def _check_role(where: FieldPath, role: Role) -> None:
         here = (*where, "slot_requests", k)
         _require(groups[k] not in groups[:k], (*here, "slot_group"), "there is a request of this group already")
         _require(any(request.share), (*here, "share"), "asks for nothing")
-    for name in ("owned_rules", "selecting_rules"):
-        rules = getattr(role, name)
-        _require(list(rules) == sorted(set(rules)), (*where, name), "must be ascending, each rule once")
+    for name, rules in (("owned_rules", role.owned_rules), ("selecting_rules", role.selecting_rules)):
+        _require(not rules or list(rules) == sorted(set(rules)), (*where, name), "must be ascending, each rule once")
 
 
 def _check_subgroup(where: FieldPath, subgroup: Subgroup, gang: Gang) -> None:
@@ -384,15 +384,16 @@ def _check_slot_totals(problem: Problem) -> None:
             _require(all(map(le, total, slot.capacity)), ("gangs", g, "slot_holds", k), fault)
 
 
-def _check_sums(problem: Problem) -> None:
-    """Sums over the whole problem. Python's integers do not overflow, so they are computed first and checked after."""
+def _check_sums(problem: Problem, nodes: Sequence[Node]) -> None:
+    """Sums over the whole problem. Python's integers do not overflow, so they are computed first and checked after.
+    nodes: none where they were found right before."""
     roles = [(g, t, role) for g, gang in enumerate(problem.gangs) for t, role in enumerate(gang.roles)]
     asked = []
     for g, t, role in roles:
         pods = max(role.replicas, sum([place.pods for place in problem.gangs[g].running if place.role == t]))
         asked.append(tuple([pods * x for x in role.request]))
     used = [tuple([u + (least or 0) for u, least in zip(q.used, q.guarantee, strict=True)]) for q in problem.queues]
-    _check_sum([node.capacity for node in problem.nodes], lambda n, r: ("nodes", n, "capacity", r))
+    _check_sum([node.capacity for node in nodes], lambda n, r: ("nodes", n, "capacity", r))
     _check_sum(used, lambda q, r: ("queues", q, "used", r))
     _check_sum(asked, lambda k, r: ("gangs", roles[k][0], "roles", roles[k][1], "request", r))
 

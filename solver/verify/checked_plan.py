@@ -140,9 +140,12 @@ class CheckedPlan:
     def meets_minima(self, gang: int, counts: PodCounts) -> bool:
         """Whether the pods reach the minimum of the gang, of each role and, as a total, of each subgroup."""
         spec, pods = self.problem.gangs[gang], self.pods_per_role(gang, counts)
-        role_minima = all(amount >= role.minimum for amount, role in zip(pods, spec.roles, strict=True))
-        subgroup_minima = all(sum(pods[t] for t in s.roles) >= s.minimum * s.size for s in spec.subgroups)
-        return sum(pods) >= spec.minimum and role_minima and subgroup_minima
+        for amount, role in zip(pods, spec.roles, strict=True):
+            if amount < role.minimum:
+                return False
+        if any(sum(pods[t] for t in s.roles) < s.minimum * s.size for s in spec.subgroups):
+            return False
+        return sum(pods) >= spec.minimum
 
     def is_binding(self, topology: Topology) -> bool:
         """Whether the topology restricts anything: it is hard, and not wider than the widest hypernode."""

@@ -5,6 +5,7 @@ Resource by resource: slower than the model's code, and unlikely to be wrong in 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from decimal import Decimal, localcontext
 from fractions import Fraction
@@ -21,8 +22,8 @@ LEAST_AMOUNT = 0.1
 
 def cluster_totals(problem: Problem) -> tuple[int, ...]:
     """The capacity of all nodes, per resource."""
-    nothing = (0,) * len(problem.resources)
-    return tuple(map(sum, zip(nothing, *(node.capacity for node in problem.nodes), strict=True)))
+    alike = Counter([node.capacity for node in problem.nodes])
+    return tuple(sum(capacity[r] * nodes for capacity, nodes in alike.items()) for r in range(len(problem.resources)))
 
 
 def queue_path(problem: Problem, queue: int | None) -> list[int]:

@@ -15,7 +15,6 @@ FIXED = {
     ),
     "answers": (
         Step("add_short_gang", "500 after a write", 1.0),
-        Step("urgent_gang", "no answer to a write", 1.0),
         Step("lose_pod", "truncated", 1.0),
     ),
     "watches": (
@@ -31,7 +30,6 @@ FIXED = {
     "evictions": (
         Step("lasting_urgent_gang", "a node is lost", 2.5),
         Step("lasting_urgent_gang", "a node is cordoned", 1.0),
-        Step("urgent_gang", "evictions are refused", 1.0),
         Step("fleeting_urgent_gang", "a budget allows no eviction", 1.0),
     ),
     "outages": (
@@ -63,7 +61,9 @@ ONLY_RANDOM = {
     "500 before a write",
     "503 of everything",
     "dripping",
+    "no answer to a write",
     "no answer to an eviction",
+    "evictions are refused",
     "a node is deleted",
     "git: huge blob",
 }

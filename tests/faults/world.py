@@ -44,8 +44,9 @@ LOOK_PAUSE = 0.15
 """Seconds between two looks at the cluster: each is work for the API server that the reconciler does not make."""
 QUIET_SECONDS = 1.0
 """So long nothing else may be written before a cluster is at rest."""
-PARTIAL_WINDOW = 20.0
-"""Seconds for which some pods of a gang may have lost their gates and others not, while no fault is at work."""
+PARTIAL_WINDOW = 5.0
+"""Seconds for which some pods of a gang may have lost their gates and others not, while no fault is at work, beside
+what a new process takes for its first plan: twice as long as the first rest took."""
 COMMIT_GRACE = 10.0
 """Seconds for which a delete may still be on its way that an older commit asked for."""
 
@@ -388,7 +389,7 @@ class World:
             *(
                 f"gang {name} was partly started for {seconds:.1f} s"
                 for name, seconds in self.witness.longest_partial.items()
-                if seconds > PARTIAL_WINDOW
+                if seconds > PARTIAL_WINDOW + 2 * self.calm_seconds
             ),
         ]
 

@@ -7,8 +7,6 @@ from __future__ import annotations
 import re
 from typing import Any
 
-import re2
-
 MAX_MEMORY = 8 << 20
 """Bytes that a compiled pattern and its cache of states may take; larger patterns are refused."""
 
@@ -30,6 +28,8 @@ class Regex:
     """A compiled pattern. ValueError for a pattern that Go's regexp refuses, or that is too large."""
 
     def __init__(self, pattern: str) -> None:
+        import re2
+
         _refuse_what_only_re2_reads(pattern)
         options = re2.Options()
         options.log_errors, options.max_mem = False, MAX_MEMORY

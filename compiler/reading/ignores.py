@@ -6,7 +6,6 @@ Errors cannot be ignored: what has one is in no plan, and that must be said.
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -114,6 +113,8 @@ def _end_of_reach(lines: list[str], start: int, *, whole_document: bool) -> int:
 
 
 def _configured_rules(content: bytes) -> Iterator[_Rule | Diagnostic]:
+    import tomllib
+
     text = content.decode("utf-8", "replace")
     try:
         configured = tomllib.loads(text)

@@ -141,7 +141,7 @@ def _root_file(root: Path, name: str) -> Iterator[tuple[str, bytes] | Diagnostic
 def _files_below(root: Path, name: str, rules: PathRules) -> Iterator[tuple[str, bytes] | Diagnostic]:
     """Files and problems below `name`, sorted by name."""
     try:
-        mode = os.lstat(root / name).st_mode
+        mode = os.lstat(os.path.join(root, name)).st_mode
     except FileNotFoundError:
         return
     except (OSError, ValueError) as problem:
@@ -165,7 +165,7 @@ def _files_below(root: Path, name: str, rules: PathRules) -> Iterator[tuple[str,
 
 def _files_in_folder(root: Path, name: str, rules: PathRules) -> Iterator[tuple[str, bytes] | Diagnostic]:
     try:
-        children = sorted(os.listdir(root / name))
+        children = sorted(os.listdir(os.path.join(root, name)))
     except OSError as problem:
         yield _unreadable_diagnostic(name, problem)
         return
@@ -178,7 +178,7 @@ def _files_in_folder(root: Path, name: str, rules: PathRules) -> Iterator[tuple[
 
 def _read_file(root: Path, name: str) -> tuple[str, bytes] | Diagnostic:
     try:
-        descriptor = os.open(root / name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        descriptor = os.open(os.path.join(root, name), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         with os.fdopen(descriptor, "rb") as file:
             return name, file.read(MAX_FILE_BYTES + 1)
     except OSError as problem:

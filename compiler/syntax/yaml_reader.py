@@ -92,8 +92,8 @@ _SCALAR, _MAPPING, _SEQUENCE = range(3)
 class _YamlNode:
     """One node of the YAML tree, with its position.
 
-    node_type, value: _SCALAR with a plain value, _MAPPING with pairs of nodes, _SEQUENCE with nodes. is_merge_key: an
-    unquoted <<.
+    node_type, value: _SCALAR with a plain value, _MAPPING with keys and values in turn, _SEQUENCE with nodes.
+    is_merge_key: an unquoted <<.
     """
 
     node_type: int
@@ -103,51 +103,15 @@ class _YamlNode:
     is_merge_key: bool = False
 
 
+def _pairs(mapping: _YamlNode) -> Iterator[tuple[_YamlNode, _YamlNode]]:
+    return zip(mapping.value[::2], mapping.value[1::2], strict=True)
+
+
 class _RefusalError(Exception):
     """Ends the reading of one document."""
 
     def __init__(self, diagnostic: Diagnostic) -> None:
         self.diagnostic = diagnostic
-
-
-class _NodeBuilder:
-    """Builds the tree of nodes from events: the open collections, and for each open mapping the key without a value
-    yet."""
-
-    def __init__(self, reader: YamlReader) -> None:
-        self.reader = reader
-        self.root: _YamlNode | None = None
-        self.open_nodes: list[_YamlNode] = []
-        self.pending_keys: list[_YamlNode | None] = []
-
-    def add_node(self, node: _YamlNode, *, new: bool) -> None:
-        if self.open_nodes:
-            outer = self.open_nodes[-1]
-            if outer.node_type == _SEQUENCE:
-                outer.value.append(node)
-            elif (key := self.pending_keys[-1]) is None:
-                self.pending_keys[-1] = node
-            else:
-                outer.value.append((key, node))
-                self.pending_keys[-1] = None
-        elif self.root is None:
-            self.root = node
-        else:
-            help = "put --- on a line that ends in a line feed"
-            raise self.reader.refusal(
-                BROKEN_YAML, node, "a second document begins without a line of its own for ---", help
-            )
-        if new and node.node_type != _SCALAR:
-            if len(self.open_nodes) >= MAX_DEPTH:
-                raise self.reader.refusal(
-                    TOO_DEEP, node, f"nested more than {MAX_DEPTH} levels", "flatten the document"
-                )
-            self.open_nodes.append(node)
-            self.pending_keys.append(None)
-
-    def close_node(self) -> None:
-        self.open_nodes.pop()
-        self.pending_keys.pop()
 
 
 class YamlReader:
@@ -225,10 +189,10 @@ class YamlReader:
 
     def node_tree(self) -> _YamlNode | None:
         """The tree of nodes of the event stream; None for an empty document."""
-        parser = CParser(self.text)
+        root: _YamlNode | None = None
         anchors: dict[str, _YamlNode] = {}
-        builder = _NodeBuilder(self)
-        next_event: Callable[[], Any] = parser.get_event
+        open_nodes: list[_YamlNode] = []
+        next_event: Callable[[], Any] = CParser(self.text).get_event
         while (event_type := type(event := next_event())) is not StreamEndEvent:
             if event_type is ScalarEvent:
                 node = self.scalar_node(event)
@@ -236,16 +200,31 @@ class YamlReader:
                 node = self.collection_node(event, _MAPPING if event_type is MappingStartEvent else _SEQUENCE)
             elif event_type is AliasEvent:
                 self.has_aliases = True
-                builder.add_node(self.alias_target(event, anchors, builder.open_nodes), new=False)
-                continue
+                node = self.alias_target(event, anchors, open_nodes)
             else:
                 if event_type is MappingEndEvent or event_type is SequenceEndEvent:
-                    builder.close_node()
+                    open_nodes.pop()
                 continue
-            if event.anchor:
-                anchors[event.anchor] = node
-            builder.add_node(node, new=True)
-        return builder.root
+            if open_nodes:
+                open_nodes[-1].value.append(node)
+            elif root is None:
+                root = node
+            else:
+                help = "put --- on a line that ends in a line feed"
+                raise self.refusal(
+                    BROKEN_YAML, node, "a second document begins without a line of its own for ---", help
+                )
+            if event_type is not AliasEvent:
+                if event.anchor:
+                    anchors[event.anchor] = node
+                if event_type is not ScalarEvent:
+                    self.refuse_depth(node, len(open_nodes))
+                    open_nodes.append(node)
+        return root
+
+    def refuse_depth(self, node: _YamlNode, depth: int) -> None:
+        if depth >= MAX_DEPTH:
+            raise self.refusal(TOO_DEEP, node, f"nested more than {MAX_DEPTH} levels", "flatten the document")
 
     def collection_node(self, event: MappingStartEvent | SequenceStartEvent, node_type: int) -> _YamlNode:
         mark = event.start_mark
@@ -342,7 +321,7 @@ class YamlReader:
     def mapping_data(self, node: _YamlNode, path: FieldPath, depth: int, from_alias: int) -> dict[str, Any]:
         out: dict[str, Any] = {}
         merged: list[_YamlNode] = []
-        for key, value in node.value:
+        for key, value in _pairs(node):
             name = key.value
             if key.is_merge_key:
                 merged += value.value if value.node_type == _SEQUENCE else [value]
@@ -385,7 +364,7 @@ class YamlReader:
                     TOO_DEEP, node, f"merge keys nest more than {MAX_DEPTH} levels", "flatten the document"
                 )
             below: list[_YamlNode] = []
-            for key, value in source.value:
+            for key, value in _pairs(source):
                 if key.is_merge_key:
                     below += value.value if value.node_type == _SEQUENCE else [value]
                 elif key.node_type == _SCALAR and isinstance(key.value, str):

@@ -96,11 +96,9 @@ def mapping(value: Any, *keys: str) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def items(value: Any, key: str) -> Iterator[tuple[int, dict[str, Any]]]:
+def items(value: Any, key: str) -> list[tuple[int, dict[str, Any]]]:
     """The mappings of a list with their numbers; null as an empty one."""
-    for number, item in enumerate(values(value, key)):
-        if isinstance(item, dict) or item is None:
-            yield number, item or {}
+    return [(number, item or {}) for number, item in enumerate(values(value, key)) if isinstance(item, dict | None)]
 
 
 def values(value: Any, key: str) -> list[Any]:

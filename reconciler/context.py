@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import json
 import socket
-import threading
 import time
 import uuid
-from collections.abc import Callable, Mapping
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -40,9 +40,10 @@ from reconciler.plan.snapshot import Snapshot
 from reconciler.publish.events import EVENT_BURST, EVENTS_PER_SECOND, EventWriter, ObjectEvent
 from reconciler.publish.metrics import Metrics
 from reconciler.publish.status import StatusPublisher
-from reconciler.requests import RequestPoller, RequestStore
+from reconciler.requests import RequestPoller, Requests, RequestStore
+from reconciler.wake import WakeEvent
 from reconciler.writing.dry_run import DryRun
-from reconciler.writing.writer import ChangeResult, ClusterWriter
+from reconciler.writing.writer import MANY_CHANGES, ChangeResult, ClusterWriter
 
 LOOP_LIMIT = 150.0
 """Seconds within which the loop shows that it turns: between two passes, two phases, and two writes."""
@@ -145,6 +146,17 @@ class PlanningState:
     running: dict[str, Object] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
+class DriftBasis:
+    """What the last pass found, by which single objects are put back before the next one. targets: Ref.key -> the
+    manifest of an object that was as planned; others are left to a pass."""
+
+    snapshot: Snapshot
+    inventory: Inventory
+    requests: Requests
+    targets: Mapping[str, Manifest]
+
+
 @dataclass(slots=True)
 class Reconciler:
     """One reconciler: its parts, and what it remembers between passes.
@@ -152,6 +164,7 @@ class Reconciler:
     wall_clock: seconds since the epoch, only to see which of a plan's moments have come. broken_gangs: uids of jobs
     that lost pods with a node, or for want of one that binds them, and are not whole again. departed_jobs: job -> when
     it was seen to be gone, and when the last of its pods was seen (on the clock).
+    drift_basis: None while only a pass may write. corrected_at: when the last objects were put back between passes.
     was_holder: whether the lease was ours when the last pass began. leads_since: when this replica last began to lead,
     on the clock.
     """
@@ -173,7 +186,7 @@ class Reconciler:
     publisher: StatusPublisher
     events: EventWriter
     metrics: Metrics
-    wake_event: threading.Event
+    wake_event: WakeEvent
     clock: Callable[[], float] = time.monotonic
     wall_clock: Callable[[], float] = time.time
     planning: PlanningState = field(default_factory=PlanningState)
@@ -186,6 +199,8 @@ class Reconciler:
     scheduler: SchedulerMemory = field(default_factory=SchedulerMemory)
     broken_gangs: set[str] = field(default_factory=set)
     departed_jobs: dict[str, tuple[float, float]] = field(default_factory=dict)
+    drift_basis: DriftBasis | None = None
+    corrected_at: deque[float] = field(default_factory=lambda: deque(maxlen=MANY_CHANGES))
     last_good_pass: float = 0.0
     heartbeat: Heartbeat = field(default_factory=lambda: Heartbeat("loop", LOOP_LIMIT))
     was_holder: bool = False
@@ -197,10 +212,10 @@ class Reconciler:
 class Pass:
     """The data that the phases of one pass share.
 
-    suspended_keys: Ref.key of what is left alone. desired_keys: Ref.key of `desired_manifests`. pods: Ref.key of a live
-    job -> its pods. former_job_keys: of jobs that are gone or were replaced, and still have pods. obstructed_changes:
-    of objects that could not be looked at, with the reason in each. unconfirmed_ends: job -> why it is not known
-    whether it is gone. standstill: why nothing at all may be written."""
+    suspended_keys: Ref.key of what is left alone. desired_refs, desired_keys: of `desired_manifests`, in their order.
+    pods: Ref.key of a live job -> its pods. former_job_keys: of jobs that are gone or were replaced, and still have
+    pods. obstructed_changes: of objects that could not be looked at, with the reason in each. unconfirmed_ends: job ->
+    why it is not known whether it is gone. standstill: why nothing at all may be written."""
 
     observation: Observation
     inventory: Inventory
@@ -210,6 +225,7 @@ class Pass:
     current_fingerprint: Fingerprint | None = None
     suspended_keys: set[str] = field(default_factory=set)
     desired_manifests: list[Manifest] = field(default_factory=list)
+    desired_refs: Sequence[Ref] = ()
     desired_keys: set[str] = field(default_factory=set)
     pods: dict[str, list[Object]] = field(default_factory=dict)
     former_job_keys: set[str] = field(default_factory=set)
@@ -229,7 +245,7 @@ class Pass:
 def build_reconciler(settings: Settings, client: Client, identity: str) -> Reconciler:
     """Put the parts together; nothing is started and nothing is sent yet. Raises GitError for an address that git is
     never given."""
-    wake = threading.Event()
+    wake = WakeEvent()
     metrics = Metrics()
     mirror = Mirror(
         settings.repo,
@@ -254,7 +270,7 @@ def build_reconciler(settings: Settings, client: Client, identity: str) -> Recon
         client=client,
         mirror=mirror,
         poller=GitPoller(mirror, settings.poll, wake.set, metrics.record_fetch),
-        watches=InformerSet(client.with_limits(REQUEST_LIMITS), settings.cluster, wake.set),
+        watches=InformerSet(client.with_limits(REQUEST_LIMITS), settings.cluster, wake.set, wake.stirred.set),
         store=store,
         writer=writer,
         lease=lease,

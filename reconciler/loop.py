@@ -29,6 +29,7 @@ from reconciler.decisions.gates import has_ended
 from reconciler.decisions.lost_jobs import name_reservations
 from reconciler.observe import Restrictions
 from reconciler.phases.changes import take_up_inventory, write_changes
+from reconciler.phases.drift import note_basis
 from reconciler.phases.housekeeping import keep_house
 from reconciler.phases.ownership import confirm_entries, plan_pruning, settle_lost_inventory
 from reconciler.phases.planning import choose_commit, update_plan
@@ -54,6 +55,7 @@ log = logging.getLogger(__name__)
 def reconcile_once(r: Reconciler) -> Report:
     """Make one pass. Raises ApiError when the inventory cannot be read (then nothing is done), LostLease when another
     replica took over."""
+    r.drift_basis = None
     with _phase(r, "observe"):  # 1
         p = observe(r)
     with _phase(r, "compile"):  # 2
@@ -68,6 +70,7 @@ def reconcile_once(r: Reconciler) -> Report:
     with _phase(r, "act"):  # 5 the only phase that writes
         act_on_changes(r, p)
         keep_house(r, p)
+        note_basis(r, p)
     with _phase(r, "report"):  # 6
         r.metrics.prune_held.set(len(p.prune_plan.held_changes))
         r.metrics.suspects.set(sum(len(nodes) for nodes in r.binding.closed_nodes(r.clock()).values()))
@@ -116,7 +119,7 @@ def compute_changes(r: Reconciler, p: Pass) -> None:
         p.problems = [*dict.fromkeys((*p.problems, *p.observation.problems))]
     refs = _collect_manifests(r, p, p.snapshot)
     by_key = {ref.key: manifest.object for ref, manifest in zip(refs, p.desired_manifests, strict=True)}
-    p.desired_keys |= by_key.keys()
+    p.desired_refs, p.desired_keys = refs, p.desired_keys | by_key.keys()
     p.suspended_keys = suspended_keys(r, by_key)
     observe_lost_jobs(r, p, refs)
     for ref, manifest in zip(refs, p.desired_manifests, strict=True):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -186,15 +186,18 @@ class InformerSet:
     """An informer for each kind of the state, and one, with our label, for each other kind that a plan holds.
 
     unknown_kinds: of a plan, by group kind -> why it cannot be watched. deleted_objects: the last state of each, and
-    whether the deletion itself was seen; the loop takes them away.
+    whether the deletion itself was seen; the loop takes them away. updates: the same of objects that were updated, of
+    kinds that no plan rests on; `stir` tells of them, `wake` of everything else.
     """
 
     client: Client
     cluster: str
     wake: Callable[[], None]
+    stir: Callable[[], None] = lambda: None
     informers: dict[str, Informer] = field(default_factory=dict)
     unknown_kinds: dict[str, str] = field(default_factory=dict)
     deleted_objects: list[tuple[Object, bool]] = field(default_factory=list)
+    updates: deque[Object] = field(default_factory=deque)
     memory: ObservationMemory = field(default_factory=ObservationMemory)
 
     def start(self) -> None:
@@ -235,9 +238,28 @@ class InformerSet:
 
     def _add_informer(self, resource: Resource, selector: str) -> Informer:
         informer = Informer(self.client, resource, self.wake, selector, self._record_deletion)
-        self.informers[group_kind_of(resource.api_version, resource.kind)] = informer
+        group_kind = group_kind_of(resource.api_version, resource.kind)
+        if group_kind not in _STATE_GROUPS and group_kind not in RUN_KINDS:
+            informer.on_update = self._record_update
+        self.informers[group_kind] = informer
         informer.start()
         return informer
+
+    def _record_update(self, item: Object) -> None:
+        self.updates.append(item)
+        self.stir()
+
+    def take_updates(self, most: int) -> list[Object]:
+        """The first so many of `updates`, which are no longer in it; `stir` is called again where some are left."""
+        taken = [self.updates.popleft() for _ in range(min(most, len(self.updates)))]
+        if self.updates:
+            self.stir()
+        return taken
+
+    def is_known_for_certain(self, group_kind: str) -> bool:
+        """Whether the objects of this kind are listed and watched now."""
+        informer = self.informers.get(group_kind)
+        return informer is not None and not informer.obstacle()
 
     def _record_deletion(self, item: Object, witnessed: bool) -> None:
         self.deleted_objects.append((item, witnessed))

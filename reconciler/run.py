@@ -5,7 +5,7 @@ from __future__ import annotations
 import fcntl
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from http.server import ThreadingHTTPServer
 from pathlib import Path
 from typing import IO
@@ -16,9 +16,11 @@ from reconciler.context import Reconciler
 from reconciler.git.webhook import WebhookReceiver, serve_webhook
 from reconciler.heartbeat import Heartbeat
 from reconciler.loop import reconcile_once
+from reconciler.phases.drift import put_back_updates
 from reconciler.publish.events import ObjectEvent
 from reconciler.publish.server import HttpAnswer, serve_pages
 from reconciler.publish.status import FAILURE_TYPE, WRITE_INTERVAL, Report
+from reconciler.writing.writer import ChangeResult
 
 log = logging.getLogger(__name__)
 
@@ -172,13 +174,34 @@ def _repeat_passes(r: Reconciler, stop: Callable[[], bool], once: bool) -> Repor
 
 def _pause(r: Reconciler, stop: Callable[[], bool], least: float, longest: float, rested_at: float) -> None:
     """Wait up to `longest` seconds for something to happen, then `least` for what else happens with it, and at least
-    until `rested_at`."""
-    until = time.monotonic() + longest
-    while not stop() and (left := until - time.monotonic()) > 0 and not r.wake_event.wait(min(left, STOP_LOOK)):
-        continue
+    until `rested_at`. Meanwhile single objects are put back."""
+    wake, until = r.wake_event, time.monotonic() + longest
+    while not stop() and not wake.is_set() and (left := until - time.monotonic()) > 0:
+        wake.stirred.wait(min(left, STOP_LOOK))
+        _put_back_updates(r)
     until = max(time.monotonic() + least, rested_at)
     while not stop() and (left := until - time.monotonic()) > 0:
-        time.sleep(min(DEBOUNCE, left))
+        wake.stirred.wait(min(DEBOUNCE, left))
+        _put_back_updates(r)
+
+
+def _put_back_updates(r: Reconciler) -> None:
+    """Put back single objects without a pass. Where that fails, nothing more is done until a pass was made, which meets
+    the same trouble and tells of it."""
+    r.wake_event.stirred.clear()
+    r.writer.deadline = r.writer.clock() + PASS_SECONDS
+    try:
+        results = put_back_updates(r)
+        r.metrics.record_results(results)
+        _log_results(results)
+    except StopRequestedError:
+        return
+    except Exception as error:
+        if isinstance(error, LostLease):
+            r.inventory = None
+        _log_failure(r, error)
+        r.drift_basis = None
+        r.wake_event.set()
 
 
 def _log_failure(r: Reconciler, error: Exception) -> str:
@@ -214,9 +237,7 @@ def _is_complete(r: Reconciler, last: Report) -> bool:
 def _publish_report(r: Reconciler, report: Report, seconds: float) -> None:
     r.last_good_pass = time.monotonic()
     r.metrics.record_report(report, seconds)
-    for result in report.results:
-        detail = {"change": str(result.change), "outcome": result.outcome, "detail": result.message}
-        log.info("change", extra={"object": str(result.change.ref), **detail})
+    _log_results(report.results)
     for gang, pods in report.lifted_gates.items():
         log.info("gates lifted", extra={"object": gang, "pods": pods})
     for pod in report.evicted_pods:
@@ -225,6 +246,12 @@ def _publish_report(r: Reconciler, report: Report, seconds: float) -> None:
     if r.lease.is_held():
         r.publisher.publish(report)
         r.events.put(report.events)
+
+
+def _log_results(results: Iterable[ChangeResult]) -> None:
+    for result in results:
+        detail = {"change": str(result.change), "outcome": result.outcome, "detail": result.message}
+        log.info("change", extra={"object": str(result.change.ref), **detail})
 
 
 def http_pages(r: Reconciler) -> dict[str, Callable[[], HttpAnswer]]:

@@ -89,13 +89,14 @@ class ObjectCache:
 
     Objects are replaced, never changed in place, so a reader may keep what it was given. `on_delete` is called with
     the last state of each object that a DELETED event or a relist took away, and whether the deletion itself was seen
-    (a relist only shows the absence).
+    (a relist only shows the absence). updated: what the last event made of an object that was there before, by its uid.
     """
 
     on_delete: Callable[[Object, bool], None] = lambda item, seen: None
     objects: dict[ObjectKey, Object] = field(default_factory=dict)
     version: str = ""
     changes: int = 0
+    updated: Object | None = None
 
     def replace_objects(self, items: Iterable[Object], version: str) -> bool:
         """Take a new list; whether it differs from what was known."""
@@ -110,6 +111,7 @@ class ObjectCache:
     def apply_event(self, line: bytes) -> bool:
         """Take one line of a watch; whether an object changed. Raises RelistError when the server asks for a new list,
         or the line is no event."""
+        self.updated = None
         if not line.strip():
             return False
         try:
@@ -130,9 +132,12 @@ class ObjectCache:
             known = self.objects.pop(key, None)
             self.on_delete(drop_unused_fields(item), True)
             return known is not None
-        if (known := self.objects.get(key)) is not None and uid_of(known) != uid_of(item):
-            self.on_delete(known, False)
+        known = self.objects.get(key)
         self.objects[key] = drop_unused_fields(item)
+        if known is not None and uid_of(known) == uid_of(item):
+            self.updated = item
+        elif known is not None:
+            self.on_delete(known, False)
         return True
 
 
@@ -179,7 +184,8 @@ class Backoff:
 
 
 class Informer:
-    """A thread that keeps the cache of one kind. `wake` is called after every change; readers take `items()`."""
+    """A thread that keeps the cache of one kind. `wake` is called after every change, but for updates of objects where
+    `on_update` takes these; readers take `items()`."""
 
     def __init__(
         self,
@@ -194,6 +200,7 @@ class Informer:
         self.health = WatchHealth(last_event=clock())
         self.heartbeat = Heartbeat(f"watch-{resource.plural}", HEARTBEAT_LIMIT)
         self.backoff = Backoff()
+        self.on_update: Callable[[Object], None] | None = None
         self._cache = ObjectCache(on_delete)
         self._refused_since: float | None = None
         self._missing_since: float | None = None
@@ -388,10 +395,13 @@ class Informer:
             self.heartbeat.beat()
             with self._lock:
                 changed = self._cache.apply_event(line)
+                updated = self._cache.updated
             now = self.clock()
             if line.strip():
                 self.health.last_event = now
             if now - began >= STABLE_SECONDS:
                 self.backoff.reset()
-            if changed:
+            if updated is not None and self.on_update is not None:
+                self.on_update(updated)
+            elif changed:
                 self.wake()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
 from math import isfinite
@@ -80,9 +80,7 @@ def _events(r: Reconciler, p: Pass, rejection: Rejection | None) -> Iterator[Obj
     for change in (*p.held_changes, *refusals, *p.prune_plan.held_changes):
         if change.live is not None and change.desired is not None:
             yield ObjectEvent(change.live, "Held", change.reason, True)
-    for result in p.results:
-        if (event := _result_event(result)) is not None:
-            yield event
+    yield from events_of_results(p.results)
     for key, gang in p.snapshot.gangs.items() if p.snapshot else ():
         if gang.decision == "wait" and gang.reasons and key in p.observation.objects:
             yield ObjectEvent(p.observation.objects[key], "Waiting", "; ".join(gang.reasons), False)
@@ -91,6 +89,11 @@ def _events(r: Reconciler, p: Pass, rejection: Rejection | None) -> Iterator[Obj
         status = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}
         message = _rejection_message(p, rejection, r.poller.head.commit)
         yield ObjectEvent(status, _rejection_reason(p, rejection), message, True)
+
+
+def events_of_results(results: Iterable[ChangeResult]) -> Iterator[ObjectEvent]:
+    """What became of changes, on the objects themselves."""
+    return filter(None, map(_result_event, results))
 
 
 def _result_event(result: ChangeResult) -> ObjectEvent | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter as Tally
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import get_args
 
@@ -12,6 +12,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 
 from compiler.outcome import JobAction
 from reconciler.publish.status import Report
+from reconciler.writing.writer import ChangeResult
 
 PASS_BUCKETS = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
 COMPILE_BUCKETS = (0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 600.0)
@@ -100,13 +101,17 @@ class Metrics:
         decisions = Tally(gang.decision for gang in report.gangs)
         for decision in get_args(JobAction):
             self.gangs.labels(decision=decision).set(decisions[decision])
-        for result in report.results:
-            kind = result.change.ref.group_kind
-            self.changes.labels(action=result.change.action, kind=kind, outcome=result.outcome).inc()
+        self.record_results(report.results)
         self.gates_lifted.inc(sum(report.lifted_gates.values()))
         self.evictions.inc(len(report.evicted_pods))
         if report.commit != self._revision:
             self._revision, self._revision_since = report.commit, time.monotonic()
+
+    def record_results(self, results: Iterable[ChangeResult]) -> None:
+        """Count what became of changes."""
+        for result in results:
+            kind = result.change.ref.group_kind
+            self.changes.labels(action=result.change.action, kind=kind, outcome=result.outcome).inc()
 
     def refresh_ages(self, last_good_pass: float) -> None:
         """Set what grows by itself. last_good_pass: on the monotonic clock."""

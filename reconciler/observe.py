@@ -27,7 +27,7 @@ from compiler.kubernetes import (
 from compiler.run_kinds import RUN_KINDS, end_of_run
 from compiler.syntax.runs import json_digest
 from reconciler.cluster.client import ApiError, Client, NotFound, Resource
-from reconciler.cluster.objects import Object, group_kind_of
+from reconciler.cluster.objects import Object, Ref, group_kind_of, ref_of
 from reconciler.cluster.watch import Informer
 from reconciler.decisions.gates import NodeIndex, OwnershipMemory, has_ended, pods_by_job, role_of
 from reconciler.plan.snapshot import PlannedGang, Snapshot
@@ -186,7 +186,7 @@ class InformerSet:
     """An informer for each kind of the state, and one, with our label, for each other kind that a plan holds.
 
     unknown_kinds: of a plan, by group kind -> why it cannot be watched. deleted_objects: the last state of each, and
-    whether the deletion itself was seen; the loop takes them away. updates: the same of objects that were updated, of
+    whether the deletion itself was seen; the loop takes them away. updates: the objects that were updated, of
     kinds that no plan rests on; `stir` tells of them, `wake` of everything else.
     """
 
@@ -197,7 +197,7 @@ class InformerSet:
     informers: dict[str, Informer] = field(default_factory=dict)
     unknown_kinds: dict[str, str] = field(default_factory=dict)
     deleted_objects: list[tuple[Object, bool]] = field(default_factory=list)
-    updates: deque[Object] = field(default_factory=deque)
+    updates: deque[Ref] = field(default_factory=deque)
     memory: ObservationMemory = field(default_factory=ObservationMemory)
 
     def start(self) -> None:
@@ -246,15 +246,18 @@ class InformerSet:
         return informer
 
     def _record_update(self, item: Object) -> None:
-        self.updates.append(item)
+        self.updates.append(ref_of(item))
         self.stir()
 
     def take_updates(self, most: int) -> list[Object]:
-        """The first so many of `updates`, which are no longer in it; `stir` is called again where some are left."""
-        taken = [self.updates.popleft() for _ in range(min(most, len(self.updates)))]
+        """The first so many of `updates`, each once, as last known; they are no longer in it. `stir` is called again
+        where some are left."""
+        refs = dict.fromkeys(self.updates.popleft() for _ in range(min(most, len(self.updates))))
         if self.updates:
             self.stir()
-        return taken
+        kinds = {kind: self.informers[kind] for kind in {ref.group_kind for ref in refs} & self.informers.keys()}
+        found = (kinds[ref.group_kind].item((ref.namespace, ref.name)) for ref in refs if ref.group_kind in kinds)
+        return [item for item in found if item is not None]
 
     def is_known_for_certain(self, group_kind: str) -> bool:
         """Whether the objects of this kind are listed and watched now."""

@@ -228,6 +228,11 @@ class Informer:
         with self._lock:
             return dict(self._cache.objects)
 
+    def item(self, key: ObjectKey) -> Object | None:
+        """One object as last known."""
+        with self._lock:
+            return self._cache.objects.get(key)
+
     def keyed_items(self) -> Mapping[str, Object]:
         """The same by `Ref.key`, in the order of the keys; made once for each state of the cache."""
         with self._lock:

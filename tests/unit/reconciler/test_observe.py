@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+import pytest
+
 from compiler.kubernetes import CLUSTER_LABEL
 from reconciler.cluster.objects import Object
-from reconciler.observe import Observation, ObservationMemory, fingerprint_of, state_objects
+from reconciler.cluster.watch import Informer
+from reconciler.observe import InformerSet, Observation, ObservationMemory, fingerprint_of, state_objects
 from reconciler.plan.snapshot import Snapshot
+from tests.builders.fake_cluster import FakeCluster
 
 GOOD = Snapshot("c0ffee", True, plan={"digest": "sha256:1", "gangs": []})
 NUMA: Object = {
@@ -177,3 +181,12 @@ def test_what_is_remembered_of_former_observations_changes_no_fingerprint() -> N
         assert seen[-1] == fingerprint_of(fresh, plan, frozenset()).nodes["n"]
     assert seen[0] == seen[2] == seen[5]
     assert len(set(seen)) == 3
+
+
+def test_updates_are_taken_of_kinds_alone_that_no_plan_rests_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Informer, "start", lambda self: self._ready.set())
+    watches = InformerSet(FakeCluster().client(), "test", lambda: None)
+    watches.start()
+    watches.watch_kinds([("v1", "ConfigMap"), ("ray.io/v1", "RayJob"), ("v1", "Pod")])
+    taken = {kind for kind, informer in watches.informers.items() if informer.on_update is not None}
+    assert taken == {"ConfigMap"}

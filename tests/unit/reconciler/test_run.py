@@ -12,14 +12,17 @@ import pytest
 from kubernetes.config import ConfigException
 
 from reconciler import run
-from reconciler.cluster.client import Client, Retry
+from reconciler.cluster.client import Client, LostLease, Retry
+from reconciler.cluster.inventory import Inventory
 from reconciler.cluster.lease import Lease
 from reconciler.cluster.neighbours import OtherGangplanError
 from reconciler.cluster.objects import Object, Ref
-from reconciler.context import Reconciler, Settings, build_reconciler
+from reconciler.context import DriftBasis, Reconciler, Settings, build_reconciler
 from reconciler.plan.snapshot import Snapshot
 from reconciler.publish.status import Condition, Report, StatusPublisher
+from reconciler.requests import Requests
 from reconciler.run import http_pages, run_reconciler
+from reconciler.writing.writer import ChangeResult
 from tests.builders.scripted_server import ScriptedAnswer, ScriptedServer, error_answer
 
 QUEUE = Ref("scheduling.volcano.sh/v1beta1", "Queue", "", "team")
@@ -201,6 +204,35 @@ def test_an_outage_of_the_api_server_is_no_reason_to_restart_and_each_thread_is(
         assert pages["/healthz"]()[0] == 503
         assert beat.name in pages["/healthz"]()[1]
         beat.beat()
+
+
+@pytest.mark.parametrize("error", [Retry("500"), LostLease("another replica"), TypeError("null")])
+def test_objects_are_put_back_while_the_loop_rests_and_trouble_with_that_makes_a_pass(
+    life: Life, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    r, looks = life.r, list[int]()
+
+    def put_back(r: Reconciler) -> list[ChangeResult]:
+        if len(life.steps) == 1:
+            looks.append(1)
+            r.wake_event.stirred.set()
+            if len(looks) == 3:
+                raise error
+        return []
+
+    def first(r: Reconciler) -> Report:
+        r.inventory, r.drift_basis = Inventory(), DriftBasis(Snapshot("c0ffee", True), Inventory(), Requests(), {})
+        return replace(IDLE, next_wakeup=None)
+
+    def second(r: Reconciler) -> Report:
+        assert len(looks) >= 3
+        assert r.drift_basis is None
+        assert (r.inventory is None) == isinstance(error, LostLease)
+        return IDLE
+
+    monkeypatch.setattr(run, "put_back_updates", put_back)
+    assert life.live(first, second) == IDLE
+    assert r.metrics.passes.labels(result="good")._value.get() == 2
 
 
 def test_a_replica_that_cannot_read_the_cluster_is_not_ready(life: Life) -> None:

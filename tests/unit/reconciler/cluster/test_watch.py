@@ -36,6 +36,22 @@ def test_events_change_the_cache_and_move_the_version() -> None:
     assert cache.version == "8"
 
 
+def test_only_an_object_that_was_there_counts_as_updated() -> None:
+    """What is new, made again or gone is for a pass; so is a line that says nothing."""
+    cache = ObjectCache()
+    cache.replace_objects([pod("a", 1)], "5")
+    remade = pod("a", 9)
+    remade["metadata"]["uid"] = "another"
+    updated = []
+    for kind, item in (("MODIFIED", pod("a", 7)), ("ADDED", pod("b", 8)), ("MODIFIED", remade), ("DELETED", remade)):
+        cache.apply_event(event(kind, item))
+        updated.append(cache.updated and cache.updated["metadata"]["resourceVersion"])
+    assert updated == ["7", None, None, None]
+    cache.apply_event(event("MODIFIED", pod("b", 10)))
+    cache.apply_event(b"")
+    assert cache.updated is None
+
+
 def test_a_bookmark_moves_the_version_and_is_no_change() -> None:
     cache = ObjectCache(version="5")
     assert not cache.apply_event(event("BOOKMARK", {"kind": "Pod", "metadata": {"resourceVersion": "9"}}))

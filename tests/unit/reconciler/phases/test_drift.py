@@ -60,7 +60,8 @@ class World:
         r.client.fence = lambda: None
         r.clock = r.writer.clock = lambda: self.time
         r.requests._latest = Requests()
-        r.lease._renewed_at = r.lease.clock()
+        r.lease.clock = lambda: self.time
+        r.lease._renewed_at = self.time
         r.fence.enter()
         r.was_holder, r.inventory = True, Inventory()
         r.planning.snapshot = Snapshot("c0ffee", True, plan={"gangs": []})

@@ -259,11 +259,6 @@ class InformerSet:
         found = (kinds[ref.group_kind].item((ref.namespace, ref.name)) for ref in refs if ref.group_kind in kinds)
         return [item for item in found if item is not None]
 
-    def is_known_for_certain(self, group_kind: str) -> bool:
-        """Whether the objects of this kind are listed and watched now."""
-        informer = self.informers.get(group_kind)
-        return informer is not None and not informer.obstacle()
-
     def _record_deletion(self, item: Object, witnessed: bool) -> None:
         self.deleted_objects.append((item, witnessed))
 

@@ -71,13 +71,16 @@ def _is_valid(r: Reconciler, basis: DriftBasis) -> bool:
 
 def _is_decided_alone(r: Reconciler, basis: DriftBasis, manifest: Manifest, item: Object) -> bool:
     """Whether the object's own fields tell what is to be done: it is no job, not the scheduler's configuration, whose
-    writes are followed, and by the inventory this very object is ours."""
+    writes are followed, its kind is listed and watched, and by the inventory this very object is ours."""
     ref = ref_of(item)
     entry = basis.inventory.entries.get(ref.key)
     if entry is None or entry.uid != uid_of(item) or entry.origin == "former" or is_terminating(item):
         return False
+    informer = r.watches.informers.get(ref.group_kind)
+    if informer is None or informer.obstacle():
+        return False
     is_job = ref.group_kind in RUN_KINDS or manifest.run_digest or manifest.pods or is_planned_job(item)
-    return not is_job and not text_of(manifest.object) and r.watches.is_known_for_certain(ref.group_kind)
+    return not is_job and not text_of(manifest.object)
 
 
 def _correction(r: Reconciler, basis: DriftBasis, manifest: Manifest, item: Object) -> Change | None:

@@ -17,7 +17,7 @@ from reconciler.cluster.inventory import Inventory, InventoryEntry
 from reconciler.cluster.objects import Object, ref_of
 from reconciler.cluster.watch import Informer
 from reconciler.context import Pass, Settings, build_reconciler
-from reconciler.decisions.diff import Change
+from reconciler.decisions.diff import Change, classify_change
 from reconciler.observe import Observation
 from reconciler.phases import drift
 from reconciler.phases.drift import note_basis, put_back_updates
@@ -137,13 +137,12 @@ def test_an_object_is_put_back_by_one_write_and_no_pass(world: World) -> None:
 
 def test_work_is_in_proportion_to_what_has_changed(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     compared: list[str] = []
-    classify = drift.classify_change
 
     def counted(desired: Manifest, *args: Any, **options: Any) -> Change | None:
         compared.append(ref_of(desired.object).name)
-        return classify(desired, *args, **options)
+        return classify_change(desired, *args, **options)
 
-    monkeypatch.setattr(drift, "classify_change", counted)
+    monkeypatch.setattr("reconciler.phases.drift.classify_change", counted)
     world.edit("a")
     world.edit("a")
     world.edit("b")

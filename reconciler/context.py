@@ -8,7 +8,7 @@ import socket
 import time
 import uuid
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -212,10 +212,10 @@ class Reconciler:
 class Pass:
     """The data that the phases of one pass share.
 
-    suspended_keys: Ref.key of what is left alone. desired_refs, desired_keys: of `desired_manifests`, in their order.
-    pods: Ref.key of a live job -> its pods. former_job_keys: of jobs that are gone or were replaced, and still have
-    pods. obstructed_changes: of objects that could not be looked at, with the reason in each. unconfirmed_ends: job ->
-    why it is not known whether it is gone. standstill: why nothing at all may be written."""
+    suspended_keys: Ref.key of what is left alone. manifests: Ref.key -> each of `desired_manifests`. desired_keys: of
+    those. pods: Ref.key of a live job -> its pods. former_job_keys: of jobs that are gone or were replaced, and still
+    have pods. obstructed_changes: of objects that could not be looked at, with the reason in each. unconfirmed_ends:
+    job -> why it is not known whether it is gone. standstill: why nothing at all may be written."""
 
     observation: Observation
     inventory: Inventory
@@ -225,7 +225,7 @@ class Pass:
     current_fingerprint: Fingerprint | None = None
     suspended_keys: set[str] = field(default_factory=set)
     desired_manifests: list[Manifest] = field(default_factory=list)
-    desired_refs: Sequence[Ref] = ()
+    manifests: Mapping[str, Manifest] = field(default_factory=dict)
     desired_keys: set[str] = field(default_factory=set)
     pods: dict[str, list[Object]] = field(default_factory=dict)
     former_job_keys: set[str] = field(default_factory=set)

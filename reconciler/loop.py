@@ -118,9 +118,9 @@ def compute_changes(r: Reconciler, p: Pass) -> None:
         p.observation = r.watches.observe(p.observation.restrictions)
         p.problems = [*dict.fromkeys((*p.problems, *p.observation.problems))]
     refs = _collect_manifests(r, p, p.snapshot)
-    by_key = {ref.key: manifest.object for ref, manifest in zip(refs, p.desired_manifests, strict=True)}
-    p.desired_refs, p.desired_keys = refs, p.desired_keys | by_key.keys()
-    p.suspended_keys = suspended_keys(r, by_key)
+    p.manifests = {ref.key: manifest for ref, manifest in zip(refs, p.desired_manifests, strict=True)}
+    p.desired_keys |= p.manifests.keys()
+    p.suspended_keys = suspended_keys(r, {key: manifest.object for key, manifest in p.manifests.items()})
     observe_lost_jobs(r, p, refs)
     for ref, manifest in zip(refs, p.desired_manifests, strict=True):
         if p.suspended_keys and ref.key in p.suspended_keys:

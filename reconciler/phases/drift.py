@@ -30,8 +30,7 @@ def note_basis(r: Reconciler, p: Pass) -> None:
         return
     left = {change.ref.key for change in (*p.changes, *p.held_changes, *p.obstructed_changes)}
     left -= {result.change.ref.key for result in p.results if result.outcome == "done"}
-    pairs = zip(p.desired_manifests, p.desired_refs, strict=True)
-    targets = {ref.key: manifest for manifest, ref in pairs if ref.key not in left}
+    targets = {key: manifest for key, manifest in p.manifests.items() if key not in left}
     r.drift_basis = DriftBasis(p.snapshot, p.inventory, r.requests.current(), targets)
 
 

@@ -84,8 +84,7 @@ class World:
         """The end of a pass."""
         assert self.r.inventory is not None
         p = Pass(Observation({}, frozenset()), self.r.inventory, snapshot=self.r.planning.snapshot)
-        p.desired_manifests = [Manifest(4, item, "x.yaml:1") for item in self.desired]
-        p.desired_refs = [ref_of(item) for item in self.desired]
+        p.manifests = {ref_of(item).key: Manifest(4, item, "x.yaml:1") for item in self.desired}
         for name, value in of_pass.items():
             setattr(p, name, value)
         note_basis(self.r, p)
@@ -166,7 +165,7 @@ def test_work_is_in_proportion_to_what_has_changed(world: World, monkeypatch: py
         lambda world: world.r.inventory.entries.pop("ConfigMap/default/a"),
         lambda world: world.note(held_changes=[Change("held", ref_of(world.desired[0]))]),
         lambda world: world.note(changes=[Change("update", ref_of(world.desired[0]))]),
-        lambda world: world.note(desired_manifests=[], desired_refs=[]),
+        lambda world: world.note(manifests={}),
     ],
     ids=WAYS,
 )
@@ -196,7 +195,7 @@ def test_jobs_services_and_the_schedulers_configuration_are_left_to_a_pass(world
             Manifest(4, {**world.desired[0], "data": {conf: "actions: allocate"}}, "x.yaml:1"),
         )
     ):
-        world.note(desired_manifests=[manifest], desired_refs=[ref_of(world.desired[0])])
+        world.note(manifests={ref_of(world.desired[0]).key: manifest})
         world.r.wake_event.clear()
         world.edit("a")
         assert put_back_updates(world.r) == []

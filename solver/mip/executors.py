@@ -215,7 +215,8 @@ def _start_worker(gc_threshold: tuple[int, int, int]) -> None:
     """Collect garbage in this worker as rarely as its parent does, and end it with that: if the parent was killed, the
     worker would wait for work for ever; an interrupt of both needs no message of its own."""
     gc.set_threshold(*gc_threshold)
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_DFL)
     parent = multiprocessing.parent_process()
 
     def watch() -> None:

@@ -86,11 +86,9 @@ def _remaining_bundle_pods(bundle: Bundle, evicted_pods: tuple[Placement, ...]) 
 def bundles_in_order(problem: Problem, j: int, domain: frozenset[int]) -> Iterator[Bundle]:
     """All bundles of the domain in Volcano's order."""
     winner = problem.gangs[j]
-    victims = [
-        v
-        for v, g in enumerate(problem.gangs)
-        if g.running and g.evictable and g.queue == winner.queue and g.priority < winner.priority
-    ]
+    evictable = [v for v, g in enumerate(problem.gangs) if g.running and g.evictable]
+    in_queue = [v for v in evictable if problem.gangs[v].queue == winner.queue]
+    victims = [v for v in in_queue if problem.gangs[v].priority < winner.priority]
     found = []
     for v in victims if problem.preempt_enabled and winner.may_evict else []:
         gang = problem.gangs[v]

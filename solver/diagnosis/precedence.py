@@ -38,11 +38,9 @@ def borrowing(case: GangDiagnosis, s: Scenario) -> Borrowing | None:
     short = []
     for q in reversed(books.queue_rules.comparison_paths[case.gang.queue]):
         limits = zip(demand, books.queue_rules.entitled[q], books.compared_amount(q), strict=True)
-        short += [
-            Borrowing(asked, max(0, most - held), q, r, most, held, gangs)
-            for r, (asked, most, held) in enumerate(limits)
-            if most is not None and asked and held + asked > most
-        ]
+        for r, (asked, most, held) in enumerate(limits):
+            if asked and most is not None and held + asked > most:
+                short.append(Borrowing(asked, max(0, most - held), q, r, most, held, gangs))
     devices = problem.device_resources
     return min(short, key=lambda fact: (fact.available / fact.asked, fact.resource not in devices))
 

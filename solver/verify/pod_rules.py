@@ -62,7 +62,8 @@ def anti_affinity(x: CheckedPlan) -> Findings:
                 continue
             owners = rule.owners_present[d] if rule.owners_present else 0
             for one in group:
-                others = sum(p.pods for p in group if p.is_selected and (one.is_new or p.is_new))
+                against_one = group if one.is_new else [p for p in group if p.is_new]
+                others = sum(p.pods for p in against_one if p.is_selected)
                 others -= one.is_selected and one.is_new
                 against = one.owns_rule and (others or (one.is_new and rule.selected_present[d]))
                 if against or (one.is_selected and one.is_new and owners):

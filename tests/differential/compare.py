@@ -74,12 +74,13 @@ def _reclaimable(judge: Judge, name: str, started: frozenset[str]) -> list[str]:
     held = Counter(judge.held)
     for other in started:
         held[judge.gangs[other].queue] += judge.gangs[other].amount
-    return [
-        job.name
-        for job in world.jobs
-        if job.running and job.queue != world.job(name).queue and job.evictable
-        if world.queue(job.queue).reclaimable and held[job.queue] > (judge.due.of[job.queue] or 0)
-    ]
+    evictable = [job for job in world.jobs if job.running and job.evictable]
+    lenders = {
+        queue
+        for queue in {job.queue for job in evictable} - {world.job(name).queue}
+        if world.queue(queue).reclaimable and held[queue] > (judge.due.of[queue] or 0)
+    }
+    return [job.name for job in evictable if job.queue in lenders]
 
 
 def _may_start_instead(

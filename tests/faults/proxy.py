@@ -360,11 +360,9 @@ class FaultProxy:
 
     def writes(self, method: str = "", path: str = "", since: float = 0.0) -> list[Request]:
         """The writes that the API server has done."""
-        return [
-            request
-            for request in list(self.log)
-            if request.is_committed and request.at >= since and Rule(_relay, method, path).matches(request)
-        ]
+        rule = Rule(_relay, method, path)
+        committed = [request for request in list(self.log) if request.is_committed]
+        return [request for request in committed if request.at >= since and rule.matches(request)]
 
     def log_text(self, last: int = 60) -> str:
         return "\n".join(map(str, self.log[-last:]))

@@ -369,11 +369,8 @@ def overtaken(world: World, started: Collection[str]) -> list[tuple[Job, set[str
     """The jobs that wait although they could start if those of lower priority in their queue did not, with these."""
     found = []
     for job in world.jobs:
-        lower = {
-            other.name
-            for other in world.jobs
-            if other.queue == job.queue and other.priority < job.priority and other.name in started
-        }
+        in_queue = [other for other in world.jobs if other.queue == job.queue and other.name in started]
+        lower = {other.name for other in in_queue if other.priority < job.priority}
         if job.name not in started and lower and can_start(world, {*started, job.name} - lower):
             found.append((job, lower))
     return found

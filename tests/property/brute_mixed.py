@@ -21,7 +21,8 @@ from tests.property.brute import (
     running_pods,
 )
 from tests.property.brute_pod_rules import GangOnNode, keeps_pod_rules
-from tests.property.optimum import Cost, QueueCeilings, accepts_gangs, ancestors, opened_counts, span_cost, split_cost
+from tests.property.brute_queues import QueueCeilings, accepts_gangs, ancestors
+from tests.property.optimum import Cost, opened_counts, span_cost, split_cost
 
 _PodSpots = tuple[tuple[GangOnNode, int], ...]
 _ClusterUse = tuple[tuple[Vector, ...], tuple[Vector, ...], _PodSpots]

@@ -52,7 +52,7 @@ def _keeps_anti_affinity(pod_rule: PodRule, pods: list[RulePod]) -> bool:
 
 def _keeps_affinity(pod_rule: PodRule, pods: list[RulePod]) -> bool:
     asking = [pod for pod in pods if pod[1] and pod[2]]
-    sure = {pod[0] for pod in pods if pod[3] and not (pod[1] and pod[2]) and pod[0] is not None}
+    sure = {pod[0] for pod in pods if pod[3] and pod not in asking} - {None}
     homes = {pod[0] for pod in asking}
     if not asking:
         return True

@@ -16,138 +16,23 @@ from math import gcd, lcm
 
 from solver.problem import Gang, Problem, Vector
 from solver.semantics.hierarchical_drf import entitlements
-from tests.builders.proportion import Wish, proportion_shares
 from tests.property.brute import FreeCapacity, RoleOnNode, meets_minima_now, minimal_sets, new_pod_sets, running_pods
+from tests.property.brute_queues import (
+    QueueCeilings,
+    accepts_gangs,
+    ancestors,
+    cluster_totals,
+    demand_by_queue,
+    guarantee_of,
+    is_hierarchical,
+    proportional_shares,
+    real_capability,
+)
 
 _ClusterUse = tuple[tuple[Vector, ...], tuple[Vector, ...]]
 """What new pods take from each node, and from each queue."""
 
 PlanValue = tuple[tuple[Fraction, ...], ...]
-
-
-def ancestors(problem: Problem, q: int) -> list[int]:
-    """The queue itself, then all above it."""
-    above = problem.queues[q].parent
-    return [q] + ([] if above is None else ancestors(problem, above))
-
-
-def is_hierarchical(problem: Problem) -> bool:
-    return problem.policy.capacity and problem.policy.capacity_hierarchy
-
-
-def accepts_gangs(problem: Problem, q: int) -> bool:
-    has_children = any(queue.parent == q for queue in problem.queues)
-    return all(problem.queues[a].open for a in ancestors(problem, q)) and not (
-        is_hierarchical(problem) and has_children
-    )
-
-
-def cluster_totals(problem: Problem) -> list[int]:
-    return [sum(node.capacity[r] for node in problem.nodes) for r in range(len(problem.resources))]
-
-
-# ---- limits of the policies
-
-
-def guarantee_of(problem: Problem, q: int, r: int) -> int:
-    return problem.queues[q].guarantee[r] or 0
-
-
-def real_capability(problem: Problem, q: int, r: int) -> int | None:
-    """What the guarantees of others leave of a queue's capability; None for no limit."""
-    if not is_hierarchical(problem):
-        left = max(
-            0, cluster_totals(problem)[r] - sum(guarantee_of(problem, other, r) for other in range(len(problem.queues)))
-        )
-        return min(
-            amount
-            for amount in (problem.queues[q].capability[r], left + guarantee_of(problem, q, r))
-            if amount is not None
-        )
-    parent = problem.queues[q].parent
-    if parent is None:
-        return problem.queues[q].capability[r]
-    named = [most for a in ancestors(problem, q) if (most := problem.queues[a].capability[r]) is not None]
-    above = real_capability(problem, parent, r)
-    siblings = [c for c, queue in enumerate(problem.queues) if queue.parent == parent]
-    inside = (
-        None
-        if above is None
-        else max(0, above - sum(guarantee_of(problem, c, r) for c in siblings)) + guarantee_of(problem, q, r)
-    )
-    return min((amount for amount in (*named[:1], inside) if amount is not None), default=None)
-
-
-def demand_by_queue(problem: Problem) -> dict[int, list[int]]:
-    """What each queue with jobs holds and waits for, with all replicas."""
-    found = {
-        q: list(queue.used)
-        for q, queue in enumerate(problem.queues)
-        if any(queue.used) or any(g.queue == q for g in problem.gangs)
-    }
-    for gang in problem.gangs:
-        for t, role in enumerate(gang.roles):
-            pods = max(role.replicas, sum(n for (of, _), n in running_pods(gang).items() if of == t))
-            found[gang.queue] = [
-                have + pods * amount for have, amount in zip(found[gang.queue], role.request, strict=True)
-            ]
-    return found
-
-
-def proportional_shares(problem: Problem) -> dict[int, list[Fraction]]:
-    """Queue with jobs -> its share by weight."""
-    amounts = range(len(problem.resources))
-    flat = Problem(problem.resources, problem.nodes, problem.hypernodes, problem.queues, problem.gangs)
-    wishes = {
-        q: Wish(
-            problem.queues[q].weight,
-            asked,
-            [real_capability(flat, q, r) or 0 for r in amounts],
-            [guarantee_of(problem, q, r) for r in amounts],
-        )
-        for q, asked in demand_by_queue(problem).items()
-    }
-    return proportion_shares(problem.resources, cluster_totals(problem), wishes)
-
-
-@dataclass(frozen=True)
-class QueueCeilings:
-    """The limits that a policy sets beside the capabilities: (queues that count, resource, most)."""
-
-    rows: tuple[tuple[frozenset[int], int, Fraction], ...]
-
-    @classmethod
-    def of(cls, problem: Problem, unshared: Collection[tuple[int, int]] = ()) -> QueueCeilings:
-        """unshared: queues and resources without a share by weight."""
-        rows: list[tuple[frozenset[int], int, Fraction]] = []
-        whole = cluster_totals(problem)
-        for q, r in product(range(len(problem.queues)), range(len(problem.resources))):
-            if problem.policy.capacity or problem.policy.proportion:
-                most = real_capability(problem, q, r)
-                below = (
-                    [d for d in range(len(problem.queues)) if q in ancestors(problem, d)]
-                    if is_hierarchical(problem)
-                    else [q]
-                )
-                if most is not None and most < whole[r]:
-                    rows.append((frozenset(below), r, Fraction(most)))
-        if problem.policy.proportion:
-            shares = proportional_shares(problem)
-            rows += [
-                (frozenset({q}), r, most)
-                for q, amounts in shares.items()
-                for r, most in enumerate(amounts)
-                if most < whole[r] and (q, r) not in unshared
-            ]
-        return cls(tuple(rows))
-
-    def allow_amounts(self, before: Sequence[Sequence[int]], added: Sequence[Vector]) -> bool:
-        """before, added: by queue, without those below it."""
-        for queues, r, most in self.rows:
-            new = sum(added[q][r] for q in queues)
-            if new and new + sum(before[q][r] for q in queues) > most:
-                return False
-        return True
 
 
 # ---- what can start together, and how close
@@ -201,13 +86,11 @@ def opened_counts(problem: Problem, room: FreeCapacity, use: Sequence[Vector]) -
             whole.add(n)
             if any(use[n][r] for r in counts):
                 fresh.add(n)
-    leaves = {
-        leaf: [n for n, node in enumerate(problem.nodes) if node.leaf == leaf]
-        for leaf in range(len(problem.hypernodes))
-    }
-    return sum(1 for nodes in leaves.values() if nodes and whole.issuperset(nodes) and fresh.intersection(nodes)), len(
-        fresh
-    )
+    supernodes = 0
+    for leaf in range(len(problem.hypernodes)):
+        nodes = {n for n, node in enumerate(problem.nodes) if node.leaf == leaf}
+        supernodes += nodes <= whole and not nodes.isdisjoint(fresh)
+    return supernodes, len(fresh)
 
 
 Cost = tuple[int, int, int, int]

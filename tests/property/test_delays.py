@@ -147,9 +147,8 @@ def beside(
     """Gang j, the last one, with all that the plan lets run but those that are gone, and with `first` at their places,
     some time from now."""
     pods = {d.gang: (first or {}).get(d.gang, d.placements) for d in plan.decisions}
-    runs = [
-        frozen(world.gangs[g], placed) for g, placed in pods.items() if placed and g != j and g not in (gone or set())
-    ]
+    left = pods.keys() - {j} - (gone or set())
+    runs = [frozen(world.gangs[g], placed) for g, placed in pods.items() if placed and g in left]
     return replace(world, nodes=tuple(later(node, at) for node in world.nodes), gangs=(*runs, world.gangs[j]))
 
 

@@ -16,7 +16,7 @@ from solver.verify import verify
 from tests.builders.plans import solve_without_repairs as solve
 from tests.builders.problems import gang, nodes, problem, queue, role
 from tests.builders.strategies import problems, problems_under_policies
-from tests.property.optimum import cluster_totals
+from tests.property.brute_queues import cluster_totals
 from tests.property.plan_events import plan_events, rare_events
 
 

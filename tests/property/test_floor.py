@@ -22,16 +22,8 @@ from solver.verify import verify
 from tests.builders.plans import solve_without_repairs
 from tests.builders.strategies import HYPERNODE_TREES, POLICIES, problems, problems_under_policies
 from tests.property import brute
-from tests.property.optimum import (
-    QueueCeilings,
-    accepts_gangs,
-    ancestors,
-    cluster_totals,
-    missing_demand,
-    objective_values,
-    precedence_level,
-    share_measures,
-)
+from tests.property.brute_queues import QueueCeilings, accepts_gangs, ancestors, cluster_totals
+from tests.property.optimum import missing_demand, objective_values, precedence_level, share_measures
 
 CUT = (
     Options(time_limit=0.0),

@@ -60,7 +60,7 @@ from solver.verify import verify
 from tests.builders.plans import solve_without_repairs
 from tests.builders.strategies import contended_problems, problems, problems_under_policies, problems_with_slots
 from tests.property.brute import FreeCapacity, alone_on_empty_cluster, minimal_sets, new_pod_sets
-from tests.property.optimum import QueueCeilings, accepts_gangs
+from tests.property.brute_queues import QueueCeilings, accepts_gangs
 from tests.property.plan_events import rare_events
 from tests.property.test_queues_first import odd_worlds, quota_worlds
 

@@ -14,7 +14,7 @@ from solver.plan import Plan
 from solver.problem import Gang, Node, Placement, Policy, Problem, Queue, Role
 from solver.verify import verify
 from tests.builders.plans import solve_without_repairs as solve
-from tests.property.optimum import proportional_shares
+from tests.property.brute_queues import proportional_shares
 from tests.property.plan_events import rare_events
 from tests.property.test_exact import started
 

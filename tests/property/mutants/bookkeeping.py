@@ -146,7 +146,8 @@ def repair_that_changes_nothing(world: Problem, placed: PodsByGang, random: Rand
 def never_said_of_one_that_fits_plainly(world: Problem, placed: PodsByGang, random: Random) -> Iterator[Mutant]:
     """A gang of one pod that brute force can place on the empty cluster."""
     made = plan_of_pods(world, placed)
-    simple = [g for g, gang in enumerate(world.gangs) if gang.minimum == 1 and not gang.subgroups and g not in placed]
+    single = [g for g, gang in enumerate(world.gangs) if gang.minimum == 1 and not gang.subgroups]
+    simple = [g for g in single if g not in placed]
     for g in pick_one(random, [g for g in simple if frozenset({0}) in feasible_sets(alone_on_empty_cluster(world, g))]):
         yield world, replace(made, decisions=replace_at(made.decisions, g, facts=(Undecided(never=True),)))
 

@@ -78,9 +78,8 @@ def _worlds_with_reservation(
     """A gang that starts waits instead, with its pods reserved until another one, which is to end in 100 seconds, is
     gone."""
     starting = [g for g in sorted(placed) if not meets_minima_now(world.gangs[g]) and not world.gangs[g].running]
-    for g, v in pick_one(
-        random, [(g, v) for g in starting for v in sorted(placed) if v != g and any(placed[v].values())]
-    ):
+    with_pods = [v for v in sorted(placed) if any(placed[v].values())]
+    for g, v in pick_one(random, [(g, v) for g in starting for v in with_pods if v != g]):
         pods = tuple(Placement(role, node, n) for (role, node), n in sorted(placed[g].items()) if n)
         if not pods:
             continue

@@ -113,10 +113,8 @@ INDICES_AND_AMOUNTS: dict[str, Any] = {
 
 def sample(kind: type[Fact] | type[Repair], *, full: bool) -> Any:
     """One of its kind, with its optional fields or without."""
-    wanted = [
-        field for field in fields(kind) if field.name in INDICES_AND_AMOUNTS and (full or field.default is MISSING)
-    ]
-    return kind(**{field.name: INDICES_AND_AMOUNTS[field.name] for field in wanted})
+    wanted = [field.name for field in fields(kind) if full or field.default is MISSING]
+    return kind(**{name: INDICES_AND_AMOUNTS[name] for name in wanted if name in INDICES_AND_AMOUNTS})
 
 
 @pytest.mark.parametrize("full", [False, True])

@@ -9,10 +9,8 @@ import pytest
 
 from solver import Options, solve
 from solver.diagnosis.explanations import explain
-from solver.diagnosis.minimal import minimal_subset, smallest_sufficient
 from solver.diagnosis.state import DiagnosisState
 from solver.facts import (
-    AwayNodes,
     CapabilityLimit,
     ClosedQueue,
     DomainShortage,
@@ -28,10 +26,9 @@ from solver.facts import (
     ResourceShortage,
     ShareLimit,
     SubgroupShortage,
-    Undecided,
 )
 from solver.plan import Decision
-from solver.problem import Policy, Problem, ReturningNode, Subgroup
+from solver.problem import Policy, Problem, Subgroup
 from solver.repairs import (
     EndOfGangs,
     EndOfPods,
@@ -45,7 +42,6 @@ from solver.repairs import (
     OpenQueue,
     Repair,
     Restart,
-    ReturnOfNodes,
     SmallerGuarantee,
     SmallerPods,
     SmallerSubgroups,
@@ -483,109 +479,6 @@ def test_as_many_pods_as_can_be_counted_are_told_what_any_number_is(subgroups: t
     assert told.facts == (OversizedGang(replicas, 64, resource=0, never=True),)
     fewer = {repair.amount for repair in told.repairs if isinstance(repair, FewerPods) and not repair.also}
     assert fewer == (set() if subgroups and subgroups[0].size > 2 else {64})
-
-
-# --- where time is short
-
-AT_ONCE = Options(time_limit=0.0)
-
-
-def test_where_no_proof_is_found_in_time_nothing_is_blamed_and_nothing_promised() -> None:
-    """Two fours and four threes fill two nodes of ten in one way only, which neither counting nor the greedy knows."""
-    world = problem(nodes(2, gpu=10), gang("asks", role(2, gpu=4), role(4, gpu=3)))
-    assert decision(world).action == "start"
-    waits = decision(world, options=AT_ONCE)
-    assert (waits.action, waits.facts, waits.repairs) == ("wait", (Undecided(),), ())
-
-
-def test_what_counting_proves_is_said_in_no_time() -> None:
-    world = problem(nodes(2, gpu=10), gang("asks", role(2, gpu=4), role(5, gpu=3)))
-    assert [(fact.code, fact.never) for fact in decision(world, options=AT_ONCE).facts] == [("GW108", True)]
-
-
-# --- nodes that are away
-
-
-def away(world: Problem, *names: int) -> Problem:
-    """The same world, some of its nodes not ready: they take nothing, and are of a kind that is open to nobody."""
-    nothing = (0,) * len(world.resources)
-    gone = {
-        n: replace(
-            node,
-            node_class=99,
-            capacity=nothing,
-            free=nothing,
-            returning=ReturningNode(node.node_class, node.capacity, node.free),
-        )
-        for n, node in enumerate(world.nodes)
-    }
-    return replace(world, nodes=tuple(gone[n] if n in names else node for n, node in enumerate(world.nodes)))
-
-
-def test_a_node_that_is_away_for_now_makes_nothing_impossible() -> None:
-    world = away(problem(nodes(4, gpu=8), gang("asks", role(3, gpu=8))), 1, 2)
-    waits = decision(world)
-    assert waits.facts == (AwayNodes(nodes=(1,)),)
-    assert ReturnOfNodes(nodes=(1,)) in waits.repairs
-
-
-def test_a_selector_is_blamed_together_with_nodes_that_are_away_and_of_their_own_kind() -> None:
-    world = away(problem(nodes(1, gpu=8, node_class=1), nodes(1, gpu=8, node_class=2), gang("asks", role(2, gpu=8))), 1)
-    assert decision(world).facts == (NoEligibleNode(role=0, never=True), AwayNodes(nodes=(1,)))
-
-
-def test_what_does_not_fit_with_all_nodes_back_never_fits() -> None:
-    world = away(problem(nodes(4, gpu=8), gang("asks", role(5, gpu=8))), 1)
-    assert [(fact.code, fact.never) for fact in decision(world).facts] == [("GW108", True)]
-
-
-def test_what_others_are_guaranteed_is_blamed_only_where_the_nodes_that_are_away_do_not_hold_it() -> None:
-    """With a second node of 8 back there are 16 for 16 that are asked and 8 that are kept, with one of 16 there are
-    24."""
-    queues = queue("safe", guarantee={"gpu": 8}), queue("q")
-    asks = gang("asks", role(2, gpu=8), queue="q")
-    small = away(problem(nodes(3, gpu=8), *queues, asks), 1, 2)
-    assert [fact.code for fact in decision(small).facts] == ["GW106", "GW122"]
-    large = away(problem(nodes(1, gpu=8), nodes(1, gpu=16), *queues, asks), 1)
-    assert [fact.code for fact in decision(large).facts] == ["GW122"]
-    assert [fact.code for fact in decision(replace(large, policy=CAPACITY)).facts] == ["GW122"]
-
-
-def test_nodes_that_are_away_are_not_blamed_where_others_go_first() -> None:
-    world = away(problem(nodes(4, gpu=8), gang("urgent", role(2, gpu=8), priority=1), gang("asks", role(2, gpu=8))), 3)
-    assert [fact.code for fact in decision(world).facts] == ["GW105"]
-
-
-def test_a_node_that_comes_back_stays_ineligible_after_node_classes_are_renumbered() -> None:
-    """The first node closes, so that the second, which is full, becomes of kind 1, as the third one was, which is open
-    to nobody."""
-    world = problem(
-        nodes(1, gpu=8, maintenance_in=9),
-        nodes(1, gpu=8),
-        nodes(1, gpu=8, node_class=1),
-        gang("runs", role(1, gpu=8), running=(running_pods(0, 1, 1),), ends_in=5),
-        gang("asks", role(1, gpu=8)),
-    )
-    waits = decision(away(world, 2))
-    assert [fact.code for fact in waits.facts] == ["GW116"]
-    assert "GR116" not in {repair.code for repair in waits.repairs}
-
-
-# --- the machinery
-
-
-def test_the_smallest_set_prefers_one_then_two_then_what_cannot_be_spared() -> None:
-    asked: list[str] = []
-
-    def suffices(some: tuple[str, ...]) -> bool:
-        asked.append("".join(some))
-        return {"b", "c"} <= set(some) or "d" in some
-
-    assert smallest_sufficient("abc", suffices, 6) == ("b", "c")
-    assert smallest_sufficient("abcd", suffices, 6) == ("d",)
-    assert smallest_sufficient("ab", suffices, 6) is None
-    assert minimal_subset(tuple("abc"), suffices) == ("b", "c")
-    assert "a" in asked
 
 
 def test_explaining_is_a_pure_function_of_what_can_be_sent_elsewhere() -> None:

@@ -117,9 +117,9 @@ class QueueCeilings:
                     rows.append((frozenset(below), r, Fraction(most)))
         if problem.policy.proportion:
             for q, amounts in proportional_shares(problem).items():
-                for r, most in enumerate(amounts):
-                    if most < whole[r] and (q, r) not in unshared:
-                        rows.append((frozenset({q}), r, most))
+                for r, share in enumerate(amounts):
+                    if share < whole[r] and (q, r) not in unshared:
+                        rows.append((frozenset({q}), r, share))
         return cls(tuple(rows))
 
     def allow_amounts(self, before: Sequence[Sequence[int]], added: Sequence[Vector]) -> bool:

@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from compiler.diagnostics import Diagnostic
-from compiler.fields.models import MISSING_FIELD
+from compiler.diagnostics import Diagnostic, Severity
+from compiler.fields.models import MISSING_FIELD, UNKNOWN_FIELD
 from compiler.kinds import kinds
 from compiler.kubernetes import API_GROUP
 from compiler.openapi import find_schema
@@ -18,6 +18,10 @@ from compiler.validation.objects import metadata, objects, pod_names
 from compiler.validation.pods import pod_spec
 from compiler.validation.templates import pod_spec_paths
 
+_MOVING_GROUPS = frozenset(
+    ("jobset.x-k8s.io", "leaderworkerset.x-k8s.io", "ray.io", "sparkoperator.k8s.io", "trainer.kubeflow.org")
+)
+"""Groups of operators whose kinds get new fields within a version of the API."""
 Flaws = tuple[list[Flaw], list[Flaw]]
 """Of a document's shape, and of its values."""
 
@@ -41,8 +45,15 @@ def shape_diagnostics(
         found = [flaw for flaw in flaws if not any(_is_within(flaw.path, path) for path in paths)]
         for flaw in found:
             if flaw.rule is MISSING_FIELD or document.position(*flaw.path) not in places:
-                yield document.diagnostic(flaw.rule, flaw.path, flaw.message, flaw.help)
+                severity: Severity | None = "warning" if _may_be_newer(document, flaw) else None
+                yield document.diagnostic(flaw.rule, flaw.path, flaw.message, flaw.help, severity=severity)
         paths += [flaw.path for flaw in found]
+
+
+def _may_be_newer(document: Document, flaw: Flaw) -> bool:
+    """Whether an unknown field may be one of a newer operator's than the schema's, being like none that it has."""
+    is_unlike = flaw.rule is UNKNOWN_FIELD and not flaw.help.startswith("did you mean")
+    return is_unlike and document.group in _MOVING_GROUPS and "containers" not in flaw.path
 
 
 def _is_within(left: FieldPath, right: FieldPath) -> bool:
@@ -60,7 +71,11 @@ def _shape_flaws(document: Document) -> Iterator[Flaw]:
 
 
 def _is_told_by_check(kind_key: str, path: FieldPath) -> bool:
-    """Whether a check of Volcano Jobs says it, with more to say."""
+    """Whether a check says it, with more to say."""
+    if kind_key == "JobSet.jobset.x-k8s.io":
+        return path[:2] == ("spec", "replicatedJobs") and len(path) == 3  # a name that is there twice
+    if kind_key == "RayCluster.ray.io":
+        return path == ("spec", "headGroupSpec")
     if kind_key != "Job.batch.volcano.sh":
         return False
     last = [step for step in path if isinstance(step, str)][-1:]

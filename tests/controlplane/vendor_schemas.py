@@ -97,7 +97,8 @@ class Pool:
             node["default"] = schema["default"]
         if "properties" in schema:
             node["properties"] = {name: self.add(part) for name, part in schema["properties"].items()}
-            if {"containers", "nodeSelector", "tolerations"} <= node["properties"].keys():
+            is_whole = "containers" in node.get("required", ())  # not a part that overrides another's
+            if is_whole and {"nodeSelector", "tolerations"} <= node["properties"].keys():
                 node["is"] = "pod"
         if isinstance(extra := schema.get("additionalProperties"), Mapping):
             node["values"] = self.add(extra)

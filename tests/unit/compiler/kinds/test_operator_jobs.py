@@ -37,7 +37,7 @@ def test_ray_starts_head_and_workers_together(kind: str, field: str, owners: tup
     cluster = ray_cluster(
         {"replicas": 2, "numOfHosts": 2}, {"replicas": 1, "minReplicas": 3}, {"replicas": 9, "maxReplicas": 4}
     )
-    upgrade = {"upgradeStrategy": {"type": "None"}}
+    upgrade = {"upgradeStrategy": {"type": "None"}} if kind == "RayService" else {}
     found = gang("ray.io/v1", kind, {field: cluster, **upgrade} if field else cluster, labels=RAY_LABELS)
     assert minima(found) == (12, {"headgroup": (1, 1), "g0": (4, 4), "g1": (3, 3), "g2": (4, 4)})
     assert (found.queue, found.priority_class) == ("ml", "system-node-critical")

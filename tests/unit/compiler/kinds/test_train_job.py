@@ -59,7 +59,10 @@ def gang(runtime: dict[str, Any], **spec: Any) -> GangSpec:
 
 
 def test_a_train_job_has_the_nodes_that_it_says_with_what_each_asks_for() -> None:
-    steps = replicated("model-initializer"), replicated("node", trains=True, dependsOn=[{"name": "model-initializer"}])
+    steps = (
+        replicated("model-initializer"),
+        replicated("node", trains=True, dependsOn=[{"name": "model-initializer", "status": "Complete"}]),
+    )
     found = gang(runtime(*steps, numNodes=2, torch={}), trainer={"numNodes": 4, "resourcesPerNode": EIGHT})
     assert minima(found) == (5, {"model-initializer": (1, 1), "node": (4, 4)})
     assert [role.pod.requests.get("nvidia.com/gpu") for role in found.roles] == [None, 8]

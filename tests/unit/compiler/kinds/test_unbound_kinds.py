@@ -12,6 +12,8 @@ from tests.unit.compiler.kinds.operator_jobs import POD, gang, minima, read
 API = "sparkoperator.k8s.io/v1beta2"
 SPARK: dict[str, Any] = {
     "type": "Python",
+    "sparkVersion": "4.0.0",
+    "mainApplicationFile": "local:///a.py",
     "mode": "cluster",
     "batchScheduler": "volcano",
     "batchSchedulerOptions": {"queue": "ml"},
@@ -51,7 +53,6 @@ def test_a_spark_application_is_a_driver_and_its_executors() -> None:
     ("changes", "executors"),
     [
         ({"executor": {}}, 1),
-        ({"executor": {"instances": 0}}, 0),
         ({"dynamicAllocation": {"enabled": True, "initialExecutors": 4, "minExecutors": 2}}, 4),
         ({"dynamicAllocation": {"enabled": False, "initialExecutors": 4}}, 3),
     ],

@@ -49,6 +49,8 @@ def containers(judge: Judge, pod: dict[str, Any], path: FieldPath, around: Surro
             judge.name((*at, "name"), container.get("name"), names.DNS_LABEL, required=True)
             judge.unique((*at, "name"), container.get("name"), seen, "container name")
             _container(judge, container, at, around)
+            if key == "containers" and around.by_webhook and container.get("restartPolicy") is not None:
+                judge.contradiction((*at, "restartPolicy"), "Volcano takes it of init containers only", "remove it")
             _ports(judge, container, at, host_ports if key == "containers" else set())
             life(judge, container, at, is_init=key == "initContainers", grace=around.grace)
 

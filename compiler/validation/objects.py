@@ -17,6 +17,7 @@ from compiler.validation.volumes import claim
 
 MAX_CRON_NAME = 52
 """A job of a CronJob has 11 characters more."""
+_MAX_INDEXED_PARALLELISM = 100_000
 _MAX_LABEL = 63
 _ZONE_PART = re.compile(r"(?!\.{1,2}\Z)[A-Za-z._0-9+][A-Za-z._0-9+-]{0,13}", re.ASCII)
 _POLICIES = ("Allow", "Forbid", "Replace")
@@ -133,6 +134,40 @@ def batch_job(judge: Judge, spec: dict[str, Any], path: FieldPath) -> None:
         judge.contradiction(at, "pods of a job end", "write OnFailure or Never")
     elif policy != "Never" and spec.get("podFailurePolicy") is not None:
         judge.contradiction(at, "podFailurePolicy wants Never", "write Never")
+    _indexed_job(judge, spec, path)
+    _failure_policy(judge, spec, path)
+    manager = spec.get("managedBy")
+    if isinstance(manager, str) and "/" not in manager:
+        judge.contradiction((*path, "managedBy"), "it is no name with a domain", "write like kueue.x-k8s.io/multikueue")
+
+
+def _indexed_job(judge: Judge, spec: dict[str, Any], path: FieldPath) -> None:
+    """What goes with indexed completion only, and with its limits."""
+    if spec.get("completionMode") == "Indexed":
+        judge.within((*path, "parallelism"), spec.get("parallelism"), 0, _MAX_INDEXED_PARALLELISM)
+    else:
+        for key in ("backoffLimitPerIndex", "successPolicy"):
+            if spec.get(key) is not None:
+                judge.contradiction((*path, key), "it is for indexed jobs", "write completionMode: Indexed")
+    if spec.get("maxFailedIndexes") is not None and spec.get("backoffLimitPerIndex") is None:
+        judge.contradiction((*path, "maxFailedIndexes"), "it goes with backoffLimitPerIndex", "add that")
+
+
+def _failure_policy(judge: Judge, spec: dict[str, Any], path: FieldPath) -> None:
+    if spec.get("podFailurePolicy") is None:
+        return
+    if spec.get("podReplacementPolicy") == "TerminatingOrFailed":
+        judge.contradiction((*path, "podReplacementPolicy"), "with podFailurePolicy it is Failed", "write Failed")
+    for number, rule in items(spec["podFailurePolicy"], "rules"):
+        at = (*path, "podFailurePolicy", "rules", number)
+        if rule.get("action") == "FailIndex" and spec.get("backoffLimitPerIndex") is None:
+            judge.contradiction((*at, "action"), "FailIndex goes with backoffLimitPerIndex", "add that")
+        codes = [code for code in values(mapping(rule, "onExitCodes"), "values") if isinstance(code, int)]
+        where = (*at, "onExitCodes", "values")
+        if codes != sorted(set(codes)):
+            judge.contradiction(where, "the codes are not in order, each once", f"write {sorted(set(codes))}")
+        elif 0 in codes and mapping(rule, "onExitCodes").get("operator") == "In":
+            judge.contradiction(where, "0 is no failure", "remove it")
 
 
 def _indexed_name(judge: Judge, data: dict[str, Any]) -> None:

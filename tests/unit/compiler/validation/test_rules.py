@@ -15,6 +15,12 @@ from compiler.validation.pods import pod_spec
 RUN: dict[str, Any] = {"exec": {"command": ["true"]}}
 GRACE = "terminationGracePeriodSeconds"
 NAMED = {"name": "a"}
+POLICY: dict[str, Any] = {"template": {"spec": {"restartPolicy": "Never"}}}
+
+
+def _exit_codes(*codes: int) -> dict[str, Any]:
+    rule = {"action": "FailJob", "onExitCodes": {"operator": "In", "values": [*codes]}}
+    return {"podFailurePolicy": {"rules": [rule]}}
 
 
 def said(pod: dict[str, Any], **container: Any) -> list[tuple[str, str]]:
@@ -118,6 +124,15 @@ def test_a_controller_may_fill_in_the_image() -> None:
         ("Pod.", {"priority": 5, "priorityClassName": "a"}, []),
         ("Pod.", {"hostNetwork": True, "containers": [{"ports": [{"containerPort": 80}] * 2}]}, ["GP240"]),
         ("Pod.", {"containers": [{"ports": [{"containerPort": 80}] * 2}]}, []),
+        ("Job.batch", {"backoffLimitPerIndex": 1, "successPolicy": {}}, ["GP243", "GP243"]),
+        ("Job.batch", {"completionMode": "Indexed", "completions": 1, "parallelism": 100_001}, ["GP206"]),
+        ("Job.batch", {"maxFailedIndexes": 1, "managedBy": "kueue"}, ["GP243", "GP243"]),
+        ("Job.batch", {"managedBy": "kueue.x-k8s.io/multikueue"}, []),
+        ("Job.batch", {"podFailurePolicy": {}, "podReplacementPolicy": "TerminatingOrFailed"}, ["GP243", "GP243"]),
+        ("Job.batch", POLICY | {"podFailurePolicy": {"rules": [{"action": "FailIndex"}]}}, ["GP243"]),
+        ("Job.batch", POLICY | _exit_codes(42, 3), ["GP243"]),
+        ("Job.batch", POLICY | _exit_codes(0), ["GP243"]),
+        ("Job.batch", POLICY | _exit_codes(3, 42), []),
         ("Job.batch.volcano.sh", {"runningEstimate": "3600"}, ["GP243"]),
         ("Job.batch.volcano.sh", {"tasks": [{"policies": [{"timeout": "1 hour"}]}]}, ["GP243"]),
         ("Job.batch.volcano.sh", {"runningEstimate": "1h30m", "policies": [{"timeout": "0"}, {"timeout": ".5h"}]}, []),
@@ -181,3 +196,12 @@ def test_a_deployment_selects_its_own_pods() -> None:
     spec = {"selector": {"matchLabels": {"a": "b"}}, "template": {"metadata": {"labels": {"a": "c"}}}}
     objects(judge, "Deployment.apps", {"metadata": {"name": "x"}, "spec": spec})
     assert [flaw.path for flaw in judge.flaws] == [("spec", "selector")]
+
+
+@pytest.mark.parametrize(("group", "codes"), [("batch.volcano.sh", ["GP243"]), ("batch", [])])
+def test_volcano_s_webhook_takes_a_restart_policy_of_init_containers_only(group: str, codes: list[str]) -> None:
+    judge = Judge()
+    sidecar = {"name": "b", "image": "a", "restartPolicy": "Always"}
+    main = {"name": "a", "image": "a", "restartPolicy": "Never"}
+    pod_spec(judge, {"initContainers": [sidecar], "containers": [main]}, (), group)
+    assert [flaw.rule.code for flaw in judge.flaws] == codes

@@ -65,7 +65,7 @@ def put_back_updates(r: Reconciler) -> list[ChangeResult]:
 def _is_valid(r: Reconciler, basis: DriftBasis) -> bool:
     """Whether what the last pass found is still what counts, and this replica has led without a break since."""
     is_in_force = basis.snapshot is r.planning.snapshot and basis.inventory is r.inventory
-    return is_in_force and basis.requests is r.requests.current() and r.was_holder and r.fence.is_open()
+    return is_in_force and basis.requests == r.requests.current() and r.was_holder and r.fence.is_open()
 
 
 def _is_decided_alone(r: Reconciler, basis: DriftBasis, manifest: Manifest, item: Object) -> bool:

@@ -134,6 +134,14 @@ def test_an_object_is_put_back_by_one_write_and_no_pass(world: World) -> None:
     assert not world.is_woken
 
 
+def test_the_same_requests_read_again_are_no_news(world: World) -> None:
+    """The poller reads them every two seconds."""
+    world.r.requests._latest = Requests()
+    world.edit("a")
+    assert len(put_back_updates(world.r)) == 1
+    assert not world.is_woken
+
+
 def test_work_is_in_proportion_to_what_has_changed(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     compared: list[str] = []
 

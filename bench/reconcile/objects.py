@@ -110,16 +110,16 @@ class PutBack:
             yield from self.client.watch(self.client.resource("v1", "ConfigMap"), version, 600)
 
     def edit(self, at: int) -> None:
-        """Change an object as a stranger would."""
+        """Change an object as a stranger would. Timed from before the request: the edit may be put back before its
+        answer is read."""
         name = f"object-{at:05}"
         operations = [{"op": "replace", "path": "/data/value", "value": "edited"}]
-        self.client.patch(Ref("v1", "ConfigMap", "default", name), operations)
         self.edited_at[name] = time.monotonic()
+        self.client.patch(Ref("v1", "ConfigMap", "default", name), operations)
 
 
 def measure_drift(world: ObjectsWorld, _sizes: Sizes) -> Iterator[Row]:
-    """Edits at a steady rate, each of another object: seconds from the answer to an edit until the watch shows it put
-    back."""
+    """Edits at a steady rate, each of another object: seconds from the request until the watch shows it put back."""
     edits = min(EDITS_PER_SECOND * EDIT_SECONDS, world.count)
     with ToldReconciler(world.bed, world.repository) as reconciler:
         reconciler.wait_until_settled(world.repository.run_git("rev-parse", "HEAD"))

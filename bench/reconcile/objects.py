@@ -119,11 +119,15 @@ class PutBack:
 
 
 def measure_drift(world: ObjectsWorld, _sizes: Sizes) -> Iterator[Row]:
-    """Edits at a steady rate, each of another object: seconds from the request until the watch shows it put back."""
+    """Edits at a steady rate, each of another object: seconds from the request until the watch shows it put back. They
+    begin when the plan that a start makes is there: a pass that takes up a new plan compares all objects first."""
     edits = min(EDITS_PER_SECOND * EDIT_SECONDS, world.count)
     with ToldReconciler(world.bed, world.repository) as reconciler:
         reconciler.wait_until_settled(world.repository.run_git("rev-parse", "HEAD"))
-        time.sleep(3.0)
+        world.bed.plane.wait_until(
+            lambda: reconciler.metric("gangplan_compile_seconds_count"), timeout=WAIT, what="the plan made at the start"
+        )
+        time.sleep(5.0)
         back = PutBack(world.client)
         back.start()
         computed, served = cpu_seconds(reconciler.pid), world.bed.cpu_seconds("kube-apiserver")

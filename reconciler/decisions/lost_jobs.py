@@ -39,17 +39,17 @@ class LostJobs:
 
     def observe(
         self,
-        jobs: Collection[Object],
+        jobs: Mapping[str, Object],
         pods: Mapping[str, Collection[Object]],
         objects: Mapping[str, Object],
         now: float,
     ) -> None:
-        """Note which of the jobs are idle. pods: Ref.key of a job -> its pods; objects: by Ref.key, the PodGroups among
-        them."""
-        idle = {ref_of(job).key: job for job in jobs if not pods.get(ref_of(job).key) and _is_idle(job, objects)}
+        """Note which of the jobs are idle. jobs: by Ref.key; pods: Ref.key of a job -> its pods; objects: by Ref.key,
+        the PodGroups among them."""
+        idle = {key: job for key, job in jobs.items() if not pods.get(key) and _is_idle(job, objects)}
         self.idle_since = {uid_of(job): self.idle_since.get(uid_of(job), now) for job in idle.values()}
-        served = [created_at(job) for job in jobs if ref_of(job).key not in idle and _phase(job)]
-        last_served = max(served, default="")
+        served = jobs.keys() - idle.keys()
+        last_served = max((created_at(jobs[key]) for key in served if _phase(jobs[key])), default="")
         self.due_at = {
             uid_of(job): self.idle_since[uid_of(job)] + self._patience(key, last_served > created_at(job))
             for key, job in idle.items()

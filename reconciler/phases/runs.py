@@ -41,7 +41,7 @@ def former_flows(p: Pass) -> Iterator[str]:
     if _FLOW not in p.observation.readable_kinds:
         return
     uids = {uid_of(flow) for flow in p.observation.objects_of_kind(_FLOW)}
-    for job in p.observation.objects_of_kind("Job.batch.volcano.sh"):
+    for job in p.observation.objects_of_kind(VOLCANO_JOB):
         for owner in job["metadata"].get("ownerReferences") or ():
             if owner["kind"] == "JobFlow" and owner["uid"] not in uids:
                 yield f"{_FLOW}/{namespace_of(job)}/{owner['name']}"
@@ -140,11 +140,11 @@ def _text(value: object) -> str | None:
 
 def observe_lost_jobs(r: Reconciler, p: Pass, refs: Sequence[Ref]) -> None:
     """Look at the Volcano Jobs of the plan that are to have pods. refs: of `p.desired_manifests`."""
-    jobs = []
+    jobs = {}
     for manifest, ref in zip(p.desired_manifests, refs, strict=True):
         live = p.observation.objects.get(ref.key)
         if live is not None and manifest.pods and ref.group_kind == VOLCANO_JOB:
-            jobs.append(live)
+            jobs[ref.key] = live
     r.lost_jobs.observe(jobs, p.pods, p.observation.objects, r.clock())
 
 

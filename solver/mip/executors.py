@@ -200,7 +200,7 @@ def process_executor(
     cores = number or (len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
 
     def start(method: str = "spawn") -> WorkerPool:
-        # A forked copy of a process with threads (HiGHS, numpy) may hang, so each worker starts afresh.
+        # A forked copy of a process with threads (HiGHS, numpy) may hang, so later workers start afresh.
         context = multiprocessing.get_context(method)
         pool = concurrent.futures.ProcessPoolExecutor(cores, context, _start_worker, (gc.get_threshold(),))
         return WorkerPool(pool, cores, partial(pool.shutdown, cancel_futures=True))

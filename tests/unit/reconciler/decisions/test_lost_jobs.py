@@ -25,15 +25,19 @@ def group(of: Object, phase: str) -> Object:
     return {"apiVersion": api, "kind": "PodGroup", "metadata": metadata, "status": {"phase": phase}}
 
 
+def by_key(*items: Object) -> dict[str, Object]:
+    return {ref_of(item).key: item for item in items}
+
+
 OTHER = job("other", "Running", LATE)
 LET_IN, BARE = job("job"), job("job", phase="")
 
 
 def message_after(seconds: float, jobs: list[Object], *groups: Object, pods: bool = False) -> str:
-    lost, objects = LostJobs(), {ref_of(each).key: each for each in groups}
+    lost, objects = LostJobs(), by_key(*groups)
     of_jobs = {ref_of(OTHER).key: [OTHER], ref_of(jobs[0]).key: [OTHER] if pods else []}
     for now in (100.0, 100.0 + seconds):
-        lost.observe(jobs, of_jobs, objects, now)
+        lost.observe(by_key(*jobs), of_jobs, objects, now)
     return lost.message(jobs[0], 100.0 + seconds)
 
 
@@ -70,10 +74,10 @@ def test_a_job_that_is_lost_again_waits_twice_as_long() -> None:
         again = job("job", phase="", uid=f"uid-{count}")
         patience, now = LOST_SECONDS * 2**count, 1000.0 * count
         for at in (now, now + patience - 1, now + patience):
-            lost.observe([again, OTHER], {}, {}, at)
+            lost.observe(by_key(again, OTHER), {}, {}, at)
             assert bool(lost.message(again, at)) == (at == now + patience)
         lost.record_repeat(key)
-    lost.observe([again, OTHER], {key: [OTHER]}, {}, 9000.0)
+    lost.observe(by_key(again, OTHER), {key: [OTHER]}, {}, 9000.0)
     assert lost.repeats == {}, "it has pods"
 
 

@@ -7,14 +7,7 @@ from dataclasses import replace
 from solver.facts import AwayNodes, NoEligibleNode
 from solver.problem import Problem, ReturningNode
 from solver.repairs import ReturnOfNodes
-from tests.builders.problems import (
-    gang,
-    nodes,
-    problem,
-    queue,
-    role,
-    running_pods,
-)
+from tests.builders.problems import gang, nodes, problem, queue, role, running_pods
 from tests.unit.solver.diagnosis.test_reasons import CAPACITY, decision
 
 

@@ -6,7 +6,7 @@ An inventory in the cluster is the claim on it. It is found by its labels in any
 
 from __future__ import annotations
 
-from compiler.kubernetes import CLUSTER_LABEL, MANAGED_BY_LABEL, MEMORY_LABEL, labels_of
+from compiler.kubernetes import CLUSTER_LABEL, MANAGED_BY_LABEL, MEMORY_LABEL, created_at, labels_of, namespace_of
 from reconciler.cluster.client import Client
 from reconciler.cluster.inventory import InventoryStore
 from reconciler.cluster.objects import FIELD_MANAGER, Object
@@ -46,6 +46,4 @@ def _cluster_of(item: Object) -> str:
 
 def _claim(item: Object) -> tuple[str, str, str]:
     """The order of precedence of two inventories: when it was made, its namespace and the cluster's name."""
-    metadata = item["metadata"]
-    created = str(metadata.get("creationTimestamp") or "")
-    return created, str(metadata["namespace"]), _cluster_of(item)
+    return created_at(item), namespace_of(item), _cluster_of(item)

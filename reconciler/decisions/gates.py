@@ -27,6 +27,7 @@ from compiler.kubernetes import (
     annotations_of,
     assigned_node,
     controller_of,
+    created_at,
     is_finished_pod,
     is_gated,
     is_ready_node,
@@ -392,7 +393,7 @@ def _is_marked_pod(pod: Object, job: Object, jobs: Mapping[str, Object]) -> bool
     between them, up to one that is not watched (else its uid would have told), and the pod is not older than the
     job."""
     between = annotations_of(job).get(POD_OWNERS_ANNOTATION, "").split(",")
-    born, since = (str(item["metadata"].get("creationTimestamp") or "") for item in (pod, job))
+    born, since = created_at(pod), created_at(job)
     item, seen = pod, set[str]()
     while (controller := controller_of(item)) is not None and uid_of(item) not in seen:
         seen.add(uid_of(item))

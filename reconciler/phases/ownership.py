@@ -97,8 +97,8 @@ def _is_ours(r: Reconciler, item: Object) -> bool:
 
 
 def plan_pruning(r: Reconciler, p: Pass) -> None:
-    """Set `p.prune_plan`, and hold back replacements that would end too much at once. Annotations that release it are
-    read only when something is held."""
+    """Set `p.prune_plan`, and hold back replacements that would end too much at once; those of which nothing runs go
+    their way. Annotations that release it are read only when something is held."""
     live, head = live_inventory(r, p), r.poller.head
     is_of_head = p.snapshot is not None and p.snapshot.commit == head.commit
     safety = guard.PruneSafety(
@@ -108,7 +108,7 @@ def plan_pruning(r: Reconciler, p: Pass) -> None:
         recent=_recent_toll(r, p),
         status_name=r.publisher.ref.name,
     )
-    ended = [change for change in p.changes if change.action == "replace"]
+    ended = [change for change in p.changes if _ends_what_runs(p, change)]
     p.prune_plan = guard.prune_plan(p.desired_keys, p.inventory, live, p.pods, safety, ended)
     if p.prune_plan.excess and safety.has_compiled and (allowed := _allowed_deletions(r, p)):
         safety = replace(safety, allowed=allowed)
@@ -116,8 +116,13 @@ def plan_pruning(r: Reconciler, p: Pass) -> None:
     if p.prune_plan.excess:
         reason = "; ".join(p.prune_plan.excess)
         held = [replace(change, action="held", reason=reason) for change in ended]
-        p.changes = [change for change in p.changes if change.action != "replace"]
+        p.changes = [change for change in p.changes if not _ends_what_runs(p, change)]
         p.prune_plan = replace(p.prune_plan, held_changes=(*p.prune_plan.held_changes, *held))
+
+
+def _ends_what_runs(p: Pass, change: Change) -> bool:
+    """Whether it is a replacement of which something dies: not of a job that waits or is over."""
+    return change.action == "replace" and any(guard.toll_of_change(change, p.pods.get(change.ref.key, ())))
 
 
 def live_inventory(r: Reconciler, p: Pass) -> Mapping[str, Object | None]:

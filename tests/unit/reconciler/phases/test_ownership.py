@@ -280,6 +280,23 @@ def test_too_many_new_runs_are_held_and_what_was_ended_is_remembered(world: Worl
     assert not new_runs(3).changes, "three have died within the hour"
 
 
+def test_a_job_of_which_nothing_runs_gets_its_new_run_though_too_much_is_deleted(world: World) -> None:
+    """A job that waits, and one that is over, were held for an hour by deletions that they had nothing to do with."""
+    names = [f"j{at}" for at in range(8)]
+    jobs = [world.put(name, job=True) for name in names]
+    for item in jobs:
+        world.enter(item)
+    waits, runs, *leaving = jobs
+    p = world.look(waits, runs)
+    running: Object = {"metadata": {}, "spec": {}, "status": {"phase": "Running"}}
+    p.pods = {ref_of(item).key: [running] for item in (runs, *leaving)}
+    p.pods[ref_of(waits).key] = [{"metadata": {}, "spec": {}, "status": {"phase": "Succeeded"}}]
+    p.changes = [Change("replace", ref_of(item), Manifest(5, item, "x.yaml:1"), item) for item in (waits, runs)]
+    plan_pruning(world.r, p)
+    assert (p.prune_plan.changes, [change.ref.name for change in p.changes]) == ((), ["j0"])
+    assert [change.ref.name for change in p.prune_plan.held_changes] == [*names[2:], "j1"]
+
+
 @pytest.mark.parametrize("where", ["status", "cluster"])
 def test_an_annotation_releases_a_held_deletion(world: World, where: str) -> None:
     """S31: it took a flag, and so a rollout of two replicas."""

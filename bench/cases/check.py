@@ -1,4 +1,5 @@
-"""`gangplan check` as a command: help, one file, 1,000 files cold, and with one of them changed."""
+"""The commands that a pull request waits for: `--help`, `check` of 1,000 files (cold, one changed, one file alone), and
+`diff` of two revisions beside `plan`."""
 
 from __future__ import annotations
 
@@ -7,51 +8,99 @@ import resource
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
-from bench.registry import Figures, register_case
-from bench.worlds import GeneratedRepository, generate_repository
+from bench.registry import Comparison, Figures, register_case
+from bench.worlds import generate_repository
 
 FILES = 1_000
+FILE_BYTES = 4 << 10
 MAX_BYTES = 200 << 20
 """Memory that checking so many files may take."""
+BARS = {"help": 0.2, "one file": 0.5, "cold": 2.0, "one changed": 0.6}
+"""Command -> most wall seconds."""
+COMPARED_JOBS, MAX_RATIO = 200, 2.0
+"""Jobs of the compared revisions, and how many times `plan` their comparison may take."""
 
 
-def _write(tree: GeneratedRepository, folder: Path) -> None:
-    for name, content in tree.files.items():
+def _pad(job: bytes) -> bytes:
+    """The job with as many environment variables as make it about `FILE_BYTES` long; people's files have them."""
+    variable = "          - {{name: SETTING_{0:03}, value: value-of-setting-{0:03}}}\n"
+    count = (FILE_BYTES - len(job)) // len(variable.format(0))
+    variables = "".join(variable.format(number) for number in range(count))
+    image, line, rest = job.partition(b"          command:")
+    return image + b"          env:\n" + variables.encode() + line + rest
+
+
+def _write(folder: Path, nodes: int, gangs: int, load: float) -> Path:
+    for name, content in generate_repository(nodes=nodes, gangs=gangs, load=load).files.items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(content)
+        path.write_bytes(_pad(content) if name.startswith("jobs/") else content)
+    return folder
 
 
-def _cpu(arguments: list[str], cache: Path) -> float:
-    """CPU seconds of one command, which is given a cache folder of its own."""
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    command = [sys.executable, "-c", "from compiler.cli import cli; cli()", *arguments]
-    environment = {**os.environ, "XDG_CACHE_HOME": str(cache)}
+def _measure(arguments: list[str], cache: Path, folder: Path | None = None) -> tuple[float, float]:
+    """Wall and CPU seconds of one command, which is given a cache folder of its own."""
+    command = [sys.executable, "-c", "from reconciler.cli import main; main()", *arguments]
+    path = os.pathsep.join(filter(None, (str(Path.cwd()), os.environ.get("PYTHONPATH"))))
+    environment = {**os.environ, "XDG_CACHE_HOME": str(cache), "PYTHONPATH": path}
     environment.pop("PYTHONDONTWRITEBYTECODE", None)  # users have their modules compiled
-    subprocess.run(command, env=environment, capture_output=True, check=False)
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    before, begun = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
+    result = subprocess.run(command, env=environment, cwd=folder, capture_output=True, text=True, check=False)
+    seconds, after = time.perf_counter() - begun, resource.getrusage(resource.RUSAGE_CHILDREN)
+    if result.returncode:
+        raise RuntimeError(f"{arguments[0]} ended with {result.returncode}: {result.stderr or result.stdout}")
+    return seconds, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+def _rows(found: dict[str, tuple[float, float]]) -> tuple[tuple[str, ...], ...]:
+    return tuple((name, f"{seconds:.2f}", f"{cpu:.2f}") for name, (seconds, cpu) in found.items())
 
 
 def measure_check() -> Figures:
     with tempfile.TemporaryDirectory() as name:
-        large, small, cache = Path(name, "large"), Path(name, "small"), Path(name, "cache")
-        _write(generate_repository(nodes=1_000, gangs=FILES, load=0.9), large)
-        _write(generate_repository(nodes=8, gangs=1, load=0.5), small)
+        cache = Path(name, "cache")
+        large = _write(Path(name, "large"), nodes=1_000, gangs=FILES, load=0.9)
+        small = _write(Path(name, "small"), nodes=8, gangs=1, load=0.5)
         check = ["check", "--repo", str(large)]
-        phases = {
-            "help": _cpu(["--help"], cache),
-            "one file": _cpu(["check", "--repo", str(small)], cache),
-            "cold": _cpu(check, cache),
+        found = {
+            "help": _measure(["--help"], cache),
+            "one file": _measure(["check", "--repo", str(small)], cache),
+            "cold": _measure(check, cache),
         }
         changed = min((large / "jobs").rglob("*.yaml"))
         changed.write_bytes(changed.read_bytes() + b"# changed\n")
-        phases["one changed"] = _cpu(check, cache)
+        found["one changed"] = _measure(check, cache)
     peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss << 10
-    total = sum(phases.values())
-    return Figures(total, total, peak, phases, claims={"at most 200 MB": peak <= MAX_BYTES})
+    claims = {f"{name} within {bar} s": found[name][0] <= bar for name, bar in BARS.items()}
+    claims["at most 200 MB"] = peak <= MAX_BYTES
+    table = Comparison(f"check of {FILES:,} files of 4 KB", ("command", "seconds", "cpu s"), _rows(found))
+    return Figures(*found["cold"], peak, claims=claims, comparison=table)
 
 
-register_case("check-1000", "the command `check`: CPU seconds", measure_check)
+def measure_diff() -> Figures:
+    """`diff` of two commits, the second asks for less CPU in one job, beside `plan` of the second."""
+    with tempfile.TemporaryDirectory() as name:
+        cache = Path(name, "cache")
+        folder = _write(Path(name, "repository"), nodes=1_000, gangs=COMPARED_JOBS, load=0.9)
+        git = ["git", "-C", str(folder), "-c", "user.name=bench", "-c", "user.email=bench@example.com"]
+        subprocess.run([*git, "init", "-q"], check=True)
+        changed = min((folder / "jobs").rglob("*.yaml"))
+        for cpu in (b'cpu: "12"', b'cpu: "11"'):
+            changed.write_bytes(changed.read_bytes().replace(b'cpu: "12"', cpu))
+            subprocess.run([*git, "add", "."], check=True)
+            subprocess.run([*git, "commit", "-qm", "bench"], check=True)
+        found = {
+            "plan": _measure(["plan"], cache, folder),
+            "diff": _measure(["diff", "HEAD~1", "HEAD"], cache, folder),
+        }
+    peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss << 10
+    claims = {f"diff within {MAX_RATIO:g} times plan": found["diff"][0] <= MAX_RATIO * found["plan"][0]}
+    table = Comparison(f"diff of two revisions of {COMPARED_JOBS} jobs", ("command", "seconds", "cpu s"), _rows(found))
+    return Figures(*found["diff"], peak, claims=claims, comparison=table)
+
+
+register_case("check-1000", f"the command `check`, {FILES:,} files of 4 KB, cold", measure_check, seconds=BARS["cold"])
+register_case("diff-200", f"the command `diff`, two revisions of {COMPARED_JOBS} jobs", measure_diff)

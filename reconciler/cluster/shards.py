@@ -242,7 +242,9 @@ def _decode_rows(item: Object) -> list[Any]:
             rows = json.loads(item["data"][_PLAIN_KEY])
     except (KeyError, TypeError, ValueError) as error:
         raise unreadable(item, "rows", error) from error
-    return list(rows)
+    if not isinstance(rows, list) or not all(isinstance(row, list) for row in rows):
+        raise unreadable(item, "rows", TypeError("no list of rows"))
+    return rows
 
 
 def unreadable(item: Object, what: str, error: Exception) -> ValueError:

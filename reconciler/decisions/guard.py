@@ -35,6 +35,8 @@ PRUNE_WINDOW = 3600
 """Seconds for which deletions are summed up."""
 WHOLE_KIND = 4
 """Objects of a kind from which on they are not all deleted at once."""
+_CONTAINERS = frozenset({"Namespace", "CustomResourceDefinition.apiextensions.k8s.io"})
+"""Group kinds of objects with which others go that gangplan never made, and does not see."""
 _SHARES_OF_DEVICES = ("memory", "cores", "percentage")
 """Ends of the names of resources that measure a part of a device."""
 
@@ -80,8 +82,9 @@ class PrunePlan:
     deleted, with the reason in each. leaving: what was deleted and is not gone yet. vanished_keys: of the inventory,
     whose object is not seen any more.
 
-    obstacles: why nothing is deleted now. excess: why so much may not die at once, replacements included; empty where
-    it may. counts: whether it counts against what is deleted later; what an annotation released does not.
+    obstacles: why nothing is deleted now, but for containers, which wait each for its own release. excess: why so much
+    may not die at once, replacements included; empty where it may. waits_for_release: whether an annotation would let
+    more be deleted. counts: whether it counts against what is deleted later; what an annotation released does not.
     """
 
     changes: tuple[Change, ...] = ()
@@ -91,6 +94,7 @@ class PrunePlan:
     vanished_keys: tuple[str, ...] = ()
     obstacles: tuple[str, ...] = ()
     excess: tuple[str, ...] = ()
+    waits_for_release: bool = False
     counts: bool = True
 
 
@@ -106,10 +110,11 @@ def prune_plan(
     replacements: Sequence[Change] = (),
 ) -> PrunePlan:
     """What becomes of the inventory's objects that are not desired any more, and whether so many jobs may be ended for
-    a new run (`excess`). `live` is by Ref.key; a key that is missing there was not looked at. `pods`: Ref.key of a job
-    -> its pods."""
+    a new run (`excess`). `live` is by Ref.key; a key that is missing there was not looked at. `pods`: Ref.key of what
+    has pods -> its pods."""
     found = _departures(desired_keys, inventory, live)
-    doubts, deletions = tuple(_doubts(safety)), found["deletion"]
+    doubts, containers = tuple(_doubts(safety)), _unreleased_containers(found["deletion"], safety)
+    deletions = [change for change in found["deletion"] if change not in containers]
     deaths = [*(() if doubts else deletions), *replacements]
     is_allowed = not safety.allowed.isdisjoint((safety.commit, deletion_digest(deaths)))
     excess: tuple[str, ...] = ()
@@ -124,8 +129,10 @@ def prune_plan(
     obstacles = (doubts or excess) if deletions else ()
     held = list(found["protected"])
     if obstacles:
-        reason = "; ".join(obstacles)
-        held += [Change("held", change.ref, live=change.live, reason=reason) for change in deletions]
+        held += _held(deletions, "; ".join(obstacles))
+    if containers:
+        with_it = f"with it all goes that is in it, also what gangplan never made; {_way_out(containers, safety)}"
+        held += _held(containers, "; ".join(doubts) or with_it)
     return PrunePlan(
         changes=() if obstacles else tuple(deletions),
         releases=() if doubts else tuple(found["release"]),
@@ -134,8 +141,19 @@ def prune_plan(
         vanished_keys=() if doubts else tuple(change.ref.key for change in found["vanished"]),
         obstacles=obstacles,
         excess=excess,
+        waits_for_release=bool(excess or containers) and not doubts,
         counts=not is_allowed,
     )
+
+
+def _unreleased_containers(deletions: Sequence[Change], safety: PruneSafety) -> list[Change]:
+    """The deletions of objects with which others go, where no annotation has released them. They are held alone."""
+    found = [change for change in deletions if change.ref.group_kind in _CONTAINERS]
+    return found if safety.allowed.isdisjoint((safety.commit, deletion_digest(found))) else []
+
+
+def _held(changes: Iterable[Change], reason: str) -> Iterator[Change]:
+    return (Change("held", change.ref, live=change.live, reason=reason) for change in changes)
 
 
 def _departures(

@@ -109,15 +109,28 @@ def plan_pruning(r: Reconciler, p: Pass) -> None:
         status_name=r.publisher.ref.name,
     )
     ended = [change for change in p.changes if _ends_what_runs(p, change)]
-    p.prune_plan = guard.prune_plan(p.desired_keys, p.inventory, live, p.pods, safety, ended)
-    if p.prune_plan.excess and safety.has_compiled and (allowed := _allowed_deletions(r, p)):
+    pods = {**p.pods, **_pods_of_dependents(p)}
+    p.prune_plan = guard.prune_plan(p.desired_keys, p.inventory, live, pods, safety, ended)
+    awaits_leave = p.prune_plan.excess or p.prune_plan.waits_for_release
+    if awaits_leave and safety.has_compiled and (allowed := _allowed_deletions(r, p)):
         safety = replace(safety, allowed=allowed)
-        p.prune_plan = guard.prune_plan(p.desired_keys, p.inventory, live, p.pods, safety, ended)
+        p.prune_plan = guard.prune_plan(p.desired_keys, p.inventory, live, pods, safety, ended)
     if p.prune_plan.excess:
         reason = "; ".join(p.prune_plan.excess)
         held = [replace(change, action="held", reason=reason) for change in ended]
         p.changes = [change for change in p.changes if not _ends_what_runs(p, change)]
         p.prune_plan = replace(p.prune_plan, held_changes=(*p.prune_plan.held_changes, *held))
+
+
+def _pods_of_dependents(p: Pass) -> Mapping[str, list[Object]]:
+    """Ref.key of what is no job, and has made jobs -> their pods: the runs of a CronJob go with it."""
+    by_owner: dict[str, list[Object]] = {}
+    for key, pods in p.pods.items():
+        job = p.observation.objects.get(key) if pods else None
+        for owner in job["metadata"].get("ownerReferences") or () if job else ():
+            by_owner.setdefault(owner["uid"], []).extend(pods)
+    entries = p.inventory.entries.items() if by_owner else ()
+    return {key: by_owner[entry.uid] for key, entry in entries if entry.uid in by_owner and key not in p.pods}
 
 
 def _ends_what_runs(p: Pass, change: Change) -> bool:
@@ -200,7 +213,8 @@ def _record_toll(r: Reconciler, p: Pass) -> None:
     """Note what this pass has ended, for what may end within the hour."""
     done = [result.change for result in p.results if result.outcome == "done"]
     ended = [change for change in done if change.action in ("prune", "replace")]
-    toll = guard.sum_tolls(guard.toll_of_change(change, p.pods.get(change.ref.key, ())) for change in ended)
+    pods = {**p.pods, **_pods_of_dependents(p)} if ended else {}
+    toll = guard.sum_tolls(guard.toll_of_change(change, pods.get(change.ref.key, ())) for change in ended)
     if any(toll):
         p.inventory.deletions.append([int(r.wall_clock()), *toll])
 

@@ -202,9 +202,11 @@ def test_an_inventory_that_cannot_be_read_is_an_error_and_not_empty(server: Memo
         store_of(server).read()
 
 
-def test_a_shard_that_cannot_be_read_is_an_error(server: MemoryServer) -> None:
+@pytest.mark.parametrize("text", ["[", "null", "{}", '["row"]'])
+def test_a_shard_that_cannot_be_read_is_an_error(server: MemoryServer, text: str) -> None:
+    """One that held `null` ended every pass without a word on which ConfigMap it was."""
     store_of(server).write(inventory_of(1))
     path = next(path for path in server.objects if "-objects-" in path)
-    server.objects[path] = {**server.objects[path], "data": {"rows.json": "["}}
+    server.objects[path] = {**server.objects[path], "data": {"rows.json": text}}
     with pytest.raises(ValueError, match=r"gangplan-test-objects-.* holds no rows: .*delete it"):
         store_of(server).read()

@@ -229,6 +229,25 @@ def test_a_job_that_ends_for_a_new_run_counts_as_one_that_is_deleted() -> None:
     assert (doubted.excess, doubted.changes) == ((), ()), "what is not deleted anyway does not count"
 
 
+def test_with_what_others_are_in_goes_only_by_an_annotation_and_holds_up_nothing_else() -> None:
+    """A Namespace that left the repository took seven running jobs with it that gangplan had not made."""
+    space = Ref("v1", "Namespace", "", "team")
+    item: Object = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team", "uid": "1"}}
+    inventory = holding("kept", "ours")
+    inventory.entries[space.key] = InventoryEntry(space, "1")
+    world = {**seen(live("kept"), live("ours")), space.key: item}
+    held = plan_of(wanted("kept"), inventory, world)
+    assert ([change.ref.name for change in held.changes], held.excess) == (["ours"], ())
+    assert ([change.ref for change in held.held_changes], held.waits_for_release) == ([space], True)
+    digest = deletion_digest(held.held_changes)
+    assert digest in held.held_changes[0].reason
+    for allowed in (digest, "c0ffee"):
+        released = plan_of(wanted("kept"), inventory, world, replace(GOOD, allowed=frozenset({allowed})))
+        assert ({change.ref.name for change in released.changes}, released.held_changes) == ({"ours", "team"}, ())
+    doubted = plan_of(wanted("kept"), inventory, world, replace(GOOD, has_compiled=False))
+    assert (doubted.changes, doubted.waits_for_release) == ((), False)
+
+
 def test_all_reasons_that_count_are_said() -> None:
     found, _ = of_jobs(12, 0, [pod_with(8)] * 5)
     assert [text.partition(" would")[0] for text in found.obstacles[:-1]] == [

@@ -35,7 +35,8 @@ class Schema:
 
 def find_schema(kind_key: str, version: str) -> Schema | None:
     """The schema of a kind ("Kind.group", the core group empty) in this version; None where there is none."""
-    source = _index().get(kind_key)
+    index = _index()
+    source = index.get(f"{kind_key}/{version}") or index.get(kind_key)
     if source is None:
         return None
     structural, kinds, nodes, pod_nodes = _source(source)
@@ -44,7 +45,14 @@ def find_schema(kind_key: str, version: str) -> Schema | None:
 
 
 @cache
+def time_zones() -> frozenset[str]:
+    """The names of time zones that the API server knows by itself."""
+    return frozenset(json.loads((files(__name__) / "data" / "time-zones.json").read_bytes()))
+
+
+@cache
 def _index() -> dict[str, str]:
+    """Kind.group -> the file with its versions; Kind.group/version where a second operator has another version."""
     found: dict[str, str] = json.loads((files(__name__) / "data" / "index.json").read_bytes())
     return found
 

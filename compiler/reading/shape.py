@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from compiler.diagnostics import Diagnostic, Severity
-from compiler.fields.models import MISSING_FIELD, UNKNOWN_FIELD
+from compiler.fields.models import MISSING_FIELD, UNKNOWN_FIELD, WRONG_TYPE
 from compiler.kinds import kinds
 from compiler.kubernetes import API_GROUP
 from compiler.openapi import find_schema
@@ -18,10 +18,12 @@ from compiler.validation.objects import metadata, objects, pod_names
 from compiler.validation.pods import pod_spec
 from compiler.validation.templates import pod_spec_paths
 
-_MOVING_GROUPS = frozenset(
-    ("jobset.x-k8s.io", "leaderworkerset.x-k8s.io", "ray.io", "sparkoperator.k8s.io", "trainer.kubeflow.org")
-)
-"""Groups of operators whose kinds get new fields within a version of the API."""
+_MOVING = """
+    jobset.x-k8s.io leaderworkerset.x-k8s.io ray.io sparkoperator.k8s.io trainer.kubeflow.org training.volcano.sh
+    kubeflow.org/v2beta1
+"""
+_MOVING_GROUPS = frozenset(_MOVING.split())
+"""Groups (or one version) of operators whose kinds get new fields within a version of the API."""
 Flaws = tuple[list[Flaw], list[Flaw]]
 """Of a document's shape, and of its values."""
 
@@ -53,7 +55,8 @@ def shape_diagnostics(
 def _may_be_newer(document: Document, flaw: Flaw) -> bool:
     """Whether an unknown field may be one of a newer operator's than the schema's, being like none that it has."""
     is_unlike = flaw.rule is UNKNOWN_FIELD and not flaw.help.startswith("did you mean")
-    return is_unlike and document.group in _MOVING_GROUPS and "containers" not in flaw.path
+    is_moving = document.group in _MOVING_GROUPS or document.api_version in _MOVING_GROUPS
+    return is_unlike and is_moving and "containers" not in flaw.path
 
 
 def _is_within(left: FieldPath, right: FieldPath) -> bool:
@@ -66,8 +69,17 @@ def _shape_flaws(document: Document) -> Iterator[Flaw]:
     kind_key = f"{document.kind}.{document.group}"
     schema = find_schema(kind_key, document.api_version.rpartition("/")[2])
     for flaw in shape_flaws(document.data, schema) if schema is not None else ():
-        if not _is_filled_by_webhook(kind_key, flaw.path, document) and not _is_told_by_check(kind_key, flaw.path):
+        is_fine = _is_filled_by_webhook(kind_key, flaw.path, document) or _is_read_by_argo(flaw, document)
+        if not is_fine and not _is_told_by_check(kind_key, flaw.path):
             yield flaw
+
+
+def _is_read_by_argo(flaw: Flaw, document: Document) -> bool:
+    """Whether Argo reads a number or truth value as the text of a parameter, where its schema wants text."""
+    names = [step for step in flaw.path if isinstance(step, str)][-2:]
+    is_of_parameter = names[:1] == ["parameters"] and names[1:] in (["value"], ["default"], ["enum"])
+    is_scalar = not isinstance(_value(document.data, flaw.path), dict | list)
+    return document.group == "argoproj.io" and is_of_parameter and flaw.rule is WRONG_TYPE and is_scalar
 
 
 def _is_told_by_check(kind_key: str, path: FieldPath) -> bool:

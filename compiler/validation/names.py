@@ -31,6 +31,9 @@ def _form(pattern: str, longest: int, help: str) -> Form:
 
 _LOWER = "use lower-case letters, digits and -, beginning and ending with a letter or digit"
 DNS_LABEL = _form(_LABEL, 63, _LOWER)
+SERVICE_NAME = _form(
+    r"[a-z]([-a-z0-9]*[a-z0-9])?", 63, "use lower-case letters, digits and -, beginning with a letter, at most 63"
+)
 DNS_SUBDOMAIN = _form(
     _SUBDOMAIN, 253, "use lower-case letters, digits, - and ., beginning and ending with a letter or digit"
 )

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from compiler.diagnostics import did_you_mean
 from compiler.fields.duration import is_go_duration
 from compiler.fields.quantity import QuantityError, parse_quantity
+from compiler.openapi import time_zones
 from compiler.syntax.documents import FieldPath
-from compiler.validation import names
+from compiler.validation import access, names
 from compiler.validation.cron import schedule_objection
 from compiler.validation.judge import Judge, items, mapping, values
+from compiler.validation.operators import operator_object
 from compiler.validation.selectors import annotation_keys, label_selector, labels
 from compiler.validation.volumes import claim
 
@@ -19,7 +21,8 @@ MAX_CRON_NAME = 52
 """A job of a CronJob has 11 characters more."""
 _MAX_INDEXED_PARALLELISM = 100_000
 _MAX_LABEL = 63
-_ZONE_PART = re.compile(r"(?!\.{1,2}\Z)[A-Za-z._0-9+][A-Za-z._0-9+-]{0,13}", re.ASCII)
+_ZONES_OF_A_MACHINE = ("posix/", "right/")
+"""Folders of names that a server may have beside those that Kubernetes brings along."""
 _POLICIES = ("Allow", "Forbid", "Replace")
 _QUOTA_SCOPES = (
     "Terminating",
@@ -70,6 +73,10 @@ def objects(judge: Judge, kind_key: str, data: dict[str, Any]) -> None:
         judge.missing(("spec",), "add spec: {}: Volcano's webhook refuses the queue without")
     if (rule := _RULES.get(kind_key)) is not None and isinstance(data.get("spec") or {}, dict):
         rule(judge, spec, ("spec",))
+    kind, _, group = kind_key.partition(".")
+    if group == access.GROUP:
+        access.access(judge, kind, data)
+    operator_object(judge, kind_key, data)
 
 
 def _counts(judge: Judge, spec: dict[str, Any], path: FieldPath, *fields: str) -> None:
@@ -189,8 +196,10 @@ def _cron(judge: Judge, spec: dict[str, Any], path: FieldPath) -> None:
         judge.contradiction((*path, "schedule"), f"{schedule!r}: {objection}", 'write like "0 3 * * *"')
     if zone == "" or (isinstance(zone, str) and zone.lower() == "local"):
         judge.contradiction((*path, "timeZone"), "it is no time zone", "write like Europe/Berlin, or leave it out")
-    elif isinstance(zone, str) and not all(map(_ZONE_PART.fullmatch, zone.split("/"))):
-        judge.contradiction((*path, "timeZone"), "it is no time zone", "write like Europe/Berlin")
+    elif isinstance(zone, str) and zone not in time_zones() and not zone.startswith(_ZONES_OF_A_MACHINE):
+        near = did_you_mean(zone, sorted(time_zones()))
+        help = f"did you mean {near!r}?" if near else "write like Europe/Berlin"
+        judge.contradiction((*path, "timeZone"), f"{zone!r} is no time zone", help)
     judge.choice((*path, "concurrencyPolicy"), spec.get("concurrencyPolicy"), _POLICIES)
     _counts(judge, spec, path, "successfulJobsHistoryLimit", "failedJobsHistoryLimit", "startingDeadlineSeconds")
 
@@ -228,6 +237,19 @@ def _quota(judge: Judge, spec: dict[str, Any], path: FieldPath) -> None:
             continue
     for number, scope in enumerate(values(spec, "scopes")):
         judge.choice((*path, "scopes", number), scope, _QUOTA_SCOPES)
+
+
+def _network_service(judge: Judge, spec: dict[str, Any], path: FieldPath) -> None:
+    ports = list(items(spec, "ports"))
+    if not ports and spec.get("clusterIP") != "None" and spec.get("type") != "ExternalName":
+        judge.missing((*path, "ports"), "add one: only a Service with clusterIP: None does without")
+    seen: set[Any] = set()
+    for number, port in ports:
+        at = (*path, "ports", number)
+        judge.within((*at, "port"), port.get("port"), 1, 65535)
+        judge.unique((*at, "name"), port.get("name"), seen, "name")
+        if len(ports) > 1 and not port.get("name"):
+            judge.missing((*at, "name"), "add it: of several ports each has a name")
 
 
 def _stateful_set(judge: Judge, spec: dict[str, Any], path: FieldPath) -> None:
@@ -301,6 +323,7 @@ _RULES: Mapping[str, Callable[[Judge, dict[str, Any], FieldPath], None]] = {
     "PodDisruptionBudget.policy": _disruption_budget,
     "ReplicaSet.apps": _service,
     "ResourceQuota.": _quota,
+    "Service.": _network_service,
     "StatefulSet.apps": _stateful_set,
 }
 

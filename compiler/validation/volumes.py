@@ -101,6 +101,7 @@ def claim(judge: Judge, spec: dict[str, Any], path: FieldPath) -> None:
         judge.missing((*path, "accessModes"), "add it, such as [ReadWriteOnce]")
     for number, mode in texts(spec, "accessModes"):
         judge.choice((*path, "accessModes", number), mode, modes)
+    judge.name((*path, "storageClassName"), spec.get("storageClassName"), names.DNS_SUBDOMAIN)
     storage, at = mapping(spec, "resources", "requests").get("storage"), (*path, "resources", "requests", "storage")
     if storage is None:
         judge.missing(at)

@@ -1,7 +1,8 @@
 """python -m tests.controlplane.vendor_schemas KUBECONFIG SOURCE=FOLDER...: writes compiler/openapi/data anew.
 
 Kubernetes' schemas come from /openapi/v3 of the running test bed, those of CRDs from the *.yaml files of the folders, a
-file for each source (volcano-1.15.1=FOLDER). Equal parts are kept once, descriptions and status are left out.
+file for each source (volcano-1.15.1=FOLDER). Equal parts are kept once, descriptions and status are left out. The names
+of time zones come from Go's zoneinfo.zip (time-zones=FOLDER): Kubernetes brings them along.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import gzip
 import json
 import sys
+import zipfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -154,6 +156,12 @@ def _write(name: str, pool: Pool, kinds: Mapping[str, Any], *, structural: bool)
     print(f"{name}: {len(kinds)} kinds, {len(pool.nodes)} nodes, {len(text)} bytes")
 
 
+def _write_time_zones(folder: Path) -> None:
+    with zipfile.ZipFile(folder / "zoneinfo.zip") as archive:
+        names = sorted(name for name in archive.namelist() if not name.endswith("/"))
+    (DATA / "time-zones.json").write_text(json.dumps(names, indent=0) + "\n")
+
+
 def main() -> None:
     kubeconfig, *sources = sys.argv[1:]
     client = from_kubeconfig(Path(kubeconfig))
@@ -172,10 +180,15 @@ def main() -> None:
     index = dict.fromkeys(_core_kinds(documents, pool), KUBERNETES)
     for source in sources:
         name, _, folder = source.partition("=")
+        if name == "time-zones":
+            _write_time_zones(Path(folder))
+            continue
         pool = Pool(definitions)
         kinds = dict(_custom_kinds(Path(folder), pool))
-        _write(name, pool, kinds, structural=True)
-        index |= dict.fromkeys(kinds, name)
+        _write(name, pool, kinds, structural=not name.startswith("argo-workflows"))  # Argo decodes them itself
+        for kind, versions in kinds.items():
+            taken = kind in index  # by another operator, with other versions
+            index |= dict.fromkeys([f"{kind}/{version}" for version in versions] if taken else [kind], name)
     (DATA / "index.json").write_text(json.dumps(index, indent=1, sort_keys=True) + "\n")
 
 

@@ -144,7 +144,7 @@ _EARLIER_CHANGES = """
     replica type lower|null|no selector|matchLabelKeys twice|hard device|float quantity
 """
 _LEFT_TO_THE_SERVER = """
-    time zone|overhead|runtimeClass|namespace|resourceClaims
+    overhead|runtimeClass|namespace|resourceClaims
 """
 
 

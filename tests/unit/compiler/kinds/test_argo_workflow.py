@@ -152,3 +152,15 @@ def test_templates_that_are_elsewhere_are_one_warning() -> None:
     main = {"name": "main", "steps": [[of_shared, step("b")]]}
     ((_, counts),), codes = referring({"entrypoint": "main", "templates": [main, *LEAVES]})
     assert (counts, sorted(codes)) == ({"b": 1}, ["GP138", "GP222", "GP225"])
+
+
+@pytest.mark.parametrize("value", [0, True, 0.5, "a"])
+def test_argo_reads_numbers_as_the_text_of_parameters(value: object) -> None:
+    """Its usual CRDs say nothing of fields, and it decodes `value: 0` and `cpu: 0.5`."""
+    container = {"image": "i", "resources": {"requests": {"cpu": 0.5}}}
+    parameters = {"parameters": [{"name": "n", "value": value, "default": value, "enum": [value]}]}
+    template = {"name": "main", "inputs": parameters, "container": container}
+    spec = {"entrypoint": "main", "templates": [template], "arguments": {"parameters": [{"name": "n", "value": value}]}}
+    found = {"apiVersion": API, "kind": "WorkflowTemplate", "metadata": {"name": "t"}, "spec": spec}
+    files = {"jobs/a.yaml": json.dumps(found).encode()}
+    assert [each for each in read_specs(Repository(files)).diagnostics if each.position.file in files] == []

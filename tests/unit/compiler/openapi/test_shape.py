@@ -75,3 +75,17 @@ def test_pods_are_found_in_any_kind() -> None:
 def test_a_kind_or_version_without_schema_is_not_looked_at() -> None:
     assert find_schema("Invention.example.org", "v1") is None
     assert find_schema("Job.batch", "v9") is None
+
+
+def test_versions_of_a_kind_may_come_from_two_operators() -> None:
+    for version, policy in (("v1", "cleanPodPolicy"), ("v2beta1", "slotsPerWorker")):
+        kind = "MPIJob.kubeflow.org"
+        assert flaws(kind, version, {"mpiReplicaSpecs": {}, policy: []}) == [("GP204", f"spec.{policy}")]
+    assert flaws("MPIJob.kubeflow.org", "v2beta1", {"mpiReplicaSpecs": {}, "mainContainer": "a"}) != []
+
+
+def test_the_jobs_of_a_hyper_job_have_the_shape_of_volcano_s() -> None:
+    job = {"name": "a", "replicas": "2", "templateSpec": {"minAvailable": 1, "tasks": [{"replica": 1}]}}
+    at = "spec.replicatedJobs.0"
+    found = flaws("HyperJob.training.volcano.sh", "v1alpha1", {"replicatedJobs": [job]})
+    assert found == [("GP204", f"{at}.replicas"), ("GP202", f"{at}.templateSpec.tasks.0.replica")]

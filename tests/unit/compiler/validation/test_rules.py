@@ -15,6 +15,13 @@ from compiler.validation.pods import pod_spec
 RUN: dict[str, Any] = {"exec": {"command": ["true"]}}
 GRACE = "terminationGracePeriodSeconds"
 NAMED = {"name": "a"}
+ACCOUNT = {"kind": "ServiceAccount", "name": "a"}
+CLAIM: dict[str, Any] = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+ELASTIC: dict[str, Any] = {"elasticPolicy": {"minNodes": 1}}
+IN_ORDER: dict[str, Any] = {
+    "startupPolicy": {"startupPolicyOrder": "InOrder"},
+    "replicatedJobs": [{"name": "a"}, {"name": "b", "dependsOn": [{"name": "a", "status": "Ready"}]}],
+}
 POLICY: dict[str, Any] = {"template": {"spec": {"restartPolicy": "Never"}}}
 
 
@@ -141,13 +148,61 @@ def test_a_controller_may_fill_in_the_image() -> None:
         ("Queue.scheduling.volcano.sh", {}, []),
         ("CronJob.batch.volcano.sh", {"schedule": "@daily", "timeZone": "../x"}, ["GP243"]),
         ("CronJob.batch.volcano.sh", {"schedule": "@daily", "timeZone": "America/North_Dakota/Center"}, []),
+        ("CronJob.batch.volcano.sh", {"schedule": "@daily", "timeZone": "Europe/Nowhere"}, ["GP243"]),
+        ("CronJob.batch.volcano.sh", {"schedule": "@daily", "timeZone": "posix/Europe/Berlin"}, []),
+        ("Service.", {"selector": {"a": "b"}}, ["GP203"]),
+        ("Service.", {"clusterIP": "None"}, []),
+        ("Service.", {"type": "ExternalName", "externalName": "a.example"}, []),
+        ("Service.", {"ports": [{"port": 80}, {"port": 0, "name": "a"}]}, ["GP203", "GP206"]),
+        ("Service.", {"ports": [{"port": 80, "name": "a"}, {"port": 81, "name": "a"}]}, ["GP240"]),
         ("PersistentVolumeClaim.", {"accessModes": ["RWO"], "resources": {"requests": {"storage": 1}}}, ["GP205"]),
+        ("PersistentVolumeClaim.", CLAIM | {"storageClassName": "Your class"}, ["GP211"]),
+        ("TrainingRuntime.trainer.kubeflow.org", {"mlPolicy": {"torch": {}, "mpi": {}}}, ["GP243"]),
+        ("TrainingRuntime.trainer.kubeflow.org", {"mlPolicy": {"numNodes": 2, "torch": ELASTIC}}, ["GP243"]),
+        ("TrainingRuntime.trainer.kubeflow.org", {"mlPolicy": {"torch": {"numProcPerNode": "4"}}}, ["GP243"]),
+        ("TrainingRuntime.trainer.kubeflow.org", {"mlPolicy": {"torch": {"numProcPerNode": 4}}}, []),
+        ("ClusterTrainingRuntime.trainer.kubeflow.org", {"template": {"spec": IN_ORDER}}, ["GP243"]),
+        ("JobSet.jobset.x-k8s.io", IN_ORDER, ["GP243"]),
+        ("JobSet.jobset.x-k8s.io", IN_ORDER | {"replicatedJobs": [{"name": "a"}]}, []),
+        ("TrainJob.trainer.kubeflow.org", {"managedBy": "me"}, ["GP205"]),
+        ("RayJob.ray.io", {"deletionPolicy": "DeleteAll", "rayClusterSpec": {"managedBy": "me"}}, ["GP205", "GP205"]),
+        ("RayService.ray.io", {"rayClusterConfig": {"managedBy": "kueue.x-k8s.io/multikueue"}}, []),
+        ("RayCluster.ray.io", {"managedBy": "ray.io/operator"}, ["GP205"]),
     ],
 )
 def test_objects(kind: str, spec: Any, expected: list[str]) -> None:
     judge = Judge()
     objects(judge, kind, {"metadata": {"name": "a"}, "spec": spec})
     assert [flaw.rule.code for flaw in judge.flaws] == expected
+
+
+@pytest.mark.parametrize(
+    ("kind", "data", "expected"),
+    [
+        ("ClusterRole", {"rules": [{"verbs": ["get"], "resources": ["pods"], "apiGroups": [""]}]}, []),
+        ("ClusterRole", {"rules": [{"verbs": ["get"], "resources": ["pods"]}]}, ["rules.0.apiGroups"]),
+        ("ClusterRole", {"rules": [{"verbs": ["get"], "nonResourceURLs": ["/metrics"]}]}, []),
+        ("Role", {"rules": [{"verbs": ["get"], "nonResourceURLs": ["/metrics"]}]}, ["rules.0.nonResourceURLs"]),
+        ("ClusterRole", {"rules": [{"verbs": ["get"], "nonResourceURLs": ["/"], "resources": ["a"]}]}, ["rules.0"]),
+        ("ClusterRole", {"rules": [{"verbs": [], "nonResourceURLs": ["/"]}]}, ["rules.0.verbs"]),
+        ("ClusterRoleBinding", {"subjects": [ACCOUNT]}, ["subjects.0.namespace"]),
+        ("ClusterRoleBinding", {"subjects": [ACCOUNT | {"namespace": "a"}]}, []),
+        ("RoleBinding", {"subjects": [ACCOUNT], "roleRef": {"kind": "Role", "name": ""}}, ["roleRef.name"]),
+        ("ClusterRoleBinding", {"roleRef": {"kind": "Role", "name": "a"}}, ["roleRef.kind"]),
+        ("RoleBinding", {"subjects": [{"kind": "user", "apiGroup": "", "name": "a"}]}, ["subjects.0.kind"]),
+        ("RoleBinding", {"subjects": [{"kind": "User", "apiGroup": "rbac", "name": "a"}]}, ["subjects.0.apiGroup"]),
+    ],
+)
+def test_who_may_do_what(kind: str, data: dict[str, Any], expected: list[str]) -> None:
+    judge = Judge()
+    objects(judge, f"{kind}.rbac.authorization.k8s.io", {"metadata": {"name": "a"}, **data})
+    assert [".".join(map(str, flaw.path)) for flaw in judge.flaws][-1:] == expected
+
+
+def test_a_train_job_has_the_name_of_a_service() -> None:
+    judge = Judge()
+    objects(judge, "TrainJob.trainer.kubeflow.org", {"metadata": {"name": "1a"}, "spec": {}})
+    assert [flaw.path for flaw in judge.flaws] == [("metadata", "name")]
 
 
 @pytest.mark.parametrize("odd", [None, 1, "a", [], {}, [None], {"a": 1}, [[]]])

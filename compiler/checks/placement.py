@@ -38,8 +38,8 @@ class _Nodes:
     def shared_resources(self) -> frozenset[str]:
         """What is asked of devices that pods share, whose room is not counted here."""
         devices = [device for node in self.nodes for device in node.shared_devices]
-        amounts = {name for device in devices for _, offered in device.devices for name in offered}
-        return frozenset({*amounts, *(n for device in devices for n in (device.resource, device.whole_resource))})
+        amounts = [offered for device in devices for _, offered in device.devices]
+        return frozenset[str]().union(*amounts, *((device.resource, device.whole_resource) for device in devices))
 
     @cached_property
     def groups(self) -> list[tuple[Amounts, int]]:
@@ -51,8 +51,9 @@ class _Nodes:
 
     def requests(self, pod: PodSpec) -> dict[str, int]:
         """The requests that can be counted against nodes."""
+        requested = {name: amount for name, amount in pod.requests.items() if amount}
         counted = self.resources - self.shared_resources
-        return {name: amount for name, amount in pod.requests.items() if amount and name in counted}
+        return {name: amount for name, amount in requested.items() if name in counted}
 
     @cached_property
     def _known_masks(self) -> dict[NodeRequirement, int]:
@@ -178,8 +179,9 @@ def missing_tolerations(check_input: CheckInput) -> Iterator[Finding]:
             continue
         mask = nodes.matching(node_requirement(role.pod))
         if not nodes.most_pods(role.pod, mask):
-            fitting = [n for i, n in enumerate(nodes.nodes) if selected >> i & 1 and nodes.most_pods(role.pod, 1 << i)]
-            keys = sorted({taint.key for taint in fitting[0].taints if taint.effect != "PreferNoSchedule"})
+            possible = ((i, node) for i, node in enumerate(nodes.nodes) if selected >> i & 1)
+            fitting = next(node for i, node in possible if nodes.most_pods(role.pod, 1 << i))
+            keys = sorted({taint.key for taint in fitting.taints if taint.effect != "PreferNoSchedule"})
             document, path = _pod_place(gang, role)
             message = f"the nodes that these pods select carry a taint that they do not tolerate: {', '.join(keys)}"
             place = (*path, "tolerations") if (*path, "tolerations") in document.positions else path

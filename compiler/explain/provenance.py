@@ -123,7 +123,8 @@ class Provenance:
         key = classes, closed, pool, node, what
         if key not in self._eligible_node_sources:
             nodes = zip(self.origins.nodes, self.problem.nodes, strict=True)
-            chosen = [spec for spec, made in nodes if made.node_class in classes and made.node_group not in closed]
+            of_classes = ((spec, made) for spec, made in nodes if made.node_class in classes)
+            chosen = [spec for spec, made in of_classes if made.node_group not in closed]
             self._eligible_node_sources[key] = tuple(node_sources(chosen, what, pool, node))
         return self._eligible_node_sources[key]
 

@@ -150,7 +150,8 @@ class Explainer:
     @cached_property
     def node_resources(self) -> frozenset[str]:
         """What nodes say that they have."""
-        return frozenset(name for node in self.origins.nodes for name, amount in node.allocatable.items() if amount)
+        amounts = (entry for node in self.origins.nodes for entry in node.allocatable.items())
+        return frozenset(name for name, amount in amounts if amount)
 
     def _pod_rule_values(self, rho: int) -> dict[str, object]:
         values: dict[str, object] = {}

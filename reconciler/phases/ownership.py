@@ -7,7 +7,7 @@ inventory ends when the server says, asked by name, that the object is gone.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from itertools import islice
 
@@ -66,7 +66,7 @@ def settle_lost_inventory(r: Reconciler, p: Pass) -> None:
     marked = {key: item for key, item in p.observation.objects.items() if _is_ours(r, item)}
     head = r.poller.head.commit
     creations = [change for change in p.changes if change.action == "create"]
-    reruns = sorted(str(each.ref) for each in creations if each.desired is not None and each.desired.run_digest)
+    reruns = sorted(str(change.ref) for change in creations if change.run_digest)
     if marked and reruns and r.publisher.read_annotations().get(ALLOW_REBUILD_ANNOTATION) != head:
         names = ", ".join(reruns[:5]) + (", ..." if len(reruns) > 5 else "")
         p.standstill = (
@@ -202,11 +202,8 @@ def _awaited_names(r: Reconciler, p: Pass) -> set[tuple[str, str]]:
     tried = {result.change.ref.key for result in p.results if result.outcome == "done"}
     failures = r.writer.memory.failures
     tried |= {key for key, result in failures.items() if result.outcome in ("refused", "conflict")}
-    return {
-        (change.ref.namespace, change.ref.name)
-        for change in p.changes
-        if change.action == "create" and change.ref.key not in tried
-    }
+    new = (change.ref for change in p.changes if change.action == "create")
+    return {(ref.namespace, ref.name) for ref in new if ref.key not in tried}
 
 
 def _record_toll(r: Reconciler, p: Pass) -> None:
@@ -224,7 +221,9 @@ def _trim_gone_entries(r: Reconciler, p: Pass) -> None:
     is one without our mark where we only had the intention. An intention whose object is not there is kept for as long
     as the request of a former leader may still arrive."""
     has_intents = r.clock() - r.leads_since <= INTENT_SECONDS
-    gone = (key for key in p.prune_plan.vanished_keys if p.inventory.entries[key].uid or not has_intents)
+    gone: Iterable[str] = p.prune_plan.vanished_keys
+    if has_intents:
+        gone = (key for key in gone if p.inventory.entries[key].uid)
     for key in islice(gone, MAX_LOOK_UPS):
         entry = p.inventory.entries[key]
         try:

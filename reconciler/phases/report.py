@@ -153,11 +153,9 @@ def _conditions(r: Reconciler, p: Pass, rejection: Rejection | None) -> Iterator
         if until > now
     ]
     yield Condition("Fighting", bool(fought), "Fighting" if fought else "None", _counted(fought))
-    broken = [
-        _breakdown_message(commit, found)
-        for commit, found in sorted(r.planning.rejections.items())
-        if found.breakdown and commit in (r.poller.head.commit, p.target_commit)
-    ]
+    commits = sorted({r.poller.head.commit, p.target_commit} & r.planning.rejections.keys())
+    rejections = ((commit, r.planning.rejections[commit]) for commit in commits)
+    broken = [_breakdown_message(commit, found) for commit, found in rejections if found.breakdown]
     yield Condition("CompilerFailed", bool(broken), "BrokeDown" if broken else "None", _counted(broken))
     behind = behind_message(r, p)
     known = "NotKnown" if r.scheduler_probe.active is None else "None"

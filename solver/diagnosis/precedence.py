@@ -153,10 +153,12 @@ def evicting_priority(runner: TrialRunner, t: Trial) -> Iterator[Trial]:
 
 def _own_victims(case: GangDiagnosis) -> list[int]:
     """The gangs of its queue that run on and that a higher priority may evict whole."""
-    problem, queue = case.state.problem, case.gang.queue
-    budgeted = {v for budget in problem.disruption_budgets for v, _ in budget.roles}
-    own = (v for v in sorted(case.state.kept_placements) if problem.gangs[v].queue == queue and v not in budgeted)
-    return [v for v in own if problem.gangs[v].evictable and may_go_whole(problem, case.index, v)]
+    problem, found = case.state.problem, []
+    for v in sorted(case.state.kept_placements.keys() - problem.budgeted_gangs):
+        victim = problem.gangs[v]
+        if victim.queue == case.gang.queue and victim.evictable and may_go_whole(problem, case.index, v):
+            found.append(v)
+    return found
 
 
 def with_later_gangs(runner: TrialRunner, t: Trial) -> Trial:

@@ -15,6 +15,7 @@ import numpy as np
 from solver.problem import Limits, PodRequest, Problem, Subgroup, Vector
 from solver.semantics.device_slots import FreeVectors, IntArray
 from solver.semantics.gang_classes import ClassRole, GangClass, breaks_topology
+from solver.semantics.gang_sizes import hard_subgroup_tiers
 from solver.semantics.placements import Placements
 from solver.semantics.queue_limits import QueueCeiling
 from solver.semantics.share_measures import (
@@ -229,8 +230,7 @@ class Sets:
     def _buckets_for(self, k: int, t: int) -> tuple[IntArray, IntArray]:
         """The buckets that take pods of role t of class k, in order, and how many fit each."""
         gang_class, role = self.gang_classes[k], self.roles[k, t]
-        hard = (g.topology.tier for g in gang_class.subgroups if g.topology.is_hard and t in g.roles)
-        tiers = tuple(sorted(set(hard)))
+        tiers = tuple(sorted(hard_subgroup_tiers(gang_class.subgroups, t)))
         key = role.pod_request, role.node_classes, gang_class.hard_tier, self.domains[k], tiers, self.rule_key(role)
         if key not in self._eligible_buckets:
             fits = np.array(self.sum_per_bucket(self._fit_counts_under_rules(role)), dtype=np.int64)
@@ -393,7 +393,8 @@ class Sets:
         demand = self.min_demands[key[2]]
         limits = []
         for left in room:
-            limits += [m // a for m, a in zip(left, demand, strict=True) if m is not None and a]
+            asked = ((m, a) for m, a in zip(left, demand, strict=True) if a)
+            limits += [m // a for m, a in asked if m is not None]
         return max(0, min([len(self.waiting_gangs[key]), units // self.dominant_units[key[2]], *limits]))
 
     def age_order_key(self, j: int) -> tuple[float, int, int]:

@@ -103,7 +103,8 @@ def reclaimers(x: CheckedPlan, g: int) -> list[int]:
     """The preemptors of gang g in other queues, without those that take back their queue's dedicated domain."""
     queue, gangs = x.problem.gangs[g].queue, x.problem.gangs
     preemptors = x.decisions[g].evicted_for if g in x.decisions else ()
-    others = [j for j in preemptors if 0 <= j < len(gangs) and gangs[j].queue != queue]
+    known = (j for j in preemptors if 0 <= j < len(gangs))
+    others = (j for j in known if gangs[j].queue != queue)
     return [j for j in others if not may_take_back(x, g, j)]
 
 

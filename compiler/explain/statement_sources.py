@@ -10,7 +10,6 @@ from compiler.explain.provenance import (
     Source,
     cluster_objects,
     node_sources,
-    pod_spec_path,
     source_at,
     source_if_written,
 )
@@ -171,7 +170,7 @@ def pod_rule(s: Provenance, j: int, fact: PodRuleConflict) -> Iterator[Source]:
     owners = s.rule_owners.get(rho, ())
     for i, t in [spot for spot in owners if spot[0] == j] or owners:
         spec = s.origins.gangs[i]
-        document, base = pod_spec_path(spec, spec.roles[t])
+        document, base = spec.pod_spec_of(spec.roles[t])
         path = "topologySpreadConstraints" if s.problem.pod_rules[rho].rule_kind == "spread" else "affinity"
         yield source_at(document, f"rule of role {spec.roles[t].name}", *base, path)
     if rho < len(s.origins.rule_owner_pods):

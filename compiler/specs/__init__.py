@@ -265,6 +265,12 @@ class GangSpec:
         """The documents of its bare pods, role by role."""
         return tuple(document for role in self.roles for document in role.pod_documents)
 
+    def pod_spec_of(self, role: RoleSpec) -> tuple[Document, tuple[str | int, ...]]:
+        """The document and the path of the role's pod spec: of its template, or of the first of its bare pods."""
+        if role.pod_documents:
+            return role.pod_documents[0], ("spec",)
+        return self.document, (*role.template_path, "spec")
+
 
 @dataclass(frozen=True, slots=True)
 class NodeGroupAffinity:

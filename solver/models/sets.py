@@ -23,7 +23,7 @@ from solver.semantics.share_measures import (
     gang_dominant_share,
     puts_queues_first,
     queue_priority,
-    served_together,
+    serving_rounds,
 )
 from solver.semantics.topology import ROOT, TopologyTree
 from solver.state.free_nodes import FreeNodes
@@ -326,7 +326,7 @@ class Sets:
     @cached_property
     def queue_rounds(self) -> tuple[tuple[PrecedenceLevel, ...], ...]:
         """The levels that are decided together where queues come first."""
-        rounds = served_together(self.problem, (priority for _, priority in self.precedence_levels))
+        rounds = serving_rounds(self.problem, (priority for _, priority in self.precedence_levels))
         return tuple(tuple(level for level in self.precedence_levels if level[1] in served) for served in rounds)
 
     @cached_property

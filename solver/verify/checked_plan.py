@@ -173,7 +173,7 @@ class CheckedPlan:
             self._domain_node_sets[tier] = [inside[domain] for domain in sorted(inside)]
         return self._domain_node_sets[tier]
 
-    def pods_per_part(self, subgroup: Subgroup, counts: PodCounts) -> Counter[int | None]:
+    def subgroup_pods_by_domain(self, subgroup: Subgroup, counts: PodCounts) -> Counter[int | None]:
         """Domain (None: none) -> these pods of the subgroup there; all in domain 0 without a binding topology."""
         found: Counter[int | None] = Counter()
         binding, tier = self.is_binding(subgroup.topology), subgroup.topology.tier

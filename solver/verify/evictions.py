@@ -63,7 +63,7 @@ def _preemptor_fault(x: CheckedPlan, decision: Decision) -> str:
 
 def _loses_whole_subgroups(x: CheckedPlan, g: int) -> bool:
     subgroups = x.problem.gangs[g].subgroups
-    lost = [(part.size, x.pods_per_part(part, x.evicted_pods[g])) for part in subgroups]
+    lost = [(part.size, x.subgroup_pods_by_domain(part, x.evicted_pods[g])) for part in subgroups]
     return not any(pods % size for size, counts in lost for pods in counts.values())
 
 

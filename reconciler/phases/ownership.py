@@ -130,7 +130,8 @@ def _pods_of_dependents(p: Pass) -> Mapping[str, list[Object]]:
         for owner in job["metadata"].get("ownerReferences") or () if job else ():
             by_owner.setdefault(owner["uid"], []).extend(pods)
     entries = p.inventory.entries.items() if by_owner else ()
-    return {key: by_owner[entry.uid] for key, entry in entries if entry.uid in by_owner and key not in p.pods}
+    owners = {key: entry.uid for key, entry in entries if entry.uid in by_owner}
+    return {key: by_owner[uid] for key, uid in owners.items() if key not in p.pods}
 
 
 def _ends_what_runs(p: Pass, change: Change) -> bool:

@@ -33,7 +33,7 @@ def configurations_inside(document: Document) -> list[Document]:
 
 
 def files_of_cluster(tree: Repository, folder: str | None) -> tuple[list[str], list[Diagnostic]]:
-    """The files of the jobs folder and of the cluster's folder, sorted, and what is said of those left out."""
+    """The files of the jobs folder and of the cluster's folder, sorted, and the diagnostics on those left out."""
     problems, found = list[Diagnostic](), list[str]()
     others = {file for file in tree.manifests() if not _is_of_cluster(file, folder)}.difference(tree.named)
     manifests = [file for file in tree.manifests() if file not in others]

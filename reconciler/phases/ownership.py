@@ -37,7 +37,7 @@ MAX_LOOK_UPS = 100
 def confirm_entries(r: Reconciler, p: Pass) -> None:
     """Note the uid of what was created, where former entries come from, and which jobs have started.
 
-    An intent becomes ours only with our mark: without it somebody else has made an object of this name.
+    An intent becomes ours only with our mark: without it the object of this name was made by others.
     """
     cluster = r.settings.cluster
     for key, entry in list(p.inventory.entries.items()):

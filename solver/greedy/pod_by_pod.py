@@ -59,7 +59,7 @@ class PodByPodPlacer:
         return False
 
     def _largest_subgroups(self) -> list[Subgroup]:
-        """Of the hard subgroups that share roles the largest, in whose domains the others are formed as it goes."""
+        """The largest of the hard subgroups that share roles; the smaller ones are formed inside its domains."""
         hard = [s for s in self.gang.subgroups if self.tree.confines(s.topology)]
         return [s for n, s in enumerate(hard) if not any(_precedes(o, s, m < n) for m, o in enumerate(hard))]
 

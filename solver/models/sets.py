@@ -389,7 +389,7 @@ class Sets:
         return *(-level for level in self.level_of[key]), -self.dominant_units[key[2]], *key
 
     def _claimable(self, key: AdmissionClass, units: int, room: Iterable[Sequence[int | None]]) -> int:
-        """Gangs of a class that so many dominant units, and what is left of the entitlements, are enough for."""
+        """How many gangs of a class fit in so many dominant units and in what is left of the entitlements."""
         demand = self.min_demands[key[2]]
         limits = []
         for left in room:

@@ -66,8 +66,7 @@ def scheduler_conf(spec: SchedulerSpec, *, gated: bool) -> str:
 def _actions_without_cache(actions: Sequence[str]) -> list[str]:
     """The actions whose error cache is switched off: the first three always, so that adding an action later does not
     bring the trap back; reclaim when it is used."""
-    unused = {"reclaim"}.difference(actions)
-    return [action for action in CACHING_ACTIONS if action not in unused]
+    return [action for action in CACHING_ACTIONS if action != "reclaim" or action in actions]
 
 
 def _plugin_entry(plugin: PluginSpec) -> dict[str, Any]:

@@ -7,17 +7,43 @@ from typing import Any
 
 from compiler.explain import statement_sources as sources
 from compiler.explain.entries import Entry, entries_by_kind
-from solver import repairs
+from solver.repairs import (
+    EndOfGangs,
+    EndOfMaintenance,
+    EndOfPods,
+    FewerDedicatedDomains,
+    FewerPods,
+    HigherPriority,
+    HigherTier,
+    MoreCapability,
+    MoreDeserved,
+    MoreNodeClasses,
+    MoreNodes,
+    MoreWeight,
+    NoStrictOrder,
+    OpenNodeGroups,
+    OpenQueue,
+    OtherQueue,
+    Repair,
+    Restart,
+    ReturnOfNodes,
+    ShorterDuration,
+    SmallerGuarantee,
+    SmallerPods,
+    SmallerSubgroups,
+    SoftTopology,
+    StartOfGang,
+)
 
-REPAIRS: Mapping[type[repairs.Repair], Entry[Any]] = entries_by_kind(
+REPAIRS: Mapping[type[Repair], Entry[Any]] = entries_by_kind(
     Entry(
-        repairs.MoreCapability,
+        MoreCapability,
         "raise a capability",
         ("capability {limit} for queue {queue}, {amount:n} more",),
         lambda s, j, x: s.queue_amount(x.queue, "capability", x.resource, "capability"),
     ),
     Entry(
-        repairs.HigherTier,
+        HigherTier,
         "allow a higher tier",
         (
             "highestTierAllowed: {tier} for its groups ({subgroup})",
@@ -26,13 +52,13 @@ REPAIRS: Mapping[type[repairs.Repair], Entry[Any]] = entries_by_kind(
         sources.topology,
     ),
     Entry(
-        repairs.EndOfPods,
+        EndOfPods,
         "wait for room",
         ("room to be freed by jobs that run",),
         sources.no_sources,
     ),
     Entry(
-        repairs.MoreNodes,
+        MoreNodes,
         "add nodes",
         (
             "{amount:nodes} more like {nodes} under {hypernode}",
@@ -41,7 +67,7 @@ REPAIRS: Mapping[type[repairs.Repair], Entry[Any]] = entries_by_kind(
         sources.more_nodes,
     ),
     Entry(
-        repairs.FewerPods,
+        FewerPods,
         "ask for fewer pods",
         (
             "{amount:pods} of role {role} instead of {now:n}",
@@ -54,14 +80,14 @@ REPAIRS: Mapping[type[repairs.Repair], Entry[Any]] = entries_by_kind(
         ),
     ),
     Entry(
-        repairs.SmallerSubgroups,
+        SmallerSubgroups,
         "make the subgroups smaller",
         ("groups of {amount:pods} instead of {now:n} ({subgroup})",),
         sources.topology,
         special_texts=("{annotation}: {written}, groups of {amount:pods} instead of {now:n}",),
     ),
     Entry(
-        repairs.SoftTopology,
+        SoftTopology,
         "make the topology a wish",
         (
             "a soft topology instead of a hard one for its groups ({subgroup})",
@@ -71,13 +97,13 @@ REPAIRS: Mapping[type[repairs.Repair], Entry[Any]] = entries_by_kind(
         special_texts=("{annotation}: {written}, so that a whole group in one supernode is a wish",),
     ),
     Entry(
-        repairs.SmallerGuarantee,
+        SmallerGuarantee,
         "lower a guarantee of another queue",
         ("guarantee {limit} for queue {queue}, {amount:n} less",),
         lambda s, j, x: s.queue_amount(x.queue, "guarantee", x.resource, "guarantee", "resource"),
     ),
     Entry(
-        repairs.EndOfGangs,
+        EndOfGangs,
         "wait for others to end",
         (
             "wait for the end of {gangs}, expected about {at}",
@@ -87,44 +113,44 @@ REPAIRS: Mapping[type[repairs.Repair], Entry[Any]] = entries_by_kind(
         lambda s, j, x: s.gang_sources(x.gangs),
     ),
     Entry(
-        repairs.MoreDeserved,
+        MoreDeserved,
         "let a queue deserve more",
         ("deserved {amount} for queue {queue} instead of {now:n}",),
         lambda s, j, x: s.queue_amount(x.queue, "deserved", x.resource, "deserved"),
     ),
     Entry(
-        repairs.MoreWeight,
+        MoreWeight,
         "raise a queue's weight",
         ("weight {amount:n} instead of {now:n} for queue {queue}",),
         lambda s, j, x: s.queue_field(x.queue, "weight", "spec", "weight"),
     ),
     Entry(
-        repairs.OpenQueue,
+        OpenQueue,
         "open a queue",
         ("open queue {queue}",),
         lambda s, j, x: sources.closed_field(s, x.queue),
     ),
     Entry(
-        repairs.OpenNodeGroups,
+        OpenNodeGroups,
         "open node groups to a queue",
         ("let queue {queue} use node group {nodeGroups} as well",),
         sources.node_groups,
     ),
     Entry(
-        repairs.MoreNodeClasses,
+        MoreNodeClasses,
         "let a role use other nodes",
         ("let role {role} use nodes like {nodes} as well",),
         lambda s, j, x: s.role_selectors(j, x.role),
         special_texts=("let role {role} use nodes like {nodes} as well: {edits}",),
     ),
     Entry(
-        repairs.Restart,
+        Restart,
         "start anew",
         ("delete its pods that run, so that it starts anew where all of it fits",),
         sources.no_sources,
     ),
     Entry(
-        repairs.HigherPriority,
+        HigherPriority,
         "raise its priority",
         (
             "a priority of {amount:n} or more; {gangs} would wait instead",
@@ -139,25 +165,25 @@ REPAIRS: Mapping[type[repairs.Repair], Entry[Any]] = entries_by_kind(
         ),
     ),
     Entry(
-        repairs.SmallerPods,
+        SmallerPods,
         "make the pods smaller",
         ("{amount} for a pod of role {role} instead of {now:n}",),
         lambda s, j, x: s.role_requests(j, x.role, x.resource),
     ),
     Entry(
-        repairs.ReturnOfNodes,
+        ReturnOfNodes,
         "bring nodes back",
         ("wait for {nodes} to be ready and open again",),
         sources.away_nodes,
     ),
     Entry(
-        repairs.NoStrictOrder,
+        NoStrictOrder,
         "lift a queue's strict order",
         ("queue {queue} without its strict order",),
         lambda s, j, x: sources.order_field(s, x.queue),
     ),
     Entry(
-        repairs.StartOfGang,
+        StartOfGang,
         "wait for others to start",
         (
             "wait for {gangs} to start, expected about {at}",
@@ -167,25 +193,25 @@ REPAIRS: Mapping[type[repairs.Repair], Entry[Any]] = entries_by_kind(
         lambda s, j, x: (s.gang_source(x.gang),),
     ),
     Entry(
-        repairs.FewerDedicatedDomains,
+        FewerDedicatedDomains,
         "keep fewer domains for another queue",
         ("{amount:n} fewer of the whole domains guaranteed to queue {queue}",),
         sources.dedicated_domains,
     ),
     Entry(
-        repairs.OtherQueue,
+        OtherQueue,
         "use another queue",
         ("queue {queue} instead of its own",),
         lambda s, j, x: (s.gang_field(j, "queue"),),
     ),
     Entry(
-        repairs.ShorterDuration,
+        ShorterDuration,
         "say that it ends sooner",
         ("gangplan.dev/expected-duration of at most {written_duration}",),
         sources.duration,
     ),
     Entry(
-        repairs.EndOfMaintenance,
+        EndOfMaintenance,
         "wait for the end of maintenance",
         (
             "wait for the end of maintenance about {at}",

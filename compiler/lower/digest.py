@@ -9,34 +9,27 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import fields, is_dataclass
+from dataclasses import fields
 from functools import cache
-from typing import Any
 
 from solver.problem import Problem
 
 VERSION = 1
-_PLAIN = frozenset((str, int, bool, float, type(None)))
 
 
 def problem_digest(problem: Problem | None) -> str:
     """The digest as hexadecimal digits; None, where the inputs made no problem, has one too."""
-    text = json.dumps([VERSION, _encoded(problem)], separators=(",", ":"))
+    text = json.dumps([VERSION, problem], separators=(",", ":"), default=_encode)
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def _encoded(value: object) -> Any:
-    owner: type = type(value)
-    if owner in _PLAIN:
-        return value
-    if is_dataclass(value):
-        present = ((name, getattr(value, name), default) for name, default in _fields(owner))
-        return {name: _encoded(content) for name, content, default in present if content != default}
+def _encode(value: object) -> object:
+    """What stands in the text for a value that JSON does not know. Raises TypeError for one that is of no problem."""
     if isinstance(value, frozenset):
-        return sorted(_encoded(item) for item in value)
-    if isinstance(value, tuple):
-        return [_encoded(item) for item in value]
-    return value
+        return sorted(value)
+    owner: type = type(value)
+    content = ((name, getattr(value, name), default) for name, default in _fields(owner))
+    return {name: item for name, item, default in content if item != default}
 
 
 @cache

@@ -42,8 +42,7 @@ class CommandFailed(GitError, GitCommandError):
 
     def __init__(self, name: str, status: int, errors: bytes) -> None:
         lines = redact(errors.decode("utf-8", "replace")).splitlines()
-        telling = (line.strip() for line in lines if not line.startswith("warning: "))
-        text = "; ".join(filter(None, telling))
+        text = "; ".join(line.strip() for line in lines if line.strip() and not line.startswith("warning: "))
         GitCommandError.__init__(self, ["git", name], status, text)
         self.summary = f"git {name} failed ({status}): {text or 'no message'}"
 

@@ -21,8 +21,7 @@ def lend_dedicated_domains(plan: PlanState) -> PlanState:
     """The plan with waiting gangs started in dedicated domains of others, where they may borrow and fit."""
     problem, reservation = plan.unrestricted_problem, plan.reservation
     reserved_for = None if reservation is None else reservation.gang
-    others = (j for j in plan.waiting_gangs() if j != reserved_for)
-    asking = [j for j in others if may_borrow_domains(problem, j)]
+    asking = [j for j in plan.waiting_gangs() if may_borrow_domains(problem, j) and j != reserved_for]
     if not asking or not dedicated_nodes(problem):
         return plan
     opened = with_fixed_exclusions(problem)

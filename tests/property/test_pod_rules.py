@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from solver import solve
 from solver.problem import Problem
 from solver.verify import verify
-from tests.builders.evictions import contested, crowded
 from tests.builders.plans import solve_without_repairs
 from tests.builders.strategies import contended_problems, problems_with_pod_rules, with_pod_rules
 from tests.property.brute import admission_score, alone_on_empty_cluster
@@ -20,6 +19,7 @@ from tests.property.brute_pod_rules import feasible_sets_under_rules, keeps_pod_
 from tests.property.mutants import MUTATORS, PodsByGang
 from tests.property.plan_events import plan_events, rare_events
 from tests.property.test_solve import admitted
+from tests.property.test_victims import contested, crowded
 
 
 @settings(max_examples=60)

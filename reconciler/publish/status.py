@@ -225,6 +225,7 @@ class StatusPublisher:
         for name, part in reversed(split_status(status, self.ref.name).items()):
             if part != self._last_parts.get(name):
                 self._write_part(name, part)
+        _log_turned_conditions(last, status)
         self._last_status, self._written_at = status, self.clock()
 
     def _write_part(self, name: str, part: dict[str, Any]) -> None:
@@ -240,6 +241,16 @@ class StatusPublisher:
             return read_status(self.client, self.ref)
         except (NotFound, ValueError):
             return {}
+
+
+def _log_turned_conditions(before: Mapping[str, Any], after: Mapping[str, Any]) -> None:
+    """Say in the log which conditions have turned; of those that are new, which have something to say."""
+    known = {entry["type"]: (entry.get("status"), entry.get("reason")) for entry in before.get("conditions") or ()}
+    for entry in after["conditions"]:
+        state, message = (entry["status"], entry["reason"]), entry["message"]
+        if known.get(entry["type"], state if not message else None) != state:
+            named = {"condition": entry["type"], "status": entry["status"], "reason": entry["reason"]}
+            log.log(logging.WARNING if message else logging.INFO, "condition", extra={**named, "detail": message})
 
 
 def _now() -> str:

@@ -67,6 +67,17 @@ def test_the_status_is_written_only_when_it_says_something_new() -> None:
     assert [method for method, _, _ in server.requests] == ["GET", "PATCH", "PATCH"]
 
 
+def test_the_log_says_once_that_a_condition_has_turned(caplog: pytest.LogCaptureFixture) -> None:
+    """A reconciler that stood still, as its inventory was lost, logged not one line on it."""
+    caplog.set_level(logging.INFO)
+    lost = Condition("InventoryLost", True, "Held", "the inventory is lost")
+    publisher = StatusPublisher(FakeCluster().client(), "gangplan-system", "test")
+    for condition in (lost, lost, Condition("InventoryLost", False, "Present")):
+        publisher.publish(replace(report(), conditions=(Condition("Applied", True, "Applied"), condition)))
+    said = [(line.levelname, vars(line)["reason"], vars(line)["detail"]) for line in caplog.records]
+    assert said == [("WARNING", "Held", "the inventory is lost"), ("INFO", "Present", "")]
+
+
 def test_gangs_that_start_wait_for_the_next_write_of_the_status_and_a_condition_does_not() -> None:
     now = 100.0
     server = FakeCluster()

@@ -13,16 +13,19 @@ from typing import Any, Literal, get_args
 from compiler.cluster_state.state import ClusterState
 from compiler.comparison.carry_over import state_after
 from compiler.comparison.cluster import cluster_changes
+from compiler.comparison.edits import edited_jobs
 from compiler.comparison.scheduler import behaviour_changes
 from compiler.diagnostics import Diagnostic
 from compiler.outcome import JobDecision, Outcome, PodsByNode
 from compiler.reading.one_document import GENERATED_NAME
 from compiler.specs import JobKey, Specs
-from compiler.syntax.runs import run_digest
 from compiler.views.data import queue_entries
 
-JobChangeKind = Literal["never", "evicted", "waits", "removed", "moves", "shrinks", "grows", "starts", "reason"]
-"""Worst first. moves: it runs, elsewhere. reason: it waits as before, for another reason."""
+JobChangeKind = Literal[
+    "never", "evicted", "waits", "removed", "moves", "shrinks", "grows", "starts", "edited", "reason"
+]
+"""Worst first. moves: it runs, elsewhere. edited: it has its nodes as before, with another specification. reason: it
+waits as before, for another reason."""
 JOB_CHANGE_KINDS: tuple[JobChangeKind, ...] = get_args(JobChangeKind)
 DECLARED_AMOUNTS = ("guarantee", "deserved", "capability")
 LIMIT = "capability"
@@ -89,8 +92,8 @@ def compare(compile_base: Compile, compile_head: Compile, head: Specs, state: Cl
     """Compare two revisions of one cluster, both against `state` (nothing runs, without one). head: what the second one
     says."""
     base, settled = _at_rest(compile_base, state)
-    edited, removed = _edited_jobs(base.specs, head), _removed_jobs(base.specs, head)
-    after = compile_head(state_after(base, settled, edited | removed) if base.ok else state)
+    edited, removed = edited_jobs(base.specs, head), _removed_jobs(base.specs, head)
+    after = compile_head(state_after(base, settled, edited.keys() | removed) if base.ok else state)
     base_findings, head_findings = _findings(base), _findings(after)
     jobs = sorted(
         _job_changes(base, after, edited, removed), key=lambda job: (JOB_CHANGE_KINDS.index(job.kind), job.name)
@@ -117,14 +120,6 @@ def _at_rest(compile_base: Compile, state: ClusterState | None) -> tuple[Outcome
     return compile_base(settled), settled
 
 
-def _edited_jobs(base: Specs, head: Specs) -> frozenset[JobKey]:
-    """Jobs whose specification differs: their pods are another run's."""
-    before = {gang.key: run_digest(gang.document.data) for gang in base.gangs}
-    return frozenset(
-        gang.key for gang in head.gangs if before.get(gang.key) not in (None, run_digest(gang.document.data))
-    )
-
-
 def _removed_jobs(base: Specs, head: Specs) -> frozenset[JobKey]:
     """Jobs that the new revision does not hold, be it with an error: the reconciler takes their pods away."""
     there = {(document.namespace or "default", document.name, document.kind) for document in head.documents}
@@ -140,13 +135,13 @@ def _findings(outcome: Outcome) -> dict[tuple[str, ...], Diagnostic]:
 
 
 def _job_changes(
-    base: Outcome, head: Outcome, edited: frozenset[JobKey], removed: frozenset[JobKey]
+    base: Outcome, head: Outcome, edited: Mapping[JobKey, str], removed: frozenset[JobKey]
 ) -> Iterator[JobChange]:
     before = {decision.key: decision for decision in base.decisions}
     after = {decision.key: decision for decision in head.decisions}
     for key, decision in after.items():
         former = before.get(key)
-        found = _change_of(former, decision)
+        found = _change_of(former, decision, edited.get(key, ""))
         if found is not None:
             yield _job_change(*found, former, decision, is_edited=key in edited)
     for key, former in before.items():
@@ -173,8 +168,8 @@ def _job_change(
     )
 
 
-def _change_of(former: JobDecision | None, decision: JobDecision) -> tuple[JobChangeKind, str] | None:
-    """What becomes of the job, and why; None where all is as before."""
+def _change_of(former: JobDecision | None, decision: JobDecision, edit: str) -> tuple[JobChangeKind, str] | None:
+    """What becomes of the job, and why; None where all is as before. edit: what differs in its specification."""
     had, has = former is not None and bool(former.pods), bool(decision.pods)
     if decision.action in ("done", "evict"):
         lost = decision.action == "evict"
@@ -185,12 +180,12 @@ def _change_of(former: JobDecision | None, decision: JobDecision) -> tuple[JobCh
         return ("starts", f"before, {_first_reason(former)}" if former else "it is new") if has else None
     assert former is not None  # noqa: S101  - it had pods
     if former.pods == decision.pods:
-        return None
+        return ("edited", edit) if edit else None
     if decision.evicted_pods:
         return "shrinks", f"it gives pods to {', '.join(decision.evicted_for)}"
     if _places(former.pods) <= _places(decision.pods):
         return "grows", "there is room for more of its pods"
-    return "moves", "it runs anew, since its specification or its nodes changed"
+    return "moves", f"it runs anew: {edit or 'its nodes changed'}"
 
 
 def _change_of_waiting(
@@ -201,9 +196,11 @@ def _change_of_waiting(
         return "never", why
     if former is None or had:
         return "waits", why
-    if {reason.code for reason in former.reasons} != {reason.code for reason in decision.reasons}:
-        return "reason", why
-    return None
+    codes, former_codes = ({reason.code for reason in each.reasons} for each in (decision, former))
+    if new := [reason.message for reason in decision.reasons if reason.code not in former_codes]:
+        return "reason", new[0]
+    gone = [reason.message for reason in former.reasons if reason.code not in codes]
+    return ("reason", f"{why}; no longer: {gone[0]}") if gone else None
 
 
 def _places(pods: PodsByNode) -> set[tuple[str, str, int]]:

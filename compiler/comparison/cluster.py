@@ -1,20 +1,21 @@
-"""What a change does to the cluster itself: its nodes and what they have, network domains, priorities, policy."""
+"""What a change does to the cluster itself: its nodes and what they have, network domains, priorities, rules of queues
+beside their amounts, policy."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import fields
+from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
 from compiler.explain.names import compact_names
 from compiler.fields.amounts import rounded_amount, unit_heading
-from compiler.specs import ClusterSpec, HyperNodeSpec, NodeSpec, PriorityClassSpec, Specs
+from compiler.specs import ClusterSpec, HyperNodeSpec, NodeSpec, PriorityClassSpec, QueueSpec, Specs
 from compiler.views.style import count_text
 
 MAX_NAMES = 4
 _IDENTITY = {"document", "name"}
-_Named = ClusterSpec | HyperNodeSpec | NodeSpec | PriorityClassSpec
+_Named = ClusterSpec | HyperNodeSpec | NodeSpec | PriorityClassSpec | QueueSpec
 
 
 def cluster_changes(before: Specs, after: Specs) -> Iterator[str]:
@@ -22,6 +23,7 @@ def cluster_changes(before: Specs, after: Specs) -> Iterator[str]:
     yield from _node_changes(before.nodes, after.nodes)
     yield from _domain_changes(before.hypernodes, after.hypernodes)
     yield from _priority_changes(before.priority_classes, after.priority_classes)
+    yield from _queue_changes(before.queues, after.queues)
     yield from _policy_changes(before.cluster, after.cluster)
 
 
@@ -66,6 +68,14 @@ def _priority_changes(before: Sequence[PriorityClassSpec], after: Sequence[Prior
             yield from _value_changes(f"PriorityClass {found.name}", old[found.name], found)
 
 
+def _queue_changes(before: Sequence[QueueSpec], after: Sequence[QueueSpec]) -> Iterator[str]:
+    old = {queue.name: queue for queue in before}
+    for queue in after:
+        if (former := old.get(queue.name)) is not None:
+            alike = replace(former, guarantee=queue.guarantee, deserved=queue.deserved, capability=queue.capability)
+            yield from _value_changes(f"Queue {queue.name}", alike, queue)
+
+
 def _policy_changes(before: ClusterSpec, after: ClusterSpec) -> Iterator[str]:
     yield from _value_changes("Cluster", before, after)
 
@@ -73,7 +83,7 @@ def _policy_changes(before: ClusterSpec, after: ClusterSpec) -> Iterator[str]:
 def _value_changes(name: str, before: _Named, after: _Named) -> Iterator[str]:
     """One sentence for each field that differs."""
     for field, (old, new) in _changed_fields(before, after).items():
-        values = "" if isinstance(new, Mapping) else f" {old} -> {new}"
+        values = "" if isinstance(new, Mapping) or is_dataclass(new) else f" {old} -> {new}"
         yield f"{name}: {_field_text(field)}{values or ' changed'}"
 
 

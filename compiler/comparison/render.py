@@ -30,6 +30,7 @@ VERBS: Mapping[JobChangeKind, tuple[str, str]] = {
     "shrinks": ("shrinks", "shrink"),
     "grows": ("grows", "grow"),
     "starts": ("starts", "start"),
+    "edited": ("is edited", "are edited"),
     "reason": ("waits for another reason", "wait for another reason"),
 }
 
@@ -159,7 +160,7 @@ def _sections(comparison: Comparison) -> Iterator[tuple[str, list[str]]]:
 
 
 def _job_row(job: JobChange) -> str:
-    words = [word for word, holds in (("new", job.is_new), ("edited", job.is_edited)) if holds]
+    words = [word for word, holds in (("new", job.is_new), ("edited", job.is_edited)) if holds and word != job.kind]
     marked = f" ({', '.join(words)})" if words else ""
     queue = f" in queue {job.queue}" if job.queue else ""
     return f"{job.name}{marked}{queue}: {job.why}{_places(job)}"
@@ -167,7 +168,7 @@ def _job_row(job: JobChange) -> str:
 
 def _places(job: JobChange) -> str:
     before, after = _place_text(job.before), _place_text(job.after)
-    if before and after:
+    if before and after and before != after:
         return f" ({before} -> {after})"
     if after:
         return f" ({after})"

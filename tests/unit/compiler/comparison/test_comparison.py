@@ -128,14 +128,39 @@ def test_a_new_job_starts_waits_or_can_never_start() -> None:
 
 
 def test_what_runs_stays_where_it_is_and_an_edited_job_runs_anew() -> None:
-    comparison = changes(BASE, {**BASE, "jobs/three.yaml": job("three", 1, image="y")})
-    assert found_jobs(comparison) == {}
+    small = without(BASE, "jobs/one.yaml")
+    comparison = changes(small, {**small, "jobs/three.yaml": job("three", 1, image="y")})
+    (found,) = comparison.jobs
+    assert (found.kind, found.why) == ("edited", "spec.tasks[0].template.spec.containers[0].image x -> y")
+    assert found.before == found.after
+    assert "  Job that is edited\n    ns/three in queue a: spec.tasks[0]" in comparison_text([comparison], "x", "y")
     edited = {**BASE, "jobs/one.yaml": job("one", 4)}
     comparison = changes(BASE, edited)
     kinds = found_jobs(comparison)
     assert kinds["ns/one"] == "waits"
     assert "ns/two" not in kinds
     assert next(each for each in comparison.jobs if each.name == "ns/one").is_edited
+
+
+def test_a_job_of_another_queue_is_named_with_its_queues() -> None:
+    both = {**without(BASE, "jobs/one.yaml"), "cluster-specs/demo/b.yaml": queue("b", deserved=8)}
+    (found,) = changes(both, {**both, "jobs/three.yaml": job("three", 1, queue="b")}).jobs
+    assert (found.name, found.kind, found.why) == ("ns/three", "edited", "spec.queue a -> b")
+
+
+def test_a_job_that_waits_for_another_reason_names_what_is_new_or_gone() -> None:
+    wide = {**BASE, "cluster-specs/demo/queues.yaml": queue("a", capability=48)}
+    (narrowed,) = (each for each in changes(wide, BASE).jobs if each.name == "ns/three")
+    (widened,) = (each for each in changes(BASE, wide).jobs if each.name == "ns/three")
+    limit = "queue a may hold 32 nvidia.com/gpu and has 0 left; the job asks for 8"
+    assert (narrowed.kind, narrowed.why) == ("reason", limit)
+    assert widened.why.endswith(f"; no longer: {limit}")
+
+
+def test_rules_of_queues_beside_their_amounts_are_compared() -> None:
+    text = BASE["cluster-specs/demo/queues.yaml"].replace("spec: {", "spec: {weight: 3, priority: 2, ")
+    comparison = changes(BASE, {**BASE, "cluster-specs/demo/queues.yaml": text})
+    assert comparison.resources == ("Queue a: weight 1 -> 3", "Queue a: priority 0 -> 2")
 
 
 def test_a_changed_document_with_generate_name_is_another_job_and_no_finding() -> None:

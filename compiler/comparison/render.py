@@ -160,7 +160,8 @@ def _sections(comparison: Comparison) -> Iterator[tuple[str, list[str]]]:
 
 
 def _job_row(job: JobChange) -> str:
-    words = [word for word, holds in (("new", job.is_new), ("edited", job.is_edited)) if holds and word != job.kind]
+    is_edited = job.is_edited and job.kind != "edited"  # its title says so
+    words = [word for word, holds in (("new", job.is_new), ("edited", is_edited)) if holds]
     marked = f" ({', '.join(words)})" if words else ""
     queue = f" in queue {job.queue}" if job.queue else ""
     return f"{job.name}{marked}{queue}: {job.why}{_places(job)}"

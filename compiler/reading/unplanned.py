@@ -39,7 +39,8 @@ UNPLANNED_DEVICES = declare_rule(
 
 _POD_RUNNING_KINDS = """
     Deployment StatefulSet DaemonSet ReplicaSet ReplicationController CronJob SparkApplication ScheduledSparkApplication
-    SparkConnect RayJob JobSet LeaderWorkerSet TrainJob JobFlow HyperJob
+    SparkConnect RayJob JobSet LeaderWorkerSet TrainJob JobFlow HyperJob ModelBooster InferenceService
+    LLMInferenceService DynamoGraphDeployment NIMService FlinkDeployment
 """
 POD_RUNNING_KINDS = frozenset(_POD_RUNNING_KINDS.split())
 """Kinds that run pods also where their text holds no pod template."""

@@ -70,6 +70,17 @@ def test_a_kind_that_names_volcano_gets_a_warning(api_version: str, spec: object
     ]
 
 
+def test_kinds_whose_text_holds_no_pod_template_are_told() -> None:
+    worker = {"type": "server", "image": "vllm", "replicas": 1, "resources": {"limits": {"nvidia.com/gpu": "1"}}}
+    assert findings("workload.serving.volcano.sh/v1alpha1", "ModelBooster", {"backend": {"workers": [worker]}}) == [
+        ("GP220", "ModelBooster x is for Volcano and is not planned")
+    ]
+    model = {"predictor": {"model": {"modelFormat": {"name": "sklearn"}, "storageUri": "gs://models/a"}}}
+    assert findings("serving.kserve.io/v1beta1", "InferenceService", model) == [
+        ("GP213", "InferenceService is passed through unplanned")
+    ]
+
+
 def test_other_pods_are_an_info_and_what_holds_none_is_nothing() -> None:
     assert findings("example.org/v1", "Invention", {"template": {"spec": PLAIN}}) == [
         ("GP213", "Invention is passed through unplanned")

@@ -152,6 +152,7 @@ def _delays(start: _Start, decided: PlanState, placements: Placements, uses: Slo
         uses,
         () if reservation is None else tuple(sorted({p.node for p in reservation.placements})),
         closed_classes=start.closed_classes,
+        reclaimed=decided.evictions.reclaimed_gangs,
     )
     restricted = start.lending.problem, start.lending.tree
     return DelayDiagnosis(state, restricted, reservation, decided.blocked_gangs, decided.waiting_gangs())

@@ -152,11 +152,13 @@ def evicting_priority(runner: TrialRunner, t: Trial) -> Iterator[Trial]:
 
 
 def _own_victims(case: GangDiagnosis) -> list[int]:
-    """The gangs of its queue that run on and that a higher priority may evict whole."""
+    """The gangs of its queue that run on and that a higher priority may evict whole; none that the plan takes pods of
+    for another queue, since a victim goes for its own queue or for others."""
     problem, queue = case.state.problem, case.gang.queue
     budgeted = {v for budget in problem.disruption_budgets for v, _ in budget.roles}
     own = (v for v in sorted(case.state.kept_placements) if problem.gangs[v].queue == queue and v not in budgeted)
-    return [v for v in own if problem.gangs[v].evictable and may_go_whole(problem, case.index, v)]
+    evictable = (v for v in own if problem.gangs[v].evictable and v not in case.state.reclaimed)
+    return [v for v in evictable if may_go_whole(problem, case.index, v)]
 
 
 def with_later_gangs(runner: TrialRunner, t: Trial) -> Trial:

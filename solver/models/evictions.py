@@ -24,7 +24,7 @@ from solver.models.device_slots import (
     slot_request_terms,
     slot_usage_terms,
 )
-from solver.models.pod_rules import pod_rules
+from solver.models.pod_rules import pod_rules, rule_terms
 from solver.models.sets import Sets
 from solver.models.variables import Variables, build_variables, pods_by_bucket
 from solver.problem import Gang, Placement, Vector
@@ -40,8 +40,8 @@ class EvictionModel:
 
     free: now, below 0 where what runs exceeds the node. reclaim_limits: of the queues that the gangs reclaim from.
     budget_left: pods that each disruption budget still lets go. count_everywhere: victims' pods count also on nodes
-    outside the model (where a queue is short). e: (victim, its pods at one placement) -> (variable, pods per unit of
-    it): e[v,t,m], or z[v] times all of them.
+    outside the model (where a queue is short). opens_domains: the pod rules of s count all victims' pods as gone.
+    e: (victim, its pods at one placement) -> (variable, pods per unit of it): e[v,t,m], or z[v] times all of them.
     """
 
     s: Sets
@@ -50,6 +50,7 @@ class EvictionModel:
     reclaim_limits: Mapping[int, ReclaimLimits]
     budget_left: Sequence[int]
     count_everywhere: bool
+    opens_domains: bool
     x: Variables = field(init=False)
     z: dict[int, pulp.LpVariable] = field(default_factory=dict)
     d: dict[int, pulp.LpVariable] = field(default_factory=dict)
@@ -402,6 +403,40 @@ def drf_shares(m: EvictionModel) -> Iterator[Row]:
         yield Row("victim.share", (v.gang,), at_most([(m.d[v.gang], 1.0), *some], 0))
 
 
+def opened_domains(m: EvictionModel) -> Iterator[Row]:
+    """Of each anti-affinity rho, where victims' pods stand in domain d against new ones, all of them go before any of
+    these comes. gone_d, victims_d: their evicted pods, their pods, that the rule selects (that own it).
+
+    B_d + S_d <= most opened[d]  (M_d + S_d)        gone_d >= victims_d opened[d]
+    """
+    if m.s.rule_counts is None or not m.opens_domains:
+        return
+    for rho, rule in rule_terms(m.s, m.x, m.s.rule_counts):
+        if m.s.problem.pod_rules[rho].rule_kind != "anti-affinity":
+            continue
+        for d, new in rule.inside.items():
+            sides = ("owners", new.owners, new.max_owners), ("selected", new.selected, new.max_selected)
+            for what, pods, most in sides:
+                gone, standing = _rule_pods(m, rho, d, owners=what == "selected")
+                if pods and standing:
+                    opened = m.x.model.add_variable(f"opened_{rho}_{d}_{what}", cat=pulp.LpBinary)
+                    yield Row(f"opened.{what}", (rho, d), at_most([*pods, (opened, -most)], 0))
+                    yield Row(f"opened.{what}.gone", (rho, d), at_least([*gone, (opened, -standing)], 0))
+
+
+def _rule_pods(m: EvictionModel, rho: int, d: int, owners: bool) -> tuple[Terms, int]:
+    """(the evicted pods, the number of pods that may go) of victims in domain d that own rule rho or are selected."""
+    gone, standing, domains = list[tuple[pulp.LpVariable, float]](), 0, m.s.problem.pod_rules[rho].domains
+    for v in m.victims:
+        roles = m.gang_of(v).roles
+        rules = [role.owned_rules if owners else role.selecting_rules for role in roles]
+        inside = [p for p in v.running if domains[p.node] == d]
+        here = [p for p in inside if rho in rules[p.role]]
+        gone += m.evicted_terms(v, ((p, 1.0) for p in here))
+        standing += sum(p.pods for p in evictable_placements(m.gang_of(v), here))
+    return gone, standing
+
+
 def disruption_budgets(m: EvictionModel) -> Iterator[Row]:
     """sum of e[v,t,m] over the roles of a budget <= allowed"""
     for b, (budget, allowed) in enumerate(zip(m.s.problem.disruption_budgets, m.budget_left, strict=True)):
@@ -421,6 +456,7 @@ CONSTRAINTS: Sequence[Callable[[EvictionModel], Iterator[Row]]] = (
     guarantees,
     reclaim_bounds,
     drf_shares,
+    opened_domains,
     disruption_budgets,
 )
 """The table of contents."""

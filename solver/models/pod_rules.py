@@ -41,6 +41,10 @@ class NewPodTerms:
     def selected(self) -> Terms:
         return [*self.M, *self.S]
 
+    @property
+    def max_selected(self) -> int:
+        return self.max_pods["M"] + self.max_pods["S"]
+
 
 @dataclass(slots=True)
 class RuleTerms:

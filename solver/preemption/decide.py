@@ -14,6 +14,7 @@ from solver.preemption.evict import evict_for_waiting, start_in_leftovers, witho
 from solver.preemption.plan_state import DecidedBatch, PlanState
 from solver.semantics.eviction_rights import allows_eviction
 from solver.semantics.gang_classes import waiting_class
+from solver.semantics.placement_cost import COST_NAMES
 from solver.semantics.priorities import precedence, serving_order_key
 from solver.semantics.share_measures import queue_priority
 
@@ -91,8 +92,13 @@ def _decide_in_turn(plan: PlanState, gangs: Sequence[int]) -> PlanState:
         if kind in refused or not plan.eligible_gangs([j]):
             passed_over.append(j)
             continue
-        number = len(plan.preemptors)
+        has_leftovers = bool(plan.evictions.evicted_pods)
         _decide_batch(plan, [j])
+        if has_leftovers and j in plan.placements:  # it may be placed anew beside one that finds no room
+            batch = plan.batches.pop()
+            plan.record_preemptor(j, tuple(o for o in batch.objectives if o.name in COST_NAMES))
+            plan.add_eviction_seconds(batch.seconds)
+        number = len(plan.preemptors)
         if j not in plan.placements:
             plan = evict_for_waiting(plan, [j], precedence(problem.gangs[j]))
         if j not in plan.placements:

@@ -35,6 +35,7 @@ from solver.semantics.gang_classes import meets_minima, waiting_class
 from solver.semantics.placements import merge_placements, subtract_placements
 from solver.semantics.queues import PODS
 from solver.semantics.slot_holdings import add_held_shares
+from solver.state.pod_rules import PodRuleCounts
 from solver.state.state import Pods, State
 
 
@@ -185,6 +186,16 @@ class EvictionState:
             add_held_shares(free.slots, v.held_shares)
         return free.nonnegative()
 
+    def rule_counts_without(self, victims: Iterable[Victim]) -> PodRuleCounts | None:
+        """The pods that pod rules count were all of these gone."""
+        if self.state.rule_counts is None:
+            return None
+        left = self.state.rule_counts.copy()
+        for v in victims:
+            for p in evictable_placements(self.problem.gangs[v.gang], v.running):
+                left.evict_pods(self.problem.gangs[v.gang].roles[p.role], p.node, p.pods, 0)
+        return left
+
     def is_hopeless(self, j: int, victims: Sequence[Victim]) -> bool:
         """Whether counting proves that gang j does not fit even without all of these victims."""
         state = self.state.with_free(self.free_without(victims))
@@ -248,6 +259,12 @@ class EvictionState:
     def forget_measures(self) -> None:
         """Forget the resources noted by `note_measures`: no queue retains anything because of earlier evictions."""
         self.measured_resources.clear()
+
+    @property
+    def reclaimed_gangs(self) -> frozenset[int]:
+        """The victims that go for gangs of other queues."""
+        queue = [gang.queue for gang in self.problem.gangs]
+        return frozenset(v for v, js in self.preemptors_of.items() if any(queue[j] != queue[v] for j in js))
 
     def total_loss(self) -> int:
         """The loss of all evicted pods."""

@@ -157,7 +157,7 @@ def _without_preemptors(plan: PlanState, preemptors: Iterable[int]) -> PlanState
             base.restore_pods(v, base.evictions.evicted_pods[v])
         except ValueError:
             return None
-    if base.starts_beyond_ceilings():
+    if base.starts_beyond_ceilings() or base.state.free_nodes.breaks_pod_rules:
         return None
     if cancelled.issuperset(plan.preemptors):
         base.evictions.forget_measures()

@@ -26,6 +26,7 @@ from solver.semantics.eviction_rights import ReclaimLimits, Victim
 from solver.semantics.gang_classes import GangClass, waiting_class
 from solver.semantics.placements import add_vectors, merge_placements
 from solver.semantics.priorities import precedence
+from solver.semantics.queues import PODS
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,9 +100,20 @@ class EvictionProblem:
 
     @cached_property
     def count_everywhere(self) -> bool:
-        """Whether evicted pods count wherever they are, since a queue is short."""
+        """Whether evicted pods count wherever they are: a queue is short, or they may be in the way of new ones."""
         asked, books = self.asked_per_queue, self.evictions.state.queue_books
+        if self.opens_domains:
+            return True
         return len(asked) > 1 or not all(books.allows_amount(q, amount) for q, amount in asked.items())
+
+    @cached_property
+    def opens_domains(self) -> bool:
+        """Whether evicted pods are no longer in the way of new ones that keep apart from them. As in Volcano, only what
+        is evicted for its room makes way: each gang lacks a resource other than the number of pods."""
+        resources, shorts = self.problem.resources, self.evictions.shorts
+        return any(gang_class.has_pod_rules for gang_class in self.gang_classes) and all(
+            any(resources[r] != PODS for r in shorts.lacked_by(j)) for j in self.gangs
+        )
 
     def useful_victims(self, nodes: Iterable[int]) -> list[Victim]:
         """The victims whose pods count in a model over these nodes."""
@@ -140,15 +152,17 @@ class EvictionProblem:
         within = [i for i, bucket in enumerate(self.buckets) if nodes.intersection(bucket.nodes)]
         free = self.free_without_victims.copy()
         free.amounts[[n for n in range(len(self.problem.nodes)) if n not in nodes]] = 0
-        state = self.evictions.state
+        state, victims = self.evictions.state, self.useful_victims(nodes)
+        rule_counts = self.evictions.rule_counts_without(victims) if self.opens_domains else state.rule_counts
         s = Sets(
-            state.with_free(free, state.rule_counts),
+            state.with_free(free, rule_counts),
             split_buckets(self.buckets, within),
             self.gang_classes,
             {self._admission_class(k, k): (j,) for k, j in enumerate(self.gangs)},
         )
         budgets, net = self.evictions.remaining_budgets, state.free_nodes.net_vectors
-        return EvictionModel(s, net, self.useful_victims(nodes), self.reclaim_limits, budgets, self.count_everywhere)
+        opens = self.opens_domains
+        return EvictionModel(s, net, victims, self.reclaim_limits, budgets, self.count_everywhere, opens)
 
 
 def solve_eviction_model(

@@ -157,12 +157,19 @@ class ShortResources:
 
     problem: Problem
     free: IntArray
-    known: dict[object, frozenset[int]] = field(default_factory=dict)
+    known: dict[object, tuple[frozenset[int], frozenset[int]]] = field(default_factory=dict)
 
     def of_gang(self, j: int) -> frozenset[int]:
+        """The resources that gang j lacks. All that it misses where there is enough of each (but nowhere enough of
+        all)."""
+        return self._of_gang(j)[0]
+
+    def lacked_by(self, j: int) -> frozenset[int]:
         """The resources of which there is too little on the nodes that gang j may use: for what its roles' minima miss
-        in sum, or for the pods of one role, node by node. All that these ask for where there is enough of each (but
-        nowhere enough of all)."""
+        in sum, or for the pods of one role, node by node."""
+        return self._of_gang(j)[1]
+
+    def _of_gang(self, j: int) -> tuple[frozenset[int], frozenset[int]]:
         gang, missing = (
             self.problem.gangs[j],
             Counter({t: role.minimum for t, role in enumerate(self.problem.gangs[j].roles)}),
@@ -172,7 +179,8 @@ class ShortResources:
         roles = tuple((gang.roles[t].request, gang.roles[t].node_classes, n) for t, n in missing.items() if n > 0)
         if roles not in self.known:
             asked = frozenset(r for request, _, _ in roles for r, a in enumerate(request) if a)
-            self.known[roles] = frozenset(r for r in asked if self._is_short(roles, r)) or asked
+            lacked = frozenset(r for r in asked if self._is_short(roles, r))
+            self.known[roles] = lacked or asked, lacked
         return self.known[roles]
 
     def _is_short(self, roles: Sequence[tuple[Vector, frozenset[int], int]], r: int) -> bool:

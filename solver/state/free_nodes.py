@@ -143,14 +143,25 @@ class FreeNodes:
             raise ValueError(f"not all of the nodes {nodes.tolist()} can hold {pods.tolist()} more pods of {request}")
 
     def release_running_pods(self, gang: Gang, placements: Iterable[Placement]) -> None:
-        """Give back the room of running pods, overcommitted amounts first, without their device slots (`adjust_slots`).
-        Pod rules never count on their absence."""
+        """Give back the room of running pods, overcommitted amounts first, without their device slots
+        (`adjust_slots`)."""
         for p in placements:
+            self._count_evicted(gang.roles[p.role], p.node, p.pods)
             self._log_nodes(_array(p.node))
             back = np.array(gang.roles[p.role].request, dtype=np.int64) * p.pods
             paid = np.minimum(self.overcommitted[p.node], back)
             self.overcommitted[p.node] -= paid
             self.vectors.amounts[p.node] += back - paid
+
+    def restore_running_pods(self, gang: Gang, placements: Iterable[Placement]) -> None:
+        """Take the room of running pods again. Raises ValueError where it is taken."""
+        for p in placements:
+            self._count_evicted(gang.roles[p.role], p.node, -p.pods)
+            self.take_pods(p.node, PodRequest(gang.roles[p.role].request), p.pods)
+
+    def _count_evicted(self, role: AnyRole, node: int, pods: int) -> None:
+        if self.rule_counts is not None:
+            self.rule_counts.evict_pods(role, node, pods, len(self._log))
 
     # ---- device slots
 

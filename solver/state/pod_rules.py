@@ -23,9 +23,11 @@ NO_DOMAIN = -1
 
 BoolArray = npt.NDArray[np.bool_]
 IntArray = npt.NDArray[np.int64]
-NewCounts = tuple[int, int, int]
-"""New pods in one domain: B, M, S."""
+Change = tuple[int, int, int, int, int]
+"""Of one domain: new pods B, M, S, and evicted ones that are selected, and that are owners."""
 
+
+_UNCHANGED: Change = (0, 0, 0, 0, 0)
 
 AnyRole = Role | ClassRole
 
@@ -111,20 +113,20 @@ def _node_partitions(rules: tuple[PodRule, ...]) -> list[IntArray]:
 
 
 class PodRuleCounts:
-    """Existing pods and those that were placed since. enforced_rules: the others are ignored; None for all."""
+    """Existing pods and those that came or went since. enforced_rules: the others are ignored; None for all."""
 
     def __init__(
         self, problem: Problem, existing_pods: ExistingPods | None = None, enforced: frozenset[int] | None = None
     ) -> None:
         self.existing_pods = existing_pods or ExistingPods(problem)
         self.enforced_rules = frozenset(range(len(problem.pod_rules))) if enforced is None else enforced
-        self._new: dict[int, dict[int, NewCounts]] = {}
-        self._log: list[tuple[int, int, int, NewCounts]] = []
+        self._changes: dict[int, dict[int, Change]] = {}
+        self._log: list[tuple[int, int, int, Change]] = []
 
     def copy(self) -> PodRuleCounts:
         """An independent copy, which cannot undo what happened before."""
         other = copy.copy(self)
-        other._new, other._log = {rho: dict(domains) for rho, domains in self._new.items()}, []
+        other._changes, other._log = {rho: dict(domains) for rho, domains in self._changes.items()}, []
         return other
 
     def without_pods(self, removed: Iterable[tuple[AnyRole, int, int]]) -> PodRuleCounts:
@@ -145,23 +147,34 @@ class PodRuleCounts:
         """Count `pods` more of the role on a node, or fewer. stamp: never falls from call to call; for `undo`."""
         for rho in sorted({*role.owned_rules, *role.selecting_rules}):
             owns, selected = rho in role.owned_rules, rho in role.selecting_rules
-            change = (pods * (owns and not selected), pods * (selected and not owns), pods * (owns and selected))
-            d = int(self.existing_pods.partitions[rho][node])
-            self._change_counts(rho, d, change)
-            self._log.append((stamp, rho, d, change))
+            new = pods * (owns and not selected), pods * (selected and not owns), pods * (owns and selected)
+            self._change_counts(rho, node, (*new, 0, 0), stamp)
 
-    def _change_counts(self, rho: int, d: int, change: NewCounts) -> None:
-        inside = self._new.setdefault(rho, {})
-        b, m, s = inside.get(d, (0, 0, 0))
-        inside[d] = (b + change[0], m + change[1], s + change[2])
-        if not any(inside[d]):
+    def evict_pods(self, role: AnyRole, node: int, pods: int, stamp: int) -> None:
+        """Count existing pods of the role as gone, or fewer of them. Only anti-affinity counts on that: a new pod waits
+        until they are. To other rules they stay."""
+        for rho in sorted({*role.owned_rules, *role.selecting_rules}):
+            if self.rule(rho).rule_kind == "anti-affinity":
+                gone = pods * (rho in role.selecting_rules), pods * (rho in role.owned_rules)
+                self._change_counts(rho, node, (0, 0, 0, *gone), stamp)
+
+    def _change_counts(self, rho: int, node: int, change: Change, stamp: int) -> None:
+        d = int(self.existing_pods.partitions[rho][node])
+        self._add_change(rho, d, change)
+        self._log.append((stamp, rho, d, change))
+
+    def _add_change(self, rho: int, d: int, change: Change, sign: int = 1) -> None:
+        inside = self._changes.setdefault(rho, {})
+        b, m, s, selected, owners = (a + sign * c for a, c in zip(inside.get(d, _UNCHANGED), change, strict=True))
+        inside[d] = (b, m, s, selected, owners)
+        if inside[d] == _UNCHANGED:
             del inside[d]
 
     def undo(self, stamp: int) -> None:
         """Take back everything added with this stamp or a later one."""
         while self._log and self._log[-1][0] >= stamp:
-            _, rho, d, (b, m, s) = self._log.pop()
-            self._change_counts(rho, d, (-b, -m, -s))
+            _, rho, d, change = self._log.pop()
+            self._add_change(rho, d, change, -1)
 
     # ---- what is there
 
@@ -175,13 +188,13 @@ class PodRuleCounts:
     def domain_counts(self, rho: int) -> Iterator[tuple[int, DomainCount]]:
         """(domain, its count) for each domain with pods of the rule, ascending."""
         existing = self.existing_pods
-        for d in sorted({*existing.selected[rho], *existing.owners[rho], *self._new.get(rho, ())} - {NO_DOMAIN}):
+        for d in sorted({*existing.selected[rho], *existing.owners[rho], *self._changes.get(rho, ())} - {NO_DOMAIN}):
             if (count := self.domain_count(rho, d)) != DomainCount():
                 yield d, count
 
     def domain_count(self, rho: int, d: int) -> DomainCount:
-        existing, new = self.existing_pods, self._new.get(rho, {}).get(d, (0, 0, 0))
-        return DomainCount(existing.selected[rho][d], existing.owners[rho][d], *new)
+        existing, (b, m, s, selected, owners) = self.existing_pods, self._changes.get(rho, {}).get(d, _UNCHANGED)
+        return DomainCount(existing.selected[rho][d] - selected, existing.owners[rho][d] - owners, b, m, s)
 
     def selected_counts(self, rho: int) -> IntArray:
         """Domain -> pods that the rule selects."""
@@ -242,7 +255,7 @@ class PodRuleCounts:
 
     def violations(self) -> list[tuple[int, int]]:
         """(rule, domain) wherever new pods break an enforced rule; empty where `allowed_nodes` was obeyed."""
-        rules = sorted(self.enforced_rules & self._new.keys())
+        rules = sorted(self.enforced_rules & self._changes.keys())
         return [(rho, d) for rho in rules for d in _VIOLATIONS[self.rule(rho).rule_kind](self, rho)]
 
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from solver.problem import Placement, PodRequest, Problem, Vector
+from solver.problem import Placement, Problem, Vector
 from solver.semantics.device_slots import FreeVectors, IntArray
 from solver.semantics.exclusions import NodeSet, exclude_nodes
 from solver.semantics.gang_classes import ClassRole
@@ -153,8 +153,7 @@ class State:
         """Evicted pods stay after all. Raises ValueError where their room is taken; then nothing has changed."""
         mark = self.free_nodes.mark()
         try:
-            for p in pods:
-                self.free_nodes.take_pods(p.node, PodRequest(self.problem.gangs[v].roles[p.role].request), p.pods)
+            self.free_nodes.restore_running_pods(self.problem.gangs[v], pods)
             self._set_running(v, merge_placements([*self.running[v], *pods]))
         except ValueError:
             self.free_nodes.undo(mark)

@@ -17,6 +17,7 @@ from solver.verify.checked_plan import (
     has_plain_minima,
     vector_sum,
 )
+from solver.verify.pod_rules import is_in_the_way
 from solver.verify.queues import guarantee_shortfalls
 from solver.verify.time import excluded_nodes
 
@@ -35,7 +36,7 @@ def eviction_necessity(x: CheckedPlan) -> Findings:
 
 def _fits_without_eviction(x: CheckedPlan, g: int, restored_pods: PodCounts, preemptors: Sequence[int]) -> bool:
     """Whether a plain search places the preemptors while these of the victim's pods stay."""
-    if any(overcommitted_slots(x, {g: restored_pods})):
+    if any(overcommitted_slots(x, {g: restored_pods})) or is_in_the_way(x, g, restored_pods):
         return False
     gangs, free = x.problem.gangs, [list(node.free) for node in x.problem.nodes]
     for j, gang in enumerate(gangs):

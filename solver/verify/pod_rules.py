@@ -1,7 +1,8 @@
 """The verifier's rules about pod rules, written from Kubernetes' text (InterPodAffinity and PodTopologySpread).
 
 The words of `solver.verify` hold. A pod *owns* a rule that its role owns, and is *selected* by one that selects its
-role. Pods that the plan evicts count as staying: they are still there when the new pods are scheduled.
+role. Pods that the plan evicts count as staying, except in the way of new ones: these wait until they are gone, and
+nothing else is sure by then.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from solver.problem import PodRule, RuleKind
-from solver.verify.checked_plan import CheckedPlan, Findings, at
+from solver.verify.checked_plan import CheckedPlan, Findings, PodCounts, at
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,8 +30,9 @@ class _PodGroup:
 def _pods_by_domain(x: CheckedPlan, rho: int) -> dict[int | None, list[_PodGroup]]:
     """Domain (None: none) -> the gangs' pods there that own the rule or are selected by it."""
     found: dict[int | None, list[_PodGroup]] = defaultdict(list)
+    staying = x.remaining_pods if x.problem.pod_rules[rho].rule_kind == "anti-affinity" else x.running_pods
     for g, gang in enumerate(x.problem.gangs):
-        for new, counts in ((False, x.running_pods[g]), (True, x.new_pods[g])):
+        for new, counts in ((False, staying[g]), (True, x.new_pods[g])):
             for (t, node), pods in sorted(counts.items()):
                 owns, selected = rho in gang.roles[t].owned_rules, rho in gang.roles[t].selecting_rules
                 if owns or selected:
@@ -69,6 +71,19 @@ def anti_affinity(x: CheckedPlan) -> Findings:
                 if against or (one.is_selected and one.is_new and owners):
                     fault = f"role {one.role} is in domain {d} of rule {rho} with a pod that may not be there"
                     yield at(one.gang), fault
+
+
+def is_in_the_way(x: CheckedPlan, g: int, pods: PodCounts) -> bool:
+    """Whether an anti-affinity keeps some new pod apart from these pods of gang g."""
+    roles = x.problem.gangs[g].roles
+    for rho, rule, groups in _rules_of_kind(x, "anti-affinity"):
+        for t, node in pods:
+            d = rule.domains[node]
+            new = [p for p in groups.get(d, ()) if p.is_new] if d is not None else []
+            owns, selected = rho in roles[t].owned_rules, rho in roles[t].selecting_rules
+            if any((owns and p.is_selected) or (selected and p.owns_rule) for p in new):
+                return True
+    return False
 
 
 def affinity(x: CheckedPlan) -> Findings:

@@ -24,6 +24,7 @@ from tests.property.brute import (
     new_pod_sets,
     running_pods,
 )
+from tests.property.brute_pod_rules import keeps_pod_rules
 
 
 def due(world: Problem, q: int, r: int) -> int | None:
@@ -108,8 +109,15 @@ def _right(world: Problem, room: FreeCapacity, winner: Gang, q: int, short: froz
 
 def _short(world: Problem, room: FreeCapacity, winner: Gang) -> frozenset[int]:
     """The resources that keep the winner out, each looked at by itself; all that it asks for where none does."""
-    amounts = range(len(world.resources))
-    asked = {r for r in amounts if any(role.minimum * role.request[r] for role in winner.roles)}
+    return _lacking(world, room, winner) or frozenset(_asked(world, winner))
+
+
+def _asked(world: Problem, winner: Gang) -> set[int]:
+    return {r for r in range(len(world.resources)) if any(role.minimum * role.request[r] for role in winner.roles)}
+
+
+def _lacking(world: Problem, room: FreeCapacity, winner: Gang) -> frozenset[int]:
+    asked = _asked(world, winner)
 
     def fits(r: int) -> bool:
         free = [max(0, node[r]) for node in room.free]
@@ -117,7 +125,7 @@ def _short(world: Problem, room: FreeCapacity, winner: Gang) -> frozenset[int]:
         alone = all(sum(have // size for have in free) >= pods for size, pods in roles)
         return alone and sum(free) >= sum(size * pods for size, pods in roles)
 
-    return frozenset(r for r in asked if not fits(r)) or frozenset(asked)
+    return frozenset(r for r in asked if not fits(r))
 
 
 def _voted(world: Problem, winner: Gang, v: int, gone: Counter[RoleOnNode]) -> bool:
@@ -221,6 +229,10 @@ def fits(world: Problem, room: FreeCapacity, j: int, gone: dict[int, Counter[Rol
         for vector in use:
             for r in amounts:
                 after[world.gangs[j].queue][r] += vector[r]
+        new = Counter({(j, role, node): pods for (role, node), pods in option.items()})
+        evicted = Counter({(v, role, node): n for v, pods in gone.items() for (role, node), n in pods.items()})
+        if not keeps_pod_rules(world, new, evicted if _lacking(world, room, world.gangs[j]) else None):
+            continue
         if room.fits_queues([tuple(vector) for vector in after]) and _within(world, room, j, use, after):
             return True
     return False

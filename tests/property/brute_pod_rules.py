@@ -18,14 +18,17 @@ RulePod = tuple[int | None, bool, bool, bool]
 """(domain, it is new, it carries the rule, it is counted)"""
 
 
-def keeps_pod_rules(problem: Problem, new: Counter[GangOnNode]) -> bool:
-    """Whether new pods at these spots, beside all that runs, keep every relation."""
-    return all(_keeps_rule(problem, rho, new) for rho in range(len(problem.pod_rules)))
+def keeps_pod_rules(problem: Problem, new: Counter[GangOnNode], gone: Counter[GangOnNode] | None = None) -> bool:
+    """Whether new pods at these spots, beside all that runs, keep every relation. gone: pods that are evicted, and no
+    longer in the way of new ones; whether a spread or an affinity could do without them is not sure."""
+    return all(_keeps_rule(problem, rho, new, gone or Counter()) for rho in range(len(problem.pod_rules)))
 
 
-def _keeps_rule(problem: Problem, rho: int, new: Counter[GangOnNode]) -> bool:
+def _keeps_rule(problem: Problem, rho: int, new: Counter[GangOnNode], gone: Counter[GangOnNode]) -> bool:
     relation = problem.pod_rules[rho]
     old = Counter({(g, p.role, p.node): p.pods for g, gang in enumerate(problem.gangs) for p in gang.running})
+    if relation.rule_kind == "anti-affinity":
+        old -= gone
     pods: list[RulePod] = [
         (d, False, False, True) for d, number in enumerate(relation.selected_present) for _ in range(number)
     ]

@@ -6,20 +6,22 @@ from collections import Counter
 from dataclasses import replace
 from random import Random
 
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from solver import solve
-from solver.problem import Problem
+from solver.plan import Plan
+from solver.problem import PodRule, Problem
 from solver.verify import verify
 from tests.builders.plans import solve_without_repairs
 from tests.builders.strategies import contended_problems, problems_with_pod_rules, with_pod_rules
-from tests.property.brute import admission_score, alone_on_empty_cluster
+from tests.property.brute import admission_score, alone_on_empty_cluster, meets_minima_now
+from tests.property.brute_evictions import least_loss
 from tests.property.brute_pod_rules import feasible_sets_under_rules, keeps_pod_rules
 from tests.property.mutants import MUTATORS, PodsByGang
 from tests.property.plan_events import plan_events, rare_events
 from tests.property.test_solve import admitted
-from tests.property.test_victims import contested, crowded
+from tests.property.test_victims import contested, crowded, paid
 
 
 @settings(max_examples=60)
@@ -69,6 +71,58 @@ def test_plans_with_evictions_keep_every_pod_rule() -> None:
 
     kept()
     assert rare_events(seen, evicts=23, related=20, evicts_for_related=14) == {}
+
+
+def test_an_anti_affinity_is_opened_at_the_least_loss_that_any_choice_of_victims_has() -> None:
+    seen = Counter[str]()
+
+    @settings(max_examples=150)
+    @given(apart())
+    def opened(world: Problem) -> None:
+        last = len(world.gangs) - 1
+        assume([g for g, gang in enumerate(world.gangs) if not meets_minima_now(gang)] == [last])
+        plan, best = solve_without_repairs(world), least_loss(world, last)
+        assert verify(world, plan) == []
+        assert (plan.decisions[last].action, paid(plan, world)) == (
+            ("wait", (0, 0)) if best is None else ("start", best)
+        )
+        if best not in (None, (0, 0)) and not keeps_pod_rules(world, new_pods(world, plan)):
+            seen["opened"] += 1
+
+    opened()
+    assert rare_events(seen, opened=5) == {}
+
+
+@st.composite
+def apart(draw: st.DrawFn) -> Problem:
+    """As `crowded`, with room beside the pods that run, an anti-affinity of hosts or of some of them, which most roles
+    own or are selected by, and perhaps another rule."""
+    world = draw(crowded())
+    room = draw(st.sampled_from((4, 8, 8)))
+    nodes = tuple(replace(node, capacity=(room, room), free=(room, room)) for node in world.nodes)
+    first = draw(st.sampled_from((tuple(range(len(nodes))), (0,) * len(nodes), (0, 1, 1)[: len(nodes)])))
+    rules: tuple[PodRule, ...] = (
+        PodRule("anti-affinity", first, (0,) * len(set(first))),
+        PodRule("spread", first, (0,) * len(set(first))),
+    )
+    rules = rules[: draw(st.sampled_from((1, 1, 2)))]
+    ties, every = st.sampled_from(((), (0,), (0,))), tuple(range(len(rules)))
+    gangs = []
+    for gang in world.gangs:
+        roles = [replace(role, owned_rules=draw(ties), selecting_rules=draw(ties)) for role in gang.roles]
+        gangs.append(replace(gang, roles=tuple(roles)))
+    last = gangs.pop()
+    binding = draw(st.sampled_from((((0,), every), ((0,), ()), ((), (0,)), (every, every))))
+    roles = [replace(role, owned_rules=binding[0], selecting_rules=binding[1]) for role in last.roles]
+    last = replace(last, roles=tuple(roles), priority=draw(st.sampled_from((last.priority, 9))))
+    return replace(world, nodes=nodes, gangs=(*gangs, last), pod_rules=rules)
+
+
+def new_pods(world: Problem, plan: Plan) -> Counter[tuple[int, int, int]]:
+    """(gang, role, node) -> pods, of the gang that starts."""
+    return Counter(
+        {(d.gang, p.role, p.node): p.pods for d in plan.decisions if d.action == "start" for p in d.placements}
+    )
 
 
 @settings(max_examples=50)

@@ -24,7 +24,6 @@ FIXTURE = yaml.load(
 )
 CASES: dict[str, Object] = {case["case"]: case for case in FIXTURE["cases"]}
 DIFFERENT = {
-    "a pod goes so that an anti-affinity opens": {"pg1": -1, "pg3": 1},
     "a gang that cannot start whole": {"pg-victim": -1, "pg-preemptor": 1},
     "queue priorities where the plugin limits nothing": {"pg3": 1},
 }

@@ -1,6 +1,7 @@
 """Kthena's ModelServing (workload.serving.volcano.sh): `replicas` serving groups, each of the pods of its roles.
 
-A role is an entry pod and its workers. One serving group is the least that serves; the others grow as there is room.
+A role is an entry pod and its workers. One serving group is the least that serves, of its roles as many copies as
+`gangPolicy.minRoleReplicas` says; the others grow as there is room.
 """
 
 from __future__ import annotations
@@ -12,8 +13,9 @@ from compiler.kinds.common.job_kinds import Count, JobKind, RolePaths, job_kind
 from compiler.kinds.common.jobs import NetworkTopology
 from compiler.kinds.common.paths import value_at
 from compiler.kubernetes import QUEUE_NAME_ANNOTATION
-from compiler.specs import GangSpec
+from compiler.specs import GangSpec, RoleSpec
 
+MINIMA_PATH = ("spec", "template", "gangPolicy", "minRoleReplicas")
 ROLES = "spec.template.roles[]"
 TOPOLOGY_PATH = ("spec", "template", "networkTopology", "groupPolicy")
 GROUPS, COPIES, WORKERS = Count("spec.replicas"), Count(f"{ROLES}.replicas"), Count(f"{ROLES}.workerReplicas", 0)
@@ -23,14 +25,28 @@ def _amend(gang: GangSpec) -> GangSpec:
     """Entries and workers of a role have names of their own, and a group's network topology is the gang's where there
     is only one group."""
     roles = tuple(
-        replace(role, name=f"{role.name}-{'entry' if role.template_path[-1] == 'entryTemplate' else 'worker'}")
+        replace(
+            role,
+            name=f"{role.name}-{'entry' if role.template_path[-1] == 'entryTemplate' else 'worker'}",
+            minimum=_minimum(role, gang),
+        )
         for role in gang.roles
     )
+    gang = replace(gang, minimum=sum(role.minimum for role in roles))
     topology = value_at(gang.document.data, TOPOLOGY_PATH)
     if not isinstance(topology, dict) or value_at(gang.document.data, ("spec", "replicas")) not in (None, 1):
         return replace(gang, roles=roles)
     spec = NetworkTopology.model_validate(without_nulls(topology)).to_spec()
     return replace(gang, roles=roles, topology=spec, field_paths={**gang.field_paths, "topology": TOPOLOGY_PATH})
+
+
+def _minimum(role: RoleSpec, gang: GangSpec) -> int:
+    """The pods of the role in the copies that must start."""
+    data = gang.document.data
+    copies = value_at(data, (*role.template_path[:-1], "replicas"))
+    least = value_at(data, (*MINIMA_PATH, role.name))
+    has_both = isinstance(copies, int) and isinstance(least, int)
+    return role.minimum // copies * least if has_both and 0 <= least < copies else role.minimum
 
 
 TABLE = JobKind(

@@ -122,6 +122,15 @@ def test_a_model_serving_needs_one_group_and_grows_by_the_others() -> None:
     assert marks["gangplan.dev/role"] == "prefill-worker"
 
 
+def test_a_serving_group_starts_with_the_copies_of_its_gang_policy() -> None:
+    prefill = {"name": "prefill", "replicas": 3, "entryTemplate": POD, "workerReplicas": 2, "workerTemplate": POD}
+    decode = {"name": "decode", "replicas": 2, "entryTemplate": POD, "workerReplicas": 0}
+    policy = {"minRoleReplicas": {"prefill": 1, "decode": 5}}
+    spec = {"template": {"roles": [prefill, decode], "gangPolicy": policy}}
+    found = gang("workload.serving.volcano.sh/v1alpha1", "ModelServing", spec)
+    assert minima(found) == (5, {"prefill-entry": (1, 3), "decode-entry": (2, 2), "prefill-worker": (2, 6)})
+
+
 def test_a_single_serving_group_has_its_topology() -> None:
     policy = {"groupPolicy": {"mode": "hard", "highestTierAllowed": 1}}
     roles = [{"name": "a", "entryTemplate": POD, "workerReplicas": 0}]

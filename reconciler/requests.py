@@ -65,7 +65,7 @@ class RequestStore:
     def read(self) -> Requests:
         """No requests when there is no ConfigMap. Raises ApiError, or ValueError when what is there cannot be read."""
         try:
-            return _decoded(self.client.get(self.ref))
+            return _requests_of(self.client.get(self.ref))
         except NotFound:
             return Requests()
 
@@ -87,13 +87,13 @@ class RequestStore:
             changed = function(Requests())
             self.client.create({**item, "data": {"requests.json": changed.as_json()}})
             return changed
-        changed = function(_decoded(found))
+        changed = function(_requests_of(found))
         metadata["resourceVersion"] = found["metadata"]["resourceVersion"]
         self.client.replace({**item, "data": {"requests.json": changed.as_json()}})
         return changed
 
 
-def _decoded(item: Object) -> Requests:
+def _requests_of(item: Object) -> Requests:
     try:
         return Requests.from_json(item["data"]["requests.json"])
     except (KeyError, TypeError) as error:

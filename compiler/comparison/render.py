@@ -90,13 +90,13 @@ def comparison_markdown(comparisons: Sequence[Comparison], base: str, head: str)
     for comparison in comparisons:
         for title, rows in _sections(comparison):
             heading = f"{title} in {comparison.cluster}" if len(comparisons) > 1 else title
-            piece = _folded(heading, rows, left)
+            piece = _details_text(heading, rows, left)
             pieces.append(piece)
             left -= len(piece)
     return "\n".join(pieces)
 
 
-def _folded(title: str, rows: Sequence[str], limit: int) -> str:
+def _details_text(title: str, rows: Sequence[str], limit: int) -> str:
     """A folded list of as many rows as fit; the others are counted."""
     end = "\n\n</details>\n"
     text = f"<details><summary>{_escape(title)} ({len(rows)})</summary>\n"

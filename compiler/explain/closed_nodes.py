@@ -52,17 +52,17 @@ class ClosedNodes:
     def edits(self, pod: PodSpec, n: int) -> tuple[str, ...]:
         """The edits with which the role can use node n as well; () where labels and taints allow it."""
         conditions, node = _conditions(pod), self.nodes[n]
-        is_open = any(not _untolerated(self.nodes[other], pod) for other in self._matching(conditions))
+        is_open = any(not _untolerated_taints(self.nodes[other], pod) for other in self._matching(conditions))
         unmet = [condition for condition in conditions if not self._mask(condition) >> n & 1]
         labels = [_label_edit(condition, node, is_open) for condition in unmet]
-        return (*labels, *(f"toleration {_toleration_text(taint)}" for taint in _untolerated(node, pod)))
+        return (*labels, *(f"toleration {_toleration_text(taint)}" for taint in _untolerated_taints(node, pod)))
 
     def _reasons(self, pod: PodSpec) -> Mapping[str, str]:
         conditions = _conditions(pod)
         selected, demanded = self._matching(conditions), ", ".join(condition.text for condition in conditions)
         if not selected:
             return self._unmatched(conditions) | {"demanded": demanded}
-        tainted = Counter(taints for n in selected if (taints := _untolerated(self.nodes[n], pod)))
+        tainted = Counter(taints for n in selected if (taints := _untolerated_taints(self.nodes[n], pod)))
         found = {"tainted": _tainted_text(tainted, len(selected))} if tainted else {}
         number, usable = len(selected), len(selected) - sum(tainted.values())
         if usable:
@@ -90,7 +90,7 @@ class ClosedNodes:
             return f"did you mean {next(iter(values))} ({_count_text(values.total())})?"
         most = sorted(values, key=lambda value: (-values[value], value))[:MAX_LISTED]
         listed = [f"{value} ({_count_text(values[value])})" for value in most]
-        return "there is " + _listed(listed, len(values))
+        return "there is " + _list_text(listed, len(values))
 
     def _matching(self, conditions: Iterable[Condition]) -> list[int]:
         """The nodes that meet all these conditions, taints aside."""
@@ -157,7 +157,7 @@ def _label_edit(condition: Condition, node: NodeSpec, is_open: bool) -> str:
     return f"{place} {condition.label} in ({', '.join((*condition.values, value))})"
 
 
-def _untolerated(node: NodeSpec, pod: PodSpec) -> tuple[Taint, ...]:
+def _untolerated_taints(node: NodeSpec, pod: PodSpec) -> tuple[Taint, ...]:
     taints = hard_taints(node) or ()
     found = (taint for taint in taints if not any(tolerates(other, taint) for other in pod.tolerations))
     return tuple(sorted(found, key=lambda taint: (taint.key, taint.value, taint.effect)))
@@ -171,10 +171,10 @@ def _tainted_text(nodes_by_taints: Mapping[tuple[Taint, ...], int], selected: in
         number, names = nodes_by_taints[taints], " and ".join(map(taint_text, taints))
         who = "all have" if number == selected > 1 else f"{number} {'has' if number == 1 else 'have'}"
         listed.append(f"{who} taint{'s' if len(taints) > 1 else ''} {names}")
-    return _listed(listed, len(order))
+    return _list_text(listed, len(order))
 
 
-def _listed(texts: Sequence[str], number: int) -> str:
+def _list_text(texts: Sequence[str], number: int) -> str:
     return ", ".join(texts) + (f" and {number - len(texts)} more" if number > len(texts) else "")
 
 

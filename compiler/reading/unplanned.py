@@ -85,7 +85,7 @@ def unplanned_pods(document: Document, help: str = "") -> list[Diagnostic]:
     if not any(_is_pod_spec(part.value) for part in parts) and not _runs_pods(document):
         return []
     help = help or (SERVICE_HELP if kind in SERVICE_KINDS else UNKNOWN_KIND_HELP)
-    asked = sum((_multiplied(_devices_of(part.value), part.count) for part in parts), Devices())
+    asked = sum((_device_sum(_devices_of(part.value), part.count) for part in parts), Devices())
     if amounts := " and ".join(f"{exact_amount(name, asked[name])} {name}" for name in sorted(asked) if asked[name]):
         message = f"{document.display_name} asks for {amounts} and is not planned"
         return [document.diagnostic(UNPLANNED_DEVICES, ("kind",), message, help)]
@@ -182,7 +182,7 @@ def _group_size(value: Mapping[str, Any], key: str) -> int:
     return max(min(int(size), _MAX_COUNT) - ("leaderTemplate" in value), 0)
 
 
-def _multiplied(devices: Devices, count: int) -> Devices:
+def _device_sum(devices: Devices, count: int) -> Devices:
     return Counter({name: number * count for name, number in devices.items()})
 
 

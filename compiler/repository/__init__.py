@@ -56,9 +56,9 @@ class Repository:
         """The files below `path`. Follows no symbolic link, opens only regular files, and raises nothing: unreadable
         files become problems."""
         root = Path(path)
-        top_files, problems = _gathered(one for name in ROOT_FILES for one in _root_file(root, name))
+        top_files, problems = _files_and_problems(one for name in ROOT_FILES for one in _root_file(root, name))
         rules = PathRules(top_files.get(IGNORE_FILE, b""))
-        files, refused = _gathered(one for top in ROOT_FOLDERS for one in _files_below(root, top, rules))
+        files, refused = _files_and_problems(one for top in ROOT_FOLDERS for one in _files_below(root, top, rules))
         return cls.of_files({**top_files, **files}, (*problems, *rules.problems, *refused))
 
     @classmethod
@@ -95,9 +95,9 @@ class Repository:
 def read_named(root: Path, path: Path) -> dict[str, bytes]:
     """The files at or below `path`, by their names from `root`; without those that .gangplanignore or their own names
     leave out, or that cannot be read."""
-    top_files, _ = _gathered(_root_file(root, IGNORE_FILE))
+    top_files, _ = _files_and_problems(_root_file(root, IGNORE_FILE))
     rules = PathRules(top_files.get(IGNORE_FILE, b""))
-    return _gathered(_files_below(root, path.relative_to(root).as_posix(), rules))[0]
+    return _files_and_problems(_files_below(root, path.relative_to(root).as_posix(), rules))[0]
 
 
 def find_root(start: Path) -> Path | None:
@@ -121,7 +121,7 @@ def folders_to_git_root(start: Path) -> list[Path]:
     return above
 
 
-def _gathered(found: Iterable[tuple[str, bytes] | Diagnostic]) -> tuple[dict[str, bytes], list[Diagnostic]]:
+def _files_and_problems(found: Iterable[tuple[str, bytes] | Diagnostic]) -> tuple[dict[str, bytes], list[Diagnostic]]:
     files, problems = dict[str, bytes](), list[Diagnostic]()
     for one in found:
         if isinstance(one, Diagnostic):

@@ -50,7 +50,7 @@ def with_built_kustomizations(files: Mapping[str, bytes]) -> tuple[Mapping[str, 
         if tool:
             _write(Path(made), {path: files[path] for path in owned})
         for folder in _roots(files, found):
-            built = _built(tool, Path(made), folder, found[folder])
+            built = _build_kustomization(tool, Path(made), folder, found[folder])
             if isinstance(built, Diagnostic):
                 problems.append(built)
             else:
@@ -106,8 +106,8 @@ def _write(top: Path, files: Mapping[str, bytes]) -> None:
         (top / path).write_bytes(content)
 
 
-def _built(tool: list[str], top: Path, folder: str, path: str) -> bytes | Diagnostic:
-    """What the folder's kustomization comes to, or why there is nothing."""
+def _build_kustomization(tool: list[str], top: Path, folder: str, path: str) -> bytes | Diagnostic:
+    """Build the folder's kustomization: its manifests, or why there are none."""
     at = Position(printable_name(path), 1, 1)
     if not tool:
         message = f"the kustomization {printable_name(folder)} is not built: there is neither kustomize nor kubectl"

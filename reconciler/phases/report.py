@@ -139,7 +139,7 @@ def _conditions(r: Reconciler, p: Pass, rejection: Rejection | None) -> Iterator
     yield Condition("Accepted", not refused, "CommitRefused" if refused else "Accepted", refused)
     rewritten = p.rewrite_message
     yield Condition("HistoryRewritten", bool(rewritten), "Held" if rewritten else "Descends", rewritten)
-    problem = _counted((*p.problems, *p.observation.partial_problems))
+    problem = _summary_text((*p.problems, *p.observation.partial_problems))
     yield Condition("Observed", not problem, "ReadFailed" if problem else "Observed", problem)
     yield Condition("PassFailed", False, "None", "")
     yield Condition("InventoryLost", bool(p.standstill), "Held" if p.standstill else "Present", p.standstill)
@@ -151,20 +151,20 @@ def _conditions(r: Reconciler, p: Pass, rejection: Rejection | None) -> Iterator
         for key, until in sorted(fights.paused_until.items())
         if until > now
     ]
-    yield Condition("Fighting", bool(fought), "Fighting" if fought else "None", _counted(fought))
+    yield Condition("Fighting", bool(fought), "Fighting" if fought else "None", _summary_text(fought))
     broken = [
         _breakdown_message(commit, found)
         for commit, found in sorted(r.planning.rejections.items())
         if found.breakdown and commit in (r.poller.head.commit, p.target_commit)
     ]
-    yield Condition("CompilerFailed", bool(broken), "BrokeDown" if broken else "None", _counted(broken))
+    yield Condition("CompilerFailed", bool(broken), "BrokeDown" if broken else "None", _summary_text(broken))
     behind = behind_message(r, p)
     known = "NotKnown" if r.scheduler_probe.active is None else "None"
     yield Condition(
         "SchedulerBehind", bool(behind), "NotTaken" if behind else known, behind or r.scheduler_probe.problem
     )
     stuck = [f"{name_of_key(key)}: {reason}" for key, reason in sorted(r.binding.held_jobs(now).items())]
-    yield Condition("GangsHeld", bool(stuck), "NotBound" if stuck else "None", _counted(stuck))
+    yield Condition("GangsHeld", bool(stuck), "NotBound" if stuck else "None", _summary_text(stuck))
 
 
 def _breakdown_message(commit: str, rejection: Rejection) -> str:
@@ -184,7 +184,7 @@ def _applied_condition(r: Reconciler, p: Pass, refused: str) -> Condition:
     failures = [refused, *failures] if refused else failures
     applied = p.snapshot is not None and not failures
     reason = "CommitRefused" if refused else "Applied" if applied else "Outstanding"
-    return Condition("Applied", applied, reason, _counted(failures))
+    return Condition("Applied", applied, reason, _summary_text(failures))
 
 
 def _outstanding(r: Reconciler, p: Pass) -> list[ChangeResult]:
@@ -203,7 +203,7 @@ def _prune_condition(p: Pass) -> Condition:
     return Condition("PruneHeld", bool(reasons), "Held" if reasons else "None", message)
 
 
-def _counted(sentences: Sequence[str]) -> str:
+def _summary_text(sentences: Sequence[str]) -> str:
     """The first sentences, and how many more there are."""
     more = len(sentences) - MAX_REASONS
     return "; ".join(sentences[:MAX_REASONS]) + (f"; and {more} more" if more > 0 else "")

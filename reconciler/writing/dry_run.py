@@ -108,7 +108,7 @@ class DryRun:
 
     def _refusal(self, question: Question) -> str:
         """Why the object is not taken, empty when it is or when that cannot be said."""
-        item = _renamed(question.item) if question.is_renamed else question.item
+        item = _under_other_name(question.item) if question.is_renamed else question.item
         reduced = _without_references(item, question.others)
         is_queue = item["kind"] == "Queue"
         message = self._ask(item if is_queue else reduced, question.uid)
@@ -145,7 +145,7 @@ class DryRun:
             self.client.apply(item, uid, dry_run=True)
 
 
-def _renamed(item: Object) -> Object:
+def _under_other_name(item: Object) -> Object:
     name = name_of(item)
     return {**item, "metadata": {**item["metadata"], "name": name[:-1] + ("y" if name.endswith("x") else "x")}}
 

@@ -180,7 +180,7 @@ def _invalid_gang(problem: Problem, where: tuple[str | int, ...]) -> int | None:
 
 def _without_gang(specs: Specs, gang: GangSpec, diagnostic: Diagnostic) -> Specs:
     """The specs less one gang and its bare pods; its document has an error from now on."""
-    pods = {pod.identity for role in gang.roles for pod in role.pod_documents}
+    pods = {pod.identity for pod in gang.pod_documents}
     return replace(
         specs,
         documents=tuple(document for document in specs.documents if document.identity not in pods),

@@ -116,8 +116,8 @@ class ObservationMemory:
             del self.expected[key]
 
 
-def _is_job(key: str) -> bool:
-    return key.partition("/")[0] in RUN_KINDS
+def _is_job(key: str, item: Object) -> bool:
+    return key.partition("/")[0] in RUN_KINDS or is_planned_job(item)
 
 
 def _are_identical(one: Sequence[Object], other: Sequence[Object]) -> bool:
@@ -162,7 +162,7 @@ class Observation:
     @cached_property
     def pods_by_job(self) -> tuple[dict[str, list[Object]], set[str]]:
         """`gates.pods_by_job` for all jobs."""
-        jobs = {key: item for key, item in self.objects.items() if _is_job(key) or is_planned_job(item)}
+        jobs = {key: item for key, item in self.objects.items() if _is_job(key, item)}
         return self.memory.owners.pods_by_job(self.objects_of_kind("Pod"), jobs)
 
     def node_index(self, leaves: Mapping[str, str]) -> NodeIndex:
@@ -276,11 +276,8 @@ class InformerSet:
         return found
 
     def _withdrawn_kinds(self) -> frozenset[str]:
-        return frozenset(
-            kind
-            for kind, informer in list(self.informers.items())
-            if informer.health.is_withdrawn and kind not in _FOUNDATIONS
-        )
+        informers = list(self.informers.items())
+        return frozenset(kind for kind, informer in informers if informer.health.is_withdrawn).difference(_FOUNDATIONS)
 
     def observe(self, restrictions: Restrictions) -> Observation:
         objects: dict[str, Object] = {}
@@ -420,7 +417,7 @@ def _add_pods(
 
 def _pods_of_gangs(observation: Observation, gangs: Mapping[str, PlannedGang]) -> Mapping[str, list[Object]]:
     """Ref.key -> its pods, of each gang that counts by them."""
-    counted = (key for key, gang in gangs.items() if gang.decision != "wait" or gang.written_pods)
+    counted = (key for key, gang in gangs.items() if gang.may_run_pods)
     keys = [key for key in counted if key in observation.objects]
     found, _ = observation.pods_by_job
     if others := {key: observation.objects[key] for key in keys if key not in found}:

@@ -230,7 +230,7 @@ def _eviction_objectives(decided: PlanState) -> tuple[Objective, ...]:
     }
     found = []
     for name in (*values, *COST_NAMES):
-        own = [o for objectives in decided.preemptors.values() for o in objectives if o.name == name]
+        own = decided.preemptor_objectives(name)
         if own or name in values:
             value, bound = values.get(name, sum(o.value for o in own)), sum(o.bound for o in own)
             found.append(verdict_of(name, value, bound, decided.options.gap, maximise=False))

@@ -360,6 +360,11 @@ class Problem:
         nothing = (0,) * len(self.resources)
         return tuple(map(sum, zip(nothing, *(node.capacity for node in self.nodes), strict=True)))
 
+    @cached_property
+    def budgeted_gangs(self) -> frozenset[int]:
+        """The gangs of which a disruption budget covers a role."""
+        return frozenset(j for budget in self.disruption_budgets for j, _ in budget.roles)
+
     def with_queues(self, queues: tuple[Queue, ...], gangs: tuple[Gang, ...] | None = None) -> Problem:
         """The same with other queues, and gangs where they are given; what is cached about the nodes is kept."""
         other = replace(self, queues=queues, gangs=self.gangs if gangs is None else gangs)

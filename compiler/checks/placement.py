@@ -38,8 +38,8 @@ class _Nodes:
     def shared_resources(self) -> frozenset[str]:
         """What is asked of devices that pods share, whose room is not counted here."""
         devices = [device for node in self.nodes for device in node.shared_devices]
-        amounts = {name for device in devices for _, offered in device.devices for name in offered}
-        return frozenset({*amounts, *(n for device in devices for n in (device.resource, device.whole_resource))})
+        amounts = [offered for device in devices for _, offered in device.devices]
+        return frozenset[str]().union(*amounts, *((device.resource, device.whole_resource) for device in devices))
 
     @cached_property
     def groups(self) -> list[tuple[Amounts, int]]:
@@ -51,8 +51,9 @@ class _Nodes:
 
     def requests(self, pod: PodSpec) -> dict[str, int]:
         """The requests that can be counted against nodes."""
+        requested = {name: amount for name, amount in pod.requests.items() if amount}
         counted = self.resources - self.shared_resources
-        return {name: amount for name, amount in pod.requests.items() if amount and name in counted}
+        return {name: amount for name, amount in requested.items() if name in counted}
 
     @cached_property
     def _known_masks(self) -> dict[NodeRequirement, int]:
@@ -102,13 +103,6 @@ def _roles(check_input: CheckInput) -> Iterator[tuple[GangSpec, RoleSpec]]:
                 yield gang, role
 
 
-def _pod_place(gang: GangSpec, role: RoleSpec) -> tuple[Document, FieldPath]:
-    """The document and path of a role's pod spec."""
-    if role.pod_documents:
-        return role.pod_documents[0], ("spec",)
-    return gang.document, (*role.template_path, "spec")
-
-
 def _request_path(document: Document, path: FieldPath, resource: str) -> FieldPath:
     """The path of the first request, or limit, of the resource below a pod spec."""
     inside = (at for at in document.positions if at[: len(path)] == path)
@@ -127,7 +121,7 @@ def unknown_resources(check_input: CheckInput) -> Iterator[Finding]:
         for name in role.pod.requests:
             if "/" not in name or name in known:
                 continue
-            document, path = _pod_place(gang, role)
+            document, path = gang.pod_spec_of(role)
             near = did_you_mean(name, known)
             severity: Severity | None = "error" if near else None
             help = f"did you mean {near!r}?" if near else f"the nodes offer {', '.join(known) or 'no devices'}"
@@ -145,7 +139,7 @@ def selectors_without_nodes(check_input: CheckInput) -> Iterator[Finding]:
         pod = role.pod
         if (not pod.node_selector and pod.node_affinity is None) or nodes.matching(_labels_only(pod)):
             continue
-        document, path = _pod_place(gang, role)
+        document, path = gang.pod_spec_of(role)
         for key, value in pod.node_selector.items():
             values = {node.labels[key] for node in nodes.nodes if key in node.labels}
             if value not in values:
@@ -178,9 +172,10 @@ def missing_tolerations(check_input: CheckInput) -> Iterator[Finding]:
             continue
         mask = nodes.matching(node_requirement(role.pod))
         if not nodes.most_pods(role.pod, mask):
-            fitting = [n for i, n in enumerate(nodes.nodes) if selected >> i & 1 and nodes.most_pods(role.pod, 1 << i)]
-            keys = sorted({taint.key for taint in fitting[0].taints if taint.effect != "PreferNoSchedule"})
-            document, path = _pod_place(gang, role)
+            possible = ((i, node) for i, node in enumerate(nodes.nodes) if selected >> i & 1)
+            fitting = next(node for i, node in possible if nodes.most_pods(role.pod, 1 << i))
+            keys = sorted({taint.key for taint in fitting.taints if taint.effect != "PreferNoSchedule"})
+            document, path = gang.pod_spec_of(role)
             message = f"the nodes that these pods select carry a taint that they do not tolerate: {', '.join(keys)}"
             place = (*path, "tolerations") if (*path, "tolerations") in document.positions else path
             yield Finding(document, place, message, f"tolerate {keys[0]}" if keys else "add the toleration")
@@ -203,7 +198,7 @@ def gangs_without_room(check_input: CheckInput) -> Iterator[Finding]:
             least = role.minimum if len(gang.roles) > 1 else max(role.minimum, min(gang.minimum, role.replicas))
             if not mask or not least:
                 continue
-            document, path = _pod_place(gang, role)
+            document, path = gang.pod_spec_of(role)
             room = nodes.most_pods(role.pod, mask)
             if not room:
                 yield Finding(document, path, _too_large(nodes, role, mask), "lower the requests, or add nodes")

@@ -39,11 +39,7 @@ def refused_pods(check_input: CheckInput) -> Iterator[Finding]:
     Standards of that level (baseline, restricted), in the version of enforce-version. The API server refuses a bare
     Pod; it takes a job or Deployment with no more than a warning and then refuses its pods, which never appear. Labels
     audit and warn refuse nothing. Mend: as the message says, or run it in a namespace of another level."""
-    enforcing = {
-        document.name: document
-        for document in _namespaces(check_input)
-        if not any(_label_flaws(document)) and enforced_level(_labels(document))[0] != "privileged"
-    }
+    enforcing = {document.name: document for document in _namespaces(check_input) if _refuses_pods(document)}
     for document in _final_documents(check_input) if enforcing else ():
         if (namespace := enforcing.get(document.namespace or "default")) is None:
             continue
@@ -104,7 +100,13 @@ def pod_security_labels(check_input: CheckInput) -> Iterator[Finding]:
 
 
 def _namespaces(check_input: CheckInput) -> Iterable[Document]:
-    return (each for each in check_input.specs.documents if each.kind == "Namespace" and not each.group)
+    namespaces = (each for each in check_input.specs.documents if each.kind == "Namespace")
+    return (each for each in namespaces if not each.group)
+
+
+def _refuses_pods(namespace: Document) -> bool:
+    """Whether the labels are valid and enforce a level that refuses any pods."""
+    return not any(_label_flaws(namespace)) and enforced_level(_labels(namespace))[0] != "privileged"
 
 
 def _labels(document: Document) -> Mapping[str, Any]:

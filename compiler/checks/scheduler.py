@@ -122,11 +122,8 @@ def enqueue_starves_preemption(check_input: CheckInput) -> Iterator[Finding]:
     has_surplus = any(sum(role.replicas for role in gang.roles) > gang.minimum for gang in check_input.specs.gangs)
     for spec in check_input.schedulers:
         evicting = [action for action in spec.actions if action in EVICTION_ACTIONS]
-        voters = [
-            plugin.name
-            for plugin in spec.plugins
-            if plugin.name in ENQUEUE_VOTERS and plugin.flags.get("enableJobEnqueued", True)
-        ]
+        enabled = (plugin.name for plugin in spec.plugins if plugin.flags.get("enableJobEnqueued", True))
+        voters = [name for name in enabled if name in ENQUEUE_VOTERS]
         if not evicting or not voters or (has_surplus and "overcommit" not in voters):
             continue
         for path, action in actions_of(spec):

@@ -159,7 +159,8 @@ def _with_paths(
 def _new_files(tree: Repository, files: Mapping[str, bytes]) -> dict[str, bytes]:
     """The files outside of the folders that are read anyway."""
     tops = tuple(f"{top}/" for top in ROOT_FOLDERS)
-    return {file: text for file, text in files.items() if file not in tree.files and not file.startswith(tops)}
+    outside = {file: text for file, text in files.items() if not file.startswith(tops)}
+    return {file: text for file, text in outside.items() if file not in tree.files}
 
 
 def _path_in_repository(ctx: click.Context, root: Path, path: Path) -> str:

@@ -89,7 +89,8 @@ def _former_files(lock: Path, made: Iterable[str]) -> list[str]:
 def _foreign_file(folder: Path, files: Iterable[str], former: Iterable[str]) -> Path | None:
     """A file of other origin where the output would be written."""
     ours = set(former)
-    return next((folder / name for name in files if name not in ours and os.path.lexists(folder / name)), None)
+    others = (folder / name for name in files if name not in ours)
+    return next((file for file in others if os.path.lexists(file)), None)
 
 
 def _source_within(folder: Path, repo: Path) -> Path | None:

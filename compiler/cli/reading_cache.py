@@ -162,7 +162,8 @@ class ReadingCache:
         them."""
         from compiler.cli.entries import file_entry, with_documents
 
-        named = {place.file for each in found for place in (each.position, each.see) if place is not None}
+        places = (place for each in found for place in (each.position, each.see))
+        named = {place.file for place in places if place is not None}
         entries: dict[bytes, Entry] = {}
         for key, parsed in self._given.items():
             is_fresh = key not in self.known

@@ -271,6 +271,6 @@ class _PodCounter:
 
 def _nodes_by_hostname(nodes: Sequence[NodeSpec]) -> Mapping[str, int]:
     """Hostname label -> node; a label that two nodes share names neither."""
-    hosts = [node.labels.get(HOSTNAME_LABEL) for node in nodes]
-    counts = Counter(hosts)
-    return {host: n for n, host in enumerate(hosts) if host is not None and counts[host] == 1}
+    labelled = [(node.labels[HOSTNAME_LABEL], n) for n, node in enumerate(nodes) if HOSTNAME_LABEL in node.labels]
+    counts = Counter(host for host, _ in labelled)
+    return {host: n for host, n in labelled if counts[host] == 1}

@@ -205,7 +205,8 @@ def _change_of_waiting(
 
 def _places(pods: PodsByNode) -> set[tuple[str, str, int]]:
     """One element for each pod at its role and node."""
-    return {(role, node, at) for role, nodes in pods.items() for node, number in nodes.items() for at in range(number)}
+    numbers = ((role, node, number) for role, nodes in pods.items() for node, number in nodes.items())
+    return {(role, node, at) for role, node, number in numbers for at in range(number)}
 
 
 def _first_reason(decision: JobDecision) -> str:

@@ -29,7 +29,8 @@ def state_after(outcome: Outcome, state: ClusterState | None, left_out: Collecti
         key = _planned_job(record, decisions)
         if key is None:
             continue
-        place = next((p for p in surplus.get(key, ()) if surplus[key][p] > 0 and _is_at(record, p)), None)
+        possible = (p for p, number in surplus.get(key, Counter()).items() if number > 0)
+        place = next((p for p in possible if _is_at(record, p)), None)
         if key in left_out or place is not None:
             gone.add(record.key)
         if place is not None:

@@ -55,8 +55,9 @@ def _totals(nodes: Sequence[NodeSpec]) -> Counter[str]:
 
 def _domain_changes(before: Sequence[HyperNodeSpec], after: Sequence[HyperNodeSpec]) -> Iterator[str]:
     old, new = {domain.name: domain for domain in before}, {domain.name: domain for domain in after}
-    names = [name for name in dict.fromkeys((*old, *new)) if name not in old or name not in new]
-    names += [name for name, domain in new.items() if name in old and _changed_fields(old[name], domain)]
+    names = [name for name in (*old, *new) if (name in old) != (name in new)]
+    common = (name for name in new if name in old)
+    names += [name for name in common if _changed_fields(old[name], new[name])]
     if names:
         yield f"{count_text(len(names), 'network domain')} changed: {compact_names(names, MAX_NAMES)}"
 

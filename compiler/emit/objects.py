@@ -118,7 +118,8 @@ def _gated_templates(outcome: Outcome) -> set[DocumentIdentity]:
     """The JobTemplates of steps whose pods are to wait for their nodes."""
     if outcome.specs.cluster.binding != "gated":
         return set()
-    steps = (gang.document for gang in outcome.specs.gangs if gang.made_by is not None and gang.schedulable)
+    schedulable = (gang for gang in outcome.specs.gangs if gang.schedulable)
+    steps = (gang.document for gang in schedulable if gang.made_by is not None)
     return {(step.file, step.line, step.item_path[:-2]) for step in steps}
 
 

@@ -66,7 +66,8 @@ def scheduler_conf(spec: SchedulerSpec, *, gated: bool) -> str:
 def _actions_without_cache(actions: Sequence[str]) -> list[str]:
     """The actions whose error cache is switched off: the first three always, so that adding an action later does not
     bring the trap back; reclaim when it is used."""
-    return [action for action in CACHING_ACTIONS if action != "reclaim" or action in actions]
+    unused = {"reclaim"}.difference(actions)
+    return [action for action in CACHING_ACTIONS if action not in unused]
 
 
 def _plugin_entry(plugin: PluginSpec) -> dict[str, Any]:

@@ -27,7 +27,7 @@ def _text(manifest: Manifest, document: Document) -> str:
 
 
 def namespace_texts(texts: tuple[tuple[Manifest, str], ...]) -> tuple[tuple[Manifest, str], ...]:
-    """A Namespace for each that the objects are in, less those that are among them or in every cluster."""
+    """A Namespace for each namespace of the objects, except those declared among them and those of every cluster."""
     objects = [manifest.object for manifest, _ in texts]
     there = {found["metadata"]["name"] for found in objects if found["kind"] == "Namespace"} | {"default"}
     needed = {namespace for found in objects if (namespace := found["metadata"].get("namespace"))} - there

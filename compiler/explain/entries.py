@@ -1,4 +1,4 @@
-"""An entry of the catalogue: what is said of one type of fact or repair, and where it comes from."""
+"""An entry of the catalogue: the text on one type of fact or repair, and its sources."""
 
 from __future__ import annotations
 

@@ -78,7 +78,7 @@ class Provenance:
         """What excludes nodes for role t."""
         spec = self.origins.gangs[j]
         role = spec.roles[t]
-        document, base = pod_spec_path(spec, role)
+        document, base = spec.pod_spec_of(role)
         fields = (
             ("node selector", ("nodeSelector",)),
             ("node affinity", ("affinity", "nodeAffinity")),
@@ -123,7 +123,8 @@ class Provenance:
         key = classes, closed, pool, node, what
         if key not in self._eligible_node_sources:
             nodes = zip(self.origins.nodes, self.problem.nodes, strict=True)
-            chosen = [spec for spec, made in nodes if made.node_class in classes and made.node_group not in closed]
+            of_classes = ((spec, made) for spec, made in nodes if made.node_class in classes)
+            chosen = [spec for spec, made in of_classes if made.node_group not in closed]
             self._eligible_node_sources[key] = tuple(node_sources(chosen, what, pool, node))
         return self._eligible_node_sources[key]
 
@@ -155,14 +156,9 @@ def source_if_written(document: Document, what: str, *path: str | int) -> Iterat
         yield source_at(document, what, *path)
 
 
-def pod_spec_path(spec: GangSpec, role: RoleSpec) -> tuple[Document, FieldPath]:
-    """Where the pods of a role say what they need."""
-    return (role.pod_documents[0], ("spec",)) if role.pod_documents else (spec.document, (*role.template_path, "spec"))
-
-
 def _request_source(spec: GangSpec, role: RoleSpec, resource: str | None) -> Source:
     """The first container that asks for the resource, else the role."""
-    document, base = pod_spec_path(spec, role)
+    document, base = spec.pod_spec_of(role)
     what = f"request of role {role.name}"
     for path in document.positions if resource is not None else ():
         if path[: len(base)] == base and path[-3:] in (

@@ -8,44 +8,16 @@ from typing import Any
 
 from compiler.explain import statement_sources as sources
 from compiler.explain.entries import Entry, entries_by_kind
-from solver.facts import (
-    AwayNodes,
-    Borrowing,
-    CapabilityLimit,
-    ClosedNodeGroups,
-    ClosedQueue,
-    DedicatedDomains,
-    DomainShortage,
-    EligibleNodeShortage,
-    Fact,
-    Fragmentation,
-    GuaranteeReserve,
-    Maintenance,
-    NoEligibleNode,
-    OversizedGang,
-    OversizedPod,
-    OversizedSlotRequest,
-    OwnRunningPods,
-    PodRuleConflict,
-    PrecedingGangs,
-    ReservedNodes,
-    ResourceShortage,
-    ShareLimit,
-    SlotShortage,
-    StrictOrder,
-    SubgroupShortage,
-    Undecided,
-    UnmatchedPod,
-)
+from solver import facts
 
 
 @dataclass(frozen=True, slots=True)
-class Suspension(Fact, code="GW111"):
+class Suspension(facts.Fact, code="GW111"):
     """The job's owner suspended it; it is in no problem."""
 
 
 @dataclass(frozen=True, slots=True)
-class LostStart(Fact, code="GW125"):
+class LostStart(facts.Fact, code="GW125"):
     """An earlier plan told the gang a start, and this one does not keep it. gangs: those that took the room, or, where
     all that it waits for ran before (`reserved`), whose end is awaited."""
 
@@ -54,13 +26,13 @@ class LostStart(Fact, code="GW125"):
 
 
 @dataclass(frozen=True, slots=True)
-class NoRoomKept(Fact, code="GW126"):
+class NoRoomKept(facts.Fact, code="GW126"):
     """The pods of a job or service that the plan binds to no node find no node with room; it is in no problem."""
 
 
-REASONS: Mapping[type[Fact], Entry[Any]] = entries_by_kind(
+REASONS: Mapping[type[facts.Fact], Entry[Any]] = entries_by_kind(
     Entry(
-        CapabilityLimit,
+        facts.CapabilityLimit,
         "queue capability reached",
         ("queue {queue} may hold {limit} and has {available:n} left; the job asks for {asked:n}",),
         sources.capability_limit,
@@ -68,7 +40,7 @@ REASONS: Mapping[type[Fact], Entry[Any]] = entries_by_kind(
         remedy="Raise the queue's capability, ask for less, or use another queue.",
     ),
     Entry(
-        ResourceShortage,
+        facts.ResourceShortage,
         "not enough of a resource is free",
         ("{available} free on the nodes open to it; the job asks for {asked:n}",),
         lambda s, j, x: sources.capacity(s, j, x.role, x.resource),
@@ -76,7 +48,7 @@ REASONS: Mapping[type[Fact], Entry[Any]] = entries_by_kind(
         remedy="Wait for a job to end, ask for less, or add nodes.",
     ),
     Entry(
-        OversizedPod,
+        facts.OversizedPod,
         "no node can hold one pod",
         (
             "no node open to it has room for one pod of role {role} now: a pod asks for {asked}, the roomiest "
@@ -94,14 +66,14 @@ REASONS: Mapping[type[Fact], Entry[Any]] = entries_by_kind(
         remedy="Make the pod smaller, or add a larger kind of node.",
     ),
     Entry(
-        UnmatchedPod,
+        facts.UnmatchedPod,
         "no node can hold one pod",
         ("no node open to it has room for one pod of role {role}",),
         lambda s, j, x: sources.capacity(s, j, x.role, None),
         never_texts=("no node open to it is large enough for one pod of role {role}",),
     ),
     Entry(
-        DomainShortage,
+        facts.DomainShortage,
         "no domain of the allowed tier has room",
         (
             "it must sit inside one tier-{tier} domain; the best, {hypernode}, has room for {available:n} of "
@@ -117,7 +89,7 @@ REASONS: Mapping[type[Fact], Entry[Any]] = entries_by_kind(
         remedy="Allow a higher tier, or wait for a whole domain.",
     ),
     Entry(
-        PrecedingGangs,
+        facts.PrecedingGangs,
         "others are served first",
         (
             "there is room for it alone, but jobs before it in order take that room: {gangs}",
@@ -127,7 +99,7 @@ REASONS: Mapping[type[Fact], Entry[Any]] = entries_by_kind(
         remedy="Wait, or raise the job's priority or its queue's share.",
     ),
     Entry(
-        Borrowing,
+        facts.Borrowing,
         "it would borrow, and others go first",
         (
             "it would borrow: queue {queue} is entitled to {limit} and holds {held:n}; the job asks for {asked:n}, "
@@ -140,7 +112,7 @@ REASONS: Mapping[type[Fact], Entry[Any]] = entries_by_kind(
         ),
     ),
     Entry(
-        GuaranteeReserve,
+        facts.GuaranteeReserve,
         "the room is kept for guarantees",
         (
             "{available} free beyond what other queues are guaranteed ({queues}); the job asks for {asked:n}",
@@ -158,13 +130,13 @@ REASONS: Mapping[type[Fact], Entry[Any]] = entries_by_kind(
         ),
     ),
     Entry(
-        DedicatedDomains,
+        facts.DedicatedDomains,
         "the room is kept for guarantees",
         ("what it would fit into is kept for queue {queue}, which is guaranteed whole domains of tier {tier}",),
         sources.dedicated_domains,
     ),
     Entry(
-        NoEligibleNode,
+        facts.NoEligibleNode,
         "no node is open to a role",
         ("no node matches the node selector, affinity and tolerations of role {role}",),
         sources.eligibility,
@@ -180,7 +152,7 @@ REASONS: Mapping[type[Fact], Entry[Any]] = entries_by_kind(
         remedy="Correct the selector, affinity or topologyPolicy, add the toleration, or label the nodes.",
     ),
     Entry(
-        ClosedNodeGroups,
+        facts.ClosedNodeGroups,
         "the room is in node groups closed to its queue",
         ("queue {queue} may not use node group {nodeGroups}, and has too little room without, even empty",),
         sources.node_groups,
@@ -191,7 +163,7 @@ REASONS: Mapping[type[Fact], Entry[Any]] = entries_by_kind(
         ),
     ),
     Entry(
-        OversizedGang,
+        facts.OversizedGang,
         "larger than the cluster",
         ("the job asks for {asked}; the whole cluster, empty, has {limit:n}",),
         lambda s, j, x: sources.capacity(s, j, None, x.resource),
@@ -202,7 +174,7 @@ REASONS: Mapping[type[Fact], Entry[Any]] = entries_by_kind(
         remedy="Ask for less, or add nodes.",
     ),
     Entry(
-        SubgroupShortage,
+        facts.SubgroupShortage,
         "subgroups cannot be formed whole",
         (
             "it needs {asked:groups} of {limit:pods}, each whole inside one tier-{tier} domain; the domains have "
@@ -220,7 +192,7 @@ REASONS: Mapping[type[Fact], Entry[Any]] = entries_by_kind(
         remedy="Make the groups smaller, or allow a higher tier.",
     ),
     Entry(
-        Undecided,
+        facts.Undecided,
         "no decision was proved in time",
         ("the solver reached its limit before it could prove whether the job fits",),
         sources.time_limit,
@@ -261,7 +233,7 @@ REASONS: Mapping[type[Fact], Entry[Any]] = entries_by_kind(
         ),
     ),
     Entry(
-        ShareLimit,
+        facts.ShareLimit,
         "the queue's proportional share is used up",
         ("queue {queue} deserves {limit} by its weight and has {available:n} of it left; the job asks for {asked:n}",),
         sources.share_limit,
@@ -271,35 +243,35 @@ REASONS: Mapping[type[Fact], Entry[Any]] = entries_by_kind(
         ),
     ),
     Entry(
-        ClosedQueue,
+        facts.ClosedQueue,
         "the queue takes no jobs",
         ("queue {queue} is closed, or has children that take the jobs",),
         sources.closed_queue,
         remedy="Open the queue, or name another one.",
     ),
     Entry(
-        ReservedNodes,
+        facts.ReservedNodes,
         "room is reserved",
         ("there is room for it, but it would still be there when {gangs} needs what is reserved for it",),
         sources.reserved_nodes,
         remedy="Wait, or say with gangplan.dev/expected-duration that it ends before the reserved job starts.",
     ),
     Entry(
-        StrictOrder,
+        facts.StrictOrder,
         "an earlier job of its queue waits",
         ("{gangs} comes before it in queue {queue}, which starts its jobs in strict order",),
         sources.strict_order,
         remedy="Wait, raise the job's priority, or see what the earlier job waits for.",
     ),
     Entry(
-        Maintenance,
+        facts.Maintenance,
         "maintenance comes first",
         ("the nodes that have room for it close for maintenance before it would end",),
         sources.maintenance,
         remedy="Wait until it is over, or say with gangplan.dev/expected-duration that the job ends before.",
     ),
     Entry(
-        PodRuleConflict,
+        facts.PodRuleConflict,
         "no room beside other pods, or apart from them",
         (
             "there is room for it, but not under what role {role} says of other pods: {rule}",
@@ -316,7 +288,7 @@ REASONS: Mapping[type[Fact], Entry[Any]] = entries_by_kind(
         ),
     ),
     Entry(
-        OversizedSlotRequest,
+        facts.OversizedSlotRequest,
         "no device or NUMA cell has room",
         (
             "a pod of role {role} asks for {asked} of one device or NUMA cell; the roomiest has {available:n} "
@@ -332,7 +304,7 @@ REASONS: Mapping[type[Fact], Entry[Any]] = entries_by_kind(
         ),
     ),
     Entry(
-        SlotShortage,
+        facts.SlotShortage,
         "no device or NUMA cell has room",
         (
             "its nodes have room in sum, but their devices or NUMA cells for {available:n} of {asked:pods} of "
@@ -345,7 +317,7 @@ REASONS: Mapping[type[Fact], Entry[Any]] = entries_by_kind(
         ),
     ),
     Entry(
-        Fragmentation,
+        facts.Fragmentation,
         "the free room is in pieces",
         (
             "enough is free on the nodes open to it, but in pieces: there is room for {available:n} of "
@@ -365,7 +337,7 @@ REASONS: Mapping[type[Fact], Entry[Any]] = entries_by_kind(
         remedy="Wait for whole nodes, make the pods smaller, or ask for fewer.",
     ),
     Entry(
-        EligibleNodeShortage,
+        facts.EligibleNodeShortage,
         "too few nodes are open to a role",
         (
             "the nodes that match the node selector, affinity and tolerations of role {role} hold {available:n} "
@@ -383,14 +355,14 @@ REASONS: Mapping[type[Fact], Entry[Any]] = entries_by_kind(
         ),
     ),
     Entry(
-        AwayNodes,
+        facts.AwayNodes,
         "nodes are away",
         ("there would be room with {nodes}, not ready or cordoned for now",),
         sources.away_nodes,
         remedy="Bring the nodes back, or wait.",
     ),
     Entry(
-        OwnRunningPods,
+        facts.OwnRunningPods,
         "its own pods stand in the way",
         (
             "{asked:pods} of it are missing and find no room beside its pods that run; were those to stop, all of"

@@ -22,6 +22,7 @@ from compiler.kubernetes import VOLCANO_SCHEDULER
 from compiler.lower.origins import Origins
 from compiler.specs import GangSpec, RoleSpec
 from compiler.volcano import metax
+from solver import repairs
 from solver.facts import (
     EligibleNodeShortage,
     Fact,
@@ -33,19 +34,6 @@ from solver.facts import (
     SlotShortage,
 )
 from solver.problem import Gang, HyperNode, Node, Problem, Queue, Role, Subgroup
-from solver.repairs import (
-    EndOfGangs,
-    EndOfMaintenance,
-    FewerPods,
-    HigherPriority,
-    MoreCapability,
-    MoreNodeClasses,
-    Repair,
-    SmallerGuarantee,
-    SmallerSubgroups,
-    SoftTopology,
-    StartOfGang,
-)
 
 FactValue = str | int | float | bool | tuple[str, ...]
 MAX_LISTED_NAMES = 3
@@ -150,7 +138,8 @@ class Explainer:
     @cached_property
     def node_resources(self) -> frozenset[str]:
         """What nodes say that they have."""
-        return frozenset(name for node in self.origins.nodes for name, amount in node.allocatable.items() if amount)
+        amounts = (entry for node in self.origins.nodes for entry in node.allocatable.items())
+        return frozenset(name for name, amount in amounts if amount)
 
     def _pod_rule_values(self, rho: int) -> dict[str, object]:
         values: dict[str, object] = {}
@@ -190,34 +179,40 @@ class Explainer:
         message = _first_complete_text((*entry.special_texts, *entry.texts), names, entry.title)
         return CodedMessage(LostStart.code, message, _json_values(values, FACT_KEYS))
 
-    def repair_message(self, gang: Gang, repair: Repair, rivals: Sequence[int] = ()) -> CodedMessage:
+    def repair_message(self, gang: Gang, repair: repairs.Repair, rivals: Sequence[int] = ()) -> CodedMessage:
         """One change; its sentence includes the changes that must come with it, and the gangs that would be first to
         profit (`rivals`)."""
         entry, values, names = REPAIRS[type(repair)], self._values(gang, repair), dict[str, object]()
         match repair:
-            case EndOfGangs(seconds=int(seconds)) | StartOfGang(seconds=int(seconds)) | EndOfMaintenance(seconds):
+            case (
+                repairs.EndOfGangs(seconds=int(seconds))
+                | repairs.StartOfGang(seconds=int(seconds))
+                | repairs.EndOfMaintenance(seconds)
+            ):
                 if self.origins.now is not None:
                     values["at"] = rfc3339(self.origins.now + seconds)
-            case SmallerSubgroups(subgroup=k, amount=pods):
+            case repairs.SmallerSubgroups(subgroup=k, amount=pods):
                 values |= self._annotation_values(gang, k, repair, pods)
-            case SoftTopology(subgroup=int(k)):
+            case repairs.SoftTopology(subgroup=int(k)):
                 values |= self._annotation_values(gang, k, repair, None)
-            case MoreCapability(queue=q, resource=r) | SmallerGuarantee(queue=q, resource=r):
-                more = isinstance(repair, MoreCapability)
+            case repairs.MoreCapability(queue=q, resource=r) | repairs.SmallerGuarantee(queue=q, resource=r):
+                more = isinstance(repair, repairs.MoreCapability)
                 now = (self.problem.queues[q].capability if more else self.problem.queues[q].guarantee)[r] or 0
                 limit = now + repair.amount if more else now - repair.amount
                 resource = self.problem.resources[r]
                 values["limit"] = _Amount(resource, limit, _exact_amount(resource, limit))
-            case HigherPriority(amount=least):
+            case repairs.HigherPriority(amount=least):
                 if fitting := [
                     (value, name) for name, value in self.origins.priority_classes.items() if value >= least
                 ]:
                     values["class"] = min(fitting)[1]
                 names |= {"victims": "running jobs of its queue"} if repair.evicts else {}
-            case MoreNodeClasses(role=t, node=n) if (spec := self._gang_spec(gang)) is not None:
+            case repairs.MoreNodeClasses(role=t, node=n) if (spec := self._gang_spec(gang)) is not None:
                 if edits := self._closed_nodes.edits(spec.roles[t].pod, n):
                     values["edits"], names["edits"] = edits, " and ".join(edits)
-            case FewerPods() if (spec := self._gang_spec(gang)) and (smaller := pod_count_edits(spec, gang, repair)):
+            case repairs.FewerPods() if (spec := self._gang_spec(gang)) and (
+                smaller := pod_count_edits(spec, gang, repair)
+            ):
                 values["edits"] = tuple(f"{path_text(path)}: {amount}" for path, amount in smaller.items())
                 names["edits"] = ", ".join(edit_text(path, amount) for path, amount in smaller.items())
         also = tuple(self.repair_message(gang, other) for other in repair.also)
@@ -229,7 +224,7 @@ class Explainer:
             sentence += f"; {_short_list(others)} {verbs} first"
         return CodedMessage(repair.code, sentence, _json_values(values, REPAIR_KEYS), also=also)
 
-    def _annotation_values(self, gang: Gang, k: int, repair: Repair, pods: int | None) -> Mapping[str, object]:
+    def _annotation_values(self, gang: Gang, k: int, repair: repairs.Repair, pods: int | None) -> Mapping[str, object]:
         """The annotation that asks for subgroup k, and what to write into it."""
         spec = self._gang_spec(gang)
         return {} if spec is None else metax.annotation_repair(spec, k, repair.code, pods)
@@ -247,7 +242,7 @@ class Explainer:
     def _gang_indices(self) -> Mapping[int, int]:
         return {id(gang): j for j, gang in enumerate(self.problem.gangs)}
 
-    def _values(self, gang: Gang, statement: Fact | Repair) -> dict[str, object]:
+    def _values(self, gang: Gang, statement: Fact | repairs.Repair) -> dict[str, object]:
         """The fields of a fact or repair by their JSON keys: names for indices, amounts with their resource."""
         problem = self.problem
         items: Mapping[str, Sequence[Role | Subgroup | Queue | HyperNode]] = {
@@ -316,7 +311,7 @@ def _piece_names(resource: str, request: int, fact: Fragmentation) -> Mapping[st
     return {"total": f"{total} {when}", "pieces": pieces, "each": rounded_amount(resource, request)}
 
 
-def _amounts(statement: Fact | Repair, resource: str) -> dict[str, _Amount]:
+def _amounts(statement: Fact | repairs.Repair, resource: str) -> dict[str, _Amount]:
     """The amounts of a statement by their keys, rounded unless two of them would look alike."""
     found = {key: getattr(statement, name, None) for name, key in AMOUNT_KEYS.items()}
     amounts = {key: amount for key, amount in found.items() if amount is not None}

@@ -7,43 +7,17 @@ from typing import Any
 
 from compiler.explain import statement_sources as sources
 from compiler.explain.entries import Entry, entries_by_kind
-from solver.repairs import (
-    EndOfGangs,
-    EndOfMaintenance,
-    EndOfPods,
-    FewerDedicatedDomains,
-    FewerPods,
-    HigherPriority,
-    HigherTier,
-    MoreCapability,
-    MoreDeserved,
-    MoreNodeClasses,
-    MoreNodes,
-    MoreWeight,
-    NoStrictOrder,
-    OpenNodeGroups,
-    OpenQueue,
-    OtherQueue,
-    Repair,
-    Restart,
-    ReturnOfNodes,
-    ShorterDuration,
-    SmallerGuarantee,
-    SmallerPods,
-    SmallerSubgroups,
-    SoftTopology,
-    StartOfGang,
-)
+from solver import repairs
 
-REPAIRS: Mapping[type[Repair], Entry[Any]] = entries_by_kind(
+REPAIRS: Mapping[type[repairs.Repair], Entry[Any]] = entries_by_kind(
     Entry(
-        MoreCapability,
+        repairs.MoreCapability,
         "raise a capability",
         ("capability {limit} for queue {queue}, {amount:n} more",),
         lambda s, j, x: s.queue_amount(x.queue, "capability", x.resource, "capability"),
     ),
     Entry(
-        HigherTier,
+        repairs.HigherTier,
         "allow a higher tier",
         (
             "highestTierAllowed: {tier} for its groups ({subgroup})",
@@ -52,13 +26,13 @@ REPAIRS: Mapping[type[Repair], Entry[Any]] = entries_by_kind(
         sources.topology,
     ),
     Entry(
-        EndOfPods,
+        repairs.EndOfPods,
         "wait for room",
         ("room to be freed by jobs that run",),
         sources.no_sources,
     ),
     Entry(
-        MoreNodes,
+        repairs.MoreNodes,
         "add nodes",
         (
             "{amount:nodes} more like {nodes} under {hypernode}",
@@ -67,7 +41,7 @@ REPAIRS: Mapping[type[Repair], Entry[Any]] = entries_by_kind(
         sources.more_nodes,
     ),
     Entry(
-        FewerPods,
+        repairs.FewerPods,
         "ask for fewer pods",
         (
             "{amount:pods} of role {role} instead of {now:n}",
@@ -80,14 +54,14 @@ REPAIRS: Mapping[type[Repair], Entry[Any]] = entries_by_kind(
         ),
     ),
     Entry(
-        SmallerSubgroups,
+        repairs.SmallerSubgroups,
         "make the subgroups smaller",
         ("groups of {amount:pods} instead of {now:n} ({subgroup})",),
         sources.topology,
         special_texts=("{annotation}: {written}, groups of {amount:pods} instead of {now:n}",),
     ),
     Entry(
-        SoftTopology,
+        repairs.SoftTopology,
         "make the topology a wish",
         (
             "a soft topology instead of a hard one for its groups ({subgroup})",
@@ -97,13 +71,13 @@ REPAIRS: Mapping[type[Repair], Entry[Any]] = entries_by_kind(
         special_texts=("{annotation}: {written}, so that a whole group in one supernode is a wish",),
     ),
     Entry(
-        SmallerGuarantee,
+        repairs.SmallerGuarantee,
         "lower a guarantee of another queue",
         ("guarantee {limit} for queue {queue}, {amount:n} less",),
         lambda s, j, x: s.queue_amount(x.queue, "guarantee", x.resource, "guarantee", "resource"),
     ),
     Entry(
-        EndOfGangs,
+        repairs.EndOfGangs,
         "wait for others to end",
         (
             "wait for the end of {gangs}, expected about {at}",
@@ -113,44 +87,44 @@ REPAIRS: Mapping[type[Repair], Entry[Any]] = entries_by_kind(
         lambda s, j, x: s.gang_sources(x.gangs),
     ),
     Entry(
-        MoreDeserved,
+        repairs.MoreDeserved,
         "let a queue deserve more",
         ("deserved {amount} for queue {queue} instead of {now:n}",),
         lambda s, j, x: s.queue_amount(x.queue, "deserved", x.resource, "deserved"),
     ),
     Entry(
-        MoreWeight,
+        repairs.MoreWeight,
         "raise a queue's weight",
         ("weight {amount:n} instead of {now:n} for queue {queue}",),
         lambda s, j, x: s.queue_field(x.queue, "weight", "spec", "weight"),
     ),
     Entry(
-        OpenQueue,
+        repairs.OpenQueue,
         "open a queue",
         ("open queue {queue}",),
         lambda s, j, x: sources.closed_field(s, x.queue),
     ),
     Entry(
-        OpenNodeGroups,
+        repairs.OpenNodeGroups,
         "open node groups to a queue",
         ("let queue {queue} use node group {nodeGroups} as well",),
         sources.node_groups,
     ),
     Entry(
-        MoreNodeClasses,
+        repairs.MoreNodeClasses,
         "let a role use other nodes",
         ("let role {role} use nodes like {nodes} as well",),
         lambda s, j, x: s.role_selectors(j, x.role),
         special_texts=("let role {role} use nodes like {nodes} as well: {edits}",),
     ),
     Entry(
-        Restart,
+        repairs.Restart,
         "start anew",
         ("delete its pods that run, so that it starts anew where all of it fits",),
         sources.no_sources,
     ),
     Entry(
-        HigherPriority,
+        repairs.HigherPriority,
         "raise its priority",
         (
             "a priority of {amount:n} or more; {gangs} would wait instead",
@@ -165,25 +139,25 @@ REPAIRS: Mapping[type[Repair], Entry[Any]] = entries_by_kind(
         ),
     ),
     Entry(
-        SmallerPods,
+        repairs.SmallerPods,
         "make the pods smaller",
         ("{amount} for a pod of role {role} instead of {now:n}",),
         lambda s, j, x: s.role_requests(j, x.role, x.resource),
     ),
     Entry(
-        ReturnOfNodes,
+        repairs.ReturnOfNodes,
         "bring nodes back",
         ("wait for {nodes} to be ready and open again",),
         sources.away_nodes,
     ),
     Entry(
-        NoStrictOrder,
+        repairs.NoStrictOrder,
         "lift a queue's strict order",
         ("queue {queue} without its strict order",),
         lambda s, j, x: sources.order_field(s, x.queue),
     ),
     Entry(
-        StartOfGang,
+        repairs.StartOfGang,
         "wait for others to start",
         (
             "wait for {gangs} to start, expected about {at}",
@@ -193,25 +167,25 @@ REPAIRS: Mapping[type[Repair], Entry[Any]] = entries_by_kind(
         lambda s, j, x: (s.gang_source(x.gang),),
     ),
     Entry(
-        FewerDedicatedDomains,
+        repairs.FewerDedicatedDomains,
         "keep fewer domains for another queue",
         ("{amount:n} fewer of the whole domains guaranteed to queue {queue}",),
         sources.dedicated_domains,
     ),
     Entry(
-        OtherQueue,
+        repairs.OtherQueue,
         "use another queue",
         ("queue {queue} instead of its own",),
         lambda s, j, x: (s.gang_field(j, "queue"),),
     ),
     Entry(
-        ShorterDuration,
+        repairs.ShorterDuration,
         "say that it ends sooner",
         ("gangplan.dev/expected-duration of at most {written_duration}",),
         sources.duration,
     ),
     Entry(
-        EndOfMaintenance,
+        repairs.EndOfMaintenance,
         "wait for the end of maintenance",
         (
             "wait for the end of maintenance about {at}",

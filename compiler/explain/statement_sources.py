@@ -10,7 +10,6 @@ from compiler.explain.provenance import (
     Source,
     cluster_objects,
     node_sources,
-    pod_spec_path,
     source_at,
     source_if_written,
 )
@@ -20,36 +19,7 @@ from compiler.kubernetes import (
     EXPECTED_DURATION_ANNOTATION,
     ORDER_ANNOTATION,
 )
-from solver.facts import (
-    AwayNodes,
-    Borrowing,
-    CapabilityLimit,
-    ClosedNodeGroups,
-    ClosedQueue,
-    DedicatedDomains,
-    DomainShortage,
-    EligibleNodeShortage,
-    GuaranteeReserve,
-    Maintenance,
-    NoEligibleNode,
-    OwnRunningPods,
-    PodRuleConflict,
-    ReservedNodes,
-    ShareLimit,
-    StrictOrder,
-    Undecided,
-)
-from solver.repairs import (
-    FewerDedicatedDomains,
-    FewerPods,
-    HigherTier,
-    MoreNodes,
-    OpenNodeGroups,
-    ReturnOfNodes,
-    ShorterDuration,
-    SmallerSubgroups,
-    SoftTopology,
-)
+from solver import facts, repairs
 
 
 def no_sources(s: Provenance, j: int, statement: object) -> Iterable[Source]:
@@ -61,19 +31,19 @@ def capacity(s: Provenance, j: int, role: int | None, resource: int | None) -> I
     yield from s.role_requests(j, role, resource)
 
 
-def capability_limit(s: Provenance, j: int, fact: CapabilityLimit) -> Iterator[Source]:
+def capability_limit(s: Provenance, j: int, fact: facts.CapabilityLimit) -> Iterator[Source]:
     yield from s.queue_amount(fact.queue, "capability", fact.resource, "capability")
     yield from s.gang_sources(fact.gangs)
     yield from s.role_requests(j, None, fact.resource)
 
 
-def share_limit(s: Provenance, j: int, fact: ShareLimit) -> Iterator[Source]:
+def share_limit(s: Provenance, j: int, fact: facts.ShareLimit) -> Iterator[Source]:
     yield from s.queue_field(fact.queue, "weight", "spec", "weight")
     yield from s.gang_sources(fact.gangs)
     yield from s.role_requests(j, None, fact.resource)
 
 
-def borrowing(s: Provenance, j: int, fact: Borrowing) -> Iterator[Source]:
+def borrowing(s: Provenance, j: int, fact: facts.Borrowing) -> Iterator[Source]:
     if s.problem.policy.capacity:
         yield from s.queue_amount(fact.queue, "deserved", fact.resource, "deserved")
     else:
@@ -82,13 +52,15 @@ def borrowing(s: Provenance, j: int, fact: Borrowing) -> Iterator[Source]:
     yield from s.role_requests(j, None, fact.resource)
 
 
-def guarantee_reserve(s: Provenance, j: int, fact: GuaranteeReserve) -> Iterator[Source]:
+def guarantee_reserve(s: Provenance, j: int, fact: facts.GuaranteeReserve) -> Iterator[Source]:
     for q in fact.queues:
         yield from s.queue_amount(q, "guarantee", fact.resource, "guarantee", "resource")
     yield from s.role_requests(j, None, fact.resource)
 
 
-def dedicated_domains(s: Provenance, j: int, x: DedicatedDomains | FewerDedicatedDomains) -> Iterator[Source]:
+def dedicated_domains(
+    s: Provenance, j: int, x: facts.DedicatedDomains | repairs.FewerDedicatedDomains
+) -> Iterator[Source]:
     path = ("metadata", "annotations", DEDICATED_DOMAINS_ANNOTATION)
     return s.queue_field(x.queue, "guaranteed domains", *path)
 
@@ -97,7 +69,7 @@ def closed_field(s: Provenance, q: int) -> Iterator[Source]:
     return s.queue_field(q, "closed", "metadata", "annotations", CLOSED_ANNOTATION)
 
 
-def closed_queue(s: Provenance, j: int, fact: ClosedQueue) -> Iterator[Source]:
+def closed_queue(s: Provenance, j: int, fact: facts.ClosedQueue) -> Iterator[Source]:
     spec, queue = s.origins.queues[fact.queue], s.problem.queues[fact.queue]
     if spec is not None and not spec.open:
         yield from closed_field(s, fact.queue)
@@ -107,7 +79,7 @@ def closed_queue(s: Provenance, j: int, fact: ClosedQueue) -> Iterator[Source]:
         yield from s.queue_field(fact.queue, "", "metadata", "name")
 
 
-def node_groups(s: Provenance, j: int, x: ClosedNodeGroups | OpenNodeGroups) -> Iterator[Source]:
+def node_groups(s: Provenance, j: int, x: facts.ClosedNodeGroups | repairs.OpenNodeGroups) -> Iterator[Source]:
     owner = s.origins.affinity_owners[x.queue] if s.origins.affinity_owners else x.queue
     return s.queue_field(owner, "affinity", "spec", "affinity")
 
@@ -116,12 +88,12 @@ def order_field(s: Provenance, q: int) -> Iterator[Source]:
     return s.queue_field(q, "order", "metadata", "annotations", ORDER_ANNOTATION)
 
 
-def strict_order(s: Provenance, j: int, fact: StrictOrder) -> Iterator[Source]:
+def strict_order(s: Provenance, j: int, fact: facts.StrictOrder) -> Iterator[Source]:
     yield s.gang_source(fact.gang)
     yield from order_field(s, fact.queue)
 
 
-def reserved_nodes(s: Provenance, j: int, fact: ReservedNodes) -> Iterator[Source]:
+def reserved_nodes(s: Provenance, j: int, fact: facts.ReservedNodes) -> Iterator[Source]:
     yield s.gang_source(fact.gang)
     yield from s.expected_duration(j)
 
@@ -138,31 +110,33 @@ def closing_nodes(s: Provenance, j: int) -> Iterator[Source]:
     return node_sources(closing, "maintenance", ("spec", "maintenance"), ("metadata", "name"))
 
 
-def maintenance(s: Provenance, j: int, fact: Maintenance) -> Iterator[Source]:
+def maintenance(s: Provenance, j: int, fact: facts.Maintenance) -> Iterator[Source]:
     yield from closing_nodes(s, j)
     yield from s.expected_duration(j)
 
 
-def eligibility(s: Provenance, j: int, fact: NoEligibleNode | EligibleNodeShortage) -> Iterator[Source]:
+def eligibility(s: Provenance, j: int, fact: facts.NoEligibleNode | facts.EligibleNodeShortage) -> Iterator[Source]:
     yield from s.role_selectors(j, fact.role)
     yield from s.eligible_nodes(j, fact.role, "", ("metadata", "name"), ("metadata", "name"))
 
 
-def domain(s: Provenance, j: int, fact: DomainShortage) -> Iterator[Source]:
+def domain(s: Provenance, j: int, fact: facts.DomainShortage) -> Iterator[Source]:
     yield from s.hypernode_source(fact.hypernode)
     yield s.gang_field(j, "topology")
 
 
-def topology(s: Provenance, j: int, repair: HigherTier | SmallerSubgroups | SoftTopology) -> Iterator[Source]:
+def topology(
+    s: Provenance, j: int, repair: repairs.HigherTier | repairs.SmallerSubgroups | repairs.SoftTopology
+) -> Iterator[Source]:
     yield s.gang_field(j, "topology") if repair.subgroup is None else s.subgroup_source(j, repair.subgroup)
 
 
-def time_limit(s: Provenance, j: int, fact: Undecided) -> Iterator[Source]:
+def time_limit(s: Provenance, j: int, fact: facts.Undecided) -> Iterator[Source]:
     if s.cluster.text:
         yield source_at(s.cluster, "time limit", "spec", "timeLimit")
 
 
-def pod_rule(s: Provenance, j: int, fact: PodRuleConflict) -> Iterator[Source]:
+def pod_rule(s: Provenance, j: int, fact: facts.PodRuleConflict) -> Iterator[Source]:
     """The owners of the rule: the gang's own role, else other gangs and pods of no gang."""
     rho = fact.pod_rule
     if rho in s.origins.subgroup_of_rule:
@@ -171,7 +145,7 @@ def pod_rule(s: Provenance, j: int, fact: PodRuleConflict) -> Iterator[Source]:
     owners = s.rule_owners.get(rho, ())
     for i, t in [spot for spot in owners if spot[0] == j] or owners:
         spec = s.origins.gangs[i]
-        document, base = pod_spec_path(spec, spec.roles[t])
+        document, base = spec.pod_spec_of(spec.roles[t])
         path = "topologySpreadConstraints" if s.problem.pod_rules[rho].rule_kind == "spread" else "affinity"
         yield source_at(document, f"rule of role {spec.roles[t].name}", *base, path)
     if rho < len(s.origins.rule_owner_pods):
@@ -187,13 +161,13 @@ def device_slots(s: Provenance, j: int, role: int, resource: int | None) -> Iter
     yield from list(s.role_requests(j, role, resource)) or s.role_requests(j, role, None)
 
 
-def own_pods(s: Provenance, j: int, fact: OwnRunningPods) -> Iterator[Source]:
+def own_pods(s: Provenance, j: int, fact: facts.OwnRunningPods) -> Iterator[Source]:
     gang = s.problem.gangs[j]
     nodes = [s.problem.nodes[n].name for n in sorted({p.node for p in gang.running})]
     return cluster_objects(f"Pods of {gang.name} on", nodes)
 
 
-def away_nodes(s: Provenance, j: int, x: AwayNodes | ReturnOfNodes) -> Iterator[Source]:
+def away_nodes(s: Provenance, j: int, x: facts.AwayNodes | repairs.ReturnOfNodes) -> Iterator[Source]:
     """Nodes that are away because their documents say so, then those of which only the cluster does."""
     others = []
     for n in x.nodes:
@@ -206,12 +180,12 @@ def away_nodes(s: Provenance, j: int, x: AwayNodes | ReturnOfNodes) -> Iterator[
     yield from cluster_objects("Node", others)
 
 
-def more_nodes(s: Provenance, j: int, repair: MoreNodes) -> Iterator[Source]:
+def more_nodes(s: Provenance, j: int, repair: repairs.MoreNodes) -> Iterator[Source]:
     yield from node_sources([s.origins.nodes[repair.node]], "", ("metadata", "name"), ("metadata", "name"))
     yield from s.hypernode_source(repair.hypernode)
 
 
-def pod_count(s: Provenance, j: int, repair: FewerPods) -> Iterator[Source]:
+def pod_count(s: Provenance, j: int, repair: repairs.FewerPods) -> Iterator[Source]:
     spec = s.origins.gangs[j]
     role = None if repair.role is None else spec.roles[repair.role]
     if role is None or not role.path:
@@ -220,7 +194,7 @@ def pod_count(s: Provenance, j: int, repair: FewerPods) -> Iterator[Source]:
         yield source_at(spec.document, f"role {role.name}", *role.path)
 
 
-def duration(s: Provenance, j: int, repair: ShorterDuration) -> Iterator[Source]:
+def duration(s: Provenance, j: int, repair: repairs.ShorterDuration) -> Iterator[Source]:
     yield source_at(
         s.origins.gangs[j].document, "expected duration", "metadata", "annotations", EXPECTED_DURATION_ANNOTATION
     )

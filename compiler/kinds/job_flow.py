@@ -55,7 +55,7 @@ def _flow_specs(document: Document, flow: JobFlow) -> Iterable[JobFlowDraft]:
 def _template_specs(document: Document, template: JobTemplate) -> Iterable[JobTemplateDraft]:
     data = {**document.data, "apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job"}
     job = Document(document.file, document.line, document.text, data, document.positions, document.item_path)
-    late = tuple(task.name for task in template.spec.tasks if task.name and task.depends_on)
+    late = tuple(filter(None, (task.name for task in template.spec.tasks if task.depends_on)))
     for gang in job_specs(job, VolcanoJob.model_validate(without_nulls(data))):
         yield JobTemplateDraft(document, replace(gang, dependent_roles=late))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from compiler.cluster_state.state import ClusterState
@@ -84,6 +84,7 @@ def _origins(
     specs, observed = inputs.specs, inputs.observed
     unfinished = [gang for j, gang in enumerate(specs.gangs) if j not in observed.finished_gangs]
     held = {specs.gangs[j].key: reason for j, reason in observed.held_gangs.items()}
+    unheld = [gang for gang in unfinished if gang.key not in held]
     slotted = enumerate(observed.nodes if slot_groups.names else ())
     outdated = (node.name for n, node in slotted if is_outdated(slot_groups, node, observed.pods_on(n)))
     return Origins(
@@ -92,9 +93,9 @@ def _origins(
         nodes=observed.nodes,
         hypernodes=observed.hypernodes,
         finished_gangs=tuple(gang for j, gang in enumerate(specs.gangs) if j in observed.finished_gangs),
-        inactive_gangs=tuple(gang for gang in unfinished if _is_inactive(gang) or gang.key in held),
-        unbound_gangs=tuple(gang for gang in unfinished if not gang.is_bound and gang.key not in held),
-        empty_gangs=tuple(_empty_gangs(unfinished, held)),
+        inactive_gangs=tuple(gang for gang in unfinished if _is_inactive(gang, held)),
+        unbound_gangs=tuple(gang for gang in unheld if not gang.is_bound),
+        empty_gangs=tuple(_empty_gangs(unheld)),
         held_jobs=held,
         submission_times={specs.gangs[j].key: time for j, time in inputs.submission_times.items()},
         now=observed.now,
@@ -113,11 +114,11 @@ def _origins(
     )
 
 
-def _is_inactive(gang: GangSpec) -> bool:
-    return gang.is_bound and not gang.schedulable
+def _is_inactive(gang: GangSpec, held: Collection[JobKey]) -> bool:
+    return gang.key in held or (gang.is_bound and not gang.schedulable)
 
 
-def _empty_gangs(gangs: Iterable[GangSpec], held: Mapping[JobKey, str]) -> Iterator[GangSpec]:
+def _empty_gangs(gangs: Iterable[GangSpec]) -> Iterator[GangSpec]:
     for gang in gangs:
-        if gang.schedulable and gang.key not in held and not is_plannable(gang):
+        if gang.schedulable and not is_plannable(gang):
             yield gang

@@ -29,9 +29,8 @@ def with_dedicated_domains(problem: Problem, specs: Specs, hypernode_specs: Sequ
     for q, (count, tier_or_name) in requests.items():
         tier = tier_of(tier_or_name, hypernode_specs)
         mine, others, firm = _running_pod_counts(problem, ancestors, _queue_and_descendants(problem, q))
-        free = [
-            h for h, node in enumerate(problem.hypernodes) if node.tier == tier and not _overlaps(h, taken, ancestors)
-        ]
+        of_tier = (h for h, node in enumerate(problem.hypernodes) if node.tier == tier)
+        free = [h for h in of_tier if not _overlaps(h, taken, ancestors)]
         chosen = sorted(free, key=lambda h: (-mine[h], firm[h], others[h], -sizes[h], h))[:count]
         taken.update(chosen)
         queues[q] = replace(queues[q], dedicated_domains=tuple(chosen))

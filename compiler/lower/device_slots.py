@@ -80,7 +80,9 @@ def is_outdated(groups: SlotGroups, node: NodeSpec, pods: Sequence[Object]) -> b
     node from time to time, and Volcano notes a pod's devices when it binds it."""
     if NUMA in groups.names and unexplained_idle_cpu(node, pods) != 0:
         return True
-    vgpu_pods = (pod for pod in pods if VGPU_MEMORY in groups.names and live_pod_spec(pod).vgpu_requests)
+    if VGPU_MEMORY not in groups.names:
+        return False
+    vgpu_pods = (pod for pod in pods if live_pod_spec(pod).vgpu_requests)
     return any(not _annotated_devices(pod) for pod in vgpu_pods)
 
 
@@ -147,7 +149,8 @@ class _NodeSlots:
             for c in slots:
                 holder = SlotHolder(ordered[k].pod, c, group, ordered[k].request.share)
                 self._deduct(holder, ordered[k].unreported_share)
-        guessed = [one for k, one in enumerate(ordered) if k not in certain and any(one.unreported_share)]
+        uncertain = (one for k, one in enumerate(ordered) if k not in certain)
+        guessed = [one for one in uncertain if any(one.unreported_share)]
         for one in guessed:
             for c in self._best_fit(own, one.request.number, one.unreported_share):
                 self.free[c] = tuple(map(sub, self.free[c], one.unreported_share))

@@ -16,7 +16,7 @@ class LastResult(Generic[T]):
         self._kept: tuple[tuple[object, ...], T] | None = None
 
     def of(self, parts: tuple[object, ...], make: Callable[[], T]) -> T:
-        """The result made of these parts, which nobody changes afterwards."""
+        """The result computed from these parts; it must not be changed afterwards."""
         kept = self._kept
         if kept is None or kept[0] != parts:
             kept = self._kept = parts, make()

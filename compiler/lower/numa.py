@@ -69,7 +69,7 @@ def restricted_request(requests: Amounts, layout: NumaLayout) -> NumaRequest | N
     rows = [dict(slot) for slot in layout]
     divided = {r: amount for r, amount in requests.items() if any(r in row for row in rows)}
     numbers = {r: fewest_slots(amount, (row.get(r, 0) for row in rows)) for r, amount in divided.items()}
-    several = {r: number for r, number in numbers.items() if number is None or number > 1}
+    several = {r: number for r, number in numbers.items() if number not in (0, 1)}
     if not several:
         return NumaRequest(1, tuple(sorted(requests.items())))
     number = next(iter(several.values()))

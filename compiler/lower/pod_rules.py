@@ -145,7 +145,7 @@ def _lowered_rule(
 ) -> PodRule:
     domains, number = label_domains.domains_of(rule.topology_key, rule.counted_nodes)
     # A pod that is being deleted is no longer counted by a spread (Kubernetes' countPodsMatchSelector).
-    counted = [pod for pod in selected if rule.rule_kind != "spread" or not pod.is_terminating]
+    counted = [pod for pod in selected if not pod.is_terminating] if rule.rule_kind == "spread" else selected
     return PodRule(
         rule.rule_kind,
         domains,

@@ -65,9 +65,10 @@ def reserve_room(specs: Specs, observed: ObservedState) -> tuple[ReservedRoom, .
     """Count the declared pods that the plan binds to no node as pods that hold their room, in `observed`."""
     left_out = {specs.gangs[j].key for j in observed.finished_gangs | observed.held_gangs.keys()}
     over = left_out | observed.finished_jobs
-    keeps_all = specs.cluster.unplanned == "reserve"
-    steady = [pods for pods in specs.unplanned_pods if not pods.is_recurring and pods.key not in over]
-    wanted = [pods for pods in steady if keeps_all or pods.role]
+    steady = (pods for pods in specs.unplanned_pods if not pods.is_recurring)
+    wanted = [pods for pods in steady if pods.key not in over]
+    if specs.cluster.unplanned != "reserve":
+        wanted = [pods for pods in wanted if pods.role]
     if not wanted:
         return ()
     rooms = [ReservedRoom(pods) for pods in sorted(wanted, key=_freedom)]
@@ -163,7 +164,7 @@ def _fill(room: ReservedRoom, places: _Places, count: int) -> None:
     for n in places.matching(room.pods.pod) if count > 0 else ():
         free = places.free(n)
         if fitting := min(free.get(name, 0) // amount for name, amount in request.items() if amount):
-            spared = sum(max(0, amount) for name, amount in free.items() if "/" in name and name not in request)
+            spared = sum(max(0, free[name]) for name in free.keys() - request.keys() if "/" in name)
             candidates.append((spared, fitting, n))
     for _, fitting, n in sorted(candidates):
         if count <= 0:
@@ -188,7 +189,7 @@ def _running_pods(wanted: Iterable[UnplannedPods], observed: ObservedState) -> M
                 continue
             possible = [each for each in by_namespace.get(namespace_of(pod), ()) if _is_one_of(pod, each)]
             amounts = requests.requests_of(pod) if possible else {}
-            left = [each for each in possible if each.on_each_node or len(found.get(id(each), ())) < each.count]
+            left = [each for each in possible if each.has_more_than(len(found.get(id(each), ())))]
             if left:
                 best = min(left, key=lambda each: each.pod.requests != amounts)
                 found.setdefault(id(best), []).append(n)

@@ -50,7 +50,8 @@ class SlotGroups:
     def numa_resources(self) -> tuple[str, ...]:
         """Resources that NUMA nodes divide, on any node."""
         layouts = [node.numa.slots for node in self.nodes if node.numa]
-        return tuple(sorted({name for slots in layouts for slot in slots for name in slot}))
+        slots = (slot for layout in layouts for slot in layout)
+        return tuple(sorted({name for slot in slots for name in slot}))
 
     @cached_property
     def device_sizes(self) -> Mapping[str, int]:

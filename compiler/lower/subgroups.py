@@ -52,12 +52,9 @@ def subgroup_demand(spec: GangSpec, running: RunningPods, scheduler: SchedulerSp
     if not spec.subgroups:
         return SubgroupDemand((), spec.minimum)
     running_roles = {t for t, _ in running}
-    whole = [
-        s
-        for s, subgroup in enumerate(spec.subgroups)
-        if subgroup_starts_whole(subgroup, scheduler) and running_roles.isdisjoint(_subgroup_roles(spec, s))
-    ]
-    spec = replace(spec, subgroups=_with_whole(spec.subgroups, whole))
+    bound = (s for s, subgroup in enumerate(spec.subgroups) if subgroup_starts_whole(subgroup, scheduler))
+    starting_whole = [s for s in bound if running_roles.isdisjoint(_subgroup_roles(spec, s))]
+    spec = replace(spec, subgroups=_with_whole(spec.subgroups, starting_whole))
     demand = SubgroupDemand(spec.subgroups, spec.minimum)
     for path in dict.fromkeys(subgroup.path for subgroup in spec.subgroups if subgroup.ready_pods):
         indices = [s for s, subgroup in enumerate(spec.subgroups) if subgroup.path == path]

@@ -105,9 +105,9 @@ class JobAssignment:
         self, documents: Sequence[Document], of_jobs: Iterable[tuple[_Claim, ...]]
     ) -> tuple[_Claim, ...]:
         """The clusters that read the objects of a file which are no jobs."""
-        if found := tuple(claim for takers in of_jobs for claim in takers):
-            return found
-        found = tuple(claim for claim in self.claims for one in documents[:1] if claim.claims_path(one.file))
+        found = tuple(claim for takers in of_jobs for claim in takers)
+        if documents and not found:
+            found = tuple(claim for claim in self.claims if claim.claims_path(documents[0].file))
         return found or self.claims
 
     def _refusal(self, job: Document, takers: Sequence[_Claim]) -> Diagnostic | None:

@@ -122,7 +122,7 @@ def _unplanned_pods(
     found = collector.specs_of(UnplannedPods)
     for gang in unbound:
         found += unbound_pods(gang)
-    members = {document.identity for gang in gangs for role in gang.roles for document in role.pod_documents}
+    members = {pod.identity for gang in gangs for pod in gang.pod_documents}
     for pod in pods:
         if pod.document.identity not in members:
             found.append(UnplannedPods(pod.document, ("spec",), 1, pod.pod, pod.labels))
@@ -194,7 +194,7 @@ def _specs_without(specs: Specs, rejected: Rejected, diagnostics: tuple[Diagnost
         return item.document.identity not in rejected
 
     def has_accepted_pods(gang: GangSpec) -> bool:
-        return not any(pod.identity in rejected for role in gang.roles for pod in role.pod_documents)
+        return not any(pod.identity in rejected for pod in gang.pod_documents)
 
     nodes = _first_of_each_name(filter(is_accepted, specs.nodes))
     hypernodes = _first_of_each_name(filter(is_accepted, specs.hypernodes))

@@ -33,9 +33,10 @@ def configurations_inside(document: Document) -> list[Document]:
 
 
 def files_of_cluster(tree: Repository, folder: str | None) -> tuple[list[str], list[Diagnostic]]:
-    """The files of the jobs folder and of the cluster's folder, sorted, and what is said of those left out."""
+    """The files of the jobs folder and of the cluster's folder, sorted, and the diagnostics on those left out."""
     problems, found = list[Diagnostic](), list[str]()
-    manifests = [file for file in tree.manifests() if _is_of_cluster(file, folder) or file in tree.named]
+    others = {file for file in tree.manifests() if not _is_of_cluster(file, folder)}.difference(tree.named)
+    manifests = [file for file in tree.manifests() if file not in others]
     charts = [posixpath.dirname(file) for file in manifests if posixpath.basename(file) == "Chart.yaml"]
     for chart in charts:
         if not any(chart.startswith(f"{other}/") for other in charts):  # a chart's own charts/ go with it

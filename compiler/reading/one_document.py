@@ -129,7 +129,7 @@ class DocumentReading:
             problems += [] if is_left_out else unplanned_pods(document, f"write apiVersion: {kind.api_version}")
         else:
             found = _unplanned_kind_diagnostics(document)
-            problems += [each for each in found if not is_left_out or each.severity == "error"]
+            problems += [each for each in found if each.severity == "error"] if is_left_out else found
         problems += shape_diagnostics(document, document_flaws(document), problems)
         if not failed and not is_left_out and not has_error(problems):
             self.spec_items += declared_pods(document)

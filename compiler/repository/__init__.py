@@ -79,7 +79,7 @@ class Repository:
     def manifests(self) -> tuple[str, ...]:
         """The files with objects, sorted."""
         tops = tuple(f"{top}/" for top in ROOT_FOLDERS)
-        found = {name for name in self.files if name.startswith(tops) and is_manifest(name)}
+        found = set(filter(is_manifest, (name for name in self.files if name.startswith(tops))))
         return tuple(sorted(found | self.files.keys() & {*self.named}))
 
     def cluster_folders(self) -> tuple[str, ...]:

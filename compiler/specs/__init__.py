@@ -205,6 +205,10 @@ class UnplannedPods:
     def key(self) -> JobKey:
         return self.document.namespace or "default", self.document.name, self.document.kind
 
+    def has_more_than(self, number: int) -> bool:
+        """Whether there are more pods than that; of those on each node there is no known number."""
+        return self.on_each_node or self.count > number
+
 
 @dataclass(frozen=True, slots=True)
 class GangSpec:
@@ -255,6 +259,17 @@ class GangSpec:
     @property
     def key(self) -> JobKey:
         return self.namespace, self.document.name, self.document.kind
+
+    @property
+    def pod_documents(self) -> tuple[Document, ...]:
+        """The documents of its bare pods, role by role."""
+        return tuple(document for role in self.roles for document in role.pod_documents)
+
+    def pod_spec_of(self, role: RoleSpec) -> tuple[Document, tuple[str | int, ...]]:
+        """The document and the path of the role's pod spec: of its template, or of the first of its bare pods."""
+        if role.pod_documents:
+            return role.pod_documents[0], ("spec",)
+        return self.document, (*role.template_path, "spec")
 
 
 @dataclass(frozen=True, slots=True)

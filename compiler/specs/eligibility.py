@@ -266,11 +266,9 @@ def _integer_comparison(compare: Callable[[int, int], bool]) -> Callable[[int, M
         limit = _parse_integer(values[0]) if values else None
         if limit is None:
             return 0
-        return _union(
-            mask
-            for value, mask in by_value.items()
-            if (number := _parse_integer(value)) is not None and compare(number, limit)
-        )
+        numbered = ((_parse_integer(value), mask) for value, mask in by_value.items())
+        integers = ((number, mask) for number, mask in numbered if number is not None)
+        return _union(mask for number, mask in integers if compare(number, limit))
 
     return operator
 

@@ -273,7 +273,7 @@ class YamlReader:
         return node
 
     def is_file_mode(self, index: int) -> bool:
-        """Whether the value at this place of the text is of defaultMode or mode, where octal is what is meant."""
+        """Whether the value at this position is of a field named defaultMode or mode, which people write in octal."""
         return _FILE_MODE_KEY.search(self.text, max(0, index - 40), index) is not None
 
     def plain_data(self, node: _YamlNode, path: FieldPath, depth: int, from_alias: int) -> Any:

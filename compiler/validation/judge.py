@@ -101,6 +101,12 @@ def items(value: Any, key: str) -> list[tuple[int, dict[str, Any]]]:
     return [(number, item or {}) for number, item in enumerate(values(value, key)) if isinstance(item, dict | None)]
 
 
+def volume_sources(volume: dict[str, Any]) -> list[str]:
+    """The keys of a volume that say where it comes from."""
+    given = (key for key, source in volume.items() if source is not None)
+    return [key for key in given if key != "name"]
+
+
 def values(value: Any, key: str) -> list[Any]:
     """The list at this key; an empty one where there is none."""
     found = value.get(key) if isinstance(value, dict) else None

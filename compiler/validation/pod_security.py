@@ -9,7 +9,7 @@ from typing import Any, Literal, cast, get_args
 
 from compiler.kubernetes import SECCOMP_POD_ANNOTATION
 from compiler.syntax.documents import FieldPath
-from compiler.validation.judge import items, mapping, texts
+from compiler.validation.judge import items, mapping, texts, volume_sources
 
 Level = Literal["privileged", "baseline", "restricted"]
 LEVELS: tuple[Level, ...] = get_args(Level)
@@ -168,7 +168,7 @@ _VOLUMES = "configMap csi downwardAPI emptyDir ephemeral image persistentVolumeC
 
 def _other_volumes(pod: _Pod) -> Iterator[FieldPath]:
     for number, volume in items(pod.spec, "volumes"):
-        sources = [key for key, source in volume.items() if key != "name" and source is not None]
+        sources = volume_sources(volume)
         if sources and not set(_VOLUMES.split()).intersection(sources):
             yield "spec", "volumes", number, sources[0]
 
@@ -275,7 +275,7 @@ _SYSCTLS: tuple[tuple[int, str], ...] = (
 
 
 def _sysctls(pod: _Pod) -> Iterator[FieldPath]:
-    safe = {name for since, names in _SYSCTLS if pod.minor >= since for name in names.split()}
+    safe = " ".join(names for since, names in _SYSCTLS if pod.minor >= since).split()
     for number, sysctl in items(mapping(pod.spec, "securityContext"), "sysctls"):
         if str(sysctl.get("name")) not in safe:
             yield "spec", "securityContext", "sysctls", number, "name"

@@ -7,7 +7,7 @@ from typing import Any
 from compiler.syntax.documents import FieldPath
 from compiler.validation import names
 from compiler.validation.containers import no_way_up, relative_path
-from compiler.validation.judge import Judge, items, mapping, texts, values
+from compiler.validation.judge import Judge, items, mapping, texts, values, volume_sources
 
 _NEEDED = {
     "persistentVolumeClaim": ("claimName",),
@@ -43,7 +43,7 @@ def volumes(judge: Judge, pod: dict[str, Any], path: FieldPath) -> frozenset[str
         at = (*path, "volumes", number)
         judge.name((*at, "name"), volume.get("name"), names.DNS_LABEL, required=True)
         judge.unique((*at, "name"), volume.get("name"), seen, "volume name")
-        sources = [key for key, value in volume.items() if key != "name" and value is not None]
+        sources = volume_sources(volume)
         if len(sources) > 1:  # one without is an emptyDir
             judge.contradiction(at, f"{' and '.join(sources)} are given", "keep one source")
         for source in sources:

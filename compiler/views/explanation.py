@@ -87,7 +87,8 @@ def _requests_text(requests: Mapping[str, int]) -> str:
 
 def _requested_names(requests: Mapping[str, int]) -> list[str]:
     """The resources of which anything is requested, the number of pods apart."""
-    return [name for name, amount in requests.items() if amount and name != "pods"]
+    requested = (name for name, amount in requests.items() if amount)
+    return [name for name in requested if name != "pods"]
 
 
 def _queue_lines(view: PlanView, decision: JobDecision) -> Iterator[str]:

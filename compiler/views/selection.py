@@ -99,9 +99,7 @@ class LeftOut:
 def left_out(outcome: Outcome) -> list[LeftOut]:
     """The jobs that errors keep out of the plan, by file."""
     planned = {decision.gang.document.identity for decision in outcome.decisions}
-    planned |= {
-        pod.identity for decision in outcome.decisions for role in decision.gang.roles for pod in role.pod_documents
-    }
+    planned |= {pod.identity for decision in outcome.decisions for pod in decision.gang.pod_documents}
     errors: dict[tuple[str, str], list[Diagnostic]] = {}
     for each in outcome.diagnostics:
         if each.severity == "error":

@@ -86,7 +86,7 @@ class PlanView:
     def devices(self) -> list[str]:
         """The scarce resources, largest total first: devices, or cpu if there are none."""
         capacities = {name: amounts["capacity"] for name, amounts in self.data["totals"].items()}
-        devices = [name for name in capacities if _is_device(name) and capacities[name]]
+        devices = [name for name in filter(_is_device, capacities) if capacities[name]]
         return sorted(devices, key=lambda name: -capacities[name]) or [name for name in capacities if name == "cpu"]
 
     # ---- jobs
@@ -307,7 +307,9 @@ class PlanView:
         tree = list(self.queue_tree())
         width = max((len("  " * depth + queue["name"]) for depth, queue in tree), default=0)
         for at, device in enumerate(self.devices):
-            rows = [(depth, queue) for depth, queue in tree if at == 0 or _has_device(queue, device)]
+            rows = tree
+            if at:
+                rows = [(depth, queue) for depth, queue in tree if _has_device(queue, device)]
             if rows:
                 yield from [""] if at else []
                 yield from self.queue_table(device, rows, width)

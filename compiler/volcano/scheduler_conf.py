@@ -46,8 +46,9 @@ def conf_text_keys(texts: Mapping[str, object]) -> list[str]:
     look like one. That of Volcano's agent scheduler is another program's."""
     if isinstance(texts.get(CONF_KEY), str):
         return [CONF_KEY]
-    others = {key: text for key, text in texts.items() if key != AGENT_KEY}
-    return [key for key, text in others.items() if isinstance(text, str) and CONF_LINES.search(text)]
+    strings = ((key, text) for key, text in texts.items() if isinstance(text, str))
+    found = (key for key, text in strings if CONF_LINES.search(text))
+    return [key for key in found if key != AGENT_KEY]
 
 
 def read_scheduler_conf(

@@ -38,7 +38,7 @@ log = logging.getLogger(__name__)
 STOP_SECONDS = 20.0
 """Seconds that the process has to end in order once it is told to; Kubernetes kills it after 30."""
 LAST_WORDS_SECONDS = 5.0
-"""Seconds for the log of a process that is cut off: perhaps it hangs for that nobody reads it."""
+"""Seconds for the log of a process that is cut off: perhaps it hangs because no reader takes it."""
 START_TIMEOUT, ONCE_TIMEOUT = 60.0, 600.0
 """Seconds: for the server to answer at the start, and for all of `--once`."""
 REQUIRED_CONDITIONS = frozenset({"Fetched", "Compiled", "Accepted", "Observed", "Applied"})

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -24,6 +25,7 @@ from reconciler.requests import (
     with_suspended,
 )
 
+_KIND = re.compile(r"[A-Z][A-Za-z0-9]*(\.[a-z0-9.-]+)?")
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
@@ -42,8 +44,12 @@ def suspend(target: str, cluster: str, kubeconfig: Path | None, context: str | N
     evicted or deleted; what runs goes on."""
     store, inventory = _stores(cluster, kubeconfig, context, namespace)
     key = _target_key(target, inventory)
+    if "/" not in key and key != EVERYTHING and not _KIND.fullmatch(key):
+        raise click.ClickException(f"{key!r} is neither all, a kind (Queue, Job.batch.volcano.sh) nor NAMESPACE/NAME")
     _change(store, lambda requests: with_suspended(requests, key))
-    click.echo(f"{key} is suspended")
+    refs = [entry.ref for entry in inventory.entries.values()] + [run.ref for run in inventory.runs.values()]
+    is_known = any(Requests(frozenset({key})).suspends(ref) for ref in refs)
+    click.echo(f"{key} is suspended" + ("" if is_known else "; gangplan has made nothing of this name yet"))
 
 
 @click.command()
@@ -52,9 +58,16 @@ def suspend(target: str, cluster: str, kubeconfig: Path | None, context: str | N
 def resume(target: str, cluster: str, kubeconfig: Path | None, context: str | None, namespace: str) -> None:
     """End the suspension of TARGET, as it was given to `suspend`; `all` ends every one."""
     store, inventory = _stores(cluster, kubeconfig, context, namespace)
-    key = _target_key(target, inventory)
+    try:
+        suspended = store.read().suspended
+    except ValueError as error:
+        raise click.ClickException(str(error)) from error
+    named = [key for key in suspended if target in (key, key.partition("/")[2])]
+    key = named[0] if len(named) == 1 else _target_key(target, inventory)
+    if key != EVERYTHING and key not in suspended:
+        raise click.ClickException(f"{key} is not suspended{_list_suspended(suspended)}")
     left = _change(store, lambda requests: with_resumed(requests, key)).suspended
-    click.echo(f"{key} is resumed" + (f"; still suspended: {', '.join(sorted(left))}" if left else ""))
+    click.echo(f"{key} is resumed{_list_suspended(left)}")
 
 
 @click.command()
@@ -84,6 +97,11 @@ def _stores(
         return RequestStore(client, namespace, cluster), InventoryStore(client, namespace, cluster).read()
     except ValueError as error:
         raise click.ClickException(str(error)) from error
+
+
+def _list_suspended(keys: Collection[str]) -> str:
+    """The end of a sentence; nothing where nothing is suspended."""
+    return f"; still suspended: {', '.join(sorted(keys))}" if keys else ""
 
 
 def _change(store: RequestStore, function: Callable[[Requests], Requests]) -> Requests:

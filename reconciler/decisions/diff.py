@@ -91,6 +91,11 @@ class Change:
     fields: tuple[FieldDifference, ...] = ()
     reason: str = ""
 
+    @property
+    def run_digest(self) -> str:
+        """Of the run that the desired object is, "" for none."""
+        return "" if self.desired is None else self.desired.run_digest
+
     def __str__(self) -> str:
         paths = ", ".join(field.path_text for field in self.fields)
         detail = f" ({paths})" if paths else ""
@@ -173,12 +178,11 @@ def other_holders(live: Object, fields: Sequence[FieldDifference]) -> list[tuple
     """Of those fields (as the server names them) each one that another manager holds, as far as the live object tells,
     with that manager."""
     others = [entry for entry in live["metadata"].get("managedFields") or () if not _is_our_apply(entry)]
-    return [
-        (f".{field.path_text}", str(entry.get("manager") or "another manager"))
-        for field in fields
-        for entry in others
-        if _is_held(entry.get("fieldsV1") or {}, field.steps)
-    ]
+    found = []
+    for field in fields:
+        holders = (entry for entry in others if _is_held(entry.get("fieldsV1") or {}, field.steps))
+        found += [(f".{field.path_text}", str(entry.get("manager") or "another manager")) for entry in holders]
+    return found
 
 
 def _is_held(owned: Mapping[str, Any], steps: FieldPath) -> bool:
@@ -252,7 +256,7 @@ def classify_change(
         return Change("held", ref, desired, live, reason=reason)
     fields = field_differences(desired.object, live)
     if ref.group_kind == "Pod":  # no gate comes back, no selector of a node goes, and its scheduler is never another
-        bound = tuple(field for field in fields if field.steps[:2] in _BINDING_FIELDS or _has_added_tolerations(field))
+        bound = tuple(field for field in fields if _comes_of_running(field))
         fields = tuple(field for field in fields if field not in bound)
         desired = replace(desired, object=_with_live_values(desired.object, live, bound)) if bound else desired
     if ref.group_kind not in RUN_KINDS and not desired.run_digest:
@@ -274,8 +278,11 @@ def classify_change(
     return Change("in-place", ref, replace(desired, object=kept), live, movable)
 
 
-def _has_added_tolerations(field: FieldDifference) -> bool:
-    """Whether the tolerations of a live pod are the wanted ones and those that every pod gets."""
+def _comes_of_running(field: FieldDifference) -> bool:
+    """Whether a live pod differs there since it was bound, or since its tolerations are the wanted ones and those that
+    every pod gets."""
+    if field.steps[:2] in _BINDING_FIELDS:
+        return True
     if field.steps != ("spec", "tolerations") or not isinstance(field.live, list):
         return False
     wanted = field.desired or []

@@ -46,9 +46,9 @@ class EvictionMemory:
         """Keep what is known of pods that are there still, and what is unseen of those that do not end."""
         is_ending = {uid_of(pod): is_terminating(pod) for pod in pods}
         self.refused = {uid: known for uid, known in self.refused.items() if uid in is_ending}
-        self.unseen = {
-            uid: at for uid, at in self.unseen.items() if not is_ending.get(uid, True) and now - at <= SIGHT_SECONDS
-        }
+        staying = (uid for uid in self.unseen if not is_ending.get(uid, True))
+        unseen = {uid: self.unseen[uid] for uid in staying}
+        self.unseen = {uid: at for uid, at in unseen.items() if now - at <= SIGHT_SECONDS}
         self.ending = {uid: self.ending.get(uid, now) for uid, ends in is_ending.items() if ends}
 
     def leaves_at(self, pod: Object, now: float) -> float:

@@ -199,7 +199,8 @@ def deletion_digest(deletions: Iterable[Change]) -> str:
 
 def toll_of(pods: Sequence[Object]) -> Toll:
     """The toll of an object that has these pods."""
-    running = [pod for pod in pods if not is_gated(pod) and not is_finished_pod(pod)]
+    unfinished = (pod for pod in pods if not is_finished_pod(pod))
+    running = [pod for pod in unfinished if not is_gated(pod)]
     return Toll(1, bool(running), len(running), sum(map(_devices_of, running)))
 
 

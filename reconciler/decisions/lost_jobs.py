@@ -46,7 +46,8 @@ class LostJobs:
     ) -> None:
         """Note which of the jobs are idle. jobs: by Ref.key; pods: Ref.key of a job -> its pods; objects: by Ref.key,
         the PodGroups among them."""
-        idle = {key: job for key, job in jobs.items() if not pods.get(key) and _is_idle(job, objects)}
+        without_pods = {key: job for key, job in jobs.items() if not pods.get(key)}
+        idle = {key: job for key, job in without_pods.items() if _is_idle(job, objects)}
         self.idle_since = {uid_of(job): self.idle_since.get(uid_of(job), now) for job in idle.values()}
         served = jobs.keys() - idle.keys()
         last_served = max((created_at(jobs[key]) for key in served if _phase(jobs[key])), default="")

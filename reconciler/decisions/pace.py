@@ -32,7 +32,8 @@ class StartPace:
 
     def observe(self, has_begun: Callable[[str], bool], now: float) -> None:
         """Forget the jobs that have begun, and those that take too long."""
-        self.made_at = {key: at for key, at in self.made_at.items() if now - at < FLIGHT_SECONDS and not has_begun(key)}
+        recent = {key: at for key, at in self.made_at.items() if now - at < FLIGHT_SECONDS}
+        self.made_at = {key: at for key, at in recent.items() if not has_begun(key)}
 
     def record_creation(self, key: str, now: float) -> None:
         self.made_at[key] = now

@@ -258,7 +258,8 @@ def _root_of(commit: Commit, folder: str) -> Tree | None:
 def _root_blobs(commit: Commit, folder: str) -> dict[str, Blob]:
     root = _root_of(commit, folder)
     entries = [] if root is None else [entry for entry in files_below(root, ROOT_FILES) if entry.name in ROOT_FILES]
-    return {entry.name: entry for entry in entries if isinstance(entry, Blob) and entry.mode != Blob.link_mode}
+    blobs = (entry for entry in entries if isinstance(entry, Blob))
+    return {blob.name: blob for blob in blobs if blob.mode != Blob.link_mode}
 
 
 def _readable_blobs(commit: Commit, folder: str, rules: PathRules) -> tuple[dict[str, Blob], list[Diagnostic]]:

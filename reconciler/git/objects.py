@@ -42,7 +42,8 @@ class CommandFailed(GitError, GitCommandError):
 
     def __init__(self, name: str, status: int, errors: bytes) -> None:
         lines = redact(errors.decode("utf-8", "replace")).splitlines()
-        text = "; ".join(line.strip() for line in lines if line.strip() and not line.startswith("warning: "))
+        telling = (line.strip() for line in lines if not line.startswith("warning: "))
+        text = "; ".join(filter(None, telling))
         GitCommandError.__init__(self, ["git", name], status, text)
         self.summary = f"git {name} failed ({status}): {text or 'no message'}"
 

@@ -83,7 +83,7 @@ def _keep_only(table: MutableMapping[str, Any], keys: Collection[str]) -> None:
 
 
 def trim_runs(r: Reconciler, p: Pass) -> None:
-    """Forget finished runs whose job left the repository long ago; of too many, those that left first."""
+    """Forget finished runs whose job left the repository long ago; where there are too many, those that left first."""
     now, runs = int(r.wall_clock()), p.inventory.runs
     present = p.desired_keys | p.observation.objects.keys()
     absent: list[tuple[int, str]] = []

@@ -7,7 +7,7 @@ inventory ends when the server says, asked by name, that the object is gone.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from itertools import islice
 
@@ -37,7 +37,7 @@ MAX_LOOK_UPS = 100
 def confirm_entries(r: Reconciler, p: Pass) -> None:
     """Note the uid of what was created, where former entries come from, and which jobs have started.
 
-    An intent becomes ours only with our mark: without it somebody else has made an object of this name.
+    An intent becomes ours only with our mark: without it the object of this name was made by others.
     """
     cluster = r.settings.cluster
     for key, entry in list(p.inventory.entries.items()):
@@ -66,7 +66,7 @@ def settle_lost_inventory(r: Reconciler, p: Pass) -> None:
     marked = {key: item for key, item in p.observation.objects.items() if _is_ours(r, item)}
     head = r.poller.head.commit
     creations = [change for change in p.changes if change.action == "create"]
-    reruns = sorted(str(each.ref) for each in creations if each.desired is not None and each.desired.run_digest)
+    reruns = sorted(str(change.ref) for change in creations if change.run_digest)
     if marked and reruns and r.publisher.read_annotations().get(ALLOW_REBUILD_ANNOTATION) != head:
         names = ", ".join(reruns[:5]) + (", ..." if len(reruns) > 5 else "")
         p.standstill = (
@@ -130,7 +130,8 @@ def _pods_of_dependents(p: Pass) -> Mapping[str, list[Object]]:
         for owner in job["metadata"].get("ownerReferences") or () if job else ():
             by_owner.setdefault(owner["uid"], []).extend(pods)
     entries = p.inventory.entries.items() if by_owner else ()
-    return {key: by_owner[entry.uid] for key, entry in entries if entry.uid in by_owner and key not in p.pods}
+    owners = {key: entry.uid for key, entry in entries if entry.uid in by_owner}
+    return {key: by_owner[uid] for key, uid in owners.items() if key not in p.pods}
 
 
 def _ends_what_runs(p: Pass, change: Change) -> bool:
@@ -202,11 +203,8 @@ def _awaited_names(r: Reconciler, p: Pass) -> set[tuple[str, str]]:
     tried = {result.change.ref.key for result in p.results if result.outcome == "done"}
     failures = r.writer.memory.failures
     tried |= {key for key, result in failures.items() if result.outcome in ("refused", "conflict")}
-    return {
-        (change.ref.namespace, change.ref.name)
-        for change in p.changes
-        if change.action == "create" and change.ref.key not in tried
-    }
+    new = (change.ref for change in p.changes if change.action == "create")
+    return {(ref.namespace, ref.name) for ref in new if ref.key not in tried}
 
 
 def _record_toll(r: Reconciler, p: Pass) -> None:
@@ -224,7 +222,9 @@ def _trim_gone_entries(r: Reconciler, p: Pass) -> None:
     is one without our mark where we only had the intention. An intention whose object is not there is kept for as long
     as the request of a former leader may still arrive."""
     has_intents = r.clock() - r.leads_since <= INTENT_SECONDS
-    gone = (key for key in p.prune_plan.vanished_keys if p.inventory.entries[key].uid or not has_intents)
+    gone: Iterable[str] = p.prune_plan.vanished_keys
+    if has_intents:
+        gone = (key for key in gone if p.inventory.entries[key].uid)
     for key in islice(gone, MAX_LOOK_UPS):
         entry = p.inventory.entries[key]
         try:

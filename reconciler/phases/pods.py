@@ -334,6 +334,7 @@ def _is_on_bad_node(r: Reconciler, nodes: NodeIndex, pod: Object) -> bool:
 def _is_stuck(p: Pass, key: str, gang: PlannedGang, nodes: NodeIndex) -> bool:
     """Whether the gang misses pods, is to wait for room, and none of its own is on its way out of a good node."""
     pods = p.pods[key]
-    ending = [pod for pod in pods if is_terminating(pod) and nodes.accepts(bound_node(pod), pod)]
+    terminating = (pod for pod in pods if is_terminating(pod))
+    is_ending = any(nodes.accepts(bound_node(pod), pod) for pod in terminating)
     misses = any(is_gated(pod) for pod in pods)
-    return misses and not ending and gang.decision == "wait" and key not in p.observation.restrictions.held_jobs
+    return misses and not is_ending and gang.decision == "wait" and key not in p.observation.restrictions.held_jobs

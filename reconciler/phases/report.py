@@ -139,7 +139,8 @@ def _conditions(r: Reconciler, p: Pass, rejection: Rejection | None) -> Iterator
     yield Condition("Accepted", not refused, "CommitRefused" if refused else "Accepted", refused)
     rewritten = p.rewrite_message
     yield Condition("HistoryRewritten", bool(rewritten), "Held" if rewritten else "Descends", rewritten)
-    problem = _summary_text((*p.problems, *p.observation.partial_problems))
+    unread = (r.requests.problem,) if r.requests.problem else ()
+    problem = _summary_text((*p.problems, *p.observation.partial_problems, *unread))
     yield Condition("Observed", not problem, "ReadFailed" if problem else "Observed", problem)
     yield Condition("PassFailed", False, "None", "")
     yield Condition("InventoryLost", bool(p.standstill), "Held" if p.standstill else "Present", p.standstill)
@@ -152,11 +153,9 @@ def _conditions(r: Reconciler, p: Pass, rejection: Rejection | None) -> Iterator
         if until > now
     ]
     yield Condition("Fighting", bool(fought), "Fighting" if fought else "None", _summary_text(fought))
-    broken = [
-        _breakdown_message(commit, found)
-        for commit, found in sorted(r.planning.rejections.items())
-        if found.breakdown and commit in (r.poller.head.commit, p.target_commit)
-    ]
+    commits = sorted({r.poller.head.commit, p.target_commit} & r.planning.rejections.keys())
+    rejections = ((commit, r.planning.rejections[commit]) for commit in commits)
+    broken = [_breakdown_message(commit, found) for commit, found in rejections if found.breakdown]
     yield Condition("CompilerFailed", bool(broken), "BrokeDown" if broken else "None", _summary_text(broken))
     behind = behind_message(r, p)
     known = "NotKnown" if r.scheduler_probe.active is None else "None"
@@ -230,7 +229,8 @@ def _seconds_to_deadline(r: Reconciler, p: Pass) -> float | None:
     deadlines += [found.retry_at for found in r.planning.rejections.values() if isfinite(found.retry_at)]
     deadlines += r.writer.retry_times()
     deadlines += r.pace.deadlines(now)
-    if p.rewrite_message or p.standstill or p.prune_plan.obstacles or p.prune_plan.excess:
+    prunes = p.prune_plan
+    if p.rewrite_message or p.standstill or prunes.obstacles or prunes.excess or prunes.waits_for_release:
         deadlines.append(now + ANNOTATION_INTERVAL)
     seconds = [at - now for at in deadlines]
     seconds += [until + 1 - wall_now for until in p.observation.restrictions.leaving_pods.values()]

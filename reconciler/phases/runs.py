@@ -52,6 +52,7 @@ def record_deletions(r: Reconciler, p: Pass) -> None:
     entries = p.inventory.entries
     while r.watches.deleted_objects:
         item, witnessed = r.watches.deleted_objects.pop()
+        r.writer.note_deletion(item)
         ref = ref_of(item)
         if not is_run(item):
             continue

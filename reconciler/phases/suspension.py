@@ -38,7 +38,10 @@ def suspended_jobs(r: Reconciler, refs: Iterable[Ref]) -> Iterator[tuple[str, st
 
 def without_suspended(r: Reconciler, plan: PrunePlan) -> PrunePlan:
     """The plan, where what is suspended is held."""
-    stopped = [change for change in plan.changes if change.live is not None and is_suspended(r, change.live)]
-    held = (replace(change, action="held", reason=SUSPENDED) for change in stopped)
-    changes = tuple(change for change in plan.changes if change not in stopped)
-    return replace(plan, changes=changes, held_changes=(*plan.held_changes, *held))
+    changes, held = [], list(plan.held_changes)
+    for change in plan.changes:
+        if change.live is not None and is_suspended(r, change.live):
+            held.append(replace(change, action="held", reason=SUSPENDED))
+        else:
+            changes.append(change)
+    return replace(plan, changes=tuple(changes), held_changes=tuple(held))

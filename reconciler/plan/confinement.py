@@ -36,8 +36,5 @@ def child_memory_limit(available: int | None = None) -> int:
 
 def child_environment() -> dict[str, str]:
     """The variables of this process that a child needs; no credentials and no address of a cluster."""
-    return {
-        name: value
-        for name, value in os.environ.items()
-        if name in _PASSED_VARIABLES or name.startswith(_PASSED_PREFIXES)
-    }
+    passed = _PASSED_VARIABLES.union(name for name in os.environ if name.startswith(_PASSED_PREFIXES))
+    return {name: value for name, value in os.environ.items() if name in passed}

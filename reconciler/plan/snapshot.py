@@ -51,6 +51,11 @@ class PlannedGang:
         """namespace/name, as in `evicted_for`."""
         return f"{self.job.namespace}/{self.job.name}"
 
+    @property
+    def may_run_pods(self) -> bool:
+        """Whether it is not to wait, or is a service that may have more pods than are written."""
+        return self.decision != "wait" or bool(self.written_pods)
+
     def pods_by_place(self) -> dict[tuple[str, str], int]:
         """(Role, node name) -> pods."""
         counts: dict[tuple[str, str], int] = {}

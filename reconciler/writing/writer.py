@@ -134,6 +134,15 @@ class ClusterWriter:
             return cached
         return written
 
+    def note_deletion(self, item: Object) -> None:
+        """Forget what our last write returned of an object that was seen to go after it."""
+        key = ref_of(item).key
+        written, _, _ = self.memory.last_writes.get(key, (None, "", 0.0))
+        if written is None or uid_of(written) != uid_of(item):
+            return
+        if _resource_version_number(item) >= _resource_version_number(written):
+            del self.memory.last_writes[key]
+
     def save_inventory(self, inventory: Inventory) -> str:
         """Write the inventory, if it has changed; why that failed, empty when it did not. Raises LostLease when another
         replica has written it."""

@@ -61,7 +61,7 @@ def _solve_queues_first(s: Sets, floor: Placements, options: Options) -> Admissi
         cuts.append(cut)
         x, lex = _admission_model(s, floor, options)
         add_cuts(s, x, cuts)
-        lex.values = {v.name: values.get(v.name, 0.0) for v in x.model.variables()}
+        lex.set_solution({v.name: values.get(v.name, 0.0) for v in x.model.variables()})
 
 
 def _admission_model(s: Sets, floor: Placements, options: Options) -> tuple[Variables, LexicographicSolver]:
@@ -97,7 +97,7 @@ def _is_scarce(lex: LexicographicSolver, everything: Goal) -> tuple[float, bool]
     value, bound = lex.solve_for(replace(everything, upper_bound=bound))
     is_scarce = bound > 0 and value < everything.upper_bound
     if is_scarce:
-        lex.values = known
+        lex.set_solution(known)
     return bound, is_scarce
 
 
@@ -122,7 +122,7 @@ def _add_entitlements(s: Sets, x: Variables, lex: LexicographicSolver) -> None:
     """Add e, its rows, and its values in the known solution."""
     constraints.add_constraints(s, x, [constraints.entitlements])
     counts = s.entitled_counts({key: round(lex.values[y.name]) for key, y in x.y.items()})
-    lex.values |= {x.e[key].name: float(n) for key, n in counts.items()}
+    lex.set_values({x.e[key].name: float(n) for key, n in counts.items()})
 
 
 def _decide_entitled(s: Sets, x: Variables, lex: LexicographicSolver, levels: Sequence[PrecedenceLevel]) -> None:
@@ -149,7 +149,7 @@ def _decide_borrowed(s: Sets, x: Variables, lex: LexicographicSolver, levels: Se
 def _finish(s: Sets, x: Variables, lex: LexicographicSolver) -> Admission:
     """The tie-break, and the gangs of the solution."""
     last = objectives.oldest_first(s, x)
-    lex.values |= _oldest_values(s, x, lex.values)
+    lex.set_values(_oldest_values(s, x, lex.values))
     lex.maximise_and_hold(last, lex.options.budget.refining_nodes)
     return Admission(_oldest_gangs(s, x, lex.values), pods_per_bucket(x, lex.values), tuple(lex.objectives))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable, Sequence
 
 from solver.admission.greedy_floor import GreedyFloor
@@ -13,6 +14,11 @@ from solver.state.queue_books import QueueBooks
 
 BatchGroup = list[list[int]]
 """Batches that together start no less than the greedy alone."""
+
+
+def gangs_of(groups: Iterable[BatchGroup]) -> list[int]:
+    """The gangs of all batches of the groups, in order."""
+    return [j for batch in itertools.chain.from_iterable(groups) for j in batch]
 
 
 def split_into_batches(

@@ -43,7 +43,7 @@ def _fair_shares(s: Sets, x: Variables, lex: LexicographicSolver, compared: Comp
     """The shares of these queues, with values in the known solution."""
     shares, unit = objectives.share_goals(s, x, compared)
     for share in shares.values():
-        lex.values |= share.own_values(lex.values)
+        lex.set_values(share.own_values(lex.values))
         lex.completions.append(share.own_values)
     goals = {q: share.goal for q, share in shares.items()}
     return FairShares(goals, compared.label, unit)
@@ -108,7 +108,7 @@ def _raise_lowest_share(s: Sets, x: Variables, lex: LexicographicSolver, compare
         name, nodes = f"{shares.label} level {level}", lex.options.budget.share_nodes
         reached = maximise_minimum(lex, goals, name, shares.unit, nodes=nodes)
         if reached <= low + FEASIBILITY_TOLERANCE * max(1.0, low):
-            lex.values |= known
+            lex.set_values(known)
             break
         raised = True
         if reached < min(goal.upper_bound for goal in goals) - FEASIBILITY_TOLERANCE:

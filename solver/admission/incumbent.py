@@ -71,19 +71,19 @@ def _add_gang_values(
 
 
 def _subgroup_count(s: Sets, x: Variables, values: dict[str, float], k: int, index: int, h: int) -> int:
-    part, gang_class = s.gang_classes[k].subgroups[index], s.gang_classes[k]
-    hard = part.topology.is_hard and part.topology.tier <= s.tree.highest_tier
+    subgroup, gang_class = s.gang_classes[k].subgroups[index], s.gang_classes[k]
+    hard = s.tree.confines(subgroup.topology)
 
     def at(i: int) -> int:
-        found = s.domains_by_tier[part.topology.tier][i] if hard else ROOT
+        found = s.domains_by_tier[subgroup.topology.tier][i] if hard else ROOT
         return ROOT if found is None else found
 
-    pods = sum(values[v.name] * c for t in part.roles for i, terms in x.n[k, t].items() if at(i) == h for v, c in terms)
+    counts = (pair for t in subgroup.roles for pair in x.n[k, t].items())
+    pods = sum(value_of(terms, values) for i, terms in counts if at(i) == h)
     if any(values[y.name] for (_, _, of), y in x.y.items() if of == k):
-        pods += sum(
-            p.pods for p in gang_class.running_pods if p.role in part.roles and at(int(s.bucket_of[p.node])) == h
-        )
-    return round(pods) // part.size
+        running = (p for p in gang_class.running_pods if p.role in subgroup.roles)
+        pods += sum(p.pods for p in running if at(int(s.bucket_of[p.node])) == h)
+    return round(pods) // subgroup.size
 
 
 def _set_need_values(s: Sets, x: Variables, values: dict[str, float]) -> None:

@@ -35,8 +35,9 @@ def find_overtaking(
     """(a cut that the solution breaks, a solution that keeps it); None where no gang is overtaken. The first in the
     order of precedence. Limits count as "not overtaken"."""
     started = {key: round(values[y.name]) for key, y in x.y.items()}
+    starting = {key: n for key, n in started.items() if n}
     for key in sorted(started, key=lambda key: (-key[1], key)):
-        lower = {of: n for of, n in started.items() if n and _yields_to(of, key)}
+        lower = {of: n for of, n in starting.items() if _yields_to(of, key)}
         if lower and started[key] < len(s.waiting_gangs[key]) and _may_fit(s, started, key, lower):
             found = _solution_with_one_more(s, started, key, cuts, options)
             if found is not None:

@@ -167,7 +167,7 @@ def _reservation_repairs(trials: DelayTrials, reservation: Reservation) -> Itera
 
 def _fits_after_reservation(trials: DelayTrials, reservation: Reservation) -> bool:
     """Whether it fits beside the plan once the awaited gangs have ended and the reserved gang has started."""
-    state, (problem, tree) = trials.state, trials.diagnosis.restricted
+    state, (problem, tree) = trials.state, trials.diagnosis.restricted_world
     holding = {**state.kept_placements, **state.started_placements}
     free, ledger = capacity_without(state, [(v, holding.get(v, ())) for v in reservation.awaited_gangs])
     first, gang = problem.gangs[reservation.gang], problem.gangs[trials.j]

@@ -33,11 +33,11 @@ World = tuple[Problem, TopologyTree]
 
 @dataclass(frozen=True)
 class DelayDiagnosis:
-    """The gangs that a plan leaves waiting. state: without exclusions; restricted: with those that hold whatever the
-    plan. blocked_gangs: may not start for the sake of the reservation's queues."""
+    """The gangs that a plan leaves waiting. state: without exclusions; restricted_world: with those that hold whatever
+    the plan. blocked_gangs: may not start for the sake of the reservation's queues."""
 
     state: DiagnosisState
-    restricted: World
+    restricted_world: World
     reservation: Reservation | None
     blocked_gangs: frozenset[int]
     waiting_gangs: Collection[int]
@@ -51,25 +51,25 @@ class DelayDiagnosis:
         return fixed_exclusions(self.state.problem)
 
     @cached_property
-    def unrestricted(self) -> World:
+    def unrestricted_world(self) -> World:
         return self.state.problem, self.state.tree
 
     @property
     def restricted_problem(self) -> Problem:
-        return self.restricted[0]
+        return self.restricted_world[0]
 
     @cached_property
     def backfill(self) -> World:
         """The restricted world in which the reserved nodes are excluded too for every gang that would still run at the
         reserved start."""
         if self.reservation is None:
-            return self.restricted
+            return self.restricted_world
         problem = exclude_nodes(self.restricted_problem, reserved_exclusions(self.restricted_problem, self.reservation))
         return problem, TopologyTree(problem)
 
     @cached_property
     def restricted_state(self) -> DiagnosisState:
-        before = self.state.before.for_problem(*self.restricted)
+        before = self.state.before.for_problem(*self.restricted_world)
         return replace(self.state, before=before, exclusions_in_classes=True, closed_classes={})
 
     # ---- facts
@@ -78,7 +78,7 @@ class DelayDiagnosis:
         """The facts of order and time about gang j; none where it lacks resources, or where only other gangs precede
         it."""
         has_room = self.fits_beside_running(j) or (self._plan_frees_capacity and self.fits_beside_plan(j))
-        if j in self.exclusions and not has_room and self._fits(self.unrestricted, j, "now"):
+        if j in self.exclusions and not has_room and self._fits(self.unrestricted_world, j, "now"):
             return self._exclusion_facts(j, "now")
         if j in self._earlier_gangs and has_room:
             return (StrictOrder(self.restricted_problem.gangs[j].queue, self._earlier_gangs[j]),)
@@ -93,9 +93,9 @@ class DelayDiagnosis:
     def idle_exclusion_facts(self, j: int) -> tuple[Fact, ...]:
         """The exclusions that keep gang j, which lacks resources now, out of an empty cluster that would hold it; none
         for a gang with pod rules."""
-        if has_pod_rules(self.restricted_problem.gangs[j]) or not self._fits(self.unrestricted, j, "idle"):
+        if has_pod_rules(self.restricted_problem.gangs[j]) or not self._fits(self.unrestricted_world, j, "idle"):
             return ()
-        return () if self._fits(self.restricted, j, "idle") else self._exclusion_facts(j, "idle")
+        return () if self._fits(self.restricted_world, j, "idle") else self._exclusion_facts(j, "idle")
 
     def _exclusion_facts(self, j: int, baseline: Baseline) -> tuple[Fact, ...]:
         """The one exclusion without which it would fit, of a queue's dedicated domains or for maintenance; all where no
@@ -147,12 +147,12 @@ class DelayDiagnosis:
         gang = self.restricted_problem.gangs[j]
         key = anonymous_gang(gang), gang.queue
         if key not in self._running_fits:
-            self._running_fits[key] = self._fits(self.restricted, j, "now")
+            self._running_fits[key] = self._fits(self.restricted_world, j, "now")
         return self._running_fits[key]
 
     def fits_beside_plan(self, j: int) -> bool:
         """Whether it provably fits beside the plan, on nodes that are not excluded, reserved or not."""
-        return self._fits(self.restricted, j, "planned")
+        return self._fits(self.restricted_world, j, "planned")
 
     def _fits(self, world: World, j: int, baseline: Baseline) -> bool:
         """Whether it provably fits on nodes and in queues: beside what runs, beside the plan, or on the empty

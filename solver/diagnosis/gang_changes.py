@@ -44,7 +44,7 @@ def _tier_steps(runner: TrialRunner, i: int | None, gang: Gang) -> list[Step]:
     """A higher tier of the gang or of its subgroups i, where the owner can choose it; beyond the highest a soft
     topology."""
     topology, tree = gang.topology if i is None else gang.subgroups[i].topology, runner.case.state.tree
-    if topology is None or not topology.is_hard or topology.tier > tree.highest_tier:
+    if topology is None or not tree.confines(topology):
         return []
     steps: list[Step] = []
     if i is None or gang.subgroups[i].tier_is_editable:

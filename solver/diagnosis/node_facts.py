@@ -8,50 +8,32 @@ from dataclasses import replace
 
 import numpy as np
 
+from solver import facts
 from solver.diagnosis.blockers import blockers
 from solver.diagnosis.case import GangDiagnosis
 from solver.diagnosis.minimal import minimal_subset
 from solver.diagnosis.question import FitQuestion
 from solver.diagnosis.state import Scenario
-from solver.facts import (
-    AwayNodes,
-    ClosedNodeGroups,
-    DomainShortage,
-    EligibleNodeShortage,
-    Fact,
-    Fragmentation,
-    NoEligibleNode,
-    OversizedGang,
-    OversizedPod,
-    OversizedSlotRequest,
-    OwnRunningPods,
-    PodRuleConflict,
-    PrecedingGangs,
-    ResourceShortage,
-    SlotShortage,
-    SubgroupShortage,
-    UnmatchedPod,
-)
 from solver.placement import fit
 from solver.problem import PodRequest, Role
 from solver.semantics.device_slots import FreeVectors
 from solver.semantics.topology import ROOT
 
 
-def preceding_gangs(case: GangDiagnosis, s: Scenario) -> Fact:
+def preceding_gangs(case: GangDiagnosis, s: Scenario) -> facts.Fact:
     """A minimal set of the plan's gangs without which the gang would fit."""
     most, gangs = blockers(case, s)
-    return PrecedingGangs(case.question(s).gang_class.min_pods, most, gangs)
+    return facts.PrecedingGangs(case.question(s).gang_class.min_pods, most, gangs)
 
 
-def pod_rule_conflict(case: GangDiagnosis, s: Scenario) -> Fact:
+def pod_rule_conflict(case: GangDiagnosis, s: Scenario) -> facts.Fact:
     """The first rule without which alone the greedy places the gang, else the first of all."""
     q, roles = case.question(s), s.gang.roles
     rules = sorted({rho for role in roles for rho in (*role.owned_rules, *role.selecting_rules)})
     chosen = next((rho for rho in rules if _fits_without_rule(q, rho)), rules[0])
     owners = [t for t, role in enumerate(roles) if chosen in role.owned_rules]
     selected = [t for t, role in enumerate(roles) if chosen in role.selecting_rules]
-    return PodRuleConflict([*owners, *selected][0], chosen)
+    return facts.PodRuleConflict([*owners, *selected][0], chosen)
 
 
 def _fits_without_rule(q: FitQuestion, rho: int) -> bool:
@@ -61,27 +43,27 @@ def _fits_without_rule(q: FitQuestion, rho: int) -> bool:
     return q.with_free(q.state.free, counts.restrict_to(counts.enforced_rules - {rho})).placement() is not None
 
 
-def domain_shortage(case: GangDiagnosis, tier: int, s: Scenario) -> Fact:
+def domain_shortage(case: GangDiagnosis, tier: int, s: Scenario) -> facts.Fact:
     """available: pods that the best domain holds, by counting or the greedy. A gang that runs in part has no choice of
     domain."""
     q = case.question(s)
     reach, asked, running = q.fit_counts(), q.gang_class.min_pods, q.gang_class.running_pods
     if not running:
-        return fit.domain_shortage(q.state.tree, q.gang_class, reach) or DomainShortage(asked, q.max_pods(), tier)
+        return fit.domain_shortage(q.state.tree, q.gang_class, reach) or facts.DomainShortage(asked, q.max_pods(), tier)
     home, pods = q.state.tree.enclosing_domain(q.state.problem.nodes[running[0].node].leaf, tier), 0
     if home is not None:
         pods = sum(min(r[home], role.min_pods) for r, role in zip(reach, q.gang_class.roles, strict=True))
-    return DomainShortage(asked, max(0, min(pods, asked - 1)), tier, home)
+    return facts.DomainShortage(asked, max(0, min(pods, asked - 1)), tier, home)
 
 
-def subgroup_shortage(case: GangDiagnosis, i: int, s: Scenario) -> Fact:
+def subgroup_shortage(case: GangDiagnosis, i: int, s: Scenario) -> facts.Fact:
     q, part = case.question(s), s.gang.subgroups[i]
     short = fit.subgroup_shortage(q.state.tree, q.gang_class, i, q.fit_counts())
     needed = fit.subgroups_needed(q.gang_class, part)
-    return short or SubgroupShortage(i, part.topology.tier, needed, None, part.size)
+    return short or facts.SubgroupShortage(i, part.topology.tier, needed, None, part.size)
 
 
-def slot_shortage(case: GangDiagnosis, t: int, s: Scenario) -> Fact:
+def slot_shortage(case: GangDiagnosis, t: int, s: Scenario) -> facts.Fact:
     """No slot has enough of a resource for one pod, or all of them hold too few pods of the role."""
     q, role = case.question(s), s.gang.roles[t]
     free = _eligible_free(q, (role,))
@@ -90,17 +72,17 @@ def slot_shortage(case: GangDiagnosis, t: int, s: Scenario) -> Fact:
         for r, amount in enumerate(request.share):
             most, limit = (int(x.slots[:, request.slot_group, :, r].max(initial=0)) for x in (free, empty))
             if amount > most:
-                return OversizedSlotRequest(amount, most, t, r, limit)
+                return facts.OversizedSlotRequest(amount, most, t, r, limit)
     asked = _asked_pods(q, t)
-    return SlotShortage(asked, min(int(free.fit_counts(role.pod_request).sum()), asked - 1), t)
+    return facts.SlotShortage(asked, min(int(free.fit_counts(role.pod_request).sum()), asked - 1), t)
 
 
-def own_running_pods(case: GangDiagnosis, s: Scenario) -> Fact:
+def own_running_pods(case: GangDiagnosis, s: Scenario) -> facts.Fact:
     q = case.question(s)
-    return OwnRunningPods(q.gang_class.min_pods, q.max_pods())
+    return facts.OwnRunningPods(q.gang_class.min_pods, q.max_pods())
 
 
-def away_nodes(case: GangDiagnosis, s: Scenario) -> Fact:
+def away_nodes(case: GangDiagnosis, s: Scenario) -> facts.Fact:
     """The nodes that are away with which it would fit, none of them to spare."""
 
     def fits(nodes: tuple[int, ...]) -> bool:
@@ -112,7 +94,7 @@ def away_nodes(case: GangDiagnosis, s: Scenario) -> Fact:
     if placed is not None:
         away = tuple(n for n in away if n in {p.node for p in placed})
     few = len(away) <= case.state.options.budget.minimized_blockers
-    return AwayNodes(minimal_subset(away, fits) if few else away)
+    return facts.AwayNodes(minimal_subset(away, fits) if few else away)
 
 
 def oversized_roles(case: GangDiagnosis, s: Scenario) -> list[int]:
@@ -125,23 +107,23 @@ def oversized_roles(case: GangDiagnosis, s: Scenario) -> list[int]:
     return found
 
 
-def oversized_pod(case: GangDiagnosis, t: int, s: Scenario) -> Fact:
+def oversized_pod(case: GangDiagnosis, t: int, s: Scenario) -> facts.Fact:
     request = s.gang.roles[t].request
     most = _eligible_free(case.question(s), (s.gang.roles[t],)).amounts.max(axis=0)
     r = next((r for r, amount in enumerate(request) if amount > most[r]), None)
-    return UnmatchedPod(t) if r is None else OversizedPod(request[r], int(most[r]), t, r)
+    return facts.UnmatchedPod(t) if r is None else facts.OversizedPod(request[r], int(most[r]), t, r)
 
 
-def ineligible_nodes(case: GangDiagnosis, t: int, s: Scenario) -> Fact:
+def ineligible_nodes(case: GangDiagnosis, t: int, s: Scenario) -> facts.Fact:
     """No node is eligible for the role, or too few are."""
     q, role = case.question(s), s.gang.roles[t]
     nodes, asked = _eligible_free(q, (role,)), _asked_pods(q, t)
     if not len(nodes.amounts):
-        return NoEligibleNode(t)
-    return EligibleNodeShortage(asked, min(int(nodes.fit_counts(role.pod_request).sum()), asked - 1), t)
+        return facts.NoEligibleNode(t)
+    return facts.EligibleNodeShortage(asked, min(int(nodes.fit_counts(role.pod_request).sum()), asked - 1), t)
 
 
-def closed_node_groups(case: GangDiagnosis, s: Scenario) -> Fact:
+def closed_node_groups(case: GangDiagnosis, s: Scenario) -> facts.Fact:
     """The node groups with which it would fit, none of them to spare."""
 
     def fits(groups: tuple[int, ...]) -> bool:
@@ -149,7 +131,7 @@ def closed_node_groups(case: GangDiagnosis, s: Scenario) -> Fact:
 
     groups = case.closed_groups
     few = len(groups) <= case.state.options.budget.minimized_blockers
-    return ClosedNodeGroups(case.gang.queue, minimal_subset(groups, fits) if few else groups)
+    return facts.ClosedNodeGroups(case.gang.queue, minimal_subset(groups, fits) if few else groups)
 
 
 def _asked_pods(q: FitQuestion, t: int) -> int:
@@ -158,19 +140,19 @@ def _asked_pods(q: FitQuestion, t: int) -> int:
     return role.min_pods or max(1, min(role.max_pods, q.gang_class.min_pods))
 
 
-def oversized_gang(case: GangDiagnosis, s: Scenario) -> Fact:
+def oversized_gang(case: GangDiagnosis, s: Scenario) -> facts.Fact:
     """The empty cluster has too little of a resource, or the nodes eligible for the gang have."""
     q = case.question(s)
     asked, total = q.min_demand, _total_free(q.state.free)
     r = _scarcest_resource(asked, total)
-    return _shortage(q) if r is None else OversizedGang(asked[r], total[r], r)
+    return _shortage(q) if r is None else facts.OversizedGang(asked[r], total[r], r)
 
 
-def shortage_anywhere(case: GangDiagnosis, s: Scenario) -> Fact:
+def shortage_anywhere(case: GangDiagnosis, s: Scenario) -> facts.Fact:
     return _shortage(case.question(s))
 
 
-def _shortage(q: FitQuestion) -> Fact:
+def _shortage(q: FitQuestion) -> facts.Fact:
     """Too little of a resource on the nodes eligible for a role or for the whole gang, else fragmentation."""
     reach = q.fit_counts()
     for t, role in enumerate(q.gang_class.roles):
@@ -181,11 +163,11 @@ def _shortage(q: FitQuestion) -> Fact:
     return (
         _resource_shortage(q, q.min_demand, q.gang.roles, None)
         or fit.total_shortage(q.gang_class, reach)
-        or Fragmentation(q.gang_class.min_pods, q.max_pods())
+        or facts.Fragmentation(q.gang_class.min_pods, q.max_pods())
     )
 
 
-def _fragmentation(q: FitQuestion, t: int, asked: int, available: int) -> Fragmentation:
+def _fragmentation(q: FitQuestion, t: int, asked: int, available: int) -> facts.Fragmentation:
     """The fragmentation fact, with the distribution of the scarcest resource where it alone leaves room for too few
     pods."""
     role = q.gang.roles[t]
@@ -193,17 +175,17 @@ def _fragmentation(q: FitQuestion, t: int, asked: int, available: int) -> Fragme
     pods = {r: int((amounts[:, r] // a).sum()) for r, a in enumerate(role.request) if a}
     r = min(pods, key=lambda r: (pods[r], r), default=None)
     if r is None or pods[r] >= asked:
-        return Fragmentation(asked, available, t)
+        return facts.Fragmentation(asked, available, t)
     pieces = Counter(amounts[:, r][amounts[:, r] > 0].tolist())
-    return Fragmentation(asked, available, t, r, tuple(sorted(pieces.items(), reverse=True)))
+    return facts.Fragmentation(asked, available, t, r, tuple(sorted(pieces.items(), reverse=True)))
 
 
 def _resource_shortage(
     q: FitQuestion, asked: Iterable[int], roles: Iterable[Role], t: int | None
-) -> ResourceShortage | None:
+) -> facts.ResourceShortage | None:
     amounts, total = list(asked), _total_free(_eligible_free(q, roles))
     r = _scarcest_resource(amounts, total)
-    return None if r is None else ResourceShortage(amounts[r], total[r], r, t)
+    return None if r is None else facts.ResourceShortage(amounts[r], total[r], r, t)
 
 
 def _scarcest_resource(asked: Iterable[int], total: list[int]) -> int | None:

@@ -72,12 +72,12 @@ def _pod_rules(case: GangDiagnosis) -> list[Obstacle]:
 
 def _topologies(case: GangDiagnosis, gang: Gang) -> list[Obstacle]:
     """The hard topology of the whole gang, and that of each kind of subgroup."""
-    found, top = [], case.state.tree.highest_tier
-    if gang.topology is not None and gang.topology.is_hard and gang.topology.tier <= top:
+    found, tree = [], case.state.tree
+    if gang.topology is not None and tree.confines(gang.topology):
         fact = partial(node_facts.domain_shortage, case, gang.topology.tier)
         found.append(Obstacle(partial(_with_gang, topology=ANY_DOMAIN), fact))
     for i, part in enumerate(gang.subgroups):
-        if part.topology.is_hard and part.topology.tier <= top:
+        if tree.confines(part.topology):
             found.append(
                 Obstacle(partial(_without_subgroup_topology, i), partial(node_facts.subgroup_shortage, case, i))
             )

@@ -144,21 +144,22 @@ def evicting_priority(runner: TrialRunner, t: Trial) -> Iterator[Trial]:
     victims = {v: problem.gangs[v].priority for v in _own_victims(runner.case)}
     values = dict.fromkeys(least_free_priority(problem, p) for p in sorted({*victims.values()}) if p >= gang.priority)
 
-    def raised(value: int, t: Trial) -> Trial:
+    def trial_at(value: int, t: Trial) -> Trial:
         gone = tuple(v for v, priority in victims.items() if priority < value)
         return t.with_change(HigherPriority(value, evicts=True), ended_gangs=gone)
 
-    yield from runner.least_trials(t, [[partial(raised, value) for value in values]])
+    yield from runner.least_trials(t, [[partial(trial_at, value) for value in values]])
 
 
 def _own_victims(case: GangDiagnosis) -> list[int]:
     """The gangs of its queue that run on and that a higher priority may evict whole; none that the plan takes pods of
     for another queue, since a victim goes for its own queue or for others."""
-    problem, queue = case.state.problem, case.gang.queue
-    budgeted = {v for budget in problem.disruption_budgets for v, _ in budget.roles}
-    own = (v for v in sorted(case.state.kept_placements) if problem.gangs[v].queue == queue and v not in budgeted)
-    evictable = (v for v in own if problem.gangs[v].evictable and v not in case.state.reclaimed)
-    return [v for v in evictable if may_go_whole(problem, case.index, v)]
+    problem, found = case.state.problem, []
+    for v in sorted(case.state.kept_placements.keys() - problem.budgeted_gangs - case.state.reclaimed):
+        victim = problem.gangs[v]
+        if victim.queue == case.gang.queue and victim.evictable and may_go_whole(problem, case.index, v):
+            found.append(v)
+    return found
 
 
 def with_later_gangs(runner: TrialRunner, t: Trial) -> Trial:
@@ -168,14 +169,14 @@ def with_later_gangs(runner: TrialRunner, t: Trial) -> Trial:
     def suffices(some: Sequence[int]) -> bool:
         return runner.lets_start(replace(beside, ended_gangs=tuple(sorted(some))))
 
-    def named(change: Repair) -> Repair:
+    def with_names(change: Repair) -> Repair:
         if not isinstance(change, HigherPriority):
             return change
         waits = shortest_prefix(_later_gangs(runner.case, change.amount, t.limits_problem), suffices) or ()
         few = len(waits) <= runner.case.state.options.budget.ended_gangs
         return replace(change, gangs=tuple(sorted(minimal_subset(waits, suffices))) if few else ())
 
-    return replace(t, changes=tuple(map(named, t.changes)))
+    return replace(t, changes=tuple(map(with_names, t.changes)))
 
 
 def _earlier_claims(case: GangDiagnosis) -> dict[int, Vector]:

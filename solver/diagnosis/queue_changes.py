@@ -104,25 +104,25 @@ def _guarantee_change(
     resource, by bisection, else all that it keeps."""
     problem, need = ledger.problem, ledger.needed_amounts(o.r)
 
-    def kept(q: int) -> int:
+    def reserved_amount(q: int) -> int:
         held = ledger.direct[q][o.r] + sum(need[c] for c in ledger.children[q])
         guaranteed = problem.queues[q].guarantee[o.r] or 0
         return guaranteed if o.is_ceiling else min(guaranteed, need[q] - held)
 
-    q = min(o.guaranteed_queues, key=lambda q: (-kept(q), q), default=None)
-    if q is None or not kept(q):
+    q = min(o.guaranteed_queues, key=lambda q: (-reserved_amount(q), q), default=None)
+    if q is None or not reserved_amount(q):
         return None
 
-    def lowered(less: int) -> Problem:
+    def with_less(less: int) -> Problem:
         guarantee = enumerate(problem.queues[q].guarantee)
         return with_queue(problem, q, guarantee=tuple((x or 0) - less if r == o.r else x for r, x in guarantee))
 
     def suffices(less: int) -> bool:
-        then = queue_obstacles(ledger.with_problem(lowered(less)), queue, amount)
+        then = queue_obstacles(ledger.with_problem(with_less(less)), queue, amount)
         return all(other.reason_key != o.reason_key for other in then)
 
-    less = first_sufficient(range(1, kept(q) + 1), suffices) or kept(q)
-    return SmallerGuarantee(q, o.r, less), lowered(less)
+    less = first_sufficient(range(1, reserved_amount(q) + 1), suffices) or reserved_amount(q)
+    return SmallerGuarantee(q, o.r, less), with_less(less)
 
 
 def with_queue(problem: Problem, q: int, **changes: Any) -> Problem:

@@ -37,17 +37,14 @@ class QueueObstacle:
 
 def queue_obstacles(ledger: QueueBooks, queue: int, amount: Vector) -> Iterator[QueueObstacle]:
     """Every ceiling and every guarantee that `amount` more would break."""
-    for q in ledger.path(queue):
-        for ceiling in ledger.queue_rules.ceilings_by_queue[q]:
-            if not ceiling.includes_descendants and q != queue:
-                continue
-            have = ledger.amount_counted(ceiling)
-            for r, (asked, most) in enumerate(zip(amount, ceiling.limits, strict=True)):
-                if asked and most is not None and have[r] + asked > most:
-                    by_guarantees = ceiling.code == GuaranteeReserve.code
-                    others = _competing_guarantees(ledger.problem, q, r) if by_guarantees else ()
-                    left, missing = max(0, most - have[r]), have[r] + asked - most
-                    yield QueueObstacle(ceiling.code, q, r, True, most, left, missing, others)
+    for ceiling in ledger.queue_rules.binding_ceilings[queue]:
+        q, have = ceiling.queue, ledger.amount_counted(ceiling)
+        for r, (asked, most) in enumerate(zip(amount, ceiling.limits, strict=True)):
+            if asked and most is not None and have[r] + asked > most:
+                by_guarantees = ceiling.code == GuaranteeReserve.code
+                others = _competing_guarantees(ledger.problem, q, r) if by_guarantees else ()
+                left, missing = max(0, most - have[r]), have[r] + asked - most
+                yield QueueObstacle(ceiling.code, q, r, True, most, left, missing, others)
     then = ledger.copy()
     then.charge_queue(queue, amount)
     for at, r in ledger.violated_guarantees(queue, amount):

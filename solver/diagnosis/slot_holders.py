@@ -7,12 +7,12 @@ from collections.abc import Iterator
 
 from solver.plan import UnlocatedHolder
 from solver.problem import Problem
-from solver.semantics.eviction_rights import may_preempt, may_reclaim
+from solver.semantics.eviction_rights import has_eviction_right
 
 
 def unlocated_holders(problem: Problem, j: int) -> tuple[UnlocatedHolder, ...]:
     """The gangs that gang j may evict and whose pods hold unknown slots, on nodes and of groups that gang j can use."""
-    evictable = (v for v in range(len(problem.gangs)) if may_preempt(problem, j, v) or may_reclaim(problem, j, v))
+    evictable = (v for v in range(len(problem.gangs)) if has_eviction_right(problem, j, v))
     return tuple(holder for v in evictable for holder in _unlocated_slots(problem, j, v))
 
 

@@ -117,7 +117,7 @@ class DiagnosisState:
         def make() -> tuple[Problem, TopologyTree]:
             nodes = list(self.problem.nodes)
             for n in returned_nodes:
-                nodes[n] = _returned(nodes[n])
+                nodes[n] = _node_once_back(nodes[n])
             problem = replace(self.problem, nodes=tuple(nodes))
             return problem, TopologyTree(problem)
 
@@ -375,7 +375,7 @@ def _add_rows(total: IntArray, rows: Iterable[PodRows]) -> None:
             np.add.at(total[:, r], nodes, amounts[:, r])
 
 
-def _returned(node: Node) -> Node:
+def _node_once_back(node: Node) -> Node:
     then = node.returning
     if then is None:
         return node

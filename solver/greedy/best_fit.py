@@ -21,7 +21,7 @@ from solver.semantics.gang_classes import GangClass, breaks_topology, has_partia
 from solver.semantics.placement_cost import split_subgroups
 from solver.semantics.placements import dominant_share, merge_placements
 from solver.semantics.priorities import precedence
-from solver.semantics.share_measures import gang_dominant_share, queue_priority, served_together
+from solver.semantics.share_measures import gang_dominant_share, queue_priority, serving_rounds
 from solver.semantics.topology import ROOT
 from solver.state.state import Pods, State
 
@@ -64,7 +64,7 @@ class GreedyPlacer:
             yield from self._serve_lowest(waiting, by_precedence=True)
             return
         priorities = {q: queue_priority(self.problem, q) for q in waiting}
-        for served in served_together(self.problem, priorities.values()):
+        for served in serving_rounds(self.problem, priorities.values()):
             together = {q: stack for q, stack in waiting.items() if priorities[q] in served}
             yield from self._serve_entitled(together)
             yield from self._serve_lowest(together, by_precedence=False)

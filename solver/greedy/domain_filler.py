@@ -7,6 +7,7 @@ import numpy as np
 from solver.greedy.fragmentation import Fragmentation
 from solver.problem import Gang, Placement, Subgroup
 from solver.semantics.gang_classes import GangClass
+from solver.semantics.gang_sizes import hard_subgroup_tiers
 from solver.semantics.topology import ROOT
 from solver.state.state import Pods, State
 
@@ -78,8 +79,10 @@ class DomainFiller:
             return ()
         roles = self.gang_class.roles
         placed: list[Placement] = []
-        wanted = [t for t, pods in enumerate(unplaced) if pods and not self._lacks_domain(h, t)]
-        for t in sorted(wanted, key=lambda t: roles[t].pod_request, reverse=True):
+        missing = [t for t, pods in enumerate(unplaced) if pods]
+        for t in sorted(missing, key=lambda t: roles[t].pod_request, reverse=True):
+            if self._lacks_domain(h, t):
+                continue
             request, fits = roles[t].pod_request, self.state.fit_counts_on(nodes, roles[t])
             eligible, fits = nodes[fits > 0], fits[fits > 0]
             order = np.argsort(fits, kind="stable")
@@ -95,8 +98,8 @@ class DomainFiller:
     def _lacks_domain(self, h: int, t: int) -> bool:
         """Whether h is outside every domain of a hard subgroup of the role."""
         leaf = None if h == ROOT else h
-        hard = (s for s in self.gang.subgroups if t in s.roles and s.topology.is_hard)
-        return any(self.tree.enclosing_domain(leaf, s.topology.tier) is None for s in hard)
+        tiers = hard_subgroup_tiers(self.gang.subgroups, t)
+        return any(self.tree.enclosing_domain(leaf, tier) is None for tier in tiers)
 
 
 def _trim(want: list[int], subgroup: Subgroup, total: int) -> list[int]:

@@ -58,7 +58,8 @@ class TargetWorkload:
 
     def _slot_group_arrays(self, group: int) -> tuple[int, IntArray, IntArray, IntArray]:
         """(slot group, indices of its requests, their numbers, their shares: request x resource)."""
-        own = [(k, a.number, a.share) for k, a in enumerate(self._slot_requests) if a and a.slot_group == group]
+        requests = ((k, a) for k, a in enumerate(self._slot_requests) if a is not None)
+        own = [(k, a.number, a.share) for k, a in requests if a.slot_group == group]
         indices, numbers, shares = (np.array(column, dtype=np.int64) for column in zip(*own, strict=True))
         return group, indices, numbers, shares
 

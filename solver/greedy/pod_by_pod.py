@@ -59,9 +59,8 @@ class PodByPodPlacer:
         return False
 
     def _largest_subgroups(self) -> list[Subgroup]:
-        """Of the hard subgroups that share roles the largest, in whose domains the others are formed as it goes."""
-        highest = self.tree.highest_tier
-        hard = [s for s in self.gang.subgroups if s.topology.is_hard and s.topology.tier <= highest]
+        """The largest of the hard subgroups that share roles; the smaller ones are formed inside its domains."""
+        hard = [s for s in self.gang.subgroups if self.tree.confines(s.topology)]
         return [s for n, s in enumerate(hard) if not any(_precedes(o, s, m < n) for m, o in enumerate(hard))]
 
     def _place_subgroup(self, subgroup: Subgroup, h: int, unplaced: list[int]) -> list[Placement]:
@@ -72,9 +71,10 @@ class PodByPodPlacer:
             missing -= want[t]
         fits = [np.minimum(self.state.fit_counts(self.gang_class.roles[t]), want[t]) for t in subgroup.roles]
         reach = self.tree.sum_per_domain(np.sum(fits, axis=0))
-        domains = self.tree.domains_at_tier(subgroup.topology.tier)
-        inside = [d for d in domains if h == ROOT or h in self.tree.path(d)] or [h]
-        able = sorted((d for d in inside if reach[d] >= subgroup.size), key=lambda d: (reach[d], d))
+        domains: Sequence[int] = self.tree.domains_at_tier(subgroup.topology.tier)
+        if h != ROOT:
+            domains = [d for d in domains if h in self.tree.path(d)]
+        able = sorted((d for d in domains or [h] if reach[d] >= subgroup.size), key=lambda d: (reach[d], d))
         for d in able[: self.subgroup_tries]:
             mark, rest = self.free_nodes.mark(), list(want)
             placed = self._place_one_by_one(self.tree.nodes_under(d), rest, subgroup.roles)

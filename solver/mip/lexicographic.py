@@ -60,6 +60,14 @@ class LexicographicSolver:
     skip_presolve: bool = False
     _hold_count: int = 0
 
+    def set_solution(self, values: Mapping[str, float]) -> None:
+        """Replace the known solution by another one that satisfies every row."""
+        self.values = dict(values)
+
+    def set_values(self, values: Mapping[str, float]) -> None:
+        """Change these values of the known solution, which then satisfies every row as before."""
+        self.values |= values
+
     def value_of(self, goal: Goal) -> float:
         return goal.offset + sum(self.values.get(v.name, 0.0) * c for v, c in goal.terms)
 
@@ -78,7 +86,7 @@ class LexicographicSolver:
         target, skip_presolve = goal.upper_bound - goal.offset, self.skip_presolve
         answer = solve_model(self.model, limited, self.values, skip_presolve=skip_presolve, target_value=target)
         if answer.values and answer.value + goal.offset >= value - FEASIBILITY_TOLERANCE:
-            self._set_solution(answer.values)
+            self._complete_solution(answer.values)
             value = self.value_of(goal)
         bound = goal.upper_bound
         if answer.status != "infeasible":  # else tolerances contradict the solution in hand, which proves nothing
@@ -103,12 +111,13 @@ class LexicographicSolver:
         self.model.setObjective(pulp.LpAffineExpression())
         answer = solve_model(self.model, self.options)
         if answer.values:
-            self._set_solution(answer.values)
+            self._complete_solution(answer.values)
             return True
         return False if answer.status == "infeasible" else None
 
-    def _set_solution(self, values: Mapping[str, float]) -> None:
-        self.values = dict(values)
+    def _complete_solution(self, values: Mapping[str, float]) -> None:
+        """Replace the known solution by one that the engine found, completed."""
+        self.set_solution(values)
         for completion in self.completions:
             self.values.update(completion(self.values))
 

@@ -96,7 +96,8 @@ def floor_sizes(requests: Iterable[Vector], r: int, allowed: Container[int]) -> 
 
 def pods_of_size(pods: Iterable[tuple[Vector, Terms]], r: int, z: int) -> Terms:
     """sum floor(a / z) n  over the pods that ask for a >= z of resource r"""
-    return [pair for request, n in pods if request[r] >= z for pair in scale_terms(n, request[r] // z)]
+    large = [(request, n) for request, n in pods if request[r] >= z]
+    return [pair for request, n in large for pair in scale_terms(n, request[r] // z)]
 
 
 def _binding_resources(free: IntArray, requests: frozenset[Vector]) -> list[int]:
@@ -212,7 +213,8 @@ def entitlements(s: Sets, x: Variables) -> Iterator[Row]:
             if room is not None and any(amount for _, amount in terms):
                 yield Row("entitled.queue", (a, r), normalized_at_most([t for t in terms if t[1]], room))
     for q, p in sorted({key[:2] for key in x.e}):
-        above = [key for key in x.e if key[0] == q and key[1] >= p]
+        of_queue = [key for key in x.e if key[0] == q]
+        above = [key for key in of_queue if key[1] >= p]
         started: Terms = [(x.y[key], s.dominant_units[key[2]]) for key in above]
         claimed: Terms = [(x.e[key], -s.dominant_units[key[2]]) for key in above]
         yield Row("entitled.starts", (q, p), at_least([*started, *claimed], 0))
@@ -223,7 +225,8 @@ def strict_order(s: Sets, x: Variables) -> Iterator[Row]:
 
     sum_{j in class} o[j]  =  y[class]          o[j]  >=  o[j']          j' right behind j in the queue
     """
-    classes = {j: key for key, js in s.waiting_gangs.items() if s.problem.queues[key[0]].strict_order for j in js}
+    strict = [(key, js) for key, js in s.waiting_gangs.items() if s.problem.queues[key[0]].strict_order]
+    classes = {j: key for key, js in strict for j in js}
     for q in sorted({key[0] for key in classes.values()}):
         order = priorities.strict_queue_order(s.problem, (j for j, key in classes.items() if key[0] == q))
         for j in order:

@@ -79,8 +79,7 @@ def floor_sizes(shares: list[int], largest: int) -> list[int]:
     chain = all(b % a == 0 for a, b in itertools.pairwise(shares))
     if len(shares) <= MAX_FLOOR_SIZES:
         return shares if chain else [1, *(z for z in shares if z > 1)]
-    least = (next((z for z in shares if z > largest // (fit + 1)), None) for fit in range(1, 5))
-    return [1, *sorted({z for z in least if z is not None and z > 1})]
+    return sorted({1, *(next((z for z in shares if z > largest // (fit + 1)), 1) for fit in range(1, 5))})
 
 
 def add_slot_variables(x: Variables, i: int, slots: IntArray, pods: Mapping[SlotRequest, Terms]) -> SlotVariables:
@@ -116,7 +115,8 @@ def slot_capacity_rows(slots: IntArray, pods: PodTerms, m: SlotVariables, key: t
 
 def slot_usage_terms(requests: Iterable[SlotRequest], m: SlotVariables, c: int, r: int) -> Terms:
     """sum_a share_a[r] m[a,c]"""
-    return [(m[a, c], a.share[r]) for a in sorted(requests) if a.share[r] and (a, c) in m]
+    asking = (a for a in sorted(requests) if a.share[r])
+    return [(m[a, c], a.share[r]) for a in asking if (a, c) in m]
 
 
 def slot_count_rows(pods: PodTerms, m: SlotVariables, slot_count: int, key: tuple[int, ...]) -> Iterator[Row]:

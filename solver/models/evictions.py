@@ -61,7 +61,8 @@ class EvictionModel:
         self.x = build_variables(self.s, fixed_admission=True)
         families = (constraints.domain_assignment, constraints.gang_size, constraints.subgroups, pod_rules)
         constraints.add_constraints(self.s, self.x, families)
-        inside = {n for pods in self.x.n.values() for i in pods for n in self.s.buckets[i].nodes}
+        buckets = {i for pods in self.x.n.values() for i in pods}
+        inside = {n for i in buckets for n in self.s.buckets[i].nodes}
         for v in self.victims:
             self._add_victim(v, inside)
         for family in CONSTRAINTS:
@@ -220,7 +221,8 @@ def capacity(m: EvictionModel) -> Iterator[Row]:
     pods_by_node = {s.buckets[i].nodes[0]: pods for i, pods in pods_by_bucket(s, m.x).items()}
     for node, pods in sorted(pods_by_node.items()):
         for r in range(s.resource_count):
-            taken: Terms = [term for request, n in pods for term in scale_terms(n, request[r]) if request[r]]
+            asking = [(request[r], n) for request, n in pods if request[r]]
+            taken: Terms = [term for amount, n in asking for term in scale_terms(n, amount)]
             if not taken:
                 continue
             returned: Terms = []
@@ -322,15 +324,16 @@ def reclaim_bounds(m: EvictionModel) -> Iterator[Row]:
     taken_q[r] <= above_deserved_q[r] + what the last unit adds + M (1 - b[q,r])
     taken_q[r] <= above_guarantee_q[r]
     """
+    reclaimed = [v for v in m.victims if v.checked_queues]
     for q, limits in sorted(m.reclaim_limits.items()):
-        below = [v for v in m.victims if v.checked_queues and q in m.s.queue_books.path(m.gang_of(v).queue)]
+        below = [v for v in reclaimed if q in m.s.queue_books.path(m.gang_of(v).queue)]
         for r, most in sorted(limits.above_deserved.items()):
             m.b[q, r] = m.x.model.add_variable(f"b_{q}_{r}", int(r in limits.measured), 1, cat=pulp.LpInteger)
             yield from _deserved_rows(m, below, q, r, most)
         for r, most in sorted(limits.above_guarantee.items()):
             if sum(p.pods * m.request(v, p, r) for v in below for p in v.running) > most:
                 yield Row("reclaim.guarantee", (q, r), normalized_at_most(m.freed_terms(r, below), most))
-        for v in (v for v in m.victims if q in v.checked_queues):
+        for v in (v for v in reclaimed if q in v.checked_queues):
             yield from _measure_rows(m, v, q, limits)
 
 

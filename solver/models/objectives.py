@@ -91,7 +91,8 @@ def share_goals(s: Sets, x: Variables, compared: ComparedQueues) -> tuple[dict[i
     The unit is the smallest rise that one gang can make, so that a MIP solver's tolerances cannot hide it.
     """
     shares = {q: _share_terms(s, q, compared) for q in compared.queues}
-    unit = min((c for by_resource in shares.values() for terms, _ in by_resource for _, c in terms), default=1.0)
+    every = (terms for by_resource in shares.values() for terms, _ in by_resource)
+    unit = min((c for terms in every for _, c in terms), default=1.0)
     found = {}
     for q, by_resource in shares.items():
         scaled = [([(y, c / unit) for y, c in terms], constant / unit) for terms, constant in by_resource]

@@ -44,7 +44,7 @@ def split_subgroups_goal(s: Sets, x: Variables, start: StartValues) -> Goal:
                 if hard and s.tree.tiers[level] >= subgroup.topology.tier:
                     break
                 offset -= weight * parts
-                domain_of = functools.partial(_domain_at_level, s, level)
+                domain_of = functools.partial(_domain_at_tier, s, level)
                 for d, (inside, running) in subgroup_pods(s, x, k, subgroup, domain_of).items():
                     f = x.model.add_variable(f"f_{k}_{index}_{level}_{d + 2}", 0, parts, cat=pulp.LpInteger)
                     start[f.name] = float((round(value_of(inside, start)) + running) // subgroup.size)
@@ -54,7 +54,7 @@ def split_subgroups_goal(s: Sets, x: Variables, start: StartValues) -> Goal:
     return Goal("subgroups", terms, 0.0, 1, offset)
 
 
-def _domain_at_level(s: Sets, level: int, leaf: int | None) -> int:
+def _domain_at_tier(s: Sets, level: int, leaf: int | None) -> int:
     return s.tree.domains_by_tier(leaf)[level]
 
 

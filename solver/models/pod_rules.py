@@ -153,7 +153,8 @@ def affinity(rule_counts: PodRuleCounts, x: Variables, rho: int, rule: RuleTerms
             yield Row("affinity.kept", (rho, d0), at_least(new.M, 1))
         elif not existing[d0].S:
             yield Row("affinity.kept", (rho, d0), at_least(new.selected, 1))
-        others = [term for d, other in inside.items() if d != d0 for term in other.M]
+        elsewhere = [pods.M for d, pods in inside.items() if d != d0]
+        others = [term for terms in elsewhere for term in terms]
         if others:
             yield Row("affinity.opened", (rho, d0), at_most([*others, *scale_terms(new.M, -most)], 0))
 

@@ -15,6 +15,7 @@ import numpy as np
 from solver.problem import Limits, PodRequest, Problem, Subgroup, Vector
 from solver.semantics.device_slots import FreeVectors, IntArray
 from solver.semantics.gang_classes import ClassRole, GangClass, breaks_topology
+from solver.semantics.gang_sizes import hard_subgroup_tiers
 from solver.semantics.placements import Placements
 from solver.semantics.queue_limits import QueueCeiling
 from solver.semantics.share_measures import (
@@ -22,7 +23,7 @@ from solver.semantics.share_measures import (
     gang_dominant_share,
     puts_queues_first,
     queue_priority,
-    served_together,
+    serving_rounds,
 )
 from solver.semantics.topology import ROOT, TopologyTree
 from solver.state.free_nodes import FreeNodes
@@ -229,8 +230,7 @@ class Sets:
     def _buckets_for(self, k: int, t: int) -> tuple[IntArray, IntArray]:
         """The buckets that take pods of role t of class k, in order, and how many fit each."""
         gang_class, role = self.gang_classes[k], self.roles[k, t]
-        hard = (g.topology.tier for g in gang_class.subgroups if g.topology.is_hard and t in g.roles)
-        tiers = tuple(sorted(set(hard)))
+        tiers = tuple(sorted(hard_subgroup_tiers(gang_class.subgroups, t)))
         key = role.pod_request, role.node_classes, gang_class.hard_tier, self.domains[k], tiers, self.rule_key(role)
         if key not in self._eligible_buckets:
             fits = np.array(self.sum_per_bucket(self._fit_counts_under_rules(role)), dtype=np.int64)
@@ -326,7 +326,7 @@ class Sets:
     @cached_property
     def queue_rounds(self) -> tuple[tuple[PrecedenceLevel, ...], ...]:
         """The levels that are decided together where queues come first."""
-        rounds = served_together(self.problem, (priority for _, priority in self.precedence_levels))
+        rounds = serving_rounds(self.problem, (priority for _, priority in self.precedence_levels))
         return tuple(tuple(level for level in self.precedence_levels if level[1] in served) for served in rounds)
 
     @cached_property
@@ -389,11 +389,12 @@ class Sets:
         return *(-level for level in self.level_of[key]), -self.dominant_units[key[2]], *key
 
     def _claimable(self, key: AdmissionClass, units: int, room: Iterable[Sequence[int | None]]) -> int:
-        """Gangs of a class that so many dominant units, and what is left of the entitlements, are enough for."""
+        """How many gangs of a class fit in so many dominant units and in what is left of the entitlements."""
         demand = self.min_demands[key[2]]
         limits = []
         for left in room:
-            limits += [m // a for m, a in zip(left, demand, strict=True) if m is not None and a]
+            asked = ((m, a) for m, a in zip(left, demand, strict=True) if a)
+            limits += [m // a for m, a in asked if m is not None]
         return max(0, min([len(self.waiting_gangs[key]), units // self.dominant_units[key[2]], *limits]))
 
     def age_order_key(self, j: int) -> tuple[float, int, int]:

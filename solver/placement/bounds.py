@@ -26,11 +26,9 @@ def min_domains_per_tier(s: Sets, gang_class: GangClass) -> tuple[int, ...]:
         return (1,) * len(s.tree.tiers)
     asked = [(role.min_pods, s.domain_capacities_under_rules(role)) for role in gang_class.roles]
     node_classes = frozenset(c for role in gang_class.roles for c in role.node_classes)
-    asked += [
-        (amount, s.free_per_domain(r, node_classes))
-        for r, amount in enumerate(gang_class.min_demand(s.resource_count))
-        if amount and gang_class.is_rigid
-    ]
+    if gang_class.is_rigid:
+        demand = enumerate(gang_class.min_demand(s.resource_count))
+        asked += [(amount, s.free_per_domain(r, node_classes)) for r, amount in demand if amount]
     levels = range(len(s.tree.tiers))
     return tuple(max([1, *(domains_needed(amount, tiers[level]) for amount, tiers in asked)]) for level in levels)
 
@@ -118,7 +116,8 @@ def min_opened_on(
     for each resource and size.
     """
     inside, supernodes, opened = unopened.in_unopened_supernode[nodes], 0, 0
-    for r, z in sorted({(r, amount) for request in asked for r, amount in enumerate(request) if amount}):
+    sizes = {pair for request in asked for pair in enumerate(request)}
+    for r, z in sorted((r, amount) for r, amount in sizes if amount):
         closed = unopened.unopened_nodes[nodes] & unopened.counted_resources[nodes, r]
         if not closed.any():
             continue  # nothing is opened for the sake of a resource by which none counts

@@ -54,9 +54,9 @@ class GangSelector:
 
     def next_neighbourhood(self, treated: set[int]) -> GangsAndBuckets | None:
         """Around the gang, not treated yet, with the largest excess over its own bound; None where no gang has any."""
-        excessive = [j for j in self.placements if self._excess_keys[j] < (0, 0) and j not in treated]
-        first = min(excessive, key=lambda j: (self._excess_keys[j], j), default=None)
-        if first is None:
+        untreated = self.placements.keys() - treated
+        first = min(untreated, key=lambda j: (self._excess_keys[j], j), default=None)
+        if first is None or self._excess_keys[first] >= (0, 0):
             return None
         anywhere = self._neighbourhood_of(first, set(range(len(self.task.s.buckets))))
         if len(anywhere[0]) >= self.task.options.budget.neighbourhood_gangs:
@@ -66,7 +66,7 @@ class GangSelector:
     def _neighbourhood_of(self, first: int, near_buckets: set[int]) -> GangsAndBuckets:
         """The gang and those that share most of these buckets with it, as many as one model holds."""
         touched, gangs, buckets = self._touched_buckets, [first], near_buckets
-        near = [j for j in self.placements if j != first and touched[j] & near_buckets]
+        near = [j for j in self.placements.keys() - {first} if touched[j] & near_buckets]
 
         def key(j: int) -> tuple[int, int, TopologyCost, int]:
             return -len(touched[j] & touched[first]), -len(touched[j] & near_buckets), self._excess_keys[j], j
@@ -82,11 +82,12 @@ class GangSelector:
     def _variable_count(self, gangs: list[int], buckets: set[int]) -> int:
         """Pod variables of these gangs: a bucket counts for a role if pods of it fit beside all gangs, or if one of the
         gangs might leave room there."""
-        left, count = set[int]().union(*(self._touched_buckets[j] for j in gangs)), 0
+        left, count = buckets & set[int]().union(*(self._touched_buckets[j] for j in gangs)), 0
+        untouched = buckets - left
         for j in gangs:
             for role in self.task.gang_classes[j].roles:
                 vacant = self._vacant_by_bucket(role.pod_request)
-                count += sum(1 for i in buckets if i in left or vacant[i])
+                count += len(left) + sum(1 for i in untouched if vacant[i])
         return count
 
     def _target_buckets(self, j: int) -> set[int]:

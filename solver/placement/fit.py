@@ -66,7 +66,7 @@ def subgroup_shortage(
 ) -> SubgroupShortage | None:
     """The domains of subgroup k's tier hold too few of it by number, inside the best domain of the gang."""
     subgroup = gang_class.subgroups[k]
-    if not subgroup.topology.is_hard or subgroup.topology.tier > tree.highest_tier or gang_class.running_pods:
+    if gang_class.running_pods or not tree.confines(subgroup.topology):
         return None
     wanted = subgroups_needed(gang_class, subgroup)
     domains, tier, parts = tree.domains_at_tier(subgroup.topology.tier), gang_class.hard_tier, 0

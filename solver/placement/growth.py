@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Container
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from solver.greedy.best_fit import GreedyPlacer
 from solver.options import Budget
@@ -16,7 +16,7 @@ from solver.state.queue_books import QueueBooks
 from solver.state.state import State
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class GrowthRequest:
     """What a gang would still like: whole units of one role after another, `stride` units at a time, fewer where that
     many do not fit."""
@@ -65,7 +65,7 @@ def grow_gangs(
         allowed = all(each.allows_amount(gang.queue, amount) for each in bound)
         more = greedy.place_gang(j, growing_class(j, gang, grown[j]).with_fixed_mix(mix)) if allowed else None
         if more is None and wish.stride > 1:
-            wish.stride //= 2
+            wanting[j] = replace(wish, stride=wish.stride // 2)
             continue
         if more is not None:
             for each in bound:

@@ -93,8 +93,8 @@ def _identical_pods_gang(s: Sets, j: int, gang_class: GangClass, pod_class: PodC
 
 def _roles_of_class(gang_class: GangClass, pod_class: PodClass) -> list[int]:
     """The roles whose pods are of this class."""
-    roles = enumerate(gang_class.roles)
-    return [t for t, role in roles if (role.pod_request, role.node_classes) == pod_class and role.min_pods]
+    roles = ((t, role) for t, role in enumerate(gang_class.roles) if role.min_pods)
+    return [t for t, role in roles if (role.pod_request, role.node_classes) == pod_class]
 
 
 def leaf_capacity(s: Sets, free: FreeNodes, pod_class: PodClass, leaves: Iterable[int], max_pods: int) -> LeafCapacity:
@@ -162,7 +162,9 @@ class IdenticalPods:
         """Every set of domains with the gangs that are nowhere else."""
         for domains in self._domain_sets(incumbent.solution):
             placements = incumbent.solution
-            movers = tuple(j for j in self.gangs if not domains or self._touched_domains(placements[j]) <= domains)
+            movers = tuple(self.gangs)
+            if domains:
+                movers = tuple(j for j in self.gangs if self._touched_domains(placements[j]) <= domains)
             if (domains, movers) not in self._asked:
                 self._asked.add((domains, movers))
                 yield partial(self._place_again, placements, domains, movers)
@@ -198,7 +200,9 @@ class IdenticalPods:
         model is too large."""
         options, s, gangs = self.task.options, self.task.s, [self.gangs[j] for j in movers]
         free = self.task.state_after(placements).without({j: placements[j] for j in movers}).free_nodes
-        leaves = [leaf for leaf in leaves_of(s) if not domains or self._domain_above(leaf) in domains]
+        leaves = leaves_of(s)
+        if domains:
+            leaves = [leaf for leaf in leaves if self._domain_above(leaf) in domains]
         capacity = leaf_capacity(s, free, self.pod_class, leaves, sum(gang.pods for gang in gangs))
         size = identical_pods.variable_count(gangs, capacity)
         now = sum(tier_span(s.tree, placements[j]) for j in movers)

@@ -49,10 +49,11 @@ def merge_groups(results: list[PlacementResult], options: Options) -> PlacementR
     if coarse:
         return PlacementResult({}, (), coarse)
     placements = {j: pods for part in results for j, pods in part.placements.items()}
-    said = {name: [o for part in results for o in part.objectives if o.name == name] for name in COST_NAMES}
+    every = [o for part in results for o in part.objectives]
+    by_name = {name: [o for o in every if o.name == name] for name in COST_NAMES}
     objectives = tuple(
         verdict_of(name, sum(o.value for o in found), sum(o.bound for o in found), options.gap, maximise=False)
-        for name, found in said.items()
+        for name, found in by_name.items()
         if found
     )
     return PlacementResult(dict(sorted(placements.items())), objectives)

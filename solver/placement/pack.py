@@ -97,7 +97,7 @@ def _place_one_by_one(
 def pod_size(free: FreeNodes, nodes: np.ndarray, request: PodRequest) -> float:
     """The largest part that one pod takes of what these nodes have free of a resource."""
     total = free.vectors.amounts[nodes].sum(axis=0)
-    return max((a / int(f) for a, f in zip(request.amounts, total, strict=True) if a and f), default=0.0)
+    return max((a / int(f) for a, f in zip(request.amounts, total, strict=True) if f), default=0.0)
 
 
 def pack_exactly(
@@ -125,7 +125,7 @@ def pack_exactly(
             most = min(wanted[request], int(free.fit_counts(request)[v]))
             n[request, v] = model.add_variable(f"n_{a}_{v}", 0, most, cat=pulp.LpInteger)
         model.addConstraint(at_least([(n[request, v], 1) for v in bucket.nodes], wanted[request]), f"wanted_{a}")
-    opened = [v for v in bucket.nodes if unopened is not None and unopened.unopened_nodes[v]]
+    opened = [] if unopened is None else [v for v in bucket.nodes if unopened.unopened_nodes[v]]
     w = {v: model.add_variable(f"w_{v}", 0, 1, cat=pulp.LpInteger) for v in opened}
     for v in bucket.nodes:
         users = [(request, n[request, v]) for request in sorted(wanted)]

@@ -14,7 +14,7 @@ from solver.options import Budget
 from solver.problem import Gang, Placement, Problem
 from solver.search.search import Incumbent, Moves, improve
 from solver.semantics.placement_cost import BoolArray
-from solver.semantics.placements import Placements, merge_placements, new_placements
+from solver.semantics.placements import Placements, merge_placements, new_placements, requested_resources
 from solver.state.free_nodes import FreeNodes
 
 Step = tuple[int, int, int, int | None]
@@ -76,7 +76,8 @@ class LeafExchange:
 
     @property
     def placements(self) -> list[Placement]:
-        return [Placement(t, n, pods) for n, counts in self.new_pods.items() for t, pods in enumerate(counts) if pods]
+        every = (Placement(t, n, pods) for n, counts in self.new_pods.items() for t, pods in enumerate(counts))
+        return [p for p in every if p.pods]
 
     @property
     def score(self) -> int:
@@ -112,10 +113,11 @@ class LeafExchange:
         roles = [t for t, is_bound in enumerate(bound) if not is_bound]
         for u, here in self.new_pods.items():
             for a in (t for t in roles if here[t]):
+                others = [b for b in roles if b != a]
                 for v, there in self.new_pods.items():
                     if v != u:
                         yield a, u, v, None
-                        yield from ((a, u, v, b) for b in roles if b != a and there[b])
+                        yield from ((a, u, v, b) for b in others if there[b])
 
     def _is_possible(self, step: Step) -> bool:
         """Node classes and free amounts allow it; the gang leaves no node and opens its nodes by the same resources."""
@@ -139,8 +141,7 @@ class LeafExchange:
 
     def _requested(self, pods: Sequence[int]) -> set[int]:
         """The resources that pods per role request."""
-        requests = [role.request for role, number in zip(self.gang.roles, pods, strict=True) if number]
-        return {r for request in requests for r, amount in enumerate(request) if amount}
+        return requested_resources(role.request for role, number in zip(self.gang.roles, pods, strict=True) if number)
 
     def _move_pods(self, step: Step) -> None:
         """Move the step's pods on the free nodes. Raises ValueError where there is too little free."""

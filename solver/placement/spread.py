@@ -59,9 +59,9 @@ def _placement_objectives(task: PlacementTask, value: PlacementCost, least: Plac
     """The objectives that can differ between placements: subgroups where there are any, openings where something is
     unopened."""
     tiers, unopened = task.s.tree.tiers, task.unopened
-    topologies = [s.topology for gang_class in task.gang_classes.values() for s in gang_class.subgroups if tiers]
+    topologies = [s.topology for gang_class in task.gang_classes.values() for s in gang_class.subgroups]
     may_differ = (
-        any(topology.mode == "soft" or topology.tier > tiers[0] for topology in topologies),
+        bool(tiers) and any(topology.mode == "soft" or topology.tier > tiers[0] for topology in topologies),
         True,
         bool(unopened.unopened_supernodes),
         bool(unopened.unopened_nodes.any()) and not task.s.problem.policy.spread_pods,
@@ -98,8 +98,8 @@ def gang_pods_by_bucket(s: Sets, admission: Admission) -> dict[int, Counter[tupl
     wanted: dict[int, Counter[tuple[int, int]]] = {}
     admitted = set(admission.admitted)
     for k, gang_class in enumerate(s.gang_classes):
-        of_class = [js for key, js in sorted(s.waiting_gangs.items()) if key[2] == k]
-        gangs = [j for js in of_class for j in js if j in admitted]
+        of_class = itertools.chain.from_iterable(js for key, js in sorted(s.waiting_gangs.items()) if key[2] == k)
+        gangs = [j for j in of_class if j in admitted]
         for h, buckets in s.buckets_in[k].items() if gangs else ():
             roles = range(len(gang_class.roles))
             counts = [{i: admission.pods.get((k, t, i), 0) for i in buckets} for t in roles]

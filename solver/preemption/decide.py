@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from functools import partial
 
-from solver.admission.batches import BatchGroup, entitled_gangs, precedence_groups, split_into_batches
+from solver.admission.batches import BatchGroup, entitled_gangs, gangs_of, precedence_groups, split_into_batches
 from solver.admission.greedy_floor import GreedyFloor
 from solver.placement.batch import decide_batch, floor_result, joint_floor
 from solver.preemption.evict import evict_for_waiting, start_in_leftovers, without_needless_victims
@@ -115,9 +115,9 @@ def decide_batches(plan: PlanState, groups: Sequence[BatchGroup], floor: GreedyF
     """Decide batch after batch. Where the groups are several, none ends below what the greedy alone would start of all
     gangs up to it (`floor`)."""
     clean = plan.copy() if sum(map(len, groups)) > 1 else None
-    every, decided = [j for group in groups for batch in group for j in batch], set[int]()
+    every, decided = gangs_of(groups), set[int]()
     if floor is not None and (easy := floor.fully_started(groups)):
-        decided |= {j for group in easy for batch in group for j in batch}
+        decided.update(gangs_of(easy))
         _decide_by_greedy(plan, floor, decided)
         groups = groups[len(easy) :]
     for group in groups:

@@ -102,8 +102,7 @@ def without_needless_victims(plan: PlanState) -> PlanState:
     """The plan without the victims that it can do without, tried dearest first. The proven choice for one preemptor
     alone has none."""
     alone = len({j for js in plan.evictions.preemptors_of.values() for j in js}) <= 1
-    losses = [o for objectives in plan.preemptors.values() for o in objectives if o.name == "loss"]
-    if alone and all(o.verdict == "proven" for o in losses):
+    if alone and all(o.verdict == "proven" for o in plan.preemptor_objectives("loss")):
         return plan
 
     def moves(incumbent: Incumbent[PlanState]) -> Moves[PlanState]:

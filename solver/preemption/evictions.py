@@ -130,7 +130,7 @@ class EvictionState:
         """Whether each queue to check can spare anything that the victim may lose to gang j. limits: filled on the
         way."""
         gang = self.problem.gangs[victim.gang]
-        surplus = tuple(p for p in victim.running if victim.surplus_per_role[p.role] and victim.max_surplus)
+        surplus = tuple(p for p in victim.running if victim.surplus_per_role[p.role]) if victim.max_surplus else ()
         units = [*units_lost(gang, victim, (), True), *units_lost(gang, victim, surplus, False)]
         for q in victim.checked_queues:
             limit = limits.get(q) or self._reclaim_limits(q, j, asked)
@@ -158,12 +158,14 @@ class EvictionState:
         if any((g or 0) > h for g, h in zip(guarantee, held, strict=True)):
             return None
         beyond = {r: h - d for r, (h, d) in enumerate(zip(held, deserved, strict=True)) if d is not None}
+        compared = measured | {r for r, amount in beyond.items() if amount > 0}
+        not_pods = (r for r, name in enumerate(self.problem.resources) if name != PODS)
         return ReclaimLimits(
-            frozenset(r for r, a in enumerate(asked) if a and self.problem.resources[r] != PODS),
+            frozenset(r for r in not_pods if asked[r]),
             self.shorts.of_gang(j),
             frozenset(beyond),
             measured,
-            {r: max(0, amount) for r, amount in beyond.items() if amount > 0 or r in measured},
+            {r: max(0, amount) for r, amount in beyond.items() if r in compared},
             {r: held[r] - g for r, g in enumerate(guarantee) if g},
         )
 

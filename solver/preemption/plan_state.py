@@ -119,14 +119,20 @@ class PlanState:
 
     # ---- who waits
 
+    def preemptor_objectives(self, name: str) -> list[Objective]:
+        """The objective of this name of each preemptor that has it."""
+        every = (o for objectives in self.preemptors.values() for o in objectives)
+        return [o for o in every if o.name == name]
+
     def waiting_gangs(self) -> list[int]:
         """Gangs that neither run nor start nor are evicted."""
-        evicted = self.evictions.evicted_pods
-        return [j for j in range(len(self.problem.gangs)) if j not in self.placements and j not in evicted]
+        decided = self.placements.keys() | self.evictions.evicted_pods.keys()
+        return [j for j in range(len(self.problem.gangs)) if j not in decided]
 
     def eligible_gangs(self, gangs: Iterable[int]) -> list[int]:
         """The gangs among these that may start."""
-        candidates = [j for j in gangs if j not in self.evictions.evicted_pods and j not in self.blocked_gangs]
+        unblocked = (j for j in gangs if j not in self.blocked_gangs)
+        candidates = [j for j in unblocked if j not in self.evictions.evicted_pods]
         return eligible_in_order(self.problem, self.waiting_gangs(), candidates)
 
     def feasible_placement(self, j: int) -> tuple[Pods, tuple[Objective, ...]] | None:

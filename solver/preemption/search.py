@@ -117,8 +117,10 @@ class EvictionProblem:
 
     def useful_victims(self, nodes: Iterable[int]) -> list[Victim]:
         """The victims whose pods count in a model over these nodes."""
+        if self.count_everywhere:
+            return list(self.victims)
         inside = set(nodes)
-        return [v for v in self.victims if self.count_everywhere or any(p.node in inside for p in v.running)]
+        return [v for v in self.victims if any(p.node in inside for p in v.running)]
 
     def is_conclusive(self, best: EvictionChoice, outside_bound: float) -> bool:
         """Whether a model of more nodes has nothing to add: nothing loses less, and where surplus might go instead of a

@@ -4,6 +4,7 @@ functions (volcano.sh, actions preempt, reclaim, gangpreempt, gangreclaim; plugi
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
@@ -17,7 +18,7 @@ from solver.semantics import entitlements, queues
 from solver.semantics.device_slots import IntArray
 from solver.semantics.gang_classes import breaks_topology, has_partial_subgroup, waiting_class
 from solver.semantics.gang_sizes import required_pods
-from solver.semantics.placements import add_vectors, placed_demand, subtract_placements
+from solver.semantics.placements import add_vectors, placed_demand, requested_resources, subtract_placements
 from solver.semantics.slot_holdings import HeldShare
 from solver.semantics.topology import TopologyTree
 
@@ -71,6 +72,11 @@ def allows_eviction(problem: Problem) -> bool:
     return enabled and any(gang.evictable and gang.running for gang in problem.gangs)
 
 
+def has_eviction_right(problem: Problem, j: int, v: int) -> bool:
+    """Whether gang j may evict gang v by any rule."""
+    return may_preempt(problem, j, v) or may_reclaim(problem, j, v)
+
+
 def may_preempt(problem: Problem, j: int, v: int) -> bool:
     """Inside one queue: the victim's priority is strictly lower (Volcano, action preempt with the plugin priority)."""
     preemptor, victim = problem.gangs[j], problem.gangs[v]
@@ -103,8 +109,7 @@ def may_reclaim_domain(problem: Problem, dedicated_nodes: Mapping[int, frozenset
 def may_borrow_domains(problem: Problem, j: int) -> bool:
     """Whether gang j may start in dedicated domains of other queues: their owners can have it evicted whole at once,
     since it is reclaimable and no disruption budget covers a role of it."""
-    covered = any(g == j for budget in problem.disruption_budgets for g, _ in budget.roles)
-    return is_reclaimable_whole(problem, problem.gangs[j]) and not covered
+    return is_reclaimable_whole(problem, problem.gangs[j]) and j not in problem.budgeted_gangs
 
 
 def is_reclaimable_whole(problem: Problem, gang: Gang) -> bool:
@@ -147,8 +152,9 @@ def reclaim_ancestors(problem: Problem, q: int) -> tuple[int, ...]:
 def queues_to_check(problem: Problem, home: int, q: int) -> tuple[int, ...]:
     """The queues that must be able to spare what a gang of queue q loses to one of queue `home`: q, and its ancestors
     to check but for those that stand as high above `home` (Volcano, plugin capacity, getReclaimeeAncestorToCheck)."""
-    beside = reclaim_ancestors(problem, home)
-    return (q, *(a for k, a in enumerate(reclaim_ancestors(problem, q)) if k >= len(beside) or beside[k] != a))
+    own, other = reclaim_ancestors(problem, q), reclaim_ancestors(problem, home)
+    pairs = zip(own, itertools.chain(other, itertools.repeat(None)), strict=False)
+    return (q, *(a for a, beside in pairs if a != beside))
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +184,7 @@ class ShortResources:
             missing[p.role] -= p.pods
         roles = tuple((gang.roles[t].request, gang.roles[t].node_classes, n) for t, n in missing.items() if n > 0)
         if roles not in self.known:
-            asked = frozenset(r for request, _, _ in roles for r, a in enumerate(request) if a)
+            asked = frozenset(requested_resources(request for request, _, _ in roles))
             lacked = frozenset(r for r in asked if self._is_short(roles, r))
             self.known[roles] = lacked or asked, lacked
         return self.known[roles]
@@ -214,11 +220,8 @@ def reclaim_right(
     found: ReclaimRight = "none"
     above_both = queues.queue_path(problem, other)
     for q in (home, *(a for a in reclaim_ancestors(problem, home) if a not in above_both)):
-        within = {
-            r: h + a <= d
-            for r, (a, h, d) in enumerate(zip(amount, held[q], deserved[q], strict=True))
-            if a and d is not None
-        }
+        asked = ((r, held[q][r] + a, deserved[q][r]) for r, a in enumerate(amount) if a)
+        within = {r: total <= most for r, total, most in asked if most is not None}
         counted = [within[r] for r in within.keys() & short or within]
         if counted and all(counted):
             return "full"

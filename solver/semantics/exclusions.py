@@ -49,8 +49,8 @@ def _split_classes(problem: Problem, labels: Sequence[Hashable], closed: Sequenc
 
     def open_classes(old: frozenset[int], closed_labels: frozenset[Hashable]) -> frozenset[int]:
         if (old, closed_labels) not in known:
-            kept = (new for (of, label), new in number.items() if of in old and label not in closed_labels)
-            known[old, closed_labels] = frozenset(kept)
+            left = ((of, new) for (of, label), new in number.items() if label not in closed_labels)
+            known[old, closed_labels] = frozenset(new for of, new in left if of in old)
         return known[old, closed_labels]
 
     gangs = []
@@ -114,8 +114,10 @@ def merge_exclusions(one: Mapping[int, NodeSet], other: Mapping[int, NodeSet]) -
 def maintenance_conflicts(problem: Problem, gang: Gang, start: int | None) -> list[int]:
     """Nodes whose maintenance begins before the gang has ended if it starts then; every node with maintenance where
     the start or the duration is unknown."""
-    end = None if start is None or gang.duration is None else start + gang.duration
-    return [n for n, begins in _maintenance(problem) if end is None or begins < end]
+    if start is None or gang.duration is None:
+        return [n for n, _ in _maintenance(problem)]
+    end = start + gang.duration
+    return [n for n, begins in _maintenance(problem) if begins < end]
 
 
 def maintenance_exclusions(problem: Problem) -> dict[int, NodeSet]:

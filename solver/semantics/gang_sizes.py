@@ -43,6 +43,12 @@ def required_pods(gang: Gang, have: Sequence[int]) -> tuple[tuple[int, ...], int
     return tuple(need), base + extra
 
 
+def hard_subgroup_tiers(subgroups: Iterable[Subgroup], t: int) -> set[int]:
+    """The tiers of the hard subgroups that cover role t."""
+    topologies = (s.topology for s in subgroups if t in s.roles)
+    return {topology.tier for topology in topologies if topology.is_hard}
+
+
 def least_demand(gang: Gang, r: int) -> int:
     """The least of resource r that the gang's minima ask for."""
     missing = gang.minimum - sum(role.minimum for role in gang.roles)

@@ -57,6 +57,7 @@ def entitlements(problem: Problem) -> tuple[float, ...]:
     }
     top = {q: max(parts, default=0.0) for q, parts in demand.items()}
     along = {q: [part / top[q] for part in parts] for q, parts in demand.items() if top[q] > 0}
+    needed = {q: [r for r, part in enumerate(parts) if part] for q, parts in along.items()}
     level, left, active = dict.fromkeys(along, 0.0), [1.0] * len(whole), sorted(along)
     root = build_hierarchy(problem)
     while active:
@@ -69,12 +70,9 @@ def entitlements(problem: Problem) -> tuple[float, ...]:
         left = [have - step * u for have, u in zip(left, use, strict=True)]
         for q in active:
             level[q] += step * rates[q]
-        active = [
-            q
-            for q in active
-            if top[q] - level[q] > EPSILON
-            and all(have > EPSILON for have, part in zip(left, along[q], strict=True) if part)
-        ]
+        used_up = {r for r, have in enumerate(left) if have <= EPSILON}
+        unmet = [q for q in active if top[q] - level[q] > EPSILON]
+        active = [q for q in unmet if used_up.isdisjoint(needed[q])]
     return tuple(level.get(q, 1.0) for q in range(len(problem.queues)))
 
 

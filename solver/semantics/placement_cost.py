@@ -98,8 +98,8 @@ class UnopenedCapacity:
 
     @cached_property
     def unopened_supernodes(self) -> frozenset[int]:
-        with_nodes = [(h, nodes) for h, nodes in self.tree.direct_nodes.items() if h != ROOT]
-        return frozenset(h for h, nodes in with_nodes if len(nodes) and self.unopened_nodes[nodes].all())
+        with_nodes = ((h, nodes) for h, nodes in self.tree.direct_nodes.items() if len(nodes))
+        return frozenset(h for h, nodes in with_nodes if self.unopened_nodes[nodes].all()) - {ROOT}
 
     @cached_property
     def in_unopened_supernode(self) -> BoolArray:

@@ -21,6 +21,11 @@ def negated(a: Vector) -> Vector:
     return tuple([-x for x in a])
 
 
+def requested_resources(requests: Iterable[Vector]) -> set[int]:
+    """The resources of which any of the requests asks for something."""
+    return {r for r, amounts in enumerate(zip(*requests, strict=True)) if any(amounts)}
+
+
 def dominant_share(amounts: Iterable[int], totals: Vector) -> float:
     """max over r of amounts_r / totals_r, of the resources that there are."""
     return max((a / t for a, t in zip(amounts, totals, strict=True) if t), default=0.0)

@@ -82,7 +82,7 @@ def puts_queues_first(problem: Problem, queues: Collection[int]) -> bool:
     return problem.policy.queues_first and len(queues) > 1
 
 
-def served_together(problem: Problem, priorities: Iterable[int]) -> list[frozenset[int]]:
+def serving_rounds(problem: Problem, priorities: Iterable[int]) -> list[frozenset[int]]:
     """The queue priorities that are served together where queues come first: all; where nothing can be reclaimed each
     by itself, the highest first, since Volcano then lets it overrule what queues deserve."""
     found = set(priorities)

@@ -10,7 +10,7 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from solver.problem import Problem
+from solver.problem import Problem, Topology
 
 ROOT = -1
 """Stands for the whole cluster, nodes outside the topology included."""
@@ -44,6 +44,10 @@ class TopologyTree:
     def highest_tier(self) -> int:
         """The highest tier of any hypernode, 0 without hypernodes."""
         return max((h.tier for h in self.problem.hypernodes), default=0)
+
+    def confines(self, topology: Topology | None) -> bool:
+        """Whether the topology is hard, at a tier that the tree has: what is above means the whole cluster."""
+        return topology is not None and topology.is_hard and topology.tier <= self.highest_tier
 
     @cached_property
     def tiers(self) -> tuple[int, ...]:
@@ -141,8 +145,8 @@ class TopologyTree:
         if tier > self.highest_tier:
             return (ROOT,)
         hypernodes = self.problem.hypernodes
-        below = [h for h, x in enumerate(hypernodes) if x.tier <= tier]
-        return tuple(h for h in below if (above := hypernodes[h].parent) is None or hypernodes[above].tier > tier)
+        below = {h for h, x in enumerate(hypernodes) if x.tier <= tier}
+        return tuple(h for h in sorted(below) if hypernodes[h].parent not in below)
 
     def sum_per_domain(self, per_node: IntArray) -> dict[int, int]:
         """Domain -> sum over all nodes under it. per_node: one number per node."""

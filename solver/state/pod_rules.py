@@ -317,7 +317,9 @@ def _spread_violations(x: PodRuleCounts, rho: int) -> Iterator[int]:
     """New owners in a domain with more than the least count + max_skew."""
     counts = x.selected_counts(rho)
     most = x.min_selected(rho, counts) + x.rule(rho).max_skew
-    yield from (d for d, c in x.domain_counts(rho) if c.new_owners and c.selected > most)
+    for d, c in x.domain_counts(rho):
+        if c.new_owners and c.selected > most:
+            yield d
     if x.domain_count(rho, NO_DOMAIN).new_owners:
         yield NO_DOMAIN
 

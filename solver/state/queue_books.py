@@ -30,6 +30,15 @@ class QueueRules:
         return tuple(tuple(ceiling for ceiling in every if ceiling.queue == q) for q in range(len(self.problem.queues)))
 
     @cached_property
+    def binding_ceilings(self) -> tuple[tuple[QueueCeiling, ...], ...]:
+        """Queue -> the ceilings that count what its own gangs hold, along its path."""
+        found = []
+        for q, own in enumerate(self.ceilings_by_queue):
+            above = (c for a in queues.queue_path(self.problem, q)[1:] for c in self.ceilings_by_queue[a])
+            found.append((*own, *(c for c in above if c.includes_descendants)))
+        return tuple(found)
+
+    @cached_property
     def accepts_gangs(self) -> tuple[bool, ...]:
         """Queue -> whether gangs may start there at all."""
         return tuple(queues.accepts_gangs(self.problem, q) for q in range(len(self.problem.queues)))
@@ -199,9 +208,7 @@ class QueueBooks:
 
     def exceeds_ceiling(self, queue: int, amount: Vector) -> bool:
         """Whether `amount` more would exceed a ceiling on the path."""
-        ceilings = self.queue_rules.ceilings_by_queue
-        every = (ceiling for q in self.path(queue) for ceiling in ceilings[q])
-        return any(self.is_beyond(c, amount) for c in every if c.includes_descendants or c.queue == queue)
+        return any(self.is_beyond(ceiling, amount) for ceiling in self.queue_rules.binding_ceilings[queue])
 
     def is_beyond(self, ceiling: QueueCeiling, amount: Vector) -> bool:
         """Whether `amount` more would exceed the ceiling."""

@@ -56,6 +56,10 @@ class State:
         running = {j: merge_placements(gang.running) for j, gang in enumerate(problem.gangs) if gang.running}
         return cls(problem, tree or TopologyTree(problem), nodes, QueueBooks(problem), running, SlotHoldings(problem))
 
+    def hold_gangs(self, held: frozenset[int]) -> None:
+        """Set the limits of the queues to those while these gangs, and no others, are kept out of the cluster."""
+        self.queue_books = self.queue_books.with_problem(self.problem, held)
+
     @property
     def free(self) -> FreeVectors:
         """What is free on the nodes. Do not write to it."""

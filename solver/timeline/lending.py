@@ -21,7 +21,8 @@ def lend_dedicated_domains(plan: PlanState) -> PlanState:
     """The plan with waiting gangs started in dedicated domains of others, where they may borrow and fit."""
     problem, reservation = plan.unrestricted_problem, plan.reservation
     reserved_for = None if reservation is None else reservation.gang
-    asking = [j for j in plan.waiting_gangs() if may_borrow_domains(problem, j) and j != reserved_for]
+    others = (j for j in plan.waiting_gangs() if j != reserved_for)
+    asking = [j for j in others if may_borrow_domains(problem, j)]
     if not asking or not dedicated_nodes(problem):
         return plan
     opened = with_fixed_exclusions(problem)

@@ -84,9 +84,10 @@ class ReleaseTimeline:
         slots, problem = vectors_without_foreign(self.problem).slots, self.problem
         if not problem.slot_groups:
             return slots
-        staying = [(v, p) for v, pods in self.held_pods.items() if v not in ended_gangs for p in pods]
-        occupied = {p.node for _, p in staying}
-        empty = [n for n, node in enumerate(problem.nodes) if n not in occupied and node.free == node.capacity]
+        remaining = [v for v in self.held_pods if v not in ended_gangs]
+        staying = [(v, p) for v in remaining for p in self.held_pods[v]]
+        unused = {n for n, node in enumerate(problem.nodes) if node.free == node.capacity}
+        empty = sorted(unused - {p.node for _, p in staying})
         slots[empty] = capacity_vectors(problem).slots[empty]
         slots[sorted({p.node for v, p in staying if p not in problem.gangs[v].running})] = 0
         return slots
@@ -168,10 +169,9 @@ class ReleaseTimeline:
 
     def books_at_start(self, reservation: Reservation) -> QueueBooks:
         """What the queues hold when the gang starts: without gangs that have ended by then, and with its own pods."""
-        ended = {
-            v for v in self.held_pods if v != reservation.gang and ends_in_time(self.problem, v, reservation)
-        } | set(reservation.awaited_gangs)
-        books = self.state_after(sorted(ended)).queue_books
+        others = self.held_pods.keys() - {reservation.gang}
+        ended = {v for v in others if ends_in_time(self.problem, v, reservation)}
+        books = self.state_after(sorted(ended.union(reservation.awaited_gangs))).queue_books
         gang = self.problem.gangs[reservation.gang]
         books.charge_queue(gang.queue, placed_demand(gang, reservation.placements, len(self.problem.resources)))
         return books
@@ -203,11 +203,8 @@ def ends_in_time(problem: Problem, j: int, reservation: Reservation) -> bool:
 def reserved_exclusions(problem: Problem, reservation: Reservation) -> dict[int, frozenset[int]]:
     """Gang -> the reserved nodes, for every gang that would still be there when they are needed."""
     nodes = frozenset(p.node for p in reservation.placements)
-    return {
-        j: nodes
-        for j in range(len(problem.gangs))
-        if j != reservation.gang and not ends_in_time(problem, j, reservation)
-    }
+    others = (j for j in range(len(problem.gangs)) if j != reservation.gang)
+    return {j: nodes for j in others if not ends_in_time(problem, j, reservation)}
 
 
 def blocked_gangs(

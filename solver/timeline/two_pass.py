@@ -69,7 +69,8 @@ def reservation_at_level(
     problem, left = plan.problem, plan.waiting_gangs()
     behind = blocking_gangs(problem, left, ())
     above = tuple(j for j, own in levels.items() if own > level)
-    heads = [j for j in left if j not in behind and levels.get(j) == level]
+    of_level = (j for j in left if levels.get(j) == level)
+    heads = [j for j in of_level if j not in behind]
     if not heads:
         return None
     timeline = release_timeline(plan, above)
@@ -96,8 +97,8 @@ def _reserved_start(
 def release_timeline(plan: PlanState, above: Collection[int]) -> ReleaseTimeline:
     """What gangs hold before those are decided that are not in `above`."""
     problem, running, evicted = plan.problem, plan.state.running, plan.evictions.evicted_pods
-    decided = {j for j in plan.placements if meets_minima(problem.gangs[j]) or j in above}
-    staying = {j for j in running if j not in decided and j not in evicted}
+    decided = {j for j in plan.placements if meets_minima(problem.gangs[j])} | (plan.placements.keys() & above)
+    staying = running.keys() - decided - evicted.keys()
     held = {j: plan.placements[j] for j in sorted(decided)} | {j: running[j] for j in sorted(staying)}
     books, width = QueueBooks(problem), len(problem.resources)
     for j in sorted(held.keys() | evicted.keys()):

@@ -73,10 +73,9 @@ def _turn_key(books: QueueBooks, j: int) -> tuple[int, int, tuple[tuple[float, i
 
 def _start_beside(plan: PlanState, j: int, held: Iterable[int]) -> tuple[Objective, ...] | None:
     """Start gang j while these are held, where it fits by nodes and by every queue's share; its objectives."""
-    books, state = plan.state.queue_books, plan.state
     if not plan.eligible_gangs([j]):
         return None
-    state.queue_books = books.with_problem(plan.problem, frozenset(held))
+    plan.state.hold_gangs(frozenset(held))
     try:
         found = plan.feasible_placement(j)
         if found is None:
@@ -87,4 +86,4 @@ def _start_beside(plan: PlanState, j: int, held: Iterable[int]) -> tuple[Objecti
             return None
         return found[1]
     finally:
-        state.queue_books = state.queue_books.with_problem(plan.problem)
+        plan.state.hold_gangs(frozenset())

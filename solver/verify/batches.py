@@ -95,7 +95,9 @@ def objective_values(x: CheckedPlan) -> Findings:
 def _count_started(x: CheckedPlan, batch: Batch, level: re.Match[str]) -> int:
     """How many gangs of the batch and of this level start."""
     wanted, rank = (int(level["priority"]), level["late"]), level["rank"]
-    started = [x.problem.gangs[g] for g in batch.gangs if g in x.decisions and x.decisions[g].action == "start"]
-    ranked = [gang for gang in started if rank is None or x.problem.queues[gang.queue].priority == int(rank)]
+    decided = [g for g in batch.gangs if g in x.decisions]
+    started = [x.problem.gangs[g] for g in decided if x.decisions[g].action == "start"]
+    if rank is not None:
+        started = [gang for gang in started if x.problem.queues[gang.queue].priority == int(rank)]
     late = {(False, False): None, (True, False): ", overdue"}
-    return sum((gang.priority, late.get((gang.overdue, gang.promised), ", promised")) == wanted for gang in ranked)
+    return sum((gang.priority, late.get((gang.overdue, gang.promised), ", promised")) == wanted for gang in started)

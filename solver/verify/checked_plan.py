@@ -173,7 +173,7 @@ class CheckedPlan:
             self._domain_node_sets[tier] = [inside[domain] for domain in sorted(inside)]
         return self._domain_node_sets[tier]
 
-    def pods_per_part(self, subgroup: Subgroup, counts: PodCounts) -> Counter[int | None]:
+    def subgroup_pods_by_domain(self, subgroup: Subgroup, counts: PodCounts) -> Counter[int | None]:
         """Domain (None: none) -> these pods of the subgroup there; all in domain 0 without a binding topology."""
         found: Counter[int | None] = Counter()
         binding, tier = self.is_binding(subgroup.topology), subgroup.topology.tier
@@ -207,7 +207,8 @@ class CheckedPlan:
                 (role, role.minimum - pods) for role, pods in zip(self.problem.gangs[gang].roles, have, strict=True)
             ]
             missed = [(role, pods) for role, pods in roles if pods > 0]
-            asked = {r for role, _ in missed for r, amount in enumerate(role.request) if amount}
+            requests = [role.request for role, _ in missed]
+            asked = {r for r, amounts in enumerate(zip(*requests, strict=True)) if any(amounts)}
             self._lacking[gang] = {r for r in asked if self._finds_too_little(missed, r)} or asked
         return self._lacking[gang]
 

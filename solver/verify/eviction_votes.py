@@ -58,7 +58,7 @@ def minimum_demand(gang: Gang, r: int) -> int:
 def disruption_budgets(x: CheckedPlan) -> Findings:
     """No more of the pods that a budget covers are evicted than it allows."""
     for b, budget in enumerate(x.problem.disruption_budgets):
-        gone = sum(pods for g, t in set(budget.roles) for (role, _), pods in x.evicted_pods[g].items() if role == t)
+        gone = sum(x.pods_per_role(g, x.evicted_pods[g])[t] for g, t in set(budget.roles))
         if gone > budget.allowed:
             yield ("disruption_budgets", b), f"{gone} pods of {budget.name} are evicted, and {budget.allowed} may be"
 
@@ -107,7 +107,8 @@ def queues_to_check(x: CheckedPlan, g: int) -> set[int]:
 
 def named_amounts(x: CheckedPlan, q: int) -> quotas.Amounts:
     """What queue q deserves of each resource by which it is measured; with the plugin capacity 0 says nothing."""
-    return {r: amount for r, amount in x.deserved[q].items() if amount or x.problem.policy.proportion}
+    deserved = x.deserved[q]
+    return dict(deserved) if x.problem.policy.proportion else {r: amount for r, amount in deserved.items() if amount}
 
 
 def contention(x: CheckedPlan) -> Findings:

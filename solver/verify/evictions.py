@@ -63,7 +63,7 @@ def _preemptor_fault(x: CheckedPlan, decision: Decision) -> str:
 
 def _loses_whole_subgroups(x: CheckedPlan, g: int) -> bool:
     subgroups = x.problem.gangs[g].subgroups
-    lost = [(part.size, x.pods_per_part(part, x.evicted_pods[g])) for part in subgroups]
+    lost = [(part.size, x.subgroup_pods_by_domain(part, x.evicted_pods[g])) for part in subgroups]
     return not any(pods % size for size, counts in lost for pods in counts.values())
 
 
@@ -103,7 +103,8 @@ def reclaimers(x: CheckedPlan, g: int) -> list[int]:
     """The preemptors of gang g in other queues, without those that take back their queue's dedicated domain."""
     queue, gangs = x.problem.gangs[g].queue, x.problem.gangs
     preemptors = x.decisions[g].evicted_for if g in x.decisions else ()
-    others = [j for j in preemptors if 0 <= j < len(gangs) and gangs[j].queue != queue]
+    known = (j for j in preemptors if 0 <= j < len(gangs))
+    others = (j for j in known if gangs[j].queue != queue)
     return [j for j in others if not may_take_back(x, g, j)]
 
 

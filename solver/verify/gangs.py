@@ -115,7 +115,7 @@ def subgroups(x: CheckedPlan) -> Findings:
 
 def subgroup_faults(x: CheckedPlan, gang: Gang, counts: PodCounts) -> Iterator[str]:
     for k, subgroup in enumerate(gang.subgroups):
-        pods = x.pods_per_part(subgroup, counts)
+        pods = x.subgroup_pods_by_domain(subgroup, counts)
         if pods[None] or any(amount % subgroup.size for amount in pods.values()):
             yield f"subgroup {k} has a part that is not whole inside its domain"
 

@@ -26,6 +26,10 @@ class _PodGroup:
     owns_rule: bool
     is_selected: bool
 
+    @property
+    def is_new_owner(self) -> bool:
+        return self.is_new and self.owns_rule
+
 
 def _pods_by_domain(x: CheckedPlan, rho: int) -> dict[int | None, list[_PodGroup]]:
     """Domain (None: none) -> the gangs' pods there that own the rule or are selected by it."""
@@ -51,7 +55,7 @@ def _rules_of_kind(
 
 def _new_owners(groups: Mapping[int | None, list[_PodGroup]]) -> dict[int | None, list[_PodGroup]]:
     """The new owners of each domain that has any."""
-    owners = {d: [p for p in group if p.is_new and p.owns_rule] for d, group in groups.items()}
+    owners = {d: [p for p in group if p.is_new_owner] for d, group in groups.items()}
     return {d: group for d, group in owners.items() if group}
 
 
@@ -96,7 +100,7 @@ def affinity(x: CheckedPlan) -> Findings:
     for rho, rule, groups in _rules_of_kind(x, "affinity"):
         safe = {d for d, pods in enumerate(rule.selected_present) if pods}
         for d, group in groups.items():
-            if d is not None and any(p.is_selected and not (p.is_new and p.owns_rule) for p in group):
+            if d is not None and any(p.is_selected and not p.is_new_owner for p in group):
                 safe.add(d)
         asking = _new_owners(groups)
         one_domain = not safe and len(asking) == 1 and None not in asking

@@ -134,8 +134,8 @@ def _most_in_sum(gains: list[float]) -> float:
 
 
 def _requested_amounts(problem: Problem, held: Collection[int]) -> dict[int, dict[int, int]]:
-    """What each queue that has jobs runs and waits for; held gangs, and those that the action enqueue refuses, have no
-    pods."""
+    """The demand of each queue with jobs, running and waiting; held gangs, and those that the action enqueue refuses,
+    ask for nothing."""
     found: dict[int, dict[int, int]] = {}
     for q, queue in enumerate(problem.queues):
         if any(queue.used) or any(gang.queue == q for g, gang in enumerate(problem.gangs) if g not in held):

@@ -69,7 +69,8 @@ def excluded_nodes(x: CheckedPlan, g: int) -> set[int]:
     not above it (even where it may borrow), in a node group closed to its queue, or reserved for another gang."""
     gang, held = x.problem.gangs[g], x.plan.reservation
     path = x.queue_path(gang.queue)
-    others = {h for q, queue in enumerate(x.problem.queues) if q not in path for h in queue.dedicated_domains}
+    outside = (queue for q, queue in enumerate(x.problem.queues) if q not in path)
+    others = {h for queue in outside for h in queue.dedicated_domains}
     found = {place.node for place in held.placements} if held is not None and held.gang != g else set()
     for n, node in enumerate(x.problem.nodes):
         in_maintenance = node.maintenance_in is not None and not _ends_by(gang, node.maintenance_in)
@@ -128,7 +129,7 @@ def reservation(x: CheckedPlan) -> Findings:
         yield RESERVED, "not sorted by (role, node), or a pair occurs twice"
     yield from _gang_findings(x, held)
     yield from _until_findings(x, held)
-    ended = {g for g, gang in enumerate(x.problem.gangs) if g in held.awaited_gangs or _ends_by(gang, held.starts_in)}
+    ended = {g for g, gang in enumerate(x.problem.gangs) if _ends_by(gang, held.starts_in)}.union(held.awaited_gangs)
     stays = [{} if g in ended - {held.gang} else counts for g, counts in enumerate(x.placed_pods)]
     yield from _nodes_at_start(x, held, stays)
     yield from _queues_at_start(x, held, stays)

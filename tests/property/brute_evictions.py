@@ -9,6 +9,7 @@ from fractions import Fraction
 from functools import cache
 from itertools import product
 
+from solver.plan import Plan
 from solver.problem import (
     DisruptionBudget,
     Gang,
@@ -269,3 +270,11 @@ def cost(world: Problem, gone: dict[int, Counter[RoleOnNode]]) -> tuple[int, int
     """(loss, gangs that go whole)"""
     whole = sum(pods == running_pods(world.gangs[v]) for v, pods in gone.items())
     return sum(max(1, world.gangs[v].loss) * sum(pods.values()) for v, pods in gone.items()), whole
+
+
+def paid(plan: Plan, world: Problem) -> tuple[int, int]:
+    """`cost` of what a plan evicts."""
+    return cost(
+        world,
+        {d.gang: Counter({(p.role, p.node): p.pods for p in d.evicted_pods}) for d in plan.decisions if d.evicted_pods},
+    )

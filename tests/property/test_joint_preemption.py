@@ -12,10 +12,10 @@ from hypothesis import assume, given, settings
 
 from solver.problem import Problem
 from solver.verify import verify
+from tests.builders.evictions import contested
 from tests.builders.plans import solve_without_repairs as solve
 from tests.property.brute import FreeCapacity, RoleOnNode, new_pod_sets
-from tests.property.brute_evictions import cost, losses
-from tests.property.test_victims import contested, paid
+from tests.property.brute_evictions import cost, losses, paid
 
 
 def least_loss(world: Problem, winners: Sequence[int]) -> tuple[int, int] | None:

@@ -13,15 +13,15 @@ from solver import solve
 from solver.plan import Plan
 from solver.problem import PodRule, Problem
 from solver.verify import verify
+from tests.builders.evictions import contested, crowded
 from tests.builders.plans import solve_without_repairs
 from tests.builders.strategies import contended_problems, problems_with_pod_rules, with_pod_rules
 from tests.property.brute import admission_score, alone_on_empty_cluster, meets_minima_now
-from tests.property.brute_evictions import least_loss
+from tests.property.brute_evictions import least_loss, paid
 from tests.property.brute_pod_rules import feasible_sets_under_rules, keeps_pod_rules
 from tests.property.mutants import MUTATORS, PodsByGang
 from tests.property.plan_events import plan_events, rare_events
 from tests.property.test_solve import admitted
-from tests.property.test_victims import contested, crowded, paid
 
 
 @settings(max_examples=60)

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from solver.plan import Plan
 from solver.problem import EvictionVotes, Gang, Node, Policy, Problem, Queue
 from solver.verify import verify
+from tests.builders.evictions import NONE, running_gang, waiting_gang
 from tests.builders.plans import solve_without_repairs as solve
 from tests.builders.problems import gang, nodes, problem, queue, role, running_pods
 from tests.builders.strategies import HYPERNODE_TREES
 from tests.property.plan_events import rare_events
-from tests.property.test_victims import NONE, running_gang, waiting_gang
 
 ROUNDS = 5
 CAPACITY = Policy(capacity=True)

@@ -14,8 +14,7 @@ from solver.problem import DeviceSlot, Gang, Node, Placement, Problem, Queue, Ro
 from solver.verify import verify
 from tests.builders.plans import solve_without_repairs as solve
 from tests.property.brute import RoleOnNode, _has_slot_assignment, new_pod_sets, running_pods
-from tests.property.brute_evictions import cost, losses
-from tests.property.test_victims import paid
+from tests.property.brute_evictions import cost, losses, paid
 
 CELL = 4
 

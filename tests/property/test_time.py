@@ -13,6 +13,7 @@ from solver.plan import Plan
 from solver.problem import Gang, Node, Placement, Problem, Queue, Role
 from solver.validation.values import validate
 from solver.verify import verify
+from tests.builders.evictions import NONE, contested, crowded
 from tests.builders.plans import solve_without_repairs
 from tests.builders.strategies import contended_problems, problems, problems_with_slots, with_pod_rules
 from tests.property.brute import (
@@ -24,7 +25,6 @@ from tests.property.brute import (
     precedence_levels,
 )
 from tests.property.plan_events import plan_events, rare_events
-from tests.property.test_victims import NONE, contested, crowded
 
 TIMES = (None, None, 1, 2, 3)
 

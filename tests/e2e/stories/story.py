@@ -15,7 +15,15 @@ from typing import Any, Self
 from ruamel.yaml import YAML
 
 from compiler.kubernetes import MANAGED_BY_LABEL
-from reconciler.cluster.rights import DEFAULT_KINDS, KindInUse, admission_objects, plural_of, rbac_objects
+from reconciler.cluster.rights import (
+    DEFAULT_KINDS,
+    NAME,
+    NAMESPACE,
+    KindInUse,
+    admission_objects,
+    plural_of,
+    rbac_objects,
+)
 from tests.controlplane import ControlPlane
 
 ROOT = Path(__file__).parents[3]
@@ -23,6 +31,7 @@ VOLCANO_JOBS_PATH = "/apis/batch.volcano.sh/v1alpha1/namespaces/default/jobs"
 QUEUES_PATH = "/apis/scheduling.volcano.sh/v1beta1/queues"
 HOSTNAME = "kubernetes.io/hostname"
 TEST_USER = "gangplan"
+ACCOUNT = f"system:serviceaccount:{NAMESPACE}:{NAME}"
 """The user of the test bed that stands for the reconciler's service account."""
 PLACEMENT_GATE = "gangplan.dev/placement"
 Object = dict[str, Any]
@@ -218,7 +227,7 @@ def install_rights(plane: ControlPlane) -> None:
             subject.clear()
             subject.update({"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": TEST_USER})
         for condition in thing.get("spec", {}).get("matchConditions", ()):
-            condition["expression"] = f"request.userInfo.username == '{TEST_USER}'"
+            condition["expression"] = condition["expression"].replace(ACCOUNT, TEST_USER)
         api, plural = thing["apiVersion"], plural_of(thing["kind"])
         space = f"/namespaces/{thing['metadata']['namespace']}" if "namespace" in thing["metadata"] else ""
         plane.api("POST", f"/{'apis' if '/' in api else 'api'}/{api}{space}/{plural}", thing)

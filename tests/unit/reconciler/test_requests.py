@@ -17,6 +17,7 @@ from reconciler.decisions.guard import PrunePlan
 from reconciler.loop import compute_changes
 from reconciler.observe import InformerSet, Observation
 from reconciler.phases.pods import observe_pods
+from reconciler.phases.report import build_report
 from reconciler.phases.runs import planned_run
 from reconciler.phases.suspension import SUSPENDED, without_suspended
 from reconciler.plan.snapshot import Snapshot
@@ -106,7 +107,8 @@ def test_an_error_is_no_resumption(r: Reconciler, cluster: FakeCluster) -> None:
     cluster.before = lambda method, path, body: error_answer(500)
     r.requests.poll_once()
     assert r.requests.current().suspends(REF)
-    assert "500" in r.requests.problem
+    observed = next(each for each in build_report(r, one_pass(r)).conditions if each.type == "Observed")
+    assert (observed.status, "500" in observed.message) == (False, True), "it is told, and the last ones count"
 
 
 @pytest.mark.parametrize("target", [EVERYTHING, "Job", "Job.batch", REF.key])

@@ -61,12 +61,15 @@ def test_a_kind_in_use_may_be_written_and_what_is_only_counted_may_be_read() -> 
     assert ("volcano-system", "", "configmaps") not in few
 
 
-def test_policies_bind_only_the_account() -> None:
+def test_policies_are_entered_only_by_the_account_and_only_by_what_breaks_a_rule() -> None:
     policies = [thing for thing in admission_objects("here") if thing["kind"] == "ValidatingAdmissionPolicy"]
     assert {policy["metadata"]["name"] for policy in policies} == {"gangplan-pods", "gangplan-configmaps"}
     for policy in policies:
         (condition,) = policy["spec"]["matchConditions"]
-        assert condition["expression"] == "request.userInfo.username == 'system:serviceaccount:here:gangplan'"
+        user, _, breach = condition["expression"].partition(" && ")
+        assert user == "request.userInfo.username == 'system:serviceaccount:here:gangplan'"
+        rules = (f"({rule['expression']})" for rule in policy["spec"]["validations"])
+        assert breach == f"!({' && '.join(rules)})"
         assert policy["spec"]["failurePolicy"] == "Fail"
 
 

@@ -77,6 +77,17 @@ def test_one_that_is_deleted_before_its_end_is_made_again(r: Reconciler) -> None
     assert p.inventory.entries[KEY].uid == ""
 
 
+def test_what_is_deleted_soon_after_our_write_is_seen_to_be_gone(r: Reconciler) -> None:
+    """The scheduler's ConfigMap, edited by hand, put back and deleted, returned half a minute later."""
+    written = {**LIVE, "metadata": {**LIVE["metadata"], "resourceVersion": "7"}}
+    for uid, version, stays in (("other", "8", True), ("u", "6", True), ("u", "8", False)):
+        r.writer.memory.last_writes[KEY] = written, "", r.writer.clock()
+        gone = {**LIVE, "metadata": {**LIVE["metadata"], "uid": uid, "resourceVersion": version}}
+        r.watches.deleted_objects.append((gone, True))
+        record_deletions(r, a_pass())
+        assert (r.writer.newest_object(KEY, None) is written) == stays
+
+
 def test_a_changed_specification_of_a_running_one_waits_for_the_end() -> None:
     running = {**LIVE, "status": {"jobDeploymentStatus": "Running"}}
     changed = replace(MANIFEST, object={**RAY, "spec": {"entrypoint": "python other.py"}}, run_digest="sha256:other")

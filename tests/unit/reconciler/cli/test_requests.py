@@ -1,0 +1,51 @@
+"""What `gangplan suspend` and `resume` answer: nobody is told that something is suspended which is not."""
+
+from __future__ import annotations
+
+import pytest
+from click.testing import CliRunner, Result
+
+from reconciler.cli import connection
+from reconciler.cli import requests as commands
+from reconciler.cluster.inventory import Inventory, InventoryEntry
+from reconciler.cluster.objects import Ref
+from reconciler.requests import RequestStore
+from tests.builders.fake_cluster import FakeCluster
+
+TRAIN = Ref("batch.volcano.sh/v1alpha1", "Job", "team", "train")
+
+
+@pytest.fixture
+def store(monkeypatch: pytest.MonkeyPatch) -> RequestStore:
+    made, inventory = RequestStore(FakeCluster().client(), "gangplan-system", "test"), Inventory()
+    inventory.entries[TRAIN.key] = InventoryEntry(TRAIN, "u")
+    monkeypatch.setattr(connection, "check_kubeconfig", lambda *_: None)
+    monkeypatch.setattr(commands, "_stores", lambda *_: (made, inventory))
+    return made
+
+
+def ask(command: str, target: str) -> Result:
+    return CliRunner().invoke(getattr(commands, command), [target, "--cluster", "test"])
+
+
+@pytest.mark.parametrize("target", ["train", "", "queue", "team/trian", "a b"])
+def test_a_target_that_is_nothing_is_refused(store: RequestStore, target: str) -> None:
+    """`suspend train` said that train is suspended, as a kind of this name, while the job went on."""
+    done = ask("suspend", target)
+    assert (done.exit_code, done.output.count("\n")) == (1, 1)
+    assert store.read().suspended == frozenset()
+
+
+def test_a_kind_or_object_that_nothing_was_made_of_is_said_to_be_so(store: RequestStore) -> None:
+    for target, is_known in (("Job", True), ("Job.batch.volcano.sh", True), (TRAIN.key, True), ("Queue", False)):
+        done = ask("suspend", target)
+        assert (done.exit_code, "nothing of this name" in done.output) == (0, not is_known)
+    assert "nothing" not in ask("suspend", "all").output
+
+
+def test_what_is_suspended_is_resumed_by_its_short_name_also_when_it_is_gone(store: RequestStore) -> None:
+    ask("suspend", "Job.batch.volcano.sh/team/later")
+    assert "is not suspended; still suspended: Job.batch" in ask("resume", "team/train").output
+    assert ask("resume", "team/later").exit_code == 0
+    assert store.read().suspended == frozenset()
+    assert ask("resume", "all").exit_code == 0

@@ -18,8 +18,8 @@ NAME = re.compile(
 )
 API_VERSION = re.compile(r"\S+/v\d\w*")
 RESOURCE = re.compile(r"volcano\.sh/v?gpu-[a-z-]+|metax-tech\.com/gpu")
-COMPONENT = re.compile(r"gangplan\.dev/reconciler")
-"""The component that reports events."""
+COMPONENT = re.compile(r"gangplan\.dev/reconciler|trainer\.kubeflow\.org/trainjob-controller")
+"""The component that reports events, and a controller by the name that `managedBy` knows it by."""
 
 
 def spelt_names(file: Path) -> Iterator[str]:

@@ -30,8 +30,8 @@ ROOT = Path(__file__).parents[3]
 VOLCANO_JOBS_PATH = "/apis/batch.volcano.sh/v1alpha1/namespaces/default/jobs"
 QUEUES_PATH = "/apis/scheduling.volcano.sh/v1beta1/queues"
 HOSTNAME = "kubernetes.io/hostname"
-TEST_USER = "gangplan"
 ACCOUNT = f"system:serviceaccount:{NAMESPACE}:{NAME}"
+TEST_USER = "gangplan"
 """The user of the test bed that stands for the reconciler's service account."""
 PLACEMENT_GATE = "gangplan.dev/placement"
 Object = dict[str, Any]

@@ -167,11 +167,8 @@ def missing_tolerations(check_input: CheckInput) -> Iterator[Finding]:
     if (nodes := _declared_nodes(check_input)) is None:
         return
     for gang, role in _roles(check_input):
-        selected = nodes.matching(_labels_only(role.pod))
-        if role.pod.node_name or not nodes.most_pods(role.pod, selected):
-            continue
-        mask = nodes.matching(node_requirement(role.pod))
-        if not nodes.most_pods(role.pod, mask):
+        if _is_kept_out_by_taints(nodes, role.pod):
+            selected = nodes.matching(_labels_only(role.pod))
             possible = ((i, node) for i, node in enumerate(nodes.nodes) if selected >> i & 1)
             fitting = next(node for i, node in possible if nodes.most_pods(role.pod, 1 << i))
             keys = sorted({taint.key for taint in fitting.taints if taint.effect != "PreferNoSchedule"})
@@ -179,6 +176,13 @@ def missing_tolerations(check_input: CheckInput) -> Iterator[Finding]:
             message = f"the nodes that these pods select carry a taint that they do not tolerate: {', '.join(keys)}"
             place = (*path, "tolerations") if (*path, "tolerations") in document.positions else path
             yield Finding(document, place, message, f"tolerate {keys[0]}" if keys else "add the toleration")
+
+
+def _is_kept_out_by_taints(nodes: _Nodes, pod: PodSpec) -> bool:
+    """Whether the nodes that the pod selects have room for it, and none of them without a taint that it does not
+    tolerate."""
+    selected, usable = nodes.matching(_labels_only(pod)), nodes.matching(node_requirement(pod))
+    return not pod.node_name and nodes.most_pods(pod, selected) > 0 and not nodes.most_pods(pod, usable)
 
 
 @check("GP395", "gang that fits nowhere", "warning")
@@ -201,6 +205,8 @@ def gangs_without_room(check_input: CheckInput) -> Iterator[Finding]:
             document, path = gang.pod_spec_of(role)
             room = nodes.most_pods(role.pod, mask)
             if not room:
+                if _is_kept_out_by_taints(nodes, role.pod):
+                    continue  # GP394 says so
                 yield Finding(document, path, _too_large(nodes, role, mask), "lower the requests, or add nodes")
             elif room < least:
                 message = f"{role.name} needs {least} pods to start, and all its nodes hold {room}"

@@ -3,6 +3,7 @@ beside their amounts, policy."""
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass, replace
@@ -35,7 +36,7 @@ def _node_changes(before: Sequence[NodeSpec], after: Sequence[NodeSpec]) -> Iter
             yield f"{count_text(len(listed), 'node')} {word}: {compact_names(listed, MAX_NAMES)}"
     changed = {name: _changed_fields(old[name], node) for name, node in new.items() if name in old}
     if listed := [name for name in changed if changed[name]]:
-        what = ", ".join(dict.fromkeys(_field_text(name) for name in listed for name in changed[name]))
+        what = ", ".join(dict.fromkeys(itertools.chain.from_iterable(_change_texts(changed[name]) for name in listed)))
         yield f"{count_text(len(listed), 'node')} with other {what}: {compact_names(listed, MAX_NAMES)}"
     totals = _totals(before), _totals(after)
     for resource in sorted((totals[0].keys() | totals[1].keys()) - {"pods"}):
@@ -43,6 +44,21 @@ def _node_changes(before: Sequence[NodeSpec], after: Sequence[NodeSpec]) -> Iter
         if amounts[0] != amounts[1]:
             texts = [rounded_amount(resource, amount) for amount in amounts]
             yield f"in all {texts[0]} -> {texts[1]} {unit_heading(resource)}"
+
+
+def _change_texts(changed: Mapping[str, tuple[Any, Any]]) -> Iterator[str]:
+    """The fields of a node that differ; of labels and amounts the keys that do, of taints those that came or went."""
+    for field, (old, new) in changed.items():
+        if isinstance(old, Mapping) and isinstance(new, Mapping):
+            keys = [key for key in (*old, *new) if old.get(key) != new.get(key)]
+        elif field == "taints":
+            keys = [taint.key for taint in (*old, *new) if (taint in old) != (taint in new)]
+        else:
+            keys = []
+        for key in keys:
+            yield f"{_field_text(field).removesuffix('s')} {key}" if field != "allocatable" else key
+        if not keys:
+            yield _field_text(field)
 
 
 def _totals(nodes: Sequence[NodeSpec]) -> Counter[str]:

@@ -218,6 +218,15 @@ def test_findings_are_new_or_mended_and_only_new_errors_break() -> None:
     assert changes(broken, moved).is_empty
 
 
+def test_labels_and_taints_that_differ_are_named() -> None:
+    node = "apiVersion: v1\nkind: Node\nmetadata: {name: n-9, labels: {gpu: a100, zone: east}}\n"
+    status = "status: {allocatable: {cpu: 8}}\n"
+    before = {**BASE, "cluster-specs/demo/node.yaml": node + status}
+    tainted = "spec: {taints: [{key: dedicated, effect: NoSchedule}]}\n"
+    after = {**before, "cluster-specs/demo/node.yaml": node.replace("a100", "h100") + tainted + status}
+    assert changes(before, after).resources == ("1 node with other label gpu, taint dedicated: n-9",)
+
+
 def test_nodes_domains_priorities_and_policy_are_compared() -> None:
     urgent = "apiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nmetadata: {name: urgent}\nvalue: 1000\n"
     cluster = "apiVersion: gangplan.dev/v1alpha1\nkind: Cluster\nmetadata: {name: demo}\n"
@@ -228,7 +237,7 @@ def test_nodes_domains_priorities_and_policy_are_compared() -> None:
     comparison = changes(before, after)
     assert comparison.resources == (
         "2 nodes new: n-4, n-5",
-        "4 nodes with other allocatable: n-0 to 3",
+        "4 nodes with other cpu: n-0 to 3",
         "in all 128 -> 288 cpu",
         "in all 256Gi -> 384Gi memory",
         "in all 32 -> 48 GPUs",

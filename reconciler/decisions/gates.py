@@ -319,11 +319,35 @@ def pods_by_job(pods: Sequence[Object], jobs: Mapping[str, Object]) -> tuple[dic
 
 @dataclass(frozen=True, slots=True)
 class _Owners:
-    """The owners of a pod: Ref.key of the live jobs that it belongs to, and of its former owners."""
+    """The owners of a pod: Ref.key of the live jobs that it belongs to, and of its former owners. missed: of what was
+    looked for among the jobs and was not there."""
 
     pod: Object
     jobs: frozenset[str]
     former: frozenset[str]
+    missed: frozenset[str]
+
+
+class _Lookups(Mapping[str, Object]):
+    """The jobs, and the keys that were looked for in vain."""
+
+    def __init__(self, jobs: Mapping[str, Object]) -> None:
+        self.jobs, self.missed = jobs, set[str]()
+
+    def __getitem__(self, key: str) -> Object:
+        return self.jobs[key]
+
+    def __contains__(self, key: object) -> bool:
+        if key in self.jobs:
+            return True
+        self.missed.add(str(key))
+        return False
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.jobs)
+
+    def __len__(self) -> int:
+        return len(self.jobs)
 
 
 @dataclass(slots=True)
@@ -339,7 +363,7 @@ class OwnershipMemory:
     ) -> tuple[dict[str, list[Object]], set[str]]:
         """`pods_by_job`, the function, with this memory."""
         identities = {key: _job_identity(job) for key, job in jobs.items()}
-        known = self.known if identities == self.identities else {}
+        known = self._still_known(identities)
         self.known, self.identities = {}, identities
         found: dict[str, list[Object]] = {key: [] for key in jobs}
         former: set[str] = set()
@@ -351,6 +375,14 @@ class OwnershipMemory:
             former |= owners.former
         return found, former
 
+    def _still_known(self, identities: Mapping[str, tuple[Any, ...]]) -> Mapping[int, _Owners]:
+        """What still holds with these jobs: a new one changes the owners of pods that were looked for there."""
+        if any(identities.get(key) != former for key, former in self.identities.items()):
+            return {}
+        if not (new := identities.keys() - self.identities.keys()):
+            return self.known
+        return {at: owners for at, owners in self.known.items() if owners.missed.isdisjoint(new)}
+
 
 def _job_identity(job: Object) -> tuple[Any, ...]:
     """The fields of a job that decide which pods are its own."""
@@ -359,8 +391,8 @@ def _job_identity(job: Object) -> tuple[Any, ...]:
     return uid_of(job), metadata.get("ownerReferences"), metadata.get("creationTimestamp"), between
 
 
-def _owners_of_pod(pod: Object, jobs: Mapping[str, Object]) -> _Owners:
-    owners, former = set[str](), set[str]()
+def _owners_of_pod(pod: Object, live_jobs: Mapping[str, Object]) -> _Owners:
+    jobs, owners, former = _Lookups(live_jobs), set[str](), set[str]()
     if (bare := next(filter(jobs.__contains__, _bare_pod_keys(pod)), None)) is not None:
         owners.add(bare)
     for at in _owners(pod, jobs):
@@ -372,7 +404,7 @@ def _owners_of_pod(pod: Object, jobs: Mapping[str, Object]) -> _Owners:
         key = f"{marked[0]}/{ref_of(pod).namespace}/{marked[1]}"
         if key in jobs and key not in owners and _is_marked_pod(pod, jobs[key], jobs):
             owners.add(key)
-    return _Owners(pod, frozenset(owners), frozenset(former))
+    return _Owners(pod, frozenset(owners), frozenset(former), frozenset(jobs.missed))
 
 
 def _owners(item: Object, jobs: Mapping[str, Object], depth: int = 3) -> Iterator[Object | str]:

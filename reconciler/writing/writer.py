@@ -402,7 +402,7 @@ class ClusterWriter:
             if remaining and self.memory.unfixable_differences.get(key) == remaining:
                 return False
         digest, _, retry_at = self.memory.paused_changes.get(key, ("", 0, 0.0))
-        return digest != _change_digest(change) or self.clock() >= retry_at
+        return self.clock() >= retry_at or digest != _change_digest(change)
 
     def retry_times(self) -> list[float]:
         """When paused changes are due, on the writer's clock."""

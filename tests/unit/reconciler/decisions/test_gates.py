@@ -6,6 +6,7 @@ import random
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import permutations
 from typing import Any
 
 import pytest
@@ -14,7 +15,14 @@ from hypothesis import strategies as st
 
 from compiler.kubernetes import HOSTNAME_LABEL, SCHEDULING_GATE
 from reconciler.cluster.objects import Object, Ref, ref_of
-from reconciler.decisions.gates import GateLift, NodeIndex, gate_lifts, pods_by_job, pods_to_evict
+from reconciler.decisions.gates import (
+    GateLift,
+    NodeIndex,
+    OwnershipMemory,
+    gate_lifts,
+    pods_by_job,
+    pods_to_evict,
+)
 from reconciler.plan.snapshot import PlannedGang
 
 JOB = Ref("batch.volcano.sh/v1alpha1", "Job", "default", "train")
@@ -323,6 +331,36 @@ def test_owners_that_are_watched_are_followed_by_their_uids() -> None:
     found, former = pods_by_job([mine, stranger], jobs)
     assert found == {ref_of(job_set).key: [mine], ref_of(child).key: [mine], ref_of(alien).key: [stranger]}
     assert former == set()
+
+
+def test_jobs_that_come_and_go_one_by_one_are_remembered_as_they_are_seen_afresh() -> None:
+    between = "Job.batch,JobSet.jobset.x-k8s.io"
+    train = {**owned("x", None, pod_owners=between), "apiVersion": "trainer.kubeflow.org/v1alpha1", "kind": "TrainJob"}
+    job_set = {**owned("x", None), "apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet"}
+    child = {
+        **owned("x-node-0", ("jobset.x-k8s.io/v1alpha2", "JobSet", "x", "x")),
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+    }
+    group = {**owned("g", None), "apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "PodGroup"}
+    member = owned("member", None)
+    member["metadata"]["annotations"] = {"scheduling.k8s.io/group-name": "g"}
+    pods = [owned("p", ("batch/v1", "Job", "x-node-0", "x-node-0"), job="TrainJob.trainer.kubeflow.org/x"), member]
+    for order in permutations((train, job_set, child, group)):
+        memory = OwnershipMemory()
+        steps = [order[:count] for count in (0, 1, 2, 3, 4, 3, 1)]
+        for jobs in ({ref_of(each).key: each for each in step} for step in steps):
+            assert memory.pods_by_job(pods, jobs) == pods_by_job(pods, jobs)
+
+
+def test_a_new_job_leaves_what_is_known_of_pods_that_were_not_looked_for_there() -> None:
+    first, second = ({**owned(name, None), "apiVersion": "batch/v1", "kind": "Job"} for name in ("a", "b"))
+    pods = [owned("p", ("batch/v1", "Job", "a", "a")), owned("q", ("batch/v1", "Job", "b", "b"))]
+    memory = OwnershipMemory()
+    memory.pods_by_job(pods, {ref_of(first).key: first})
+    known = dict(memory.known)
+    memory.pods_by_job(pods, {ref_of(each).key: each for each in (first, second)})
+    assert [memory.known[id(pod)] is known[id(pod)] for pod in pods] == [True, False]
 
 
 def test_owners_of_which_only_the_nearer_are_watched_are_followed_to_the_first_that_is_not() -> None:

@@ -11,6 +11,7 @@ from tests.differential.planned import compile_world
 from tests.differential.world import JobData, QueueData, TaskData, World
 
 EVICTING = ("allocate", "reclaim", "backfill")
+MOST_LOOKS = 6
 
 
 @dataclass(frozen=True)
@@ -185,9 +186,11 @@ FACTS = {
 
 @pytest.mark.parametrize("name", FACTS)
 def test_what_volcano_does(bed: Bed, name: str) -> None:
-    """Looked at twice at most: on a busy machine Volcano may act on what its caches have not heard of yet."""
+    """Looked at a few times at most: on a busy machine Volcano may act on what its caches have not heard of yet. Where
+    it evicts below a guarantee, the queue may take the room back before the other's pod is bound, again and again:
+    three of eight runs beside other work did not come to rest."""
     fact = FACTS[name]
-    assert fact.volcano in (bed.run(fact.world).held(fact.world) for _ in range(2))
+    assert fact.volcano in (bed.run(fact.world).held(fact.world) for _ in range(MOST_LOOKS))
 
 
 @pytest.mark.parametrize("name", FACTS)

@@ -43,7 +43,8 @@ from reconciler.publish.status import StatusPublisher
 from reconciler.requests import RequestPoller, Requests, RequestStore
 from reconciler.wake import WakeEvent
 from reconciler.writing.dry_run import DryRun
-from reconciler.writing.writer import MANY_CHANGES, ChangeResult, ClusterWriter
+from reconciler.writing.memory import ChangeResult
+from reconciler.writing.writer import MANY_CHANGES, ClusterWriter
 
 LOOP_LIMIT = 150.0
 """Seconds within which the loop shows that it turns: between two passes, two phases, and two writes."""
@@ -261,7 +262,7 @@ def build_reconciler(settings: Settings, client: Client, identity: str) -> Recon
         client.with_limits(LEASE_LIMITS), settings.namespace, lease_name, identity, on_change=lambda held: wake.set()
     )
     fence = Fence(lease)
-    client.fence = fence.check
+    client.ask_before_writes(fence.check)
     store = InventoryStore(client, settings.namespace, settings.cluster)
     writer = ClusterWriter(client, store, time.monotonic)
     event_client = _side_client(client, fence, RateLimit(EVENTS_PER_SECOND, EVENT_BURST))
@@ -291,9 +292,7 @@ def build_reconciler(settings: Settings, client: Client, identity: str) -> Recon
 
 def _side_client(client: Client, fence: Fence, rate: RateLimit | None = None) -> Client:
     """A client of the same server for a thread beside the loop, as fenced as the loop's."""
-    made = client.with_limits(REQUEST_LIMITS)
-    made.fence, made.rate = fence.check, rate or client.rate
-    return made
+    return Client(client.connect, REQUEST_LIMITS, fence=fence.check, rate=rate or client.rate)
 
 
 def revision_in_force(r: Reconciler) -> str:

@@ -237,10 +237,10 @@ class InformerSet:
                 informer.expect_kind()
 
     def _add_informer(self, resource: Resource, selector: str) -> Informer:
-        informer = Informer(self.client, resource, self.wake, selector, self._record_deletion)
         group_kind = group_kind_of(resource.api_version, resource.kind)
-        if group_kind not in _STATE_GROUPS and group_kind not in RUN_KINDS:
-            informer.on_update = self._record_update
+        is_plan_input = group_kind in _STATE_GROUPS or group_kind in RUN_KINDS
+        on_update = None if is_plan_input else self._record_update
+        informer = Informer(self.client, resource, self.wake, selector, self._record_deletion, on_update=on_update)
         self.informers[group_kind] = informer
         informer.start()
         return informer

@@ -20,7 +20,7 @@ from reconciler.phases.drift import put_back_updates
 from reconciler.publish.events import ObjectEvent
 from reconciler.publish.server import HttpAnswer, serve_pages
 from reconciler.publish.status import FAILURE_TYPE, WRITE_INTERVAL, Report
-from reconciler.writing.writer import ChangeResult
+from reconciler.writing.memory import ChangeResult
 
 log = logging.getLogger(__name__)
 
@@ -75,7 +75,7 @@ def run_reconciler(r: Reconciler, stop: Callable[[], bool], once: bool = False) 
     servers = _start_servers(r)
     r.last_good_pass = time.monotonic()
     r.heartbeat.beat()
-    r.client.admit = lambda: _check_before_request(r, stop)
+    r.client.ask_before_requests(lambda: _check_before_request(r, stop))
     r.compiler.warm_up()
     r.lease.start()
     r.events.start()
@@ -135,7 +135,7 @@ def _repeat_passes(r: Reconciler, stop: Callable[[], bool], once: bool) -> Repor
         r.wake_event.clear()
         began_at, computed = time.monotonic(), time.thread_time()
         r.heartbeat.beat()
-        r.writer.deadline = r.writer.clock() + PASS_SECONDS
+        r.writer.limit_time(PASS_SECONDS)
         try:
             if failures >= TOLD_FAILURES:
                 _publish_failure(r, problem)
@@ -189,7 +189,7 @@ def _put_back_updates(r: Reconciler) -> None:
     """Put back single objects without a pass. Where that fails, nothing more is done until a pass was made, which meets
     the same trouble and tells of it."""
     r.wake_event.stirred.clear()
-    r.writer.deadline = r.writer.clock() + PASS_SECONDS
+    r.writer.limit_time(PASS_SECONDS)
     try:
         results = put_back_updates(r)
         r.metrics.record_results(results)

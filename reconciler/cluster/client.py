@@ -194,6 +194,14 @@ class Client:
     _resources: dict[tuple[str, str], Resource] = field(default_factory=lambda: dict(KNOWN_RESOURCES))
     _unserved_until: dict[tuple[str, str], float] = field(default_factory=dict)
 
+    def ask_before_requests(self, admit: Callable[[], None]) -> None:
+        """Set `admit`."""
+        self.admit = admit
+
+    def ask_before_writes(self, fence: Callable[[], None]) -> None:
+        """Set `fence`."""
+        self.fence = fence
+
     def with_limits(self, limits: Limits) -> Client:
         """A client of the same server with other limits, and with connections of its own."""
         return Client(self.connect, limits)

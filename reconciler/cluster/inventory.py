@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal, TypeVar
 
 from reconciler.cluster.client import Client, NotFound
@@ -100,6 +100,51 @@ class Inventory:
             raise ValueError(f"the inventory cannot be read: {error!r}") from error
         return inventory
 
+    def enter(self, entry: InventoryEntry) -> None:
+        """Put this entry in the place of the former one of its object."""
+        self.entries[entry.ref.key] = entry
+
+    def drop_entry(self, key: str) -> None:
+        """Give up an object: it is gone, or no longer ours."""
+        self.entries.pop(key)
+
+    def record_run(self, run: FinishedRun) -> None:
+        """Put this run in the place of the job's former one."""
+        self.runs[run.ref.key] = run
+
+    def mark_started(self, key: str) -> bool:
+        """Note that the job's pods are about to get nodes: from now on it is not taken for one that never ran. Whether
+        that is news."""
+        entry = self.entries.get(key)
+        if entry is None or entry.started:
+            return False
+        self.entries[key] = replace(entry, started=True)
+        return True
+
+    def unmark_started(self, key: str) -> None:
+        """Take back `mark_started`, where it could not be stored."""
+        self.entries[key] = replace(self.entries[key], started=False)
+
+    def bring_into_force(self, commit: str) -> None:
+        """Note the commit whose plan is applied."""
+        self.commit = commit
+
+    def take_over(self, transitions: int) -> None:
+        """Note the lease under which it is written from now on."""
+        self.transitions = transitions
+
+    def record_deletions(self, at: int, toll: Iterable[int]) -> None:
+        """Note what was deleted at one time (seconds since the epoch): a `guard.Toll`."""
+        self.deletions.append([at, *toll])
+
+    def trim_deletions(self, since: int) -> None:
+        """Forget what was deleted then or before."""
+        self.deletions = [row for row in self.deletions if row[0] > since]
+
+    def settle_loss(self) -> None:
+        """Note that it is known again what is ours."""
+        self.is_lost = False
+
 
 _Row = TypeVar("_Row", InventoryEntry, FinishedRun)
 
@@ -168,7 +213,7 @@ class InventoryStore:
         try:
             rows = [shards.read(layout) for shards, layout in zip((self._objects, self._runs), layouts, strict=True)]
         except NotFound:
-            self._objects.layout = self._runs.layout = Layout()
+            self._forget_layouts()
             return Inventory(commit=str(head["commit"]), is_lost=True)
         return self._note_as_written(Inventory.from_rows(rows[0], rows[1], head))
 
@@ -177,12 +222,16 @@ class InventoryStore:
         it."""
         for shards, table in ((self._objects, inventory.entries), (self._runs, inventory.runs)):
             shards.note_keys(table)
-            table.changed_keys.clear()
+            table.mark_written()
         return inventory
+
+    def _forget_layouts(self) -> None:
+        self._objects.forget_layout()
+        self._runs.forget_layout()
 
     def _read_former(self, head: Mapping[str, Any]) -> Inventory:
         """An inventory of format 1: one ConfigMap, which does not know what was joined."""
-        self._objects.layout = self._runs.layout = Layout()
+        self._forget_layouts()
         try:
             objects = [[*row[:6], "former"] for row in head["objects"]]
             return Inventory.from_rows(objects, head["runs"], head)
@@ -197,7 +246,7 @@ class InventoryStore:
         items, _ = self.client.list(resource, self.namespace, labels)
         rows = []
         for shards in (self._objects, self._runs):
-            shards.layout = Layout()
+            shards.forget_layout()
             sets = _complete_layouts(shards.name, items)
             if not sets:
                 return Inventory(is_lost=True)
@@ -212,7 +261,7 @@ class InventoryStore:
         if self._version and not self._has_changes(inventory):
             return
         if not self._version:
-            self._objects.layout = self._runs.layout = Layout()
+            self._forget_layouts()
             self._put_head(self._head_content(inventory))
         tables = (self._runs, inventory.runs), (self._objects, inventory.entries)
         prepared = [shards.prepare(table, _as_row, self._version) for shards, table in tables]

@@ -58,6 +58,10 @@ class Table(dict[str, Row]):
         for key, row in rows.items():
             self[key] = row
 
+    def mark_written(self) -> None:
+        """Note that all of it has been written."""
+        self.changed_keys.clear()
+
 
 @dataclass(frozen=True, slots=True)
 class Layout:
@@ -106,6 +110,10 @@ class ShardSet:
             rows += _decode_rows(item)
         return rows
 
+    def forget_layout(self) -> None:
+        """Take no shard for written: the next write makes all of them."""
+        self.layout = Layout()
+
     def note_keys(self, keys: Iterable[str]) -> None:
         """Note which keys the shards hold, after a read."""
         for key in keys:
@@ -151,7 +159,7 @@ class ShardSet:
         if is_new:
             self.layout, self._versions, self._keys = prepared.layout, versions, {}
             self.note_keys(table)
-        table.changed_keys.clear()
+        table.mark_written()
 
     def _put(self, item: Object, version: str, may_exist: bool) -> str:
         """The new resource version. may_exist: a shard of a layout that no head has named yet is left by a writer that

@@ -23,17 +23,38 @@ class _Request:
 
     end_at: float
     number: int
-    socket: socket.socket | None = field(default=None, compare=False)
+    connection: socket.socket | None = field(default=None, compare=False)
     is_late: bool = field(default=False, compare=False)
     has_ended: bool = field(default=False, compare=False)
+
+    def read_from(self, used: socket.socket | None) -> None:
+        """Note the socket of the answer, which is shut at once where the request is late already."""
+        self.connection = used
+        if self.is_late:
+            self.shut()
+
+    def end(self) -> None:
+        """Note that nothing is read any more."""
+        self.has_ended, self.connection = True, None
+
+    def shut(self) -> None:
+        """Make the request late, and end what reads from its connection."""
+        self.is_late = True
+        # The plain socket: TLS has a state of its own that the reading thread is using. Within TLS it is wrapped once
+        # more.
+        used = self.connection
+        plain = used if isinstance(used, socket.socket) else getattr(used, "socket", None)
+        try:
+            if plain is not None:
+                socket.socket.shutdown(plain, socket.SHUT_RDWR)
+        except OSError as error:
+            log.debug("a late request's connection was closed already", extra={"reason": str(error)})
 
 
 def note_socket(used: socket.socket | None) -> None:
     """Say on which socket the answer to the present thread's request is read."""
     if (request := getattr(_current, "request", None)) is not None:
-        request.socket = used
-        if request.is_late:
-            _shut(request)
+        request.read_from(used)
 
 
 class TimeLimiter:
@@ -60,7 +81,7 @@ class TimeLimiter:
 
         def end() -> bool:
             with self._changed:
-                request.has_ended, request.socket = True, None
+                request.end()
             return request.is_late
 
         return end
@@ -75,15 +96,4 @@ class TimeLimiter:
                 elif (left := self._requests[0].end_at - time.monotonic()) > 0:
                     self._changed.wait(left)
                 else:
-                    _shut(heapq.heappop(self._requests))
-
-
-def _shut(request: _Request) -> None:
-    request.is_late = True
-    # The plain socket: TLS has a state of its own that the reading thread is using. Within TLS it is wrapped once more.
-    plain = request.socket if isinstance(request.socket, socket.socket) else getattr(request.socket, "socket", None)
-    try:
-        if plain is not None:
-            socket.socket.shutdown(plain, socket.SHUT_RDWR)
-    except OSError as error:
-        log.debug("a late request's connection was closed already", extra={"reason": str(error)})
+                    heapq.heappop(self._requests).shut()

@@ -163,6 +163,34 @@ class WatchHealth:
     last_event: float = 0.0
     relists: int = 0
 
+    def record_list(self, now: float) -> None:
+        """Note that a list has come, and a watch follows."""
+        self.is_synced, self.is_served, self.was_served, self.problem = True, True, True, ""
+        self.is_withdrawn = False
+        self.last_event = now
+
+    def record_event(self, now: float) -> None:
+        self.last_event = now
+
+    def record_relist(self) -> None:
+        self.relists += 1
+
+    def record_problem(self, message: str, is_withdrawn: bool) -> None:
+        """Note that the kind cannot be read now, although it is served as far as is known."""
+        self.is_synced, self.is_served, self.problem, self.is_withdrawn = False, True, message, is_withdrawn
+
+    def record_unserved(self) -> None:
+        """Note that the cluster does not have the kind."""
+        self.is_synced, self.is_served, self.was_served, self.problem = True, False, False, ""
+        self.is_withdrawn = False
+
+    def expect_served(self) -> None:
+        """Take the kind for one that was served before."""
+        self.was_served = True
+
+    def mark_withdrawn(self, is_withdrawn: bool) -> None:
+        self.is_withdrawn = is_withdrawn
+
 
 @dataclass(slots=True)
 class Backoff:
@@ -195,12 +223,13 @@ class Informer:
         selector: str = "",
         on_delete: Callable[[Object, bool], None] = lambda item, seen: None,
         clock: Callable[[], float] = time.monotonic,
+        on_update: Callable[[Object], None] | None = None,
     ) -> None:
         self.client, self.resource, self.selector, self.wake, self.clock = client, resource, selector, wake, clock
         self.health = WatchHealth(last_event=clock())
         self.heartbeat = Heartbeat(f"watch-{resource.plural}", HEARTBEAT_LIMIT)
         self.backoff = Backoff()
-        self.on_update: Callable[[Object], None] | None = None
+        self.on_update = on_update
         self._cache = ObjectCache(on_delete)
         self._refused_since: float | None = None
         self._missing_since: float | None = None
@@ -250,10 +279,10 @@ class Informer:
         health = self.health
         if health.was_served or self._is_removed:
             return
-        health.was_served = True
+        health.expect_served()
         if not health.is_served:
-            health.is_synced, health.is_served, health.problem = False, True, self._removal_message()
-            health.is_withdrawn = not self._is_discovered()
+            health.record_problem(self._removal_message(), health.is_withdrawn)
+            health.mark_withdrawn(not self._is_discovered())
 
     def obstacle(self) -> str:
         """Why the objects of this kind are not known for certain now; empty when they are."""
@@ -294,7 +323,7 @@ class Informer:
 
     def _record_relist(self, error: Exception) -> None:
         """Note that the list is read again, as the protocol asks for. What is known stays good until that fails."""
-        self.health.relists += 1
+        self.health.record_relist()
         reason = str(error)[:300]
         level = logging.DEBUG if reason == self._logged_reason else logging.INFO
         self._logged_reason = reason
@@ -304,7 +333,7 @@ class Informer:
         self._record_relist(error)
         health = self.health
         is_news = health.is_synced or health.problem != message
-        health.is_synced, health.is_served, health.problem, health.is_withdrawn = False, True, message, is_withdrawn
+        health.record_problem(message, is_withdrawn)
         if is_news:
             self.wake()
 
@@ -328,7 +357,7 @@ class Informer:
         health = self.health
         was_withdrawn = health.is_withdrawn
         self._record_problem(error, self._removal_message() if health.was_served else str(error), was_withdrawn)
-        health.is_withdrawn = health.was_served and not self._is_discovered()
+        health.mark_withdrawn(health.was_served and not self._is_discovered())
         if health.is_withdrawn != was_withdrawn:
             self.wake()
 
@@ -345,8 +374,7 @@ class Informer:
         health = self.health
         was_served = health.is_served
         self._is_removed = health.was_served or self._is_removed
-        health.is_synced, health.is_served, health.was_served, health.problem = True, False, False, ""
-        health.is_withdrawn = False
+        health.record_unserved()
         with self._lock:
             self._cache.replace_objects((), "")
         self._ready.set()
@@ -374,9 +402,7 @@ class Informer:
             changed = self._cache.replace_objects(items, pages[-1].version)
         health = self.health
         was_good = health.is_synced and health.is_served
-        health.is_synced, health.is_served, health.was_served, health.problem = True, True, True, ""
-        health.is_withdrawn = False
-        health.last_event = self.clock()
+        health.record_list(self.clock())
         self._refused_since = self._missing_since = None
         self._is_removed = False
         self._logged_reason = ""
@@ -403,7 +429,7 @@ class Informer:
                 updated = self._cache.updated
             now = self.clock()
             if line.strip():
-                self.health.last_event = now
+                self.health.record_event(now)
             if now - began >= STABLE_SECONDS:
                 self.backoff.reset()
             if updated is not None and self.on_update is not None:

@@ -14,7 +14,7 @@ from reconciler.phases.ownership import prune
 from reconciler.phases.planning import give_up_superseded_plan, restore_snapshot
 from reconciler.phases.scheduler import read_scheduler_memory
 from reconciler.plan.snapshot import Snapshot
-from reconciler.writing.writer import ChangeResult
+from reconciler.writing.memory import ChangeResult
 
 
 def take_up_inventory(r: Reconciler) -> Inventory:
@@ -30,7 +30,7 @@ def take_up_inventory(r: Reconciler) -> Inventory:
         r.scheduler = read_scheduler_memory(r)
         if is_holder:
             r.leads_since = r.clock()
-            inventory.transitions = transitions
+            inventory.take_over(transitions)
             refuse_beside_another(r.client, r.store)
     r.was_holder = is_holder
     return inventory
@@ -38,7 +38,7 @@ def take_up_inventory(r: Reconciler) -> Inventory:
 
 def write_changes(r: Reconciler, p: Pass, snapshot: Snapshot) -> None:
     """Apply what has changed, and then delete what has left the repository."""
-    p.inventory.commit = snapshot.commit
+    p.inventory.bring_into_force(snapshot.commit)
     is_first_inventory = not r.store.exists
     if trouble := r.writer.save_inventory(p.inventory):
         p.results.append(r.writer.record_failed_save(trouble))

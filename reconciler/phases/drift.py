@@ -16,7 +16,8 @@ from reconciler.context import DriftBasis, Pass, Reconciler
 from reconciler.decisions.diff import Change, classify_change
 from reconciler.decisions.scheduler import text_of
 from reconciler.phases.report import events_of_results
-from reconciler.writing.writer import BATCH, MANY_CHANGES, ChangeResult
+from reconciler.writing.memory import ChangeResult
+from reconciler.writing.writer import BATCH, MANY_CHANGES
 
 BUSY_SECONDS = 1.0
 """Seconds in which `MANY_CHANGES` corrections are so many that Events wait for them."""
@@ -101,4 +102,4 @@ def _note_pace(r: Reconciler, count: int) -> None:
     now = r.writer.clock()
     r.corrected_at.extend([now] * min(count, MANY_CHANGES))
     if len(r.corrected_at) == MANY_CHANGES and now - r.corrected_at[0] < BUSY_SECONDS:
-        r.writer.busy_at = now
+        r.writer.note_busy()

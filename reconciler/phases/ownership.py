@@ -51,7 +51,7 @@ def confirm_entries(r: Reconciler, p: Pass) -> None:
         if entry.uid == uid_of(item) and not entry.started:
             has_begun = is_job(key) and entry.ref.group_kind not in PLANNED_RUN_KINDS and bool(status_of(item))
             entry = replace(entry, started=has_begun or any(not is_gated(pod) for pod in p.pods.get(key, ())))
-        p.inventory.entries[key] = entry
+        p.inventory.enter(entry)
 
 
 def settle_lost_inventory(r: Reconciler, p: Pass) -> None:
@@ -76,11 +76,9 @@ def settle_lost_inventory(r: Reconciler, p: Pass) -> None:
             f"{r.publisher.ref.name}; to keep one from running, take it out of the repository first"
         )
         return
-    for key, item in marked.items():
-        p.inventory.entries[key] = InventoryEntry(
-            ref_of(item), uid_of(item), origin=origin_of(item, r.settings.cluster)
-        )
-    p.inventory.is_lost = False
+    for item in marked.values():
+        p.inventory.enter(InventoryEntry(ref_of(item), uid_of(item), origin=origin_of(item, r.settings.cluster)))
+    p.inventory.settle_loss()
     confirm_entries(r, p)
     if marked:
         log.warning("the inventory was lost and is made anew", extra={"objects": len(marked), "jobs": len(reruns)})
@@ -161,8 +159,7 @@ def live_inventory(r: Reconciler, p: Pass) -> Mapping[str, Object | None]:
 
 
 def _recent_toll(r: Reconciler, p: Pass) -> guard.Toll:
-    since = int(r.wall_clock()) - guard.PRUNE_WINDOW
-    p.inventory.deletions = [row for row in p.inventory.deletions if row[0] > since]
+    p.inventory.trim_deletions(int(r.wall_clock()) - guard.PRUNE_WINDOW)
     return guard.sum_tolls(guard.Toll(*row[1:]) for row in p.inventory.deletions)
 
 
@@ -214,7 +211,7 @@ def _record_toll(r: Reconciler, p: Pass) -> None:
     pods = {**p.pods, **_pods_of_dependents(p)} if ended else {}
     toll = guard.sum_tolls(guard.toll_of_change(change, pods.get(change.ref.key, ())) for change in ended)
     if any(toll):
-        p.inventory.deletions.append([int(r.wall_clock()), *toll])
+        p.inventory.record_deletions(int(r.wall_clock()), toll)
 
 
 def _trim_gone_entries(r: Reconciler, p: Pass) -> None:
@@ -233,6 +230,6 @@ def _trim_gone_entries(r: Reconciler, p: Pass) -> None:
             log.info("whether an object is gone is not known", extra={"object": str(entry.ref), "reason": str(error)})
             continue
         if item is not None and not entry.uid and is_marked(item, r.settings.cluster):
-            p.inventory.entries[key] = replace(entry, uid=uid_of(item))
+            p.inventory.enter(replace(entry, uid=uid_of(item)))
         elif item is None or uid_of(item) != entry.uid:
-            p.inventory.entries.pop(key)
+            p.inventory.drop_entry(key)

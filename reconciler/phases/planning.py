@@ -54,7 +54,7 @@ def restore_snapshot(r: Reconciler) -> None:
     copy = r.plan_copy.read()
     if copy is not None and inventory.commit in ("", copy.snapshot.commit):
         log.info("the plan in force is taken from the cluster", extra={"commit": copy.snapshot.commit})
-        inventory.commit = copy.snapshot.commit
+        inventory.bring_into_force(copy.snapshot.commit)
         planning.snapshot, planning.tree = copy.snapshot, copy.tree
 
 

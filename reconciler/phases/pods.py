@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from itertools import islice
 
 from compiler.cluster_state.pods import leaving_until
@@ -29,7 +28,7 @@ from reconciler.phases.runs import planned_run
 from reconciler.phases.suspension import suspended_jobs
 from reconciler.plan.snapshot import PlannedGang, Snapshot
 from reconciler.publish.events import ObjectEvent
-from reconciler.writing.writer import BATCH, mark_started
+from reconciler.writing.writer import BATCH
 
 log = logging.getLogger(__name__)
 
@@ -214,10 +213,10 @@ def _room_beside_leaving_pods(r: Reconciler, p: Pass, nodes: NodeIndex) -> Room:
 def _lift_batch(r: Reconciler, p: Pass, batch: Mapping[str, Sequence[GateLift]]) -> None:
     """Lift the gates of these gangs, several at a time. That a gang has started is stored before; while that fails,
     only gangs go on that had started."""
-    newly_started = {key for key in batch if mark_started(p.inventory, key)}
+    newly_started = {key for key in batch if p.inventory.mark_started(key)}
     if trouble := r.writer.save_inventory(p.inventory) if batch else "":
         for key in newly_started:
-            p.inventory.entries[key] = replace(p.inventory.entries[key], started=False)
+            p.inventory.unmark_started(key)
         p.results.append(r.writer.record_failed_save(trouble))
         batch = {key: lifts for key, lifts in batch.items() if key not in newly_started}
     all_lifts = [lift for lifts in batch.values() for lift in lifts]

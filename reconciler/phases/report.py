@@ -15,7 +15,7 @@ from reconciler.phases.scheduler import behind_message
 from reconciler.plan.snapshot import PlannedGang
 from reconciler.publish.events import ObjectEvent
 from reconciler.publish.status import Condition, Report
-from reconciler.writing.writer import ChangeResult
+from reconciler.writing.memory import ChangeResult
 
 MAX_RUNS = 1000
 """Finished runs that the status names, the last ones."""

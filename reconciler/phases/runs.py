@@ -61,7 +61,7 @@ def record_deletions(r: Reconciler, p: Pass) -> None:
             if phase := end_of_run(item):
                 _record_run(r, p, item, phase)
             elif witnessed:
-                entries[ref.key] = InventoryEntry(ref)
+                p.inventory.enter(InventoryEntry(ref))
 
 
 def record_finished_runs(r: Reconciler, p: Pass) -> None:
@@ -90,7 +90,7 @@ def _record_run(r: Reconciler, p: Pass, job: Object, phase: str) -> None:
         former.append({"digest": known.digest, "phase": known.phase, **_without_former(known.details)})
     if former:
         details["former"] = former[-MAX_FORMER_RUNS:]
-    p.inventory.runs[ref.key] = FinishedRun(ref, digest, phase, details=details)
+    p.inventory.record_run(FinishedRun(ref, digest, phase, details=details))
 
 
 def _without_former(details: Mapping[str, Any]) -> dict[str, Any]:
@@ -193,7 +193,7 @@ def record_unobserved_ends(r: Reconciler, p: Pass) -> None:
     for key, run in list(_unobserved_ends(r, p)):
         try:
             if not failure and r.client.find(run.ref) is None:
-                p.inventory.runs[key] = run
+                p.inventory.record_run(run)
                 continue
         except ApiError as error:
             failure = f"whether it is gone is not known: {error}"

@@ -12,7 +12,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 
 from compiler.outcome import JobAction
 from reconciler.publish.status import Report
-from reconciler.writing.writer import ChangeResult
+from reconciler.writing.memory import ChangeResult
 
 PASS_BUCKETS = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
 COMPILE_BUCKETS = (0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 600.0)

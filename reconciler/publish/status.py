@@ -19,7 +19,7 @@ from reconciler.decisions.diff import Change
 from reconciler.plan.snapshot import PlannedGang
 from reconciler.publish.events import ObjectEvent
 from reconciler.publish.explain import condition_sentence
-from reconciler.writing.writer import ChangeResult
+from reconciler.writing.memory import ChangeResult
 
 log = logging.getLogger(__name__)
 

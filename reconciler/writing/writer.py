@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass, field, replace
 from math import inf
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 from compiler.emit.manifest import Manifest
 from compiler.kubernetes import (
@@ -41,13 +41,10 @@ from reconciler.cluster.marks import origin_of
 from reconciler.cluster.objects import FIELD_MANAGER, Object, Ref, ref_of
 from reconciler.decisions.diff import Change, FieldDifference, field_differences, other_holders
 from reconciler.decisions.gates import GateLift
-from reconciler.decisions.guard import FightDetector
+from reconciler.writing.memory import FIRST_PAUSE, ChangeResult, WriterMemory, change_digest
 
 log = logging.getLogger(__name__)
 
-ChangeOutcome = Literal["done", "conflict", "refused", "retry", "fight"]
-FIRST_PAUSE, MAX_PAUSE = 0.5, 60.0
-"""Seconds before a failed change is tried again: at first, doubled with each failure, and at most."""
 LAST_WRITE_SECONDS = 10.0
 """Seconds after which the watch is believed although it does not show our last write."""
 WRITERS = 12
@@ -67,40 +64,6 @@ Task = TypeVar("Task")
 Answer = TypeVar("Answer")
 
 
-@dataclass(frozen=True, slots=True)
-class ChangeResult:
-    """What became of a change. retry_after: seconds until it is worth another try."""
-
-    change: Change
-    outcome: ChangeOutcome
-    message: str = ""
-    retry_after: float = 0.0
-
-
-@dataclass(slots=True)
-class WriterMemory:
-    """What one process remembers between passes to stay calm; losing it costs a few needless requests, nothing else.
-
-    unfixable_differences: key -> digest of differences that stay after an apply (the server's own spelling).
-    applied_digests: key -> digest of what was applied last. paused_changes: key -> (digest of what was refused,
-    failures, time before which it is not tried again). refused_updates: jobs whose live object the server does not let
-    be changed -> digest of the run. last_writes: key -> (what our last write returned, or None and the uid after a
-    delete, and when), until the watch has caught up. unsaved_intents: keys that the stored inventory does not hold yet.
-    gates_due_at: when gates that were not lifted are tried again.
-    failures: key -> how the last attempt failed, until one succeeds.
-    """
-
-    unfixable_differences: dict[str, str] = field(default_factory=dict)
-    applied_digests: dict[str, str] = field(default_factory=dict)
-    paused_changes: dict[str, tuple[str, int, float]] = field(default_factory=dict)
-    refused_updates: dict[str, str] = field(default_factory=dict)
-    last_writes: dict[str, tuple[Object | None, str, float]] = field(default_factory=dict)
-    unsaved_intents: set[str] = field(default_factory=set)
-    gates_due_at: float = 0.0
-    failures: dict[str, ChangeResult] = field(default_factory=dict)
-    fights: FightDetector = field(default_factory=FightDetector)
-
-
 @dataclass(slots=True)
 class ClusterWriter:
     """Writes with a client that asks the fence; LostLease ends whatever it does. deadline: on the clock; what is not
@@ -116,6 +79,14 @@ class ClusterWriter:
     deadline: float = inf
     busy_at: float = -inf
 
+    def limit_time(self, seconds: float) -> None:
+        """Set the deadline: so many seconds from now."""
+        self.deadline = self.clock() + seconds
+
+    def note_busy(self) -> None:
+        """Note that many objects are changed now."""
+        self.busy_at = self.clock()
+
     def is_out_of_time(self) -> bool:
         """Whether the rest is left to the next pass, so that a pass ends although each of its writes is slow."""
         return self.clock() > self.deadline
@@ -130,7 +101,7 @@ class ClusterWriter:
         else:
             caught_up = cached is not None and _resource_version_number(cached) >= _resource_version_number(written)
         if caught_up or self.clock() - at > LAST_WRITE_SECONDS:
-            del self.memory.last_writes[key]
+            self.memory.forget_write(key)
             return cached
         return written
 
@@ -141,7 +112,7 @@ class ClusterWriter:
         if written is None or uid_of(written) != uid_of(item):
             return
         if _resource_version_number(item) >= _resource_version_number(written):
-            del self.memory.last_writes[key]
+            self.memory.forget_write(key)
 
     def save_inventory(self, inventory: Inventory) -> str:
         """Write the inventory, if it has changed; why that failed, empty when it did not. Raises LostLease when another
@@ -158,8 +129,7 @@ class ClusterWriter:
                 trouble = str(error)
                 self.sleep(pause)
             else:
-                self.memory.unsaved_intents.clear()
-                self.memory.paused_changes.pop(self.store.ref.key, None)
+                self.memory.record_save(self.store.ref.key)
                 return ""
         return trouble
 
@@ -219,8 +189,8 @@ class ClusterWriter:
         for change in batch:
             key = change.ref.key
             if change.action in ("create", "update", "in-place") and key not in inventory.entries:
-                inventory.entries[key] = InventoryEntry(change.ref)
-                self.memory.unsaved_intents.add(key)
+                inventory.enter(InventoryEntry(change.ref))
+                self.memory.record_intent(key)
         trouble = self.save_inventory(inventory)
 
         def attempt_one(change: Change) -> ChangeResult:
@@ -273,12 +243,9 @@ class ClusterWriter:
             known = InventoryEntry(change.ref, uid_of(written), origin=origin)
         if overridden and known.origin == "joined":
             known = replace(known, origin="taken")
-        inventory.entries[key] = known
-        remaining = field_differences(desired.object, written)
-        self.memory.unfixable_differences[key] = _differences_digest(desired, remaining)
-        digest = json_digest(desired.object)
-        is_correction = self.memory.applied_digests.get(key) == digest
-        self.memory.applied_digests[key] = digest
+        inventory.enter(known)
+        remaining = _differences_digest(desired, field_differences(desired.object, written))
+        is_correction = self.memory.record_apply(key, json_digest(desired.object), remaining)
         opponent = f"put back again and again, so it is left alone for a while: {overridden or _UNKNOWN_OPPONENT}"
         if is_correction and self.memory.fights.record_correction(key, opponent, self.clock()):
             return ChangeResult(change, "fight", opponent)
@@ -327,9 +294,9 @@ class ClusterWriter:
             self.client.delete(ref, target_uid)
         except NotFound:
             log.info("it was gone already", extra={"object": str(ref)})
-        self.memory.last_writes[ref.key] = (None, target_uid, self.clock())
+        self.memory.record_delete(ref.key, target_uid, self.clock())
         if ref.group_kind in RUN_KINDS and ref.key in inventory.entries:
-            inventory.entries[ref.key] = InventoryEntry(ref)
+            inventory.enter(InventoryEntry(ref))
 
     def _prune_object(self, change: Change, inventory: Inventory) -> ChangeResult:
         """Delete or release. The entry of a deleted object stays until the object is gone."""
@@ -362,14 +329,14 @@ class ClusterWriter:
             log.info("it was gone already", extra={"object": str(change.ref)})
         except Invalid:  # it needs a field that only we own
             self.client.patch(change.ref, hand_over_patch(live))
-        inventory.entries.pop(change.ref.key)
+        inventory.drop_entry(change.ref.key)
 
     def lift_gates(self, lifts: Sequence[GateLift]) -> list[str]:
         """Give each pod its node and lift its gate; for each why that failed, empty when it did not."""
         troubles = self._in_parallel(self._lift_gate, lifts)
         self.busy_at = self.clock() if lifts else self.busy_at
         if any(troubles):
-            self.memory.gates_due_at = self.clock() + FIRST_PAUSE
+            self.memory.pause_gates(self.clock() + FIRST_PAUSE)
         return troubles
 
     def _lift_gate(self, lift: GateLift) -> str:
@@ -402,7 +369,7 @@ class ClusterWriter:
             if remaining and self.memory.unfixable_differences.get(key) == remaining:
                 return False
         digest, _, retry_at = self.memory.paused_changes.get(key, ("", 0, 0.0))
-        return self.clock() >= retry_at or digest != _change_digest(change)
+        return self.clock() >= retry_at or digest != change_digest(change)
 
     def retry_times(self) -> list[float]:
         """When paused changes are due, on the writer's clock."""
@@ -410,38 +377,11 @@ class ClusterWriter:
         return [*changes, *self.memory.fights.paused_until.values(), self.memory.gates_due_at]
 
     def _record_write(self, key: str, written: Object) -> None:
-        self.memory.last_writes[key] = (written, "", self.clock())
+        self.memory.record_write(key, written, self.clock())
 
     def _record_results(self, results: Iterable[ChangeResult]) -> None:
         for result in results:
-            key = result.change.ref.key
-            self.memory.failures[key] = result
-            if result.outcome == "done":
-                del self.memory.failures[key]
-                self.memory.paused_changes.pop(key, None)
-                self.memory.refused_updates.pop(key, None)
-            elif result.outcome != "fight":
-                self._pause_change(result)
-
-    def _pause_change(self, result: ChangeResult) -> None:
-        change = result.change
-        key, digest = change.ref.key, _change_digest(change)
-        if result.outcome == "refused" and change.action == "in-place" and change.desired:
-            self.memory.refused_updates[key] = change.desired.run_digest
-        previous, failures, _ = self.memory.paused_changes.get(key, ("", 0, 0.0))
-        failures = failures + 1 if previous == digest else 1
-        pause = max(result.retry_after, min(FIRST_PAUSE * 2 ** (failures - 1), MAX_PAUSE))
-        self.memory.paused_changes[key] = (digest, failures, self.clock() + pause)
-
-
-def mark_started(inventory: Inventory, key: str) -> bool:
-    """Note that the job's pods are about to get nodes: from now on it is not taken for one that never ran. Whether that
-    is news."""
-    entry = inventory.entries.get(key)
-    if entry is None or entry.started:
-        return False
-    inventory.entries[key] = replace(entry, started=True)
-    return True
+            self.memory.record_result(result, self.clock())
 
 
 def _empty_set(ref: Ref) -> Object:
@@ -468,10 +408,6 @@ def hand_over_patch(live: Object) -> list[dict[str, Any]]:
             operations.append({"op": "test", "path": f"{path}/manager", "value": FIELD_MANAGER})
             operations.append({"op": "remove", "path": path})
     return operations
-
-
-def _change_digest(change: Change) -> str:
-    return json_digest([change.action, change.desired.object if change.desired else None])
 
 
 def _differences_digest(desired: Manifest, fields: Sequence[FieldDifference]) -> str:

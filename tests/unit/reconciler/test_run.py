@@ -22,7 +22,7 @@ from reconciler.plan.snapshot import Snapshot
 from reconciler.publish.status import Condition, Report, StatusPublisher
 from reconciler.requests import Requests
 from reconciler.run import http_pages, run_reconciler
-from reconciler.writing.writer import ChangeResult
+from reconciler.writing.memory import ChangeResult
 from tests.builders.scripted_server import ScriptedAnswer, ScriptedServer, error_answer
 
 QUEUE = Ref("scheduling.volcano.sh/v1beta1", "Queue", "", "team")

@@ -23,7 +23,8 @@ from reconciler.phases import drift
 from reconciler.phases.drift import note_basis, put_back_updates
 from reconciler.plan.snapshot import Snapshot
 from reconciler.requests import Requests
-from reconciler.writing.writer import MANY_CHANGES, ChangeResult
+from reconciler.writing.memory import ChangeResult
+from reconciler.writing.writer import MANY_CHANGES
 from tests.builders.fake_cluster import FakeCluster
 from tests.builders.scripted_server import error_answer
 

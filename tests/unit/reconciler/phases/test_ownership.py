@@ -23,7 +23,7 @@ from reconciler.phases.housekeeping import RUN_MEMORY_SECONDS, keep_house, trim_
 from reconciler.phases.ownership import confirm_entries, plan_pruning, prune, settle_lost_inventory
 from reconciler.phases.report import build_report
 from reconciler.plan.snapshot import Snapshot
-from reconciler.writing.writer import ChangeResult
+from reconciler.writing.memory import ChangeResult
 from tests.builders.fake_cluster import FakeCluster
 from tests.builders.scripted_server import ScriptedAnswer, error_answer
 

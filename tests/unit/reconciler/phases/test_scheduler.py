@@ -19,7 +19,7 @@ from reconciler.phases.scheduler import follow_scheduler, read_scheduler_memory,
 from reconciler.plan.snapshot import Snapshot
 from reconciler.publish.status import Condition
 from reconciler.requests import Requests
-from reconciler.writing.writer import ChangeResult
+from reconciler.writing.memory import ChangeResult
 from tests.builders.fake_cluster import FakeCluster
 
 REF = Ref("v1", "ConfigMap", "volcano-system", "volcano-scheduler-configmap")

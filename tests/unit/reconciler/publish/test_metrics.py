@@ -9,7 +9,7 @@ from reconciler.decisions.diff import Change
 from reconciler.plan.snapshot import PlannedGang
 from reconciler.publish.metrics import Metrics
 from reconciler.publish.status import Condition, Report
-from reconciler.writing.writer import ChangeResult
+from reconciler.writing.memory import ChangeResult
 
 QUEUE = Ref("scheduling.volcano.sh/v1beta1", "Queue", "", "team")
 JOB = Ref("batch.volcano.sh/v1alpha1", "Job", "default", "train")

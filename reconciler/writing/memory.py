@@ -1,0 +1,106 @@
+"""What the writer remembers between passes: what became of its changes, and what it wrote last."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from compiler.syntax.runs import json_digest
+from reconciler.cluster.objects import Object
+from reconciler.decisions.diff import Change
+from reconciler.decisions.guard import FightDetector
+
+ChangeOutcome = Literal["done", "conflict", "refused", "retry", "fight"]
+FIRST_PAUSE, MAX_PAUSE = 0.5, 60.0
+"""Seconds before a failed change is tried again: at first, doubled with each failure, and at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeResult:
+    """What became of a change. retry_after: seconds until it is worth another try."""
+
+    change: Change
+    outcome: ChangeOutcome
+    message: str = ""
+    retry_after: float = 0.0
+
+
+@dataclass(slots=True)
+class WriterMemory:
+    """What one process remembers between passes to stay calm; losing it costs a few needless requests, nothing else.
+
+    unfixable_differences: key -> digest of differences that stay after an apply (the server's own spelling).
+    applied_digests: key -> digest of what was applied last. paused_changes: key -> (digest of what was refused,
+    failures, time before which it is not tried again). refused_updates: jobs whose live object the server does not let
+    be changed -> digest of the run. last_writes: key -> (what our last write returned, or None and the uid after a
+    delete, and when), until the watch has caught up. unsaved_intents: keys that the stored inventory does not hold yet.
+    gates_due_at: when gates that were not lifted are tried again.
+    failures: key -> how the last attempt failed, until one succeeds.
+    """
+
+    unfixable_differences: dict[str, str] = field(default_factory=dict)
+    applied_digests: dict[str, str] = field(default_factory=dict)
+    paused_changes: dict[str, tuple[str, int, float]] = field(default_factory=dict)
+    refused_updates: dict[str, str] = field(default_factory=dict)
+    last_writes: dict[str, tuple[Object | None, str, float]] = field(default_factory=dict)
+    unsaved_intents: set[str] = field(default_factory=set)
+    gates_due_at: float = 0.0
+    failures: dict[str, ChangeResult] = field(default_factory=dict)
+    fights: FightDetector = field(default_factory=FightDetector)
+
+    def record_write(self, key: str, written: Object, now: float) -> None:
+        self.last_writes[key] = (written, "", now)
+
+    def record_delete(self, key: str, uid: str, now: float) -> None:
+        self.last_writes[key] = (None, uid, now)
+
+    def forget_write(self, key: str) -> None:
+        """Believe the watch again."""
+        del self.last_writes[key]
+
+    def record_intent(self, key: str) -> None:
+        """Note that an object is about to be made that the stored inventory does not hold."""
+        self.unsaved_intents.add(key)
+
+    def record_save(self, inventory_key: str) -> None:
+        """Note that the inventory is stored, every intent with it."""
+        self.unsaved_intents.clear()
+        self.paused_changes.pop(inventory_key, None)
+
+    def record_apply(self, key: str, desired_digest: str, differences: str) -> bool:
+        """Note what was applied, and the differences that stay; whether the same was applied before, so that this was a
+        correction."""
+        is_correction = self.applied_digests.get(key) == desired_digest
+        self.unfixable_differences[key] = differences
+        self.applied_digests[key] = desired_digest
+        return is_correction
+
+    def record_result(self, result: ChangeResult, now: float) -> None:
+        """Remember a failure, which pauses its change, or forget those before a success."""
+        key = result.change.ref.key
+        if result.outcome == "done":
+            self.failures.pop(key, None)
+            self.paused_changes.pop(key, None)
+            self.refused_updates.pop(key, None)
+            return
+        self.failures[key] = result
+        if result.outcome != "fight":
+            self._pause_change(result, now)
+
+    def _pause_change(self, result: ChangeResult, now: float) -> None:
+        change = result.change
+        key, digest = change.ref.key, change_digest(change)
+        if result.outcome == "refused" and change.action == "in-place" and change.desired:
+            self.refused_updates[key] = change.desired.run_digest
+        previous, failures, _ = self.paused_changes.get(key, ("", 0, 0.0))
+        failures = failures + 1 if previous == digest else 1
+        pause = max(result.retry_after, min(FIRST_PAUSE * 2 ** (failures - 1), MAX_PAUSE))
+        self.paused_changes[key] = (digest, failures, now + pause)
+
+    def pause_gates(self, until: float) -> None:
+        """Let a pass come then for the gates that were not lifted."""
+        self.gates_due_at = until
+
+
+def change_digest(change: Change) -> str:
+    return json_digest([change.action, change.desired.object if change.desired else None])

@@ -7,7 +7,6 @@ import json
 import socket
 import time
 import uuid
-from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,9 +24,9 @@ from reconciler.decisions import guard
 from reconciler.decisions.binding import BindingMemory
 from reconciler.decisions.diff import Change
 from reconciler.decisions.evictions import EvictionMemory
-from reconciler.decisions.lost_jobs import LostJobs
+from reconciler.decisions.lost_jobs import DepartedJobs, LostJobs
 from reconciler.decisions.nodes import NodeHealth
-from reconciler.decisions.pace import StartPace
+from reconciler.decisions.pace import CorrectionPace, StartPace
 from reconciler.decisions.scheduler import SchedulerMemory
 from reconciler.git.mirror import Mirror
 from reconciler.git.poller import GitPoller
@@ -146,6 +145,51 @@ class PlanningState:
     unchanged: dict[str, tuple[Manifest, tuple[object, ...]]] = field(default_factory=dict)
     running: dict[str, Object] = field(default_factory=dict)
 
+    def restore(self, snapshot: Snapshot, tree: Repository | None = None) -> None:
+        """Put the plan of another process in force. What it rests on is not known."""
+        self.snapshot, self.tree = snapshot, self.tree if tree is None else tree
+
+    def put_in_force(self, candidate: Candidate) -> None:
+        """Replace the plan in force; nothing is held against its commit any more, and no candidate is left."""
+        self.snapshot, self.tree = candidate.snapshot, candidate.tree
+        self.base_fingerprint = candidate.fingerprint
+        self.rejections.pop(candidate.snapshot.commit, None)
+        self.candidate = None
+
+    def give_up_plan(self) -> None:
+        """Have no plan in force."""
+        self.snapshot = self.base_fingerprint = self.tree = None
+
+    def offer(self, candidate: Candidate) -> None:
+        """Let this plan wait for the API server's answer, in the place of another one."""
+        self.candidate = candidate
+
+    def drop_candidate(self) -> None:
+        self.candidate = None
+
+    def reject(self, commit: str, rejection: Rejection) -> None:
+        """Hold this against the commit, in the place of what was held before."""
+        self.rejections[commit] = rejection
+
+    def forget_breakdown(self, commit: str) -> None:
+        """Forget that the compile of the commit broke down; what is known against the commit itself stays."""
+        if (former := self.rejections.get(commit)) is not None and former.breakdown:
+            del self.rejections[commit]
+
+    def begin_compile(self, running: RunningCompile) -> None:
+        self.running_compile = running
+
+    def end_compile(self) -> None:
+        self.running_compile = None
+
+    def keep_desired(self, snapshot: Snapshot, manifests: dict[int, tuple[Manifest, Ref]]) -> None:
+        """Remember what the snapshot's manifests are with labels and annotations."""
+        self.desired_snapshot, self.desired_manifests = snapshot, manifests
+
+    def note_unchanged(self, key: str, desired: Manifest, versions: tuple[object, ...]) -> None:
+        """Remember for which live versions there is nothing to do."""
+        self.unchanged[key] = desired, versions
+
 
 @dataclass(frozen=True, slots=True)
 class DriftBasis:
@@ -163,9 +207,8 @@ class Reconciler:
     """One reconciler: its parts, and what it remembers between passes.
 
     wall_clock: seconds since the epoch, only to see which of a plan's moments have come. broken_gangs: uids of jobs
-    that lost pods with a node, or for want of one that binds them, and are not whole again. departed_jobs: job -> when
-    it was seen to be gone, and when the last of its pods was seen (on the clock).
-    drift_basis: None while only a pass may write. corrected_at: when the last objects were put back between passes.
+    that lost pods with a node, or for want of one that binds them, and are not whole again.
+    drift_basis: None while only a pass may write. correction_pace: of objects that are put back between passes.
     was_holder: whether the lease was ours when the last pass began. leads_since: when this replica last began to lead,
     on the clock.
     """
@@ -199,14 +242,62 @@ class Reconciler:
     lost_jobs: LostJobs = field(default_factory=LostJobs)
     scheduler: SchedulerMemory = field(default_factory=SchedulerMemory)
     broken_gangs: set[str] = field(default_factory=set)
-    departed_jobs: dict[str, tuple[float, float]] = field(default_factory=dict)
+    departed_jobs: DepartedJobs = field(default_factory=DepartedJobs)
     drift_basis: DriftBasis | None = None
-    corrected_at: deque[float] = field(default_factory=lambda: deque(maxlen=MANY_CHANGES))
+    correction_pace: CorrectionPace = field(default_factory=lambda: CorrectionPace(MANY_CHANGES))
     last_good_pass: float = 0.0
     heartbeat: Heartbeat = field(default_factory=lambda: Heartbeat("loop", LOOP_LIMIT))
     was_holder: bool = False
     leads_since: float = 0.0
     next_housekeeping: float = 0.0
+
+    def take_up(self, inventory: Inventory) -> None:
+        """Go on with what is stored in the cluster."""
+        self.inventory = inventory
+
+    def forget_inventory(self) -> None:
+        """Let the next pass read the inventory again."""
+        self.inventory = None
+
+    def recall_scheduler(self, memory: SchedulerMemory) -> None:
+        """Go on with what is stored of the scheduler's configuration."""
+        self.scheduler = memory
+
+    def begin_to_lead(self) -> None:
+        self.leads_since = self.clock()
+
+    def note_lease(self, is_held: bool) -> None:
+        """Note whether this pass begins with the lease."""
+        self.was_holder = is_held
+
+    def allow_corrections(self, basis: DriftBasis) -> None:
+        """Let single objects be put back between this pass and the next."""
+        self.drift_basis = basis
+
+    def forbid_corrections(self) -> None:
+        """Leave all writes to passes."""
+        self.drift_basis = None
+
+    def record_good_pass(self) -> None:
+        self.last_good_pass = time.monotonic()
+
+    def begin_housekeeping(self, interval: float) -> bool:
+        """Whether a round of housekeeping is due; the next one is after `interval` seconds."""
+        if self.clock() < self.next_housekeeping:
+            return False
+        self.next_housekeeping = self.clock() + interval
+        return True
+
+    def mark_broken(self, uid: str) -> None:
+        """Note that the gang of this job is not whole any more."""
+        self.broken_gangs.add(uid)
+
+    def mark_whole(self, uid: str) -> None:
+        self.broken_gangs.discard(uid)
+
+    def keep_broken(self, uids: set[str]) -> None:
+        """Forget the broken gangs of other jobs than these."""
+        self.broken_gangs &= uids
 
 
 @dataclass(slots=True)

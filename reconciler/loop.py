@@ -26,7 +26,6 @@ from reconciler.cluster.objects import Object, Ref, ref_of
 from reconciler.context import Pass, Reconciler
 from reconciler.decisions.diff import Change, classify_change
 from reconciler.decisions.gates import has_ended
-from reconciler.decisions.lost_jobs import name_reservations
 from reconciler.observe import Restrictions
 from reconciler.phases.changes import take_up_inventory, write_changes
 from reconciler.phases.drift import note_basis
@@ -55,7 +54,7 @@ log = logging.getLogger(__name__)
 def reconcile_once(r: Reconciler) -> Report:
     """Make one pass. Raises ApiError when the inventory cannot be read (then nothing is done), LostLease when another
     replica took over."""
-    r.drift_basis = None
+    r.forbid_corrections()
     with _phase(r, "observe"):  # 1
         p = observe(r)
     with _phase(r, "compile"):  # 2
@@ -100,10 +99,8 @@ def observe(r: Reconciler) -> Pass:
     confirm_entries(r, p)
     record_finished_runs(r, p)
     for key in (*filter(is_job, p.former_job_keys), *former_flows(p)):
-        gone_at, _ = r.departed_jobs.get(key, (now, now))
-        r.departed_jobs[key] = gone_at, now
-    reserved_until = name_reservations(r.departed_jobs)
-    r.departed_jobs = {key: times for key, times in r.departed_jobs.items() if reserved_until[key] > now}
+        r.departed_jobs.record_pods(key, now)
+    r.departed_jobs.release_names(now)
     return p
 
 
@@ -169,7 +166,7 @@ def _collect_manifests(r: Reconciler, p: Pass, snapshot: Snapshot) -> list[Ref]:
             ref = known[id(manifest)][1]
             p.desired_manifests.append(with_standing_text(r, desired))
             refs.append(ref)
-    r.planning.desired_snapshot, r.planning.desired_manifests = snapshot, known
+    r.planning.keep_desired(snapshot, known)
     return refs
 
 
@@ -221,7 +218,7 @@ def _required_change(r: Reconciler, p: Pass, desired: Manifest, ref: Ref) -> Cha
         return None
     change = classify_change(desired, live, finished_digest=finished, has_started=started, is_update_refused=refused)
     if change is None:
-        r.planning.unchanged[key] = desired, versions
+        r.planning.note_unchanged(key, desired, versions)
     return change and _unless_joined(change, entry)
 
 

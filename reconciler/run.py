@@ -73,7 +73,7 @@ def run_reconciler(r: Reconciler, stop: Callable[[], bool], once: bool = False) 
     given back at the end, so that a successor need not wait.
     """
     servers = _start_servers(r)
-    r.last_good_pass = time.monotonic()
+    r.record_good_pass()
     r.heartbeat.beat()
     r.client.ask_before_requests(lambda: _check_before_request(r, stop))
     r.compiler.warm_up()
@@ -129,7 +129,7 @@ def _repeat_passes(r: Reconciler, stop: Callable[[], bool], once: bool) -> Repor
     failures, problem = 0, ""
     pause, rested_at = 0.0, 0.0
     started_at = time.monotonic()
-    r.publisher.interval = 0.0 if once else WRITE_INTERVAL
+    r.publisher.write_every(0.0 if once else WRITE_INTERVAL)
     while not stop():
         _pause(r, stop, FAILURE_PAUSES[0] if failures else DEBOUNCE, pause, rested_at)
         r.wake_event.clear()
@@ -148,7 +148,8 @@ def _repeat_passes(r: Reconciler, stop: Callable[[], bool], once: bool) -> Repor
             raise
         except LostLease as error:
             log.warning("stopped writing", extra={"reason": str(error)})
-            r.inventory, pause = None, FAILURE_PAUSES[0]
+            r.forget_inventory()
+            pause = FAILURE_PAUSES[0]
             continue
         except Exception as error:  # whatever it is: a process that ends leaves the cluster to nobody
             failures += 1
@@ -198,9 +199,9 @@ def _put_back_updates(r: Reconciler) -> None:
         return
     except Exception as error:
         if isinstance(error, LostLease):
-            r.inventory = None
+            r.forget_inventory()
         _log_failure(r, error)
-        r.drift_basis = None
+        r.forbid_corrections()
         r.wake_event.set()
 
 
@@ -235,14 +236,14 @@ def _is_complete(r: Reconciler, last: Report) -> bool:
 
 
 def _publish_report(r: Reconciler, report: Report, seconds: float) -> None:
-    r.last_good_pass = time.monotonic()
+    r.record_good_pass()
     r.metrics.record_report(report, seconds)
     _log_results(report.results)
     for gang, pods in report.lifted_gates.items():
         log.info("gates lifted", extra={"object": gang, "pods": pods})
     for pod in report.evicted_pods:
         log.info("evicted", extra={"object": pod})
-    r.publisher.due_at = None
+    r.publisher.drop_waiting()
     if r.lease.is_held():
         r.publisher.publish(report)
         r.events.put(report.events)

@@ -156,7 +156,7 @@ def reconcile(
             reconciler = build_reconciler(settings, client, load_identity(settings.data))
             asking = client.with_limits(START_LIMITS)  # the client itself writes nothing without the lease
             wait_for_cluster(lambda: check_cluster(asking, settings.namespace), 0.0 if once else limit)
-            formatter.fields = lambda: {"revision": revision_in_force(reconciler)}
+            formatter.add_fields(lambda: {"revision": revision_in_force(reconciler)})
             last = _run_until_signal(reconciler, signals, started_at + limit if once else None)
     except (DataFolderInUse, GitError, CannotStartError, OtherGangplanError, OSError, ValueError) as error:
         raise click.ClickException(str(error)) from error
@@ -176,6 +176,10 @@ class StopSignals:
         self.is_running, self._numbers = False, list[int]()
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._take)
+
+    def begin_noting(self) -> None:
+        """Note signals from now on, and end the process no more."""
+        self.is_running = True
 
     def _take(self, number: int, _frame: FrameType | None) -> None:
         if not self.is_running:
@@ -205,7 +209,7 @@ def end_in_time(stop: Callable[[], bool], seconds: float) -> None:
 
 def _run_until_signal(reconciler: Reconciler, signals: StopSignals, once_until: float | None) -> Report | None:
     """Run until SIGTERM or SIGINT; with `once_until`, also until nothing is left to do, and to that time at most."""
-    signals.is_running = True
+    signals.begin_noting()
     end_in_time(signals.is_stop, STOP_SECONDS)
     if once_until is None:
         return run_reconciler(reconciler, signals.is_stop)

@@ -94,14 +94,40 @@ def _phase(job: Object) -> str:
     return (status_of(job).get("state") or {}).get("phase") or ""
 
 
-def name_reservations(departed: Mapping[str, tuple[float, float]]) -> dict[str, float]:
-    """Until when no job may be created under the name of one that is gone. departed: Ref.key of such a job -> when it
-    was seen to be gone, and when the last of its pods was seen.
+@dataclass(slots=True)
+class DepartedJobs:
+    """Jobs that are gone and whose names are reserved: no job may be created under them.
 
-    One more retry of the clean-up may come as long after the last pod as the pods took to end; and of many jobs as late
-    as the controller needs for a retry of each.
+    times: Ref.key of such a job -> when it was seen to be gone, and when the last of its pods was seen (on the clock).
     """
-    one_each = sum(key.startswith(f"{VOLCANO_JOB}/") for key in departed) / CLEANUPS_PER_SECOND
-    return {
-        key: last_pod + max(last_pod - gone, one_each) + CLEANUP_MARGIN for key, (gone, last_pod) in departed.items()
-    }
+
+    times: dict[str, tuple[float, float]] = field(default_factory=dict)
+
+    def __contains__(self, key: str) -> bool:
+        return key in self.times
+
+    def record_departure(self, key: str, now: float) -> None:
+        """Note that a job has gone now."""
+        self.times[key] = now, now
+
+    def record_pods(self, key: str, now: float) -> None:
+        """Note that a job is gone and pods of it are still there."""
+        gone_at, _ = self.times.get(key, (now, now))
+        self.times[key] = gone_at, now
+
+    def release_names(self, now: float) -> None:
+        """Forget jobs whose names are free again."""
+        reserved_until = self.reservations()
+        self.times = {key: times for key, times in self.times.items() if reserved_until[key] > now}
+
+    def reservations(self) -> dict[str, float]:
+        """Ref.key of each job -> until when its name is reserved.
+
+        One more retry of the clean-up may come as long after the last pod as the pods took to end; and of many jobs as
+        late as the controller needs for a retry of each.
+        """
+        one_each = sum(key.startswith(f"{VOLCANO_JOB}/") for key in self.times) / CLEANUPS_PER_SECOND
+        return {
+            key: last_pod + max(last_pod - gone, one_each) + CLEANUP_MARGIN
+            for key, (gone, last_pod) in self.times.items()
+        }

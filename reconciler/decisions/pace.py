@@ -7,6 +7,7 @@ new jobs that are to start come only as fast as those before them begin.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 
@@ -20,6 +21,21 @@ SOON = 0.1
 """Seconds after which a pass follows where room came while the last one was made."""
 SLICE = 400
 """Changes of one pass: gates of the first jobs are lifted while the last ones are still to be made."""
+BUSY_SECONDS = 1.0
+"""Seconds in which `CorrectionPace.most` corrections are so many that Events wait for them."""
+
+
+class CorrectionPace:
+    """When the last `most` objects were put back between passes."""
+
+    def __init__(self, most: int) -> None:
+        self.most = most
+        self._times: deque[float] = deque(maxlen=most)
+
+    def record(self, count: int, now: float) -> bool:
+        """Note so many corrections; whether there are many now, as in a pass that makes many changes."""
+        self._times.extend([now] * min(count, self.most))
+        return len(self._times) == self.most and now - self._times[0] < BUSY_SECONDS
 
 
 @dataclass(slots=True)

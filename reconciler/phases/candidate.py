@@ -38,13 +38,13 @@ def settle_candidate(r: Reconciler, p: Pass) -> None:
     if commit == p.inventory.commit:
         _put_in_force(r, candidate)
     elif commit != p.target_commit:
-        planning.candidate = None
+        planning.drop_candidate()
     elif r.was_holder and not r.dry_run.is_busy:
         if not candidate.is_asked:
-            planning.candidate = replace(candidate, is_asked=True)
+            planning.offer(replace(candidate, is_asked=True))
             r.dry_run.start(tuple(_questions(r, p, candidate.snapshot)))
         elif (refusals := r.dry_run.take_result()) is None:
-            planning.candidate = replace(candidate, is_asked=False)
+            planning.offer(replace(candidate, is_asked=False))
         elif refusals:
             _reject(r, p, candidate, refusals)
         else:
@@ -57,14 +57,11 @@ def offer_candidate(r: Reconciler, p: Pass, candidate: Candidate) -> None:
     if candidate.snapshot.commit == in_force:
         _put_in_force(r, candidate)
     else:
-        r.planning.candidate = candidate
+        r.planning.offer(candidate)
 
 
 def _put_in_force(r: Reconciler, candidate: Candidate) -> None:
-    r.planning.snapshot, r.planning.tree = candidate.snapshot, candidate.tree
-    r.planning.base_fingerprint = candidate.fingerprint
-    r.planning.rejections.pop(candidate.snapshot.commit, None)
-    r.planning.candidate = None
+    r.planning.put_in_force(candidate)
     save_snapshot(candidate.snapshot, r.settings.data / SNAPSHOT_FILE)
 
 
@@ -76,8 +73,8 @@ def _reject(r: Reconciler, p: Pass, candidate: Candidate, refusals: tuple[Refusa
     entries = tuple(_diagnostic(refusal) for refusal in refusals)
     snapshot = replace(candidate.snapshot, ok=False, diagnostics=(*entries, *candidate.snapshot.diagnostics))
     held = tuple(_held(p, refusal) for refusal in refusals)
-    planning.rejections[commit] = Rejection(snapshot, now, now + pause, (None, None), attempts, held)
-    planning.candidate = None
+    planning.reject(commit, Rejection(snapshot, now, now + pause, (None, None), attempts, held))
+    planning.drop_candidate()
     log.warning("commit refused", extra={"commit": commit, "reason": entries[0]["message"]})
     p.target_commit = planning.snapshot.commit if planning.snapshot else p.inventory.commit
 

@@ -24,15 +24,16 @@ def take_up_inventory(r: Reconciler) -> Inventory:
     inventory = r.inventory
     if inventory is None or not is_holder or not r.was_holder or not r.fence.is_open():
         transitions = r.fence.enter()
-        inventory = r.inventory = r.store.read()
+        inventory = r.store.read()
+        r.take_up(inventory)
         give_up_superseded_plan(r)
         restore_snapshot(r)
-        r.scheduler = read_scheduler_memory(r)
+        r.recall_scheduler(read_scheduler_memory(r))
         if is_holder:
-            r.leads_since = r.clock()
+            r.begin_to_lead()
             inventory.take_over(transitions)
             refuse_beside_another(r.client, r.store)
-    r.was_holder = is_holder
+    r.note_lease(is_holder)
     return inventory
 
 

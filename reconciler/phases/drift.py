@@ -17,22 +17,19 @@ from reconciler.decisions.diff import Change, classify_change
 from reconciler.decisions.scheduler import text_of
 from reconciler.phases.report import events_of_results
 from reconciler.writing.memory import ChangeResult
-from reconciler.writing.writer import BATCH, MANY_CHANGES
-
-BUSY_SECONDS = 1.0
-"""Seconds in which `MANY_CHANGES` corrections are so many that Events wait for them."""
+from reconciler.writing.writer import BATCH
 
 
 def note_basis(r: Reconciler, p: Pass) -> None:
     """Remember what this pass leaves as it is to be: the objects of the plan in force, less those of which a write is
     outstanding or held. Where the pass could not write, nothing is put back without another one."""
     if not r.was_holder or p.snapshot is None or p.standstill:
-        r.drift_basis = None
+        r.forbid_corrections()
         return
     left = {change.ref.key for change in (*p.changes, *p.held_changes, *p.obstructed_changes)}
     left -= {result.change.ref.key for result in p.results if result.outcome == "done"}
     targets = {key: manifest for key, manifest in p.manifests.items() if key not in left}
-    r.drift_basis = DriftBasis(p.snapshot, p.inventory, r.requests.current(), targets)
+    r.allow_corrections(DriftBasis(p.snapshot, p.inventory, r.requests.current(), targets))
 
 
 def put_back_updates(r: Reconciler) -> list[ChangeResult]:
@@ -56,7 +53,8 @@ def put_back_updates(r: Reconciler) -> list[ChangeResult]:
         return []
     with r.metrics.time_phase("drift"):
         results = r.writer.apply_changes(changes, basis.inventory)
-    _note_pace(r, len(results))
+    if r.correction_pace.record(len(results), r.writer.clock()):
+        r.writer.note_busy()  # Events wait
     if any(result.outcome != "done" for result in results) or basis.inventory.entries.changed_keys:
         r.wake_event.set()
     r.events.put(events_of_results(results))
@@ -95,11 +93,3 @@ def _correction(r: Reconciler, basis: DriftBasis, manifest: Manifest, item: Obje
         r.wake_event.set()
         return None
     return change
-
-
-def _note_pace(r: Reconciler, count: int) -> None:
-    """Let Events wait while there are many corrections, as in a pass that makes many changes."""
-    now = r.writer.clock()
-    r.corrected_at.extend([now] * min(count, MANY_CHANGES))
-    if len(r.corrected_at) == MANY_CHANGES and now - r.corrected_at[0] < BUSY_SECONDS:
-        r.writer.note_busy()

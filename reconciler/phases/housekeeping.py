@@ -32,9 +32,8 @@ def keep_house(r: Reconciler, p: Pass) -> None:
     acts = r.was_holder and r.lease.is_held() and not p.standstill
     if acts and r.planning.tree is not None and p.inventory.commit == p.snapshot.commit:
         r.plan_copy.offer(KeptPlan(p.snapshot, r.planning.tree), r.clock())
-    if r.clock() < r.next_housekeeping:
+    if not r.begin_housekeeping(INTERVAL):
         return
-    r.next_housekeeping = r.clock() + INTERVAL
     trim_memory(r, p)
     if acts:
         trim_runs(r, p)

@@ -49,13 +49,13 @@ def restore_snapshot(r: Reconciler) -> None:
         return
     kept = load_snapshot(r.settings.data / SNAPSHOT_FILE)
     if kept is not None and kept.commit == inventory.commit:
-        planning.snapshot = kept
+        planning.restore(kept)
         return
     copy = r.plan_copy.read()
     if copy is not None and inventory.commit in ("", copy.snapshot.commit):
         log.info("the plan in force is taken from the cluster", extra={"commit": copy.snapshot.commit})
         inventory.bring_into_force(copy.snapshot.commit)
-        planning.snapshot, planning.tree = copy.snapshot, copy.tree
+        planning.restore(copy.snapshot, copy.tree)
 
 
 def give_up_superseded_plan(r: Reconciler) -> None:
@@ -70,7 +70,7 @@ def give_up_superseded_plan(r: Reconciler) -> None:
         is_newer = False
     if not is_newer and not _is_rewrite_allowed(r, planning.snapshot.commit):
         log.info("the plan is superseded", extra={"commit": planning.snapshot.commit, "in_force": inventory.commit})
-        planning.snapshot = planning.base_fingerprint = planning.tree = None
+        planning.give_up_plan()
 
 
 def choose_commit(r: Reconciler, p: Pass) -> None:
@@ -102,7 +102,7 @@ def update_plan(r: Reconciler, p: Pass) -> None:
     """Take the result of the compile, and start another if the plan no longer rests on what is observed."""
     running = r.planning.running_compile
     if running is not None and (result := r.compiler.take_result()) is not None:
-        r.planning.running_compile = None
+        r.planning.end_compile()
         _take_result(r, p, running, result)
     settle_candidate(r, p)
     p.snapshot = r.planning.snapshot
@@ -134,8 +134,7 @@ def _take_result(r: Reconciler, p: Pass, running: RunningCompile, result: Snapsh
         return
     r.metrics.compiles.labels(result="good" if result.ok else "rejected").inc()
     if result.ok:
-        if (former := planning.rejections.get(running.commit)) is not None and former.breakdown:
-            del planning.rejections[running.commit]
+        planning.forget_breakdown(running.commit)
         fingerprint = fingerprint_of(running.observation, result, running.finished_jobs)
         offer_candidate(r, p, Candidate(result, fingerprint, running.tree))
         return
@@ -164,7 +163,7 @@ def _basis(r: Reconciler, running: RunningCompile) -> tuple[Fingerprint | None, 
 
 
 def _reject(r: Reconciler, p: Pass, running: RunningCompile, rejection: Rejection) -> None:
-    r.planning.rejections[running.commit] = rejection
+    r.planning.reject(running.commit, rejection)
     if p.target_commit == running.commit and r.planning.snapshot is not None:
         p.target_commit = r.planning.snapshot.commit
 
@@ -211,7 +210,7 @@ def _start_compile(r: Reconciler, p: Pass, finished_keys: frozenset[str]) -> Non
         held_jobs=list(_by_job(p.observation.restrictions.held_jobs)),
         closed_nodes=[(job, sorted(nodes)) for job, nodes in _by_job(p.observation.restrictions.closed_nodes)],
     )
-    r.planning.running_compile = RunningCompile(commit, p.observation, finished_keys, due_moment(r), r.clock(), tree)
+    r.planning.begin_compile(RunningCompile(commit, p.observation, finished_keys, due_moment(r), r.clock(), tree))
     log.info("a compile begins", extra={"commit": commit})
     r.compiler.start_compile(request)
 

@@ -111,7 +111,7 @@ def leave_lost_nodes(r: Reconciler, p: Pass, snapshot: Snapshot) -> None:
             if (node := bound_node(pod)) in left and not has_ended(pod):
                 message = f"node {node} is lost for {r.settings.node_timeout:g} s, so it is planned again"
                 if _evict_pod(r, p, ObjectEvent(pod, "NodeLost", message, True)):
-                    r.broken_gangs.add(uid_of(p.observation.objects[key]))
+                    r.mark_broken(uid_of(p.observation.objects[key]))
 
 
 def evict_victims(r: Reconciler, p: Pass, snapshot: Snapshot, nodes: NodeIndex) -> None:
@@ -273,7 +273,7 @@ def _fail_round(r: Reconciler, p: Pass, key: str, run: tuple[str, int], overdue:
 def _evict_unbound(r: Reconciler, p: Pass, key: str, pod: Object, what: str) -> None:
     message = f"not bound within {r.settings.bind_timeout:g} s to {what}"
     if _evict_pod(r, p, ObjectEvent(pod, "NotBound", message, True)):
-        r.broken_gangs.add(uid_of(p.observation.objects[key]))
+        r.mark_broken(uid_of(p.observation.objects[key]))
 
 
 def _is_over(r: Reconciler, p: Pass, trouble: GangTrouble, run: tuple[str, int], pods: Iterable[Object]) -> bool:
@@ -310,15 +310,15 @@ def evict_broken_gangs(r: Reconciler, p: Pass, snapshot: Snapshot, nodes: NodeIn
         gang, uid = snapshot.gangs[key], uid_of(p.observation.objects[key])
         alive = [pod for pod in p.pods[key] if not has_ended(pod)]
         if any(_is_on_bad_node(r, nodes, pod) for pod in alive):
-            r.broken_gangs.add(uid)
+            r.mark_broken(uid)
         elif gang.decision != "wait" and _bound_count(alive) >= sum(gang.pods_by_place().values()):
-            r.broken_gangs.discard(uid)
+            r.mark_whole(uid)
         if uid in r.broken_gangs and is_plan_fresh(r, p) and _is_stuck(p, key, gang, nodes):
             for pod in alive:
                 if not is_gated(pod):
                     message = "its gang cannot be completed beside it, so the whole gang is planned again"
                     _evict_pod(r, p, ObjectEvent(pod, "GangIncomplete", message, True))
-    r.broken_gangs &= {uid_of(p.observation.objects[key]) for key in p.pods}
+    r.keep_broken({uid_of(p.observation.objects[key]) for key in p.pods})
 
 
 def _bound_count(pods: Iterable[Object]) -> int:

@@ -10,7 +10,6 @@ from math import isfinite
 
 from reconciler.cluster.objects import name_of_key
 from reconciler.context import Pass, Reconciler, Rejection, is_plan_fresh
-from reconciler.decisions.lost_jobs import name_reservations
 from reconciler.phases.scheduler import behind_message
 from reconciler.plan.snapshot import PlannedGang
 from reconciler.publish.events import ObjectEvent
@@ -224,7 +223,7 @@ def _seconds_to_deadline(r: Reconciler, p: Pass) -> float | None:
     deadlines = r.binding.deadlines(r.settings.bind_timeout)
     deadlines += r.node_health.deadlines(r.settings.node_timeout, now)
     deadlines += r.evictions.deadlines()
-    deadlines += name_reservations(r.departed_jobs).values()
+    deadlines += r.departed_jobs.reservations().values()
     deadlines += r.lost_jobs.deadlines(now)
     deadlines += [found.retry_at for found in r.planning.rejections.values() if isfinite(found.retry_at)]
     deadlines += r.writer.retry_times()

@@ -56,7 +56,7 @@ def record_deletions(r: Reconciler, p: Pass) -> None:
         ref = ref_of(item)
         if not is_run(item):
             continue
-        r.departed_jobs[ref.key] = r.clock(), r.clock()
+        r.departed_jobs.record_departure(ref.key, r.clock())
         if ref.key in entries and entries[ref.key].uid == uid_of(item):
             if phase := end_of_run(item):
                 _record_run(r, p, item, phase)

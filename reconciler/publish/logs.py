@@ -18,6 +18,10 @@ class JsonFormatter(logging.Formatter):
         super().__init__()
         self.fields = fields
 
+    def add_fields(self, fields: Callable[[], Mapping[str, object]]) -> None:
+        """Set what is given for every line from now on."""
+        self.fields = fields
+
     def format(self, record: logging.LogRecord) -> str:
         line = {
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),

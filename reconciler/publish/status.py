@@ -186,8 +186,16 @@ class StatusPublisher:
             log.info("the annotations of the status cannot be read", extra={"reason": str(error)})
             return {}
 
-    def publish(self, report: Report) -> None:
+    def write_every(self, seconds: float) -> None:
+        """Set `interval`."""
+        self.interval = seconds
+
+    def drop_waiting(self) -> None:
+        """Have nothing wait to be written."""
         self.due_at = None
+
+    def publish(self, report: Report) -> None:
+        self.drop_waiting()
         try:
             self._write_status(status_document(report, self._known_status(), _now()))
         except ApiError as error:

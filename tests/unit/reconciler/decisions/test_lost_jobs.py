@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from reconciler.cluster.objects import Object, ref_of
-from reconciler.decisions.lost_jobs import CLEANUP_MARGIN, LOST_SECONDS, MAX_SECONDS, LostJobs, name_reservations
+from reconciler.decisions.lost_jobs import CLEANUP_MARGIN, LOST_SECONDS, MAX_SECONDS, DepartedJobs, LostJobs
 
 EARLY, LATE = "2026-01-01T00:00:00Z", "2026-01-01T00:00:01Z"
 
@@ -83,8 +83,8 @@ def test_a_job_that_is_lost_again_waits_twice_as_long() -> None:
 
 def test_the_names_of_many_deleted_jobs_stay_reserved_until_each_was_cleaned_up_once_more() -> None:
     few = {"Job.batch.volcano.sh/default/a": (0.0, 5.0)}
-    assert name_reservations(few) == {next(iter(few)): 10.0 + CLEANUP_MARGIN}
+    assert DepartedJobs(few).reservations() == {next(iter(few)): 10.0 + CLEANUP_MARGIN}
     many = {f"Job.batch.volcano.sh/default/{at}": (5.0, 5.0) for at in range(200)}
-    assert set(name_reservations(many).values()) == {25.0 + CLEANUP_MARGIN}
+    assert set(DepartedJobs(many).reservations().values()) == {25.0 + CLEANUP_MARGIN}
     others = {key.replace("Job.batch.volcano.sh", "Job.batch"): times for key, times in many.items()}
-    assert set(name_reservations(others).values()) == {5.0 + CLEANUP_MARGIN}
+    assert set(DepartedJobs(others).reservations().values()) == {5.0 + CLEANUP_MARGIN}

@@ -10,14 +10,12 @@ import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from compiler.emit.manifest import Manifest
-from compiler.repository import Repository
 from reconciler.cluster.client import LEASE_LIMITS, REQUEST_LIMITS, Client
 from reconciler.cluster.inventory import Inventory, InventoryStore
 from reconciler.cluster.lease import Fence, Lease
-from reconciler.cluster.objects import Object, Ref
+from reconciler.cluster.objects import Object
 from reconciler.cluster.rate import RateLimit
 from reconciler.cluster.scheduler_probe import SchedulerProbe
 from reconciler.decisions import guard
@@ -31,11 +29,11 @@ from reconciler.decisions.scheduler import SchedulerMemory
 from reconciler.git.mirror import Mirror
 from reconciler.git.poller import GitPoller
 from reconciler.heartbeat import Heartbeat
-from reconciler.memo import Memo
 from reconciler.observe import Fingerprint, InformerSet, Observation
 from reconciler.plan.cluster_copy import PlanCopy
 from reconciler.plan.compile_child import CompileProcess
 from reconciler.plan.snapshot import Snapshot
+from reconciler.planning_state import PlanningState
 from reconciler.publish.events import EVENT_BURST, EVENTS_PER_SECOND, EventWriter, ObjectEvent
 from reconciler.publish.metrics import Metrics
 from reconciler.publish.status import StatusPublisher
@@ -71,124 +69,6 @@ class Settings:
     webhook: str = ""
     webhook_secret: Path | None = None
     scheduler_metrics: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Rejection:
-    """A commit without a plan to apply. rejected_at, retry_at: on the clock; at the latter it may be tried again
-    although nothing changed. rests_on: what it rested on in the cluster, and the moment that had come. attempts: how
-    often in a row. refusals: the objects that the API server does not take; then there was a plan. breakdown: how the
-    compile broke down; then nothing is known against the commit."""
-
-    snapshot: Snapshot
-    rejected_at: float
-    retry_at: float
-    rests_on: tuple[Fingerprint | None, int | None]
-    attempts: int = 0
-    refusals: tuple[Change, ...] = ()
-    breakdown: str = ""
-
-    @property
-    def first_error(self) -> Mapping[str, Any] | None:
-        for diagnostic in self.snapshot.diagnostics:
-            if diagnostic["severity"] == "error":
-                return diagnostic
-        return None
-
-
-@dataclass(frozen=True, slots=True)
-class Candidate:
-    """A good plan of a commit that is not in force yet, what it rests on, and the commit's files. is_asked: whether the
-    API server is asked about its objects."""
-
-    snapshot: Snapshot
-    fingerprint: Fingerprint
-    tree: Repository
-    is_asked: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class RunningCompile:
-    """What the compile that runs was begun for, and when (on the clock).
-
-    due_moment: the moment that had come. tree: the commit's files.
-    """
-
-    commit: str
-    observation: Observation
-    finished_jobs: frozenset[str]
-    due_moment: int | None
-    started_at: float
-    tree: Repository
-
-
-@dataclass(slots=True)
-class PlanningState:
-    """The plan in force and what is known about others.
-
-    snapshot: the last good one. tree: the files of its commit, where they are known. candidate: a newer plan that the
-    API server is asked about. base_fingerprint: what its plan rests on. fingerprint: what it rests on
-    now. rejections: by commit. desired_manifests: what the manifests of `desired_snapshot` are with labels and
-    annotations, by their id(), and their refs. unchanged: object -> the manifest and the live version for which there
-    was nothing to do. running: Ref.key of a job -> the object, where that had not ended.
-    """
-
-    snapshot: Snapshot | None = None
-    tree: Repository | None = None
-    candidate: Candidate | None = None
-    base_fingerprint: Fingerprint | None = None
-    fingerprint: Memo[Fingerprint] = field(default_factory=Memo)
-    running_compile: RunningCompile | None = None
-    rejections: dict[str, Rejection] = field(default_factory=dict)
-    desired_snapshot: Snapshot | None = None
-    desired_manifests: dict[int, tuple[Manifest, Ref]] = field(default_factory=dict)
-    unchanged: dict[str, tuple[Manifest, tuple[object, ...]]] = field(default_factory=dict)
-    running: dict[str, Object] = field(default_factory=dict)
-
-    def restore(self, snapshot: Snapshot, tree: Repository | None = None) -> None:
-        """Put the plan of another process in force. What it rests on is not known."""
-        self.snapshot, self.tree = snapshot, self.tree if tree is None else tree
-
-    def put_in_force(self, candidate: Candidate) -> None:
-        """Replace the plan in force; nothing is held against its commit any more, and no candidate is left."""
-        self.snapshot, self.tree = candidate.snapshot, candidate.tree
-        self.base_fingerprint = candidate.fingerprint
-        self.rejections.pop(candidate.snapshot.commit, None)
-        self.candidate = None
-
-    def give_up_plan(self) -> None:
-        """Have no plan in force."""
-        self.snapshot = self.base_fingerprint = self.tree = None
-
-    def offer(self, candidate: Candidate) -> None:
-        """Let this plan wait for the API server's answer, in the place of another one."""
-        self.candidate = candidate
-
-    def drop_candidate(self) -> None:
-        self.candidate = None
-
-    def reject(self, commit: str, rejection: Rejection) -> None:
-        """Hold this against the commit, in the place of what was held before."""
-        self.rejections[commit] = rejection
-
-    def forget_breakdown(self, commit: str) -> None:
-        """Forget that the compile of the commit broke down; what is known against the commit itself stays."""
-        if (former := self.rejections.get(commit)) is not None and former.breakdown:
-            del self.rejections[commit]
-
-    def begin_compile(self, running: RunningCompile) -> None:
-        self.running_compile = running
-
-    def end_compile(self) -> None:
-        self.running_compile = None
-
-    def keep_desired(self, snapshot: Snapshot, manifests: dict[int, tuple[Manifest, Ref]]) -> None:
-        """Remember what the snapshot's manifests are with labels and annotations."""
-        self.desired_snapshot, self.desired_manifests = snapshot, manifests
-
-    def note_unchanged(self, key: str, desired: Manifest, versions: tuple[object, ...]) -> None:
-        """Remember for which live versions there is nothing to do."""
-        self.unchanged[key] = desired, versions
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,9 +13,10 @@ from compiler.kubernetes import name_of, uid_of
 from compiler.run_kinds import RUN_KINDS
 from reconciler.cluster.client import ApiError
 from reconciler.cluster.objects import ref_of
-from reconciler.context import Candidate, Pass, Reconciler, Rejection
+from reconciler.context import Pass, Reconciler
 from reconciler.decisions.diff import Change, classify_change
 from reconciler.plan.snapshot import Snapshot, save_snapshot
+from reconciler.planning_state import Candidate, Rejection
 from reconciler.writing.desired import desired_manifest
 from reconciler.writing.dry_run import Question, Refusal
 

@@ -13,22 +13,14 @@ from typing import TypeVar
 
 from compiler.kubernetes import ALLOW_REWRITE_ANNOTATION
 from compiler.specs import JobKey
-from reconciler.context import (
-    Candidate,
-    Pass,
-    Reconciler,
-    Rejection,
-    RunningCompile,
-    due_moment,
-    is_plan_fresh,
-    revision_in_force,
-)
+from reconciler.context import Pass, Reconciler, due_moment, is_plan_fresh, revision_in_force
 from reconciler.git.process import GitError
 from reconciler.observe import FINGERPRINT_KINDS, Fingerprint, fingerprint_of, state_objects
 from reconciler.phases.candidate import SNAPSHOT_FILE, offer_candidate, settle_candidate
 from reconciler.phases.runs import finished_job_keys, record_unobserved_ends
 from reconciler.plan.compile_inputs import CompileRequest
 from reconciler.plan.snapshot import CompileBreakdown, Snapshot, load_snapshot
+from reconciler.planning_state import Candidate, Rejection, RunningCompile
 
 Value = TypeVar("Value")
 

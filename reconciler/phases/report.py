@@ -9,9 +9,10 @@ from itertools import islice
 from math import isfinite
 
 from reconciler.cluster.objects import name_of_key
-from reconciler.context import Pass, Reconciler, Rejection, is_plan_fresh
+from reconciler.context import Pass, Reconciler, is_plan_fresh
 from reconciler.phases.scheduler import behind_message
 from reconciler.plan.snapshot import PlannedGang
+from reconciler.planning_state import Rejection
 from reconciler.publish.events import ObjectEvent
 from reconciler.publish.status import Condition, Report
 from reconciler.writing.memory import ChangeResult

@@ -14,7 +14,7 @@ from compiler.repository import Repository
 from reconciler.cluster.inventory import FinishedRun, Inventory, InventoryEntry, Origin
 from reconciler.cluster.marks import is_marked, origin_of
 from reconciler.cluster.objects import Object, Ref, ref_of
-from reconciler.context import Pass, Rejection, Settings, build_reconciler
+from reconciler.context import Pass, Settings, build_reconciler
 from reconciler.decisions.diff import Change
 from reconciler.decisions.guard import PRUNE_WINDOW, PrunePlan, deletion_digest
 from reconciler.git.poller import BranchHead
@@ -23,6 +23,7 @@ from reconciler.phases.housekeeping import RUN_MEMORY_SECONDS, keep_house, trim_
 from reconciler.phases.ownership import confirm_entries, plan_pruning, prune, settle_lost_inventory
 from reconciler.phases.report import build_report
 from reconciler.plan.snapshot import Snapshot
+from reconciler.planning_state import Rejection
 from reconciler.writing.memory import ChangeResult
 from tests.builders.fake_cluster import FakeCluster
 from tests.builders.scripted_server import ScriptedAnswer, error_answer

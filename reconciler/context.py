@@ -7,7 +7,7 @@ import json
 import socket
 import time
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -15,7 +15,7 @@ from compiler.emit.manifest import Manifest
 from reconciler.cluster.client import LEASE_LIMITS, REQUEST_LIMITS, Client
 from reconciler.cluster.inventory import Inventory, InventoryStore
 from reconciler.cluster.lease import Fence, Lease
-from reconciler.cluster.objects import Object
+from reconciler.cluster.objects import Object, Ref, ref_of
 from reconciler.cluster.rate import RateLimit
 from reconciler.cluster.scheduler_probe import SchedulerProbe
 from reconciler.decisions import guard
@@ -212,6 +212,79 @@ class Pass:
     events: list[ObjectEvent] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
     standstill: str = ""
+
+    def look_again(self, observation: Observation) -> None:
+        """Go on with a newer observation."""
+        self.observation = observation
+        self.problems = [*dict.fromkeys((*self.problems, *observation.problems))]
+
+    def report_problem(self, problem: str) -> None:
+        self.problems.append(problem)
+
+    def aim_at(self, commit: str) -> None:
+        """Set the commit that is to be in force."""
+        self.target_commit = commit
+
+    def hold_rewrite(self, message: str) -> None:
+        """Hold a head that does not descend from what is in force; the message says how to allow it."""
+        self.rewrite_message = message
+
+    def go_by(self, snapshot: Snapshot | None) -> None:
+        """Set the plan that this pass applies."""
+        self.snapshot = snapshot
+
+    def compare_with(self, fingerprint: Fingerprint) -> None:
+        """Set what the plan in force rests on now."""
+        self.current_fingerprint = fingerprint
+
+    def take_manifests(self, refs: Sequence[Ref], manifests: list[Manifest]) -> None:
+        """Set what the cluster is to hold."""
+        self.desired_manifests = manifests
+        self.manifests = {ref.key: manifest for ref, manifest in zip(refs, manifests, strict=True)}
+        self.desired_keys |= self.manifests.keys()
+
+    def leave_alone(self, keys: set[str]) -> None:
+        """Set what is suspended."""
+        self.suspended_keys = keys
+
+    def add_change(self, change: Change) -> None:
+        """Put a change among those to be written, or those that are held."""
+        (self.held_changes if change.action in ("held", "forbidden") else self.changes).append(change)
+
+    def keep_changes(self, changes: list[Change]) -> None:
+        """Leave only these of the changes to be written."""
+        self.changes = changes
+
+    def obstruct(self, ref: Ref, reason: str, desired: Manifest | None = None) -> None:
+        """Hold an object that could not be looked at."""
+        self.obstructed_changes.append(Change("held", ref, desired, reason=reason))
+
+    def doubt_end(self, key: str, reason: str) -> None:
+        """Note why it is not known whether a job is gone."""
+        self.unconfirmed_ends[key] = reason
+
+    def plan_deletions(self, plan: guard.PrunePlan) -> None:
+        self.prune_plan = plan
+
+    def stand_still(self, reason: str) -> None:
+        """Let nothing at all be written."""
+        self.standstill = reason
+
+    def record_results(self, results: Iterable[ChangeResult]) -> None:
+        self.results += results
+
+    def record_lifts(self, key: str, count: int) -> None:
+        """Note how many pods of a job were given their nodes."""
+        self.lifted_gates[key] = count
+
+    def record_eviction(self, event: ObjectEvent) -> None:
+        """Note that the pod of the event was evicted."""
+        self.evicted_pods.append(str(ref_of(event.object)))
+        self.events.append(event)
+
+    def tell(self, item: Object, reason: str, message: str, is_warning: bool) -> None:
+        """Add an event on this object."""
+        self.events.append(ObjectEvent(item, reason, message, is_warning))
 
 
 def build_reconciler(settings: Settings, client: Client, identity: str) -> Reconciler:

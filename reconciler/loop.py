@@ -65,7 +65,7 @@ def reconcile_once(r: Reconciler) -> Report:
     with _phase(r, "guard"):  # 4
         settle_lost_inventory(r, p)
         plan_pruning(r, p)
-        p.prune_plan = without_suspended(r, p.prune_plan)
+        p.plan_deletions(without_suspended(r, p.prune_plan))
     with _phase(r, "act"):  # 5 the only phase that writes
         act_on_changes(r, p)
         keep_house(r, p)
@@ -93,8 +93,8 @@ def observe(r: Reconciler) -> Pass:
     inventory = take_up_inventory(r)
     r.watches.expect_kinds({entry.ref.group_kind for entry in inventory.entries.values() if entry.uid})
     observation = observe_pods(r, r.watches.observe(Restrictions()))
-    p = Pass(observation, inventory, problems=list(observation.problems))
-    p.pods, p.former_job_keys = observation.pods_by_job
+    pods, former = observation.pods_by_job
+    p = Pass(observation, inventory, pods=pods, former_job_keys=former, problems=list(observation.problems))
     record_deletions(r, p)
     confirm_entries(r, p)
     record_finished_runs(r, p)
@@ -112,21 +112,18 @@ def compute_changes(r: Reconciler, p: Pass) -> None:
     if p.snapshot is None:
         return
     if r.watches.watch_kinds(_kinds_in_use(p, p.snapshot)):
-        p.observation = r.watches.observe(p.observation.restrictions)
-        p.problems = [*dict.fromkeys((*p.problems, *p.observation.problems))]
+        p.look_again(r.watches.observe(p.observation.restrictions))
     refs = _collect_manifests(r, p, p.snapshot)
-    p.manifests = {ref.key: manifest for ref, manifest in zip(refs, p.desired_manifests, strict=True)}
-    p.desired_keys |= p.manifests.keys()
-    p.suspended_keys = suspended_keys(r, {key: manifest.object for key, manifest in p.manifests.items()})
+    p.leave_alone(suspended_keys(r, {key: manifest.object for key, manifest in p.manifests.items()}))
     observe_lost_jobs(r, p, refs)
     for ref, manifest in zip(refs, p.desired_manifests, strict=True):
         if p.suspended_keys and ref.key in p.suspended_keys:
             live = p.observation.objects.get(ref.key)
-            p.held_changes.append(Change("held", ref, manifest, live, reason=SUSPENDED))
+            p.add_change(Change("held", ref, manifest, live, reason=SUSPENDED))
         elif obstacle := reading_obstacle(p, ref):
-            p.obstructed_changes.append(Change("held", ref, manifest, reason=obstacle))
+            p.obstruct(ref, obstacle, manifest)
         elif (change := _required_change(r, p, manifest, ref)) is not None:
-            (p.held_changes if change.action in ("held", "forbidden") else p.changes).append(change)
+            p.add_change(change)
     withhold_waiting_jobs(p, p.snapshot)
 
 
@@ -150,7 +147,7 @@ def reading_obstacle(p: Pass, ref: Ref) -> str:
 
 def _collect_manifests(r: Reconciler, p: Pass, snapshot: Snapshot) -> list[Ref]:
     """Set the manifests as they are to be in the cluster, made once for each snapshot; their refs."""
-    refs = []
+    refs, manifests = [], []
     known = r.planning.desired_manifests if r.planning.desired_snapshot is snapshot else {}
     for manifest in snapshot.manifests:
         desired, ref = known.get(id(manifest)) or (None, ref_of(manifest.object))
@@ -159,14 +156,15 @@ def _collect_manifests(r: Reconciler, p: Pass, snapshot: Snapshot) -> list[Ref]:
             if desired is None or desired.run_digest != run:
                 desired = desired_manifest(r.client, r.settings.cluster, replace(manifest, run_digest=run))
         except ApiError as error:
-            p.obstructed_changes.append(Change("held", ref, reason=str(error)))
+            p.obstruct(ref, str(error))
         else:
             if id(manifest) not in known or known[id(manifest)][0] is not desired:
                 known[id(manifest)] = desired, ref_of(desired.object)
             ref = known[id(manifest)][1]
-            p.desired_manifests.append(with_standing_text(r, desired))
+            manifests.append(with_standing_text(r, desired))
             refs.append(ref)
     r.planning.keep_desired(snapshot, known)
+    p.take_manifests(refs, manifests)
     return refs
 
 
@@ -186,11 +184,11 @@ def withhold_waiting_jobs(p: Pass, snapshot: Snapshot) -> None:
             if pods > remaining or snapshot.gangs[change.ref.key].held:
                 full = f"the cluster holds as many waiting pods as it may ({snapshot.max_waiting_pods})"
                 reason = f"it waits, and {full if pods > remaining else HELD_SENTENCE}"
-                p.held_changes.append(Change("held", change.ref, change.desired, reason=reason))
+                p.add_change(Change("held", change.ref, change.desired, reason=reason))
                 continue
             remaining -= pods
         kept.append(change)
-    p.changes = kept
+    p.keep_changes(kept)
 
 
 def _required_change(r: Reconciler, p: Pass, desired: Manifest, ref: Ref) -> Change | None:
@@ -253,4 +251,4 @@ def act_on_changes(r: Reconciler, p: Pass) -> None:
     if is_current and p.current_fingerprint is not None and r.planning.base_fingerprint is not None:
         act_on_pods(r, p, p.snapshot)
     if trouble := r.writer.save_inventory(p.inventory):
-        p.results.append(r.writer.record_failed_save(trouble))
+        p.record_results([r.writer.record_failed_save(trouble)])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -258,6 +258,11 @@ class InformerSet:
         kinds = {kind: self.informers[kind] for kind in {ref.group_kind for ref in refs} & self.informers.keys()}
         found = (kinds[ref.group_kind].item((ref.namespace, ref.name)) for ref in refs if ref.group_kind in kinds)
         return [item for item in found if item is not None]
+
+    def take_deletions(self) -> Iterator[tuple[Object, bool]]:
+        """The `deleted_objects`, the last one first; each is no longer among them."""
+        while self.deleted_objects:
+            yield self.deleted_objects.pop()
 
     def _record_deletion(self, item: Object, witnessed: bool) -> None:
         self.deleted_objects.append((item, witnessed))

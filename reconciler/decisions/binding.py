@@ -72,6 +72,19 @@ class GangTrouble:
         elif not blamed:
             self.held_until = now + FIRST_PAUSE * 2.0 ** (self.rounds - 1)
 
+    def blame(self, message: str, prints: Mapping[str, str | None]) -> None:
+        """Note the scheduler's message, and what the closed nodes are like now. prints: node -> digest."""
+        self.message = message
+        self.cause = {node: prints.get(node) for node in self.closed}
+
+    def end_hold(self, now: float) -> None:
+        """Let the gang start on any node; its rounds stay counted."""
+        self.held_until, self.closed = now, {}
+
+    def look_again_at(self, at: float) -> None:
+        """Ask then, and not before, whether the cause has changed."""
+        self.may_retry_at = at
+
     def is_held(self, now: float) -> bool:
         return now < self.held_until
 
@@ -115,6 +128,15 @@ class BindingMemory:
         if bound - self.bound_pods:
             self.scheduler_acted_at = now
         self.bound_pods, self.unbound_since = frozenset(bound), waiting
+
+    def forget(self, keys: Iterable[str]) -> None:
+        """Hold nothing against these gangs any more."""
+        for key in keys:
+            del self.troubles[key]
+
+    def trouble_of(self, key: str, run: tuple[str, int]) -> GangTrouble:
+        """What is known of the gang; begun with this run."""
+        return self.troubles.setdefault(key, GangTrouble(run, ""))
 
     def is_any_overdue(self, now: float, timeout: float) -> bool:
         """Whether any pod at all waits for too long."""

@@ -77,7 +77,7 @@ def _reject(r: Reconciler, p: Pass, candidate: Candidate, refusals: tuple[Refusa
     planning.reject(commit, Rejection(snapshot, now, now + pause, (None, None), attempts, held))
     planning.drop_candidate()
     log.warning("commit refused", extra={"commit": commit, "reason": entries[0]["message"]})
-    p.target_commit = planning.snapshot.commit if planning.snapshot else p.inventory.commit
+    p.aim_at(planning.snapshot.commit if planning.snapshot else p.inventory.commit)
 
 
 def _diagnostic(refusal: Refusal) -> dict[str, Any]:

@@ -42,11 +42,11 @@ def write_changes(r: Reconciler, p: Pass, snapshot: Snapshot) -> None:
     p.inventory.bring_into_force(snapshot.commit)
     is_first_inventory = not r.store.exists
     if trouble := r.writer.save_inventory(p.inventory):
-        p.results.append(r.writer.record_failed_save(trouble))
+        p.record_results([r.writer.record_failed_save(trouble)])
     elif is_first_inventory:
         refuse_beside_another(r.client, r.store)
     due = [change for change in p.changes if r.writer.is_due(change)]
-    p.results += _apply_next_changes(r, p, snapshot, due)
+    p.record_results(_apply_next_changes(r, p, snapshot, due))
     prune(r, p)
 
 

@@ -61,7 +61,7 @@ def settle_lost_inventory(r: Reconciler, p: Pass) -> None:
         return
     obstacles = [*p.problems, *(p.observation.obstacles[kind] for kind in sorted(p.observation.withdrawn_kinds))]
     if obstacles:
-        p.standstill = f"there is no inventory, and what is ours cannot be found while a read fails: {obstacles[0]}"
+        p.stand_still(f"there is no inventory, and what is ours cannot be found while a read fails: {obstacles[0]}")
         return
     marked = {key: item for key, item in p.observation.objects.items() if _is_ours(r, item)}
     head = r.poller.head.commit
@@ -69,7 +69,7 @@ def settle_lost_inventory(r: Reconciler, p: Pass) -> None:
     reruns = sorted(str(change.ref) for change in creations if change.run_digest)
     if marked and reruns and r.publisher.read_annotations().get(ALLOW_REBUILD_ANNOTATION) != head:
         names = ", ".join(reruns[:5]) + (", ..." if len(reruns) > 5 else "")
-        p.standstill = (
+        p.stand_still(
             f"the inventory is lost, {len(marked)} objects carry our mark, and {len(reruns)} jobs of the repository "
             f"have no object, so they may have had their run: {names}. Nothing is written. To make the inventory anew "
             f"from the marks and run these jobs, set the annotation {ALLOW_REBUILD_ANNOTATION}: {head} on ConfigMap "
@@ -108,16 +108,17 @@ def plan_pruning(r: Reconciler, p: Pass) -> None:
     )
     ended = [change for change in p.changes if _ends_what_runs(p, change)]
     pods = {**p.pods, **_pods_of_dependents(p)}
-    p.prune_plan = guard.prune_plan(p.desired_keys, p.inventory, live, pods, safety, ended)
-    awaits_leave = p.prune_plan.excess or p.prune_plan.waits_for_release
+    plan = guard.prune_plan(p.desired_keys, p.inventory, live, pods, safety, ended)
+    awaits_leave = plan.excess or plan.waits_for_release
     if awaits_leave and safety.has_compiled and (allowed := _allowed_deletions(r, p)):
         safety = replace(safety, allowed=allowed)
-        p.prune_plan = guard.prune_plan(p.desired_keys, p.inventory, live, pods, safety, ended)
-    if p.prune_plan.excess:
-        reason = "; ".join(p.prune_plan.excess)
+        plan = guard.prune_plan(p.desired_keys, p.inventory, live, pods, safety, ended)
+    if plan.excess:
+        reason = "; ".join(plan.excess)
         held = [replace(change, action="held", reason=reason) for change in ended]
-        p.changes = [change for change in p.changes if not _ends_what_runs(p, change)]
-        p.prune_plan = replace(p.prune_plan, held_changes=(*p.prune_plan.held_changes, *held))
+        p.keep_changes([change for change in p.changes if not _ends_what_runs(p, change)])
+        plan = replace(plan, held_changes=(*plan.held_changes, *held))
+    p.plan_deletions(plan)
 
 
 def _pods_of_dependents(p: Pass) -> Mapping[str, list[Object]]:
@@ -154,7 +155,7 @@ def live_inventory(r: Reconciler, p: Pass) -> Mapping[str, Object | None]:
                 except ApiError as error:
                     obstacles[kind] = str(error)
             reason = f"it is no longer in the repository, and whether it is still there is not known: {obstacles[kind]}"
-            p.obstructed_changes.append(Change("held", entry.ref, reason=reason))
+            p.obstruct(entry.ref, reason)
     return live
 
 
@@ -188,7 +189,7 @@ def prune(r: Reconciler, p: Pass) -> None:
     due = [change for change in (*plan.releases, *plan.changes) if r.writer.is_due(change)]
     due = [change for change in due if (change.ref.namespace, change.ref.name) not in awaited]
     results = r.writer.prune_objects(due, p.inventory)
-    p.results += results
+    p.record_results(results)
     if plan.counts:
         _record_toll(r, p)
     _trim_gone_entries(r, p)

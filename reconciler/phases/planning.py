@@ -69,21 +69,21 @@ def choose_commit(r: Reconciler, p: Pass) -> None:
     """Set the target: the head, unless its history was rewritten or it does not compile; else what is in force."""
     head, snapshot = r.poller.head, r.planning.snapshot
     in_force = snapshot.commit if snapshot else p.inventory.commit
-    p.target_commit = head.commit or in_force
+    p.aim_at(head.commit or in_force)
     if head.commit and in_force and head.commit != in_force:
         try:
             if not r.mirror.is_ancestor(in_force, head.commit) and not _is_rewrite_allowed(r, head.commit):
-                p.rewrite_message = (
+                p.hold_rewrite(
                     f"{head.commit} does not descend from {in_force}, which is in force; allow it with the annotation "
                     f"{ALLOW_REWRITE_ANNOTATION}: {head.commit} on ConfigMap {r.publisher.ref.name}"
                 )
-                p.target_commit = in_force
+                p.aim_at(in_force)
         except GitError as error:
-            p.problems.append(str(error))
-            p.target_commit = in_force
+            p.report_problem(str(error))
+            p.aim_at(in_force)
     rejection = r.planning.rejections.get(p.target_commit)
     if rejection is not None and p.target_commit != in_force and r.clock() < rejection.retry_at:
-        p.target_commit = in_force
+        p.aim_at(in_force)
 
 
 def _is_rewrite_allowed(r: Reconciler, commit: str) -> bool:
@@ -97,11 +97,11 @@ def update_plan(r: Reconciler, p: Pass) -> None:
         r.planning.end_compile()
         _take_result(r, p, running, result)
     settle_candidate(r, p)
-    p.snapshot = r.planning.snapshot
+    p.go_by(r.planning.snapshot)
     record_unobserved_ends(r, p)
     finished = finished_job_keys(r, p)
     if p.snapshot is not None:
-        p.current_fingerprint = _current_fingerprint(r, p, p.snapshot, finished)
+        p.compare_with(_current_fingerprint(r, p, p.snapshot, finished))
     is_free = r.planning.candidate is None and not r.compiler.is_busy and not r.evictions.unseen
     may_compile = p.target_commit and not p.observation.problems and is_free
     if may_compile and not is_plan_fresh(r, p) and not _is_postponed(r, p):
@@ -157,7 +157,7 @@ def _basis(r: Reconciler, running: RunningCompile) -> tuple[Fingerprint | None, 
 def _reject(r: Reconciler, p: Pass, running: RunningCompile, rejection: Rejection) -> None:
     r.planning.reject(running.commit, rejection)
     if p.target_commit == running.commit and r.planning.snapshot is not None:
-        p.target_commit = r.planning.snapshot.commit
+        p.aim_at(r.planning.snapshot.commit)
 
 
 def _retry_delay(snapshot: Snapshot) -> float:
@@ -184,7 +184,7 @@ def _start_compile(r: Reconciler, p: Pass, finished_keys: frozenset[str]) -> Non
         tree = head.tree if head.tree is not None and commit == head.commit else r.mirror.read_tree(commit)
     except GitError as error:
         if r.planning.tree is None or commit != revision_in_force(r):
-            p.problems.append(str(error))
+            p.report_problem(str(error))
             return
         tree = r.planning.tree
     refs = [p.inventory.runs[key].ref for key in sorted(finished_keys)]

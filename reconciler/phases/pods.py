@@ -142,14 +142,13 @@ def _evict_pod(r: Reconciler, p: Pass, event: ObjectEvent) -> bool:
         r.wake_event.set()
     elif r.evictions.is_due(pod, now):
         if (refusal := r.writer.evict_pod(pod)) is None:
-            p.evicted_pods.append(str(ref_of(pod)))
+            p.record_eviction(event)
             r.evictions.record_grant(pod, now)
-            p.events.append(event)
             return True
         r.evictions.record_refusal(pod, str(refusal), getattr(refusal, "after", 0.0), now)
     if known := r.evictions.refused.get(uid_of(pod)):
         reason = f"its eviction was refused {known[0]} times ({event.message}): {known[2]}"
-        p.held_changes.append(Change("held", ref_of(pod), reason=reason))
+        p.add_change(Change("held", ref_of(pod), reason=reason))
     return False
 
 
@@ -217,7 +216,7 @@ def _lift_batch(r: Reconciler, p: Pass, batch: Mapping[str, Sequence[GateLift]])
     if trouble := r.writer.save_inventory(p.inventory) if batch else "":
         for key in newly_started:
             p.inventory.unmark_started(key)
-        p.results.append(r.writer.record_failed_save(trouble))
+        p.record_results([r.writer.record_failed_save(trouble)])
         batch = {key: lifts for key, lifts in batch.items() if key not in newly_started}
     all_lifts = [lift for lifts in batch.values() for lift in lifts]
     began_at = r.clock()
@@ -226,26 +225,25 @@ def _lift_batch(r: Reconciler, p: Pass, batch: Mapping[str, Sequence[GateLift]])
         log.info("lifting gates", extra={"pods": len(all_lifts), "seconds": round(r.clock() - began_at, 3)})
     for key, lifts in batch.items():
         troubles = [trouble for trouble in islice(answers, len(lifts)) if trouble]
-        p.lifted_gates[key] = len(lifts) - len(troubles)
+        p.record_lifts(key, len(lifts) - len(troubles))
         if troubles:
             log.info("a gate was not lifted", extra={"gang": key, "reason": troubles[0]})
         places = ", ".join(sorted({lift.node for lift in lifts}))
         message = f"{p.lifted_gates[key]} pods were given their nodes: {places}"
-        p.events.append(ObjectEvent(p.observation.objects[key], "Placed", message, False))
+        p.tell(p.observation.objects[key], "Placed", message, False)
 
 
 def evict_unbound_pods(r: Reconciler, p: Pass, snapshot: Snapshot, nodes: NodeIndex) -> None:
     """Evict pods that the scheduler does not bind to their node in time: each gang has so many rounds, then it is held
     and gives back every node that it was given."""
     now, timeout = r.clock(), r.settings.bind_timeout
-    for key in r.binding.troubles.keys() - p.pods.keys():
-        del r.binding.troubles[key]
+    r.binding.forget(r.binding.troubles.keys() - p.pods.keys())
     if not r.binding.troubles and not r.binding.is_any_overdue(now, timeout):
         return
     for key in _keys_in_reach(p, snapshot) & p.pods.keys():
         pods, run = p.pods[key], (planned_run(r, key), r.requests.current().retries.get(key, 0))
         if key in r.binding.troubles and _is_over(r, p, r.binding.troubles[key], run, pods):
-            del r.binding.troubles[key]
+            r.binding.forget([key])
         trouble = r.binding.troubles.get(key)
         if (trouble is None or not trouble.is_held(now)) and (
             overdue := r.binding.overdue_pods(pods, nodes, now, timeout)
@@ -258,15 +256,13 @@ def evict_unbound_pods(r: Reconciler, p: Pass, snapshot: Snapshot, nodes: NodeIn
 
 def _fail_round(r: Reconciler, p: Pass, key: str, run: tuple[str, int], overdue: list[UnboundPod]) -> GangTrouble:
     """One round of a gang has failed: nodes or the gang itself are closed for a while, the pods to blame evicted."""
-    trouble = r.binding.troubles.setdefault(key, GangTrouble(run, ""))
-    trouble.message = overdue[0].message
+    trouble = r.binding.trouble_of(key, run)
     trouble.record_round([each.node for each in overdue if each.blames_node], r.clock(), r.settings.bind_timeout)
-    prints = p.current_fingerprint.nodes if p.current_fingerprint else {}
-    trouble.cause = {node: prints.get(node) for node in trouble.closed}
+    trouble.blame(overdue[0].message, p.current_fingerprint.nodes if p.current_fingerprint else {})
     for each in overdue:
         _evict_unbound(r, p, key, each.pod, f"{each.node}, so it is planned again: {each.message}")
     if trouble.rounds >= MAX_ROUNDS:
-        p.events.append(ObjectEvent(p.observation.objects[key], "BindingHeld", trouble.reason, True))
+        p.tell(p.observation.objects[key], "BindingHeld", trouble.reason, True)
     return trouble
 
 
@@ -283,7 +279,7 @@ def _is_over(r: Reconciler, p: Pass, trouble: GangTrouble, run: tuple[str, int],
         return True
     now = r.clock()
     if trouble.is_held(now) and now >= trouble.may_retry_at and _has_cause_changed(r, p, trouble, alive):
-        trouble.held_until, trouble.closed = now, {}
+        trouble.end_hold(now)
     return False
 
 
@@ -291,7 +287,7 @@ def _has_cause_changed(r: Reconciler, p: Pass, trouble: GangTrouble, pods: list[
     """Whether a missing claim is there now, or a node that was to blame has changed."""
     if trouble.missing_claim and pods:
         claim = Ref("v1", "PersistentVolumeClaim", ref_of(pods[0]).namespace, trouble.missing_claim)
-        trouble.may_retry_at = r.clock() + r.settings.bind_timeout / 4
+        trouble.look_again_at(r.clock() + r.settings.bind_timeout / 4)
         try:
             r.client.get(claim)
         except ApiError:

@@ -50,8 +50,7 @@ def former_flows(p: Pass) -> Iterator[str]:
 def record_deletions(r: Reconciler, p: Pass) -> None:
     """Take up what the watches saw go: a finished job has had its run, another of ours may be created again."""
     entries = p.inventory.entries
-    while r.watches.deleted_objects:
-        item, witnessed = r.watches.deleted_objects.pop()
+    for item, witnessed in r.watches.take_deletions():
         r.writer.note_deletion(item)
         ref = ref_of(item)
         if not is_run(item):
@@ -197,7 +196,7 @@ def record_unobserved_ends(r: Reconciler, p: Pass) -> None:
                 continue
         except ApiError as error:
             failure = f"whether it is gone is not known: {error}"
-        p.unconfirmed_ends[key] = failure or "the server's list does not show it, but it is there"
+        p.doubt_end(key, failure or "the server's list does not show it, but it is there")
 
 
 def _unobserved_ends(r: Reconciler, p: Pass) -> Iterator[tuple[str, FinishedRun]]:

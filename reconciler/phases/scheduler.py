@@ -13,7 +13,6 @@ from reconciler.cluster.objects import Object, Ref
 from reconciler.cluster.shards import memory_labels
 from reconciler.context import Pass, Reconciler
 from reconciler.decisions.scheduler import SchedulerMemory, text_of
-from reconciler.publish.events import ObjectEvent
 
 log = logging.getLogger(__name__)
 
@@ -54,7 +53,7 @@ def follow_scheduler(r: Reconciler, p: Pass) -> None:
         _store(r)
     live = next(filter(text_of, p.observation.objects_of_kind("ConfigMap")), None)
     if live is not None and (message := behind_message(r, p)):
-        p.events.append(ObjectEvent(live, "SchedulerBehind", message, True))
+        p.tell(live, "SchedulerBehind", message, True)
 
 
 def behind_message(r: Reconciler, p: Pass) -> str:

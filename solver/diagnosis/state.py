@@ -125,9 +125,11 @@ class DiagnosisState:
 
     @cached_property
     def split_class(self) -> int:
-        """A node class that no node has."""
-        returning = (node.returning or node for node in self.problem.nodes)
-        return 1 + max(max(a.node_class, b.node_class) for a, b in zip(self.problem.nodes, returning, strict=True))
+        """A node class that no node has and no role may use."""
+        there = {node.node_class for node in self.problem.nodes}
+        back = {node.returning.node_class for node in self.problem.nodes if node.returning is not None}
+        open_to = {role.node_classes for gang in self.problem.gangs for role in gang.roles}
+        return 1 + max(there.union(back, *open_to))
 
     def _problem_with_kind(
         self, returned_nodes: tuple[int, ...], kind: tuple[int, int] | None

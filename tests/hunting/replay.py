@@ -7,7 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import is_hypothesis_test
+from hypothesis import given, is_hypothesis_test, settings
+from hypothesis import strategies as st
 
 
 class _ReplayedError(Exception):
@@ -19,14 +20,14 @@ def replay(module: str, test: str, **arguments: Any) -> None:
     room = importlib.import_module(module)
     run = getattr(room, test)
     if is_hypothesis_test(run):
-        run.hypothesis.inner_test(**arguments)
+        _run_once(run.hypothesis.inner_test, arguments)
         return
 
     def given_once(*_: Any, **__: Any) -> Callable[[Callable[..., None]], Callable[[], None]]:
         return lambda check: lambda: run_once(check)
 
     def run_once(check: Callable[..., None]) -> None:
-        check(**arguments)
+        _run_once(check, arguments)
         raise _ReplayedError
 
     with pytest.MonkeyPatch.context() as patch:
@@ -34,3 +35,9 @@ def replay(module: str, test: str, **arguments: Any) -> None:
         patch.setattr(room, "settings", lambda **_: lambda check: check)
         with pytest.raises(_ReplayedError):
             run()
+
+
+def _run_once(check: Callable[..., None], arguments: dict[str, Any]) -> None:
+    """Run the check as hypothesis does, so that it may record events."""
+    examples = given(**{name: st.just(value) for name, value in arguments.items()})
+    settings(max_examples=1, database=None, deadline=None)(examples(check))()

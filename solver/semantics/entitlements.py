@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from fractions import Fraction
+from functools import lru_cache
 from math import fsum
 from sys import float_info
 
@@ -19,6 +20,9 @@ from solver.semantics.queues import PODS, demand_by_queue, flat_real_capability,
 EMPTY_SHARE = 0.1
 """Of a millicore, a byte, or the thousandth part of anything else: below it proportion shares out nothing more, and
 takes what is asked for as met."""
+
+_ORDERED_AMOUNTS = 8
+"""So many amounts are added in all orders."""
 
 _SHARE_ROUNDING = 1e-9
 """Of the cluster: what a fair share in floating point may miss."""
@@ -37,7 +41,7 @@ def water_filled_shares(problem: Problem, held: Collection[int] = ()) -> tuple[V
         remaining  =  max( 0, remaining - what the d grew ),    until it is empty or did not change
 
     In the floating point of the source, which compares without tolerance: a share that is 4 devices on paper and
-    3.9999999999 there holds 3. It adds up in any order, so the least of what may come of that counts.
+    3.9999999999 there holds 3. It adds up in any order (`_largest_sum`), so the least of what may come of that counts.
 
     Source: OnSessionOpen of pkg/scheduler/plugins/proportion, which ignores the tree of queues.
     """
@@ -76,10 +80,25 @@ def water_filled_shares(problem: Problem, held: Collection[int] = ()) -> tuple[V
 
 
 def _largest_sum(amounts: Sequence[float]) -> float:
-    """No less than the sum of the amounts in floating point, in whatever order; that itself where none matters."""
-    if len(amounts) <= 2 or all(amount.is_integer() for amount in amounts):
-        return sum(amounts)
-    return fsum(amounts) * (1 + len(amounts) * float_info.epsilon)
+    """The largest sum of the amounts in floating point, one added after the other in whatever order; of many no less
+    than that."""
+    some = tuple(sorted(amount for amount in amounts if amount))
+    if len(some) <= 2 or all(amount.is_integer() for amount in some):
+        return sum(some)
+    if len(some) <= _ORDERED_AMOUNTS:
+        return _largest_ordered_sum(some)
+    return fsum(some) * (1 + len(some) * float_info.epsilon)
+
+
+@lru_cache(maxsize=1024)
+def _largest_ordered_sum(amounts: tuple[float, ...]) -> float:
+    """Subset by subset, a bit for each amount: a sum of floats grows with either, so that the largest sum of a subset
+    is that of the largest sums without its last amount."""
+    bits = [(1 << k, amount) for k, amount in enumerate(amounts)]
+    largest = [0.0]
+    for subset in range(1, 1 << len(amounts)):
+        largest.append(max(largest[subset ^ bit] + amount for bit, amount in bits if subset & bit))
+    return largest[-1]
 
 
 def _whole_units(problem: Problem, amounts: Sequence[float], scale: Sequence[tuple[int, int]]) -> Vector:

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from decimal import Decimal, localcontext
 from fractions import Fraction
+from functools import cache
 
 from solver.problem import Gang, Problem, Queue
 
@@ -16,6 +17,9 @@ Amounts = dict[int, Decimal]
 """Resource -> amount, without those that nothing limits."""
 DECIMAL_DIGITS = 60
 """Enough for any number in floating point."""
+
+SUMMED_IN_ALL_ORDERS = 8  # gains of one round
+
 LEAST_AMOUNT = 0.1
 """Of Volcano's own unit (a millicore, a byte, a thousandth of a device): proportion takes less for nothing."""
 
@@ -96,7 +100,7 @@ def proportional_shares(problem: Problem, held: Collection[int] = ()) -> Mapping
     gangs are kept out of the cluster.
 
     In the plugin's own floating point and units, without tolerance. What all queues gain in a round is added up in any
-    order there; here it counts as the most that may come of it, unless no order matters.
+    order there; here it counts as the most that may come of it.
     """
     if not problem.policy.proportion:
         return {}
@@ -126,11 +130,19 @@ def proportional_shares(problem: Problem, held: Collection[int] = ()) -> Mapping
         return {q: {r: Decimal(amounts[r]) / units[r] for r in units} for q, amounts in deserved.items()}
 
 
-def _most_in_sum(gains: list[float]) -> float:
-    exact = sum(map(Fraction, gains))
-    if len(gains) < 3 or all(gain == int(gain) for gain in gains):
-        return float(exact)
-    return float(exact) * (1 + len(gains) * 2.0**-52)
+def _most_in_sum(gains: Iterable[float]) -> float:
+    """The most that the sum may come to in any order of up to SUMMED_IN_ALL_ORDERS gains; else a bound on it."""
+    added = sorted(gain for gain in gains if gain)
+    if len(added) < 3 or all(gain == int(gain) for gain in added):
+        return float(sum(map(Fraction, added)))
+    if len(added) > SUMMED_IN_ALL_ORDERS:
+        return float(sum(map(Fraction, added))) * (1 + len(added) * 2.0**-52)
+
+    @cache
+    def most(some: frozenset[int]) -> float:
+        return max((most(some - {last}) + added[last] for last in some), default=0.0)
+
+    return most(frozenset(range(len(added))))
 
 
 def _requested_amounts(problem: Problem, held: Collection[int]) -> dict[int, dict[int, int]]:

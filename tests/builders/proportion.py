@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import reduce
+from itertools import permutations
+from operator import add
 from typing import TypeVar
 
 import numpy as np
@@ -46,5 +49,7 @@ def proportion_shares(names: Sequence[str], totals: Sequence[int], wishes: Mappi
 
 
 def _most(gains: list[float]) -> float:
-    total = float(sum(map(Fraction, gains)))
-    return total if len(gains) < 3 or not any(gain % 1 for gain in gains) else total * (1 + len(gains) * 2.0**-52)
+    some = [gain for gain in gains if gain]
+    if len(some) > 8:
+        return float(sum(map(Fraction, some))) * (1 + len(some) * 2.0**-52)
+    return max(reduce(add, order, 0.0) for order in (permutations(some) if any(gain % 1 for gain in some) else [some]))

@@ -73,6 +73,11 @@ SHARES: dict[str, tuple[int, list[tuple[QueueSpec, int]], list[int | None]]] = {
         [(queue("a"), 4), (queue("b", weight=3), 9), (queue("c", weight=3, guarantee={"gpu": 2}), 3)],
         [3, 9, 3],
     ),
+    "2.2857142857 and 0.7142857143 are 3 in whatever order the sums are added": (
+        16,
+        [(queue("a"), 3), (queue("b", weight=3), 4), (queue("c", weight=3), 14)],
+        [3, 4, 9],
+    ),
     "a share that comes out even is whole there too": (
         24,
         [(queue("a"), 20), (queue("b"), 20), (queue("c"), 20)],

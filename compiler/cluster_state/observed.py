@@ -89,6 +89,56 @@ class ObservedState:
     def running_pod_count(self, j: int) -> int:
         return sum(self.running_pods.get(j, {}).values())
 
+    def enter_job(self, j: int, created: int | None, reserved_start: str | None) -> None:
+        """Note that the cluster has the gang's job, and what that tells."""
+        self.present_gangs.add(j)
+        if created is not None:
+            self.creation_times[j] = created
+        if reserved_start is not None:
+            self.reserved_starts[j] = reserved_start
+
+    def enter_finished(self, gangs: frozenset[int]) -> None:
+        self.finished_gangs = gangs
+
+    def enter_gangs_with_pods(self, gangs: set[int]) -> None:
+        self.gangs_with_pods |= gangs
+        self.present_gangs |= gangs
+
+    def place_pod(self, pod: Object, node: int) -> None:
+        """Note that the pod, of whatever job, is on the node."""
+        self.pods_by_node.setdefault(node, []).append(pod)
+
+    def count_running_pod(self, record: PodRecord, gang_role: tuple[int, int], node: int) -> None:
+        """Count the pod as a running pod of the gang."""
+        j, t = gang_role
+        running = self.running_pods.get(j)
+        if running is None:
+            running = self.running_pods[j] = Counter()
+            self.preemptable[j] = Counter()
+        said, preemptable, place = (t, node, record.preemptable), self.preemptable[j], (t, node)
+        running[place] = running.get(place, 0) + 1  # no Counter counts 10,000 single pods as fast
+        preemptable[said] = preemptable.get(said, 0) + 1
+        self.gang_role_by_pod[record.key] = gang_role
+        for budget in self.budget_selections:
+            budget.note_running_pod(record.pod, gang_role)
+        if record.start_time is not None:
+            self.start_times.setdefault(j, []).append(record.start_time)
+        if record.checkpoint_time is not None:
+            self.checkpoint_times.setdefault(j, []).append((record.start_time, record.checkpoint_time))
+        if record.cooldowns:
+            self.cooldowns.setdefault(j, set()).update(record.cooldowns)
+
+    def count_foreign_pod(self, record: PodRecord, node: int, requests: Amounts) -> None:
+        """Count the pod as one of no planned gang."""
+        self.foreign_pods.append(foreign_pod(record.pod, node))
+        self.charge(node, queue_of(record.pod, record.group), requests)
+
+    def charge(self, node: int, queue: str | None, amounts: Amounts) -> None:
+        """Count these amounts as held on the node and in the queue, by no planned gang."""
+        self.foreign_amounts[node] = amounts_sum(self.foreign_amounts.get(node, {}), amounts)
+        if queue:
+            self.queue_used[queue] = amounts_sum(self.queue_used.get(queue, {}), amounts)
+
 
 def observe_state(specs: Specs, state: ClusterState) -> ObservedState:
     """Relate the state to the specs. Without nodes in the state, the declared ones count."""
@@ -108,8 +158,7 @@ def observe_state(specs: Specs, state: ClusterState) -> ObservedState:
     counter = _PodCounter(observed, specs.gangs, index, state.now)
     for record in state.pod_records:
         counter.count_pod(record)
-    observed.gangs_with_pods |= counter.gangs_of_pods
-    observed.present_gangs |= counter.gangs_of_pods
+    observed.enter_gangs_with_pods(counter.gangs_of_pods)
     return observed
 
 
@@ -173,14 +222,12 @@ def _read_jobs(
         j = index.get(object_identity(job))
         if j is None:
             continue
-        observed.present_gangs.add(j)
-        if (created := epoch_seconds(job["metadata"].get("creationTimestamp"))) is not None:
-            observed.creation_times[j] = created
-        if (start := annotations_of(job).get(STARTS_AT_ANNOTATION)) is not None:
-            observed.reserved_starts[j] = str(start)
+        start = annotations_of(job).get(STARTS_AT_ANNOTATION)
+        created = epoch_seconds(job["metadata"].get("creationTimestamp"))
+        observed.enter_job(j, created, None if start is None else str(start))
         if end_of_run(job) is not None or (job["kind"] == "Pod" and is_finished_pod(job)):
             finished.add(j)
-    observed.finished_gangs = frozenset(finished)
+    observed.enter_finished(frozenset(finished))
 
 
 def _maker_key(gang: GangSpec) -> JobKey:
@@ -215,12 +262,12 @@ class _PodCounter:
             node = self.nodes_by_hostname.get(record.selected_hostname)
         if node is None or (gang is not None and self._is_leaving(record)):
             return
-        self.observed.pods_by_node.setdefault(node, []).append(record.pod)
+        self.observed.place_pod(record.pod, node)
         gang_role = None if gang is None else self._planned_role(record, gang)
         if gang_role is None:
-            self._count_foreign_pod(record, node)
+            self.observed.count_foreign_pod(record, node, self.requests.requests_of(record.pod))
         else:
-            self._count_running_pod(record, gang_role, node)
+            self.observed.count_running_pod(record, gang_role, node)
 
     def _is_leaving(self, record: PodRecord) -> bool:
         until = leaving_until(record.pod) if record.is_terminating else None
@@ -241,32 +288,6 @@ class _PodCounter:
             return None
         self.room[gang_role] = room - 1
         return gang_role
-
-    def _count_running_pod(self, record: PodRecord, gang_role: tuple[int, int], node: int) -> None:
-        observed, (j, t) = self.observed, gang_role
-        running = observed.running_pods.get(j)
-        if running is None:
-            running = observed.running_pods[j] = Counter()
-            observed.preemptable[j] = Counter()
-        said, preemptable, place = (t, node, record.preemptable), observed.preemptable[j], (t, node)
-        running[place] = running.get(place, 0) + 1  # no Counter counts 10,000 single pods as fast
-        preemptable[said] = preemptable.get(said, 0) + 1
-        observed.gang_role_by_pod[record.key] = gang_role
-        for budget in observed.budget_selections:
-            budget.note_running_pod(record.pod, gang_role)
-        if record.start_time is not None:
-            observed.start_times.setdefault(j, []).append(record.start_time)
-        if record.checkpoint_time is not None:
-            observed.checkpoint_times.setdefault(j, []).append((record.start_time, record.checkpoint_time))
-        if record.cooldowns:
-            observed.cooldowns.setdefault(j, set()).update(record.cooldowns)
-
-    def _count_foreign_pod(self, record: PodRecord, node: int) -> None:
-        observed, requests = self.observed, self.requests.requests_of(record.pod)
-        observed.foreign_pods.append(foreign_pod(record.pod, node))
-        observed.foreign_amounts[node] = amounts_sum(observed.foreign_amounts.get(node, {}), requests)
-        if queue := queue_of(record.pod, record.group):
-            observed.queue_used[queue] = amounts_sum(observed.queue_used.get(queue, {}), requests)
 
 
 def _nodes_by_hostname(nodes: Sequence[NodeSpec]) -> Mapping[str, int]:

@@ -60,6 +60,28 @@ class ReservedRoom:
     def running(self) -> int:
         return sum(self.running_by_node.values())
 
+    def keep_on(self, nodes: Iterable[int]) -> None:
+        """Keep room for one pod on each of these nodes."""
+        self.by_node.update(nodes)
+
+    def fill(self, places: _Places, count: int) -> None:
+        """Put `count` pods side by side: first where the fewest devices are free that they do not ask for, there where
+        the fewest of them have room."""
+        request = self.pods.pod.requests
+        candidates = []
+        for n in places.matching(self.pods.pod) if count > 0 else ():
+            free = places.free(n)
+            if fitting := min(free.get(name, 0) // amount for name, amount in request.items() if amount):
+                spared = sum(max(0, free[name]) for name in free.keys() - request.keys() if "/" in name)
+                candidates.append((spared, fitting, n))
+        for _, fitting, n in sorted(candidates):
+            if count <= 0:
+                break
+            if fitting > 0:
+                self.by_node[n] = min(fitting, count)
+                count -= self.by_node[n]
+        self.homeless = max(0, count)
+
 
 def reserve_room(specs: Specs, observed: ObservedState) -> tuple[ReservedRoom, ...]:
     """Count the declared pods that the plan binds to no node as pods that hold their room, in `observed`."""
@@ -71,18 +93,17 @@ def reserve_room(specs: Specs, observed: ObservedState) -> tuple[ReservedRoom, .
         wanted = [pods for pods in wanted if pods.role]
     if not wanted:
         return ()
-    rooms = [ReservedRoom(pods) for pods in sorted(wanted, key=_freedom)]
     running = _running_pods(wanted, observed)
+    rooms = [ReservedRoom(pods, Counter(running.get(id(pods), ()))) for pods in sorted(wanted, key=_freedom)]
     places = _Places(specs.gangs, observed)
     for room in rooms:
-        nodes = running.get(id(room.pods), [])
-        room.running_by_node.update(nodes)
         if room.pods.on_each_node:
-            room.by_node.update(places.matching(_daemon(room.pods.pod)) - set(nodes))
+            room.keep_on(places.matching(_daemon(room.pods.pod)) - room.running_by_node.keys())
         else:
-            _fill(room, places, room.pods.count - len(nodes))
+            room.fill(places, room.pods.count - room.running)
         for n, count in sorted(room.by_node.items()):
-            _charge(observed, room.pods, n, count)
+            amounts = {name: amount * count for name, amount in room.pods.pod.requests.items()}
+            observed.charge(n, room.pods.queue, amounts)
     return tuple(rooms)
 
 
@@ -122,13 +143,6 @@ def _daemon(pod: PodSpec) -> PodSpec:
     )
 
 
-def _charge(observed: ObservedState, pods: UnplannedPods, n: int, count: int) -> None:
-    amounts = {name: amount * count for name, amount in pods.pod.requests.items()}
-    observed.foreign_amounts[n] = amounts_sum(observed.foreign_amounts.get(n, {}), amounts)
-    if pods.queue:
-        observed.queue_used[pods.queue] = amounts_sum(observed.queue_used.get(pods.queue, {}), amounts)
-
-
 class _Places:
     """The nodes, and what is free on each besides the pods that run."""
 
@@ -154,25 +168,6 @@ class _Places:
         for taken in (self.observed.foreign_amounts.get(n, {}), self._held.get(n, {})):
             total = {name: amount - taken.get(name, 0) for name, amount in total.items()}
         return total
-
-
-def _fill(room: ReservedRoom, places: _Places, count: int) -> None:
-    """Put `count` pods side by side: first where the fewest devices are free that they do not ask for, there where the
-    fewest of them have room."""
-    request = room.pods.pod.requests
-    candidates = []
-    for n in places.matching(room.pods.pod) if count > 0 else ():
-        free = places.free(n)
-        if fitting := min(free.get(name, 0) // amount for name, amount in request.items() if amount):
-            spared = sum(max(0, free[name]) for name in free.keys() - request.keys() if "/" in name)
-            candidates.append((spared, fitting, n))
-    for _, fitting, n in sorted(candidates):
-        if count <= 0:
-            break
-        if fitting > 0:
-            room.by_node[n] = min(fitting, count)
-            count -= room.by_node[n]
-    room.homeless = max(0, count)
 
 
 def _running_pods(wanted: Iterable[UnplannedPods], observed: ObservedState) -> Mapping[int, list[int]]:

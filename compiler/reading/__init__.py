@@ -52,13 +52,13 @@ def _read_specs(tree: Repository, cluster: str | None, parse: Parse, ahead: Read
     known: dict[str, ParsedFile] = {}
     parse = _once(parse, known)
     collector = DocumentCollector(parse)
-    collector.diagnostics += tree.problems
+    collector.report(tree.problems)
     folder, problems = choose_folder(tree, cluster)
-    collector.diagnostics += problems
+    collector.report(problems)
     if problems:
         return _specs_without_cluster(cluster or "", collector)
     files, problems = files_of_cluster(tree, folder)
-    collector.diagnostics += problems
+    collector.report(problems)
     if ahead is not None:
         known.update(ahead({file: tree.files[file] for file in files}))
     assignment = job_assignment(tree, folder, parse)
@@ -68,7 +68,7 @@ def _read_specs(tree: Repository, cluster: str | None, parse: Parse, ahead: Read
     if folder is None and cluster is None and not collector.documents and not collector.diagnostics:
         message = "there is no YAML file under cluster-specs/<cluster>/ or jobs/"
         help = "run `gangplan init` for an example to start from"
-        collector.diagnostics.append(EMPTY_REPOSITORY.diagnostic(Position(CLUSTERS_FOLDER, 1, 1), message, help))
+        collector.report([EMPTY_REPOSITORY.diagnostic(Position(CLUSTERS_FOLDER, 1, 1), message, help)])
         return _specs_without_cluster("", collector)
     return consistent_specs(cluster_spec(folder or cluster or "", collector), collector)
 

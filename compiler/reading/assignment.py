@@ -147,9 +147,7 @@ def _claim(tree: Repository, folder: str, parse: Parse) -> _Claim:
     if not found:
         return _Claim(names)
     document, parsed = found[0]
-    if parsed.claim is None:
-        parsed.claim = _claimed(document)
-    is_valid, jobs, expressions = parsed.claim
+    is_valid, jobs, expressions = parsed.claim_of(lambda: _claimed(document))
     return _Claim(names, None if jobs is None else path_patterns(jobs), expressions, is_valid)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -16,7 +17,6 @@ from compiler.reading.one_document import (
     Stranger,
     has_error,
     read_as_kind,
-    read_as_stranger,
     read_document,
     version_of,
 )
@@ -56,6 +56,10 @@ class DocumentCollector:
 
     def specs_of(self, spec_type: type[Spec]) -> list[Spec]:
         return [item for item in self.spec_items if isinstance(item, spec_type)]
+
+    def report(self, diagnostics: Iterable[Diagnostic]) -> None:
+        """Add these diagnostics."""
+        self.diagnostics += diagnostics
 
     def reject(self, document: Document, diagnostic: Diagnostic) -> None:
         """Add an error, and leave the document out of the specs."""
@@ -107,9 +111,7 @@ class DocumentCollector:
             if kind is not None:
                 self._add(read_as_kind(document, stranger.failed, kind))
                 continue
-            if stranger.reading is None:
-                stranger.reading = read_as_stranger(document, stranger.failed)
-            self._add(stranger.reading)
+            self._add(stranger.read())
         self.strangers = []
 
     def _declared_kinds(self) -> dict[tuple[str, str, tuple[str, ...]], Kind]:
@@ -223,12 +225,10 @@ def read_alone(parsed: ParsedFile) -> None:
     """Read all documents of a file, ahead of the repository that they are in."""
     for at in range(len(parsed.documents)):
         for stranger in _reading(parsed, at).strangers:
-            stranger.reading = read_as_stranger(stranger.document, stranger.failed)
+            stranger.read()
 
 
 def _reading(parsed: ParsedFile, at: int) -> DocumentReading:
     """What a document of the file says; it is remembered there."""
-    found: DocumentReading | None = parsed.readings.get(at)
-    if found is None:
-        found = parsed.readings[at] = read_document(*parsed.documents[at])
+    found: DocumentReading = parsed.reading_of(at, read_document)
     return found

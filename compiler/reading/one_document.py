@@ -74,6 +74,12 @@ class Stranger:
     failed: bool
     reading: DocumentReading | None = None
 
+    def read(self) -> DocumentReading:
+        """What the document says where no Cluster knows its kind; read once."""
+        if self.reading is None:
+            self.reading = read_as_stranger(self.document, self.failed)
+        return self.reading
+
 
 @dataclass(slots=True)
 class DocumentReading:
@@ -112,6 +118,17 @@ class DocumentReading:
             self.strangers.append(Stranger(document, failed))
         else:
             self._take(document, failed, self._read_document(document, kind, failed), kind)
+
+    def _add_document_alone(self, document: Document) -> None:
+        self.documents.append(document)
+
+    def _add_privileged_containers(self) -> None:
+        for document in self.documents:
+            self.spec_items += _privileged_containers(document)
+
+    def _run_checks(self) -> None:
+        """Add what the checks find that look at one document."""
+        self.findings += document_findings(self.models)
 
     def _take(self, document: Document, failed: bool, problems: list[Diagnostic], kind: Kind | None) -> None:
         is_rejected = failed or has_error(problems)
@@ -172,9 +189,8 @@ def read_document(document: Document, failed: bool) -> DocumentReading:
     """What the document says by its kind. failed: its text has an error."""
     reading = DocumentReading()
     reading._add_document(document.whole(), failed)
-    for each in reading.documents:
-        reading.spec_items += _privileged_containers(each)
-    reading.findings += document_findings(reading.models)
+    reading._add_privileged_containers()
+    reading._run_checks()
     return reading
 
 
@@ -182,8 +198,8 @@ def read_as_kind(document: Document, failed: bool, kind: Kind) -> DocumentReadin
     """What the document says by a kind that the Cluster declares."""
     reading, document = DocumentReading(), document.whole()
     if _is_left_out(document, None) and not _is_left_out(document, kind):
-        reading.documents.append(document)
-        reading.spec_items += _privileged_containers(document)
+        reading._add_document_alone(document)
+        reading._add_privileged_containers()
     reading._take(document, failed, reading._read_document(document, kind, failed), kind)
     return reading
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -63,6 +63,25 @@ class ParsedFile:
     readings: dict[int, Any] = field(default_factory=dict)
     claim: Any = None
 
+    def add(self, documents: Iterable[tuple[Document, bool]]) -> None:
+        """Add documents, each with whether its text has an error."""
+        self.documents += documents
+
+    def report(self, diagnostic: Diagnostic) -> None:
+        self.diagnostics.append(diagnostic)
+
+    def reading_of(self, at: int, read: Callable[[Document, bool], Any]) -> Any:
+        """What reading the document at this index came to; read once."""
+        if at not in self.readings:
+            self.readings[at] = read(*self.documents[at])
+        return self.readings[at]
+
+    def claim_of(self, read: Callable[[], Any]) -> Any:
+        """What the file's Cluster says about jobs; read once."""
+        if self.claim is None:
+            self.claim = read()
+        return self.claim
+
 
 Adopt = Callable[[Document], list[Document]]
 """The objects inside a document that is none itself, such as the values of a Helm chart; none where it holds none."""
@@ -77,18 +96,18 @@ def parse_file(file: str, content: bytes, adopt: Adopt = lambda document: []) ->
     out = ParsedFile()
     if len(content) > MAX_FILE_BYTES:
         size = f"more than {MAX_FILE_BYTES} bytes"
-        out.diagnostics.append(
+        out.report(
             TOO_LARGE.diagnostic(Position(file, 1, 1), f"the file has {size}", "split it into files of at most 1 MiB")
         )
         return out
     try:
         text = content.decode("utf-8")
     except UnicodeDecodeError as problem:
-        out.diagnostics.append(_encoding_diagnostic(file, content, problem))
+        out.report(_encoding_diagnostic(file, content, problem))
         return out
     if text.startswith("\ufeff"):
         text = text[1:]
-        out.diagnostics.append(
+        out.report(
             BYTE_ORDER_MARK.diagnostic(
                 Position(file, 1, 1), "the file starts with a byte order mark", "save it as UTF-8 without one"
             )
@@ -98,7 +117,7 @@ def parse_file(file: str, content: bytes, adopt: Adopt = lambda document: []) ->
         for data in reader.load_data():
             _add_objects(data, reader, out, adopt)
     if not out.documents and not any(d.severity == "error" for d in out.diagnostics):
-        out.diagnostics.append(
+        out.report(
             EMPTY_FILE.diagnostic(Position(file, 1, 1), "the file holds no object", "remove it, or write an object")
         )
     return out
@@ -146,7 +165,7 @@ def _add_objects(data: Any, reader: YamlReader, out: ParsedFile, adopt: Adopt) -
         document = Document(reader.file, reader.line, reader.text, data, reader.positions)
         failed = bool(reader.error_positions)
         if isinstance(data, dict) and _missing_field(data) is not None and (inside := adopt(document)):
-            out.documents += [(found, failed) for found in inside]
+            out.add((found, failed) for found in inside)
         else:
             _add_object(document, failed, reader, out)
         return
@@ -172,7 +191,7 @@ def _is_list(data: Any) -> bool:
 def _add_object(document: Document, failed: bool, reader: YamlReader, out: ParsedFile) -> None:
     """Add the document, or what it lacks to be a Kubernetes object."""
     if (missing := _missing_field(document.data)) is None:
-        out.documents.append((with_name(document), failed))
+        out.add([(with_name(document), failed)])
         return
     path, message = missing
     at = document.position(*path)

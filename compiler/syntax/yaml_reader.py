@@ -253,14 +253,16 @@ class YamlReader:
 
     def scalar_node(self, event: ScalarEvent) -> _YamlNode:
         mark, text = event.start_mark, event.value
-        node = _YamlNode(_SCALAR, self.line + mark.line, mark.column + self.column, text)
+        line, column = self.line + mark.line, mark.column + self.column
         if event.tag is not None:
-            self.refuse_tag(event.tag, node)
+            self.refuse_tag(event.tag, _YamlNode(_SCALAR, line, column, text))
         if not event.implicit[0]:
-            return node
-        if text == "<<":
-            node.is_merge_key = self.has_aliases = True
-        node.value, problem = scalars.plain_scalar(text)
+            return _YamlNode(_SCALAR, line, column, text)
+        is_merge_key = text == "<<"
+        if is_merge_key:
+            self.has_aliases = True
+        value, problem = scalars.plain_scalar(text)
+        node = _YamlNode(_SCALAR, line, column, value, is_merge_key)
         if problem is not None and not (problem is scalars.OCTAL_NUMBER and self.is_file_mode(mark.index)):
             shown = text if len(text) <= 40 else text[:37] + "..."
             self.add_diagnostic(

@@ -26,12 +26,19 @@ class _Limit:
     deadline: float
     late_work: int = 0
 
+    def spend(self, work: int) -> None:
+        self.late_work -= work
+
 
 @dataclass(slots=True)
 class TimeLimitWatch:
     """hit_time_limit: whether the clock cut anything off."""
 
     hit_time_limit: bool = False
+
+    def record(self) -> None:
+        """Note that the clock has cut something off."""
+        self.hit_time_limit = True
 
 
 _WATCHES: ContextVar[tuple[TimeLimitWatch, ...]] = ContextVar("watches", default=())
@@ -52,7 +59,7 @@ def watch_time_limit() -> Iterator[TimeLimitWatch]:
 def record_time_limit() -> None:
     """Note that the clock has cut something off."""
     for watch in _WATCHES.get():
-        watch.hit_time_limit = True
+        watch.record()
 
 
 @contextmanager
@@ -84,7 +91,7 @@ def may_work(work: int) -> bool:
     limit = _LIMIT.get()
     if time.monotonic() < limit.deadline:
         return True
-    limit.late_work -= work
+    limit.spend(work)
     if limit.late_work <= 0:
         record_time_limit()
     return limit.late_work > 0

@@ -184,7 +184,7 @@ def _fill_rows(x: PieceModel, number: int, region: Region) -> Iterator[Row]:
 
 def _set_flow_start(x: PieceModel, capacity: LeafCapacity, known: LeafPods) -> None:
     """The flow of the known solution: in each leaf its largest piece first."""
-    x.start |= {v.name: 0.0 for arcs in x.a.values() for v in arcs.values()}
+    x.start.update({v.name: 0.0 for arcs in x.a.values() for v in arcs.values()})
     here: dict[int, list[int]] = {}
     for leaves in known.values():
         for leaf, pods in leaves.items():

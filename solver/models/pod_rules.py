@@ -53,6 +53,9 @@ class RuleTerms:
     domains: dict[int, NewPodTerms] = field(default_factory=dict)
     has_straddling: bool = False
 
+    def mark_straddling(self) -> None:
+        self.has_straddling = True
+
     @property
     def inside(self) -> dict[int, NewPodTerms]:
         """Without NO_DOMAIN, in order."""
@@ -71,7 +74,7 @@ def rule_terms(s: Sets, x: Variables, rule_counts: PodRuleCounts) -> list[tuple[
             for i, terms in pods.items():
                 d = domains[i]
                 if terms and d is None:
-                    rule.has_straddling = True
+                    rule.mark_straddling()
                 elif terms and d is not None:
                     new = rule.domains.setdefault(d, NewPodTerms())
                     getattr(new, letter).extend(terms)

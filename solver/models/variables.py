@@ -65,7 +65,7 @@ def build_variables(s: Sets, fixed_admission: bool = False) -> Variables:
 def _add_placement_variables(s: Sets, x: Variables, k: int) -> None:
     """g and n of one class, domain by domain. A domain that cannot hold one gang gets no variables."""
     gang_class = s.gang_classes[k]
-    x.n |= {(k, t): {} for t in range(len(gang_class.roles))}
+    x.n.update({(k, t): {} for t in range(len(gang_class.roles))})
     limits_and_needs = [(s.pod_limits[k, t], role.min_pods) for t, role in enumerate(gang_class.roles)]
     for h, buckets in s.buckets_in[k].items():
         most = _max_gangs(limits_and_needs, gang_class.min_pods, s.gang_counts[k], buckets)

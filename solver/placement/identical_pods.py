@@ -209,7 +209,7 @@ class IdenticalPods:
         is_too_large = size > min(options.budget.class_variables, self.work.left)
         if is_too_large or _relaxed_bound(gangs, capacity, options) >= now:
             return None
-        self.work.left -= size
+        self.work.spend(size)
         wanted: LeafPods = {j: self._pods_by_leaf(j, placements[j]) for j in movers}
         x = identical_pods.build_model(gangs, capacity, wanted)
         limited = replace(options, max_nodes=min(options.max_nodes, options.budget.class_nodes))

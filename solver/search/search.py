@@ -32,12 +32,19 @@ class Incumbent(Generic[Solution]):
     solution: Solution
     cost: Any
 
+    def replace(self, solution: Solution, cost: Any) -> None:
+        """Go on from a cheaper solution."""
+        self.solution, self.cost = solution, cost
+
 
 @dataclass(slots=True)
 class Work:
     """Deterministic work left, such as variables of models, shared by the moves of one or more searches."""
 
     left: int
+
+    def spend(self, work: int) -> None:
+        self.left -= work
 
 
 Moves = Iterator[Callable[[], Solution | None]]
@@ -86,8 +93,8 @@ def improve(
             if found is None:
                 continue
             if (new := cost(found)) < best.cost:
-                best.solution, best.cost, improved = found, new, True
-                failures, improvements = 0, improvements + 1
+                best.replace(found, new)
+                improved, failures, improvements = True, 0, improvements + 1
             else:
                 failures += 1
     return best.solution

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -28,6 +28,101 @@ def crowded_comprehensions(tree: ast.AST) -> Iterator[int]:
             tests = [test for loop in node.generators for test in loop.ifs]
             if len(node.generators) + sum(map(conditions, tests)) > 2:
                 yield node.lineno
+
+
+CONTAINERS = ("Counter", "Table", "defaultdict", "deque", "dict", "list", "set")
+MUTATORS = frozenset(
+    (
+        "add",
+        "append",
+        "clear",
+        "discard",
+        "extend",
+        "insert",
+        "pop",
+        "popitem",
+        "popleft",
+        "remove",
+        "setdefault",
+        "update",
+    )
+)
+PACKAGES_OWN = frozenset(("click.UsageError.exit_code", "_current.request", "settings.retries", "yaml.width"))
+"""Attributes of packages' objects that are called as fields of ours are."""
+
+
+def assigned(target: ast.expr) -> list[ast.expr]:
+    if isinstance(target, ast.Tuple | ast.List):
+        return [each for element in target.elts for each in assigned(element)]
+    return [target.value if isinstance(target, ast.Starred) else target]
+
+
+def assigned_targets(node: ast.AST) -> list[ast.expr]:
+    """What a statement gives a value to, or deletes."""
+    if isinstance(node, ast.Assign | ast.Delete):
+        return [each for target in node.targets for each in assigned(target)]
+    if isinstance(node, ast.AugAssign) or (isinstance(node, ast.AnnAssign) and node.value is not None):
+        return [node.target]
+    return []
+
+
+def fields_of(owner: ast.ClassDef) -> dict[str, str]:
+    """Name of each field of a class -> its annotation, empty without one."""
+    found: dict[str, str] = {}
+    for member in owner.body:
+        if isinstance(member, ast.AnnAssign) and isinstance(member.target, ast.Name):
+            found[member.target.id] = ast.unparse(member.annotation)
+    for each in ast.walk(owner):
+        annotation = ast.unparse(each.annotation) if isinstance(each, ast.AnnAssign) else ""
+        for target in [each.target] if isinstance(each, ast.AnnAssign) else assigned_targets(each):
+            if isinstance(target, ast.Attribute) and is_own(target):
+                found.setdefault(target.attr, annotation)
+    return found
+
+
+def is_own(target: ast.Attribute) -> bool:
+    return isinstance(target.value, ast.Name) and target.value.id in ("self", "cls")
+
+
+def changed_fields(node: ast.AST) -> Iterator[tuple[ast.Attribute, str]]:
+    """The attributes that a node of a syntax tree changes: "value" where it gets another one, "content" where
+    something inside of it gets another one, "mutator" where a method is called that changes
+    containers."""
+    targets = [(each, "value") for each in assigned_targets(node)]
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in MUTATORS:
+        targets = [(node.func.value, "mutator")]
+    for target, change in targets:
+        inner = target
+        while isinstance(inner, ast.Subscript):
+            inner = inner.value
+        if isinstance(inner, ast.Attribute) and not is_own(inner):
+            yield inner, change if inner is target else "content"
+
+
+def nodes_with_owner(tree: ast.AST, owner: frozenset[str] = frozenset()) -> Iterator[tuple[ast.AST, frozenset[str]]]:
+    """Each node with the fields of the classes around it: an object may change another one of its own class."""
+    for node in ast.iter_child_nodes(tree):
+        around = owner | fields_of(node).keys() if isinstance(node, ast.ClassDef) else owner
+        yield node, around
+        yield from nodes_with_owner(node, around)
+
+
+def changes_from_outside(trees: Mapping[str, ast.AST]) -> Iterator[str]:
+    """Where code changes a field of an object of ours, or what it holds, from outside of its class. In solver/ the
+    functions that make a model or a state may fill its tables and arrays."""
+    fields: dict[str, set[str]] = {}
+    for tree in trees.values():
+        for node in ast.walk(tree):
+            for name, annotation in fields_of(node).items() if isinstance(node, ast.ClassDef) else ():
+                fields.setdefault(name, set()).add(annotation.partition("[")[0])
+    for file, tree in trees.items():
+        for node, around in nodes_with_owner(tree):
+            for target, change in changed_fields(node):
+                if target.attr not in fields.keys() - around or ast.unparse(target) in PACKAGES_OWN:
+                    continue
+                is_container = change != "mutator" or not fields[target.attr].isdisjoint(CONTAINERS)
+                if change == "value" or (is_container and not file.startswith("solver/")):
+                    yield f"{file}:{target.lineno}"
 
 
 @pytest.mark.parametrize("folder", ["bench", "compiler", "deploy", "reconciler", "solver", "tests"])
@@ -56,3 +151,29 @@ def test_a_comprehension_has_one_loop_and_one_condition_or_two_loops_alone(folde
 )
 def test_conditions_and_loops_are_counted(text: str, lines: list[int]) -> None:
     assert list(crowded_comprehensions(ast.parse(text))) == lines
+
+
+def test_no_object_is_changed_from_outside_of_its_class() -> None:
+    files = [file for folder in ("compiler", "reconciler", "solver") for file in sources(folder)]
+    trees = {str(file.relative_to(ROOT)): ast.parse(file.read_bytes()) for file in files}
+    assert list(changes_from_outside(trees)) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "lines"),
+    [
+        ("def f(b): b.level = 1", ["x:4"]),
+        ("def f(b): b.level, n = 1, 2", ["x:4"]),
+        ("def f(b): b.level += 1", ["x:4"]),
+        ("def f(a): del a.b.level", ["x:4"]),
+        ("def f(b): b.names.append(1)", ["x:4"]),
+        ("def f(b): b.names[0] = 1", ["x:4"]),
+        ("def f(b): b.level.add(1)", []),
+        ("def f(b): b.other = 1", []),
+        ("def f(b): b.raise_level()", []),
+        ("class C(Box):\n  level: int\n  def f(self, other): other.level = self.level", []),
+    ],
+)
+def test_changes_from_outside_are_seen(text: str, lines: list[str]) -> None:
+    box = "class Box:\n  level: int\n  names: list[str]\n"
+    assert list(changes_from_outside({"x": ast.parse(box + text)})) == lines

@@ -62,14 +62,15 @@ class Restrictions:
     """What a plan is kept from or counts on, beyond what the cluster's objects say.
 
     quarantined_nodes: take nothing new. held_jobs: Ref.key -> why nothing of the job starts. closed_nodes: Ref.key of a
-    job -> nodes that get no pod of it. leaving_pods: uid of an evicted pod, whose room is given away
-    already -> until when (seconds since the epoch).
+    job -> nodes that get no pod of it. leaving_pods: uid of an evicted pod, whose room is given away already -> until
+    when (epoch seconds). crowded_jobs: running gangs that lost pods whose nodes have no room for them now.
     """
 
     quarantined_nodes: frozenset[str] = frozenset()
     held_jobs: Mapping[str, str] = field(default_factory=dict)
     closed_nodes: Mapping[str, frozenset[str]] = field(default_factory=dict)
     leaving_pods: Mapping[str, int] = field(default_factory=dict)
+    crowded_jobs: frozenset[str] = frozenset()
 
 
 @dataclass(slots=True)
@@ -154,9 +155,9 @@ class Observation:
         return (self._grouped if self.by_kind is None else self.by_kind).get(kind, [])
 
     def with_restrictions(self, restrictions: Restrictions) -> Observation:
-        """The same objects under these restrictions; what was worked out of the nodes is kept."""
+        """The same objects under these restrictions; what was worked out of them is kept."""
         made = replace(self, restrictions=restrictions)
-        made.__dict__["_node_index"] = self._node_index
+        vars(made).update({name: value for name, value in vars(self).items() if name not in vars(made)})
         return made
 
     @cached_property
@@ -365,6 +366,7 @@ def fingerprint_of(observation: Observation, snapshot: Snapshot, finished_jobs: 
     digests |= {name: json_digest([digests[name], *values]) for name, values in parts.items() if values}
     surplus = {key: _surplus(snapshot.gangs[key], pods) for key, pods in pods_of.items()}
     others: list[Any] = [dict(restrictions.held_jobs), closed, {key: more for key, more in surplus.items() if more}]
+    others.append(sorted(restrictions.crowded_jobs))
     others += [_budgets(observation, snapshot), _domains_of_others(observation), _ended_steps(observation, snapshot)]
     return Fingerprint(digests, finished_jobs, json_digest(others))
 
@@ -395,10 +397,7 @@ def _ended_steps(observation: Observation, snapshot: Snapshot) -> list[str]:
 
 
 def _add_pods(
-    parts: Mapping[str, list[Any]],
-    observation: Observation,
-    snapshot: Snapshot,
-    pods_of: Mapping[str, list[Object]],
+    parts: Mapping[str, list[Any]], observation: Observation, snapshot: Snapshot, pods_of: Mapping[str, list[Object]]
 ) -> None:
     """Add to the parts of a fingerprint, by node, what its pods leave there."""
     index, leaving = observation.node_index(snapshot.leaves), observation.restrictions.leaving_pods

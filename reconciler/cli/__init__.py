@@ -57,7 +57,7 @@ def add_kubeconfig_options(command: Command) -> Command:
         click.option("--context", help="Context of the kubeconfig."),
         click.option(
             "--kubeconfig",
-            type=click.Path(exists=True, dir_okay=False, path_type=Path),
+            type=click.Path(path_type=Path),
             help="Kubeconfig. [default: KUBECONFIG, ~/.kube/config, or the service account in a pod]",
         ),
     ):

@@ -87,6 +87,8 @@ def check_kubeconfig(kubeconfig: Path | None, context: str | None) -> None:
     if kubeconfig is None and "KUBECONFIG" not in os.environ and "KUBERNETES_SERVICE_HOST" in os.environ:
         return
     named = [kubeconfig] if kubeconfig else _default_kubeconfigs()
+    if kubeconfig is not None and not kubeconfig.is_file():
+        raise click.ClickException(f"the kubeconfig {kubeconfig} is no file")
     if not any(path.exists() for path in named):
         raise click.ClickException(
             "no kubeconfig was found: give --kubeconfig, set KUBECONFIG, or run in a pod with a service account"

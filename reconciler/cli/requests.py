@@ -9,10 +9,12 @@ from typing import Any, TypeVar
 
 import click
 
+from compiler.kubernetes import DIGEST_ANNOTATION, annotations_of
+from compiler.run_kinds import end_of_run
 from reconciler.cli import add_cluster_options
 from reconciler.cli.connection import cluster_command
 from reconciler.cluster.client import Client
-from reconciler.cluster.inventory import Inventory, InventoryStore
+from reconciler.cluster.inventory import FinishedRun, Inventory, InventoryStore
 from reconciler.cluster.transport import make_connector
 from reconciler.phases.runs import is_job, split_run
 from reconciler.requests import (
@@ -80,13 +82,21 @@ def rerun(job: str, cluster: str, kubeconfig: Path | None, context: str | None, 
     key = _target_key(job, inventory)
     if not is_job(key):
         raise click.ClickException(f"{job} is no job that gangplan knows on {cluster}")
-    if (run := inventory.runs.get(key)) is None:
+    run = inventory.runs.get(key)
+    if run is None or _goes_on(store.client, run):
         _change(store, lambda requests: with_retry(requests, key))
         click.echo(f"{key} has not finished; if it is held, it is tried again")
         return
     digest, number = split_run(run.digest)
     _change(store, lambda requests: with_rerun(requests, key, digest, number + 1))
     click.echo(f"{key} runs again: run {number + 1} of {digest}")
+
+
+def _goes_on(client: Client, run: FinishedRun) -> bool:
+    """Whether the job has begun another run since that one."""
+    job = client.find(run.ref)
+    is_other = job is not None and annotations_of(job).get(DIGEST_ANNOTATION, run.digest) != run.digest
+    return job is not None and is_other and end_of_run(job) is None
 
 
 def _stores(

@@ -137,9 +137,11 @@ class Inventory:
         """Note what was deleted at one time (seconds since the epoch): a `guard.Toll`."""
         self.deletions.append([at, *toll])
 
-    def trim_deletions(self, since: int) -> None:
-        """Forget what was deleted then or before."""
-        self.deletions = [row for row in self.deletions if row[0] > since]
+    def trim_deletions(self, now: int, window: int) -> None:
+        """Forget what was deleted so many seconds ago or before. What a clock that was ahead noted for later counts as
+        deleted now."""
+        rows = ([min(row[0], now), *row[1:]] for row in self.deletions)
+        self.deletions = [row for row in rows if row[0] > now - window]
 
     def settle_loss(self) -> None:
         """Note that it is known again what is ours."""

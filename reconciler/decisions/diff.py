@@ -169,6 +169,12 @@ def _owned_fields(live: Object) -> Mapping[str, Any]:
     return {}
 
 
+def is_annotation_overwritten(live: Object, name: str) -> bool:
+    """Whether we have applied our fields to the object, and this annotation of it is no longer ours."""
+    owned = _owned_fields(live)
+    return bool(owned) and f"f:{name}" not in (owned["f:metadata"].get("f:annotations") or {})
+
+
 def _is_our_apply(entry: Mapping[str, Any]) -> bool:
     is_ours = entry.get("manager") == FIELD_MANAGER and entry.get("operation") == "Apply"
     return is_ours and not entry.get("subresource")

@@ -15,10 +15,13 @@ from reconciler.decisions.gates import GateLift, NodeIndex
 
 class Room:
     """What is free on `nodes`, where every pod counts until it is gone. Of other nodes nothing is asked. On a node of
-    which something cannot be read nothing is free."""
+    which something cannot be read nothing is free. counts_cards: whether pods that are placed in single cards or NUMA
+    cells find no room, since which of these are free is not known; else only their requests count."""
 
-    def __init__(self, nodes: Sequence[Object], pods: Iterable[Object], index: NodeIndex) -> None:
-        self._requests = RequestCache()
+    def __init__(
+        self, nodes: Sequence[Object], pods: Iterable[Object], index: NodeIndex, *, counts_cards: bool = True
+    ) -> None:
+        self._requests, self._counts_cards = RequestCache(), counts_cards
         self._free: dict[str, Counter[str]] = {name_of(node): Counter() for node in nodes}
         pods_on: dict[str, list[Object]] = {name: [] for name in self._free}
         for pod in pods:
@@ -37,10 +40,7 @@ class Room:
         return free
 
     def take(self, lifts: Sequence[GateLift]) -> bool:
-        """Take what these pods request of the nodes, if all of it is free.
-
-        Which cards and NUMA cells are free is not known: a pod that is placed in these finds no room.
-        """
+        """Take what these pods request of the nodes, if all of it is free."""
         needed: dict[str, Counter[str]] = {}
         for lift in lifts:
             if lift.node not in self._free:
@@ -49,7 +49,7 @@ class Room:
                 spec = live_pod_spec(lift.pod)
             except StateError:
                 return False
-            if spec.vgpu_requests or spec.topology_policy:
+            if self._counts_cards and (spec.vgpu_requests or spec.topology_policy):
                 return False
             needed.setdefault(lift.node, Counter()).update(spec.requests)
         for node, amounts in needed.items():

@@ -191,12 +191,14 @@ class Mirror:
             raise GitError(f"the clone is damaged and will be made anew: {error}") from error
 
     def is_ancestor(self, old: str, new: str) -> bool:
-        """Whether `old` is `new` or one of its ancestors. False as well when `old` is not in the clone: a rewritten
-        history looks like that."""
+        """Whether `old` is `new` or one of its ancestors. False as well when `old` is not in the clone, or no id at
+        all: a rewritten history, and an inventory that somebody wrote into, look like that."""
         if old == new:
             return True
+        if not _SHA_PATTERN.fullmatch(old):
+            return False
         with open_clone(self.directory, self.timeout) as repo:
-            before = find_commit(repo, _checked_sha(old))
+            before = find_commit(repo, old)
             after = find_commit(repo, _checked_sha(new))
             return before is not None and after is not None and repo.is_ancestor(before, after)
 

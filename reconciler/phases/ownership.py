@@ -160,7 +160,7 @@ def live_inventory(r: Reconciler, p: Pass) -> Mapping[str, Object | None]:
 
 
 def _recent_toll(r: Reconciler, p: Pass) -> guard.Toll:
-    p.inventory.trim_deletions(int(r.wall_clock()) - guard.PRUNE_WINDOW)
+    p.inventory.trim_deletions(int(r.wall_clock()), guard.PRUNE_WINDOW)
     return guard.sum_tolls(guard.Toll(*row[1:]) for row in p.inventory.deletions)
 
 

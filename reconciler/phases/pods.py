@@ -55,9 +55,36 @@ def observe_pods(r: Reconciler, observation: Observation) -> Observation:
         r.evictions.observe(pods, now)
     jobs = [gang.job for gang in r.planning.snapshot.gangs.values()] if r.planning.snapshot else []
     held = {**r.binding.held_jobs(now), **dict(_unserved_jobs(observation, jobs)), **dict(suspended_jobs(r, jobs))}
-    quarantined = frozenset(r.node_health.quarantined_nodes(now))
-    restrictions = Restrictions(quarantined, held, r.binding.closed_nodes(now), _leaving_pods(r, observation))
-    return observation.with_restrictions(restrictions)
+    quarantined = frozenset(r.node_health.quarantined_nodes(now)) | _unnamed_nodes(r, observation)
+    closed, leaving = r.binding.closed_nodes(now), _leaving_pods(r, observation)
+    crowded = frozenset(_crowded_jobs(r.planning.snapshot, observation))
+    return observation.with_restrictions(Restrictions(quarantined, held, closed, leaving, crowded))
+
+
+def _unnamed_nodes(r: Reconciler, observation: Observation) -> frozenset[str]:
+    """The nodes that no selector can name, where gates are lifted by one: a gang planned there would never start."""
+    if r.planning.snapshot is None or not r.planning.snapshot.gated:
+        return frozenset()
+    named = observation.node_index({}).hostname_of
+    return frozenset(map(name_of, observation.objects_of_kind("Node"))).difference(named)
+
+
+def _crowded_jobs(snapshot: Snapshot | None, observation: Observation) -> Iterator[str]:
+    """Ref.key of each gang that lost pods whose nodes have no room for them now, though it has run there: they offer
+    less than they did (a device that failed, and took the pod with it). The plan kept what ran, so it is made anew."""
+    pods_of, _ = observation.pods_by_job if snapshot is not None else ({}, set())
+    kept = (key for key, gang in (snapshot.gangs if snapshot else {}).items() if gang.decision == "keep")
+    short = [key for key in kept if any(map(is_gated, pods_of.get(key, ())))]
+    if snapshot is None or not short:
+        return
+    nodes = observation.node_index(snapshot.leaves)
+    places = {node for key in short for _, node in snapshot.gangs[key].pods_by_place()}
+    offering = [node for node in observation.objects_of_kind("Node") if name_of(node) in places]
+    alive = (pod for pod in observation.objects_of_kind("Pod") if not has_ended(pod))
+    room = Room(offering, alive, nodes, counts_cards=False)
+    for key in short:
+        if not room.take(gate_lifts(snapshot.gangs[key], pods_of[key], nodes)):
+            yield key
 
 
 def _leaving_pods(r: Reconciler, observation: Observation) -> dict[str, int]:
@@ -162,7 +189,9 @@ def _is_as_planned(r: Reconciler, p: Pass, key: str, gang: PlannedGang) -> bool:
     if annotations_of(job).get(DIGEST_ANNOTATION, "") != planned_run(r, key):
         return False
     places = {node for _, node in gang.pods_by_place()}
-    if key in restrictions.held_jobs or places & restrictions.closed_nodes.get(key, frozenset()):
+    if key in restrictions.held_jobs or key in restrictions.crowded_jobs:
+        return False
+    if places & restrictions.closed_nodes.get(key, frozenset()):
         return False
     now, base = p.current_fingerprint.nodes, r.planning.base_fingerprint.nodes
     return all(now.get(node) == base.get(node) for node in places)

@@ -22,6 +22,7 @@ from reconciler.cluster.client import ApiError
 from reconciler.cluster.inventory import FinishedRun, InventoryEntry
 from reconciler.cluster.objects import Object, Ref, ref_of
 from reconciler.context import Pass, Reconciler
+from reconciler.decisions.diff import is_annotation_overwritten
 from reconciler.decisions.lost_jobs import VOLCANO_JOB
 
 _FLOW = "JobFlow.flow.volcano.sh"
@@ -80,10 +81,12 @@ def record_finished_runs(r: Reconciler, p: Pass) -> None:
 def _record_run(r: Reconciler, p: Pass, job: Object, phase: str) -> None:
     """Enter a run that is over, once; what was seen of the job's former runs stays with it."""
     ref, digest = ref_of(job), run_digest_of(r, job)
-    known = p.inventory.runs.get(ref.key)
+    known, uid = p.inventory.runs.get(ref.key), uid_of(job)
+    if known is not None and known.details.get("uid") == uid:
+        digest = known.digest  # one object is one run, whatever is written into it afterwards
     if known is not None and (known.digest, known.phase) == (digest, phase):
         return
-    details = run_details(job, p.pods.get(ref.key, ()), r.evictions.granted.get(uid_of(job), 0))
+    details = {**run_details(job, p.pods.get(ref.key, ()), r.evictions.granted.get(uid, 0)), "uid": uid}
     former = list(known.details.get("former", ())) if known is not None else []
     if known is not None and known.digest != digest:
         former.append({"digest": known.digest, "phase": known.phase, **_without_former(known.details)})
@@ -178,8 +181,12 @@ def split_run(name: str) -> tuple[str, int]:
 
 
 def run_digest_of(r: Reconciler, job: Object) -> str:
-    """The digest of the run that a job in the cluster was made from."""
-    return annotations_of(job).get(DIGEST_ANNOTATION) or planned_run(r, ref_of(job).key)
+    """The digest of the run that a job in the cluster was made from; of the planned run where another manager has
+    overwritten ours."""
+    written = annotations_of(job).get(DIGEST_ANNOTATION)
+    if written and not is_annotation_overwritten(job, DIGEST_ANNOTATION):
+        return written
+    return planned_run(r, ref_of(job).key)
 
 
 def record_unobserved_ends(r: Reconciler, p: Pass) -> None:

@@ -29,6 +29,21 @@ PART_LIMIT = 512 << 10
 """Bytes of gangs in one ConfigMap of the status; one holds 1 MiB, and the rest of the status stands beside them."""
 WRITE_INTERVAL = 1.0
 """Seconds between two writes of the status while nothing but gangs and held objects change."""
+_SHAPE: Mapping[str, type] = {
+    "commit": str,
+    "head": str,
+    "conditions": list,
+    "gangs": list,
+    "held": list,
+    "suspended": list,
+    "diagnostics": list,
+}
+_ROW_TEXTS = {
+    "conditions": ("type", "status", "reason", "message", "lastTransitionTime"),
+    "gangs": ("decision", "namespace", "name", "queue"),
+    "held": ("object", "reason"),
+}
+"""What a status document holds, and which fields of the rows of its tables are texts."""
 MAX_FAILURE = 2000
 """Characters of what ends passes."""
 MAX_MESSAGES = 50
@@ -123,9 +138,25 @@ def read_status(client: Client, ref: Ref) -> dict[str, Any]:
         for name in status.pop("continuedIn", ()):
             part = client.get(Ref("v1", "ConfigMap", ref.namespace, name))["data"]["status.json"]
             status["gangs"] += json.loads(part)["gangs"]
-    except (KeyError, TypeError, AttributeError) as error:
+        _check_shape(status)
+    except (KeyError, TypeError, AttributeError, RecursionError) as error:
         raise ValueError(f"ConfigMap {ref.name} holds no status: {error!r}") from error
     return status
+
+
+def _check_shape(status: Mapping[str, Any]) -> None:
+    """Raise TypeError or KeyError for a document that nobody here has written: anybody who may write the ConfigMap can
+    have changed it."""
+    for part, kind in _SHAPE.items():
+        if not isinstance(status.get(part, kind()), kind):
+            raise TypeError(f"{part} is no {kind.__name__}")
+    for part, texts in _ROW_TEXTS.items():
+        for row in status.get(part, ()):
+            if not all(isinstance(row[text], str) for text in texts):
+                raise TypeError(f"{part} holds what is no text")
+    for gang in status.get("gangs", ()):
+        if not isinstance(gang["domains"], list) or not isinstance(gang["reasons"], list):
+            raise TypeError("gangs hold what is no list")
 
 
 def _condition_entry(condition: Condition, previous: Mapping[str, Any] | None, now: str) -> dict[str, str]:

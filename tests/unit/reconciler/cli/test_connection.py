@@ -65,6 +65,12 @@ def test_no_kubeconfig(command: tuple[str, ...]) -> None:
     assert "no kubeconfig was found: give --kubeconfig" in run(*command).output
 
 
+def test_a_kubeconfig_that_is_not_there_is_one_line(command: tuple[str, ...], tmp_path: Path) -> None:
+    """It was click's usage of the command, three lines above the error."""
+    for path in (tmp_path / "nothing", tmp_path):
+        assert f"the kubeconfig {path} is no file" in run(*command, "--kubeconfig", str(path)).output
+
+
 @pytest.mark.parametrize("text", ["", "a: [", "{}", "just text", '{"contexts": 3}'])
 def test_a_kubeconfig_that_is_none(text: str, command: tuple[str, ...], tmp_path: Path) -> None:
     path = tmp_path / "kubeconfig"

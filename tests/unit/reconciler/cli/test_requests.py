@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 from click.testing import CliRunner, Result
 
+from compiler.kubernetes import DIGEST_ANNOTATION
 from reconciler.cli import connection
 from reconciler.cli import requests as commands
-from reconciler.cluster.inventory import Inventory, InventoryEntry
+from reconciler.cluster.inventory import FinishedRun, Inventory, InventoryEntry
 from reconciler.cluster.objects import Ref
 from reconciler.requests import RequestStore
 from tests.builders.fake_cluster import FakeCluster
@@ -41,6 +42,27 @@ def test_a_kind_or_object_that_nothing_was_made_of_is_said_to_be_so(store: Reque
         done = ask("suspend", target)
         assert (done.exit_code, "nothing of this name" in done.output) == (0, not is_known)
     assert "nothing" not in ask("suspend", "all").output
+
+
+@pytest.mark.parametrize(
+    ("digest", "phase", "answer"),
+    [
+        ("sha256:2", "Running", "has not finished"),
+        ("sha256:1#2", "Pending", "has not finished"),
+        ("sha256:1", "Completed", "runs again"),
+        ("sha256:2", "Completed", "runs again"),
+    ],
+)
+def test_a_job_that_has_begun_another_run_is_not_said_to_run_again(
+    store: RequestStore, digest: str, phase: str, answer: str
+) -> None:
+    """`rerun` of a job that ran told of another run of its former specification."""
+    _, inventory = commands._stores("test", None, None, "gangplan-system")
+    inventory.runs[TRAIN.key] = FinishedRun(TRAIN, "sha256:1", "Completed")
+    metadata = {"name": "train", "namespace": "team", "annotations": {DIGEST_ANNOTATION: digest}}
+    job = {"apiVersion": TRAIN.api_version, "kind": "Job", "metadata": metadata}
+    store.client.create({**job, "status": {"state": {"phase": phase}}})
+    assert answer in ask("rerun", "team/train").output
 
 
 def test_what_is_suspended_is_resumed_by_its_short_name_also_when_it_is_gone(store: RequestStore) -> None:

@@ -210,3 +210,11 @@ def test_a_shard_that_cannot_be_read_is_an_error(server: MemoryServer, text: str
     server.objects[path] = {**server.objects[path], "data": {"rows.json": text}}
     with pytest.raises(ValueError, match=r"gangplan-test-objects-.* holds no rows: .*delete it"):
         store_of(server).read()
+
+
+def test_deletions_noted_by_a_clock_that_was_ahead_count_for_an_hour_and_not_for_a_year() -> None:
+    inventory = Inventory(deletions=[[365 * 86400, 50, 0, 0, 0], [-10, 1, 0, 0, 0], [-3600, 1, 0, 0, 0]])
+    inventory.trim_deletions(0, 3600)
+    assert inventory.deletions == [[0, 50, 0, 0, 0], [-10, 1, 0, 0, 0]]
+    inventory.trim_deletions(3600, 3600)
+    assert inventory.deletions == []

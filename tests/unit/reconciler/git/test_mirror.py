@@ -178,6 +178,7 @@ def test_ancestry_tells_a_rewritten_history(source: Source, mirror: Mirror) -> N
     assert mirror.fetch() == third
     assert not mirror.is_ancestor(second, third)
     assert not mirror.is_ancestor("0" * 40, third), "what is not known here is no ancestor"
+    assert not mirror.is_ancestor("by hand", third), "an annotation may allow what follows it"
 
 
 def test_locks_that_a_killed_git_left_are_no_obstacle(source: Source, mirror: Mirror) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from reconciler.cluster.objects import Object, Ref
 from reconciler.context import Pass, Reconciler, Settings, build_reconciler
 from reconciler.decisions.gates import pods_by_job
 from reconciler.git.poller import BranchHead
-from reconciler.observe import Fingerprint, Observation, fingerprint_of, state_objects
+from reconciler.observe import Fingerprint, Observation, Restrictions, fingerprint_of, state_objects
 from reconciler.phases.pods import BATCH_BESIDE_JOBS, act_on_pods, observe_pods
 from reconciler.phases.report import build_report
 from reconciler.plan.snapshot import Snapshot
@@ -86,12 +87,14 @@ class World:
         manifests = tuple(Manifest(5, live_job(gang["name"]), "", gang["name"]) for gang in gangs)
         self.r.planning.snapshot = Snapshot("c0ffee", True, plan={"gangs": gangs}, manifests=manifests)
 
-    def act(self, *objects: Object, lost: str = "", target: str = "c0ffee") -> Pass:
-        """One pass over these objects, as far as pods are concerned; the plan rests on what is there."""
+    def act(self, *objects: Object, lost: str = "", target: str = "c0ffee", unnamed: str = "") -> Pass:
+        """One pass over these objects, as far as pods are concerned; the plan rests on what is there. unnamed: a node
+        without a hostname label."""
         nodes: list[Object] = []
         for name in ("n1", "n2", "n3", "n4"):
             ready = [{"type": "Ready", "status": "Unknown" if name == lost else "True"}]
-            meta = {"name": name, "uid": name, "labels": {HOSTNAME_LABEL: name}}
+            labels = {} if name == unnamed else {HOSTNAME_LABEL: name}
+            meta = {"name": name, "uid": name, "labels": labels}
             status = {"conditions": ready, "allocatable": {"pods": "110", GPU: "8", VGPU: "8"}}
             nodes.append({"apiVersion": "v1", "kind": "Node", "metadata": meta, "status": status})
         everything = {
@@ -285,10 +288,35 @@ def test_nothing_is_done_while_nodes_or_pods_cannot_be_read(world: World) -> Non
 def test_a_gang_that_an_older_plan_has_begun_to_start_is_not_split_by_one_that_does_not_know_it(world: World) -> None:
     """A plan made before gates were lifted comes after one of two was: the other pod would start far from the first."""
     world.plan(planned("g", "start", n3=2))
-    pods = pod("g", 0, "n1", bound=False), pod("g", 1)
+    half = {GPU: "4"}
+    pods = pod("g", 0, "n1", bound=False, asks=half), pod("g", 1, asks=half)
     assert list(world.act(live_job("g"), *pods, target="newer").lifted_gates) == []
     world.plan(planned("g", "keep", n1=2))
     assert list(world.act(live_job("g"), *pods).lifted_gates) == [key_of("g")]
+
+
+@pytest.mark.parametrize(("decision", "gpus", "returns"), [("keep", "16", 0), ("keep", "8", 1), ("start", "16", 1)])
+def test_a_pod_that_comes_back_waits_for_a_plan_where_its_node_offers_less_than_it_did(
+    world: World, decision: str, gpus: str, returns: int
+) -> None:
+    """A device failed and took the pod with it: it was given the same node, and not bound there."""
+    world.plan(planned("g", decision, n1=1, n2=1))
+    p = world.act(live_job("g"), pod("g", 0, asks={GPU: gpus}), pod("g", 1, "n2"))
+    assert len(p.lifted_gates) == returns
+    assert p.snapshot is not None
+    unlike = fingerprint_of(p.observation.with_restrictions(Restrictions()), p.snapshot, frozenset())
+    assert (unlike != p.current_fingerprint) == (not returns), "the plan rests on it"
+
+
+def test_nothing_is_planned_on_a_node_that_no_selector_can_name(world: World) -> None:
+    """The plan gave a gang such a node, its gates were never lifted, and nothing said so."""
+    world.plan(planned("g", "keep", n1=1))
+    assert world.act(live_job("g"), pod("g", 0, "n1"), unnamed="n2").observation.restrictions.quarantined_nodes == {
+        "n2"
+    }
+    assert world.r.planning.snapshot is not None
+    world.r.planning.snapshot = replace(world.r.planning.snapshot, gated=False)
+    assert not world.act(live_job("g"), pod("g", 0, "n1"), unnamed="n2").observation.restrictions.quarantined_nodes
 
 
 def test_a_lone_pod_is_given_its_node(world: World) -> None:

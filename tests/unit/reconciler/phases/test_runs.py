@@ -14,7 +14,7 @@ from compiler.kubernetes import DIGEST_ANNOTATION
 from compiler.run_kinds import RUN_KINDS, end_of_run
 from compiler.syntax.runs import run_digest
 from reconciler.cluster.inventory import Inventory, InventoryEntry
-from reconciler.cluster.objects import Object, ref_of
+from reconciler.cluster.objects import FIELD_MANAGER, Object, ref_of
 from reconciler.context import Pass, Reconciler, Settings, build_reconciler
 from reconciler.decisions.diff import classify_change
 from reconciler.decisions.lost_jobs import LOST_SECONDS
@@ -104,7 +104,7 @@ def test_a_record_is_made_once_and_keeps_the_former_runs(r: Reconciler) -> None:
     p.pods[KEY] = [{"metadata": {"name": "late"}, "spec": {"nodeName": "n9"}}]
     record_finished_runs(r, p)
     assert p.inventory.runs[KEY] is first
-    again = {**LIVE, "metadata": {**LIVE["metadata"], "annotations": {DIGEST_ANNOTATION: "sha256:other"}}}
+    again = {**LIVE, "metadata": {**LIVE["metadata"], "uid": "v", "annotations": {DIGEST_ANNOTATION: "sha256:other"}}}
     p.observation = a_pass(again).observation
     record_finished_runs(r, p)
     assert p.inventory.runs[KEY].digest == "sha256:other"
@@ -212,6 +212,29 @@ def test_whatever_a_status_holds_the_pass_goes_on(kind: str, status: object) -> 
     item = {"apiVersion": f"{group}/v1", "kind": name, "metadata": {"name": "j"}, "status": status}
     end_of_run(item)
     run_details(item, [], 0)
+
+
+def applied(*annotations: str) -> list[Object]:
+    """managedFields of an object of which we have applied these annotations."""
+    fields: Object = {"f:metadata": {"f:annotations": {f"f:{name}": {} for name in annotations}}}
+    return [{"manager": FIELD_MANAGER, "operation": "Apply", "fieldsV1": fields}]
+
+
+@pytest.mark.parametrize("is_known", [True, False])
+def test_a_finished_job_whose_digest_others_overwrite_is_not_run_again(r: Reconciler, is_known: bool) -> None:
+    """With another digest it looked like a run of another specification, so that the planned one was made again."""
+    metadata = {**LIVE["metadata"], "managedFields": applied(DIGEST_ANNOTATION)}
+    live = {**LIVE, "metadata": metadata}
+    p = a_pass(live)
+    if is_known:
+        record_finished_runs(r, p)
+    others = {**metadata, "annotations": {DIGEST_ANNOTATION: "sha256:else"}, "managedFields": applied("other")}
+    for changed in ({**live, "metadata": others}, {**live, "metadata": {**others, "managedFields": []}}):
+        if is_known or changed["metadata"]["managedFields"]:
+            p.observation = Observation({KEY: changed}, p.observation.readable_kinds)
+            record_finished_runs(r, p)
+    run = p.inventory.runs[KEY]
+    assert (run.digest, "former" in run.details) == (DIGEST, False)
 
 
 @pytest.mark.parametrize(("owner", "flows", "former"), [("old", [], 1), ("old", [FLOW], 1), ("new", [FLOW], 0)])

@@ -216,6 +216,34 @@ def test_a_part_of_the_status_that_is_missing_is_an_error_and_not_a_shorter_stat
         read_status(server.client(), publisher.ref)
 
 
+OTHER_SHAPES = (
+    '{"conditions": "x"}',
+    '{"conditions": [null]}',
+    '{"conditions": [{"type": "Applied"}]}',
+    '{"commit": 7}',
+    '{"gangs": 5}',
+    '{"gangs": [{}]}',
+    '{"held": {"a": 1}}',
+    '{"continuedIn": 3}',
+)
+
+
+@pytest.mark.parametrize("text", OTHER_SHAPES)
+def test_a_status_of_another_shape_ends_neither_passes_nor_the_report_that_they_fail(text: str) -> None:
+    """A condition without its fields ended every pass, and before it began once two had failed."""
+    server = FakeCluster()
+    publisher = StatusPublisher(server.client(), "gangplan-system", "test")
+    publisher.publish(report())
+    (path,) = server.objects
+    for is_failure in (False, True):
+        server.objects[path] = {**server.objects[path], "data": {"status.json": text}}
+        with pytest.raises(ValueError, match="holds no status"):
+            read_status(server.client(), publisher.ref)
+        fresh = StatusPublisher(server.client(), "gangplan-system", "test")
+        fresh.publish_failure("no") if is_failure else fresh.publish(report())
+        assert read_status(server.client(), publisher.ref)["conditions"]
+
+
 @pytest.mark.parametrize("text", ["null", "[]", "7", "{", "{}"])
 def test_a_status_changed_by_others_is_written_again(text: str) -> None:
     server = FakeCluster()

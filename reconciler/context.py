@@ -172,7 +172,7 @@ class Reconciler:
         """Note that the gang of this job is not whole any more."""
         self.broken_gangs.add(uid)
 
-    def mark_whole(self, uid: str) -> None:
+    def mark_complete(self, uid: str) -> None:
         self.broken_gangs.discard(uid)
 
     def keep_broken(self, uids: set[str]) -> None:

@@ -9,7 +9,7 @@ from compiler.checks.jobs import POD_GROUP
 from compiler.diagnostics import suggestion
 from compiler.specs import GangSpec, SchedulerSpec, SubgroupSpec, TopologySpec
 from compiler.syntax.documents import Document, FieldPath
-from compiler.volcano.whole_starts import has_lower_minima, starts_whole, subgroup_starts_whole
+from compiler.volcano.full_starts import has_lower_minima, starts_in_full, subgroup_starts_in_full
 
 MAX_NAMES_COMPARED = 5000
 
@@ -28,7 +28,7 @@ def minima_under_hard_topology(check_input: CheckInput) -> Iterator[Finding]:
     partitions of fixed size."""
     for gang in check_input.specs.gangs:
         yield from _elastic_subgroups(gang, check_input.specs.scheduler)
-        if starts_whole(gang, check_input.specs.scheduler) and has_lower_minima(gang):
+        if starts_in_full(gang, check_input.specs.scheduler) and has_lower_minima(gang):
             replicas = sum(role.replicas for role in gang.roles)
             message = (
                 f"Volcano starts this job only where a domain has room for all {replicas} pods, not {gang.minimum}"
@@ -41,7 +41,7 @@ def _elastic_subgroups(gang: GangSpec, scheduler: SchedulerSpec | None) -> Itera
     """Of each policy the subgroup with most pods above what makes it ready."""
     largest: dict[FieldPath, SubgroupSpec] = {}
     for subgroup in gang.subgroups:
-        if subgroup_starts_whole(subgroup, scheduler) and 0 < subgroup.ready_pods < subgroup.size:
+        if subgroup_starts_in_full(subgroup, scheduler) and 0 < subgroup.ready_pods < subgroup.size:
             largest[subgroup.path] = max(largest.get(subgroup.path, subgroup), subgroup, key=lambda each: each.size)
     for path, subgroup in largest.items():
         message = (

@@ -216,13 +216,13 @@ def compile_inputs(ctx: click.Context, inputs: CompileInputs) -> Outcome:
     """The outcome of compiling the repository with the options of a command."""
     from compiler.cli.executor import open_executor
     from compiler.cli.progress import progress
-    from compiler.cli.readers import LEAST_FILES, read_whole_at_once
+    from compiler.cli.readers import LEAST_FILES, read_in_parallel
     from compiler.cluster_state.state import StateError
     from compiler.pipeline import CommandLimit, compile_specs
     from compiler.reading import read_specs
 
     # Not beside Dask, whose client has threads of its own: a fork would take along the locks that they hold.
-    ahead = read_whole_at_once if inputs.executor == "processes" else None
+    ahead = read_in_parallel if inputs.executor == "processes" else None
     try:
         tree = load_tree(ctx, inputs.repo)
         with open_executor(inputs.executor, forks=len(tree.files) >= LEAST_FILES) as mapper:

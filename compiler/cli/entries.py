@@ -109,13 +109,13 @@ class _Pickler(pickle.Pickler):
         return NotImplemented if names is None else (type(value), tuple(getattr(value, name) for name in names))
 
 
-def _field_names(kind: type) -> tuple[str, ...] | None:
+def _field_names(owner: type) -> tuple[str, ...] | None:
     """The fields with which a dataclass is called, where these are all that it has."""
-    if kind not in _known_names:
-        fields = dataclasses.fields(kind) if dataclasses.is_dataclass(kind) else ()
-        is_plain = dataclasses.is_dataclass(kind) and all(each.init and not each.kw_only for each in fields)
-        _known_names[kind] = tuple(each.name for each in fields) if is_plain else None
-    return _known_names[kind]
+    if owner not in _known_names:
+        fields = dataclasses.fields(owner) if dataclasses.is_dataclass(owner) else ()
+        is_plain = dataclasses.is_dataclass(owner) and all(each.init and not each.kw_only for each in fields)
+        _known_names[owner] = tuple(each.name for each in fields) if is_plain else None
+    return _known_names[owner]
 
 
 _known_names: dict[type, tuple[str, ...] | None] = {}

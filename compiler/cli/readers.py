@@ -25,7 +25,7 @@ File = tuple[bytes, str, bytes]
 EntryOf = Callable[[ParsedFile], Entry | None]
 
 
-def read_whole_at_once(files: Mapping[str, bytes]) -> dict[str, ParsedFile]:
+def read_in_parallel(files: Mapping[str, bytes]) -> dict[str, ParsedFile]:
     """File -> what reading it came to, with its documents in full. Some may be missing."""
     names = {file.encode("utf-8", "surrogateescape"): file for file in files}
     read, entries = read_at_once([(key, file, files[file]) for key, file in names.items()], complete_entry)

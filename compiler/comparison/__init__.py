@@ -21,12 +21,10 @@ from compiler.reading.one_document import GENERATED_NAME
 from compiler.specs import JobKey, Specs
 from compiler.views.data import queue_entries
 
-JobChangeKind = Literal[
-    "never", "evicted", "waits", "removed", "moves", "shrinks", "grows", "starts", "edited", "reason"
-]
+JobEffect = Literal["never", "evicted", "waits", "removed", "moves", "shrinks", "grows", "starts", "edited", "reason"]
 """Worst first. moves: it runs, elsewhere. edited: it has its nodes as before, with another specification. reason: it
 waits as before, for another reason."""
-JOB_CHANGE_KINDS: tuple[JobChangeKind, ...] = get_args(JobChangeKind)
+JOB_EFFECTS: tuple[JobEffect, ...] = get_args(JobEffect)
 DECLARED_AMOUNTS = ("guarantee", "deserved", "capability")
 LIMIT = "capability"
 HELD = "held"
@@ -41,7 +39,7 @@ class JobChange:
     """What becomes of one job. why: in a sentence. queue: in the newer revision that has the job. is_new: the job is
     not in the base. is_edited: its specification differs, so that it runs anew."""
 
-    kind: JobChangeKind
+    effect: JobEffect
     name: str
     job_kind: str
     queue: str
@@ -95,9 +93,7 @@ def compare(compile_base: Compile, compile_head: Compile, head: Specs, state: Cl
     edited, removed = edited_jobs(base.specs, head), _removed_jobs(base.specs, head)
     after = compile_head(state_after(base, settled, edited.keys() | removed) if base.ok else state)
     base_findings, head_findings = _findings(base), _findings(after)
-    jobs = sorted(
-        _job_changes(base, after, edited, removed), key=lambda job: (JOB_CHANGE_KINDS.index(job.kind), job.name)
-    )
+    jobs = sorted(_job_changes(base, after, edited, removed), key=lambda job: (JOB_EFFECTS.index(job.effect), job.name))
     return Comparison(
         after.specs.cluster.name or base.specs.cluster.name,
         tuple(jobs) if after.ok else (),
@@ -151,12 +147,12 @@ def _job_changes(
 
 
 def _job_change(
-    kind: JobChangeKind, why: str, former: JobDecision | None, decision: JobDecision | None, *, is_edited: bool = False
+    effect: JobEffect, why: str, former: JobDecision | None, decision: JobDecision | None, *, is_edited: bool = False
 ) -> JobChange:
     shown = decision or former
     assert shown is not None  # noqa: S101  - a job is in one of the two
     return JobChange(
-        kind,
+        effect,
         shown.name,
         shown.gang.document.kind,
         shown.gang.queue,
@@ -168,7 +164,7 @@ def _job_change(
     )
 
 
-def _change_of(former: JobDecision | None, decision: JobDecision, edit: str) -> tuple[JobChangeKind, str] | None:
+def _change_of(former: JobDecision | None, decision: JobDecision, edit: str) -> tuple[JobEffect, str] | None:
     """What becomes of the job, and why; None where all is as before. edit: what differs in its specification."""
     had, has = former is not None and bool(former.pods), bool(decision.pods)
     if decision.action in ("done", "evict"):
@@ -188,9 +184,7 @@ def _change_of(former: JobDecision | None, decision: JobDecision, edit: str) -> 
     return "moves", f"it runs anew: {edit or 'its nodes changed'}"
 
 
-def _change_of_waiting(
-    former: JobDecision | None, decision: JobDecision, had: bool
-) -> tuple[JobChangeKind, str] | None:
+def _change_of_waiting(former: JobDecision | None, decision: JobDecision, had: bool) -> tuple[JobEffect, str] | None:
     why = _first_reason(decision)
     if decision.never and (former is None or not former.never):
         return "never", why

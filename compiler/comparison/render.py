@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from compiler.comparison import HELD, JOB_CHANGE_KINDS, Comparison, JobChange, JobChangeKind, QueueChange
+from compiler.comparison import HELD, JOB_EFFECTS, Comparison, JobChange, JobEffect, QueueChange
 from compiler.diagnostics import Diagnostic
 from compiler.explain.names import compact_names
 from compiler.fields.amounts import rounded_amount, unit_heading
@@ -21,7 +21,7 @@ COMMENT_MARK = "<!-- gangplan diff -->"
 """By which a comment is found again, to be updated in place."""
 MAX_NODES = 4
 
-VERBS: Mapping[JobChangeKind, tuple[str, str]] = {
+VERBS: Mapping[JobEffect, tuple[str, str]] = {
     "never": ("can never start", "can never start"),
     "evicted": ("is evicted", "are evicted"),
     "waits": ("waits", "wait"),
@@ -62,7 +62,7 @@ def _cluster_entry(comparison: Comparison) -> dict[str, Any]:
 
 
 def _job_entry(job: JobChange) -> dict[str, Any]:
-    entry = {"change": job.kind, "kind": job.job_kind, "name": job.name, "queue": job.queue, "why": job.why}
+    entry = {"change": job.effect, "kind": job.job_kind, "name": job.name, "queue": job.queue, "why": job.why}
     flags = {"new": job.is_new, "edited": job.is_edited}
     return {**entry, **flags, "before": _plain(job.before), "after": _plain(job.after)}
 
@@ -121,11 +121,9 @@ def summary(comparison: Comparison) -> str:
     if comparison.is_empty:
         return "no changes"
     pieces = [comparison.unplanned] if comparison.unplanned else []
-    counts = Counter(job.kind for job in comparison.jobs)
+    counts = Counter(job.effect for job in comparison.jobs)
     pieces += [
-        f"{count_text(counts[kind], 'job')} {VERBS[kind][counts[kind] > 1]}"
-        for kind in JOB_CHANGE_KINDS
-        if counts[kind]
+        f"{count_text(counts[kind], 'job')} {VERBS[kind][counts[kind] > 1]}" for kind in JOB_EFFECTS if counts[kind]
     ]
     if comparison.resources:
         pieces.append("nodes or policy changed")
@@ -143,9 +141,9 @@ def summary(comparison: Comparison) -> str:
 
 def _sections(comparison: Comparison) -> Iterator[tuple[str, list[str]]]:
     """Title and rows of each part that has any."""
-    for kind in JOB_CHANGE_KINDS:
-        if jobs := [job for job in comparison.jobs if job.kind == kind]:
-            verb = VERBS[kind][len(jobs) > 1]
+    for effect in JOB_EFFECTS:
+        if jobs := [job for job in comparison.jobs if job.effect == effect]:
+            verb = VERBS[effect][len(jobs) > 1]
             yield f"{'Jobs that' if len(jobs) > 1 else 'Job that'} {verb}", [_job_row(job) for job in jobs]
     if comparison.resources:
         yield "Nodes and policy", list(comparison.resources)
@@ -160,7 +158,7 @@ def _sections(comparison: Comparison) -> Iterator[tuple[str, list[str]]]:
 
 
 def _job_row(job: JobChange) -> str:
-    is_edited = job.is_edited and job.kind != "edited"  # its title says so
+    is_edited = job.is_edited and job.effect != "edited"  # its title says so
     words = [word for word, holds in (("new", job.is_new), ("edited", is_edited)) if holds]
     marked = f" ({', '.join(words)})" if words else ""
     queue = f" in queue {job.queue}" if job.queue else ""

@@ -19,7 +19,7 @@ class Entry(Generic[T]):
     waiting cannot help. remedy: advice on the page.
     """
 
-    kind: type[T]
+    statement_type: type[T]
     title: str
     texts: tuple[str, ...]
     sources: Callable[[Provenance, int, T], Iterable[Source]]
@@ -28,6 +28,6 @@ class Entry(Generic[T]):
     remedy: str = ""
 
 
-def entries_by_kind(*entries: Entry[Any]) -> Mapping[type[Any], Entry[Any]]:
+def entries_by_type(*entries: Entry[Any]) -> Mapping[type[Any], Entry[Any]]:
     """The entries by the types that they are about."""
-    return {entry.kind: entry for entry in entries}
+    return {entry.statement_type: entry for entry in entries}

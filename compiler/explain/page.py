@@ -55,7 +55,7 @@ def reasons_page() -> str:
         rows.append(f"{entry.remedy}\n")
     rows += ["# What would help\n", REPAIRS_INTRODUCTION]
     for code, entry in _first_by_code(REPAIRS).items():
-        rows.append(f"* **{code}** {entry.title}: {_markdown_text(_whole_job_text(entry.texts))}")
+        rows.append(f"* **{code}** {entry.title}: {_markdown_text(_job_text(entry.texts))}")
     return "\n".join(rows) + "\n"
 
 
@@ -70,7 +70,7 @@ def code_text(code: str) -> str | None:
         texts = (entry.texts[0], *entry.special_texts, *entry.never_texts[:1])
         return "\n".join((f"{code} {entry.title} (why a job waits)", *map(_plain_text, texts), entry.remedy)) + "\n"
     if entry := _first_by_code(REPAIRS).get(code):
-        return f"{code} {entry.title} (what would help)\n{_plain_text(_whole_job_text(entry.texts))}\n"
+        return f"{code} {entry.title} (what would help)\n{_plain_text(_job_text(entry.texts))}\n"
     return None
 
 
@@ -81,7 +81,7 @@ def _first_by_code(table: Mapping[type[Any], Entry[Any]]) -> dict[str, Entry[Any
     return entries
 
 
-def _whole_job_text(texts: Sequence[str]) -> str:
+def _job_text(texts: Sequence[str]) -> str:
     """The sentence about the whole job, where there is another one about its groups."""
     return next((text for text in texts if "{subgroup}" not in text), texts[-1])
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from compiler.explain import statement_sources as sources
-from compiler.explain.entries import Entry, entries_by_kind
+from compiler.explain.entries import Entry, entries_by_type
 from solver import facts
 
 
@@ -30,7 +30,7 @@ class NoRoomKept(facts.Fact, code="GW126"):
     """The pods of a job or service that the plan binds to no node find no node with room; it is in no problem."""
 
 
-REASONS: Mapping[type[facts.Fact], Entry[Any]] = entries_by_kind(
+REASONS: Mapping[type[facts.Fact], Entry[Any]] = entries_by_type(
     Entry(
         facts.CapabilityLimit,
         "queue capability reached",

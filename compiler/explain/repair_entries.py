@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from compiler.explain import statement_sources as sources
-from compiler.explain.entries import Entry, entries_by_kind
+from compiler.explain.entries import Entry, entries_by_type
 from solver import repairs
 
-REPAIRS: Mapping[type[repairs.Repair], Entry[Any]] = entries_by_kind(
+REPAIRS: Mapping[type[repairs.Repair], Entry[Any]] = entries_by_type(
     Entry(
         repairs.MoreCapability,
         "raise a capability",

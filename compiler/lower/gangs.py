@@ -20,8 +20,8 @@ from compiler.run_kinds import PLANNED_RUN_KINDS, run_kind_of
 from compiler.specs import GangSpec, RoleSpec, SubgroupSpec
 from compiler.specs.eligibility import NodeClasses
 from compiler.volcano.enqueue import is_enqueued_first
+from compiler.volcano.full_starts import starts_in_full
 from compiler.volcano.metax import requesting_annotation
-from compiler.volcano.whole_starts import starts_whole
 from solver.problem import Gang, Placement, Role, SlotHold, Subgroup
 
 
@@ -68,7 +68,7 @@ class GangLowering:
         spec, terms, (priorities, default_priority) = specs.gangs[j], self._eviction_terms.get(j), self._priorities
         times = gang_times(j, spec, observed, self.inputs.submission_times.get(j), specs.cluster.patience)
         running = _placements(observed.running_pods.get(j, {}))
-        is_whole = not running and starts_whole(spec, specs.scheduler)
+        is_whole = not running and starts_in_full(spec, specs.scheduler)
         if is_whole:
             all_pods = {t: role.replicas for t, role in enumerate(spec.roles)}
             demand = replace(demand, minimum=sum(all_pods.values()), role_minima=all_pods)

@@ -25,7 +25,7 @@ from compiler.specs import (
     TopologySpec,
 )
 from compiler.specs.eligibility import node_requirement
-from compiler.volcano.whole_starts import subgroup_starts_whole
+from compiler.volcano.full_starts import subgroup_starts_in_full
 from solver.problem import PodRule
 
 RunningPods = Mapping[tuple[int, int], int]
@@ -52,9 +52,9 @@ def subgroup_demand(spec: GangSpec, running: RunningPods, scheduler: SchedulerSp
     if not spec.subgroups:
         return SubgroupDemand((), spec.minimum)
     running_roles = {t for t, _ in running}
-    bound = (s for s, subgroup in enumerate(spec.subgroups) if subgroup_starts_whole(subgroup, scheduler))
+    bound = (s for s, subgroup in enumerate(spec.subgroups) if subgroup_starts_in_full(subgroup, scheduler))
     starting_whole = [s for s in bound if running_roles.isdisjoint(_subgroup_roles(spec, s))]
-    spec = replace(spec, subgroups=_with_whole(spec.subgroups, starting_whole))
+    spec = replace(spec, subgroups=_with_full_starts(spec.subgroups, starting_whole))
     demand = SubgroupDemand(spec.subgroups, spec.minimum)
     for path in dict.fromkeys(subgroup.path for subgroup in spec.subgroups if subgroup.ready_pods):
         indices = [s for s, subgroup in enumerate(spec.subgroups) if subgroup.path == path]
@@ -62,7 +62,7 @@ def subgroup_demand(spec: GangSpec, running: RunningPods, scheduler: SchedulerSp
     return demand
 
 
-def _with_whole(subgroups: tuple[SubgroupSpec, ...], whole: Sequence[int]) -> tuple[SubgroupSpec, ...]:
+def _with_full_starts(subgroups: tuple[SubgroupSpec, ...], whole: Sequence[int]) -> tuple[SubgroupSpec, ...]:
     """The subgroups, where these are ready with all their pods only; those with too few pods to be ready stay so."""
     return tuple(
         replace(subgroup, ready_pods=max(subgroup.ready_pods, subgroup.size))

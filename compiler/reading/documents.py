@@ -14,7 +14,7 @@ from compiler.reading.files import configurations_inside, template_diagnostic
 from compiler.reading.one_document import (
     GENERATED_NAME,
     DocumentReading,
-    Stranger,
+    UnknownDocument,
     has_error,
     read_as_kind,
     read_document,
@@ -51,7 +51,7 @@ class DocumentCollector:
     spec_items: list[object] = field(default_factory=list)
     rejected: dict[DocumentIdentity, Document] = field(default_factory=dict)
     partial: set[DocumentIdentity] = field(default_factory=set)
-    strangers: list[Stranger] = field(default_factory=list)
+    unknown_documents: list[UnknownDocument] = field(default_factory=list)
     findings: list[tuple[Document, Diagnostic]] = field(default_factory=list)
 
     def specs_of(self, spec_type: type[Spec]) -> list[Spec]:
@@ -99,23 +99,23 @@ class DocumentCollector:
         self.spec_items += reading.spec_items
         self.rejected |= {document.identity: document for document in reading.rejected}
         self.partial.update(document.identity for document in reading.partial)
-        self.strangers += reading.strangers
+        self.unknown_documents += reading.unknown_documents
         self.findings += reading.findings
 
     def read_strangers(self) -> None:
         """Read the documents of kinds that the Cluster declares, and say of the others that they are not planned."""
         declared = self._declared_kinds()
-        for stranger in self.strangers:
-            document = stranger.document
+        for unknown in self.unknown_documents:
+            document = unknown.document
             kind = declared.get((document.kind, document.group, (version_of(document),)))
             if kind is not None:
-                self._add(read_as_kind(document, stranger.failed, kind))
+                self._add(read_as_kind(document, unknown.failed, kind))
                 continue
-            self._add(stranger.read())
-        self.strangers = []
+            self._add(unknown.read())
+        self.unknown_documents = []
 
     def _declared_kinds(self) -> dict[tuple[str, str, tuple[str, ...]], Kind]:
-        if not self.strangers:
+        if not self.unknown_documents:
             return {}
         from compiler.kinds.common.job_kinds import JobKind, job_kind
 
@@ -224,8 +224,8 @@ def _is_scheduler_conf(content: bytes) -> bool:
 def read_alone(parsed: ParsedFile) -> None:
     """Read all documents of a file, ahead of the repository that they are in."""
     for at in range(len(parsed.documents)):
-        for stranger in _reading(parsed, at).strangers:
-            stranger.read()
+        for unknown in _reading(parsed, at).unknown_documents:
+            unknown.read()
 
 
 def _reading(parsed: ParsedFile, at: int) -> DocumentReading:

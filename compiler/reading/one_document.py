@@ -66,7 +66,7 @@ RELATED_GROUPS = (".volcano.sh", API_GROUP, "kubeflow.org", "scheduling.k8s.io",
 
 
 @dataclass(slots=True)
-class Stranger:
+class UnknownDocument:
     """A document of a kind that only the Cluster may know. failed: its text has an error. reading: what it says where
     no Cluster knows it, once that was asked for."""
 
@@ -77,7 +77,7 @@ class Stranger:
     def read(self) -> DocumentReading:
         """What the document says where no Cluster knows its kind; read once."""
         if self.reading is None:
-            self.reading = read_as_stranger(self.document, self.failed)
+            self.reading = read_as_unknown(self.document, self.failed)
         return self.reading
 
 
@@ -91,7 +91,7 @@ class DocumentReading:
     """
 
     documents: list[Document] = field(default_factory=list)
-    strangers: list[Stranger] = field(default_factory=list)
+    unknown_documents: list[UnknownDocument] = field(default_factory=list)
     diagnostics: list[Diagnostic] = field(default_factory=list)
     models: list[ReadModel[Any]] = field(default_factory=list)
     spec_items: list[object] = field(default_factory=list)
@@ -100,12 +100,12 @@ class DocumentReading:
     findings: list[tuple[Document, Diagnostic]] = field(default_factory=list)
 
     def all_diagnostics(self) -> Iterator[Diagnostic]:
-        """Also those of findings, and of strangers that were read."""
+        """Also those of findings, and of unknown documents that were read."""
         yield from self.diagnostics
         yield from (diagnostic for _, diagnostic in self.findings)
-        for stranger in self.strangers:
-            if stranger.reading is not None:
-                yield from stranger.reading.all_diagnostics()
+        for unknown in self.unknown_documents:
+            if unknown.reading is not None:
+                yield from unknown.reading.all_diagnostics()
 
     def _add_document(self, document: Document, failed: bool) -> None:
         kind = kinds().get(f"{document.kind}.{document.group}")
@@ -115,7 +115,7 @@ class DocumentReading:
             for inside in configurations_inside(document):
                 self._add_document(inside, failed)
         if kind is None or (kind.is_foreign and version_of(document) not in kind.versions):
-            self.strangers.append(Stranger(document, failed))
+            self.unknown_documents.append(UnknownDocument(document, failed))
         else:
             self._take(document, failed, self._read_document(document, kind, failed), kind)
 
@@ -188,7 +188,7 @@ class DocumentReading:
 def read_document(document: Document, failed: bool) -> DocumentReading:
     """What the document says by its kind. failed: its text has an error."""
     reading = DocumentReading()
-    reading._add_document(document.whole(), failed)
+    reading._add_document(document.in_full(), failed)
     reading._add_privileged_containers()
     reading._run_checks()
     return reading
@@ -196,7 +196,7 @@ def read_document(document: Document, failed: bool) -> DocumentReading:
 
 def read_as_kind(document: Document, failed: bool, kind: Kind) -> DocumentReading:
     """What the document says by a kind that the Cluster declares."""
-    reading, document = DocumentReading(), document.whole()
+    reading, document = DocumentReading(), document.in_full()
     if _is_left_out(document, None) and not _is_left_out(document, kind):
         reading._add_document_alone(document)
         reading._add_privileged_containers()
@@ -204,9 +204,9 @@ def read_as_kind(document: Document, failed: bool, kind: Kind) -> DocumentReadin
     return reading
 
 
-def read_as_stranger(document: Document, failed: bool) -> DocumentReading:
+def read_as_unknown(document: Document, failed: bool) -> DocumentReading:
     """What the document says where its kind is not planned."""
-    reading, document = DocumentReading(), document.whole()
+    reading, document = DocumentReading(), document.in_full()
     reading._take(document, failed, reading._pass_through(document, failed), None)
     return reading
 

@@ -29,8 +29,8 @@ class Document:
     positions: Mapping[FieldPath, tuple[int, int]]
     item_path: FieldPath = ()
 
-    def whole(self) -> Document:
-        """The document with everything at hand."""
+    def in_full(self) -> Document:
+        """The document with its text, data and positions at hand."""
         return self
 
     @property
@@ -113,11 +113,11 @@ class RememberedDocument(Document):
     head: apiVersion, kind, metadata, and the position of the document. fetch: returns the whole document.
     """
 
-    __slots__ = ("_fetch", "_head", "_whole")
+    __slots__ = ("_fetch", "_full", "_head")
 
     _fetch: Callable[[], Document]
     _head: tuple[str, str, Mapping[str, Any], tuple[int, int]]
-    _whole: Document | None
+    _full: Document | None
 
     def __init__(
         self,
@@ -127,28 +127,28 @@ class RememberedDocument(Document):
         head: tuple[str, str, Mapping[str, Any], tuple[int, int]],
         fetch: Callable[[], Document],
     ) -> None:
-        values = {"file": file, "line": line, "item_path": item_path, "_head": head, "_fetch": fetch, "_whole": None}
+        values = {"file": file, "line": line, "item_path": item_path, "_head": head, "_fetch": fetch, "_full": None}
         for name, value in values.items():
             object.__setattr__(self, name, value)
 
-    def whole(self) -> Document:
-        whole = self._whole
-        if whole is None:
-            whole = self._fetch()
-            object.__setattr__(self, "_whole", whole)
-        return whole
+    def in_full(self) -> Document:
+        full = self._full
+        if full is None:
+            full = self._fetch()
+            object.__setattr__(self, "_full", full)
+        return full
 
     @property
     def text(self) -> str:
-        return self.whole().text
+        return self.in_full().text
 
     @property
     def data(self) -> dict[str, Any]:
-        return self.whole().data
+        return self.in_full().data
 
     @property
     def positions(self) -> Mapping[FieldPath, tuple[int, int]]:
-        return self.whole().positions
+        return self.in_full().positions
 
     @property
     def api_version(self) -> str:
@@ -163,4 +163,4 @@ class RememberedDocument(Document):
         return self._head[2]
 
     def position(self, *path: str | int) -> Position:
-        return self.whole().position(*path) if path else Position(self.file, *self._head[3])
+        return self.in_full().position(*path) if path else Position(self.file, *self._head[3])

@@ -246,10 +246,10 @@ def resources(judge: Judge, data: Any, path: FieldPath) -> None:
             _resource_name(judge, name, (*path, section, name))
     for name, request in {**limits, **requests}.items():
         if name not in requests:
-            _whole_pages(judge, name, request, (*path, "limits", name))
+            _page_multiples(judge, name, request, (*path, "limits", name))
             continue
         at, limit = (*path, "requests", name), limits.get(name)
-        _whole_pages(judge, name, request, at)
+        _page_multiples(judge, name, request, at)
         is_exact = ("/" in name and "kubernetes.io/" not in name) or name.startswith("hugepages-")
         if limit is None and is_exact:
             judge.add(
@@ -266,7 +266,7 @@ def resources(judge: Judge, data: Any, path: FieldPath) -> None:
         judge.add(REQUEST_AND_LIMIT, path, "huge pages without cpu or memory", "ask for cpu or memory too")
 
 
-def _whole_pages(judge: Judge, name: str, amount: Fraction, path: FieldPath) -> None:
+def _page_multiples(judge: Judge, name: str, amount: Fraction, path: FieldPath) -> None:
     page = _amounts({name: name.removeprefix("hugepages-")}).get(name) if name.startswith("hugepages-") else None
     if page and amount % page:
         judge.contradiction(path, "it is no multiple of the page's size", "write whole pages")

@@ -155,9 +155,9 @@ def _as_table(rows: Mapping[str, _Row]) -> Table[_Row]:
     return rows if isinstance(rows, Table) else Table(rows)
 
 
-def _from_row(kind: type[_Row], row: list[Any]) -> _Row:
+def _from_row(row_type: type[_Row], row: list[Any]) -> _Row:
     """A newer gangplan may have written more than this one knows, and a former one less."""
-    return kind(Ref(*row[:4]), *row[4 : 3 + len(fields(kind))])
+    return row_type(Ref(*row[:4]), *row[4 : 3 + len(fields(row_type))])
 
 
 def _as_row(entry: InventoryEntry | FinishedRun) -> list[Any]:

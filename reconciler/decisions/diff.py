@@ -264,7 +264,7 @@ def classify_change(
     if ref.group_kind == "Pod":  # no gate comes back, no selector of a node goes, and its scheduler is never another
         bound = tuple(field for field in fields if _comes_of_running(field))
         fields = tuple(field for field in fields if field not in bound)
-        desired = replace(desired, object=_with_live_values(desired.object, live, bound)) if bound else desired
+        desired = replace(desired, object=_with_live_values(desired.object, bound)) if bound else desired
     if ref.group_kind not in RUN_KINDS and not desired.run_digest:
         return Change("update", ref, desired, live, fields) if fields else None
     others = _KUBEFLOW_FIELDS if ref.group_kind.partition(".")[2] == "kubeflow.org" else _PASSED_THROUGH_FIELDS
@@ -280,7 +280,7 @@ def classify_change(
     movable = tuple(field for field in fields if field not in fixed)
     if not movable:
         return Change("forbidden", ref, desired, live, fixed, "a live job does not let these fields be changed")
-    kept = _with_claim_names(_with_live_values(desired.object, live, fixed), live)
+    kept = _with_claim_names(_with_live_values(desired.object, fixed), live)
     return Change("in-place", ref, replace(desired, object=kept), live, movable)
 
 
@@ -319,7 +319,7 @@ def _classify_new_run(change: Change, may_end_live: bool) -> Change:
     return replace(change, action="held", reason=reason)
 
 
-def _with_live_values(desired: Object, live: Object, fixed: Sequence[FieldDifference]) -> Object:
+def _with_live_values(desired: Object, fixed: Sequence[FieldDifference]) -> Object:
     """The manifest's object with the fields that cannot be changed as they are in the cluster, so that the rest can be
     written."""
     copied: Object = json.loads(json.dumps(desired))

@@ -119,20 +119,20 @@ class Mirror:
         """Bring the branch here; its commit. The fetch goes into a ref of its own, and the head moves only once the
         commit is whole and, where that is asked for, signed."""
         self._prepare_clone()
-        if self._is_shallow or not self._fetch_whole():
+        if self._is_shallow or not self._fetch_everything():
             self._fetch_in_steps()
         git = self._local_git()
         commit = str(git.rev_parse("--verify", "--end-of-options", f"{INCOMING_REF}^{{commit}}"))
         if git.for_each_ref("--format=%(objectname)", HEAD_REF) == commit:
             return commit
-        self._check_whole(commit)
+        self._check_completeness(commit)
         if self.trusted_keys is not None:
             check_signature(self.directory, commit, self.trusted_keys, self.timeout)
         git.update_ref(HEAD_REF, commit)
         self._housekeeping.collect_garbage(self.directory, self.size_limit)
         return commit
 
-    def _fetch_whole(self) -> bool:
+    def _fetch_everything(self) -> bool:
         """Fetch all that is new. False where a first clone is too much for one fetch."""
         try:
             self._fetch_branch()
@@ -181,7 +181,7 @@ class Mirror:
                 raise GitError(f"{redact(self.url)} has no branch {self.branch}{doubt}") from error
             raise GitError(f"{error}{hint(str(error))}") from error
 
-    def _check_whole(self, commit: str) -> None:
+    def _check_completeness(self, commit: str) -> None:
         """A clone in which the commit is not whole is broken, and made anew by the next fetch."""
         try:
             options = ("--objects", "--quiet", "--missing=allow-promisor", "-1")

@@ -337,7 +337,7 @@ def evict_broken_gangs(r: Reconciler, p: Pass, snapshot: Snapshot, nodes: NodeIn
         if any(_is_on_bad_node(r, nodes, pod) for pod in alive):
             r.mark_broken(uid)
         elif gang.decision != "wait" and _bound_count(alive) >= sum(gang.pods_by_place().values()):
-            r.mark_whole(uid)
+            r.mark_complete(uid)
         if uid in r.broken_gangs and is_plan_fresh(r, p) and _is_stuck(p, key, gang, nodes):
             for pod in alive:
                 if not is_gated(pod):

@@ -45,6 +45,6 @@ SENTENCES = {
 """(type, whether it holds) -> the sentence."""
 
 
-def condition_sentence(kind: str, holds: bool) -> str:
+def condition_sentence(condition_type: str, holds: bool) -> str:
     """The sentence for a condition; empty for one that a newer reconciler has written."""
-    return SENTENCES.get((kind, holds), "")
+    return SENTENCES.get((condition_type, holds), "")

@@ -182,9 +182,9 @@ def _queue_fact(state: DiagnosisState, ledger: QueueBooks, demand: QueueDemand, 
         return GuaranteeReserve(asked, o.available, q, o.r, o.guaranteed_queues, never=never)
     if o.queue is None:
         return ResourceShortage(asked, o.available, o.r, never=never)
-    kind = CapabilityLimit if o.code == CapabilityLimit.code else ShareLimit
+    limit_type = CapabilityLimit if o.code == CapabilityLimit.code else ShareLimit
     gangs = _started_inside(state, o.queue) if ledger is state.after.queue_books else ()
-    return kind(asked, o.available, o.queue, o.r, o.limit, gangs, never=never)
+    return limit_type(asked, o.available, o.queue, o.r, o.limit, gangs, never=never)
 
 
 def _started_inside(state: DiagnosisState, q: int) -> tuple[int, ...]:

@@ -88,8 +88,8 @@ def _decide_in_turn(plan: PlanState, gangs: Sequence[int]) -> PlanState:
         q = min(stacks, key=lambda q: (-queue_priority(problem, q), share(q)))
         j = stacks[q].pop()
         stacks = {of: stack for of, stack in stacks.items() if stack}
-        kind = q, problem.gangs[j].may_evict, precedence(problem.gangs[j]), waiting_class(j, problem.gangs[j])
-        if kind in refused or not plan.eligible_gangs([j]):
+        class_key = q, problem.gangs[j].may_evict, precedence(problem.gangs[j]), waiting_class(j, problem.gangs[j])
+        if class_key in refused or not plan.eligible_gangs([j]):
             passed_over.append(j)
             continue
         has_leftovers = bool(plan.evictions.evicted_pods)
@@ -102,7 +102,7 @@ def _decide_in_turn(plan: PlanState, gangs: Sequence[int]) -> PlanState:
         if j not in plan.placements:
             plan = evict_for_waiting(plan, [j], precedence(problem.gangs[j]))
         if j not in plan.placements:
-            refused.add(kind)
+            refused.add(class_key)
         elif len(plan.preemptors) > number:
             refused.clear()
     if passed_over:

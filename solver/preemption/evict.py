@@ -46,10 +46,10 @@ def _evict_in_order(plan: PlanState, order: Sequence[int], current: int) -> tupl
         gang = plan.problem.gangs[j]
         if not _is_eligible(plan, j) or _start_in_free_room(plan, j) or precedence(gang) != current:
             continue
-        kind = gang.queue, gang.may_evict, waiting_class(j, gang)
-        other = None if kind in hopeless else _with_eviction_for(plan, j)
+        class_key = gang.queue, gang.may_evict, waiting_class(j, gang)
+        other = None if class_key in hopeless else _with_eviction_for(plan, j)
         if other is None:
-            hopeless.add(kind)
+            hopeless.add(class_key)
         else:
             plan, evicted = other, True
             hopeless.clear()
@@ -64,9 +64,9 @@ def start_in_leftovers(plan: PlanState, order: Sequence[int]) -> None:
     """Start those of these gangs that fit into room which evictions have left over, in this order."""
     refused: set[object] = set()
     for j in order:
-        kind = plan.problem.gangs[j].queue, waiting_class(j, plan.problem.gangs[j])
-        if kind not in refused and _is_eligible(plan, j) and not _start_in_free_room(plan, j):
-            refused.add(kind)
+        class_key = plan.problem.gangs[j].queue, waiting_class(j, plan.problem.gangs[j])
+        if class_key not in refused and _is_eligible(plan, j) and not _start_in_free_room(plan, j):
+            refused.add(class_key)
 
 
 def _is_eligible(plan: PlanState, j: int) -> bool:

@@ -76,7 +76,7 @@ def water_filled_shares(problem: Problem, held: Collection[int] = ()) -> tuple[V
         ]
         if remaining == before:
             break
-    return tuple(_whole_units(problem, share[q], scale) if q in share else None for q in range(len(problem.queues)))
+    return tuple(_integer_amounts(problem, share[q], scale) if q in share else None for q in range(len(problem.queues)))
 
 
 def _largest_sum(amounts: Sequence[float]) -> float:
@@ -101,7 +101,7 @@ def _largest_ordered_sum(amounts: tuple[float, ...]) -> float:
     return largest[-1]
 
 
-def _whole_units(problem: Problem, amounts: Sequence[float], scale: Sequence[tuple[int, int]]) -> Vector:
+def _integer_amounts(problem: Problem, amounts: Sequence[float], scale: Sequence[tuple[int, int]]) -> Vector:
     found = [0] * len(problem.resources)
     for (r, number), amount in zip(scale, amounts, strict=True):
         found[r] = int(amount // number)

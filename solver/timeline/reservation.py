@@ -113,9 +113,9 @@ class ReleaseTimeline:
         known: set[object] = set()
         for j in waiting:
             gang = self.problem.gangs[j]
-            kind = gang.queue, gang.overdue, gang.promised, waiting_class(j, gang)
-            if kind not in known and self.queue_books.queue_rules.accepts_gangs[gang.queue]:
-                known.add(kind)
+            class_key = gang.queue, gang.overdue, gang.promised, waiting_class(j, gang)
+            if class_key not in known and self.queue_books.queue_rules.accepts_gangs[gang.queue]:
+                known.add(class_key)
                 if not starts(j) and (found := self.reservation_for(j)) is not None:
                     return found
         return None

@@ -22,20 +22,20 @@ def first_mismatch(value: Any, hint: Any = Problem) -> tuple[tuple[str | int, ..
     """(path of indices, fault) of the first part of a value that is not of the type that its annotation says."""
     if _all_match([value], hint):
         return None
-    kind: Any = get_origin(hint) or hint
+    base: Any = get_origin(hint) or hint
     inside = get_args(hint)
-    if kind in (Union, UnionType):
+    if base in (Union, UnionType):
         return first_mismatch(value, _non_none_hint(inside))
-    if kind is Literal:
+    if base is Literal:
         return (), f"{value!r} is none of {', '.join(inside)}"
-    if not isinstance(value, kind):
-        return (), f"is of the type {type(value).__name__}, not {kind.__name__}"
+    if not isinstance(value, base):
+        return (), f"is of the type {type(value).__name__}, not {base.__name__}"
     parts: Iterable[tuple[str | int, Any, Any]] = ()
-    if is_dataclass(kind):
+    if is_dataclass(base):
         parts = ((name, getattr(value, name), of) for name, of in _field_hints(hint))
-    elif kind is tuple and inside[1:] == (...,):
+    elif base is tuple and inside[1:] == (...,):
         parts = ((i, each, inside[0]) for i, each in enumerate(value))
-    elif kind is tuple:
+    elif base is tuple:
         if len(value) != len(inside):
             return (), f"has {len(value)} entries, not {len(inside)}"
         parts = ((i, each, of) for i, (each, of) in enumerate(zip(value, inside, strict=True)))
@@ -45,25 +45,25 @@ def first_mismatch(value: Any, hint: Any = Problem) -> tuple[tuple[str | int, ..
 
 def _all_match(values: Sequence[Any], hint: Any) -> bool:
     """Whether all of these values match this annotation exactly, field by field of all of them at once."""
-    kind: Any = get_origin(hint) or hint
+    base: Any = get_origin(hint) or hint
     inside = get_args(hint)
     if not values:
         return True
     if _is_integer(hint):
         return {tuple, frozenset}.isdisjoint(map(type, values))
-    if kind in (Union, UnionType):
+    if base in (Union, UnionType):
         return _all_match([value for value in values if value is not None], _non_none_hint(inside))
-    if set(map(type, values)) != {str if kind is Literal else kind}:
+    if set(map(type, values)) != {str if base is Literal else base}:
         return False
-    if is_dataclass(kind):
+    if is_dataclass(base):
         return all(_all_match(list(map(attrgetter(name), values)), of) for name, of in _field_hints(hint))
-    if kind is tuple and inside[1:] == (...,):
+    if base is tuple and inside[1:] == (...,):
         distinct = {id(value): value for value in values}.values()  # thousands of nodes share theirs
         return _all_match(list(chain.from_iterable(distinct)), inside[0])
-    if kind is tuple:
+    if base is tuple:
         of_length = set(map(len, values)) == {len(inside)}
         return of_length and all(_all_match([v[i] for v in values], of) for i, of in enumerate(inside))
-    return kind is not Literal or set(values) <= set(inside)
+    return base is not Literal or set(values) <= set(inside)
 
 
 def _is_integer(hint: Any) -> bool:
@@ -72,10 +72,10 @@ def _is_integer(hint: Any) -> bool:
 
 
 @cache
-def _field_hints(kind: Any) -> list[tuple[str, Any]]:
+def _field_hints(owner: Any) -> list[tuple[str, Any]]:
     """The fields of a dataclass with their annotations."""
-    hints = get_type_hints(kind)
-    return [(field.name, hints[field.name]) for field in fields(kind)]
+    hints = get_type_hints(owner)
+    return [(field.name, hints[field.name]) for field in fields(owner)]
 
 
 def _non_none_hint(arms: tuple[Any, ...]) -> Any:

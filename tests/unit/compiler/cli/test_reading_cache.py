@@ -174,12 +174,12 @@ def test_files_read_by_several_processes_are_told_as_by_one(
     assert repository_diagnostics(Repository(files), None) == plain
     whole = {**files, **FILES}
     specs = repr(read_specs(Repository(whole)))
-    assert len(readers.read_whole_at_once(whole)) == len(whole)
-    assert repr(read_specs(Repository(whole), ahead=readers.read_whole_at_once)) == specs
+    assert len(readers.read_in_parallel(whole)) == len(whole)
+    assert repr(read_specs(Repository(whole), ahead=readers.read_in_parallel)) == specs
     monkeypatch.setattr(readers, "file_entry", None)  # every child fails
     monkeypatch.setattr(readers, "complete_entry", None)
     assert repository_diagnostics(Repository(files), None) == plain
-    assert repr(read_specs(Repository(whole), ahead=readers.read_whole_at_once)) == specs
+    assert repr(read_specs(Repository(whole), ahead=readers.read_in_parallel)) == specs
 
 
 def test_nothing_is_read_where_nothing_changed(parsed_files: list[str], monkeypatch: pytest.MonkeyPatch) -> None:

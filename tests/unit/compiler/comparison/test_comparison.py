@@ -90,7 +90,7 @@ def without(files: Files, name: str) -> Files:
 
 
 def found_jobs(comparison: Comparison) -> dict[str, str]:
-    return {each.name: each.kind for each in comparison.jobs}
+    return {each.name: each.effect for each in comparison.jobs}
 
 
 def test_a_capability_of_zero_is_an_amount_and_not_none() -> None:
@@ -111,7 +111,7 @@ def test_the_same_files_and_an_edit_of_comments_change_nothing() -> None:
 def test_a_job_that_leaves_lets_another_start() -> None:
     comparison = changes(BASE, without(BASE, "jobs/one.yaml"))
     assert found_jobs(comparison) == {"ns/one": "removed", "ns/three": "starts"}
-    (started,) = (each for each in comparison.jobs if each.kind == "starts")
+    (started,) = (each for each in comparison.jobs if each.effect == "starts")
     assert "ask" in started.why or "free" in started.why
     assert not comparison.breaks
     (held,) = (each for each in comparison.queues if each.name == "a")
@@ -131,21 +131,21 @@ def test_what_runs_stays_where_it_is_and_an_edited_job_runs_anew() -> None:
     small = without(BASE, "jobs/one.yaml")
     comparison = changes(small, {**small, "jobs/three.yaml": job("three", 1, image="y")})
     (found,) = comparison.jobs
-    assert (found.kind, found.why) == ("edited", "spec.tasks[0].template.spec.containers[0].image x -> y")
+    assert (found.effect, found.why) == ("edited", "spec.tasks[0].template.spec.containers[0].image x -> y")
     assert found.before == found.after
     assert "  Job that is edited\n    ns/three in queue a: spec.tasks[0]" in comparison_text([comparison], "x", "y")
     edited = {**BASE, "jobs/one.yaml": job("one", 4)}
     comparison = changes(BASE, edited)
-    kinds = found_jobs(comparison)
-    assert kinds["ns/one"] == "waits"
-    assert "ns/two" not in kinds
+    effects = found_jobs(comparison)
+    assert effects["ns/one"] == "waits"
+    assert "ns/two" not in effects
     assert next(each for each in comparison.jobs if each.name == "ns/one").is_edited
 
 
 def test_a_job_of_another_queue_is_named_with_its_queues() -> None:
     both = {**without(BASE, "jobs/one.yaml"), "cluster-specs/demo/b.yaml": queue("b", deserved=8)}
     (found,) = changes(both, {**both, "jobs/three.yaml": job("three", 1, queue="b")}).jobs
-    assert (found.name, found.kind, found.why) == ("ns/three", "edited", "spec.queue a -> b")
+    assert (found.name, found.effect, found.why) == ("ns/three", "edited", "spec.queue a -> b")
 
 
 def test_a_job_that_waits_for_another_reason_names_what_is_new_or_gone() -> None:
@@ -153,7 +153,7 @@ def test_a_job_that_waits_for_another_reason_names_what_is_new_or_gone() -> None
     (narrowed,) = (each for each in changes(wide, BASE).jobs if each.name == "ns/three")
     (widened,) = (each for each in changes(BASE, wide).jobs if each.name == "ns/three")
     limit = "queue a may hold 32 nvidia.com/gpu and has 0 left; the job asks for 8"
-    assert (narrowed.kind, narrowed.why) == ("reason", limit)
+    assert (narrowed.effect, narrowed.why) == ("reason", limit)
     assert widened.why.endswith(f"; no longer: {limit}")
 
 

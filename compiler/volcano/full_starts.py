@@ -5,7 +5,7 @@ from __future__ import annotations
 from compiler.specs import GangSpec, SchedulerSpec, SubgroupSpec
 
 
-def starts_whole(gang: GangSpec, scheduler: SchedulerSpec | None) -> bool:
+def starts_in_full(gang: GangSpec, scheduler: SchedulerSpec | None) -> bool:
     """Whether the gang, while no pod of it runs, needs a domain with room for all replicas.
 
     network-topology-aware lets a job with a hard topology into a hypernode only if what is idle there holds all its
@@ -17,7 +17,7 @@ def starts_whole(gang: GangSpec, scheduler: SchedulerSpec | None) -> bool:
     return hard and _is_topology_aware(scheduler)
 
 
-def subgroup_starts_whole(subgroup: SubgroupSpec, scheduler: SchedulerSpec | None) -> bool:
+def subgroup_starts_in_full(subgroup: SubgroupSpec, scheduler: SchedulerSpec | None) -> bool:
     """The same of a subgroup, by the same rule, while none of its pods runs."""
     return subgroup.topology.mode == "hard" and _is_topology_aware(scheduler)
 

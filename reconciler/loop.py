@@ -50,6 +50,9 @@ from reconciler.writing.desired import desired_manifest
 
 log = logging.getLogger(__name__)
 
+UNFIXABLE = "it was written, and the server keeps other values (a webhook changes them, or it spells them otherwise)"
+"""Why a change is held."""
+
 
 def reconcile_once(r: Reconciler) -> Report:
     """Make one pass. Raises ApiError when the inventory cannot be read (then nothing is done), LostLease when another
@@ -123,8 +126,16 @@ def compute_changes(r: Reconciler, p: Pass) -> None:
         elif obstacle := reading_obstacle(p, ref):
             p.obstruct(ref, obstacle, manifest)
         elif (change := _required_change(r, p, manifest, ref)) is not None:
-            p.add_change(change)
+            p.add_change(_unless_unfixable(r, change))
     withhold_waiting_jobs(p, p.snapshot)
+
+
+def _unless_unfixable(r: Reconciler, change: Change) -> Change:
+    """The change; held and told where it was written not long ago and the server kept other values."""
+    if not r.writer.is_unfixable(change):
+        return change
+    paths = ", ".join(each.path_text for each in change.fields)
+    return replace(change, action="held", reason=f"{UNFIXABLE}: {paths}")
 
 
 def _kinds_in_use(p: Pass, snapshot: Snapshot) -> set[tuple[str, str]]:

@@ -13,6 +13,8 @@ from reconciler.decisions.guard import FightDetector
 ChangeOutcome = Literal["done", "conflict", "refused", "retry", "fight"]
 FIRST_PAUSE, MAX_PAUSE = 0.5, 60.0
 """Seconds before a failed change is tried again: at first, doubled with each failure, and at most."""
+UNFIXABLE_PAUSES = (60.0, 3600.0)
+"""The same for differences that stayed when an object was written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +31,8 @@ class ChangeResult:
 class WriterMemory:
     """What one process remembers between passes to stay calm; losing it costs a few needless requests, nothing else.
 
-    unfixable_differences: key -> digest of differences that stay after an apply (the server's own spelling).
+    unfixable_differences: key -> (digest of differences that stay after an apply, since a webhook changes the fields or
+    the server spells them otherwise; pause; time before which it is not tried again).
     applied_digests: key -> digest of what was applied last. paused_changes: key -> (digest of what was refused,
     failures, time before which it is not tried again). refused_updates: jobs whose live object the server does not let
     be changed -> digest of the run. last_writes: key -> (what our last write returned, or None and the uid after a
@@ -38,7 +41,7 @@ class WriterMemory:
     failures: key -> how the last attempt failed, until one succeeds.
     """
 
-    unfixable_differences: dict[str, str] = field(default_factory=dict)
+    unfixable_differences: dict[str, tuple[str, float, float]] = field(default_factory=dict)
     applied_digests: dict[str, str] = field(default_factory=dict)
     paused_changes: dict[str, tuple[str, int, float]] = field(default_factory=dict)
     refused_updates: dict[str, str] = field(default_factory=dict)
@@ -67,11 +70,14 @@ class WriterMemory:
         self.unsaved_intents.clear()
         self.paused_changes.pop(inventory_key, None)
 
-    def record_apply(self, key: str, desired_digest: str, differences: str) -> bool:
+    def record_apply(self, key: str, desired_digest: str, differences: str, now: float) -> bool:
         """Note what was applied, and the differences that stay; whether the same was applied before, so that this was a
         correction."""
         is_correction = self.applied_digests.get(key) == desired_digest
-        self.unfixable_differences[key] = differences
+        former, pause, _ = self.unfixable_differences.pop(key, ("", 0.0, 0.0))
+        if differences:
+            pause = min(2 * pause, UNFIXABLE_PAUSES[1]) if former == differences else UNFIXABLE_PAUSES[0]
+            self.unfixable_differences[key] = differences, pause, now + pause
         self.applied_digests[key] = desired_digest
         return is_correction
 

@@ -245,7 +245,7 @@ class ClusterWriter:
             known = replace(known, origin="taken")
         inventory.enter(known)
         remaining = _differences_digest(desired, field_differences(desired.object, written))
-        is_correction = self.memory.record_apply(key, json_digest(desired.object), remaining)
+        is_correction = self.memory.record_apply(key, json_digest(desired.object), remaining, self.clock())
         opponent = f"put back again and again, so it is left alone for a while: {overridden or _UNKNOWN_OPPONENT}"
         if is_correction and self.memory.fights.record_correction(key, opponent, self.clock()):
             return ChangeResult(change, "fight", opponent)
@@ -363,13 +363,17 @@ class ClusterWriter:
 
     def is_due(self, change: Change) -> bool:
         """Whether a change is to be tried now: not while it pauses after a failure, unless its manifest has changed."""
-        key = change.ref.key
-        if change.desired is not None and change.action != "replace":
-            remaining = _differences_digest(change.desired, change.fields)
-            if remaining and self.memory.unfixable_differences.get(key) == remaining:
-                return False
-        digest, _, retry_at = self.memory.paused_changes.get(key, ("", 0, 0.0))
+        if self.is_unfixable(change):
+            return False
+        digest, _, retry_at = self.memory.paused_changes.get(change.ref.key, ("", 0, 0.0))
         return self.clock() >= retry_at or digest != change_digest(change)
+
+    def is_unfixable(self, change: Change) -> bool:
+        """Whether just these differences stayed when the same was written, not long ago."""
+        known, _, retry_at = self.memory.unfixable_differences.get(change.ref.key, ("", 0.0, 0.0))
+        if not known or change.desired is None or change.action == "replace" or self.clock() >= retry_at:
+            return False
+        return known == _differences_digest(change.desired, change.fields)
 
     def retry_times(self) -> list[float]:
         """When paused changes are due, on the writer's clock."""

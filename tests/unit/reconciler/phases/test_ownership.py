@@ -403,7 +403,8 @@ def test_nothing_that_one_process_remembers_outlives_its_object(world: World) ->
         change = creation(name)
         key = change.ref.key
         r.planning.unchanged[key] = manifest, ()
-        memory.unfixable_differences[key] = memory.applied_digests[key] = memory.refused_updates[key] = "x"
+        memory.applied_digests[key] = memory.refused_updates[key] = "x"
+        memory.unfixable_differences[key] = "x", 60.0, 0.0
         memory.paused_changes[key] = "x", 1, 0.0
         memory.failures[key] = ChangeResult(change, "refused")
         memory.last_writes[key] = None, "uid", world.time - 60

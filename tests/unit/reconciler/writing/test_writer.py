@@ -14,7 +14,7 @@ from reconciler.cluster.objects import Ref, ref_of
 from reconciler.cluster.shards import Table
 from reconciler.decisions.diff import Change, field_differences
 from reconciler.decisions.gates import GateLift
-from reconciler.writing.writer import PUT_OFF, WRITERS, ClusterWriter
+from reconciler.writing.writer import PUT_OFF, WRITERS, ClusterWriter, _differences_digest
 from tests.builders.fake_cluster import FakeCluster
 from tests.builders.scripted_server import ScriptedAnswer, error_answer
 
@@ -280,3 +280,27 @@ def test_what_another_manager_has_taken_is_put_back_with_one_request() -> None:
     assert (result.outcome, result.message) == ("done", ".spec.a was set by kubectl-edit")
     assert len(seen) == 1
     assert "force=true" in seen[0]
+
+
+def test_what_a_webhook_changes_is_not_written_again_at_once_and_for_ever_is_not_never() -> None:
+    """The difference that stayed was passed over without a word for as long as the process lived, also when the webhook
+    was gone."""
+    cluster, now = FakeCluster(), 0.0
+    cluster.put(f"{JOBS}/changed", job("changed").object)
+    writer = writer_for(cluster.client())
+    writer.clock = lambda: now
+    pauses = []
+    for _ in range(9):
+        live = cluster.put(f"{JOBS}/changed", {**job("changed").object, "spec": {"a": 7}})
+        change = replace(update(cluster, "changed"), live=live, fields=field_differences(job("changed").object, live))
+        before = now
+        while writer.is_unfixable(change):
+            assert not writer.is_due(change)
+            now += 30.0
+        pauses.append(now - before)
+        assert writer.is_due(change)
+        assert change.desired is not None
+        writer.memory.record_apply(change.ref.key, "sha256:1", _differences_digest(change.desired, change.fields), now)
+    assert pauses == [0.0, 60.0, 120.0, 240.0, 480.0, 960.0, 1920.0, 3600.0, 3600.0]
+    other = replace(change, fields=(replace(change.fields[0], live=8),))
+    assert not writer.is_unfixable(other), "what somebody else changes is put back"

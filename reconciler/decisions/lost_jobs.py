@@ -31,11 +31,14 @@ CLEANUP_MARGIN = 0.5
 @dataclass(slots=True)
 class LostJobs:
     """idle_since: uid of a job for which nothing happens -> since when, on the clock. repeats: Ref.key -> how often it
-    was made again. due_at: uid of an idle job -> when it counts as lost."""
+    was made again. due_at: uid of an idle job -> when it counts as lost. refused_jobs: Ref.key of each job that was
+    made again and got no pods then either -> why it keeps no room: a quota refuses them, more likely than not.
+    """
 
     idle_since: dict[str, float] = field(default_factory=dict)
     repeats: dict[str, int] = field(default_factory=dict)
     due_at: dict[str, float] = field(default_factory=dict)
+    refused_jobs: dict[str, str] = field(default_factory=dict)
 
     def observe(
         self,
@@ -57,6 +60,7 @@ class LostJobs:
         }
         for key in [key for key in self.repeats if pods.get(key)]:
             del self.repeats[key]
+        self.refused_jobs = {key: _refusal(self.repeats[key]) for key in without_pods if key in self.repeats}
 
     def _patience(self, key: str, others_are_served: bool) -> float:
         patience = LOST_SECONDS * (1 << self.repeats.get(key, 0)) * (1 if others_are_served else UNSURE_FACTOR)
@@ -74,6 +78,14 @@ class LostJobs:
 
     def deadlines(self, now: float) -> Iterator[float]:
         return (due_at for due_at in self.due_at.values() if due_at > now)
+
+
+def _refusal(repeats: int) -> str:
+    times = "once" if repeats == 1 else f"{repeats} times"
+    return (
+        f"it was made again {times} and Volcano makes no pods for it, so that it keeps no room: its Events say what "
+        "refuses them (a ResourceQuota, a LimitRange, a webhook)"
+    )
 
 
 def _is_idle(job: Object, objects: Mapping[str, Object]) -> bool:

@@ -54,7 +54,12 @@ def observe_pods(r: Reconciler, observation: Observation) -> Observation:
         r.binding.observe(pods, observation.node_index({}), now)
         r.evictions.observe(pods, now)
     jobs = [gang.job for gang in r.planning.snapshot.gangs.values()] if r.planning.snapshot else []
-    held = {**r.binding.held_jobs(now), **dict(_unserved_jobs(observation, jobs)), **dict(suspended_jobs(r, jobs))}
+    held = {
+        **r.lost_jobs.refused_jobs,
+        **r.binding.held_jobs(now),
+        **dict(_unserved_jobs(observation, jobs)),
+        **dict(suspended_jobs(r, jobs)),
+    }
     quarantined = frozenset(r.node_health.quarantined_nodes(now)) | _unnamed_nodes(r, observation)
     closed, leaving = r.binding.closed_nodes(now), _leaving_pods(r, observation)
     crowded = frozenset(_crowded_jobs(r.planning.snapshot, observation))

@@ -81,6 +81,24 @@ def test_a_job_that_is_lost_again_waits_twice_as_long() -> None:
     assert lost.repeats == {}, "it has pods"
 
 
+def test_a_job_that_was_made_again_and_gets_no_pods_keeps_no_room_until_it_has_some() -> None:
+    """A ResourceQuota refused its pods: it kept the nodes that it was to get from all others, and nothing said so."""
+    lost, key, groups = LostJobs(), ref_of(LET_IN).key, by_key(group(LET_IN, "Inqueue"))
+    for repeats, pods, jobs in (
+        (0, [], [LET_IN]),
+        (1, [], [LET_IN]),
+        (2, [], []),
+        (2, [], [LET_IN]),
+        (2, [OTHER], [LET_IN]),
+    ):
+        if repeats > lost.repeats.get(key, 0):
+            lost.record_repeat(key)
+        lost.observe(by_key(*jobs), {key: pods}, groups, 100.0)
+        is_refused = repeats > 0 and not pods and bool(jobs)
+        assert lost.refused_jobs.keys() == ({key} if is_refused else set()), "one that is not there is to be made again"
+    assert lost.repeats == {}
+
+
 def test_the_names_of_many_deleted_jobs_stay_reserved_until_each_was_cleaned_up_once_more() -> None:
     few = {"Job.batch.volcano.sh/default/a": (0.0, 5.0)}
     assert DepartedJobs(few).reservations() == {next(iter(few)): 10.0 + CLEANUP_MARGIN}

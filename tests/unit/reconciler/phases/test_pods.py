@@ -319,6 +319,12 @@ def test_nothing_is_planned_on_a_node_that_no_selector_can_name(world: World) ->
     assert not world.act(live_job("g"), pod("g", 0, "n1"), unnamed="n2").observation.restrictions.quarantined_nodes
 
 
+def test_a_job_whose_pods_are_refused_is_not_planned(world: World) -> None:
+    world.plan(planned("g", "start", n1=1))
+    world.r.lost_jobs.refused_jobs = {key_of("g"): "a quota"}
+    assert world.act(live_job("g")).observation.restrictions.held_jobs == {key_of("g"): "a quota"}
+
+
 def test_a_lone_pod_is_given_its_node(world: World) -> None:
     lone = pod("x", 0)
     del lone["metadata"]["ownerReferences"]

@@ -2,9 +2,8 @@
 of a commit.
 
 Only a refusal of the object itself counts: by the schema, or by an admission webhook. What may be missing because it
-comes in the same commit (a queue, a namespace, the kind itself) is not held against an object: a queue is replaced by
-one that exists and the question is asked again. What cannot be found out is found out by writing, and holds up only
-itself.
+comes in the same commit (a queue, a namespace, the kind itself) is not held against an object: the queue of a new one
+is replaced by one that exists. What cannot be found out is found out by writing, and holds up only itself.
 """
 
 from __future__ import annotations
@@ -109,7 +108,7 @@ class DryRun:
     def _refusal(self, question: Question) -> str:
         """Why the object is not taken, empty when it is or when that cannot be said."""
         item = _under_other_name(question.item) if question.is_renamed else question.item
-        reduced = _without_references(item, question.others)
+        reduced = _without_references(item, question.others, is_new=not question.uid)
         is_queue = item["kind"] == "Queue"
         message = self._ask(item if is_queue else reduced, question.uid)
         if message and is_queue and question.others:
@@ -150,14 +149,15 @@ def _under_other_name(item: Object) -> Object:
     return {**item, "metadata": {**item["metadata"], "name": name[:-1] + ("y" if name.endswith("x") else "x")}}
 
 
-def _without_references(item: Object, others: Collection[str]) -> Object:
-    """The object without what names or is measured against those others."""
+def _without_references(item: Object, others: Collection[str], *, is_new: bool) -> Object:
+    """The object without what names or is measured against those others. One that exists has its queue already, and may
+    not change it."""
     spec = item.get("spec")
     if not isinstance(spec, dict):
         return item
     if item["kind"] == "Queue":
         return {**item, "spec": {key: value for key, value in spec.items() if key not in _QUEUE_LIMITS}}
-    if spec.get("queue") in others:
+    if is_new and spec.get("queue") in others:
         return {**item, "spec": {**spec, "queue": "default"}}
     return item
 

@@ -85,6 +85,16 @@ def test_a_job_whose_queue_comes_in_the_same_commit_is_dry_run_with_another_queu
     ) == ['admission webhook "validate" denied the request: minAvailable should not be greater']
 
 
+def test_a_job_that_exists_keeps_its_queue_though_that_changes_in_the_same_commit() -> None:
+    """Volcano refuses another queue of a job that exists, so every such commit was held for good."""
+    cluster = FakeCluster()
+    live = cluster.put(f"{JOBS}/a", job("a"))
+    cluster.before = lambda method, path, body: (
+        denied("job updates may not change fields") if body["spec"]["queue"] != "team" else None
+    )
+    assert not messages(cluster, Question(job("a"), "a:1", uid=live["metadata"]["uid"], others=frozenset({"team"})))
+
+
 def test_a_job_whose_queue_is_nowhere_is_refused() -> None:
     cluster = FakeCluster()
     cluster.before = refuse_unknown_queue

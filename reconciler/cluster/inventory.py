@@ -10,7 +10,7 @@ writer is a Conflict and not a lost update.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal, TypeVar
 
@@ -23,6 +23,7 @@ from reconciler.cluster.shards import (
     Table,
     memory_labels,
     place_of,
+    rows_of,
     unpack_text,
     unreadable,
 )
@@ -204,26 +205,35 @@ class InventoryStore:
             item = self.client.get(self.ref)
         except NotFound:
             return self._read_without_head()
+        head = _decode_head(item)
+        inventory = self._read_tables(head)
         self._version = str(item["metadata"]["resourceVersion"])
         self._head = {key: item[key] for key in ("data", "binaryData") if item.get(key)}
-        head = _decode_head(item)
+        return inventory
+
+    def _read_tables(self, head: Mapping[str, Any]) -> Inventory:
         if "version" not in head:
             return self._read_former(head)
         if head["version"] > FORMAT_VERSION:
             raise ValueError(f"the inventory is of format {head['version']}, this gangplan knows {FORMAT_VERSION}")
         layouts = [Layout(**head["tables"][name]) for name in ("objects", "runs")]
         try:
-            rows = [shards.read(layout) for shards, layout in zip((self._objects, self._runs), layouts, strict=True)]
+            items = [shards.fetch(layout) for shards, layout in zip((self._objects, self._runs), layouts, strict=True)]
         except NotFound:
             self._forget_layouts()
             return Inventory(commit=str(head["commit"]), is_lost=True)
-        return self._note_as_written(Inventory.from_rows(rows[0], rows[1], head))
+        return self._take_for_written(layouts, items, head)
 
-    def _note_as_written(self, inventory: Inventory) -> Inventory:
-        """Note that this inventory is what the cluster holds, so that none of its rows has to be written; returns
-        it."""
-        for shards, table in ((self._objects, inventory.entries), (self._runs, inventory.runs)):
-            shards.note_keys(table)
+    def _take_for_written(
+        self, layouts: Sequence[Layout], items: Sequence[Sequence[Object]], head: Mapping[str, Any]
+    ) -> Inventory:
+        """The inventory that these ConfigMaps hold, those of the objects first; none of its rows has to be written.
+        Raises ValueError, and then takes nothing for written."""
+        inventory = Inventory.from_rows(rows_of(items[0]), rows_of(items[1]), head)
+        tables: list[tuple[ShardSet, Table[Any]]]
+        tables = [(self._objects, inventory.entries), (self._runs, inventory.runs)]
+        for (shards, table), layout, found in zip(tables, layouts, items, strict=True):
+            shards.adopt(layout, found, table)
             table.mark_written()
         return inventory
 
@@ -242,19 +252,16 @@ class InventoryStore:
 
     def _read_without_head(self) -> Inventory:
         """Read the inventory from the shards alone, where each table has a complete set of them."""
-        self._version, self._head = "", {}
         labels = ",".join(f"{key}={value}" for key, value in memory_labels(self.cluster).items())
         resource = self.client.resource("v1", "ConfigMap")
         items, _ = self.client.list(resource, self.namespace, labels)
-        rows = []
-        for shards in (self._objects, self._runs):
-            shards.forget_layout()
-            sets = _complete_layouts(shards.name, items)
-            if not sets:
-                return Inventory(is_lost=True)
-            layout = max(sets, key=lambda layout: (len(layout.generation), layout.generation))
-            rows.append(shards.take(sets[layout], layout))
-        return self._note_as_written(Inventory.from_rows(rows[0], rows[1], {"commit": ""}))
+        self._version, self._head = "", {}
+        self._forget_layouts()
+        found = [_newest_layout(shards.name, items) for shards in (self._objects, self._runs)]
+        tables = [each for each in found if each is not None]
+        if len(tables) < len(found):
+            return Inventory(is_lost=True)
+        return self._take_for_written([layout for layout, _ in tables], [each for _, each in tables], {"commit": ""})
 
     def write(self, inventory: Inventory) -> None:
         """Write what has changed. A new layout is written whole before the head names it, and runs before objects, so
@@ -279,22 +286,22 @@ class InventoryStore:
         if self._was_deleted:
             for shards, table in tables:
                 for index in range(shards.layout.shards):
-                    shards.restore_deleted(index, table, _as_row)
+                    shards.restore(index, table, _as_row)
             self._was_deleted = False
 
     def _write_tables(self, inventory: Inventory, prepared: list[PreparedShards]) -> None:
         self._runs.write(prepared[0], inventory.runs)
         self._objects.write(prepared[1], inventory.entries)
 
-    def restore_deleted(self, inventory: Inventory) -> bool:
-        """Look at the head and at one shard in turn, and write again what was deleted by hand; whether anything
-        was."""
+    def restore(self, inventory: Inventory) -> bool:
+        """Look at the head and at one shard in turn, and write again what was deleted by hand, and rows that somebody
+        wrote into; whether there was any of it."""
         if not self._version:
             return False
         self._checks += 1
         tables = (self._objects, inventory.entries), (self._runs, inventory.runs)
         shards, table = tables[self._checks % 2]
-        is_restored = shards.restore_deleted(self._checks // 2, table, _as_row)
+        is_restored = shards.restore(self._checks // 2, table, _as_row)
         try:
             self.client.get(self.ref)
         except NotFound:
@@ -350,16 +357,16 @@ def _decode_head(item: Object) -> Mapping[str, Any]:
     return head
 
 
-def _complete_layouts(name: str, items: Iterable[Object]) -> dict[Layout, list[Object]]:
-    """The layouts of a table of which every shard is there, in the order of their indices."""
+def _newest_layout(name: str, items: Iterable[Object]) -> tuple[Layout, list[Object]] | None:
+    """The newest layout of a table of which every shard is there, and these in the order of their indices."""
     found: dict[Layout, dict[int, Object]] = {}
     for item in items:
         place = place_of(item)
         if place.get("table") == name:
             layout = Layout(str(place["generation"]), int(place["shards"]))
             found.setdefault(layout, {})[int(place["index"])] = item
-    return {
-        layout: [shards[index] for index in range(layout.shards)]
-        for layout, shards in found.items()
-        if len(shards) == layout.shards
-    }
+    complete = [layout for layout, shards in found.items() if len(shards) == layout.shards]
+    if not complete:
+        return None
+    newest = max(complete, key=lambda layout: (len(layout.generation), layout.generation))
+    return newest, [found[newest][index] for index in range(newest.shards)]

@@ -2,12 +2,16 @@
 
 A key belongs to the shard that its checksum names. When a shard outgrows `SHARD_LIMIT` the table gets a new layout:
 twice the shards, under new names, so that the former ones stay whole until the head names the new ones.
+
+Each shard carries the digest of its rows: one that somebody wrote into is no table, however well it reads. It is made
+again from memory, and without that refused.
 """
 
 from __future__ import annotations
 
 import base64
 import gzip
+import hashlib
 import json
 import zlib
 from collections.abc import Iterable, Mapping
@@ -96,26 +100,23 @@ class ShardSet:
         generation = (layout or self.layout).generation
         return Ref("v1", "ConfigMap", self.namespace, f"{self.name}-{generation}-{index}")
 
-    def read(self, layout: Layout) -> list[Any]:
-        """All rows. Raises ApiError (NotFound for a shard that is missing), or ValueError for one that cannot be
-        read."""
-        return self.take([self.client.get(self.ref(index, layout)) for index in range(layout.shards)], layout)
+    def fetch(self, layout: Layout) -> list[Object]:
+        """The ConfigMaps of the layout in the order of their indices. Raises ApiError: NotFound for one that is
+        missing."""
+        return [self.client.get(self.ref(index, layout)) for index in range(layout.shards)]
 
-    def take(self, items: Iterable[Object], layout: Layout) -> list[Any]:
-        """The rows of these ConfigMaps, which are all of the layout in the order of their indices."""
-        rows: list[Any] = []
-        self.layout, self._versions, self._keys = layout, {}, {}
-        for index, item in enumerate(items):
-            self._versions[index] = str(item["metadata"]["resourceVersion"])
-            rows += _decode_rows(item)
-        return rows
+    def adopt(self, layout: Layout, items: Iterable[Object], keys: Iterable[str]) -> None:
+        """Take these ConfigMaps, which are all of the layout in the order of their indices and hold these keys, for
+        what is written."""
+        versions = {index: str(item["metadata"]["resourceVersion"]) for index, item in enumerate(items)}
+        self.layout, self._versions, self._keys = layout, versions, {}
+        self._note_keys(keys)
 
     def forget_layout(self) -> None:
         """Take no shard for written: the next write makes all of them."""
         self.layout = Layout()
 
-    def note_keys(self, keys: Iterable[str]) -> None:
-        """Note which keys the shards hold, after a read."""
+    def _note_keys(self, keys: Iterable[str]) -> None:
         for key in keys:
             self._keys.setdefault(shard_of(key, self.layout.shards), set()).add(key)
 
@@ -150,7 +151,7 @@ class ShardSet:
             layout = Layout(layout.generation, 2 * layout.shards)
 
     def write(self, prepared: PreparedShards, table: Table[Any]) -> None:
-        """Write the shards. Raises Conflict where another has written one since it was read."""
+        """Write the shards. Raises Conflict where another gangplan has written one since it was read."""
         is_new = prepared.layout != self.layout
         versions: dict[int, str] = {} if is_new else self._versions
         for index, content in sorted(prepared.contents.items()):
@@ -158,12 +159,12 @@ class ShardSet:
             versions[index] = self._put(item, versions.get(index, ""), may_exist=is_new)
         if is_new:
             self.layout, self._versions, self._keys = prepared.layout, versions, {}
-            self.note_keys(table)
+            self._note_keys(table)
         table.mark_written()
 
     def _put(self, item: Object, version: str, may_exist: bool) -> str:
         """The new resource version. may_exist: a shard of a layout that no head has named yet is left by a writer that
-        was killed, and replaced."""
+        was killed, and replaced; so is one that is not as a gangplan has written it."""
         try:
             if version:
                 item["metadata"]["resourceVersion"] = version
@@ -173,10 +174,10 @@ class ShardSet:
                     del item["metadata"]["resourceVersion"]
             return str(self.client.create(item)["metadata"]["resourceVersion"])
         except Conflict:
-            if not may_exist:
+            found = self.client.get(Ref("v1", "ConfigMap", self.namespace, item["metadata"]["name"]))
+            if not may_exist and _is_intact(found):
                 raise
-        name = Ref("v1", "ConfigMap", self.namespace, item["metadata"]["name"])
-        item["metadata"]["resourceVersion"] = self.client.get(name)["metadata"]["resourceVersion"]
+        item["metadata"]["resourceVersion"] = found["metadata"]["resourceVersion"]
         return str(self.client.replace(item)["metadata"]["resourceVersion"])
 
     def delete(self, layout: Layout) -> None:
@@ -188,24 +189,27 @@ class ShardSet:
             except NotFound:
                 continue
 
-    def restore_deleted(self, turn: int, table: Table[Any], as_row: Any) -> bool:
-        """Look at the shard whose turn it is, and make it again from memory if it was deleted by hand; whether it
-        was."""
+    def restore(self, turn: int, table: Table[Any], as_row: Any) -> bool:
+        """Look at the shard whose turn it is, and make it again from memory if somebody has deleted it or written into
+        it; whether that was so."""
         if not self.layout.shards:
             return False
         index = turn % self.layout.shards
         try:
-            self.client.get(self.ref(index))
+            found = self.client.get(self.ref(index))
         except NotFound:
-            content = encode_rows([as_row(table[key]) for key in sorted(self._keys.get(index, ())) if key in table])
-            created = self.client.create(self._object(index, self.layout, content))
-            self._versions[index] = str(created["metadata"]["resourceVersion"])
-            return True
-        return False
+            version = ""
+        else:
+            if _is_intact(found):
+                return False
+            version = str(found["metadata"]["resourceVersion"])
+        content = encode_rows([as_row(table[key]) for key in sorted(self._keys.get(index, ())) if key in table])
+        self._versions[index] = self._put(self._object(index, self.layout, content), version, may_exist=False)
+        return True
 
     def _object(self, index: int, layout: Layout, content: Mapping[str, Any]) -> Object:
         place = {"table": self.name, "generation": layout.generation, "index": index, "shards": layout.shards}
-        annotations = {PLACE_ANNOTATION: json.dumps(place)}
+        annotations = {PLACE_ANNOTATION: json.dumps({**place, "digest": _digest_of(content)})}
         metadata = {
             "namespace": self.namespace,
             "name": self.ref(index, layout).name,
@@ -216,7 +220,8 @@ class ShardSet:
 
 
 def place_of(item: Object) -> Mapping[str, Any]:
-    """What a shard says of its place: table, generation, index, shards; empty for any other ConfigMap."""
+    """What a shard says of its place: table, generation, index, shards, and of its rows: digest, unless a former
+    gangplan wrote it. Empty for any other ConfigMap."""
     try:
         place = json.loads((item["metadata"].get("annotations") or {})[PLACE_ANNOTATION])
     except (KeyError, ValueError):
@@ -241,8 +246,12 @@ def encode_rows(rows: Iterable[Any]) -> Mapping[str, Any]:
     return {"binaryData": {_PACKED_KEY: pack_text(text)}}
 
 
+def rows_of(items: Iterable[Object]) -> list[Any]:
+    """The rows of these ConfigMaps. Raises ValueError: an error is never an empty table."""
+    return [row for item in items for row in _decode_rows(item)]
+
+
 def _decode_rows(item: Object) -> list[Any]:
-    """Raises ValueError: an error is never an empty table."""
     try:
         if packed := (item.get("binaryData") or {}).get(_PACKED_KEY):
             rows = json.loads(unpack_text(packed))
@@ -252,7 +261,21 @@ def _decode_rows(item: Object) -> list[Any]:
         raise unreadable(item, "rows", error) from error
     if not isinstance(rows, list) or not all(isinstance(row, list) for row in rows):
         raise unreadable(item, "rows", TypeError("no list of rows"))
+    if not _is_intact(item):
+        raise unreadable(item, "rows", ValueError("they are not those that gangplan wrote"))
     return rows
+
+
+def _is_intact(item: Object) -> bool:
+    """Whether the shard holds what a gangplan has written into it; a former one wrote no digest."""
+    place = place_of(item)
+    return bool(place) and place.get("digest", "") in ("", _digest_of(item))
+
+
+def _digest_of(content: Mapping[str, Any]) -> str:
+    """The digest of a ConfigMap's content."""
+    stored = {key: value for part in ("data", "binaryData") for key, value in (content.get(part) or {}).items()}
+    return hashlib.sha256(json.dumps(stored, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def unreadable(item: Object, what: str, error: Exception) -> ValueError:

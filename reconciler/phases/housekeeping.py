@@ -26,7 +26,7 @@ RUN_MEMORY_SIZE = 100_000
 
 def keep_house(r: Reconciler, p: Pass) -> None:
     """Trim what one process remembers. The holder of the lease also keeps a copy of the plan in force, trims the
-    inventory, and restores what was deleted of it."""
+    inventory, and restores what was deleted or changed of it."""
     if p.snapshot is None:
         return
     acts = r.was_holder and r.lease.is_held() and not p.standstill
@@ -37,13 +37,13 @@ def keep_house(r: Reconciler, p: Pass) -> None:
     trim_memory(r, p)
     if acts:
         trim_runs(r, p)
-        _restore_deleted(r, p)
+        _restore_inventory(r, p)
 
 
-def _restore_deleted(r: Reconciler, p: Pass) -> None:
+def _restore_inventory(r: Reconciler, p: Pass) -> None:
     try:
-        if r.store.restore_deleted(p.inventory):
-            log.warning("a part of the inventory was deleted by hand and is written again")
+        if r.store.restore(p.inventory):
+            log.warning("a part of the inventory was deleted or changed by hand and is written again")
     except ApiError as error:
         log.info("whether the inventory is whole is not known", extra={"reason": str(error)})
 

@@ -11,6 +11,7 @@ from dataclasses import replace
 
 import pytest
 
+from reconciler.cluster.shards import place_of
 from tests.controlplane import ApiError
 from tests.e2e.stories.story import QUEUES_PATH, VOLCANO_JOBS_PATH, Object, job_phase, job_pods, queue
 from tests.faults import answers, git_faults, story
@@ -52,6 +53,14 @@ def disturbed(world: World) -> Iterator[None]:
     world.witness.calm_since = float("inf")
     yield
     world.witness.calm_since = time.monotonic()
+
+
+def run_once(world: World, name: str) -> None:
+    """A job that runs and is gone: only the inventory remembers it."""
+    world.declared.jobs[name] = JobSpec(1, 1, seconds=0.5, ttl=0)
+    world.commit(f"{name} runs once")
+    world.settle()
+    world.wait(lambda: is_there(world, f"{VOLCANO_JOBS_PATH}/{name}"), lambda there: not there, "its TTL")
 
 
 def test_s2_a_kind_that_is_not_found_for_a_moment_is_not_empty(shared_world: SharedWorld) -> None:
@@ -148,16 +157,34 @@ def test_s6b_an_object_for_which_a_right_is_missing_holds_up_only_itself(shared_
 
 def test_s9_an_inventory_deleted_by_hand_is_written_again(shared_world: SharedWorld) -> None:
     with shared_world.use() as world:
-        world.declared.jobs["once"] = JobSpec(1, 1, seconds=0.5, ttl=0)
-        world.commit("a job whose run is only remembered")
-        world.settle()
-        world.wait(lambda: is_there(world, f"{VOLCANO_JOBS_PATH}/once"), lambda there: not there, "its TTL")
+        run_once(world, "once")
         for each in world.plane.api("GET", OWN_PATH)["items"]:
             if "inventory" in each["metadata"]["name"]:
                 world.plane.api("DELETE", f"{OWN_PATH}/{each['metadata']['name']}")
         story.add_gang(world, DICE)
         world.settle()
         story.remove_gang(world, DICE)
+        world.settle()
+
+
+def test_tables_emptied_by_hand_are_written_again(shared_world: SharedWorld) -> None:
+    """They read well. Believed, they would let what has run and is gone run again, and keep what leaves git."""
+    with shared_world.use() as world:
+        run_once(world, "remembered")
+        tables = [each["metadata"]["name"] for each in world.plane.api("GET", OWN_PATH)["items"] if place_of(each)]
+        assert len(tables) == 2
+        for table in tables:
+            world.plane.api("PATCH", f"{OWN_PATH}/{table}", {"data": {"rows.json": "[]\n"}})
+        run_once(world, "written-into-them")
+        world.reconciler.restart()
+        story.remove_gang(world, DICE)
+        world.settle()
+
+
+def test_a_queue_and_a_label_of_its_jobs_change_in_one_commit(shared_world: SharedWorld) -> None:
+    with shared_world.use() as world:
+        world.declared.weights["team"] += 1
+        story.relabel_gangs(world, DICE)
         world.settle()
 
 

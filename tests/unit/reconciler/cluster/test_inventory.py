@@ -10,10 +10,11 @@ from typing import Any
 
 import pytest
 
+from compiler.kubernetes import PLACE_ANNOTATION
 from reconciler.cluster.client import Conflict
 from reconciler.cluster.inventory import FinishedRun, Inventory, InventoryEntry, InventoryStore
 from reconciler.cluster.objects import Ref
-from reconciler.cluster.shards import Table
+from reconciler.cluster.shards import Table, place_of, shard_of
 from tests.builders.memory_server import MemoryServer, stored_sizes
 from tests.builders.scripted_server import error_answer
 
@@ -141,7 +142,7 @@ def test_an_inventory_deleted_by_hand_while_we_run_is_made_again_from_memory(
         del server.objects[path]
         inventory.runs[job(path[-1]).key] = FinishedRun(job(path[-1]), path, "Completed")
         for _ in range(16):
-            store.restore_deleted(inventory)
+            store.restore(inventory)
         store.write(inventory)
         assert store_of(server).read() == inventory
 
@@ -202,13 +203,25 @@ def test_an_inventory_that_cannot_be_read_is_an_error_and_not_empty(server: Memo
         store_of(server).read()
 
 
-@pytest.mark.parametrize("text", ["[", "null", "{}", '["row"]'])
-def test_a_shard_that_cannot_be_read_is_an_error(server: MemoryServer, text: str) -> None:
-    """One that held `null` ended every pass without a word on which ConfigMap it was."""
-    store_of(server).write(inventory_of(1))
-    path = next(path for path in server.objects if "-objects-" in path)
-    server.objects[path] = {**server.objects[path], "data": {"rows.json": text}}
-    with pytest.raises(ValueError, match=r"gangplan-test-objects-.* holds no rows: .*delete it"):
+def write_by_hand(server: MemoryServer, table: str, text: str, **metadata: Any) -> str:
+    """Put this text in the place of a table's rows; the shard's path."""
+    path = next(path for path in server.objects if f"-{table}-" in path)
+    found = server.objects[path]
+    changed = {**found, "metadata": {**found["metadata"], **metadata}, "data": {"rows.json": text}}
+    changed.pop("binaryData", None)
+    answer = server.client().replace(changed)
+    assert answer["metadata"]["resourceVersion"] != found["metadata"]["resourceVersion"]
+    return path
+
+
+@pytest.mark.parametrize("text", ["[", "null", "{}", '["row"]', "[]"])
+@pytest.mark.parametrize("table", ["objects", "runs"])
+def test_a_shard_that_cannot_be_read_is_an_error(server: MemoryServer, table: str, text: str) -> None:
+    """One that held `null` ended every pass without a word on which ConfigMap it was. One that held `[]` was believed:
+    what was ours was never pruned, and what had run and was gone ran again."""
+    store_of(server).write(inventory_of(1, 1))
+    write_by_hand(server, table, text)
+    with pytest.raises(ValueError, match=rf"gangplan-test-{table}-.* holds no rows: .*delete it"):
         store_of(server).read()
 
 
@@ -218,3 +231,71 @@ def test_deletions_noted_by_a_clock_that_was_ahead_count_for_an_hour_and_not_for
     assert inventory.deletions == [[0, 50, 0, 0, 0], [-10, 1, 0, 0, 0]]
     inventory.trim_deletions(3600, 3600)
     assert inventory.deletions == []
+
+
+def test_rows_without_a_word_on_their_place_are_none_of_ours(server: MemoryServer) -> None:
+    store_of(server).write(inventory_of(1))
+    write_by_hand(server, "objects", "[]", annotations={})
+    with pytest.raises(ValueError, match="not those that gangplan wrote"):
+        store_of(server).read()
+
+
+def test_shards_of_a_former_gangplan_have_no_digest_and_are_read(server: MemoryServer) -> None:
+    inventory = inventory_of(3000, 30)
+    store_of(server).write(inventory)
+    for path, item in server.objects.items():
+        if place := place_of(item):
+            former = {key: value for key, value in place.items() if key != "digest"}
+            server.objects[path]["metadata"]["annotations"] = {PLACE_ANNOTATION: json.dumps(former)}
+    store, before = store_of(server), server.version
+    found = store.read()
+    assert found == inventory
+    store.write(found)
+    assert not store.restore(found)
+    assert server.version == before
+
+
+@pytest.mark.parametrize("text", ["[]", "["])
+@pytest.mark.parametrize("table", ["objects", "runs"])
+def test_rows_changed_by_hand_while_we_run_are_made_again_from_memory(
+    server: MemoryServer, table: str, text: str
+) -> None:
+    """By the next round of housekeeping, or by the next write of this shard if that comes sooner."""
+    store, inventory = store_of(server), inventory_of(100, 100)
+    store.write(inventory)
+    path = write_by_hand(server, table, text)
+    rounds = 2 * max(int(place_of(item).get("shards", 0)) for item in server.objects.values())
+    assert any(store.restore(inventory) for _ in range(rounds))
+    assert store_of(server).read() == inventory
+    write_by_hand(server, table, text)
+    index = int(place_of(server.objects[path])["index"])
+    shards = int(place_of(server.objects[path])["shards"])
+    ref = next(ref for ref in (job(f"late-{at}") for at in range(100)) if shard_of(ref.key, shards) == index)
+    inventory.enter(InventoryEntry(ref))
+    inventory.record_run(FinishedRun(ref, "sha256:1", "Completed"))
+    store.write(inventory)
+    assert store_of(server).read() == inventory
+
+
+def test_a_read_that_fails_changes_nothing_of_what_is_known(server: MemoryServer) -> None:
+    """A write after it would have stored a shard without the rows that it held before, or passed another writer."""
+    store, inventory = store_of(server), inventory_of(100, 1)
+    store.write(inventory)
+    path = write_by_hand(server, "runs", "[")
+    with pytest.raises(ValueError, match="holds no rows"):
+        store.read()
+    del server.objects[path]
+    inventory.enter(InventoryEntry(job("late")))
+    inventory.record_run(FinishedRun(job("late"), "sha256:1", "Completed"))
+    store.write(inventory)
+    assert store_of(server).read() == inventory
+    other = store_of(server)
+    theirs = other.read()
+    theirs.take_over(1)
+    other.write(theirs)
+    write_by_hand(server, "runs", "[")
+    with pytest.raises(ValueError, match="holds no rows"):
+        store.read()
+    inventory.enter(InventoryEntry(job("later")))
+    with pytest.raises(Conflict):
+        store.write(inventory)

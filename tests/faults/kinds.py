@@ -204,7 +204,7 @@ def _strike(world: World, step: Step, *, after: bool) -> Iterator[None]:
         rule.wait(step.seconds * 2)
     if rule.hits:
         hold.wait_called()  # else it could strike the reconciler that is started next
-    world.reconciler.restart()
+    world.restart_reconciler()
 
 
 @_kind("stopped at a write", extra=15)

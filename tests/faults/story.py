@@ -191,6 +191,8 @@ def reclaiming_gang(world: World, dice: random.Random) -> None:
 def lose_node(world: World, dice: random.Random) -> None:
     """A node goes, and what ran there moves or waits. If one is out already it comes back."""
     if world.nodes_out:
+        if any(job.takes_room and not job.seconds for job in world.declared.jobs.values()):
+            world.causes.append(Cause(time.monotonic()))  # it may have waited for this node
         world.bring_back(min(world.nodes_out))
     else:
         world.take_out(dice.choice(NAMES), dice.choice(WAYS))

@@ -75,6 +75,11 @@ def owner_uids(pod: Object) -> list[str]:
     return [owner["uid"] for owner in pod["metadata"].get("ownerReferences") or ()]
 
 
+def gang_of(pod: str) -> str:
+    """The gang of a pod of this name."""
+    return pod.rpartition("-worker-")[0]
+
+
 @dataclass
 class Cause:
     """Why pods may be evicted before the next rest. since: on the monotonic clock. winner: the gang for which room is
@@ -114,7 +119,7 @@ def wrong_evictions(
             yield f"evicted without a cause: {request}"
         if times[pod] > len(known):
             yield f"evicted {times[pod]} times: {request}"
-        gang = pod.rpartition("-worker-")[0]
+        gang = gang_of(pod)
         if gang in urgent_jobs and all(cause.winner and not cause.is_reclaim for cause in known):
             yield f"evicted although nothing is more urgent: {request}"
         if gang in urgent_jobs and any(cause.is_reclaim for cause in known):

@@ -33,7 +33,7 @@ from tests.faults.git_faults import SlowGit
 from tests.faults.nodes import DOMAIN, GPUS, NAMES, NODES, bring_back, take_out
 from tests.faults.process import ReconcilerUnderTest
 from tests.faults.proxy import FaultProxy, Request
-from tests.faults.witness import PODS_PATH, Cause, Witness, granted_evictions, owner_uids, wrong_evictions
+from tests.faults.witness import PODS_PATH, Cause, Witness, gang_of, granted_evictions, owner_uids, wrong_evictions
 
 CONFIGMAPS_PATH = "/api/v1/namespaces/default/configmaps"
 LEASES_PATH = "/apis/coordination.k8s.io/v1/namespaces/gangplan-system/leases"
@@ -187,6 +187,13 @@ class World:
             environment=environment,
         )
 
+    def restart_reconciler(self) -> None:
+        """Until it has spoken to the API server: without a good kubeconfig a process ends at its start, and here is
+        nobody who starts another."""
+        self.reconciler.restart()
+        since = time.monotonic()
+        self.wait(lambda: any(request.at >= since for request in list(self.proxy.log)), what="its first request")
+
     @contextlib.contextmanager
     def replica(self) -> Iterator[ReconcilerUnderTest]:
         """A second reconciler behind a proxy of its own, for the length of a block."""
@@ -274,11 +281,13 @@ class World:
     def usable_nodes(self) -> list[str]:
         return [name for name in NAMES if name not in self.nodes_out]
 
-    def free_gpus(self) -> dict[str, int]:
-        """Usable node -> GPUs that no pod has there now."""
+    def free_gpus(self, for_urgent: bool = False) -> dict[str, int]:
+        """Usable node -> GPUs that no pod has there now. for_urgent: or only one that goes for what takes room."""
         free = dict.fromkeys(self.usable_nodes, GPUS)
         for pod in self.plane.api("GET", PODS_PATH)["items"]:
-            node = pod["spec"].get("nodeName")
+            node, job = pod["spec"].get("nodeName"), self.declared.jobs.get(gang_of(pod["metadata"]["name"]))
+            if for_urgent and not (job and job.takes_room):
+                continue
             if node in free and pod.get("status", {}).get("phase") in ("Pending", "Running"):
                 requests = pod["spec"]["containers"][0]["resources"].get("requests", {})
                 free[node] -= int(requests.get("nvidia.com/gpu", 0))
@@ -370,11 +379,13 @@ class World:
 
     def _may_wait(self, job: Object, spec: JobSpec, pods: list[Object]) -> bool:
         """Whether nothing of the gang has started, and there is no room for it."""
+        if spec.takes_room and not self.nodes_out:
+            return False
         own = [pod for pod in pods if job["metadata"]["uid"] in owner_uids(pod)]
         places: Counter[int] = Counter()
-        for node, free in self.free_gpus().items():
+        for node, free in self.free_gpus(for_urgent=spec.takes_room).items():
             places[_domain_of(node) if spec.in_one_domain else 0] += free // spec.gpus
-        return not spec.takes_room and all(map(is_gated, own)) and max(places.values()) < spec.pods
+        return all(map(is_gated, own)) and max(places.values()) < spec.pods
 
     # --- invariants
 

@@ -135,7 +135,7 @@ def _repeat_passes(r: Reconciler, stop: Callable[[], bool], once: bool) -> Repor
         r.wake_event.clear()
         began_at, computed = time.monotonic(), time.thread_time()
         r.heartbeat.beat()
-        r.writer.limit_time(PASS_SECONDS)
+        r.writer.set_deadline(PASS_SECONDS)
         try:
             if failures >= TOLD_FAILURES:
                 _publish_failure(r, problem)
@@ -190,7 +190,7 @@ def _put_back_updates(r: Reconciler) -> None:
     """Put back single objects without a pass. Where that fails, nothing more is done until a pass was made, which meets
     the same trouble and tells of it."""
     r.wake_event.stirred.clear()
-    r.writer.limit_time(PASS_SECONDS)
+    r.writer.set_deadline(PASS_SECONDS)
     try:
         results = put_back_updates(r)
         r.metrics.record_results(results)

@@ -1,7 +1,7 @@
 """What reading a file came to, as bytes: for the cache, and from one process to another.
 
 An entry has two parts. The first is pickled: the file's diagnostics, the head of each document, and what reading these
-came to. The second, by marshal, is the documents in full, kept only where somebody has asked for more than a head.
+came to. The second, by marshal, is the documents in full, kept only where more than a head was asked for.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def file_entry(parsed: ParsedFile) -> Entry | None:
 
 
 def with_documents(entry: Entry, documents: Sequence[Document]) -> Entry:
-    """The entry with the documents in full; as it is where a value is none that marshal knows."""
+    """The entry with the documents in full; unchanged where it holds a value that marshal does not know."""
     try:
         plain = [(d.file, d.line, d.text, d.data, dict(d.positions), d.item_path) for d in documents]
         return entry[0], marshal.dumps(plain)

@@ -4,7 +4,7 @@ One pack per repository: digest of a file's name and content -> what reading it 
 run found. What a file says follows from its name and content alone, so that an entry is never stale; what files say
 together is found anew in each run.
 A pack is written to a new file and renamed, so that runs at the same time see a whole pack, and the last one stays;
-deleting it costs time only. A pack of other code, of another Python or of somebody else is not read. GANGPLAN_NO_CACHE
+deleting it costs time only. A pack of other code, of another Python or of another user is not read. GANGPLAN_NO_CACHE
 switches all of it off.
 """
 

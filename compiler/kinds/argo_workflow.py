@@ -375,7 +375,7 @@ def _stages(template: Template) -> Iterator[list[Repeated]]:
 
 
 def _step(item: object) -> Repeated | None:
-    """The step; None of what is none."""
+    """The step; None for data that is no step."""
     try:
         return Repeated.model_validate(without_nulls(item))
     except ValidationError:

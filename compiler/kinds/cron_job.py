@@ -1,6 +1,6 @@
 """CronJob of Kubernetes (batch/v1) and of Volcano (batch.volcano.sh): Jobs that come and go by the clock.
 
-Nobody knows the next Job before it is there, so that none is bound; while its pods run they count where they are.
+The next Job is not known before it exists, so none is bound; pods that run count where they are.
 """
 
 from __future__ import annotations

@@ -79,7 +79,7 @@ def _scoring_arguments(plugin: PluginSpec | None) -> Mapping[str, Any]:
 
 
 def _argument_number(value: object) -> float:
-    """The argument as a number, 0 if it is none, which the check of arguments reports."""
+    """The argument as a number; 0 if it is not a number, which the check of arguments reports."""
     try:
         return float(str(value))
     except ValueError:

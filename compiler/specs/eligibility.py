@@ -260,7 +260,7 @@ def _union(masks: Iterable[int]) -> int:
 
 
 def _integer_comparison(compare: Callable[[int, int], bool]) -> Callable[[int, Mapping[str, int], Sequence[str]], int]:
-    """Gt and Lt compare integers; a label that is none never matches."""
+    """Gt and Lt compare integers; a label that is no integer never matches."""
 
     def operator(everything: int, by_value: Mapping[str, int], values: Sequence[str]) -> int:
         limit = _parse_integer(values[0]) if values else None

@@ -13,7 +13,7 @@ _FIELDS_OF_NO_AUTHOR = frozenset({"f:metadata", "f:status"})
 
 
 def is_marked(item: Object, cluster: str) -> bool:
-    """Whether we have applied our labels to this object. Labels alone are no mark: anybody can write them."""
+    """Whether we have applied our labels to this object. Labels alone are no mark: any client can write them."""
     labels = labels_of(item)
     if (labels.get(MANAGED_BY_LABEL), labels.get(CLUSTER_LABEL)) != (FIELD_MANAGER, cluster):
         return False
@@ -21,8 +21,8 @@ def is_marked(item: Object, cluster: str) -> bool:
 
 
 def origin_of(item: Object, cluster: str) -> Origin:
-    """What an object says of where it comes from: joined unless it carries our mark and nobody else had written its
-    contents before our fields last changed. It is only asked where nothing else tells."""
+    """What an object says of where it comes from: joined unless it carries our mark and no other manager had
+    written its contents before our fields last changed. It is only asked where nothing else tells."""
     applied_at = [str(entry.get("time") or "") for entry in _managers(item) if _applied_label(entry)]
     if not applied_at or not is_marked(item, cluster):
         return "joined"

@@ -67,7 +67,7 @@ _STATE = (
     ("scheduling.volcano.sh", "queues"),
     ("topology.volcano.sh", "hypernodes"),
 )
-"""Counted by a plan whoever made them, so read also where the repository holds none."""
+"""Counted by every plan, also where others made them, so read also where the repository holds none."""
 
 
 @dataclass(frozen=True, slots=True)

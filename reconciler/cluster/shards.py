@@ -279,7 +279,7 @@ def _digest_of(content: Mapping[str, Any]) -> str:
 
 
 def unreadable(item: Object, what: str, error: Exception) -> ValueError:
-    """What to say of a ConfigMap that somebody has written into."""
+    """The error for a ConfigMap whose content is not what gangplan wrote."""
     name = item["metadata"].get("name")
     return ValueError(
         f"ConfigMap {name} holds no {what}: {error!r}; write back what it held, or delete it: then it is made again "

@@ -192,7 +192,7 @@ class Mirror:
 
     def is_ancestor(self, old: str, new: str) -> bool:
         """Whether `old` is `new` or one of its ancestors. False as well when `old` is not in the clone, or no id at
-        all: a rewritten history, and an inventory that somebody wrote into, look like that."""
+        all: a rewritten history, and an inventory that another client wrote into, look like that."""
         if old == new:
             return True
         if not _SHA_PATTERN.fullmatch(old):

@@ -10,7 +10,7 @@ from reconciler.git.process import GitError, git_command, local_environment, red
 
 TIMEOUT = 60.0
 _TRUSTED = ("-c", "safe.directory=*")
-"""The user names the folder; in a CI's container it often belongs to somebody else, and git is only read."""
+"""The user names the folder; in a CI's container it often belongs to another user, and git is only read."""
 
 
 def read_revision(folder: Path, revision: str) -> tuple[str, Repository]:

@@ -216,9 +216,9 @@ def _record_toll(r: Reconciler, p: Pass) -> None:
 
 
 def _trim_gone_entries(r: Reconciler, p: Pass) -> None:
-    """End the entries of objects that are gone. One that is there again under another uid is somebody else's, and so
-    is one without our mark where we only had the intention. An intention whose object is not there is kept for as long
-    as the request of a former leader may still arrive."""
+    """End the entries of objects that are gone. One that is there again under another uid belongs to others, and
+    so does one without our mark where we only had the intention. An intention whose object is not there is kept for as
+    long as the request of a former leader may still arrive."""
     has_intents = r.clock() - r.leads_since <= INTENT_SECONDS
     gone: Iterable[str] = p.prune_plan.vanished_keys
     if has_intents:

@@ -145,8 +145,8 @@ def read_status(client: Client, ref: Ref) -> dict[str, Any]:
 
 
 def _check_shape(status: Mapping[str, Any]) -> None:
-    """Raise TypeError or KeyError for a document that nobody here has written: anybody who may write the ConfigMap can
-    have changed it."""
+    """Raise TypeError or KeyError for a document that gangplan has not written: every client that may write the
+    ConfigMap can have changed it."""
     for part, kind in _SHAPE.items():
         if not isinstance(status.get(part, kind()), kind):
             raise TypeError(f"{part} is no {kind.__name__}")

@@ -79,8 +79,8 @@ class ClusterWriter:
     deadline: float = inf
     busy_at: float = -inf
 
-    def limit_time(self, seconds: float) -> None:
-        """Set the deadline: so many seconds from now."""
+    def set_deadline(self, seconds: float) -> None:
+        """Leave to the next pass what is not begun so many seconds from now."""
         self.deadline = self.clock() + seconds
 
     def note_busy(self) -> None:

@@ -99,14 +99,14 @@ def evict_for_gang(plan: PlanState, j: int) -> bool:
 
 
 def without_needless_victims(plan: PlanState) -> PlanState:
-    """The plan without the victims that it can do without, tried dearest first. The proven choice for one preemptor
-    alone has none."""
+    """The plan without the victims that it does not need, tried in order of their loss, the largest first. The proven
+    choice for a single preemptor has none."""
     alone = len({j for js in plan.evictions.preemptors_of.values() for j in js}) <= 1
     if alone and all(o.verdict == "proven" for o in plan.preemptor_objectives("loss")):
         return plan
 
     def moves(incumbent: Incumbent[PlanState]) -> Moves[PlanState]:
-        """A victim of the plan stays after all, and its preemptors are placed again; the dearest first."""
+        """A victim of the plan stays after all, and its preemptors are placed again; the largest loss first."""
         gone, problem = plan.evictions.evicted_pods, plan.problem
         for v in sorted(gone, key=lambda v: (-total_loss(problem, {v: gone[v]}), v)):
             for pods in _restorable_units(plan, v):

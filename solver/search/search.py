@@ -32,8 +32,8 @@ class Incumbent(Generic[Solution]):
     solution: Solution
     cost: Any
 
-    def replace(self, solution: Solution, cost: Any) -> None:
-        """Go on from a cheaper solution."""
+    def go_on_from(self, solution: Solution, cost: Any) -> None:
+        """Continue the search from a cheaper solution."""
         self.solution, self.cost = solution, cost
 
 
@@ -93,7 +93,7 @@ def improve(
             if found is None:
                 continue
             if (new := cost(found)) < best.cost:
-                best.replace(found, new)
+                best.go_on_from(found, new)
                 improved, failures, improvements = True, 0, improvements + 1
             else:
                 failures += 1

@@ -213,8 +213,8 @@ def reclaim_right(
         held_q[r] + amount[r] <= deserved_q[r]      q: its queue, or an ancestor to check that is not above both
 
     Partial where that holds of some r, full where of each, in one q. Of the r that it asks for and q deserves by name
-    those count that are short, if any are. What a gang gets by a full right, nobody has a right to take back. (Volcano,
-    plugin capacity, Preemptive: any r that it asks for.)
+    those count that are short, if any are. No gang has a right to take back what another gets by a full right.
+    (Volcano, plugin capacity, Preemptive: any r that it asks for.)
     """
     home, other = homes
     found: ReclaimRight = "none"

@@ -40,7 +40,8 @@ class EvictionModel:
 
     free: now, below 0 where what runs exceeds the node. reclaim_limits: of the queues that the gangs reclaim from.
     budget_left: pods that each disruption budget still lets go. count_everywhere: victims' pods count also on nodes
-    outside the model (where a queue is short). opens_domains: the pod rules of s count all victims' pods as gone.
+    outside the model (where a queue is short). roomy_nodes: of each gang class the nodes where victims' pods count as
+    staying for anti-affinity; None: everywhere, else the pod rules of s count all victims' pods as gone.
     e: (victim, its pods at one placement) -> (variable, pods per unit of it): e[v,t,m], or z[v] times all of them.
     """
 
@@ -50,7 +51,7 @@ class EvictionModel:
     reclaim_limits: Mapping[int, ReclaimLimits]
     budget_left: Sequence[int]
     count_everywhere: bool
-    opens_domains: bool
+    roomy_nodes: Sequence[frozenset[int]] | None
     x: Variables = field(init=False)
     z: dict[int, pulp.LpVariable] = field(default_factory=dict)
     d: dict[int, pulp.LpVariable] = field(default_factory=dict)
@@ -408,23 +409,39 @@ def drf_shares(m: EvictionModel) -> Iterator[Row]:
 
 def opened_domains(m: EvictionModel) -> Iterator[Row]:
     """Of each anti-affinity rho, where victims' pods stand in domain d against new ones, all of them go before any of
-    these comes. gone_d, victims_d: their evicted pods, their pods, that the rule selects (that own it).
+    these comes, and none of these comes to the roomy nodes of its gang. gone_d, victims_d: their evicted pods, their
+    pods, that the rule selects (that own it).
 
-    B_d + S_d <= most opened[d]  (M_d + S_d)        gone_d >= victims_d opened[d]
+    B_d + S_d <= most opened[d]  (M_d + S_d)        gone_d >= victims_d opened[d]        n[k,t,m] = 0  for roomy m in d
     """
-    if m.s.rule_counts is None or not m.opens_domains:
+    if m.s.rule_counts is None or m.roomy_nodes is None:
         return
     for rho, rule in rule_terms(m.s, m.x, m.s.rule_counts):
         if m.s.problem.pod_rules[rho].rule_kind != "anti-affinity":
             continue
         for d, new in rule.inside.items():
-            sides = ("owners", new.owners, new.max_owners), ("selected", new.selected, new.max_selected)
-            for what, pods, most in sides:
-                gone, standing = _rule_pods(m, rho, d, owners=what == "selected")
+            sides = (True, new.owners, new.max_owners), (False, new.selected, new.max_selected)
+            for are_owners, pods, most in sides:
+                what = "owners" if are_owners else "selected"
+                gone, standing = _rule_pods(m, rho, d, owners=not are_owners)
                 if pods and standing:
                     opened = m.x.model.add_variable(f"opened_{rho}_{d}_{what}", cat=pulp.LpBinary)
                     yield Row(f"opened.{what}", (rho, d), at_most([*pods, (opened, -most)], 0))
                     yield Row(f"opened.{what}.gone", (rho, d), at_least([*gone, (opened, -standing)], 0))
+                    if roomy := _pods_on_roomy_nodes(m, rho, d, are_owners):
+                        yield Row(f"opened.{what}.never", (rho, d), at_most(roomy, 0))
+
+
+def _pods_on_roomy_nodes(m: EvictionModel, rho: int, d: int, owners: bool) -> Terms:
+    """The new pods in domain d, on roomy nodes of their gangs, that own rule rho or are selected."""
+    found, domains = list[tuple[pulp.LpVariable, float]](), m.s.problem.pod_rules[rho].domains
+    for (k, t), pods in m.x.n.items():
+        role, roomy = m.s.roles[k, t], m.roomy_nodes[k] if m.roomy_nodes else frozenset[int]()
+        if roomy and rho in (role.owned_rules if owners else role.selecting_rules):
+            for i, terms in pods.items():
+                node = m.s.buckets[i].nodes[0]
+                found += terms if node in roomy and domains[node] == d else []
+    return found
 
 
 def _rule_pods(m: EvictionModel, rho: int, d: int, owners: bool) -> tuple[Terms, int]:

@@ -26,7 +26,7 @@ from solver.semantics.eviction_rights import ReclaimLimits, Victim
 from solver.semantics.gang_classes import GangClass, waiting_class
 from solver.semantics.placements import add_vectors, merge_placements
 from solver.semantics.priorities import precedence
-from solver.semantics.queues import PODS
+from solver.semantics.topology import ROOT
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,12 +108,22 @@ class EvictionProblem:
 
     @cached_property
     def opens_domains(self) -> bool:
-        """Whether evicted pods are no longer in the way of new ones that keep apart from them. As in Volcano, only what
-        is evicted for its room makes way: each gang lacks a resource other than the number of pods."""
-        resources, shorts = self.problem.resources, self.evictions.shorts
+        """Whether evicted pods may be no longer in the way of new ones that keep apart from them. As in Volcano, only
+        what is evicted for its room makes way: each gang lacks some somewhere."""
+        nodes = len(self.problem.nodes)
         return any(gang_class.has_pod_rules for gang_class in self.gang_classes) and all(
-            any(resources[r] != PODS for r in shorts.lacked_by(j)) for j in self.gangs
+            len(roomy) < nodes for roomy in self.roomy_nodes
         )
+
+    @cached_property
+    def roomy_nodes(self) -> tuple[frozenset[int], ...]:
+        """Of each gang the nodes of its domains in which it lacks no resource (`ShortResources.lacks_room`)."""
+        tree, shorts, found = self.evictions.state.tree, self.evictions.shorts, []
+        for j, gang_class in zip(self.gangs, self.gang_classes, strict=True):
+            homes = (ROOT,) if gang_class.hard_tier is None else tree.domains_at_tier(gang_class.hard_tier)
+            roomy = (h for h in homes if not shorts.lacks_room(j, h, tree.nodes_under(h)))
+            found.append(frozenset(n for h in roomy for n in tree.nodes_under(h).tolist()))
+        return tuple(found)
 
     def useful_victims(self, nodes: Iterable[int]) -> list[Victim]:
         """The victims whose pods count in a model over these nodes."""
@@ -163,8 +173,8 @@ class EvictionProblem:
             {self._admission_class(k, k): (j,) for k, j in enumerate(self.gangs)},
         )
         budgets, net = self.evictions.remaining_budgets, state.free_nodes.net_vectors
-        opens = self.opens_domains
-        return EvictionModel(s, net, victims, self.reclaim_limits, budgets, self.count_everywhere, opens)
+        roomy = self.roomy_nodes if self.opens_domains else None
+        return EvictionModel(s, net, victims, self.reclaim_limits, budgets, self.count_everywhere, roomy)
 
 
 def solve_eviction_model(

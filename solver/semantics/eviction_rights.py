@@ -157,46 +157,60 @@ def queues_to_check(problem: Problem, home: int, q: int) -> tuple[int, ...]:
     return (q, *(a for a, beside in pairs if a != beside))
 
 
-@dataclass(frozen=True, slots=True)
+Needs = tuple[tuple[Vector, frozenset[int], int], ...]
+"""(request, node classes, missing pods) of the roles that miss some of their minimum."""
+
+
+@dataclass(slots=True)
 class ShortResources:
-    """What waiting gangs lack before the plan. free: node x resource, at least 0. known: answers so far."""
+    """What waiting gangs lack before the plan. free: node x resource, at least 0. node_classes: of the nodes. known:
+    answers so far."""
 
     problem: Problem
     free: IntArray
+    node_classes: IntArray = field(init=False)
     known: dict[object, tuple[frozenset[int], frozenset[int]]] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        self.node_classes = np.array([node.node_class for node in self.problem.nodes], dtype=np.int64)
+
     def of_gang(self, j: int) -> frozenset[int]:
-        """The resources that gang j lacks. All that it misses where there is enough of each (but nowhere enough of
-        all)."""
-        return self._of_gang(j)[0]
-
-    def lacked_by(self, j: int) -> frozenset[int]:
         """The resources of which there is too little on the nodes that gang j may use: for what its roles' minima miss
-        in sum, or for the pods of one role, node by node."""
-        return self._of_gang(j)[1]
+        in sum, or for the pods of one role, node by node. All that it misses where there is enough of each (but nowhere
+        enough of all)."""
+        roles = self._needs(j)
+        asked, lacked = self._lacked(roles, roles, slice(None))
+        return lacked or asked
 
-    def _of_gang(self, j: int) -> tuple[frozenset[int], frozenset[int]]:
-        gang, missing = (
-            self.problem.gangs[j],
-            Counter({t: role.minimum for t, role in enumerate(self.problem.gangs[j].roles)}),
-        )
+    def lacks_room(self, j: int, domain: int, nodes: IntArray) -> bool:
+        """Whether gang j lacks a resource other than the number of pods among these nodes, all under the domain."""
+        roles = self._needs(j)
+        _, lacked = self._lacked((domain, roles), roles, nodes)
+        return any(self.problem.resources[r] != queues.PODS for r in lacked)
+
+    def _needs(self, j: int) -> Needs:
+        gang = self.problem.gangs[j]
+        missing = Counter({t: role.minimum for t, role in enumerate(gang.roles)})
         for p in gang.running:
             missing[p.role] -= p.pods
-        roles = tuple((gang.roles[t].request, gang.roles[t].node_classes, n) for t, n in missing.items() if n > 0)
-        if roles not in self.known:
-            asked = frozenset(requested_resources(request for request, _, _ in roles))
-            lacked = frozenset(r for r in asked if self._is_short(roles, r))
-            self.known[roles] = lacked or asked, lacked
-        return self.known[roles]
+        return tuple((gang.roles[t].request, gang.roles[t].node_classes, n) for t, n in missing.items() if n > 0)
 
-    def _is_short(self, roles: Sequence[tuple[Vector, frozenset[int], int]], r: int) -> bool:
-        open_to, needed = np.zeros(len(self.free), dtype=bool), 0
-        for request, classes, pods in (role for role in roles if role[0][r]):
-            nodes = np.isin([node.node_class for node in self.problem.nodes], sorted(classes))
-            if int((self.free[nodes, r] // request[r]).sum()) < pods:
+    def _lacked(self, key: object, roles: Needs, nodes: slice | IntArray) -> tuple[frozenset[int], frozenset[int]]:
+        """(the resources that are asked for, those that are lacked among these nodes)."""
+        if key not in self.known:
+            asked = frozenset(requested_resources(request for request, _, _ in roles))
+            self.known[key] = asked, frozenset(r for r in asked if self._is_short(roles, r, nodes))
+        return self.known[key]
+
+    def _is_short(self, roles: Needs, r: int, nodes: slice | IntArray) -> bool:
+        free, classes = self.free[nodes, r], self.node_classes[nodes]
+        open_to, needed = np.zeros(len(free), dtype=bool), 0
+        for request, usable, pods in (role for role in roles if role[0][r]):
+            eligible = np.isin(classes, sorted(usable))
+            if int((free[eligible] // request[r]).sum()) < pods:
                 return True
-            open_to, needed = open_to | nodes, needed + pods * request[r]
-        return int(self.free[open_to, r].sum()) < needed
+            open_to, needed = open_to | eligible, needed + pods * request[r]
+        return int(free[open_to].sum()) < needed
 
 
 def reclaim_right(

@@ -91,10 +91,12 @@ def _may_start_instead(
     if gone & started:
         left.update(_evicted(judge.world, running))  # they went for gangs of their own queue, which lend nothing
     kept = {where: pods for where, pods in judge.kept.items() if where[0] not in gone}
+    queue = judge.gangs[name].queue
     return (
         Judge(judge.world, kept).is_allowed(started - gone | {name})
+        and not (judge.due.uses_proportion and Judge(judge.world, kept).exceeds(queue, started - gone | {name}))
         and fits(judge.world, left, [name])
-        and judge.claims_more(started - gone | {name}, started, judge.gangs[name].queue)
+        and judge.claims_more(started - gone | {name}, started, queue)
     )
 
 

@@ -284,6 +284,12 @@ class Judge:
                 return False
         return sum(self._needed(queue, held) for queue in self.world.queues if queue.parent is None) <= self.due.total
 
+    def exceeds(self, queue: str, started: Collection[str]) -> bool:
+        """Whether these gangs of the queue are more than its entitlement, which proportion lets nobody exceed."""
+        limit = self.due.of[queue]
+        own = sum(self.gangs[name].amount for name in started if self.gangs[name].queue == queue)
+        return limit is not None and self.held[queue] + own > limit
+
     def _subtree(self, name: str) -> list[str]:
         children = [queue.name for queue in self.world.queues if queue.parent == name]
         return [name, *(each for child in children for each in self._subtree(child))]

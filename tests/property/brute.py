@@ -68,6 +68,13 @@ def _domain(problem: Problem, node: int, topology: Topology) -> int | None:
     return best
 
 
+def home_nodes(problem: Problem, gang: Gang, node: int) -> set[int]:
+    """The nodes around this one on which all pods of the gang have to be."""
+    topology = gang.topology or Topology("soft", 1)
+    home = _domain(problem, node, topology)
+    return {n for n in range(len(problem.nodes)) if _domain(problem, n, topology) == home}
+
+
 def _fits_topology(problem: Problem, gang: Gang, pods: PodCounts) -> bool:
     if gang.topology is not None:
         domains = {_domain(problem, node, gang.topology) for _, node in pods}

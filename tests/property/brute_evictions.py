@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 from fractions import Fraction
 from functools import cache
@@ -21,6 +21,7 @@ from tests.property.brute import (
     RoleOnNode,
     _domain,
     _meets_minima,
+    home_nodes,
     meets_minima_now,
     new_pod_sets,
     running_pods,
@@ -110,18 +111,19 @@ def _right(world: Problem, room: FreeCapacity, winner: Gang, q: int, short: froz
 
 def _short(world: Problem, room: FreeCapacity, winner: Gang) -> frozenset[int]:
     """The resources that keep the winner out, each looked at by itself; all that it asks for where none does."""
-    return _lacking(world, room, winner) or frozenset(_asked(world, winner))
+    return lacking(world, room, winner) or frozenset(_asked(world, winner))
 
 
 def _asked(world: Problem, winner: Gang) -> set[int]:
     return {r for r in range(len(world.resources)) if any(role.minimum * role.request[r] for role in winner.roles)}
 
 
-def _lacking(world: Problem, room: FreeCapacity, winner: Gang) -> frozenset[int]:
+def lacking(world: Problem, room: FreeCapacity, winner: Gang, nodes: Collection[int] | None = None) -> frozenset[int]:
+    """The resources of which there is too little among these nodes, or all."""
     asked = _asked(world, winner)
 
     def fits(r: int) -> bool:
-        free = [max(0, node[r]) for node in room.free]
+        free = [max(0, node[r]) for n, node in enumerate(room.free) if nodes is None or n in nodes]
         roles = [(role.request[r], role.minimum) for role in winner.roles if role.request[r]]
         alone = all(sum(have // size for have in free) >= pods for size, pods in roles)
         return alone and sum(free) >= sum(size * pods for size, pods in roles)
@@ -232,7 +234,8 @@ def fits(world: Problem, room: FreeCapacity, j: int, gone: dict[int, Counter[Rol
                 after[world.gangs[j].queue][r] += vector[r]
         new = Counter({(j, role, node): pods for (role, node), pods in option.items()})
         evicted = Counter({(v, role, node): n for v, pods in gone.items() for (role, node), n in pods.items()})
-        if not keeps_pod_rules(world, new, evicted if _lacking(world, room, world.gangs[j]) else None):
+        home = home_nodes(world, world.gangs[j], next((node for _, node in option), 0))
+        if not keeps_pod_rules(world, new, evicted if lacking(world, room, world.gangs[j], home) else None):
             continue
         if room.fits_queues([tuple(vector) for vector in after]) and _within(world, room, j, use, after):
             return True

@@ -9,6 +9,7 @@ from tests.builders.plans import actions_by_gang
 from tests.builders.problems import (
     RoleSpec,
     gang,
+    hard_topology,
     nodes,
     pod_rule,
     problem,
@@ -80,3 +81,21 @@ def test_who_started_in_leftovers_makes_way_for_the_next_that_one_node_alone_can
         preempt_enabled=True,
     )
     assert actions_by_gang(world) == {"runs": "evict", "small": "start", "whole": "start", "cpu": "start"}
+
+
+@pytest.mark.parametrize(("confined", "goes"), [(True, {"first"}), (False, set[str]())])
+def test_who_lacks_room_inside_its_domain_only_opens_the_one_where_it_does(confined: bool, goes: set[str]) -> None:
+    """Two pods of 4 that must be in one supernode. The first lacks room and is closed, the second is only closed, at
+    less loss; in both together there is room for the two."""
+    one = role(1, selecting_rules=(0,), gpu=2)
+    world = problem(
+        nodes(1, leaf="s0", gpu=8),
+        nodes(1, leaf="s1", gpu=10),
+        gang("first", role(1, selecting_rules=(0,), gpu=6), running=(running_pods(0, 0, 1),), loss=9),
+        gang("second", one, running=(running_pods(0, 1, 1),), loss=1),
+        gang("winner", role(2, owned_rules=(0,), gpu=4), priority=10, topology=hard_topology(1) if confined else None),
+        preempt_enabled=True,
+        pod_rules=(pod_rule("anti-affinity", (0, 1)),),
+        hypernodes={"s0": (1, None), "s1": (1, None)},
+    )
+    assert {name for name, action in actions_by_gang(world).items() if action == "evict"} == goes

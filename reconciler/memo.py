@@ -1,10 +1,10 @@
-"""An answer that is kept as long as what it rests on stays the same."""
+"""What is remembered: an answer, as long as what it rests on stays the same; a table, as long as its keys count."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, MutableMapping
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 Answer = TypeVar("Answer")
 
@@ -21,6 +21,12 @@ class Memo(Generic[Answer]):
         if self.answer is None or self.inputs is None or not _are_same(self.inputs, inputs):
             self.inputs, self.answer = inputs, make()
         return self.answer
+
+
+def drop_other_keys(table: MutableMapping[str, Any], keys: Collection[str]) -> None:
+    """Leave only these keys in the table."""
+    for key in table.keys() - keys:
+        del table[key]
 
 
 def _are_same(one: tuple[object, ...], other: tuple[object, ...]) -> bool:

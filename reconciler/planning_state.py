@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,7 +10,7 @@ from compiler.emit.manifest import Manifest
 from compiler.repository import Repository
 from reconciler.cluster.objects import Object, Ref
 from reconciler.decisions.diff import Change
-from reconciler.memo import Memo
+from reconciler.memo import Memo, drop_other_keys
 from reconciler.observe import Fingerprint, Observation
 from reconciler.plan.snapshot import Snapshot
 
@@ -127,6 +127,19 @@ class PlanningState:
     def keep_desired(self, snapshot: Snapshot, manifests: dict[int, tuple[Manifest, Ref]]) -> None:
         """Remember what the snapshot's manifests are with labels and annotations."""
         self.desired_snapshot, self.desired_manifests = snapshot, manifests
+
+    def note_running(self, key: str, job: Object) -> None:
+        """Remember that this version of the job has not ended."""
+        self.running[key] = job
+
+    def forget_running(self, key: str) -> None:
+        self.running.pop(key, None)
+
+    def trim(self, keys: Collection[str], commits: Collection[str]) -> None:
+        """Forget other objects than these, and what is held against other commits."""
+        drop_other_keys(self.unchanged, keys)
+        drop_other_keys(self.running, keys)
+        drop_other_keys(self.rejections, commits)
 
     def note_unchanged(self, key: str, desired: Manifest, versions: tuple[object, ...]) -> None:
         """Remember for which live versions there is nothing to do."""

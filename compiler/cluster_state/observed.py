@@ -104,7 +104,7 @@ class ObservedState:
         self.gangs_with_pods |= gangs
         self.present_gangs |= gangs
 
-    def place_pod(self, pod: Object, node: int) -> None:
+    def enter_pod(self, pod: Object, node: int) -> None:
         """Note that the pod, of whatever job, is on the node."""
         self.pods_by_node.setdefault(node, []).append(pod)
 
@@ -262,7 +262,7 @@ class _PodCounter:
             node = self.nodes_by_hostname.get(record.selected_hostname)
         if node is None or (gang is not None and self._is_leaving(record)):
             return
-        self.observed.place_pod(record.pod, node)
+        self.observed.enter_pod(record.pod, node)
         gang_role = None if gang is None else self._planned_role(record, gang)
         if gang_role is None:
             self.observed.count_foreign_pod(record, node, self.requests.requests_of(record.pod))

@@ -10,7 +10,7 @@ writer is a Conflict and not a lost update.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal, TypeVar
 
@@ -30,6 +30,10 @@ from reconciler.cluster.shards import (
 
 FORMAT_VERSION = 2
 _HEAD_KEY, _FORMER_PACKED_KEY = "inventory.json", "inventory.json.gz"
+RUN_MEMORY_SECONDS = 30 * 86_400
+"""How long a finished run is remembered after its job left the repository."""
+RUN_MEMORY_SIZE = 100_000
+"""Finished runs that are remembered at most, those of jobs in the repository apart."""
 
 Origin = Literal["created", "joined", "taken", "former"]
 """created: by us, so it is deleted when it leaves the repository. joined: it existed before our first write, so it is
@@ -112,6 +116,24 @@ class Inventory:
     def record_run(self, run: FinishedRun) -> None:
         """Put this run in the place of the job's former one."""
         self.runs[run.ref.key] = run
+
+    def trim_runs(self, present: Collection[str], now: int) -> None:
+        """Forget finished runs whose job left the repository long ago; where there are too many, those that left first.
+        present: Ref.key of jobs in the repository or the cluster. now: seconds since the epoch."""
+        absent: list[tuple[int, str]] = []
+        for key, run in list(self.runs.items()):
+            if key in present:
+                if run.left_at:
+                    self.runs[key] = replace(run, left_at=0)
+            elif not run.left_at:
+                self.runs[key] = replace(run, left_at=now)
+                absent.append((now, key))
+            elif now - run.left_at > RUN_MEMORY_SECONDS:
+                self.runs.pop(key)
+            else:
+                absent.append((run.left_at, key))
+        for _, key in sorted(absent)[: max(0, len(absent) - RUN_MEMORY_SIZE)]:
+            self.runs.pop(key)
 
     def mark_started(self, key: str) -> bool:
         """Note that the job's pods are about to get nodes: from now on it is not taken for one that never ran. Whether

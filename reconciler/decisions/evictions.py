@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
 from compiler.cluster_state.pods import EVICTION_SLACK
 from compiler.kubernetes import is_terminating, uid_of
 from reconciler.cluster.objects import Object
+from reconciler.memo import drop_other_keys
 
 FIRST_PAUSE, MAX_PAUSE = 1.0, 60.0
 """Seconds before a refused eviction is asked for again: at first, doubled with each refusal, and at most."""
@@ -41,6 +42,10 @@ class EvictionMemory:
     def record_grant(self, pod: Object, now: float) -> None:
         self.granted.update(owner["uid"] for owner in pod["metadata"].get("ownerReferences") or ())
         self.unseen[uid_of(pod)] = now
+
+    def keep_jobs(self, uids: Collection[str]) -> None:
+        """Forget how many pods of other jobs were evicted."""
+        drop_other_keys(self.granted, uids)
 
     def observe(self, pods: Iterable[Object], now: float) -> None:
         """Keep what is known of pods that are there still, and what is unseen of those that do not end."""

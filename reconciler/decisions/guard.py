@@ -28,6 +28,7 @@ from compiler.syntax.runs import json_digest
 from reconciler.cluster.inventory import Inventory, InventoryEntry
 from reconciler.cluster.objects import Object
 from reconciler.decisions.diff import Change
+from reconciler.memo import drop_other_keys
 
 PRUNE_SHARE = 0.1
 """Beyond `PRUNE_LIMITS`, this share of what there is may be deleted within `PRUNE_WINDOW`."""
@@ -287,6 +288,12 @@ class FightDetector:
         self.paused_until[key] = now + FIGHT_PAUSE
         self.opponents[key] = opponent
         return True
+
+    def trim(self, now: float) -> None:
+        """Forget objects that have cooled down, and fights that are over."""
+        drop_other_keys(self.heat, {key for key, (_, at) in self.heat.items() if now - at < FIGHT_WINDOW})
+        drop_other_keys(self.paused_until, {key for key, until in self.paused_until.items() if until > now})
+        drop_other_keys(self.opponents, self.paused_until.keys())
 
     def is_paused(self, key: str, now: float) -> bool:
         if now < self.paused_until.get(key, 0.0):

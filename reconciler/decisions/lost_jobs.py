@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 
 from compiler.kubernetes import created_at, is_terminating, name_of, status_of, uid_of
 from reconciler.cluster.objects import Object, Ref, ref_of
+from reconciler.memo import drop_other_keys
 
 VOLCANO_JOB = "Job.batch.volcano.sh"
 LOST_SECONDS = 60.0
@@ -72,6 +73,10 @@ class LostJobs:
         if due_at is None or now < due_at:
             return ""
         return "Volcano's job controller has not made its pods and has lost or given up the job, which has not begun"
+
+    def keep_jobs(self, keys: Collection[str]) -> None:
+        """Forget how often other jobs were made again."""
+        drop_other_keys(self.repeats, keys)
 
     def record_repeat(self, key: str) -> None:
         self.repeats[key] = self.repeats.get(key, 0) + 1

@@ -68,14 +68,14 @@ def record_finished_runs(r: Reconciler, p: Pass) -> None:
     """Enter the runs of the jobs that have ended."""
     planned = r.planning.snapshot.jobs.keys() if r.planning.snapshot else set()
     for key in (planned | p.inventory.entries.keys()) & p.observation.objects.keys():
-        job, known = p.observation.objects[key], r.planning.running
-        if known.get(key) is job:
+        job = p.observation.objects[key]
+        if r.planning.running.get(key) is job:
             continue
         if is_run(job) and (phase := end_of_run(job)):
-            known.pop(key, None)
+            r.planning.forget_running(key)
             _record_run(r, p, job, phase)
         else:
-            known[key] = job
+            r.planning.note_running(key, job)
 
 
 def _record_run(r: Reconciler, p: Pass, job: Object, phase: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -9,6 +10,7 @@ from compiler.syntax.runs import json_digest
 from reconciler.cluster.objects import Object
 from reconciler.decisions.diff import Change
 from reconciler.decisions.guard import FightDetector
+from reconciler.memo import drop_other_keys
 
 ChangeOutcome = Literal["done", "conflict", "refused", "retry", "fight"]
 FIRST_PAUSE, MAX_PAUSE = 0.5, 60.0
@@ -102,6 +104,20 @@ class WriterMemory:
         failures = failures + 1 if previous == digest else 1
         pause = max(result.retry_after, min(FIRST_PAUSE * 2 ** (failures - 1), MAX_PAUSE))
         self.paused_changes[key] = (digest, failures, now + pause)
+
+    def trim(self, keys: Collection[str], oldest_write: float, now: float) -> None:
+        """Forget other objects than these, writes before that time, and fights that are over."""
+        for table in (
+            self.unfixable_differences,
+            self.applied_digests,
+            self.paused_changes,
+            self.refused_updates,
+            self.failures,
+        ):
+            drop_other_keys(table, keys)
+        recent = {key for key, (_, _, at) in self.last_writes.items() if at >= oldest_write}
+        drop_other_keys(self.last_writes, recent)
+        self.fights.trim(now)
 
     def pause_gates(self, until: float) -> None:
         """Let a pass come then for the gates that were not lifted."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 import pytest
 
@@ -84,10 +85,25 @@ def is_own(target: ast.Attribute) -> bool:
     return isinstance(target.value, ast.Name) and target.value.id in ("self", "cls")
 
 
-def changed_fields(node: ast.AST) -> Iterator[tuple[ast.Attribute, str]]:
+def aliases(function: ast.FunctionDef) -> dict[str, ast.Attribute]:
+    """Local names of a function for what a field of another object holds."""
+    found = {}
+    for node in ast.walk(function):
+        if not isinstance(node, ast.Assign):
+            continue
+        pairs = [(target, node.value) for target in node.targets]
+        if isinstance(node.targets[0], ast.Tuple) and isinstance(node.value, ast.Tuple):
+            pairs = list(zip(node.targets[0].elts, node.value.elts, strict=False))
+        for name, value in pairs:
+            if isinstance(name, ast.Name) and isinstance(value, ast.Attribute):
+                found[name.id] = value
+    return found
+
+
+def changed_fields(node: ast.AST, names: Mapping[str, ast.Attribute]) -> Iterator[tuple[ast.Attribute, str]]:
     """The attributes that a node of a syntax tree changes: "value" where it gets another one, "content" where
     something inside of it gets another one, "mutator" where a method is called that changes
-    containers."""
+    containers. names: local ones for fields."""
     targets = [(each, "value") for each in assigned_targets(node)]
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in MUTATORS:
         targets = [(node.func.value, "mutator")]
@@ -95,16 +111,22 @@ def changed_fields(node: ast.AST) -> Iterator[tuple[ast.Attribute, str]]:
         inner = target
         while isinstance(inner, ast.Subscript):
             inner = inner.value
+        if isinstance(inner, ast.Name) and (inner is not target or change == "mutator"):
+            inner = names.get(inner.id, inner)
         if isinstance(inner, ast.Attribute) and not is_own(inner):
-            yield inner, change if inner is target else "content"
+            yield inner, change if inner is target or change == "mutator" else "content"
 
 
-def nodes_with_owner(tree: ast.AST, owner: frozenset[str] = frozenset()) -> Iterator[tuple[ast.AST, frozenset[str]]]:
-    """Each node with the fields of the classes around it: an object may change another one of its own class."""
+def changes_in(
+    tree: ast.AST, owner: frozenset[str] = frozenset(), names: Mapping[str, ast.Attribute] = MappingProxyType({})
+) -> Iterator[tuple[ast.Attribute, str]]:
+    """The changed fields, those of the classes around the change aside: an object may change another one of its own
+    class."""
     for node in ast.iter_child_nodes(tree):
         around = owner | fields_of(node).keys() if isinstance(node, ast.ClassDef) else owner
-        yield node, around
-        yield from nodes_with_owner(node, around)
+        known = {**names, **aliases(node)} if isinstance(node, ast.FunctionDef) else names
+        yield from ((field, change) for field, change in changed_fields(node, known) if field.attr not in around)
+        yield from changes_in(node, around, known)
 
 
 def changes_from_outside(trees: Mapping[str, ast.AST]) -> Iterator[str]:
@@ -116,13 +138,12 @@ def changes_from_outside(trees: Mapping[str, ast.AST]) -> Iterator[str]:
             for name, annotation in fields_of(node).items() if isinstance(node, ast.ClassDef) else ():
                 fields.setdefault(name, set()).add(annotation.partition("[")[0])
     for file, tree in trees.items():
-        for node, around in nodes_with_owner(tree):
-            for target, change in changed_fields(node):
-                if target.attr not in fields.keys() - around or ast.unparse(target) in PACKAGES_OWN:
-                    continue
-                is_container = change != "mutator" or not fields[target.attr].isdisjoint(CONTAINERS)
-                if change == "value" or (is_container and not file.startswith("solver/")):
-                    yield f"{file}:{target.lineno}"
+        for target, change in changes_in(tree):
+            if target.attr not in fields or ast.unparse(target) in PACKAGES_OWN:
+                continue
+            is_container = change != "mutator" or not fields[target.attr].isdisjoint(CONTAINERS)
+            if change == "value" or (is_container and not file.startswith("solver/")):
+                yield f"{file}:{target.lineno}"
 
 
 @pytest.mark.parametrize("folder", ["bench", "compiler", "deploy", "reconciler", "solver", "tests"])
@@ -168,6 +189,8 @@ def test_no_object_is_changed_from_outside_of_its_class() -> None:
         ("def f(a): del a.b.level", ["x:4"]),
         ("def f(b): b.names.append(1)", ["x:4"]),
         ("def f(b): b.names[0] = 1", ["x:4"]),
+        ("def f(b):\n  n = b.names\n  n.append(1)", ["x:5"]),
+        ("def f(b):\n  n = b.level\n  n = n + 1", []),
         ("def f(b): b.level.add(1)", []),
         ("def f(b): b.other = 1", []),
         ("def f(b): b.raise_level()", []),

@@ -12,7 +12,7 @@ import pytest
 
 from compiler.kubernetes import PLACE_ANNOTATION
 from reconciler.cluster.client import Conflict
-from reconciler.cluster.inventory import FinishedRun, Inventory, InventoryEntry, InventoryStore
+from reconciler.cluster.inventory import RUN_MEMORY_SECONDS, FinishedRun, Inventory, InventoryEntry, InventoryStore
 from reconciler.cluster.objects import Ref
 from reconciler.cluster.shards import Table, place_of, shard_of
 from tests.builders.memory_server import MemoryServer, stored_sizes
@@ -299,3 +299,22 @@ def test_a_read_that_fails_changes_nothing_of_what_is_known(server: MemoryServer
     inventory.enter(InventoryEntry(job("later")))
     with pytest.raises(Conflict):
         store.write(inventory)
+
+
+def test_a_run_is_remembered_while_its_job_is_in_the_repository_and_a_month_longer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """S10: nothing trimmed the inventory until no more could be written."""
+    inventory = Inventory()
+    for name in ("kept", "gone", "back"):
+        inventory.record_run(FinishedRun(job(name), "sha256:1", "Completed"))
+    inventory.trim_runs({job("kept").key}, 1000)
+    assert [run.left_at for run in inventory.runs.values()] == [0, 1000, 1000]
+    inventory.runs.mark_written()
+    inventory.trim_runs({job("kept").key}, 1000)
+    assert not inventory.runs.changed_keys, "an idle cluster is not written"
+    inventory.trim_runs({job("kept").key, job("back").key}, 1000 + RUN_MEMORY_SECONDS + 1)
+    assert [(run.ref.name, run.left_at) for run in inventory.runs.values()] == [("kept", 0), ("back", 0)]
+    monkeypatch.setattr("reconciler.cluster.inventory.RUN_MEMORY_SIZE", 0)
+    inventory.trim_runs({job("kept").key}, 1000 + RUN_MEMORY_SECONDS + 1)
+    assert [run.ref.name for run in inventory.runs.values()] == ["kept"], "of too many, those of the repository stay"

@@ -11,7 +11,7 @@ import pytest
 
 from compiler.emit.manifest import Manifest
 from compiler.repository import Repository
-from reconciler.cluster.inventory import FinishedRun, Inventory, InventoryEntry, Origin
+from reconciler.cluster.inventory import Inventory, InventoryEntry, Origin
 from reconciler.cluster.marks import is_marked, origin_of
 from reconciler.cluster.objects import Object, Ref, ref_of
 from reconciler.context import Pass, Settings, build_reconciler
@@ -19,7 +19,7 @@ from reconciler.decisions.diff import Change
 from reconciler.decisions.guard import PRUNE_WINDOW, PrunePlan, deletion_digest
 from reconciler.git.poller import BranchHead
 from reconciler.observe import Observation
-from reconciler.phases.housekeeping import RUN_MEMORY_SECONDS, keep_house, trim_memory, trim_runs
+from reconciler.phases.housekeeping import keep_house, trim_memory
 from reconciler.phases.ownership import confirm_entries, plan_pruning, prune, settle_lost_inventory
 from reconciler.phases.report import build_report
 from reconciler.plan.snapshot import Snapshot
@@ -421,29 +421,6 @@ def test_nothing_that_one_process_remembers_outlives_its_object(world: World) ->
     assert memory.refused_updates.keys() == memory.paused_changes.keys() == kept
     assert not {**memory.last_writes, **memory.fights.heat, **memory.fights.opponents, **r.evictions.granted}
     assert r.planning.rejections.keys() == {COMMIT}
-
-
-def test_a_run_is_remembered_while_its_job_is_in_the_repository_and_a_month_longer(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """S10: nothing trimmed the inventory until no more could be written."""
-    job: Object = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": "default", "name": "kept"}}
-    runs = world.inventory.runs
-    for name in ("kept", "gone", "back"):
-        ref = Ref("v1", "ConfigMap", "default", name)
-        runs[ref.key] = FinishedRun(ref, "sha256:1", "Completed")
-    trim_runs(world.r, world.look(job))
-    assert [run.left_at for run in runs.values()] == [0, 1000, 1000]
-    runs.changed_keys.clear()
-    trim_runs(world.r, world.look(job))
-    assert not runs.changed_keys, "an idle cluster is not written"
-    back = {**job, "metadata": {"namespace": "default", "name": "back"}}
-    world.time += RUN_MEMORY_SECONDS + 1
-    trim_runs(world.r, world.look(job, back))
-    assert [(run.ref.name, run.left_at) for run in runs.values()] == [("kept", 0), ("back", 0)]
-    monkeypatch.setattr("reconciler.phases.housekeeping.RUN_MEMORY_SIZE", 0)
-    trim_runs(world.r, world.look(job))
-    assert [run.ref.name for run in runs.values()] == ["kept"], "of too many, those of the repository stay"
 
 
 def test_what_was_deleted_by_hand_is_written_again_while_nothing_else_happens(world: World) -> None:

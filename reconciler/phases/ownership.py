@@ -19,6 +19,7 @@ from reconciler.cluster.marks import is_marked, origin_of
 from reconciler.cluster.objects import Object, ref_of
 from reconciler.context import Pass, Reconciler
 from reconciler.decisions import guard
+from reconciler.decisions.dependents import pods_of_dependents
 from reconciler.decisions.diff import Change
 from reconciler.git.process import GitError
 from reconciler.phases.runs import is_job
@@ -107,7 +108,7 @@ def plan_pruning(r: Reconciler, p: Pass) -> None:
         status_name=r.publisher.ref.name,
     )
     ended = [change for change in p.changes if _ends_what_runs(p, change)]
-    pods = {**p.pods, **_pods_of_dependents(p)}
+    pods = _pods_of_all(p)
     plan = guard.prune_plan(p.desired_keys, p.inventory, live, pods, safety, ended)
     awaits_leave = plan.excess or plan.waits_for_release
     if awaits_leave and safety.has_compiled and (allowed := _allowed_deletions(r, p)):
@@ -121,16 +122,10 @@ def plan_pruning(r: Reconciler, p: Pass) -> None:
     p.plan_deletions(plan)
 
 
-def _pods_of_dependents(p: Pass) -> Mapping[str, list[Object]]:
-    """Ref.key of what is no job, and has made jobs -> their pods: the runs of a CronJob go with it."""
-    by_owner: dict[str, list[Object]] = {}
-    for key, pods in p.pods.items():
-        job = p.observation.objects.get(key) if pods else None
-        for owner in job["metadata"].get("ownerReferences") or () if job else ():
-            by_owner.setdefault(owner["uid"], []).extend(pods)
-    entries = p.inventory.entries.items() if by_owner else ()
-    owners = {key: entry.uid for key, entry in entries if entry.uid in by_owner}
-    return {key: by_owner[uid] for key, uid in owners.items() if key not in p.pods}
+def _pods_of_all(p: Pass) -> Mapping[str, list[Object]]:
+    """Ref.key of what has pods, of its own or of the runs that it has made -> these pods."""
+    pods = p.observation.objects_of_kind("Pod")
+    return {**p.pods, **pods_of_dependents(p.inventory.entries, p.pods, p.observation.objects, pods)}
 
 
 def _ends_what_runs(p: Pass, change: Change) -> bool:
@@ -209,7 +204,7 @@ def _record_toll(r: Reconciler, p: Pass) -> None:
     """Note what this pass has ended, for what may end within the hour."""
     done = [result.change for result in p.results if result.outcome == "done"]
     ended = [change for change in done if change.action in ("prune", "replace")]
-    pods = {**p.pods, **_pods_of_dependents(p)} if ended else {}
+    pods = _pods_of_all(p) if ended else {}
     toll = guard.sum_tolls(guard.toll_of_change(change, pods.get(change.ref.key, ())) for change in ended)
     if any(toll):
         p.inventory.record_deletions(int(r.wall_clock()), toll)

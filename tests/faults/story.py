@@ -116,8 +116,9 @@ def lose_pod(world: World, dice: random.Random) -> None:
 
 
 def delete_gang(world: World, dice: random.Random) -> None:
-    """Somebody deletes a gang that runs, by hand; it is to return."""
-    if not (running := _running(world)):
+    """Somebody deletes a gang that runs, by hand; it is to return. Not one with a time to live: where the reconciler
+    does not see it go, that counts as finished (`reconciler.phases.runs.record_unobserved_ends`)."""
+    if not (running := [name for name in _running(world) if world.declared.jobs[name].ttl is None]):
         add_gang(world, dice)
         return
     name = dice.choice(running)

@@ -281,25 +281,6 @@ def test_too_many_new_runs_are_held_and_what_was_ended_is_remembered(world: Worl
     assert not new_runs(3).changes, "three have died within the hour"
 
 
-def test_the_runs_of_a_cron_job_count_with_it(world: World) -> None:
-    """Seven CronJobs with a running Job each were deleted without a question."""
-    made = [world.put(f"tick{at}") for at in range(7)]
-    pods: dict[str, list[Object]] = {}
-    for item in made:
-        world.enter(item)
-        owner = {"apiVersion": "batch/v1", "kind": "CronJob", "name": "tick", "uid": item["metadata"]["uid"]}
-        run = world.put(f"run-{item['metadata']['name']}", job=True, ownerReferences=[owner])
-        pods[ref_of(run).key] = [{"metadata": {}, "spec": {}, "status": {"phase": "Running"}}]
-    p = world.look(made[0])
-    p.pods = pods
-    world.prune(p)
-    assert "6 of 7 running jobs would be deleted, the limit is 5" in p.prune_plan.excess
-    p = world.look(*made[:5])
-    p.pods = pods
-    world.prune(p)
-    assert (len(world.deleted()), world.inventory.deletions) == (2, [[1000, 2, 2, 2, 0]])
-
-
 def test_a_namespace_is_held_until_an_annotation_names_it(world: World) -> None:
     known = {"resources": [{"kind": "Namespace", "name": "namespaces", "namespaced": False}]}
     world.cluster.before = lambda _, path, __: ScriptedAnswer(200, known) if path == "/api/v1" else None

@@ -152,7 +152,7 @@ class Observation:
 
     def objects_of_kind(self, kind: str) -> list[Object]:
         """By group kind, e.g. "Pod" or "Job.batch.volcano.sh", in the order of namespace and name."""
-        return (self._grouped if self.by_kind is None else self.by_kind).get(kind, [])
+        return (self._objects_by_kind if self.by_kind is None else self.by_kind).get(kind, [])
 
     def with_restrictions(self, restrictions: Restrictions) -> Observation:
         """The same objects under these restrictions; what was worked out of them is kept."""
@@ -175,7 +175,7 @@ class Observation:
         return self.memory.index_of(self.objects_of_kind("Node"))
 
     @cached_property
-    def _grouped(self) -> dict[str, list[Object]]:
+    def _objects_by_kind(self) -> dict[str, list[Object]]:
         groups: dict[str, list[Object]] = {}
         for key, item in sorted(self.objects.items()):
             groups.setdefault(key.partition("/")[0], []).append(item)

@@ -112,7 +112,7 @@ def unknown_keys(check_input: CheckInput) -> Iterator[Finding]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Given:
+class _GivenArgument:
     """An argument as it is written. known: what Volcano reads of that name. type_name: Volcano's, or the vendor's; None
     where nothing reads it."""
 
@@ -132,7 +132,7 @@ class _Given:
         return Finding(self.spec.document, self.path, message, help)
 
 
-def _arguments(check_input: CheckInput) -> Iterator[_Given]:
+def _arguments(check_input: CheckInput) -> Iterator[_GivenArgument]:
     """The arguments of all plugins and actions that exist."""
     for spec, path, plugin in _plugins(check_input):
         vendor = _vendor_plugins(check_input, spec).get(plugin.name)
@@ -141,19 +141,23 @@ def _arguments(check_input: CheckInput) -> Iterator[_Given]:
         for name, value in plugin.arguments.items():
             at = (*path, "arguments", name)
             if vendor and name in vendor:
-                yield _Given(spec, at, plugin.name, value, None, vendor[name], ())
+                yield _GivenArgument(spec, at, plugin.name, value, None, vendor[name], ())
             elif vendor != {}:  # without types declared, a vendor's plugin may read anything
-                yield _given(spec, at, plugin.name, value, tuple(vendor or ()))
+                yield _argument_at(spec, at, plugin.name, value, tuple(vendor or ()))
     for spec in check_input.schedulers:
         for index, action, arguments in spec.configuration_entries:
             for name, value in arguments.items() if action in SCHEDULER_ACTIONS else ():
-                yield _given(spec, (*spec.base_path, "configurations", index, "arguments", name), action, value, ())
+                yield _argument_at(
+                    spec, (*spec.base_path, "configurations", index, "arguments", name), action, value, ()
+                )
 
 
-def _given(spec: SchedulerSpec, path: FieldPath, owner: str, value: object, names: tuple[str, ...]) -> _Given:
+def _argument_at(
+    spec: SchedulerSpec, path: FieldPath, owner: str, value: object, names: tuple[str, ...]
+) -> _GivenArgument:
     known = find_argument(owner, str(path[-1]))
     names += tuple(one.name for one in known_arguments(owner) if one.is_read)
-    return _Given(spec, path, owner, value, known, known.type_name if known else None, names)
+    return _GivenArgument(spec, path, owner, value, known, known.type_name if known else None, names)
 
 
 @check("GP404", "argument of the wrong type")

@@ -206,11 +206,11 @@ def _from_git_root(diagnostics: Sequence[Diagnostic], root: Path) -> list[Diagno
     if prefix == ".":
         return list(diagnostics)
 
-    def moved(at: Position) -> Position:
+    def in_folder(at: Position) -> Position:
         return replace(at, file=f"{prefix}/{at.file}")
 
     return [
-        replace(each, position=moved(each.position), see=None if each.see is None else moved(each.see))
+        replace(each, position=in_folder(each.position), see=None if each.see is None else in_folder(each.see))
         for each in diagnostics
     ]
 

@@ -65,11 +65,11 @@ def complete_file(entry: Entry) -> ParsedFile | None:
 def parsed_file(entry: Entry, file: str, fetch: Callable[[int], Document]) -> ParsedFile:
     """The file that the entry is of. fetch: returns a document in full, by its index."""
 
-    def remembered(at: int, head: Any) -> Document:
+    def remembered_document(at: int, head: Any) -> Document:
         line, item_path, known = head
         return RememberedDocument(file, line, item_path, known, partial(fetch, at))
 
-    return _file_of(io.BytesIO(entry[0]), remembered)
+    return _file_of(io.BytesIO(entry[0]), remembered_document)
 
 
 def _file_of(stream: io.BytesIO, make_document: Callable[[int, Any], Document]) -> ParsedFile:

@@ -61,7 +61,7 @@ class ClosedNodes:
         conditions = _conditions(pod)
         selected, demanded = self._matching(conditions), ", ".join(condition.text for condition in conditions)
         if not selected:
-            return self._unmatched(conditions) | {"demanded": demanded}
+            return self._first_unmatched(conditions) | {"demanded": demanded}
         tainted = Counter(taints for n in selected if (taints := _untolerated_taints(self.nodes[n], pod)))
         found = {"tainted": _tainted_text(tainted, len(selected))} if tainted else {}
         number, usable = len(selected), len(selected) - sum(tainted.values())
@@ -69,7 +69,7 @@ class ClosedNodes:
             return found | {"open": _count_text(usable)}
         return found | {"matched": f"{_count_text(number)} match{'es' if number == 1 else ''} {demanded or 'it'}"}
 
-    def _unmatched(self, conditions: Sequence[Condition]) -> dict[str, str]:
+    def _first_unmatched(self, conditions: Sequence[Condition]) -> dict[str, str]:
         """The first condition that no node meets, and what was perhaps meant."""
         missing = next((condition for condition in conditions if not self._mask(condition)), None)
         if missing is None:

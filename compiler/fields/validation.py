@@ -59,7 +59,7 @@ def readable_part(document: Document, model: type[BaseModel]) -> tuple[Document,
     for path in paths:
         if not path:
             return None
-        data = _without(data, path)
+        data = _without_key(data, path)
     try:
         return replace(document, data=data), model.model_validate(data)
     except ValidationError:
@@ -78,16 +78,16 @@ def _removable_path(data: Any, loc: tuple[Any, ...]) -> FieldPath:
     return path
 
 
-def _without(data: Any, path: FieldPath) -> Any:
+def _without_key(data: Any, path: FieldPath) -> Any:
     """A copy of `data` without the key at `path`, if it is still there."""
     if isinstance(data, list):
         index = path[0]
-        return [_without(item, path[1:]) if at == index else item for at, item in enumerate(data)]
+        return [_without_key(item, path[1:]) if at == index else item for at, item in enumerate(data)]
     if not isinstance(data, dict) or path[0] not in data:
         return data
     if len(path) == 1:
         return {key: value for key, value in data.items() if key != path[0]}
-    return {key: _without(value, path[1:]) if key == path[0] else value for key, value in data.items()}
+    return {key: _without_key(value, path[1:]) if key == path[0] else value for key, value in data.items()}
 
 
 def without_nulls(data: Any) -> Any:

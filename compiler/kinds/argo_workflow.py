@@ -306,7 +306,7 @@ class _Steps:
 
     def _leaf(self, template: Template, path: FieldPath) -> _Leaf | None:
         if template.resource is not None:
-            return self._created(template, (*path, "resource"))
+            return self._leaf_of_resource(template, (*path, "resource"))
         containers = [each for each in (template.container, template.script) if each is not None]
         containers += template.container_set.containers if template.container_set else []
         if not containers:
@@ -324,7 +324,7 @@ class _Steps:
         role = pods.role_spec(template.name, 1, 0, pod, path)
         return _Leaf((replace(role, template_path=()),))
 
-    def _created(self, template: Template, path: FieldPath) -> _Leaf | None:
+    def _leaf_of_resource(self, template: Template, path: FieldPath) -> _Leaf | None:
         """What an object of a known kind runs; None of one that cannot be read, by its parameters for example."""
         resource = template.resource or Resource()
         if resource.action not in _CREATING or not (gang := _embedded_gang(self.document, resource.manifest)):

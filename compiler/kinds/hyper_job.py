@@ -43,10 +43,10 @@ WHY = "volcano-global chooses the cluster of each of its Jobs"
 
 def _specs(document: Document, model: Any) -> Iterable[HyperJobDraft]:
     if (gang := gang_spec(TABLE, document)).roles:
-        yield HyperJobDraft(replace(gang, roles=tuple(_named(role, document) for role in gang.roles)))
+        yield HyperJobDraft(replace(gang, roles=tuple(_with_job_name(role, document) for role in gang.roles)))
 
 
-def _named(role: RoleSpec, document: Document) -> RoleSpec:
+def _with_job_name(role: RoleSpec, document: Document) -> RoleSpec:
     """The role with the name of its replicated Job before its own, of which there may be one in each."""
     return replace(role, name=f"{_replicated_job(role, document).get('name')}-{role.name}")
 

@@ -30,11 +30,11 @@ def _amend(gang: GangSpec) -> GangSpec:
     size = int(size) if isinstance(size, int | float) else 1  # what else stands there, the schema has said to be wrong
     workers = size - (len(gang.roles) > 1)
 
-    def sized(role: RoleSpec) -> RoleSpec:
+    def with_group_size(role: RoleSpec) -> RoleSpec:
         pods = role.replicas * (1 if role.name == "leader" else workers)
         return replace(role, replicas=pods, minimum=pods)
 
-    roles = tuple(map(sized, gang.roles))
+    roles = tuple(map(with_group_size, gang.roles))
     is_late = (
         spec.get("startupPolicy") == "LeaderReady"
         or annotation_value(gang.document, LEADER_WORKER_TOPOLOGY_ANNOTATION) is not None

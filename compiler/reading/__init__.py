@@ -77,12 +77,12 @@ def _once(parse: Parse, known: dict[str, ParsedFile]) -> Parse:
     """The parser, which reads no file of the repository twice: those of clusters are asked for which jobs are theirs
     before they are read. known: file -> what it came to, which is added to."""
 
-    def parsed(file: str, content: bytes, adopt: Adopt) -> ParsedFile:
+    def parse_once(file: str, content: bytes, adopt: Adopt) -> ParsedFile:
         if file not in known:
             known[file] = parse(file, content, adopt)
         return known[file]
 
-    return parsed
+    return parse_once
 
 
 def _specs_without_cluster(name: str, collector: DocumentCollector) -> Specs:

@@ -147,11 +147,11 @@ def _claim(tree: Repository, folder: str, parse: Parse) -> _Claim:
     if not found:
         return _Claim(names)
     document, parsed = found[0]
-    is_valid, jobs, expressions = parsed.claim_of(lambda: _claimed(document))
+    is_valid, jobs, expressions = parsed.claim_of(lambda: _read_job_claim(document))
     return _Claim(names, None if jobs is None else path_patterns(jobs), expressions, is_valid)
 
 
-def _claimed(document: Document) -> tuple[bool, Sequence[str] | None, tuple[LabelExpression, ...] | None]:
+def _read_job_claim(document: Document) -> tuple[bool, Sequence[str] | None, tuple[LabelExpression, ...] | None]:
     """Whether a Cluster can be read, and its spec.jobs and spec.jobSelector."""
     from compiler.kinds.cluster import Cluster
 

@@ -60,7 +60,7 @@ def violations(level: Level, minor: int, template: Any) -> Iterator[Violation]:
 
 def privileged_places(template: Any) -> tuple[FieldPath, ...]:
     """Where a pod template makes a container privileged."""
-    return tuple(_privileged(_Pod({}, mapping(template, "spec"), LATEST)))
+    return tuple(_privilege_paths(_Pod({}, mapping(template, "spec"), LATEST)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +128,7 @@ def _host_namespaces(pod: _Pod) -> Iterator[FieldPath]:
             yield "spec", key
 
 
-def _privileged(pod: _Pod) -> Iterator[FieldPath]:
+def _privilege_paths(pod: _Pod) -> Iterator[FieldPath]:
     for path, context in pod.container_contexts():
         if context.get("privileged") is True:
             yield *path, "privileged"
@@ -311,7 +311,7 @@ def _user_0(pod: _Pod) -> Iterator[FieldPath]:
 
 _RULES = (
     _Rule("the host's namespaces are used", "remove it", "baseline", _host_namespaces),
-    _Rule("a container is privileged", "remove privileged: true", "baseline", _privileged),
+    _Rule("a container is privileged", "remove privileged: true", "baseline", _privilege_paths),
     _Rule(
         "capabilities are added that containers do not have by default",
         "remove them",

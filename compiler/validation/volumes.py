@@ -60,7 +60,7 @@ def _source(judge: Judge, data: Any, kind: str, path: FieldPath) -> None:
     judge.within((*path, "defaultMode"), data.get("defaultMode"), 0, _MAX_MODE)
     _items(judge, data, path)
     for number, part in items(data, "sources"):
-        _projected(judge, part, (*path, "sources", number))
+        _projected_source(judge, part, (*path, "sources", number))
     if kind == "hostPath":
         no_way_up(judge, data.get("path"), (*path, "path"))
         judge.choice((*path, "type"), data.get("type"), _HOST_PATH_TYPES)
@@ -78,7 +78,7 @@ def _source(judge: Judge, data: Any, kind: str, path: FieldPath) -> None:
         judge.within((*path, "partition"), data.get("partition"), 0, 255)
 
 
-def _projected(judge: Judge, part: dict[str, Any], path: FieldPath) -> None:
+def _projected_source(judge: Judge, part: dict[str, Any], path: FieldPath) -> None:
     """One source of a projected volume."""
     given = [key for key in _PROJECTED if part.get(key) is not None]
     if len(given) > 1:

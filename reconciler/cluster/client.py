@@ -399,7 +399,7 @@ class Client:
         address = f"{path}?{urlencode(query)}" if query else path
         for fresh in (False, True):
             self.admit()
-            transport = self._connected(fresh)
+            transport = self._current_transport(fresh)
             if method != "GET":
                 self._admit_write(method, path)
             try:
@@ -427,7 +427,7 @@ class Client:
         if is_pause and response.headers.get("Retry-After") and not path.endswith("/eviction"):
             self.rate.pause(_retry_after(response.headers))
 
-    def _connected(self, fresh: bool) -> Transport:
+    def _current_transport(self, fresh: bool) -> Transport:
         """The transport, with credentials read anew if `fresh`. A file of credentials that is being rewritten makes any
         kind of exception in the kubernetes package."""
         if self._transport is None or fresh:

@@ -272,14 +272,14 @@ class DiagnosisState:
 
     def release_pods(self, free: FreeVectors, leaving: Iterable[PodRows]) -> None:
         """Add what these pods hold; where what runs exceeds a node, that is paid first."""
-        nodes, unpaid = self._overcommitted
+        nodes, unpaid = self._overcommitment
         before = free.amounts[nodes]
         _add_rows(free.amounts, leaving)
         after = free.amounts[nodes]
         free.amounts[nodes] = np.where(after > before, np.maximum(after - unpaid, 0), after)
 
     @cached_property
-    def _overcommitted(self) -> PodRows:
+    def _overcommitment(self) -> PodRows:
         """(nodes that what runs exceeds, by how much)."""
         amounts = free_and_overcommitted(self.problem)[1]
         nodes = np.flatnonzero(amounts.any(axis=1))

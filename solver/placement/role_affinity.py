@@ -128,7 +128,7 @@ class LeafExchange:
         if b is None and sum(self.new_pods[u]) == 1:
             return False
         for n, after in zip((u, v), _after_step(step, self.new_pods), strict=True):
-            if self.unopened[n] and self._requested(self.new_pods[n]) != self._requested(after):
+            if self.unopened[n] and self._resources_of(self.new_pods[n]) != self._resources_of(after):
                 return False
         mark = self.free_nodes.mark()
         try:
@@ -139,7 +139,7 @@ class LeafExchange:
             self.free_nodes.undo(mark)
         return True
 
-    def _requested(self, pods: Sequence[int]) -> set[int]:
+    def _resources_of(self, pods: Sequence[int]) -> set[int]:
         """The resources that pods per role request."""
         return requested_resources(role.request for role, number in zip(self.gang.roles, pods, strict=True) if number)
 

@@ -15,7 +15,7 @@ from solver.problem import Placement, Problem
 from solver.semantics.exclusions import NodeSet
 from solver.semantics.gang_classes import meets_minima, waiting_class
 from solver.semantics.placement_cost import COST_NAMES
-from solver.semantics.placements import Placements, negated, new_placements, placed_demand
+from solver.semantics.placements import Placements, negative_of, new_placements, placed_demand
 from solver.semantics.priorities import eligible_in_order
 from solver.state.queue_books import QueueBooks
 from solver.state.state import Pods, State
@@ -171,7 +171,7 @@ class PlanState:
             return
         gang = self.problem.gangs[j]
         amount = placed_demand(gang, new_placements(gang, pods), len(self.problem.resources))
-        self.reserved.queue_books.charge_queue(gang.queue, amount if sign > 0 else negated(amount))
+        self.reserved.queue_books.charge_queue(gang.queue, amount if sign > 0 else negative_of(amount))
 
     def start_preemptor(self, j: int, pods: Pods, objectives: tuple[Objective, ...]) -> None:
         """Start gang j in what evictions have freed."""

@@ -16,7 +16,7 @@ def add_vectors(a: Sequence[int], b: Sequence[int], times: int = 1) -> Vector:
     return tuple([x + times * y for x, y in zip(a, b, strict=True)])
 
 
-def negated(a: Vector) -> Vector:
+def negative_of(a: Vector) -> Vector:
     """-a"""
     return tuple([-x for x in a])
 

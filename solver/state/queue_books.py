@@ -11,7 +11,7 @@ from solver.problem import Limits, Problem, Vector
 from solver.semantics import entitlements, hierarchical_drf, queues, share_measures
 from solver.semantics.eviction_rights import deserved_limits
 from solver.semantics.gang_classes import waiting_class
-from solver.semantics.placements import add_vectors, dominant_share, negated
+from solver.semantics.placements import add_vectors, dominant_share, negative_of
 from solver.semantics.queue_limits import QueueCeiling, queue_ceilings
 from solver.semantics.share_measures import ShareMeasure, SiblingQueues
 
@@ -142,7 +142,7 @@ class QueueBooks:
 
     def release_amount(self, queue: int, amount: Vector, at_start: Vector) -> None:
         """Take `amount` off what the queue holds, and for good `at_start` off what it held at the start."""
-        self.charge_queue(queue, negated(amount))
+        self.charge_queue(queue, negative_of(amount))
         self._initial_direct = list(self._initial_direct)
         self._initial_direct[queue] = add_vectors(self._initial_direct[queue], at_start, -1)
         self._initial_needs = {}
@@ -161,7 +161,7 @@ class QueueBooks:
     def undo(self, mark: int) -> None:
         """Take back every charge since `mark`."""
         for queue, amount in reversed(self._log[mark:]):
-            self.charge_queue(queue, negated(amount))
+            self.charge_queue(queue, negative_of(amount))
         del self._log[mark:]
 
     def path(self, queue: int) -> list[int]:
@@ -218,7 +218,7 @@ class QueueBooks:
     def holds_beyond_ceiling(self, queue: int, taken: Vector) -> bool:
         """Whether with `taken`, which it holds, the queue exceeds a ceiling on its path."""
         mark = self.mark()
-        self.charge_queue(queue, negated(taken))
+        self.charge_queue(queue, negative_of(taken))
         exceeds = self.exceeds_ceiling(queue, taken)
         self.undo(mark)
         return exceeds

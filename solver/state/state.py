@@ -22,7 +22,13 @@ from solver.problem import Placement, Problem, Vector
 from solver.semantics.device_slots import FreeVectors, IntArray
 from solver.semantics.exclusions import NodeSet, exclude_nodes
 from solver.semantics.gang_classes import ClassRole
-from solver.semantics.placements import merge_placements, negated, new_placements, placed_demand, subtract_placements
+from solver.semantics.placements import (
+    merge_placements,
+    negative_of,
+    new_placements,
+    placed_demand,
+    subtract_placements,
+)
 from solver.semantics.slot_holdings import SlotHoldings
 from solver.semantics.topology import TopologyTree
 from solver.state.free_nodes import FreeNodes, free_and_overcommitted
@@ -151,7 +157,7 @@ class State:
         """Evict these running pods of gang v; overcommitted amounts are paid first."""
         self.free_nodes.release_running_pods(self.problem.gangs[v], pods)
         self._set_running(v, subtract_placements(self.running[v], pods))
-        self.queue_books.charge_queue(self.problem.gangs[v].queue, negated(self._demand(v, pods)))
+        self.queue_books.charge_queue(self.problem.gangs[v].queue, negative_of(self._demand(v, pods)))
 
     def restore_pods(self, v: int, pods: Pods) -> None:
         """Evicted pods stay after all. Raises ValueError where their room is taken; then nothing has changed."""

@@ -73,11 +73,11 @@ def _counted_resources(problem: Problem) -> list[int]:
 
 def _flat_limit(problem: Problem, q: int, r: int, total: int) -> int:
     queue = problem.queues[q]
-    most = max(0, total - _guaranteed(problem.queues, r)) + (queue.guarantee[r] or 0)
+    most = max(0, total - _guarantee_sum(problem.queues, r)) + (queue.guarantee[r] or 0)
     return min(most, most if queue.capability[r] is None else queue.capability[r] or 0)
 
 
-def _guaranteed(queues: Iterable[Queue], r: int) -> int:
+def _guarantee_sum(queues: Iterable[Queue], r: int) -> int:
     return sum(queue.guarantee[r] or 0 for queue in queues)
 
 
@@ -90,7 +90,7 @@ def _hierarchical_limit(problem: Problem, q: int, r: int) -> int | None:
     named = [limit for a in queue_path(problem, q) if (limit := problem.queues[a].capability[r]) is not None]
     limits = named[:1]
     if above is not None:
-        others = _guaranteed((other for other in problem.queues if other.parent == queue.parent), r)
+        others = _guarantee_sum((other for other in problem.queues if other.parent == queue.parent), r)
         limits.append(max(0, above - others) + (queue.guarantee[r] or 0))
     return min(limits, default=None)
 

@@ -26,6 +26,7 @@ from reconciler.decisions.lost_jobs import DepartedJobs, LostJobs
 from reconciler.decisions.nodes import NodeHealth
 from reconciler.decisions.pace import CorrectionPace, StartPace
 from reconciler.decisions.scheduler import SchedulerMemory
+from reconciler.deletions import UnsavedDeletions
 from reconciler.git.mirror import Mirror
 from reconciler.git.poller import GitPoller
 from reconciler.heartbeat import Heartbeat
@@ -123,6 +124,7 @@ class Reconciler:
     scheduler: SchedulerMemory = field(default_factory=SchedulerMemory)
     broken_gangs: set[str] = field(default_factory=set)
     departed_jobs: DepartedJobs = field(default_factory=DepartedJobs)
+    deletions: UnsavedDeletions = field(default_factory=UnsavedDeletions)
     drift_basis: DriftBasis | None = None
     correction_pace: CorrectionPace = field(default_factory=lambda: CorrectionPace(MANY_CHANGES))
     last_good_pass: float = 0.0

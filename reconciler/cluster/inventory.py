@@ -105,6 +105,11 @@ class Inventory:
             raise ValueError(f"the inventory cannot be read: {error!r}") from error
         return inventory
 
+    @property
+    def is_stored(self) -> bool:
+        """Whether the cluster has all of its rows."""
+        return not (self.entries.changed_keys or self.runs.changed_keys)
+
     def enter(self, entry: InventoryEntry) -> None:
         """Put this entry in the place of the former one of its object."""
         self.entries[entry.ref.key] = entry

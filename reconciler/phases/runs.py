@@ -50,14 +50,14 @@ def former_flows(p: Pass) -> Iterator[str]:
 
 def record_deletions(r: Reconciler, p: Pass) -> None:
     """Take up what the watches saw go: a finished job has had its run, another of ours may be created again."""
-    entries = p.inventory.entries
-    for item, witnessed in r.watches.take_deletions():
+    entries, new = p.inventory.entries, list(r.watches.take_deletions())
+    for item, _ in new:
         r.writer.note_deletion(item)
+        if is_run(item):
+            r.departed_jobs.record_departure(ref_of(item).key, r.clock())
+    for item, witnessed in r.deletions.take(p.inventory, new):
         ref = ref_of(item)
-        if not is_run(item):
-            continue
-        r.departed_jobs.record_departure(ref.key, r.clock())
-        if ref.key in entries and entries[ref.key].uid == uid_of(item):
+        if is_run(item) and ref.key in entries and entries[ref.key].uid == uid_of(item):
             if phase := end_of_run(item):
                 _record_run(r, p, item, phase)
             elif witnessed:

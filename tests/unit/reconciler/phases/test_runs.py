@@ -77,6 +77,20 @@ def test_one_that_is_deleted_before_its_end_is_made_again(r: Reconciler) -> None
     assert p.inventory.entries[KEY].uid == ""
 
 
+def test_what_was_seen_to_go_is_told_again_to_an_inventory_that_is_read_again(r: Reconciler) -> None:
+    """A gang deleted by hand, before the pass that saw it lost its write of the inventory, counted as finished."""
+    r.watches.deleted_objects.append(({**LIVE, "status": {"jobDeploymentStatus": "Running"}}, True))
+    for _ in range(3):
+        p = a_pass()
+        record_deletions(r, p)
+        assert p.inventory.entries[KEY].uid == ""
+    p.inventory.entries.mark_written()
+    record_deletions(r, p)
+    p = a_pass()
+    record_deletions(r, p)
+    assert p.inventory.entries[KEY].uid == "u", "it is stored, and told no more"
+
+
 def test_what_is_deleted_soon_after_our_write_is_seen_to_be_gone(r: Reconciler) -> None:
     """The scheduler's ConfigMap, edited by hand, put back and deleted, returned half a minute later."""
     written = {**LIVE, "metadata": {**LIVE["metadata"], "resourceVersion": "7"}}

@@ -75,7 +75,7 @@ class CommandLimit:
     `timeLimit`."""
 
     seconds: float | None = None
-    started: float = field(default_factory=time.monotonic)
+    started_at: float = field(default_factory=time.monotonic)
 
 
 def compile_repository(
@@ -145,7 +145,7 @@ def compile_specs(
 def _options_within(limit: CommandLimit, reserved: float, specs: Specs) -> Options:
     """The options of a plan that leaves the command so many seconds of its limit, and a share of it."""
     seconds = specs.cluster.time_limit if limit.seconds is None else limit.seconds
-    left = seconds * (1 - RESERVED_SHARE) - reserved - (time.monotonic() - limit.started)
+    left = seconds * (1 - RESERVED_SHARE) - reserved - (time.monotonic() - limit.started_at)
     return Options(gap=specs.cluster.gap, time_limit=max(0.0, left))
 
 

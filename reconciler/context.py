@@ -105,11 +105,11 @@ class Reconciler:
     fence: Fence
     compiler: CompileProcess
     dry_run: DryRun
-    requests: RequestPoller
+    request_poller: RequestPoller
     scheduler_probe: SchedulerProbe
     plan_copy: PlanCopy
     publisher: StatusPublisher
-    events: EventWriter
+    event_writer: EventWriter
     metrics: Metrics
     wake_event: WakeEvent
     clock: Callable[[], float] = time.monotonic
@@ -121,7 +121,7 @@ class Reconciler:
     evictions: EvictionMemory = field(default_factory=EvictionMemory)
     pace: StartPace = field(default_factory=StartPace)
     lost_jobs: LostJobs = field(default_factory=LostJobs)
-    scheduler: SchedulerMemory = field(default_factory=SchedulerMemory)
+    scheduler_memory: SchedulerMemory = field(default_factory=SchedulerMemory)
     broken_gangs: set[str] = field(default_factory=set)
     departed_jobs: DepartedJobs = field(default_factory=DepartedJobs)
     deletions: UnsavedDeletions = field(default_factory=UnsavedDeletions)
@@ -143,7 +143,7 @@ class Reconciler:
 
     def recall_scheduler(self, memory: SchedulerMemory) -> None:
         """Go on with what is stored of the scheduler's configuration."""
-        self.scheduler = memory
+        self.scheduler_memory = memory
 
     def begin_to_lead(self) -> None:
         self.leads_since = self.clock()
@@ -324,13 +324,13 @@ def build_reconciler(settings: Settings, client: Client, identity: str) -> Recon
         fence=fence,
         compiler=CompileProcess(settings.data / "compile", wake.set),
         dry_run=DryRun(_side_client(client, fence), wake.set),
-        requests=RequestPoller(
+        request_poller=RequestPoller(
             RequestStore(_side_client(client, fence), settings.namespace, settings.cluster), wake.set
         ),
         scheduler_probe=SchedulerProbe(settings.scheduler_metrics, wake.set),
         plan_copy=PlanCopy(_side_client(client, fence), settings.namespace, settings.cluster),
         publisher=StatusPublisher(client, settings.namespace, settings.cluster),
-        events=EventWriter(event_client, identity, lambda: writer.busy_at),
+        event_writer=EventWriter(event_client, identity, lambda: writer.busy_at),
         metrics=metrics,
         wake_event=wake,
     )

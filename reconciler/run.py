@@ -78,10 +78,10 @@ def run_reconciler(r: Reconciler, stop: Callable[[], bool], once: bool = False) 
     r.client.ask_before_requests(lambda: _check_before_request(r, stop))
     r.compiler.warm_up()
     r.lease.start()
-    r.events.start()
+    r.event_writer.start()
     r.poller.start()
     r.watches.start()
-    r.requests.start()
+    r.request_poller.start()
     r.scheduler_probe.start()
     try:
         _wait_for_start(r, stop)
@@ -89,11 +89,11 @@ def run_reconciler(r: Reconciler, stop: Callable[[], bool], once: bool = False) 
     finally:
         r.poller.stop()
         r.watches.stop()
-        r.requests.stop()
+        r.request_poller.stop()
         r.scheduler_probe.stop()
         r.compiler.stop()
         r.dry_run.stop()
-        r.events.stop(EVENT_SECONDS)
+        r.event_writer.stop(EVENT_SECONDS)
         r.lease.release()
         for server in servers:
             server.shutdown()
@@ -221,7 +221,7 @@ def _publish_failure(r: Reconciler, problem: str) -> None:
         r.publisher.publish_failure(problem)
         metadata = {"namespace": r.settings.namespace, "name": r.publisher.ref.name}
         status = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}
-        r.events.put([ObjectEvent(status, FAILURE_TYPE, problem, True)])
+        r.event_writer.put([ObjectEvent(status, FAILURE_TYPE, problem, True)])
 
 
 def _is_complete(r: Reconciler, last: Report) -> bool:
@@ -246,7 +246,7 @@ def _publish_report(r: Reconciler, report: Report, seconds: float) -> None:
     r.publisher.drop_waiting()
     if r.lease.is_held():
         r.publisher.publish(report)
-        r.events.put(report.events)
+        r.event_writer.put(report.events)
 
 
 def _log_results(results: Iterable[ChangeResult]) -> None:
@@ -281,8 +281,8 @@ def _heartbeats(r: Reconciler) -> list[Heartbeat]:
     return [
         r.heartbeat,
         r.lease.heartbeat,
-        r.events.heartbeat,
-        r.requests.heartbeat,
+        r.event_writer.heartbeat,
+        r.request_poller.heartbeat,
         r.scheduler_probe.heartbeat,
         r.poller.heartbeat,
         *(informer.heartbeat for informer in list(r.watches.informers.values())),
@@ -303,7 +303,7 @@ def _refresh_gauges(r: Reconciler) -> None:
     metrics, now = r.metrics, time.monotonic()
     metrics.refresh_ages(r.last_good_pass)
     metrics.leader.set(r.lease.is_held())
-    metrics.events_dropped.set(r.events.dropped)
+    metrics.events_dropped.set(r.event_writer.dropped)
     for gauge in (metrics.watch_relists, metrics.watch_event_age, metrics.watch_synced):
         gauge.clear()
     for kind, informer in list(r.watches.informers.items()):

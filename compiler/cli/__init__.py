@@ -112,7 +112,7 @@ for _name, _short_help in (
 @dataclass(frozen=True, slots=True)
 class CompileInputs:
     """What a command compiles, where parts of the plan are worked out, and how long all of it may take. time_limit:
-    seconds since `started`; None for the cluster's."""
+    seconds since `started_at`; None for the cluster's."""
 
     repo: Path
     cluster: str | None
@@ -120,7 +120,7 @@ class CompileInputs:
     lock_file: Path | None
     executor: str
     time_limit: float | None
-    started: float
+    started_at: float
 
 
 def compile_options(command: Command) -> Command:
@@ -129,7 +129,7 @@ def compile_options(command: Command) -> Command:
     @wraps(command)
     def with_inputs(*args: Any, **options: Any) -> Any:
         names = ("repo", "cluster", "state_file", "lock_file", "executor", "time_limit")
-        inputs = CompileInputs(**{name: options.pop(name) for name in names}, started=time.monotonic())
+        inputs = CompileInputs(**{name: options.pop(name) for name in names}, started_at=time.monotonic())
         return command(*args, inputs=inputs, **options)
 
     state = click.Path(dir_okay=False, path_type=Path)
@@ -227,7 +227,7 @@ def compile_inputs(ctx: click.Context, inputs: CompileInputs) -> Outcome:
         tree = load_tree(ctx, inputs.repo)
         with open_executor(inputs.executor, forks=len(tree.files) >= LEAST_FILES) as mapper:
             state = load_state_file(inputs.state_file)
-            limit = CommandLimit(inputs.time_limit, inputs.started)
+            limit = CommandLimit(inputs.time_limit, inputs.started_at)
             specs = read_specs(tree, inputs.cluster, ahead=ahead)
             state = _with_lock(inputs.lock_file, specs, state)
             with progress(f"planning {len(specs.gangs)} jobs on {len(specs.nodes)} nodes"):

@@ -275,7 +275,7 @@ def evict_unbound_pods(r: Reconciler, p: Pass, snapshot: Snapshot, nodes: NodeIn
     if not r.binding.troubles and not r.binding.is_any_overdue(now, timeout):
         return
     for key in _keys_in_reach(p, snapshot) & p.pods.keys():
-        pods, run = p.pods[key], (planned_run(r, key), r.requests.current().retries.get(key, 0))
+        pods, run = p.pods[key], (planned_run(r, key), r.request_poller.current().retries.get(key, 0))
         if key in r.binding.troubles and _is_over(r, p, r.binding.troubles[key], run, pods):
             r.binding.forget([key])
         trouble = r.binding.troubles.get(key)

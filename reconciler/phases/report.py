@@ -61,7 +61,7 @@ def build_report(r: Reconciler, p: Pass) -> Report:
         evicted_pods=tuple(p.evicted_pods),
         runs={str(run.ref): run.phase for run in islice(reversed(p.inventory.runs.values()), MAX_RUNS)},
         run_count=len(p.inventory.runs),
-        suspended=tuple(sorted(r.requests.current().suspended | p.suspended_keys)),
+        suspended=tuple(sorted(r.request_poller.current().suspended | p.suspended_keys)),
         is_idle=not is_busy,
         next_wakeup=_seconds_to_deadline(r, p),
         events=(*p.events, *_events(r, p, rejection)),
@@ -139,7 +139,7 @@ def _conditions(r: Reconciler, p: Pass, rejection: Rejection | None) -> Iterator
     yield Condition("Accepted", not refused, "CommitRefused" if refused else "Accepted", refused)
     rewritten = p.rewrite_message
     yield Condition("HistoryRewritten", bool(rewritten), "Held" if rewritten else "Descends", rewritten)
-    unread = (r.requests.problem,) if r.requests.problem else ()
+    unread = (r.request_poller.problem,) if r.request_poller.problem else ()
     problem = _summary_text((*p.problems, *p.observation.partial_problems, *unread))
     yield Condition("Observed", not problem, "ReadFailed" if problem else "Observed", problem)
     yield Condition("PassFailed", False, "None", "")

@@ -165,7 +165,7 @@ def planned_run(r: Reconciler, key: str, default: str = "") -> str:
 def numbered_run(r: Reconciler, key: str, digest: str) -> str:
     """The digest with the number of the run that is to be now: what an operator asked for, and never less than what is
     over already."""
-    wanted, number = r.requests.current().reruns.get(key, ("", 1))
+    wanted, number = r.request_poller.current().reruns.get(key, ("", 1))
     if wanted != digest:
         number = 1
     if r.inventory is not None and (run := r.inventory.runs.get(key)) is not None:

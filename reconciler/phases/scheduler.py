@@ -22,7 +22,7 @@ STATE_KEY = "scheduler.json"
 def with_standing_text(r: Reconciler, manifest: Manifest) -> Manifest:
     """The manifest; one whose configuration the scheduler did not take holds the former one."""
     text = text_of(manifest.object) if manifest.object["kind"] == "ConfigMap" else ""
-    standing = r.scheduler.text_for(text)
+    standing = r.scheduler_memory.text_for(text)
     if standing == text:
         return manifest
     return replace(manifest, object={**manifest.object, "data": {**manifest.object["data"], CONF_KEY: standing}})
@@ -41,7 +41,7 @@ def read_scheduler_memory(r: Reconciler) -> SchedulerMemory:
 
 def follow_scheduler(r: Reconciler, p: Pass) -> None:
     """Note what was written, compare it with what the scheduler does, and let the former configuration return."""
-    memory, wanted, before = r.scheduler, wanted_text(p), r.scheduler.as_json()
+    memory, wanted, before = r.scheduler_memory, wanted_text(p), r.scheduler_memory.as_json()
     for result in p.results if wanted and memory.written != wanted else ():
         change = result.change
         if result.outcome == "done" and change.desired is not None and text_of(change.desired.object) == wanted:
@@ -58,7 +58,7 @@ def follow_scheduler(r: Reconciler, p: Pass) -> None:
 
 def behind_message(r: Reconciler, p: Pass) -> str:
     """Why the scheduler does not run the repository's configuration; empty where it does, or that is not known."""
-    memory, wanted = r.scheduler, wanted_text(p)
+    memory, wanted = r.scheduler_memory, wanted_text(p)
     if wanted and memory.refused == wanted:
         return (
             f"the scheduler did not take the configuration of the repository ({memory.reason}), so the one before it "
@@ -85,6 +85,6 @@ def _store(r: Reconciler) -> None:
     metadata = {"name": ref.name, "namespace": ref.namespace, "labels": memory_labels(r.settings.cluster)}
     item: Object = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}
     try:
-        r.client.apply_anyway({**item, "data": {STATE_KEY: r.scheduler.as_json()}})
+        r.client.apply_anyway({**item, "data": {STATE_KEY: r.scheduler_memory.as_json()}})
     except ApiError as error:
         log.info("the former configuration of the scheduler was not stored", extra={"reason": str(error)})

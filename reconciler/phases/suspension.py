@@ -18,19 +18,19 @@ BY_REQUEST = "`gangplan suspend` holds it"
 
 def is_suspended(r: Reconciler, item: Object) -> bool:
     """Whether the annotation of an object, in git or in the cluster, or an operator's request suspends it."""
-    return annotations_of(item).get(SUSPEND_ANNOTATION) == "true" or r.requests.current().suspends(ref_of(item))
+    return annotations_of(item).get(SUSPEND_ANNOTATION) == "true" or r.request_poller.current().suspends(ref_of(item))
 
 
 def suspended_keys(r: Reconciler, objects: Mapping[str, Object]) -> set[str]:
     """Which of these objects, by Ref.key, are suspended."""
-    if r.requests.current().suspended:
+    if r.request_poller.current().suspended:
         return {key for key, item in objects.items() if is_suspended(r, item)}
     return {key for key, item in objects.items() if annotations_of(item).get(SUSPEND_ANNOTATION) == "true"}
 
 
 def suspended_jobs(r: Reconciler, refs: Iterable[Ref]) -> Iterator[tuple[str, str]]:
     """Ref.key of each job that a request suspends, with why it is not planned."""
-    requests = r.requests.current()
+    requests = r.request_poller.current()
     for ref in refs if requests.suspended else ():
         if requests.suspends(ref):
             yield ref.key, BY_REQUEST

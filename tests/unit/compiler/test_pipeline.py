@@ -68,8 +68,8 @@ def test_a_struck_clock_is_a_warning_and_stands_in_the_lock_and_the_plan() -> No
 @pytest.mark.parametrize(
     ("limit", "is_cut"),
     [
-        (CommandLimit(started=time.monotonic() - 1_000), True),  # the cluster's 60 s are over
-        (CommandLimit(100_000, started=time.monotonic() - 1_000), False),
+        (CommandLimit(started_at=time.monotonic() - 1_000), True),  # the cluster's 60 s are over
+        (CommandLimit(100_000, started_at=time.monotonic() - 1_000), False),
         (CommandLimit(0), True),
     ],
 )

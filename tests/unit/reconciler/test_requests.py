@@ -72,7 +72,7 @@ def plan_for(r: Reconciler, job: Object) -> None:
 def ask(r: Reconciler, requests: Requests) -> None:
     """As a command does, whose client has no fence."""
     RequestStore(Client(r.client.connect), "gangplan-system", "test").change(lambda _: requests)
-    r.requests.poll_once()
+    r.request_poller.poll_once()
 
 
 def one_pass(r: Reconciler, *objects: Object) -> Pass:
@@ -101,12 +101,12 @@ def test_requests_survive_their_way_through_the_cluster(r: Reconciler, cluster: 
 def test_an_error_is_no_resumption(r: Reconciler, cluster: FakeCluster) -> None:
     cluster.before = lambda method, path, body: error_answer(500)
     with pytest.raises(Retry):
-        r.requests.current()
+        r.request_poller.current()
     cluster.before = lambda method, path, body: None
     ask(r, with_suspended(Requests(), EVERYTHING))
     cluster.before = lambda method, path, body: error_answer(500)
-    r.requests.poll_once()
-    assert r.requests.current().suspends(REF)
+    r.request_poller.poll_once()
+    assert r.request_poller.current().suspends(REF)
     observed = next(each for each in build_report(r, one_pass(r)).conditions if each.type == "Observed")
     assert (observed.status, "500" in observed.message) == (False, True), "it is told, and the last ones count"
 

@@ -49,8 +49,8 @@ class World:
         self.r = build_reconciler(self.settings, self.cluster.client(), "me")
         self.r.client.fence = lambda: None
         self.r.clock = lambda: self.now
-        self.r.inventory, self.r.requests._latest = Inventory(), Requests()
-        self.r.scheduler = read_scheduler_memory(self.r)
+        self.r.inventory, self.r.request_poller._latest = Inventory(), Requests()
+        self.r.scheduler_memory = read_scheduler_memory(self.r)
 
     def look(self, wanted: str, *actions: str, more: tuple[str, ...] = (GANG,)) -> Condition:
         """A pass in which the scheduler goes through these actions; what is to be written is."""
@@ -85,7 +85,7 @@ def test_one_that_is_taken_stands(world: World) -> None:
     world.now += 10 * TAKE_SECONDS
     assert not world.look(NEW, "allocate", "preempt").status
     assert text_of(world.live) == NEW
-    assert world.r.scheduler.previous == OLD, "it is kept"
+    assert world.r.scheduler_memory.previous == OLD, "it is kept"
 
 
 def test_one_that_is_not_taken_is_rolled_back_and_told_also_by_the_next_process(world: World) -> None:
@@ -102,7 +102,7 @@ def test_one_that_is_not_taken_is_rolled_back_and_told_also_by_the_next_process(
     world.now = 0.0
     assert not world.look(NEXT, "allocate").status, "another text is tried"
     assert text_of(world.live) == NEXT
-    assert world.r.scheduler.previous == OLD
+    assert world.r.scheduler_memory.previous == OLD
 
 
 def test_what_is_not_known_is_no_reason_to_roll_back(world: World) -> None:
@@ -133,4 +133,4 @@ def test_drift_that_is_put_back_is_not_kept_as_the_former_one(world: World) -> N
     world.look(NEW, "allocate", "preempt")
     world.live = config("by hand")
     world.look(NEW, "allocate", "preempt")
-    assert (text_of(world.live), world.r.scheduler.previous) == (NEW, OLD)
+    assert (text_of(world.live), world.r.scheduler_memory.previous) == (NEW, OLD)

@@ -30,8 +30,9 @@ class EvictionMemory:
     ending: dict[str, float] = field(default_factory=dict)
 
     def is_due(self, pod: Object, now: float) -> bool:
+        """Whether to ask for the pod's end: not where that was granted a moment ago and the watch lags behind."""
         _, retry_at, _ = self.refused.get(uid_of(pod), (0, now, ""))
-        return now >= retry_at
+        return now >= retry_at and uid_of(pod) not in self.unseen
 
     def record_refusal(self, pod: Object, message: str, after: float, now: float) -> None:
         """A budget or the server said no; `after`: the seconds that it asks to be left alone."""

@@ -27,6 +27,7 @@ def test_a_granted_eviction_is_awaited_until_the_watch_shows_it() -> None:
     memory.record_grant(POD, 100.0)
     memory.observe([POD], 101.0)
     assert memory.unseen
+    assert not memory.is_due(POD, 101.0), "it was asked for again in each pass"
     ending: Object = {"metadata": {**POD["metadata"], "deletionTimestamp": "2026-01-01T00:00:00Z"}}
     for shown in ([], [ending], [{"metadata": {"name": "p", "uid": "2"}}]):
         memory.record_grant(POD, 100.0)
@@ -35,3 +36,4 @@ def test_a_granted_eviction_is_awaited_until_the_watch_shows_it() -> None:
     memory.record_grant(POD, 100.0)
     memory.observe([POD], 160.0)
     assert not memory.unseen, "the watch is believed in the end"
+    assert memory.is_due(POD, 160.0)

@@ -188,7 +188,7 @@ def _start_compile(r: Reconciler, p: Pass, finished_keys: frozenset[str]) -> Non
             return
         tree = r.planning.tree
     refs = [p.inventory.runs[key].ref for key in sorted(finished_keys)]
-    stale = frozenset(p.inventory.runs.keys() - finished_keys)
+    stale = frozenset(p.inventory.runs.keys() - finished_keys) | r.lost_jobs.given_up
     request = CompileRequest(
         commit,
         r.settings.cluster,

@@ -23,7 +23,7 @@ from reconciler.cluster.inventory import FinishedRun, InventoryEntry
 from reconciler.cluster.objects import Object, Ref, ref_of
 from reconciler.context import Pass, Reconciler
 from reconciler.decisions.diff import is_annotation_overwritten
-from reconciler.decisions.lost_jobs import VOLCANO_JOB
+from reconciler.decisions.lost_jobs import VOLCANO_JOB, is_given_up
 
 _FLOW = "JobFlow.flow.volcano.sh"
 UNKNOWN_PHASE = "Unknown"
@@ -58,7 +58,7 @@ def record_deletions(r: Reconciler, p: Pass) -> None:
     for item, witnessed in r.deletions.take(p.inventory, new):
         ref = ref_of(item)
         if is_run(item) and ref.key in entries and entries[ref.key].uid == uid_of(item):
-            if phase := end_of_run(item):
+            if (phase := end_of_run(item)) and not _has_never_begun(p, item):
                 _record_run(r, p, item, phase)
             elif witnessed:
                 p.inventory.enter(InventoryEntry(ref))
@@ -73,9 +73,17 @@ def record_finished_runs(r: Reconciler, p: Pass) -> None:
             continue
         if is_run(job) and (phase := end_of_run(job)):
             r.planning.forget_running(key)
-            _record_run(r, p, job, phase)
+            if not _has_never_begun(p, job):
+                _record_run(r, p, job, phase)
         else:
             r.planning.note_running(key, job)
+
+
+def _has_never_begun(p: Pass, job: Object) -> bool:
+    """Whether Volcano ended the job without a pod: it has had no run, and is made again."""
+    entry = p.inventory.entries.get(ref_of(job).key)
+    is_unstarted = entry is not None and entry.uid == uid_of(job) and not entry.started
+    return is_unstarted and is_given_up(job) and not p.pods.get(ref_of(job).key)
 
 
 def _record_run(r: Reconciler, p: Pass, job: Object, phase: str) -> None:
@@ -148,7 +156,8 @@ def observe_lost_jobs(r: Reconciler, p: Pass, refs: Sequence[Ref]) -> None:
         live = p.observation.objects.get(ref.key)
         if live is not None and manifest.pods and ref.group_kind == VOLCANO_JOB:
             jobs[ref.key] = live
-    r.lost_jobs.observe(jobs, p.pods, p.observation.objects, r.clock())
+    started = {key for key in jobs.keys() & p.inventory.entries.keys() if p.inventory.entries[key].started}
+    r.lost_jobs.observe(jobs, p.pods, p.observation.objects, r.clock(), started)
 
 
 def finished_job_keys(r: Reconciler, p: Pass) -> frozenset[str]:

@@ -99,6 +99,30 @@ def test_a_job_that_was_made_again_and_gets_no_pods_keeps_no_room_until_it_has_s
     assert lost.repeats == {}
 
 
+@pytest.mark.parametrize(
+    ("phases", "counts", "started", "given_up"),
+    [
+        (["Pending", "Terminating", "Terminated"], {}, False, True),
+        (["Pending", "Failed"], {}, False, True),
+        (["Pending", "Terminated"], {}, True, False),
+        (["Pending", "Running", "Terminated"], {}, False, False),
+        (["Pending", "Failed"], {"failed": 1}, False, False),
+        (["Pending", "Completed"], {}, False, False),
+        (["Pending", "Aborted"], {}, False, False),
+    ],
+)
+def test_a_job_that_the_controller_ends_without_a_pod_is_made_again(
+    phases: list[str], counts: Object, started: bool, given_up: bool
+) -> None:
+    """A ResourceQuota refused its pods for a minute: it was terminated, and counted as a run that is over."""
+    ended, lost = job("job", phases[-1]), LostJobs()
+    ended["status"] |= {"conditions": [{"status": phase} for phase in phases], **counts}
+    for now in (100.0, 100.0 + LOST_SECONDS):
+        lost.observe(by_key(ended), {}, {}, now, by_key(ended) if started else ())
+        assert lost.refused_jobs.keys() == (by_key(ended).keys() if given_up else set())
+    assert bool(lost.message(ended, 100.0 + LOST_SECONDS)) == given_up, "surely, though no other job is served"
+
+
 def test_the_names_of_many_deleted_jobs_stay_reserved_until_each_was_cleaned_up_once_more() -> None:
     few = {"Job.batch.volcano.sh/default/a": (0.0, 5.0)}
     assert DepartedJobs(few).reservations() == {next(iter(few)): 10.0 + CLEANUP_MARGIN}

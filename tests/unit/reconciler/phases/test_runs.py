@@ -251,6 +251,23 @@ def test_a_finished_job_whose_digest_others_overwrite_is_not_run_again(r: Reconc
     assert (run.digest, "former" in run.details) == (DIGEST, False)
 
 
+@pytest.mark.parametrize("started", [False, True])
+@pytest.mark.parametrize("gone", [False, True])
+def test_a_job_that_was_terminated_before_its_first_pod_has_had_no_run(
+    r: Reconciler, started: bool, gone: bool
+) -> None:
+    """Volcano terminates a job whose pods a quota refuses fifteen times; it was recorded as over, and never ran."""
+    metadata = {**LIVE["metadata"], "name": "quoted"}
+    status = {"state": {"phase": "Terminated"}, "conditions": [{"status": "Pending"}, {"status": "Terminated"}]}
+    job = {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "metadata": metadata, "status": status}
+    p = a_pass(*(() if gone else (job,)))
+    p.inventory.entries[ref_of(job).key] = InventoryEntry(ref_of(job), "u", started=started)
+    r.watches.deleted_objects += [(job, True)] if gone else []
+    record_deletions(r, p)
+    record_finished_runs(r, p)
+    assert (ref_of(job).key in p.inventory.runs) == started
+
+
 @pytest.mark.parametrize(("owner", "flows", "former"), [("old", [], 1), ("old", [FLOW], 1), ("new", [FLOW], 0)])
 def test_a_flow_is_made_again_when_the_jobs_of_the_former_one_are_gone(
     owner: str, flows: list[Object], former: int

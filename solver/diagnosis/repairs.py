@@ -6,7 +6,7 @@ queues; the nodes.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
 
@@ -92,8 +92,8 @@ def _waiting_trials(runner: TrialRunner, t: Trial, facts: Sequence[Fact]) -> Ite
 
 
 def _unblocked_trials(runner: TrialRunner, facts: Sequence[Fact]) -> Iterator[Trial]:
-    """Where waiting alone never helps: smaller pods, or another kind of nodes, or both, and with it what is in the way
-    beside what runs."""
+    """Where waiting alone never helps: smaller pods, or another kind of nodes, or both, and with it what else is in the
+    way."""
     if not any(fact.never for fact in facts):
         return
     start = runner.initial_trial
@@ -104,14 +104,26 @@ def _unblocked_trials(runner: TrialRunner, facts: Sequence[Fact]) -> Iterator[Tr
     )
     for base in (start, *kinds):
         t = with_fitting_requests(runner, base)
-        if t is None or not t.changes or not runner.fits_queues(t):
-            continue
-        if runner.fits_nodes(t):
-            yield t
-            continue
+        if t is not None and t.changes:
+            yield from _completed_trials(runner, t)
+
+
+def _completed_trials(runner: TrialRunner, t: Trial) -> Iterator[Trial]:
+    """The trial with what the gang then lacks: room, by a wider topology, ends of gangs or fewer pods, else by more
+    nodes; and what its queues lack."""
+    if runner.fits_nodes(t):
+        yield from runner.sufficient_trial(with_queue_changes(runner, t))
+        return
+    found = list(_roomy_trials(runner, t))
+    yield from found or _trials_with_queue_changes(runner, t, node_addition_steps(runner, t)[:1])
+
+
+def _roomy_trials(runner: TrialRunner, t: Trial) -> Iterator[Trial]:
+    yield from _trials_with_queue_changes(runner, t, steps_with_all_pods(runner, t))
+    if runner.fits_queues(t):
         after = trial_after_ends(runner, t)
         yield from runner.sufficient_trial(after or t.with_scenario(EndOfPods(), with_running=False))
-        yield from runner.least_trials(t, fewer_pods_steps(t))
+    yield from _trials_with_queue_changes(runner, t, fewer_pods_steps(t))
 
 
 def _double_trials(runner: TrialRunner) -> Iterator[Trial]:
@@ -120,10 +132,7 @@ def _double_trials(runner: TrialRunner) -> Iterator[Trial]:
     start = runner.initial_trial
     kinds = [*steps_with_all_pods(runner, start), *fewer_pods_steps(start)]
     if not runner.fits_queues(start) and not runner.fits_nodes(start):
-        for steps in kinds:
-            yield from _trials_with_queue_changes(runner, steps)
-        for steps in node_addition_steps(runner, start)[:1]:
-            yield from _trials_with_queue_changes(runner, steps)
+        yield from _trials_with_queue_changes(runner, start, [*kinds, *node_addition_steps(runner, start)[:1]])
     for a, one in enumerate(kinds):
         for two in kinds[a + 1 :]:
             yield from _paired_trials(runner, one, two)
@@ -134,11 +143,12 @@ def _double_trials(runner: TrialRunner) -> Iterator[Trial]:
             yield with_later_gangs(runner, trial)
 
 
-def _trials_with_queue_changes(runner: TrialRunner, steps: Sequence[Step]) -> Iterator[Trial]:
-    """The least step with which the gang finds room, and what the queues then lack."""
-    least = runner.least_trial(runner.initial_trial, steps, runner.fits_nodes)
-    if least is not None:
-        yield from runner.sufficient_trial(with_queue_changes(runner, least))
+def _trials_with_queue_changes(runner: TrialRunner, t: Trial, kinds: Iterable[Sequence[Step]]) -> Iterator[Trial]:
+    """The least step of each kind with which the gang finds room, and what the queues then lack."""
+    for steps in kinds:
+        least = runner.least_trial(t, steps, runner.fits_nodes)
+        if least is not None:
+            yield from runner.sufficient_trial(with_queue_changes(runner, least))
 
 
 def _paired_trials(runner: TrialRunner, one: Sequence[Step], two: Sequence[Step]) -> Iterator[Trial]:

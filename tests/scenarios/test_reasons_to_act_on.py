@@ -259,3 +259,26 @@ def test_nodes_are_named_only_where_the_job_would_start_with_that_one_change() -
     told = said(decided(compiled(small, large, pool("h100", 1), job("asks", 3))))
     toleration = TOLERATION.replace("a100", "b200")
     assert told["GR112"] == f"let role worker use nodes like b200-0 as well: toleration {toleration}"
+
+
+def supernodes(*names: str) -> str:
+    """Two tiers: supernodes of the two nodes of the pool of each name, under one hypernode."""
+    tiers = [(name, 1, "Node", [f"{name}-0", f"{name}-1"]) for name in names] + [("top", 2, "HyperNode", list(names))]
+    return "---\n".join(
+        f"apiVersion: topology.volcano.sh/v1alpha1\nkind: HyperNode\nmetadata: {{name: {name}}}\nspec: {{tier: {tier}, "
+        f"members: [{', '.join(f'{{type: {kind}, selector: {{exactMatch: {{name: {m}}}}}}}' for m in members)}]}}\n"
+        for name, tier, kind, members in tiers
+    )
+
+
+@pytest.mark.parametrize("capability", ["", "capability: {nvidia.com/gpu: 16}"])
+def test_pods_too_large_in_a_domain_too_small_are_told_both_changes(capability: str) -> None:
+    """Three pods of 12 GPUs in supernodes of two nodes of 8: smaller pods alone would not do."""
+    tier, full = ", queue: q, networkTopology: {{mode: hard, highestTierAllowed: {}}}", queue("q", capability)
+    documents = pool("a", 2), pool("b", 2), supernodes("a", "b")
+    made = compiled(*documents, full, job("asks", 3, spec=tier.format(1), gpu="nvidia.com/gpu: 12"))
+    told = [{repair.code, *(other.code for other in repair.also)} for repair in decided(made).repairs]
+    assert ({"GR115", "GR102", "GR101"} if capability else {"GR115", "GR102"}) in told
+    larger = queue("q", capability and "capability: {nvidia.com/gpu: 24}")
+    again = compiled(*documents, larger, job("asks", 3, spec=tier.format(2), gpu="nvidia.com/gpu: 8"))
+    assert decided(again).action == "start"

@@ -3,6 +3,8 @@ error."""
 
 from __future__ import annotations
 
+import json
+import signal
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -10,11 +12,13 @@ from typing import Any
 
 import pytest
 
+from compiler.kubernetes import DIGEST_ANNOTATION
 from tests.controlplane import ApiError, ControlPlane
 from tests.e2e.stories.story import (
     CLUSTER,
     QUEUES_PATH,
     SCHEDULER,
+    TEST_USER,
     VOLCANO_JOBS_PATH,
     GitRepository,
     ReconcilerProcess,
@@ -31,7 +35,12 @@ pytestmark = pytest.mark.e2e
 
 CONFIGMAPS = "/api/v1/namespaces/default/configmaps"
 STATUS = "/api/v1/namespaces/gangplan-system/configmaps/gangplan-test-status"
+RBAC = "/apis/rbac.authorization.k8s.io/v1"
 SCHEDULER_CONF = "/api/v1/namespaces/volcano-system/configmaps/volcano-scheduler-configmap"
+
+
+def config_map(name: str) -> dict[str, Any]:
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": "default"}}
 
 
 class Kept:
@@ -58,6 +67,9 @@ class Kept:
 
     def holds(self, condition: str) -> bool:
         return bool(self.reconciler.condition(condition)["status"] == "True")
+
+    def allow_pruning(self, commit: str) -> None:
+        self.api("PATCH", STATUS, {"metadata": {"annotations": {"gangplan.dev/allow-prune": commit}}})
 
     def missing(self, path: str) -> bool:
         try:
@@ -250,11 +262,7 @@ def test_a_repository_that_is_suddenly_empty_deletes_nothing(kept: Kept) -> None
 
 
 def test_more_deletions_than_the_limit_are_held_until_the_commit_is_allowed(kept: Kept) -> None:
-    many = [
-        {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": f"many-{at}", "namespace": "default"}}
-        for at in range(11)
-    ]
-    kept.repository.write_file("jobs/many.yaml", *many)
+    kept.repository.write_file("jobs/many.yaml", *(config_map(f"many-{at}") for at in range(11)))
     kept.commit()
     kept.repository.remove_file("jobs/many.yaml")
     commit = kept.commit()
@@ -265,8 +273,78 @@ def test_more_deletions_than_the_limit_are_held_until_the_commit_is_allowed(kept
     )
     assert len(held) == 11
     assert not kept.missing(f"{CONFIGMAPS}/many-0")
-    kept.api("PATCH", STATUS, {"metadata": {"annotations": {"gangplan.dev/allow-prune": commit}}})
+    kept.allow_pruning(commit)
     kept.wait(lambda: all(kept.missing(f"{CONFIGMAPS}/many-{at}") for at in range(11)), what="all of them to go")
+
+
+def test_what_is_over_runs_anew_although_deletions_are_held_and_never_again_by_a_hand(kept: Kept) -> None:
+    """Deletions over the limit held new runs of jobs of which nothing runs; and another digest, written into a finished
+    job by hand, made it run once more."""
+    once = f"{VOLCANO_JOBS_PATH}/once"
+    kept.repository.write_file("jobs/many.yaml", *(config_map(f"more-{at}") for at in range(11)))
+    kept.repository.write_file("jobs/once.yaml", volcano_job("once", role("w", 1, run_for="1s"), queue="team"))
+    kept.commit()
+    kept.wait(lambda: job_phase(kept.plane, "once"), lambda seen: seen == "Completed", what="the first run")
+    first = kept.api("GET", once)["metadata"]["uid"]
+    kept.repository.remove_file("jobs/many.yaml")
+    again = volcano_job("once", role("w", 1, cpu="2", run_for="1s"), queue="team")
+    kept.repository.write_file("jobs/once.yaml", again)
+    commit = kept.commit()
+    kept.wait(lambda: kept.api("GET", once)["metadata"]["uid"], lambda seen: seen != first, what="the new run")
+    assert kept.holds("PruneHeld")
+    kept.wait(lambda: job_phase(kept.plane, "once"), lambda seen: seen == "Completed", what="its end")
+    second = kept.api("GET", once)["metadata"]["uid"]
+    kept.api("PATCH", once, {"metadata": {"annotations": {DIGEST_ANNOTATION: "sha256:else"}}})
+    kept.allow_pruning(commit)
+    kept.wait(lambda: all(kept.missing(f"{CONFIGMAPS}/more-{at}") for at in range(11)), what="all of them to go")
+    kept.repository.write_file("jobs/many.yaml", config_map("settled"))
+    kept.commit()
+    assert kept.api("GET", once)["metadata"]["uid"] == second
+    for name in ("many", "once"):
+        kept.repository.remove_file(f"jobs/{name}.yaml")
+    kept.commit()
+
+
+def test_a_namespace_goes_only_by_an_annotation_and_holds_up_nothing_else(kept: Kept) -> None:
+    """It took running jobs of others with it, without a question."""
+    rule = {"apiGroups": [""], "resources": ["namespaces"], "verbs": ["*"]}
+    metadata = {"metadata": {"name": "namespaces-of-a-story"}}
+    subject = {"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": TEST_USER}
+    role_ref = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", **metadata["metadata"]}
+    kept.api("POST", f"{RBAC}/clusterroles", {**metadata, "rules": [rule]})
+    kept.api("POST", f"{RBAC}/clusterrolebindings", {**metadata, "subjects": [subject], "roleRef": role_ref})
+    lab = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "lab"}}
+    kept.repository.write_file("jobs/lab.yaml", lab, config_map("beside"))
+    kept.commit()
+    kept.repository.remove_file("jobs/lab.yaml")
+    commit = kept.commit()
+    kept.wait(lambda: kept.missing(f"{CONFIGMAPS}/beside"), what="the ConfigMap to go")
+    said = kept.wait(lambda: kept.reconciler.condition("PruneHeld"), lambda seen: seen["status"] == "True")
+    assert "with it all goes that is in it" in said["message"]
+    assert "deletionTimestamp" not in kept.api("GET", "/api/v1/namespaces/lab")["metadata"]
+    kept.allow_pruning(commit)
+    kept.wait(
+        lambda: kept.missing("/api/v1/namespaces/lab") or kept.api("GET", "/api/v1/namespaces/lab"),
+        lambda seen: seen is True or "deletionTimestamp" in seen["metadata"],
+        what="the namespace to go",
+    )
+    for kind in ("clusterroles", "clusterrolebindings"):
+        kept.api("DELETE", f"{RBAC}/{kind}/namespaces-of-a-story")
+
+
+def test_an_object_deleted_soon_after_our_own_write_and_a_status_of_another_shape_are_put_right(kept: Kept) -> None:
+    """The object returned half a minute later, and the status ended every pass of the next process."""
+    kept.api("PATCH", f"{CONFIGMAPS}/settings", {"data": {"mode": "slow"}})
+    kept.wait(
+        lambda: kept.api("GET", f"{CONFIGMAPS}/settings")["data"]["mode"], lambda seen: seen == "fast", what="our write"
+    )
+    kept.api("DELETE", f"{CONFIGMAPS}/settings")
+    kept.plane.wait_until(lambda: not kept.missing(f"{CONFIGMAPS}/settings"), timeout=10, what="it to return soon")
+    kept.reconciler.send_signal(signal.SIGTERM)
+    shape = {"commit": 7, "conditions": [{"type": "Applied"}], "gangs": 5}
+    kept.api("PATCH", STATUS, {"data": {"status.json": json.dumps(shape)}})
+    kept.reconciler.start()
+    kept.wait(lambda: kept.reconciler.read_status()["gangs"], lambda seen: isinstance(seen, list), what="the status")
 
 
 def test_a_rewritten_history_is_held(kept: Kept) -> None:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import operator
 import time
-from collections import Counter, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -15,7 +14,6 @@ from compiler.kubernetes import (
     CLUSTER_LABEL,
     VGPU_ASSIGNMENT_ANNOTATION,
     annotations_of,
-    conditions_of,
     is_finished_pod,
     is_planned_job,
     labels_of,
@@ -29,7 +27,8 @@ from compiler.syntax.runs import json_digest
 from reconciler.cluster.client import ApiError, Client, NotFound, Resource
 from reconciler.cluster.objects import Object, Ref, group_kind_of, ref_of
 from reconciler.cluster.watch import Informer
-from reconciler.decisions.gates import NodeIndex, OwnershipMemory, has_ended, pods_by_job, role_of
+from reconciler.decisions.gates import NodeIndex, has_ended, pods_by_job, role_of
+from reconciler.observation_memory import ObservationMemory
 from reconciler.plan.snapshot import PlannedGang, Snapshot
 
 STATE_KINDS = (
@@ -73,58 +72,6 @@ class Restrictions:
     crowded_jobs: frozenset[str] = frozenset()
 
 
-@dataclass(slots=True)
-class ObservationMemory:
-    """What was worked out of single objects, which are replaced and never changed: one observation passes it on to the
-    next.
-
-    owners: which pods are a job's. nodes: name of a node -> the object and the digest of what decides whether pods may
-    go to it. index: of the nodes. expected: Ref.key of a gang -> the gang, its pods, nodes by hostname, and the uids of
-    the pods that are as planned.
-    """
-
-    owners: OwnershipMemory = field(default_factory=OwnershipMemory)
-    nodes: dict[str, tuple[Object, str]] = field(default_factory=dict)
-    index: NodeIndex | None = None
-    expected: dict[str, tuple[PlannedGang, list[Object], Mapping[str, str], set[str]]] = field(default_factory=dict)
-
-    def node_digest(self, node: Object) -> str:
-        known = self.nodes.get(name_of(node))
-        if known is None or known[0] is not node:
-            known = self.nodes[name_of(node)] = node, json_digest(_node_attributes(node))
-        return known[1]
-
-    def index_of(self, nodes: Iterable[Object]) -> NodeIndex:
-        """The index of these nodes: the last one itself where it is equal, so that what rests on it stays known."""
-        made = NodeIndex.from_nodes(nodes, {})
-        if made != self.index:
-            self.index = made
-        return self.index or made
-
-    def pods_as_planned(self, key: str, gang: PlannedGang, pods: list[Object], nodes: NodeIndex) -> set[str]:
-        known = self.expected.get(key)
-        is_same = known is not None and known[0] is gang and known[2] is nodes.node_of_hostname
-        if known is None or not is_same or not _are_identical(known[1], pods):
-            known = gang, pods, nodes.node_of_hostname, _pods_as_planned(gang, pods, nodes)
-            self.expected[key] = known
-        return known[3]
-
-    def keep_only(self, nodes: Iterable[Object], gangs: Mapping[str, PlannedGang]) -> None:
-        """Forget nodes that are gone, and gangs that no plan holds any more."""
-        for name in self.nodes.keys() - {name_of(node) for node in nodes}:
-            del self.nodes[name]
-        for key in self.expected.keys() - gangs.keys():
-            del self.expected[key]
-
-
-def _is_job(key: str, item: Object) -> bool:
-    return key.partition("/")[0] in RUN_KINDS or is_planned_job(item)
-
-
-def _are_identical(one: Sequence[Object], other: Sequence[Object]) -> bool:
-    return len(one) == len(other) and all(map(operator.is_, one, other))
-
-
 @dataclass(frozen=True)
 class Observation:
     """What the caches held at one moment.
@@ -134,8 +81,8 @@ class Observation:
     problems: those obstacles that planning waits for, since a plan rests on the kind. partial_problems: those that
     hold up only the objects of their kind. pending_kinds: those that were not yet read or refused. withdrawn_kinds:
     that were served and whose definition is gone: their objects are as last known. unserved_kinds: that the cluster
-    does not have. by_kind: the objects by group kind in the order of their keys; made from `objects` where it is not
-    given. memory: of former observations.
+    does not have. by_kind: group kind -> its objects by Ref.key, in the order of the keys; made from `objects` where it
+    is not given. memory: of former observations.
     """
 
     objects: Mapping[str, Object]
@@ -147,12 +94,12 @@ class Observation:
     pending_kinds: frozenset[str] = frozenset()
     withdrawn_kinds: frozenset[str] = frozenset()
     unserved_kinds: frozenset[str] = frozenset()
-    by_kind: Mapping[str, list[Object]] | None = None
+    by_kind: Mapping[str, Mapping[str, Object]] | None = None
     memory: ObservationMemory = field(default_factory=ObservationMemory, compare=False)
 
     def objects_of_kind(self, kind: str) -> list[Object]:
         """By group kind, e.g. "Pod" or "Job.batch.volcano.sh", in the order of namespace and name."""
-        return (self._objects_by_kind if self.by_kind is None else self.by_kind).get(kind, [])
+        return self._lists_by_kind.get(kind, [])
 
     def with_restrictions(self, restrictions: Restrictions) -> Observation:
         """The same objects under these restrictions; what was worked out of them is kept."""
@@ -163,7 +110,9 @@ class Observation:
     @cached_property
     def pods_by_job(self) -> tuple[dict[str, list[Object]], set[str]]:
         """`gates.pods_by_job` for all jobs."""
-        jobs = {key: item for key, item in self.objects.items() if _is_job(key, item)}
+        jobs: dict[str, Object] = {}
+        for kind, objects in self._objects_by_kind.items():
+            jobs |= self.memory.jobs_of_kind(kind, objects)
         return self.memory.owners.pods_by_job(self.objects_of_kind("Pod"), jobs)
 
     def node_index(self, leaves: Mapping[str, str]) -> NodeIndex:
@@ -175,10 +124,16 @@ class Observation:
         return self.memory.index_of(self.objects_of_kind("Node"))
 
     @cached_property
-    def _objects_by_kind(self) -> dict[str, list[Object]]:
-        groups: dict[str, list[Object]] = {}
+    def _lists_by_kind(self) -> Mapping[str, list[Object]]:
+        return {kind: list(objects.values()) for kind, objects in self._objects_by_kind.items()}
+
+    @cached_property
+    def _objects_by_kind(self) -> Mapping[str, Mapping[str, Object]]:
+        if self.by_kind is not None:
+            return self.by_kind
+        groups: dict[str, dict[str, Object]] = {}
         for key, item in sorted(self.objects.items()):
-            groups.setdefault(key.partition("/")[0], []).append(item)
+            groups.setdefault(key.partition("/")[0], {})[key] = item
         return groups
 
 
@@ -287,7 +242,7 @@ class InformerSet:
 
     def observe(self, restrictions: Restrictions) -> Observation:
         objects: dict[str, Object] = {}
-        by_kind: dict[str, list[Object]] = {}
+        by_kind: dict[str, Mapping[str, Object]] = {}
         obstacles = dict(self.unknown_kinds)
         problems, withdrawn = tuple(self.state_problems()), self._withdrawn_kinds()
         partial = [*self.unknown_kinds.values()]
@@ -298,7 +253,7 @@ class InformerSet:
                     partial.append(obstacle)
             keyed = informer.keyed_items()
             objects |= keyed
-            by_kind[kind] = list(keyed.values())
+            by_kind[kind] = keyed
         pending = frozenset(kind for kind, informer in self.informers.items() if not informer.wait_for_list(0))
         readable = frozenset(self.informers.keys() - obstacles.keys())
         unserved = frozenset(kind for kind, informer in self.informers.items() if not informer.health.is_served)
@@ -349,21 +304,23 @@ def fingerprint_of(observation: Observation, snapshot: Snapshot, finished_jobs: 
     not accept them now (not ready, cordoned): then each that goes needs another place.
     """
     nodes, memory = observation.objects_of_kind("Node"), observation.memory
-    memory.keep_only(nodes, snapshot.gangs)
-    digests = {name_of(node): memory.node_digest(node) for node in nodes}
-    parts: dict[str, list[Any]] = {name: [] for name in digests}
+    memory.keep_gangs(snapshot.gangs)
+    known = memory.node_digests(nodes)
+    parts: defaultdict[str, list[Any]] = defaultdict(list)
     for topology in observation.objects_of_kind("Numatopology.nodeinfo.volcano.sh"):
-        if (name := name_of(topology)) in parts:
+        if (name := name_of(topology)) in known:
             parts[name].append(_numa_layout(topology))
             if name in snapshot.nodes_behind:
                 parts[name].append((topology.get("spec") or {}).get("numares"))
     restrictions = observation.restrictions
-    for quarantined in restrictions.quarantined_nodes & parts.keys():
+    for quarantined in restrictions.quarantined_nodes & known.keys():
         parts[quarantined].append("quarantined")
     pods_of = _pods_of_gangs(observation, snapshot.gangs)
-    _add_pods(parts, observation, snapshot, pods_of)
+    for node_name, trace in _traces_of_pods(observation, snapshot, pods_of):
+        if node_name in known:
+            parts[node_name].append(trace)
     closed = {key: sorted(nodes) for key, nodes in restrictions.closed_nodes.items()}
-    digests |= {name: json_digest([digests[name], *values]) for name, values in parts.items() if values}
+    digests = {**known, **{name: json_digest([known[name], *values]) for name, values in parts.items()}}
     surplus = {key: _surplus(snapshot.gangs[key], pods) for key, pods in pods_of.items()}
     others: list[Any] = [dict(restrictions.held_jobs), closed, {key: more for key, more in surplus.items() if more}]
     others.append(sorted(restrictions.crowded_jobs))
@@ -396,27 +353,27 @@ def _ended_steps(observation: Observation, snapshot: Snapshot) -> list[str]:
     return sorted(key for key in steps if end_of_run(observation.objects[key]) is not None)
 
 
-def _add_pods(
-    parts: Mapping[str, list[Any]], observation: Observation, snapshot: Snapshot, pods_of: Mapping[str, list[Object]]
-) -> None:
-    """Add to the parts of a fingerprint, by node, what its pods leave there."""
+def _traces_of_pods(
+    observation: Observation, snapshot: Snapshot, pods_of: Mapping[str, list[Object]]
+) -> Iterator[tuple[str, Any]]:
+    """The name of a node, and what a pod of it leaves in the node's part of a fingerprint."""
     index, leaving = observation.node_index(snapshot.leaves), observation.restrictions.leaving_pods
     expected = _expected_pods(observation, pods_of, snapshot.gangs, index)
     are_all_open = not index.unready and not index.taints_of and not snapshot.nodes_behind
     for pod in observation.objects_of_kind("Pod"):
         if are_all_open and uid_of(pod) in expected:
             continue
-        if (node_name := index.node_of(pod)) is None or node_name not in parts:
+        if (node_name := index.node_of(pod)) is None:
             continue
         devices = annotations_of(pod).get(VGPU_ASSIGNMENT_ANNOTATION)
         if devices and node_name in snapshot.nodes_behind:
-            parts[node_name].append(devices)
+            yield node_name, devices
         if is_finished_pod(pod) or uid_of(pod) in leaving:
             continue
         if uid_of(pod) not in expected:
-            parts[node_name].append(uid_of(pod))
+            yield node_name, uid_of(pod)
         elif not index.accepts(node_name, pod):
-            parts[node_name].append(["runs", uid_of(pod)])
+            yield node_name, ["runs", uid_of(pod)]
 
 
 def _pods_of_gangs(observation: Observation, gangs: Mapping[str, PlannedGang]) -> Mapping[str, list[Object]]:
@@ -449,25 +406,6 @@ def _expected_pods(
         if gangs[key].decision != "wait":
             expected |= observation.memory.pods_as_planned(key, gangs[key], pods, nodes)
     return expected
-
-
-def _pods_as_planned(gang: PlannedGang, pods: Sequence[Object], nodes: NodeIndex) -> set[str]:
-    vacant = gang.pods_by_place()
-    found: set[str] = set()
-    for pod in sorted(pods, key=uid_of):
-        place = role_of(pod, gang) or "", nodes.node_of(pod) or ""
-        if not has_ended(pod) and vacant.get(place, 0) > 0:
-            vacant[place] -= 1
-            found.add(uid_of(pod))
-    return found
-
-
-def _node_attributes(node: Object) -> list[Any]:
-    """What decides whether pods may go to a node; heartbeats are left out."""
-    spec = node.get("spec") or {}
-    ready = [row.get("status") for row in conditions_of(node) if row.get("type") == "Ready"]
-    schedulable = [spec.get("taints"), spec.get("unschedulable"), status_of(node).get("allocatable")]
-    return [uid_of(node), labels_of(node), *schedulable, ready]
 
 
 def _numa_layout(topology: Object) -> list[Any]:

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from compiler.kubernetes import bound_node, is_ready_node, name_of
+from compiler.kubernetes import bound_node
 from reconciler.cluster.objects import Object
-from reconciler.decisions.gates import has_ended
+from reconciler.decisions.gates import NodeIndex, has_ended
 
 SETTLE_SECONDS = 10.0
 """Seconds for which a node must be ready before an earlier loss is over; the time of a flapping node goes on."""
@@ -37,23 +37,22 @@ class NodeHealth:
     losses: dict[str, tuple[int, float]] = field(default_factory=dict)
     is_disrupted: bool = False
 
-    def observe(self, nodes: Iterable[Object], pods: Iterable[Object], now: float) -> None:
+    def observe(self, nodes: NodeIndex, pods: Iterable[Object], now: float) -> None:
         """Take up what nodes are ready now, and which are gone although pods are bound to them."""
-        is_ready = {name_of(node): is_ready_node(node) for node in nodes}
-        present = len(is_ready)
-        for pod in pods:
-            if (node := bound_node(pod)) and node not in is_ready and not has_ended(pod):
-                is_ready[node] = False
-        for node, ready in is_ready.items():
-            if not ready:
-                self._note_loss(node, now)
-            elif node in self.lost_since or node in self.back_since:
+        absent = (pod for pod in pods if bound_node(pod) not in nodes.names)
+        gone = {bound_node(pod) for pod in absent if bound_node(pod) and not has_ended(pod)}
+        absent_or_unready = nodes.unready | gone
+        for node in sorted(absent_or_unready):
+            self._note_loss(node, now)
+        for node in sorted((self.lost_since.keys() | self.back_since.keys()) - absent_or_unready):
+            if node in nodes.names:
                 self._note_return(node, now)
-        for memory in (self.lost_since, self.back_since):
-            for node in memory.keys() - is_ready.keys():
-                del memory[node]
+            else:
+                self.lost_since.pop(node, None)
+                self.back_since.pop(node, None)
         self.losses = {node: seen for node, seen in self.losses.items() if now - seen[1] < FLAP_MEMORY}
-        self.is_disrupted = len(self.lost_since.keys() - self.back_since.keys()) > DISRUPTED_SHARE * max(present, 1)
+        lost_now = self.lost_since.keys() - self.back_since.keys()
+        self.is_disrupted = len(lost_now) > DISRUPTED_SHARE * max(len(nodes.names), 1)
 
     def _note_loss(self, node: str, now: float) -> None:
         if node not in self.lost_since or self.back_since.pop(node, None) is not None:

@@ -49,9 +49,9 @@ def observe_pods(r: Reconciler, observation: Observation) -> Observation:
     """
     now = r.clock()
     if observation.readable_kinds >= {"Node", "Pod"}:
-        nodes, pods = observation.objects_of_kind("Node"), observation.objects_of_kind("Pod")
+        nodes, pods = observation.node_index({}), observation.objects_of_kind("Pod")
         r.node_health.observe(nodes, pods, now)
-        r.binding.observe(pods, observation.node_index({}), now)
+        r.binding.observe(pods, nodes, now)
         r.evictions.observe(pods, now)
     jobs = [gang.job for gang in r.planning.snapshot.gangs.values()] if r.planning.snapshot else []
     held = {
@@ -70,8 +70,9 @@ def _unnamed_nodes(r: Reconciler, observation: Observation) -> frozenset[str]:
     """The nodes that no selector can name, where gates are lifted by one: a gang planned there would never start."""
     if r.planning.snapshot is None or not r.planning.snapshot.gated:
         return frozenset()
-    named = observation.node_index({}).hostname_of
-    return frozenset(map(name_of, observation.objects_of_kind("Node"))).difference(named)
+    nodes = observation.node_index({})
+    are_all_named = len(nodes.names) == len(nodes.hostname_of)
+    return frozenset() if are_all_named else nodes.names.difference(nodes.hostname_of)
 
 
 def _crowded_jobs(snapshot: Snapshot | None, observation: Observation) -> Iterator[str]:

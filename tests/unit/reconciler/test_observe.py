@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from compiler.kubernetes import CLUSTER_LABEL
 from reconciler.cluster.objects import Object
 from reconciler.cluster.watch import Informer
-from reconciler.observe import InformerSet, Observation, ObservationMemory, fingerprint_of, state_objects
+from reconciler.decisions.gates import NodeIndex
+from reconciler.observation_memory import ObservationMemory
+from reconciler.observe import InformerSet, Observation, fingerprint_of, state_objects
 from reconciler.plan.snapshot import Snapshot
 from tests.builders.fake_cluster import FakeCluster
 
@@ -181,6 +184,26 @@ def test_what_is_remembered_of_former_observations_changes_no_fingerprint() -> N
         assert seen[-1] == fingerprint_of(fresh, plan, frozenset()).nodes["n"]
     assert seen[0] == seen[2] == seen[5]
     assert len(set(seen)) == 3
+
+
+def test_what_is_remembered_of_nodes_is_what_the_nodes_say() -> None:
+    """Nodes come, go, change and stay: the index and the digests are those of a fresh look; a heartbeat changes
+    neither."""
+
+    def node(name: str, ready: str = "True", beat: int = 0, **spec: Any) -> Object:
+        labels = {"kubernetes.io/hostname": f"host-of-{name}"}
+        conditions = [{"type": "Ready", "status": ready, "lastHeartbeatTime": beat}]
+        status = {"conditions": conditions, "allocatable": {"cpu": "8"}}
+        return {"metadata": {"name": name, "uid": name, "labels": labels}, "spec": spec, "status": status}
+
+    a, b, c = (node(name) for name in "abc")
+    memory = ObservationMemory()
+    for nodes in ([], [a], [a, b], [a, c], [a, node("c", unschedulable=True)], [node("a", ready="Unknown"), b], [b]):
+        assert memory.index_of(nodes) == NodeIndex.from_nodes(nodes, {})
+        assert memory.node_digests(nodes) == ObservationMemory().node_digests(nodes)
+    index, digests = memory.index_of([b]), memory.node_digests([b])
+    assert memory.index_of([node("b", beat=1)]) is index
+    assert memory.node_digests([node("b", beat=2)]) == digests
 
 
 def test_updates_are_taken_of_kinds_alone_that_no_plan_rests_on(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from reconciler.cluster.objects import Object
+from reconciler.decisions.gates import NodeIndex
 from reconciler.decisions.nodes import NodeHealth
 
 
@@ -13,7 +14,8 @@ def node(name: str, ready: bool) -> Object:
 
 def seen(health: NodeHealth, now: float, lost: str = "", pods: tuple[Object, ...] = ()) -> NodeHealth:
     """Four nodes, of which these are not ready."""
-    health.observe([node(name, name not in lost) for name in "abcd"], pods, now)
+    nodes = NodeIndex.from_nodes([node(name, name not in lost) for name in "abcd"], {})
+    health.observe(nodes, pods, now)
     return health
 
 

@@ -22,7 +22,7 @@ from compiler.outcome import HELD_SENTENCE
 from compiler.run_kinds import PLANNED_RUN_KINDS
 from reconciler.cluster.client import ApiError
 from reconciler.cluster.inventory import InventoryEntry
-from reconciler.cluster.objects import Object, Ref, ref_of
+from reconciler.cluster.objects import Ref, ref_of, version_of
 from reconciler.context import Pass, Reconciler
 from reconciler.decisions.diff import Change, classify_change
 from reconciler.decisions.gates import has_ended
@@ -46,7 +46,6 @@ from reconciler.phases.scheduler import follow_scheduler, with_standing_text
 from reconciler.phases.suspension import SUSPENDED, suspended_keys, without_suspended
 from reconciler.plan.snapshot import Snapshot
 from reconciler.publish.status import Report
-from reconciler.writing.desired import desired_manifest
 
 log = logging.getLogger(__name__)
 
@@ -157,24 +156,20 @@ def reading_obstacle(p: Pass, ref: Ref) -> str:
 
 
 def _collect_manifests(r: Reconciler, p: Pass, snapshot: Snapshot) -> list[Ref]:
-    """Set the manifests as they are to be in the cluster, made once for each snapshot; their refs."""
+    """Set the manifests as they are to be in the cluster, each made once; their refs."""
     refs, manifests = [], []
-    known = r.planning.desired_manifests if r.planning.desired_snapshot is snapshot else {}
+    made = r.planning.desired
+    r.planning.go_by_manifests(snapshot)
     for manifest in snapshot.manifests:
-        desired, ref = known.get(id(manifest)) or (None, ref_of(manifest.object))
+        ref = made.ref_of(manifest)
         run = numbered_run(r, ref.key, manifest.run_digest) if manifest.run_digest else ""
         try:
-            if desired is None or desired.run_digest != run:
-                desired = desired_manifest(r.client, r.settings.cluster, replace(manifest, run_digest=run))
+            desired, ref = made.get(r.client, r.settings.cluster, manifest, run)
         except ApiError as error:
             p.obstruct(ref, str(error))
         else:
-            if id(manifest) not in known or known[id(manifest)][0] is not desired:
-                known[id(manifest)] = desired, ref_of(desired.object)
-            ref = known[id(manifest)][1]
             manifests.append(with_standing_text(r, desired))
             refs.append(ref)
-    r.planning.keep_desired(snapshot, known)
     p.take_manifests(refs, manifests)
     return refs
 
@@ -221,7 +216,7 @@ def _required_change(r: Reconciler, p: Pass, desired: Manifest, ref: Ref) -> Cha
         reason = "its former pods or jobs are still ending; it returns when they are gone"
         return Change("held", ref, desired, reason=reason)
     finished = run.digest if run else None
-    versions = (_live_version(live), finished, started, refused)
+    versions = (version_of(live), finished, started, refused)
     known, known_versions = r.planning.unchanged.get(key, (None, ()))
     if known is desired and known_versions == versions:
         return None
@@ -242,10 +237,6 @@ def _unless_joined(change: Change, entry: InventoryEntry | None) -> Change:
 
 def _may_adopt(desired: Manifest | None) -> bool:
     return desired is not None and annotations_of(desired.object).get(ADOPT_ANNOTATION) == "true"
-
-
-def _live_version(live: Object | None) -> tuple[str, str]:
-    return (uid_of(live), str(live["metadata"].get("resourceVersion"))) if live is not None else ("", "")
 
 
 # --- 5 act

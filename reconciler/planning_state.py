@@ -8,11 +8,12 @@ from typing import Any
 
 from compiler.emit.manifest import Manifest
 from compiler.repository import Repository
-from reconciler.cluster.objects import Object, Ref
+from reconciler.cluster.objects import Object
 from reconciler.decisions.diff import Change
 from reconciler.memo import Memo, drop_other_keys
 from reconciler.observe import Fingerprint, Observation
 from reconciler.plan.snapshot import Snapshot
+from reconciler.writing.desired import DesiredManifests
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,10 +70,10 @@ class PlanningState:
     """The plan in force and what is known about others.
 
     snapshot: the last good one. tree: the files of its commit, where they are known. candidate: a newer plan that the
-    API server is asked about. base_fingerprint: what its plan rests on. fingerprint: what it rests on
-    now. rejections: by commit. desired_manifests: what the manifests of `desired_snapshot` are with labels and
-    annotations, by their id(), and their refs. unchanged: object -> the manifest and the live version for which there
-    was nothing to do. running: Ref.key of a job -> the object, where that had not ended.
+    API server is asked about. base_fingerprint: what its plan rests on. fingerprint: what it rests on now. rejections:
+    by commit. desired: what the manifests of `desired_snapshot`, and of a candidate, are to be in the cluster.
+    unchanged: object -> the manifest and the live version for which there was nothing to do. running: Ref.key of a job
+    -> the object, where that had not ended.
     """
 
     snapshot: Snapshot | None = None
@@ -83,7 +84,7 @@ class PlanningState:
     running_compile: RunningCompile | None = None
     rejections: dict[str, Rejection] = field(default_factory=dict)
     desired_snapshot: Snapshot | None = None
-    desired_manifests: dict[int, tuple[Manifest, Ref]] = field(default_factory=dict)
+    desired: DesiredManifests = field(default_factory=DesiredManifests)
     unchanged: dict[str, tuple[Manifest, tuple[object, ...]]] = field(default_factory=dict)
     running: dict[str, Object] = field(default_factory=dict)
 
@@ -124,9 +125,11 @@ class PlanningState:
     def end_compile(self) -> None:
         self.running_compile = None
 
-    def keep_desired(self, snapshot: Snapshot, manifests: dict[int, tuple[Manifest, Ref]]) -> None:
-        """Remember what the snapshot's manifests are with labels and annotations."""
-        self.desired_snapshot, self.desired_manifests = snapshot, manifests
+    def go_by_manifests(self, snapshot: Snapshot) -> None:
+        """Forget what the manifests of other snapshots are to be."""
+        if self.desired_snapshot is not snapshot:
+            self.desired_snapshot = snapshot
+            self.desired.keep_only(snapshot.manifests)
 
     def note_running(self, key: str, job: Object) -> None:
         """Remember that this version of the job has not ended."""
@@ -144,3 +147,9 @@ class PlanningState:
     def note_unchanged(self, key: str, desired: Manifest, versions: tuple[object, ...]) -> None:
         """Remember for which live versions there is nothing to do."""
         self.unchanged[key] = desired, versions
+
+    def is_unchanged(self, key: str, desired: Manifest, version: tuple[str, str], finished: str | None) -> bool:
+        """Whether there was nothing to do about this very manifest and this live version, of which no update was
+        refused; then its pods do not matter."""
+        known, versions = self.unchanged.get(key, (None, ()))
+        return known is desired and versions[:2] == (version, finished) and not versions[3]

@@ -46,6 +46,13 @@ def ref_of(item: Mapping[str, Any]) -> Ref:
     return Ref(str(item["apiVersion"]), str(item["kind"]), namespace, str(metadata["name"]))
 
 
+def version_of(item: Mapping[str, Any] | None) -> tuple[str, str]:
+    """The uid and the resource version of an object, empty for none."""
+    if item is None:
+        return "", ""
+    return str(item["metadata"].get("uid") or ""), str(item["metadata"].get("resourceVersion"))
+
+
 def name_of_key(key: str) -> str:
     """`Ref.key` as people write it: "Job team/train"."""
     group_kind, namespace, name = key.split("/")

@@ -12,12 +12,11 @@ from compiler.emit.manifest import REFUSED_BY_SERVER, Manifest
 from compiler.kubernetes import name_of, uid_of
 from compiler.run_kinds import RUN_KINDS
 from reconciler.cluster.client import ApiError
-from reconciler.cluster.objects import ref_of
+from reconciler.cluster.objects import Ref, version_of
 from reconciler.context import Pass, Reconciler
 from reconciler.decisions.diff import Change, classify_change
 from reconciler.plan.snapshot import Snapshot, save_snapshot
 from reconciler.planning_state import Candidate, Rejection
-from reconciler.writing.desired import desired_manifest
 from reconciler.writing.dry_run import Question, Refusal
 
 log = logging.getLogger(__name__)
@@ -104,12 +103,13 @@ def _held(p: Pass, refusal: Refusal) -> Change:
 def _questions(r: Reconciler, p: Pass, snapshot: Snapshot) -> Iterator[Question]:
     """One for each object that the commit makes or changes. Kinds that are not served hold up only themselves."""
     changes: list[tuple[Change, Manifest]] = []
+    made = r.planning.desired
     for manifest in snapshot.manifests:
         try:
-            desired = desired_manifest(r.client, r.settings.cluster, manifest)
+            desired, ref = made.get(r.client, r.settings.cluster, manifest, manifest.run_digest)
         except ApiError:
             continue
-        if (change := _change_of(r, p, desired)) is not None:
+        if (change := _change_of(r, p, desired, ref)) is not None:
             changes.append((change, desired))
     needed = frozenset(name_of(desired.object) for _, desired in changes if desired.object["kind"] in _NEEDED_KINDS)
     for change, desired in changes:
@@ -120,13 +120,13 @@ def _questions(r: Reconciler, p: Pass, snapshot: Snapshot) -> Iterator[Question]
         yield Question(item, desired.position, uid, others, is_new_run)
 
 
-def _change_of(r: Reconciler, p: Pass, desired: Manifest) -> Change | None:
-    ref = ref_of(desired.object)
+def _change_of(r: Reconciler, p: Pass, desired: Manifest, ref: Ref) -> Change | None:
     live = r.writer.newest_object(ref.key, p.observation.objects.get(ref.key))
     run = p.inventory.runs.get(ref.key)
-    change = classify_change(
-        desired, live, finished_digest=run.digest if run else None, has_started=True, is_update_refused=False
-    )
+    finished = run.digest if run else None
+    if r.planning.is_unchanged(ref.key, desired, version_of(live), finished):
+        return None
+    change = classify_change(desired, live, finished_digest=finished, has_started=True, is_update_refused=False)
     if change is None or change.action == "forbidden":
         return None
     is_ending = change.action == "held" and ref.group_kind not in RUN_KINDS and not desired.run_digest

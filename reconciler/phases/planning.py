@@ -126,6 +126,7 @@ def _take_result(r: Reconciler, p: Pass, running: RunningCompile, result: Snapsh
         return
     r.metrics.compiles.labels(result="good" if result.ok else "rejected").inc()
     if result.ok:
+        result = result.with_manifests_of(planning.snapshot) if planning.snapshot else result
         planning.forget_breakdown(running.commit)
         fingerprint = fingerprint_of(running.observation, result, running.finished_jobs)
         offer_candidate(r, p, Candidate(result, fingerprint, running.tree))

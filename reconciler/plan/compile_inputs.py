@@ -83,7 +83,7 @@ def _pieces(state: Sequence[Object], held: Sequence[Object]) -> list[Object | li
     stretch: list[int] | None = None
     for item in state:
         at = place_of.get(_identity(item))
-        if at is None or held[at] != item:
+        if at is None or (held[at] is not item and held[at] != item):
             pieces.append(item)
             stretch = None
         elif stretch is not None and stretch[1] == at:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import operator
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -113,6 +114,13 @@ class Snapshot:
         manifests = {ref_of(manifest.object).key: manifest.object for manifest in self.manifests}
         return tuple(_planned_gang(entry, manifests) for entry in self.plan.get("gangs", ()))
 
+    def with_manifests_of(self, former: Snapshot) -> Snapshot:
+        """The same, with the manifests of a former snapshot themselves where equal: what is known of them stays."""
+        known = {ref_of(manifest.object): manifest for manifest in former.manifests}
+        pairs = ((manifest, known.get(ref_of(manifest.object))) for manifest in self.manifests)
+        manifests = tuple(old if old and _is_same(old, new) else new for new, old in pairs)
+        return replace(self, manifests=manifests) if any(map(operator.is_not, manifests, self.manifests)) else self
+
     def as_json(self) -> str:
         manifests = [_shallow(manifest) for manifest in self.manifests]
         return json.dumps({"version": FORMAT_VERSION, **_shallow(self), "manifests": manifests}, sort_keys=True)
@@ -134,6 +142,11 @@ class Snapshot:
 def _shallow(item: Snapshot | Manifest) -> dict[str, Any]:
     """The fields by name. Their values are plain data, so they are not copied as `asdict` does it."""
     return {each.name: getattr(item, each.name) for each in fields(item)}
+
+
+def _is_same(one: Manifest, other: Manifest) -> bool:
+    """Whether both say the same as text: to Python true is 1."""
+    return one == other and json.dumps(one.object) == json.dumps(other.object)
 
 
 def _planned_gang(entry: Mapping[str, Any], manifests: Mapping[str, Object]) -> PlannedGang:

@@ -102,7 +102,7 @@ def test_a_new_commit_is_asked_about_before_it_is_in_force(world: World) -> None
     assert world.asked.questions[1].others == {"team"}
     assert world.look().snapshot is OLD
     assert len(world.compiler.asked) == 1, "no compile while the answer is awaited"
-    assert world.answers().snapshot is NEW
+    assert world.answers().snapshot == NEW
     assert not world.r.planning.rejections
 
 
@@ -137,7 +137,7 @@ def test_a_refused_commit_is_tried_again_later_and_later_and_the_condition_stays
     world.time = 1000.0
     world.look()
     world.compiles()
-    assert world.answers().snapshot is NEW
+    assert world.answers().snapshot == NEW
     assert condition(world.report().conditions, "Accepted").status
 
 
@@ -161,7 +161,7 @@ def test_a_replica_that_does_not_lead_follows_the_inventory(world: World) -> Non
     assert not world.asked.questions
     assert world.r.inventory is not None
     world.r.inventory.commit = "new"
-    assert world.look().snapshot is NEW
+    assert world.look().snapshot == NEW
 
 
 @pytest.mark.parametrize(("follows", "kept"), [(True, OLD), (False, None)])

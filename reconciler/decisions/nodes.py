@@ -39,8 +39,9 @@ class NodeHealth:
 
     def observe(self, nodes: NodeIndex, pods: Iterable[Object], now: float) -> None:
         """Take up what nodes are ready now, and which are gone although pods are bound to them."""
-        absent = (pod for pod in pods if bound_node(pod) not in nodes.names)
-        gone = {bound_node(pod) for pod in absent if bound_node(pod) and not has_ended(pod)}
+        known = nodes.names | {""}
+        absent = (pod for pod in pods if bound_node(pod) not in known)
+        gone = {bound_node(pod) for pod in absent if not has_ended(pod)}
         absent_or_unready = nodes.unready | gone
         for node in sorted(absent_or_unready):
             self._note_loss(node, now)

@@ -322,8 +322,8 @@ def build_reconciler(settings: Settings, client: Client, identity: str) -> Recon
         writer=writer,
         lease=lease,
         fence=fence,
-        compiler=CompileProcess(settings.data / "compile", wake.set),
-        dry_run=DryRun(_side_client(client, fence), wake.set),
+        compiler=CompileProcess(settings.data / "compile", wake.hurry),
+        dry_run=DryRun(_side_client(client, fence), wake.hurry),
         request_poller=RequestPoller(
             RequestStore(_side_client(client, fence), settings.namespace, settings.cluster), wake.set
         ),

@@ -175,13 +175,14 @@ def _repeat_passes(r: Reconciler, stop: Callable[[], bool], once: bool) -> Repor
 
 def _pause(r: Reconciler, stop: Callable[[], bool], least: float, longest: float, rested_at: float) -> None:
     """Wait up to `longest` seconds for something to happen, then `least` for what else happens with it, and at least
-    until `rested_at`. Meanwhile single objects are put back."""
+    until `rested_at` unless it is urgent. Meanwhile single objects are put back."""
     wake, until = r.wake_event, time.monotonic() + longest
     while not stop() and not wake.is_set() and (left := until - time.monotonic()) > 0:
         wake.stirred.wait(min(left, STOP_LOOK))
         _put_back_updates(r)
-    until = max(time.monotonic() + least, rested_at)
-    while not stop() and (left := until - time.monotonic()) > 0:
+    joined_until = time.monotonic() + least
+    rested_until = max(joined_until, rested_at)
+    while not stop() and (left := (joined_until if wake.is_urgent else rested_until) - time.monotonic()) > 0:
         wake.stirred.wait(min(DEBOUNCE, left))
         _put_back_updates(r)
 

@@ -10,7 +10,7 @@ from compiler.explain.page import remedy
 from compiler.fields.amounts import rounded_amount
 from compiler.kubernetes import ROOT_QUEUE
 from compiler.outcome import JobAction, JobDecision, Outcome
-from compiler.specs import RoleSpec, TopologySpec
+from compiler.specs import GangSpec, RoleSpec, TopologySpec
 from compiler.views import data as views_data
 from compiler.views.style import PLAIN, Style, count_text
 from compiler.views.text import LIMIT_COLUMNS, PlanView, amount_text, wrap_text
@@ -46,8 +46,11 @@ def _explanation_lines(view: PlanView, decision: JobDecision) -> Iterator[str]:
         yield from wrap_text(advice, "  in general: ", style.width)
     if decision.reasons:
         yield ""
-    for role in decision.gang.roles:
-        yield from _role_lines(decision, role, style.width)
+    least_pods = _least_pods(decision.gang)
+    for role, least in zip(decision.gang.roles, least_pods, strict=True):
+        yield from _role_lines(decision, role, least, style.width)
+    if decision.gang.minimum > sum(least_pods):
+        yield f"  needs at least {count_text(decision.gang.minimum, 'pod')} in all"
     topology = decision.gang.topology
     if topology:
         placed = f"; placed in {compact_names(decision.domains, 8)}" if decision.domains else ""
@@ -60,11 +63,18 @@ def _explanation_lines(view: PlanView, decision: JobDecision) -> Iterator[str]:
     yield from _queue_lines(view, decision)
 
 
-def _role_lines(decision: JobDecision, role: RoleSpec, width: int) -> Iterator[str]:
+def _least_pods(gang: GangSpec) -> list[int]:
+    """The fewest pods of each role with which the gang starts: the role's minimum, or what the others leave of the
+    gang's."""
+    pods = sum(role.replicas for role in gang.roles)
+    return [max(role.minimum, gang.minimum - (pods - role.replicas)) for role in gang.roles]
+
+
+def _role_lines(decision: JobDecision, role: RoleSpec, least: int, width: int) -> Iterator[str]:
     """What a role needs, and the nodes of its pods by their number."""
     line = decision.gang.document.position(*role.path).line
     pods = (
-        f"{role.minimum} to {role.replicas} pods" if role.minimum < role.replicas else count_text(role.replicas, "pod")
+        f"{least} to {count_text(role.replicas, 'pod')}" if least < role.replicas else count_text(role.replicas, "pod")
     )
     yield f"  role {role.name} (line {line}): needs {pods}{_requests_text(role.pod.requests)}"
     nodes_by_count: dict[int, list[str]] = {}

@@ -327,6 +327,17 @@ class DiagnosisState:
         rules = tuple((role.owned_rules, role.selecting_rules) for role in gang.roles) if gang.running else ()
         return self.memoize(("permanent", gang.running, rules), make)
 
+    def rule_counts_after_ends(self, gang: Gang) -> PodRuleCounts | None:
+        """The permanent counts for a gang that waits for running pods to end. That brings no pods: affinity and spread
+        hold as well where they count none yet."""
+        if self.after.rule_counts is None:
+            return None
+        counts, selected = self._permanent_rule_counts(gang), self.after.rule_counts.existing_pods.selected
+        roles = (role for i in self.started_placements for role in self.problem.gangs[i].roles)
+        started = {rho for role in roles for rho in role.selecting_rules}
+        unmet = {rho for rho, pods in enumerate(selected) if not pods}
+        return PodRuleCounts(self.problem, counts.existing_pods, counts.enforced_rules | (unmet - started))
+
     # ---- scenarios
 
     def question(self, s: Scenario) -> FitQuestion:

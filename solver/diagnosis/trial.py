@@ -126,6 +126,8 @@ class TrialRunner:
         """Whether the gang fits on the nodes then. Nodes are never added where there are pod rules or device slots."""
         state, s, books = self.case.state, t.scenario, self.case.state.before.queue_books
         problem, tree, free, counts = state.scenario_inputs(s)
+        if counts is not None and not s.with_running:
+            counts = state.rule_counts_after_ends(s.gang)
         state.release_pods(free, [state.held_rows(i, s.with_started) for i in t.ended_gangs])
         if counts is not None:
             leaving = [(state.problem.gangs[i], state.pods_of(i, s.with_started)) for i in t.ended_gangs]

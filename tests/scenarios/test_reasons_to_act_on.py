@@ -282,3 +282,32 @@ def test_pods_too_large_in_a_domain_too_small_are_told_both_changes(capability: 
     larger = queue("q", capability and "capability: {nvidia.com/gpu: 24}")
     again = compiled(*documents, larger, job("asks", 3, spec=tier.format(2), gpu="nvidia.com/gpu: 8"))
     assert decided(again).action == "start"
+
+
+RULES = {
+    "affinity": "affinity: {podAffinity: {requiredDuringSchedulingIgnoredDuringExecution: "
+    "[{topologyKey: kubernetes.io/hostname, labelSelector: {matchLabels: {app: cache}}}]}}",
+    "spread": "topologySpreadConstraints: [{maxSkew: 1, topologyKey: gpu, whenUnsatisfiable: DoNotSchedule, "
+    "labelSelector: {matchLabels: {app: asks}}}]",
+}
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_the_end_of_jobs_is_no_help_where_they_bring_no_pods_that_a_rule_asks_for(rule: str) -> None:
+    asks = job("asks", 4, pod=f", {RULES[rule]}").replace(
+        "{spec: {restart", "{metadata: {labels: {app: asks}}, spec: {restart"
+    )
+    decision = decided(compiled(pool("h100", 3), pool("a100", 1), asks))
+    assert {reason.code for reason in decision.reasons} == {"GW117"}
+    assert "GR103" not in said(decision)
+
+
+def test_an_elastic_job_is_told_the_fewest_pods_that_it_needs() -> None:
+    second = ", tasks: [{name: ps, replicas: 1, template: {spec: {containers: [{name: c, image: i}]}}}, "
+    both = job("both", 4, spec=", minAvailable: 4").replace(", tasks: [", second)
+    made = compiled(pool("h100", 6), job("one", 4, spec=", minAvailable: 2"), both)
+    texts = {name: explanation_text(made, decided(made, name)) for name in ("one", "both")}
+    assert "needs 2 to 4 pods of 8 nvidia.com/gpu" in texts["one"]
+    assert "needs 3 to 4 pods of 8 nvidia.com/gpu" in texts["both"]
+    assert "needs at least 4 pods in all" in texts["both"]
+    assert "in all" not in texts["one"]

@@ -195,12 +195,6 @@ class Explainer:
                 values |= self._annotation_values(gang, k, repair, pods)
             case repairs.SoftTopology(subgroup=int(k)):
                 values |= self._annotation_values(gang, k, repair, None)
-            case repairs.MoreCapability(queue=q, resource=r) | repairs.SmallerGuarantee(queue=q, resource=r):
-                more = isinstance(repair, repairs.MoreCapability)
-                now = (self.problem.queues[q].capability if more else self.problem.queues[q].guarantee)[r] or 0
-                limit = now + repair.amount if more else now - repair.amount
-                resource = self.problem.resources[r]
-                values["limit"] = _Amount(resource, limit, _exact_amount(resource, limit))
             case repairs.HigherPriority(amount=least):
                 if fitting := [
                     (value, name) for name, value in self.origins.priority_classes.items() if value >= least
@@ -215,6 +209,7 @@ class Explainer:
             ):
                 values["edits"] = tuple(f"{path_text(path)}: {amount}" for path, amount in smaller.items())
                 names["edits"] = ", ".join(edit_text(path, amount) for path, amount in smaller.items())
+        values |= self._values_to_type(repair)
         also = tuple(self.repair_message(gang, other) for other in repair.also)
         message = _first_complete_text((*entry.special_texts, *entry.texts), _text_names(values) | names, entry.title)
         sentence = " and ".join((message, *(other.message for other in also)))
@@ -223,6 +218,20 @@ class Explainer:
             verbs = "waits for it too and comes" if len(rivals) == 1 else "wait for it too and come"
             sentence += f"; {_short_list(others)} {verbs} first"
         return CodedMessage(repair.code, sentence, _json_values(values, REPAIR_KEYS), also=also)
+
+    def _values_to_type(self, repair: repairs.Repair) -> Mapping[str, _Amount]:
+        """The amount to write for the repair, as a queue or pod takes it, and exact: a rounded one may not suffice."""
+        match repair:
+            case repairs.MoreCapability(queue=q, resource=r, amount=more):
+                key, amount = "limit", (self.problem.queues[q].capability[r] or 0) + more
+            case repairs.SmallerGuarantee(queue=q, resource=r, amount=less):
+                key, amount = "limit", (self.problem.queues[q].guarantee[r] or 0) - less
+            case repairs.MoreDeserved(resource=r, amount=amount) | repairs.SmallerPods(resource=r, amount=amount):
+                key = "amount"
+            case _:
+                return {}
+        resource = self.problem.resources[r]
+        return {key: _Amount(resource, amount, exact_amount(resource, amount))}
 
     def _annotation_values(self, gang: Gang, k: int, repair: repairs.Repair, pods: int | None) -> Mapping[str, object]:
         """The annotation that asks for subgroup k, and what to write into it."""

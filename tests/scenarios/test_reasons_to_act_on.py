@@ -69,6 +69,21 @@ def test_a_capability_is_said_as_the_value_to_type() -> None:
     assert decided(again).action == "start"
 
 
+def test_a_value_to_type_is_exact_and_one_that_a_queue_takes() -> None:
+    documents = pool("h100", 2), job("asks", 1, spec=", queue: q", gpu="cpu: 4500m")
+    assert said(decided(compiled(*documents, queue("q", "capability: {cpu: 4}"))))["GR101"] == (
+        "capability 4500m cpu for queue q, 0.5 more"
+    )
+    assert decided(compiled(*documents, queue("q", "capability: {cpu: 4500m}"))).action == "start"
+
+
+def test_smaller_pods_are_said_exactly_as_a_rounded_size_may_be_too_large() -> None:
+    nodes = pool("h100", 1).replace("cpu: 64", "memory: 515396Mi")
+    text = said(decided(compiled(nodes, job("asks", 1, gpu="memory: 600Gi"))))["GR115"]
+    assert text == "515396Mi memory for a pod of role worker instead of 600Gi"
+    assert decided(compiled(nodes, job("asks", 1, gpu="memory: 515396Mi"))).action == "start"
+
+
 def test_the_repair_of_a_capability_names_the_gangs_that_would_use_it_first() -> None:
     first = job("asks", 3, spec=", queue: q"), job("second", 3, spec=", queue: q")
     others = job("small", 3, spec=", queue: q, minAvailable: 3"), job("large", 4, spec=", queue: q")

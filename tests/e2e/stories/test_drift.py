@@ -7,6 +7,7 @@ import json
 import signal
 import time
 from collections.abc import Callable, Iterator
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -385,13 +386,15 @@ def test_an_object_of_another_owner_is_taken_only_if_the_repository_says_so(kept
 
 
 def test_two_writers_of_the_same_field_are_a_fight_and_the_other_is_named(kept: Kept) -> None:
-    for turn in range(30):
-        path = f"{CONFIGMAPS}/settings?fieldManager=their-tool"
-        kept.plane.api("PATCH", path, {"data": {"mode": f"theirs {turn}"}})
-        if kept.holds("Fighting"):
-            break
+    turns = count()
+
+    def write_theirs() -> Any:
         time.sleep(0.3)
-    said = kept.reconciler.condition("Fighting")
+        path = f"{CONFIGMAPS}/settings?fieldManager=their-tool"
+        kept.plane.api("PATCH", path, {"data": {"mode": f"theirs {next(turns)}"}})
+        return kept.reconciler.condition("Fighting")
+
+    said = kept.wait(write_theirs, lambda seen: seen["status"] == "True", what="the fight")
     assert "their-tool" in said["message"]
     assert "ConfigMap default/settings" in said["message"]
     kept.api("PATCH", f"{QUEUES_PATH}/team", {"spec": {"weight": 80}})

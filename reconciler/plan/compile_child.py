@@ -172,7 +172,8 @@ def _receive(worker: subprocess.Popen[bytes], deadline: float) -> int:
         ready, _, _ = select.select([worker.stdout], [], [], max(0.0, deadline - time.monotonic()))
         if not ready:
             raise TimeoutError
-        if not (piece := os.read(worker.stdout.fileno(), 64)):
+        # One byte: a child that has ended soon leaves two lines, and the second one is for the next call.
+        if not (piece := os.read(worker.stdout.fileno(), 1)):
             raise EOFError
         line += piece
     return int(line)

@@ -237,7 +237,10 @@ class ClusterWriter:
         if written is None:
             live = change.live or self.client.get(change.ref)
             origin = origin_of(live, self.store.cluster)
-            written, overridden = self._apply_or_force(change, live, desired, known)
+            # Made by us, where a stop kept its uid from the inventory. A job may be another run: its uid decides.
+            is_remade = origin == _CREATED and not is_run(desired.object)
+            is_ours = known.uid == uid_of(live) or is_remade
+            written, overridden = self._apply_or_force(change, live, desired, is_ours)
         self._record_write(key, written)
         if known.uid != uid_of(written):
             known = InventoryEntry(change.ref, uid_of(written), origin=origin)
@@ -263,13 +266,10 @@ class ClusterWriter:
                 raise
         return None
 
-    def _apply_or_force(
-        self, change: Change, live: Object, desired: Manifest, entry: InventoryEntry
-    ) -> tuple[Object, str]:
+    def _apply_or_force(self, change: Change, live: Object, desired: Manifest, is_ours: bool) -> tuple[Object, str]:
         """The object as written, and which fields were taken from other managers. Where the object is ours and tells
         who holds them, they are taken at once."""
         uid = uid_of(live)
-        is_ours = entry.uid == uid
         holders = other_holders(live, change.fields) if is_ours else []
         if not holders:
             try:

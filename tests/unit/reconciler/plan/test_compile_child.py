@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import threading
 import time
 from dataclasses import replace
@@ -10,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from compiler.syntax.runs import run_digest
-from reconciler.plan.compile_child import CompileProcess, compile_request
+from reconciler.plan.compile_child import CompileProcess, _receive, compile_request
 from reconciler.plan.compile_inputs import CompileRequest
 from reconciler.plan.snapshot import CompileBreakdown, Snapshot, load_snapshot, save_snapshot
 from solver.verify import Violation
@@ -223,3 +224,10 @@ def test_a_kept_snapshot_is_read_as_it_was_written(tmp_path: Path) -> None:
     kept = load_snapshot(tmp_path / "deep" / "snapshot.json")
     assert kept is not None
     assert kept.as_json() == found.as_json()
+
+
+def test_two_numbers_that_a_worker_says_at_once_are_two_answers() -> None:
+    with subprocess.Popen(["/usr/bin/printf", "6040\\n0\\n"], stdout=subprocess.PIPE, bufsize=0) as worker:
+        worker.wait()
+        deadline = time.monotonic() + 60.0
+        assert [_receive(worker, deadline), _receive(worker, deadline)] == [6040, 0]

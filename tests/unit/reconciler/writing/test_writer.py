@@ -282,6 +282,30 @@ def test_what_another_manager_has_taken_is_put_back_with_one_request() -> None:
     assert "force=true" in seen[0]
 
 
+def test_what_was_made_anew_just_before_a_stop_is_ours_though_the_inventory_knows_its_former_uid() -> None:
+    """What somebody then changed in it was held for ever, as if the object were another's."""
+    cluster = FakeCluster()
+    ours: dict[str, Any] = {"manager": "gangplan", "operation": "Apply", "time": "2026-01-02T00:00:00Z"}
+    ours["fieldsV1"] = {"f:metadata": {"f:labels": {"f:gangplan.dev/cluster": {}}}}
+    theirs: dict[str, Any] = {"manager": "their-tool", "operation": "Update", "time": "2026-01-03T00:00:00Z"}
+    theirs["fieldsV1"] = {"f:data": {"f:mode": {}}}
+    labels = {"app.kubernetes.io/managed-by": "gangplan", "gangplan.dev/cluster": "test"}
+    metadata = {"namespace": "default", "name": "settings", "labels": labels}
+    item = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"mode": "fast"}}
+    path = "/api/v1/namespaces/default/configmaps/settings"
+    written = {**item, "data": {"mode": "theirs"}, "metadata": {**metadata, "managedFields": [ours, theirs]}}
+    live = cluster.put(path, written)
+    desired = Manifest(4, item, "x.yaml:1")
+    change = Change("update", ref_of(item), desired, live, fields=field_differences(item, live))
+    inventory = Inventory(Table({change.ref.key: InventoryEntry(change.ref, "the former uid")}))
+    seen: list[str] = []
+    cluster.before = lambda method, path, body: seen.append(path) if "/settings" in path else None
+    (result,) = writer_for(cluster.client()).apply_changes([change], inventory)
+    assert (result.outcome, result.message) == ("done", ".data.mode was set by their-tool")
+    assert "force=true" in seen[0]
+    assert inventory.entries[change.ref.key].uid == live["metadata"]["uid"]
+
+
 def test_what_a_webhook_changes_is_not_written_again_at_once_and_for_ever_is_not_never() -> None:
     """The difference that stayed was passed over without a word for as long as the process lived, also when the webhook
     was gone."""

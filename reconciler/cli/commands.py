@@ -20,7 +20,7 @@ from compiler.fields.timestamp import rfc3339
 from compiler.kubernetes import SNAPSHOT_TIME_ANNOTATION, name_of
 from reconciler.cli import add_cluster_options, add_kubeconfig_options, state_folder
 from reconciler.cli.config import load_config
-from reconciler.cli.connection import check_kubeconfig, cluster_command
+from reconciler.cli.connection import TimeLimitError, check_kubeconfig, cluster_command, time_limit
 from reconciler.cluster.client import Client, NotFound
 from reconciler.cluster.neighbours import OtherGangplanError
 from reconciler.cluster.objects import Object, Ref, ref_of
@@ -41,6 +41,8 @@ LAST_WORDS_SECONDS = 5.0
 """Seconds for the log of a process that is cut off: perhaps it hangs because no reader takes it."""
 START_TIMEOUT, ONCE_TIMEOUT = 60.0, 600.0
 """Seconds: for the server to answer at the start, and for all of `--once`."""
+LAST_ANSWER_SECONDS = 1.0
+"""Seconds for the last answer before --timeout to be told, rather than that there was none."""
 REQUIRED_CONDITIONS = frozenset({"Fetched", "Compiled", "Accepted", "Observed", "Applied"})
 """Conditions that must hold for `reconcile --once` to succeed."""
 
@@ -155,7 +157,7 @@ def reconcile(
             client = Client(make_connector(kubeconfig, context))
             reconciler = build_reconciler(settings, client, load_identity(settings.data))
             asking = client.with_limits(START_LIMITS)  # the client itself writes nothing without the lease
-            wait_for_cluster(lambda: check_cluster(asking, settings.namespace), 0.0 if once else limit)
+            _wait_for_cluster(asking, settings.namespace, limit, once)
             formatter.add_fields(lambda: {"revision": revision_in_force(reconciler)})
             last = _run_until_signal(reconciler, signals, started_at + limit if once else None)
     except (DataFolderInUse, GitError, CannotStartError, OtherGangplanError, OSError, ValueError) as error:
@@ -205,6 +207,16 @@ def end_in_time(stop: Callable[[], bool], seconds: float) -> None:
         os._exit(1)
 
     threading.Thread(target=wait_and_end, name="end", daemon=True).start()
+
+
+def _wait_for_cluster(client: Client, namespace: str, limit: float, once: bool) -> None:
+    """Return when the reconciler can work here. Raises CannotStartError, at the latest soon after the limit: a server
+    that takes connections and says nothing, and a credential plugin, have limits of their own, which are longer."""
+    try:
+        with time_limit(limit + LAST_ANSWER_SECONDS):
+            wait_for_cluster(lambda: check_cluster(client, namespace), 0.0 if once else limit)
+    except TimeLimitError as error:
+        raise CannotStartError(f"unable to reach the server: no answer within {limit:g} s (--timeout)") from error
 
 
 def _run_until_signal(reconciler: Reconciler, signals: StopSignals, once_until: float | None) -> Report | None:

@@ -17,8 +17,9 @@ import click
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
-class TimeLimitError(Exception):
-    """The command took longer than it may."""
+class TimeLimitError(BaseException):
+    """The command took longer than it may. An Exception would be taken for what failed where it is raised: a request, a
+    credential plugin."""
 
 
 def cluster_command(default_timeout: float) -> Callable[[Command], Command]:

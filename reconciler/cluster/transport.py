@@ -148,16 +148,13 @@ def make_connector(kubeconfig: Path | None = None, context: str | None = None) -
     def connect() -> Transport:
         from kubernetes import client, config
 
+        from reconciler.cluster.kubeconfig import load_kubeconfig
+
         settings = client.Configuration()
         if kubeconfig is None and "KUBECONFIG" not in os.environ and "KUBERNETES_SERVICE_HOST" in os.environ:
             config.load_incluster_config(client_configuration=settings)  # type: ignore[no-untyped-call]
         else:
-            config.load_kube_config(  # type: ignore[no-untyped-call]
-                config_file=str(kubeconfig) if kubeconfig else None,
-                context=context,
-                client_configuration=settings,
-                persist_config=False,
-            )
+            load_kubeconfig(kubeconfig, context, settings)
         settings.connection_pool_maxsize = CONNECTIONS
         settings.retries = False
         return PooledTransport(client.ApiClient(settings))

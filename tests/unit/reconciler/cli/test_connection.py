@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -107,3 +108,23 @@ def test_a_server_that_says_nothing(name: str, silent_port: int, tmp_path: Path)
     path = kubeconfig(tmp_path, silent_port)
     output = run(*COMMANDS[name], "--kubeconfig", str(path), "--timeout", "0.2").output
     assert "did not end within 0.2 s (--timeout)" in output
+
+
+def test_the_start_of_the_reconciler_obeys_its_time_limit(silent_port: int, tmp_path: Path) -> None:
+    """One request may take 15 s, a credential plugin 30."""
+    path = kubeconfig(tmp_path, silent_port)
+    began_at = time.monotonic()
+    arguments = (*COMMANDS["reconcile"], "--data", str(tmp_path / "data"), "--kubeconfig", str(path), "--timeout", "1")
+    assert "unable to reach the server: no answer within 1 s (--timeout)" in run(*arguments).output
+    assert time.monotonic() - began_at < 9
+
+
+def test_a_time_limit_is_no_failure_of_what_it_interrupts(silent_port: int, tmp_path: Path) -> None:
+    """It was said to be one of the credentials, where a plugin hangs."""
+    path = kubeconfig(tmp_path, silent_port)
+    content = json.loads(path.read_text())
+    plugin = {"apiVersion": "client.authentication.k8s.io/v1", "command": "sleep", "args": ["3179"]}
+    content["users"][0]["user"] = {"exec": plugin}
+    path.write_text(json.dumps(content))
+    output = run(*COMMANDS["status"], "--kubeconfig", str(path), "--timeout", "2").output
+    assert output == "Error: the command did not end within 2 s (--timeout)\n"

@@ -227,10 +227,13 @@ def _publish_failure(r: Reconciler, problem: str) -> None:
 
 def _is_complete(r: Reconciler, last: Report) -> bool:
     """Whether waiting would change nothing: all is done, or the commit does not compile and there is no other, or its
-    new plan was refused, or its compile broke down, or the inventory is lost."""
+    new plan was refused, or its compile broke down, or the inventory is lost; or nothing is known of the repository,
+    which cannot be fetched."""
     if last.is_idle or r.compiler.is_busy:
         return last.is_idle
     reasons = {condition.reason for condition in last.conditions if not condition.status}
+    if not last.commit and "GitFailed" in reasons and r.poller.failures:
+        return True
     if not reasons.isdisjoint(("PlanRefused", "CompileFailed", "InventoryLost")):
         return True
     return not last.commit and not reasons.isdisjoint(("CommitRejected", "CommitRefused"))

@@ -166,8 +166,14 @@ def reconcile(
         return
     if time.monotonic() > started_at + limit:
         raise click.ClickException(f"there is more to do than ended within {limit:g} s (--timeout)")
-    if last is None or not REQUIRED_CONDITIONS.isdisjoint(each.type for each in last.conditions if not each.status):
+    if last is None or not is_success(last):
         ctx.exit(1)
+
+
+def is_success(report: Report) -> bool:
+    """Whether the newest commit is in force, as far as `--once` can say."""
+    states = {each.type: each.status for each in report.conditions}
+    return all(states.get(name, True) for name in REQUIRED_CONDITIONS) and not states.get("HistoryRewritten", False)
 
 
 class StopSignals:

@@ -33,14 +33,6 @@ def build_report(r: Reconciler, p: Pass) -> Report:
         diagnostics = rejection.snapshot.diagnostics
     else:
         diagnostics = p.snapshot.diagnostics if p.snapshot else ()
-    is_busy = (
-        r.compiler.is_busy
-        or p.observation.pending_kinds
-        or p.results
-        or p.lifted_gates
-        or p.changes
-        or not is_plan_fresh(r, p)
-    )
     return Report(
         commit=p.snapshot.commit if p.snapshot else "",
         head=head.commit,
@@ -62,10 +54,17 @@ def build_report(r: Reconciler, p: Pass) -> Report:
         runs={str(run.ref): run.phase for run in islice(reversed(p.inventory.runs.values()), MAX_RUNS)},
         run_count=len(p.inventory.runs),
         suspended=tuple(sorted(r.request_poller.current().suspended | p.suspended_keys)),
-        is_idle=not is_busy,
+        is_idle=not _is_busy(r, p),
         next_wakeup=_seconds_to_deadline(r, p),
         events=(*p.events, *_events(r, p, rejection)),
     )
+
+
+def _is_busy(r: Reconciler, p: Pass) -> bool:
+    """Whether something goes on, or is still to be done that is not refused again and again."""
+    is_open = r.compiler.is_busy or p.observation.pending_kinds or p.lifted_gates or not is_plan_fresh(r, p)
+    changes = (*p.changes, *(result.change for result in p.results))
+    return bool(is_open) or not all(map(r.writer.memory.is_given_up, changes))
 
 
 def _gangs_with_started(p: Pass) -> Iterator[PlannedGang]:

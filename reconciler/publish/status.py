@@ -71,8 +71,8 @@ class Report:
     commit: in force, empty for none. head: of the branch. digest: of the plan in force. results: of this pass.
     outstanding: what was to be written, was tried, now or before, and failed. lifted_gates: Ref.key of a job -> pods.
     runs: name of a job -> how its run ended, the last ones. run_count: of all that are remembered. suspended: `all`,
-    kinds and objects that are left alone. is_idle: nothing was written and nothing is outstanding. next_wakeup: seconds
-    until there is something to do even if nothing happens.
+    kinds and objects that are left alone. is_idle: nothing was written, and what is outstanding was refused
+    again and again. next_wakeup: seconds until there is something to do even if nothing happens.
     """
 
     commit: str

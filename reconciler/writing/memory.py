@@ -15,6 +15,9 @@ from reconciler.memo import drop_other_keys
 ChangeOutcome = Literal["done", "conflict", "refused", "retry", "fight"]
 FIRST_PAUSE, MAX_PAUSE = 0.5, 60.0
 """Seconds before a failed change is tried again: at first, doubled with each failure, and at most."""
+GIVEN_UP_AFTER = 5
+"""Refusals of the same change in a row after which only what others do can help: 15 s, within which a queue that has
+just been made takes jobs."""
 UNFIXABLE_PAUSES = (60.0, 3600.0)
 """The same for differences that stayed when an object was written."""
 
@@ -104,6 +107,17 @@ class WriterMemory:
         failures = failures + 1 if previous == digest else 1
         pause = max(result.retry_after, min(FIRST_PAUSE * 2 ** (failures - 1), MAX_PAUSE))
         self.paused_changes[key] = (digest, failures, now + pause)
+
+    def is_given_up(self, change: Change) -> bool:
+        """Whether waiting for the change is in vain as far as we can tell: the same was refused again and again, or the
+        object is fought over. It is still tried from time to time."""
+        key = change.ref.key
+        failure = self.failures.get(key)
+        if failure is None or failure.outcome == "retry":
+            return False
+        digest, failures, _ = self.paused_changes.get(key, ("", 0, 0.0))
+        is_refused_again = failures >= GIVEN_UP_AFTER and digest == change_digest(change)
+        return failure.outcome == "fight" or is_refused_again
 
     def trim(self, keys: Collection[str], oldest_write: float, now: float) -> None:
         """Forget other objects than these, writes before that time, and fights that are over."""

@@ -18,6 +18,7 @@ from reconciler.cluster.lease import Lease
 from reconciler.cluster.neighbours import OtherGangplanError
 from reconciler.cluster.objects import Object, Ref
 from reconciler.context import DriftBasis, Reconciler, Settings, build_reconciler
+from reconciler.git.poller import GitPoller
 from reconciler.plan.snapshot import Snapshot
 from reconciler.publish.status import Condition, Report, StatusPublisher
 from reconciler.requests import Requests
@@ -70,6 +71,21 @@ def failing(error: BaseException) -> Callable[[Reconciler], Report]:
         raise error
 
     return step
+
+
+@pytest.mark.parametrize(("failures", "passes"), [(1, 1), (0, 2)])
+def test_once_ends_where_nothing_is_known_of_the_repository(
+    failures: int, passes: int, life: Life, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A branch that is not there: it waited ten minutes, and said that there is more to do. A first clone that comes in
+    steps has not failed."""
+    monkeypatch.setattr(Lease, "is_held", lambda _: True)
+    monkeypatch.setattr(GitPoller, "start", lambda _: None)
+    life.r.poller.failures = failures
+    problem = Condition("Fetched", False, "GitFailed", "no branch")
+    life.steps = [lambda _: Report("", "", (problem,), next_wakeup=0.0), lambda _: IDLE, lambda _: IDLE]
+    run_reconciler(life.r, lambda: False, once=True)
+    assert len(life.steps) == 3 - passes
 
 
 def test_whatever_a_pass_meets_the_next_one_comes(life: Life) -> None:

@@ -24,7 +24,7 @@ from reconciler.phases.ownership import confirm_entries, plan_pruning, prune, se
 from reconciler.phases.report import build_report
 from reconciler.plan.snapshot import Snapshot
 from reconciler.planning_state import Rejection
-from reconciler.writing.memory import ChangeResult
+from reconciler.writing.memory import GIVEN_UP_AFTER, ChangeOutcome, ChangeResult
 from tests.builders.fake_cluster import FakeCluster
 from tests.builders.scripted_server import ScriptedAnswer, error_answer
 
@@ -436,6 +436,29 @@ def test_conditions_describe_the_state_and_not_the_last_pass(world: World) -> No
     applied = next(each for each in report.conditions if each.type == "Applied")
     assert (applied.status, applied.message) == (False, "ConfigMap default/refused: admission denied it")
     assert report.outstanding == (result,)
+
+
+def test_what_is_refused_again_and_again_keeps_nothing_busy(world: World) -> None:
+    """`--once` waited its whole time limit, ten minutes, for an object of a namespace that is not there."""
+    change, memory = creation("refused"), world.r.writer.memory
+    p = world.look()
+    p.changes = [change]
+    p.aim_at(COMMIT)
+
+    def is_idle_after(outcome: ChangeOutcome, times: int) -> bool:
+        for _ in range(times):
+            memory.record_result(ChangeResult(change, outcome, "no such namespace"), world.time)
+        return build_report(world.r, p).is_idle
+
+    assert not is_idle_after("refused", GIVEN_UP_AFTER - 1)
+    assert is_idle_after("refused", 1)
+    p.record_results([ChangeResult(change, "refused")])
+    assert build_report(world.r, p).is_idle, "another try that was refused is no progress"
+    assert not is_idle_after("retry", 1), "a server that is too busy will answer"
+    assert is_idle_after("conflict", GIVEN_UP_AFTER)
+    assert is_idle_after("fight", 1)
+    p.changes = [change, creation("new")]
+    assert not build_report(world.r, p).is_idle
 
 
 def test_prune_held_says_all_reasons_and_how_many_objects_each_keeps(world: World) -> None:

@@ -264,13 +264,13 @@ def is_terminating(item: Object) -> bool:
 def status_of(item: Object) -> Mapping[str, Any]:
     """Nothing where it is no mapping: the status of kinds that only pass through may be anything."""
     status = item.get("status")
-    return status if isinstance(status, Mapping) else {}
+    return status if isinstance(status, (dict, Mapping)) else {}  # dict first: it is quick, and nearly all are
 
 
 def conditions_of(item: Object) -> Iterable[Mapping[str, Any]]:
     """The rows of a list; a JobFlow has a map there, of its steps, which are no conditions."""
     conditions = status_of(item).get("conditions")
-    return [row for row in conditions if isinstance(row, Mapping)] if isinstance(conditions, list) else ()
+    return [row for row in conditions if isinstance(row, (dict, Mapping))] if isinstance(conditions, list) else ()
 
 
 def is_finished_pod(pod: Object) -> bool:

@@ -108,7 +108,7 @@ def compile_specs(
     if fatal := tuple(diagnostic for diagnostic in specs.diagnostics if diagnostic.code in NO_CLUSTER_CODES):
         return Outcome(fatal, specs, digests)
     began = time.monotonic()
-    specs = specs if state is None else with_present_pods(with_closed_nodes(specs, state), state)
+    specs = _specs_within(specs, state)
     problem, origins = lower(specs, state, tree.commit_dates)  # 3 lower
     reserved = RESERVED_LOWERINGS * (time.monotonic() - began)
     while True:
@@ -140,6 +140,16 @@ def compile_specs(
             ),
         ),
     )
+
+
+def lowered_problem(tree: Repository, specs: Specs, state: ClusterState | None = None) -> Problem:
+    """The problem of which `compile_specs` makes the first plan."""
+    return lower(_specs_within(specs, state), state, tree.commit_dates)[0]
+
+
+def _specs_within(specs: Specs, state: ClusterState | None) -> Specs:
+    """The specs as the state lets them be: without closed nodes, and with the pods that services have beyond theirs."""
+    return specs if state is None else with_present_pods(with_closed_nodes(specs, state), state)
 
 
 def _options_within(limit: CommandLimit, reserved: float, specs: Specs) -> Options:

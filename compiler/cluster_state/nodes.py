@@ -14,12 +14,16 @@ from compiler.fields.quantity import QuantityError, integer_amounts, parse_quant
 from compiler.kinds.hypernode import KIND as HYPERNODE
 from compiler.kinds.numatopology import KIND as NUMATOPOLOGY
 from compiler.kubernetes import Object, annotations_of, is_ready_node, labels_of, name_of, status_of
+from compiler.last_result import LastOfEach, LastResult
 from compiler.specs import Amounts, HyperNodeSpec, NodeSpec, NumaTopologySpec, Specs, Taint
 from compiler.specs.drafts import HyperNodeDraft
 from compiler.specs.hypernode_tree import resolve_hypernodes
 from compiler.syntax.documents import Document
 from compiler.volcano.numatopology import with_numa_topologies
 from compiler.volcano.shared_devices import shared_devices_of
+
+_KNOWN_SPECS, _KNOWN_READINESS = LastOfEach[NodeSpec](), LastOfEach[bool]()
+_LAST_ORDER = LastResult[list[int]]()
 
 
 def observed_nodes(declared: Sequence[NodeSpec], state: ClusterState) -> tuple[NodeSpec, ...]:
@@ -30,9 +34,18 @@ def observed_nodes(declared: Sequence[NodeSpec], state: ClusterState) -> tuple[N
     if not state.nodes:
         return tuple(declared)
     declared_by_name = {node.name: node for node in declared}
-    nodes = (_node_spec(node, declared_by_name.get(name_of(node))) for node in state.nodes)
+    pairs = ((node, declared_by_name.get(name_of(node))) for node in state.nodes)
     topologies = map(_numa_topology_spec, state.numatopologies)
-    return tuple(sorted(with_numa_topologies(nodes, topologies), key=lambda node: natural_sort_key(node.name)))
+    nodes = with_numa_topologies(_KNOWN_SPECS.of(pairs, _node_spec), topologies)
+    names = tuple(node.name for node in nodes)
+    order = _LAST_ORDER.of((names,), lambda: sorted(range(len(names)), key=lambda n: natural_sort_key(names[n])))
+    return tuple(nodes[n] for n in order)
+
+
+def unready_nodes(state: ClusterState) -> frozenset[str]:
+    """The names of the nodes that are not ready."""
+    readiness = _KNOWN_READINESS.of(((node,) for node in state.nodes), is_ready_node)
+    return frozenset(name_of(node) for node, is_ready in zip(state.nodes, readiness, strict=True) if not is_ready)
 
 
 def observed_hypernodes(specs: Specs, state: ClusterState, nodes: Sequence[NodeSpec]) -> tuple[HyperNodeSpec, ...]:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from compiler.cluster_state.disruption_budgets import BudgetSelection, read_budgets
-from compiler.cluster_state.nodes import observed_hypernodes, observed_nodes
+from compiler.cluster_state.nodes import observed_hypernodes, observed_nodes, unready_nodes
 from compiler.cluster_state.owners import JobIdentity, RoleLookup, gang_identity, object_identity, queue_of
 from compiler.cluster_state.pod_records import PodRecord, gang_of_pod
 from compiler.cluster_state.pods import ForeignPod, RequestCache, foreign_pod, leaving_until
@@ -21,7 +21,6 @@ from compiler.kubernetes import (
     Object,
     annotations_of,
     is_finished_pod,
-    is_ready_node,
     name_of,
     namespace_of,
     status_of,
@@ -146,7 +145,7 @@ def observe_state(specs: Specs, state: ClusterState) -> ObservedState:
     observed = ObservedState(
         nodes,
         observed_hypernodes(specs, state, nodes),
-        unready_nodes=frozenset(name_of(node) for node in state.nodes if not is_ready_node(node)),
+        unready_nodes=unready_nodes(state),
         closed_queues=_closed_queues(state.queues),
         now=state.now,
         budget_selections=read_budgets(state.disruption_budgets),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from compiler.cluster_state.owners import JobIdentity, marked_owner, possible_owners, role_name_of
@@ -21,6 +21,7 @@ from compiler.kubernetes import (
     selected_hostname,
     status_of,
 )
+from compiler.last_result import LastOfEach
 from compiler.specs import GangSpec
 from compiler.volcano.eviction_votes import cooldown_times, preemptable_word
 
@@ -47,29 +48,34 @@ class PodRecord:
     cooldowns: tuple[str, ...]
 
 
-def read_pods(pods: Sequence[Object], pod_groups: Sequence[Object]) -> Iterator[PodRecord]:
+_KNOWN_RECORDS = LastOfEach[PodRecord]()
+
+
+def read_pods(pods: Sequence[Object], pod_groups: Sequence[Object]) -> list[PodRecord]:
     """A record of each pod that has not finished."""
     groups = {(namespace_of(group), name_of(group)): group for group in pod_groups}
-    for pod in pods:
-        if is_finished_pod(pod):
-            continue
-        annotations, key = annotations_of(pod), (namespace_of(pod), name_of(pod))
-        group = groups.get((key[0], annotations.get(GROUP_NAME_ANNOTATION, "")))
-        yield PodRecord(
-            pod,
-            key,
-            bound_node(pod),
-            selected_hostname(pod),
-            group,
-            tuple(possible_owners(pod, group)),
-            marked_owner(pod),
-            role_name_of(pod),
-            is_terminating(pod),
-            epoch_seconds(status_of(pod).get("startTime")),
-            epoch_seconds(annotations.get(CHECKPOINT_ANNOTATION)),
-            preemptable_word(annotations, labels_of(pod)),
-            cooldown_times(labels_of(pod), annotations),
-        )
+    alive = (pod for pod in pods if not is_finished_pod(pod))
+    named = ((pod, (namespace_of(pod), annotations_of(pod).get(GROUP_NAME_ANNOTATION, ""))) for pod in alive)
+    return _KNOWN_RECORDS.of(((pod, groups.get(name)) for pod, name in named), _pod_record)
+
+
+def _pod_record(pod: Object, group: Object | None) -> PodRecord:
+    annotations = annotations_of(pod)
+    return PodRecord(
+        pod,
+        (namespace_of(pod), name_of(pod)),
+        bound_node(pod),
+        selected_hostname(pod),
+        group,
+        tuple(possible_owners(pod, group)),
+        marked_owner(pod),
+        role_name_of(pod),
+        is_terminating(pod),
+        epoch_seconds(status_of(pod).get("startTime")),
+        epoch_seconds(annotations.get(CHECKPOINT_ANNOTATION)),
+        preemptable_word(annotations, labels_of(pod)),
+        cooldown_times(labels_of(pod), annotations),
+    )
 
 
 def gang_of_pod(record: PodRecord, gangs: Sequence[GangSpec], index: Mapping[JobIdentity, int]) -> int | None:

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property, partial
+from operator import itemgetter
 from typing import Any
 
 import yaml
@@ -18,6 +19,7 @@ import yaml
 from compiler.cluster_state.pod_records import PodRecord, read_pods
 from compiler.fields.timestamp import epoch_seconds, parse_timestamp
 from compiler.kubernetes import SNAPSHOT_TIME_ANNOTATION, Object, api_group_of, conditions_of, status_of
+from compiler.last_result import LastOfEach
 from compiler.specs import JobKey
 
 STATE_SOURCE = "state"
@@ -34,6 +36,8 @@ _FIELD_OF_KIND: Mapping[str, str] = {
     "PodDisruptionBudget.policy": "disruption_budgets",
 }
 """Kind.group -> where the object goes; everything else is a job."""
+_MAPPINGS = (dict, Mapping)
+"""Of these nearly all are a dict, which is quick to tell."""
 
 
 class StateError(ValueError):
@@ -70,16 +74,17 @@ class ClusterState:
         cls, objects: Iterable[Object], finished: Iterable[tuple[str, str, str]] = (), clock: int | None = None
     ) -> ClusterState:
         """Each object needs apiVersion, kind and metadata.name; raises StateError naming the first that lacks one."""
-        sorted_in: dict[str, list[Object]] = {}
-        for at, item in enumerate(objects):
-            if not isinstance(item, Mapping) or not item.get("kind") or not isinstance(item.get("metadata"), Mapping):
-                raise StateError(
-                    f"item {at} of the state has no kind or no metadata: every item must be a whole Kubernetes object"
-                )
-            if not item["metadata"].get("name"):
-                raise StateError(f"item {at} of the state, a {item['kind']}, has no metadata.name")
-            sorted_in.setdefault(_FIELD_OF_KIND.get(f"{item['kind']}.{api_group_of(item)}", "jobs"), []).append(item)
-        by_kind: dict[str, Any] = {name: tuple(sorted(found, key=_object_key)) for name, found in sorted_in.items()}
+        items = tuple(objects)
+        found_in: dict[str, list[tuple[tuple[str, str, str], Object]]] = {}
+        for at, (item, place) in enumerate(
+            zip(items, _KNOWN_PLACES.of(((item,) for item in items), _place_of), strict=True)
+        ):
+            if place is None:
+                raise _malformed(at, item)
+            found_in.setdefault(place[0], []).append((place[1], item))
+        by_kind: dict[str, Any] = {
+            name: tuple(item for _, item in sorted(found, key=itemgetter(0))) for name, found in found_in.items()
+        }
         return cls(**by_kind, finished=frozenset(finished), clock=clock)
 
     @cached_property
@@ -100,6 +105,25 @@ class ClusterState:
             times += [condition.get("lastTransitionTime") for condition in conditions_of(pod)]
         distinct = {time for time in times if isinstance(time, str | datetime)}
         return max((at for time in distinct if (at := epoch_seconds(time)) is not None), default=None)
+
+
+_KNOWN_PLACES = LastOfEach[tuple[str, tuple[str, str, str]] | None]()
+
+
+def _place_of(item: Object) -> tuple[str, tuple[str, str, str]] | None:
+    """Where an object goes, and its key there; None for what is no object with a kind and a name."""
+    is_object = isinstance(item, _MAPPINGS) and item.get("kind") and isinstance(item.get("metadata"), _MAPPINGS)
+    if not is_object or not item["metadata"].get("name"):
+        return None
+    return _FIELD_OF_KIND.get(f"{item['kind']}.{api_group_of(item)}", "jobs"), _object_key(item)
+
+
+def _malformed(at: int, item: Object) -> StateError:
+    if isinstance(item, Mapping) and item.get("kind") and isinstance(item.get("metadata"), Mapping):
+        return StateError(f"item {at} of the state, a {item['kind']}, has no metadata.name")
+    return StateError(
+        f"item {at} of the state has no kind or no metadata: every item must be a whole Kubernetes object"
+    )
 
 
 def load_state(text: str | bytes) -> ClusterState:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from copy import deepcopy
 from typing import Any
 
 from compiler.emit import admission, gated, static
@@ -56,7 +55,7 @@ def _foundation(outcome: Outcome) -> EmittedObjects:
 
 def _queues(outcome: Outcome) -> EmittedObjects:
     for spec in _queues_parents_first(outcome.specs.queues):
-        data = deepcopy(spec.document.data)
+        data = _copy(spec.document.data)
         admission.fill_queue_defaults(data)
         yield data, spec.document
 
@@ -124,7 +123,7 @@ def _gated_templates(outcome: Outcome) -> set[DocumentIdentity]:
 
 
 def _gated_template(document: Document) -> dict[str, Any]:
-    data = deepcopy(document.data)
+    data = _copy(document.data)
     for task in data["spec"]["tasks"]:
         gated.add_gate(task["template"]["spec"])
     return data
@@ -182,7 +181,18 @@ def _bare_pod(document: Document, role: str) -> dict[str, Any]:
 
 def _with_namespace(document: Document) -> dict[str, Any]:
     """A copy of the document's object that names its namespace."""
-    data = deepcopy(document.data)
+    data = _copy(document.data)
     if not data["metadata"].get("namespace"):
         data["metadata"]["namespace"] = "default"
     return data
+
+
+def _copy(data: dict[str, Any]) -> dict[str, Any]:
+    """A deep copy of a document's data; what an alias stands for is copied in each place."""
+    return {key: _copy_of_value(value) for key, value in data.items()}
+
+
+def _copy_of_value(value: Any) -> Any:
+    if isinstance(value, dict):
+        return _copy(value)
+    return [_copy_of_value(item) for item in value] if isinstance(value, list) else value

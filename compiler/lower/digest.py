@@ -10,8 +10,9 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import fields
-from functools import cache
+from functools import cache, partial
 
+from compiler.last_result import LastResult
 from solver.problem import Problem
 
 VERSION = 1
@@ -19,14 +20,33 @@ VERSION = 1
 
 def problem_digest(problem: Problem | None) -> str:
     """The digest as hexadecimal digits; None, where the inputs made no problem, has one too."""
-    text = json.dumps([VERSION, problem], separators=(",", ":"), default=_encode)
+    text = f"[{VERSION},{'null' if problem is None else _problem_text(problem)}]"
     return hashlib.sha256(text.encode()).hexdigest()
+
+
+_LAST_NODES_TEXT = LastResult[str]()
+
+
+def _problem_text(problem: Problem) -> str:
+    """The nodes, of which there are most, change least."""
+    texts = []
+    for name, value in _content(problem).items():
+        text = _LAST_NODES_TEXT.of((value,), partial(_text, value)) if name == "nodes" else _text(value)
+        texts.append(f'"{name}":{text}')
+    return f"{{{','.join(texts)}}}"
+
+
+def _text(value: object) -> str:
+    return json.dumps(value, separators=(",", ":"), default=_encode)
 
 
 def _encode(value: object) -> object:
     """What stands in the text for a value that JSON does not know. Raises TypeError for one that is of no problem."""
-    if isinstance(value, frozenset):
-        return sorted(value)
+    return sorted(value) if isinstance(value, frozenset) else _content(value)
+
+
+def _content(value: object) -> dict[str, object]:
+    """The fields of a dataclass by name, without those at their defaults. Raises TypeError for anything else."""
     owner: type = type(value)
     content = ((name, getattr(value, name), default) for name, default in _fields(owner))
     return {name: item for name, item, default in content if item != default}

@@ -20,13 +20,17 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from compiler.syntax.parse import Parse, parse_file
 from reconciler.cluster.client import short_error
 from reconciler.plan.compile_inputs import CompileRequest, HeldInputs, encode_request
 from reconciler.plan.confinement import child_environment, child_memory_limit
 from reconciler.plan.snapshot import CompileBreakdown, Snapshot
+
+if TYPE_CHECKING:
+    from compiler.cluster_state.state import ClusterState
+    from compiler.repository import Repository
 
 log = logging.getLogger(__name__)
 
@@ -190,23 +194,14 @@ def compile_request(request: CompileRequest, parse: Parse = parse_file) -> Snaps
     """Compile in this process. A commit with any error is not ok: in a reconciler, a job that became unreadable must
     not look like one that was removed. parse: how a file is read."""
     from compiler.cli.executor import open_executor
-    from compiler.cluster_state.state import ClusterState
-    from compiler.diagnostics import Diagnostic, Position
     from compiler.diagnostics.render.json import diagnostic_entry
     from compiler.emit.objects import manifests
     from compiler.kubernetes import ALLOW_PRUNE_ANNOTATION, annotations_of
     from compiler.pipeline import compile_specs
     from compiler.reading import read_specs
-    from compiler.repository import Repository
     from compiler.views import data
 
-    problems = tuple(Diagnostic(**{**p, "position": Position(**p["position"]), "see": None}) for p in request.problems)
-    tree = Repository(request.files, request.commit_dates, problems)
-    state = replace(
-        ClusterState.from_objects(request.state, request.finished_jobs, request.clock),
-        held=dict(request.held_jobs),
-        closed_nodes={job: frozenset(nodes) for job, nodes in request.closed_nodes},
-    )
+    tree, state = _tree_and_state(request)
     with open_executor(request.executor) as mapper:
         outcome = compile_specs(tree, read_specs(tree, request.cluster, parse), state, mapper=mapper)
     diagnostics = tuple(diagnostic_entry(diagnostic) for diagnostic in outcome.diagnostics)
@@ -227,3 +222,31 @@ def compile_request(request: CompileRequest, parse: Parse = parse_file) -> Snaps
         nodes_behind=outcome.origins.outdated_nodes if outcome.origins else (),
         allow_prune=annotations_of(cluster.document.data).get(ALLOW_PRUNE_ANNOTATION, ""),
     )
+
+
+def _tree_and_state(request: CompileRequest) -> tuple[Repository, ClusterState]:
+    from compiler.cluster_state.state import ClusterState
+    from compiler.diagnostics import Diagnostic, Position
+    from compiler.repository import Repository
+
+    problems = tuple(Diagnostic(**{**p, "position": Position(**p["position"]), "see": None}) for p in request.problems)
+    state = replace(
+        ClusterState.from_objects(request.state, request.finished_jobs, request.clock),
+        held=dict(request.held_jobs),
+        closed_nodes={job: frozenset(nodes) for job, nodes in request.closed_nodes},
+    )
+    return Repository(request.files, request.commit_dates, problems), state
+
+
+def prepare_next(request: CompileRequest, parse: Parse) -> None:
+    """Work out what a plan of this request rests on, as far as it is remembered for the next one (`LastResult`,
+    `LastOfEach`): that of another commit or state then deals only with what has changed. Nothing is solved."""
+    from compiler.lower.digest import problem_digest
+    from compiler.pipeline import lowered_problem
+    from compiler.reading import read_specs
+    from solver.validation.values import validate
+
+    tree, state = _tree_and_state(request)
+    problem = lowered_problem(tree, read_specs(tree, request.cluster, parse), state)
+    validate(problem)
+    problem_digest(problem)

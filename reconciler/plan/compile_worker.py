@@ -3,7 +3,8 @@
 It reads one order a line (paths of request, answer and errors, bytes of memory, seconds) and says two numbers
 for each: the child's process id, and how the child ended. It ends with its parent, whose end of the pipe closes. What
 a request says is read by a child first; when that has ended well the worker holds its files and its state as well, read
-after it has answered, so that the next request and the next child deal only with what has changed.
+after it has answered, so that the next request and the next child deal only with what has changed. While no order comes
+it works out of them what plans rest on, nodes as they are planned with for one, which the next child then finds done.
 """
 
 from __future__ import annotations
@@ -14,43 +15,67 @@ import importlib
 import json
 import os
 import resource
+import select
 import sys
 import traceback
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NoReturn
 
-from reconciler.plan.compile_child import compile_request
-from reconciler.plan.compile_inputs import HeldInputs, decode_request
+from reconciler.plan.compile_child import compile_request, prepare_next
+from reconciler.plan.compile_inputs import CompileRequest, HeldInputs, decode_request
 from reconciler.plan.file_memory import FileMemory
 from reconciler.plan.snapshot import save_snapshot
 
-_MODULES = ("compiler.cli.executor", "compiler.emit.objects", "compiler.pipeline", "compiler.views.data", "highspy")
+_MODULES = (
+    "compiler.cli.executor",
+    "compiler.emit.objects",
+    "compiler.pipeline",
+    "compiler.views.data",
+    "highspy",
+    "numpy.ma",
+)
 """What a compile imports when it begins."""
 GC_THRESHOLD = 100_000, 50, 100
 """When a child looks for reference cycles: much of what it makes stays until its end."""
+IDLE = 2.0
+"""Seconds without an order after which the next one is prepared: by then the plan of the last one is written, and
+nothing waits for the cores."""
 
 
 def main() -> None:
     for name in _MODULES:
         importlib.import_module(name)
+    gc.set_threshold(*GC_THRESHOLD)
     gc.freeze()
     memory, held = FileMemory(), HeldInputs()
-    for line in sys.stdin.buffer:
+    request: CompileRequest | None = None
+    while line := _next_order(request, memory):
         order = json.loads(line)
         if (pid := os.fork()) == 0:
             _compile_and_exit(order, memory, held)
         _say(pid)
         status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
         # Read before the status is said: the next request is written then.
-        request = Path(order["request"]).read_bytes() if status == 0 else b""
+        text = Path(order["request"]).read_bytes() if status == 0 else b""
         _say(status)
-        if status == 0:
-            former, held = held, HeldInputs.of(decode_request(request, held))
+        request = decode_request(text, held) if status == 0 else None
+        if request is not None:
+            former, held = held, HeldInputs.of(request)
             if held.files != former.files:
                 memory.keep_only(held.files)
-            del request
+            del text
             gc.freeze()
+
+
+def _next_order(request: CompileRequest | None, memory: FileMemory) -> bytes:
+    """The next line. Where none comes for a while, what the next compile needs of the last request, which a child dealt
+    with well, is worked out meanwhile: what is not is left to that compile."""
+    if request is not None and not select.select([sys.stdin], [], [], IDLE)[0]:
+        with contextlib.suppress(Exception):
+            prepare_next(request, memory.parse)
+        gc.freeze()
+    return sys.stdin.buffer.readline()
 
 
 def _say(number: int) -> None:

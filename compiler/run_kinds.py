@@ -40,9 +40,10 @@ _USUAL_STATUS_PATHS = (("phase",), ("state",))
 """Where kinds that only a Cluster declares may hold it; else they say it by a condition."""
 _PHASE_OF_WORD: Mapping[str, str] = {
     **dict.fromkeys(("COMPLETE", "COMPLETED", "SUCCEED", "SUCCEEDED"), "Completed"),
-    **dict.fromkeys(("ERROR", "FAILED", "STOPPED", "SUBMISSION_FAILED", "VALIDATIONFAILED"), "Failed"),
+    **dict.fromkeys(("ERROR", "FAILED", "STOPPED", "VALIDATIONFAILED"), "Failed"),
 }
-"""Word, in capitals, with which nothing goes on -> the phase."""
+"""Word, in capitals, with which nothing goes on -> the phase. A SparkApplication with SUBMISSION_FAILED is submitted
+again, or becomes FAILED."""
 RUN_KINDS = PLANNED_RUN_KINDS | _STATUS_PATHS.keys() | frozenset(_CONDITION_KINDS.split())
 """Kind.group of all of them."""
 _TIME_TO_LIVE_FIELDS = ("ttlSecondsAfterFinished", "ttlStrategy", "timeToLiveSeconds")

@@ -187,9 +187,10 @@ class Pass:
     """The data that the phases of one pass share.
 
     suspended_keys: Ref.key of what is left alone. manifests: Ref.key -> each of `desired_manifests`. desired_keys: of
-    those. pods: Ref.key of a live job -> its pods. former_job_keys: of jobs that are gone or were replaced, and still
-    have pods. obstructed_changes: of objects that could not be looked at, with the reason in each. unconfirmed_ends:
-    job -> why it is not known whether it is gone. standstill: why nothing at all may be written."""
+    all that the plan declares, also where no manifest of it can be made. pods: Ref.key of a live job -> its pods.
+    former_job_keys: of jobs that are gone or were replaced, and still have pods. obstructed_changes: of objects that
+    could not be looked at, with the reason in each. unconfirmed_ends: job -> why it is not known whether it is gone.
+    standstill: why nothing at all may be written."""
 
     observation: Observation
     inventory: Inventory
@@ -244,6 +245,10 @@ class Pass:
         self.desired_manifests = manifests
         self.manifests = {ref.key: manifest for ref, manifest in zip(refs, manifests, strict=True)}
         self.desired_keys |= self.manifests.keys()
+
+    def declare(self, ref: Ref) -> None:
+        """Note that the plan has this object, whichever namespace it means by none."""
+        self.desired_keys |= {ref.key, ref._replace(namespace=ref.namespace or "default").key}
 
     def leave_alone(self, keys: set[str]) -> None:
         """Set what is suspended."""

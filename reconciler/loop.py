@@ -167,6 +167,7 @@ def _collect_manifests(r: Reconciler, p: Pass, snapshot: Snapshot) -> list[Ref]:
             desired, ref = made.get(r.client, r.settings.cluster, manifest, run)
         except ApiError as error:
             p.obstruct(ref, str(error))
+            p.declare(ref)
         else:
             manifests.append(with_standing_text(r, desired))
             refs.append(ref)

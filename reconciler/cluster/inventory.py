@@ -4,7 +4,7 @@ It is stored in the cluster, so that a reconciler which lost its disk still know
 run again: a head (commit, version of the format, where the tables are), and two tables of rows in shards of their own,
 objects and runs. It is written before the first object of a batch is created (an intent, without a uid) and trimmed
 after the object is seen to be gone. Each write begins with the head, at the resource version it was read at: a second
-writer is a Conflict and not a lost update.
+writer is a Conflict and not a lost update. Head and shards carry digests: what somebody wrote into is found out.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal, TypeVar
 
-from reconciler.cluster.client import Client, NotFound
+from compiler.syntax.runs import json_digest
+from reconciler.cluster.client import Client, Conflict, NotFound
 from reconciler.cluster.objects import Object, Ref
 from reconciler.cluster.shards import (
     Layout,
@@ -330,11 +331,12 @@ class InventoryStore:
         shards, table = tables[self._checks % 2]
         is_restored = shards.restore(self._checks // 2, table, _as_row)
         try:
-            self.client.get(self.ref)
+            is_whole = _is_intact(self.client.get(self.ref))
         except NotFound:
+            is_whole = False
+        if not is_whole:
             self._put_head(self._head)
-            return True
-        return is_restored
+        return is_restored or not is_whole
 
     def _has_changes(self, inventory: Inventory) -> bool:
         tables = inventory.entries.changed_keys or inventory.runs.changed_keys or not self._objects.layout.shards
@@ -349,7 +351,7 @@ class InventoryStore:
             "deletions": inventory.deletions,
             "tables": {name: {"generation": layout.generation, "shards": layout.shards} for name, layout in layouts},
         }
-        return {"data": {_HEAD_KEY: json.dumps(head, indent=1) + "\n"}}
+        return {"data": {_HEAD_KEY: json.dumps({**head, "digest": _digest_of(head)}, indent=1) + "\n"}}
 
     def _put_head(self, content: Mapping[str, Any]) -> None:
         """Write the head, which is the fence of what follows: Conflict where another has written it. One that was
@@ -366,7 +368,15 @@ class InventoryStore:
         self._version, self._head = str(written["metadata"]["resourceVersion"]), content
 
     def _replace_head(self, item: Object) -> Object:
+        """One that somebody wrote into by hand is no other writer: a gangplan's is always intact."""
         item["metadata"]["resourceVersion"] = self._version
+        try:
+            return self.client.replace(item)
+        except Conflict:
+            found = self.client.get(self.ref)
+            if _is_intact(found):
+                raise
+        item["metadata"]["resourceVersion"] = found["metadata"]["resourceVersion"]
         return self.client.replace(item)
 
 
@@ -378,10 +388,25 @@ def _decode_head(item: Object) -> Mapping[str, Any]:
         else:
             text = str(item["data"][_HEAD_KEY])
         head: Mapping[str, Any] = json.loads(text)
-        _ = head["commit"]
+        _, digest = head["commit"], head.get("digest", "")
     except (KeyError, TypeError, ValueError) as error:
         raise unreadable(item, "inventory", error) from error
+    if digest not in ("", _digest_of(head)):
+        raise unreadable(item, "inventory", ValueError("it is not what gangplan wrote"))
     return head
+
+
+def _is_intact(item: Object) -> bool:
+    """Whether the head is as a gangplan has written it; a former one wrote no digest."""
+    try:
+        return bool(_decode_head(item))
+    except ValueError:
+        return False
+
+
+def _digest_of(head: Mapping[str, Any]) -> str:
+    """The digest of what else the head says."""
+    return json_digest({key: value for key, value in head.items() if key != "digest"})[7:23]
 
 
 def _newest_layout(name: str, items: Iterable[Object]) -> tuple[Layout, list[Object]] | None:

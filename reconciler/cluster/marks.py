@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from compiler.kubernetes import CLUSTER_LABEL, MANAGED_BY_LABEL, labels_of
+from compiler.kubernetes import (
+    ADOPT_ANNOTATION,
+    CLUSTER_LABEL,
+    MANAGED_BY_LABEL,
+    annotations_of,
+    created_at,
+    labels_of,
+)
 from reconciler.cluster.inventory import Origin
 from reconciler.cluster.objects import FIELD_MANAGER, Object
 
@@ -21,16 +28,15 @@ def is_marked(item: Object, cluster: str) -> bool:
 
 
 def origin_of(item: Object, cluster: str) -> Origin:
-    """What an object says of where it comes from: joined unless it carries our mark and no other manager had
-    written its contents before our fields last changed. It is only asked where nothing else tells."""
+    """What an object says of where it comes from: created if it carries our mark, and is no older than our fields, or
+    no other manager had written its contents before these last changed. One that others may have made, and whose
+    fields we may take, counts as taken. It is only asked where nothing else tells."""
     applied_at = [str(entry.get("time") or "") for entry in _managers(item) if _applied_label(entry)]
-    if not applied_at or not is_marked(item, cluster):
-        return "joined"
-    for entry in _managers(item):
-        is_other = entry.get("manager") != FIELD_MANAGER and not entry.get("subresource")
-        if is_other and _contents(entry) and str(entry.get("time") or "") <= applied_at[0]:
-            return "joined"
-    return "created"
+    if applied_at and is_marked(item, cluster):
+        others = [str(entry.get("time") or "") for entry in _managers(item) if _is_others(entry)]
+        if "" < applied_at[0] <= created_at(item) or applied_at[0] < min(others, default="~"):
+            return "created"
+    return "taken" if annotations_of(item).get(ADOPT_ANNOTATION) == "true" else "joined"
 
 
 def _managers(item: Object) -> list[Mapping[str, Any]]:
@@ -43,5 +49,8 @@ def _applied_label(entry: Mapping[str, Any]) -> bool:
     return is_ours and f"f:{CLUSTER_LABEL}" in labels
 
 
-def _contents(entry: Mapping[str, Any]) -> bool:
+def _is_others(entry: Mapping[str, Any]) -> bool:
+    """Whether another manager has written contents."""
+    if entry.get("manager") == FIELD_MANAGER or entry.get("subresource"):
+        return False
     return bool((entry.get("fieldsV1") or {}).keys() - _FIELDS_OF_NO_AUTHOR)

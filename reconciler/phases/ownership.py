@@ -11,7 +11,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from itertools import islice
 
-from compiler.kubernetes import ALLOW_PRUNE_ANNOTATION, ALLOW_REBUILD_ANNOTATION, is_gated, status_of, uid_of
+from compiler.kubernetes import (
+    ALLOW_PRUNE_ANNOTATION,
+    ALLOW_REBUILD_ANNOTATION,
+    is_gated,
+    is_terminating,
+    status_of,
+    uid_of,
+)
 from compiler.run_kinds import PLANNED_RUN_KINDS
 from reconciler.cluster.client import ApiError
 from reconciler.cluster.inventory import InventoryEntry
@@ -19,7 +26,7 @@ from reconciler.cluster.marks import is_marked, origin_of
 from reconciler.cluster.objects import Object, ref_of
 from reconciler.context import Pass, Reconciler
 from reconciler.decisions import guard
-from reconciler.decisions.dependents import pods_of_dependents
+from reconciler.decisions.dependents import pods_of_all
 from reconciler.decisions.diff import Change
 from reconciler.git.process import GitError
 from reconciler.phases.runs import is_job
@@ -36,23 +43,30 @@ MAX_LOOK_UPS = 100
 
 
 def confirm_entries(r: Reconciler, p: Pass) -> None:
-    """Note the uid of what was created, where former entries come from, and which jobs have started.
-
-    An intent becomes ours only with our mark: without it the object of this name was made by others.
-    """
-    cluster = r.settings.cluster
+    """Note the uid of what was created, where former entries come from, and which jobs have started."""
     for key, entry in list(p.inventory.entries.items()):
-        is_settled = entry.uid and entry.origin != "former" and (entry.started or not is_job(key))
-        if is_settled or (item := p.observation.objects.get(key)) is None:
+        if (item := p.observation.objects.get(key)) is None:
             continue
-        if not entry.uid and is_marked(item, cluster):
-            entry = replace(entry, uid=uid_of(item))
+        if entry.uid != uid_of(item):
+            entry = _with_uid_of(r, entry, r.writer.newest_object(key, item))
+        elif entry.origin != "former" and (entry.started or not is_job(key)):
+            continue
         if entry.uid == uid_of(item) and entry.origin == "former":
-            entry = replace(entry, origin=origin_of(item, cluster))
+            entry = replace(entry, origin=origin_of(item, r.settings.cluster))
         if entry.uid == uid_of(item) and not entry.started:
             has_begun = is_job(key) and entry.ref.group_kind not in PLANNED_RUN_KINDS and bool(status_of(item))
             entry = replace(entry, started=has_begun or any(not is_gated(pod) for pod in p.pods.get(key, ())))
         p.inventory.enter(entry)
+
+
+def _with_uid_of(r: Reconciler, entry: InventoryEntry, item: Object | None) -> InventoryEntry:
+    """The entry of an intention, or of an object that was made anew just before a stop, with the uid of what has come
+    of it. That is ours only with our mark: without it the object of this name was made by others."""
+    if item is None or uid_of(item) == entry.uid or not is_marked(item, r.settings.cluster):
+        return entry
+    if is_terminating(item):  # deleted by us for a new run, or what was before the one that we know
+        return entry if entry.uid else replace(entry, uid=uid_of(item))
+    return InventoryEntry(entry.ref, uid_of(item), origin=origin_of(item, r.settings.cluster))
 
 
 def settle_lost_inventory(r: Reconciler, p: Pass) -> None:
@@ -107,8 +121,8 @@ def plan_pruning(r: Reconciler, p: Pass) -> None:
         recent=_recent_toll(r, p),
         status_name=r.publisher.ref.name,
     )
-    ended = [change for change in p.changes if _ends_what_runs(p, change)]
-    pods = _pods_of_all(p)
+    pods = _pods_of_all(p) if _may_end_something(p) else p.pods
+    ended = [change for change in p.changes if _ends_what_runs(change, pods)]
     plan = guard.prune_plan(p.desired_keys, p.inventory, live, pods, safety, ended)
     awaits_leave = plan.excess or plan.waits_for_release
     if awaits_leave and safety.has_compiled and (allowed := _allowed_deletions(r, p)):
@@ -117,20 +131,24 @@ def plan_pruning(r: Reconciler, p: Pass) -> None:
     if plan.excess:
         reason = "; ".join(plan.excess)
         held = [replace(change, action="held", reason=reason) for change in ended]
-        p.keep_changes([change for change in p.changes if not _ends_what_runs(p, change)])
+        p.keep_changes([change for change in p.changes if not _ends_what_runs(change, pods)])
         plan = replace(plan, held_changes=(*plan.held_changes, *held))
     p.plan_deletions(plan)
 
 
+def _may_end_something(p: Pass) -> bool:
+    """Whether anything is to be replaced, or has left the repository: only then it matters what goes with it."""
+    return any(change.action == "replace" for change in p.changes) or not p.inventory.entries.keys() <= p.desired_keys
+
+
 def _pods_of_all(p: Pass) -> Mapping[str, list[Object]]:
-    """Ref.key of what has pods, of its own or of the runs that it has made -> these pods."""
-    pods = p.observation.objects_of_kind("Pod")
-    return {**p.pods, **pods_of_dependents(p.inventory.entries, p.pods, p.observation.objects, pods)}
+    """Ref.key of what has pods, of its own, made by those or of the runs that it has made -> these pods."""
+    return pods_of_all(p.inventory.entries, p.pods, p.observation.objects, p.observation.objects_of_kind("Pod"))
 
 
-def _ends_what_runs(p: Pass, change: Change) -> bool:
+def _ends_what_runs(change: Change, pods: Mapping[str, list[Object]]) -> bool:
     """Whether it is a replacement of which something dies: not of a job that waits or is over."""
-    return change.action == "replace" and any(guard.toll_of_change(change, p.pods.get(change.ref.key, ())))
+    return change.action == "replace" and any(guard.toll_of_change(change, pods.get(change.ref.key, ())))
 
 
 def live_inventory(r: Reconciler, p: Pass) -> Mapping[str, Object | None]:
@@ -211,9 +229,9 @@ def _record_toll(r: Reconciler, p: Pass) -> None:
 
 
 def _trim_gone_entries(r: Reconciler, p: Pass) -> None:
-    """End the entries of objects that are gone. One that is there again under another uid belongs to others, and
-    so does one without our mark where we only had the intention. An intention whose object is not there is kept for as
-    long as the request of a former leader may still arrive."""
+    """End the entries of objects that are gone. One that is there again under another uid belongs to others unless it
+    carries our mark, and so does one where we only had the intention. An intention whose object is not there is kept
+    for as long as the request of a former leader may still arrive."""
     has_intents = r.clock() - r.leads_since <= INTENT_SECONDS
     gone: Iterable[str] = p.prune_plan.vanished_keys
     if has_intents:
@@ -225,7 +243,8 @@ def _trim_gone_entries(r: Reconciler, p: Pass) -> None:
         except ApiError as error:
             log.info("whether an object is gone is not known", extra={"object": str(entry.ref), "reason": str(error)})
             continue
-        if item is not None and not entry.uid and is_marked(item, r.settings.cluster):
-            p.inventory.enter(replace(entry, uid=uid_of(item)))
-        elif item is None or uid_of(item) != entry.uid:
+        found = _with_uid_of(r, entry, item)
+        if item is not None and found.uid == uid_of(item):
+            p.inventory.enter(found)
+        else:
             p.inventory.drop_entry(key)

@@ -39,8 +39,9 @@ def restore_snapshot(r: Reconciler) -> None:
     planning, inventory = r.planning, r.inventory
     if planning.snapshot is not None or inventory is None:
         return
-    kept = load_snapshot(r.settings.data / SNAPSHOT_FILE)
-    if kept is not None and kept.commit == inventory.commit:
+    kept, cluster = load_snapshot(r.settings.data / SNAPSHOT_FILE), r.settings.cluster
+    is_ours = kept is not None and kept.plan.get("cluster", cluster) == cluster  # the folder may serve two in turn
+    if kept is not None and is_ours and kept.commit == inventory.commit:
         planning.restore(kept)
         return
     copy = r.plan_copy.read()

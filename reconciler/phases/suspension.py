@@ -37,11 +37,12 @@ def suspended_jobs(r: Reconciler, refs: Iterable[Ref]) -> Iterator[tuple[str, st
 
 
 def without_suspended(r: Reconciler, plan: PrunePlan) -> PrunePlan:
-    """The plan, where what is suspended is held."""
-    changes, held = [], list(plan.held_changes)
-    for change in plan.changes:
-        if change.live is not None and is_suspended(r, change.live):
-            held.append(replace(change, action="held", reason=SUSPENDED))
-        else:
-            changes.append(change)
-    return replace(plan, changes=tuple(changes), held_changes=tuple(held))
+    """The plan, where what is suspended is held, be it to be deleted or given back."""
+    leaving = (*plan.changes, *plan.releases)
+    suspended = [change for change in leaving if change.live is not None and is_suspended(r, change.live)]
+    return replace(
+        plan,
+        changes=tuple(change for change in plan.changes if change not in suspended),
+        releases=tuple(change for change in plan.releases if change not in suspended),
+        held_changes=(*plan.held_changes, *(replace(each, action="held", reason=SUSPENDED) for each in suspended)),
+    )

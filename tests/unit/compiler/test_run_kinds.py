@@ -28,6 +28,13 @@ def condition(kind: str, status: str = "True") -> dict[str, Any]:
         ("trainer.kubeflow.org/v1alpha1", "TrainJob", condition("Complete"), "Completed"),
         ("sparkoperator.k8s.io/v1beta2", "SparkApplication", {"applicationState": {"state": "COMPLETED"}}, "Completed"),
         ("sparkoperator.k8s.io/v1beta2", "SparkApplication", {"applicationState": {"state": "RUNNING"}}, None),
+        ("sparkoperator.k8s.io/v1beta2", "SparkApplication", {"applicationState": {"state": "FAILED"}}, "Failed"),
+        (
+            "sparkoperator.k8s.io/v1beta2",
+            "SparkApplication",
+            {"applicationState": {"state": "SUBMISSION_FAILED"}},
+            None,
+        ),
         ("argoproj.io/v1alpha1", "Workflow", {"phase": "Error"}, "Failed"),
         ("flow.volcano.sh/v1alpha1", "JobFlow", {"state": {"phase": "Succeed"}}, "Completed"),
         ("batch.volcano.sh/v1alpha1", "Job", {"state": {"phase": "Completed"}}, "Completed"),

@@ -129,12 +129,14 @@ def test_an_annotation_in_git_suspends_as_well(r: Reconciler) -> None:
     assert (p.changes, p.suspended_keys) == ([], {REF.key})
 
 
-def test_what_is_suspended_is_not_pruned(r: Reconciler) -> None:
-    plan = PrunePlan((Change("prune", REF, live=JOB),))
+def test_what_is_suspended_is_neither_pruned_nor_released(r: Reconciler) -> None:
+    """What existed before gangplan was given back, and lost its fields, though it was to be left alone."""
+    plan = PrunePlan((Change("prune", REF, live=JOB),), (Change("release", REF, live=JOB),))
     assert without_suspended(r, plan) == plan
     ask(r, with_suspended(Requests(), "Job"))
     held = without_suspended(r, plan)
-    assert (held.changes, [change.reason for change in held.held_changes]) == ((), [SUSPENDED])
+    assert (held.changes, held.releases) == ((), ())
+    assert [change.reason for change in held.held_changes] == [SUSPENDED, SUSPENDED]
 
 
 def test_a_rerun_is_another_run_of_the_same_digest_and_happens_once(r: Reconciler) -> None:

@@ -225,6 +225,65 @@ def test_a_shard_that_cannot_be_read_is_an_error(server: MemoryServer, table: st
         store_of(server).read()
 
 
+HEAD_EDITS: dict[str, Any] = {
+    "commit": "beef",
+    "transitions": 99,
+    "deletions": [],
+    "tables": {name: {"generation": "", "shards": 0} for name in ("objects", "runs")},
+}
+
+
+def edit_head(server: MemoryServer, **values: Any) -> None:
+    """Write into the head by hand."""
+    head = {**json.loads(server.objects[HEAD]["data"]["inventory.json"]), **values}
+    server.client().replace({**server.objects[HEAD], "data": {"inventory.json": json.dumps(head)}})
+
+
+@pytest.mark.parametrize("edited", HEAD_EDITS)
+def test_a_head_that_somebody_wrote_into_is_not_believed(server: MemoryServer, edited: str) -> None:
+    """Another commit was in force then, what was deleted within the hour was forgotten, and so was all that is ours."""
+    inventory = inventory_of(10, 10)
+    inventory.record_deletions(1, [9, 0, 0, 0])
+    store_of(server).write(inventory)
+    whole = server.objects[HEAD]["data"]
+    edit_head(server, **{edited: HEAD_EDITS[edited]})
+    with pytest.raises(ValueError, match=r"gangplan-test-inventory holds no inventory: .*delete it"):
+        store_of(server).read()
+    server.client().replace({**server.objects[HEAD], "data": whole})
+    assert store_of(server).read() == inventory
+
+
+@pytest.mark.parametrize("edited", HEAD_EDITS)
+def test_a_head_changed_by_hand_while_we_run_is_made_again_from_memory(server: MemoryServer, edited: str) -> None:
+    store, inventory = store_of(server), inventory_of(10, 10)
+    inventory.record_deletions(1, [9, 0, 0, 0])
+    store.write(inventory)
+    edit_head(server, **{edited: HEAD_EDITS[edited]})
+    assert store.restore(inventory)
+    assert store_of(server).read() == inventory
+    edit_head(server, **{edited: HEAD_EDITS[edited]})
+    inventory.enter(InventoryEntry(job("late")))
+    store.write(inventory)
+    assert store_of(server).read() == inventory
+    assert not store.restore(inventory)
+
+
+def test_a_head_of_a_former_gangplan_has_no_digest_and_is_read(server: MemoryServer) -> None:
+    inventory = inventory_of(10, 10)
+    store_of(server).write(inventory)
+    head = json.loads(server.objects[HEAD]["data"]["inventory.json"])
+    del head["digest"]
+    server.client().replace({**server.objects[HEAD], "data": {"inventory.json": json.dumps(head)}})
+    store = store_of(server)
+    found = store.read()
+    assert found == inventory
+    found.bring_into_force("beef")
+    store.write(found)
+    edit_head(server, commit="c0ffee")
+    with pytest.raises(ValueError, match="not what gangplan wrote"):
+        store_of(server).read()
+
+
 def test_deletions_noted_by_a_clock_that_was_ahead_count_for_an_hour_and_not_for_a_year() -> None:
     inventory = Inventory(deletions=[[365 * 86400, 50, 0, 0, 0], [-10, 1, 0, 0, 0], [-3600, 1, 0, 0, 0]])
     inventory.trim_deletions(0, 3600)

@@ -12,7 +12,6 @@ import pytest
 from compiler.emit.manifest import Manifest
 from compiler.repository import Repository
 from reconciler.cluster.inventory import Inventory, InventoryEntry, Origin
-from reconciler.cluster.marks import is_marked, origin_of
 from reconciler.cluster.objects import Object, Ref, ref_of
 from reconciler.context import Pass, Settings, build_reconciler
 from reconciler.decisions.diff import Change
@@ -20,7 +19,7 @@ from reconciler.decisions.guard import PRUNE_WINDOW, PrunePlan, deletion_digest
 from reconciler.git.poller import BranchHead
 from reconciler.observe import Observation
 from reconciler.phases.housekeeping import keep_house, trim_memory
-from reconciler.phases.ownership import confirm_entries, plan_pruning, prune, settle_lost_inventory
+from reconciler.phases.ownership import plan_pruning, prune, settle_lost_inventory
 from reconciler.phases.report import build_report
 from reconciler.plan.snapshot import Snapshot
 from reconciler.planning_state import Rejection
@@ -117,47 +116,14 @@ def world(tmp_path: Path) -> World:
     return World(tmp_path)
 
 
-def creation(name: str, kind: str = "ConfigMap") -> Change:
-    ref = Ref("batch.volcano.sh/v1alpha1" if kind == "Job" else "v1", kind, "default", name)
-    item = {"apiVersion": ref.api_version, "kind": kind, "metadata": {"namespace": "default", "name": name}}
-    return Change("create", ref, Manifest(4, item, "x.yaml:1", "run" if kind == "Job" else ""))
-
-
-# ---- where an object comes from
-
-
 def manager(name: str, time: str, **fields: Any) -> dict[str, Any]:
     return {"manager": name, "operation": "Update", "time": time, "fieldsV1": fields}
 
 
-@pytest.mark.parametrize(
-    ("others", "origin"),
-    [
-        ([], "created"),
-        ([manager("helm", "2026-01-01T00:00:00Z", **{"f:data": {"f:b": {}}})], "joined"),
-        ([manager("kubectl", "2026-01-03T00:00:00Z", **{"f:data": {"f:b": {}}})], "created"),
-        ([manager("controller", "2026-01-02T00:00:00Z", **{"f:status": {}})], "created"),
-    ],
-)
-def test_an_object_that_existed_before_us_is_joined(world: World, others: list[Any], origin: str) -> None:
-    item = world.put("a", managedFields=[OURS, *others])
-    assert origin_of(item, "test") == origin
-    assert origin_of(item, "another") == "joined", "the mark of another gangplan is not ours"
-    world.enter(item, "former")
-    confirm_entries(world.r, world.look())
-    assert world.inventory.entries[ref_of(item).key].origin == origin
-
-
-def test_labels_that_we_did_not_apply_are_no_mark(world: World) -> None:
-    assert not is_marked(world.put("a", managedFields=[manager("kubectl", "", **{"f:metadata": {}})]), "test")
-
-
-def test_an_intention_becomes_ours_only_with_our_mark(world: World) -> None:
-    for name, marked in (("ours", True), ("theirs", False)):
-        ref = ref_of(world.put(name, marked=marked))
-        world.inventory.entries[ref.key] = InventoryEntry(ref)
-    confirm_entries(world.r, world.look())
-    assert [bool(entry.uid) for entry in world.inventory.entries.values()] == [True, False]
+def creation(name: str, kind: str = "ConfigMap") -> Change:
+    ref = Ref("batch.volcano.sh/v1alpha1" if kind == "Job" else "v1", kind, "default", name)
+    item = {"apiVersion": ref.api_version, "kind": kind, "metadata": {"namespace": "default", "name": name}}
+    return Change("create", ref, Manifest(4, item, "x.yaml:1", "run" if kind == "Job" else ""))
 
 
 # ---- what leaves the repository

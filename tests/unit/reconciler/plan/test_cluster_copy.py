@@ -17,9 +17,10 @@ from reconciler.context import Pass, Reconciler, Settings, build_reconciler
 from reconciler.git.poller import BranchHead
 from reconciler.git.process import GitError
 from reconciler.observe import Observation
+from reconciler.phases.candidate import SNAPSHOT_FILE
 from reconciler.phases.planning import choose_commit, restore_snapshot, update_plan
 from reconciler.plan.cluster_copy import CHUNK, MIN_INTERVAL, KeptPlan, PlanCopy
-from reconciler.plan.snapshot import Snapshot
+from reconciler.plan.snapshot import Snapshot, save_snapshot
 from tests.builders.fake_cluster import FakeCluster
 from tests.builders.memory_server import stored_sizes
 from tests.builders.scripted_server import error_answer
@@ -155,6 +156,18 @@ def test_a_copy_of_another_commit_is_not_in_force(cluster: FakeCluster, tmp_path
     r = reconciler_on(cluster, tmp_path)
     restore_snapshot(r)
     assert r.planning.snapshot is None
+
+
+@pytest.mark.parametrize(("planned_for", "is_taken"), [("test", True), ("other", False)])
+def test_a_plan_of_another_cluster_in_the_data_folder_is_not_in_force(
+    cluster: FakeCluster, tmp_path: Path, planned_for: str, is_taken: bool
+) -> None:
+    """Two clusters of one repository, kept in turn with one --data: of the commit that was in force on both, the plan
+    of one was applied to the other, and what it does not hold was deleted there."""
+    r = reconciler_on(cluster, tmp_path)
+    save_snapshot(replace(GOOD, plan={**GOOD.plan, "cluster": planned_for}), r.settings.data / SNAPSHOT_FILE)
+    restore_snapshot(r)
+    assert (r.planning.snapshot is not None) == is_taken
 
 
 def test_a_rewrite_takes_effect_when_an_annotation_names_it(cluster: FakeCluster, tmp_path: Path) -> None:

@@ -249,7 +249,7 @@ class InventoryStore:
             items = [shards.fetch(layout) for shards, layout in zip((self._objects, self._runs), layouts, strict=True)]
         except NotFound:
             self._forget_layouts()
-            return Inventory(commit=str(head["commit"]), is_lost=True)
+            return replace(Inventory.from_rows((), (), head), is_lost=True)
         return self._take_for_written(layouts, items, head)
 
     def _take_for_written(

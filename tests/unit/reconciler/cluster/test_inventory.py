@@ -167,6 +167,16 @@ def test_a_missing_head_is_found_again_from_whole_shards_and_missing_shards_are_
     assert store_of(server).read().is_lost
 
 
+def test_a_lost_table_takes_what_was_deleted_within_the_hour_with_it_no_more(server: MemoryServer) -> None:
+    """As much again could go then without a question."""
+    inventory = inventory_of(1, 1)
+    inventory.record_deletions(7, [9, 0, 0, 0])
+    store_of(server).write(inventory)
+    del server.objects[next(path for path in server.objects if "-objects-" in path)]
+    found = store_of(server).read()
+    assert (found.is_lost, found.commit, found.deletions) == (True, "c0ffee", [[7, 9, 0, 0, 0]])
+
+
 def test_the_former_format_is_read_and_rewritten(server: MemoryServer) -> None:
     ref = ["batch.volcano.sh/v1alpha1", "Job", "default"]
     former = {"commit": "c0ffee", "objects": [[*ref, "a", "uid", True]], "runs": [[*ref, "b", "sha256:1", "Failed"]]}

@@ -8,6 +8,7 @@ from dataclasses import replace
 from compiler.kubernetes import SUSPEND_ANNOTATION, annotations_of
 from reconciler.cluster.objects import Object, Ref, ref_of
 from reconciler.context import Reconciler
+from reconciler.decisions.diff import Change
 from reconciler.decisions.guard import PrunePlan
 
 SUSPENDED = "it is suspended, so nothing of it is written, started, evicted or deleted"
@@ -38,11 +39,14 @@ def suspended_jobs(r: Reconciler, refs: Iterable[Ref]) -> Iterator[tuple[str, st
 
 def without_suspended(r: Reconciler, plan: PrunePlan) -> PrunePlan:
     """The plan, where what is suspended is held, be it to be deleted or given back."""
-    leaving = (*plan.changes, *plan.releases)
-    suspended = [change for change in leaving if change.live is not None and is_suspended(r, change.live)]
+    suspended = [change for change in (*plan.changes, *plan.releases) if _is_left_alone(r, change)]
     return replace(
         plan,
         changes=tuple(change for change in plan.changes if change not in suspended),
         releases=tuple(change for change in plan.releases if change not in suspended),
         held_changes=(*plan.held_changes, *(replace(each, action="held", reason=SUSPENDED) for each in suspended)),
     )
+
+
+def _is_left_alone(r: Reconciler, change: Change) -> bool:
+    return change.live is not None and is_suspended(r, change.live)

@@ -9,7 +9,7 @@ from compiler.checks import CheckInput, Finding, check
 from compiler.checks.jobs import POD_GROUP
 from compiler.diagnostics import suggestion
 from compiler.fields.quantity import exact_amount
-from compiler.kubernetes import DEFAULT_QUEUE, ROOT_QUEUE
+from compiler.kubernetes import DEFAULT_QUEUE, HIERARCHY_ANNOTATION, ROOT_QUEUE
 from compiler.specs import Amounts, QueueSpec
 from compiler.specs.hypernode_tree import MAX_LOOP_SHOWN
 from compiler.syntax.documents import FieldPath
@@ -145,6 +145,24 @@ def deserved_above_capability(check_input: CheckInput) -> Iterator[Finding]:
 def guarantee_above_capability(check_input: CheckInput) -> Iterator[Finding]:
     """guarantee[r] <= capability[r] for each resource that both name. Mend: lower one or raise the other."""
     yield from _exceeded_limits(check_input, "guarantee", "capability")
+
+
+@check("GP319", "queue inside the way to another queue")
+def queue_inside_a_way(check_input: CheckInput) -> Iterator[Finding]:
+    """A queue whose way in volcano.sh/hierarchy is the beginning of another queue's (root/eng and root/eng/dev) has
+    jobs where the other has only a branch. Volcano's admission refuses it, on creation where the other is there before,
+    and on every update. Mend: give it a way of its own, such as root/eng/rest."""
+    by_way: dict[tuple[str, ...], QueueSpec] = {}
+    for queue in check_input.specs.queues:
+        way = tuple(name for name, _ in queue.hierarchy)
+        for length in range(1, len(way)):
+            by_way.setdefault(way[:length], queue)
+    for queue in check_input.specs.queues:
+        other = by_way.get(tuple(name for name, _ in queue.hierarchy))
+        if other is not None:
+            path: FieldPath = ("metadata", "annotations", HIERARCHY_ANNOTATION)
+            message = f"the way of queue {queue.name} is the beginning of that of queue {other.name}"
+            yield Finding(queue.document, path, message, "give it a way of its own", (other.document, path))
 
 
 @check("GP318", "guarantee above the cluster")

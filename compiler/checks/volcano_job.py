@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 
 from compiler.checks import DocumentInput, Finding, ModelOf, check
 from compiler.diagnostics import Severity, suggestion
-from compiler.kubernetes import TASK_AFFINITY_ANNOTATION, TASK_ANTI_AFFINITY_ANNOTATION
 from compiler.syntax.documents import Document, FieldPath
-from compiler.volcano.task_topology import task_groups
+from compiler.volcano.task_topology import wrong_names
 
 if TYPE_CHECKING:
     from compiler.kinds.volcano_job import Policy, Task, VolcanoJob
@@ -326,25 +325,10 @@ def malformed_volumes(check_input: DocumentInput) -> Iterator[Finding]:
 @check("GP390", "task-topology names no task", "warning", of_document=True)
 def unknown_task_topology_tasks(check_input: DocumentInput) -> Iterator[Finding]:
     """The groups in volcano.sh/task-topology-affinity and -anti-affinity name tasks of the job, each once in a group:
-    "ps,worker;ps,evaluator". For anything else Volcano's plugin task-topology ignores all wishes of the job, and so
-    does the plan. Mend: name the tasks as the job does."""
+    "ps,worker;ps,evaluator", and so does volcano.sh/task-topology-task-order. Blanks count. For anything else Volcano's
+    plugin task-topology ignores all wishes of the job, and so does the plan. Mend: name the tasks as the job does."""
     for document, job in check_input.documents_of(VOLCANO_JOB):
         names = [task.name or f"default{index}" for index, task in enumerate(job.spec.tasks)]
-        for key in (TASK_AFFINITY_ANNOTATION, TASK_ANTI_AFFINITY_ANNOTATION):
-            for group in task_groups(document.metadata.get("annotations") or {}, key):
-                wrong = _first_wrong_name(group, names)
-                if wrong is not None:
-                    message = (
-                        f"{wrong!r} stands twice in a group" if wrong in names else f"the job has no task {wrong!r}"
-                    )
-                    yield Finding(
-                        document, ("metadata", "annotations", key), message, f"its tasks are {', '.join(names)}"
-                    )
-
-
-def _first_wrong_name(group: list[str], task_names: list[str]) -> str | None:
-    """The first name of a group that is no task, or that stands in the group before."""
-    for at, name in enumerate(group):
-        if name not in task_names or name in group[:at]:
-            return name
-    return None
+        for key, wrong in wrong_names(document.metadata.get("annotations") or {}, names):
+            message = f"{wrong!r} stands twice in a group" if wrong in names else f"the job has no task {wrong!r}"
+            yield Finding(document, ("metadata", "annotations", key), message, f"its tasks are {', '.join(names)}")

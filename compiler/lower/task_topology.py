@@ -10,24 +10,23 @@ from itertools import combinations, combinations_with_replacement
 
 from compiler.kubernetes import TASK_AFFINITY_ANNOTATION, TASK_ANTI_AFFINITY_ANNOTATION, annotations_of
 from compiler.specs import GangSpec, SchedulerSpec
-from compiler.volcano.task_topology import task_groups
+from compiler.volcano.task_topology import task_groups, wrong_names
 
 
 def role_affinities(gang: GangSpec, scheduler: SchedulerSpec | None) -> tuple[tuple[int, int, int], ...]:
     """(role, role, 1 or -1), where the plugin is on.
 
-    As in the plugin: groups with an unknown role, or with one twice, void all groups; for a role with itself
-    anti-affinity precedes affinity, between two roles affinity precedes.
+    As in the plugin: an unknown role, or one twice, in a group or in the order of the roles voids all groups; for a
+    role with itself anti-affinity precedes affinity, between two roles affinity precedes.
     """
     if scheduler is None or not _is_enabled(scheduler):
         return ()
     index = {role.name: t for t, role in enumerate(gang.roles)}
     annotations = annotations_of(gang.document.data)
+    if any(wrong_names(annotations, index)):
+        return ()
     affinity = task_groups(annotations, TASK_AFFINITY_ANNOTATION)
     anti_affinity = task_groups(annotations, TASK_ANTI_AFFINITY_ANNOTATION)
-    for group in (*affinity, *anti_affinity):
-        if not set(group) <= index.keys() or len(set(group)) < len(group):
-            return ()
     near, far = (
         {pair for group in groups for pair in _role_pairs(group, index)} for groups in (affinity, anti_affinity)
     )
@@ -42,5 +41,5 @@ def _is_enabled(scheduler: SchedulerSpec) -> bool:
 
 def _role_pairs(group: Sequence[str], index: Mapping[str, int]) -> Iterable[tuple[int, int]]:
     """The role with itself for a group of one, else each pair of its roles in order."""
-    roles = sorted(index[name] for name in group)
-    return combinations_with_replacement(roles, 2) if len(roles) == 1 else combinations(roles, 2)
+    roles = sorted(index[name] for name in group if name)
+    return combinations_with_replacement(roles, 2) if len(group) == 1 else combinations(roles, 2)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from compiler.diagnostics import Severity
+from compiler.kubernetes import WAITING_TIME_ANNOTATIONS
 from compiler.specs import PluginSpec, Specs
 from compiler.volcano.node_groups import affinity_owner, has_preference, node_group_plugin
 
@@ -63,7 +64,8 @@ def _prefers_groups(specs: Specs, plugin: PluginSpec) -> bool:
 def _has_waiting_time(specs: Specs, plugin: PluginSpec) -> bool:
     if "sla-waiting-time" in plugin.arguments:
         return True
-    return any("sla-waiting-time" in (gang.document.metadata.get("annotations") or {}) for gang in specs.gangs)
+    annotations = (gang.document.metadata.get("annotations") or {} for gang in specs.gangs)
+    return any(not written.keys().isdisjoint(WAITING_TIME_ANNOTATIONS) for written in annotations)
 
 
 def _is_proportional(specs: Specs, plugin: PluginSpec) -> bool:
@@ -76,11 +78,24 @@ def _reclaims_along_the_tree(specs: Specs, plugin: PluginSpec) -> bool:
     return hierarchical and _has_action("reclaim")(specs, plugin)
 
 
+def _limits_nothing(specs: Specs, plugin: PluginSpec) -> bool:
+    """Whether the plugin orders queues, or says who gives back, without the limit that goes with it."""
+    says_more = plugin.flags.get("enableQueueOrder", True) or plugin.flags.get("enableReclaimable", True)
+    return says_more and not plugin.flags.get("enabledAllocatable", True)
+
+
 def _has_unplanned_needs(specs: Specs, plugin: PluginSpec) -> bool:
     return any(role.pod.has_unplanned_needs for gang in specs.gangs for role in gang.roles)
 
 
 # ---- the table
+
+UNLIMITED = Difference(
+    "its order of queues and what it lets reclaim are not planned where it limits nothing: Volcano may start and evict "
+    "other jobs",
+    "enabledAllocatable: false",
+    _limits_nothing,
+)
 
 SCORES = "scores nodes; the plan names the nodes, so the score decides nothing for planned pods"
 PLUGIN_PLANS: Mapping[str, PluginPlan] = {
@@ -97,7 +112,7 @@ PLUGIN_PLANS: Mapping[str, PluginPlan] = {
             ),
         ),
     ),
-    "proportion": PluginPlan("no queue exceeds its share by weight; who reclaims and who gives back"),
+    "proportion": PluginPlan("no queue exceeds its share by weight; who reclaims and who gives back", (UNLIMITED,)),
     "capacity": PluginPlan(
         "capability, deserved and guarantee, with enableHierarchy along the tree; who reclaims and who gives back",
         (
@@ -106,6 +121,7 @@ PLUGIN_PLANS: Mapping[str, PluginPlan] = {
                 "capacity.DynamicResourceAllocationEnable: true",
                 _says(True, "capacity.DynamicResourceAllocationEnable"),
             ),
+            UNLIMITED,
         ),
     ),
     "overcommit": PluginPlan(

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from compiler.diagnostics import Diagnostic
 from compiler.fields.duration import parse_duration
@@ -38,9 +38,20 @@ class ObjectModel(StrictModel):
 
 
 class NetworkTopology(StrictModel):
+    """Below tier 1 a hard topology has no hypernode. A soft one asks for no tier, so that its 0 says nothing."""
+
     mode: Literal["hard", "soft"] | None = None
     highest_tier_allowed: Positive | None = None
     highest_tier_name: Name | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_tier_zero(cls, written: Any) -> Any:
+        if not isinstance(written, Mapping) or written.get("mode") != "soft":
+            return written
+        if written.get("highestTierAllowed") != 0 or isinstance(written["highestTierAllowed"], bool):
+            return written
+        return {key: value for key, value in written.items() if key != "highestTierAllowed"}
 
     def to_spec(self) -> TopologySpec:
         return TopologySpec(self.mode or "hard", self.highest_tier_allowed, self.highest_tier_name)

@@ -19,8 +19,14 @@ def scheduler(*names: str, **flags: bool) -> SchedulerSpec:
     )
 
 
-def affinities(near: str = "", far: str = "", made: SchedulerSpec | None = None) -> tuple[tuple[int, int, int], ...]:
-    notes = {"volcano.sh/task-topology-affinity": near, "volcano.sh/task-topology-anti-affinity": far}
+def affinities(
+    near: str = "", far: str = "", made: SchedulerSpec | None = None, order: str = "ps,worker"
+) -> tuple[tuple[int, int, int], ...]:
+    notes = {
+        "volcano.sh/task-topology-affinity": near,
+        "volcano.sh/task-topology-anti-affinity": far,
+        "volcano.sh/task-topology-task-order": order,
+    }
     job = gang("a", role("ps", 1), role("worker", 2), role("chief", 1))
     data: dict[str, Any] = {**job.document.data, "metadata": {**job.document.data["metadata"], "annotations": notes}}
     job = replace(job, document=replace(job.document, data=data))
@@ -36,7 +42,10 @@ def affinities(near: str = "", far: str = "", made: SchedulerSpec | None = None)
         ("", "", ()),
         ("ps,worker", "", ((0, 1, 1),)),
         ("ps,worker;ps,chief", "ps;worker,chief", ((0, 0, -1), (0, 1, 1), (0, 2, 1), (1, 2, -1))),
-        (" ps , worker,chief", "", ((0, 1, 1), (0, 2, 1), (1, 2, 1))),
+        ("ps,worker,chief", "", ((0, 1, 1), (0, 2, 1), (1, 2, 1))),
+        ("ps, worker", "", ()),
+        ("ps,worker;worker,,chief,;", "", ((0, 1, 1), (1, 2, 1))),
+        ("ps,;", "", ()),
         ("worker", "", ((1, 1, 1),)),
         ("worker", "worker", ((1, 1, -1),)),
         ("ps,worker", "worker,ps", ((0, 1, 1),)),
@@ -46,6 +55,11 @@ def affinities(near: str = "", far: str = "", made: SchedulerSpec | None = None)
 )
 def test_groups_of_roles(near: str, far: str, expected: tuple[tuple[int, int, int], ...]) -> None:
     assert affinities(near, far) == expected
+
+
+def test_an_order_with_an_unknown_role_voids_the_groups_too() -> None:
+    assert affinities("ps,worker", order="worker,,ps") == ((0, 1, 1),)
+    assert affinities("ps,worker", order="ps,evaluator") == ()
 
 
 def test_only_where_the_plugin_is_on() -> None:

@@ -10,6 +10,7 @@ from functools import cached_property
 from compiler.checks import CheckInput, Finding, check
 from compiler.diagnostics import Severity, did_you_mean, suggestion
 from compiler.fields.quantity import QuantityError, exact_amount, integer_amounts, parse_quantity
+from compiler.last_result import LastResult
 from compiler.specs import TOLERATE_ALL, Amounts, GangSpec, NodeSpec, PodSpec, RoleSpec
 from compiler.specs.eligibility import NodeMasks, NodeRequirement, node_requirement, returned_node
 from compiler.specs.hypernode_tree import tier_of
@@ -20,8 +21,8 @@ DEFAULT_PODS = 110
 
 
 @dataclass(frozen=True)
-class _Nodes:
-    """The declared nodes, as they are when nothing keeps them closed for a while."""
+class _NodeFacts:
+    """What is asked of nodes alone."""
 
     nodes: Sequence[NodeSpec]
 
@@ -49,10 +50,18 @@ class _Nodes:
             found.setdefault(tuple(sorted(node.allocatable.items())), []).append(index)
         return [(dict(key), sum(1 << i for i in indices)) for key, indices in found.items()]
 
+
+@dataclass(frozen=True)
+class _Nodes:
+    """The declared nodes, as they are when nothing keeps them closed for a while, and what is asked of them and of the
+    pods of one repository."""
+
+    facts: _NodeFacts
+
     def requests(self, pod: PodSpec) -> dict[str, int]:
         """The requests that can be counted against nodes."""
         requested = {name: amount for name, amount in pod.requests.items() if amount}
-        counted = self.resources - self.shared_resources
+        counted = self.facts.resources - self.facts.shared_resources
         return {name: amount for name, amount in requested.items() if name in counted}
 
     @cached_property
@@ -62,7 +71,7 @@ class _Nodes:
     def matching(self, requirement: NodeRequirement) -> int:
         """The mask of the nodes that keep the requirement, whatever their NUMA."""
         if requirement not in self._known_masks:
-            self._known_masks[requirement] = self.masks.nodes_matching(requirement)
+            self._known_masks[requirement] = self.facts.masks.nodes_matching(requirement)
         return self._known_masks[requirement]
 
     @cached_property
@@ -85,15 +94,20 @@ class _Nodes:
     def _most_pods(self, pod: PodSpec, mask: int) -> int:
         requests = self.requests(pod)
         total = 0
-        for amounts, members in self.groups:
+        for amounts, members in self.facts.groups:
             each = min((amounts.get(n, 0) // a for n, a in requests.items() if n != "pods"), default=DEFAULT_PODS)
             total += min(each, amounts.get("pods", DEFAULT_PODS)) * (mask & members).bit_count()
         return total
 
 
+_LAST_FACTS = LastResult[_NodeFacts]()
+
+
 def _declared_nodes(check_input: CheckInput) -> _Nodes | None:
     nodes = check_input.specs.nodes
-    return _Nodes([returned_node(node) for node in nodes]) if nodes else None
+    if not nodes:
+        return None
+    return _Nodes(_LAST_FACTS.of((nodes,), lambda: _NodeFacts([returned_node(node) for node in nodes])))
 
 
 def _roles(check_input: CheckInput) -> Iterator[tuple[GangSpec, RoleSpec]]:
@@ -116,7 +130,7 @@ def unknown_resources(check_input: CheckInput) -> Iterator[Finding]:
     device of the nodes. Mend: correct the name, or declare the nodes that have it."""
     if (nodes := _declared_nodes(check_input)) is None:
         return
-    known = sorted(name for name in nodes.resources | nodes.shared_resources if "/" in name)
+    known = sorted(name for name in nodes.facts.resources | nodes.facts.shared_resources if "/" in name)
     for gang, role in _roles(check_input):
         for name in role.pod.requests:
             if "/" not in name or name in known:
@@ -141,9 +155,9 @@ def selectors_without_nodes(check_input: CheckInput) -> Iterator[Finding]:
             continue
         document, path = gang.pod_spec_of(role)
         for key, value in pod.node_selector.items():
-            values = {node.labels[key] for node in nodes.nodes if key in node.labels}
+            values = {node.labels[key] for node in nodes.facts.nodes if key in node.labels}
             if value not in values:
-                keys = {label for node in nodes.nodes for label in node.labels}
+                keys = {label for node in nodes.facts.nodes for label in node.labels}
                 some = ", ".join(sorted(values)[:5])
                 help = (
                     suggestion(value, values, f"nodes have {some}") if values else suggestion(key, keys, "label nodes")
@@ -169,7 +183,7 @@ def missing_tolerations(check_input: CheckInput) -> Iterator[Finding]:
     for gang, role in _roles(check_input):
         if _is_kept_out_by_taints(nodes, role.pod):
             selected = nodes.matching(_labels_only(role.pod))
-            possible = ((i, node) for i, node in enumerate(nodes.nodes) if selected >> i & 1)
+            possible = ((i, node) for i, node in enumerate(nodes.facts.nodes) if selected >> i & 1)
             fitting = next(node for i, node in possible if nodes.most_pods(role.pod, 1 << i))
             keys = sorted({taint.key for taint in fitting.taints if taint.effect != "PreferNoSchedule"})
             document, path = gang.pod_spec_of(role)
@@ -195,7 +209,9 @@ def gangs_without_room(check_input: CheckInput) -> Iterator[Finding]:
         return
     domains = _domain_masks(check_input)
     for gang in check_input.specs.gangs:
-        if not gang.schedulable or any(name not in nodes.resources for role in gang.roles for name in _devices(role)):
+        if not gang.schedulable or any(
+            name not in nodes.facts.resources for role in gang.roles for name in _devices(role)
+        ):
             continue
         for role in gang.roles:
             mask = nodes.matching(node_requirement(role.pod))
@@ -226,7 +242,7 @@ def _devices(role: RoleSpec) -> list[str]:
 
 def _too_large(nodes: _Nodes, role: RoleSpec, mask: int) -> str:
     """What no node of the mask has enough of for one pod."""
-    usable = [node for i, node in enumerate(nodes.nodes) if mask >> i & 1]
+    usable = [node for i, node in enumerate(nodes.facts.nodes) if mask >> i & 1]
     for name, amount in nodes.requests(role.pod).items():
         most = max(node.allocatable.get(name, DEFAULT_PODS if name == "pods" else 0) for node in usable)
         if amount > most:

@@ -22,7 +22,7 @@ from compiler.syntax.documents import Document
 from compiler.volcano.numatopology import with_numa_topologies
 from compiler.volcano.shared_devices import shared_devices_of
 
-_KNOWN_SPECS, _KNOWN_READINESS = LastOfEach[NodeSpec](), LastOfEach[bool]()
+_KNOWN_SPECS = LastOfEach[NodeSpec]()
 _LAST_ORDER = LastResult[list[int]]()
 
 
@@ -34,7 +34,8 @@ def observed_nodes(declared: Sequence[NodeSpec], state: ClusterState) -> tuple[N
     if not state.nodes:
         return tuple(declared)
     declared_by_name = {node.name: node for node in declared}
-    pairs = ((node, declared_by_name.get(name_of(node))) for node in state.nodes)
+    names_in_state = (name for name, _ in state.node_facts)
+    pairs = ((node, declared_by_name.get(name)) for node, name in zip(state.nodes, names_in_state, strict=True))
     topologies = map(_numa_topology_spec, state.numatopologies)
     nodes = with_numa_topologies(_KNOWN_SPECS.of(pairs, _node_spec), topologies)
     names = tuple(node.name for node in nodes)
@@ -44,8 +45,7 @@ def observed_nodes(declared: Sequence[NodeSpec], state: ClusterState) -> tuple[N
 
 def unready_nodes(state: ClusterState) -> frozenset[str]:
     """The names of the nodes that are not ready."""
-    readiness = _KNOWN_READINESS.of(((node,) for node in state.nodes), is_ready_node)
-    return frozenset(name_of(node) for node, is_ready in zip(state.nodes, readiness, strict=True) if not is_ready)
+    return frozenset(name for name, is_ready in state.node_facts if not is_ready)
 
 
 def observed_hypernodes(specs: Specs, state: ClusterState, nodes: Sequence[NodeSpec]) -> tuple[HyperNodeSpec, ...]:

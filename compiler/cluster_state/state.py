@@ -18,7 +18,15 @@ import yaml
 
 from compiler.cluster_state.pod_records import PodRecord, read_pods
 from compiler.fields.timestamp import epoch_seconds, parse_timestamp
-from compiler.kubernetes import SNAPSHOT_TIME_ANNOTATION, Object, api_group_of, conditions_of, status_of
+from compiler.kubernetes import (
+    SNAPSHOT_TIME_ANNOTATION,
+    Object,
+    api_group_of,
+    conditions_of,
+    is_ready_node,
+    name_of,
+    status_of,
+)
 from compiler.last_result import LastOfEach
 from compiler.specs import JobKey
 
@@ -88,6 +96,11 @@ class ClusterState:
         return cls(**by_kind, finished=frozenset(finished), clock=clock)
 
     @cached_property
+    def node_facts(self) -> list[tuple[str, bool]]:
+        """The name of each of `nodes`, and whether it is ready."""
+        return _KNOWN_FACTS.of(((node,) for node in self.nodes), lambda node: (name_of(node), is_ready_node(node)))
+
+    @cached_property
     def pod_records(self) -> tuple[PodRecord, ...]:
         return tuple(read_pods(self.pods, self.pod_groups))
 
@@ -107,6 +120,7 @@ class ClusterState:
         return max((at for time in distinct if (at := epoch_seconds(time)) is not None), default=None)
 
 
+_KNOWN_FACTS = LastOfEach[tuple[str, bool]]()
 _KNOWN_PLACES = LastOfEach[tuple[str, tuple[str, str, str]] | None]()
 
 

@@ -25,7 +25,7 @@ from typing import Any, NoReturn
 from reconciler.plan.compile_child import compile_request, prepare_next
 from reconciler.plan.compile_inputs import CompileRequest, HeldInputs, decode_request
 from reconciler.plan.file_memory import FileMemory
-from reconciler.plan.snapshot import save_snapshot
+from reconciler.plan.snapshot import write_answer
 
 _MODULES = (
     "compiler.cli.executor",
@@ -95,7 +95,7 @@ def _compile_and_exit(order: Mapping[str, Any], memory: FileMemory, held: HeldIn
         _set_limits(order["memory"], order["seconds"])
         gc.set_threshold(*GC_THRESHOLD)
         request = decode_request(Path(order["request"]).read_bytes(), held)
-        save_snapshot(compile_request(request, memory.parse), Path(order["answer"]))
+        write_answer(compile_request(request, memory.parse), Path(order["answer"]))
         status = 0
     except BaseException:
         with contextlib.suppress(Exception):

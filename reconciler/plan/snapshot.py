@@ -204,6 +204,13 @@ def load_snapshot(path: Path) -> Snapshot | None:
         return None
 
 
+def write_answer(snapshot: Snapshot, path: Path) -> None:
+    """Write the file whole or not at all, for a reader that waits for it: nothing reads it after a loss of power."""
+    beside = path.with_suffix(".new")
+    beside.write_text(snapshot.as_json())
+    beside.replace(path)
+
+
 def save_snapshot(snapshot: Snapshot, path: Path) -> None:
     """Write the file whole or not at all, also when the machine loses power."""
     path.parent.mkdir(parents=True, exist_ok=True)

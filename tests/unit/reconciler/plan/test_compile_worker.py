@@ -11,11 +11,15 @@ from unittest.mock import Mock
 
 import pytest
 
+from compiler.checks import placement
+from compiler.cluster_state import state
+from compiler.lower import digest
 from compiler.lower import nodes as lowered_nodes
 from reconciler.plan import compile_worker
 from reconciler.plan.compile_child import compile_request, prepare_next
 from reconciler.plan.compile_inputs import CompileRequest
 from reconciler.plan.file_memory import FileMemory
+from solver.problem import Node
 from tests.unit.reconciler.plan.test_compile_child import JOB, request
 
 NODES = [
@@ -41,13 +45,28 @@ def test_what_was_prepared_is_not_worked_out_again_and_the_plan_is_the_same(monk
     prepare_next(asked(train=JOB.replace(b"gpu: 4", b"gpu: 1")), memory.parse)
     prepare_next(base, memory.parse)
     lower = Mock(wraps=lowered_nodes._lower_nodes)
+    looked_at, asked_ready, written = (
+        Mock(wraps=placement.returned_node),
+        Mock(wraps=state.is_ready_node),
+        Mock(wraps=digest._text),
+    )
     monkeypatch.setattr(lowered_nodes, "_lower_nodes", lower)
+    monkeypatch.setattr(placement, "returned_node", looked_at)
+    monkeypatch.setattr(state, "is_ready_node", asked_ready)
+    monkeypatch.setattr(digest, "_text", written)
     assert compile_request(more, memory.parse).as_json() == plain
     assert not lower.called
+    assert not looked_at.called, "the declared nodes"
+    assert not asked_ready.called, "the nodes of the cluster"
+    assert not any(isinstance(item, Node) for call in written.call_args_list for item in _items(call.args[0]))
     changed = {**NODES[1], "spec": {"unschedulable": True}}
     cordoned = compile_request(replace(more, state=[NODES[0], changed]), memory.parse)
     assert cordoned.as_json() != plain
     assert lower.call_count == 1, "a node that changed is lowered anew"
+
+
+def _items(value: Any) -> tuple[Any, ...]:
+    return value if isinstance(value, tuple) else ()
 
 
 @pytest.mark.parametrize(("kept", "prepared"), [(asked(train=JOB), 1), (None, 0)])

@@ -15,12 +15,15 @@ from typing import Any, Self
 
 from tests.controlplane import ApiError, ControlPlane
 from tests.differential.world import (
+    GROUP,
+    MODEL,
     Object,
     Where,
     World,
     hypernode_objects,
     job_object,
     node_amounts,
+    node_labels,
     priority_class_objects,
     queue_object,
     scheduler_conf,
@@ -45,12 +48,14 @@ RESTLESS_CYCLES = 90
 @dataclasses.dataclass(frozen=True)
 class Outcome:
     """What is there at rest. running: (job, task, node) -> pods. evicted: the same of the pods that ran at first and
-    are gone. phases: podgroup phase of each job. at_rest: whether it came to rest."""
+    are gone. phases: podgroup phase of each job. at_rest: whether it came to rest. before_open: what ran before the
+    last gates were lifted, where they were."""
 
     running: Mapping[Where, int]
     evicted: Mapping[Where, int]
     phases: Mapping[str, str]
     at_rest: bool
+    before_open: Mapping[Where, int] | None = None
 
     def held(self, world: World) -> dict[str, int]:
         """Queue -> GPUs that its pods hold."""
@@ -62,7 +67,7 @@ def held_amounts(world: World, running: Mapping[Where, int]) -> dict[str, int]:
     found = {queue.name: 0 for queue in world.queues}
     for (name, task, _), number in running.items():
         job = world.job(name)
-        found[job.queue] += number * job.task(task).request["gpu"]
+        found[job.queue] += number * job.task(task).request.get("gpu", 0)
     return found
 
 
@@ -99,9 +104,11 @@ class Bed:
         self._threads.shutdown()
         self.plane.stop()
 
-    def run(self, world: World, plan: Plan | None = None) -> Outcome:
+    def run(self, world: World, plan: Plan | None = None, *, then_open: bool = False) -> Outcome:
         """Lay it out, let the scheduler work until it rests, and clear the cluster. With a plan all pods come gated,
-        and what the reconciler would do is done: victims are evicted, planned pods lose their gate for their node."""
+        and what the reconciler would do is done: victims are evicted, planned pods lose their gate for their node.
+
+        then_open: at rest all other pods lose their gates too, and the scheduler works until it rests again."""
         self._count += 1
         self._prefix = f"w{self._count}-"
         try:
@@ -122,7 +129,13 @@ class Bed:
                 at_rest = self._wait_for_rest(
                     REST_CYCLES, look=lambda: self._lift_gates(plan), is_settled=lambda: self._is_settled(world)
                 )
-            return self._read(initial, at_rest)
+            outcome = self._read(initial, at_rest)
+            if then_open:
+                with self._timed("opened"):
+                    self._open_gates()
+                    at_rest = self._wait_for_rest(REST_CYCLES, is_settled=lambda: self._is_settled(world))
+                outcome = dataclasses.replace(self._read(initial, at_rest), before_open=outcome.running)
+            return outcome
         finally:
             self._configure(world, (IDLE,))
             with self._timed("clear"):
@@ -167,6 +180,9 @@ class Bed:
             self.plane.api("PATCH", f"/api/v1/nodes/{name}/status", sized)
 
         self._each(resize, wanted.keys() & there)
+        for name, labels in node_labels(world).items():
+            said = {MODEL: None, GROUP: None} | labels
+            self.plane.api("PATCH", f"/api/v1/nodes/{name}", {"metadata": {"labels": said}})
         self._each(lambda thing: self.plane.api("POST", HYPERNODES, thing), hypernode_objects(world))
 
     def _create_queues(self, world: World) -> None:
@@ -286,11 +302,18 @@ class Bed:
             where = next((each for each, number in free.items() if each[:2] == role and number > 0), None)
             if where is not None:
                 free[where] -= 1
+                selector = pod["spec"].get("nodeSelector", {}) | {HOSTNAME: where[2]}
                 patch = [
-                    {"op": "add", "path": "/spec/nodeSelector", "value": {HOSTNAME: where[2]}},
+                    {"op": "add", "path": "/spec/nodeSelector", "value": selector},
                     {"op": "remove", "path": "/spec/schedulingGates"},
                 ]
                 self.plane.api("PATCH", f"{PODS}/{pod['metadata']['name']}", patch)
+
+    def _open_gates(self) -> None:
+        """Let the scheduler have all pods."""
+        gated = [pod["metadata"]["name"] for pod in self._objects(PODS) if pod["spec"].get("schedulingGates")]
+        lifted = [{"op": "remove", "path": "/spec/schedulingGates"}]
+        self._each(lambda name: self.plane.api("PATCH", f"{PODS}/{name}", lifted), gated)
 
     def _wait_for_pods(self, world: World) -> None:
         self.plane.wait_until(

@@ -20,6 +20,7 @@ from tests.differential.world import (
     hypernode_objects,
     job_object,
     node_amounts,
+    node_labels,
     pod_spec,
     priority_class_objects,
     queue_object,
@@ -93,11 +94,12 @@ def cluster_documents(world: World) -> Iterator[Object]:
         "metadata": {"name": "volcano-scheduler-configmap"},
         "spec": scheduler_spec(world),
     }
+    labels = node_labels(world)
     for name, capacity in node_amounts(world).items():
         yield {
             "apiVersion": "v1",
             "kind": "Node",
-            "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name}},
+            "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name} | labels[name]},
             "status": {"capacity": capacity, "allocatable": capacity},
         }
     yield from hypernode_objects(world)
@@ -114,8 +116,10 @@ def running_pods(world: World) -> Iterator[Object]:
             for _ in range(number):
                 at = index[task]
                 index[task] += 1
-                preemptable = job.preemptable if job.preemptable is not None else job.task(task).preemptable
-                notes = {
+                of = job.task(task)
+                preemptable = job.preemptable if job.preemptable is not None else of.preemptable
+                said = {"volcano.sh/preemptable": preemptable, "volcano.sh/last-checkpoint-time": of.checkpoint}
+                notes = {key: value for key, value in said.items() if value is not None} | {
                     "volcano.sh/job-name": job.name,
                     "volcano.sh/task-spec": task,
                     "volcano.sh/task-index": str(at),
@@ -127,7 +131,7 @@ def running_pods(world: World) -> Iterator[Object]:
                     "metadata": {
                         "name": f"{job.name}-{task}-{at}",
                         "namespace": "default",
-                        "annotations": notes | ({} if preemptable is None else {"volcano.sh/preemptable": preemptable}),
+                        "annotations": notes,
                         "labels": {"volcano.sh/job-name": job.name, "volcano.sh/task-spec": task},
                         "ownerReferences": [
                             {

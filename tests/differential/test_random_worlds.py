@@ -9,10 +9,14 @@ import pytest
 from tests.differential.bed import Bed
 from tests.differential.compare import borrowing_before_entitlement, check_plan, check_world
 from tests.differential.generator import random_world
+from tests.differential.mixed import check_bound, check_mixed
+from tests.differential.mixtures import mixed_world
 from tests.differential.planned import compile_world
 
 WORLDS = range(40)
 PLANS = range(100, 112)
+MIXED_WORLDS = range(8)
+MIXED_PLANS = range(100, 106)
 TWICE = "looked at twice: on a busy machine Volcano may act on what its caches have not heard of yet"
 
 
@@ -26,6 +30,18 @@ def test_volcano_does_nothing_illegal_and_nothing_better(bed: Bed, seed: int) ->
 def test_volcano_binds_what_is_planned(bed: Bed, seed: int) -> None:
     world = random_world(seed)
     assert (check_plan(bed, world) and check_plan(bed, world)) == [], TWICE
+
+
+@pytest.mark.parametrize("seed", MIXED_WORLDS)
+def test_in_mixed_worlds_volcano_does_nothing_illegal_and_nothing_better(bed: Bed, seed: int) -> None:
+    world = mixed_world(seed)
+    assert (check_mixed(bed, world) and check_mixed(bed, world)) == [], TWICE
+
+
+@pytest.mark.parametrize("seed", MIXED_PLANS)
+def test_beside_a_plan_of_a_mixed_world_volcano_starts_nothing_more(bed: Bed, seed: int) -> None:
+    world = mixed_world(seed)
+    assert (check_bound(bed, world) and check_bound(bed, world)) == [], TWICE
 
 
 @pytest.mark.parametrize("seed", [1007, 1187, 1372])

@@ -18,11 +18,23 @@ RESOURCES = {"gpu": "nvidia.com/gpu", "cpu": "cpu"}
 PRIORITIES = (0, 10, 100, 1000)
 GATE = "gangplan.dev/placement"
 PLENTY = {"cpu": 1000, "gpu": 0}
+MODEL, GROUP = "model", "volcano.sh/nodegroup-name"
+EXTRA_PLUGINS: dict[str, Object] = {
+    "binpack": {"arguments": {"binpack.resources": "nvidia.com/gpu", "binpack.resources.nvidia.com/gpu": 5}},
+    "cdp": {},
+    "nodegroup": {},
+    "overcommit": {},
+    "pdb": {},
+    "resource-strategy-fit": {"arguments": {"resources": {"nvidia.com/gpu": {"type": "MostAllocated", "weight": 2}}}},
+    "sla": {"arguments": {"sla-waiting-time": "1h"}},
+    "task-topology": {},
+}
+"""Those that score or filter, with what they are told."""
 
 
 @dataclass(frozen=True)
 class QueueData:
-    """A queue; amounts that are None are not said."""
+    """A queue; amounts that are None are not said. groups: node groups that it may use."""
 
     name: str
     parent: str | None = None
@@ -32,22 +44,39 @@ class QueueData:
     guarantee: Amounts | None = None
     capability: Amounts | None = None
     reclaimable: bool = True
+    groups: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class PartitionData:
+    """A role's division into parts of `size` pods, `least` of which must run, each inside one hypernode of the tier."""
+
+    size: int
+    total: int
+    least: int
+    tier: int
+    mode: str = "hard"
 
 
 @dataclass(frozen=True)
 class TaskData:
-    """A role of a job. preemptable: the annotation on its template."""
+    """A role of a job. preemptable: the annotation on its template. model: the label of the nodes that it asks for.
+    checkpoint: when its pods last wrote one."""
 
     name: str
     replicas: int
     request: Amounts
     minimum: int | None = None
     preemptable: str | None = None
+    model: str | None = None
+    partition: PartitionData | None = None
+    checkpoint: str | None = None
 
 
 @dataclass(frozen=True)
 class JobData:
-    """A Volcano Job. running: (task, node, pods). tier: hard topology. preemptable: the annotation on the job."""
+    """A Volcano Job. running: (task, node, pods). tier: hard topology, or soft where `soft` says so; by_name: the tier
+    is said by its name. preemptable: the annotation on the job."""
 
     name: str
     queue: str
@@ -57,6 +86,8 @@ class JobData:
     running: tuple[tuple[str, str, int], ...] = ()
     tier: int | None = None
     preemptable: str | None = None
+    soft: bool = False
+    by_name: bool = False
 
     def task(self, name: str) -> TaskData:
         return next(task for task in self.tasks if task.name == name)
@@ -74,9 +105,10 @@ class JobData:
 
 @dataclass(frozen=True)
 class World:
-    """supernode_size: nodes per hypernode of tier 1, all of them below one of tier 2; 0 for no hypernodes. plugins:
-    those beside priority, gang and conformance. one_tier: they stand in the tier of those, not in the second.
-    protects_gangs: plugin gang votes on evictions."""
+    """supernode_size: nodes per hypernode of tier 1, all of them below one of tier 2; 0 for no hypernodes, or those of
+    `hypernodes`: (name, tier, members). plugins: those beside priority, gang and conformance. extra_plugins: those that
+    score or filter. one_tier: they stand in the tier of those, not in the second. protects_gangs: plugin gang votes on
+    evictions. models, groups: of each node the label that tasks ask for, and its node group, "" for none."""
 
     nodes: tuple[Amounts, ...]
     queues: tuple[QueueData, ...]
@@ -87,6 +119,14 @@ class World:
     protects_gangs: bool = False
     one_tier: bool = False
     supernode_size: int = 0
+    hypernodes: tuple[tuple[str, int, tuple[str, ...]], ...] = ()
+    models: tuple[str, ...] = ()
+    groups: tuple[str, ...] = ()
+    extra_plugins: tuple[str, ...] = ()
+
+    @property
+    def has_hypernodes(self) -> bool:
+        return bool(self.supernode_size or self.hypernodes)
 
     @property
     def node_names(self) -> tuple[str, ...]:
@@ -118,7 +158,8 @@ def scheduler_spec(world: World) -> Object:
             plugin["enableHierarchy"] = True
         second.append(plugin)
     second += [{"name": "predicates"}, {"name": "nodeorder"}]
-    if world.supernode_size:
+    second += [{"name": name} | EXTRA_PLUGINS[name] for name in world.extra_plugins]
+    if world.has_hypernodes:
         second.append({"name": "network-topology-aware"})
     first = [{"name": "priority"}, gang, {"name": "conformance"}]
     tiers = [[*first, *second]] if world.one_tier else [first, second]
@@ -150,6 +191,8 @@ def queue_object(queue: QueueData, prefix: str = "") -> Object:
         spec["guarantee"] = {"resource": amounts(queue.guarantee)}
     if queue.capability is not None:
         spec["capability"] = amounts(queue.capability)
+    if queue.groups:
+        spec["affinity"] = {"nodeGroupAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [*queue.groups]}}
     return {
         "apiVersion": "scheduling.volcano.sh/v1beta1",
         "kind": "Queue",
@@ -158,14 +201,17 @@ def queue_object(queue: QueueData, prefix: str = "") -> Object:
     }
 
 
-def _annotated(preemptable: str | None) -> Object:
-    return {} if preemptable is None else {"annotations": {"volcano.sh/preemptable": preemptable}}
+def _annotated(preemptable: str | None, checkpoint: str | None = None) -> Object:
+    notes = {"volcano.sh/preemptable": preemptable, "volcano.sh/last-checkpoint-time": checkpoint}
+    said = {key: value for key, value in notes.items() if value is not None}
+    return {"annotations": said} if said else {}
 
 
 def pod_spec(task: TaskData) -> Object:
     resources = amounts(task.request)
     return {
         "restartPolicy": "Never",
+        **({} if task.model is None else {"nodeSelector": {MODEL: task.model}}),
         "containers": [{"name": "main", "image": "none", "resources": {"requests": resources, "limits": resources}}],
     }
 
@@ -177,7 +223,8 @@ def job_object(job: JobData, prefix: str = "", *, gated: bool = False) -> Object
             "name": task.name,
             "replicas": task.replicas,
             **({} if task.minimum is None else {"minAvailable": task.minimum}),
-            "template": {"metadata": _annotated(task.preemptable), "spec": pod_spec(task) | gates},
+            **({} if task.partition is None else {"partitionPolicy": _partition_policy(task.partition)}),
+            "template": {"metadata": _annotated(task.preemptable, task.checkpoint), "spec": pod_spec(task) | gates},
         }
         for task in job.tasks
     ]
@@ -191,12 +238,23 @@ def job_object(job: JobData, prefix: str = "", *, gated: bool = False) -> Object
     if job.priority:
         spec["priorityClassName"] = f"p{job.priority}"
     if job.tier is not None:
-        spec["networkTopology"] = {"mode": "hard", "highestTierAllowed": job.tier}
+        tier = {"highestTierName": f"tier{job.tier}"} if job.by_name else {"highestTierAllowed": job.tier}
+        spec["networkTopology"] = {"mode": "soft"} if job.soft else {"mode": "hard", **tier}
     return {
         "apiVersion": "batch.volcano.sh/v1alpha1",
         "kind": "Job",
         "metadata": {"name": prefix + job.name, "namespace": "default", **_annotated(job.preemptable)},
         "spec": spec,
+    }
+
+
+def _partition_policy(partition: PartitionData) -> Object:
+    tier = {} if partition.mode == "soft" else {"highestTierAllowed": partition.tier}
+    return {
+        "totalPartitions": partition.total,
+        "partitionSize": partition.size,
+        "minPartitions": partition.least,
+        "networkTopology": {"mode": partition.mode, **tier},
     }
 
 
@@ -212,7 +270,9 @@ def priority_class_objects() -> Iterator[Object]:
 
 
 def hypernode_objects(world: World) -> Iterator[Object]:
-    """Supernodes s0.. of tier 1 and their common hypernode of tier 2."""
+    """Supernodes s0.. of tier 1 and their common hypernode of tier 2, or those that are listed."""
+    for name, tier, members in world.hypernodes:
+        yield _hypernode(name, tier, "Node" if members[0] in world.node_names else "HyperNode", members)
     if not world.supernode_size:
         return
     names = world.node_names
@@ -229,6 +289,7 @@ def _hypernode(name: str, tier: int, kind: str, members: tuple[str, ...]) -> Obj
         "metadata": {"name": name},
         "spec": {
             "tier": tier,
+            "tierName": f"tier{tier}",
             "members": [{"type": kind, "selector": {"exactMatch": {"name": member}}} for member in members],
         },
     }
@@ -238,4 +299,13 @@ def node_amounts(world: World) -> dict[str, dict[str, str]]:
     return {
         name: {**amounts(PLENTY | dict(given)), "memory": "1Ti", "pods": "110"}
         for name, given in zip(world.node_names, world.nodes, strict=True)
+    }
+
+
+def node_labels(world: World) -> dict[str, dict[str, str]]:
+    """Node -> its labels beside the host name."""
+    models, groups = world.models or ("",) * len(world.nodes), world.groups or ("",) * len(world.nodes)
+    return {
+        name: {key: label for key, label in ((MODEL, model), (GROUP, group)) if label}
+        for name, model, group in zip(world.node_names, models, groups, strict=True)
     }

@@ -109,6 +109,7 @@ def read_world(files: Mapping[str, bytes]) -> World:
         for document in yaml.safe_load_all(files[path]):
             of_kind.setdefault(document["kind"], []).append(document)
     classes = {each["metadata"]["name"]: each["value"] for each in of_kind.get("PriorityClass", [])}
+    tiers = {each["spec"].get("tierName"): each["spec"]["tier"] for each in of_kind.get("HyperNode", [])}
     said = (of_kind.get("SchedulerConfiguration") or [{}])[0].get("spec")
     plugins = {p["name"]: p for tier in (said or {}).get("tiers", []) for p in tier["plugins"]}
     if any(plugin.get("enableHierarchy") for plugin in plugins.values()):
@@ -120,7 +121,7 @@ def read_world(files: Mapping[str, bytes]) -> World:
         tuple(map(_node, of_kind.get("Node", []))),
         tuple(map(_hypernode, of_kind.get("HyperNode", []))),
         queues,
-        _jobs(of_kind.get("Job", []), classes),
+        _jobs(of_kind.get("Job", []), classes, tiers),
         frozenset(plugins) & {"capacity", "proportion"} if said else frozenset({"proportion"}),
         "reclaim" in (said or {}).get("actions", []),
         of_kind["Cluster"][0]["spec"].get("order", "queues-first") == "queues-first",
@@ -170,7 +171,7 @@ def _queue(document: Mapping[str, Any]) -> Queue:
     )
 
 
-def _jobs(documents: list[dict[str, Any]], classes: Mapping[str, int]) -> tuple[Job, ...]:
+def _jobs(documents: list[dict[str, Any]], classes: Mapping[str, int], tiers: Mapping[str, int]) -> tuple[Job, ...]:
     """Jobs of known age first, the oldest before the others; then by namespace and name."""
 
     def age(document: Mapping[str, Any]) -> tuple[bool, str, str, str]:
@@ -181,7 +182,7 @@ def _jobs(documents: list[dict[str, Any]], classes: Mapping[str, int]) -> tuple[
     found = []
     for rank, document in enumerate(sorted(documents, key=age)):
         spec, metadata = document["spec"], document["metadata"]
-        roles = tuple(map(_role, spec["tasks"]))
+        roles = tuple(_role(task, tiers) for task in spec["tasks"])
         if spec.get("minAvailable", sum(role.pods for role in roles)) != sum(role.pods for role in roles):
             raise UnknownDocumentError("minAvailable that leaves the mix of roles open")
         found.append(
@@ -191,18 +192,18 @@ def _jobs(documents: list[dict[str, Any]], classes: Mapping[str, int]) -> tuple[
                 classes[spec["priorityClassName"]] if "priorityClassName" in spec else 0,
                 rank,
                 roles,
-                _hard_tier(spec.get("networkTopology", {})),
+                _hard_tier(spec.get("networkTopology", {}), tiers),
             )
         )
     return tuple(found)
 
 
-def _role(task: Mapping[str, Any]) -> Role:
+def _role(task: Mapping[str, Any], tiers: Mapping[str, int]) -> Role:
     pod, parts = task["template"]["spec"], task.get("partitionPolicy", {})
     tolerations = pod.get("tolerations", [])
     if set(pod) - {"restartPolicy", "containers", "nodeSelector", "tolerations"}:
         raise UnknownDocumentError(f"task {task['name']}")
-    if tolerations not in ([], [{"operator": "Exists"}]) or parts.get("minPartitions") != parts.get("totalPartitions"):
+    if tolerations not in ([], [{"operator": "Exists"}]):
         raise UnknownDocumentError(f"task {task['name']}")
     asks: dict[str, int] = {"pods": 1}
     for container in pod["containers"]:
@@ -215,9 +216,10 @@ def _role(task: Mapping[str, Any]) -> Role:
         pod.get("nodeSelector", {}),
         bool(tolerations),
         parts.get("partitionSize", 0),
-        _hard_tier(parts.get("networkTopology", {})),
+        _hard_tier(parts.get("networkTopology", {}), tiers),
     )
 
 
-def _hard_tier(topology: Mapping[str, Any]) -> int | None:
-    return topology.get("highestTierAllowed", 1) if topology.get("mode") == "hard" else None
+def _hard_tier(topology: Mapping[str, Any], tiers: Mapping[str, int]) -> int | None:
+    said: int | None = topology.get("highestTierAllowed", tiers.get(topology.get("highestTierName", ""), 1))
+    return said if topology.get("mode") == "hard" else None

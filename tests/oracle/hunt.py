@@ -10,6 +10,7 @@ from pathlib import Path
 import yaml
 
 from tests.oracle.comparison import FOUND_FOLDER, ROOT, Files, differences
+from tests.oracle.richer import richer_repository
 from tests.oracle.worlds import random_repository
 
 WORLDS_PER_ROUND = 20
@@ -24,7 +25,7 @@ def hunt(minutes: float, seed: int | None) -> int:
         first = random.SystemRandom().randrange(10**9) if seed is None else seed
         print(f"round with seed {first}", flush=True)
         seeds = range(first, first + WORLDS_PER_ROUND)
-        worlds = [random_repository(each) for each in seeds]
+        worlds = [(richer_repository if each % 2 else random_repository)(each) for each in seeds]
         for each, files, wrong in zip(seeds, worlds, differences(worlds), strict=True):
             if wrong:
                 found.append(write_found(f"seed-{each}", shrunk(files)))

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
+from itertools import product
 
 import pytest
 
 from tests.oracle.comparison import FOUND_FOLDER, differences, judged, plan_of
+from tests.oracle.richer import richer_repository
 from tests.oracle.worlds import random_repository
 
 
-@pytest.mark.parametrize("first", range(0, 100, 25))
-def test_plans_are_what_the_oracle_finds(first: int) -> None:
-    plans = {seed: plan_of(random_repository(seed)) for seed in range(first, first + 25)}
+@pytest.mark.parametrize(("make", "first"), [*product((random_repository,), range(0, 100, 25)), (richer_repository, 0)])
+def test_plans_are_what_the_oracle_finds(make: Callable[[int], dict[str, bytes]], first: int) -> None:
+    plans = {seed: plan_of(make(seed)) for seed in range(first, first + 25)}
     answers = zip(plans.items(), judged(list(plans.values())), strict=True)
     assert {seed: plan["unproven"] + wrong for (seed, plan), wrong in answers if plan["unproven"] or wrong} == {}
     seen = Counter[str]()

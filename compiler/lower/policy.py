@@ -23,17 +23,24 @@ def lower_policy(scheduler: SchedulerSpec | None, order: QuotaOrder) -> Policy:
     if scheduler is None:
         return replace(DEFAULT_POLICY, order=order)
     plugins = {plugin.name: plugin for tier in reversed(scheduler.tiers) for plugin in reversed(tier)}
+    capacity, proportion = (_divides(scheduler, plugins.get(name)) for name in ("capacity", "proportion"))
     return Policy(
-        capacity=_is_enabled(plugins.get("capacity"), "enabledAllocatable"),
-        capacity_hierarchy=_is_enabled(plugins.get("capacity"), "enabledAllocatable")
-        and _is_hierarchical(plugins["capacity"]),
-        proportion=_is_enabled(plugins.get("proportion"), "enabledAllocatable"),
+        capacity=capacity,
+        capacity_hierarchy=capacity and _is_hierarchical(plugins["capacity"]),
+        proportion=proportion,
         drf=_is_enabled(plugins.get("drf"), "enableJobOrder"),
         drf_hierarchy=_is_enabled(plugins.get("drf"), "enableQueueOrder") and _is_hierarchical(plugins["drf"]),
         spread_pods=_spreads_pods(plugins) and not _packs_nodes(plugins),
         ancestor_reclaim_levels=_ancestor_reclaim_levels(plugins.get("capacity")),
         order=order,
     )
+
+
+def _divides(scheduler: SchedulerSpec, plugin: PluginSpec | None) -> bool:
+    """Whether a plugin says what queues may hold: it limits them (enabledAllocatable), or what is above comes back,
+    since it votes on an action that reclaims."""
+    reclaims = _is_enabled(plugin, "enableReclaimable") and "reclaim" in scheduler.actions
+    return reclaims or _is_enabled(plugin, "enabledAllocatable")
 
 
 def _ancestor_reclaim_levels(capacity: PluginSpec | None) -> int:

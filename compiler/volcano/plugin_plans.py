@@ -91,8 +91,8 @@ def _has_unplanned_needs(specs: Specs, plugin: PluginSpec) -> bool:
 # ---- the table
 
 UNLIMITED = Difference(
-    "its order of queues and what it lets reclaim are not planned where it limits nothing: Volcano may start and evict "
-    "other jobs",
+    "in Volcano it limits nothing: the plan keeps its limits where it reclaims, and else not even its order of queues, "
+    "so that Volcano may start other jobs",
     "enabledAllocatable: false",
     _limits_nothing,
 )

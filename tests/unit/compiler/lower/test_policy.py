@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -41,6 +42,18 @@ def plugin(name: str, **flags: bool) -> PluginSpec:
 )
 def test_plugins_decide(tiers: tuple[tuple[PluginSpec, ...], ...], expected: Policy) -> None:
     assert lower_policy(scheduler(*tiers), "queues-first") == expected
+
+
+@pytest.mark.parametrize("name", ["capacity", "proportion"])
+def test_a_plugin_that_limits_nothing_and_reclaims_still_divides(name: str) -> None:
+    unlimited = scheduler((plugin(name, enabledAllocatable=False),))
+    silent = scheduler((plugin(name, enabledAllocatable=False, enableReclaimable=False),))
+    reclaiming = ("allocate", "reclaim")
+
+    assert lower_policy(unlimited, "queues-first") == Policy()
+    assert lower_policy(replace(silent, actions=reclaiming), "queues-first") == Policy()
+    divided = lower_policy(replace(unlimited, actions=reclaiming), "queues-first")
+    assert (divided.capacity, divided.proportion) == (name == "capacity", name == "proportion")
 
 
 SPREADING = PluginSpec("nodeorder", {"leastrequested.weight": 5, "mostrequested.weight": 1}, {})

@@ -20,7 +20,8 @@ from compiler.fields.timestamp import epoch_seconds, rfc3339
 from compiler.lower.digest import problem_digest
 from compiler.lower.gang_order import class_priorities
 from compiler.lower.origins import Origins, TimedEvent
-from compiler.specs import GangSpec, JobKey, Specs
+from compiler.lower.reserved_room import EmptyNodes, ReservedRoom
+from compiler.specs import GangSpec, JobKey, Specs, UnplannedPods
 from solver.facts import Fact
 from solver.plan import Decision, Plan, SlotUse
 from solver.problem import Gang, Placement, Problem
@@ -229,17 +230,41 @@ class _DecisionTranslator:
         names = [node.name for node in self.origins.nodes]
         pods: dict[str, dict[str, int]] = {}
         running = homeless = 0
-        for room in self.origins.reserved_rooms:
-            if room.pods.role and room.pods.document is spec.document:
-                counts = room.by_node + room.running_by_node
-                if counts:
-                    pods[room.pods.role] = {names[n]: count for n, count in sorted(counts.items())}
-                running, homeless = running + room.running, homeless + room.homeless
+        for room in self._rooms_of(spec):
+            counts = room.by_node + room.running_by_node
+            if counts:
+                pods[room.pods.role] = {names[n]: count for n, count in sorted(counts.items())}
+            running, homeless = running + room.running, homeless + room.homeless
         if homeless and not pods:
-            message = replace(self.explainer.no_room_message(), sources=unbound_sources(spec))
-            return JobDecision(spec, "wait", self.priority_of(spec), reasons=(message,))
+            return JobDecision(spec, "wait", self.priority_of(spec), reasons=self._reasons_without_room(spec))
         action: JobAction = "start" if pods and not running else "keep"
         return JobDecision(spec, action, self.priority_of(spec), pods, running)
+
+    def _rooms_of(self, spec: GangSpec) -> list[ReservedRoom]:
+        """What is kept for the pods of a job that its own scheduler places."""
+        of_roles = (room for room in self.origins.reserved_rooms if room.pods.role)
+        return [room for room in of_roles if room.pods.document is spec.document]
+
+    def _reasons_without_room(self, spec: GangSpec) -> tuple[CodedMessage, ...]:
+        """Why a job waits whose pods its own scheduler places: no node ever takes them, or none has room now. It can
+        never start where no node takes any of its templates, and never end where that is one of them."""
+        rooms = self._rooms_of(spec)
+        homeless = [room.pods for room in rooms if room.homeless]
+        unfit = [pods for pods in homeless if self.empty_nodes.never_take(pods.pod)]
+        never = all(self.empty_nodes.never_take(room.pods.pod) for room in rooms)
+        sources = {role.name: source for role, source in zip(spec.roles, unbound_sources(spec), strict=True)}
+        found = tuple(replace(self._unfit_message(pods, never), sources=(sources[pods.role],)) for pods in unfit)
+        if len(unfit) < len(homeless):
+            found += (replace(self.explainer.no_room_message(), sources=unbound_sources(spec)),)
+        return found
+
+    def _unfit_message(self, pods: UnplannedPods, never: bool) -> CodedMessage:
+        largest = self.empty_nodes.largest_amounts(pods.pod)
+        return self.explainer.unfit_message(pods.role, pods.pod, largest, never)
+
+    @cached_property
+    def empty_nodes(self) -> EmptyNodes:
+        return EmptyNodes(self.origins.nodes)
 
     def job_decision(self, spec: GangSpec, decision: Decision) -> JobDecision:
         problem, gang = self.problem, self.problem.gangs[decision.gang]

@@ -371,6 +371,15 @@ class Problem:
         vars(other)["totals"] = self.totals
         return other
 
+    def with_nodes_like(self, like: int, leaf: int | None, count: int) -> Problem:
+        """The same with so many more nodes like one of them, all of them empty, under the leaf."""
+        node = self.nodes[like]
+        names = (f"{node.name} again {n}" for n in range(count))
+        more = tuple(Node(name, node.node_class, leaf, node.capacity, node.capacity) for name in names)
+        other = replace(self, nodes=(*self.nodes, *more))
+        vars(other)["totals"] = tuple(have + count * a for have, a in zip(self.totals, node.capacity, strict=True))
+        return other
+
 
 class InvalidProblemError(ValueError):
     """The problem contradicts itself. where: path of indices to the error, e.g. ("gangs", 3, "roles", 0, "request")."""

@@ -12,7 +12,7 @@ from compiler.diagnostics import Severity, did_you_mean, suggestion
 from compiler.fields.quantity import QuantityError, exact_amount, integer_amounts, parse_quantity
 from compiler.last_result import LastResult
 from compiler.specs import TOLERATE_ALL, Amounts, GangSpec, NodeSpec, PodSpec, RoleSpec
-from compiler.specs.eligibility import NodeMasks, NodeRequirement, node_requirement, returned_node
+from compiler.specs.eligibility import NodeMasks, NodeRequirement, node_requirement, returned_node, untolerated_taints
 from compiler.specs.hypernode_tree import tier_of
 from compiler.syntax.documents import Document, FieldPath
 
@@ -182,14 +182,21 @@ def missing_tolerations(check_input: CheckInput) -> Iterator[Finding]:
         return
     for gang, role in _roles(check_input):
         if _is_kept_out_by_taints(nodes, role.pod):
-            selected = nodes.matching(_labels_only(role.pod))
-            possible = ((i, node) for i, node in enumerate(nodes.facts.nodes) if selected >> i & 1)
-            fitting = next(node for i, node in possible if nodes.most_pods(role.pod, 1 << i))
-            keys = sorted({taint.key for taint in fitting.taints if taint.effect != "PreferNoSchedule"})
+            keys = _untolerated_keys(nodes, role.pod)
             document, path = gang.pod_spec_of(role)
-            message = f"the nodes that these pods select carry a taint that they do not tolerate: {', '.join(keys)}"
+            what = "a taint" if len(keys) == 1 else "taints"
+            message = f"the nodes that these pods select carry {what} that they do not tolerate: {', '.join(keys)}"
             place = (*path, "tolerations") if (*path, "tolerations") in document.positions else path
-            yield Finding(document, place, message, f"tolerate {keys[0]}" if keys else "add the toleration")
+            yield Finding(document, place, message, f"tolerate {' and '.join(keys)}")
+
+
+def _untolerated_keys(nodes: _Nodes, pod: PodSpec) -> list[str]:
+    """The keys of the taints that the pod has to tolerate: of the selected nodes with room, one with the fewest."""
+    selected, found = nodes.matching(_labels_only(pod)), list[list[str]]()
+    for i, node in enumerate(nodes.facts.nodes):
+        if selected >> i & 1 and nodes.most_pods(pod, 1 << i):
+            found.append(list(dict.fromkeys(taint.key for taint in untolerated_taints(node, pod))))
+    return min(found, key=len)
 
 
 def _is_kept_out_by_taints(nodes: _Nodes, pod: PodSpec) -> bool:

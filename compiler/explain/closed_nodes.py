@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -12,10 +12,9 @@ from compiler.specs import Expression, NodeSelectorTerm, NodeSpec, PodSpec, Tain
 from compiler.specs.eligibility import (
     NodeMasks,
     NodeRequirement,
-    hard_taints,
     node_requirement,
     returned_node,
-    tolerates,
+    untolerated_taints,
 )
 
 MAX_LISTED = 3
@@ -43,7 +42,7 @@ class ClosedNodes:
 
     def reasons(self, pod: PodSpec) -> Mapping[str, str]:
         """What texts about a role name: `unmatched` and `near`, or `demanded`, or `matched` and `tainted`; of a role
-        that can use some nodes `open` and `tainted`."""
+        that can use some nodes `open`, `hold` and `tainted`."""
         key = node_requirement(pod)
         if key not in self._known:
             self._known[key] = self._reasons(pod)
@@ -52,45 +51,63 @@ class ClosedNodes:
     def edits(self, pod: PodSpec, n: int) -> tuple[str, ...]:
         """The edits with which the role can use node n as well; () where labels and taints allow it."""
         conditions, node = _conditions(pod), self.nodes[n]
-        is_open = any(not _untolerated_taints(self.nodes[other], pod) for other in self._matching(conditions))
+        is_open = any(not untolerated_taints(self.nodes[other], pod) for other in self._matching(conditions))
         unmet = [condition for condition in conditions if not self._mask(condition) >> n & 1]
-        labels = [_label_edit(condition, node, is_open) for condition in unmet]
-        return (*labels, *(f"toleration {_toleration_text(taint)}" for taint in _untolerated_taints(node, pod)))
+        labels = [_label_edit(condition, node, is_open) or _term_edit(condition, node) for condition in unmet]
+        return (*labels, *(f"toleration {_toleration_text(taint)}" for taint in untolerated_taints(node, pod)))
 
     def _reasons(self, pod: PodSpec) -> Mapping[str, str]:
         conditions = _conditions(pod)
         selected, demanded = self._matching(conditions), ", ".join(condition.text for condition in conditions)
         if not selected:
             return self._first_unmatched(conditions) | {"demanded": demanded}
-        tainted = Counter(taints for n in selected if (taints := _untolerated_taints(self.nodes[n], pod)))
+        tainted = Counter(taints for n in selected if (taints := untolerated_taints(self.nodes[n], pod)))
         found = {"tainted": _tainted_text(tainted, len(selected))} if tainted else {}
         number, usable = len(selected), len(selected) - sum(tainted.values())
         if usable:
-            return found | {"open": _count_text(usable)}
-        return found | {"matched": f"{_count_text(number)} match{'es' if number == 1 else ''} {demanded or 'it'}"}
+            return found | {"open": _count_text(usable), "hold": "holds" if usable == 1 else "hold"}
+        there = f"there {'is' if number == 1 else 'are'} {_count_text(number)}"
+        matched = f"{_count_text(number)} match{'es' if number == 1 else ''} {demanded}"
+        return found | {"matched": matched if demanded else there}
 
     def _first_unmatched(self, conditions: Sequence[Condition]) -> dict[str, str]:
         """The first condition that no node meets, and what was perhaps meant."""
         missing = next((condition for condition in conditions if not self._mask(condition)), None)
         if missing is None:
             return {}
-        near = self._near(missing) if missing.values else ""
+        near = self._near(missing)
         return {"unmatched": missing.text} | ({"near": near} if near else {})
 
     def _near(self, condition: Condition) -> str:
-        """The values of the label that nodes have, or the label of similar spelling."""
-        label, wanted = condition.label, condition.values[0]
-        values = Counter(node.labels[label] for node in self.nodes if label in node.labels)
-        if not values:
-            label = did_you_mean(label, {key for node in self.nodes for key in node.labels})
-            return f"did you mean the label {label}?" if label else ""
-        if near := did_you_mean(wanted, values):
-            return f"did you mean {near} ({_count_text(values[near])})?"
-        if len(values) == 1:
-            return f"did you mean {next(iter(values))} ({_count_text(values.total())})?"
+        """What was perhaps meant by the rows of the condition that no node meets, else what there is instead."""
+        every = (row for term in condition.terms for row in term.label_expressions)
+        rows = [row for row in every if not self._mask(_label_condition(row))]
+        if meant := list(dict.fromkeys(text for row in rows for text in self._meant(row))):
+            return f"did you mean {' or '.join(meant[:MAX_LISTED])}?"
+        there = dict.fromkeys(text for row in rows if (text := self._there(row)))
+        return ", and ".join(there)
+
+    def _meant(self, row: Expression) -> Iterator[str]:
+        """The values of the label that are spelt like the wanted ones, or its only one; or the label spelt like it."""
+        values = self._values_of(row.key)
+        if not values and row.operator in ("In", "Exists", "Gt", "Lt"):
+            if label := did_you_mean(row.key, {key for node in self.nodes for key in node.labels}):
+                yield f"the label {label}"
+        elif row.operator == "In":
+            near = [value for wanted in row.values if (value := did_you_mean(wanted, values))]
+            for value in near or (values if len(values) == 1 else ()):
+                yield f"{value} ({_count_text(values[value])})"
+
+    def _there(self, row: Expression) -> str:
+        """The most frequent values of the label."""
+        values = self._values_of(row.key)
         most = sorted(values, key=lambda value: (-values[value], value))[:MAX_LISTED]
         listed = [f"{value} ({_count_text(values[value])})" for value in most]
-        return "there is " + _list_text(listed, len(values))
+        return f"there is {_list_text(listed, len(values))}" if row.operator == "In" and listed else ""
+
+    def _values_of(self, label: str) -> Counter[str]:
+        """The values of the label, with how many nodes have each."""
+        return Counter(node.labels[label] for node in self.nodes if label in node.labels)
 
     def _matching(self, conditions: Iterable[Condition]) -> list[int]:
         """The nodes that meet all these conditions, taints aside."""
@@ -147,20 +164,31 @@ def _expression_text(row: Expression) -> str:
 
 
 def _label_edit(condition: Condition, node: NodeSpec, is_open: bool) -> str:
-    """is_open: whether the role can use other nodes, which it should keep."""
+    """The value of a single label; "" where that does not do. is_open: whether the role can use other nodes, which it
+    should keep."""
     value = node.labels.get(condition.label)
     if not condition.values or value is None:
-        return f"without {condition.text}"
+        return ""
     if condition.in_selector and not is_open:
         return f"nodeSelector {condition.label}: {value}"
     place = "nodeAffinity instead of nodeSelector" if condition.in_selector else "nodeAffinity"
     return f"{place} {condition.label} in ({', '.join((*condition.values, value))})"
 
 
-def _untolerated_taints(node: NodeSpec, pod: PodSpec) -> tuple[Taint, ...]:
-    taints = hard_taints(node) or ()
-    found = (taint for taint in taints if not any(tolerates(other, taint) for other in pod.tolerations))
-    return tuple(sorted(found, key=lambda taint: (taint.key, taint.value, taint.effect)))
+def _term_edit(condition: Condition, node: NodeSpec) -> str:
+    """Another value in a row of one of several terms that the node meets in all else; otherwise without all of it."""
+    for term in condition.terms if len(condition.terms) > 1 else ():
+        unmet = [row for row in term.label_expressions if not _is_met(NodeSelectorTerm((row,)), node)]
+        rest = _is_met(NodeSelectorTerm((), term.field_expressions), node) if term.field_expressions else True
+        if rest and len(unmet) == 1 and unmet[0].operator == "In" and unmet[0].key in node.labels:
+            row = unmet[0]
+            return f"nodeAffinity {row.key} in ({', '.join((*row.values, node.labels[row.key]))})"
+    return f"without {condition.text}"
+
+
+def _is_met(term: NodeSelectorTerm, node: NodeSpec) -> bool:
+    pod = PodSpec({}, node_affinity=(term,), tolerations=(Toleration(operator="Exists"),))
+    return bool(NodeMasks((node,)).nodes_matching(node_requirement(pod)))
 
 
 def _tainted_text(nodes_by_taints: Mapping[tuple[Taint, ...], int], selected: int) -> str:
@@ -169,7 +197,9 @@ def _tainted_text(nodes_by_taints: Mapping[tuple[Taint, ...], int], selected: in
     listed = []
     for taints in order[:MAX_LISTED]:
         number, names = nodes_by_taints[taints], " and ".join(map(taint_text, taints))
-        who = "all have" if number == selected > 1 else f"{number} {'has' if number == 1 else 'have'}"
+        who = f"{number} {'has' if number == 1 else 'have'}"
+        if number == selected:
+            who = "it has" if number == 1 else "all have"
         listed.append(f"{who} taint{'s' if len(taints) > 1 else ''} {names}")
     return _list_text(listed, len(order))
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
-from compiler.specs import GangSpec
+from compiler.specs import GangSpec, NodeGroupAffinity
 from compiler.syntax.documents import FieldPath
 from solver.problem import Gang
 from solver.repairs import FewerPods
@@ -36,6 +36,24 @@ def _pod_count_fields(spec: GangSpec, gang: Gang, repair: FewerPods) -> Iterator
                 if role.minimum >= role.replicas:
                     yield (*part.path, "totalPartitions"), pods // part.size
     yield spec.field_paths.get("minimum", ()), least
+
+
+_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+
+
+def node_group_edits(affinity: NodeGroupAffinity | None, groups: Sequence[str]) -> Mapping[FieldPath, tuple[str, ...]]:
+    """The lists of a queue's affinity with which it may use these groups as well, of which it may use none now. A group
+    that its anti-affinity excludes has to go from there, and to be named in its affinity too: anti-affinity alone opens
+    nothing."""
+    known = affinity or NodeGroupAffinity()
+    lacking = [group for group in groups if group not in (*known.required, *known.preferred)]
+    found = dict[FieldPath, tuple[str, ...]]()
+    if lacking:
+        found["spec", "affinity", "nodeGroupAffinity", _REQUIRED] = (*known.required, *lacking)
+    if any(group in known.anti_required for group in groups):
+        left = tuple(group for group in known.anti_required if group not in groups)
+        found["spec", "affinity", "nodeGroupAntiAffinity", _REQUIRED] = left
+    return found
 
 
 def edit_text(path: FieldPath, amount: int) -> str:

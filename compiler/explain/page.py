@@ -22,7 +22,8 @@ its name.
 """
 
 REPAIRS_INTRODUCTION = """\
-Each repair was tried: with it the job starts beside the rest of the plan, and it is the least of its kind. At most a
+Each repair was tried: with it the job starts beside the rest of the plan, or before jobs that borrow, and it is the
+least of its kind: of a weight and of what a queue deserves the least with which the job does not borrow. At most a
 few are said, in this order: what the job's owner can change without giving up pods; waiting; fewer pods; a higher
 priority (with which the job is decided first, so that others may wait instead, or running ones of its queue are
 evicted); the queues; the nodes. Where fewer than two single changes are known, two together are tried as well, and for

@@ -154,11 +154,11 @@ REASONS: Mapping[type[facts.Fact], Entry[Any]] = entries_by_type(
     Entry(
         facts.ClosedNodeGroups,
         "the room is in node groups closed to its queue",
-        ("queue {queue} may not use node group {nodeGroups}, and has too little room without, even empty",),
+        ("queue {queue} may not use {named_groups}, and has too little room without, even empty",),
         sources.node_groups,
         remedy=(
             "Add the group to requiredDuringSchedulingIgnoredDuringExecution of the queue's nodeGroupAffinity (it "
-            "inherits no group then), remove it from its nodeGroupAntiAffinity, give nodes without a group (none) "
+            "inherits no group then) and take it out of its nodeGroupAntiAffinity, give nodes without a group (none) "
             "the label volcano.sh/nodegroup-name, or use another queue."
         ),
     ),
@@ -347,7 +347,7 @@ REASONS: Mapping[type[facts.Fact], Entry[Any]] = entries_by_type(
         special_texts=(
             "the nodes with topologyPolicy {policy} and a static CPU manager that the selector, affinity and "
             "tolerations of role {role} match hold {available:n} of {asked:pods}, even empty",
-            "the {open} that role {role} may use hold {available:n} of {asked:pods}, even empty; of those that match "
+            "the {open} that role {role} may use {hold} {available:n} of {asked:pods}, even empty; of those that match "
             "its selectors {tainted}, which it does not tolerate",
         ),
         remedy=(

@@ -10,7 +10,7 @@ from typing import Any
 
 from compiler.diagnostics import did_you_mean
 from compiler.explain.closed_nodes import ClosedNodes
-from compiler.explain.edits import edit_text, path_text, pod_count_edits
+from compiler.explain.edits import edit_text, node_group_edits, path_text, pod_count_edits
 from compiler.explain.provenance import Source
 from compiler.explain.reason_entries import REASONS, LostStart, NoRoomKept, Suspension
 from compiler.explain.repair_entries import REPAIRS
@@ -20,7 +20,7 @@ from compiler.fields.quantity import exact_amount
 from compiler.fields.timestamp import rfc3339
 from compiler.kubernetes import VOLCANO_SCHEDULER
 from compiler.lower.origins import Origins
-from compiler.specs import GangSpec, RoleSpec
+from compiler.specs import Amounts, GangSpec, PodSpec, RoleSpec
 from compiler.volcano import metax
 from solver import repairs
 from solver.facts import (
@@ -32,6 +32,7 @@ from solver.facts import (
     OversizedPod,
     PodRuleConflict,
     SlotShortage,
+    UnmatchedPod,
 )
 from solver.problem import Gang, HyperNode, Node, Problem, Queue, Role, Subgroup
 
@@ -99,13 +100,7 @@ class Explainer:
         match fact:
             case OversizedPod() | OversizedGang():
                 values["limit"] = values["available"]
-                if (
-                    self.node_resources
-                    and (resource := self.problem.resources[fact.resource]) not in self.node_resources
-                ):
-                    names["absent"] = resource
-                    if near := did_you_mean(resource, self.node_resources):
-                        names["near"] = near
+                names |= self._absence_names(self.problem.resources[fact.resource])
             case NoEligibleNode(role=t) | EligibleNodeShortage(role=t):
                 if not self.problem.nodes:
                     names["nothing"] = "the cluster has no nodes"
@@ -125,6 +120,13 @@ class Explainer:
         texts = (*entry.special_texts, *(entry.never_texts if fact.never else ()), *entry.texts)
         message = _first_complete_text(texts, _text_names(values) | names, entry.title)
         return CodedMessage(fact.code, message, _json_values(values, FACT_KEYS), fact.never)
+
+    def _absence_names(self, resource: str) -> Mapping[str, str]:
+        """That no node has the resource, and what was perhaps meant."""
+        if not self.node_resources or resource in self.node_resources:
+            return {}
+        near = did_you_mean(resource, self.node_resources)
+        return {"absent": resource} | ({"near": near} if near else {})
 
     def _closed_node_names(self, fact: Fact, role: RoleSpec) -> Mapping[str, str]:
         """Labels and taints that close nodes to the role, where they are why."""
@@ -165,6 +167,24 @@ class Explainer:
         """The message for a job whose pods the plan binds to no node."""
         return CodedMessage(NoRoomKept.code, REASONS[NoRoomKept].texts[0])
 
+    def unfit_message(self, role: str, pod: PodSpec, largest: Amounts, never: bool) -> CodedMessage:
+        """The message for pods that no node takes even when empty. largest: what the nodes open to them have at most,
+        nothing where there are none. never: whether their job can never start for that."""
+        values, names = dict[str, object](role=role), dict[str, object]()
+        short = [name for name, most in largest.items() if pod.requests[name] > most]
+        kind: type[Fact] = OversizedPod if short else UnmatchedPod if largest else NoEligibleNode
+        if short:
+            resource, amounts = short[0], {"asked": pod.requests[short[0]], "available": largest[short[0]]}
+            values |= {"resource": resource, **_clear_amounts(resource, amounts)}
+            names |= self._absence_names(resource)
+        elif not largest:
+            names |= self._closed_nodes.reasons(pod)
+        entry = REASONS[kind]
+        texts = (*entry.special_texts, *entry.never_texts, *entry.texts)
+        message = _first_complete_text(texts, _text_names(values) | names, entry.title)
+        values |= {"never": True} if never else {}
+        return CodedMessage(kind.code, message, _json_values(values, FACT_KEYS), never)
+
     def lost_start_message(self, fact: LostStart, told: int, starts_at: int | None) -> CodedMessage:
         """That a start is not kept which an earlier plan told. Times in seconds since the epoch; starts_at: what this
         plan tells instead."""
@@ -204,6 +224,8 @@ class Explainer:
             case repairs.MoreNodeClasses(role=t, node=n) if (spec := self._gang_spec(gang)) is not None:
                 if edits := self._closed_nodes.edits(spec.roles[t].pod, n):
                     values["edits"], names["edits"] = edits, " and ".join(edits)
+            case repairs.OpenNodeGroups():
+                names |= self._node_group_names(repair, values)
             case repairs.FewerPods() if (spec := self._gang_spec(gang)) and (
                 smaller := pod_count_edits(spec, gang, repair)
             ):
@@ -218,6 +240,19 @@ class Explainer:
             verbs = "waits for it too and comes" if len(rivals) == 1 else "wait for it too and come"
             sentence += f"; {_short_list(others)} {verbs} first"
         return CodedMessage(repair.code, sentence, _json_values(values, REPAIR_KEYS), also=also)
+
+    def _node_group_names(self, repair: repairs.OpenNodeGroups, values: dict[str, object]) -> Mapping[str, str]:
+        """What to write into the affinity that the queue has, its own or that of a queue above it."""
+        if not self.origins.affinity_owners:
+            return {}
+        owner = self.origins.affinity_owners[repair.queue]
+        if (spec := self.origins.queues[owner]) is None:
+            return {}
+        groups = [self.problem.node_groups[g] for g in repair.node_groups]
+        edits = {path: f"[{', '.join(names)}]" for path, names in node_group_edits(spec.affinity, groups).items()}
+        values["edits"] = tuple(f"{path_text(path)}: {written}" for path, written in edits.items())
+        whose = "" if owner == repair.queue else f" of queue {spec.name}"
+        return {"edits": " and ".join(f"required {path[-2]}{whose} {written}" for path, written in edits.items())}
 
     def _values_to_type(self, repair: repairs.Repair) -> Mapping[str, _Amount]:
         """The amount to write for the repair, as a queue or pod takes it, and exact: a rounded one may not suffice."""
@@ -321,9 +356,13 @@ def _piece_names(resource: str, request: int, fact: Fragmentation) -> Mapping[st
 
 
 def _amounts(statement: Fact | repairs.Repair, resource: str) -> dict[str, _Amount]:
-    """The amounts of a statement by their keys, rounded unless two of them would look alike."""
+    """The amounts of a statement by their keys."""
     found = {key: getattr(statement, name, None) for name, key in AMOUNT_KEYS.items()}
-    amounts = {key: amount for key, amount in found.items() if amount is not None}
+    return _clear_amounts(resource, {key: amount for key, amount in found.items() if amount is not None})
+
+
+def _clear_amounts(resource: str, amounts: Mapping[str, int]) -> dict[str, _Amount]:
+    """Rounded unless two of them would look alike."""
     different = set(amounts.values())
     is_clear = len({rounded_amount(resource, amount) for amount in different}) == len(different)
     text = rounded_amount if is_clear else _exact_amount
@@ -343,6 +382,8 @@ def _json_values(values: Mapping[str, Any], keys: Sequence[str]) -> dict[str, Fa
 def _text_names(values: Mapping[str, Any]) -> dict[str, object]:
     """The values as they are named in texts."""
     names = {key: _short_list(value) if isinstance(value, tuple) else value for key, value in values.items()}
+    if "nodeGroups" in values:
+        names["named_groups"] = f"node group{'s' if len(values['nodeGroups']) > 1 else ''} {names['nodeGroups']}"
     if "seconds" in values:
         names["within"] = rounded_duration_text(values["seconds"])
         names["written_duration"] = duration_text(values["seconds"])

@@ -107,8 +107,9 @@ REPAIRS: Mapping[type[repairs.Repair], Entry[Any]] = entries_by_type(
     Entry(
         repairs.OpenNodeGroups,
         "open node groups to a queue",
-        ("let queue {queue} use node group {nodeGroups} as well",),
+        ("let queue {queue} use {named_groups} as well",),
         sources.node_groups,
+        special_texts=("let queue {queue} use {named_groups} as well: {edits}",),
     ),
     Entry(
         repairs.MoreNodeClasses,

@@ -110,13 +110,32 @@ def reserve_room(specs: Specs, observed: ObservedState) -> tuple[ReservedRoom, .
 def unfit_pods(specs: Specs, nodes: Sequence[NodeSpec]) -> Iterator[UnplannedPods]:
     """Pods of recurring runs and of unbound jobs that no node would take even if it were empty; none where there is no
     node."""
-    whole = [returned_node(node) for node in nodes]
-    masks = NodeMasks(whole)
+    empty = EmptyNodes(nodes)
     for pods in specs.unplanned_pods:
-        if (pods.is_recurring or _is_of_run(pods)) and whole:
-            mask = masks.nodes_matching(node_requirement(pods.pod))
-            if not any(mask >> n & 1 and _fits(pods.pod, node) for n, node in enumerate(whole)):
-                yield pods
+        if (pods.is_recurring or _is_of_run(pods)) and empty.never_take(pods.pod):
+            yield pods
+
+
+class EmptyNodes:
+    """The nodes as they are once all are back and nothing runs."""
+
+    def __init__(self, nodes: Sequence[NodeSpec]) -> None:
+        self.nodes = [returned_node(node) for node in nodes]
+        self._masks = NodeMasks(self.nodes)
+
+    def never_take(self, pod: PodSpec) -> bool:
+        """Whether there are nodes, and none of them takes the pod."""
+        return bool(self.nodes) and not any(_fits(pod, node) for node in self._open_to(pod))
+
+    def largest_amounts(self, pod: PodSpec) -> Amounts:
+        """Of each resource that the pod asks for the most that one of the nodes has which labels and taints open to it;
+        nothing where there are none."""
+        offered = [_offered_amounts(node) for node in self._open_to(pod)]
+        return {name: max(amounts.get(name, 0) for amounts in offered) for name in pod.requests if offered}
+
+    def _open_to(self, pod: PodSpec) -> Iterator[NodeSpec]:
+        mask = self._masks.nodes_matching(node_requirement(pod))
+        return (node for n, node in enumerate(self.nodes) if mask >> n & 1)
 
 
 def _is_of_run(pods: UnplannedPods) -> bool:
@@ -124,8 +143,12 @@ def _is_of_run(pods: UnplannedPods) -> bool:
 
 
 def _fits(pod: PodSpec, node: NodeSpec) -> bool:
-    offered = {"pods": DEFAULT_PODS_PER_NODE, **node.allocatable}
+    offered = _offered_amounts(node)
     return all(offered.get(name, 0) >= amount for name, amount in pod.requests.items())
+
+
+def _offered_amounts(node: NodeSpec) -> Amounts:
+    return {"pods": DEFAULT_PODS_PER_NODE, **node.allocatable}
 
 
 def _freedom(pods: UnplannedPods) -> int:

@@ -243,6 +243,13 @@ def hard_taints(node: NodeSpec) -> frozenset[Taint] | None:
     return (taints | {CORDONED} if node.unschedulable else taints) or None
 
 
+def untolerated_taints(node: NodeSpec, pod: PodSpec) -> tuple[Taint, ...]:
+    """The hard taints of the node that the pod does not tolerate, in order of their text."""
+    taints = hard_taints(node) or ()
+    found = (taint for taint in taints if not any(tolerates(other, taint) for other in pod.tolerations))
+    return tuple(sorted(found, key=lambda taint: (taint.key, taint.value, taint.effect)))
+
+
 def tolerates(toleration: Toleration, taint: Taint) -> bool:
     """An empty key (with Exists) or effect means every key or effect."""
     return (

@@ -57,8 +57,8 @@ def _explanation_lines(view: PlanView, decision: JobDecision) -> Iterator[str]:
         yield f"  topology: {_topology_text(topology)}{placed}"
     for subgroup in decision.gang.subgroups:
         least, size = subgroup.ready_pods, subgroup.size
-        pods = f"{least} to {size}" if 0 < least < size else str(size)
-        yield f"  groups of {pods} pods of {', '.join(subgroup.roles)}: {_topology_text(subgroup.topology)}"
+        pods = f"{least} to {count_text(size, 'pod')}" if 0 < least < size else count_text(size, "pod")
+        yield f"  groups of {pods} of {', '.join(subgroup.roles)}: {_topology_text(subgroup.topology)}"
     yield f"  priority {decision.priority}"
     yield from _queue_lines(view, decision)
 
@@ -73,10 +73,9 @@ def _least_pods(gang: GangSpec) -> list[int]:
 def _role_lines(decision: JobDecision, role: RoleSpec, least: int, width: int) -> Iterator[str]:
     """What a role needs, and the nodes of its pods by their number."""
     line = decision.gang.document.position(*role.path).line
-    pods = (
-        f"{least} to {count_text(role.replicas, 'pod')}" if least < role.replicas else count_text(role.replicas, "pod")
-    )
-    yield f"  role {role.name} (line {line}): needs {pods}{_requests_text(role.pod.requests)}"
+    most = count_text(role.replicas, "pod")
+    pods = most if least >= role.replicas else f"{least} to {most}" if least else f"up to {most}"
+    yield f"  role {role.name} (line {line}): needs {pods}{_requests_text(role.pod.requests, role.replicas)}"
     nodes_by_count: dict[int, list[str]] = {}
     for node, count in decision.pods.get(role.name, {}).items():
         nodes_by_count.setdefault(count, []).append(node)
@@ -90,9 +89,12 @@ def _topology_text(topology: TopologySpec) -> str:
     return topology.mode if limit is None else f"{topology.mode}, up to tier {limit}"
 
 
-def _requests_text(requests: Mapping[str, int]) -> str:
+def _requests_text(requests: Mapping[str, int], pods: int) -> str:
+    """What each of so many pods asks for."""
     texts = [f"{rounded_amount(name, requests[name])} {name}" for name in _requested_names(requests)]
-    return f" of {', '.join(texts)}" if texts else " that ask for nothing"
+    if texts:
+        return f" of {', '.join(texts)}"
+    return " that asks for nothing" if pods == 1 else " that ask for nothing"
 
 
 def _requested_names(requests: Mapping[str, int]) -> list[str]:

@@ -32,6 +32,8 @@ from solver.state.state import State
 T = TypeVar("T")
 PodRows = tuple[IntArray, IntArray]
 """(nodes, what pods hold on each of them)."""
+AddedNodes = tuple[int, int | None, int]
+"""(a node, a leaf, how many like that node are added there)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +124,10 @@ class DiagnosisState:
             return problem, TopologyTree(problem)
 
         return self.memoize(("returned", returned_nodes), make)
+
+    def enlarged_problem(self, added_nodes: AddedNodes) -> Problem:
+        """The problem with these nodes, made once, so that what its queues may hold is worked out once."""
+        return self.memoize(("enlarged", added_nodes), lambda: self.problem.with_nodes_like(*added_nodes))
 
     @cached_property
     def split_class(self) -> int:

@@ -12,8 +12,8 @@ import numpy as np
 from solver.diagnosis.case import GangDiagnosis
 from solver.diagnosis.minimal import first_sufficient
 from solver.diagnosis.question import FitQuestion, ModelBudget
-from solver.diagnosis.state import Scenario
-from solver.problem import Gang, Node, Placement, Problem, Vector
+from solver.diagnosis.state import AddedNodes, Scenario
+from solver.problem import Gang, Placement, Problem, Vector
 from solver.repairs import Repair
 from solver.semantics.device_slots import FreeVectors
 from solver.semantics.exclusions import exclude_for_gang, maintenance_conflicts
@@ -29,14 +29,13 @@ from solver.state.state import State
 class Trial:
     """The world after some changes. limits_problem: with the queues' limits then. ended_gangs: gangs that ended.
 
-    added_nodes: (a node, a leaf, how many like that node were added there). start_delay: seconds until the gang starts,
-    by which nodes may have closed.
+    start_delay: seconds until the gang starts, by which nodes may have closed.
     """
 
     scenario: Scenario
     limits_problem: Problem
     ended_gangs: tuple[int, ...] = ()
-    added_nodes: tuple[int, int | None, int] | None = None
+    added_nodes: AddedNodes | None = None
     changes: tuple[Repair, ...] = ()
     start_delay: int = 0
 
@@ -90,8 +89,7 @@ class TrialRunner:
     def ledger(self, t: Trial) -> QueueBooks:
         """What the queues hold then, under the limits of then."""
         state, gang, s = self.case.state, self.case.gang, t.scenario
-        held = state.after.queue_books if s.with_started else state.before.queue_books
-        ledger = held.copy() if t.limits_problem is state.problem else held.with_problem(t.limits_problem)
+        ledger = self.books(t, s.with_started).copy()
         if t.ended_gangs:
             now, before = (state.amounts_per_queue(t.ended_gangs, plan) for plan in (s.with_started, False))
             for q in np.flatnonzero(now.any(axis=1) | before.any(axis=1)).tolist():
@@ -100,6 +98,17 @@ class TrialRunner:
             pods = placed_demand(gang, s.own_running, len(state.problem.resources))
             ledger.release_amount(gang.queue, pods, pods)
         return ledger
+
+    def books(self, t: Trial, planned: bool) -> QueueBooks:
+        """What the queues hold with or without the plan, under the limits of then."""
+        state = self.case.state
+        held = state.after.queue_books if planned else state.before.queue_books
+        if t.limits_problem is state.problem:
+            return held
+        if t.added_nodes and t.limits_problem is state.enlarged_problem(t.added_nodes):
+            key = "enlarged books", t.added_nodes, planned
+            return state.memoize(key, partial(held.with_problem, t.limits_problem))
+        return held.with_problem(t.limits_problem)
 
     # ---- nodes
 
@@ -138,11 +147,8 @@ class TrialRunner:
         problem, tree = exclude_for_gang(problem, tree, 0, excluded)
         if t.added_nodes is None:
             return FitQuestion(State.from_free(problem, tree, free, books, counts))
-        like, leaf, count = t.added_nodes
-        node = problem.nodes[like]
-        names = (f"{node.name} again {n}" for n in range(count))
-        more = tuple(Node(name, node.node_class, leaf, node.capacity, node.capacity) for name in names)
-        problem = replace(problem, nodes=(*problem.nodes, *more))
+        like, _, count = t.added_nodes
+        node, problem = problem.nodes[like], problem.with_nodes_like(*t.added_nodes)
         amounts = np.vstack([free.amounts, np.array([node.capacity] * count, dtype=np.int64)])
         slots = np.concatenate([free.slots, np.zeros((count, *free.slots.shape[1:]), dtype=np.int64)])
         tree, free = TopologyTree(problem), FreeVectors(amounts, slots)
@@ -174,10 +180,12 @@ class TrialRunner:
         step = first_sufficient(steps, lambda step: accepted(step(t)))
         return None if step is None else step(t)
 
-    def least_trials(self, t: Trial, kinds: Iterable[Sequence[Step]]) -> Iterator[Trial]:
+    def least_trials(
+        self, t: Trial, kinds: Iterable[Sequence[Step]], accepts: Callable[[Trial], bool] | None = None
+    ) -> Iterator[Trial]:
         """The least trial of each kind of change that has one."""
         for steps in kinds:
-            if (trial := self.least_trial(t, steps)) is not None:
+            if (trial := self.least_trial(t, steps, accepts)) is not None:
                 yield trial
 
 

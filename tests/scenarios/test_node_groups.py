@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from compiler.outcome import Outcome
 from compiler.pipeline import compile_repository
 from compiler.repository import Repository
@@ -84,6 +86,54 @@ def test_a_job_too_large_for_its_groups_is_told_so_at_the_affinity_that_counts_a
     page = text.plan_text(compiled({"science": affinity["a100"], "nlp": "parent: science"}, job, plugin=plugin))
     assert "GW123  queue nlp may not use node group h100, and has too little room without, even empty" in page
     assert "see cluster-specs/test/all.yaml:28 affinity" in page
-    assert "GR123  would help: let queue nlp use node group h100 as well" in page
+    assert "GR123  would help: let queue nlp use node group h100 as well: required nodeGroupAffinity of" in page
     repaired = compiled({"science": affinity["a100, h100"], "nlp": "parent: science"}, job, plugin=plugin)
     assert pools(repaired) == {"wide": {"a100", "h100"}}
+
+
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+
+
+def affinity(**groups: str) -> str:
+    """with_: groups of nodeGroupAffinity; without: of nodeGroupAntiAffinity."""
+    keys = {"with_": "nodeGroupAffinity", "without": "nodeGroupAntiAffinity"}
+    return f"affinity: {{{', '.join(f'{keys[k]}: {{{REQUIRED}: [{names}]}}' for k, names in groups.items())}}}"
+
+
+@pytest.mark.parametrize(
+    ("written", "said", "typed"),
+    [
+        (
+            affinity(with_="a100", without="h100"),
+            "required nodeGroupAffinity [a100, h100] and required nodeGroupAntiAffinity []",
+            affinity(with_="a100, h100", without=""),
+        ),
+        (
+            affinity(with_="a100, h100", without="h100"),
+            "required nodeGroupAntiAffinity []",
+            affinity(with_="a100, h100", without=""),
+        ),
+        (
+            affinity(without="h100"),
+            "required nodeGroupAffinity [a100, h100] and required nodeGroupAntiAffinity []",
+            affinity(with_="a100, h100", without=""),
+        ),
+    ],
+)
+@pytest.mark.parametrize("inherited", [False, True])
+def test_the_repair_of_a_closed_group_says_every_edit_of_the_affinity_and_they_suffice(
+    written: str, said: str, typed: str, inherited: bool
+) -> None:
+    """Anti-affinity alone opens no group, and excludes what the affinity names as well."""
+    plugin = "name: nodegroup, enableHierarchy: true, arguments: {strict: true}"
+
+    def made(text: str) -> Outcome:
+        queues = {"science": text, "nlp": "parent: science"} if inherited else {"nlp": text}
+        return compiled(queues, ("wide", "nlp", 4), plugin=plugin)
+
+    (decision,) = made(written).decisions
+    (repair,) = (repair for repair in decision.repairs if repair.code == "GR123")
+    whose = " of queue science" if inherited else ""
+    assert repair.message.partition(": ")[2] == said.replace(" [", f"{whose} [")
+    assert all(edit.startswith("spec.affinity.nodeGroup") for edit in repair.facts["edits"])  # type: ignore[union-attr]
+    assert pools(made(typed)) == {"wide": {"a100", "h100"}}

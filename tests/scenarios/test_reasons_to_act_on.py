@@ -326,3 +326,120 @@ def test_an_elastic_job_is_told_the_fewest_pods_that_it_needs() -> None:
     assert "needs 3 to 4 pods of 8 nvidia.com/gpu" in texts["both"]
     assert "needs at least 4 pods in all" in texts["both"]
     assert "in all" not in texts["one"]
+
+
+def workflow(gpus: Mapping[str, int], more: str = "") -> str:
+    """A Workflow of one step for each template. more: fields of each of them."""
+    steps = ", ".join(f"[{{name: {name}, template: {name}}}]" for name in gpus)
+    templates = [f"{{name: main, steps: [{steps}]}}"]
+    for name, gpu in gpus.items():
+        resources = f"{{limits: {{nvidia.com/gpu: {gpu}}}}}"
+        templates.append(f"{{name: {name}, container: {{image: i, resources: {resources}}}{more}}}")
+    return (
+        "apiVersion: argoproj.io/v1alpha1\nkind: Workflow\nmetadata: {name: asks, namespace: team}\n"
+        f"spec: {{schedulerName: volcano, entrypoint: main, templates: [{', '.join(templates)}]}}\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("nodes", "asks", "why"),
+    [
+        (
+            pool("h100", 2),
+            workflow({"a": 16, "b": 12}),
+            "GW103  no node open to it is large enough for one pod of role a: a pod asks for 16 nvidia.com/gpu",
+        ),
+        (pool("h100", 2, gpus=0), workflow({"a": 1}), "GW103  no node has nvidia.com/gpu, of which a pod of role a"),
+        (
+            pool("h100", 2),
+            workflow({"a": 1}, ", nodeSelector: {gpu: h10}"),
+            "GW107  no node has gpu=h10, as role a demands; did you mean h100 (2 nodes)?",
+        ),
+        (
+            pool("a100", 2, more=TAINT),
+            workflow({"a": 1}),
+            "GW107  there are 2 nodes; all have taint dedicated=a100:NoSchedule, which role a does not",
+        ),
+    ],
+)
+def test_a_workflow_of_which_no_node_ever_takes_a_pod_can_never_start(nodes: str, asks: str, why: str) -> None:
+    made = compiled(nodes, asks)
+    first, *rest = explanation_text(made, decided(made)).splitlines()
+    assert first == "Workflow team/asks can never start as written"
+    assert any(why in line for line in rest), rest
+    assert [reason.facts["never"] for reason in decided(made).reasons] == [True] * len(decided(made).reasons)
+
+
+def test_a_workflow_with_steps_that_fit_is_told_of_the_others_and_not_that_it_never_starts() -> None:
+    made = compiled(pool("h100", 2), workflow({"small": 1, "big": 16}))
+    assert "GP526" in {finding.code for finding in made.diagnostics}
+    assert not decided(made).never
+    full = compiled(pool("h100", 1, gpus=1), pool("a100", 1, more=TAINT), job("r", 1, gpu="nvidia.com/gpu: 1"))
+    assert decided(full, "r").action == "start"
+
+
+def test_alternatives_of_an_affinity_that_match_nothing_are_each_likened_to_what_is_there() -> None:
+    def asks(*values: str, key: str = "gpu") -> str:
+        row = "{{matchExpressions: [{{key: {}, operator: In, values: [{}]}}]}}"
+        terms = f"{{nodeSelectorTerms: [{', '.join(row.format(key, value) for value in values)}]}}"
+        affinity = f"nodeAffinity: {{requiredDuringSchedulingIgnoredDuringExecution: {terms}}}"
+        return job("asks", 2, pod=f", affinity: {{{affinity}}}")
+
+    pools = pool("h100", 16), pool("b200", 2)
+    told = said(decided(compiled(*pools, asks("h10", "b20"))))
+    assert told["GW107"] == (
+        "no node has gpu=h10 or gpu=b20, as role worker demands; did you mean h100 (16 nodes) or b200 (2 nodes)?"
+    )
+    assert told["GR112"].endswith("as well: nodeAffinity gpu in (h10, b200)")
+    assert decided(compiled(*pools, asks("h10, b200", "b20"))).action == "start"
+    told = said(decided(compiled(*pools, asks("v5", "h100x", key="gpus"))))
+    assert told["GW107"].endswith("as role worker demands; did you mean the label gpu?")
+    told = said(decided(compiled(*pools, asks("v5", "v6"))))
+    assert told["GW107"].endswith("as role worker demands; there is h100 (16 nodes), b200 (2 nodes)")
+
+
+def test_every_taint_that_needs_a_toleration_is_named_and_no_other() -> None:
+    taints = ", taints: [{key: gpu, effect: NoSchedule}, {key: team, value: a, effect: NoExecute}]"
+    made = compiled(pool("h100", 1, more=taints), job("asks", 1))
+    (finding,) = (finding for finding in made.diagnostics if finding.code == "GP394")
+    assert (finding.message.partition("tolerate: ")[2], finding.help) == ("gpu, team", "tolerate gpu and team")
+    assert said(decided(made))["GW107"] == (
+        "there is 1 node; it has taints gpu:NoSchedule and team=a:NoExecute, which role worker does not tolerate"
+    )
+    made = compiled(pool("h100", 1, more=taints), job("asks", 1, pod=", tolerations: [{key: gpu, operator: Exists}]"))
+    (finding,) = (finding for finding in made.diagnostics if finding.code == "GP394")
+    assert (finding.message.partition("tolerate: ")[2], finding.help) == ("team", "tolerate team")
+
+
+def test_one_is_said_as_one() -> None:
+    made = compiled(pool("h100", 1), pool("a100", 1, more=TAINT), job("asks", 2), job("none", 1, gpu=""))
+    assert said(decided(made))["GW120"].startswith("the 1 node that role worker may use holds 1 of 2 pods, even empty")
+    assert "needs 1 pod that asks for nothing" in explanation_text(made, decided(made, "none"))
+
+
+def test_fewer_pods_are_as_many_as_the_queue_is_entitled_to_where_others_borrow() -> None:
+    """Beside the plan there is no room at all, since queue a borrows what queue b cannot use."""
+    queues = [queue(name, "deserved: {nvidia.com/gpu: 16}") for name in ("a", "b")]
+    documents = SCHEDULER, pool("h100", 4), *queues, *(job(f"a{n}", 1, spec=", queue: a") for n in range(4))
+    made = compiled(*documents, job("asks", 3, spec=", queue: b"))
+    assert said(decided(made))["GR105"] == "2 pods of role worker instead of 3"
+    assert decided(compiled(*documents, job("asks", 2, spec=", queue: b"))).action == "start"
+
+
+PROPORTION = SCHEDULER.replace("capacity", "proportion")
+
+
+def test_a_share_by_weight_is_told_its_least_repairs_each_alone() -> None:
+    def made(pods: int = 8, nodes: int = 12, weight: int = 1) -> JobDecision:
+        queues = queue("a", "weight: 1"), queue("b", f"weight: {weight}")
+        one = "nvidia.com/gpu: 1"
+        others = [job(f"a{n}", 1, spec=", queue: a", gpu=one) for n in range(8)]
+        asks = job("asks", pods, spec=", queue: b", gpu=one)
+        return decided(compiled(PROPORTION, pool("n", nodes, gpus=1), *queues, *others, asks))
+
+    told = said(made())
+    assert told["GW112"].startswith("queue b deserves 6 nvidia.com/gpu by its weight")
+    assert told["GR105"] == "6 pods of role worker instead of 8"
+    assert told["GR110"] == "weight 2 instead of 1 for queue b"
+    changed = [made(pods=7), made(pods=6), made(weight=2)]
+    assert [decision.action for decision in changed] == ["wait", "start", "start"]

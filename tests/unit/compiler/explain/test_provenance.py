@@ -432,7 +432,7 @@ def test_a_service_without_room_points_to_its_pods() -> None:
     web += "  containers: [{name: c, image: i, resources: {requests: {cpu: 9k}}}]\n"
     decided = next(each for each in compiled(**{"jobs/web.yaml": web}).decisions if not each.gang.is_bound)
     ((reason,), (source,)) = decided.reasons, decided.reasons[0].sources
-    assert (reason.code, source.field, source.position and source.position.line) == ("GW126", "pod", 4)
+    assert (reason.code, source.field, source.position and source.position.line) == ("GW103", "pod", 4)
 
 
 def test_plan_names_two_lines_explain_all_with_columns_and_json_every_part() -> None:

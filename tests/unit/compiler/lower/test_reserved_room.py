@@ -215,9 +215,10 @@ def test_services_without_devices_have_room_before_anything_else(unplanned: str)
 
 
 def test_a_service_without_room_waits_with_a_reason_and_one_that_asks_for_nothing_does_not() -> None:
-    web = workload("Deployment", "web", pod_spec(cpu=11), replicas=1)
+    web = workload("Deployment", "web", pod_spec(cpu=8), replicas=1)
     none = workload("Deployment", "idle", {"containers": [{"name": "main", "image": "a"}]}, replicas=3)
-    idle, service = compiled([web, none], [machine("a")], unplanned="ignore", services="devices").decisions
+    other = (live_pod("other", "a", 4),)
+    idle, service = compiled([web, none], [machine("a")], other, unplanned="ignore", services="devices").decisions
     assert (service.action, [reason.code for reason in service.reasons]) == ("wait", ["GW126"])
     assert (idle.action, idle.pods) == ("start", {"pods": {"a": 3}})
 

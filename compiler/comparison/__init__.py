@@ -6,24 +6,25 @@ change itself does differs, and not a placement that could have been either way.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
 from compiler.cluster_state.state import ClusterState
 from compiler.comparison.carry_over import state_after
 from compiler.comparison.cluster import cluster_changes
-from compiler.comparison.edits import edited_jobs
+from compiler.comparison.edits import Edit, edited_jobs
 from compiler.comparison.scheduler import behaviour_changes
 from compiler.diagnostics import Diagnostic
+from compiler.explain.provenance import Source, source_at
 from compiler.outcome import JobDecision, Outcome, PodsByNode
 from compiler.reading.one_document import GENERATED_NAME
 from compiler.specs import JobKey, Specs
 from compiler.views.data import queue_entries
 
 JobEffect = Literal["never", "evicted", "waits", "removed", "moves", "shrinks", "grows", "starts", "edited", "reason"]
-"""Worst first. moves: it runs, elsewhere. edited: it has its nodes as before, with another specification. reason: it
-waits as before, for another reason."""
+"""Worst first. moves: it runs, elsewhere. edited: it has its nodes, or waits, as before, with another specification.
+reason: it waits as before, for another reason."""
 JOB_EFFECTS: tuple[JobEffect, ...] = get_args(JobEffect)
 DECLARED_AMOUNTS = ("guarantee", "deserved", "capability")
 LIMIT = "capability"
@@ -37,7 +38,8 @@ Compile = Callable[[ClusterState | None], Outcome]
 @dataclass(frozen=True, slots=True)
 class JobChange:
     """What becomes of one job. why: in a sentence. queue: in the newer revision that has the job. is_new: the job is
-    not in the base. is_edited: its specification differs, so that it runs anew."""
+    not in the base. is_edited: its specification differs, so that it runs anew. sources: where the cause stands in the
+    new revision, if that is a field of it."""
 
     effect: JobEffect
     name: str
@@ -48,6 +50,7 @@ class JobChange:
     after: PodsByNode
     is_new: bool = False
     is_edited: bool = False
+    sources: tuple[Source, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,24 +134,39 @@ def _findings(outcome: Outcome) -> dict[tuple[str, ...], Diagnostic]:
 
 
 def _job_changes(
-    base: Outcome, head: Outcome, edited: Mapping[JobKey, str], removed: frozenset[JobKey]
+    base: Outcome, head: Outcome, edited: Mapping[JobKey, Edit], removed: frozenset[JobKey]
 ) -> Iterator[JobChange]:
     before = {decision.key: decision for decision in base.decisions}
     after = {decision.key: decision for decision in head.decisions}
+    by_name = {decision.name: decision for decision in head.decisions}
     for key, decision in after.items():
-        former = before.get(key)
-        found = _change_of(former, decision, edited.get(key, ""))
+        former, edit = before.get(key), edited.get(key)
+        found = _change_of(former, decision, "" if edit is None else edit.text)
         if found is not None:
-            yield _job_change(*found, former, decision, is_edited=key in edited)
+            effect, why = found
+            preemptors = [by_name[name] for name in decision.evicted_for if name in by_name]
+            sources = _sources(effect, why, decision, edit, preemptors)
+            yield replace(_job_change(effect, why, former, decision), is_edited=edit is not None, sources=sources)
     for key, former in before.items():
         if key not in after:
             why = "it is not in the new revision" if key in removed else "it has an error in the new revision"
             yield _job_change("removed", why, former, None)
 
 
-def _job_change(
-    effect: JobEffect, why: str, former: JobDecision | None, decision: JobDecision | None, *, is_edited: bool = False
-) -> JobChange:
+def _sources(
+    effect: JobEffect, why: str, decision: JobDecision, edit: Edit | None, preemptors: Sequence[JobDecision]
+) -> tuple[Source, ...]:
+    """Where the cause stands: that of the reason, the jobs for which it makes room, or the edited field."""
+    if effect in ("never", "waits", "reason"):
+        return next((reason.sources for reason in decision.reasons if why.startswith(reason.message)), ())
+    if effect in ("evicted", "shrinks"):
+        return tuple(source_at(each.gang.document, "", "metadata", "name") for each in preemptors)
+    if effect in ("edited", "moves") and edit is not None:
+        return (source_at(decision.gang.document, "", *edit.path),)
+    return ()
+
+
+def _job_change(effect: JobEffect, why: str, former: JobDecision | None, decision: JobDecision | None) -> JobChange:
     shown = decision or former
     assert shown is not None  # noqa: S101  - a job is in one of the two
     return JobChange(
@@ -160,7 +178,6 @@ def _job_change(
         former.pods if former else {},
         decision.pods if decision else {},
         is_new=former is None,
-        is_edited=is_edited,
     )
 
 
@@ -171,7 +188,8 @@ def _change_of(former: JobDecision | None, decision: JobDecision, edit: str) -> 
         lost = decision.action == "evict"
         return ("evicted", f"it makes room for {', '.join(decision.evicted_for)}") if lost else None
     if decision.action == "wait":
-        return _change_of_waiting(former, decision, had)
+        found = _change_of_waiting(former, decision, had)
+        return found or (("edited", f"{edit}; it waits as before") if edit else None)
     if not had:
         return ("starts", f"before, {_first_reason(former)}" if former else "it is new") if has else None
     assert former is not None  # noqa: S101  - it had pods

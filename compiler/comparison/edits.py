@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from compiler.fields.validation import dotted_path
@@ -15,20 +16,28 @@ _OUTSIDE = ("metadata", "status", "apiVersion")
 _NOTHING = object()
 
 
-def edited_jobs(base: Specs, head: Specs) -> dict[JobKey, str]:
-    """Job -> what differs: a field or two, with their values where they are short."""
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """text: what differs, a field or two with their values where they are short. path: of the first of them."""
+
+    text: str
+    path: FieldPath = ()
+
+
+def edited_jobs(base: Specs, head: Specs) -> dict[JobKey, Edit]:
+    """The jobs of which the specification differs."""
     before = {gang.key: gang.document.data for gang in base.gangs}
     after = {gang.key: gang.document.data for gang in head.gangs if gang.key in before}
-    return {key: _text(before[key], data) for key, data in after.items() if run_digest(before[key]) != run_digest(data)}
+    return {key: _edit(before[key], data) for key, data in after.items() if run_digest(before[key]) != run_digest(data)}
 
 
-def _text(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
+def _edit(before: Mapping[str, Any], after: Mapping[str, Any]) -> Edit:
     old, new = _specification(before), _specification(after)
     places = list(_differences(old, new, ()))
     said = [_difference_text(*place) for place in places[:_MAX_FIELDS]]
     if len(places) > _MAX_FIELDS:
         said.append(f"{len(places) - _MAX_FIELDS} more")
-    return ", ".join(said) if said else "another run is asked for"
+    return Edit(", ".join(said), places[0][0]) if said else Edit("another run is asked for")
 
 
 def _specification(data: Mapping[str, Any]) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from compiler.explain.names import compact_names
 from compiler.fields.amounts import rounded_amount, unit_heading
 from compiler.kubernetes import API_VERSION
 from compiler.outcome import PodsByNode
+from compiler.views.data import source_entry
 from compiler.views.style import count_text
 
 MARKDOWN_LIMIT = 60_000
@@ -20,6 +21,8 @@ MARKDOWN_LIMIT = 60_000
 COMMENT_MARK = "<!-- gangplan diff -->"
 """By which a comment is found again, to be updated in place."""
 MAX_NODES = 4
+MAX_SOURCES = 2
+"""Lines of the cause that are named of a job."""
 
 VERBS: Mapping[JobEffect, tuple[str, str]] = {
     "never": ("can never start", "can never start"),
@@ -64,7 +67,8 @@ def _cluster_entry(comparison: Comparison) -> dict[str, Any]:
 def _job_entry(job: JobChange) -> dict[str, Any]:
     entry = {"change": job.effect, "kind": job.job_kind, "name": job.name, "queue": job.queue, "why": job.why}
     flags = {"new": job.is_new, "edited": job.is_edited}
-    return {**entry, **flags, "before": _plain(job.before), "after": _plain(job.after)}
+    comes = {"from": [source_entry(source) for source in job.sources]} if job.sources else {}
+    return {**entry, **flags, **comes, "before": _plain(job.before), "after": _plain(job.after)}
 
 
 def _plain(pods: PodsByNode) -> dict[str, dict[str, int]]:
@@ -162,7 +166,8 @@ def _job_row(job: JobChange) -> str:
     words = [word for word, holds in (("new", job.is_new), ("edited", is_edited)) if holds]
     marked = f" ({', '.join(words)})" if words else ""
     queue = f" in queue {job.queue}" if job.queue else ""
-    return f"{job.name}{marked}{queue}: {job.why}{_places(job)}"
+    see = ", ".join(source.short_text for source in job.sources[:MAX_SOURCES])
+    return f"{job.name}{marked}{queue}: {job.why}{_places(job)}{f'; see {see}' if see else ''}"
 
 
 def _places(job: JobChange) -> str:

@@ -34,6 +34,13 @@ class Source:
     field: str = ""
     position: Position | None = None
 
+    @property
+    def short_text(self) -> str:
+        """ "jobs/a.yaml:7 topology"."""
+        if self.position is None:
+            return f"{self.object} in the cluster"
+        return f"{self.position.file}:{self.position.line} {self.field}".rstrip()
+
 
 @dataclass
 class Provenance:

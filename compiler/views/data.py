@@ -64,11 +64,12 @@ def gang_entry(decision: JobDecision) -> dict[str, Any]:
 def _message_entry(message: CodedMessage) -> dict[str, Any]:
     facts = {name: list(value) if isinstance(value, tuple) else value for name, value in message.facts.items()}
     also = {"also": [_message_entry(other) for other in message.also]} if message.also else {}
-    comes = {"from": [_source_entry(source) for source in message.sources]} if message.sources else {}
+    comes = {"from": [source_entry(source) for source in message.sources]} if message.sources else {}
     return {"code": message.code, "message": message.message, **facts, **also, **comes}
 
 
-def _source_entry(source: Source) -> dict[str, Any]:
+def source_entry(source: Source) -> dict[str, Any]:
+    """The object, which field of it, and where that stands."""
     place = {} if source.position is None else asdict(source.position)
     return {"object": source.object, **({"field": source.field} if source.field else {}), **place}
 

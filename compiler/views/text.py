@@ -297,7 +297,9 @@ class PlanView:
             yield from (_full_source(source) for source in sources)
         elif sources:
             rest = len(sources) - MAX_SOURCES
-            said = ", ".join(map(_short_source, sources[:MAX_SOURCES])) + (f" and {rest} more" if rest > 0 else "")
+            said = ", ".join(source.short_text for source in sources[:MAX_SOURCES]) + (
+                f" and {rest} more" if rest > 0 else ""
+            )
             yield from textwrap.wrap(f"see {said}", width, break_on_hyphens=False, break_long_words=False)
 
     # ---- queues and totals
@@ -420,12 +422,6 @@ class PlanView:
 
 
 LIMIT_COLUMNS = (("guaranteed", "guarantee"), ("deserves", "deserved"), ("at most", "capability"))
-
-
-def _short_source(source: Source) -> str:
-    if source.position is None:
-        return f"{source.object} in the cluster"
-    return f"{source.position.file}:{source.position.line} {source.field}".rstrip()
 
 
 def _full_source(source: Source) -> str:

@@ -142,6 +142,31 @@ def test_what_runs_stays_where_it_is_and_an_edited_job_runs_anew() -> None:
     assert next(each for each in comparison.jobs if each.name == "ns/one").is_edited
 
 
+def test_an_edited_job_that_waits_as_before_is_named_with_the_line_of_the_edit() -> None:
+    before = {**BASE, "jobs/n.yaml": job("new", 1, gpus=9).replace(', "tasks"', ',\n"maxRetry": 3,\n"tasks"')}
+    after = {**before, "jobs/n.yaml": before["jobs/n.yaml"].replace('"maxRetry": 3', '"maxRetry": 4')}
+    (found,) = changes(before, after).jobs
+    assert (found.name, found.effect, found.why) == ("ns/new", "edited", "spec.maxRetry 3 -> 4; it waits as before")
+    assert "it waits as before; see jobs/n.yaml:2" in comparison_text([changes(before, after)], "x", "y")
+
+
+def test_the_line_of_the_cause_is_named() -> None:
+    """Of a job that waits the reason's, of one that goes the job's for which it makes room; in JSON all of them."""
+    never = changes(BASE, {**BASE, "cluster-specs/demo/queues.yaml": queue("a", capability=8, deserved=8)})
+    new = changes(BASE, {**BASE, "jobs/n.yaml": job("new", 1, gpus=9)})
+    assert never.jobs == ()  # what runs stays
+    text = comparison_text([new], "x", "y")
+    assert "see cluster-specs/demo/nodes.yaml:4 capacity, jobs/n.yaml:1 request of role w" in text
+    (entry,) = comparison_document([new], "x", "y")["clusters"][0]["jobs"]
+    assert [(each["object"], each["line"]) for each in entry["from"]] == [("NodePool n", 4), ("Job ns/new", 1)]
+    full = {path: text for path, text in BASE.items() if not path.startswith("jobs/")}
+    full |= {"cluster-specs/demo/scheduler.yaml": RECLAIMING, "jobs/one.yaml": job("one", 4)}
+    full["cluster-specs/demo/queues.yaml"] = queue("a", deserved=16) + "---\n" + queue("b", deserved=16)
+    taken = changes(full, {**full, "jobs/late.yaml": job("late", 1, queue="b")})
+    (lost,) = (each for each in taken.jobs if each.effect in ("evicted", "shrinks"))
+    assert [source.short_text for source in lost.sources] == ["jobs/late.yaml:1"]
+
+
 def test_a_job_of_another_queue_is_named_with_its_queues() -> None:
     both = {**without(BASE, "jobs/one.yaml"), "cluster-specs/demo/b.yaml": queue("b", deserved=8)}
     (found,) = changes(both, {**both, "jobs/three.yaml": job("three", 1, queue="b")}).jobs

@@ -12,8 +12,8 @@ from typing import Literal
 
 from compiler.diagnostics import Diagnostic
 from compiler.explain.catalogue import fact_sources, repair_sources
+from compiler.explain.lost_starts import lost_start
 from compiler.explain.provenance import Provenance, suspension_sources, unbound_sources
-from compiler.explain.reason_entries import LostStart
 from compiler.explain.reasons import CodedMessage, Explainer
 from compiler.explain.rivals import rivals
 from compiler.fields.timestamp import epoch_seconds, rfc3339
@@ -324,12 +324,7 @@ class _DecisionTranslator:
         expected = self.origins.now if starts_at is None else starts_at
         if told is None or (reserved and expected is not None and expected <= told + START_SLACK):
             return translated
-        if reservation is not None and reserved:
-            newcomers = tuple(j for j in reservation.awaited_gangs if not self.problem.gangs[j].running)
-            fact = LostStart(newcomers or reservation.awaited_gangs, reserved=not newcomers)
-        else:
-            named = {j for fact in decision.facts for j in getattr(fact, "gangs", ())}
-            fact = LostStart(tuple(sorted(named)) or (() if reservation is None else (reservation.gang,)))
+        fact = lost_start(self.problem, self.plan, decision)
         message = replace(
             self.explainer.lost_start_message(fact, told, starts_at),
             sources=fact_sources(self.provenance, decision.gang, fact),

@@ -18,11 +18,15 @@ class Suspension(facts.Fact, code="GW111"):
 
 @dataclass(frozen=True, slots=True)
 class LostStart(facts.Fact, code="GW125"):
-    """An earlier plan told the gang a start, and this one does not keep it. gangs: those that took the room, or, where
-    all that it waits for ran before (`reserved`), whose end is awaited."""
+    """An earlier plan told the gang a start, and this one does not keep it. gangs: all that are named. Of these, ends:
+    those whose end is awaited; late: others that run longer than they said; first: the one that the plan reserves room
+    for; without these, those that took the room. queue: whose share became too small for it."""
 
     gangs: tuple[int, ...]
-    reserved: bool = False
+    ends: tuple[int, ...] = ()
+    late: tuple[int, ...] = ()
+    first: tuple[int, ...] = ()
+    queue: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,13 +227,21 @@ REASONS: Mapping[type[facts.Fact], Entry[Any]] = entries_by_type(
         ),
         lambda s, j, x: s.gang_sources(x.gangs),
         special_texts=(
-            "it was told a start at {told}; now it is expected to start at {at}, after {gangs}",
-            "it was told a start at {told}; now it waits for {awaited}, of which no end is known",
+            "it was told a start at {told}; {late} did not end when expected; now it is expected to start at {at}, "
+            "after {ends}",
+            "it was told a start at {told}; now it is expected to start at {at}, after {ends}",
+            "it was told a start at {told}; lost to {gangs}, so that it is expected to start at {at}",
+            "it was told a start at {told}; now it waits for {ends}, of which no end is known",
+            "it was told a start at {told}; now the plan reserves room for {first}, which comes first",
+            "it was told a start at {told}; now the share of queue {queue} is too small for it",
         ),
         remedy=(
-            "A start that was told is kept against jobs that would go later. It moves where a job runs longer than was "
-            "said, where nodes are lost, and for jobs that go first whenever they come: of a higher priority, or where "
-            "the job would borrow and they are within what their queue is entitled to."
+            "A start that was told is kept against jobs that would go later in its queue, and against borrowers of "
+            "other queues. It moves where a job runs longer than was said, where nodes are lost, and for jobs that go "
+            "first whenever they come: of a higher priority, or where the job would borrow and they are within what "
+            "their queue is entitled to. A plan reserves room for one job only: while one that comes first has the "
+            "reservation, no start is told to the others. Where shares follow what queues ask for (proportion, drf), a "
+            "newcomer also makes them smaller."
         ),
     ),
     Entry(

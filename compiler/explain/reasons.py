@@ -189,13 +189,14 @@ class Explainer:
         """That a start is not kept which an earlier plan told. Times in seconds since the epoch; starts_at: what this
         plan tells instead."""
         values: dict[str, object] = {"told": rfc3339(told)}
-        if fact.gangs:
-            values["gangs"] = tuple(self.problem.gangs[j].name for j in fact.gangs)
+        for key in ("gangs", "ends", "late", "first"):
+            if gangs := getattr(fact, key):
+                values[key] = tuple(self.problem.gangs[j].name for j in gangs)
         if starts_at is not None:
             values["at"] = rfc3339(starts_at)
-        names = _text_names(values)
-        names |= {"awaited": names["gangs"]} if fact.reserved and fact.gangs else {}
-        entry = REASONS[LostStart]
+        if fact.queue is not None:
+            values["queue"] = self.problem.queues[fact.queue].name
+        names, entry = _text_names(values), REASONS[LostStart]
         message = _first_complete_text((*entry.special_texts, *entry.texts), names, entry.title)
         return CodedMessage(LostStart.code, message, _json_values(values, FACT_KEYS))
 

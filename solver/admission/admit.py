@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from solver.admission.fair_shares import share_fairly
@@ -11,7 +11,7 @@ from solver.admission.overtaking import OvertakingCut, add_cuts, find_overtaking
 from solver.mip.lexicographic import Goal, LexicographicSolver, verdict_of
 from solver.models import constraints, objectives, variables
 from solver.models.objectives import ComparedQueues, Counts
-from solver.models.sets import AdmissionClass, PrecedenceLevel, Sets
+from solver.models.sets import AdmissionClass, PrecedenceLevel, Sets, split_promised
 from solver.models.variables import Variables
 from solver.options import Options
 from solver.plan import Objective
@@ -40,18 +40,18 @@ def solve_admission(s: Sets, floor: Placements, options: Options) -> Admission:
 
 
 def _solve_queues_first(s: Sets, floor: Placements, options: Options) -> Admission:
-    """Queues first: what they are entitled to, then what they borrow; again as long as a gang was overtaken by one of
-    lower precedence in its own queue."""
+    """Queues first: what they are entitled to, then starts that were told, then what they borrow; again as long as a
+    gang was overtaken by one of lower precedence in its own queue."""
     cuts: list[OvertakingCut] = []
     x, lex = _admission_model(s, floor, options)
     while True:
         _add_entitlements(s, x, lex)
         for levels in s.queue_rounds:
             _decide_entitled(s, x, lex, levels)
+            told, others = split_promised(levels)
+            _decide_started(s, x, lex, told)
             _decide_borrowed(s, x, lex, levels)
-            for level in levels:
-                lex.maximise_and_hold(objectives.placed_resources(s, x.y, level))
-                lex.maximise_and_hold(objectives.started_gangs(s, x.y, level))
+            _decide_started(s, x, lex, others)
         admission = _finish(s, x, lex)
         small = x.model.numVariables() <= options.budget.joint_variables
         found = find_overtaking(s, x, lex.values, cuts, options) if small else None
@@ -144,6 +144,13 @@ def _decide_borrowed(s: Sets, x: Variables, lex: LexicographicSolver, levels: Se
     for priority, counted, competing in s.lending_steps(levels):
         names = f"share[queues {priority}]" if several else "share", f"all_{priority}"
         _share_among_siblings(s, x, lex, {key: x.y[key] for key in counted}, competing, names)
+
+
+def _decide_started(s: Sets, x: Variables, lex: LexicographicSolver, levels: Iterable[PrecedenceLevel]) -> None:
+    """What starts, whatever entitlements cover, level by level."""
+    for level in levels:
+        lex.maximise_and_hold(objectives.placed_resources(s, x.y, level))
+        lex.maximise_and_hold(objectives.started_gangs(s, x.y, level))
 
 
 def _finish(s: Sets, x: Variables, lex: LexicographicSolver) -> Admission:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from itertools import takewhile
 
 from solver.mip.lexicographic import verdict_of
-from solver.models.sets import AdmissionClass, PrecedenceLevel, Sets
+from solver.models.sets import AdmissionClass, PrecedenceLevel, Sets, split_promised
 from solver.options import Options
 from solver.plan import Objective
 from solver.problem import Vector
@@ -88,17 +88,20 @@ def _counts(s: Sets, gangs: Collection[int]) -> Counts:
 
 
 def _scores(s: Sets, number: Counts, options: Options) -> Iterator[LevelScore]:
-    """In the order of the objectives. Queues first: each level of what is entitled, the shares, each level without
-    them; else each level of what starts."""
+    """In the order of the objectives. Queues first: each level of what is entitled, the levels of gangs that were told
+    a start, the shares, each other level without them; else each level of what starts."""
     if s.puts_queues_first:
         entitled = s.entitled_counts(number)
         for levels in s.queue_rounds:
             for level in levels:
                 yield level_score(s, entitled, level, options)
+            told, others = split_promised(levels)
+            for level in told:
+                yield replace(level_score(s, number, level, options), shares=())
             for _, counted, competing in s.lending_steps(levels):
                 shares = _lowest_shares(s, {key: number[key] for key in counted}, competing, options)
                 yield LevelScore(shares, 0, 0)
-            for level in levels:
+            for level in others:
                 yield replace(level_score(s, number, level, options), shares=())
     else:
         for level in s.precedence_levels:

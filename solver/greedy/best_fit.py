@@ -51,7 +51,8 @@ class GreedyPlacer:
         size where the largest come first, and age. A queue with strict order serves by age alone.
 
         Queues first: before that, in the same order, those that their queue's entitlement covers, up to the first one
-        of the queue that it does not; then queue by queue, the lowest share first, in it by precedence.
+        of the queue that it does not; then starts that were told, and the others queue by queue, the lowest share
+        first, in it by precedence.
 
         Charge the queues between two of them.
         """
@@ -85,15 +86,18 @@ class GreedyPlacer:
                 del covered[q]
 
     def _serve_lowest(self, waiting: dict[int, list[int]], by_precedence: bool) -> Iterator[int]:
-        """Empties the stacks, the queue with the lowest share first."""
+        """Empties the stacks, the queue with the lowest share first, but before it one whose next gang was told a
+        start."""
         while any(waiting.values()):
             stacks = {q: stack for q, stack in waiting.items() if stack}
             yield stacks[min(stacks, key=lambda q: self._turn_of(q, stacks[q][-1], by_precedence))].pop()
 
     def _turn_of(self, q: int, head: int, by_precedence: bool) -> tuple[object, ...]:
         """The smaller, the sooner the queue with this gang at its head is served."""
-        level = -precedence(self.problem.gangs[head]) if by_precedence else 0
-        return level, -queue_priority(self.problem, q), self.state.queue_books.share_order_key(q)
+        gang = self.problem.gangs[head]
+        level = -precedence(gang) if by_precedence or gang.promised else 0
+        is_late = not by_precedence and not gang.promised
+        return is_late, level, -queue_priority(self.problem, q), self.state.queue_books.share_order_key(q)
 
     def _order_in_queue(self, j: int) -> tuple[float, float, int, int]:
         gang, totals = self.problem.gangs[j], self.problem.totals

@@ -17,6 +17,7 @@ from solver.semantics.device_slots import FreeVectors, IntArray
 from solver.semantics.gang_classes import ClassRole, GangClass, breaks_topology
 from solver.semantics.gang_sizes import hard_subgroup_tiers
 from solver.semantics.placements import Placements
+from solver.semantics.priorities import is_promised_level
 from solver.semantics.queue_limits import QueueCeiling
 from solver.semantics.share_measures import (
     SiblingQueues,
@@ -36,6 +37,16 @@ AdmissionClass = tuple[int, int, int]
 
 PrecedenceLevel = tuple[int, int]
 """(precedence of gangs, priority of their queues, 0 where no plugin compares it): what is decided as one."""
+
+
+def split_promised(
+    levels: Iterable[PrecedenceLevel],
+) -> tuple[tuple[PrecedenceLevel, ...], tuple[PrecedenceLevel, ...]]:
+    """(the levels of gangs that were told a start, the others)."""
+    levels = tuple(levels)
+    told = tuple(level for level in levels if is_promised_level(level[0]))
+    return told, tuple(level for level in levels if level not in told)
+
 
 _SHARE_STEPS = 10_000
 """Of the whole cluster, where a share has to be rounded."""

@@ -77,17 +77,36 @@ def _decide_queues_first(plan: PlanState, waiting: Sequence[int]) -> PlanState:
     return plan
 
 
+class _EarlierGangs:
+    """Queue -> its gangs that had their turn, and the number of evicting gangs when the last of them had it. What
+    evictions have left over since then is theirs before one that comes later in their queue."""
+
+    def __init__(self) -> None:
+        self._gangs: dict[int, list[int]] = {}
+        self._preemptors: dict[int, int] = {}
+
+    def add(self, plan: PlanState, q: int, j: int) -> None:
+        self._gangs.setdefault(q, []).append(j)
+        self._preemptors[q] = len(plan.preemptors)
+
+    def start_in_leftovers(self, plan: PlanState, q: int) -> None:
+        if len(plan.preemptors) > self._preemptors.get(q, len(plan.preemptors)):
+            start_in_leftovers(plan, self._gangs[q])
+
+
 def _decide_in_turn(plan: PlanState, gangs: Sequence[int]) -> PlanState:
-    """Start gang after gang, of the queue with the lowest share the first one, in free room or by evicting."""
-    problem, refused, passed_over = plan.problem, set[object](), list[int]()
+    """Start gang after gang, of the queue with the lowest share the first one, in free room or by evicting; starts that
+    were told come before all of these."""
+    problem, refused, passed_over, earlier = plan.problem, set[object](), list[int](), _EarlierGangs()
     stacks: dict[int, list[int]] = {}
     for j in sorted(gangs, key=partial(serving_order_key, problem), reverse=True):
         stacks.setdefault(problem.gangs[j].queue, []).append(j)
     while stacks:
-        share = plan.state.queue_books.share_order_key
-        q = min(stacks, key=lambda q: (-queue_priority(problem, q), share(q)))
+        q = min(stacks, key=lambda q: _turn_key(plan, q, stacks[q][-1]))
         j = stacks[q].pop()
         stacks = {of: stack for of, stack in stacks.items() if stack}
+        earlier.start_in_leftovers(plan, q)
+        earlier.add(plan, q, j)
         class_key = q, problem.gangs[j].may_evict, precedence(problem.gangs[j]), waiting_class(j, problem.gangs[j])
         if class_key in refused or not plan.eligible_gangs([j]):
             passed_over.append(j)
@@ -109,6 +128,13 @@ def _decide_in_turn(plan: PlanState, gangs: Sequence[int]) -> PlanState:
         last = plan.batches.pop() if plan.batches else DecidedBatch((), (), 0.0)
         plan.batches.append(replace(last, gangs=tuple(sorted((*last.gangs, *passed_over)))))
     return plan
+
+
+def _turn_key(plan: PlanState, q: int, head: int) -> tuple[int, bool, int, object]:
+    """The smaller, the sooner the queue with this gang at its head has its turn."""
+    problem, share = plan.problem, plan.state.queue_books.share_order_key(q)
+    priority = queue_priority(problem, q)
+    return 0 if problem.reclaim_enabled else -priority, not problem.gangs[head].promised, -priority, share
 
 
 def decide_batches(plan: PlanState, groups: Sequence[BatchGroup], floor: GreedyFloor | None = None) -> PlanState:

@@ -13,6 +13,11 @@ def precedence(gang: Gang) -> int:
     return 3 * gang.priority + gang.overdue + gang.promised
 
 
+def is_promised_level(value: int) -> bool:
+    """Whether this precedence is that of gangs that an earlier plan told a start."""
+    return value % 3 == 2
+
+
 def serving_order_key(problem: Problem, j: int) -> tuple[int, int, int, int]:
     """Sorts gangs by precedence, the queue's priority, age, index."""
     gang = problem.gangs[j]

@@ -26,10 +26,13 @@ def plan_with_reservation(plan: PlanState) -> PlanState:
     if not has_known_times(problem):
         return decide_gangs(plan, waiting)
     trial, levels = decide_gangs(plan.copy(), waiting), gang_levels(plan, waiting)
+    told = {
+        levels[j] for j in trial.waiting_gangs() if problem.gangs[j].promised
+    }  # the trial may evict to pass them by
     for level in sorted(set(levels.values()), reverse=True):
         if is_out_of_time():
             return trial
-        if reservation_at_level(trial, levels, level, allow_eviction=False) is None:
+        if level not in told and reservation_at_level(trial, levels, level, allow_eviction=False) is None:
             continue
         above = [j for j in waiting if levels[j] > level]
         again = decide_gangs(plan.copy(), above)
@@ -38,8 +41,15 @@ def plan_with_reservation(plan: PlanState) -> PlanState:
             rest = [j for j in waiting if levels[j] <= level]
             again = decide_gangs(again.with_reservation(_reserved_start(again, reservation, above, rest)), rest)
             pointless = reservation.gang in again.placements or _evicts_awaited_gang(again, reservation)
+            pointless = pointless or _breaks_promise(trial, again, above)
             return trial if pointless or is_out_of_time() else again
     return trial
+
+
+def _breaks_promise(trial: PlanState, again: PlanState, above: Iterable[int]) -> bool:
+    """Whether one of these gangs, which come before the reservation, was told a start and waits for its sake."""
+    told = (j for j in above if trial.problem.gangs[j].promised)
+    return any(j in trial.placements and j not in again.placements for j in told)
 
 
 def _evicts_awaited_gang(plan: PlanState, reservation: Reservation) -> bool:

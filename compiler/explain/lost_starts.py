@@ -1,0 +1,59 @@
+"""Lost starts: why a job does not start when an earlier plan told it to.
+
+A start that was told is kept against all that would go later in the job's own queue, so that none of these is ever the
+cause, though they may be among those that have the room now.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from compiler.explain.reason_entries import LostStart
+from solver.facts import ShareLimit
+from solver.plan import Decision, Plan
+from solver.problem import Gang, Problem
+
+
+def lost_start(problem: Problem, plan: Plan, decision: Decision) -> LostStart:
+    """Who took the start from the gang of this decision, which waits; else behind whose end it starts now."""
+    j, held = decision.gang, plan.reservation
+    facts = {other for fact in decision.facts for other in getattr(fact, "gangs", ())}
+    named = _not_later(problem, j, facts)
+    if held is None or held.gang != j:
+        share = next((fact for fact in decision.facts if isinstance(fact, ShareLimit)), None)
+        if named or share is not None:
+            return LostStart(named, queue=None if named or share is None else share.queue)
+        first = () if held is None else _not_later(problem, j, [held.gang])
+        return LostStart(first, first=first)
+    awaited = held.awaited_gangs
+    if newcomers := tuple(i for i in awaited if not problem.gangs[i].running):
+        return LostStart(newcomers, ends=() if held.starts_in is None else newcomers)
+    started = tuple(i for i in named if not problem.gangs[i].running)
+    if started:
+        return LostStart(started)
+    late = tuple(i for i in _late_gangs(problem, j) if i not in awaited)
+    return LostStart((*late, *awaited), ends=awaited, late=late)
+
+
+def _not_later(problem: Problem, j: int, gangs: Iterable[int]) -> tuple[int, ...]:
+    """Those of the gangs that do not come after gang j in its own queue."""
+
+    def comes_later(i: int) -> bool:
+        own, other = problem.gangs[j], problem.gangs[i]
+        return own.queue == other.queue and not other.running and _turn(own, j) < _turn(other, i)
+
+    return tuple(i for i in sorted(gangs) if not comes_later(i))
+
+
+def _turn(gang: Gang, j: int) -> tuple[int, bool, bool, int, int]:
+    """The smaller comes first among the gangs of one queue."""
+    return -gang.priority, not gang.promised, not gang.overdue, gang.age, j
+
+
+def _late_gangs(problem: Problem, j: int) -> Iterable[int]:
+    """Gangs that run longer than they said on nodes that gang j may use."""
+    usable = frozenset[int]().union(*(role.node_classes for role in problem.gangs[j].roles))
+    for i, gang in enumerate(problem.gangs):
+        is_late = gang.running and gang.duration is not None and gang.ends_in is None
+        if is_late and any(problem.nodes[p.node].node_class in usable for p in gang.running):
+            yield i

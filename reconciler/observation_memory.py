@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from compiler.kubernetes import conditions_of, is_planned_job, labels_of, name_of, status_of, uid_of
+from compiler.last_result import LastOfEach
 from compiler.run_kinds import RUN_KINDS
 from compiler.syntax.runs import json_digest
 from reconciler.cluster.objects import Object
@@ -23,6 +24,7 @@ class ObservationMemory:
     owners: which pods are a job's. digests: name of each of `digested_nodes` -> the digest of what decides whether pods
     may go to it. index: of `indexed_nodes`. jobs: group kind -> its objects, and those of them that are jobs. expected:
     Ref.key of a gang -> the gang, its pods, nodes by hostname, and the uids of the pods that are as planned.
+    stated: objects as the compiler is given them.
     """
 
     owners: OwnershipMemory = field(default_factory=OwnershipMemory)
@@ -32,6 +34,7 @@ class ObservationMemory:
     index: NodeIndex | None = None
     jobs: dict[str, tuple[Mapping[str, Object], Mapping[str, Object]]] = field(default_factory=dict)
     expected: dict[str, tuple[PlannedGang, list[Object], Mapping[str, str], set[str]]] = field(default_factory=dict)
+    stated: LastOfEach[Object] = field(default_factory=LastOfEach)
 
     def node_digests(self, nodes: Sequence[Object]) -> Mapping[str, str]:
         """Name of each node -> its digest. nodes: in the order of their names."""

@@ -426,9 +426,10 @@ def state_objects(observation: Observation, stale_jobs: frozenset[str] = frozens
         if kind == "Node" and name_of(item) in observation.restrictions.quarantined_nodes:
             item = {**item, "spec": {**(item.get("spec") or {}), "unschedulable": True}}
         if kind == "Pod":
-            item = dict(with_leaving_mark(item, uid_of(item) in observation.restrictions.leaving_pods))
-        items.append(without_server_fields(item))
-    return items
+            marked = with_leaving_mark(item, uid_of(item) in observation.restrictions.leaving_pods)
+            item = item if marked is item else dict(marked)
+        items.append(item)
+    return observation.memory.stated.of(((item,) for item in items), without_server_fields)
 
 
 def without_server_fields(item: Object) -> Object:

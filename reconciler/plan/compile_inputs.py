@@ -78,11 +78,15 @@ def decode_request(text: bytes, held: HeldInputs) -> CompileRequest:
 def _pieces(state: Sequence[Object], held: Sequence[Object]) -> list[Object | list[int]]:
     """The state as new objects, and as stretches of the held one. Objects are equal in all they say, or are new; parts
     that are the same are not compared one by one."""
-    place_of = {_identity(item): at for at, item in enumerate(held)}
+    place_of = {id(item): at for at, item in enumerate(held)}
+    places_by_name: dict[tuple[Any, ...], int] = {}
     pieces: list[Object | list[int]] = []
     stretch: list[int] | None = None
     for item in state:
-        at = place_of.get(_identity(item))
+        at = place_of.get(id(item))
+        if at is None:
+            places_by_name = places_by_name or {_identity(each): at for at, each in enumerate(held)}
+            at = places_by_name.get(_identity(item))
         if at is None or (held[at] is not item and held[at] != item):
             pieces.append(item)
             stretch = None

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from compiler.kubernetes import CLUSTER_LABEL
-from reconciler.cluster.objects import Object
+from reconciler.cluster.objects import Object, ref_of
 from reconciler.cluster.watch import Informer
 from reconciler.decisions.gates import NodeIndex
 from reconciler.observation_memory import ObservationMemory
-from reconciler.observe import InformerSet, Observation, fingerprint_of, state_objects
+from reconciler.observe import InformerSet, Observation, Restrictions, fingerprint_of, state_objects
 from reconciler.plan.snapshot import Snapshot
 from tests.builders.fake_cluster import FakeCluster
 
@@ -213,3 +213,25 @@ def test_updates_are_taken_of_kinds_alone_that_no_plan_rests_on(monkeypatch: pyt
     watches.watch_kinds([("v1", "ConfigMap"), ("ray.io/v1", "RayJob"), ("v1", "Pod")])
     taken = {kind for kind, informer in watches.informers.items() if informer.on_update is not None}
     assert taken == {"ConfigMap"}
+
+
+def test_the_compiler_is_given_the_same_object_as_long_as_nothing_in_it_changes() -> None:
+    node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "gpu-0", "uid": "n", "managedFields": [{}]}}
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "p", "namespace": "default", "uid": "p", "generation": 1},
+        "spec": {},
+        "status": {},
+    }
+    seen = Observation({ref_of(item).key: item for item in (node, pod)}, frozenset())
+    first = state_objects(seen)
+    assert [item["metadata"].keys() & {"managedFields", "generation"} for item in first] == [set(), set()]
+    again = state_objects(
+        replace(seen, objects={**seen.objects, ref_of(pod).key: {**pod, "status": {"phase": "Failed"}}})
+    )
+    assert again[0] is first[0]
+    assert again[1]["status"] == {"phase": "Failed"}
+    quarantined = state_objects(seen.with_restrictions(Restrictions(frozenset({"gpu-0"}))))
+    assert quarantined[0]["spec"]["unschedulable"]
+    assert "spec" not in state_objects(seen)[0], "no longer quarantined"

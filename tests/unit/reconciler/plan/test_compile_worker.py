@@ -11,10 +11,10 @@ from unittest.mock import Mock
 
 import pytest
 
-from compiler.checks import placement
-from compiler.cluster_state import state
+from compiler.kubernetes import is_ready_node
 from compiler.lower import digest
 from compiler.lower import nodes as lowered_nodes
+from compiler.specs.eligibility import returned_node
 from reconciler.plan import compile_worker
 from reconciler.plan.compile_child import compile_request, prepare_next
 from reconciler.plan.compile_inputs import CompileRequest
@@ -45,14 +45,10 @@ def test_what_was_prepared_is_not_worked_out_again_and_the_plan_is_the_same(monk
     prepare_next(asked(train=JOB.replace(b"gpu: 4", b"gpu: 1")), memory.parse)
     prepare_next(base, memory.parse)
     lower = Mock(wraps=lowered_nodes._lower_nodes)
-    looked_at, asked_ready, written = (
-        Mock(wraps=placement.returned_node),
-        Mock(wraps=state.is_ready_node),
-        Mock(wraps=digest._text),
-    )
+    looked_at, asked_ready, written = Mock(wraps=returned_node), Mock(wraps=is_ready_node), Mock(wraps=digest._text)
     monkeypatch.setattr(lowered_nodes, "_lower_nodes", lower)
-    monkeypatch.setattr(placement, "returned_node", looked_at)
-    monkeypatch.setattr(state, "is_ready_node", asked_ready)
+    monkeypatch.setattr("compiler.checks.placement.returned_node", looked_at)
+    monkeypatch.setattr("compiler.cluster_state.state.is_ready_node", asked_ready)
     monkeypatch.setattr(digest, "_text", written)
     assert compile_request(more, memory.parse).as_json() == plain
     assert not lower.called

@@ -29,6 +29,9 @@ DEBOUNCE = 0.05
 REST_FACTOR, MAX_REST = 4.0, 0.3
 """The loop rests for so many times what a pass has computed, and so many seconds at most, what the pass has waited for
 the API server included: while much happens, a pass for each event would take the cores from those who do the work."""
+PACED_REST = 1.0
+"""Seconds of rest while new jobs are left to later passes: each pass makes as many as have begun since the last one, and
+writes the inventory once for all of them."""
 STOP_LOOK = 0.5
 """Seconds between looks at whether the process is to end: a signal's handler sets no event, since the main thread may
 hold that event's lock when it is interrupted."""
@@ -160,7 +163,8 @@ def _repeat_passes(r: Reconciler, stop: Callable[[], bool], once: bool) -> Repor
         failures = 0
         computed = time.thread_time() - computed
         waited = time.monotonic() - began_at - computed
-        rested_at = time.monotonic() + min(MAX_REST, REST_FACTOR * computed) - waited
+        rest = PACED_REST if r.pace.is_holding else min(MAX_REST, REST_FACTOR * computed)
+        rested_at = time.monotonic() + rest - waited
         if r.writer.is_out_of_time():
             r.wake_event.set()
         pause = min(MAX_PASS_INTERVAL, last.next_wakeup if last.next_wakeup is not None else MAX_PASS_INTERVAL)

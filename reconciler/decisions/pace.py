@@ -2,7 +2,7 @@
 
 Volcano's job controller takes in jobs with three workers, one step of each in turn. Of hundreds that come at once it
 makes every PodGroup before the first pods, and the scheduler tells of each gang, again and again, that it has none. So
-new jobs that are to start come only as fast as those before them begin.
+new jobs that are to start come only as fast as those before them get their pods.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 from reconciler.decisions.diff import Change
 
 IN_FLIGHT = 32
-"""Jobs that may have been made and not have begun."""
+"""Jobs that may have been made and have no pods yet."""
 FLIGHT_SECONDS = 8.0
-"""Seconds after which a job that does not begin holds up no other."""
+"""Seconds after which a job without pods holds up no other."""
 SOON = 0.1
 """Seconds after which a pass follows where room came while the last one was made."""
 SLICE = 400
@@ -40,16 +40,16 @@ class CorrectionPace:
 
 @dataclass(slots=True)
 class StartPace:
-    """made_at: Ref.key of a job that has not begun -> when it was made, on the clock. is_holding: whether jobs were
+    """made_at: Ref.key of a job without pods -> when it was made, on the clock. is_holding: whether jobs were
     left to a later pass."""
 
     made_at: dict[str, float] = field(default_factory=dict)
     is_holding: bool = False
 
-    def observe(self, has_begun: Callable[[str], bool], now: float) -> None:
-        """Forget the jobs that have begun, and those that take too long."""
+    def observe(self, has_pods: Callable[[str], bool], now: float) -> None:
+        """Forget the jobs that have their pods, and those that take too long."""
         recent = {key: at for key, at in self.made_at.items() if now - at < FLIGHT_SECONDS}
-        self.made_at = {key: at for key, at in recent.items() if not has_begun(key)}
+        self.made_at = {key: at for key, at in recent.items() if not has_pods(key)}
 
     def record_creation(self, key: str, now: float) -> None:
         self.made_at[key] = now
@@ -69,7 +69,7 @@ class StartPace:
         return sorted(chosen, key=lambda change: change.desired.wave if change.desired else 0)[:SLICE]
 
     def deadlines(self, now: float) -> list[float]:
-        """When jobs that do not begin let others go on, on the clock: soon, where that came during a long pass."""
+        """When jobs without pods let others go on, on the clock: soon, where that came during a long pass."""
         if not self.is_holding:
             return []
         return [max(at + FLIGHT_SECONDS, now + SOON) for at in self.made_at.values()] or [now + SOON]

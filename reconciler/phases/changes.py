@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from compiler.kubernetes import is_gated
 from reconciler.cluster.inventory import Inventory
 from reconciler.cluster.neighbours import refuse_beside_another
 from reconciler.context import Pass, Reconciler
@@ -51,9 +50,9 @@ def write_changes(r: Reconciler, p: Pass, snapshot: Snapshot) -> None:
 
 
 def _apply_next_changes(r: Reconciler, p: Pass, snapshot: Snapshot, due: Sequence[Change]) -> list[ChangeResult]:
-    """Apply as many changes as a pass may; new jobs that start no faster than those before them begin."""
+    """Apply as many changes as a pass may; new jobs that start no faster than those before them get their pods."""
     starting = {key for key, gang in snapshot.gangs.items() if gang.decision != "wait"}
-    r.pace.observe(lambda key: _has_begun(p, key), r.clock())
+    r.pace.observe(lambda key: _has_pods(p, key), r.clock())
     chosen = r.pace.next_changes(due, starting, snapshot.gangs.keys() - starting)
     if len(chosen) < len(due) and not r.pace.is_holding:
         r.wake_event.set()
@@ -69,6 +68,7 @@ def _apply_next_changes(r: Reconciler, p: Pass, snapshot: Snapshot, due: Sequenc
     return results
 
 
-def _has_begun(p: Pass, key: str) -> bool:
+def _has_pods(p: Pass, key: str) -> bool:
+    """Whether the controller has made pods of the job, or need not."""
     entry = p.inventory.entries.get(key)
-    return entry is None or entry.started or any(not is_gated(pod) for pod in p.pods.get(key, ()))
+    return entry is None or entry.started or key in p.pods

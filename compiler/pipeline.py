@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 
 from compiler.cluster_state.observed import with_closed_nodes
 from compiler.cluster_state.state import ClusterState
+from compiler.cluster_state.succeeded import without_succeeded_pods
 from compiler.cluster_state.surplus import with_present_pods
 from compiler.diagnostics import Diagnostic, Position, declare_rule, sorted_diagnostics
 from compiler.emit import static
@@ -148,8 +149,11 @@ def lowered_problem(tree: Repository, specs: Specs, state: ClusterState | None =
 
 
 def _specs_within(specs: Specs, state: ClusterState | None) -> Specs:
-    """The specs as the state lets them be: without closed nodes, and with the pods that services have beyond theirs."""
-    return specs if state is None else with_present_pods(with_closed_nodes(specs, state), state)
+    """The specs as the state lets them be: without closed nodes and pods that have ended well, and with the pods that
+    services have beyond theirs."""
+    if state is None:
+        return specs
+    return with_present_pods(without_succeeded_pods(with_closed_nodes(specs, state), state), state)
 
 
 def _options_within(limit: CommandLimit, reserved: float, specs: Specs) -> Options:

@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import Any
 
 from compiler.cluster_state.pods import with_leaving_mark
+from compiler.cluster_state.succeeded import ENDED_FOR_GOOD_KINDS
 from compiler.kubernetes import (
     CLUSTER_LABEL,
     VGPU_ASSIGNMENT_ANNOTATION,
@@ -325,7 +326,22 @@ def fingerprint_of(observation: Observation, snapshot: Snapshot, finished_jobs: 
     others: list[Any] = [dict(restrictions.held_jobs), closed, {key: more for key, more in surplus.items() if more}]
     others.append(sorted(restrictions.crowded_jobs))
     others += [_budgets(observation, snapshot), _domains_of_others(observation), _ended_steps(observation, snapshot)]
+    others.append(_succeeded_pods(snapshot, pods_of))
     return Fingerprint(digests, finished_jobs, json_digest(others))
+
+
+def _succeeded_pods(snapshot: Snapshot, pods_of: Mapping[str, list[Object]]) -> dict[str, dict[str, int]]:
+    """Ref.key -> role -> pods that have ended well, of gangs of which such a pod does not come back; if any gang waits:
+    their room may let it start."""
+    if all(gang.decision != "wait" for gang in snapshot.gangs.values()):
+        return {}
+    found: dict[str, dict[str, int]] = {}
+    for key, pods in pods_of.items():
+        gang = snapshot.gangs[key]
+        ended = [pod for pod in pods if status_of(pod).get("phase") == "Succeeded"]
+        if ended and gang.job.group_kind in ENDED_FOR_GOOD_KINDS:
+            found[key] = dict(sorted(Counter(role_of(pod, gang) or "" for pod in ended).items()))
+    return found
 
 
 def _budgets(observation: Observation, snapshot: Snapshot) -> list[Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from compiler.cluster_state.owners import JobIdentity, marked_owner, possible_owners, role_name_of
@@ -48,15 +48,24 @@ class PodRecord:
     cooldowns: tuple[str, ...]
 
 
-_KNOWN_RECORDS = LastOfEach[PodRecord]()
+_KNOWN_RECORDS, _KNOWN_SUCCEEDED = LastOfEach[PodRecord](), LastOfEach[PodRecord]()
 
 
 def read_pods(pods: Sequence[Object], pod_groups: Sequence[Object]) -> list[PodRecord]:
     """A record of each pod that has not finished."""
+    return _records((pod for pod in pods if not is_finished_pod(pod)), pod_groups, _KNOWN_RECORDS)
+
+
+def read_succeeded_pods(pods: Sequence[Object], pod_groups: Sequence[Object]) -> list[PodRecord]:
+    """A record of each pod that has ended well and is not being deleted."""
+    ended = (pod for pod in pods if status_of(pod).get("phase") == "Succeeded" and not is_terminating(pod))
+    return _records(ended, pod_groups, _KNOWN_SUCCEEDED)
+
+
+def _records(pods: Iterable[Object], pod_groups: Sequence[Object], known: LastOfEach[PodRecord]) -> list[PodRecord]:
     groups = {(namespace_of(group), name_of(group)): group for group in pod_groups}
-    alive = (pod for pod in pods if not is_finished_pod(pod))
-    named = ((pod, (namespace_of(pod), annotations_of(pod).get(GROUP_NAME_ANNOTATION, ""))) for pod in alive)
-    return _KNOWN_RECORDS.of(((pod, groups.get(name)) for pod, name in named), _pod_record)
+    named = ((pod, (namespace_of(pod), annotations_of(pod).get(GROUP_NAME_ANNOTATION, ""))) for pod in pods)
+    return known.of(((pod, groups.get(name)) for pod, name in named), _pod_record)
 
 
 def _pod_record(pod: Object, group: Object | None) -> PodRecord:

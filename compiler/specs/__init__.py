@@ -226,6 +226,7 @@ class GangSpec:
     the plan before anything else. Of these, is_recurring: it runs by the clock, and is nothing in between.
     writes_scheduler: binding names Volcano in pod templates that name no scheduler. written_pods: role -> pods, of a
     job whose controller may run more than that (a rolling update, an autoscaler); those that are there are planned.
+    succeeded_pods: role -> pods that have ended well and do not come back; they are not among the role's `replicas`.
     """
 
     document: Document
@@ -250,6 +251,7 @@ class GangSpec:
     is_recurring: bool = False
     writes_scheduler: bool = False
     written_pods: Mapping[str, int] = field(default_factory=dict)
+    succeeded_pods: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def namespace(self) -> str:

@@ -54,6 +54,7 @@ def gang_entry(decision: JobDecision) -> dict[str, Any]:
         "startsAt": None if decision.starts_at is None else rfc3339(decision.starts_at),
         **({} if decision.gang.is_bound else {"bound": False}),
         **({"written": dict(written)} if (written := decision.gang.written_pods) else {}),
+        **({"succeeded": dict(done)} if (done := decision.gang.succeeded_pods) else {}),
         **({"held": True} if decision.held else {}),
         **({"dependentRoles": list(late)} if (late := decision.gang.dependent_roles) else {}),
         **({"startsAfter": list(decision.awaited_jobs)} if decision.awaited_jobs else {}),

@@ -198,7 +198,7 @@ def gate_lifts(gang: PlannedGang, pods: Sequence[Object], nodes: NodeIndex) -> t
     has_begun, is_obstructed = False, False
     for role, counts in gang.pods.items():
         alive = [pod for pod in by_role[role] if not has_ended(pod)]
-        succeeded = sum(status_of(pod).get("phase") == "Succeeded" for pod in by_role[role])
+        succeeded = _succeeded_since(gang, role, by_role[role])
         planned = sum(counts.values())
         if role not in gang.dependent_roles and len(alive) + succeeded < planned:
             return ()
@@ -211,10 +211,16 @@ def gate_lifts(gang: PlannedGang, pods: Sequence[Object], nodes: NodeIndex) -> t
         waiting = sorted((pod for pod in alive if is_gated(pod)), key=index_of)
         assigned = _assign_nodes(waiting, free, alive, nodes)[:missing]
         accepted = [lift for lift in assigned if nodes.accepts(lift.node, lift.pod)]
-        has_begun = has_begun or bool(used) or succeeded > 0
+        has_begun = has_begun or bool(used) or succeeded > 0 or role in gang.succeeded_pods
         is_obstructed = is_obstructed or len(accepted) < len(assigned)
         lifts += _with_task_priorities(accepted, gang.device_numbers.get(role, {}))
     return () if is_obstructed and not has_begun else tuple(lifts)
+
+
+def _succeeded_since(gang: PlannedGang, role: str, pods: Iterable[Object]) -> int:
+    """How many pods of the role, of those that the plan places, have ended well."""
+    succeeded = sum(status_of(pod).get("phase") == "Succeeded" for pod in pods)
+    return max(succeeded - gang.succeeded_pods.get(role, 0), 0)
 
 
 def has_strayed(gang: PlannedGang, pods: Iterable[Object], nodes: NodeIndex) -> bool:

@@ -29,7 +29,7 @@ class PlannedGang:
     starts_at: when it is expected to start, for a waiting job that the plan reserves room for. has_helpers: its
     controller may run other pods beside those of the plan, which say no role. held: it waits, and is not created
     meanwhile. written_pods: role -> pods, of a service that may have more of them than is written. bound: whether the
-    plan binds its pods to nodes.
+    plan binds its pods to nodes. succeeded_pods: role -> pods that had ended well, and are not among `pods`.
     """
 
     job: Ref
@@ -46,6 +46,7 @@ class PlannedGang:
     held: bool = False
     written_pods: Mapping[str, int] = field(default_factory=dict)
     bound: bool = True
+    succeeded_pods: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -167,6 +168,7 @@ def _planned_gang(entry: Mapping[str, Any], manifests: Mapping[str, Object]) -> 
         held=entry.get("held", False),
         written_pods=entry.get("written", {}),
         bound=entry.get("bound", True),
+        succeeded_pods=entry.get("succeeded", {}),
     )
 
 

@@ -186,6 +186,27 @@ def test_what_is_remembered_of_former_observations_changes_no_fingerprint() -> N
     assert len(set(seen)) == 3
 
 
+@pytest.mark.parametrize(
+    ("api_version", "other", "prints"),
+    [("batch.volcano.sh/v1alpha1", "wait", 2), ("batch.volcano.sh/v1alpha1", "keep", 1), ("batch/v1", "wait", 1)],
+)
+def test_a_pod_that_ends_well_is_news_for_jobs_that_wait(api_version: str, other: str, prints: int) -> None:
+    owner = {"apiVersion": api_version, "kind": "Job", "name": "j", "uid": "j"}
+    meta = {"namespace": "d", "name": "p", "uid": "p", "ownerReferences": [owner]}
+    pod: Object = {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": {"nodeName": "n"}}
+    job: Object = {"apiVersion": api_version, "kind": "Job", "metadata": {"namespace": "d", "name": "j", "uid": "j"}}
+    rest: Object = {"queue": "q", "domains": [], "reasons": [], "evictedFor": [], "startsAt": None}
+    gangs = [
+        {"apiVersion": api_version, "kind": "Job", "namespace": "d", "name": name, "decision": decision, **rest, **more}
+        for name, decision, more in (("j", "keep", {"pods": {"w": {"n": 1}}}), ("other", other, {"pods": {}}))
+    ]
+    snapshot, seen = replace(GOOD, plan={"gangs": gangs}), set()
+    for phase in ("Running", "Succeeded"):
+        objects = {"Node//n": NODE, ref_of(job).key: job, "Pod/d/p": {**pod, "status": {"phase": phase}}}
+        seen.add(fingerprint_of(Observation(objects, frozenset()), snapshot, frozenset()).restrictions)
+    assert len(seen) == prints
+
+
 def test_what_is_remembered_of_nodes_is_what_the_nodes_say() -> None:
     """Nodes come, go, change and stay: the index and the digests are those of a fresh look; a heartbeat changes
     neither."""

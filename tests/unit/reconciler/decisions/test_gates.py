@@ -74,6 +74,16 @@ def test_pods_beyond_the_plan_stay_gated() -> None:
     assert given_nodes(found) == {"train-worker-0": "n1", "train-worker-1": "n1"}
 
 
+def test_a_pod_that_was_done_when_the_plan_was_made_stands_for_none_of_it() -> None:
+    plan = replace(gang({"worker": {"n1": 1, "n2": 2}}), succeeded_pods={"worker": 1})
+    running = [pod("worker", 1, "n1"), pod("worker", 2, "n2")]
+    done, returned = pod("worker", 0, "n10", phase="Succeeded"), pod("worker", 3)
+    assert given_nodes(gate_lifts(plan, [done, *running, returned], FLAT)) == {"train-worker-3": "n2"}
+    assert gate_lifts(plan, [done, *running], FLAT) == (), "the pod that comes back is not there yet"
+    since = pod("worker", 2, "n2", phase="Succeeded")
+    assert gate_lifts(plan, [done, running[0], since, returned], FLAT) != (), "another one is done since"
+
+
 def test_low_numbers_go_to_the_first_domain_and_n2_stands_before_n10() -> None:
     found = gate_lifts(gang({"worker": {"n10": 2, "n2": 1, "n1": 1}}), [pod("worker", at) for at in (3, 1, 0, 2)], FLAT)
     assert given_nodes(found)["train-worker-0"] == found[0].node

@@ -1,0 +1,76 @@
+"""Jobs of which some pods have ended well: these need no room any more, and the job does not wait for them.
+
+Volcano counts such a pod towards minAvailable (JobInfo.ReadyTaskNum), and the controllers of these kinds do not make it
+again: a job of four workers of which one is done is whole with three.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+
+from compiler.cluster_state.owners import JobIdentity, RoleLookup, gang_identity
+from compiler.cluster_state.pod_records import gang_of_pod, read_succeeded_pods
+from compiler.cluster_state.state import ClusterState
+from compiler.specs import GangSpec, Specs
+
+_BATCH_JOB = "Job.batch"
+ENDED_FOR_GOOD_KINDS = frozenset(
+    """
+    Job.batch.volcano.sh PodGroup.scheduling.volcano.sh Pod
+    PyTorchJob.kubeflow.org TFJob.kubeflow.org MPIJob.kubeflow.org XGBoostJob.kubeflow.org PaddleJob.kubeflow.org
+    JAXJob.kubeflow.org MXJob.kubeflow.org
+    """.split()
+)
+"""Kind.group of jobs of which a pod that has ended well stays ended."""
+
+
+def without_succeeded_pods(specs: Specs, state: ClusterState) -> Specs:
+    """The specs, where a job asks only for the pods that have not ended well."""
+    index = {gang_identity(gang): j for j, gang in enumerate(specs.gangs) if _may_shrink(gang)}
+    records = read_succeeded_pods(state.pods, state.pod_groups) if index else ()
+    roles, counts = RoleLookup(specs.gangs), Counter[tuple[int, int]]()
+    for record in records:
+        if (j := gang_of_pod(record, specs.gangs, index)) is None:
+            continue
+        if (t := roles.role_of(j, record.key[1], record.role_name)) is not None:
+            counts[j, t] += 1
+    if not counts:
+        return specs
+    shrunk = (_without(gang, [counts[j, t] for t in range(len(gang.roles))]) for j, gang in enumerate(specs.gangs))
+    return replace(specs, gangs=tuple(shrunk))
+
+
+def _may_shrink(gang: GangSpec) -> bool:
+    """Whether fewer pods are the same job: subgroups are of a fixed size."""
+    return _group_kind(gang_identity(gang)) in ENDED_FOR_GOOD_KINDS | {_BATCH_JOB} and not gang.subgroups
+
+
+def _group_kind(identity: JobIdentity) -> str:
+    return f"{identity[2]}.{identity[3]}".removesuffix(".")
+
+
+def _without(gang: GangSpec, succeeded: Sequence[int]) -> GangSpec:
+    """The gang without so many pods of each role; itself where all are done, as its own status says so next."""
+    gone = [_pods_gone(gang, t, number) for t, number in enumerate(succeeded)]
+    if not any(gone) or sum(gone) == sum(role.replicas for role in gang.roles):
+        return gang
+    roles = tuple(
+        replace(role, replicas=role.replicas - number, minimum=max(role.minimum - number, 0))
+        for role, number in zip(gang.roles, gone, strict=True)
+    )
+    names = (role.name for role in gang.roles)
+    counted = {name: number for name, number in zip(names, gone, strict=True) if number}
+    return replace(gang, roles=roles, minimum=max(gang.minimum - sum(gone), 0), succeeded_pods=counted)
+
+
+def _pods_gone(gang: GangSpec, t: int, succeeded: int) -> int:
+    """How many pods fewer the role has. A Job of Kubernetes runs others for those that are done, up to its
+    completions."""
+    replicas = gang.roles[t].replicas
+    total = replicas
+    if _group_kind(gang_identity(gang)) == _BATCH_JOB:
+        completions = gang.document.data["spec"].get("completions")
+        total = completions if type(completions) is int else replicas
+    return replicas - min(replicas, max(total - succeeded, 0))

@@ -30,8 +30,8 @@ REST_FACTOR, MAX_REST = 4.0, 0.3
 """The loop rests for so many times what a pass has computed, and so many seconds at most, what the pass has waited for
 the API server included: while much happens, a pass for each event would take the cores from those who do the work."""
 PACED_REST = 1.0
-"""Seconds of rest while new jobs are left to later passes: each pass makes as many as have begun since the last one, and
-writes the inventory once for all of them."""
+"""Seconds of rest while new jobs are left to later passes: each pass makes as many as got their pods since the last
+one, and writes the inventory once for all of them."""
 STOP_LOOK = 0.5
 """Seconds between looks at whether the process is to end: a signal's handler sets no event, since the main thread may
 hold that event's lock when it is interrupted."""

@@ -16,20 +16,12 @@ from compiler.cluster_state.state import ClusterState
 from compiler.specs import GangSpec, Specs
 
 _BATCH_JOB = "Job.batch"
-ENDED_FOR_GOOD_KINDS = frozenset(
-    [
-        "Job.batch.volcano.sh",
-        "PodGroup.scheduling.volcano.sh",
-        "Pod",
-        "PyTorchJob.kubeflow.org",
-        "TFJob.kubeflow.org",
-        "MPIJob.kubeflow.org",
-        "XGBoostJob.kubeflow.org",
-        "PaddleJob.kubeflow.org",
-        "JAXJob.kubeflow.org",
-        "MXJob.kubeflow.org",
-    ]
-)
+_KINDS = """
+    Job.batch.volcano.sh PodGroup.scheduling.volcano.sh Pod
+    PyTorchJob.kubeflow.org TFJob.kubeflow.org MPIJob.kubeflow.org XGBoostJob.kubeflow.org PaddleJob.kubeflow.org
+    JAXJob.kubeflow.org MXJob.kubeflow.org
+"""
+ENDED_FOR_GOOD_KINDS = frozenset(_KINDS.split())
 """Kind.group of jobs of which a pod that has ended well stays ended."""
 
 

@@ -219,8 +219,8 @@ def gate_lifts(gang: PlannedGang, pods: Sequence[Object], nodes: NodeIndex) -> t
 
 def _succeeded_since(gang: PlannedGang, role: str, pods: Iterable[Object]) -> int:
     """How many pods of the role, of those that the plan places, have ended well."""
-    succeeded = sum(status_of(pod).get("phase") == "Succeeded" for pod in pods)
-    return max(succeeded - gang.succeeded_pods.get(role, 0), 0)
+    succeeded = [pod for pod in pods if status_of(pod).get("phase") == "Succeeded"]
+    return max(len(succeeded) - gang.succeeded_pods.get(role, 0), 0)
 
 
 def has_strayed(gang: PlannedGang, pods: Iterable[Object], nodes: NodeIndex) -> bool:

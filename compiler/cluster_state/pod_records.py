@@ -58,8 +58,11 @@ def read_pods(pods: Sequence[Object], pod_groups: Sequence[Object]) -> list[PodR
 
 def read_succeeded_pods(pods: Sequence[Object], pod_groups: Sequence[Object]) -> list[PodRecord]:
     """A record of each pod that has ended well and is not being deleted."""
-    ended = (pod for pod in pods if status_of(pod).get("phase") == "Succeeded" and not is_terminating(pod))
-    return _records(ended, pod_groups, _KNOWN_SUCCEEDED)
+    return _records(filter(_has_ended_well, pods), pod_groups, _KNOWN_SUCCEEDED)
+
+
+def _has_ended_well(pod: Object) -> bool:
+    return status_of(pod).get("phase") == "Succeeded" and not is_terminating(pod)
 
 
 def _records(pods: Iterable[Object], pod_groups: Sequence[Object], known: LastOfEach[PodRecord]) -> list[PodRecord]:

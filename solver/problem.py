@@ -335,7 +335,8 @@ class Problem:
     device_resources: the resources that decide whether a node is unopened (`semantics.placement_cost`); () for all.
     slot_groups: names of the ways in which nodes are divided into device slots. node_groups: names of the parts of the
     cluster that are open to some queues only; the first stands for the nodes in no group, which are closed to every
-    queue that names groups. () where the scheduler knows no groups.
+    queue that names groups. () where the scheduler knows no groups. has_other_resources: nodes have more than
+    `resources` and pods, of which nobody asks for anything.
     """
 
     resources: tuple[str, ...]
@@ -353,6 +354,7 @@ class Problem:
     reclaim_votes: EvictionVotes = EvictionVotes()
     disruption_budgets: tuple[DisruptionBudget, ...] = ()
     node_groups: tuple[str, ...] = ()
+    has_other_resources: bool = False
 
     @cached_property
     def totals(self) -> Vector:

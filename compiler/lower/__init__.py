@@ -17,7 +17,7 @@ from compiler.lower.origins import Origins
 from compiler.lower.pod_rules import LoweredRules, lower_pod_rules
 from compiler.lower.policy import lower_policy
 from compiler.lower.queues import lower_queues
-from compiler.lower.resources import device_resources, resource_names
+from compiler.lower.resources import device_resources, has_other_resources, resource_names
 from compiler.lower.slot_groups import SlotGroups, slot_groups_of
 from compiler.lower.subgroups import subgroup_demand, with_subgroup_rules
 from compiler.lower.timed_events import upcoming_events
@@ -69,6 +69,7 @@ def lower(
         slot_groups=slot_groups.names,
         pod_rules=rules.pod_rules,
         device_resources=device_resources(names),
+        has_other_resources=has_other_resources(observed.nodes, names),
     )
     problem, affinity_owners = with_node_groups(problem, queue_specs, observed.nodes, specs.scheduler)
     origins = replace(_origins(inputs, queue_specs, rules, slot_groups), affinity_owners=affinity_owners)

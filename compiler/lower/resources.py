@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
-from compiler.specs import Amounts, GangSpec, QueueSpec
+from compiler.specs import Amounts, GangSpec, NodeSpec, QueueSpec
 from solver.problem import MAX_AMOUNT, Limits, Vector
 
 LEADING_RESOURCES = ("cpu", "memory")
@@ -28,6 +28,12 @@ def device_resources(names: Sequence[str]) -> tuple[int, ...]:
     """Indices of the extended resources, whose names have a vendor's domain. They decide whether a node counts as
     unopened, whatever daemons take of the rest."""
     return tuple(r for r, name in enumerate(names) if "/" in name)
+
+
+def has_other_resources(nodes: Iterable[NodeSpec], names: Collection[str]) -> bool:
+    """Whether some node has what is not in `names`, pods aside."""
+    known = {*names, "pods"}
+    return any(amount and name not in known for node in nodes for name, amount in node.allocatable.items())
 
 
 def vector(amounts: Amounts, names: Sequence[str]) -> Vector:

@@ -40,6 +40,8 @@ def water_filled_shares(problem: Problem, held: Collection[int] = ()) -> tuple[V
         met_q   when asked_q <= d_q, or d_q did not change
         remaining  =  max( 0, remaining - what the d grew ),    until it is empty or did not change
 
+    What nobody asks for remains (memory, where no pod says how much it needs): then it is never empty.
+
     In the floating point of the source, which compares without tolerance: a share that is 4 devices on paper and
     3.9999999999 there holds 3. It adds up in any order (`_largest_sum`), so the least of what may come of that counts.
 
@@ -59,7 +61,7 @@ def water_filled_shares(problem: Problem, held: Collection[int] = ()) -> tuple[V
     least = {q: [float((problem.queues[q].guarantee[r] or 0) * n) for r, n in scale] for q in want}
     share = {q: [0.0] * len(scale) for q in want}
     unmet, remaining = list(want), [float(problem.totals[r] * n) for r, n in scale]
-    while unmet and any(left >= EMPTY_SHARE for left in remaining):
+    while unmet and (problem.has_other_resources or any(left >= EMPTY_SHARE for left in remaining)):
         weights, grown = sum(problem.queues[q].weight for q in unmet), list[list[float]]()
         for q in list(unmet):
             ratio, old = problem.queues[q].weight / weights, share[q]

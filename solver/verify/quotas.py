@@ -110,7 +110,9 @@ def proportional_shares(problem: Problem, held: Collection[int] = ()) -> Mapping
     floor = {q: {r: float((queues[q].guarantee[r] or 0) * unit) for r, unit in units.items()} for q in asked}
     limit = {q: {r: float(_flat_limit(problem, q, r, totals[r]) * unit) for r, unit in units.items()} for q in asked}
     deserved, met = {q: dict.fromkeys(units, 0.0) for q in asked}, set[int]()
-    while len(met) < len(asked) and max(left.values(), default=0.0) >= LEAST_AMOUNT:
+    while len(met) < len(asked):
+        if not problem.has_other_resources and max(left.values(), default=0.0) < LEAST_AMOUNT:
+            break
         open_queues = [q for q in sorted(asked) if q not in met]
         weights, old = sum(queues[q].weight for q in open_queues), dict(deserved)
         for q in open_queues:

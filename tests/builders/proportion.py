@@ -25,13 +25,16 @@ class Wish:
     guarantee: Sequence[int]
 
 
-def proportion_shares(names: Sequence[str], totals: Sequence[int], wishes: Mapping[Q, Wish]) -> dict[Q, list[Fraction]]:
+def proportion_shares(
+    names: Sequence[str], totals: Sequence[int], wishes: Mapping[Q, Wish], *, others_remain: bool = False
+) -> dict[Q, list[Fraction]]:
     """Queue -> its share of each resource, in rounds: each unmet queue gets its weight's part of what is left, up to
-    what it asks for and may hold. What all gain is added up in any order, so the most that it may come to counts."""
+    what it asks for and may hold. What all gain is added up in any order, so the most that it may come to counts.
+    others_remain: the cluster has what nobody asks for, so that something is always left."""
     unit = np.array([1.0 if name in ("cpu", "memory") else 1000.0 for name in names])
     left, share = np.array(totals) * unit, {q: np.zeros(len(names)) for q in wishes}
     hungry = sorted(wishes)
-    while hungry and (left >= 0.1).any():
+    while hungry and (others_remain or (left >= 0.1).any()):
         weights, gains, before = sum(wishes[q].weight for q in hungry), [], left
         for q in list(hungry):
             wish, old = wishes[q], share[q]

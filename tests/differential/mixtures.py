@@ -91,11 +91,11 @@ def _queues(
 
 def _department(name: str, inner: Sequence[QueueData]) -> QueueData:
     """It deserves, and is guaranteed, what its children are."""
-    sums = {
-        field: {r: sum((getattr(queue, field) or {}).get(r, 0) for queue in inner) for r in ("gpu", "cpu")}
-        for field in ("deserved", "guarantee")
-    }
-    said = {field: {r: amount for r, amount in of.items() if amount} or None for field, of in sums.items()}
+    said = dict[str, dict[str, int] | None]()
+    for field in ("deserved", "guarantee"):
+        amounts = [getattr(queue, field) or {} for queue in inner]
+        named = {r for each in amounts for r in each}  # also with 0: the webhook refuses what the parent does not name
+        said[field] = {r: sum(each.get(r, 0) for each in amounts) for r in sorted(named)} or None
     return QueueData(name, deserved=said["deserved"], guarantee=said["guarantee"])
 
 

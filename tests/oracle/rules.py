@@ -53,7 +53,8 @@ def water_filled(world: World) -> dict[str, dict[str, int]]:
         limit = [real_capability(world, queue, r) for r in names]
         guarantee = [queue.guarantee.get(r, 0) for r in names]
         wishes[name] = Wish(queue.weight, [own[r] for r in names], limit, guarantee)
-    shares = proportion_shares(names, [world.totals[r] for r in names], wishes)
+    others = any(node.has.keys() - {*names, "pods"} for node in world.nodes)
+    shares = proportion_shares(names, [world.totals[r] for r in names], wishes, others_remain=others)
     return {q: {r: int(amount) for r, amount in zip(names, own, strict=True)} for q, own in shares.items()}
 
 

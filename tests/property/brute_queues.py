@@ -91,7 +91,8 @@ def proportional_shares(problem: Problem) -> dict[int, list[Fraction]]:
         )
         for q, asked in demand_by_queue(problem).items()
     }
-    return proportion_shares(problem.resources, cluster_totals(problem), wishes)
+    others = problem.has_other_resources
+    return proportion_shares(problem.resources, cluster_totals(problem), wishes, others_remain=others)
 
 
 @dataclass(frozen=True)

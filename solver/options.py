@@ -128,6 +128,8 @@ class Budget:
     """Makes of nodes of which more are tried."""
     added_nodes: int = 4_096
     """Nodes added at most; a gang that lacks more needs another cluster."""
+    rivals: int = 16
+    """Other waiting gangs, of different classes, of which it is asked whether they take nodes added for one."""
     added_node_classes: int = 4
     """Further node classes tried for a role."""
     single_ends: int = 8

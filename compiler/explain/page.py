@@ -22,14 +22,15 @@ its name.
 """
 
 REPAIRS_INTRODUCTION = """\
-Each repair was tried: with it the job starts beside the rest of the plan, or before jobs that borrow, and it is the
-least of its kind: of a weight and of what a queue deserves the least with which the job does not borrow. At most a
-few are said, in this order: what the job's owner can change without giving up pods; waiting; fewer pods; a higher
-priority (with which the job is decided first, so that others may wait instead, or running ones of its queue are
+Each repair was tried: with it the job starts beside the rest of the plan, and it is the least of its kind: of a weight
+and of what a queue deserves the least with which the job does not borrow, so that it starts before jobs that do. At
+most a few are said, in this order: what the job's owner can change without giving up pods; waiting; fewer pods; a
+higher priority (with which the job is decided first, so that others may wait instead, or running ones of its queue are
 evicted); the queues; the nodes. Where fewer than two single changes are known, two together are tried as well, and for
 a job that waiting alone never helps also smaller pods, or other nodes, with the end of jobs or with fewer pods; `also`
 in the JSON holds what must come with a change. How many are tried is limited by count, never by the clock. Where other
-waiting jobs would use a change of the queue first, they are named (`gangs`).
+waiting jobs would use a change of the queue first, or equal ones more nodes, they are named (`gangs`). More nodes are
+not said where other waiting jobs might start on them instead.
 
 Where it is known when jobs end, those are named after whose end the job starts soonest, and `seconds` and `at` say
 when that is. A job for which there is room (GW106 of whole domains, GW114, GW115, GW116) is told what would give it

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from types import MappingProxyType
+from collections.abc import Callable, Iterable, Sequence
 
 from solver.admission.greedy_floor import GreedyFloor
 from solver.options import Options
-from solver.problem import Gang, Problem, Vector
+from solver.problem import Gang, Problem
 from solver.semantics.gang_classes import GangClass, waiting_class
 from solver.semantics.priorities import precedence
 from solver.state.queue_books import QueueBooks
@@ -67,10 +66,8 @@ def entitled_gangs(books: QueueBooks, gangs: Iterable[int]) -> list[int]:
     return entitled_in_turn(books, sorted(entitlement_turn(j, books.problem.gangs[j]) for j in gangs))
 
 
-def entitled_in_turn(
-    books: QueueBooks, turns: Sequence[EntitlementTurn], demands: Mapping[int, Vector] = MappingProxyType({})
-) -> list[int]:
-    """As `entitled_gangs`, of gangs in order. demands: of gangs that ask for something else than the books say."""
+def entitled_in_turn(books: QueueBooks, turns: Sequence[EntitlementTurn]) -> list[int]:
+    """As `entitled_gangs`, of gangs in order."""
     rules = books.queue_rules
     paths = {queue: rules.comparison_paths[queue] for queue in {turn[3] for turn in turns}}
     room: dict[int, dict[int, int]] = {}
@@ -82,7 +79,7 @@ def entitled_in_turn(
     for _, _, j, q in turns:
         if q in stopped:
             continue
-        demand = demands.get(j) or books.min_demand(j)
+        demand = books.min_demand(j)
         for left, r in limits_of[q]:
             if demand[r] > left[r]:
                 stopped.add(q)

@@ -83,3 +83,10 @@ class GangDiagnosis:
         if s not in self._answers:
             self._answers[s] = self.question(s).fits(self.state.options, self.models)
         return self._answers[s]
+
+
+def diagnosis_class(state: DiagnosisState, j: int) -> object:
+    """What the facts and repairs of gang j depend on."""
+    gang = state.problem.gangs[j]
+    duration = gang.duration if state.has_maintenance else None
+    return anonymous_gang(gang), gang.queue, gang.priority, duration, state.closed_classes.get(j)

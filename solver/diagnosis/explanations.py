@@ -7,11 +7,10 @@ from dataclasses import replace
 from functools import partial
 from typing import TypeVar
 
-from solver.diagnosis.case import GangDiagnosis
+from solver.diagnosis.case import GangDiagnosis, diagnosis_class
 from solver.diagnosis.delay_repairs import delay_repairs
 from solver.diagnosis.delays import DelayDiagnosis
 from solver.diagnosis.facts import gang_facts
-from solver.diagnosis.gangs import anonymous_gang
 from solver.diagnosis.question import ModelBudget
 from solver.diagnosis.repairs import gang_repairs
 from solver.diagnosis.state import DiagnosisState
@@ -107,13 +106,6 @@ def _explanations_by_class(state: DiagnosisState, gangs: Iterable[int], mapper: 
 def explanation_work(problem: Problem, questions: int) -> int:
     """The work (`Mapper`) of so many questions."""
     return questions * (WORK_PER_QUESTION + WORK_PER_NODE * len(problem.nodes))
-
-
-def diagnosis_class(state: DiagnosisState, j: int) -> object:
-    """What the facts and repairs of gang j depend on."""
-    gang = state.problem.gangs[j]
-    duration = gang.duration if state.has_maintenance else None
-    return anonymous_gang(gang), gang.queue, gang.priority, duration, state.closed_classes.get(j)
 
 
 def explain(state: DiagnosisState, j: int) -> Explanation:

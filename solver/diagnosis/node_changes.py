@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from math import ceil
 
 from solver.diagnosis.trial import Step, StepSequence, Trial, TrialRunner
-from solver.problem import Gang, Problem
+from solver.problem import Gang
 from solver.repairs import MoreNodes
 
 
@@ -25,20 +24,14 @@ def node_addition_steps(runner: TrialRunner, t: Trial) -> list[Sequence[Step]]:
         node = state.problem.nodes[n]
         if node.node_class in eligible and n not in runner.case.excluded_nodes:
             makes.setdefault((node.node_class, node.capacity), n)
-    budget, shares_grow = state.options.budget, not runner.fits_queues(t) and bool(makes)
-    most = pods * _nodes_for_one(state.problem, runner.case.gang.queue) if shares_grow else pods
-    counts = range(1, min(most, budget.added_nodes) + 1)
+    budget = state.options.budget
+    # Shares by weight may also become smaller, where with more nodes other gangs count that were too large.
+    grows = bool(makes) and (state.problem.policy.proportion or not runner.fits_queues(t))
+    counts = range(1, min(pods, budget.added_nodes) + 1)
     return [
-        StepSequence(counts, partial(partial, _add_nodes, runner, n, confined, shares_grow))
+        StepSequence(counts, partial(partial, _add_nodes, runner, n, confined, grows))
         for n in list(makes.values())[: budget.added_node_types]
     ]
-
-
-def _nodes_for_one(problem: Problem, queue: int) -> int:
-    """Of so many nodes more one is the queue's share by weight, where the others take all of theirs."""
-    if not problem.policy.proportion:
-        return 1
-    return ceil(sum(other.weight for other in problem.queues) / problem.queues[queue].weight)
 
 
 def _has_hard_topology(gang: Gang) -> bool:
@@ -57,10 +50,10 @@ def _nearest_nodes(runner: TrialRunner, t: Trial) -> list[int]:
     return sorted(range(len(nodes)), key=lambda n: (-pods(nodes[n].leaf), n))
 
 
-def _add_nodes(runner: TrialRunner, like: int, confined: bool, shares_grow: bool, count: int, t: Trial) -> Trial:
-    """shares_grow: whether what the queues may hold is worked out again, of which more nodes leave no less."""
+def _add_nodes(runner: TrialRunner, like: int, confined: bool, grows: bool, count: int, t: Trial) -> Trial:
+    """grows: whether what the queues may hold is worked out again."""
     leaf = t.limits_problem.nodes[like].leaf
     added, repair = (like, leaf, count), MoreNodes(like, count, leaf if confined else None)
-    if not shares_grow:
+    if not grows:
         return t.with_change(repair, added_nodes=added)
     return t.with_change(repair, added_nodes=added, limits_problem=runner.case.state.enlarged_problem(added))

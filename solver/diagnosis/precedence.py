@@ -24,7 +24,6 @@ from solver.semantics.gang_classes import meets_minima
 from solver.semantics.placements import add_vectors
 from solver.semantics.priorities import precedence
 from solver.semantics.share_measures import puts_queues_first, queue_priority
-from solver.state.queue_books import QueueBooks
 
 
 def borrowing(case: GangDiagnosis, s: Scenario) -> Borrowing | None:
@@ -79,52 +78,33 @@ def _before_others(
 ) -> Trial:
     """The trial without the gangs that would then be decided later; unchanged where there are none, or they are not
     known."""
-    later = _later_gangs(runner.case, priority, problem)
-    return _without_later(runner, replace(t.with_change(repair), limits_problem=problem), later) or t
-
-
-def _without_later(runner: TrialRunner, t: Trial, later: Sequence[int]) -> Trial | None:
-    """The trial without these gangs that the plan starts; None where there are none, or what they take is not known."""
     state = runner.case.state
+    later = _later_gangs(runner.case, priority, problem)
+    changed = replace(t.with_change(repair), limits_problem=problem)
     if len(later) == len(state.started_placements):
-        return replace(t, scenario=replace(t.scenario, with_started=False))
+        return replace(changed, scenario=replace(t.scenario, with_started=False))
     if not later or (state.after.free.amounts > state.before.free.amounts).any():
-        return None
-    return replace(t, ended_gangs=tuple(sorted(later)))
-
-
-def starts_before_borrowers(runner: TrialRunner, t: Trial) -> bool:
-    """Whether the gang as the trial has it starts before those that then borrow and come later. Of fewer pods the
-    entitlement of its queue may cover all, which it did not of more."""
-    case, state = runner.case, runner.case.state
-    if not is_decided_by_entitlement(state.problem):
-        return False
-    later = _gangs_behind(case, case.gang, runner.books(t, planned=False), runner.min_demand(t))
-    ahead = _without_later(runner, t, later)
-    return ahead is not None and runner.lets_start(ahead)
+        return t
+    return replace(changed, ended_gangs=tuple(sorted(later)))
 
 
 def _later_gangs(case: GangDiagnosis, priority: int, problem: Problem) -> list[int]:
     """The started gangs, the last first, that are decided after the gang if it has this priority and the queues are the
     problem's."""
-    raised, books, demand = replace(case.gang, priority=priority), case.state.before.queue_books, case.remaining_demand
-    if problem is not case.state.problem:
-        return _gangs_behind(case, raised, books.with_problem(problem), demand)
-    if priority in case.state.gang_priorities:
-        return _gangs_behind(case, raised, books, demand)
+    raised = replace(case.gang, priority=priority)
+    if problem is not case.state.problem or priority in case.state.gang_priorities:
+        return _gangs_behind(case, raised, problem)
     # no other gang has this priority, so that age decides nothing
-    key = "later", raised.queue, precedence(raised), demand
-    return case.state.memoize(key, partial(_gangs_behind, case, raised, books, demand))
+    key = "later", raised.queue, precedence(raised), case.remaining_demand
+    return case.state.memoize(key, partial(_gangs_behind, case, raised, problem))
 
 
-def _gangs_behind(case: GangDiagnosis, raised: Gang, books: QueueBooks, demand: Vector) -> list[int]:
-    """books: without the plan, under the limits of then. demand: what the gang asks for then."""
-    problem = books.problem
+def _gangs_behind(case: GangDiagnosis, raised: Gang, problem: Problem) -> list[int]:
     started, own = np.array(case.state.started_by_priority, dtype=np.int64), raised.queue
     below = case.state.started_below((precedence(raised), queue_priority(problem, own)))
     if not is_decided_by_entitlement(problem):
         return [int(i) for i in started[below]]
-    covered = _entitled_beside(case, raised, books, demand)
+    covered = _entitled_beside(case, raised, problem)
     is_covered, others_covered = case.index in covered, np.isin(started, list(covered))
     queue = case.state.queue_of[started]
     queues = range(len(problem.queues))
@@ -136,17 +116,17 @@ def _gangs_behind(case: GangDiagnosis, raised: Gang, books: QueueBooks, demand: 
     return [int(i) for i in started[later][order]]
 
 
-def _entitled_beside(case: GangDiagnosis, raised: Gang, books: QueueBooks, demand: Vector) -> frozenset[int]:
+def _entitled_beside(case: GangDiagnosis, raised: Gang, problem: Problem) -> frozenset[int]:
     """The started gangs, and the gang with its raised priority, that the entitlements of their queues cover."""
-    state, started = case.state, case.state.entitlement_turns
-    own_turn, demands = entitlement_turn(case.index, raised), {case.index: demand}
-    if books is not state.before.queue_books:
-        return frozenset(entitled_in_turn(books, sorted([*started, own_turn]), demands))
+    state, books, started = case.state, case.state.before.queue_books, case.state.entitlement_turns
+    own_turn = entitlement_turn(case.index, raised)
+    if problem is not state.problem:
+        return frozenset(entitled_in_turn(books.with_problem(problem), sorted([*started, own_turn])))
     roots = books.queue_rules.entitlement_roots
     root = roots[raised.queue]
     family = state.memoize(("family", root), lambda: [turn for turn in started if roots[turn[3]] == root])
     others = state.entitled_started.difference(turn[2] for turn in family)
-    return others.union(entitled_in_turn(books, sorted([*family, own_turn]), demands))
+    return others.union(entitled_in_turn(books, sorted([*family, own_turn])))
 
 
 def higher_priority(runner: TrialRunner, t: Trial) -> Iterator[Trial]:

@@ -6,7 +6,7 @@ queues; the nodes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
 
@@ -27,11 +27,11 @@ from solver.diagnosis.precedence import (
     higher_priority,
     larger_entitlement,
     priority_steps,
-    starts_before_borrowers,
     with_later_gangs,
 )
 from solver.diagnosis.question import ModelBudget
 from solver.diagnosis.queue_changes import node_group_steps, with_queue_changes
+from solver.diagnosis.rivals import others_may_start_instead
 from solver.diagnosis.trial import Step, StepSequence, Trial, TrialRunner
 from solver.facts import Borrowing, Fact, PrecedingGangs, ShareLimit, Undecided
 from solver.repairs import EndOfPods, Repair, ReturnOfNodes
@@ -46,8 +46,10 @@ def gang_repairs(case: GangDiagnosis, facts: Sequence[Fact]) -> tuple[Repair, ..
     found = [trial.changes for trial in islice(_single_trials(runner, facts), budget.repairs)]
     enough = 1 if all(isinstance(fact, PrecedingGangs | Borrowing) for fact in facts) else budget.enough_repairs
     unblocked = () if found else _unblocked_trials(runner, facts)
-    for trials in (unblocked, _node_trials(runner, facts), _double_trials(runner)):
+    for trials in (unblocked, _node_trials(runner), _double_trials(runner)):
         for trial in trials if len(found) < enough else ():
+            if others_may_start_instead(runner, trial):
+                continue
             # Nothing that contains a repair which suffices without the rest.
             if len(found) <= enough and not any(set(known) <= set(trial.changes) for known in found):
                 found.append(trial.changes)
@@ -62,7 +64,7 @@ def _single_trials(runner: TrialRunner, facts: Sequence[Fact]) -> Iterator[Trial
     if allowed:
         yield from runner.least_trials(start, steps_with_all_pods(runner, start))
     yield from _waiting_trials(runner, start, facts)
-    yield from runner.least_trials(start, fewer_pods_steps(start), _acceptance(runner, facts))
+    yield from runner.least_trials(start, fewer_pods_steps(start))
     yield from list(higher_priority(runner, start)) or evicting_priority(runner, start)
     for fact in facts:
         if isinstance(fact, Borrowing):
@@ -78,19 +80,11 @@ def _single_trials(runner: TrialRunner, facts: Sequence[Fact]) -> Iterator[Trial
         yield from islice(runner.least_trials(start, node_class_steps(runner, role, start)), 1)
 
 
-def _node_trials(runner: TrialRunner, facts: Sequence[Fact]) -> Iterator[Trial]:
+def _node_trials(runner: TrialRunner) -> Iterator[Trial]:
     """More nodes, the most costly to try and to have."""
     start = runner.initial_trial
-    kinds = node_addition_steps(runner, start)
-    yield from islice(runner.least_trials(start, kinds, _acceptance(runner, facts)), 1)
-
-
-def _acceptance(runner: TrialRunner, facts: Sequence[Fact]) -> Callable[[Trial], bool]:
-    """Whether a trial lets the gang start: beside the plan; or, of a gang beyond what its queue may count on, before
-    others that borrow."""
-    if not any(isinstance(fact, Borrowing | ShareLimit) for fact in facts):
-        return runner.lets_start
-    return lambda t: runner.lets_start(t) or starts_before_borrowers(runner, t)
+    if runner.fits_queues(start):
+        yield from islice(runner.least_trials(start, node_addition_steps(runner, start)), 1)
 
 
 def _waiting_trials(runner: TrialRunner, t: Trial, facts: Sequence[Fact]) -> Iterator[Trial]:

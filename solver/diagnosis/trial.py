@@ -89,7 +89,7 @@ class TrialRunner:
     def ledger(self, t: Trial) -> QueueBooks:
         """What the queues hold then, under the limits of then."""
         state, gang, s = self.case.state, self.case.gang, t.scenario
-        ledger = self.books(t, s.with_started).copy()
+        ledger = self._books(t, s.with_started).copy()
         if t.ended_gangs:
             now, before = (state.amounts_per_queue(t.ended_gangs, plan) for plan in (s.with_started, False))
             for q in np.flatnonzero(now.any(axis=1) | before.any(axis=1)).tolist():
@@ -99,7 +99,7 @@ class TrialRunner:
             ledger.release_amount(gang.queue, pods, pods)
         return ledger
 
-    def books(self, t: Trial, planned: bool) -> QueueBooks:
+    def _books(self, t: Trial, planned: bool) -> QueueBooks:
         """What the queues hold with or without the plan, under the limits of then."""
         state = self.case.state
         held = state.after.queue_books if planned else state.before.queue_books
@@ -180,12 +180,10 @@ class TrialRunner:
         step = first_sufficient(steps, lambda step: accepted(step(t)))
         return None if step is None else step(t)
 
-    def least_trials(
-        self, t: Trial, kinds: Iterable[Sequence[Step]], accepts: Callable[[Trial], bool] | None = None
-    ) -> Iterator[Trial]:
+    def least_trials(self, t: Trial, kinds: Iterable[Sequence[Step]]) -> Iterator[Trial]:
         """The least trial of each kind of change that has one."""
         for steps in kinds:
-            if (trial := self.least_trial(t, steps, accepts)) is not None:
+            if (trial := self.least_trial(t, steps)) is not None:
                 yield trial
 
 

@@ -417,15 +417,6 @@ def test_one_is_said_as_one() -> None:
     assert "needs 1 pod that asks for nothing" in explanation_text(made, decided(made, "none"))
 
 
-def test_fewer_pods_are_as_many_as_the_queue_is_entitled_to_where_others_borrow() -> None:
-    """Beside the plan there is no room at all, since queue a borrows what queue b cannot use."""
-    queues = [queue(name, "deserved: {nvidia.com/gpu: 16}") for name in ("a", "b")]
-    documents = SCHEDULER, pool("h100", 4), *queues, *(job(f"a{n}", 1, spec=", queue: a") for n in range(4))
-    made = compiled(*documents, job("asks", 3, spec=", queue: b"))
-    assert said(decided(made))["GR105"] == "2 pods of role worker instead of 3"
-    assert decided(compiled(*documents, job("asks", 2, spec=", queue: b"))).action == "start"
-
-
 PROPORTION = SCHEDULER.replace("capacity", "proportion")
 
 
@@ -439,7 +430,41 @@ def test_a_share_by_weight_is_told_its_least_repairs_each_alone() -> None:
 
     told = said(made())
     assert told["GW112"].startswith("queue b deserves 6 nvidia.com/gpu by its weight")
-    assert told["GR105"] == "6 pods of role worker instead of 8"
+    assert told["GR105"] == "4 pods of role worker instead of 8"
     assert told["GR110"] == "weight 2 instead of 1 for queue b"
-    changed = [made(pods=7), made(pods=6), made(weight=2)]
-    assert [decision.action for decision in changed] == ["wait", "start", "start"]
+    changed = [made(pods=4), made(weight=2)]
+    assert [decision.action for decision in changed] == ["start", "start"]
+
+
+def test_more_nodes_are_not_told_where_another_waiting_job_starts_on_them_instead() -> None:
+    """A higher priority goes first; of equal jobs the older one."""
+    first_class = "apiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nmetadata: {name: first}\nvalue: 5\n"
+
+    def made(nodes: int, second: int, spec: str = "") -> dict[str, JobDecision]:
+        outcome = compiled(first_class, pool("h100", nodes), job("first", 4, spec=spec), job("second", second))
+        return {name: decided(outcome, name) for name in ("first", "second")}
+
+    def actions(decisions: dict[str, JobDecision]) -> list[str]:
+        return [decision.action for decision in decisions.values()]
+
+    waits = made(2, 5, ", priorityClassName: first")
+    assert said(waits["first"])["GR104"] == "2 nodes more like h100-0"
+    assert "GR104" not in said(waits["second"])
+    assert actions(made(5, 5, ", priorityClassName: first")) == ["start", "wait"]
+    waits = made(2, 4)
+    assert said(waits["first"])["GR104"] == "2 nodes more like h100-0"
+    assert said(waits["second"])["GR104"] == "2 nodes more like h100-0; team/first waits for it too and comes first"
+    assert actions(made(4, 4)) == ["start", "wait"]
+
+
+def test_more_nodes_of_a_share_by_weight_are_not_told_where_they_make_it_too_small() -> None:
+    """On 5 nodes the other queue's larger job counts as well, so that queue b deserves half of them."""
+    queues = queue("a", "weight: 3"), queue("b", "weight: 3")
+    others = job("a0", 2, spec=", queue: a", gpu="nvidia.com/gpu: 4"), job("a1", 2, spec=", queue: a")
+    mine = job("b0", 1, spec=", queue: b"), job("asks", 3, spec=", queue: b")
+
+    def made(nodes: int) -> JobDecision:
+        return decided(compiled(PROPORTION, pool("n", nodes), *queues, *others, *mine))
+
+    assert "GR104" not in {repair.code for repair in made(2).repairs if not repair.also}
+    assert made(5).action == "wait"

@@ -215,7 +215,7 @@ SITUATIONS = {
             gang("asks", role(1, gpu=1), queue="q"),
         ),
         (ResourceShortage(asked=1, available=0, resource=0),),
-        (EndOfGangs(gangs=(0,)), MoreNodes(node=0, amount=1)),
+        (EndOfGangs(gangs=(0,)),),
     ),
     "others are served first": Situation(
         problem(nodes(4, gpu=8), gang("urgent", role(3, gpu=8), priority=5), gang("asks", role(2, gpu=8))),
@@ -298,7 +298,7 @@ SITUATIONS = {
             SmallerGuarantee(queue=2, resource=0, amount=8, also=(SmallerGuarantee(queue=3, resource=0, amount=8),)),
         ),
     ),
-    "it asks for more than its share by weight, which grows with the nodes": Situation(
+    "its share by weight is smaller than one pod": Situation(
         problem(
             nodes(4, gpu=8),
             queue("a", weight=7),
@@ -308,7 +308,7 @@ SITUATIONS = {
             policy=Policy(proportion=True),
         ),
         (ShareLimit(asked=8, available=4, queue=1, resource=0, limit=4),),
-        (MoreWeight(queue=1, amount=3, current_amount=1), MoreNodes(node=0, amount=4)),
+        (MoreWeight(queue=1, amount=3, current_amount=1),),
     ),
     "its queue is closed": Situation(
         problem(nodes(1, gpu=8), queue("q", is_closed=True), gang("asks", role(1, gpu=8), queue="q")),

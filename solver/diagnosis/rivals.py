@@ -1,0 +1,66 @@
+"""Rivals: other waiting gangs that might start instead on nodes which are added for one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import islice
+
+from solver.diagnosis.case import GangDiagnosis, diagnosis_class
+from solver.diagnosis.precedence import is_decided_by_entitlement
+from solver.diagnosis.question import ModelBudget
+from solver.diagnosis.state import DiagnosisState
+from solver.diagnosis.trial import Trial, TrialRunner
+from solver.semantics.gang_classes import meets_minima
+from solver.semantics.priorities import serving_order_key
+
+
+def others_may_start_instead(runner: TrialRunner, t: Trial) -> bool:
+    """Whether a gang of another class, which may be decided first, starts on the nodes that the trial adds as well. Of
+    its own class one starts."""
+    if t.added_nodes is None:
+        return False
+    case, state = runner.case, runner.case.state
+    own = diagnosis_class(state, case.index)
+    others = (i for i in _waiting_gangs(state) if diagnosis_class(state, i) != own)
+    earlier = (i for i in others if _may_precede(case, i))
+    rivals = (i for i in earlier if _may_use(state, i, t.added_nodes[0]))
+    return any(_starts_too(state, i, t) for i in islice(rivals, state.options.budget.rivals))
+
+
+def _waiting_gangs(state: DiagnosisState) -> Sequence[int]:
+    """One of each class, in serving order."""
+
+    def make() -> Sequence[int]:
+        gangs, first = state.problem.gangs, dict[object, int]()
+        new = (i for i in range(len(gangs)) if i not in state.started_placements)
+        waiting = (i for i in new if not meets_minima(gangs[i]))
+        for i in sorted(waiting, key=lambda i: serving_order_key(state.problem, i)):
+            first.setdefault(diagnosis_class(state, i), i)
+        return tuple(first.values())
+
+    return state.memoize("waiting classes", make)
+
+
+def _may_precede(case: GangDiagnosis, i: int) -> bool:
+    """A lower priority never precedes in one queue, nor in others unless entitlements decide. Of one priority in one
+    queue a younger gang may too, which fills the room better, but not one of the same size."""
+    gang, other = case.gang, case.state.problem.gangs[i]
+    if other.queue != gang.queue:
+        return other.priority >= gang.priority or is_decided_by_entitlement(case.state.problem)
+    is_later = other.priority == gang.priority and (other.age, i) > (gang.age, case.index)
+    if is_later and case.state.before.queue_books.min_demand(i) == case.remaining_demand:
+        return False
+    return other.priority >= gang.priority
+
+
+def _may_use(state: DiagnosisState, i: int, n: int) -> bool:
+    node_class = state.problem.nodes[n].node_class
+    return any(node_class in role.node_classes for role in state.problem.gangs[i].roles)
+
+
+def _starts_too(state: DiagnosisState, i: int, t: Trial) -> bool:
+    excluded, closed = state.exclusions.get(i, frozenset[int]()), state.closed_classes.get(i, ())
+    case = GangDiagnosis(state, i, ModelBudget(0), excluded, closed)
+    runner = TrialRunner(case, question_budget=1, models=ModelBudget(0))
+    return runner.lets_start(replace(runner.initial_trial, added_nodes=t.added_nodes, limits_problem=t.limits_problem))

@@ -118,7 +118,7 @@ def test_five_jobs_of_which_fewer_than_two_fit_all_finish(plane: ControlPlane, t
             return {name: job_phase(plane, name) for name in names}
 
         plane.wait_until(phases, lambda seen: set(seen.values()) == {"Completed"}, what="the end of all five")
-        assert seen_together == 1, "six GPUs hold one job of four workers at a time, until some of them are done"
+        assert seen_together <= 1, "six GPUs hold one job of four workers at a time, until some of them are done"
 
 
 def test_a_hard_topology_gang_stays_in_one_supernode_where_a_greedy_packer_would_split_it(

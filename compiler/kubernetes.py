@@ -113,6 +113,8 @@ NOT_READY_TAINT = "node.kubernetes.io/not-ready"
 UNREACHABLE_TAINT = "node.kubernetes.io/unreachable"
 SECCOMP_POD_ANNOTATION = "seccomp.security.alpha.kubernetes.io/pod"
 UNSCHEDULABLE_TAINT = "node.kubernetes.io/unschedulable"
+MAPPING_TYPES: Final = (dict, Mapping)
+"""For isinstance: nearly all mappings of an object are a dict, which is quick to tell."""
 REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 """The terms of an affinity that must hold."""
 PRESSURE_TAINTS = tuple(f"node.kubernetes.io/{what}-pressure" for what in ("disk", "memory", "pid"))
@@ -271,17 +273,21 @@ def is_terminating(item: Object) -> bool:
 def status_of(item: Object) -> Mapping[str, Any]:
     """Nothing where it is no mapping: the status of kinds that only pass through may be anything."""
     status = item.get("status")
-    return status if isinstance(status, (dict, Mapping)) else {}  # dict first: it is quick, and nearly all are
+    return status if isinstance(status, MAPPING_TYPES) else {}
 
 
 def conditions_of(item: Object) -> Iterable[Mapping[str, Any]]:
     """The rows of a list; a JobFlow has a map there, of its steps, which are no conditions."""
     conditions = status_of(item).get("conditions")
-    return [row for row in conditions if isinstance(row, (dict, Mapping))] if isinstance(conditions, list) else ()
+    return [row for row in conditions if isinstance(row, MAPPING_TYPES)] if isinstance(conditions, list) else ()
 
 
 def is_finished_pod(pod: Object) -> bool:
     return status_of(pod).get("phase") in FINISHED_POD_PHASES
+
+
+def is_succeeded_pod(pod: Object) -> bool:
+    return status_of(pod).get("phase") == "Succeeded"
 
 
 def is_gated(pod: Object) -> bool:

@@ -17,6 +17,7 @@ from compiler.kubernetes import (
     annotations_of,
     is_finished_pod,
     is_planned_job,
+    is_succeeded_pod,
     labels_of,
     name_of,
     namespace_of,
@@ -333,20 +334,21 @@ def fingerprint_of(observation: Observation, snapshot: Snapshot, finished_jobs: 
 def _succeeded_pods(snapshot: Snapshot, pods_of: Mapping[str, list[Object]]) -> dict[str, dict[str, int]]:
     """Ref.key -> role -> pods that have ended well, of gangs of which such a pod does not come back; if any gang waits:
     their room may let it start."""
-    if all(gang.decision != "wait" for gang in snapshot.gangs.values()):
-        return {}
     found: dict[str, dict[str, int]] = {}
-    for key, pods in pods_of.items():
+    for key, pods in pods_of.items() if _has_waiting_gangs(snapshot) else ():
         gang = snapshot.gangs[key]
-        ended = [pod for pod in pods if status_of(pod).get("phase") == "Succeeded"]
-        if ended and gang.job.group_kind in ENDED_FOR_GOOD_KINDS:
+        if gang.job.group_kind in ENDED_FOR_GOOD_KINDS and (ended := list(filter(is_succeeded_pod, pods))):
             found[key] = dict(sorted(Counter(role_of(pod, gang) or "" for pod in ended).items()))
     return found
 
 
+def _has_waiting_gangs(snapshot: Snapshot) -> bool:
+    return any(gang.decision == "wait" for gang in snapshot.gangs.values())
+
+
 def _budgets(observation: Observation, snapshot: Snapshot) -> list[Any]:
     """What disruption budgets let go where the plan's gangs are, if one of these waits: evictions may let it start."""
-    if all(gang.decision != "wait" for gang in snapshot.gangs.values()):
+    if not _has_waiting_gangs(snapshot):
         return []
     namespaces = {key.split("/")[1] for key in snapshot.gangs}
     return [

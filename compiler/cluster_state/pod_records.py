@@ -14,6 +14,7 @@ from compiler.kubernetes import (
     annotations_of,
     bound_node,
     is_finished_pod,
+    is_succeeded_pod,
     is_terminating,
     labels_of,
     name_of,
@@ -62,7 +63,7 @@ def read_succeeded_pods(pods: Sequence[Object], pod_groups: Sequence[Object]) ->
 
 
 def _has_ended_well(pod: Object) -> bool:
-    return status_of(pod).get("phase") == "Succeeded" and not is_terminating(pod)
+    return is_succeeded_pod(pod) and not is_terminating(pod)
 
 
 def _records(pods: Iterable[Object], pod_groups: Sequence[Object], known: LastOfEach[PodRecord]) -> list[PodRecord]:

@@ -19,6 +19,7 @@ import yaml
 from compiler.cluster_state.pod_records import PodRecord, read_pods
 from compiler.fields.timestamp import epoch_seconds, parse_timestamp
 from compiler.kubernetes import (
+    MAPPING_TYPES,
     SNAPSHOT_TIME_ANNOTATION,
     Object,
     api_group_of,
@@ -44,8 +45,6 @@ _FIELD_OF_KIND: Mapping[str, str] = {
     "PodDisruptionBudget.policy": "disruption_budgets",
 }
 """Kind.group -> where the object goes; everything else is a job."""
-_MAPPINGS = (dict, Mapping)
-"""Of these nearly all are a dict, which is quick to tell."""
 
 
 class StateError(ValueError):
@@ -126,7 +125,7 @@ _KNOWN_PLACES = LastOfEach[tuple[str, tuple[str, str, str]] | None]()
 
 def _place_of(item: Object) -> tuple[str, tuple[str, str, str]] | None:
     """Where an object goes, and its key there; None for what is no object with a kind and a name."""
-    is_object = isinstance(item, _MAPPINGS) and item.get("kind") and isinstance(item.get("metadata"), _MAPPINGS)
+    is_object = isinstance(item, MAPPING_TYPES) and item.get("kind") and isinstance(item.get("metadata"), MAPPING_TYPES)
     if not is_object or not item["metadata"].get("name"):
         return None
     return _FIELD_OF_KIND.get(f"{item['kind']}.{api_group_of(item)}", "jobs"), _object_key(item)

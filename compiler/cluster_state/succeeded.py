@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
-from compiler.cluster_state.owners import JobIdentity, RoleLookup, gang_identity
+from compiler.cluster_state.owners import RoleLookup, gang_identity
 from compiler.cluster_state.pod_records import gang_of_pod, read_succeeded_pods
 from compiler.cluster_state.state import ClusterState
 from compiler.specs import GangSpec, Specs
@@ -23,6 +23,7 @@ _KINDS = """
 """
 ENDED_FOR_GOOD_KINDS = frozenset(_KINDS.split())
 """Kind.group of jobs of which a pod that has ended well stays ended."""
+_SHRINKING_KINDS = ENDED_FOR_GOOD_KINDS | {_BATCH_JOB}
 
 
 def without_succeeded_pods(specs: Specs, state: ClusterState) -> Specs:
@@ -43,11 +44,11 @@ def without_succeeded_pods(specs: Specs, state: ClusterState) -> Specs:
 
 def _may_shrink(gang: GangSpec) -> bool:
     """Whether fewer pods are the same job: subgroups are of a fixed size."""
-    return _group_kind(gang_identity(gang)) in ENDED_FOR_GOOD_KINDS | {_BATCH_JOB} and not gang.subgroups
+    return _group_kind(gang) in _SHRINKING_KINDS and not gang.subgroups
 
 
-def _group_kind(identity: JobIdentity) -> str:
-    return f"{identity[2]}.{identity[3]}".removesuffix(".")
+def _group_kind(gang: GangSpec) -> str:
+    return f"{gang.document.kind}.{gang.document.group}".removesuffix(".")
 
 
 def _without(gang: GangSpec, succeeded: Sequence[int]) -> GangSpec:
@@ -69,7 +70,7 @@ def _pods_gone(gang: GangSpec, t: int, succeeded: int) -> int:
     completions."""
     replicas = gang.roles[t].replicas
     total = replicas
-    if _group_kind(gang_identity(gang)) == _BATCH_JOB:
+    if _group_kind(gang) == _BATCH_JOB:
         completions = gang.document.data["spec"].get("completions")
         total = completions if type(completions) is int else replicas
     return replicas - min(replicas, max(total - succeeded, 0))

@@ -10,6 +10,7 @@ from typing import Any
 from compiler.comparison import HELD, JOB_EFFECTS, Comparison, JobChange, JobEffect, QueueChange
 from compiler.diagnostics import Diagnostic
 from compiler.explain.names import compact_names
+from compiler.explain.provenance import MAX_SOURCES
 from compiler.fields.amounts import rounded_amount, unit_heading
 from compiler.kubernetes import API_VERSION
 from compiler.outcome import PodsByNode
@@ -21,8 +22,6 @@ MARKDOWN_LIMIT = 60_000
 COMMENT_MARK = "<!-- gangplan diff -->"
 """By which a comment is found again, to be updated in place."""
 MAX_NODES = 4
-MAX_SOURCES = 2
-"""Lines of the cause that are named of a job."""
 
 VERBS: Mapping[JobEffect, tuple[str, str]] = {
     "never": ("can never start", "can never start"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from compiler.kubernetes import REQUIRED
 from compiler.specs import GangSpec, NodeGroupAffinity
 from compiler.syntax.documents import FieldPath
 from solver.problem import Gang
@@ -38,9 +39,6 @@ def _pod_count_fields(spec: GangSpec, gang: Gang, repair: FewerPods) -> Iterator
     yield spec.field_paths.get("minimum", ()), least
 
 
-_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
-
-
 def node_group_edits(affinity: NodeGroupAffinity | None, groups: Sequence[str]) -> Mapping[FieldPath, tuple[str, ...]]:
     """The lists of a queue's affinity with which it may use these groups as well, of which it may use none now. A group
     that its anti-affinity excludes has to go from there, and to be named in its affinity too: anti-affinity alone opens
@@ -49,10 +47,10 @@ def node_group_edits(affinity: NodeGroupAffinity | None, groups: Sequence[str]) 
     lacking = [group for group in groups if group not in (*known.required, *known.preferred)]
     found = dict[FieldPath, tuple[str, ...]]()
     if lacking:
-        found["spec", "affinity", "nodeGroupAffinity", _REQUIRED] = (*known.required, *lacking)
+        found["spec", "affinity", "nodeGroupAffinity", REQUIRED] = (*known.required, *lacking)
     if any(group in known.anti_required for group in groups):
         left = tuple(group for group in known.anti_required if group not in groups)
-        found["spec", "affinity", "nodeGroupAntiAffinity", _REQUIRED] = left
+        found["spec", "affinity", "nodeGroupAntiAffinity", REQUIRED] = left
     return found
 
 

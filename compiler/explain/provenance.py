@@ -21,6 +21,8 @@ from solver.problem import Problem
 SUSPEND_PATHS: tuple[FieldPath, ...] = (("spec", "suspend"), ("spec", "runPolicy", "suspend"))
 MAX_LISTED_NODES = 3
 """How many nodes of the cluster are named before the rest is counted."""
+MAX_SOURCES = 2
+"""Lines of the repository that are named in a short text."""
 
 
 @dataclass(frozen=True, slots=True)

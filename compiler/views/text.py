@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any
 
 from compiler.explain.names import compact_names
-from compiler.explain.provenance import Source
+from compiler.explain.provenance import MAX_SOURCES, Source
 from compiler.explain.reasons import CodedMessage
 from compiler.fields.amounts import rounded_amount
 from compiler.fields.duration import rounded_duration_text
@@ -24,8 +24,6 @@ from compiler.views.style import PLAIN, Style, count_text
 
 BAR_WIDTH = 24
 MAX_ROLES_WIDTH = 28
-MAX_SOURCES = 2
-"""Lines of the repository that are named for a reason; the others are counted."""
 NO_BREAK = "\N{NO-BREAK SPACE}"
 """Stands for a blank at which a line must not be broken."""
 

@@ -31,11 +31,11 @@ from compiler.kubernetes import (
     is_finished_pod,
     is_gated,
     is_ready_node,
+    is_succeeded_pod,
     is_terminating,
     labels_of,
     marked_job,
     name_of,
-    status_of,
     uid_of,
 )
 from compiler.specs import Taint, Toleration
@@ -219,8 +219,7 @@ def gate_lifts(gang: PlannedGang, pods: Sequence[Object], nodes: NodeIndex) -> t
 
 def _succeeded_since(gang: PlannedGang, role: str, pods: Iterable[Object]) -> int:
     """How many pods of the role, of those that the plan places, have ended well."""
-    succeeded = [pod for pod in pods if status_of(pod).get("phase") == "Succeeded"]
-    return max(len(succeeded) - gang.succeeded_pods.get(role, 0), 0)
+    return max(sum(map(is_succeeded_pod, pods)) - gang.succeeded_pods.get(role, 0), 0)
 
 
 def has_strayed(gang: PlannedGang, pods: Iterable[Object], nodes: NodeIndex) -> bool:

@@ -37,7 +37,7 @@ _MODULES = (
 )
 """What a compile imports when it begins."""
 GC_THRESHOLD = 100_000, 50, 100
-"""When a child looks for reference cycles: much of what it makes stays until its end."""
+"""When the worker and its children look for reference cycles: much of what they make stays."""
 IDLE = 2.0
 """Seconds without an order after which the next one is prepared: by then the plan of the last one is written, and
 nothing waits for the cores."""
@@ -93,7 +93,6 @@ def _compile_and_exit(order: Mapping[str, Any], memory: FileMemory, held: HeldIn
             os.dup2(opened, descriptor)
             os.close(opened)
         _set_limits(order["memory"], order["seconds"])
-        gc.set_threshold(*GC_THRESHOLD)
         request = decode_request(Path(order["request"]).read_bytes(), held)
         write_answer(compile_request(request, memory.parse), Path(order["answer"]))
         status = 0

@@ -26,9 +26,8 @@ def plan_with_reservation(plan: PlanState) -> PlanState:
     if not has_known_times(problem):
         return decide_gangs(plan, waiting)
     trial, levels = decide_gangs(plan.copy(), waiting), gang_levels(plan, waiting)
-    told = {
-        levels[j] for j in trial.waiting_gangs() if problem.gangs[j].promised
-    }  # the trial may evict to pass them by
+    # The trial may evict to pass these by.
+    told = {levels[j] for j in trial.waiting_gangs() if problem.gangs[j].promised}
     for level in sorted(set(levels.values()), reverse=True):
         if is_out_of_time():
             return trial

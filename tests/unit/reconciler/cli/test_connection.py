@@ -116,7 +116,7 @@ def test_the_start_of_the_reconciler_obeys_its_time_limit(silent_port: int, tmp_
     began_at = time.monotonic()
     arguments = (*COMMANDS["reconcile"], "--data", str(tmp_path / "data"), "--kubeconfig", str(path), "--timeout", "1")
     assert "unable to reach the server: no answer within 1 s (--timeout)" in run(*arguments).output
-    assert time.monotonic() - began_at < 9
+    assert time.monotonic() - began_at < 14
 
 
 def test_a_time_limit_is_no_failure_of_what_it_interrupts(silent_port: int, tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from reconciler.cluster.transport import LimitPassedError, PooledTransport, Tran
 from tests.unit.reconciler.cluster.test_client import PODS
 
 HEADERS = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
-SHORT = Limits(5.0, 5.0, 0.5)
+SHORT = Limits(60.0, 60.0, 0.5)
 """Seconds; each byte may take longer than the whole."""
 
 
@@ -113,7 +113,7 @@ def test_a_request_ends_in_its_time_however_slowly_its_bytes_come(
     began = time.monotonic()
     with pytest.raises(LimitPassedError, match="took longer than it may"):
         serve(answer).send("GET", "/", {}, None, SHORT).read()
-    assert time.monotonic() - began < 4.5, "it ended by the limit of the whole, not by that of a byte"
+    assert time.monotonic() - began < 50, "it ended by the limit of the whole, not by that of a byte"
 
 
 @pytest.mark.parametrize("answer", [drip_chunks, drip_empty_lines, say_nothing])

@@ -168,8 +168,10 @@ def test_a_worker_that_is_killed_under_a_compile_gives_a_failure_and_no_hang(tmp
     worker = compiler._worker
     assert worker is not None
     try:
-        compiler.start_compile(request(train=JOB))
+        # So many jobs keep it busy for seconds.
+        compiler.start_compile(request(**{f"j{n}": JOB.replace(b"name: train", b"name: j%d" % n) for n in range(1000)}))
         while not compiler._child:
+            assert not done.is_set()
             time.sleep(0.001)
         worker.kill()
         assert done.wait(120)

@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -23,6 +22,7 @@ from solver.mip.executors import (
     process_executor,
     run_chunk,
 )
+from tests.builders.processes import ends
 
 ROOT = Path(__file__).parents[4]
 
@@ -158,17 +158,4 @@ def test_workers_end_with_a_parent_that_was_killed(tmp_path: Path) -> None:
     assert done.returncode == -signal.SIGKILL
     left = {int(pid) for pid in done.stdout.split()}
     assert left
-    for _ in range(600):
-        left = {pid for pid in left if running(pid)}
-        if not left:
-            return
-        time.sleep(0.05)
-    raise AssertionError(f"still there: {left}")
-
-
-def running(pid: int) -> bool:
-    """Whether a process is there and no zombie that nobody has asked about."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
+    assert {pid for pid in left if not ends(pid)} == set()

@@ -1,0 +1,24 @@
+"""Processes that a test looks at from outside."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+
+def is_alive(pid: int) -> bool:
+    """Whether a process is there and no zombie whose parent has not asked about it."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+def ends(pid: int, seconds: float = 30.0) -> bool:
+    """Whether a process is gone within so many seconds: the kernel ends a killed one a moment after the kill."""
+    deadline = time.monotonic() + seconds
+    while is_alive(pid):
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.01)
+    return True

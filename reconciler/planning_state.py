@@ -93,11 +93,13 @@ class PlanningState:
         self.snapshot, self.tree = snapshot, self.tree if tree is None else tree
 
     def put_in_force(self, candidate: Candidate) -> None:
-        """Replace the plan in force; nothing is held against its commit any more, and no candidate is left."""
+        """Replace the plan in force; nothing is held against its commit any more. A candidate of another commit goes on
+        waiting."""
         self.snapshot, self.tree = candidate.snapshot, candidate.tree
         self.base_fingerprint = candidate.fingerprint
         self.rejections.pop(candidate.snapshot.commit, None)
-        self.candidate = None
+        if self.candidate is not None and self.candidate.snapshot.commit == candidate.snapshot.commit:
+            self.candidate = None
 
     def give_up_plan(self) -> None:
         """Have no plan in force."""

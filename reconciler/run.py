@@ -95,7 +95,7 @@ def run_reconciler(r: Reconciler, stop: Callable[[], bool], once: bool = False) 
         r.request_poller.stop()
         r.scheduler_probe.stop()
         r.compiler.stop()
-        r.dry_run.stop()
+        r.dry_run.give_up()
         r.event_writer.stop(EVENT_SECONDS)
         r.lease.release()
         for server in servers:

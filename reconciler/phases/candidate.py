@@ -17,7 +17,7 @@ from reconciler.context import Pass, Reconciler
 from reconciler.decisions.diff import Change, classify_change
 from reconciler.plan.snapshot import Snapshot, save_snapshot
 from reconciler.planning_state import Candidate, Rejection
-from reconciler.writing.dry_run import Question, Refusal
+from reconciler.writing.dry_run import PATIENCE, Question, Refusal
 
 log = logging.getLogger(__name__)
 
@@ -39,6 +39,7 @@ def settle_candidate(r: Reconciler, p: Pass) -> None:
         _put_in_force(r, candidate)
     elif commit != p.target_commit:
         planning.drop_candidate()
+        r.dry_run.give_up()
     elif r.was_holder and not r.dry_run.is_busy:
         if not candidate.is_asked:
             planning.offer(replace(candidate, is_asked=True))
@@ -49,6 +50,18 @@ def settle_candidate(r: Reconciler, p: Pass) -> None:
             _reject(r, p, candidate, refusals)
         else:
             _put_in_force(r, candidate)
+
+
+def unanswered_message(r: Reconciler) -> str:
+    """Why the plan of a new commit is not in force yet, where the API server does not answer for long; else empty."""
+    candidate, delay = r.planning.candidate, r.dry_run.delay()
+    if candidate is None or not delay:
+        return ""
+    return (
+        f"commit {candidate.snapshot.commit} is not in force yet: the API server was asked whether it takes its "
+        f"objects, and does not answer. After {PATIENCE:g} s it is in force all the same, and what has no answer holds "
+        f"up only itself: {delay}"
+    )
 
 
 def offer_candidate(r: Reconciler, p: Pass, candidate: Candidate) -> None:

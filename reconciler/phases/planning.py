@@ -16,7 +16,7 @@ from compiler.specs import JobKey
 from reconciler.context import Pass, Reconciler, due_moment, is_plan_fresh, revision_in_force
 from reconciler.git.process import GitError
 from reconciler.observe import FINGERPRINT_KINDS, Fingerprint, fingerprint_of, state_objects
-from reconciler.phases.candidate import SNAPSHOT_FILE, offer_candidate, settle_candidate
+from reconciler.phases.candidate import SNAPSHOT_FILE, offer_candidate, settle_candidate, unanswered_message
 from reconciler.phases.runs import finished_job_keys, record_unobserved_ends
 from reconciler.plan.compile_inputs import CompileRequest
 from reconciler.plan.snapshot import CompileBreakdown, Snapshot, load_snapshot
@@ -98,12 +98,16 @@ def update_plan(r: Reconciler, p: Pass) -> None:
         r.planning.end_compile()
         _take_result(r, p, running, result)
     settle_candidate(r, p)
+    is_waiting = r.planning.candidate is not None
+    if is_waiting and r.planning.snapshot is not None and unanswered_message(r):
+        p.aim_at(r.planning.snapshot.commit)  # what is in force is planned anew meanwhile, where nodes or jobs change
+        is_waiting = False
     p.go_by(r.planning.snapshot)
     record_unobserved_ends(r, p)
     finished = finished_job_keys(r, p)
     if p.snapshot is not None:
         p.compare_with(_current_fingerprint(r, p, p.snapshot, finished))
-    is_free = r.planning.candidate is None and not r.compiler.is_busy and not r.evictions.unseen
+    is_free = not is_waiting and not r.compiler.is_busy and not r.evictions.unseen
     may_compile = p.target_commit and not p.observation.problems and is_free
     if may_compile and not is_plan_fresh(r, p) and not _is_postponed(r, p):
         _start_compile(r, p, finished)

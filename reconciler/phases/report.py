@@ -10,6 +10,7 @@ from math import isfinite
 
 from reconciler.cluster.objects import name_of_key
 from reconciler.context import Pass, Reconciler, is_plan_fresh
+from reconciler.phases.candidate import unanswered_message
 from reconciler.phases.scheduler import behind_message
 from reconciler.plan.snapshot import PlannedGang
 from reconciler.planning_state import Rejection
@@ -62,7 +63,8 @@ def build_report(r: Reconciler, p: Pass) -> Report:
 
 def _is_busy(r: Reconciler, p: Pass) -> bool:
     """Whether something goes on, or is still to be done that is not refused again and again."""
-    is_open = r.compiler.is_busy or p.observation.pending_kinds or p.lifted_gates or not is_plan_fresh(r, p)
+    is_planning = r.compiler.is_busy or r.planning.candidate is not None
+    is_open = is_planning or p.observation.pending_kinds or p.lifted_gates or not is_plan_fresh(r, p)
     changes = (*p.changes, *(result.change for result in p.results))
     return bool(is_open) or not all(map(r.writer.memory.is_given_up, changes))
 
@@ -83,9 +85,11 @@ def _events(r: Reconciler, p: Pass, rejection: Rejection | None) -> Iterator[Obj
     for key, gang in p.snapshot.gangs.items() if p.snapshot else ():
         if gang.decision == "wait" and gang.reasons and key in p.observation.objects:
             yield ObjectEvent(p.observation.objects[key], "Waiting", "; ".join(gang.reasons), False)
+    metadata = {"namespace": r.settings.namespace, "name": r.publisher.ref.name}
+    status = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}
+    if unanswered := unanswered_message(r):
+        yield ObjectEvent(status, "CommitUnanswered", unanswered, True)
     if rejection is not None:
-        metadata = {"namespace": r.settings.namespace, "name": r.publisher.ref.name}
-        status = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}
         message = _rejection_message(p, rejection, r.poller.head.commit)
         yield ObjectEvent(status, _rejection_reason(p, rejection), message, True)
 
@@ -135,7 +139,7 @@ def _conditions(r: Reconciler, p: Pass, rejection: Rejection | None) -> Iterator
     yield Condition("Fetched", not problem, "GitFailed" if problem else "Fetched", problem)
     refused = _rejection_message(p, rejection, r.poller.head.commit) if rejection and rejection.refusals else ""
     yield _compiled_condition(r, p, rejection if not refused else None)
-    yield Condition("Accepted", not refused, "CommitRefused" if refused else "Accepted", refused)
+    yield _accepted_condition(r, refused)
     rewritten = p.rewrite_message
     yield Condition("HistoryRewritten", bool(rewritten), "Held" if rewritten else "Descends", rewritten)
     unread = (r.request_poller.problem,) if r.request_poller.problem else ()
@@ -163,6 +167,12 @@ def _conditions(r: Reconciler, p: Pass, rejection: Rejection | None) -> Iterator
     )
     stuck = [f"{name_of_key(key)}: {reason}" for key, reason in sorted(r.binding.held_jobs(now).items())]
     yield Condition("GangsHeld", bool(stuck), "NotBound" if stuck else "None", _summary_text(stuck))
+
+
+def _accepted_condition(r: Reconciler, refused: str) -> Condition:
+    unanswered = unanswered_message(r)
+    reason = "CommitRefused" if refused else "Unanswered" if unanswered else "Accepted"
+    return Condition("Accepted", not refused and not unanswered, reason, refused or unanswered)
 
 
 def _breakdown_message(commit: str, rejection: Rejection) -> str:
@@ -232,6 +242,8 @@ def _seconds_to_deadline(r: Reconciler, p: Pass) -> float | None:
     if p.rewrite_message or p.standstill or prunes.obstacles or prunes.excess or prunes.waits_for_release:
         deadlines.append(now + ANNOTATION_INTERVAL)
     seconds = [at - now for at in deadlines]
+    if (untold := r.dry_run.seconds_to_tell()) is not None:
+        seconds.append(untold)
     seconds += [until + 1 - wall_now for until in p.observation.restrictions.leaving_pods.values()]
     seconds += [at - wall_now for at in (r.planning.snapshot.moments if r.planning.snapshot else ())]
     return min((left for left in seconds if left > 0), default=None)

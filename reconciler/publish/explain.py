@@ -6,7 +6,10 @@ SENTENCES = {
     ("Fetched", True): "The repository answers, and its newest commit is known.",
     ("Fetched", False): "The repository cannot be fetched; the last good commit stays in force and drift is put back.",
     ("Accepted", True): "The API server takes every object of the newest commit.",
-    ("Accepted", False): "The API server refuses an object of the newest commit, so nothing of that commit is applied.",
+    (
+        "Accepted",
+        False,
+    ): "The API server refuses an object of the newest commit, or does not answer, so nothing of it is applied yet.",
     ("Compiled", True): "The newest commit has a plan.",
     ("Compiled", False): "There is no new plan; the last one stays in force, and nothing new starts.",
     (

@@ -14,7 +14,7 @@ import threading
 import time
 from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from compiler.kubernetes import name_of, uid_of
 from compiler.run_kinds import is_run
@@ -27,6 +27,11 @@ ASKERS = 12
 """Questions under way at a time."""
 ATTEMPTS = 3
 """Times that a question is asked which gets no answer."""
+PATIENCE = 30.0
+"""Seconds after which no question is asked again that got no answer, and no other of its kind: a webhook that hangs is
+asked about all objects of a kind, and each question to it lasts as long as it may."""
+TELL_AFTER = 5.0
+"""Seconds without an answer after which the delay is told."""
 _QUEUE_LIMITS = ("parent", "capability", "deserved", "guarantee")
 """Fields of a Queue that admission compares with other queues."""
 _NO_DRY_RUN = "does not support dry run"
@@ -57,77 +62,155 @@ class Refusal:
     message: str
 
 
+@dataclass(slots=True)
+class _Round:
+    """The questions about one commit. asked_at: of the questions under way -> since when. troubles: of those that got
+    no answer so far -> what came instead. result: None until all are answered, and for good when the lease was lost."""
+
+    questions: Sequence[Question]
+    began_at: float
+    asked_at: dict[Ref, float] = field(default_factory=dict)
+    troubles: dict[Ref, str] = field(default_factory=dict)
+    result: tuple[Refusal, ...] | None = None
+    has_ended: bool = False
+    is_given_up: bool = False
+
+    def end(self, result: tuple[Refusal, ...] | None) -> None:
+        self.result, self.has_ended = result, True
+
+    def give_up(self) -> None:
+        """Let no question be asked any more."""
+        self.is_given_up = True
+
+    def begin_question(self, ref: Ref, now: float) -> None:
+        self.asked_at[ref] = now
+
+    def end_question(self, ref: Ref) -> None:
+        del self.asked_at[ref]
+
+    def note_trouble(self, ref: Ref, message: str) -> None:
+        self.troubles[ref] = message
+
+    def note_answer(self, ref: Ref) -> None:
+        self.troubles.pop(ref, None)
+
+    def is_vain(self, ref: Ref, now: float) -> bool:
+        """Whether this is asked no more: the round has lasted long enough, and its kind gave no answer."""
+        if now - self.began_at < PATIENCE:
+            return False
+        return any(known.group_kind == ref.group_kind for known in list(self.troubles))
+
+    def delay(self, now: float) -> str:
+        """Which questions wait for an answer, and what came instead; empty while none waits for long."""
+        waiting = sorted(ref for ref, since in list(self.asked_at.items()) if now - since >= TELL_AFTER)
+        if not waiting:
+            return ""
+        first = waiting[0]
+        more = f" and {len(waiting) - 1} more" if len(waiting) > 1 else ""
+        return f"{first}{more}: {self.troubles.get(first, 'nothing has come yet')}"
+
+    def seconds_to_tell(self, now: float) -> float:
+        """Seconds until the first of the questions under way has waited for long."""
+        return min(list(self.asked_at.values()), default=now) + TELL_AFTER - now
+
+
 class DryRun:
     """Asks questions in threads of its own; `wake` is called when all are answered."""
 
-    def __init__(self, client: Client, wake: Callable[[], None]) -> None:
-        self.client, self.wake = client, wake
-        self._result: tuple[Refusal, ...] | None = None
-        self._thread: threading.Thread | None = None
-        self._is_stopped = False
+    def __init__(self, client: Client, wake: Callable[[], None], clock: Callable[[], float] = time.monotonic) -> None:
+        self.client, self.wake, self.clock = client, wake, clock
+        self._round: _Round | None = None
 
     @property
     def is_busy(self) -> bool:
-        return self._thread is not None and self._thread.is_alive()
+        return self._round is not None and not self._round.has_ended
 
     def start(self, questions: Sequence[Question]) -> None:
-        self._result = None
-        self._thread = threading.Thread(target=self._ask_all, args=(questions,), name="dry-run", daemon=True)
-        self._thread.start()
+        self.give_up()
+        self._round = _Round(questions, self.clock())
+        threading.Thread(target=self._ask_all, args=(self._round,), name="dry-run", daemon=True).start()
 
     def take_result(self) -> tuple[Refusal, ...] | None:
         """The refusals, in the order of the questions, once; None while they are asked, or when the lease was lost."""
-        result = None if self.is_busy else self._result
-        if result is not None:
-            self._result = None
-        return result
+        ended = self._round
+        if ended is None or not ended.has_ended:
+            return None
+        self._round = None
+        return ended.result
 
-    def stop(self) -> None:
-        self._is_stopped = True
+    def give_up(self) -> None:
+        """Want no answer any more. Requests under way end by themselves."""
+        if self._round is not None:
+            self._round.give_up()
+            self._round = None
 
-    def _ask_all(self, questions: Sequence[Question]) -> None:
-        began_at = time.monotonic()
+    def delay(self) -> str:
+        """Which objects the API server says nothing about, and what came instead; empty where none waits for long."""
+        return self._round.delay(self.clock()) if self._round is not None else ""
+
+    def seconds_to_tell(self) -> float | None:
+        """Seconds until a delay may be told; None where nothing is asked, or one is told already."""
+        asked = self._round
+        return None if asked is None or asked.has_ended or self.delay() else asked.seconds_to_tell(self.clock())
+
+    def _ask_all(self, asked: _Round) -> None:
+        result: tuple[Refusal, ...] | None = None
         try:
-            self._result = self.refusals_of(questions)
-            seconds = round(time.monotonic() - began_at, 3)
-            log.info("dry run", extra={"objects": len(questions), "refused": len(self._result), "seconds": seconds})
+            result = self._refusals_of(asked)
+            seconds = round(self.clock() - asked.began_at, 3)
+            counts = {"objects": len(asked.questions), "refused": len(result), "unanswered": len(asked.troubles)}
+            log.info("dry run", extra={**counts, "seconds": seconds})
         except LostLease:
             log.info("the dry run was given up with the lease")
         except Exception as error:  # a plan must not wait for ever: what is refused then holds up only itself
             log.warning("the dry run broke down", extra={"reason": short_error(error)})
-            self._result = ()
-        self._thread = None
+            result = ()
+        asked.end(result)
         self.wake()
 
     def refusals_of(self, questions: Sequence[Question]) -> tuple[Refusal, ...]:
+        return self._refusals_of(_Round(questions, self.clock()))
+
+    def _refusals_of(self, asked: _Round) -> tuple[Refusal, ...]:
         with ThreadPoolExecutor(ASKERS, "dry-run") as threads:
-            messages = list(threads.map(self._refusal, questions))
-        pairs = zip(questions, messages, strict=True)
+            messages = list(threads.map(lambda question: self._refusal(asked, question), asked.questions))
+        pairs = zip(asked.questions, messages, strict=True)
         return tuple(Refusal(question, message) for question, message in pairs if message)
 
-    def _refusal(self, question: Question) -> str:
+    def _refusal(self, asked: _Round, question: Question) -> str:
         """Why the object is not taken, empty when it is or when that cannot be said."""
+        asked.begin_question(question.ref, self.clock())
+        try:
+            return self._answer_to(asked, question)
+        finally:
+            asked.end_question(question.ref)
+
+    def _answer_to(self, asked: _Round, question: Question) -> str:
         item = _under_other_name(question.item) if question.is_renamed else question.item
         reduced = _without_references(item, question.others, is_new=not question.uid)
         is_queue = item["kind"] == "Queue"
-        message = self._ask(item if is_queue else reduced, question.uid)
+        message = self._ask(asked, question, item if is_queue else reduced)
         if message and is_queue and question.others:
-            message = self._ask(reduced, question.uid)
+            message = self._ask(asked, question, reduced)
         return "" if _names(message) & question.others else message
 
-    def _ask(self, item: Object, uid: str) -> str:
+    def _ask(self, asked: _Round, question: Question, item: Object) -> str:
+        ref = question.ref
         for _ in range(ATTEMPTS):
-            if self._is_stopped:
+            if asked.is_given_up or asked.is_vain(ref, self.clock()):
                 return ""
             try:
-                self._try(item, uid)
-            except Retry:
+                self._try(item, question.uid)
+            except Retry as error:
+                asked.note_trouble(ref, server_message(error)[:300])
                 continue
             except Invalid as error:
                 message = server_message(error)
+                asked.note_answer(ref)
                 return "" if _NO_DRY_RUN in message else message
             except ApiError as error:
-                log.info("a dry run says nothing", extra={"object": str(ref_of(item)), "reason": str(error)[:300]})
+                log.info("a dry run says nothing", extra={"object": str(ref), "reason": str(error)[:300]})
+            asked.note_answer(ref)
             return ""
         return ""
 

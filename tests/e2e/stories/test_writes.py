@@ -3,7 +3,11 @@ name does not start, a commit with an object that is refused changes nothing."""
 
 from __future__ import annotations
 
+import contextlib
 import signal
+import socket
+import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,6 +20,8 @@ from tests.e2e.stories.story import (
     VOLCANO_JOBS_PATH,
     GitRepository,
     ReconcilerProcess,
+    add_gpu_nodes,
+    job_phase,
     node_pool,
     queue,
     role,
@@ -24,6 +30,7 @@ from tests.e2e.stories.story import (
 
 pytestmark = pytest.mark.e2e
 
+WEBHOOKS = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
 JOBS = 120
 LEFT_OUT = 8
 
@@ -157,3 +164,54 @@ def test_a_commit_with_a_refused_object_changes_nothing_until_it_is_mended(plane
     finally:
         for kind in ("validatingadmissionpolicybindings", "validatingadmissionpolicies"):
             plane.api("DELETE", f"{POLICIES}/{kind}/no-bad-jobs")
+
+
+@contextlib.contextmanager
+def dead_webhook(plane: ControlPlane, plural: str, seconds: int) -> Iterator[None]:
+    """A webhook for changes of queues (say) that takes connections and never answers."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        rule = {"apiGroups": ["scheduling.volcano.sh"], "apiVersions": ["*"], "operations": ["UPDATE"]}
+        hook = {
+            "name": "dead.example.com",
+            "clientConfig": {"url": f"https://127.0.0.1:{listener.getsockname()[1]}/"},
+            "rules": [{**rule, "resources": [plural]}],
+            "admissionReviewVersions": ["v1"],
+            "sideEffects": "None",
+            "timeoutSeconds": seconds,
+        }
+        plane.api("POST", WEBHOOKS, {"metadata": {"name": "dead"}, "webhooks": [hook]})
+        try:
+            yield
+        finally:
+            plane.api("DELETE", f"{WEBHOOKS}/dead")
+
+
+def test_a_webhook_that_never_answers_is_told_and_holds_up_only_what_it_is_asked_about(
+    plane: ControlPlane, tmp_path: Path
+) -> None:
+    repository = GitRepository(tmp_path / "repo")
+    specs = "cluster-specs/test/cluster.yaml"
+    repository.write_file(specs, CLUSTER, SCHEDULER, node_pool("gpu", 1), queue("team"))
+    add_gpu_nodes(plane, 1, gpus=8)
+    repository.commit()
+    with ReconcilerProcess(plane, repository, tmp_path / "one") as reconciler:
+        plane.wait_until(lambda: plane.api("GET", f"{QUEUES_PATH}/team"), what="the first commit in force")
+        with dead_webhook(plane, "queues", seconds=4):
+            time.sleep(2)  # until the API server knows of it
+            repository.write_file(specs, CLUSTER, SCHEDULER, node_pool("gpu", 1), queue("team", weight=7))
+            repository.write_file("jobs/good.yaml", volcano_job("good", role("worker", 1)))
+            repository.commit()
+            told = plane.wait_until(
+                lambda: reconciler.condition("Accepted"), lambda seen: seen["status"] == "False", what="the delay"
+            )
+            assert told["reason"] == "Unanswered"
+            assert "Queue team" in told["message"]
+            plane.wait_until(lambda: job_phase(plane, "good") == "Running", what="the job of the same commit to run")
+            applied = plane.wait_until(
+                lambda: reconciler.condition("Applied"), lambda seen: seen["status"] == "False", what="the failed write"
+            )
+            assert "dead.example.com" in applied["message"]
+            assert reconciler.condition("Accepted")["status"] == "True"
+        plane.wait_until(
+            lambda: plane.api("GET", f"{QUEUES_PATH}/team")["spec"]["weight"] == 7, what="the queue to be written"
+        )

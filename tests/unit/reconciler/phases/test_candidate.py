@@ -47,6 +47,16 @@ class Asked:
         self.answer: tuple[Refusal, ...] | None = None
         self.is_busy = False
         self.times = 0
+        self.waits_for = ""
+
+    def give_up(self) -> None:
+        self.is_busy = False
+
+    def delay(self) -> str:
+        return self.waits_for if self.is_busy else ""
+
+    def seconds_to_tell(self) -> float | None:
+        return 5.0 if self.is_busy and not self.waits_for else None
 
     def start(self, questions: tuple[Question, ...]) -> None:
         self.questions, self.is_busy = questions, True
@@ -146,7 +156,7 @@ def test_a_newer_commit_takes_the_place_of_one_that_is_asked_about(world: World)
     world.r.poller.head = BranchHead("newer", Repository({}, {}, ()))
     world.look()
     assert world.compiler.asked[-1].commit == "newer"
-    world.asked.is_busy = False
+    assert not world.asked.is_busy, "the answers about the former one are not waited for"
     world.compiles(replace(NEW, commit="newer"))
     world.look()
     assert world.asked.times == 2
@@ -193,3 +203,29 @@ def test_only_what_the_commit_makes_or_changes_is_asked_about(world: World) -> N
     world.compiler.answer = NEW
     world.look({"Job.batch.volcano.sh/default/a": live})
     assert [question.ref.name for question in world.asked.questions] == ["team", "bad", "good"]
+
+
+def test_a_commit_that_waits_for_the_servers_answers_says_so_and_what_is_in_force_is_planned_anew(
+    world: World,
+) -> None:
+    """A webhook that hangs: for up to a minute and a half nothing happened, and nothing said why."""
+    world.compiles()
+    report = world.report()
+    assert condition(report.conditions, "Accepted").status
+    assert report.next_wakeup == 5.0, "to tell it"
+    assert not report.is_idle
+    world.asked.waits_for = "Queue team: failed calling webhook"
+    world.r.planning.tree = Repository({}, {}, ())
+    report = world.report()
+    told = condition(report.conditions, "Accepted")
+    assert (told.status, told.reason) == (False, "Unanswered")
+    assert "commit new" in told.message
+    assert told.message.endswith("Queue team: failed calling webhook")
+    assert [event.reason for event in report.events] == ["CommitUnanswered"]
+    assert not report.is_idle
+    assert world.compiler.asked[-1].commit == "old", "its plan may rest on nodes that are gone"
+    again = replace(OLD, max_waiting_pods=7)
+    assert world.compiles(again).snapshot is again
+    assert world.asked.is_busy, "the new commit goes on waiting"
+    assert world.answers().snapshot == NEW
+    assert condition(world.report().conditions, "Accepted").status

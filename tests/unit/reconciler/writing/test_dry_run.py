@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from reconciler.cluster.client import LostLease
-from reconciler.writing.dry_run import DryRun, Question
+from reconciler.writing.dry_run import ATTEMPTS, PATIENCE, TELL_AFTER, DryRun, Question
 from tests.builders.fake_cluster import FakeCluster
 from tests.builders.scripted_server import ScriptedAnswer, error_answer
 
@@ -143,3 +143,50 @@ def test_a_lost_lease_ends_the_questions_without_an_answer() -> None:
     dry_run.start([Question(job("a"), "a:1")])
     assert woken.wait(30)
     assert dry_run.take_result() == ()
+
+
+def test_a_kind_that_gets_no_answer_is_not_asked_about_for_long_and_others_are() -> None:
+    """A webhook that hangs was waited for three times for each object of its kind, twelve at a time."""
+    cluster, times = FakeCluster(), [0.0]
+
+    def hang(method: str, path: str, body: Any) -> ScriptedAnswer | None:
+        if body["kind"] != "Queue":
+            return None
+        times.append(times[-1] + 1.0)
+        return error_answer(500, "failed calling webhook: context deadline exceeded")
+
+    cluster.before = hang
+    questions = [Question(queue(f"q-{at}"), f"q.yaml:{at}") for at in range(200)]
+    questions += [Question(job(f"job-{at}"), f"jobs.yaml:{at}") for at in range(20)]
+    assert not DryRun(cluster.client(), lambda: None, lambda: times[-1]).refusals_of(questions)
+    asked = [body["kind"] for _, _, body in cluster.requests]
+    assert asked.count("Job") == 20
+    assert PATIENCE <= asked.count("Queue") < PATIENCE + 2 * 12, "those under way end"
+    assert asked.count("Queue") < 200 * ATTEMPTS
+
+
+def test_a_long_wait_is_told_and_a_round_that_is_given_up_keeps_no_other_waiting() -> None:
+    cluster, now, hangs, woken = FakeCluster(), [0.0], threading.Event(), threading.Event()
+    asked = threading.Event()
+
+    def hang(method: str, path: str, body: Any) -> ScriptedAnswer | None:
+        if body["kind"] == "Queue":
+            asked.set()
+            hangs.wait(30)
+        return None
+
+    cluster.before = hang
+    dry_run = DryRun(cluster.client(), woken.set, lambda: now[0])
+    assert (dry_run.delay(), dry_run.seconds_to_tell()) == ("", None)
+    dry_run.start([Question(queue("slow"), "q:1")])
+    assert asked.wait(30)
+    assert (dry_run.delay(), dry_run.seconds_to_tell()) == ("", TELL_AFTER)
+    now[0] = TELL_AFTER
+    assert dry_run.delay() == "Queue slow: nothing has come yet"
+    assert dry_run.seconds_to_tell() is None
+    dry_run.give_up()
+    assert (dry_run.is_busy, dry_run.delay()) == (False, "")
+    dry_run.start([Question(job("good"), "j:1")])
+    assert woken.wait(30)
+    assert dry_run.take_result() == ()
+    hangs.set()

@@ -17,7 +17,7 @@ import yaml
 from compiler.version import VERSION
 from reconciler.cli.commands import reconcile
 from reconciler.cli.config import config_schema
-from reconciler.cluster.rights import DEFAULT_KINDS, NAMESPACE, admission_objects, rbac_objects
+from reconciler.cluster.rights import DEFAULT_KINDS, NAME, NAMESPACE, admission_objects, install_name, rbac_objects
 
 FOLDER = Path(__file__).parent
 CHART = Path("chart")
@@ -31,6 +31,13 @@ ADMISSION_HEADER = """\
 # Made by `python -m deploy.generate`.
 """
 CONFIG = '{{- toYaml (omit .Values.config "namespace") | nindent 4 }}'
+RELEASE = "{{ .Release.Namespace }}"
+RELEASE_STAND_IN = "release-namespace"
+"""A namespace that stands for the release's while the chart's rights are made."""
+INSTALL_NAME = (
+    f'{{{{ ternary "{NAME}" (printf "{NAME}-%s" .Release.Namespace) (eq .Release.Namespace "{NAMESPACE}") }}}}'
+)
+"""`install_name` of the release's namespace."""
 RESOURCES = "{{- toYaml .Values.resources | nindent 12 }}"
 
 _CONFIG_TEXT = """\
@@ -114,7 +121,8 @@ def chart_template(name: str, base: str) -> str:
         if text.count(old) != 1:
             raise ValueError(f"{name}: {old!r} occurs {text.count(old)} times")
         text = text.replace(old, new)
-    text = text.replace(NAMESPACE, "{{ .Release.Namespace }}")
+    text = text.replace(install_name(RELEASE_STAND_IN), INSTALL_NAME).replace(RELEASE_STAND_IN, RELEASE)
+    text = text if name in _RIGHTS else text.replace(NAMESPACE, RELEASE)
     if value := OPTIONAL.get(name):
         text = f"{{{{- if .Values.{value} }}}}\n{text}{{{{- end }}}}\n"
     return text
@@ -126,14 +134,18 @@ def yaml_text(documents: list[dict[str, Any]]) -> str:
     return text
 
 
+_RIGHTS = {
+    "rbac.yaml": lambda namespace: RBAC_HEADER + yaml_text(rbac_objects(DEFAULT_KINDS, namespace)),
+    "admission.yaml": lambda namespace: ADMISSION_HEADER + yaml_text(admission_objects(namespace)),
+}
+"""File -> its text for the gangplan in a namespace."""
+
+
 def generated_files() -> dict[Path, str]:
     """Path below deploy/ -> text of everything that is made."""
-    files = {
-        Path("rbac.yaml"): RBAC_HEADER + yaml_text(rbac_objects(DEFAULT_KINDS)),
-        Path("admission.yaml"): ADMISSION_HEADER + yaml_text(admission_objects()),
-    }
+    files = {Path(name): text_for(NAMESPACE) for name, text_for in _RIGHTS.items()}
     for name in SUBSTITUTIONS:
-        base = files.get(Path(name)) or (FOLDER / name).read_text()
+        base = _RIGHTS[name](RELEASE_STAND_IN) if name in _RIGHTS else (FOLDER / name).read_text()
         files[CHART / "templates" / name] = chart_template(name, base)
     chart = {
         "apiVersion": "v2",

@@ -33,6 +33,12 @@ RBAC_GROUP = "rbac.authorization.k8s.io"
 ADMISSION_API = "admissionregistration.k8s.io/v1"
 
 
+def install_name(namespace: str) -> str:
+    """The name of the roles and policies of the gangplan in this namespace. They stand beside those of others, in the
+    cluster and in namespaces in which both write ConfigMaps, so only one has the plain name."""
+    return NAME if namespace == NAMESPACE else f"{NAME}-{namespace}"
+
+
 @dataclass(frozen=True, slots=True, order=True)
 class KindInUse:
     """A kind, and the namespace of its objects where that narrows a right (ConfigMaps only)."""
@@ -116,14 +122,12 @@ def rbac_objects(kinds: Iterable[KindInUse], namespace: str = NAMESPACE) -> list
     spaces = sorted({each.namespace for each in in_use if _is_config_map(each)} - {namespace})
     objects = [
         {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": NAME, "namespace": namespace}},
-        _role("ClusterRole", "", _cluster_rules(in_use)),
-        _binding("ClusterRole", "", namespace),
-        _role("Role", namespace, _own_rules()),
-        _binding("Role", namespace, namespace),
+        *_granted("ClusterRole", "", _cluster_rules(in_use), namespace),
+        *_granted("Role", namespace, _own_rules(), namespace),
     ]
     for space in spaces:
         rules = [_rule("", ["configmaps"], ["get", "create", "patch", "delete"])]
-        objects += [_role("Role", space, rules), _binding("Role", space, namespace)]
+        objects += _granted("Role", space, rules, namespace)
     return objects
 
 
@@ -158,22 +162,21 @@ def _rule(group: str, resources: list[str], verbs: list[str]) -> Object:
     return {"apiGroups": [group], "resources": resources, "verbs": list(verbs)}
 
 
-def _metadata(namespace: str) -> Object:
-    return {"name": NAME, **({"namespace": namespace} if namespace else {})}
-
-
-def _role(kind: str, namespace: str, rules: list[Object]) -> Object:
-    return {"apiVersion": f"{RBAC_GROUP}/v1", "kind": kind, "metadata": _metadata(namespace), "rules": rules}
-
-
-def _binding(kind: str, namespace: str, account_namespace: str) -> Object:
-    return {
-        "apiVersion": f"{RBAC_GROUP}/v1",
-        "kind": f"{kind}Binding",
-        "metadata": _metadata(namespace),
-        "roleRef": {"apiGroup": RBAC_GROUP, "kind": kind, "name": NAME},
-        "subjects": [{"kind": "ServiceAccount", "name": NAME, "namespace": account_namespace}],
-    }
+def _granted(kind: str, space: str, rules: list[Object], namespace: str) -> list[Object]:
+    """A role in this space (empty: the cluster), and its binding to the account of the gangplan in `namespace`."""
+    name = install_name(namespace)
+    metadata = {"name": name, **({"namespace": space} if space else {})}
+    api_version = f"{RBAC_GROUP}/v1"
+    return [
+        {"apiVersion": api_version, "kind": kind, "metadata": metadata, "rules": rules},
+        {
+            "apiVersion": api_version,
+            "kind": f"{kind}Binding",
+            "metadata": dict(metadata),
+            "roleRef": {"apiGroup": RBAC_GROUP, "kind": kind, "name": name},
+            "subjects": [{"kind": "ServiceAccount", "name": NAME, "namespace": namespace}],
+        },
+    ]
 
 
 # --- admission
@@ -246,7 +249,7 @@ def _policy(resource: str, operations: list[str], rules: tuple[tuple[str, str], 
     The API server turns old and new object into plain data once for the condition, and three times more for the rules
     and their messages once a request is in: most of what lifting a gate costs it. An error in the condition refuses.
     """
-    name = f"{NAME}-{resource}"
+    name = f"{install_name(namespace)}-{resource}"
     account = f"system:serviceaccount:{namespace}:{NAME}"
     obeys = " && ".join(f"({expression})" for _, expression in rules)
     breach = f"request.userInfo.username == '{account}' && !({obeys})"

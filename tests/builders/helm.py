@@ -1,4 +1,5 @@
-"""As much of Helm's template language as our chart uses: values, `toYaml ... | nindent N`, `omit`, and `if` ... `end`.
+"""As much of Helm's template language as our chart uses: values, `toYaml ... | nindent N`, `omit`, `ternary "A" (printf
+"B%s" X) (eq X "C")`, and `if` ... `end`.
 
 It refuses anything else, so a template cannot come to mean more here than to Helm.
 """
@@ -14,6 +15,10 @@ import yaml
 _ACTION = re.compile(r"(?P<before>\s*)\{\{(?P<trim>-)? (?P<code>[^{}]*) \}\}")
 _TO_YAML = re.compile(
     r'toYaml (?:\.(?P<plain>[\w.]+)|\(omit \.(?P<path>[\w.]+) "(?P<key>\w+)"\)) \| nindent (?P<depth>\d+)'
+)
+_TERNARY = re.compile(
+    r'ternary "(?P<same>[^"%]*)" \(printf "(?P<before>[^"%]*)%s" \.(?P<path>[\w.]+)\) '
+    r'\(eq \.(?P=path) "(?P<known>[^"]*)"\)'
 )
 
 
@@ -47,6 +52,9 @@ def _value(action: re.Match[str], context: Mapping[str, Any]) -> str:
         if not isinstance(value, (str, int)) or isinstance(value, bool):
             raise ValueError(f"{code} is {value!r}")
         return f"{before}{value}"
+    if choice := _TERNARY.fullmatch(code):
+        value = _lookup(context, choice["path"])
+        return before + (choice["same"] if value == choice["known"] else f"{choice['before']}{value}")
     if not (match := _TO_YAML.fullmatch(code)):
         raise ValueError(f"not known here: {code}")
     value = _lookup(context, match["plain"] or match["path"])

@@ -16,6 +16,7 @@ from compiler.version import VERSION
 from deploy.generate import FOLDER, SUBSTITUTIONS, generated_files, values, values_schema
 from reconciler.cli.commands import reconcile
 from reconciler.cli.config import read_config
+from reconciler.cluster.rights import DEFAULT_KINDS, admission_objects, rbac_objects
 from tests.builders.helm import render
 
 ROOT = FOLDER.parent
@@ -56,6 +57,15 @@ def test_chart_and_base_install_the_same_objects() -> None:
     del base["Namespace", "", "gangplan-system"]  # Helm makes it: --create-namespace
     assert by_name(chart_objects()) == base
     assert len(base) > 10
+
+
+def test_the_chart_in_another_namespace_has_rights_of_its_own() -> None:
+    """With the same names it would replace the policies of the first install."""
+    there = {"Release": {"Namespace": "team"}, "Values": values()}
+    texts = [render((FOLDER / "chart/templates" / name).read_text(), there) for name in ("rbac.yaml", "admission.yaml")]
+    made = by_name([thing for text in texts for thing in yaml.safe_load_all(text) if thing])
+    assert made == by_name([*rbac_objects(DEFAULT_KINDS, "team"), *admission_objects("team")])
+    assert not made.keys() & by_name(base_objects()).keys()
 
 
 @pytest.mark.skipif(shutil.which("kubectl") is None, reason="needs kubectl")

@@ -63,7 +63,7 @@ def test_a_kind_in_use_may_be_written_and_what_is_only_counted_may_be_read() -> 
 
 def test_policies_are_entered_only_by_the_account_and_only_by_what_breaks_a_rule() -> None:
     policies = [thing for thing in admission_objects("here") if thing["kind"] == "ValidatingAdmissionPolicy"]
-    assert {policy["metadata"]["name"] for policy in policies} == {"gangplan-pods", "gangplan-configmaps"}
+    assert {policy["metadata"]["name"] for policy in policies} == {"gangplan-here-pods", "gangplan-here-configmaps"}
     for policy in policies:
         (condition,) = policy["spec"]["matchConditions"]
         user, _, breach = condition["expression"].partition(" && ")
@@ -71,6 +71,31 @@ def test_policies_are_entered_only_by_the_account_and_only_by_what_breaks_a_rule
         rules = (f"({rule['expression']})" for rule in policy["spec"]["validations"])
         assert breach == f"!({' && '.join(rules)})"
         assert policy["spec"]["failurePolicy"] == "Fail"
+
+
+@pytest.mark.parametrize("other", ["team", "volcano-system"])
+def test_two_installs_share_no_name(other: str) -> None:
+    """The rights of a second one, in another namespace, replaced the first one's: its requests were refused."""
+
+    def names(namespace: str) -> set[tuple[str, str, str]]:
+        kinds = (*DEFAULT_KINDS, KindInUse("", "ConfigMap", "team"), KindInUse("", "ConfigMap", "gangplan-system"))
+        made = [*rbac_objects(kinds, namespace), *admission_objects(namespace)]
+        return {(each["kind"], each["metadata"].get("namespace", ""), each["metadata"]["name"]) for each in made}
+
+    first = names("gangplan-system")
+    assert not first & names(other)
+    assert ("ClusterRole", "", "gangplan") in first, "an upgrade leaves nothing behind"
+    assert ("Role", "volcano-system", "gangplan") in first
+
+
+def test_bindings_name_their_roles_and_the_account() -> None:
+    made = rbac_objects(DEFAULT_KINDS, "team")
+    roles = {(each["kind"], each["metadata"]["name"]) for each in made if "rules" in each}
+    for binding in (each for each in made if "roleRef" in each):
+        assert (binding["roleRef"]["kind"], binding["roleRef"]["name"]) in roles
+        assert binding["subjects"] == [{"kind": "ServiceAccount", "name": "gangplan", "namespace": "team"}]
+    for binding in (each for each in admission_objects("team") if "policyName" in each["spec"]):
+        assert binding["spec"]["policyName"] == binding["metadata"]["name"]
 
 
 def test_the_command_prints_the_rights_of_a_repository() -> None:

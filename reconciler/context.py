@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from compiler.emit.manifest import Manifest
-from reconciler.cluster.client import LEASE_LIMITS, REQUEST_LIMITS, Client
+from reconciler.cluster.client import REQUEST_LIMITS, Client
 from reconciler.cluster.inventory import Inventory, InventoryStore
 from reconciler.cluster.lease import Fence, Lease
 from reconciler.cluster.objects import Object, Ref, ref_of
@@ -309,9 +309,7 @@ def build_reconciler(settings: Settings, client: Client, identity: str) -> Recon
         ignored_faults=settings.git_ignored_faults,
     )
     lease_name = f"gangplan-{settings.cluster}"
-    lease = Lease(
-        client.with_limits(LEASE_LIMITS), settings.namespace, lease_name, identity, on_change=lambda held: wake.set()
-    )
+    lease = Lease(client, settings.namespace, lease_name, identity, on_change=lambda held: wake.set())
     fence = Fence(lease)
     client.ask_before_writes(fence.check)
     store = InventoryStore(client, settings.namespace, settings.cluster)

@@ -43,8 +43,6 @@ REQUEST_LIMITS = Limits(5.0, 30.0, 40.0)
 """Of an ordinary request; an admission webhook may take 30 s."""
 LIST_LIMITS = Limits(5.0, 30.0, 60.0)
 """Of one page of a list."""
-LEASE_LIMITS = Limits(2.0, 3.0, 3.0)
-"""Of a request for the lease: one slow answer must not lose it."""
 WATCH_SILENCE = 80.0
 """Seconds without an event after which a watch is taken for dead; the server sends a bookmark every minute."""
 WATCH_GRACE = 30.0

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from reconciler.cluster.client import ApiError, Client, Conflict, LostLease, NotFound
+from reconciler.cluster.client import ApiError, Client, Conflict, Limits, LostLease, NotFound
 from reconciler.cluster.objects import Object, Ref
 from reconciler.heartbeat import Heartbeat, repeat_step
 
@@ -27,6 +27,9 @@ log = logging.getLogger(__name__)
 
 DURATION, DEADLINE, PERIOD = 15.0, 10.0, 2.0
 """Of a lease that is told nothing else."""
+REQUEST_SHARE = 0.4
+"""Of the deadline: the time for one request. A server that answers within it renews the lease for ever, and one request
+that hangs does not lose it."""
 HEARTBEAT_LIMIT = 60.0
 """Seconds within which the lease's thread shows that it turns."""
 
@@ -40,8 +43,9 @@ def seconds_since_boot() -> float:
 class Lease:
     """The lease of one cluster, renewed by a thread.
 
-    duration: seconds after which others may take over. deadline: after which the holder stops. period: between
-    renewals. on_change: called when the lease is won or lost. transitions: of its holders, as of the last renewal.
+    client: its requests get limits of their own. duration: seconds after which others may take over. deadline: after
+    which the holder stops. period: between the begins of two renewals. on_change: called when the lease is won or lost.
+    transitions: of its holders, as of the last renewal.
     """
 
     client: Client
@@ -58,6 +62,7 @@ class Lease:
     _was_held: bool = False
     _renewed_at: float | None = None
     _last_seen_version: tuple[str, float] = ("", 0.0)
+    _written: Object | None = None
     _stop: threading.Event = field(default_factory=threading.Event)
     _thread: threading.Thread | None = None
 
@@ -66,6 +71,8 @@ class Lease:
             raise ValueError(
                 f"a lease needs 0 < period < deadline < duration, not {self.period}, {self.deadline}, {self.duration}"
             )
+        seconds = REQUEST_SHARE * self.deadline
+        self.client = self.client.with_limits(Limits(min(2.0, seconds), seconds, seconds))
 
     def is_held(self) -> bool:
         return self._renewed_at is not None and self.clock() - self._renewed_at < self.deadline
@@ -81,7 +88,7 @@ class Lease:
             self._thread.join(self.deadline)
         if not self.is_held():
             return
-        self._renewed_at = None
+        self._renewed_at = self._written = None
         try:
             current = self.client.get(self._ref)
             if current["spec"].get("holderIdentity") == self.identity:
@@ -95,6 +102,7 @@ class Lease:
 
     def _renew(self) -> float:
         """Take or renew the lease if that is allowed now; seconds until it is tried again."""
+        began_at = self.clock()
         try:
             self.try_acquire()
         except ApiError as error:
@@ -103,10 +111,12 @@ class Lease:
             if (is_held := self.is_held()) != self._was_held:
                 self._was_held = is_held
                 self.on_change(is_held)
-        return self.period
+        return max(0.0, began_at + self.period - self.clock())
 
     def try_acquire(self) -> bool:
         """Take or renew the lease if that is allowed now; whether it is ours. Raises ApiError."""
+        if self._written is not None and self._renew_written(self._written):
+            return True
         asked_at = self.clock()
         try:
             lease = self.client.get(self._ref)
@@ -122,20 +132,37 @@ class Lease:
         if holder not in ("", self.identity) and unchanged_for < duration:
             self._renewed_at = None
             return False
-        now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
-        if holder != self.identity:
-            spec["acquireTime"] = now
-            spec["leaseTransitions"] = int(spec.get("leaseTransitions") or 0) + 1
-        spec |= {"holderIdentity": self.identity, "leaseDurationSeconds": int(self.duration), "renewTime": now}
         try:
-            written = self.client.replace(lease) if version else self.client.create(lease)
+            self._write(lease)
         except Conflict:
             self._renewed_at = None
             return False
-        self.transitions = int(spec.get("leaseTransitions") or 0)
-        self._renewed_at = asked_at
-        self._last_seen_version = (str(written["metadata"].get("resourceVersion") or ""), asked_at)
         return True
+
+    def _renew_written(self, lease: Object) -> bool:
+        """Renew by one request the lease that this replica wrote last. False where it was written since: by another
+        replica, or by a request of ours whose answer was lost."""
+        try:
+            self._write(lease)
+        except (Conflict, NotFound):
+            self._written = None
+            return False
+        return True
+
+    def _write(self, lease: Object) -> None:
+        """Write that it is ours from now on. Its time begins before the request is sent: others count from later."""
+        asked_at, now = self.clock(), datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        spec = lease["spec"]
+        if spec.get("holderIdentity") != self.identity:
+            transitions = int(spec.get("leaseTransitions") or 0) + 1
+            spec = {**spec, "acquireTime": now, "leaseTransitions": transitions}
+        spec = {**spec, "holderIdentity": self.identity, "leaseDurationSeconds": int(self.duration), "renewTime": now}
+        is_new = not lease["metadata"].get("resourceVersion")
+        answer = (self.client.create if is_new else self.client.replace)({**lease, "spec": spec})
+        version = str(answer["metadata"]["resourceVersion"])
+        self.transitions, self._renewed_at = int(spec.get("leaseTransitions") or 0), asked_at
+        self._written = {**lease, "spec": spec, "metadata": {**lease["metadata"], "resourceVersion": version}}
+        self._last_seen_version = (version, asked_at)
 
     @property
     def _ref(self) -> Ref:

@@ -106,12 +106,13 @@ def transport_error(error: BaseException, is_late: bool) -> TransportError:
 
 
 class PooledTransport:
-    """A connection pool with the credentials of an `ApiClient` of the kubernetes package."""
+    """A connection pool with the credentials of an `ApiClient` of the kubernetes package. limiter: its thread lasts as
+    long as the process, so it is not the transport's own: each 401 makes another transport."""
 
-    def __init__(self, api: Any) -> None:
+    def __init__(self, api: Any, limiter: TimeLimiter) -> None:
         self.api, self.pool = api, api.rest_client.pool_manager
         self.pool.pool_classes_by_scheme = {"http": _LimitedPool, "https": _LimitedTLSPool}
-        self._limiter = TimeLimiter()
+        self._limiter = limiter
 
     def send(self, method: str, path: str, headers: Mapping[str, str], body: bytes | None, limits: Limits) -> Response:
         all_headers = dict(headers)
@@ -144,6 +145,7 @@ class PooledTransport:
 def make_connector(kubeconfig: Path | None = None, context: str | None = None) -> Callable[[], Transport]:
     """What connects by a kubeconfig, or by the service account inside a cluster. The kubernetes package is imported on
     first use (0.4 s)."""
+    limiter = TimeLimiter()
 
     def connect() -> Transport:
         from kubernetes import client, config
@@ -157,6 +159,6 @@ def make_connector(kubeconfig: Path | None = None, context: str | None = None) -
             load_kubeconfig(kubeconfig, context, settings)
         settings.connection_pool_maxsize = CONNECTIONS
         settings.retries = False
-        return PooledTransport(client.ApiClient(settings))
+        return PooledTransport(client.ApiClient(settings), limiter)
 
     return connect

@@ -22,17 +22,27 @@ def take_up_inventory(r: Reconciler) -> Inventory:
     is_holder = r.lease.is_held()
     inventory = r.inventory
     if inventory is None or not is_holder or not r.was_holder or not r.fence.is_open():
-        transitions = r.fence.enter()
-        inventory = r.store.read()
-        r.take_up(inventory)
-        give_up_superseded_plan(r)
-        restore_snapshot(r)
-        r.recall_scheduler(read_scheduler_memory(r))
-        if is_holder:
-            r.begin_to_lead()
-            inventory.take_over(transitions)
-            refuse_beside_another(r.client, r.store)
+        try:
+            inventory = _read_inventory(r, is_holder)
+        except Exception:
+            r.forget_inventory()  # one that was taken up in part would pass for one that is known
+            raise
     r.note_lease(is_holder)
+    return inventory
+
+
+def _read_inventory(r: Reconciler, is_holder: bool) -> Inventory:
+    """Read the inventory, with what hangs on it, and go on with that."""
+    transitions = r.fence.enter()
+    inventory = r.store.read()
+    r.take_up(inventory)
+    give_up_superseded_plan(r)
+    restore_snapshot(r)
+    r.recall_scheduler(read_scheduler_memory(r))
+    if is_holder:
+        r.begin_to_lead()
+        inventory.take_over(transitions)
+        refuse_beside_another(r.client, r.store)
     return inventory
 
 

@@ -18,7 +18,7 @@ INTERVAL = 30.0
 
 def keep_house(r: Reconciler, p: Pass) -> None:
     """Trim what one process remembers. The holder of the lease also keeps a copy of the plan in force, trims the
-    inventory, and restores what was deleted or changed of it."""
+    inventory, and restores what was deleted or changed of it and of the status."""
     if p.snapshot is None:
         return
     acts = r.was_holder and r.lease.is_held() and not p.standstill
@@ -30,6 +30,7 @@ def keep_house(r: Reconciler, p: Pass) -> None:
     if acts:
         p.inventory.trim_runs(p.desired_keys | p.observation.objects.keys(), int(r.wall_clock()))
         _restore_inventory(r, p)
+        r.publisher.recheck()
 
 
 def _restore_inventory(r: Reconciler, p: Pass) -> None:

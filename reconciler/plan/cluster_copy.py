@@ -32,6 +32,8 @@ MAX_CHUNKS = 32
 """A larger copy is not kept: first the files are left out, then there is none."""
 MIN_INTERVAL = 300.0
 """Seconds between two copies of plans of the same commit."""
+FAILURE_PAUSE = 30.0
+"""Seconds after a copy that was not written."""
 _HEAD_KEY, _CHUNK_KEY = "plan.json", "plan.gz"
 
 
@@ -53,6 +55,7 @@ class PlanCopy:
     _slot: str = "b"
     _stored: tuple[str, str] = ("", "")
     _next_at: float = 0.0
+    _retry_at: float = 0.0
     _thread: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1, "plan-copy"))
     _writing: Future[None] | None = None
 
@@ -64,20 +67,20 @@ class PlanCopy:
         """Keep this plan: at once if its commit is new, else not too often. Returns at once."""
         names = (plan.snapshot.commit, str(plan.snapshot.plan.get("digest", "")))
         is_due = names[0] != self._stored[0] or (names != self._stored and now >= self._next_at)
-        if is_due and (self._writing is None or self._writing.done()):
+        if is_due and now >= self._retry_at and (self._writing is None or self._writing.done()):
             self._stored, self._next_at = names, now + MIN_INTERVAL
-            self._writing = self._thread.submit(self._write_or_log, plan)
+            self._writing = self._thread.submit(self._write_or_log, plan, now + FAILURE_PAUSE)
 
     def wait(self) -> None:
         """Wait for the end of a write."""
         if self._writing is not None:
             self._writing.result()
 
-    def _write_or_log(self, plan: KeptPlan) -> None:
+    def _write_or_log(self, plan: KeptPlan, retry_at: float) -> None:
         try:
             self.write(plan)
         except (ApiError, LostLease) as error:
-            self._stored = ("", "")
+            self._stored, self._retry_at = ("", ""), retry_at
             log.warning("the copy of the plan in the cluster was not written", extra={"reason": str(error)})
 
     def write(self, plan: KeptPlan) -> None:

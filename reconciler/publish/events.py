@@ -1,5 +1,5 @@
-"""Events on objects, written beside the loop: slowly, each once, and dropped when there are too many. No pass waits for
-them."""
+"""Events on objects, written beside the loop: slowly, each once, again while the server does not answer, and dropped
+when there are too many. No pass waits for them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import NamedTuple
 from compiler.fields.timestamp import rfc3339
 from compiler.kubernetes import uid_of
 from compiler.syntax.runs import json_digest
-from reconciler.cluster.client import ApiError, Client, Conflict, LostLease
+from reconciler.cluster.client import ApiError, Client, Conflict, LostLease, Retry
 from reconciler.cluster.objects import FIELD_MANAGER, Object, ref_of
 from reconciler.heartbeat import Heartbeat, repeat_step
 
@@ -26,6 +26,9 @@ MAX_WAITING = 5_000
 MAX_REMEMBERED = 10_000
 CALM_SECONDS, LONGEST_HOLD = 1.0, 30.0
 """While many objects are changed or gates lifted, Events wait until that is over for so long; at most the latter."""
+RETRY_PAUSES = (0.5, 30.0)
+"""Seconds after an Event that the server did not take for now: at first, doubled while none is taken, and at most."""
+MAX_ATTEMPTS = 10
 _TURN = 0.5
 """Seconds for which the thread waits for an Event, at most and at the end of the process as well."""
 
@@ -55,8 +58,10 @@ class EventWriter:
         self._held_since: float | None = None
         self.dropped = 0
         self.heartbeat = Heartbeat("events", 120.0)
-        self._waiting: queue.Queue[ObjectEvent] = queue.Queue(MAX_WAITING)
+        self._waiting: queue.Queue[tuple[ObjectEvent, int]] = queue.Queue(MAX_WAITING)
         self._known: set[str] = set()
+        self._failures = 0
+        self._is_ending = False
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
 
@@ -66,14 +71,20 @@ class EventWriter:
             digest = _digest(event)
             if digest in self._known:
                 continue
-            try:
-                self._waiting.put_nowait(event)
-            except queue.Full:
-                self.dropped += 1
+            if not self._enqueue(event, 1):
                 continue
             if len(self._known) >= MAX_REMEMBERED:
                 self._known.clear()
             self._known.add(digest)
+
+    def _enqueue(self, event: ObjectEvent, attempt: int) -> bool:
+        """Let an Event wait to be written; whether there was room, else it is counted as dropped."""
+        try:
+            self._waiting.put_nowait((event, attempt))
+        except queue.Full:
+            self.dropped += 1
+            return False
+        return True
 
     def start(self) -> None:
         self._thread = threading.Thread(
@@ -84,7 +95,7 @@ class EventWriter:
     def stop(self, seconds: float) -> None:
         """Write what waits, for so many seconds at most, and end."""
         until = time.monotonic() + seconds
-        self.last_busy = lambda: -inf
+        self.last_busy, self._is_ending = lambda: -inf, True
         while self._thread is not None and not self._waiting.empty() and time.monotonic() < until:
             time.sleep(0.02)
         self._stop.set()
@@ -96,7 +107,7 @@ class EventWriter:
         if self._is_held():
             return _TURN
         try:
-            event = self._waiting.get(timeout=_TURN)
+            event, attempt = self._waiting.get(timeout=_TURN)
         except queue.Empty:
             return 0.0
         ref = ref_of(event.object)
@@ -104,9 +115,26 @@ class EventWriter:
             self.client.create(self._object_of(event, f"{ref.name[:200]}.{_digest(event)}"))
         except Conflict:
             log.debug("this event has been written before", extra={"object": str(ref)})
+        except Retry as error:
+            return self._put_back(event, attempt, error)
         except (ApiError, LostLease) as error:
             log.info("an event was not written", extra={"object": str(ref), "reason": str(error)[:300]})
+            if isinstance(error, LostLease):
+                self._known.discard(_digest(event))
+        self._failures = 0
         return 0.0
+
+    def _put_back(self, event: ObjectEvent, attempt: int, error: Retry) -> float:
+        """Let an Event that the server did not take for now wait behind the others; seconds until the next try. One
+        that is given up may be told again."""
+        log.info("an event waits", extra={"object": str(ref_of(event.object)), "reason": str(error)[:300]})
+        pause = min(RETRY_PAUSES[0] * 2.0**self._failures, RETRY_PAUSES[1])
+        self._failures = min(self._failures + 1, 16)
+        is_given_up = attempt >= MAX_ATTEMPTS or self._is_ending
+        self.dropped += is_given_up
+        if is_given_up or not self._enqueue(event, attempt + 1):
+            self._known.discard(_digest(event))
+        return 0.0 if self._is_ending else max(pause, min(error.after, RETRY_PAUSES[1]))
 
     def _is_held(self) -> bool:
         """Whether what waits gives way to what is more urgent."""

@@ -244,6 +244,17 @@ class StatusPublisher:
         except ApiError as error:
             log.warning("that passes fail was not written", extra={"reason": str(error)})
 
+    def recheck(self) -> None:
+        """Look whether the status is still there as it was written: what somebody deleted or changed is written again
+        with the next report."""
+        try:
+            is_as_written = self._last_status in (None, self._read_status())
+        except ApiError as error:
+            log.info("whether the status is as it was written is not known", extra={"reason": str(error)})
+            return
+        if not is_as_written:
+            self._last_status, self._last_parts = None, {}
+
     def seconds_due(self) -> float:
         """Seconds until what waits to be written is due."""
         return inf if self.due_at is None else max(0.0, self.due_at - self.clock())

@@ -30,6 +30,11 @@ ATTEMPTS = 3
 PATIENCE = 30.0
 """Seconds after which no question is asked again that got no answer, and no other of its kind: a webhook that hangs is
 asked about all objects of a kind, and each question to it lasts as long as it may."""
+OUTAGE_SECONDS = 10.0
+"""Seconds for which a question without an answer is asked again, however often: an API server that answers nothing for
+a moment would let everything pass."""
+LONGEST_PAUSE = 1.0
+"""Seconds between two of these attempts."""
 TELL_AFTER = 5.0
 """Seconds without an answer after which the delay is told."""
 _QUEUE_LIMITS = ("parent", "capability", "deserved", "guarantee")
@@ -93,6 +98,10 @@ class _Round:
 
     def note_answer(self, ref: Ref) -> None:
         self.troubles.pop(ref, None)
+
+    def may_be_outage(self, now: float) -> bool:
+        """Whether it is too early to go without an answer."""
+        return now - self.began_at < OUTAGE_SECONDS
 
     def is_vain(self, ref: Ref, now: float) -> bool:
         """Whether this is asked no more: the round has lasted long enough, and its kind gave no answer."""
@@ -195,14 +204,17 @@ class DryRun:
         return "" if _names(message) & question.others else message
 
     def _ask(self, asked: _Round, question: Question, item: Object) -> str:
-        ref = question.ref
-        for _ in range(ATTEMPTS):
+        ref, attempts = question.ref, 0
+        while attempts < ATTEMPTS or asked.may_be_outage(self.clock()):
+            attempts += 1
             if asked.is_given_up or asked.is_vain(ref, self.clock()):
                 return ""
             try:
                 self._try(item, question.uid)
             except Retry as error:
                 asked.note_trouble(ref, server_message(error)[:300])
+                if asked.may_be_outage(self.clock()):
+                    time.sleep(min(error.after, LONGEST_PAUSE))
                 continue
             except Invalid as error:
                 message = server_message(error)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from reconciler.cluster.client import LostLease, Retry
+from reconciler.cluster.client import Client, Limits, LostLease, Retry
 from reconciler.cluster.lease import Fence, Lease
 from tests.builders.scripted_server import ScriptedAnswer, ScriptedServer, error_answer
 
@@ -145,6 +145,78 @@ def test_a_lease_that_was_lost_and_won_again_does_not_open_the_fence_again() -> 
         fence.check()
     assert fence.enter() > 1
     fence.check()
+
+
+@pytest.mark.parametrize("seconds", [0.5, 2.5, 3.9])
+def test_a_server_that_is_slow_to_answer_loses_no_lease(seconds: float) -> None:
+    """At 2 s an answer the lease was lost and won again and again, since each renewal was two requests."""
+    kept = Kept()
+    held: list[bool] = []
+
+    def answer_late(method: str, path: str, body: Any) -> ScriptedAnswer:
+        kept.now += seconds
+        held.append(one.is_held())
+        return kept.script(method, path, body)
+
+    one = kept.lease("one")
+    one.client = ScriptedServer(answer_late).client()
+    for _ in range(10):
+        pause = one._renew()
+        kept.now += pause
+        assert one.is_held()
+    assert all(held[2:]), "without a break"
+
+
+def test_one_request_that_hangs_loses_no_lease() -> None:
+    kept = Kept()
+    seconds = {}
+
+    class Recording(ScriptedServer):
+        def send(self, method: str, path: str, headers: Any, body: bytes | None, limits: Limits) -> ScriptedAnswer:
+            seconds[method] = limits.total
+            return super().send(method, path, headers, body, limits)
+
+    server = Recording(kept.script)
+    one = Lease(Client(lambda: server), "gangplan-system", "gangplan-test", "one", clock=lambda: kept.now)
+    assert one.try_acquire()
+    assert one.try_acquire()
+    assert seconds.keys() == {"GET", "POST", "PUT"}
+    assert all(one.period + 2 * limit <= one.deadline for limit in seconds.values())
+
+
+def test_a_renewal_of_which_the_answer_was_lost_is_followed_by_another() -> None:
+    kept = Kept()
+    one = kept.lease("one")
+    inner, cut = kept.script, True
+
+    def lose_answer(method: str, path: str, body: Any) -> ScriptedAnswer:
+        answer = inner(method, path, body)
+        return error_answer(500) if method == "PUT" and cut else answer
+
+    one.client = ScriptedServer(lose_answer).client()
+    one.try_acquire()
+    with pytest.raises(Retry):
+        one.try_acquire()
+    cut, kept.now = False, 8
+    assert one.try_acquire()
+    kept.now = 17
+    assert one.is_held()
+    assert one.transitions == 1
+
+
+def test_a_lease_that_somebody_deletes_is_made_again() -> None:
+    kept = Kept()
+    one = kept.lease("one")
+    inner = kept.script
+
+    def refuse_missing(method: str, path: str, body: Any) -> ScriptedAnswer:
+        return error_answer(404) if method == "PUT" and kept.thing is None else inner(method, path, body)
+
+    one.client = ScriptedServer(refuse_missing).client()
+    one.try_acquire()
+    kept.thing = None
+    assert one.try_acquire()
+    assert kept.thing is not None
 
 
 def test_the_clock_counts_what_the_machine_sleeps() -> None:

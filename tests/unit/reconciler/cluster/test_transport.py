@@ -6,6 +6,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -13,8 +14,10 @@ import urllib3
 from kubernetes.config import ConfigException
 
 from reconciler.cluster import transport
-from reconciler.cluster.client import Client, Limits, Silent
-from reconciler.cluster.transport import LimitPassedError, PooledTransport, TransportError
+from reconciler.cluster.client import Client, Limits, Silent, Unauthorized
+from reconciler.cluster.timelimit import TimeLimiter
+from reconciler.cluster.transport import LimitPassedError, PooledTransport, TransportError, make_connector
+from tests.faults.proxy import kubeconfig_text
 from tests.unit.reconciler.cluster.test_client import PODS
 
 HEADERS = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
@@ -102,8 +105,28 @@ def made_transport(host: str) -> PooledTransport:
             rest_client=SimpleNamespace(pool_manager=pool),
             configuration=SimpleNamespace(host=host),
             update_params_for_auth=lambda *_: None,
-        )
+        ),
+        TimeLimiter(),
     )
+
+
+def refuse_credentials(connection: socket.socket, ended: threading.Event) -> None:
+    connection.sendall(b"HTTP/1.1 401 Unauthorized\r\nConnection: close\r\nContent-Length: 2\r\n\r\n{}")
+
+
+def test_credentials_that_are_refused_for_hours_leave_no_threads_behind(
+    serve: Callable[[Serve], PooledTransport], tmp_path: Path
+) -> None:
+    """Each 401 makes another transport, and each had a thread for its time limits, which never ended."""
+    host = serve(refuse_credentials).api.configuration.host
+    kubeconfig = tmp_path / "kubeconfig"
+    kubeconfig.write_text(kubeconfig_text(int(host.rpartition(":")[2]), "expired"))
+    client = Client(make_connector(kubeconfig))
+    before = threading.active_count()
+    for _ in range(5):
+        with pytest.raises(Unauthorized):
+            client.request("GET", "/api/v1/pods")
+    assert threading.active_count() <= before + 1
 
 
 @pytest.mark.parametrize("answer", [drip_headers, drip_body, drip_chunks, say_nothing])

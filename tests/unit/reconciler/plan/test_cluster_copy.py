@@ -18,8 +18,9 @@ from reconciler.git.poller import BranchHead
 from reconciler.git.process import GitError
 from reconciler.observe import Observation
 from reconciler.phases.candidate import SNAPSHOT_FILE
+from reconciler.phases.changes import take_up_inventory
 from reconciler.phases.planning import choose_commit, restore_snapshot, update_plan
-from reconciler.plan.cluster_copy import CHUNK, MIN_INTERVAL, KeptPlan, PlanCopy
+from reconciler.plan.cluster_copy import CHUNK, FAILURE_PAUSE, MIN_INTERVAL, KeptPlan, PlanCopy
 from reconciler.plan.snapshot import Snapshot, save_snapshot
 from tests.builders.fake_cluster import FakeCluster
 from tests.builders.memory_server import stored_sizes
@@ -98,6 +99,25 @@ def test_a_new_commit_is_kept_at_once_and_a_new_plan_of_it_not_too_often(cluster
     assert writes("2", 10 + MIN_INTERVAL)
     assert not writes("2", 10 + 9 * MIN_INTERVAL), "an idle cluster is not written"
     assert writes("2", 10 + 9 * MIN_INTERVAL, "another")
+
+
+def test_a_copy_that_is_refused_is_not_tried_with_each_pass(cluster: FakeCluster) -> None:
+    copy = copy_in(cluster)
+    cluster.before = lambda method, path, body: error_answer(403, "no right") if method != "GET" else None
+
+    def tries(now: float) -> bool:
+        before = len(cluster.writes)
+        copy.offer(KeptPlan(GOOD, TREE), now)
+        copy.wait()
+        return len(cluster.writes) > before
+
+    assert [tries(at) for at in (100.0, 100.3, 101.0, 100.0 + FAILURE_PAUSE, 101.0 + FAILURE_PAUSE)] == [
+        *(True, False, False),
+        *(True, False),
+    ]
+    cluster.before = lambda method, path, body: None
+    assert tries(100.0 + 2 * FAILURE_PAUSE)
+    assert copy_in(cluster).read() == KeptPlan(GOOD, TREE)
 
 
 # ---- a lost data folder
@@ -186,6 +206,23 @@ def test_a_rewrite_takes_effect_when_an_annotation_names_it(cluster: FakeCluster
         choose_commit(r, p)
         assert (p.target_commit == "f" * 40) == (value == "f" * 40)
         assert bool(p.rewrite_message) == (value != "f" * 40)
+
+
+def test_an_inventory_that_was_taken_up_in_part_is_read_again(cluster: FakeCluster, tmp_path: Path) -> None:
+    """It passed for one that is known: it kept the transitions of the former leader, intents of that one were forgotten
+    at once, and another gangplan was not looked for."""
+    r = reconciler_on(cluster, tmp_path)
+    r.store.write(Inventory(commit=COMMIT))
+    r.lease.try_acquire()
+    r.note_lease(True)
+    r.forget_inventory()
+    cluster.before = lambda method, path, body: error_answer(500) if "labelSelector" in path else None
+    with pytest.raises(Retry):
+        take_up_inventory(r)
+    cluster.before = lambda method, path, body: None
+    cluster.requests.clear()
+    assert take_up_inventory(r).transitions == r.lease.transitions == 1
+    assert any("labelSelector" in path for _, path, _ in cluster.requests)
 
 
 def reconciler_on(cluster: FakeCluster, folder: Path) -> Reconciler:

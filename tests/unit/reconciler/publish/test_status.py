@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from reconciler.cluster.client import NotFound
+from reconciler.cluster.client import LostLease, NotFound
 from reconciler.cluster.objects import Object, Ref
 from reconciler.decisions.diff import Change
 from reconciler.plan.snapshot import PlannedGang
-from reconciler.publish.events import MAX_WAITING, EventWriter, ObjectEvent
+from reconciler.publish.events import MAX_ATTEMPTS, MAX_WAITING, EventWriter, ObjectEvent
 from reconciler.publish.explain import condition_sentence
 from reconciler.publish.logs import JsonFormatter
 from reconciler.publish.status import (
@@ -129,7 +129,59 @@ def test_the_thread_of_events_writes_what_waits_and_ends() -> None:
     events.start()
     events.put(ObjectEvent(queue, "Corrected", str(at), False) for at in range(3))
     events.stop(30)
-    assert len(server.requests) == 3
+    assert len({body["metadata"]["name"] for _, _, body in server.requests}) == 3
+
+
+QUEUE: Object = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "team", "uid": "u"}}
+
+
+def test_an_event_that_the_server_does_not_take_for_now_is_written_later_and_holds_up_no_other() -> None:
+    """It was dropped with its first failure and never told again; with a Retry-After all were that waited."""
+    taken: list[str] = []
+    left = 5
+
+    def answer(method: str, path: str, body: Any) -> ScriptedAnswer:
+        nonlocal left
+        if body["message"] == "first" and (left := left - 1) >= 0:
+            return error_answer(429 if left else 500, headers={"Retry-After": "0.1"})
+        taken.append(body["message"])
+        return ScriptedAnswer(201, {})
+
+    events = EventWriter(ScriptedServer(answer).client(), "me")
+    events.put(ObjectEvent(QUEUE, "Placed", text, False) for text in ("first", "second"))
+    pauses = [events.write_next() for _ in range(7)]
+    assert taken == ["second", "first"]
+    assert pauses[:2] == [0.5, 0.0], "one that is taken ends the count of failures"
+    assert (pauses[2:6], pauses[6]) == ([0.5, 1.0, 2.0, 4.0], 0.0)
+    events.put([ObjectEvent(QUEUE, "Placed", "first", False)])
+    events.write_next()
+    assert (taken, events.dropped) == (["second", "first"], 0), "each once"
+
+
+def test_an_event_that_is_given_up_is_counted_and_may_be_told_again() -> None:
+    server = ScriptedServer(lambda method, path, body: error_answer(500))
+    events = EventWriter(server.client(), "me")
+    for told in (1, 2):
+        events.put([ObjectEvent(QUEUE, "Waiting", "no room", False)])
+        for _ in range(MAX_ATTEMPTS):
+            events.write_next()
+        assert (len(server.requests), events.dropped) == (told * MAX_ATTEMPTS, told)
+
+
+def test_an_event_that_the_fence_stops_may_be_told_again() -> None:
+    server = ScriptedServer(lambda method, path, body: ScriptedAnswer(201, {}))
+    client = server.client()
+
+    def closed() -> None:
+        raise LostLease("another replica holds the lease")
+
+    client.fence = closed
+    events = EventWriter(client, "me")
+    for _ in range(2):
+        events.put([ObjectEvent(QUEUE, "Waiting", "no room", False)])
+        events.write_next()
+        client.fence = lambda: None
+    assert len(server.requests) == 1
 
 
 def test_events_give_way_to_gates_but_not_for_ever() -> None:
@@ -252,6 +304,22 @@ def test_a_status_changed_by_others_is_written_again(text: str) -> None:
     (path,) = server.objects
     server.objects[path] = {**server.objects[path], "data": {"status.json": text}}
     StatusPublisher(server.client(), "gangplan-system", "test").publish(report())
+    assert read_status(server.client(), publisher.ref)["commit"] == "c0ffee"
+
+
+@pytest.mark.parametrize("text", [None, "[]", '{"commit": "another"}'])
+def test_a_status_that_somebody_deletes_or_changes_is_written_again_though_nothing_is_new(text: str | None) -> None:
+    server = FakeCluster()
+    publisher = StatusPublisher(server.client(), "gangplan-system", "test")
+    publisher.recheck()
+    publisher.publish(report())
+    publisher.recheck()
+    publisher.publish(report())
+    assert len(server.writes) == 1, "an idle cluster is not written"
+    ((path, item),) = server.objects.items()
+    server.objects = {} if text is None else {path: {**item, "data": {"status.json": text}}}
+    publisher.recheck()
+    publisher.publish(report())
     assert read_status(server.client(), publisher.ref)["commit"] == "c0ffee"
 
 

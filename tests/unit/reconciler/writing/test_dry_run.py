@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from typing import Any
 
 import pytest
@@ -56,7 +57,10 @@ def test_all_objects_are_asked_about_and_none_is_written() -> None:
         error_answer(400, "admission webhook mutate does not support dry run"),
     ],
 )
-def test_what_says_nothing_about_the_object_is_no_refusal(answer: ScriptedAnswer) -> None:
+def test_what_says_nothing_about_the_object_is_no_refusal(
+    answer: ScriptedAnswer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("reconciler.writing.dry_run.OUTAGE_SECONDS", 0.0)
     cluster = FakeCluster()
     cluster.before = lambda method, path, body: answer
     assert not messages(cluster, Question(job("a"), "a:1"))
@@ -67,6 +71,14 @@ def test_a_question_without_an_answer_is_asked_again() -> None:
     answers = iter([error_answer(503), denied("no")])
     cluster.before = lambda method, path, body: next(answers)
     assert messages(cluster, Question(job("a"), "a:1"))
+
+
+def test_a_server_that_answers_nothing_for_a_moment_lets_nothing_pass() -> None:
+    """Three questions within a millisecond had no answer, and a commit with a job that is refused was in force."""
+    cluster = FakeCluster()
+    back_at = time.monotonic() + 0.5
+    cluster.before = lambda method, path, body: error_answer(503) if time.monotonic() < back_at else denied("no")
+    assert messages(cluster, *(Question(job(f"job-{at}"), f"jobs/x.yaml:{at}") for at in range(20)))
 
 
 def refuse_unknown_queue(method: str, path: str, body: Any) -> ScriptedAnswer | None:

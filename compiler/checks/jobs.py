@@ -6,7 +6,8 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from compiler.checks import CheckInput, Finding, ModelOf, check
+from compiler.checks import CheckInput, DocumentInput, Finding, ModelOf, check
+from compiler.checks.volcano_job import dependency_cycle, shown_cycle
 from compiler.diagnostics import suggestion
 from compiler.kubernetes import (
     GROUP_NAME_ANNOTATION,
@@ -236,6 +237,21 @@ def unknown_flow_step(check_input: CheckInput) -> Iterator[Finding]:
                 if target not in names:
                     help = suggestion(target, names, "name a step of this flow")
                     yield Finding(document, (*path, "dependsOn"), f"the flow has no step {target!r}", help)
+
+
+@check("GP365", "steps of a job flow wait in a circle", "warning", of_document=True)
+def circular_flow(check_input: DocumentInput) -> Iterator[Finding]:
+    """Steps of a JobFlow wait for one another in one direction only. Volcano never makes the Jobs of a circle, nor
+    those that wait for them, so that the flow never ends; where its admission looks at JobFlows it refuses this one.
+    Mend: remove one dependency."""
+    for document, flow in check_input.documents_of(JOB_FLOW):
+        steps = flow.spec.flows or []
+        needs = {step.name: (step.depends_on.targets if step.depends_on else None) or [] for step in steps}
+        if circle := dependency_cycle(needs):
+            name, awaited, *_ = circle
+            index = max(at for at, step in enumerate(steps) if step.name == name)
+            path = ("spec", "flows", index, "dependsOn", "targets", needs[name].index(awaited))
+            yield Finding(document, path, f"steps wait in a circle: {shown_cycle(circle)}", "remove one dependency")
 
 
 @check("GP363", "too few pods for a pod group's subgroups", "warning")

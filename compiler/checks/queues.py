@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from compiler.checks import CheckInput, Finding, check
 from compiler.checks.jobs import POD_GROUP
@@ -21,6 +22,12 @@ _FIELD_PATHS: Mapping[str, FieldPath] = {
     "deserved": ("spec", "deserved"),
     "capability": ("spec", "capability"),
 }
+_CORE_RESOURCES = ("cpu", "memory")
+"""Of these Volcano takes a missing amount for 0."""
+_UNCOUNTED_RESOURCES = re.compile(
+    r"(?!cpu\Z|memory\Z|pods\Z|ephemeral-storage\Z|hugepages-|attachable-volumes-)[^/]*\Z|(?:count|requests)[./]"
+)
+"""Names that are no resource to Volcano, which leaves them out (NewResource of pkg/scheduler/api/resource_info.go)."""
 
 
 def _queues_by_name(check_input: CheckInput) -> dict[str, QueueSpec]:
@@ -213,18 +220,33 @@ def _exceeded_sums(check_input: CheckInput, field: str) -> Iterator[Finding]:
                     "raise the parent's or lower the children's",
                     see,
                 )
+            elif name not in limits and not (name in _CORE_RESOURCES or _UNCOUNTED_RESOURCES.match(name)):
+                yield from _unnamed_by_parent(queue, below, field, name)
+
+
+def _unnamed_by_parent(parent: QueueSpec, children: Sequence[QueueSpec], field: str, name: str) -> Iterator[Finding]:
+    """The children that name 0 of a resource that their parent does not name: Volcano compares the names before the
+    amounts, but for cpu and memory (LessPartly of pkg/scheduler/api/resource_info.go)."""
+    for child in children:
+        if name in getattr(child, field):
+            message = f"{field} names {name}, and that of {parent.name!r} does not"
+            help = f"remove it, or write {name}: 0 in the parent as well"
+            see = (parent.document, _FIELD_PATHS[field])
+            yield Finding(child.document, (*_FIELD_PATHS[field], name), message, help, see)
 
 
 @check("GP313", "children's guarantees above the parent's")
 def child_guarantees_above_parent(check_input: CheckInput) -> Iterator[Finding]:
-    """The guarantees of a queue's children add up to at most its own, per resource; none counts as 0. Mend: raise the
-    parent's or lower the children's."""
+    """The guarantees of a queue's children add up to at most its own, per resource; none counts as 0. What a child
+    names, 0 as well, the parent names too, but for cpu and memory. Volcano's admission refuses the queue. Mend: raise
+    the parent's or lower the children's."""
     yield from _exceeded_sums(check_input, "guarantee")
 
 
 @check("GP314", "children's deserved above the parent's")
 def child_deserved_above_parent(check_input: CheckInput) -> Iterator[Finding]:
-    """The deserved shares of a queue's children add up to at most its own, per resource; none counts as 0. Mend: raise
+    """The deserved shares of a queue's children add up to at most its own, per resource; none counts as 0. What a child
+    names, 0 as well, the parent names too, but for cpu and memory. Volcano's admission refuses the queue. Mend: raise
     the parent's or lower the children's."""
     yield from _exceeded_sums(check_input, "deserved")
 

@@ -191,13 +191,12 @@ def cyclic_dependencies(check_input: DocumentInput) -> Iterator[Finding]:
             for index, task in enumerate(job.spec.tasks)
         }
         index_of = {task.name or f"default{index}": index for index, task in enumerate(job.spec.tasks)}
-        if circle := _dependency_cycle(needs):
+        if circle := dependency_cycle(needs):
             path = ("spec", "tasks", index_of[circle[0]], "dependsOn")
-            shown = circle if len(circle) <= MAX_CYCLE_SHOWN else [*circle[:MAX_CYCLE_SHOWN], "..."]
-            yield Finding(document, path, f"tasks wait in a circle: {' for '.join(shown)}", "remove one dependency")
+            yield Finding(document, path, f"tasks wait in a circle: {shown_cycle(circle)}", "remove one dependency")
 
 
-def _dependency_cycle(needs: dict[str, list[str]]) -> list[str]:
+def dependency_cycle(needs: dict[str, list[str]]) -> list[str]:
     """A cycle of dependencies, its first task at both ends; empty if there is none. Iterative, for jobs of very many
     tasks."""
     done: set[str] = set()
@@ -215,6 +214,10 @@ def _dependency_cycle(needs: dict[str, list[str]]) -> list[str]:
             else:
                 stack[found] = filter(needs.__contains__, needs[found])
     return []
+
+
+def shown_cycle(cycle: list[str]) -> str:
+    return " for ".join(cycle if len(cycle) <= MAX_CYCLE_SHOWN else [*cycle[:MAX_CYCLE_SHOWN], "..."])
 
 
 @check("GP330", "unknown job plugin", of_document=True)

@@ -7,53 +7,56 @@ again: a job of four workers of which one is done is whole with three.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from compiler.cluster_state.owners import RoleLookup, gang_identity
+from compiler.cluster_state.owners import JobIdentity, RoleLookup, gang_identity
 from compiler.cluster_state.pod_records import gang_of_pod, read_succeeded_pods
 from compiler.cluster_state.state import ClusterState
-from compiler.specs import GangSpec, Specs
+from compiler.specs import GangSpec, RoleSpec, Specs
 
-_BATCH_JOB = "Job.batch"
 _KINDS = """
-    Job.batch.volcano.sh PodGroup.scheduling.volcano.sh Pod
+    Job.batch.volcano.sh PodGroup.scheduling.volcano.sh Pod JobSet.jobset.x-k8s.io TrainJob.trainer.kubeflow.org
     PyTorchJob.kubeflow.org TFJob.kubeflow.org MPIJob.kubeflow.org XGBoostJob.kubeflow.org PaddleJob.kubeflow.org
-    JAXJob.kubeflow.org MXJob.kubeflow.org
+    JAXJob.kubeflow.org MXJob.kubeflow.org ElasticJob.elastic.iml.github.io AscendJob.mindxdl.gitee.com
 """
 ENDED_FOR_GOOD_KINDS = frozenset(_KINDS.split())
-"""Kind.group of jobs of which a pod that has ended well stays ended."""
-_SHRINKING_KINDS = ENDED_FOR_GOOD_KINDS | {_BATCH_JOB}
+"""Kind.group of jobs of which a pod that has ended well stays ended, but for `RoleSpec.later_pods`."""
+_SHRINKING_KINDS = ENDED_FOR_GOOD_KINDS | {"Job.batch"}
 
 
 def without_succeeded_pods(specs: Specs, state: ClusterState) -> Specs:
     """The specs, where a job asks only for the pods that have not ended well."""
     index = {gang_identity(gang): j for j, gang in enumerate(specs.gangs) if _may_shrink(gang)}
     records = read_succeeded_pods(state.pods, state.pod_groups) if index else ()
-    roles, counts = RoleLookup(specs.gangs), Counter[tuple[int, int]]()
+    roles, succeeded = RoleLookup(specs.gangs), dict[tuple[int, int], Counter[JobIdentity]]()
     for record in records:
         if (j := gang_of_pod(record, specs.gangs, index)) is None:
             continue
         if (t := roles.role_of(j, record.key[1], record.role_name)) is not None:
-            counts[j, t] += 1
-    if not counts:
+            succeeded.setdefault((j, t), Counter())[record.owners[0]] += 1
+    if not succeeded:
         return specs
-    shrunk = (_without(gang, [counts[j, t] for t in range(len(gang.roles))]) for j, gang in enumerate(specs.gangs))
+    gone = {(j, t): _pods_gone(specs.gangs[j].roles[t], by_owner) for (j, t), by_owner in succeeded.items()}
+    shrunk = (
+        _without(gang, [gone.get((j, t), 0) for t in range(len(gang.roles))]) for j, gang in enumerate(specs.gangs)
+    )
     return replace(specs, gangs=tuple(shrunk))
+
+
+def _pods_gone(role: RoleSpec, succeeded: Mapping[JobIdentity, int]) -> int:
+    """How many pods fewer the role has. succeeded: by their controllers; a Job of Kubernetes first runs others for
+    those that are done."""
+    return min(role.replicas, sum(max(number - role.later_pods, 0) for number in succeeded.values()))
 
 
 def _may_shrink(gang: GangSpec) -> bool:
     """Whether fewer pods are the same job: subgroups are of a fixed size."""
-    return _group_kind(gang) in _SHRINKING_KINDS and not gang.subgroups
+    return f"{gang.document.kind}.{gang.document.group}".removesuffix(".") in _SHRINKING_KINDS and not gang.subgroups
 
 
-def _group_kind(gang: GangSpec) -> str:
-    return f"{gang.document.kind}.{gang.document.group}".removesuffix(".")
-
-
-def _without(gang: GangSpec, succeeded: Sequence[int]) -> GangSpec:
+def _without(gang: GangSpec, gone: Sequence[int]) -> GangSpec:
     """The gang without so many pods of each role; itself where all are done, as its own status says so next."""
-    gone = [_pods_gone(gang, t, number) for t, number in enumerate(succeeded)]
     if not any(gone) or sum(gone) == sum(role.replicas for role in gang.roles):
         return gang
     roles = tuple(
@@ -63,14 +66,3 @@ def _without(gang: GangSpec, succeeded: Sequence[int]) -> GangSpec:
     names = (role.name for role in gang.roles)
     counted = {name: number for name, number in zip(names, gone, strict=True) if number}
     return replace(gang, roles=roles, minimum=max(gang.minimum - sum(gone), 0), succeeded_pods=counted)
-
-
-def _pods_gone(gang: GangSpec, t: int, succeeded: int) -> int:
-    """How many pods fewer the role has. A Job of Kubernetes runs others for those that are done, up to its
-    completions."""
-    replicas = gang.roles[t].replicas
-    total = replicas
-    if _group_kind(gang) == _BATCH_JOB:
-        completions = gang.document.data["spec"].get("completions")
-        total = completions if type(completions) is int else replicas
-    return replicas - min(replicas, max(total - succeeded, 0))

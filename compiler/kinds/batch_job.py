@@ -9,6 +9,7 @@ annotation `scheduling.volcano.sh/queue-name` of the pod template, else of the J
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import Any
 
 from compiler.diagnostics import Diagnostic
@@ -73,16 +74,15 @@ def specs(document: Document, job: Job) -> Iterable[GangSpec]:
         minimum = width
     elif min_member.isascii() and min_member.isdigit():
         minimum = int(min_member[:10])
-    roles = (
-        pods.role_spec(
-            "pods",
-            width,
-            min(minimum, width),
-            spec.template,
-            ("spec",),
-            controller_labels=dict.fromkeys(BATCH_JOB_NAME_LABELS, document.name),
-        ),
+    role = pods.role_spec(
+        "pods",
+        width,
+        min(minimum, width),
+        spec.template,
+        ("spec",),
+        controller_labels=dict.fromkeys(BATCH_JOB_NAME_LABELS, document.name),
     )
+    roles = (replace(role, later_pods=0 if spec.completions is None else spec.completions - width),)
     submitted, expected = submission_and_duration(document)
     by_job = annotation_value(document, QUEUE_NAME_ANNOTATION)
     queue_path: FieldPath = (

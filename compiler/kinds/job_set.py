@@ -36,8 +36,10 @@ def _amend(gang: GangSpec) -> GangSpec:
 
 def _within_completions(role: RoleSpec, job: Mapping[str, Any]) -> RoleSpec:
     completions, parallelism = job.get("completions"), job.get("parallelism") or 1
-    if type(completions) is not int or completions >= parallelism:
+    if type(completions) is not int:
         return role
+    if completions >= parallelism:
+        return replace(role, later_pods=completions - parallelism)
     pods = role.replicas // parallelism * completions
     return replace(role, replicas=pods, minimum=pods)
 

@@ -72,6 +72,7 @@ class TrainJob(KindObject):
 
 class JobSpec(LenientModel):
     parallelism: Natural | None = None
+    completions: Natural | None = None
     template: pods.PodTemplate
 
 
@@ -242,7 +243,8 @@ def _role(draft: TrainJobDraft, runtime: RuntimeSpec, job: ReplicatedJob, number
     path: FieldPath = ("spec", "trainer")
     role = pods.role_spec(job.name, replicas, replicas, template, path, controller_labels=labels)
     override = {"targetJobs": [{"name": job.name}], "spec": {}}
-    return replace(role, template_path=(*OVERRIDES_PATH, number), new_template=override)
+    later = 0 if trains else max((job.template.spec.completions or 0) - (job.template.spec.parallelism or 1), 0)
+    return replace(role, template_path=(*OVERRIDES_PATH, number), new_template=override, later_pods=later)
 
 
 def _replicas(job: ReplicatedJob, policy: MLPolicy, num_nodes: int | None) -> int:

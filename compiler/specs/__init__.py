@@ -142,7 +142,8 @@ class RoleSpec:
     path: of the role in the document, e.g. ("spec", "tasks", 0). template_path: of its pod template. annotations: the
     template's. labels: those of all its pods, the controller's included. pod_documents: for a gang of bare pods the
     document of each pod of the role; both paths are then (). new_template: what binding puts at template_path where the
-    document has nothing there.
+    document has nothing there. later_pods: how many more each of the Jobs of Kubernetes that make the pods runs, one
+    for each that has ended well, up to its completions.
     """
 
     name: str
@@ -155,6 +156,7 @@ class RoleSpec:
     pod_documents: tuple[Document, ...] = ()
     labels: Mapping[str, str] = field(default_factory=dict)
     new_template: Mapping[str, Any] | None = None
+    later_pods: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -58,22 +58,41 @@ def test_a_job_is_whole_without_the_pods_that_are_done() -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "api_version", "spec", "replicas"),
+    ("kind", "api_version", "later", "replicas"),
     [
-        ("Job", "batch/v1", {"completions": 3}, 1),
-        ("Job", "batch/v1", {"completions": 9}, 2),
-        ("Job", "batch/v1", {}, 0),
-        ("PyTorchJob", "kubeflow.org/v1", {}, 0),
-        ("JobSet", "jobset.x-k8s.io/v1alpha2", {}, 2),
+        ("Job", "batch/v1", 1, 1),
+        ("Job", "batch/v1", 7, 2),
+        ("Job", "batch/v1", 0, 0),
+        ("PyTorchJob", "kubeflow.org/v1", 0, 0),
+        ("JobSet", "jobset.x-k8s.io/v1alpha2", 0, 0),
+        ("TrainJob", "trainer.kubeflow.org/v1alpha1", 0, 0),
+        ("AscendJob", "mindxdl.gitee.com/v1", 0, 0),
+        ("ElasticJob", "elastic.iml.github.io/v1alpha1", 0, 0),
+        ("RayJob", "ray.io/v1", 0, 2),
     ],
 )
 def test_a_pod_that_its_controller_makes_again_is_still_asked_for(
-    kind: str, api_version: str, spec: Any, replicas: int
+    kind: str, api_version: str, later: int, replicas: int
 ) -> None:
-    made = document(kind, "a", "team", api_version, spec=spec)
-    job = replace(gang("a", role("worker", 2), role("other", 1)), document=made)
+    made = document(kind, "a", "team", api_version)
+    roles = replace(role("worker", 2), later_pods=later), role("other", 1)
     done = [pod(f"a-{at}", "worker", kind=kind, api_version=api_version) for at in range(2)]
-    assert shrunk(job, *done)[1][0][0] == replicas
+    assert shrunk(replace(gang("a", *roles), document=made), *done)[1][0][0] == replicas
+
+
+def test_each_job_of_a_job_set_runs_its_later_pods_first() -> None:
+    """Two Jobs of two pods at a time, of three: one is done, and the other has its last one to come."""
+    made = document("JobSet", "a", "team", "jobset.x-k8s.io/v1alpha2")
+    workers = replace(role("worker", 4), later_pods=1)
+    job = replace(gang("a", workers, role("driver", 1)), document=made, pod_owners=("Job.batch",))
+    marks = {"gangplan.dev/job": "JobSet.jobset.x-k8s.io/a", "gangplan.dev/role": "worker"}
+
+    def done(child: str, number: int) -> Any:
+        owner = {"apiVersion": "batch/v1", "kind": "Job", "name": child, "uid": child, "controller": True}
+        return pod(f"{child}-{number}", "worker", annotations=marks, ownerReferences=[owner])
+
+    ended = [*(done("a-worker-0", number) for number in range(3)), done("a-worker-1", 0)]
+    assert shrunk(job, *ended) == (3, [(2, 2), (1, 1)], {"worker": 2})
 
 
 def test_subgroups_keep_their_size() -> None:

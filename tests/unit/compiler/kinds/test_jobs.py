@@ -195,6 +195,11 @@ def test_a_plain_job_starts_one_by_one_unless_it_says_otherwise(
     assert minima(batch(metadata, spec, template)) == expected
 
 
+def test_a_plain_job_has_pods_that_run_after_others_up_to_its_completions() -> None:
+    specs = ("parallelism: 4, completions: 6, ", "parallelism: 8, completions: 3, ", "parallelism: 4, ")
+    assert [batch("", spec).roles[0].later_pods for spec in specs] == [2, 0, 0]
+
+
 def test_a_plain_job_s_queue_is_an_annotation() -> None:
     assert batch("", "").queue == "default"
     assert batch(", annotations: {scheduling.volcano.sh/queue-name: ml}", "").queue == "ml"

@@ -148,6 +148,12 @@ def test_a_job_set_starts_whole_and_no_role_has_more_pods_than_completions() -> 
     assert found.roles[1].labels["jobset.sigs.k8s.io/replicatedjob-name"] == "worker"
 
 
+def test_each_job_of_a_job_set_has_pods_that_run_after_others_up_to_its_completions() -> None:
+    jobs = [replicated("driver", 1), replicated("worker", 2, parallelism=4, completions=6), replicated("one", 2)]
+    found = gang("jobset.x-k8s.io/v1alpha2", "JobSet", {"replicatedJobs": jobs})
+    assert [(role.replicas, role.later_pods) for role in found.roles] == [(1, 0), (8, 2), (2, 0)]
+
+
 def test_jobs_of_a_job_set_that_start_later_are_not_waited_for() -> None:
     jobs = [replicated("a", 1), replicated("b", 1), replicated("c", 1)]
     spec = {"replicatedJobs": jobs, "startupPolicy": {"startupPolicyOrder": "InOrder"}}

@@ -70,6 +70,13 @@ def test_a_train_job_has_the_nodes_that_it_says_with_what_each_asks_for() -> Non
     assert found.topology is not None
 
 
+def test_pods_that_run_after_others_are_those_of_jobs_whose_number_the_train_job_does_not_say() -> None:
+    tests = replicated("test")
+    tests["template"]["spec"] = {**tests["template"]["spec"], "parallelism": 2, "completions": 5}
+    found = gang(runtime(tests, replicated("node", trains=True), numNodes=2))
+    assert [(role.replicas, role.later_pods) for role in found.roles] == [(2, 3), (2, 0)]
+
+
 def test_a_runtime_says_the_nodes_where_the_train_job_does_not_and_the_train_job_s_queue_goes_first() -> None:
     notes = {"scheduling.volcano.sh/queue-name": "b"}
     found = gang(runtime(replicated("node", trains=True), numNodes=2), annotations=notes)

@@ -30,6 +30,7 @@ from reconciler.observe import Restrictions
 from reconciler.phases.changes import take_up_inventory, write_changes
 from reconciler.phases.drift import note_basis
 from reconciler.phases.housekeeping import keep_house
+from reconciler.phases.occupied_queues import without_occupied_queues
 from reconciler.phases.ownership import confirm_entries, plan_pruning, settle_lost_inventory
 from reconciler.phases.planning import choose_commit, update_plan
 from reconciler.phases.pods import act_on_pods, observe_pods
@@ -67,7 +68,7 @@ def reconcile_once(r: Reconciler) -> Report:
     with _phase(r, "guard"):  # 4
         settle_lost_inventory(r, p)
         plan_pruning(r, p)
-        p.plan_deletions(without_suspended(r, p.prune_plan))
+        p.plan_deletions(without_occupied_queues(p, without_suspended(r, p.prune_plan)))
     with _phase(r, "act"):  # 5 the only phase that writes
         act_on_changes(r, p)
         keep_house(r, p)

@@ -250,6 +250,31 @@ def test_what_existed_before_is_released_when_it_leaves_the_repository(kept: Kep
     assert kept.api("GET", f"{QUEUES_PATH}/older")["spec"]["capability"] == {"nvidia.com/gpu": 4}
 
 
+def test_a_queue_that_leaves_the_repository_waits_for_the_jobs_of_others_in_it(kept: Kept) -> None:
+    """Volcano deletes a queue in which jobs run or wait."""
+    kept.repository.write_file("cluster-specs/test/lent.yaml", queue("lent"))
+    kept.repository.write_file("jobs/ours.yaml", volcano_job("ours", role("w", 1), queue="lent"))
+    kept.commit()
+    kept.api("POST", VOLCANO_JOBS_PATH, volcano_job("theirs", role("w", 1), queue="lent"))
+    for name in ("ours", "theirs"):
+        kept.wait(lambda name=name: job_phase(kept.plane, name) == "Running", what=f"{name} to run")  # type: ignore[misc]
+    kept.repository.remove_file("jobs/ours.yaml")
+    kept.repository.remove_file("cluster-specs/test/lent.yaml")
+    kept.commit()
+    kept.wait(lambda: kept.missing(f"{VOLCANO_JOBS_PATH}/ours"), what="the job to go")
+    told = kept.wait(lambda: kept.reconciler.condition("PruneHeld"), lambda seen: seen["status"] == "True")
+    assert "theirs" in told["message"]
+    (row,) = (row for row in kept.reconciler.read_status()["held"] if row["object"] == "Queue lent")
+    assert "theirs" in row["reason"]
+    kept.api("PATCH", f"{QUEUES_PATH}/team", {"spec": {"weight": 80}})
+    kept.wait(lambda: kept.api("GET", f"{QUEUES_PATH}/team")["spec"]["weight"] == 3, what="some passes")
+    assert not kept.missing(f"{QUEUES_PATH}/lent")
+    assert job_phase(kept.plane, "theirs") == "Running"
+    kept.api("DELETE", f"{VOLCANO_JOBS_PATH}/theirs")
+    kept.wait(lambda: kept.missing(f"{QUEUES_PATH}/lent"), what="the queue to go")
+    kept.wait(lambda: not any("lent" in row["object"] for row in kept.reconciler.read_status()["held"]))
+
+
 def test_a_repository_that_is_suddenly_empty_deletes_nothing(kept: Kept) -> None:
     before = kept.commit()
     kept.repository.run_git("rm", "-r", "-q", "--", "jobs", "cluster-specs")

@@ -45,6 +45,7 @@ from reconciler.phases.runs import (
 )
 from reconciler.phases.scheduler import follow_scheduler, with_standing_text
 from reconciler.phases.suspension import SUSPENDED, suspended_keys, without_suspended
+from reconciler.phases.unlabelled import find_unlabelled
 from reconciler.plan.snapshot import Snapshot
 from reconciler.publish.status import Report
 
@@ -95,9 +96,12 @@ def observe(r: Reconciler) -> Pass:
     now = r.clock()
     inventory = take_up_inventory(r)
     r.watches.expect_kinds({entry.ref.group_kind for entry in inventory.entries.values() if entry.uid})
+    doubts = find_unlabelled(r, inventory)
     observation = observe_pods(r, r.watches.observe(Restrictions()))
     pods, former = observation.pods_by_job
     p = Pass(observation, inventory, pods=pods, former_job_keys=former, problems=list(observation.problems))
+    for key, doubt in doubts.items():
+        p.doubt_end(key, doubt)
     record_deletions(r, p)
     confirm_entries(r, p)
     record_finished_runs(r, p)

@@ -30,6 +30,7 @@ from reconciler.cluster.client import ApiError, Client, NotFound, Resource
 from reconciler.cluster.objects import Object, Ref, group_kind_of, ref_of
 from reconciler.cluster.watch import Informer
 from reconciler.decisions.gates import NodeIndex, has_ended, pods_by_job, role_of
+from reconciler.decisions.unlabelled import UnlabelledJobs
 from reconciler.observation_memory import ObservationMemory
 from reconciler.plan.snapshot import PlannedGang, Snapshot
 
@@ -145,7 +146,8 @@ class InformerSet:
 
     unknown_kinds: of a plan, by group kind -> why it cannot be watched. deleted_objects: the last state of each, and
     whether the deletion itself was seen; the loop takes them away. updates: the objects that were updated, of
-    kinds that no plan rests on; `stir` tells of them, `wake` of everything else.
+    kinds that no plan rests on; `stir` tells of them, `wake` of everything else. unlabelled: jobs of ours that lack our
+    label.
     """
 
     client: Client
@@ -157,6 +159,7 @@ class InformerSet:
     deleted_objects: list[tuple[Object, bool]] = field(default_factory=list)
     updates: deque[Ref] = field(default_factory=deque)
     memory: ObservationMemory = field(default_factory=ObservationMemory)
+    unlabelled: UnlabelledJobs = field(default_factory=UnlabelledJobs)
 
     def start(self) -> None:
         for api, kind in STATE_KINDS:
@@ -225,6 +228,24 @@ class InformerSet:
     def _record_deletion(self, item: Object, witnessed: bool) -> None:
         self.deleted_objects.append((item, witnessed))
 
+    def note_unseen_deletion(self, item: Object) -> None:
+        """Note that an object is gone which no watch showed."""
+        self.deleted_objects.append((item, False))
+
+    def doubt_deletion(self, item: Object, witnessed: bool) -> None:
+        """Tell the next pass of this deletion as well."""
+        self.deleted_objects.append((item, witnessed))
+
+    def is_labelled_kind(self, group_kind: str) -> bool:
+        """Whether the kind is watched by our label."""
+        return group_kind in self.informers and bool(self.informers[group_kind].selector)
+
+    def labelled_objects(self) -> dict[str, Mapping[str, Object]]:
+        """Group kind -> its objects by Ref.key, of the kinds that are watched by our label and are known for
+        certain."""
+        kinds = {kind: informer for kind, informer in self.informers.items() if informer.selector}
+        return {kind: informer.keyed_items() for kind, informer in kinds.items() if not informer.obstacle()}
+
     def wait_for_lists(self, seconds: float) -> bool:
         """Wait for the first lists; whether all have come, or turned out to be impossible."""
         return _wait_for_lists(self.informers.values(), seconds)
@@ -253,7 +274,7 @@ class InformerSet:
                 obstacles[kind] = obstacle
                 if kind not in _STATE_GROUPS or kind in withdrawn:
                     partial.append(obstacle)
-            keyed = informer.keyed_items()
+            keyed = self.unlabelled.joined_with(kind, informer.keyed_items())
             objects |= keyed
             by_kind[kind] = keyed
         pending = frozenset(kind for kind, informer in self.informers.items() if not informer.wait_for_list(0))

@@ -24,6 +24,7 @@ from reconciler.cluster.objects import Object, Ref, ref_of
 from reconciler.context import Pass, Reconciler
 from reconciler.decisions.diff import is_annotation_overwritten
 from reconciler.decisions.lost_jobs import VOLCANO_JOB, is_given_up
+from reconciler.phases.unlabelled import is_unconfirmed
 
 _FLOW = "JobFlow.flow.volcano.sh"
 UNKNOWN_PHASE = "Unknown"
@@ -50,7 +51,7 @@ def former_flows(p: Pass) -> Iterator[str]:
 
 def record_deletions(r: Reconciler, p: Pass) -> None:
     """Take up what the watches saw go: a finished job has had its run, another of ours may be created again."""
-    entries, new = p.inventory.entries, list(r.watches.take_deletions())
+    entries, new = p.inventory.entries, list(_believed_deletions(r, p))
     for item, _ in new:
         r.writer.note_deletion(item)
         if is_run(item):
@@ -62,6 +63,20 @@ def record_deletions(r: Reconciler, p: Pass) -> None:
                 _record_run(r, p, item, phase)
             elif witnessed:
                 p.inventory.enter(InventoryEntry(ref))
+
+
+def _believed_deletions(r: Reconciler, p: Pass) -> Iterator[tuple[Object, bool]]:
+    """What the watches saw go, without jobs that are still there and have only lost our label. Where it is not known
+    which of the two it is, the next pass is told again."""
+    for item, witnessed in list(r.watches.take_deletions()):
+        ref = ref_of(item)
+        known = p.observation.objects.get(ref.key)
+        if not is_unconfirmed(r, p, item):
+            yield item, witnessed
+        elif known is None or uid_of(known) != uid_of(item):
+            r.watches.doubt_deletion(item, witnessed)
+            if ref.group_kind in p.observation.readable_kinds and ref.key not in p.unconfirmed_ends:
+                r.wake_event.set()
 
 
 def record_finished_runs(r: Reconciler, p: Pass) -> None:

@@ -15,6 +15,7 @@ from tests.e2e.stories.story import (
     SCHEDULER,
     VOLCANO_JOBS_PATH,
     GitRepository,
+    Object,
     ReconcilerProcess,
     add_gpu_nodes,
     install_rights,
@@ -240,6 +241,8 @@ def test_the_files_in_deploy_are_accepted(installed: ControlPlane) -> None:
 
 RAY_JOBS_PATH = "/apis/ray.io/v1/namespaces/default/rayjobs"
 TYPES_PATH = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+RAY_TYPE = "rayjobs.ray.io"
+RBAC_PATH = "/apis/rbac.authorization.k8s.io/v1"
 
 
 def serve_ray_jobs(plane: ControlPlane) -> None:
@@ -257,7 +260,7 @@ def serve_ray_jobs(plane: ControlPlane) -> None:
         "POST",
         TYPES_PATH,
         {
-            "metadata": {"name": "rayjobs.ray.io"},
+            "metadata": {"name": RAY_TYPE},
             "spec": {"group": "ray.io", "scope": "Namespaced", "names": names, "versions": [version]},
         },
     )
@@ -266,14 +269,19 @@ def serve_ray_jobs(plane: ControlPlane) -> None:
         "resources": ["rayjobs"],
         "verbs": ["get", "list", "watch", "create", "patch", "delete"],
     }
-    plane.api("POST", f"/apis/{rbac}/v1/clusterroles", {"metadata": {"name": "ray"}, "rules": [rule]})
+    plane.api("POST", f"{RBAC_PATH}/clusterroles", {"metadata": {"name": "ray"}, "rules": [rule]})
     binding = {
         "metadata": {"name": "ray"},
         "roleRef": {"apiGroup": rbac, "kind": "ClusterRole", "name": "ray"},
         "subjects": [{"apiGroup": rbac, "kind": "User", "name": "gangplan"}],
     }
-    plane.api("POST", f"/apis/{rbac}/v1/clusterrolebindings", binding)
+    plane.api("POST", f"{RBAC_PATH}/clusterrolebindings", binding)
     plane.wait_until(lambda: plane.api("GET", RAY_JOBS_PATH)["kind"], what="RayJobs to be served")
+
+
+def stop_serving_ray_jobs(plane: ControlPlane) -> None:
+    for path in (f"{RBAC_PATH}/clusterrolebindings/ray", f"{RBAC_PATH}/clusterroles/ray", f"{TYPES_PATH}/{RAY_TYPE}"):
+        plane.api("DELETE", path)
 
 
 def test_a_job_of_a_kind_that_passes_through_runs_once_and_again_when_asked(
@@ -320,4 +328,50 @@ def test_a_job_of_a_kind_that_passes_through_runs_once_and_again_when_asked(
             run_gangplan("resume", *where, "RayJob")
             plane.wait_until(uids, what="the RayJob, which had not finished")
     finally:
-        plane.api("DELETE", f"{TYPES_PATH}/rayjobs.ray.io")
+        stop_serving_ray_jobs(plane)
+
+
+def test_a_job_that_loses_our_label_gets_it_back_and_is_neither_over_nor_made_again(
+    plane: ControlPlane, tmp_path: Path
+) -> None:
+    """Kinds that pass through are watched by the label, so the watch shows such a job as deleted."""
+    add_gpu_nodes(plane, 1, gpus=4)
+    serve_ray_jobs(plane)
+    repository = GitRepository(tmp_path / "repo")
+    pool = node_pool("gpu", 1, gpus=4)
+    repository.write_file("cluster-specs/test/cluster.yaml", CLUSTER, SCHEDULER, pool, queue("team"))
+    spec = {"entrypoint": "python train.py", "ttlSecondsAfterFinished": 1}
+    metadata = {"name": "ray", "namespace": "default"}
+    repository.write_file(
+        "jobs/ray.yaml", {"apiVersion": "ray.io/v1", "kind": "RayJob", "metadata": metadata, "spec": spec}
+    )
+    repository.commit()
+
+    def labels() -> Object:
+        found: Object = plane.api("GET", f"{RAY_JOBS_PATH}/ray")["metadata"].get("labels", {})
+        return found
+
+    def take_label() -> None:
+        plane.api("PATCH", f"{RAY_JOBS_PATH}/ray", {"metadata": {"labels": {"gangplan.dev/cluster": None}}})
+
+    try:
+        with ReconcilerProcess(plane, repository, tmp_path / "one") as reconciler:
+            plane.wait_until(lambda: reconciler.condition("Applied")["status"] == "True", what="the RayJob")
+            uid = plane.api("GET", f"{RAY_JOBS_PATH}/ray")["metadata"]["uid"]
+            running = {"status": {"jobDeploymentStatus": "Running", "jobStatus": "RUNNING"}}
+            plane.api("PATCH", f"{RAY_JOBS_PATH}/ray/status", running)
+            take_label()
+            plane.wait_until(lambda: "gangplan.dev/cluster" in labels(), what="the label to be put back")
+            reconciler.kill()
+            take_label()
+            reconciler.start()
+            plane.wait_until(lambda: "gangplan.dev/cluster" in labels(), what="the label after a restart")
+            repository.write_file("jobs/next.yaml", volcano_job("next", role("worker", 1, gpus=1), queue="team"))
+            repository.commit()
+            plane.wait_until(lambda: job_phase(plane, "next"), lambda seen: seen == "Running", what="the next job")
+            plane.wait_until(lambda: reconciler.condition("Applied")["status"] == "True", what="all applied")
+            status = reconciler.read_status()
+            assert (status["finished"], status["held"]) == ({}, [])
+            assert plane.api("GET", f"{RAY_JOBS_PATH}/ray")["metadata"]["uid"] == uid
+    finally:
+        stop_serving_ray_jobs(plane)

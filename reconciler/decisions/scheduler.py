@@ -45,7 +45,7 @@ class SchedulerMemory:
 
     written, previous: the configuration that was written last, and the one before it. refused: one that the scheduler
     did not take, for which the previous one stands again, and `reason` why. behind: in what the scheduler differs from
-    what stands there, since `behind_since` (on the clock).
+    what stands there, since `behind_since` (on the clock). stored: as the cluster holds it, empty for nothing.
     """
 
     written: str = ""
@@ -54,6 +54,15 @@ class SchedulerMemory:
     reason: str = ""
     behind: str = ""
     behind_since: float = 0.0
+    stored: str = ""
+
+    @property
+    def is_stored(self) -> bool:
+        """Whether the next process will know what this one does."""
+        return self.as_json() == (self.stored or SchedulerMemory().as_json())
+
+    def note_stored(self) -> None:
+        self.stored = self.as_json()
 
     def record_write(self, text: str, former: str, now: float) -> None:
         """Note that this text has taken the former one's place."""
@@ -103,4 +112,4 @@ class SchedulerMemory:
         if not isinstance(data, dict) or data.pop("version", None) != FORMAT_VERSION:
             raise ValueError("what is known of the scheduler's configuration is of another version")
         written, previous, refused, reason = (str(data.get(name) or "") for name in _KEPT)
-        return cls(written, previous, refused, reason)
+        return cls(written, previous, refused, reason, stored=text)

@@ -41,7 +41,7 @@ def read_scheduler_memory(r: Reconciler) -> SchedulerMemory:
 
 def follow_scheduler(r: Reconciler, p: Pass) -> None:
     """Note what was written, compare it with what the scheduler does, and let the former configuration return."""
-    memory, wanted, before = r.scheduler_memory, wanted_text(p), r.scheduler_memory.as_json()
+    memory, wanted = r.scheduler_memory, wanted_text(p)
     for result in p.results if wanted and memory.written != wanted else ():
         change = result.change
         if result.outcome == "done" and change.desired is not None and text_of(change.desired.object) == wanted:
@@ -49,7 +49,7 @@ def follow_scheduler(r: Reconciler, p: Pass) -> None:
     if wanted and memory.observe(wanted, r.scheduler_probe.active, r.clock()):
         log.warning("the scheduler did not take its configuration", extra={"reason": memory.reason})
         r.wake_event.set()
-    if memory.as_json() != before:
+    if not memory.is_stored:
         _store(r)
     live = next(filter(text_of, p.observation.objects_of_kind("ConfigMap")), None)
     if live is not None and (message := behind_message(r, p)):
@@ -88,3 +88,5 @@ def _store(r: Reconciler) -> None:
         r.client.apply_anyway({**item, "data": {STATE_KEY: r.scheduler_memory.as_json()}})
     except ApiError as error:
         log.info("the former configuration of the scheduler was not stored", extra={"reason": str(error)})
+    else:
+        r.scheduler_memory.note_stored()

@@ -12,11 +12,13 @@ import json
 import logging
 import os
 import select
+import shutil
 import signal
 import subprocess
 import sys
 import threading
 import time
+import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -41,7 +43,8 @@ TIME_LIMIT = 600.0
 class CompileProcess:
     """Runs at most one child at a time. `on_end` is called, from a thread, when a compile has ended; the loop then
     takes the result. The worker is sent only what differs from `_held`, the inputs of the last compile that it saw end
-    well."""
+    well. Its files are in a folder of its own below `directory`: the compile of a process that was killed may go on,
+    and answer, when the next one has begun."""
 
     def __init__(
         self,
@@ -50,7 +53,7 @@ class CompileProcess:
         time_limit: float = TIME_LIMIT,
         memory_limit: int | None = None,
     ) -> None:
-        self.directory, self.on_end, self.time_limit = directory, on_end, time_limit
+        self.directory, self.on_end, self.time_limit = directory / uuid.uuid4().hex[:8], on_end, time_limit
         self.memory_limit = memory_limit or child_memory_limit()
         self._worker: subprocess.Popen[bytes] | None = None
         self._held = HeldInputs()
@@ -96,7 +99,7 @@ class CompileProcess:
         self.on_end()
 
     def _compile(self, request: CompileRequest) -> Snapshot | CompileBreakdown:
-        self.directory.mkdir(parents=True, exist_ok=True)
+        self._make_folder()
         question, answer, errors = (self.directory / name for name in ("request.json", "compiled.json", "errors.txt"))
         for old in (answer, errors):
             old.unlink(missing_ok=True)
@@ -122,6 +125,12 @@ class CompileProcess:
             message = text.strip().rpartition("\n")[2][:500] or "no message"
             return CompileBreakdown(request.commit, f"it ended {_end_text(status)}: {message}")
         return Snapshot.from_json(answer.read_text())
+
+    def _make_folder(self) -> None:
+        """Make the folder; what former processes left beside it goes."""
+        if not self.directory.exists():
+            shutil.rmtree(self.directory.parent, ignore_errors=True)
+            self.directory.mkdir(parents=True)
 
     def _run_in_worker(self, order: Mapping[str, Any], deadline: float) -> int:
         """The exit status of the child that compiles. Raises TimeoutError at the deadline, EOFError or OSError when

@@ -21,6 +21,7 @@ from reconciler.publish.status import Condition
 from reconciler.requests import Requests
 from reconciler.writing.memory import ChangeResult
 from tests.builders.fake_cluster import FakeCluster
+from tests.builders.scripted_server import error_answer
 
 REF = Ref("v1", "ConfigMap", "volcano-system", "volcano-scheduler-configmap")
 TIERS = "tiers:\n- plugins:\n  - name: gang\n"
@@ -134,3 +135,17 @@ def test_drift_that_is_put_back_is_not_kept_as_the_former_one(world: World) -> N
     world.live = config("by hand")
     world.look(NEW, "allocate", "preempt")
     assert (text_of(world.live), world.r.scheduler_memory.previous) == (NEW, OLD)
+
+
+def test_what_is_known_of_the_scheduler_is_stored_though_the_first_write_fails(world: World) -> None:
+    """The next process wrote the configuration again that the scheduler does not take, and waited for three minutes."""
+    world.look(OLD, "allocate")
+    world.cluster.before = lambda method, path, body: error_answer(500) if method != "GET" else None
+    world.look(NEW, "allocate")
+    world.cluster.before = lambda method, path, body: None
+    world.look(NEW, "allocate")
+    writes = len(world.cluster.writes)
+    world.look(NEW, "allocate")
+    assert len(world.cluster.writes) == writes, "once"
+    world.begin()
+    assert world.r.scheduler_memory.previous == OLD

@@ -13,7 +13,7 @@ import pytest
 from compiler.syntax.runs import run_digest
 from reconciler.plan.compile_child import CompileProcess, _receive, compile_request
 from reconciler.plan.compile_inputs import CompileRequest
-from reconciler.plan.snapshot import CompileBreakdown, Snapshot, load_snapshot, save_snapshot
+from reconciler.plan.snapshot import CompileBreakdown, Snapshot, load_snapshot, save_snapshot, write_answer
 from solver.verify import Violation
 
 CLUSTER = b"""\
@@ -192,6 +192,15 @@ def test_the_worker_ends_with_its_parent(tmp_path: Path) -> None:
     worker.stdin.close()
     assert worker.wait(60) == 0
     compiler.stop()
+
+
+def test_the_compile_of_a_process_that_was_killed_answers_nobody(tmp_path: Path) -> None:
+    """Its child went on, and could write its answer, of an older commit, over that of the process after it."""
+    former = CompileProcess(tmp_path / "compile", lambda: None)
+    former._make_folder()
+    assert isinstance(compiled(tmp_path / "compile", request(train=JOB)), Snapshot)
+    with pytest.raises(FileNotFoundError):
+        write_answer(Snapshot("0ld", ok=True), former.directory / "compiled.json")
 
 
 def test_the_child_answers_as_the_function_does(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from compiler.cluster_state.surplus import with_present_pods
 from compiler.diagnostics import Diagnostic, Position, declare_rule, sorted_diagnostics
 from compiler.emit import static
 from compiler.explain import caveats
+from compiler.explain.quotas import quota_diagnostics
 from compiler.lower import Origins, lower
 from compiler.outcome import Outcome
 from compiler.reading import read_specs
@@ -136,6 +137,7 @@ def compile_specs(
                 *caveats.reserved_room_diagnostics(origins),
                 *caveats.unfit_run_diagnostics(specs, origins),
                 *caveats.unnamed_device_diagnostics(problem, origins, plan),
+                *quota_diagnostics(specs, origins, problem, plan, state),
                 *_executor_diagnostics(specs, mapper),
                 *_time_limit_diagnostics(specs, plan),
             ),

@@ -9,11 +9,12 @@ from functools import cached_property
 
 from compiler.checks import CheckInput, Finding, check
 from compiler.diagnostics import Severity, did_you_mean, suggestion
-from compiler.fields.quantity import QuantityError, exact_amount, integer_amounts, parse_quantity
+from compiler.fields.quantity import exact_amount
 from compiler.last_result import LastResult
 from compiler.specs import TOLERATE_ALL, Amounts, GangSpec, NodeSpec, PodSpec, RoleSpec
 from compiler.specs.eligibility import NodeMasks, NodeRequirement, node_requirement, returned_node, untolerated_taints
 from compiler.specs.hypernode_tree import tier_of
+from compiler.specs.quotas import has_scopes, limited_amounts
 from compiler.syntax.documents import Document, FieldPath
 
 DEFAULT_PODS = 110
@@ -302,9 +303,10 @@ def gangs_above_quota(check_input: CheckInput) -> Iterator[Finding]:
             for name, amount in role.pod.requests.items():
                 least[name] = least.get(name, 0) + amount * role.minimum
         for document in quotas:
-            if (document.namespace or "default") != gang.namespace:
+            spec = document.data.get("spec")
+            if (document.namespace or "default") != gang.namespace or not isinstance(spec, dict) or has_scopes(spec):
                 continue
-            for key, name, hard in _hard_amounts(document):
+            for key, name, hard in limited_amounts(spec.get("hard")):
                 if least.get(name, 0) > hard:
                     asked, limit = exact_amount(name, least[name]), exact_amount(name, hard)
                     message = (
@@ -314,18 +316,3 @@ def gangs_above_quota(check_input: CheckInput) -> Iterator[Finding]:
                     yield Finding(
                         gang.document, ("metadata", "name"), message, "raise the quota, or lower the minimum", see
                     )
-
-
-def _hard_amounts(document: Document) -> Iterator[tuple[str, str, int]]:
-    """(key, resource, amount) of what a quota without scopes limits of requests."""
-    spec = document.data.get("spec")
-    if not isinstance(spec, dict) or spec.get("scopes") or spec.get("scopeSelector"):
-        return
-    hard = spec.get("hard")
-    for key, value in hard.items() if isinstance(hard, dict) else ():
-        name = key.removeprefix("requests.")
-        if name in ("cpu", "memory", "pods") or (key.startswith("requests.") and "/" in name):
-            try:
-                yield key, name, integer_amounts({name: parse_quantity(value)}, "down")[name]
-            except QuantityError:
-                continue

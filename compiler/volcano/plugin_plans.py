@@ -256,7 +256,8 @@ PLUGIN_PLANS: Mapping[str, PluginPlan] = {
         "nothing",
         (
             Difference(
-                "quotas of namespaces are not planned: a planned job stays Pending while its namespace's is used up",
+                "quotas of namespaces are not planned: a planned job stays Pending while its namespace's is used up "
+                "(GP527 says so)",
                 "the action enqueue",
                 _has_action("enqueue"),
             ),

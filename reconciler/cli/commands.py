@@ -9,7 +9,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import FrameType
 
@@ -21,7 +21,7 @@ from compiler.kubernetes import SNAPSHOT_TIME_ANNOTATION, name_of
 from reconciler.cli import add_cluster_options, add_kubeconfig_options, state_folder
 from reconciler.cli.config import load_config
 from reconciler.cli.connection import TimeLimitError, check_kubeconfig, cluster_command, time_limit
-from reconciler.cluster.client import Client, NotFound
+from reconciler.cluster.client import Client, Forbidden, NotFound
 from reconciler.cluster.neighbours import OtherGangplanError
 from reconciler.cluster.objects import Object, Ref, ref_of
 from reconciler.cluster.preflight import START_LIMITS, CannotStartError, check_cluster, wait_for_cluster
@@ -43,6 +43,8 @@ START_TIMEOUT, ONCE_TIMEOUT = 60.0, 600.0
 """Seconds: for the server to answer at the start, and for all of `--once`."""
 LAST_ANSWER_SECONDS = 1.0
 """Seconds for the last answer before --timeout to be told, rather than that there was none."""
+QUOTA_KIND = ("v1", "ResourceQuota")
+"""In a snapshot beside what every plan rests on: a plan only warns of full ones."""
 REQUIRED_CONDITIONS = frozenset({"Fetched", "Compiled", "Accepted", "Observed", "Applied"})
 """Conditions that must hold for `reconcile --once` to succeed."""
 
@@ -259,17 +261,7 @@ def log_as_json() -> JsonFormatter:
 def snapshot(kubeconfig: Path | None, context: str | None, output: Path | None) -> None:
     """Write what a plan needs to know of a cluster (nodes, pods, jobs, queues and so on) as one List, for `gangplan
     plan --state`."""
-    client = Client(make_connector(kubeconfig, context))
-    items: list[Object] = []
-    for api, kind in STATE_KINDS:
-        resource = client.resource(api, kind)
-        try:
-            found, _ = client.list(resource)
-        except NotFound:
-            if client.is_served(resource):
-                raise
-            continue
-        items += [without_server_fields(item) for item in found]
+    items = [*state_items(Client(make_connector(kubeconfig, context)))]
     items.sort(key=lambda item: (item["kind"], item["apiVersion"], ref_of(item).namespace, name_of(item)))
     metadata = {"annotations": {SNAPSHOT_TIME_ANNOTATION: rfc3339(int(time.time()))}}
     state = {"apiVersion": "v1", "kind": "List", "metadata": metadata, "items": items}
@@ -278,6 +270,24 @@ def snapshot(kubeconfig: Path | None, context: str | None, output: Path | None) 
         click.echo(text, nl=False)
     else:
         output.write_text(text)
+
+
+def state_items(client: Client) -> Iterator[Object]:
+    """What a snapshot holds; without quotas where these may not be listed."""
+    for api, kind in (*STATE_KINDS, QUOTA_KIND):
+        resource = client.resource(api, kind)
+        try:
+            found, _ = client.list(resource)
+        except NotFound:
+            if client.is_served(resource):
+                raise
+            continue
+        except Forbidden as error:
+            if (api, kind) != QUOTA_KIND:
+                raise
+            click.echo(f"a plan of this snapshot cannot warn of full quotas: {error}", err=True)
+            continue
+        yield from map(without_server_fields, found)
 
 
 @click.command()

@@ -5,6 +5,9 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 ROOT = Path(__file__).resolve().parents[4]
 HEAVY = ("git", "kubernetes", "prometheus_client", "urllib3")
@@ -31,3 +34,30 @@ def test_once_succeeds_only_where_the_newest_commit_is_in_force() -> None:
     assert is_success(report(*good))
     assert not is_success(report(*good, ("Compiled", False)))
     assert not is_success(report(("HistoryRewritten", True)))
+
+
+def test_a_snapshot_holds_quotas_where_they_may_be_listed() -> None:
+    from reconciler.cli.commands import state_items
+    from reconciler.cluster.client import Client, Forbidden, Resource
+
+    class Listing(Client):
+        """One object of each kind that may be listed."""
+
+        def __init__(self, forbidden: str) -> None:
+            self.forbidden = forbidden
+
+        def resource(self, api_version: str, kind: str) -> Resource:
+            return Resource(api_version, kind, kind.lower(), False)
+
+        def list(
+            self, resource: Resource, namespace: str = "", selector: str = "", fields: str = ""
+        ) -> tuple[list[Any], str]:
+            if resource.kind == self.forbidden:
+                raise Forbidden("no")
+            return [{"apiVersion": resource.api_version, "kind": resource.kind, "metadata": {"name": "a"}}], "1"
+
+    kinds = [item["kind"] for item in state_items(Listing(""))]
+    assert kinds[-1] == "ResourceQuota"
+    assert [item["kind"] for item in state_items(Listing("ResourceQuota"))] == kinds[:-1]
+    with pytest.raises(Forbidden):
+        list(state_items(Listing("Pod")))

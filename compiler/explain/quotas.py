@@ -1,0 +1,150 @@
+"""ResourceQuotas of the cluster's state that have no room for the pods which jobs of the plan have yet to get."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from compiler.cluster_state.owners import RoleLookup, gang_identity
+from compiler.cluster_state.pod_records import gang_of_pod
+from compiler.cluster_state.state import ClusterState
+from compiler.diagnostics import Diagnostic, Severity, declare_rule
+from compiler.fields.quantity import exact_amount
+from compiler.kubernetes import name_of, namespace_of, status_of
+from compiler.lower.origins import Origins
+from compiler.specs import Specs
+from compiler.specs.quotas import counts_pods, limited_amounts
+from solver.plan import Decision, Plan
+from solver.problem import Problem
+
+FULL_QUOTA = declare_rule(
+    "GP527",
+    "warning",
+    "a quota of the cluster has no room for planned pods",
+    """A ResourceQuota that the cluster's state shows limits its namespace, and the pods that jobs of the plan have yet
+    to get exceed it. The API server refuses them, so that a job which is to start stays without; the plan takes no
+    quota into account. Pods behind gates count as well: where only those of jobs that wait exceed the quota it is an
+    info. Quotas whose scopes do not select the pods say nothing. Mend: raise the quota, or wait until other pods of
+    the namespace end.""",
+)
+MOST_NAMED = 3
+_RANKS = {"keep": 0, "start": 1, "wait": 2}
+
+
+@dataclass(frozen=True, slots=True)
+class _Limit:
+    """What a quota says of one resource."""
+
+    quota: str
+    spec: Mapping[str, Any]
+    resource: str
+    hard: int
+    used: int
+
+
+def quota_diagnostics(
+    specs: Specs, origins: Origins, problem: Problem, plan: Plan, state: ClusterState | None
+) -> Iterator[Diagnostic]:
+    """One for each resource of a quota that has no room for all pods to come, at the first job that exceeds it."""
+    if state is None or not state.resource_quotas:
+        return
+    pods = _PodsToCome(specs, origins, problem, plan, state)
+    for quota in state.resource_quotas:
+        jobs = pods.jobs_by_namespace.get(namespace_of(quota), ())
+        for limit in _limits(quota, specs) if jobs else ():
+            yield from _limit_diagnostics(limit, jobs, pods)
+
+
+def _limits(quota: Any, specs: Specs) -> Iterator[_Limit]:
+    """As the quota's status says it; what it may hold as the repository says it, where it declares the quota."""
+    key, spec, status = (namespace_of(quota), name_of(quota)), quota.get("spec") or {}, status_of(quota)
+    hard = status.get("hard") or spec.get("hard")
+    for document in specs.documents:
+        if document.kind == "ResourceQuota" and (document.namespace or "default", document.name) == key:
+            spec = document.data.get("spec") or {}
+            hard = spec.get("hard")
+    used = {name: amount for name, _, amount in limited_amounts(status.get("used"))}
+    for name, resource, amount in limited_amounts(hard):
+        yield _Limit(name_of(quota), spec, resource, amount, used.get(name, 0))
+
+
+def _limit_diagnostics(limit: _Limit, jobs: Sequence[int], pods: _PodsToCome) -> Iterator[Diagnostic]:
+    """Jobs that fit take their part, in the order in which they are given."""
+    total, over = limit.used, []
+    for j in jobs:
+        asked = pods.amount(j, limit)
+        if total + asked > limit.hard and asked:
+            over.append((j, asked))
+        else:
+            total += asked
+    if not over:
+        return
+    first, asked = over[0]
+    waits = pods.waits(first)
+    document, resource = pods.origins.gangs[first].document, limit.resource
+    used, hard = (exact_amount(resource, amount) for amount in (limit.used, limit.hard))
+    message = (
+        f"ResourceQuota {limit.quota} allows {hard} {resource} in namespace {document.namespace or 'default'}, of "
+        f"which {used} are used; the pods that {document.display_name} has yet to get ask for "
+        f"{exact_amount(resource, asked)}"
+    )
+    if others := [pods.origins.gangs[j].document.name for j, _ in over[1:] if pods.waits(j) == waits]:
+        more = f" and {len(others) - MOST_NAMED} more" if len(others) > MOST_NAMED else ""
+        message += f"; no room either for {', '.join(others[:MOST_NAMED])}{more}"
+    at = document.position("metadata", "name")
+    help = "raise the quota, or wait until other pods of the namespace end"
+    severity: Severity | None = "info" if waits else None
+    yield FULL_QUOTA.diagnostic(at, message, help, object=document.display_name, severity=severity)
+
+
+class _PodsToCome:
+    """Pods that controllers have yet to make: all of a job that the plan starts or keeps, and of one that waits behind
+    gates."""
+
+    def __init__(self, specs: Specs, origins: Origins, problem: Problem, plan: Plan, state: ClusterState) -> None:
+        self.specs, self.origins, self.problem, self.plan, self.state = specs, origins, problem, plan, state
+        defaults = [found.name for found in specs.priority_classes if found.global_default]
+        self.default_class = defaults[0] if defaults else None
+
+    def waits(self, j: int) -> bool:
+        return self.plan.decisions[j].action == "wait"
+
+    @cached_property
+    def jobs_by_namespace(self) -> Mapping[str, Sequence[int]]:
+        """Those that run, those that start, those that wait; of each the highest priority first, then the oldest."""
+        gangs, found = self.problem.gangs, dict[str, list[int]]()
+        made = [decision for decision in self.plan.decisions if self._is_made(decision)]
+        for d in sorted(made, key=lambda d: (_RANKS[d.action], -gangs[d.gang].priority, gangs[d.gang].age, d.gang)):
+            found.setdefault(self.origins.gangs[d.gang].namespace, []).append(d.gang)
+        return found
+
+    def _is_made(self, decision: Decision) -> bool:
+        """Whether the job is in the cluster once the plan is carried out, and its pods with it; an evicted one gets its
+        pods anew."""
+        is_kept_out = self.specs.cluster.binding == "static" or decision.held
+        return decision.action in _RANKS and not (decision.action == "wait" and is_kept_out)
+
+    def amount(self, j: int, limit: _Limit) -> int:
+        """What the job's pods to come ask for of what the quota limits."""
+        gang, total = self.origins.gangs[j], 0
+        for t, role in enumerate(gang.roles):
+            missing, each = role.replicas - self._present[j, t], role.pod.requests.get(limit.resource, 0)
+            if missing > 0 and each and counts_pods(limit.spec, gang, role, self.default_class):
+                total += missing * each
+        return total
+
+    @cached_property
+    def _present(self) -> Counter[tuple[int, int]]:
+        """(gang, role) -> pods that are there, gated ones included."""
+        gangs = self.origins.gangs
+        index, roles = {gang_identity(gang): j for j, gang in enumerate(gangs)}, RoleLookup(gangs)
+        present = Counter[tuple[int, int]]()
+        for record in self.state.pod_records:
+            if (j := gang_of_pod(record, gangs, index)) is None:
+                continue
+            if (t := roles.role_of(j, record.key[1], record.role_name)) is not None:
+                present[j, t] += 1
+        return present

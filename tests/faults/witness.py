@@ -6,7 +6,7 @@ import math
 import threading
 import time
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from compiler.kubernetes import DIGEST_ANNOTATION, annotations_of
@@ -20,10 +20,12 @@ PODS_PATH = "/api/v1/namespaces/default/pods"
 @dataclass
 class Witness:
     """Looks at the cluster all the time, past the proxy. uids: (job, digest of the run) -> its objects.
-    longest_partial: job -> seconds for which it was partly started while no fault was at work. whole_at: job -> when
-    all of its pods were first seen to have started, on the monotonic clock."""
+    longest_partial: job -> seconds for which it was partly started while no fault was at work, less those in which the
+    bed waited for a core: `starved`, of two times. whole_at: job -> when all of its pods were first seen to have
+    started, on the monotonic clock."""
 
     plane: ControlPlane
+    starved: Callable[[float, float], float] = lambda since, until: 0.0
     uids: dict[tuple[str, str], set[str]] = field(default_factory=dict)
     longest_partial: dict[str, float] = field(default_factory=dict)
     whole_at: dict[str, float] = field(default_factory=dict)
@@ -66,7 +68,8 @@ class Witness:
         is_open = job.get("status", {}).get("state", {}).get("phase", "") in ("Pending", "Running", "")
         if is_open and 0 < released < wanted:
             since = max(self._partial_since.setdefault(name, now), self.calm_since)
-            self.longest_partial[name] = max(self.longest_partial.get(name, 0.0), now - since)
+            seconds = now - since - self.starved(since, now)
+            self.longest_partial[name] = max(self.longest_partial.get(name, 0.0), seconds)
         else:
             self._partial_since.pop(name, None)
 

@@ -190,6 +190,7 @@ class Pass:
     all that the plan declares, also where no manifest of it can be made. pods: Ref.key of a live job -> its pods.
     former_job_keys: of jobs that are gone or were replaced, and still have pods. obstructed_changes: of objects that
     could not be looked at, with the reason in each. unconfirmed_ends: job -> why it is not known whether it is gone.
+    unlifted_gates: Ref.key of a job -> why gates of it were not lifted.
     standstill: why nothing at all may be written."""
 
     observation: Observation
@@ -211,6 +212,7 @@ class Pass:
     changes: list[Change] = field(default_factory=list)
     prune_plan: guard.PrunePlan = field(default_factory=guard.PrunePlan)
     lifted_gates: dict[str, int] = field(default_factory=dict)
+    unlifted_gates: dict[str, str] = field(default_factory=dict)
     evicted_pods: list[str] = field(default_factory=list)
     events: list[ObjectEvent] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
@@ -283,6 +285,10 @@ class Pass:
     def record_lifts(self, key: str, count: int) -> None:
         """Note how many pods of a job were given their nodes."""
         self.lifted_gates[key] = count
+
+    def record_unlifted(self, key: str, reason: str) -> None:
+        """Note why pods of a job were not given their nodes."""
+        self.unlifted_gates[key] = reason
 
     def record_eviction(self, event: ObjectEvent) -> None:
         """Note that the pod of the event was evicted."""

@@ -5,13 +5,14 @@ from __future__ import annotations
 import fcntl
 import logging
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from http.server import ThreadingHTTPServer
 from pathlib import Path
 from typing import IO
 
 from reconciler.cluster.client import ApiError, LostLease, short_error
 from reconciler.cluster.neighbours import OtherGangplanError
+from reconciler.cluster.objects import Object
 from reconciler.context import Reconciler
 from reconciler.git.webhook import WebhookReceiver, serve_webhook
 from reconciler.heartbeat import Heartbeat
@@ -224,9 +225,7 @@ def _publish_failure(r: Reconciler, problem: str) -> None:
     r.metrics.condition.labels(type=FAILURE_TYPE).set(True)
     if r.lease.is_held():
         r.publisher.publish_failure(problem)
-        metadata = {"namespace": r.settings.namespace, "name": r.publisher.ref.name}
-        status = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}
-        r.event_writer.put([ObjectEvent(status, FAILURE_TYPE, problem, True)])
+        r.event_writer.put([ObjectEvent(_status_object(r), FAILURE_TYPE, problem, True)])
 
 
 def _is_complete(r: Reconciler, last: Report) -> bool:
@@ -247,14 +246,26 @@ def _publish_report(r: Reconciler, report: Report, seconds: float) -> None:
     r.record_good_pass()
     r.metrics.record_report(report, seconds)
     _log_results(report.results)
-    for gang, pods in report.lifted_gates.items():
+    for gang, pods in filter(lambda item: item[1], report.lifted_gates.items()):
         log.info("gates lifted", extra={"object": gang, "pods": pods})
     for pod in report.evicted_pods:
         log.info("evicted", extra={"object": pod})
     r.publisher.drop_waiting()
     if r.lease.is_held():
         r.publisher.publish(report)
-        r.event_writer.put(report.events)
+        r.event_writer.put([*report.events, *_status_events(r)])
+
+
+def _status_events(r: Reconciler) -> Iterator[ObjectEvent]:
+    """An Event where the status cannot say anything: what stands there is old, and looks as if it were not."""
+    if r.publisher.refusal:
+        message = f"what the status says is old, since it cannot be written: {r.publisher.refusal}"
+        yield ObjectEvent(_status_object(r), "StatusNotWritten", message, True)
+
+
+def _status_object(r: Reconciler) -> Object:
+    metadata = {"namespace": r.settings.namespace, "name": r.publisher.ref.name}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}
 
 
 def _log_results(results: Iterable[ChangeResult]) -> None:

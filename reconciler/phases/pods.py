@@ -230,6 +230,7 @@ def lift_gates(r: Reconciler, p: Pass, snapshot: Snapshot, nodes: NodeIndex) -> 
                 r.wake_event.set()
                 break
     _lift_batch(r, p, batch)
+    r.writer.memory.record_unlifted_gates(p.unlifted_gates, r.clock())
 
 
 def _room_beside_leaving_pods(r: Reconciler, p: Pass, nodes: NodeIndex) -> Room:
@@ -260,11 +261,15 @@ def _lift_batch(r: Reconciler, p: Pass, batch: Mapping[str, Sequence[GateLift]])
         log.info("lifting gates", extra={"pods": len(all_lifts), "seconds": round(r.clock() - began_at, 3)})
     for key, lifts in batch.items():
         troubles = [trouble for trouble in islice(answers, len(lifts)) if trouble]
-        p.record_lifts(key, len(lifts) - len(troubles))
         if troubles:
+            p.record_unlifted(key, troubles[0])
             log.info("a gate was not lifted", extra={"gang": key, "reason": troubles[0]})
+        lifted = len(lifts) - len(troubles)
+        p.record_lifts(key, lifted)
+        if not lifted:
+            continue
         places = ", ".join(sorted({lift.node for lift in lifts}))
-        message = f"{p.lifted_gates[key]} pods were given their nodes: {places}"
+        message = f"{lifted} pods were given their nodes: {places}"
         p.tell(p.observation.objects[key], "Placed", message, False)
 
 

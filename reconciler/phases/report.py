@@ -8,8 +8,9 @@ from dataclasses import replace
 from itertools import islice
 from math import isfinite
 
-from reconciler.cluster.objects import name_of_key
+from reconciler.cluster.objects import name_of_key, ref_of
 from reconciler.context import Pass, Reconciler, is_plan_fresh
+from reconciler.decisions.diff import Change
 from reconciler.phases.candidate import unanswered_message
 from reconciler.phases.scheduler import behind_message
 from reconciler.plan.snapshot import PlannedGang
@@ -49,6 +50,7 @@ def build_report(r: Reconciler, p: Pass) -> Report:
             *refusals,
             *p.prune_plan.held_changes,
             *p.prune_plan.leaving,
+            *_unplaced_jobs(r, p),
         ),
         lifted_gates=p.lifted_gates,
         evicted_pods=tuple(p.evicted_pods),
@@ -81,6 +83,9 @@ def _events(r: Reconciler, p: Pass, rejection: Rejection | None) -> Iterator[Obj
     for change in (*p.held_changes, *refusals, *p.prune_plan.held_changes):
         if change.live is not None and change.desired is not None:
             yield ObjectEvent(change.live, "Held", change.reason, True)
+    for change in _unplaced_jobs(r, p):
+        if change.live is not None:
+            yield ObjectEvent(change.live, "NotPlaced", change.reason, True)
     yield from events_of_results(p.results)
     for key, gang in p.snapshot.gangs.items() if p.snapshot else ():
         if gang.decision == "wait" and gang.reasons and key in p.observation.objects:
@@ -188,11 +193,18 @@ def _applied_condition(r: Reconciler, p: Pass, refused: str) -> Condition:
     if p.standstill:
         return Condition("Applied", False, "InventoryLost", p.standstill)
     failures = [f"{each.change.ref}: {each.message}" for each in _outstanding(r, p) if each.outcome != "fight"]
-    failures += [f"{change.ref}: {change.reason}" for change in p.obstructed_changes]
+    failures += [f"{change.ref}: {change.reason}" for change in (*p.obstructed_changes, *_unplaced_jobs(r, p))]
     failures = [refused, *failures] if refused else failures
     applied = p.snapshot is not None and not failures
     reason = "CommitRefused" if refused else "Applied" if applied else "Outstanding"
     return Condition("Applied", applied, reason, _summary_text(failures))
+
+
+def _unplaced_jobs(r: Reconciler, p: Pass) -> Iterator[Change]:
+    """The jobs whose pods should be given their nodes and are not, with why."""
+    for key, reason in sorted(r.writer.memory.lasting_gate_troubles(r.clock()).items()):
+        if (job := p.observation.objects.get(key)) is not None:
+            yield Change("held", ref_of(job), live=job, reason=f"its pods are not given their nodes: {reason}")
 
 
 def _outstanding(r: Reconciler, p: Pass) -> list[ChangeResult]:

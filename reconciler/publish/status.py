@@ -12,7 +12,7 @@ from typing import Any
 
 from compiler.fields.timestamp import rfc3339
 from compiler.kubernetes import CLUSTER_LABEL, MANAGED_BY_LABEL, annotations_of
-from reconciler.cluster.client import ApiError, Client, NotFound
+from reconciler.cluster.client import ApiError, Client, NotFound, Retry
 from reconciler.cluster.objects import FIELD_MANAGER, Ref
 from reconciler.cluster.shards import memory_labels
 from reconciler.decisions.diff import Change
@@ -192,7 +192,8 @@ def _diagnostic_line(entry: Mapping[str, Any]) -> str:
 @dataclass(slots=True)
 class StatusPublisher:
     """Writes the status ConfigMap, only when it says something new; what is no condition waits for the rest of
-    `interval`, until `due_at`. Failing to report never stops the loop."""
+    `interval`, until `due_at`. Failing to report never stops the loop. refusal: why the server does not take
+    the status; empty when it did, or gave no answer."""
 
     client: Client
     namespace: str
@@ -200,6 +201,7 @@ class StatusPublisher:
     clock: Callable[[], float] = time.monotonic
     interval: float = WRITE_INTERVAL
     due_at: float | None = None
+    refusal: str = ""
     _written_at: float = -inf
     _last_status: dict[str, Any] | None = None
     _last_parts: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -227,9 +229,11 @@ class StatusPublisher:
 
     def publish(self, report: Report) -> None:
         self.drop_waiting()
+        self.refusal = ""
         try:
             self._write_status(status_document(report, self._known_status(), _now()))
         except ApiError as error:
+            self.refusal = "" if isinstance(error, Retry) else str(error)
             log.warning("the report was not written", extra={"reason": str(error)})
 
     def publish_failure(self, message: str) -> None:

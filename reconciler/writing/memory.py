@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -20,6 +20,8 @@ GIVEN_UP_AFTER = 5
 just been made takes jobs."""
 UNFIXABLE_PAUSES = (60.0, 3600.0)
 """The same for differences that stayed when an object was written."""
+GATES_TOLD_AFTER = 3.0
+"""Seconds for which a gate is not lifted before that is told: a pod may have changed in between."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +46,7 @@ class WriterMemory:
     delete, and when), until the watch has caught up. unsaved_intents: keys that the stored inventory does not hold yet.
     gates_due_at: when gates that were not lifted are tried again.
     failures: key -> how the last attempt failed, until one succeeds.
+    unlifted_gates: key of a gang -> since when gates of it could not be lifted, and what the server said last.
     """
 
     unfixable_differences: dict[str, tuple[str, float, float]] = field(default_factory=dict)
@@ -53,6 +56,7 @@ class WriterMemory:
     last_writes: dict[str, tuple[Object | None, str, float]] = field(default_factory=dict)
     unsaved_intents: set[str] = field(default_factory=set)
     gates_due_at: float = 0.0
+    unlifted_gates: dict[str, tuple[float, str]] = field(default_factory=dict)
     failures: dict[str, ChangeResult] = field(default_factory=dict)
     fights: FightDetector = field(default_factory=FightDetector)
 
@@ -132,6 +136,15 @@ class WriterMemory:
         recent = {key for key, (_, _, at) in self.last_writes.items() if at >= oldest_write}
         drop_other_keys(self.last_writes, recent)
         self.fights.trim(now)
+
+    def record_unlifted_gates(self, troubles: Mapping[str, str], now: float) -> None:
+        """Note which gangs have gates that could not be lifted now, with why; of all others they could, or need not."""
+        since = {key: self.unlifted_gates.get(key, (now, ""))[0] for key in troubles}
+        self.unlifted_gates = {key: (since[key], message) for key, message in troubles.items()}
+
+    def lasting_gate_troubles(self, now: float) -> dict[str, str]:
+        """Key of a gang -> why gates of it are not lifted, where that is not only so for a moment."""
+        return {key: text for key, (at, text) in self.unlifted_gates.items() if now - at >= GATES_TOLD_AFTER}
 
     def pause_gates(self, until: float) -> None:
         """Let a pass come then for the gates that were not lifted."""

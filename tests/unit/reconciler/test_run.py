@@ -12,7 +12,7 @@ import pytest
 from kubernetes.config import ConfigException
 
 from reconciler import run
-from reconciler.cluster.client import Client, LostLease, Retry
+from reconciler.cluster.client import ApiError, Client, Forbidden, LostLease, Retry
 from reconciler.cluster.inventory import Inventory
 from reconciler.cluster.lease import Lease
 from reconciler.cluster.neighbours import OtherGangplanError
@@ -20,6 +20,7 @@ from reconciler.cluster.objects import Object, Ref
 from reconciler.context import DriftBasis, Reconciler, Settings, build_reconciler
 from reconciler.git.poller import GitPoller
 from reconciler.plan.snapshot import Snapshot
+from reconciler.publish.events import EventWriter, ObjectEvent
 from reconciler.publish.status import Condition, Report, StatusPublisher
 from reconciler.requests import Requests
 from reconciler.run import http_pages, run_reconciler
@@ -102,6 +103,24 @@ def test_whatever_a_pass_meets_the_next_one_comes(life: Life) -> None:
     assert life.live(*(failing(error) for error in errors), lambda r: IDLE) == IDLE
     assert life.r.metrics.passes.labels(result="failed")._value.get() == len(errors)
     assert life.r.heartbeat.errors == 5, "what no API and no file explains is counted on its own"
+
+
+@pytest.mark.parametrize(("error", "told"), [(Forbidden("may not patch configmaps"), True), (Retry("503"), False)])
+def test_a_status_that_may_not_be_written_is_told_by_an_event(
+    life: Life, monkeypatch: pytest.MonkeyPatch, error: ApiError, told: bool
+) -> None:
+    """With the right to write it taken away, the status stood there as if all were as it says."""
+    events: list[ObjectEvent] = []
+
+    def refuse(self: Client, item: Object) -> Object:
+        raise error
+
+    monkeypatch.setattr(Lease, "is_held", lambda self: True)
+    monkeypatch.setattr(Client, "apply_anyway", refuse)
+    monkeypatch.setattr(EventWriter, "put", lambda self, more: events.extend(more))
+    life.live(lambda r: replace(IDLE, commit="new"), lambda r: IDLE)
+    found = {(each.reason, "may not patch configmaps" in each.message) for each in events}
+    assert found == ({("StatusNotWritten", True)} if told else set())
 
 
 def test_the_status_says_that_passes_fail_until_one_does_not(life: Life, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -358,3 +358,33 @@ def test_a_job_that_is_planned_without_being_bound_stands_in_the_status_and_nowh
     document = status_document(build_report(world.r, p), {}, "10:00")
     assert [(gang["name"], gang.get("bound", True)) for gang in document["gangs"]] == [("g", True), ("service", False)]
     assert "start  default/service (q), not bound" in status_text(document)
+
+
+def test_gates_that_cannot_be_lifted_are_told_while_that_is_so(world: World) -> None:
+    """A right that was taken away, or a webhook: the gang waited, and only the log said why."""
+    world.plan(planned("g", "start", n1=1))
+    world.r.writer.clock = lambda: world.now
+    world.cluster.before = lambda method, path, body: (
+        error_answer(403, "may not patch pods") if method == "PATCH" and "/pods/" in path else None
+    )
+
+    def told() -> tuple[bool, list[str], list[str]]:
+        p = world.act(live_job("g"), pod("g", 0))
+        report = build_report(world.r, p)
+        assert (p.lifted_gates, report.is_idle) == ({key_of("g"): 0}, False)
+        applied = next(each for each in report.conditions if each.type == "Applied")
+        held = [change.reason for change in report.held_changes]
+        return applied.status, held, [event.reason for event in report.events]
+
+    assert told() == (True, [], []), "it may be over in a moment"
+    world.now = 4.0
+    is_applied, (reason,), events = told()
+    assert not is_applied
+    assert reason.startswith("its pods are not given their nodes: ")
+    assert "may not patch pods" in reason
+    assert events == ["NotPlaced"], "and no pod was Placed"
+    world.cluster.before = lambda method, path, body: None
+    world.cluster.put("/api/v1/namespaces/default/pods/g-w-0", pod("g", 0))
+    p = world.act(live_job("g"), pod("g", 0))
+    assert p.lifted_gates == {key_of("g"): 1}
+    assert next(each for each in build_report(world.r, p).conditions if each.type == "Applied").status

@@ -32,8 +32,8 @@ from solver.semantics.gang_classes import meets_minima
 from solver.semantics.placement_cost import COST_NAMES, UnopenedCapacity
 from solver.semantics.placements import Placements, add_vectors, new_placements
 from solver.state.state import State
+from solver.timeline.entitled_growth import plan_with_entitled_growth
 from solver.timeline.lending import lend_dedicated_domains
-from solver.timeline.two_pass import plan_with_reservation
 from solver.timeline.unused_shares import pass_shares_on
 from solver.validation.values import validate
 
@@ -54,7 +54,7 @@ def solve(problem: Problem, options: Options | None = None, mapper: Mapper = LOC
         start = _Start.of(problem, options)
         mapper.prepare(explanation_work(problem, sum(not meets_minima(gang) for gang in problem.gangs)))
         with limit_time(DECIDING_SHARE * seconds_left()):
-            decided = plan_with_reservation(start.plan_state(mapper))
+            decided = plan_with_entitled_growth(start.plan_state(mapper))
             if not is_out_of_time():
                 decided = pass_shares_on(lend_dedicated_domains(decided))
         plan = _finish_plan(start, decided, mapper)

@@ -1,4 +1,4 @@
-"""Rivals: other waiting gangs that might start instead on nodes which are added for one."""
+"""Rivals: other gangs that might start, or grow, instead on nodes which are added for one."""
 
 from __future__ import annotations
 
@@ -11,21 +11,36 @@ from solver.diagnosis.precedence import is_decided_by_entitlement
 from solver.diagnosis.question import ModelBudget
 from solver.diagnosis.state import DiagnosisState
 from solver.diagnosis.trial import Trial, TrialRunner
-from solver.semantics.gang_classes import meets_minima
+from solver.semantics.gang_classes import elastic_roles, meets_minima
 from solver.semantics.priorities import serving_order_key
 
 
 def others_may_start_instead(runner: TrialRunner, t: Trial) -> bool:
-    """Whether a gang of another class, which may be decided first, starts on the nodes that the trial adds as well. Of
-    its own class one starts."""
+    """Whether a gang of another class, which may be decided first, starts on the nodes that the trial adds as well, or
+    one of another queue grows there first. Of its own class one starts."""
     if t.added_nodes is None:
         return False
     case, state = runner.case, runner.case.state
+    if _others_grow_first(runner, t, t.added_nodes[0]):
+        return True
     own = diagnosis_class(state, case.index)
     others = (i for i in _waiting_gangs(state) if diagnosis_class(state, i) != own)
     earlier = (i for i in others if _may_precede(case, i))
     rivals = (i for i in earlier if _may_use(state, i, t.added_nodes[0]))
     return any(_starts_too(state, i, t) for i in islice(rivals, state.options.budget.rivals))
+
+
+def _others_grow_first(runner: TrialRunner, t: Trial, n: int) -> bool:
+    """Whether the gang would borrow, and one of another queue may get more pods on nodes like this one within what that
+    queue is entitled to."""
+    state, books, home = runner.case.state, runner.ledger(t), runner.case.gang.queue
+    if not is_decided_by_entitlement(state.problem) or books.is_entitled(home, runner.min_demand(t)):
+        return False
+    placed = (*state.kept_placements.items(), *state.started_placements.items())
+    gangs = ((state.problem.gangs[i], pods) for i, pods in placed)
+    roles = ((gang.queue, role) for gang, pods in gangs if gang.queue != home for role in elastic_roles(gang, pods))
+    node_class = state.problem.nodes[n].node_class
+    return any(node_class in role.node_classes and books.is_entitled(q, role.request) for q, role in roles)
 
 
 def _waiting_gangs(state: DiagnosisState) -> Sequence[int]:

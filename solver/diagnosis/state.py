@@ -182,6 +182,11 @@ class DiagnosisState:
         return tuple(sorted(self.started_placements, key=lambda i: (gangs[i].priority, -gangs[i].age, -i)))
 
     @cached_property
+    def growing_gangs(self) -> tuple[int, ...]:
+        """The gangs that run and get more pods by the plan."""
+        return tuple(i for i, pods in sorted(self.kept_placements.items()) if pods != self.problem.gangs[i].running)
+
+    @cached_property
     def gang_priorities(self) -> frozenset[int]:
         """The priorities that gangs have."""
         return frozenset(gang.priority for gang in self.problem.gangs)
@@ -310,13 +315,13 @@ class DiagnosisState:
         return None if planned is None else PodRuleCounts(self.problem, planned.existing_pods)
 
     def rule_counts_without(self, gangs: Iterable[int]) -> PodRuleCounts | None:
-        """The pod-rule counts with the plan, without these gangs that it starts."""
+        """The pod-rule counts with the plan, without what it gives to these gangs."""
         if self.after.rule_counts is None:
             return None
         left = self.after.rule_counts.copy()
         for i in gangs:
             gang = self.problem.gangs[i]
-            for p in new_placements(gang, self.started_placements[i]):
+            for p in new_placements(gang, self.pods_of(i, with_plan=True)):
                 left.add_pods(gang.roles[p.role], p.node, -p.pods, 0)
         return left
 

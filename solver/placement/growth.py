@@ -1,19 +1,20 @@
-"""Growth: elastic gangs take what is left, one unit at a time, the queue with the lowest share first."""
+"""Growth: elastic gangs take what is left, one unit at a time, the queue with the lowest share first; where queues come
+first, within what they are entitled to before beyond it."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Container
+from collections.abc import Collection, Container, Iterator
 from dataclasses import dataclass, replace
 
 from solver.greedy.best_fit import GreedyPlacer
 from solver.options import Budget
-from solver.problem import Gang, Placement
+from solver.problem import Gang, Placement, Problem
 from solver.semantics.gang_classes import breaks_topology, growing_class, has_partial_subgroup, pods_per_role
 from solver.semantics.placements import Placements, merge_placements
-from solver.semantics.share_measures import gang_dominant_share, queue_priority
+from solver.semantics.share_measures import gang_dominant_share, puts_queues_first, queue_priority, serving_rounds
 from solver.state.queue_books import QueueBooks
-from solver.state.state import State
+from solver.state.state import Pods, State
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,52 +33,102 @@ def grow_gangs(
     books_at_start: QueueBooks | None = None,
     lasting_gangs: Container[int] = (),
     budget: Budget | None = None,
-) -> dict[int, tuple[Placement, ...]]:
+    within_entitlements: bool = False,
+) -> dict[int, Pods]:
     """The placements with the growth, which is also taken from the state.
 
     placements: gang -> pods of all gangs that run or start. A unit is a pod, or a whole subgroup where the pod belongs
     to one. books_at_start: what the queues hold at the start of a reservation; lasting gangs, which are still there
-    then, grow within it.
+    then, grow within it. within_entitlements: no further than what queues are entitled to.
     """
-    problem, tree, queue_books = state.problem, state.tree, state.queue_books
-    totals, grown, wanting = problem.totals, dict(placements), dict[int, GrowthRequest]()
-    greedy, strides = GreedyPlacer(state, budget=budget), (budget or Budget()).growth_strides
-    for j, pods in placements.items():
-        wish = _next_request(problem.gangs[j], pods, 0, strides)
-        if wish is None or breaks_topology(tree, problem.gangs[j], pods):
-            continue
-        if not has_partial_subgroup(tree, problem.gangs[j], pods):
-            wanting[j] = wish
-    holds = {j: gang_dominant_share(problem, problem.gangs[j], grown[j], totals) for j in wanting}
+    growth = _Growth(state, dict(placements), books_at_start, lasting_gangs, budget or Budget())
+    for queues, is_entitled in growth_stages(state.problem):
+        if is_entitled or not within_entitlements:
+            growth.grow(queues, is_entitled)
+    return growth.grown
 
-    def turn(j: int) -> tuple[object, ...]:
-        gang = problem.gangs[j]
-        queue = -queue_priority(problem, gang.queue), queue_books.share_order_key(gang.queue)
+
+def growth_stages(problem: Problem) -> Iterator[tuple[frozenset[int], bool]]:
+    """(the queues whose gangs grow, whether only within what these are entitled to), one after another. Where queues
+    come first what is entitled goes before what is borrowed."""
+    queues = range(len(problem.queues))
+    if not puts_queues_first(problem, queues):
+        yield frozenset(queues), False
+        return
+    of_priority = {q: queue_priority(problem, q) for q in queues}
+    for served in serving_rounds(problem, of_priority.values()):
+        of_round = frozenset(q for q in queues if of_priority[q] in served)
+        yield of_round, True
+        yield of_round, False
+
+
+class _Growth:
+    """grown: gang -> its pods so far."""
+
+    def __init__(
+        self,
+        state: State,
+        grown: dict[int, Pods],
+        books_at_start: QueueBooks | None,
+        lasting_gangs: Container[int],
+        budget: Budget,
+    ) -> None:
+        self.grown, self._state, self._strides = grown, state, budget.growth_strides
+        self._books_at_start, self._lasting_gangs = books_at_start, lasting_gangs
+        self._greedy = GreedyPlacer(state, budget=budget)
+
+    def grow(self, queues: Collection[int], only_entitled: bool) -> None:
+        """Unit by unit, of the queue with the lowest share the next one, until none fits."""
+        wanting = self._first_requests(queues)
+        while wanting:
+            j = min(wanting, key=self._turn)
+            wish, found = wanting[j], self._place(j, wanting[j], only_entitled)
+            if not found and wish.stride > 1:
+                wanting[j] = replace(wish, stride=wish.stride // 2)
+                continue
+            gang = self._state.problem.gangs[j]
+            again = _next_request(gang, self.grown[j], wish.role + (not found), self._strides, wish)
+            if again is None:
+                del wanting[j]
+            else:
+                wanting[j] = again
+
+    def _first_requests(self, queues: Collection[int]) -> dict[int, GrowthRequest]:
+        tree, gangs, found = self._state.tree, self._state.problem.gangs, dict[int, GrowthRequest]()
+        for j, pods in self.grown.items():
+            wish = _next_request(gangs[j], pods, 0, self._strides) if gangs[j].queue in queues else None
+            if wish is None or breaks_topology(tree, gangs[j], pods):
+                continue
+            if not has_partial_subgroup(tree, gangs[j], pods):
+                found[j] = wish
+        return found
+
+    def _turn(self, j: int) -> tuple[object, ...]:
+        """The smaller, the sooner the gang has its turn."""
+        problem, gang = self._state.problem, self._state.problem.gangs[j]
+        queue = -queue_priority(problem, gang.queue), self._state.queue_books.share_order_key(gang.queue)
         order = (queue, -gang.priority) if problem.policy.queues_first else (-gang.priority, queue)
-        return *order, holds[j], gang.age, j
+        return *order, gang_dominant_share(problem, gang, self.grown[j], problem.totals), gang.age, j
 
-    while wanting:
-        j = min(wanting, key=turn)
-        gang, wish = problem.gangs[j], wanting[j]
+    def _place(self, j: int, wish: GrowthRequest, only_entitled: bool) -> bool:
+        """Whether the pods of the request find room and the queues allow them; takes the room then."""
+        gang, books = self._state.problem.gangs[j], self._state.queue_books
         mix = [wish.stride * wish.unit if t == wish.role else 0 for t in range(len(gang.roles))]
         amount = tuple(sum(mix) * x for x in gang.roles[wish.role].request)
-        bound = [queue_books] if books_at_start is None or j not in lasting_gangs else [queue_books, books_at_start]
-        allowed = all(each.allows_amount(gang.queue, amount) for each in bound)
-        more = greedy.place_gang(j, growing_class(j, gang, grown[j]).with_fixed_mix(mix)) if allowed else None
-        if more is None and wish.stride > 1:
-            wanting[j] = replace(wish, stride=wish.stride // 2)
-            continue
-        if more is not None:
-            for each in bound:
-                each.charge_queue(gang.queue, amount)
-            grown[j] = merge_placements([*grown[j], *more])
-            holds[j] = gang_dominant_share(problem, gang, grown[j], totals)
-        again = _next_request(gang, grown[j], wish.role + (more is None), strides, wish)
-        if again is None:
-            del wanting[j]
-        else:
-            wanting[j] = again
-    return grown
+        bound = [books]
+        if self._books_at_start is not None and j in self._lasting_gangs:
+            bound.append(self._books_at_start)
+        if only_entitled and not books.is_entitled(gang.queue, amount):
+            return False
+        if not all(each.allows_amount(gang.queue, amount) for each in bound):
+            return False
+        more = self._greedy.place_gang(j, growing_class(j, gang, self.grown[j]).with_fixed_mix(mix))
+        if more is None:
+            return False
+        for each in bound:
+            each.charge_queue(gang.queue, amount)
+        self.grown[j] = merge_placements([*self.grown[j], *more])
+        return True
 
 
 def _next_request(

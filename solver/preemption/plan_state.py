@@ -14,6 +14,7 @@ from solver.preemption.evictions import EvictionState
 from solver.problem import Placement, Problem
 from solver.semantics.exclusions import NodeSet
 from solver.semantics.gang_classes import meets_minima, waiting_class
+from solver.semantics.gang_sizes import Minima, with_minima
 from solver.semantics.placement_cost import COST_NAMES
 from solver.semantics.placements import Placements, negative_of, new_placements, placed_demand
 from solver.semantics.priorities import eligible_in_order
@@ -110,6 +111,13 @@ class PlanState:
     def with_reservation(self, reserved: ReservedStart) -> PlanState:
         """A copy in which no decision delays this start."""
         return replace(self._copy_with_state(self.state.excluding(reserved.exclusions)), reserved=reserved)
+
+    def with_minima(self, minima: Mapping[int, Minima]) -> PlanState:
+        """A copy in which these gangs need so many pods to start."""
+        if not minima:
+            return self.copy()
+        plan = self._copy_with_state(self.state.with_gangs(with_minima(self.problem, minima)))
+        return replace(plan, unrestricted_problem=with_minima(self.unrestricted_problem, minima))
 
     def with_borrowers(self, other: PlanState) -> PlanState:
         """The plan `other` with the gangs that start in dedicated domains of other queues, in batches of their own."""

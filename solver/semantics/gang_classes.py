@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from solver.problem import Gang, Placement, PodRequest, Problem, Subgroup, Vector
+from solver.problem import Gang, Placement, PodRequest, Problem, Role, Subgroup, Vector
 from solver.semantics.gang_sizes import required_pods, role_mix
 from solver.semantics.placements import add_vectors
 from solver.semantics.priorities import precedence
@@ -113,6 +113,12 @@ def pods_per_role(roles: int, placed: Iterable[Placement]) -> list[int]:
     for p in placed:
         have[p.role] += p.pods
     return have
+
+
+def elastic_roles(gang: Gang, placed: Iterable[Placement]) -> list[Role]:
+    """The roles of which the gang has fewer pods than replicas."""
+    have = pods_per_role(len(gang.roles), placed)
+    return [role for role, pods in zip(gang.roles, have, strict=True) if pods < role.replicas]
 
 
 def meets_minima(gang: Gang) -> bool:

@@ -7,11 +7,23 @@ reachable when it is a sum of units, each block between its minimum and its repl
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
-from solver.problem import Gang, Subgroup
+from solver.problem import Gang, Problem, Subgroup
 from solver.semantics.placements import add_vectors
+
+Minima = tuple[int, tuple[int, ...]]
+"""The pods that a gang needs over all roles, and of each role."""
+
+
+def with_minima(problem: Problem, minima: Mapping[int, Minima]) -> Problem:
+    """The problem in which these gangs need so many pods."""
+    gangs = list(problem.gangs)
+    for j, (total, of_roles) in minima.items():
+        roles = (replace(role, minimum=n) for role, n in zip(gangs[j].roles, of_roles, strict=True))
+        gangs[j] = replace(gangs[j], minimum=total, roles=tuple(roles))
+    return replace(problem, gangs=tuple(gangs))
 
 
 @dataclass(frozen=True, slots=True)

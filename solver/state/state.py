@@ -131,6 +131,11 @@ class State:
         unchanged = self.tree if problem is self.problem else None
         return replace(self.copy(), problem=problem, tree=tree or unchanged or TopologyTree(problem))
 
+    def with_gangs(self, problem: Problem) -> State:
+        """A copy for a problem whose gangs have other minima, which neither nodes nor queues know of."""
+        other = self.for_problem(problem, self.tree)
+        return replace(other, queue_books=other.queue_books.with_problem(problem))
+
     def with_free(self, free: FreeVectors, rule_counts: PodRuleCounts | None = None) -> State:
         """The same queues with other free nodes, and other pods counted by pod rules; the rest is shared."""
         return replace(self, free_nodes=FreeNodes(free, rule_counts))

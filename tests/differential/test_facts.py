@@ -181,10 +181,10 @@ FACTS = {
         {"a": 8, "b": 0},
         {"a": 8, "b": 0},
     ),
-    "minima of borrowers come before growth that is entitled": Fact(
+    "growth that is entitled comes before borrowers": Fact(
         World(node(8), (queue("a", 6), queue("b", 2)), (gang("a0", "a", 6, 1, minimum=1), *gangs("b", 4, "b", 1, 2))),
         {"a": 6, "b": 2},
-        {"a": 2, "b": 6},
+        {"a": 6, "b": 2},
     ),
 }
 

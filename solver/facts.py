@@ -203,13 +203,6 @@ class PrecedingGangs(Shortage, code="GW105"):
 
 
 @dataclass(frozen=True, slots=True)
-class EntitledGrowth(Shortage, code="GW105"):
-    """The gang fits beside the plan but for the pods that `gangs`, which run, get within their queues' entitlements."""
-
-    gangs: tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class Borrowing(Shortage, code="GW124"):
     """The gang fits alone, but would borrow: of what the queue is entitled to `limit`, it holds `held`, and `gangs`,
     not all of its queue, go first."""

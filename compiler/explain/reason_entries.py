@@ -103,17 +103,6 @@ REASONS: Mapping[type[facts.Fact], Entry[Any]] = entries_by_type(
         remedy="Wait, or raise the job's priority or its queue's share.",
     ),
     Entry(
-        facts.EntitledGrowth,
-        "others are served first",
-        (
-            "there is room for it now, but running jobs grow into that room, within what their queues are entitled to: "
-            "{gangs}",
-            "there is room for it now, but running jobs grow into that room, within what their queues are entitled to",
-        ),
-        lambda s, j, x: s.gang_sources(x.gangs),
-        remedy="Wait, or raise what the job's queue deserves, or its weight.",
-    ),
-    Entry(
         facts.Borrowing,
         "it would borrow, and others go first",
         (

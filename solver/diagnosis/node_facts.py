@@ -21,10 +21,9 @@ from solver.semantics.topology import ROOT
 
 
 def preceding_gangs(case: GangDiagnosis, s: Scenario) -> facts.Fact:
-    """A minimal set of the plan's gangs without which, or without whose growth, the gang would fit."""
-    blocking = blockers(case, s)
-    kind = facts.EntitledGrowth if blocking.grow else facts.PrecedingGangs
-    return kind(case.question(s).gang_class.min_pods, blocking.pods, blocking.gangs)
+    """A minimal set of the plan's gangs without which the gang would fit."""
+    most, gangs = blockers(case, s)
+    return facts.PrecedingGangs(case.question(s).gang_class.min_pods, most, gangs)
 
 
 def pod_rule_conflict(case: GangDiagnosis, s: Scenario) -> facts.Fact:

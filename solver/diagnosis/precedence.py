@@ -32,7 +32,7 @@ def borrowing(case: GangDiagnosis, s: Scenario) -> Borrowing | None:
     problem, books, demand = case.state.problem, case.state.after.queue_books, case.remaining_demand
     if not is_decided_by_entitlement(problem) or books.is_entitled(case.gang.queue, demand):
         return None
-    gangs = blockers(case, s).gangs
+    _, gangs = blockers(case, s)
     if all(problem.gangs[i].queue == case.gang.queue for i in gangs):
         return None
     short = []

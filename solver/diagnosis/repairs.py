@@ -33,7 +33,7 @@ from solver.diagnosis.question import ModelBudget
 from solver.diagnosis.queue_changes import node_group_steps, with_queue_changes
 from solver.diagnosis.rivals import others_may_start_instead
 from solver.diagnosis.trial import Step, StepSequence, Trial, TrialRunner
-from solver.facts import Borrowing, EntitledGrowth, Fact, PrecedingGangs, ShareLimit, Undecided
+from solver.facts import Borrowing, Fact, PrecedingGangs, ShareLimit, Undecided
 from solver.repairs import EndOfPods, Repair, ReturnOfNodes
 
 
@@ -44,11 +44,7 @@ def gang_repairs(case: GangDiagnosis, facts: Sequence[Fact]) -> tuple[Repair, ..
     budget = case.state.options.budget
     runner = TrialRunner(case, budget.repair_questions, ModelBudget(budget.repair_models))
     found = [trial.changes for trial in islice(_single_trials(runner, facts), budget.repairs)]
-    enough = (
-        1
-        if all(isinstance(fact, PrecedingGangs | EntitledGrowth | Borrowing) for fact in facts)
-        else budget.enough_repairs
-    )
+    enough = 1 if all(isinstance(fact, PrecedingGangs | Borrowing) for fact in facts) else budget.enough_repairs
     unblocked = () if found else _unblocked_trials(runner, facts)
     for trials in (unblocked, _node_trials(runner), _double_trials(runner)):
         for trial in trials if len(found) < enough else ():

@@ -37,8 +37,9 @@ def _others_grow_first(runner: TrialRunner, t: Trial, n: int) -> bool:
     if not is_decided_by_entitlement(state.problem) or books.is_entitled(home, runner.min_demand(t)):
         return False
     placed = (*state.kept_placements.items(), *state.started_placements.items())
-    gangs = ((state.problem.gangs[i], pods) for i, pods in placed)
-    roles = ((gang.queue, role) for gang, pods in gangs if gang.queue != home for role in elastic_roles(gang, pods))
+    others = [(i, pods) for i, pods in placed if state.problem.gangs[i].queue != home]
+    gangs = ((state.problem.gangs[i], pods) for i, pods in others)
+    roles = ((gang.queue, role) for gang, pods in gangs for role in elastic_roles(gang, pods))
     node_class = state.problem.nodes[n].node_class
     return any(node_class in role.node_classes and books.is_entitled(q, role.request) for q, role in roles)
 

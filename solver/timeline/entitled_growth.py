@@ -134,13 +134,14 @@ def _is_made_good(decided: PlanState, again: PlanState, borrowers: Collection[in
     problem = decided.problem
     of_queue = [j for j, gang in enumerate(problem.gangs) if gang.queue == q]
 
-    def units(plan: PlanState, without: Collection[int], lowest: int) -> float:
-        chosen = (j for j in of_queue if j in plan.placements and j not in without)
-        counted = (j for j in chosen if precedence(problem.gangs[j]) >= lowest)
+    def units(plan: PlanState, gangs: Collection[int], lowest: int) -> float:
+        counted = (j for j in gangs if precedence(problem.gangs[j]) >= lowest)
         return sum(dominant_share(_new_demand(problem, j, plan.placements[j]), problem.totals) for j in counted)
 
     levels = {precedence(problem.gangs[j]) for j in of_queue}
-    return all(units(again, (), p) >= units(decided, borrowers, p) - SHARE_TOLERANCE for p in levels)
+    before, after = ([j for j in of_queue if j in plan.placements] for plan in (decided, again))
+    entitled = [j for j in before if j not in borrowers]
+    return all(units(again, after, p) >= units(decided, entitled, p) - SHARE_TOLERANCE for p in levels)
 
 
 def _start_of(reservation: Reservation) -> float:

@@ -122,7 +122,7 @@ def worse_than(world: World, outcome: Outcome, planned: Planned) -> list[str]:
     """Whether Volcano's outcome, measured by gangplan's own goals, is better than the plan. Outcomes that gangplan must
     not plan do not count, nor do evictions: who goes for whom is decided gang by gang, not in these goals. Nor does
     what is above a share of proportion: a job that `enqueue` keeps waiting asks for nothing, but behind gates it is let
-    in, and asks."""
+    in, and asks. Nor does what is lent where the plan has more growth within entitlements, which comes first."""
     if outcome.evicted or planned.evicted or not outcome.at_rest:
         return []
     judge = Judge(world, running_at_first(world))
@@ -130,6 +130,8 @@ def worse_than(world: World, outcome: Outcome, planned: Planned) -> list[str]:
     if theirs == ours or not judge.is_allowed(theirs) or judge.overtaken(outcome.running):
         return []
     if judge.due.uses_proportion and not judge.is_covered(theirs):
+        return []
+    if judge.entitled_growth(planned.running) > judge.entitled_growth(outcome.running):
         return []
     if judge.score(theirs) <= judge.score(ours):
         return []

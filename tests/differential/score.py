@@ -259,6 +259,19 @@ class Judge:
     def reclaims(self) -> bool:
         return any(action in ("reclaim", "gangreclaim") for action in self.world.actions)
 
+    def entitled_growth(self, running: Mapping[Where, int]) -> int:
+        """What pods above the minima of their jobs hold that entitlements cover beside all minima."""
+        held, least = Counter[str](), Counter[str]()
+        for job in self.world.jobs:
+            amount = sum(
+                pods * job.task(task).request["gpu"] for (name, task, _), pods in running.items() if name == job.name
+            )
+            held[job.queue] += amount
+            least[job.queue] += min(amount, least_amount(job))
+        limits = {queue.name: self.due.of[queue.name] for queue in self.world.queues}
+        covered = {name: held[name] if limit is None else min(held[name], limit) for name, limit in limits.items()}
+        return sum(max(0, amount - least[name]) for name, amount in covered.items())
+
     # --- what is allowed
 
     def overtaken(self, running: Mapping[Where, int]) -> list[str]:

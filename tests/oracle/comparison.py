@@ -14,6 +14,7 @@ from ruamel.yaml import YAML
 from compiler.cluster_state.state import ClusterState
 from compiler.pipeline import compile_repository
 from compiler.repository import Repository
+from solver.semantics.gang_classes import pods_per_role
 
 ROOT = Path(__file__).parents[2]
 FOUND_FOLDER = Path(__file__).parent / "found"
@@ -21,7 +22,8 @@ FOUND_FOLDER = Path(__file__).parent / "found"
 
 Files = Mapping[str, bytes]
 Plan = dict[str, Any]
-"""files: path -> text. started: jobs. reached: objective called proven -> value. unproven: what else the plan says."""
+"""files: path -> text. started: jobs. grown: of those that start with more pods than they need -> pods of each role.
+reached: objective called proven -> value. unproven: what else the plan says."""
 
 
 def differences(repositories: Sequence[Files]) -> list[list[str]]:
@@ -38,7 +40,13 @@ def plan_of(files: Files) -> Plan:
     errors = [f"{each.code}: {each.message}" for each in outcome.diagnostics if each.severity == "error"]
     objectives = [each for batch in outcome.plan.batches for each in batch.objectives]
     unproven = [f"{each.name}: {each.verdict}" for each in objectives if each.verdict != "proven"]
+    problem = outcome.problem
+    assert problem is not None
+    starting = [decision for decision in outcome.plan.decisions if decision.action == "start"]
+    sizes = {d.gang: pods_per_role(len(problem.gangs[d.gang].roles), d.placements) for d in starting}
+    grown = {problem.gangs[j].name: pods for j, pods in sizes.items() if sum(pods) > problem.gangs[j].minimum}
     return {
+        "grown": grown,
         "files": {path: content.decode() for path, content in files.items()},
         "started": [decided.name for decided in outcome.decisions if decided.action == "start"],
         "reached": {each.name: each.value for each in objectives if each.verdict == "proven"},

@@ -8,14 +8,42 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Collection, Mapping
+from dataclasses import replace
+from itertools import combinations
+from typing import Any
 
-from tests.oracle.documents import read_world
+from tests.oracle.documents import World, read_world
 from tests.oracle.model import ImpossibleError, Model, best, overtaken
 
+Sizes = Mapping[str, list[int]]
+"""Job -> pods of each role."""
 
-def mistakes(files: Mapping[str, bytes], started: Collection[str], reached: Mapping[str, float]) -> list[str]:
-    """What is wrong when these jobs start and these values of objectives are called proven."""
-    world, own = read_world(files), sorted(started)
+
+def mistakes(
+    files: Mapping[str, bytes], started: Collection[str], reached: Mapping[str, float], grown: Sizes
+) -> list[str]:
+    """What is wrong when these jobs start and these values of objectives are called proven; nothing where all is right
+    once some jobs, of which more pods run than need be, are as large as they are: growth that is entitled comes before
+    what is lent."""
+    world = read_world(files)
+    found = _mistakes(world, started, reached)
+    larger = [dict(some) for number in range(1, len(grown) + 1) for some in combinations(grown.items(), number)]
+    is_right = found and any(not _mistakes(_with_sizes(world, some), started, reached) for some in larger)
+    return [] if is_right else found
+
+
+def _with_sizes(world: World, sizes: Sizes) -> World:
+    """The world in which these jobs need so many pods of each role."""
+    jobs = []
+    for job in world.jobs:
+        least = sizes.get(job.name, [role.pods for role in job.roles])
+        roles = (replace(role, pods=pods) for role, pods in zip(job.roles, least, strict=True))
+        jobs.append(replace(job, roles=tuple(roles)))
+    return replace(world, jobs=tuple(jobs))
+
+
+def _mistakes(world: World, started: Collection[str], reached: Mapping[str, float]) -> list[str]:
+    own = sorted(started)
     try:
         values = Model(world, own).decide()
     except ImpossibleError:
@@ -34,9 +62,11 @@ def mistakes(files: Mapping[str, bytes], started: Collection[str], reached: Mapp
     ]
 
 
-def _answer(plan: Mapping[str, dict[str, str]]) -> list[str]:
+def _answer(plan: Mapping[str, Any]) -> list[str]:
     files = {path: text.encode() for path, text in plan["files"].items()}
-    return mistakes(files, plan["started"], {name: float(value) for name, value in plan["reached"].items()})
+    return mistakes(
+        files, plan["started"], {name: float(value) for name, value in plan["reached"].items()}, plan["grown"]
+    )
 
 
 if __name__ == "__main__":

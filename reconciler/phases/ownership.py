@@ -203,8 +203,8 @@ def prune(r: Reconciler, p: Pass) -> None:
     due = [change for change in due if (change.ref.namespace, change.ref.name) not in awaited]
     results = r.writer.prune_objects(due, p.inventory)
     p.record_results(results)
-    if plan.counts:
-        _record_toll(r, p)
+    if plan.counts and _record_toll(r, p) and (trouble := r.writer.save_inventory(p.inventory)):
+        p.record_results([r.writer.record_failed_save(trouble)])
     _trim_gone_entries(r, p)
 
 
@@ -218,14 +218,16 @@ def _awaited_names(r: Reconciler, p: Pass) -> set[tuple[str, str]]:
     return {(ref.namespace, ref.name) for ref in new if ref.key not in tried}
 
 
-def _record_toll(r: Reconciler, p: Pass) -> None:
-    """Note what this pass has ended, for what may end within the hour."""
+def _record_toll(r: Reconciler, p: Pass) -> bool:
+    """Note what this pass has ended, for what may end within the hour; whether it was anything. That is stored before
+    anything else is done: a process that is killed later in the pass would let as much go again."""
     done = [result.change for result in p.results if result.outcome == "done"]
     ended = [change for change in done if change.action in ("prune", "replace")]
     pods = _pods_of_all(p) if ended else {}
     toll = guard.sum_tolls(guard.toll_of_change(change, pods.get(change.ref.key, ())) for change in ended)
     if any(toll):
         p.inventory.record_deletions(int(r.wall_clock()), toll)
+    return any(toll)
 
 
 def _trim_gone_entries(r: Reconciler, p: Pass) -> None:

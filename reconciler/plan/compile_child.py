@@ -116,6 +116,9 @@ class CompileProcess:
             return CompileBreakdown(request.commit, f"it was stopped after {self.time_limit:g} s")
         except (EOFError, OSError):  # it was killed, by the kernel or by somebody
             status = self._drop_worker()
+        except ValueError:  # it says what is no number, so what it says next may be about this compile or another
+            self._drop_worker()
+            raise
         finally:
             self._child = 0
         if status == 0:

@@ -207,6 +207,21 @@ def test_the_child_answers_as_the_function_does(tmp_path: Path) -> None:
     assert compiled(tmp_path, request(train=JOB)) == compile_request(request(train=JOB))
 
 
+def test_a_worker_that_says_what_is_no_number_is_replaced(tmp_path: Path) -> None:
+    """What it said next was taken for the end of the compile after that, and so on."""
+    done = threading.Event()
+    compiler = CompileProcess(tmp_path, done.set)
+    noisy = ["/bin/sh", "-c", "read order; echo some library speaks; sleep 60"]
+    compiler._worker = subprocess.Popen(
+        noisy, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0, start_new_session=True
+    )
+    try:
+        assert isinstance(answer_of(compiler, done, request(train=JOB)), CompileBreakdown)
+        assert compiled_by(compiler, done, request(train=JOB)).ok
+    finally:
+        compiler.stop()
+
+
 def test_a_child_that_takes_too_long_is_stopped_and_says_nothing_about_the_repository(tmp_path: Path) -> None:
     found = compiled(tmp_path, request(train=JOB), time_limit=0.01)
     assert isinstance(found, CompileBreakdown)

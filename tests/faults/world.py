@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from compiler.kubernetes import DIGEST_ANNOTATION, PLACEMENT_ANNOTATION, annotations_of, labels_of
-from tests.controlplane import ControlPlane, NotSeenError
+from tests.controlplane import ApiError, ControlPlane, NotSeenError
 from tests.e2e.stories.story import (
     CLUSTER,
     EVICTING,
@@ -209,11 +209,19 @@ class World:
                 replica.terminate()
 
     def __enter__(self) -> Self:
+        self._make_bystander()  # first: where the API server does not answer, nothing else has begun
         self.proxy.__enter__()
         self.starvation.start()
         self.witness.start()
-        self.plane.api("POST", CONFIGMAPS_PATH, config_map("bystander", "theirs"))
         return self
+
+    def _make_bystander(self) -> None:
+        """What is not ours. The start of another world may have made it and not heard of it."""
+        try:
+            self.plane.api("POST", CONFIGMAPS_PATH, config_map("bystander", "theirs"))
+        except ApiError as error:
+            if error.status != 409:
+                raise
 
     def begin(self) -> None:
         """The first commit, a reconciler, and the first rest; what that takes is what this machine takes today."""

@@ -6,6 +6,7 @@ more than files lives in a higher layer and is added to the group there (`cli.ad
 
 from __future__ import annotations
 
+import gc
 import importlib
 import os
 import sys
@@ -123,11 +124,24 @@ class CompileInputs:
     started_at: float
 
 
+def pause_garbage_collection() -> None:
+    """What a command imports and reads stays until the end: looking for cycles in it takes a sixth of the time."""
+    gc.disable()
+    click.get_current_context().call_on_close(resume_garbage_collection)
+
+
+def resume_garbage_collection() -> None:
+    """Not in what is there already, also as the process ends."""
+    gc.freeze()
+    gc.enable()
+
+
 def compile_options(command: Command) -> Command:
     """--repo, --cluster, --state, --lock, --time-limit and --executor, given to the command as `inputs`."""
 
     @wraps(command)
     def with_inputs(*args: Any, **options: Any) -> Any:
+        pause_garbage_collection()
         names = ("repo", "cluster", "state_file", "lock_file", "executor", "time_limit")
         inputs = CompileInputs(**{name: options.pop(name) for name in names}, started_at=time.monotonic())
         return command(*args, inputs=inputs, **options)
@@ -230,6 +244,7 @@ def compile_inputs(ctx: click.Context, inputs: CompileInputs) -> Outcome:
             limit = CommandLimit(inputs.time_limit, inputs.started_at)
             specs = read_specs(tree, inputs.cluster, ahead=ahead)
             state = _with_lock(inputs.lock_file, specs, state)
+            resume_garbage_collection()
             with progress(f"planning {len(specs.gangs)} jobs on {len(specs.nodes)} nodes"):
                 return compile_specs(tree, specs, state, mapper=mapper, limit=limit)
     except StateError as error:

@@ -215,6 +215,7 @@ def _start_worker(gc_threshold: tuple[int, int, int]) -> None:
     """Collect garbage in this worker as rarely as its parent does, and end it with that: if the parent was killed, the
     worker would wait for work for ever; an interrupt of both needs no message of its own."""
     gc.set_threshold(*gc_threshold)
+    gc.enable()  # a copy of a process that has just read its files has it off
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_DFL)
     parent = multiprocessing.parent_process()

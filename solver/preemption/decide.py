@@ -9,6 +9,7 @@ from functools import partial
 
 from solver.admission.batches import BatchGroup, entitled_gangs, gangs_of, precedence_groups, split_into_batches
 from solver.admission.greedy_floor import GreedyFloor
+from solver.mip.clock import is_out_of_time
 from solver.placement.batch import decide_batch, floor_result, joint_floor
 from solver.preemption.evict import evict_for_waiting, start_in_leftovers, without_needless_victims
 from solver.preemption.plan_state import DecidedBatch, PlanState
@@ -139,10 +140,13 @@ def _turn_key(plan: PlanState, q: int, head: int) -> tuple[int, bool, int, objec
 
 def decide_batches(plan: PlanState, groups: Sequence[BatchGroup], floor: GreedyFloor | None = None) -> PlanState:
     """Decide batch after batch. Where the groups are several, none ends below what the greedy alone would start of all
-    gangs up to it (`floor`)."""
+    gangs up to it (`floor`); with no time left they are decided by it."""
     clean = plan.copy() if sum(map(len, groups)) > 1 else None
     every, decided = gangs_of(groups), set[int]()
-    if floor is not None and (easy := floor.fully_started(groups)):
+    easy: Sequence[BatchGroup] = floor.fully_started(groups) if floor is not None else []
+    if floor is not None and len(easy) < len(groups) and is_out_of_time():
+        easy = groups
+    if floor is not None and easy:
         decided.update(gangs_of(easy))
         _decide_by_greedy(plan, floor, decided)
         groups = groups[len(easy) :]

@@ -39,8 +39,8 @@ class Limits(NamedTuple):
     total: float
 
 
-REQUEST_LIMITS = Limits(5.0, 30.0, 40.0)
-"""Of an ordinary request; an admission webhook may take 30 s."""
+REQUEST_LIMITS = Limits(5.0, 34.0, 40.0)
+"""Of an ordinary request; an admission webhook may take 30 s, after which the server says which one it was."""
 LIST_LIMITS = Limits(5.0, 30.0, 60.0)
 """Of one page of a list."""
 WATCH_SILENCE = 80.0
@@ -65,9 +65,11 @@ class ApiError(Exception):
 
 
 class Retry(ApiError):
-    def __init__(self, message: str, after: float = 1.0) -> None:
+    """is_answer: whether the server itself says so, be it for a webhook that it waited for in vain."""
+
+    def __init__(self, message: str, after: float = 1.0, *, is_answer: bool = False) -> None:
         super().__init__(message)
-        self.after = after
+        self.after, self.is_answer = after, is_answer
 
 
 class Silent(Retry):
@@ -471,7 +473,7 @@ def _api_error(method: str, path: str, status: int, headers: Mapping[str, str], 
         return Invalid(summary) if message.startswith("admission webhook") else Forbidden(summary)
     if status in simple:
         return simple[status](summary)
-    return Retry(summary, _retry_after(headers))
+    return Retry(summary, _retry_after(headers), is_answer=True)
 
 
 def _field_owner(cause: Mapping[str, Any]) -> FieldOwner:

@@ -114,23 +114,34 @@ def _held(p: Pass, refusal: Refusal) -> Change:
 
 
 def _questions(r: Reconciler, p: Pass, snapshot: Snapshot) -> Iterator[Question]:
-    """One for each object that the commit makes or changes. Kinds that are not served hold up only themselves."""
-    changes: list[tuple[Change, Manifest]] = []
-    made = r.planning.desired
-    for manifest in snapshot.manifests:
-        try:
-            desired, ref = made.get(r.client, r.settings.cluster, manifest, manifest.run_digest)
-        except ApiError:
+    """One for each object that the commit makes or changes. Kinds that are not served hold up only themselves, and so
+    does what is not yet as the plan in force wants it, where the commit wants the same: what keeps it from that is no
+    matter of the commit."""
+    known = {id(manifest) for manifest in r.planning.snapshot.manifests} if r.planning.snapshot else set[int]()
+    changes = list(_changes_of(r, p, snapshot))
+    names = (name_of(desired.object) for _, _, desired in changes if desired.object["kind"] in _NEEDED_KINDS)
+    needed = frozenset(names)
+    for manifest, change, desired in changes:
+        if id(manifest) in known:
             continue
-        if (change := _change_of(r, p, desired, ref)) is not None:
-            changes.append((change, desired))
-    needed = frozenset(name_of(desired.object) for _, desired in changes if desired.object["kind"] in _NEEDED_KINDS)
-    for change, desired in changes:
         others = needed if desired.run_digest else needed - {name_of(desired.object)}
         is_new_run = change.action in ("replace", "held")
         uid = uid_of(change.live) if change.live is not None and not is_new_run else ""
         item = desired.object if is_new_run or change.desired is None else change.desired.object
         yield Question(item, desired.position, uid, others, is_new_run)
+
+
+def _changes_of(r: Reconciler, p: Pass, snapshot: Snapshot) -> Iterator[tuple[Manifest, Change, Manifest]]:
+    """The manifests that the cluster does not hold, each as the plan has it, with its change, and as it is to be in the
+    cluster. Those that are as in the plan in force are that plan's own."""
+    made, in_force = r.planning.desired, r.planning.snapshot
+    for manifest in (snapshot.with_manifests_of(in_force) if in_force else snapshot).manifests:
+        try:
+            desired, ref = made.get(r.client, r.settings.cluster, manifest, manifest.run_digest)
+        except ApiError:
+            continue
+        if (change := _change_of(r, p, desired, ref)) is not None:
+            yield manifest, change, desired
 
 
 def _change_of(r: Reconciler, p: Pass, desired: Manifest, ref: Ref) -> Change | None:

@@ -41,7 +41,7 @@ from reconciler.cluster.marks import origin_of
 from reconciler.cluster.objects import FIELD_MANAGER, Object, Ref, ref_of
 from reconciler.decisions.diff import Change, FieldDifference, field_differences, other_holders
 from reconciler.decisions.gates import GateLift
-from reconciler.writing.memory import FIRST_PAUSE, ChangeResult, WriterMemory, change_digest
+from reconciler.writing.memory import FIRST_PAUSE, MAX_PAUSE, ChangeResult, WriterMemory, change_digest
 
 log = logging.getLogger(__name__)
 
@@ -55,6 +55,9 @@ MANY_CHANGES = 20
 """Changes of a batch to which Events give way."""
 SAVE_PAUSES = (0.1, 0.3, 0.6)
 """Seconds before the inventory is written again after an attempt that failed."""
+SLOW_FACTOR = 3.0
+"""Times that the server has taken to say that it cannot answer (a webhook that hangs), for which an object is then left
+alone, `MAX_PAUSE` at most: a pass waits for its slowest write, and other objects for the pass."""
 PUT_OFF = "left to the next pass: this one has taken too long"
 _CREATED: Origin = "created"
 _UNKNOWN_OPPONENT = "who changes it is not known"
@@ -226,9 +229,14 @@ class ClusterWriter:
                 return ChangeResult(change, "retry", f"it changed meanwhile: {error}")
             return ChangeResult(change, "conflict", _conflict_message(error))
         except Retry as error:
-            return ChangeResult(change, "retry", str(error), error.after)
+            return ChangeResult(change, "retry", str(error), self._pause_after(error, now))
         except ApiError as error:
             return ChangeResult(change, "refused", str(error))
+
+    def _pause_after(self, error: Retry, began_at: float) -> float:
+        """Seconds for which an object is left alone about which the server gave no answer, or a late one."""
+        took = self.clock() - began_at if error.is_answer else 0.0
+        return max(error.after, min(SLOW_FACTOR * took, MAX_PAUSE))
 
     def _apply_object(self, change: Change, desired: Manifest, inventory: Inventory) -> ChangeResult:
         key = change.ref.key
@@ -303,6 +311,7 @@ class ClusterWriter:
         assert change.live is not None  # noqa: S101
         if self.is_out_of_time():
             return ChangeResult(change, "retry", PUT_OFF)
+        began_at = self.clock()
         try:
             if change.action == "release":
                 self._release_object(change, change.live, inventory)
@@ -311,7 +320,7 @@ class ClusterWriter:
         except Conflict:
             return ChangeResult(change, "conflict", "another object has taken its name")
         except Retry as error:
-            return ChangeResult(change, "retry", str(error), error.after)
+            return ChangeResult(change, "retry", str(error), self._pause_after(error, began_at))
         except ApiError as error:
             return ChangeResult(change, "refused", str(error))
         return ChangeResult(change, "done", change.reason if change.action == "release" else "")

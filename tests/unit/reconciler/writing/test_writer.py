@@ -328,3 +328,32 @@ def test_what_a_webhook_changes_is_not_written_again_at_once_and_for_ever_is_not
     assert pauses == [0.0, 60.0, 120.0, 240.0, 480.0, 960.0, 1920.0, 3600.0, 3600.0]
     other = replace(change, fields=(replace(change.fields[0], live=8),))
     assert not writer.is_unfixable(other), "what somebody else changes is put back"
+
+
+@pytest.mark.parametrize(
+    ("is_answer", "seconds", "pause"), [(True, 10.0, 30.0), (True, 30.0, 60.0), (False, 30.0, 1.0)]
+)
+def test_an_object_whose_webhook_hangs_is_left_alone_for_longer_than_it_held_up_the_pass(
+    is_answer: bool, seconds: float, pause: float
+) -> None:
+    """Each pass waited for it again, and so did all that is done to other objects. A connection that was lost is
+    another matter."""
+    cluster, now = FakeCluster(), [0.0]
+
+    def hang(method: str, path: str, body: Any) -> ScriptedAnswer | None:
+        if not path.startswith(JOBS):
+            return None
+        now[0] += seconds
+        if not is_answer:
+            raise TimeoutError("nothing came")
+        return error_answer(500, "failed calling webhook: context deadline exceeded")
+
+    cluster.before = hang
+    writer = writer_for(cluster.client())
+    writer.clock = lambda: now[0]
+    (result,) = writer.apply_changes([creation("a")], Inventory())
+    assert (result.outcome, result.retry_after) == ("retry", pause)
+    now[0] += pause - 0.1
+    assert not writer.is_due(creation("a"))
+    now[0] += 0.2
+    assert writer.is_due(creation("a"))

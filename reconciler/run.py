@@ -30,9 +30,10 @@ DEBOUNCE = 0.05
 REST_FACTOR, MAX_REST = 4.0, 0.3
 """The loop rests for so many times what a pass has computed, and so many seconds at most, what the pass has waited for
 the API server included: while much happens, a pass for each event would take the cores from those who do the work."""
-PACED_REST = 1.0
-"""Seconds of rest while new jobs are left to later passes: each pass makes as many as got their pods since the last
-one, and writes the inventory once for all of them."""
+PACED_REST, MAX_PACED_REST, PACED_REST_FACTOR = 1.0, 2.0, 10.0
+"""Least and longest seconds of rest while new jobs are left to later passes, and how many times what a pass has
+computed: each pass makes as many as got their pods since the last one, and writes the inventory once for all of
+them."""
 STOP_LOOK = 0.5
 """Seconds between looks at whether the process is to end: a signal's handler sets no event, since the main thread may
 hold that event's lock when it is interrupted."""
@@ -164,7 +165,9 @@ def _repeat_passes(r: Reconciler, stop: Callable[[], bool], once: bool) -> Repor
         failures = 0
         computed = time.thread_time() - computed
         waited = time.monotonic() - began_at - computed
-        rest = PACED_REST if r.pace.is_holding else min(MAX_REST, REST_FACTOR * computed)
+        rest = min(MAX_REST, REST_FACTOR * computed)
+        if r.pace.is_holding:
+            rest = min(MAX_PACED_REST, max(PACED_REST, PACED_REST_FACTOR * computed))
         rested_at = time.monotonic() + rest - waited
         if r.writer.is_out_of_time():
             r.wake_event.set()

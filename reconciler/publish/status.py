@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import inf
 from typing import Any
@@ -26,9 +26,14 @@ log = logging.getLogger(__name__)
 READABLE_GANGS = 200
 """Gangs up to which the status is indented; that takes its time."""
 PART_LIMIT = 512 << 10
-"""Bytes of gangs in one ConfigMap of the status; one holds 1 MiB, and the rest of the status stands beside them."""
+"""Bytes of gangs in one ConfigMap of the status; one holds 1 MiB."""
+FIRST_PART_LIMIT = 64 << 10
+"""Bytes of gangs beside the conditions. Of more gangs none stands there: conditions say something new in each pass of a
+large commit, gangs do not, and a large ConfigMap is dear to write."""
 WRITE_INTERVAL = 1.0
 """Seconds between two writes of the status while nothing but gangs and held objects change."""
+MANY_GANGS_FACTOR = 5.0
+"""So many times that long for gangs that stand in ConfigMaps of their own."""
 _SHAPE: Mapping[str, type] = {
     "commit": str,
     "head": str,
@@ -94,9 +99,11 @@ class Report:
     events: tuple[ObjectEvent, ...] = ()
 
 
-def status_document(report: Report, previous: Mapping[str, Any], now: str) -> dict[str, Any]:
+def status_document(
+    report: Report, previous: Mapping[str, Any], now: str, gangs: Sequence[Mapping[str, Any]] | None = None
+) -> dict[str, Any]:
     """The status document. lastTransitionTime moves only when a condition turns; nothing else in it is a clock, so an
-    idle cluster is not written."""
+    idle cluster is not written. gangs: the entries of the report's gangs, where they are known."""
     known = {entry["type"]: entry for entry in previous.get("conditions") or ()}
     held = [{"object": str(change.ref), "reason": change.reason} for change in report.held_changes]
     held += [{"object": str(result.change.ref), "reason": result.message} for result in report.outstanding]
@@ -105,7 +112,7 @@ def status_document(report: Report, previous: Mapping[str, Any], now: str) -> di
         "head": report.head,
         "digest": report.digest,
         "conditions": [_condition_entry(each, known.get(each.type), now) for each in report.conditions],
-        "gangs": [_gang_entry(gang) for gang in report.gangs],
+        "gangs": [_gang_entry(gang) for gang in report.gangs] if gangs is None else gangs,
         "finished": dict(sorted(report.runs.items())),
         "suspended": list(report.suspended),
         "finishedTotal": report.run_count,
@@ -114,18 +121,26 @@ def status_document(report: Report, previous: Mapping[str, Any], now: str) -> di
     }
 
 
-def split_status(document: Mapping[str, Any], name: str) -> dict[str, dict[str, Any]]:
-    """Name of a ConfigMap -> its part of the document: what does not fit beside the rest of it are gangs, which go on
-    in others that the first names."""
-    parts: list[list[Any]] = [[]]
+def split_gangs(gangs: Sequence[Mapping[str, Any]]) -> list[list[Mapping[str, Any]]]:
+    """The gangs of each ConfigMap of the status, of the first one first."""
+    sizes = [len(json.dumps(gang)) for gang in gangs]
+    if sum(sizes) <= FIRST_PART_LIMIT:
+        return [list(gangs)]
+    parts: list[list[Mapping[str, Any]]] = [[], []]
     room = PART_LIMIT
-    for gang in document["gangs"]:
-        size = len(json.dumps(gang))
+    for gang, size in zip(gangs, sizes, strict=True):
         if size > room and parts[-1]:
             parts.append([])
             room = PART_LIMIT
         parts[-1].append(gang)
         room -= size
+    return parts
+
+
+def join_parts(
+    document: Mapping[str, Any], parts: Sequence[Sequence[Mapping[str, Any]]], name: str
+) -> dict[str, dict[str, Any]]:
+    """Name of a ConfigMap -> its part of the document, the gangs as they are split; the first names the others."""
     names = [f"{name}-{number}" for number in range(1, len(parts))]
     first = {**document, "gangs": parts[0], **({"continuedIn": names} if names else {})}
     return {name: first, **{more: {"gangs": gangs} for more, gangs in zip(names, parts[1:], strict=True)}}
@@ -189,6 +204,14 @@ def _diagnostic_line(entry: Mapping[str, Any]) -> str:
     return position + "{severity} {code}: {message}. {help}".format_map(entry).rstrip(" .") + "."
 
 
+@dataclass(frozen=True, slots=True)
+class _SplitGangs:
+    """The gangs of a status, and those of each of its ConfigMaps."""
+
+    gangs: Sequence[Mapping[str, Any]]
+    parts: list[list[Mapping[str, Any]]]
+
+
 @dataclass(slots=True)
 class StatusPublisher:
     """Writes the status ConfigMap, only when it says something new; what is no condition waits for the rest of
@@ -205,6 +228,8 @@ class StatusPublisher:
     _written_at: float = -inf
     _last_status: dict[str, Any] | None = None
     _last_parts: dict[str, dict[str, Any]] = field(default_factory=dict)
+    _gangs_at: float = -inf
+    _split: _SplitGangs = field(default_factory=lambda: _SplitGangs([], [[]]))
 
     @property
     def ref(self) -> Ref:
@@ -231,7 +256,9 @@ class StatusPublisher:
         self.drop_waiting()
         self.refusal = ""
         try:
-            self._write_status(status_document(report, self._known_status(), _now()))
+            last = self._known_status()
+            gangs = last.get("gangs") if self._gangs_wait() else None
+            self._write_status(status_document(report, last, _now(), gangs))
         except ApiError as error:
             self.refusal = "" if isinstance(error, Retry) else str(error)
             log.warning("the report was not written", extra={"reason": str(error)})
@@ -257,7 +284,7 @@ class StatusPublisher:
             log.info("whether the status is as it was written is not known", extra={"reason": str(error)})
             return
         if not is_as_written:
-            self._last_status, self._last_parts = None, {}
+            self._last_status, self._last_parts, self._gangs_at = None, {}, -inf
 
     def seconds_due(self) -> float:
         """Seconds until what waits to be written is due."""
@@ -276,11 +303,22 @@ class StatusPublisher:
         if not is_urgent and self.clock() < self._written_at + self.interval:
             self.due_at = self._written_at + self.interval
             return
-        for name, part in reversed(split_status(status, self.ref.name).items()):
+        if status["gangs"] is not self._split.gangs:
+            self._split, self._gangs_at = _SplitGangs(status["gangs"], split_gangs(status["gangs"])), self.clock()
+        for name, part in reversed(join_parts(status, self._split.parts, self.ref.name).items()):
             if part != self._last_parts.get(name):
                 self._write_part(name, part)
         _log_turned_conditions(last, status)
         self._last_status, self._written_at = status, self.clock()
+
+    def _gangs_wait(self) -> bool:
+        """Whether gangs that fill ConfigMaps of their own were written a moment ago: each pass of a large commit says
+        something new of them."""
+        due_at = self._gangs_at + MANY_GANGS_FACTOR * self.interval
+        if len(self._split.parts) == 1 or self.clock() >= due_at:
+            return False
+        self.due_at = due_at
+        return True
 
     def _write_part(self, name: str, part: dict[str, Any]) -> None:
         own = {CLUSTER_LABEL: self.cluster} if name == self.ref.name else memory_labels(self.cluster)

@@ -259,6 +259,24 @@ def test_5000_gangs_are_spread_over_config_maps_below_the_limit_and_read_as_one(
     assert len(read_status(server.client(), publisher.ref)["gangs"]) == 3
 
 
+def test_conditions_of_a_large_commit_are_written_alone_and_its_gangs_once_in_a_while() -> None:
+    """1,000 jobs that start one after another were written with each pass: 300 kB a second."""
+    server, now = FakeCluster(), [100.0]
+    publisher = StatusPublisher(server.client(), "gangplan-system", "test", lambda: now[0])
+    publisher.publish(large_report(1000))
+    now[0] += 0.3
+    publisher.publish(replace(large_report(1000, note=" now"), commit="b" * 40))
+    first, rest = sorted(stored_sizes(server.objects).values())
+    assert (first < 64 << 10, rest > 256 << 10) == (True, True)
+    found = read_status(server.client(), publisher.ref)
+    assert (found["commit"], found["gangs"][3]["reasons"][0]) == ("b" * 40, "GW101: 3 GPUs are missing")
+    assert publisher.seconds_due() == pytest.approx(4.7)
+    now[0] += 4.7
+    publisher.publish(replace(large_report(1000, note=" now"), commit="b" * 40))
+    found = read_status(server.client(), publisher.ref)
+    assert found["gangs"][3]["reasons"][0] == "GW101: 3 GPUs are missing now"
+
+
 def test_a_part_of_the_status_that_is_missing_is_an_error_and_not_a_shorter_status() -> None:
     server = FakeCluster()
     publisher = StatusPublisher(server.client(), "gangplan-system", "test")

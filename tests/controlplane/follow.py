@@ -8,7 +8,7 @@ from pathlib import Path
 from tests.controlplane.rest import ApiError, Client
 
 SCHEDULER_CONF_KEY = "volcano-scheduler.conf"
-_PERIOD = 0.15
+_PERIOD = 0.5
 
 
 class ConfigMapFollower:

@@ -34,6 +34,9 @@ CAPACITY: Final[Mapping[str, str]] = {"cpu": "64", "memory": "512Gi", "pods": "1
 _STAGES_FILE: Final = Path(__file__).parent / "stages" / "own.yaml"
 _TYPES: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 _LOST_LABEL: Final = "gangplan.test/lost"
+SHORTEST_PAUSE: Final = 0.05
+LONGEST_PAUSE: Final = 0.5
+"""Seconds between two looks at the cluster."""
 
 
 class NotSeenError(Exception):
@@ -192,7 +195,7 @@ class ControlPlane:
 
     def follow_scheduler_configmap(self, namespace: str, name: str) -> None:
         """From now on play kubelet: key volcano-scheduler.conf of that ConfigMap reaches the scheduler's file within
-        0.3 s of a change."""
+        a second of a change."""
         follower = ConfigMapFollower(
             self._clients["admin"], namespace, name, self.scheduler_conf, self.work_folder / f"{namespace}.{name}.conf"
         )
@@ -200,7 +203,7 @@ class ControlPlane:
         self._followers.append(follower)
 
     def stop_following(self) -> None:
-        """End what follow_scheduler_configmap began, once the files are as the ConfigMaps say: its looks, six a second,
+        """End what follow_scheduler_configmap began, once the files are as the ConfigMaps say: its looks, two a second,
         are work for the API server that a kubelet does not make."""
         for follower in self._followers:
             follower.stop()
@@ -223,12 +226,13 @@ class ControlPlane:
         *,
         timeout: float = 120.0,
         what: str = "",
-        pause: float = 0.05,
+        pause: float | None = None,
     ) -> T:
         """Look again and again until `until(look())` holds, and return what was seen. An ApiError or a refused
         connection counts as not yet. Raises NotSeenError at the deadline, or at once when a component has ended by
-        itself."""
-        deadline = time.monotonic() + timeout
+        itself. pause: seconds between two looks; without it they become rarer, since the looks of the tests were most
+        of the API server's work."""
+        deadline, rest = time.monotonic() + timeout, pause or SHORTEST_PAUSE
         while True:
             seen: object
             try:
@@ -243,7 +247,9 @@ class ControlPlane:
                 raise NotSeenError(
                     f"{what or 'what was waited for'} did not come within {timeout:g} s; last seen: {str(seen)[:4000]}"
                 )
-            time.sleep(pause)
+            time.sleep(rest)
+            if pause is None:
+                rest = min(1.2 * rest, LONGEST_PAUSE)
 
     # --- nodes
 

@@ -43,6 +43,8 @@ REST_CYCLES = 6
 UNSETTLED_CYCLES = 30
 """Of stillness, while evicted pods are still ending or their jobs' controller has not replaced them."""
 RESTLESS_CYCLES = 90
+CYCLE = 0.2
+"""Seconds between two cycles of the scheduler: more looks see nothing more."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -352,7 +354,7 @@ class Bed:
         begin = since = self.plane.scheduling_cycles()
         seen = self._state()
         while since - begin < RESTLESS_CYCLES:
-            time.sleep(0.1)
+            time.sleep(CYCLE)
             look()
             cycle, now = self.plane.scheduling_cycles(), self._state()
             if now != seen:

@@ -17,7 +17,16 @@ from tests.e2e.fixtures import (  # noqa: F401  - pytest finds fixtures in a con
 )
 
 FOLDER = Path(__file__).parent
-FIRST_GROUP = ("test_devices", "test_drift", "test_gangs", "test_neighbours", "test_time", "test_writes")
+FIRST_GROUP = (
+    "test_devices",
+    "test_drift",
+    "test_gangs",
+    "test_neighbours",
+    "test_nodes",
+    "test_reading",
+    "test_time",
+    "test_writes",
+)
 """The modules that take half of the time."""
 
 

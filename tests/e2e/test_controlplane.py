@@ -67,7 +67,7 @@ def nodes_of(cluster: ControlPlane, name: str) -> dict[str, str | None]:
 def test_a_job_runs_on_kwok_nodes_and_ends_after_its_time(shared_control_plane: ControlPlane) -> None:
     cluster = shared_control_plane
     cluster.add_nodes(["short-0", "short-1"])
-    cluster.api("POST", JOBS, job("short", replicas=2, minimum=2, run_for="2s"))
+    cluster.api("POST", JOBS, job("short", replicas=2, minimum=2, run_for="4s"))
 
     cluster.wait_until(lambda: phase(cluster, "short"), lambda seen: seen == "Running", what="job short running")
     assert {pod["status"]["phase"] for pod in pods(cluster, "short").values()} == {"Running"}

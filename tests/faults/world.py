@@ -42,7 +42,7 @@ LEASES_PATH = "/apis/coordination.k8s.io/v1/namespaces/gangplan-system/leases"
 OWN_PATH = "/api/v1/namespaces/gangplan-system/configmaps"
 REPORT_PATTERN = r"/(leases|events)(/|$)|-status$"
 """Writes that go on at rest, or that no object depends on."""
-LOOK_PAUSE = 0.15
+LOOK_PAUSE = 0.4
 """Seconds between two looks at the cluster: each is work for the API server that the reconciler does not make."""
 QUIET_SECONDS = 1.0
 """So long nothing else may be written before a cluster is at rest."""

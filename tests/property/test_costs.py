@@ -18,7 +18,7 @@ def costs(made: Plan) -> dict[str, Objective]:
     return {o.name: o for batch in made.batches for o in batch.objectives if o.name in COST_NAMES}
 
 
-@settings(max_examples=50)
+@settings(max_examples=30)
 @given(problems(running="whole gangs", elastic=False))
 def test_neighbourhoods_never_beat_the_exact_model_nor_do_bounds_pass_it(world: Problem) -> None:
     optimum = costs(solve(world))

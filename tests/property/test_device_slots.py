@@ -23,7 +23,7 @@ from tests.property.brute import admission_score, alone_on_empty_cluster, feasib
 from tests.property.test_solve import admitted, timeless
 
 
-@settings(max_examples=100)
+@settings(max_examples=60)
 @given(problems_with_slots(running="whole gangs"))
 def test_the_admitted_set_is_feasible_and_the_best_by_the_objectives(world: Problem) -> None:
     made = solve_without_repairs(world)
@@ -35,7 +35,7 @@ def test_the_admitted_set_is_feasible_and_the_best_by_the_objectives(world: Prob
     assert {objective.verdict for objective in admission} <= {"proven"}
 
 
-@settings(max_examples=80)
+@settings(max_examples=50)
 @given(problems_with_slots(running="anything"))
 def test_whatever_runs_already_the_plan_is_valid_and_nothing_more_could_start(world: Problem) -> None:
     made = solve(world)
@@ -45,7 +45,7 @@ def test_whatever_runs_already_the_plan_is_valid_and_nothing_more_could_start(wo
     assert timeless(solve(world)) == timeless(made)
 
 
-@settings(max_examples=80)
+@settings(max_examples=50)
 @given(problems_with_slots(running="whole gangs"))
 def test_a_gang_starts_alone_exactly_when_it_can_and_is_told_never_only_when_it_cannot(world: Problem) -> None:
     made = solve_without_repairs(world)
@@ -66,7 +66,7 @@ def _choices(held: tuple[int, ...], number: int) -> int:
     return best
 
 
-@settings(max_examples=80)
+@settings(max_examples=50)
 @given(st.lists(st.integers(0, 3), min_size=1, max_size=4), st.integers(1, 3))
 def test_the_number_of_pods_that_cells_hold_is_that_of_trying_everything(held: list[int], number: int) -> None:
     assert int(pods_per_node(np.array([held]), number)[0]) == _choices(tuple(held), number)

@@ -174,13 +174,13 @@ def never_below(world: Problem, options: Options) -> None:
     assert objective_values(world, mine)[:-1] >= objective_values(world, floor)[:-1], (sorted(mine), sorted(floor))
 
 
-@settings(max_examples=60)
+@settings(max_examples=35)
 @given(st.one_of(tight(), problems_under_policies(problems(running="whole gangs"))), st.sampled_from(CUT))
 def test_no_plan_is_worth_less_than_what_the_greedy_starts(world: Problem, options: Options) -> None:
     never_below(world, options)
 
 
-@settings(max_examples=60)
+@settings(max_examples=35)
 @given(tight(), st.sampled_from(SPLIT))
 def test_nor_is_one_whose_batches_are_decided_one_after_another(world: Problem, options: Options) -> None:
     never_below(world, options)

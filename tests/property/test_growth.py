@@ -97,7 +97,7 @@ def grown(world: Problem, pods: dict[int, int]) -> dict[int, int]:
     return pods
 
 
-@settings(max_examples=100)
+@settings(max_examples=60)
 @given(elastic())
 def test_growth_follows_the_order_that_the_model_gives(world: Problem) -> None:
     made = solve(world)

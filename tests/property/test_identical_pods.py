@@ -115,7 +115,7 @@ def spread_of(made: Plan) -> tuple[float, float]:
     return next((o.value, o.bound) for batch in made.batches for o in batch.objectives if o.name == "spread")
 
 
-@settings(max_examples=50)
+@settings(max_examples=30)
 @given(worlds())
 def test_its_bound_is_one_and_its_placements_are_valid_and_no_farther(world: Problem) -> None:
     least = least_spread(world)

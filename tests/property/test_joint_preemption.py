@@ -65,7 +65,7 @@ def _add(total: list[int], vector: Sequence[int], times: int) -> None:
         total[r] += times * amount
 
 
-@settings(max_examples=30)
+@settings(max_examples=20)
 @given(contested())
 def test_all_preemptors_that_can_start_jointly_do_so_at_the_least_loss(world: Problem) -> None:
     """Where nobody who waits starts without evictions; whoever does keeps the place that it got before."""

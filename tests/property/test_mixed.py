@@ -29,7 +29,7 @@ from tests.property.test_exact import COSTS, measured, objectives, same_until_ag
 Item = TypeVar("Item")
 
 
-@settings(max_examples=50)
+@settings(max_examples=30)
 @given(mixed_problems())
 def test_everything_at_once_is_decided_as_brute_force_decides(world: Problem) -> None:
     """Of costs, each is asked after those before it, so a bound is one of the best places only as long as these are
@@ -57,7 +57,7 @@ def test_everything_at_once_is_decided_as_brute_force_decides(world: Problem) ->
 # ---- another order
 
 
-@settings(max_examples=50)
+@settings(max_examples=30)
 @given(mixed_problems(), st.randoms(use_true_random=False))
 def test_the_order_of_all_lists_changes_no_decision_and_no_objective(world: Problem, random: Any) -> None:
     other, place = permuted(world, random)
@@ -144,7 +144,7 @@ def agree(one: Plan, other: Plan) -> bool:
     return measured(one) == measured(other) if started(one) == started(other) else same_until_age(one, other)
 
 
-@settings(max_examples=50)
+@settings(max_examples=30)
 @given(mixed_problems())
 def test_nodes_counted_together_and_nodes_counted_alone_agree(world: Problem) -> None:
     apart = single_kinds(world)

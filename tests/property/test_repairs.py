@@ -58,7 +58,7 @@ def _with(node: Node, cells: list[DeviceSlot]) -> Node:
     return replace(node, slots=tuple(cells))
 
 
-@settings(max_examples=70)
+@settings(max_examples=45)
 @given(st.one_of(timed(), problems_with_slots(running="whole gangs"), problems_with_pod_rules(running="whole gangs")))
 def test_a_gang_that_is_changed_as_it_is_told_starts_beside_the_plan(world: Problem) -> None:
     plan = solve(world)
@@ -108,7 +108,7 @@ def oversized_in_domains(draw: st.DrawFn) -> Problem:
 def test_a_gang_that_waiting_never_helps_starts_with_all_changes_of_its_repair_and_with_none_fewer() -> None:
     seen = Counter[str]()
 
-    @settings(max_examples=100)
+    @settings(max_examples=60)
     @given(st.one_of(oversized(), oversized_in_domains()))
     def together(world: Problem) -> None:
         for plan, decision in waiting(world, solve):
@@ -123,7 +123,7 @@ def test_a_gang_that_waiting_never_helps_starts_with_all_changes_of_its_repair_a
 
     together()
     combined = Counter(codes.split()[-1] for codes in seen.elements() if codes.startswith(("GR112 ", "GR115 ")))
-    assert rare_events(combined, GR101=3, GR102=1, GR105=3, GR109=5, GR115=3) == {}
+    assert rare_events(combined, GR101=1, GR102=1, GR105=1, GR109=3, GR115=1) == {}
 
 
 def test_with_the_priority_told_it_starts_where_others_of_its_queue_are_evicted() -> None:

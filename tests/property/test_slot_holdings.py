@@ -118,7 +118,7 @@ def fits(world: Problem, j: int, gone: dict[int, Counter[RoleOnNode]]) -> bool:
     return False
 
 
-@settings(max_examples=120)
+@settings(max_examples=75)
 @given(occupied())
 def test_a_gang_that_asks_for_devices_starts_at_the_least_loss_that_any_choice_of_victims_is_sure_to_have(
     world: Problem,
@@ -136,7 +136,7 @@ def test_a_gang_that_asks_for_devices_starts_at_the_least_loss_that_any_choice_o
     }
 
 
-@settings(max_examples=60)
+@settings(max_examples=35)
 @given(occupied())
 def test_with_several_that_ask_for_devices_every_plan_is_valid(world: Problem) -> None:
     assert verify(world, solve(world)) == []

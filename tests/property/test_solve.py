@@ -30,7 +30,7 @@ def timeless(made: Plan) -> Plan:
     return replace(made, batches=tuple(replace(batch, seconds=0.0) for batch in made.batches))
 
 
-@settings(max_examples=80)
+@settings(max_examples=50)
 @given(problems(running="whole gangs"))
 def test_the_admitted_set_is_feasible_and_the_best_by_the_objectives(world: Problem) -> None:
     made = solve_without_repairs(world)
@@ -45,7 +45,7 @@ def test_the_admitted_set_is_feasible_and_the_best_by_the_objectives(world: Prob
     assert {objective.verdict for objective in admission} <= {"proven"}
 
 
-@settings(max_examples=80)
+@settings(max_examples=50)
 @given(problems(running="anything"))
 def test_whatever_runs_already_the_plan_is_valid_and_nothing_more_could_start(world: Problem) -> None:
     made = solve(world)
@@ -54,13 +54,13 @@ def test_whatever_runs_already_the_plan_is_valid_and_nothing_more_could_start(wo
     assert [candidate for candidate in feasible_sets(world) if candidate > chosen] == []
 
 
-@settings(max_examples=50)
+@settings(max_examples=30)
 @given(problems(running="anything"))
 def test_the_same_problem_gives_the_same_plan(world: Problem) -> None:
     assert timeless(solve(world)) == timeless(solve(world))
 
 
-@settings(max_examples=80)
+@settings(max_examples=50)
 @given(problems(running="whole gangs"))
 def test_a_gang_said_to_fit_never_does_not_fit_the_empty_cluster(world: Problem) -> None:
     for decision in solve_without_repairs(world).decisions:
@@ -68,7 +68,7 @@ def test_a_gang_said_to_fit_never_does_not_fit_the_empty_cluster(world: Problem)
             assert feasible_sets(alone_on_empty_cluster(world, decision.gang)) == [frozenset()]
 
 
-@settings(max_examples=80)
+@settings(max_examples=50)
 @given(problems(running="whole gangs"))
 def test_a_gang_that_nothing_else_hinders_starts(world: Problem) -> None:
     for g, gang in enumerate(world.gangs):
@@ -77,7 +77,7 @@ def test_a_gang_that_nothing_else_hinders_starts(world: Problem) -> None:
             assert (len(feasible_sets(alone)) == 2) == (solve_without_repairs(alone).decisions[0].action == "start")
 
 
-@settings(max_examples=80)
+@settings(max_examples=50)
 @given(problems())
 def test_an_elastic_gang_stops_growing_only_where_no_larger_one_is_valid(world: Problem) -> None:
     made = solve_without_repairs(world)
@@ -94,7 +94,7 @@ def test_an_elastic_gang_stops_growing_only_where_no_larger_one_is_valid(world: 
                 assert verify(world, rebuilt(world, placements | {g: larger})) != []
 
 
-@settings(max_examples=80)
+@settings(max_examples=50)
 @given(problems_under_policies(problems(running="whole gangs")))
 def test_the_model_never_needs_its_floor(world: Problem) -> None:
     """The check at run time is a net: where the goals are proved, nobody falls into it."""

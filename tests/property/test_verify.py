@@ -20,7 +20,7 @@ ENOUGH = 40
 """Mutants of one sort; then the time is better spent on rarer ones."""
 
 
-@settings(max_examples=120)
+@settings(max_examples=75)
 @given(problems(running="anything"))
 def test_what_brute_force_calls_valid_passes(world: Problem) -> None:
     validate(world)
@@ -34,7 +34,7 @@ def test_every_rule_has_a_mutator() -> None:
 def test_a_thousand_mutants_of_greedy_plans_are_caught_each_by_its_rule() -> None:
     caught: Counter[str] = Counter()
 
-    @settings(max_examples=1200)
+    @settings(max_examples=800)
     @given(st.one_of(problems(), problems(running="whole gangs")), st.randoms(use_true_random=True))
     def hunt(world: Problem, random: Random) -> None:
         rare = {mutate: rule for mutate, rule in MUTATORS.items() if caught[mutate.__name__] < ENOUGH}
@@ -45,7 +45,7 @@ def test_a_thousand_mutants_of_greedy_plans_are_caught_each_by_its_rule() -> Non
     assert {name for name, times in caught.items() if times >= 5} == {mutate.__name__ for mutate in MUTATORS}
 
 
-@settings(max_examples=60)
+@settings(max_examples=35)
 @given(problems(running="whole gangs"), st.randoms(use_true_random=True))
 def test_mutants_of_the_solvers_plans_are_caught_each_by_its_rule(world: Problem, random: Random) -> None:
     placed: PodsByGang = {

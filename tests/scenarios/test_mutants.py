@@ -1,4 +1,4 @@
-"""Twenty thousand broken documents: no exception, whatever stands in one and beside it, and every finding complete."""
+"""Ten thousand broken documents: no exception, whatever stands in one and beside it, and every finding complete."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from compiler.reading import read_specs
 from compiler.repository import Repository
 from tests.builders.mutants import mutants
 
-SHARES, BATCHES, BATCH = 4, 25, 200
+SHARES, BATCHES, BATCH = 4, 13, 200
 """Many documents make one repository, since checks across objects cost the more the more repositories there are."""
 POOL = b"apiVersion: gangplan.dev/v1alpha1\nkind: NodePool\nmetadata: {name: p}\nspec: {count: 4, capacity: {cpu: 8}}\n"
 

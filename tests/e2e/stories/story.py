@@ -8,6 +8,8 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -24,7 +26,7 @@ from reconciler.cluster.rights import (
     plural_of,
     rbac_objects,
 )
-from tests.controlplane import ControlPlane
+from tests.controlplane import ApiError, ControlPlane
 
 ROOT = Path(__file__).parents[3]
 VOLCANO_JOBS_PATH = "/apis/batch.volcano.sh/v1alpha1/namespaces/default/jobs"
@@ -171,7 +173,7 @@ class ReconcilerProcess:
         """Send a signal and wait for the end; the exit code."""
         assert self.process is not None
         self.process.send_signal(number)
-        return self.process.wait(60)
+        return self.process.wait(180)
 
     def kill(self) -> None:
         self.send_signal(signal.SIGKILL)
@@ -231,6 +233,41 @@ def install_rights(plane: ControlPlane) -> None:
         api, plural = thing["apiVersion"], plural_of(thing["kind"])
         space = f"/namespaces/{thing['metadata']['namespace']}" if "namespace" in thing["metadata"] else ""
         plane.api("POST", f"/{'apis' if '/' in api else 'api'}/{api}{space}/{plural}", thing)
+
+
+ADMISSION_PATH = "/apis/admissionregistration.k8s.io/v1"
+POLICY_KINDS = ("validatingadmissionpolicies", "validatingadmissionpolicybindings")
+
+
+@contextmanager
+def only_where(
+    plane: ControlPlane, expression: str, operation: str, resource: str, attempt: Callable[[], object]
+) -> Iterator[None]:
+    """Meanwhile the API server refuses this operation on a core resource where the expression does not hold.
+
+    attempt: asks for what is refused, so that it is seen from when on until when."""
+    rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": [operation], "resources": [resource]}
+    meta = {"metadata": {"name": "not-yet"}}
+    validations = [{"expression": expression, "message": "not yet"}]
+    policy = {**meta, "spec": {"matchConstraints": {"resourceRules": [rule]}, "validations": validations}}
+    binding = {**meta, "spec": {"policyName": "not-yet", "validationActions": ["Deny"]}}
+    for kind, thing in zip(POLICY_KINDS, (policy, binding), strict=True):
+        plane.api("POST", f"{ADMISSION_PATH}/{kind}", thing)
+
+    def is_refused() -> bool:
+        try:
+            attempt()
+        except ApiError as error:
+            return "not yet" in str(error)
+        return False
+
+    try:
+        plane.wait_until(is_refused, what="the admission policy to be heard")
+        yield
+    finally:
+        for kind in reversed(POLICY_KINDS):
+            plane.api("DELETE", f"{ADMISSION_PATH}/{kind}/not-yet")
+    plane.wait_until(lambda: not is_refused(), what="the admission policy to be gone")
 
 
 def job_pods(plane: ControlPlane, job: str, namespace: str = "default") -> list[Object]:

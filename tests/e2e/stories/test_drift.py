@@ -149,6 +149,8 @@ def test_the_same_amount_in_another_spelling_is_no_drift(kept: Kept) -> None:
 
 
 def test_a_deleted_object_returns(kept: Kept) -> None:
+    """Volcano's job controller now and then loses a job that is made anew at once; after five minutes it is made once
+    more."""
     for path in (f"{CONFIGMAPS}/settings", f"{VOLCANO_JOBS_PATH}/steady"):
         gone = kept.api("GET", path)["metadata"]["uid"]
         kept.api("DELETE", path)
@@ -157,7 +159,12 @@ def test_a_deleted_object_returns(kept: Kept) -> None:
             lambda seen, gone=gone: seen != gone,  # type: ignore[misc]
             what=f"{path} to return",
         )
-    kept.wait(lambda: job_phase(kept.plane, "steady"), lambda seen: seen == "Running", what="the job to run again")
+    kept.plane.wait_until(
+        lambda: job_phase(kept.plane, "steady"),
+        lambda seen: seen == "Running",
+        timeout=480,
+        what="the job to run again",
+    )
 
 
 def test_a_broken_commit_is_reported_and_changes_nothing_until_it_is_reverted(kept: Kept) -> None:
@@ -362,7 +369,7 @@ def test_an_object_deleted_soon_after_our_own_write_and_a_status_of_another_shap
         lambda: kept.api("GET", f"{CONFIGMAPS}/settings")["data"]["mode"], lambda seen: seen == "fast", what="our write"
     )
     kept.api("DELETE", f"{CONFIGMAPS}/settings")
-    kept.plane.wait_until(lambda: not kept.missing(f"{CONFIGMAPS}/settings"), timeout=10, what="it to return soon")
+    kept.plane.wait_until(lambda: not kept.missing(f"{CONFIGMAPS}/settings"), timeout=20, what="it to return soon")
     kept.reconciler.send_signal(signal.SIGTERM)
     shape = {"commit": 7, "conditions": [{"type": "Applied"}], "gangs": 5}
     kept.api("PATCH", STATUS, {"data": {"status.json": json.dumps(shape)}})

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.controlplane import ApiError, ControlPlane
+from tests.controlplane import ControlPlane
 from tests.e2e.stories.story import (
     CLUSTER,
     EVICTING,
@@ -23,6 +23,7 @@ from tests.e2e.stories.story import (
     job_phase,
     job_pods,
     node_pool,
+    only_where,
     planned_pods,
     priority_class,
     queue,
@@ -122,7 +123,7 @@ def test_a_borrower_of_a_dedicated_supernode_leaves_it_to_its_owner_and_comes_ba
         before = {name: running(plane, name) for name in guests}
         repository.write_file(
             "jobs/own.yaml",
-            volcano_job("own", role("worker", 2, gpus=8, run_for="5s"), queue="owner", networkTopology=one_supernode),
+            volcano_job("own", role("worker", 2, gpus=8, run_for="8s"), queue="owner", networkTopology=one_supernode),
         )
         repository.commit()
         plane.wait_until(lambda: job_phase(plane, "own"), lambda seen: seen == "Running", what="the owner's job to run")
@@ -157,7 +158,7 @@ def test_an_elastic_gang_shrinks_for_an_urgent_one_and_grows_again(plane: Contro
         grown = plane.wait_until(
             lambda: running(plane, "elastic"), lambda seen: len(seen) == 4, what="the elastic job to grow"
         )
-        worker = role("worker", 2, gpus=8, run_for="5s")
+        worker = role("worker", 2, gpus=8, run_for="8s")
         repository.write_file(
             "jobs/urgent.yaml", volcano_job("urgent", worker, queue="team", priorityClassName="urgent")
         )
@@ -181,30 +182,10 @@ def test_an_elastic_gang_shrinks_for_an_urgent_one_and_grows_again(plane: Contro
         assert len(evicted(reconciler)) == 2
 
 
-ADMISSION = "/apis/admissionregistration.k8s.io/v1"
-"""Evictions of all but four pods of a job are refused: so a kill falls between two of them, however fast they are."""
-FOUR_ONLY = {
-    "metadata": {"name": "four-only"},
-    "spec": {
-        "matchConstraints": {
-            "resourceRules": [
-                {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods/eviction"]}
-            ]
-        },
-        "validations": [{"expression": "request.name.matches('-worker-[0-3]$')", "message": "not yet"}],
-    },
-}
-FOUR_ONLY_EVERYWHERE = {
-    "metadata": {"name": "four-only"},
-    "spec": {"policyName": "four-only", "validationActions": ["Deny"]},
-}
-
-
 @contextmanager
 def four_evictions_at_most(plane: ControlPlane, pod: str) -> Iterator[None]:
-    """pod: one that is not among the four."""
-    plane.api("POST", f"{ADMISSION}/validatingadmissionpolicies", FOUR_ONLY)
-    plane.api("POST", f"{ADMISSION}/validatingadmissionpolicybindings", FOUR_ONLY_EVERYWHERE)
+    """Evictions of all but four pods of a job are refused: so a kill falls between two of them, however fast they are.
+    pod: one that is not among the four."""
     trial = {
         "apiVersion": "policy/v1",
         "kind": "Eviction",
@@ -212,18 +193,11 @@ def four_evictions_at_most(plane: ControlPlane, pod: str) -> Iterator[None]:
         "deleteOptions": {"dryRun": ["All"]},
     }
 
-    def refused() -> bool:
-        try:
-            plane.api("POST", f"/api/v1/namespaces/default/pods/{pod}/eviction", trial)
-        except ApiError as error:
-            return "not yet" in str(error)
-        return False
+    def evict() -> None:
+        plane.api("POST", f"/api/v1/namespaces/default/pods/{pod}/eviction", trial)
 
-    plane.wait_until(refused, what="the admission policy to be heard")
-    yield
-    for path in ("validatingadmissionpolicybindings", "validatingadmissionpolicies"):
-        plane.api("DELETE", f"{ADMISSION}/{path}/four-only")
-    plane.wait_until(lambda: not refused(), what="the admission policy to be gone")
+    with only_where(plane, "request.name.matches('-worker-[0-3]$')", "CREATE", "pods/eviction", evict):
+        yield
 
 
 def test_a_kill_between_two_evictions_ends_with_one_victim_and_one_winner(plane: ControlPlane, tmp_path: Path) -> None:

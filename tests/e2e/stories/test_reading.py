@@ -15,7 +15,6 @@ from tests.e2e.stories.story import (
     GitRepository,
     ReconcilerProcess,
     add_gpu_nodes,
-    install_rights,
     job_phase,
     node_pool,
     queue,
@@ -44,10 +43,9 @@ def made_repository(folder: Path) -> GitRepository:
 
 
 def test_after_a_restart_of_the_api_server_the_next_commit_is_planned_at_once(
-    control_plane: ControlPlane, tmp_path: Path
+    plane: ControlPlane, tmp_path: Path
 ) -> None:
-    plane, repository = control_plane, made_repository(tmp_path / "repository")
-    install_rights(plane)
+    repository = made_repository(tmp_path / "repository")
     add_gpu_nodes(plane, 2, 8)
     with ReconcilerProcess(plane, repository, tmp_path / "reconciler") as reconciler:
         plane.wait_until(lambda: job_phase(plane, "first"), lambda seen: seen == "Running", what="the first job")

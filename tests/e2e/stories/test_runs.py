@@ -160,11 +160,11 @@ def test_once_applies_and_ends_and_a_second_time_writes_nothing(plane: ControlPl
     repository.commit()
     with ReconcilerProcess(plane, repository, tmp_path / "one", "--once") as reconciler:
         assert reconciler.process is not None
-        assert reconciler.process.wait(60) == 0
+        assert reconciler.process.wait(180) == 0
         assert any(line["message"] == "change" for line in reconciler.log_lines())
         reconciler.log.unlink()
         reconciler.start()
-        assert reconciler.process.wait(60) == 0
+        assert reconciler.process.wait(180) == 0
         assert not [line for line in reconciler.log_lines() if line["message"] == "change"]
 
 
@@ -205,7 +205,7 @@ def test_every_manifest_of_the_repositorys_own_example_is_accepted(control_plane
         control_plane.api("POST", "/api/v1/namespaces", {"metadata": {"name": space}})
     with ReconcilerProcess(control_plane, repository, tmp_path / "one", "--once", cluster="demo") as reconciler:
         assert reconciler.process is not None
-        assert reconciler.process.wait(120) == 0
+        assert reconciler.process.wait(300) == 0
     found = control_plane.api("GET", "/api/v1/namespaces/gangplan-system/configmaps/gangplan-demo-status")
     assert json.loads(found["data"]["status.json"])["held"] == []
     jobs = control_plane.api("GET", "/apis/batch.volcano.sh/v1alpha1/jobs")["items"]

@@ -57,7 +57,7 @@ def test_a_leader_that_is_stopped_inside_a_wave_wakes_and_writes_nothing(plane: 
         plane.wait_until(lambda: plane.api("GET", f"{QUEUES_PATH}/team"), what="the first commit in force")
         with two:
             write_jobs(repository, 0)
-            plane.wait_until(lambda: job_names(plane), what="the first jobs")
+            plane.wait_until(lambda: job_names(plane), what="the first jobs", pause=0.02)
             assert one.process is not None
             one.process.send_signal(signal.SIGSTOP)
             stopped_at = len(job_names(plane))
@@ -91,7 +91,7 @@ def test_a_gangplan_of_another_name_does_not_start_and_names_the_first(plane: Co
         plane.wait_until(lambda: plane.api("GET", f"{QUEUES_PATH}/team"), what="the first commit in force")
         with ReconcilerProcess(plane, repository, tmp_path / "two", cluster="other") as second:
             assert second.process is not None
-            assert second.process.wait(60) == 1
+            assert second.process.wait(180) == 1
             assert "--cluster test --namespace gangplan-system" in second.log.read_text()
 
 

@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +28,7 @@ from compiler.pipeline import compile_repository
 from compiler.repository import Repository
 from compiler.views import data, machine
 from solver.diagnosis.explanations import explain
-from solver.mip.executors import RemoteExecutor
+from solver.mip.executors import Mapper, RemoteExecutor
 
 # They start worker processes and Dask clusters, and share one large world.
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("executors")]
@@ -150,20 +150,28 @@ def test_a_large_world_gives_the_same_bytes_with_any_executor(
     assert min(sent) >= KINDS
 
 
+@pytest.fixture(scope="module")
+def everywhere(cluster: str) -> Iterator[dict[str, Mapper]]:
+    """Name -> executor that sends every bit."""
+    with ExitStack() as opened:
+        found = {name: opened.enter_context(open_executor(name)) for name in ("local", "processes", cluster)}
+        for mapper in found.values():
+            if isinstance(mapper, RemoteExecutor):
+                mapper.min_work = 0
+        yield found
+
+
 @pytest.mark.parametrize("case", ["preempt", "deadlock", "queue-limit", "neighbours"])
-def test_small_worlds_too_when_every_bit_is_sent(case: str, cluster: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_small_worlds_too_when_every_bit_is_sent(case: str, everywhere: dict[str, Mapper]) -> None:
     from compiler.cluster_state.state import load_state
 
     folder = ROOT / "tests" / "golden" / case
     tree = Repository.from_directory(folder / "repo")
     state = load_state((folder / "state.yaml").read_bytes()) if (folder / "state.yaml").is_file() else None
     said = []
-    for name in ("local", "processes", cluster):
-        with open_executor(name) as mapper:
-            if isinstance(mapper, RemoteExecutor):
-                mapper.min_work = 0
-            outcome = compile_repository(tree, state=state, mapper=mapper)
-            assert list(mapper.faults) == []
+    for mapper in everywhere.values():
+        outcome = compile_repository(tree, state=state, mapper=mapper)
+        assert list(mapper.faults) == []
         said.append(machine.to_json(data.plan_document(outcome)))
     assert said[0] == said[1] == said[2]
 
@@ -236,8 +244,7 @@ def separate(workers: int) -> Iterator[tuple[str, list[subprocess.Popen[bytes]]]
     try:
         worker = ("distributed.cli.dask_worker", f"tcp://{address}", "--nthreads", "1", "--no-dashboard", "--no-nanny")
         started += [processes_of(*worker) for _ in range(workers)]
-        if workers:
-            waited(address, workers)
+        waited(address, workers)
         yield f"dask://{address}", started
     finally:
         for process in started:
@@ -251,11 +258,6 @@ def waited(address: str, workers: int) -> None:
     client = distributed.Client(f"tcp://{address}", timeout=120, set_as_default=False)  # type: ignore[no-untyped-call]
     client.wait_for_workers(workers)
     client.close()  # type: ignore[no-untyped-call]
-
-
-def killed(processes: list[subprocess.Popen[bytes]]) -> None:
-    for process in processes:
-        process.kill()
 
 
 def during(monkeypatch: pytest.MonkeyPatch, deed: Callable[[], object]) -> None:
@@ -273,21 +275,30 @@ def during(monkeypatch: pytest.MonkeyPatch, deed: Callable[[], object]) -> None:
     monkeypatch.setattr(solver.diagnosis.explanations, "explain", slowly)
 
 
-def test_dask_goes_on_without_a_worker_that_was_killed(large: Path, here: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    with separate(workers=2) as (name, (_, worker, _other)):
-        during(monkeypatch, worker.kill)
-        there = run("plan", "--repo", large, "--executor", name, "-o", "json")
-    assert worker.returncode == -signal.SIGKILL
-    assert (there.exit_code, there.stdout) == (0, here)
-
-
-@pytest.mark.parametrize("victims", [slice(0, 1), slice(1, None)], ids=["the scheduler", "all workers"])
-def test_a_dask_cluster_that_dies_costs_a_warning_and_changes_nothing(
-    large: Path, here: str, monkeypatch: pytest.MonkeyPatch, victims: slice
+def test_dask_goes_on_without_a_worker_and_the_loss_of_the_last_one_costs_a_warning_and_changes_nothing(
+    large: Path, here: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(compiler.cli.executor, "NO_WORKER_TIMEOUT", 3)
-    with separate(workers=2) as (name, started):
-        during(monkeypatch, lambda: killed(started[victims]))
+    with separate(workers=2) as (name, (_, *workers)):
+        told = []
+        for worker in workers:
+            with monkeypatch.context() as patch:
+                during(patch, worker.kill)
+                there = run("plan", "--repo", large, "--executor", name, "-o", "json")
+            assert worker.wait(60) == -signal.SIGKILL
+            assert (there.exit_code, there.stdout) == (0, here)
+            told.append(len(faults(there)))
+        assert told == [0, 1]
+        with open_executor(name) as mapper:
+            (fault,) = mapper.faults
+    assert "has no workers" in fault
+
+
+def test_a_dask_scheduler_that_dies_costs_a_warning_and_changes_nothing(
+    large: Path, here: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with separate(workers=1) as (name, (scheduler, _)):
+        during(monkeypatch, scheduler.kill)
         there = run("plan", "--repo", large, "--executor", name, "-o", "json")
     assert (there.exit_code, there.stdout) == (0, here)
     assert len(faults(there)) == 1
@@ -304,12 +315,6 @@ def test_a_scheduler_that_does_not_answer_is_told_at_once(large: Path, monkeypat
         )
     assert outcome.ok
     assert [d.code for d in outcome.diagnostics if d.code == "GP503"] == ["GP503"]
-
-
-def test_a_cluster_without_workers_is_told_at_once() -> None:
-    with separate(workers=0) as (name, _), open_executor(name) as mapper:
-        (fault,) = mapper.faults
-    assert "has no workers" in fault
 
 
 @pytest.mark.parametrize("name", ["Processes", "dask://", "dask://host", "ray://host:1", ""])

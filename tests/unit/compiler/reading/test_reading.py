@@ -141,7 +141,7 @@ def test_mutations_of_valid_repositories(seed: int) -> None:
     chance = random.Random(seed)  # noqa: S311  - not a secret
     for part in documents(SEEDS[seed]):
         content = bytearray(part.partition(b"\n")[2].partition(b"\n===")[0])
-        for _ in range(6):
+        for _ in range(4):
             changed = bytearray(content)
             for _ in range(chance.randint(1, 4)):
                 place = chance.randrange(len(changed) + 1)

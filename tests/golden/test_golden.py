@@ -127,9 +127,9 @@ def test_it_does_not_matter_in_which_files_and_in_which_order_things_are_said(ca
     held = load_state(state.read_bytes()) if state.is_file() else None
     shuffled = None
     if state.is_file():
-        items = yaml.safe_load(state.read_bytes())
+        items = yaml.load(state.read_bytes(), yaml.CSafeLoader)
         chance.shuffle(items["items"])
-        shuffled = load_state(yaml.safe_dump(items).encode())
+        shuffled = load_state(yaml.dump(items, Dumper=yaml.CSafeDumper).encode())
     again = compile_repository(Repository(reordered(tree.files, chance)), state=shuffled)
     assert apart_from_places(again) == apart_from_places(compile_repository(tree, state=held))
 

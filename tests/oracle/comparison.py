@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ruamel.yaml import YAML
+import yaml
 
 from compiler.cluster_state.state import ClusterState
 from compiler.pipeline import compile_repository
@@ -33,7 +33,7 @@ def differences(repositories: Sequence[Files]) -> list[list[str]]:
 
 
 def plan_of(files: Files) -> Plan:
-    documents = [each for text in files.values() for each in YAML(typ="safe").load_all(text) if each]
+    documents = [each for text in files.values() for each in yaml.load_all(text, yaml.CSafeLoader) if each]
     jobs = [each for each in documents if each["kind"] == "Job"]  # there already, so that the plan holds none
     outcome = compile_repository(Repository(dict(files)), state=ClusterState.from_objects(jobs))
     assert outcome.plan is not None, outcome.diagnostics

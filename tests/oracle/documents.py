@@ -106,7 +106,7 @@ def read_world(files: Mapping[str, bytes]) -> World:
     """The world of a repository with one cluster."""
     of_kind: dict[str, list[dict[str, Any]]] = {}
     for path in sorted(files):
-        for document in yaml.safe_load_all(files[path]):
+        for document in yaml.load_all(files[path], yaml.CSafeLoader):
             of_kind.setdefault(document["kind"], []).append(document)
     classes = {each["metadata"]["name"]: each["value"] for each in of_kind.get("PriorityClass", [])}
     tiers = {each["spec"].get("tierName"): each["spec"]["tier"] for each in of_kind.get("HyperNode", [])}

@@ -8,7 +8,7 @@ from typing import Any
 
 import yaml
 
-from tests.oracle.worlds import GPU, random_repository
+from tests.oracle.worlds import GPU, random_repository, written
 
 Object = dict[str, Any]
 
@@ -16,7 +16,7 @@ Object = dict[str, Any]
 def richer_repository(seed: int) -> dict[str, bytes]:
     """The files of the repository with this number; the same files for the same number."""
     chance = random.Random(f"richer {seed}")  # noqa: S311 - a sample, no secret
-    files = {path: list(yaml.safe_load_all(text)) for path, text in random_repository(seed).items()}
+    files = {path: list(yaml.load_all(text, yaml.CSafeLoader)) for path, text in random_repository(seed).items()}
     fixed = files["cluster-specs/c/all.yaml"]
     of_kind: dict[str, list[Object]] = {}
     for document in (each for documents in files.values() for each in documents):
@@ -38,7 +38,7 @@ def richer_repository(seed: int) -> dict[str, bytes]:
             "value": 15,
         }
     )
-    return {path: str(yaml.safe_dump_all(documents, sort_keys=False)).encode() for path, documents in files.items()}
+    return {path: written(documents) for path, documents in files.items()}
 
 
 def _parents(chance: random.Random, queues: list[Object]) -> list[Object]:

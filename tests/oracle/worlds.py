@@ -41,13 +41,13 @@ def random_repository(seed: int) -> dict[str, bytes]:
     fixed = [cluster, *nodes, *_hypernodes(chance, nodes, tiers), *queues, *classes, _scheduler(chance)]
     jobs = [_job(chance, j, names, tiers) for j in range(chance.choice((3, 4, 5, 6, 7)))]
     return {
-        "cluster-specs/c/all.yaml": _text(fixed),
-        **{f"jobs/{job['metadata']['name']}.yaml": _text([job]) for job in jobs},
+        "cluster-specs/c/all.yaml": written(fixed),
+        **{f"jobs/{job['metadata']['name']}.yaml": written([job]) for job in jobs},
     }
 
 
-def _text(documents: Iterable[dict[str, Any]]) -> bytes:
-    return str(yaml.safe_dump_all(documents, sort_keys=False)).encode()
+def written(documents: Iterable[dict[str, Any]]) -> bytes:
+    return str(yaml.dump_all(documents, Dumper=yaml.CSafeDumper, sort_keys=False)).encode()
 
 
 def _node(chance: random.Random, n: int) -> dict[str, Any]:

@@ -86,7 +86,7 @@ def test_the_lease_is_won_whatever_the_first_answer_was(reply: Exception | Scrip
     client = ScriptedServer(Replies(reply).script).client()
     lease = Lease(client, "n", "l", "one", period=0.01, on_change=lambda held: won.set() if held else None)
     lease.start()
-    assert won.wait(20)
+    assert won.wait(60)
     lease.release()
 
 
@@ -102,7 +102,7 @@ def test_the_lease_is_won_after_its_credentials_could_not_be_read() -> None:
 
     lease = Lease(Client(connect), "n", "l", "one", period=0.01, on_change=lambda held: won.set() if held else None)
     lease.start()
-    assert won.wait(20)
+    assert won.wait(60)
     lease.release()
 
 

@@ -70,7 +70,7 @@ class World:
         self.r.inventory = Inventory(commit=COMMIT)
         self.r.poller.head = BranchHead(COMMIT, Repository({}, {}, ()))
         self.r.watches.start()
-        assert self.r.watches.wait_for_lists(20)
+        assert self.r.watches.wait_for_lists(60)
 
     def answer(self, method: str, path: str, body: Any) -> ScriptedAnswer:
         for part, answer in self.answers.items():

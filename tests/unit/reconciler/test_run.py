@@ -274,7 +274,7 @@ def test_a_replica_that_cannot_read_the_cluster_is_not_ready(life: Life) -> None
     r = life.r
     r.planning.snapshot, r.last_good_pass = Snapshot("c0ffee", True), time.monotonic()
     r.watches.start()
-    assert r.watches.wait_for_lists(20)
+    assert r.watches.wait_for_lists(60)
     health = r.watches.informers["Pod"].health
     health.is_synced, health.problem = False, "403: may not list pods"
     assert http_pages(r)["/readyz"]() == (503, "Pod cannot be read: 403: may not list pods\n")

@@ -111,7 +111,7 @@ def informed(script: Callable[[str, int], ScriptedAnswer], until: Callable[[Info
 
     informer = Informer(ScriptedServer(answer).client(), PODS, lambda: done.set() if until(informer) else None)
     informer.start()
-    assert done.wait(20), f"it did not come to that: {informer.health}, {informer.items()}"
+    assert done.wait(60), f"it did not come to that: {informer.health}, {informer.items()}"
     informer.stop()
     return informer
 

@@ -342,7 +342,7 @@ def test_a_first_clone_that_does_not_come_whole_comes_in_steps_that_are_kept(
         f'*" fetch "*) if [ -e {hang} ]; then exec sleep 60; fi;; esac'
     )
     fake_git(tmp_path, script, monkeypatch)
-    mirror.timeout, mirror._deepening = 1.0, 2
+    mirror.timeout, mirror._deepening = 4.0, 2
     with pytest.raises((TooSlow, Unfinished)):
         mirror.fetch()
     assert mirror._commit_count() > 1, "what came is kept"

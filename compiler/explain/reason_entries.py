@@ -110,6 +110,11 @@ REASONS: Mapping[type[facts.Fact], Entry[Any]] = entries_by_type(
             "and what is free goes first to what queues are entitled to, then to those with lower shares: {gangs}",
         ),
         sources.borrowing,
+        special_texts=(
+            "it would borrow: queue {queue} is entitled to {limit} and holds {held:n}; the job asks for {asked:n}, "
+            "and what is free goes first to what queues are entitled to, then to jobs that were told a start ({told}), "
+            "then to those with lower shares: {gangs}",
+        ),
         remedy=(
             "Wait, ask for less, or raise what the queue deserves, or its weight. A priority decides inside the queue "
             "only."

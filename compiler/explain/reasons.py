@@ -24,6 +24,7 @@ from compiler.specs import Amounts, GangSpec, PodSpec, RoleSpec
 from compiler.volcano import metax
 from solver import repairs
 from solver.facts import (
+    Borrowing,
     EligibleNodeShortage,
     Fact,
     Fragmentation,
@@ -113,6 +114,9 @@ class Explainer:
             case Fragmentation(role=int(t), scarce=int(r)):
                 values["resource"] = resource = self.problem.resources[r]
                 names |= _piece_names(resource, gang.roles[t].request[r], fact)
+            case Borrowing(gangs=first):
+                if told := [self.problem.gangs[i].name for i in first if self.problem.gangs[i].promised]:
+                    names["told"] = _short_list(told)
             case SlotShortage(role=t):
                 names["share"] = slot_request_text(gang.roles[t].slot_requests[0], self.problem.resources)
         if fact.never:

@@ -20,7 +20,7 @@ from solver.facts import Borrowing, ShareLimit
 from solver.problem import Gang, Problem, Vector
 from solver.repairs import HigherPriority, MoreDeserved, MoreWeight, Repair
 from solver.semantics.eviction_rights import is_reclaimable_whole, may_go_whole
-from solver.semantics.gang_classes import meets_minima
+from solver.semantics.gang_classes import meets_minima, waiting_class
 from solver.semantics.placements import add_vectors
 from solver.semantics.priorities import precedence
 from solver.semantics.share_measures import puts_queues_first, queue_priority
@@ -58,14 +58,28 @@ def least_free_priority(problem: Problem, above: int) -> int:
 
 
 def priority_steps(runner: TrialRunner) -> list[Step]:
-    """Higher priorities, each above some of the gangs that the plan starts. None for a gang that may borrow a dedicated
-    domain, which is lent last of all."""
-    problem, gang = runner.case.state.problem, runner.case.gang
+    """Higher priorities, each above some of the gangs that the plan starts, or equal to that of younger gangs like it
+    in its queue, where age decides. None for a gang that may borrow a dedicated domain, which is lent last of all."""
+    problem, gang, started = runner.case.state.problem, runner.case.gang, runner.case.state.started_placements
     if any(queue.dedicated_domains for queue in problem.queues) and is_reclaimable_whole(problem, gang):
         return []
-    above = {problem.gangs[i].priority for i in runner.case.state.started_placements}
-    values = dict.fromkeys(least_free_priority(problem, p) for p in sorted(above) if p >= gang.priority)
-    return [partial(_raise_priority, runner, value) for value in values]
+    above = {problem.gangs[i].priority for i in started}
+    values = {least_free_priority(problem, p) for p in above if p >= gang.priority}
+    values |= {problem.gangs[i].priority for i in started if _is_younger_twin(runner.case, i)} - {gang.priority}
+    return [partial(_raise_priority, runner, value) for value in sorted(values) if value > gang.priority]
+
+
+def _takes_place(case: GangDiagnosis, raised: Gang, i: int) -> bool:
+    return precedence(case.state.problem.gangs[i]) == precedence(raised) and _is_younger_twin(case, i)
+
+
+def _is_younger_twin(case: GangDiagnosis, i: int) -> bool:
+    """Whether gang i asks for the same, in the same queue, and came later: of one priority the gang takes its place, as
+    nothing else tells them apart."""
+    own, other = case.gang, case.state.problem.gangs[i]
+    if other.queue != own.queue or (other.age, i) < (own.age, case.index) or (other.promised and not own.promised):
+        return False
+    return waiting_class(i, other) == waiting_class(case.index, own)
 
 
 def _raise_priority(runner: TrialRunner, priority: int, t: Trial) -> Trial:
@@ -102,6 +116,8 @@ def _later_gangs(case: GangDiagnosis, priority: int, problem: Problem) -> list[i
 def _gangs_behind(case: GangDiagnosis, raised: Gang, problem: Problem) -> list[int]:
     started, own = np.array(case.state.started_by_priority, dtype=np.int64), raised.queue
     below = case.state.started_below((precedence(raised), queue_priority(problem, own)))
+    if raised.priority != case.gang.priority and raised.priority in case.state.gang_priorities:
+        below = below | np.array([_takes_place(case, raised, i) for i in case.state.started_by_priority])
     if not is_decided_by_entitlement(problem):
         return [int(i) for i in started[below]]
     covered = _entitled_beside(case, raised, problem)

@@ -193,11 +193,16 @@ def priority_class(name: str, value: int) -> str:
     return f"apiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nmetadata: {{name: {name}}}\nvalue: {value}\n"
 
 
-def test_the_repaired_priority_is_the_least_that_suffices_and_names_the_gangs_that_would_wait() -> None:
+@pytest.mark.parametrize(("other", "least", "named"), [("also", 1001, "top"), ("second", 1000, "low")])
+def test_the_repaired_priority_is_the_least_that_suffices_and_names_the_gangs_that_would_wait(
+    other: str, least: int, named: str
+) -> None:
+    """Of jobs that came at the same time the first by name is the older: it needs no more than the other's priority,
+    where both ask for the same."""
     classes = priority_class("low", 1000), priority_class("top", 10000)
     others = (
         job("first", 2, spec=", priorityClassName: top"),
-        job("second", 2, spec=", priorityClassName: low"),
+        job(other, 2, spec=", priorityClassName: low"),
     )
 
     def asks(name: str) -> str:
@@ -205,10 +210,21 @@ def test_the_repaired_priority_is_the_least_that_suffices_and_names_the_gangs_th
 
     base = (pool("h100", 4), priority_class("none", 0), *others)
     (repair,) = (r for r in decided(compiled(*base, *classes, asks("none"))).repairs if r.code == "GR114")
-    assert repair.message == "priorityClassName top (1001 or more suffices); team/second would wait instead"
-    assert (repair.facts["amount"], repair.facts["class"], repair.facts["gangs"]) == (1001, "top", ("team/second",))
-    made = compiled(*base, *classes, priority_class("mid", 1001), asks("mid"))
-    assert [decided(made, name).action for name in ("first", "second", "asks")] == ["start", "wait", "start"]
+    assert repair.message == f"priorityClassName {named} ({least} or more suffices); team/{other} would wait instead"
+    facts = repair.facts["amount"], repair.facts["class"], repair.facts["gangs"]
+    assert facts == (least, named, (f"team/{other}",))
+    for value, action in ((least, "start"), (least - 1, "wait")):
+        made = compiled(*base, *classes, priority_class("mid", value), asks("mid"))
+        assert [decided(made, name).action for name in ("first", "asks")] == ["start", action]
+
+
+def test_a_job_of_another_size_needs_more_than_an_equal_priority() -> None:
+    """Age decides only between equals: of others those start that fill the room best."""
+    base = pool("h100", 2), priority_class("none", 0), priority_class("low", 1000)
+    others = job("second", 2, spec=", priorityClassName: low"), job("asks", 1, spec=", priorityClassName: none")
+    assert (
+        said(decided(compiled(*base, *others)))["GR114"] == "a priority of 1001 or more; team/second would wait instead"
+    )
 
 
 SCHEDULER = (

@@ -13,7 +13,7 @@ from compiler.explain.reasons import Explainer
 from compiler.explain.repair_entries import REPAIRS
 from compiler.fields.amounts import json_amount, named_amount, rounded_amount
 from compiler.lower import Origins
-from solver.facts import CapabilityLimit, DomainShortage, Fact, PrecedingGangs
+from solver.facts import Borrowing, CapabilityLimit, DomainShortage, Fact, PrecedingGangs
 from solver.problem import Gang, HyperNode, Node, Problem, Queue, Role, SlotRequest, Subgroup, Topology
 from solver.repairs import (
     EndOfGangs,
@@ -88,6 +88,22 @@ def test_a_fact_is_said_in_the_users_names_with_its_numbers() -> None:
         "limit": 64,
     }
     assert not reason.never
+
+
+def test_a_start_that_was_told_and_goes_before_a_borrower_is_said() -> None:
+    borrowing = Borrowing(asked=8, available=4, queue=0, resource=1, limit=16, held=12, gangs=(1, 2))
+    first = "what is free goes first to what queues are entitled to, then to those with lower shares: t/b, t/c"
+    assert WORDS.fact_message(PROBLEM.gangs[0], borrowing).message.endswith(first)
+    gangs = (*PROBLEM.gangs[:2], replace(PROBLEM.gangs[2], promised=True), *PROBLEM.gangs[3:])
+    told = replace(PROBLEM, gangs=gangs)
+    assert (
+        Explainer(told, Origins((), (), (), ()))
+        .fact_message(gangs[0], borrowing)
+        .message.endswith(
+            "what queues are entitled to, then to jobs that were told a start (t/c), then to those with lower shares: "
+            "t/b, t/c"
+        )
+    )
 
 
 def test_what_can_never_be_is_said_otherwise() -> None:

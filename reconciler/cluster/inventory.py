@@ -45,12 +45,13 @@ former: from an inventory that did not know; decided when the object is seen."""
 @dataclass(frozen=True, slots=True)
 class InventoryEntry:
     """An object of ours. uid: empty while a creation is intended and not yet confirmed. started: the job's pods have
-    been given nodes."""
+    been given nodes. run: the digest of the run that a job is, empty where that is not known."""
 
     ref: Ref
     uid: str = ""
     started: bool = False
     origin: Origin = "created"
+    run: str = ""
 
     @property
     def is_created(self) -> bool:

@@ -14,6 +14,8 @@ from itertools import islice
 from compiler.kubernetes import (
     ALLOW_PRUNE_ANNOTATION,
     ALLOW_REBUILD_ANNOTATION,
+    DIGEST_ANNOTATION,
+    annotations_of,
     is_gated,
     is_terminating,
     status_of,
@@ -29,7 +31,7 @@ from reconciler.decisions import guard
 from reconciler.decisions.dependents import pods_of_all
 from reconciler.decisions.diff import Change
 from reconciler.git.process import GitError
-from reconciler.phases.runs import is_job
+from reconciler.phases.runs import is_job, run_digest_of
 
 log = logging.getLogger(__name__)
 
@@ -43,20 +45,27 @@ MAX_LOOK_UPS = 100
 
 
 def confirm_entries(r: Reconciler, p: Pass) -> None:
-    """Note the uid of what was created, where former entries come from, and which jobs have started."""
+    """Note the uid of what was created, where former entries come from, which jobs have started, and which runs they
+    are."""
     for key, entry in list(p.inventory.entries.items()):
         if (item := p.observation.objects.get(key)) is None:
             continue
         if entry.uid != uid_of(item):
             entry = _with_uid_of(r, entry, r.writer.newest_object(key, item))
-        elif entry.origin != "former" and (entry.started or not is_job(key)):
+        elif entry.origin != "former" and (not is_job(key) or (entry.started and _is_known_run(entry, item))):
             continue
         if entry.uid == uid_of(item) and entry.origin == "former":
             entry = replace(entry, origin=origin_of(item, r.settings.cluster))
         if entry.uid == uid_of(item) and not entry.started:
             has_begun = is_job(key) and entry.ref.group_kind not in PLANNED_RUN_KINDS and bool(status_of(item))
             entry = replace(entry, started=has_begun or any(not is_gated(pod) for pod in p.pods.get(key, ())))
+        if entry.uid == uid_of(item) and is_job(key) and not _is_known_run(entry, item):
+            entry = replace(entry, run=run_digest_of(r, item))
         p.inventory.enter(entry)
+
+
+def _is_known_run(entry: InventoryEntry, job: Object) -> bool:
+    return annotations_of(job).get(DIGEST_ANNOTATION, "") == entry.run
 
 
 def _with_uid_of(r: Reconciler, entry: InventoryEntry, item: Object | None) -> InventoryEntry:

@@ -215,7 +215,8 @@ def run_digest_of(r: Reconciler, job: Object) -> str:
 
 def record_unobserved_ends(r: Reconciler, p: Pass) -> None:
     """Enter the runs of started jobs with a time to live that are gone although no reconciler saw them go: most likely
-    they finished, and a doubled run is worse than one that a person has to ask for again.
+    they finished, and a doubled run is worse than one that a person has to ask for again. What was written into the
+    repository since is another run.
 
     The server is asked for each of them: a list that lacks it is not enough.
     """
@@ -235,7 +236,7 @@ def _unobserved_ends(r: Reconciler, p: Pass) -> Iterator[tuple[str, FinishedRun]
         entry, run = p.inventory.entries.get(key), p.inventory.runs.get(key)
         if entry is None or not entry.uid or not entry.started or not has_time_to_live(manifest.object):
             continue
-        digest = numbered_run(r, key, manifest.run_digest)
+        digest = entry.run or numbered_run(r, key, manifest.run_digest)
         is_known = run is not None and run.digest == digest
         is_present = key in p.observation.objects or key in r.writer.memory.last_writes
         if not is_known and not is_present and entry.ref.group_kind in p.observation.readable_kinds:

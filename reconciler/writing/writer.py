@@ -252,6 +252,8 @@ class ClusterWriter:
         self._record_write(key, written)
         if known.uid != uid_of(written):
             known = InventoryEntry(change.ref, uid_of(written), origin=origin)
+        if known.run != desired.run_digest:
+            known = replace(known, run=desired.run_digest)
         if overridden and known.origin == "joined":
             known = replace(known, origin="taken")
         inventory.enter(known)

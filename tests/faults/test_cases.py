@@ -15,7 +15,7 @@ from reconciler.cluster.shards import place_of
 from tests.controlplane import ApiError
 from tests.e2e.stories.story import QUEUES_PATH, VOLCANO_JOBS_PATH, Object, job_phase, job_pods, queue
 from tests.faults import answers, git_faults, story
-from tests.faults.kinds import JOBS
+from tests.faults.kinds import JOBS, KINDS, Step
 from tests.faults.proxy import Rule
 from tests.faults.shared import SharedWorld
 from tests.faults.world import CONFIGMAPS_PATH, LEASES_PATH, OWN_PATH, JobSpec, World, config_map
@@ -268,6 +268,23 @@ def test_s24_a_hundred_failed_writes_of_the_inventory_pause_nothing_else(shared_
     failing = Rule(answers.refuse(500), "POST|PUT|PATCH", "inventory", chance=0.5)
     with shared_world.use() as world, world.proxy.rule(failing):
         story.drift(world, DICE)
+        world.settle()
+
+
+def test_the_new_run_of_a_job_is_made_though_the_reconciler_was_killed_after_it_deleted_the_former(
+    shared_world: SharedWorld,
+) -> None:
+    with shared_world.use() as world, disturbed(world):
+        world.declared.jobs["twice"] = JobSpec(1, 1, seconds=0.5, ttl=600)
+        world.replaced_jobs.add("twice")
+        world.commit("a job with a long time to live")
+        world.wait(lambda: job_phase(world.plane, "twice"), lambda seen: seen == "Completed", "its end", world.bar())
+        with KINDS["killed after a write"](world, Step("", "", 5.0, write="a delete")):
+            former = world.plane.api("GET", f"{VOLCANO_JOBS_PATH}/twice")["metadata"]["uid"]
+            world.declared.jobs["twice"] = replace(world.declared.jobs["twice"], seconds=0.6)
+            world.commit("another run of it")
+        world.wait(lambda: is_there(world, f"{VOLCANO_JOBS_PATH}/twice"), what="the new run", bar=world.bar())
+        assert world.plane.api("GET", f"{VOLCANO_JOBS_PATH}/twice")["metadata"]["uid"] != former
         world.settle()
 
 

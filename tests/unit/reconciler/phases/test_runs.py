@@ -20,7 +20,14 @@ from reconciler.decisions.diff import classify_change
 from reconciler.decisions.lost_jobs import LOST_SECONDS
 from reconciler.loop import compute_changes
 from reconciler.observe import InformerSet, Observation
-from reconciler.phases.runs import former_flows, record_deletions, record_finished_runs, run_details
+from reconciler.phases.ownership import confirm_entries
+from reconciler.phases.runs import (
+    former_flows,
+    record_deletions,
+    record_finished_runs,
+    record_unobserved_ends,
+    run_details,
+)
 from reconciler.plan.snapshot import Snapshot
 from tests.builders.fake_cluster import FakeCluster
 
@@ -100,6 +107,38 @@ def test_what_is_deleted_soon_after_our_write_is_seen_to_be_gone(r: Reconciler) 
         r.watches.deleted_objects.append((gone, True))
         record_deletions(r, a_pass())
         assert (r.writer.newest_object(KEY, None) is written) == stays
+
+
+def test_the_new_run_of_a_job_that_was_deleted_for_it_just_before_a_stop_is_made(
+    r: Reconciler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next process, which saw no object and an entry that had started, took the new run for one that is over."""
+    monkeypatch.setattr(type(r.client), "find", lambda self, ref: None)
+    live = {**LIVE, "metadata": {**LIVE["metadata"], "annotations": {DIGEST_ANNOTATION: "sha256:former"}}}
+    for over in (True, False):
+        p = a_pass(live)
+        confirm_entries(r, p)
+        if over:
+            record_finished_runs(r, p)
+        p.look_again(Observation({}, frozenset({"RayJob.ray.io"})))
+        p.go_by(r.planning.snapshot)
+        record_unobserved_ends(r, p)
+        assert p.inventory.runs[KEY].digest == "sha256:former"
+        finished = p.inventory.runs[KEY].digest
+        change = classify_change(MANIFEST, None, finished_digest=finished, has_started=True, is_update_refused=False)
+        assert change is not None
+        assert change.action == "create"
+
+
+def test_the_run_of_a_job_that_is_changed_in_place_is_the_changed_one(r: Reconciler) -> None:
+    """Else it would run again when it has gone unseen."""
+    p = a_pass(LIVE)
+    confirm_entries(r, p)
+    assert p.inventory.entries[KEY].run == DIGEST
+    changed = {**LIVE, "metadata": {**LIVE["metadata"], "annotations": {DIGEST_ANNOTATION: "sha256:more"}}}
+    p.look_again(Observation({KEY: changed}, frozenset({"RayJob.ray.io"})))
+    confirm_entries(r, p)
+    assert p.inventory.entries[KEY].run == "sha256:more"
 
 
 def test_a_changed_specification_of_a_running_one_waits_for_the_end() -> None:

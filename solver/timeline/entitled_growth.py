@@ -107,7 +107,7 @@ def _decide_with_growth(initial: PlanState, larger: Placements) -> PlanState:
     problem, starting = initial.problem, [j for j in larger if j not in initial.placements]
     roles = {j: pods_per_role(len(problem.gangs[j].roles), larger[j]) for j in starting}
     plan = initial.with_minima({j: (sum(pods), tuple(pods)) for j, pods in roles.items()})
-    for j in larger.keys() & initial.placements.keys():
+    for j in sorted(larger.keys() & initial.placements.keys()):
         plan.start_gang(j, larger[j])
     gangs = ((j, problem.gangs[j]) for j in starting)
     written = {j: (gang.minimum, tuple(role.minimum for role in gang.roles)) for j, gang in gangs}

@@ -236,7 +236,8 @@ class _DecisionTranslator:
                 pods[room.pods.role] = {names[n]: count for n, count in sorted(counts.items())}
             running, homeless = running + room.running, homeless + room.homeless
         if homeless and not pods:
-            return JobDecision(spec, "wait", self.priority_of(spec), reasons=self._reasons_without_room(spec))
+            reasons, helps = self._reasons_without_room(spec), self._repairs_without_room(spec)
+            return JobDecision(spec, "wait", self.priority_of(spec), reasons=reasons, repairs=helps)
         action: JobAction = "start" if pods and not running else "keep"
         return JobDecision(spec, action, self.priority_of(spec), pods, running)
 
@@ -257,6 +258,18 @@ class _DecisionTranslator:
         if len(unfit) < len(homeless):
             found += (replace(self.explainer.no_room_message(), sources=unbound_sources(spec)),)
         return found
+
+    def _repairs_without_room(self, spec: GangSpec) -> tuple[CodedMessage, ...]:
+        """Smaller pods, where these alone let it start."""
+        rooms = self._rooms_of(spec)
+        unfit = [room for room in rooms if room.homeless]
+        others_fit = all(not self.empty_nodes.never_take(room.pods.pod) for room in rooms if not room.homeless)
+        if len(unfit) != 1 or unfit[0].smaller is None or not others_fit:
+            return ()
+        pods, (resource, amount) = unfit[0].pods, unfit[0].smaller
+        message = self.explainer.smaller_pods_message(pods.role, resource, amount, pods.pod.requests[resource])
+        sources = {role.name: source for role, source in zip(spec.roles, unbound_sources(spec), strict=True)}
+        return (replace(message, sources=(sources[pods.role],)),)
 
     def _unfit_message(self, pods: UnplannedPods, never: bool) -> CodedMessage:
         largest = self.empty_nodes.largest_amounts(pods.pod)

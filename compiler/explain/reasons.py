@@ -189,6 +189,17 @@ class Explainer:
         values |= {"never": True} if never else {}
         return CodedMessage(kind.code, message, _json_values(values, FACT_KEYS), never)
 
+    def smaller_pods_message(self, role: str, resource: str, amount: int, now: int) -> CodedMessage:
+        """The repair of a job whose pods the plan binds to no node."""
+        entry = REPAIRS[repairs.SmallerPods]
+        values: dict[str, object] = {"role": role, "resource": resource}
+        values |= {
+            key: _Amount(resource, number, exact_amount(resource, number))
+            for key, number in (("amount", amount), ("now", now))
+        }
+        message = _first_complete_text(entry.texts, _text_names(values), entry.title)
+        return CodedMessage(repairs.SmallerPods.code, message, _json_values(values, REPAIR_KEYS))
+
     def lost_start_message(self, fact: LostStart, told: int, starts_at: int | None) -> CodedMessage:
         """That a start is not kept which an earlier plan told. Times in seconds since the epoch; starts_at: what this
         plan tells instead."""

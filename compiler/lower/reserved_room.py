@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from compiler.cluster_state.observed import ObservedState
 from compiler.cluster_state.pods import RequestCache
@@ -48,13 +48,15 @@ class ReservedRoom:
     """What is kept for one kind of pods: node -> how many of them.
 
     running_by_node: pods that are there already and count where they are. homeless: those for which no node has room
-    now; none is kept for them.
+    now; none is kept for them. smaller: (resource, amount) of a pod with which these find room, where no node ever has
+    more of it.
     """
 
     pods: UnplannedPods
     running_by_node: Counter[int] = field(default_factory=Counter)
     by_node: Counter[int] = field(default_factory=Counter)
     homeless: int = 0
+    smaller: tuple[str, int] | None = None
 
     @property
     def running(self) -> int:
@@ -82,6 +84,19 @@ class ReservedRoom:
                 count -= self.by_node[n]
         self.homeless = max(0, count)
 
+    def try_smaller_pods(self, places: _Places, empty: EmptyNodes) -> None:
+        """See whether those without room find some once their pods ask for no more than the largest node has."""
+        pod = self.pods.pod
+        largest = empty.largest_amounts(pod)
+        short = [name for name, most in largest.items() if pod.requests[name] > most]
+        if len(short) != 1 or not largest[short[0]]:
+            return
+        smaller = replace(pod, requests={**pod.requests, short[0]: largest[short[0]]})
+        tried = ReservedRoom(replace(self.pods, pod=smaller))
+        tried.fill(places, self.homeless)
+        if not tried.homeless:
+            self.smaller = short[0], largest[short[0]]
+
 
 def reserve_room(specs: Specs, observed: ObservedState) -> tuple[ReservedRoom, ...]:
     """Count the declared pods that the plan binds to no node as pods that hold their room, in `observed`."""
@@ -101,6 +116,8 @@ def reserve_room(specs: Specs, observed: ObservedState) -> tuple[ReservedRoom, .
             room.keep_on(places.matching(_daemon(room.pods.pod)) - room.running_by_node.keys())
         else:
             room.fill(places, room.pods.count - room.running)
+        if room.homeless and room.pods.role:
+            room.try_smaller_pods(places, EmptyNodes(observed.nodes))
         for n, count in sorted(room.by_node.items()):
             amounts = {name: amount * count for name, amount in room.pods.pod.requests.items()}
             observed.charge(n, room.pods.queue, amounts)

@@ -152,7 +152,7 @@ class Inventory:
         return True
 
     def unmark_started(self, key: str) -> None:
-        """Take back `mark_started`, where it could not be stored."""
+        """Take back `mark_started`, where it could not be stored, or no pod was given its node after all."""
         self.entries[key] = replace(self.entries[key], started=False)
 
     def bring_into_force(self, commit: str) -> None:

@@ -218,6 +218,8 @@ def lift_gates(r: Reconciler, p: Pass, snapshot: Snapshot, nodes: NodeIndex) -> 
             continue
         if not any(map(is_gated, p.pods.get(key, ()))) or not _is_as_planned(r, p, key, gang):
             continue
+        if not r.writer.memory.may_lift_gates(key, began_at):
+            continue
         pods = [r.writer.newest_object(ref_of(pod).key, pod) or pod for pod in p.pods.get(key, ())]
         if not is_fresh and has_strayed(gang, pods, nodes):
             continue
@@ -260,13 +262,15 @@ def _lift_batch(r: Reconciler, p: Pass, batch: Mapping[str, Sequence[GateLift]])
     if all_lifts:
         log.info("lifting gates", extra={"pods": len(all_lifts), "seconds": round(r.clock() - began_at, 3)})
     for key, lifts in batch.items():
-        troubles = [trouble for trouble in islice(answers, len(lifts)) if trouble]
+        troubles = [trouble for trouble in islice(answers, len(lifts)) if trouble.message]
         if troubles:
-            p.record_unlifted(key, troubles[0])
-            log.info("a gate was not lifted", extra={"gang": key, "reason": troubles[0]})
+            p.record_unlifted(key, troubles[0].message)
+            log.info("a gate was not lifted", extra={"gang": key, "reason": troubles[0].message})
         lifted = len(lifts) - len(troubles)
         p.record_lifts(key, lifted)
         if not lifted:
+            if key in newly_started and all(trouble.is_certain for trouble in troubles):
+                p.inventory.unmark_started(key)
             continue
         places = ", ".join(sorted({lift.node for lift in lifts}))
         message = f"{lifted} pods were given their nodes: {places}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from compiler.syntax.runs import json_digest
 from reconciler.cluster.objects import Object
@@ -22,6 +22,8 @@ UNFIXABLE_PAUSES = (60.0, 3600.0)
 """The same for differences that stayed when an object was written."""
 GATES_TOLD_AFTER = 3.0
 """Seconds for which a gate is not lifted before that is told: a pod may have changed in between."""
+GATES_PAUSE = 5.0
+"""Longest pause before gates that could not be lifted are tried again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +34,22 @@ class ChangeResult:
     outcome: ChangeOutcome
     message: str = ""
     retry_after: float = 0.0
+
+
+class GateTrouble(NamedTuple):
+    """Why a gate was not lifted; no message where it was. is_certain: whether it is known that it was not."""
+
+    message: str = ""
+    is_certain: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class UnliftedGates:
+    """Gates of one gang that cannot be lifted: since when, when they are tried again, and what the server said last."""
+
+    since: float
+    retry_at: float
+    message: str
 
 
 @dataclass(slots=True)
@@ -46,7 +64,7 @@ class WriterMemory:
     delete, and when), until the watch has caught up. unsaved_intents: keys that the stored inventory does not hold yet.
     gates_due_at: when gates that were not lifted are tried again.
     failures: key -> how the last attempt failed, until one succeeds.
-    unlifted_gates: key of a gang -> since when gates of it could not be lifted, and what the server said last.
+    unlifted_gates: by the key of their gang.
     """
 
     unfixable_differences: dict[str, tuple[str, float, float]] = field(default_factory=dict)
@@ -56,7 +74,7 @@ class WriterMemory:
     last_writes: dict[str, tuple[Object | None, str, float]] = field(default_factory=dict)
     unsaved_intents: set[str] = field(default_factory=set)
     gates_due_at: float = 0.0
-    unlifted_gates: dict[str, tuple[float, str]] = field(default_factory=dict)
+    unlifted_gates: dict[str, UnliftedGates] = field(default_factory=dict)
     failures: dict[str, ChangeResult] = field(default_factory=dict)
     fights: FightDetector = field(default_factory=FightDetector)
 
@@ -138,13 +156,26 @@ class WriterMemory:
         self.fights.trim(now)
 
     def record_unlifted_gates(self, troubles: Mapping[str, str], now: float) -> None:
-        """Note which gangs have gates that could not be lifted now, with why; of all others they could, or need not."""
-        since = {key: self.unlifted_gates.get(key, (now, ""))[0] for key in troubles}
-        self.unlifted_gates = {key: (since[key], message) for key, message in troubles.items()}
+        """Note which gangs have gates that could not be lifted now, with why; of all others that were tried they could,
+        or need not. They are tried again after as long as that goes on, and `GATES_PAUSE` at most."""
+        found = {key: known for key, known in self.unlifted_gates.items() if now < known.retry_at}
+        for key, message in troubles.items():
+            since = self.unlifted_gates[key].since if key in self.unlifted_gates else now
+            found[key] = UnliftedGates(since, now + min(now - since, GATES_PAUSE), message)
+        self.unlifted_gates = found
+
+    def may_lift_gates(self, key: str, now: float) -> bool:
+        """Whether the gates of this gang are to be tried now."""
+        return key not in self.unlifted_gates or now >= self.unlifted_gates[key].retry_at
 
     def lasting_gate_troubles(self, now: float) -> dict[str, str]:
         """Key of a gang -> why gates of it are not lifted, where that is not only so for a moment."""
-        return {key: text for key, (at, text) in self.unlifted_gates.items() if now - at >= GATES_TOLD_AFTER}
+        lasting = ((key, known) for key, known in self.unlifted_gates.items() if now - known.since >= GATES_TOLD_AFTER)
+        return {key: known.message for key, known in lasting}
+
+    def gate_deadlines(self) -> list[float]:
+        """When gates that were not lifted are tried again."""
+        return [self.gates_due_at, *(known.retry_at for known in self.unlifted_gates.values())]
 
     def pause_gates(self, until: float) -> None:
         """Let a pass come then for the gates that were not lifted."""

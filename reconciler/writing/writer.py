@@ -41,7 +41,7 @@ from reconciler.cluster.marks import origin_of
 from reconciler.cluster.objects import FIELD_MANAGER, Object, Ref, ref_of
 from reconciler.decisions.diff import Change, FieldDifference, field_differences, other_holders
 from reconciler.decisions.gates import GateLift
-from reconciler.writing.memory import FIRST_PAUSE, MAX_PAUSE, ChangeResult, WriterMemory, change_digest
+from reconciler.writing.memory import FIRST_PAUSE, MAX_PAUSE, ChangeResult, GateTrouble, WriterMemory, change_digest
 
 log = logging.getLogger(__name__)
 
@@ -342,25 +342,27 @@ class ClusterWriter:
             self.client.patch(change.ref, hand_over_patch(live))
         inventory.drop_entry(change.ref.key)
 
-    def lift_gates(self, lifts: Sequence[GateLift]) -> list[str]:
-        """Give each pod its node and lift its gate; for each why that failed, empty when it did not."""
+    def lift_gates(self, lifts: Sequence[GateLift]) -> list[GateTrouble]:
+        """Give each pod its node and lift its gate; for each why that failed, without a message when it did not."""
         troubles = self._in_parallel(self._lift_gate, lifts)
         self.busy_at = self.clock() if lifts else self.busy_at
-        if any(troubles):
+        if any(trouble.message for trouble in troubles):
             self.memory.pause_gates(self.clock() + FIRST_PAUSE)
         return troubles
 
-    def _lift_gate(self, lift: GateLift) -> str:
+    def _lift_gate(self, lift: GateLift) -> GateTrouble:
         if self.is_out_of_time():
-            return PUT_OFF
+            return GateTrouble(PUT_OFF, is_certain=True)
         ref = ref_of(lift.pod)
         try:
             self._record_write(ref.key, self.client.patch(ref, lift.json_patch()))
+        except Retry as error:
+            return GateTrouble(str(error))
         except (Invalid, NotFound, Conflict) as error:
-            return f"{ref}: it changed meanwhile: {error}"
+            return GateTrouble(f"{ref}: it changed meanwhile: {error}", is_certain=True)
         except ApiError as error:
-            return str(error)
-        return ""
+            return GateTrouble(str(error), is_certain=True)
+        return GateTrouble()
 
     def evict_pod(self, pod: Object) -> ApiError | None:
         """Ask for the pod's end; the refusal where it was not granted."""
@@ -389,7 +391,7 @@ class ClusterWriter:
     def retry_times(self) -> list[float]:
         """When paused changes are due, on the writer's clock."""
         changes = [retry_at for _, _, retry_at in self.memory.paused_changes.values()]
-        return [*changes, *self.memory.fights.paused_until.values(), self.memory.gates_due_at]
+        return [*changes, *self.memory.fights.paused_until.values(), *self.memory.gate_deadlines()]
 
     def _record_write(self, key: str, written: Object) -> None:
         self.memory.record_write(key, written, self.clock())

@@ -119,8 +119,9 @@ def test_s4_a_finished_job_is_not_made_again_by_a_patch_that_comes_late(shared_w
 
 def test_s5_threads_survive_null_and_an_empty_kubeconfig(shared_world: SharedWorld) -> None:
     with shared_world.use() as world:
-        for kind, question in (("leases", "/"), ("queues", r"\?limit"), ("configmaps", r"\?limit")):
-            null = Rule(answers.answer_null, "GET", f"/{kind}{question}", times=1)
+        listed = ("GET", r"\?limit")
+        for kind, (method, question) in (("leases", ("PUT", "/")), ("queues", listed), ("configmaps", listed)):
+            null = Rule(answers.answer_null, method, f"/{kind}{question}", times=1)
             expired = Rule(answers.expire_watch, "GET", rf"/{kind}\?.*watch=", times=1)  # so that it is listed again
             with world.proxy.rule(null), world.proxy.rule(expired):
                 world.proxy.cut_streams(f"/{kind}$")

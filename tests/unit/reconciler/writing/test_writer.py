@@ -226,7 +226,8 @@ def test_gates_of_a_gang_are_lifted_also_where_one_of_its_pods_is_gone() -> None
         pods.append(cluster.put(f"/api/v1/namespaces/default/pods/p-{at}", {**item, "spec": spec}))
     del cluster.objects["/api/v1/namespaces/default/pods/p-7"]
     troubles = writer_for(cluster.client()).lift_gates([GateLift(pod, "n", "n") for pod in pods])
-    assert [bool(trouble) for trouble in troubles] == [at == 7 for at in range(40)]
+    assert [bool(trouble.message) for trouble in troubles] == [at == 7 for at in range(40)]
+    assert troubles[7].is_certain
     assert all("schedulingGates" not in item["spec"] for item in cluster.objects.values())
 
 

@@ -9,11 +9,11 @@ from functools import cached_property
 from typing import Any
 
 from compiler.cluster_state.owners import RoleLookup, gang_identity
-from compiler.cluster_state.pod_records import gang_of_pod
+from compiler.cluster_state.pod_records import gang_of_pod, read_succeeded_pods
 from compiler.cluster_state.state import ClusterState
 from compiler.diagnostics import Diagnostic, Severity, declare_rule
 from compiler.fields.quantity import exact_amount
-from compiler.kubernetes import name_of, namespace_of, status_of
+from compiler.kubernetes import is_succeeded_pod, name_of, namespace_of, status_of
 from compiler.lower.origins import Origins
 from compiler.specs import Specs
 from compiler.specs.quotas import counts_pods, limited_amounts
@@ -138,12 +138,15 @@ class _PodsToCome:
 
     @cached_property
     def _present(self) -> Counter[tuple[int, int]]:
-        """(gang, role) -> pods that are there, gated ones included."""
+        """(gang, role) -> pods that are there, gated ones included, or that have ended well and are still counted: of a
+        job with subgroups, which keep their size."""
         gangs = self.origins.gangs
         index, roles = {gang_identity(gang): j for j, gang in enumerate(gangs)}, RoleLookup(gangs)
         present = Counter[tuple[int, int]]()
-        for record in self.state.pod_records:
-            if (j := gang_of_pod(record, gangs, index)) is None:
+        succeeded = read_succeeded_pods(self.state.pods, self.state.pod_groups)
+        for record in (*self.state.pod_records, *succeeded):
+            j = gang_of_pod(record, gangs, index)
+            if j is None or (is_succeeded_pod(record.pod) and not gangs[j].subgroups):
                 continue
             if (t := roles.role_of(j, record.key[1], record.role_name)) is not None:
                 present[j, t] += 1

@@ -120,6 +120,16 @@ def test_pods_that_are_there_are_used_already() -> None:
     assert brief(told(full, live_pod("a", 0), jobs=(job("a", 2),))) == [("warning", "Job team/a")]
 
 
+def test_a_pod_that_has_ended_well_does_not_come_again() -> None:
+    full, done = quota({"pods": 1}, {"pods": 1}), {**live_pod("a", 1), "status": {"phase": "Succeeded"}}
+    parts = {"totalPartitions": 2, "partitionSize": 1, "networkTopology": {"mode": "soft"}}
+    divided = job("a", 2)
+    divided["spec"]["tasks"][0]["partitionPolicy"] = parts
+    for each in (job("a", 2), divided):
+        assert told(full, live_pod("a", 0), done, jobs=(each,)) == []
+        assert told(full, live_pod("a", 0), jobs=(each,))
+
+
 def test_pods_of_jobs_that_wait_behind_gates_count_as_well() -> None:
     jobs, limits = (job("a", 8), job("b", 2)), quota({"pods": 9}, {})
     assert brief(told(limits, jobs=jobs)) == [("info", "Job team/b")]

@@ -358,8 +358,6 @@ class ClusterWriter:
             self._record_write(ref.key, self.client.patch(ref, lift.json_patch()))
         except Retry as error:
             return GateTrouble(str(error))
-        except (Invalid, NotFound, Conflict) as error:
-            return GateTrouble(f"{ref}: it changed meanwhile: {error}", is_certain=True)
         except ApiError as error:
             return GateTrouble(str(error), is_certain=True)
         return GateTrouble()

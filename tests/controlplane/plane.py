@@ -287,7 +287,10 @@ class ControlPlane:
         if wait:
             wanted = set(added)
             self.wait_until(
-                self._ready_nodes, wanted.issubset, timeout=30 + len(added) / 5, what=f"readiness of {len(added)} nodes"
+                self._ready_nodes,
+                wanted.issubset,
+                timeout=120 + len(added) / 5,
+                what=f"readiness of {len(added)} nodes",
             )
         return added
 

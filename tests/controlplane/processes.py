@@ -141,10 +141,10 @@ def kill_group(process: ProcessId) -> bool:
     if not is_alive(process):
         return False
     os.killpg(process.pid, signal.SIGKILL)
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while is_alive(process):
         if time.monotonic() > deadline:
-            raise TimeoutError(f"{process.name} (pid {process.pid}) is still there 10 s after SIGKILL")
+            raise TimeoutError(f"{process.name} (pid {process.pid}) is still there 60 s after SIGKILL")
         time.sleep(0.02)
     return True
 

@@ -319,7 +319,7 @@ class Bed:
 
     def _wait_for_pods(self, world: World) -> None:
         self.plane.wait_until(
-            lambda: self._missing_pods(world), lambda seen: not seen, timeout=30, what="pods of the admitted jobs"
+            lambda: self._missing_pods(world), lambda seen: not seen, what="pods of the admitted jobs"
         )
 
     def _missing_pods(self, world: World) -> dict[str, int]:

@@ -204,7 +204,7 @@ def test_nothing_outlives_a_killed_owner(tmp_path: Path) -> None:
         child = process_id_of("child", int(process.stdout.readline()))
         assert is_alive(child)
         process.kill()
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while is_alive(child):
         assert time.monotonic() < deadline, "the child is still there"
         time.sleep(0.02)

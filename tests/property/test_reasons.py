@@ -307,7 +307,7 @@ def subject(fact: Fact) -> tuple[object, ...]:
 def test_without_its_facts_a_gang_starts_and_with_one_of_them_it_does_not() -> None:
     seen = Counter[str]()
 
-    @settings(max_examples=125)
+    @settings(max_examples=200)
     @given(st.one_of(worlds(), absent(), problems_with_slots()))
     def minimal(world: Problem) -> None:
         for plan, decision in waiting(world):
@@ -323,9 +323,11 @@ def test_without_its_facts_a_gang_starts_and_with_one_of_them_it_does_not() -> N
                 assert not starts_without(world, plan, decision.gang, rest, decision.facts), fact
 
     minimal()
-    assert rare_events(seen, GW101=23, GW106=10, GW112=13, GW113=13) == {}  # of queues
+    assert rare_events(seen, GW101=38, GW106=16, GW112=32, GW113=22) == {}  # of queues
     assert (
-        rare_events(seen, GW102=20, GW103=10, GW104=3, GW105=3, GW107=7, GW108=20, GW109=1, GW118=5, GW119=10, GW122=11)
+        rare_events(
+            seen, GW102=32, GW103=16, GW104=5, GW105=5, GW107=12, GW108=32, GW109=3, GW118=9, GW119=16, GW122=19
+        )
         == {}
     )
 

@@ -105,13 +105,15 @@ def _parts(rng: random.Random, total: int, number: int) -> list[int]:
 
 
 def _queue(rng: random.Random, name: str, part: Amounts, plugin: str) -> QueueData:
-    """guarantee <= deserved <= capability, each of one resource or of both, or not said. drf alone knows no limits."""
+    """guarantee <= deserved <= capability, each of one resource or of both, or not said. drf alone knows no limits. A
+    capability of 0 CPUs, which Volcano does not obey (docs/volcano-differences.md), is in no world."""
     named = rng.choice((("gpu",), ("gpu",), ("gpu", "cpu"), ("cpu",)))
     deserved = {r: part[r] for r in named} if plugin == "capacity" and rng.random() < 5 / 6 else None
     guarantee = {r: rng.randint(0, part[r] // 2) for r in named} if plugin and rng.random() < 1 / 6 else None
     if guarantee is not None and deserved is None:
         deserved = dict(guarantee)
-    capability = {r: part[r] + rng.randint(0, 4) for r in named} if rng.random() < 1 / 6 else None
+    limits = {r: part[r] + rng.randint(0, 4) for r in named} if rng.random() < 1 / 6 else {}
+    capability = {r: amount for r, amount in limits.items() if amount or r != "cpu"} or None
     return QueueData(
         name,
         weight=rng.choice((1, 1, 2, 3)) if plugin != "capacity" else 1,

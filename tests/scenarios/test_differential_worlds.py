@@ -9,6 +9,7 @@ import pytest
 from tests.differential.bed import Outcome
 from tests.differential.compare import worse_than
 from tests.differential.generator import random_world
+from tests.differential.mixtures import mixed_world
 from tests.differential.planned import compile_world
 
 
@@ -36,3 +37,10 @@ def test_a_share_that_is_lent_while_a_job_is_not_enqueued_is_none_behind_gates()
     assert worse_than(world, Outcome(theirs, {}, {}, at_rest=True), planned) == []
     nothing = replace(planned, running={})
     assert worse_than(world, Outcome(planned.running, {}, {}, at_rest=True), nothing) != []
+
+
+def test_no_mixed_world_has_a_capability_that_volcano_does_not_obey() -> None:
+    """0 CPUs are no limit to it: a difference that is told, and that would be found again and again."""
+    said = [queue.capability for seed in (910048, *range(200)) for queue in mixed_world(seed).queues]
+    assert [each for each in said if each and each.get("cpu") == 0] == []
+    assert {"gpu": 4} in said

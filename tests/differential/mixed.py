@@ -7,7 +7,7 @@ The goals are those of `tests.property.optimum`, which shares no code with the s
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from solver.plan import Decision
@@ -32,7 +32,8 @@ def check_mixed(bed: Bed, world: World) -> list[str]:
     """Let Volcano run it, and gangplan plan it."""
     planned = compile_world(world)
     outcome = bed.run(world)
-    return [*illegal_evictions(outcome, planned), *illegal_starts(world, outcome, planned), *worse(outcome, planned)]
+    illegal = *illegal_evictions(world, outcome, planned), *illegal_starts(world, outcome, planned)
+    return [*illegal, *worse(outcome, planned)]
 
 
 def check_bound(bed: Bed, world: World) -> list[str]:
@@ -65,17 +66,26 @@ def _differences(world: World, planned: Mapping[Where, int], outcome: Outcome) -
 # ---- what Volcano does is legal
 
 
-def illegal_evictions(outcome: Outcome, planned: Planned) -> list[str]:
+def illegal_evictions(world: World, outcome: Outcome, planned: Planned) -> list[str]:
     """Pods that Volcano evicted and that no waiting gang may evict by gangplan's rights."""
     problem, found = planned.problem, list[str]()
     index = {job_name(problem, j): j for j in range(len(problem.gangs))}
     for name, task, node in sorted(outcome.evicted):
         v = index[name]
-        if not any(may_preempt(problem, j, v) or may_reclaim(problem, j, v) for j in index.values() if j != v):
+        others = [j for j in index.values() if j != v]
+        is_legal = any(may_preempt(problem, j, v) or may_reclaim(problem, j, v) for j in others)
+        if not is_legal and not (problem.gangs[v].evictable and _may_fall_through(world, problem, v, others)):
             found.append(f"Volcano evicted {name}, which nobody may evict")
         elif _protected(problem, v, task, node):
             found.append(f"Volcano evicted protected pods {task} of {name}")
     return found
+
+
+def _may_fall_through(world: World, problem: Problem, v: int, others: Iterable[int]) -> bool:
+    """Whether the plugins of the second tier may decide on v: they do where that of priorities, in the first one, names
+    nobody (docs/volcano-differences.md)."""
+    in_queue = any(problem.gangs[j].queue == problem.gangs[v].queue for j in others)
+    return problem.preempt_enabled and not world.one_tier and in_queue
 
 
 def _protected(problem: Problem, v: int, task: str, node: str) -> bool:

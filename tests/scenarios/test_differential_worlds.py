@@ -9,6 +9,7 @@ import pytest
 from tests.differential.bed import Outcome
 from tests.differential.compare import worse_than
 from tests.differential.generator import random_world
+from tests.differential.mixed import illegal_evictions
 from tests.differential.mixtures import mixed_world
 from tests.differential.planned import compile_world
 
@@ -44,3 +45,12 @@ def test_no_mixed_world_has_a_capability_that_volcano_does_not_obey() -> None:
     said = [queue.capability for seed in (910048, *range(200)) for queue in mixed_world(seed).queues]
     assert [each for each in said if each and each.get("cpu") == 0] == []
     assert {"gpu": 4} in said
+
+
+def test_equals_that_a_later_tier_lets_volcano_evict_are_no_finding() -> None:
+    """Seed 910042: for a job of r0's priority the first tier names nobody, so that drf and pdb of the second decide."""
+    world = mixed_world(910042)
+    outcome = Outcome({}, {("r0", "t0", "n2"): 1}, {}, at_rest=True)
+    assert illegal_evictions(world, outcome, compile_world(world)) == []
+    world = replace(world, one_tier=True)
+    assert illegal_evictions(world, outcome, compile_world(world)) == ["Volcano evicted r0, which nobody may evict"]

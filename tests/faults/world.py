@@ -337,11 +337,12 @@ class World:
             left = end - time.monotonic()
             try:
                 return self.plane.wait_until(look_at_both, until, timeout=left, what=what, pause=LOOK_PAUSE)
-            except NotSeenError:
+            except NotSeenError as error:
                 now = time.monotonic()
-                is_over = now >= end
-                end = began + bar + min(self.starvation.seconds(began, now), 3 * bar)
+                is_over, starved = now >= end, self.starvation.seconds(began, now)
+                end = began + bar + min(starved, 3 * bar)
                 if not is_over or end - now <= 1:
+                    error.add_note(f"after {now - began:.0f} s, in {starved:.0f} of which the bed waited for a core")
                     raise
 
     def wait_for_rest(self, bar: float = 120.0) -> float:

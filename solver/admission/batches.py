@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Sequence
+from math import inf
 
 from solver.admission.greedy_floor import GreedyFloor
 from solver.options import Options
@@ -62,7 +63,8 @@ def entitlement_turn(j: int, gang: Gang) -> EntitlementTurn:
 
 
 def entitled_gangs(books: QueueBooks, gangs: Iterable[int]) -> list[int]:
-    """Of each queue the gangs up to the first one, by precedence and age, that its entitlement does not cover."""
+    """Of each queue the gangs up to the first one, by precedence and age, that its entitlement does not cover. One that
+    it could not cover alone is passed over by those of its precedence, which claim what it never can."""
     return entitled_in_turn(books, sorted(entitlement_turn(j, books.problem.gangs[j]) for j in gangs))
 
 
@@ -74,20 +76,21 @@ def entitled_in_turn(books: QueueBooks, turns: Sequence[EntitlementTurn]) -> lis
     for q in set().union(*paths.values()):
         amounts = zip(rules.entitled[q], books.compared_amount(q), strict=True)
         room[q] = {r: max(0, most - held) for r, (most, held) in enumerate(amounts) if most is not None}
-    limits_of = {queue: [(room[q], r) for q in path for r in room[q]] for queue, path in paths.items()}
-    stopped, found = set[int](), list[int]()
-    for _, _, j, q in turns:
-        if q in stopped:
+    whole = {q: dict(amounts) for q, amounts in room.items()}
+    limits_of = {queue: [(q, r) for q in path for r in room[q]] for queue, path in paths.items()}
+    last_turn, found = dict[int, float](), list[int]()  # queue -> the last precedence, negated, that may claim
+    for turn, _, j, q in turns:
+        if turn > last_turn.get(q, inf):
             continue
         demand = books.min_demand(j)
-        for left, r in limits_of[q]:
-            if demand[r] > left[r]:
-                stopped.add(q)
-                break
-        else:
+        if all(demand[r] <= room[of][r] for of, r in limits_of[q]):
             found.append(j)
-            for left, r in limits_of[q]:
-                left[r] -= demand[r]
+            for of, r in limits_of[q]:
+                room[of][r] -= demand[r]
+        elif all(demand[r] <= whole[of][r] for of, r in limits_of[q]):
+            last_turn[q] = -inf
+        else:
+            last_turn[q] = turn
     return found
 
 

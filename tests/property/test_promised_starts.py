@@ -155,3 +155,20 @@ def test_a_share_that_newcomers_made_too_small_is_said_and_no_later_job_blamed()
     told = rfc3339(FIRST + 4 * STEP)
     reason = decided_at(stream, 2, "j2").reasons[-1]
     assert reason.message == f"it was told a start at {told}; now the share of queue a is too small for it"
+
+
+def test_a_job_that_its_queue_never_deserves_hides_no_smaller_one_that_it_does() -> None:
+    """j1 needs 4 GPUs and b deserves 2: j5 may claim them, and what room j2 was promised nevertheless j5 took."""
+    jobs = (
+        Job("j1", "b", False, 1, 4, 0, 1, None),
+        Job("j2", "a", True, 2, 4, 0, 1, 1),
+        Job("j3", "a", True, 1, 1, 0, 1, 1),
+        Job("j4", "b", True, 1, 1, 0, 1, 1),
+        Job("j5", "b", False, 1, 1, 0, 1, None),
+        Job("j6", "a", True, 1, 2, 0, 4, 4),
+    )
+    stream = PromiseStream(2, {"a": 0, "b": 2, "c": 0}, ("capacity",), ("allocate",), jobs, 6)
+    for moment in stream.moments():
+        for decided in moment.outcome.decisions:
+            if decided.gang.document.name in moment.told and decided.action == "wait":
+                check_promise(moment, decided)

@@ -158,7 +158,7 @@ def test_a_share_that_newcomers_made_too_small_is_said_and_no_later_job_blamed()
 
 
 def test_a_job_that_its_queue_never_deserves_hides_no_smaller_one_that_it_does() -> None:
-    """j1 needs 4 GPUs and b deserves 2: j5 may claim them, and what room j2 was promised nevertheless j5 took."""
+    """j1 needs 4 GPUs and b deserves 2: j5 may claim these, so that j2, which borrows, is promised none of them."""
     jobs = (
         Job("j1", "b", False, 1, 4, 0, 1, None),
         Job("j2", "a", True, 2, 4, 0, 1, 1),

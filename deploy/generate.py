@@ -8,7 +8,7 @@ objects.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -134,7 +134,7 @@ def yaml_text(documents: list[dict[str, Any]]) -> str:
     return text
 
 
-_RIGHTS = {
+_RIGHTS: dict[str, Callable[[str], str]] = {
     "rbac.yaml": lambda namespace: RBAC_HEADER + yaml_text(rbac_objects(DEFAULT_KINDS, namespace)),
     "admission.yaml": lambda namespace: ADMISSION_HEADER + yaml_text(admission_objects(namespace)),
 }

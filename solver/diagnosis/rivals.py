@@ -41,7 +41,7 @@ def _others_grow_first(runner: TrialRunner, t: Trial, n: int) -> bool:
     gangs = ((state.problem.gangs[i], pods) for i, pods in others)
     roles = ((gang.queue, role) for gang, pods in gangs for role in elastic_roles(gang, pods))
     node_class = state.problem.nodes[n].node_class
-    return any(node_class in role.node_classes and books.is_entitled(q, role.request) for q, role in roles)
+    return any(node_class in role.node_classes and books.is_growth_entitled(q, role.request) for q, role in roles)
 
 
 def _waiting_gangs(state: DiagnosisState) -> Sequence[int]:

@@ -118,7 +118,7 @@ class _Growth:
         bound = [books]
         if self._books_at_start is not None and j in self._lasting_gangs:
             bound.append(self._books_at_start)
-        if only_entitled and not books.is_entitled(gang.queue, amount):
+        if only_entitled and not books.is_growth_entitled(gang.queue, amount):
             return False
         if not all(each.allows_amount(gang.queue, amount) for each in bound):
             return False

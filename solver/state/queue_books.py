@@ -196,6 +196,15 @@ class QueueBooks:
             for have, asked, limit in zip(self.compared_amount(q), amount, self.queue_rules.entitled[q], strict=True)
         )
 
+    def is_growth_entitled(self, queue: int, amount: Vector) -> bool:
+        """Whether `is_entitled`, and some queue that is compared says how much of one of the resources it is entitled
+        to: of what nobody speaks a gang's minimum may count as covered, but no growth at the cost of others' minima."""
+        named = (self.queue_rules.entitled[q] for q in self.queue_rules.comparison_paths[queue])
+        is_named = any(
+            asked and most is not None for limits in named for asked, most in zip(amount, limits, strict=True)
+        )
+        return is_named and self.is_entitled(queue, amount)
+
     # ---- what queues may take
 
     def allows_amount(self, queue: int, amount: Vector) -> bool:

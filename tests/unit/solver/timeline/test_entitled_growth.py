@@ -78,3 +78,12 @@ def test_more_nodes_are_not_told_to_a_borrower_where_others_would_grow_onto_them
     repairs = [any(isinstance(r, MoreNodes) for r in plan.decisions[2].repairs) for plan in (small, large)]
     assert [pods_of(plan) for plan in (small, large)] == [5, 6]
     assert repairs[0] is False
+
+
+def test_growth_in_a_resource_that_the_queue_does_not_speak_of_comes_last() -> None:
+    """Found on the real Volcano (seed 915000): a deserves GPUs, and its gang took the CPUs of a borrower."""
+    queues = queue("a", deserved={"gpu": 2}), queue("b", deserved={"gpu": 1})
+    elastic_one = gang("elastic", role(2, minimum=1, cpu=3), queue="a")
+    other = gang("other", role(1, gpu=2, cpu=2), queue="b")
+    made = problem(nodes(1, gpu=4, cpu=6), *queues, elastic_one, other, policy=Policy(capacity=True))
+    assert actions_by_gang(made) == {"elastic": "start", "other": "start"}

@@ -201,7 +201,7 @@ class InformerSet:
         group_kind = group_kind_of(resource.api_version, resource.kind)
         is_plan_input = group_kind in _STATE_GROUPS or group_kind in RUN_KINDS
         on_update = None if is_plan_input else self._record_update
-        informer = Informer(self.client, resource, self.wake, selector, self._record_deletion, on_update=on_update)
+        informer = Informer(self.client, resource, self.wake, selector, self.record_deletion, on_update=on_update)
         self.informers[group_kind] = informer
         informer.start()
         return informer
@@ -225,15 +225,8 @@ class InformerSet:
         while self.deleted_objects:
             yield self.deleted_objects.pop()
 
-    def _record_deletion(self, item: Object, witnessed: bool) -> None:
-        self.deleted_objects.append((item, witnessed))
-
-    def note_unseen_deletion(self, item: Object) -> None:
-        """Note that an object is gone which no watch showed."""
-        self.deleted_objects.append((item, False))
-
-    def doubt_deletion(self, item: Object, witnessed: bool) -> None:
-        """Tell the next pass of this deletion as well."""
+    def record_deletion(self, item: Object, witnessed: bool) -> None:
+        """Tell the next pass that an object is gone. witnessed: whether the deletion itself was seen."""
         self.deleted_objects.append((item, witnessed))
 
     def is_labelled_kind(self, group_kind: str) -> bool:

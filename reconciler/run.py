@@ -12,7 +12,6 @@ from typing import IO
 
 from reconciler.cluster.client import ApiError, LostLease, short_error
 from reconciler.cluster.neighbours import OtherGangplanError
-from reconciler.cluster.objects import Object
 from reconciler.context import Reconciler
 from reconciler.git.webhook import WebhookReceiver, serve_webhook
 from reconciler.heartbeat import Heartbeat
@@ -228,7 +227,7 @@ def _publish_failure(r: Reconciler, problem: str) -> None:
     r.metrics.condition.labels(type=FAILURE_TYPE).set(True)
     if r.lease.is_held():
         r.publisher.publish_failure(problem)
-        r.event_writer.put([ObjectEvent(_status_object(r), FAILURE_TYPE, problem, True)])
+        r.event_writer.put([ObjectEvent(r.publisher.event_object, FAILURE_TYPE, problem, True)])
 
 
 def _is_complete(r: Reconciler, last: Report) -> bool:
@@ -263,12 +262,7 @@ def _status_events(r: Reconciler) -> Iterator[ObjectEvent]:
     """An Event where the status cannot say anything: what stands there is old, and looks as if it were not."""
     if r.publisher.refusal:
         message = f"what the status says is old, since it cannot be written: {r.publisher.refusal}"
-        yield ObjectEvent(_status_object(r), "StatusNotWritten", message, True)
-
-
-def _status_object(r: Reconciler) -> Object:
-    metadata = {"namespace": r.settings.namespace, "name": r.publisher.ref.name}
-    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}
+        yield ObjectEvent(r.publisher.event_object, "StatusNotWritten", message, True)
 
 
 def _log_results(results: Iterable[ChangeResult]) -> None:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from compiler.cluster_state.owners import JobIdentity, marked_owner, possible_owners, role_name_of
+from compiler.cluster_state.owners import JobIdentity, RoleLookup, marked_owner, possible_owners, role_name_of
 from compiler.fields.timestamp import epoch_seconds
 from compiler.kubernetes import (
     CHECKPOINT_ANNOTATION,
@@ -89,6 +89,18 @@ def _pod_record(pod: Object, group: Object | None) -> PodRecord:
         preemptable_word(annotations, labels_of(pod)),
         cooldown_times(labels_of(pod), annotations),
     )
+
+
+def pods_of_roles(
+    records: Iterable[PodRecord], gangs: Sequence[GangSpec], index: Mapping[JobIdentity, int]
+) -> Iterator[tuple[PodRecord, int, int]]:
+    """(pod, its gang, its role) of the pods that are of a role of a gang in the index."""
+    roles = RoleLookup(gangs)
+    for record in records:
+        j = gang_of_pod(record, gangs, index)
+        t = None if j is None else roles.role_of(j, record.key[1], record.role_name)
+        if j is not None and t is not None:
+            yield record, j, t
 
 
 def gang_of_pod(record: PodRecord, gangs: Sequence[GangSpec], index: Mapping[JobIdentity, int]) -> int | None:

@@ -10,8 +10,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from compiler.cluster_state.owners import JobIdentity, RoleLookup, gang_identity
-from compiler.cluster_state.pod_records import gang_of_pod, read_succeeded_pods
+from compiler.cluster_state.owners import JobIdentity, gang_identity
+from compiler.cluster_state.pod_records import pods_of_roles, read_succeeded_pods
 from compiler.cluster_state.state import ClusterState
 from compiler.specs import GangSpec, RoleSpec, Specs
 
@@ -29,12 +29,9 @@ def without_succeeded_pods(specs: Specs, state: ClusterState) -> Specs:
     """The specs, where a job asks only for the pods that have not ended well."""
     index = {gang_identity(gang): j for j, gang in enumerate(specs.gangs) if _may_shrink(gang)}
     records = read_succeeded_pods(state.pods, state.pod_groups) if index else ()
-    roles, succeeded = RoleLookup(specs.gangs), dict[tuple[int, int], Counter[JobIdentity]]()
-    for record in records:
-        if (j := gang_of_pod(record, specs.gangs, index)) is None:
-            continue
-        if (t := roles.role_of(j, record.key[1], record.role_name)) is not None:
-            succeeded.setdefault((j, t), Counter())[record.owners[0]] += 1
+    succeeded = dict[tuple[int, int], Counter[JobIdentity]]()
+    for record, j, t in pods_of_roles(records, specs.gangs, index):
+        succeeded.setdefault((j, t), Counter())[record.owners[0]] += 1
     if not succeeded:
         return specs
     gone = {(j, t): _pods_gone(specs.gangs[j].roles[t], by_owner) for (j, t), by_owner in succeeded.items()}

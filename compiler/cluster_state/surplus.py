@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 
-from compiler.cluster_state.owners import RoleLookup, gang_identity
-from compiler.cluster_state.pod_records import gang_of_pod
+from compiler.cluster_state.owners import gang_identity
+from compiler.cluster_state.pod_records import pods_of_roles
 from compiler.cluster_state.state import ClusterState
 from compiler.specs import GangSpec, Specs
 
@@ -21,12 +21,8 @@ def with_present_pods(specs: Specs, state: ClusterState) -> Specs:
     index = {gang_identity(gang): j for j, gang in enumerate(gangs) if gang.written_pods}
     if not index:
         return specs
-    roles, present = RoleLookup(gangs), Counter[tuple[int, int]]()
-    for record in state.pod_records:
-        if record.is_terminating or (j := gang_of_pod(record, gangs, index)) is None:
-            continue
-        if (t := roles.role_of(j, record.key[1], record.role_name)) is not None:
-            present[j, t] += 1
+    records = (record for record in state.pod_records if not record.is_terminating)
+    present = Counter((j, t) for _, j, t in pods_of_roles(records, gangs, index))
     return replace(specs, gangs=tuple(_with_pods(gang, j, present) for j, gang in enumerate(gangs)))
 
 

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from compiler.cluster_state.owners import RoleLookup, gang_identity
-from compiler.cluster_state.pod_records import gang_of_pod, read_succeeded_pods
+from compiler.cluster_state.owners import gang_identity
+from compiler.cluster_state.pod_records import pods_of_roles, read_succeeded_pods
 from compiler.cluster_state.state import ClusterState
 from compiler.diagnostics import Diagnostic, Severity, declare_rule
 from compiler.fields.quantity import exact_amount
-from compiler.kubernetes import is_succeeded_pod, name_of, namespace_of, status_of
+from compiler.kubernetes import name_of, namespace_of, status_of
 from compiler.lower.origins import Origins
 from compiler.specs import Specs
 from compiler.specs.quotas import counts_pods, limited_amounts
@@ -141,13 +141,8 @@ class _PodsToCome:
         """(gang, role) -> pods that are there, gated ones included, or that have ended well and are still counted: of a
         job with subgroups, which keep their size."""
         gangs = self.origins.gangs
-        index, roles = {gang_identity(gang): j for j, gang in enumerate(gangs)}, RoleLookup(gangs)
-        present = Counter[tuple[int, int]]()
-        succeeded = read_succeeded_pods(self.state.pods, self.state.pod_groups)
-        for record in (*self.state.pod_records, *succeeded):
-            j = gang_of_pod(record, gangs, index)
-            if j is None or (is_succeeded_pod(record.pod) and not gangs[j].subgroups):
-                continue
-            if (t := roles.role_of(j, record.key[1], record.role_name)) is not None:
-                present[j, t] += 1
+        index = {gang_identity(gang): j for j, gang in enumerate(gangs)}
+        present = Counter((j, t) for _, j, t in pods_of_roles(self.state.pod_records, gangs, index))
+        ended = pods_of_roles(read_succeeded_pods(self.state.pods, self.state.pod_groups), gangs, index)
+        present.update((j, t) for _, j, t in ended if gangs[j].subgroups)
         return present

@@ -90,13 +90,11 @@ def _events(r: Reconciler, p: Pass, rejection: Rejection | None) -> Iterator[Obj
     for key, gang in p.snapshot.gangs.items() if p.snapshot else ():
         if gang.decision == "wait" and gang.reasons and key in p.observation.objects:
             yield ObjectEvent(p.observation.objects[key], "Waiting", "; ".join(gang.reasons), False)
-    metadata = {"namespace": r.settings.namespace, "name": r.publisher.ref.name}
-    status = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}
     if unanswered := unanswered_message(r):
-        yield ObjectEvent(status, "CommitUnanswered", unanswered, True)
+        yield ObjectEvent(r.publisher.event_object, "CommitUnanswered", unanswered, True)
     if rejection is not None:
         message = _rejection_message(p, rejection, r.poller.head.commit)
-        yield ObjectEvent(status, _rejection_reason(p, rejection), message, True)
+        yield ObjectEvent(r.publisher.event_object, _rejection_reason(p, rejection), message, True)
 
 
 def events_of_results(results: Iterable[ChangeResult]) -> Iterator[ObjectEvent]:

@@ -74,7 +74,7 @@ def _believed_deletions(r: Reconciler, p: Pass) -> Iterator[tuple[Object, bool]]
         if not is_unconfirmed(r, p, item):
             yield item, witnessed
         elif known is None or uid_of(known) != uid_of(item):
-            r.watches.doubt_deletion(item, witnessed)
+            r.watches.record_deletion(item, witnessed)
             if ref.group_kind in p.observation.readable_kinds and ref.key not in p.unconfirmed_ends:
                 r.wake_event.set()
 

@@ -34,7 +34,7 @@ def find_unlabelled(r: Reconciler, inventory: Inventory) -> dict[str, str]:
             elif (item := r.client.find(entry.ref)) is not None and uid_of(item) == entry.uid:
                 jobs.note_found(key, item)
             elif (former := jobs.note_gone(key, entry.uid)) is not None:
-                r.watches.note_unseen_deletion(former)
+                r.watches.record_deletion(former, witnessed=False)
         except ApiError as error:
             doubts[key] = f"the watch does not show it, and whether it is gone is not known: {error}"
     return doubts

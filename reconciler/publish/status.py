@@ -13,7 +13,7 @@ from typing import Any
 from compiler.fields.timestamp import rfc3339
 from compiler.kubernetes import CLUSTER_LABEL, MANAGED_BY_LABEL, annotations_of
 from reconciler.cluster.client import ApiError, Client, NotFound, Retry
-from reconciler.cluster.objects import FIELD_MANAGER, Ref
+from reconciler.cluster.objects import FIELD_MANAGER, Object, Ref
 from reconciler.cluster.shards import memory_labels
 from reconciler.decisions.diff import Change
 from reconciler.plan.snapshot import PlannedGang
@@ -235,6 +235,15 @@ class StatusPublisher:
     def ref(self) -> Ref:
         return Ref("v1", "ConfigMap", self.namespace, f"gangplan-{self.cluster}-status")
 
+    @property
+    def event_object(self) -> Object:
+        """The ConfigMap as Events refer to it."""
+        return {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {"namespace": self.namespace, "name": self.ref.name},
+        }
+
     def read_annotations(self) -> Mapping[str, str]:
         """The annotations of the status ConfigMap, by which operators allow what is held; none where it cannot be
         read."""
@@ -278,8 +287,10 @@ class StatusPublisher:
     def recheck(self) -> None:
         """Look whether the status is still there as it was written: what somebody deleted or changed is written again
         with the next report."""
+        if self._last_status is None:
+            return
         try:
-            is_as_written = self._last_status in (None, self._read_status())
+            is_as_written = self._last_status == self._read_status()
         except ApiError as error:
             log.info("whether the status is as it was written is not known", extra={"reason": str(error)})
             return

@@ -47,9 +47,7 @@ def _blocking_growth(case: GangDiagnosis, s: Scenario) -> tuple[int, ...]:
     return _minimal(case, case.state.growing_gangs, _fit_without(case, s, q, q.state.free))
 
 
-def _fit_without(
-    case: GangDiagnosis, s: Scenario, q: FitQuestion, free: FreeVectors
-) -> Callable[[Sequence[int]], bool]:
+def _fit_without(case: GangDiagnosis, s: Scenario, q: FitQuestion, free: FreeVectors) -> FitsWithout:
     """Whether the gang fits into what is free and what the plan gives to some gangs."""
 
     def fits(without: Sequence[int]) -> bool:

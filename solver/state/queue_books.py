@@ -199,10 +199,8 @@ class QueueBooks:
     def is_growth_entitled(self, queue: int, amount: Vector) -> bool:
         """Whether `is_entitled`, and some queue that is compared says how much of one of the resources it is entitled
         to: of what nobody speaks a gang's minimum may count as covered, but no growth at the cost of others' minima."""
-        named = (self.queue_rules.entitled[q] for q in self.queue_rules.comparison_paths[queue])
-        is_named = any(
-            asked and most is not None for limits in named for asked, most in zip(amount, limits, strict=True)
-        )
+        path, asked = self.queue_rules.comparison_paths[queue], [r for r, some in enumerate(amount) if some]
+        is_named = any(self.queue_rules.entitled[q][r] is not None for q in path for r in asked)
         return is_named and self.is_entitled(queue, amount)
 
     # ---- what queues may take

@@ -279,6 +279,21 @@ def serve_ray_jobs(plane: ControlPlane) -> None:
     plane.wait_until(lambda: plane.api("GET", RAY_JOBS_PATH)["kind"], what="RayJobs to be served")
 
 
+def repository_with_a_ray_job(plane: ControlPlane, tmp_path: Path) -> GitRepository:
+    """Beside a node, on a cluster that serves RayJobs."""
+    add_gpu_nodes(plane, 1, gpus=4)
+    serve_ray_jobs(plane)
+    repository = GitRepository(tmp_path / "repo")
+    pool = node_pool("gpu", 1, gpus=4)
+    repository.write_file("cluster-specs/test/cluster.yaml", CLUSTER, SCHEDULER, pool, queue("team"))
+    spec = {"entrypoint": "python train.py", "ttlSecondsAfterFinished": 1}
+    metadata = {"name": "ray", "namespace": "default"}
+    ray = {"apiVersion": "ray.io/v1", "kind": "RayJob", "metadata": metadata, "spec": spec}
+    repository.write_file("jobs/ray.yaml", ray)
+    repository.commit()
+    return repository
+
+
 def stop_serving_ray_jobs(plane: ControlPlane) -> None:
     for path in (f"{RBAC_PATH}/clusterrolebindings/ray", f"{RBAC_PATH}/clusterroles/ray", f"{TYPES_PATH}/{RAY_TYPE}"):
         plane.api("DELETE", path)
@@ -288,17 +303,7 @@ def test_a_job_of_a_kind_that_passes_through_runs_once_and_again_when_asked(
     plane: ControlPlane, tmp_path: Path
 ) -> None:
     """S16: a RayJob ends, its time to live takes it away, and it stays away until an operator asks."""
-    add_gpu_nodes(plane, 1, gpus=4)
-    serve_ray_jobs(plane)
-    repository = GitRepository(tmp_path / "repo")
-    repository.write_file(
-        "cluster-specs/test/cluster.yaml", CLUSTER, SCHEDULER, node_pool("gpu", 1, gpus=4), queue("team")
-    )
-    spec = {"entrypoint": "python train.py", "ttlSecondsAfterFinished": 1}
-    metadata = {"name": "ray", "namespace": "default"}
-    ray = {"apiVersion": "ray.io/v1", "kind": "RayJob", "metadata": metadata, "spec": spec}
-    repository.write_file("jobs/ray.yaml", ray)
-    repository.commit()
+    repository = repository_with_a_ray_job(plane, tmp_path)
 
     def uids() -> list[str]:
         return [item["metadata"]["uid"] for item in plane.api("GET", RAY_JOBS_PATH)["items"]]
@@ -335,17 +340,7 @@ def test_a_job_that_loses_our_label_gets_it_back_and_is_neither_over_nor_made_ag
     plane: ControlPlane, tmp_path: Path
 ) -> None:
     """Kinds that pass through are watched by the label, so the watch shows such a job as deleted."""
-    add_gpu_nodes(plane, 1, gpus=4)
-    serve_ray_jobs(plane)
-    repository = GitRepository(tmp_path / "repo")
-    pool = node_pool("gpu", 1, gpus=4)
-    repository.write_file("cluster-specs/test/cluster.yaml", CLUSTER, SCHEDULER, pool, queue("team"))
-    spec = {"entrypoint": "python train.py", "ttlSecondsAfterFinished": 1}
-    metadata = {"name": "ray", "namespace": "default"}
-    repository.write_file(
-        "jobs/ray.yaml", {"apiVersion": "ray.io/v1", "kind": "RayJob", "metadata": metadata, "spec": spec}
-    )
-    repository.commit()
+    repository = repository_with_a_ray_job(plane, tmp_path)
 
     def labels() -> Object:
         found: Object = plane.api("GET", f"{RAY_JOBS_PATH}/ray")["metadata"].get("labels", {})

@@ -99,11 +99,16 @@ def evict_for_gang(plan: PlanState, j: int) -> bool:
 
 
 def without_needless_victims(plan: PlanState) -> PlanState:
-    """The plan without the victims that it does not need, tried in order of their loss, the largest first. The proven
-    choice for a single preemptor has none."""
+    """The plan without the victims that it does not need. The proven choice for a single preemptor has none."""
     alone = len({j for js in plan.evictions.preemptors_of.values() for j in js}) <= 1
     if alone and all(o.verdict == "proven" for o in plan.preemptor_objectives("loss")):
         return plan
+    return with_spared_victims(plan)
+
+
+def with_spared_victims(plan: PlanState) -> PlanState:
+    """The plan in which victims stay whose preemptors fit beside them, tried in order of their loss, the largest
+    first."""
 
     def moves(incumbent: Incumbent[PlanState]) -> Moves[PlanState]:
         """A victim of the plan stays after all, and its preemptors are placed again; the largest loss first."""

@@ -44,7 +44,7 @@ class EvictionState:
     """evictable_gangs: gangs whose running pods may go; not those that the plan starts. shorts: what gangs lack before
     the plan. evicted_pods: victim -> pods.
     preemptors_of: victim -> the gangs it goes for. measured_resources: queue that lost pods to other queues -> the
-    resources of which it keeps what it deserves, but for the last pod or gang that went."""
+    resources of which it keeps what it deserves, but for the last pod or gang that went. settled: nobody else goes."""
 
     state: State
     evictable_gangs: set[int]
@@ -52,6 +52,7 @@ class EvictionState:
     evicted_pods: dict[int, Pods] = field(default_factory=dict)
     preemptors_of: dict[int, tuple[int, ...]] = field(default_factory=dict)
     measured_resources: dict[int, frozenset[int]] = field(default_factory=dict)
+    settled: bool = False
 
     @classmethod
     def initial(cls, unrestricted_problem: Problem, state: State) -> EvictionState:
@@ -83,7 +84,7 @@ class EvictionState:
 
     def candidates(self, j: int) -> tuple[list[Victim], dict[int, ReclaimLimits]]:
         """(gangs that may be evicted for gang j, what the queues among them can spare)."""
-        if not self.state.queue_books.queue_rules.accepts_gangs[self.problem.gangs[j].queue]:
+        if self.settled or not self.state.queue_books.queue_rules.accepts_gangs[self.problem.gangs[j].queue]:
             return [], {}
         asked = waiting_class(j, self.problem.gangs[j]).min_demand(len(self.problem.resources))
         found: list[Victim] = []
@@ -222,6 +223,10 @@ class EvictionState:
         self.evicted_pods[v] = subtract_placements(self.evicted_pods[v], pods)
         if not self.evicted_pods[v]:
             del self.evicted_pods[v], self.preemptors_of[v]
+
+    def settle(self, settled: bool = True) -> None:
+        """Let nobody else go from now on; or, not settled, whoever may."""
+        self.settled = settled
 
     def protect_gang(self, j: int) -> None:
         """Make gang j no victim from now on."""

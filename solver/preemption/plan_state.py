@@ -47,7 +47,8 @@ class ReservedStart:
 class PlanState:
     """unrestricted_problem: without exclusions. placements: gang -> all its pods, of gangs that are kept or start.
     preemptors: gangs that start because of evictions -> their objectives. borrower_batches: batches of gangs that start
-    in dedicated domains or shares of others. held_gangs: waiting gangs that are kept out of the cluster."""
+    in dedicated domains or shares of others. held_gangs: waiting gangs that are kept out of the cluster.
+    settled_gangs: gangs whose new pods were placed before all others were decided."""
 
     unrestricted_problem: Problem
     state: State
@@ -61,6 +62,7 @@ class PlanState:
     borrower_batches: tuple[DecidedBatch, ...] = ()
     reserved: ReservedStart | None = None
     held_gangs: frozenset[int] = frozenset()
+    settled_gangs: frozenset[int] = frozenset()
 
     @classmethod
     def initial(cls, unrestricted_problem: Problem, state: State, options: Options, mapper: Mapper) -> PlanState:
@@ -119,13 +121,33 @@ class PlanState:
         plan = self._copy_with_state(self.state.with_gangs(with_minima(self.problem, minima)))
         return replace(plan, unrestricted_problem=with_minima(self.unrestricted_problem, minima))
 
+    def with_settled(self, other: PlanState, larger: Placements) -> PlanState:
+        """A copy in which the evictions of another plan stand, with the gangs that they are for, and these gangs have
+        these pods, which fit beside them; nobody else goes."""
+        evicting = other.evicting_gangs
+        plan = replace(self.copy(), settled_gangs=evicting | larger.keys())
+        for v, pods in sorted(other.evictions.evicted_pods.items()):
+            plan.evict_pods(v, pods, other.evictions.preemptors_of[v])
+        for j in sorted(evicting):
+            plan.start_preemptor(j, larger.get(j, other.placements[j]), other.preemptors[j])
+        for j in sorted(larger.keys() - evicting):
+            plan.start_gang(j, larger[j])
+        plan.evictions.settle()
+        return plan
+
     def with_borrowers(self, other: PlanState) -> PlanState:
         """The plan `other` with the gangs that start in dedicated domains of other queues, in batches of their own."""
         batches = (replace(b, gangs=tuple(j for j in b.gangs if j in other.placements)) for b in other.batches)
         lent = other._copy_with_state(other.state.for_problem(self.problem, self.state.tree))
         return replace(lent, batches=self.batches, borrower_batches=tuple(b for b in batches if b.gangs))
 
-    # ---- who waits
+    # ---- who evicts, who waits
+
+    @property
+    def evicting_gangs(self) -> frozenset[int]:
+        """Gangs for which others go; not those that only start in what evictions have left over."""
+        chosen = (j for j, objectives in self.preemptors.items() if any(o.name == "loss" for o in objectives))
+        return frozenset(chosen).union(*self.evictions.preemptors_of.values())
 
     def preemptor_objectives(self, name: str) -> list[Objective]:
         """The objective of this name of each preemptor that has it."""

@@ -3,7 +3,8 @@ borrow (docs/model.md, Growth).
 
 All gangs are decided by their minima first. Where borrowers then take room in which gangs of other queues could grow
 within these queues' entitlements, that growth is worked out beside all gangs but those borrowers, and everything is
-decided again with it: gangs that run have these pods, gangs that wait need them to start.
+decided again with it: gangs that run have these pods, gangs that wait need them to start. What evictions have settled
+stays, so that nobody goes for growth.
 """
 
 from __future__ import annotations
@@ -15,14 +16,21 @@ from solver.admission.greedy_floor import SHARE_TOLERANCE
 from solver.mip.clock import is_out_of_time
 from solver.placement.growth import grow_gangs, growth_stages
 from solver.plan import Reservation
+from solver.preemption.evict import evict_for_gang, with_spared_victims
 from solver.preemption.plan_state import PlanState
 from solver.problem import Problem, Vector
 from solver.semantics.gang_classes import elastic_roles, pods_per_role
-from solver.semantics.placements import Placements, dominant_share, new_placements, placed_demand
-from solver.semantics.priorities import precedence
+from solver.semantics.placements import Placements, dominant_share, negative_of, new_placements, placed_demand
+from solver.semantics.priorities import precedence, serving_order_key
 from solver.semantics.share_measures import queue_priority
+from solver.state.queue_books import QueueBooks
 from solver.state.state import Pods, State
+from solver.timeline.reservation import ends_in_time
 from solver.timeline.two_pass import plan_with_reservation
+
+ROUNDS = 3
+"""So often is growth of the same queues worked out: other borrowers may start in place of those that wait for it, and
+some of these keep their place since they would evict."""
 
 
 def plan_with_entitled_growth(initial: PlanState) -> PlanState:
@@ -31,25 +39,43 @@ def plan_with_entitled_growth(initial: PlanState) -> PlanState:
     decided, growth = plan_with_reservation(initial.copy()), dict[int, Pods]()
     entitled = (queues for queues, is_entitled in growth_stages(initial.problem) if is_entitled)
     for queues in entitled:
-        if is_out_of_time() or decided.evictions.evicted_pods:
-            break
-        borrowers = _borrowers(initial, decided, queues)
-        larger = growth | _crowded_growth(decided, queues, borrowers)
-        if larger != growth:
-            again = _decide_with_growth(initial, larger)
-            if _keeps_starts(decided, again, borrowers) and not is_out_of_time():
-                decided, growth = again, larger
+        for _ in range(ROUNDS):
+            found = None if is_out_of_time() else _with_more_growth(initial, decided, growth, queues)
+            if found is None:
+                break
+            decided, growth = found
     return decided
+
+
+def _with_more_growth(
+    initial: PlanState, decided: PlanState, growth: Placements, queues: frozenset[int]
+) -> tuple[PlanState, dict[int, Pods]] | None:
+    """(the plan with the growth of these queues that borrowers crowd out, all such growth so far); None where there is
+    no more of it. Borrowers that would evict instead keep their place."""
+    borrowers = _borrowers(initial, decided, queues)
+    for _ in range(ROUNDS):
+        larger = {**growth, **_crowded_growth(decided, queues, borrowers)}
+        if larger == growth:
+            break
+        again = _decide_with_growth(initial, decided, larger)
+        if not _keeps_starts(decided, again, borrowers) or is_out_of_time():
+            break
+        evicting = _evicting_instead(decided, again)
+        if not evicting:
+            return again, {j: again.placements.get(j, pods) for j, pods in larger.items()}
+        borrowers -= evicting
+    return None
 
 
 def _borrowers(initial: PlanState, decided: PlanState, queues: Collection[int]) -> frozenset[int]:
     """Gangs that start beyond the entitlement of their queue: the queues among these, or of lower priority; no start
-    that was told. Of a queue those of the highest precedence, in it the largest, claim the entitlement first, as in
-    the goals of admission."""
-    problem, books, found = initial.problem, initial.state.queue_books.copy(), set[int]()
+    that was told, and none that evictions settle. Of a queue those of the highest precedence, in it the largest, claim
+    the entitlement first, as in the goals of admission."""
+    problem, books, found = initial.problem, _books_without_victims(initial, decided), set[int]()
     last = max(queue_priority(problem, q) for q in queues)
     started = {j: pods for j, pods in decided.placements.items() if j not in initial.placements}
     demand = {j: _new_demand(problem, j, pods) for j, pods in started.items()}
+    settled = _settled_gangs(decided)
 
     def claims_first(j: int) -> tuple[int, float, int, int]:
         gang = problem.gangs[j]
@@ -59,9 +85,29 @@ def _borrowers(initial: PlanState, decided: PlanState, queues: Collection[int]) 
         gang = problem.gangs[j]
         if books.is_entitled(gang.queue, demand[j]):
             books.charge_queue(gang.queue, demand[j])
-        elif queue_priority(problem, gang.queue) <= last and not gang.promised:
+        elif queue_priority(problem, gang.queue) <= last and not gang.promised and j not in settled:
             found.add(j)
     return frozenset(found)
+
+
+def _books_without_victims(initial: PlanState, decided: PlanState) -> QueueBooks:
+    """What the queues hold before anything starts, without what is evicted."""
+    problem, books = initial.problem, initial.state.queue_books.copy()
+    for v, pods in sorted(decided.evictions.evicted_pods.items()):
+        gone = placed_demand(problem.gangs[v], pods, len(problem.resources))
+        books.charge_queue(problem.gangs[v].queue, negative_of(gone))
+    return books
+
+
+def _settled_gangs(decided: PlanState) -> frozenset[int]:
+    """The gangs for which others are evicted, and all that come before such a one in their queue: what those could not
+    have, no gang after them may get by an eviction."""
+    problem, last = decided.problem, dict[int, tuple[int, ...]]()
+    for j in decided.evicting_gangs:
+        q, turn = problem.gangs[j].queue, serving_order_key(problem, j)
+        last[q] = max(last.get(q, turn), turn)
+    turns = {j: serving_order_key(problem, j) for j in decided.placements if problem.gangs[j].queue in last}
+    return frozenset(j for j, turn in turns.items() if turn <= last[problem.gangs[j].queue])
 
 
 def _new_demand(problem: Problem, j: int, pods: Pods) -> Vector:
@@ -75,7 +121,8 @@ def _crowded_growth(decided: PlanState, queues: frozenset[int], borrowers: Colle
     nothing where none of them grows less beside the borrowers."""
     problem = decided.problem
     lending = queues - {problem.gangs[j].queue for j in borrowers}
-    growing = {j: pods for j, pods in decided.placements.items() if problem.gangs[j].queue in lending}
+    whole = {j: pods for j, pods in decided.placements.items() if j not in decided.evictions.evicted_pods}
+    growing = {j: pods for j, pods in whole.items() if problem.gangs[j].queue in lending}
     if not borrowers or not any(elastic_roles(problem.gangs[j], pods) for j, pods in growing.items()):
         return {}
     beside = _entitled_growth(decided, decided.state.copy(), growing)
@@ -102,30 +149,52 @@ def _pod_count(pods: Pods) -> int:
     return sum(p.pods for p in pods)
 
 
-def _decide_with_growth(initial: PlanState, larger: Placements) -> PlanState:
-    """The plan in which these gangs have these pods where they run, or as many of each role where they start."""
-    problem, starting = initial.problem, [j for j in larger if j not in initial.placements]
+def _decide_with_growth(initial: PlanState, decided: PlanState, larger: Placements) -> PlanState:
+    """The plan in which these gangs have these pods where they run, or as many of each role where they start. The
+    evictions stay, with the gangs that they are for, unless these fit beside a victim now; nobody else goes."""
+    problem, evicting = initial.problem, decided.evicting_gangs
+    starting = sorted(larger.keys() - initial.placements.keys() - evicting)
     roles = {j: pods_per_role(len(problem.gangs[j].roles), larger[j]) for j in starting}
     plan = initial.with_minima({j: (sum(pods), tuple(pods)) for j, pods in roles.items()})
-    for j in sorted(larger.keys() & initial.placements.keys()):
-        plan.start_gang(j, larger[j])
+    plan = plan.with_settled(decided, {j: pods for j, pods in larger.items() if j not in starting})
     gangs = ((j, problem.gangs[j]) for j in starting)
     written = {j: (gang.minimum, tuple(role.minimum for role in gang.roles)) for j, gang in gangs}
-    return plan_with_reservation(plan).with_minima(written)
+    return with_spared_victims(plan_with_reservation(plan).with_minima(written))
 
 
 def _keeps_starts(decided: PlanState, again: PlanState, borrowers: Collection[int]) -> bool:
-    """Whether nothing is evicted, what started within entitlements starts again or gave way to gangs of its queue that
-    come no later, what was told starts again, and the reserved start is no later."""
-    gangs, before, after = decided.problem.gangs, decided.reservation, again.reservation
+    """Whether what started within entitlements starts again or gave way to gangs of its queue that come no later, what
+    was told starts again, and the reserved start is no later."""
+    gangs = decided.problem.gangs
     told = {j for j in decided.placements if gangs[j].promised}
-    if again.evictions.evicted_pods or not told <= again.placements.keys():
+    if not told <= again.placements.keys() or not _keeps_reservation(decided, again):
         return False
-    if not all(_is_made_good(decided, again, borrowers, q) for q in {gangs[j].queue for j in decided.placements}):
-        return False
+    queues = {gangs[j].queue for j in decided.placements}
+    return all(_is_made_good(decided, again, borrowers, q) for q in queues)
+
+
+def _keeps_reservation(decided: PlanState, again: PlanState) -> bool:
+    """Whether the reserved start is no later, and no reservation is on nodes that were settled for gangs which come
+    after it in its queue."""
+    before, after = decided.reservation, again.reservation
+    if after is not None:
+        settled = again.settled_gangs.difference(after.gangs_before)
+        lasting = (j for j in settled if not ends_in_time(again.problem, j, after))
+        pods = (p for j in lasting for p in new_placements(again.problem.gangs[j], again.placements.get(j, ())))
+        if not {p.node for p in after.placements}.isdisjoint(p.node for p in pods):
+            return False
     if before is None or before.gang in again.placements:
         return True
     return after is not None and after.gang == before.gang and _start_of(after) <= _start_of(before)
+
+
+def _evicting_instead(decided: PlanState, again: PlanState) -> frozenset[int]:
+    """Gangs that started and now wait, and would start by evicting: others would go for the growth after all."""
+    waiting = [j for j in decided.placements if j not in again.placements]
+    unsettled = again.copy()
+    unsettled.evictions.settle(False)
+    may_help = (j for j in waiting if unsettled.evictions.eviction_may_help(j))
+    return frozenset(j for j in may_help if evict_for_gang(unsettled.copy(), j))
 
 
 def _is_made_good(decided: PlanState, again: PlanState, borrowers: Collection[int], q: int) -> bool:

@@ -12,7 +12,7 @@ from solver.plan import Reservation
 from solver.preemption.decide import decide_gangs
 from solver.preemption.evict import evict_for_gang
 from solver.preemption.plan_state import PlanState, ReservedStart
-from solver.semantics.gang_classes import meets_minima
+from solver.problem import Problem
 from solver.semantics.placements import add_vectors, placed_demand
 from solver.semantics.priorities import blocking_gangs, precedence_level, serving_order_key
 from solver.semantics.share_measures import puts_queues_first
@@ -38,7 +38,7 @@ def plan_with_reservation(plan: PlanState) -> PlanState:
         reservation = reservation_at_level(again, levels, level, allow_eviction=True)
         if reservation is not None:
             rest = [j for j in waiting if levels[j] <= level]
-            again = decide_gangs(again.with_reservation(_reserved_start(again, reservation, above, rest)), rest)
+            again = decide_gangs(again.with_reservation(_reserved_start(again, reservation, rest)), rest)
             pointless = reservation.gang in again.placements or _evicts_awaited_gang(again, reservation)
             pointless = pointless or _breaks_promise(trial, again, above)
             return trial if pointless or is_out_of_time() else again
@@ -78,11 +78,12 @@ def reservation_at_level(
     problem, left = plan.problem, plan.waiting_gangs()
     behind = blocking_gangs(problem, left, ())
     above = tuple(j for j, own in levels.items() if own > level)
+    rest = levels.keys() - set(above)
     of_level = (j for j in left if levels.get(j) == level)
     heads = [j for j in of_level if j not in behind]
     if not heads:
         return None
-    timeline = release_timeline(plan, above)
+    timeline = release_timeline(plan, rest)
 
     def starts(j: int) -> bool:
         if timeline.placement_after(j, ()) is not None:
@@ -90,23 +91,30 @@ def reservation_at_level(
         return allow_eviction and plan.evictions.eviction_may_help(j) and evict_for_gang(plan.copy(), j)
 
     found = timeline.first_reservation(sorted(heads, key=partial(serving_order_key, problem)), starts)
-    return None if found is None else replace(found, gangs_before=above)
+    if found is None:
+        return None
+    settled = (j for j in plan.settled_gangs if _comes_before(problem, j, found.gang))
+    return replace(found, gangs_before=tuple(sorted({*above, *settled})))
 
 
-def _reserved_start(
-    plan: PlanState, reservation: Reservation, above: Collection[int], rest: Iterable[int]
-) -> ReservedStart:
-    """What keeps the reservation from being delayed. above: gangs decided before it; rest: those decided after."""
-    problem, books = plan.problem, release_timeline(plan, above).books_at_start(reservation)
+def _comes_before(problem: Problem, j: int, reserved: int) -> bool:
+    """Whether a settled gang comes before the reservation of another: not one of a lower level in the same queue."""
+    is_other = problem.gangs[j].queue != problem.gangs[reserved].queue
+    return is_other or precedence_level(problem, j) >= precedence_level(problem, reserved)
+
+
+def _reserved_start(plan: PlanState, reservation: Reservation, rest: Collection[int]) -> ReservedStart:
+    """What keeps the reservation from being delayed. rest: gangs decided after it."""
+    problem, books = plan.problem, release_timeline(plan, rest).books_at_start(reservation)
     order = sorted(rest, key=partial(serving_order_key, problem))
     blocked = blocked_gangs(problem, reservation, books, order)
     return ReservedStart(reservation, reserved_exclusions(problem, reservation), books, blocked)
 
 
-def release_timeline(plan: PlanState, above: Collection[int]) -> ReleaseTimeline:
-    """What gangs hold before those are decided that are not in `above`."""
+def release_timeline(plan: PlanState, rest: Collection[int]) -> ReleaseTimeline:
+    """What gangs hold before `rest` is decided."""
     problem, running, evicted = plan.problem, plan.state.running, plan.evictions.evicted_pods
-    decided = {j for j in plan.placements if meets_minima(problem.gangs[j])} | (plan.placements.keys() & above)
+    decided = plan.placements.keys() - rest
     staying = running.keys() - decided - evicted.keys()
     held = {j: plan.placements[j] for j in sorted(decided)} | {j: running[j] for j in sorted(staying)}
     books, width = QueueBooks(problem), len(problem.resources)

@@ -108,9 +108,9 @@ def reservation(x: CheckedPlan) -> Findings:
     latest of their ends, None when one is unknown.
 
     When these are gone, and with them all that end by the start, the placements fit: on every node, and in the queues
-    as new pods would now. They respect dedicated domains. New pods on a reserved node are of a gang of a higher level
-    that starts, or of one that ends by the start. Not checked are pod rules and device slots at that time, which are
-    unknown.
+    as new pods would now. They respect dedicated domains. New pods on a reserved node are of a gang of a higher level,
+    which starts or grows, or of one that ends by the start. Not checked are pod rules and device slots at that time,
+    which are unknown.
     """
     held = x.plan.reservation
     for g, decision in sorted(x.decisions.items()):
@@ -218,8 +218,7 @@ def _queues_at_start(x: CheckedPlan, held: Reservation, stays: Sequence[PodCount
 def _backfill_findings(x: CheckedPlan, held: Reservation) -> Findings:
     reserved = {place.node for place in held.placements}
     for g, new in enumerate(x.new_pods):
-        started = g in x.decisions and x.decisions[g].action == "start"
-        allowed = _ends_by(x.problem.gangs[g], held.starts_in) or (started and g in held.gangs_before)
+        allowed = _ends_by(x.problem.gangs[g], held.starts_in) or g in held.gangs_before
         if not allowed and any(node in reserved for _, node in new):
             yield at(g), f"gets new pods on a node that is reserved for gang {held.gang}"
     for g in held.gangs_before:

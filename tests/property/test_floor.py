@@ -38,7 +38,7 @@ SPLIT = (
     Options(budget=Budget(joint_variables=1, share_variables=10**6)),
     Options(budget=Budget(joint_variables=1, share_variables=1)),
     Options(time_limit=0.0, budget=Budget(joint_variables=1)),
-    Options(budget=Budget(joint_variables=1, batch_variables=1)),
+    Options(budget=Budget(joint_variables=1, batch_variables=1, free_batch_variables=1)),
 )
 """Each priority by itself; each gang by itself."""
 

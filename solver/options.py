@@ -25,8 +25,11 @@ class Budget:
     """Gangs beyond entitlements that are decided one by one where evictions help; more start in batches."""
     batch_variables: int = 3_000
     """Pod variables of one model of gangs of one priority: of one above it HiGHS takes seconds for each root."""
+    free_batch_variables: int = 15_000
+    """The same where nothing binds the gangs to domains, nor pods to other pods: roots of such models are fast, and
+    batches of a fifth of that lost 4 % of the GPUs of openb's `gpuspec33-shared`."""
     node_model_factor: int = 2
-    """Times `batch_variables`: size of a model of single nodes for pods that may go anywhere."""
+    """Times `free_batch_variables`: size of a model of single nodes for pods that may go anywhere."""
     refining_nodes: int = 100
     """Branch-and-bound nodes for questions that refine: queues above a level, gangs that waited longest."""
     share_nodes: int = 1

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable, Sequence
 from math import inf
 
 from solver.admission.greedy_floor import GreedyFloor
-from solver.options import Options
+from solver.options import Budget, Options
 from solver.problem import Gang, Problem
-from solver.semantics.gang_classes import GangClass, waiting_class
+from solver.semantics.gang_classes import GangClass, may_go_anywhere, waiting_class
 from solver.semantics.priorities import precedence
 from solver.state.queue_books import QueueBooks
 
@@ -33,7 +33,7 @@ def split_into_batches(
     if not problem.policy.queues_first:
         return precedence_groups(problem, waiting, options, compute_floor)
     floor = compute_floor()
-    found = _batches_by_size(problem, _by_turn(waiting, floor), options.budget.batch_variables)
+    found = _batches_by_size(problem, _by_turn(waiting, floor), _max_variables(problem, waiting, options.budget))
     return [[sorted(batch)] for batch in found], floor
 
 
@@ -45,8 +45,9 @@ def precedence_groups(
     by_precedence: dict[int, list[int]] = {}
     for j in waiting:
         by_precedence.setdefault(precedence(problem.gangs[j]), []).append(j)
-    groups, floor, most = list[BatchGroup](), None, options.budget.batch_variables
+    groups, floor = list[BatchGroup](), None
     for _, gangs in sorted(by_precedence.items(), reverse=True):
+        most = _max_variables(problem, gangs, options.budget)
         if _size(problem, gangs) > most:
             floor = floor or compute_floor()
             gangs = _by_turn(gangs, floor)
@@ -98,6 +99,11 @@ def _by_turn(gangs: Iterable[int], floor: GreedyFloor) -> list[int]:
     """The gangs in the greedy's serving order; those that it does not serve come last."""
     turn = {j: position for position, j in enumerate(floor.serving_order)}
     return sorted(gangs, key=lambda j: turn.get(j, len(turn)))
+
+
+def _max_variables(problem: Problem, gangs: Iterable[int], budget: Budget) -> int:
+    """Pod variables of one batch of these gangs."""
+    return budget.free_batch_variables if may_go_anywhere(problem, gangs) else budget.batch_variables
 
 
 def _size(problem: Problem, gangs: Iterable[int]) -> int:

@@ -15,6 +15,7 @@ import numpy as np
 import pulp
 
 from solver.mip.clock import may_work, record_time_limit, seconds_left
+from solver.mip.transfer import ModelArrays, arrays_of
 from solver.options import Options
 
 try:
@@ -59,16 +60,14 @@ def solve_model(
     options = replace(options, time_limit=min(options.time_limit, seconds_left()))
     if not may_work(0):
         return SolveResult("unknown", _worst_value(model), -_worst_value(model), {})
-    variables = model.variables()  # PuLP walks through all rows for them
-    if len({v.name for v in variables}) < len(variables):
-        raise ValueError("two variables of the model have the same name, so that its solution cannot be told")
     engine = options.engine or ("highs" if highspy is not None else "cbc")
     if engine == "highs" and highspy is None:
         raise RuntimeError("the HiGHS engine was asked for, and the package highspy is not installed")
+    arrays = arrays_of(model)
     if engine == "cbc":
         return _solve_with_cbc(model, options, relaxation)
     settings = _highs_settings(options, skip_presolve, target_value)
-    return _solve_with_highs(model, variables, settings, start, relaxation)
+    return _solve_with_highs(model, arrays, settings, start, relaxation)
 
 
 def _worst_value(model: pulp.LpProblem) -> float:
@@ -94,7 +93,7 @@ def _highs_settings(options: Options, skip_presolve: bool, target_value: float |
 
 def _solve_with_highs(
     model: pulp.LpProblem,
-    variables: list[Any],
+    arrays: ModelArrays,
     settings: Mapping[str, Any],
     start: Mapping[str, float] | None,
     relaxation: bool,
@@ -102,52 +101,35 @@ def _solve_with_highs(
     highs = highspy.Highs()  # type: ignore[no-untyped-call]
     for key, value in settings.items():
         highs.setOptionValue(key, value)
-    integral = [not relaxation and v.cat == pulp.LpInteger for v in variables]
-    highs.passModel(_highs_lp(model, variables, integral))
+    integral = [not relaxation and v.cat == pulp.LpInteger for v in arrays.variables]
+    highs.passModel(_highs_lp(model, arrays, integral))
     if start:
-        known = [i for i, v in enumerate(variables) if v.name in start]
-        values = np.array([start[variables[i].name] for i in known], dtype=np.double)
+        known = [i for i, name in enumerate(arrays.names) if name in start]
+        values = np.array([start[arrays.names[i]] for i in known], dtype=np.double)
         highs.setSolution(len(known), np.array(known, dtype=np.int32), values)
     highs.run()
-    return _highs_result(model, variables, integral, highs)
+    return _highs_result(model, arrays.names, integral, highs)
 
 
-def _highs_lp(model: pulp.LpProblem, variables: list[Any], integral: list[bool]) -> Any:
-    infinity, kinds = highspy.kHighsInf, highspy.HighsVarType
-    column = {id(v): i for i, v in enumerate(variables)}
+def _highs_lp(model: pulp.LpProblem, arrays: ModelArrays, integral: list[bool]) -> Any:
+    infinity, kinds, variables = highspy.kHighsInf, highspy.HighsVarType, arrays.variables
     lp = highspy.HighsLp()
-    rows = list(model.constraints())
-    lp.num_col_, lp.num_row_ = len(variables), len(rows)
-    cost = np.zeros(len(variables))
-    for v, coefficient in (model.objective or {}).items():
-        cost[column[id(v)]] = coefficient
-    lp.col_cost_ = cost
+    lp.num_col_, lp.num_row_ = len(variables), len(arrays.lower)
+    lp.col_cost_ = arrays.costs(model)
     lp.sense_ = highspy.ObjSense.kMaximize if model.sense == pulp.LpMaximize else highspy.ObjSense.kMinimize
     lp.offset_ = model.objective.constant if model.objective is not None else 0.0
     lp.col_lower_ = np.array([-infinity if v.lowBound is None else v.lowBound for v in variables], dtype=np.double)
     lp.col_upper_ = np.array([infinity if v.upBound is None else v.upBound for v in variables], dtype=np.double)
     lp.integrality_ = [kinds.kInteger if is_integer else kinds.kContinuous for is_integer in integral]
-    lengths, index, coefficients, lower, upper = [], [], [], [], []
-    for row in rows:
-        index += [column[id(v)] for v in row]
-        coefficients += row.values()
-        lengths.append(len(row))
-        side = -row.constant
-        lower.append(-infinity if row.sense == pulp.LpConstraintLE else side)
-        upper.append(infinity if row.sense == pulp.LpConstraintGE else side)
-    value, starts = np.array(coefficients, dtype=np.double), np.cumsum([0, *lengths])
-    counts = value != 0.0
-    starts = np.concatenate([[0], np.cumsum(counts)])[starts]
-    lp.row_lower_, lp.row_upper_ = np.array(lower, dtype=np.double), np.array(upper, dtype=np.double)
+    lp.row_lower_, lp.row_upper_ = np.array(arrays.lower), np.array(arrays.upper)
     matrix = lp.a_matrix_
     matrix.format_ = highspy.MatrixFormat.kRowwise
-    matrix.num_col_, matrix.num_row_ = len(variables), len(rows)
-    matrix.start_, matrix.index_ = starts.astype(np.int32), np.array(index, dtype=np.int32)[counts]
-    matrix.value_ = value[counts]
+    matrix.num_col_, matrix.num_row_ = lp.num_col_, lp.num_row_
+    matrix.start_, matrix.index_, matrix.value_ = arrays.matrix()
     return lp
 
 
-def _highs_result(model: pulp.LpProblem, variables: list[Any], integral: list[bool], highs: Any) -> SolveResult:
+def _highs_result(model: pulp.LpProblem, names: list[str], integral: list[bool], highs: Any) -> SolveResult:
     info, status, known = highs.getInfo(), highs.getModelStatus(), highspy.HighsModelStatus
     if status == known.kTimeLimit:
         record_time_limit()
@@ -157,8 +139,8 @@ def _highs_result(model: pulp.LpProblem, variables: list[Any], integral: list[bo
     bound = info.mip_dual_bound if any(integral) else info.objective_function_value
     if info.primal_solution_status != 2:  # 2: feasible; anything else must not be read
         return SolveResult("unknown", worst, bound, {})
-    solution = zip(variables, highs.getSolution().col_value, integral, strict=True)
-    values = {v.name: float(round(x)) if is_integer else float(x) for v, x, is_integer in solution}
+    solution = zip(names, highs.getSolution().col_value, integral, strict=True)
+    values = {name: float(round(x)) if is_integer else float(x) for name, x, is_integer in solution}
     reached: Status = "optimal" if status == known.kOptimal else "feasible"
     return SolveResult(reached, info.objective_function_value, bound, values)
 

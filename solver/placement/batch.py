@@ -18,9 +18,9 @@ from solver.models.sets import Sets, coarsest_buckets, split_buckets
 from solver.options import Budget, Options
 from solver.placement.fit import shortage
 from solver.placement.independent_parts import place_independent_groups
-from solver.placement.other_floors import best_floor, floor_after_exchange, may_go_anywhere, unpackable_objective
+from solver.placement.other_floors import best_floor, floor_after_exchange, unpackable_objective
 from solver.plan import Objective
-from solver.semantics.gang_classes import gangs_by_class, waiting_class
+from solver.semantics.gang_classes import gangs_by_class, may_go_anywhere, waiting_class
 from solver.semantics.placements import Placements
 from solver.state.state import Pods, State
 
@@ -36,7 +36,7 @@ def decide_batch(state: State, gangs: Sequence[int], options: Options, mapper: M
     s, max_variables = batch_sets(state, gangs), sys.maxsize
     if len(floor) < len(gangs) and may_go_anywhere(state.problem, gangs):
         floor = best_floor(state, floor, gangs, options)
-        max_variables = options.budget.node_model_factor * options.budget.batch_variables
+        max_variables = options.budget.node_model_factor * options.budget.free_batch_variables
         if s.finest_variable_count > max_variables and (bound := unpackable_objective(s, floor, options)) is not None:
             return floor_result(s, floor_after_exchange(s, floor, gangs, options), options, mapper, bound)
     while not is_out_of_time():

@@ -24,7 +24,7 @@ from solver.placement.spread import gang_pods_by_bucket
 from solver.plan import Objective
 from solver.problem import Problem, Vector
 from solver.search.search import Incumbent, Limits, Moves, improve
-from solver.semantics.gang_classes import hard_tier, waiting_class
+from solver.semantics.gang_classes import waiting_class
 from solver.semantics.placements import Placements, dominant_share, new_placements, placed_demand
 from solver.semantics.priorities import precedence
 from solver.state.state import State
@@ -58,16 +58,6 @@ class FloorCost:
             if mine[0] < theirs[0] or mine[1] < theirs[1]:
                 return False
         return self.started != other.started
-
-
-def may_go_anywhere(problem: Problem, gangs: Iterable[int]) -> bool:
-    """Whether nothing binds these gangs to domains, nor pods to other pods: then there is no more to choose than a node
-    for each pod."""
-    for j in gangs:
-        gang = problem.gangs[j]
-        if hard_tier(gang) is not None or gang.subgroups or waiting_class(j, gang).has_pod_rules:
-            return False
-    return True
 
 
 def best_floor(state: State, floor: Placements, gangs: Sequence[int], options: Options) -> Placements:

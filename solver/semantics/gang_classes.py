@@ -54,6 +54,11 @@ class GangClass:
         """Whether pod rules bind or select its pods."""
         return any(role.owned_rules or role.selecting_rules for role in self.roles)
 
+    def needed_pods(self, t: int) -> int:
+        """New pods of role t that every gang has: its minimum, or what all other roles together leave of min_pods."""
+        others = sum(role.max_pods for role in self.roles) - self.roles[t].max_pods
+        return max(self.roles[t].min_pods, self.min_pods - others)
+
     def running_per_role(self) -> list[int]:
         """Running pods of each role."""
         return pods_per_role(len(self.roles), self.running_pods)
@@ -77,6 +82,13 @@ class GangClass:
         """The class with exactly these new pods per role."""
         roles = tuple(replace(r, min_pods=n, max_pods=n) for n, r in zip(pods, self.roles, strict=True))
         return replace(self, roles=roles, min_pods=sum(pods), max_pods=sum(pods))
+
+    def within(self, room: Sequence[int]) -> GangClass:
+        """The class with no more pods of a role than there is room for; as it is where these would not be enough."""
+        pods = [max(role.min_pods, min(role.max_pods, n)) for role, n in zip(self.roles, room, strict=True)]
+        if sum(pods) < self.min_pods:
+            return self
+        return replace(self, roles=tuple(replace(r, max_pods=n) for r, n in zip(self.roles, pods, strict=True)))
 
     def min_demand(self, width: int) -> Vector:
         """What one gang requests at least: its roles' minima, then the cheapest pods up to min_pods. Exact for a rigid
@@ -193,6 +205,16 @@ def subgroup_pods_by_domain(
             domain = tree.enclosing_domain(tree.problem.nodes[p.node].leaf, tier) if hard else ROOT
             count[domain] = count.get(domain, 0) + p.pods
     return count
+
+
+def may_go_anywhere(problem: Problem, gangs: Iterable[int]) -> bool:
+    """Whether nothing binds these gangs to domains, nor pods to other pods: then there is no more to choose than a node
+    for each pod."""
+    for j in gangs:
+        gang = problem.gangs[j]
+        if hard_tier(gang) is not None or gang.subgroups or waiting_class(j, gang).has_pod_rules:
+            return False
+    return True
 
 
 def gangs_by_class(problem: Problem, gangs: Iterable[int]) -> dict[tuple[int, int, GangClass], tuple[int, ...]]:

@@ -7,8 +7,9 @@ import numpy as np
 
 from solver import solve
 from solver.greedy.fragmentation import Fragmentation
-from solver.placement.other_floors import fragmentation_aware_placers, may_go_anywhere
+from solver.placement.other_floors import fragmentation_aware_placers
 from solver.problem import Placement, PodRequest, Problem
+from solver.semantics.gang_classes import may_go_anywhere
 from solver.state.free_nodes import FreeNodes, free_and_overcommitted
 from solver.state.state import State
 from solver.verify import verify

@@ -44,7 +44,10 @@ def test_a_struck_clock_is_told_and_the_plan_is_good_all_the_same(world: Problem
 def test_with_no_time_left_the_greedy_serves_all_gangs_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Batches that decide after it would serve them again, each with tries of its own."""
     gangs = [gang(f"g{n}", role(pods, gpu=8), priority=n % 3) for n, pods in enumerate((3, 2, 2, 4, 1))]
-    world, split = problem(nodes(4, gpu=8), *gangs), Budget(joint_variables=1, batch_variables=1)
+    world, split = (
+        problem(nodes(4, gpu=8), *gangs),
+        Budget(joint_variables=1, batch_variables=1, free_batch_variables=1),
+    )
     monkeypatch.setattr("solver.preemption.decide.decide_batch", lambda *_: pytest.fail("a batch was decided"))
     plan = solve(world, Options(time_limit=0.0, budget=split))
     assert plan.hit_time_limit

@@ -5,17 +5,18 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Literal
 
 from compiler.diagnostics import Diagnostic
 from compiler.explain.catalogue import fact_sources, repair_sources
+from compiler.explain.edits import in_whole_units
 from compiler.explain.lost_starts import lost_start
-from compiler.explain.provenance import Provenance, suspension_sources, unbound_sources
+from compiler.explain.provenance import Provenance, suspension_sources, unbound_selector_sources, unbound_sources
 from compiler.explain.reasons import CodedMessage, Explainer
-from compiler.explain.rivals import rivals
+from compiler.explain.rivals import gang_before, rivals
 from compiler.fields.timestamp import epoch_seconds, rfc3339
 from compiler.lower.digest import problem_digest
 from compiler.lower.gang_order import class_priorities
@@ -212,7 +213,8 @@ class _DecisionTranslator:
 
     def __init__(self, problem: Problem, origins: Origins, specs: Specs, plan: Plan) -> None:
         self.problem, self.origins, self.plan = problem, origins, plan
-        self.explainer = Explainer(problem, origins)
+        stuck = {decision.gang for decision in plan.decisions if any(fact.never for fact in decision.facts)}
+        self.explainer = Explainer(problem, origins, stuck)
         self.provenance = Provenance(problem, origins, specs.cluster.document)
         self.priorities, self.default_priority = class_priorities(specs.priority_classes)
 
@@ -260,16 +262,30 @@ class _DecisionTranslator:
         return found
 
     def _repairs_without_room(self, spec: GangSpec) -> tuple[CodedMessage, ...]:
-        """Smaller pods, where these alone let it start."""
+        """Smaller pods or other nodes for each role that no node takes, where these let it start."""
         rooms = self._rooms_of(spec)
-        unfit = [room for room in rooms if room.homeless]
-        others_fit = all(not self.empty_nodes.never_take(room.pods.pod) for room in rooms if not room.homeless)
-        if len(unfit) != 1 or unfit[0].smaller is None or not others_fit:
+        unfit = [room for room in rooms if self._lacks_room(room)]
+        found = [self._repair_without_room(spec, room) for room in unfit]
+        changes = [change for change in found if change is not None]
+        if len(changes) != len(found):
             return ()
-        pods, (resource, amount) = unfit[0].pods, unfit[0].smaller
-        message = self.explainer.smaller_pods_message(pods.role, resource, amount, pods.pod.requests[resource])
-        sources = {role.name: source for role, source in zip(spec.roles, unbound_sources(spec), strict=True)}
-        return (replace(message, sources=(sources[pods.role],)),)
+        sentence = " and ".join(change.message for change in changes)
+        return (replace(changes[0], message=sentence, also=tuple(changes[1:])),)
+
+    def _lacks_room(self, room: ReservedRoom) -> bool:
+        return bool(room.homeless) or self.empty_nodes.never_take(room.pods.pod)
+
+    def _repair_without_room(self, spec: GangSpec, room: ReservedRoom) -> CodedMessage | None:
+        pods = room.pods
+        t = next(t for t, role in enumerate(spec.roles) if role.name == pods.role)
+        if room.smaller is not None:
+            resource, amount = room.smaller
+            message = self.explainer.smaller_pods_message(pods.role, resource, amount, pods.pod.requests[resource])
+            return replace(message, sources=(unbound_sources(spec)[t],))
+        if room.other_node is not None:
+            message = self.explainer.other_nodes_message(pods.role, pods.pod, room.other_node)
+            return replace(message, sources=unbound_selector_sources(spec, spec.roles[t]))
+        return None
 
     def _unfit_message(self, pods: UnplannedPods, never: bool) -> CodedMessage:
         largest = self.empty_nodes.largest_amounts(pods.pod)
@@ -290,7 +306,7 @@ class _DecisionTranslator:
             running_count=running - evicted,
             domains=tuple(problem.hypernodes[h].name for h in decision.domains),
             reasons=tuple(self._fact_message(decision.gang, fact) for fact in decision.facts),
-            repairs=tuple(self._repair_message(decision.gang, repair) for repair in decision.repairs),
+            repairs=tuple(self._repair_messages(spec, decision)),
             gang_index=decision.gang,
             evicted_pods=_pods_by_node(problem, gang, decision.evicted_pods),
             evicted_for=tuple(problem.gangs[j].name for j in decision.evicted_for),
@@ -307,12 +323,20 @@ class _DecisionTranslator:
         message = self.explainer.fact_message(self.problem.gangs[j], fact)
         return replace(message, sources=fact_sources(self.provenance, j, fact))
 
-    def _repair_message(self, j: int, repair: Repair, *, is_alone: bool = True) -> CodedMessage:
+    def _repair_messages(self, spec: GangSpec, decision: Decision) -> Iterator[CodedMessage]:
+        for repair in decision.repairs:
+            if (whole := in_whole_units(spec, repair)) is not None:
+                yield self._repair_message(decision, whole)
+
+    def _repair_message(self, decision: Decision, repair: Repair) -> CodedMessage:
         """With its sources and those of the changes that must come with it."""
-        first = rivals(self.problem, self.plan.decisions, j, repair) if is_alone else ()
-        message = self.explainer.repair_message(self.problem.gangs[j], repair, first)
-        also = tuple(self._repair_message(j, other, is_alone=False) for other in repair.also)
-        return replace(message, sources=repair_sources(self.provenance, j, repair), also=also)
+        j, gang = decision.gang, self.problem.gangs[decision.gang]
+        first = rivals(self.problem, self.plan.decisions, j, repair)
+        before = gang_before(self.problem, decision, repair)
+        message = self.explainer.with_earlier_gangs(self.explainer.repair_message(gang, repair), first, before)
+        of_also = (repair_sources(self.provenance, j, other) for other in repair.also)
+        also = (replace(other, sources=at) for other, at in zip(message.also, of_also, strict=True))
+        return replace(message, sources=repair_sources(self.provenance, j, repair), also=tuple(also))
 
     def _with_start(self, decision: JobDecision) -> JobDecision:
         """Add the start that this plan or an earlier one reserves for a waiting job."""

@@ -142,12 +142,14 @@ class SubgroupShortage(Fact, code="GW109"):
 
 @dataclass(frozen=True, slots=True)
 class CapabilityLimit(Shortage, code="GW101"):
-    """The queue's capability is used up, by `gangs` where the plan starts any."""
+    """The queue's capability is used up, by `gangs` where the plan starts any. queues: for whose guarantees so much of
+    it is kept that waiting cannot help."""
 
     queue: int
     resource: int
     limit: int
     gangs: tuple[int, ...] = ()
+    queues: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -166,21 +166,23 @@ class SmallerGuarantee(Repair, code="GR108", rank=4):
 
 @dataclass(frozen=True, slots=True)
 class MoreWeight(Repair, code="GR110", rank=4):
-    """A queue weight of `amount`."""
+    """A queue weight of `amount`, which takes the room or the share of `gangs`."""
 
     queue: int
     amount: int
     current_amount: int
+    gangs: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class MoreDeserved(Repair, code="GR124", rank=4):
-    """Of the resource `amount` that the queue deserves."""
+    """Of the resource `amount` that the queue deserves, which takes the room of `gangs`."""
 
     queue: int
     resource: int
     amount: int
     current_amount: int
+    gangs: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

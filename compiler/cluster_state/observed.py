@@ -169,7 +169,7 @@ def _held_gangs(gangs: Sequence[GangSpec], state: ClusterState) -> Mapping[int, 
         awaited = [
             name for name in gang.awaited_jobs if (gang.namespace, name, *gang_identity(gang)[2:]) not in completed
         ]
-        if annotations_of(gang.document.data).get(SUSPEND_ANNOTATION) == "true":
+        if (gang.document.metadata.get("annotations") or {}).get(SUSPEND_ANNOTATION) == "true":
             held[j] = f"{SUSPEND_ANNOTATION} suspends it"
         elif state.held and gang.key in state.held:
             held[j] = state.held[gang.key]

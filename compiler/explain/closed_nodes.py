@@ -48,6 +48,22 @@ class ClosedNodes:
             self._known[key] = self._reasons(pod)
         return self._known[key]
 
+    def owners(self, pod: PodSpec, resource: str) -> dict[str, str]:
+        """What texts say of the nodes that have a resource, where labels or taints close all of them to the pod."""
+        with_it = {n for n, node in enumerate(self.nodes) if node.allocatable.get(resource)}
+        conditions = _conditions(pod)
+        selected = [n for n in self._matching(conditions) if n in with_it]
+        tainted = Counter(taints for n in selected if (taints := untolerated_taints(self.nodes[n], pod)))
+        if not with_it or sum(tainted.values()) < len(selected):
+            return {}
+        if not selected:
+            demanded = ", ".join(condition.text for condition in conditions)
+            verb = "has it and does" if len(with_it) == 1 else "have it and do"
+            return {"owners": f"{_count_text(len(with_it))} {verb} not match {demanded}"}
+        verb = "has" if len(selected) == 1 else "have"
+        owners = f"{_count_text(len(selected))} {verb} it; {_tainted_text(tainted, len(selected))}"
+        return {"owners": f"{owners}, which the role does not tolerate"}
+
     def edits(self, pod: PodSpec, n: int) -> tuple[str, ...]:
         """The edits with which the role can use node n as well; () where labels and taints allow it."""
         conditions, node = _conditions(pod), self.nodes[n]

@@ -3,27 +3,62 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from compiler.kubernetes import REQUIRED
 from compiler.specs import GangSpec, NodeGroupAffinity
 from compiler.syntax.documents import FieldPath
 from solver.problem import Gang
-from solver.repairs import FewerPods
+from solver.repairs import FewerPods, Repair, SmallerSubgroups
 
 
-def pod_count_edits(spec: GangSpec, gang: Gang, repair: FewerPods) -> Mapping[FieldPath, int]:
+def pod_count_edits(
+    spec: GangSpec, gang: Gang, repair: FewerPods, group_sizes: Mapping[int, int]
+) -> Mapping[FieldPath, int]:
     """What has to be written beside a role's replicas: every written minimum that is above the new count, of the role,
-    of its partitions and of the job, and the number of partitions."""
+    of its partitions and of the job, and the number of partitions, or of what its pods come in. group_sizes: of
+    subgroups that are made smaller with it."""
     found = dict[FieldPath, int]()
-    for path, amount in _pod_count_fields(spec, gang, repair):
-        if path in spec.document.positions:
-            written = spec.document.value_at(*path)
-            if isinstance(written, int) and written > amount:
-                found[path] = amount
+    for path, amount in _pod_count_fields(spec, gang, repair, group_sizes):
+        written = _written_number(spec, path)
+        if written is not None and (written > amount or (path[-1] == "totalPartitions" and written < amount)):
+            found[path] = amount
     return found
 
 
-def _pod_count_fields(spec: GangSpec, gang: Gang, repair: FewerPods) -> Iterator[tuple[FieldPath, int]]:
+def _written_number(spec: GangSpec, path: FieldPath) -> int | None:
+    written = spec.document.value_at(*path) if path in spec.document.positions else None
+    return written if isinstance(written, int) else None
+
+
+def partition_edits(spec: GangSpec, repair: SmallerSubgroups, with_counts: bool) -> Mapping[FieldPath, int]:
+    """What has to be written for smaller partitions of a task: their size, and (with_counts) how many there are."""
+    path, times = spec.subgroups[repair.subgroup].path, repair.current_amount // repair.amount
+    if path[-1:] != ("partitionPolicy",):
+        return {}
+    counts = ((*path, name) for name in ("totalPartitions", "minPartitions") if with_counts)
+    written = {count: number for count in counts if (number := _written_number(spec, count)) is not None}
+    return {(*path, "partitionSize"): repair.amount} | {count: number * times for count, number in written.items()}
+
+
+def in_whole_units(spec: GangSpec, repair: Repair) -> Repair | None:
+    """The repair, where it asks for fewer pods of a role that come in units so many that these are whole; None where
+    none would be left."""
+    parts = [_whole_units(spec, part) for part in (replace(repair, also=()), *repair.also)]
+    whole = [part for part in parts if part is not None]
+    return replace(whole[0], also=tuple(whole[1:])) if len(whole) == len(parts) else None
+
+
+def _whole_units(spec: GangSpec, repair: Repair) -> Repair | None:
+    if not isinstance(repair, FewerPods) or repair.role is None:
+        return repair
+    unit = spec.roles[repair.role].unit
+    return replace(repair, amount=repair.amount // unit * unit) if repair.amount >= unit else None
+
+
+def _pod_count_fields(
+    spec: GangSpec, gang: Gang, repair: FewerPods, group_sizes: Mapping[int, int]
+) -> Iterator[tuple[FieldPath, int]]:
     """Fields, and what may stand there at most."""
     pods, least = repair.amount, repair.amount
     if repair.role is not None:
@@ -31,11 +66,14 @@ def _pod_count_fields(spec: GangSpec, gang: Gang, repair: FewerPods) -> Iterator
         others = sum(other.minimum for other in gang.roles) - role.minimum
         least = max(others + min(role.minimum, pods), gang.minimum - (repair.current_amount - pods))
         yield (*written.path, "minAvailable"), pods
-        for part in spec.subgroups:
+        if role.minimum >= role.replicas and written.unit > 1:
+            yield written.unit_path, pods // written.unit
+        for k, part in enumerate(spec.subgroups):
             if part.roles == (written.name,) and part.path[-1:] == ("partitionPolicy",):
-                yield (*part.path, "minPartitions"), pods // part.size
+                size = group_sizes.get(k, part.size)
+                yield (*part.path, "minPartitions"), pods // size
                 if role.minimum >= role.replicas:
-                    yield (*part.path, "totalPartitions"), pods // part.size
+                    yield (*part.path, "totalPartitions"), pods // size
     yield spec.field_paths.get("minimum", ()), least
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import chain, islice
 
 from compiler.cluster_state.state import STATE_SOURCE
 from compiler.diagnostics import Position
@@ -205,6 +206,17 @@ def cluster_objects(kind: str, names: list[str], what: str = "") -> Iterator[Sou
 def unbound_sources(spec: GangSpec) -> tuple[Source, ...]:
     """The pod templates of a job that the plan binds to no node."""
     return tuple(source_at(spec.document, role.name, *role.template_path, "spec") for role in spec.roles)
+
+
+def unbound_selector_sources(spec: GangSpec, role: RoleSpec) -> tuple[Source, ...]:
+    """What excludes nodes for a role of such a job, else the role."""
+    found: list[Source] = []
+    for what, name in (("node selector", "nodeSelector"), ("affinity", "affinity"), ("tolerations", "tolerations")):
+        places = (
+            source_if_written(spec.document, f"{what} of role {role.name}", *path, name) for path in role.selector_paths
+        )
+        found += islice(chain.from_iterable(places), 1)
+    return tuple(found) or (source_at(spec.document, f"role {role.name}", *role.path),)
 
 
 def suspension_sources(spec: GangSpec) -> tuple[Source, ...]:

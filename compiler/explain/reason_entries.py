@@ -41,6 +41,10 @@ REASONS: Mapping[type[facts.Fact], Entry[Any]] = entries_by_type(
         ("queue {queue} may hold {limit} and has {available:n} left; the job asks for {asked:n}",),
         sources.capability_limit,
         never_texts=("queue {queue} may never hold more than {limit}; the job asks for {asked:n}",),
+        special_texts=(
+            "of the {limit} that queue {queue} may hold, never more than {available:n} are left beyond what other "
+            "queues are guaranteed ({queues}); the job asks for {asked:n}",
+        ),
         remedy="Raise the queue's capability, ask for less, or use another queue.",
     ),
     Entry(
@@ -66,6 +70,7 @@ REASONS: Mapping[type[facts.Fact], Entry[Any]] = entries_by_type(
         special_texts=(
             "no node has {absent}, of which a pod of role {role} asks for {asked:n}; did you mean {near}?",
             "no node has {absent}, of which a pod of role {role} asks for {asked:n}",
+            "no node open to role {role} has {lacking}, of which a pod asks for {asked:n}; {owners}",
         ),
         remedy="Make the pod smaller, or add a larger kind of node.",
     ),
@@ -264,6 +269,7 @@ REASONS: Mapping[type[facts.Fact], Entry[Any]] = entries_by_type(
         "the queue takes no jobs",
         ("queue {queue} is closed, or has children that take the jobs",),
         sources.closed_queue,
+        special_texts=("queue {closed} is closed", "queue {parent} has children, which take the jobs"),
         remedy="Open the queue, or name another one.",
     ),
     Entry(
@@ -278,6 +284,10 @@ REASONS: Mapping[type[facts.Fact], Entry[Any]] = entries_by_type(
         "an earlier job of its queue waits",
         ("{gangs} comes before it in queue {queue}, which starts its jobs in strict order",),
         sources.strict_order,
+        special_texts=(
+            "{stuck}, which can never start as written, comes before it in queue {queue}, which starts its jobs in "
+            "strict order",
+        ),
         remedy="Wait, raise the job's priority, or see what the earlier job waits for.",
     ),
     Entry(

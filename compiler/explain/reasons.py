@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import string
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any
 
 from compiler.diagnostics import did_you_mean
 from compiler.explain.closed_nodes import ClosedNodes
-from compiler.explain.edits import edit_text, node_group_edits, path_text, pod_count_edits
+from compiler.explain.edits import edit_text, node_group_edits, partition_edits, path_text, pod_count_edits
 from compiler.explain.provenance import Source
 from compiler.explain.reason_entries import REASONS, LostStart, NoRoomKept, Suspension
 from compiler.explain.repair_entries import REPAIRS
+from compiler.explain.rivals import Turn
 from compiler.fields.amounts import json_amount, named_amount, rounded_amount, slot_request_text
 from compiler.fields.duration import duration_text, rounded_duration_text
 from compiler.fields.quantity import exact_amount
@@ -21,10 +22,12 @@ from compiler.fields.timestamp import rfc3339
 from compiler.kubernetes import VOLCANO_SCHEDULER
 from compiler.lower.origins import Origins
 from compiler.specs import Amounts, GangSpec, PodSpec, RoleSpec
+from compiler.syntax.documents import FieldPath
 from compiler.volcano import metax
 from solver import repairs
 from solver.facts import (
     Borrowing,
+    ClosedQueue,
     EligibleNodeShortage,
     Fact,
     Fragmentation,
@@ -33,6 +36,7 @@ from solver.facts import (
     OversizedPod,
     PodRuleConflict,
     SlotShortage,
+    StrictOrder,
     UnmatchedPod,
 )
 from solver.problem import Gang, HyperNode, Node, Problem, Queue, Role, Subgroup
@@ -90,10 +94,10 @@ class CodedMessage:
 
 
 class Explainer:
-    """Messages about the gangs of one problem."""
+    """Messages about the gangs of one problem. stuck: those that can never start as written."""
 
-    def __init__(self, problem: Problem, origins: Origins) -> None:
-        self.problem, self.origins = problem, origins
+    def __init__(self, problem: Problem, origins: Origins, stuck: Collection[int] = ()) -> None:
+        self.problem, self.origins, self.stuck = problem, origins, stuck
 
     def fact_message(self, gang: Gang, fact: Fact) -> CodedMessage:
         entry = REASONS[type(fact)]
@@ -102,6 +106,7 @@ class Explainer:
             case OversizedPod() | OversizedGang():
                 values["limit"] = values["available"]
                 names |= self._absence_names(self.problem.resources[fact.resource])
+                names |= self._owner_names(gang, fact)
             case NoEligibleNode(role=t) | EligibleNodeShortage(role=t):
                 if not self.problem.nodes:
                     names["nothing"] = "the cluster has no nodes"
@@ -114,9 +119,8 @@ class Explainer:
             case Fragmentation(role=int(t), scarce=int(r)):
                 values["resource"] = resource = self.problem.resources[r]
                 names |= _piece_names(resource, gang.roles[t].request[r], fact)
-            case Borrowing(gangs=first):
-                if told := [self.problem.gangs[i].name for i in first if self.problem.gangs[i].promised]:
-                    names["told"] = _short_list(told)
+            case Borrowing() | StrictOrder() | ClosedQueue():
+                names |= self._queue_names(fact)
             case SlotShortage(role=t):
                 names["share"] = slot_request_text(gang.roles[t].slot_requests[0], self.problem.resources)
         if fact.never:
@@ -125,12 +129,33 @@ class Explainer:
         message = _first_complete_text(texts, _text_names(values) | names, entry.title)
         return CodedMessage(fact.code, message, _json_values(values, FACT_KEYS), fact.never)
 
-    def _absence_names(self, resource: str) -> Mapping[str, str]:
+    def _absence_names(self, resource: str) -> dict[str, str]:
         """That no node has the resource, and what was perhaps meant."""
         if not self.node_resources or resource in self.node_resources:
             return {}
         near = did_you_mean(resource, self.node_resources)
         return {"absent": resource} | ({"near": near} if near else {})
+
+    def _queue_names(self, fact: Borrowing | StrictOrder | ClosedQueue) -> Mapping[str, str]:
+        """Why its queue takes no gangs, or the gangs that go first in it for another reason than what they ask for."""
+        gangs = self.problem.gangs
+        if isinstance(fact, ClosedQueue):
+            queue = self.problem.queues[fact.queue]
+            return {"parent" if queue.open else "closed": queue.name}
+        if isinstance(fact, StrictOrder):
+            return {"stuck": gangs[fact.gang].name} if fact.gang in self.stuck else {}
+        told = [gangs[i].name for i in fact.gangs if gangs[i].promised]
+        return {"told": _short_list(told)} if told else {}
+
+    def _owner_names(self, gang: Gang, fact: Fact) -> Mapping[str, str]:
+        """Of a role for which no open node has a resource, the nodes that have it."""
+        spec = self._gang_spec(gang)
+        if spec is None or not isinstance(fact, OversizedPod) or fact.available:
+            return {}
+        return self._lack_names(spec.roles[fact.role].pod, self.problem.resources[fact.resource])
+
+    def _lack_names(self, pod: PodSpec, resource: str) -> dict[str, str]:
+        return {"lacking": resource} | self._closed_nodes.owners(pod, resource)
 
     def _closed_node_names(self, fact: Fact, role: RoleSpec) -> Mapping[str, str]:
         """Labels and taints that close nodes to the role, where they are why."""
@@ -180,7 +205,7 @@ class Explainer:
         if short:
             resource, amounts = short[0], {"asked": pod.requests[short[0]], "available": largest[short[0]]}
             values |= {"resource": resource, **_clear_amounts(resource, amounts)}
-            names |= self._absence_names(resource)
+            names |= self._absence_names(resource) | (self._lack_names(pod, resource) if not largest[resource] else {})
         elif not largest:
             names |= self._closed_nodes.reasons(pod)
         entry = REASONS[kind]
@@ -200,6 +225,14 @@ class Explainer:
         message = _first_complete_text(entry.texts, _text_names(values), entry.title)
         return CodedMessage(repairs.SmallerPods.code, message, _json_values(values, REPAIR_KEYS))
 
+    def other_nodes_message(self, role: str, pod: PodSpec, n: int) -> CodedMessage:
+        """The repair of a job whose pods the plan binds to no node, and to which labels or taints close all nodes."""
+        entry, edits = REPAIRS[repairs.MoreNodeClasses], self._closed_nodes.edits(pod, n)
+        values: dict[str, object] = {"role": role, "nodes": (self.origins.nodes[n].name,), "edits": edits}
+        names = _text_names(values) | {"edits": " and ".join(edits)}
+        message = _first_complete_text((*entry.special_texts, *entry.texts), names, entry.title)
+        return CodedMessage(repairs.MoreNodeClasses.code, message, _json_values(values, REPAIR_KEYS))
+
     def lost_start_message(self, fact: LostStart, told: int, starts_at: int | None) -> CodedMessage:
         """That a start is not kept which an earlier plan told. Times in seconds since the epoch; starts_at: what this
         plan tells instead."""
@@ -215,9 +248,12 @@ class Explainer:
         message = _first_complete_text((*entry.special_texts, *entry.texts), names, entry.title)
         return CodedMessage(LostStart.code, message, _json_values(values, FACT_KEYS))
 
-    def repair_message(self, gang: Gang, repair: repairs.Repair, rivals: Sequence[int] = ()) -> CodedMessage:
-        """One change; its sentence includes the changes that must come with it, and the gangs that would be first to
-        profit (`rivals`)."""
+    def repair_message(
+        self, gang: Gang, repair: repairs.Repair, together: Sequence[repairs.Repair] = ()
+    ) -> CodedMessage:
+        """One change; its sentence includes the changes that must come with it. together: of one of these, all of
+        them."""
+        together = together or (repair, *repair.also)
         entry, values, names = REPAIRS[type(repair)], self._values(gang, repair), dict[str, object]()
         match repair:
             case (
@@ -229,6 +265,7 @@ class Explainer:
                     values["at"] = rfc3339(self.origins.now + seconds)
             case repairs.SmallerSubgroups(subgroup=k, amount=pods):
                 values |= self._annotation_values(gang, k, repair, pods)
+                names |= self._partition_names(gang, repair, together, values)
             case repairs.SoftTopology(subgroup=int(k)):
                 values |= self._annotation_values(gang, k, repair, None)
             case repairs.HigherPriority(amount=least):
@@ -242,20 +279,41 @@ class Explainer:
                     values["edits"], names["edits"] = edits, " and ".join(edits)
             case repairs.OpenNodeGroups():
                 names |= self._node_group_names(repair, values)
-            case repairs.FewerPods() if (spec := self._gang_spec(gang)) and (
-                smaller := pod_count_edits(spec, gang, repair)
-            ):
-                values["edits"] = tuple(f"{path_text(path)}: {amount}" for path, amount in smaller.items())
-                names["edits"] = ", ".join(edit_text(path, amount) for path, amount in smaller.items())
+            case repairs.FewerPods() if (spec := self._gang_spec(gang)) is not None:
+                sizes = {part.subgroup: part.amount for part in together if isinstance(part, repairs.SmallerSubgroups)}
+                names |= _edit_names(pod_count_edits(spec, gang, repair, sizes), values) | _elastic_name(gang, repair)
         values |= self._values_to_type(repair)
-        also = tuple(self.repair_message(gang, other) for other in repair.also)
+        also = tuple(self.repair_message(gang, other, together) for other in repair.also)
         message = _first_complete_text((*entry.special_texts, *entry.texts), _text_names(values) | names, entry.title)
         sentence = " and ".join((message, *(other.message for other in also)))
-        if rivals:
-            values["gangs"] = others = tuple(self.problem.gangs[j].name for j in rivals)
-            verbs = "waits for it too and comes" if len(rivals) == 1 else "wait for it too and come"
-            sentence += f"; {_short_list(others)} {verbs} first"
         return CodedMessage(repair.code, sentence, _json_values(values, REPAIR_KEYS), also=also)
+
+    def with_earlier_gangs(self, message: CodedMessage, rivals: Mapping[int, Turn], before: int | None) -> CodedMessage:
+        """The message of a repair, with the gangs that profit first or may (`rivals`), and the one that still comes
+        before it in its strictly ordered queue (`before`)."""
+        sentence, values = message.message, dict[str, Any](message.facts)
+        sure = [j for j, turn in rivals.items() if turn == "first"]
+        if rivals:
+            others = tuple(self.problem.gangs[j].name for j in sure or rivals)
+            values.setdefault("gangs", others)
+            waits, comes = ("waits", "comes") if len(others) == 1 else ("wait", "come")
+            sentence += f"; {_short_list(others)} {waits} for it too and {comes if sure else 'may come'} first"
+        elif before is not None:
+            sentence += f"; {self.problem.gangs[before].name} still comes before it in its queue"
+        return replace(message, message=sentence, facts=_json_values(values, REPAIR_KEYS))
+
+    def _partition_names(
+        self,
+        gang: Gang,
+        repair: repairs.SmallerSubgroups,
+        together: Sequence[repairs.Repair],
+        values: dict[str, object],
+    ) -> Mapping[str, str]:
+        """What to write for smaller partitions; how many there are is told with the pods, where these are fewer."""
+        if (spec := self._gang_spec(gang)) is None:
+            return {}
+        with_counts = not any(isinstance(part, repairs.FewerPods) for part in together)
+        return _edit_names(partition_edits(spec, repair, with_counts), values)
 
     def _node_group_names(self, repair: repairs.OpenNodeGroups, values: dict[str, object]) -> Mapping[str, str]:
         """What to write into the affinity that the queue has, its own or that of a queue above it."""
@@ -369,6 +427,20 @@ def _piece_names(resource: str, request: int, fact: Fragmentation) -> Mapping[st
     pieces = ", ".join(said) + (f" and less on {rest} more" if rest else "")
     when = "even when empty" if fact.never else "free"
     return {"total": f"{total} {when}", "pieces": pieces, "each": rounded_amount(resource, request)}
+
+
+def _elastic_name(gang: Gang, repair: repairs.FewerPods) -> dict[str, str]:
+    """The role whose pods are fewer, where that is its minimum and not all that it has."""
+    role = None if repair.role is None else gang.roles[repair.role]
+    return {"elastic": role.name} if role is not None and role.minimum < role.replicas else {}
+
+
+def _edit_names(edits: Mapping[FieldPath, int], values: dict[str, object]) -> dict[str, str]:
+    """The edits as a sentence names them; as `values` of the JSON with their whole paths."""
+    if not edits:
+        return {}
+    values["edits"] = tuple(f"{path_text(path)}: {amount}" for path, amount in edits.items())
+    return {"edits": ", ".join(edit_text(path, amount) for path, amount in edits.items())}
 
 
 def _amounts(statement: Fact | repairs.Repair, resource: str) -> dict[str, _Amount]:

@@ -49,6 +49,8 @@ REPAIRS: Mapping[type[repairs.Repair], Entry[Any]] = entries_by_type(
         ),
         sources.pod_count,
         special_texts=(
+            "at least {amount:pods} of role {elastic} instead of {now:n}: {edits}",
+            "at least {amount:pods} of role {elastic} instead of {now:n}",
             "{amount:pods} of role {role} instead of {now:n}, with {edits}",
             "{amount:pods} at least instead of {now:n}: {edits}",
         ),
@@ -58,7 +60,10 @@ REPAIRS: Mapping[type[repairs.Repair], Entry[Any]] = entries_by_type(
         "make the subgroups smaller",
         ("groups of {amount:pods} instead of {now:n} ({subgroup})",),
         sources.topology,
-        special_texts=("{annotation}: {written}, groups of {amount:pods} instead of {now:n}",),
+        special_texts=(
+            "{annotation}: {written}, groups of {amount:pods} instead of {now:n}",
+            "groups of {amount:pods} instead of {now:n} ({subgroup}), with {edits}",
+        ),
     ),
     Entry(
         repairs.SoftTopology,
@@ -89,13 +94,19 @@ REPAIRS: Mapping[type[repairs.Repair], Entry[Any]] = entries_by_type(
     Entry(
         repairs.MoreDeserved,
         "let a queue deserve more",
-        ("deserved {amount} for queue {queue} instead of {now:n}",),
+        (
+            "deserved {amount} for queue {queue} instead of {now:n}; {gangs} would wait instead",
+            "deserved {amount} for queue {queue} instead of {now:n}",
+        ),
         lambda s, j, x: s.queue_amount(x.queue, "deserved", x.resource, "deserved"),
     ),
     Entry(
         repairs.MoreWeight,
         "raise a queue's weight",
-        ("weight {amount:n} instead of {now:n} for queue {queue}",),
+        (
+            "weight {amount:n} instead of {now:n} for queue {queue}; {gangs} would wait instead",
+            "weight {amount:n} instead of {now:n} for queue {queue}",
+        ),
         lambda s, j, x: s.queue_field(x.queue, "weight", "spec", "weight"),
     ),
     Entry(

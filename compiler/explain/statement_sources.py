@@ -33,6 +33,8 @@ def capacity(s: Provenance, j: int, role: int | None, resource: int | None) -> I
 
 def capability_limit(s: Provenance, j: int, fact: facts.CapabilityLimit) -> Iterator[Source]:
     yield from s.queue_amount(fact.queue, "capability", fact.resource, "capability")
+    for q in fact.queues:
+        yield from s.queue_amount(q, "guarantee", fact.resource, "guarantee", "resource")
     yield from s.gang_sources(fact.gangs)
     yield from s.role_requests(j, None, fact.resource)
 

@@ -260,7 +260,8 @@ class _Steps:
         self.reached[key] = None
         path, template = self.templates[key]
         if template.steps is None and template.dag is None:
-            if (leaf := self._leaf(template, path)) is not None:
+            around = self.templates[above[-1]] if above else None
+            if (leaf := self._leaf(template, path, around)) is not None:
                 self.leaves[key] = leaf
             found = Counter({key: 1})
         else:
@@ -304,25 +305,28 @@ class _Steps:
                 cpu, number = cpu + all_pods * requests.get("cpu", 0), number + all_pods
         return devices, cpu, number
 
-    def _leaf(self, template: Template, path: FieldPath) -> _Leaf | None:
+    def _leaf(self, template: Template, path: FieldPath, around: tuple[FieldPath, Template] | None) -> _Leaf | None:
+        """around: the template with the step. Node selector, affinity and tolerations are those of the template, else
+        of the one around it, else of the workflow (addSchedulingConstraints of Argo's workflowpod.go)."""
         if template.resource is not None:
             return self._leaf_of_resource(template, (*path, "resource"))
         containers = [each for each in (template.container, template.script) if each is not None]
         containers += template.container_set.containers if template.container_set else []
         if not containers:
             return None
-        spec = self.spec
+        spec, above = self.spec, Template() if around is None else around[1]
         others = {
             "init_containers": template.init_containers,
-            "node_selector": {**(spec.node_selector or {}), **(template.node_selector or {})},
-            "affinity": template.affinity or spec.affinity,
-            "tolerations": [*(spec.tolerations or ()), *(template.tolerations or ())],
+            "node_selector": template.node_selector or above.node_selector or spec.node_selector,
+            "affinity": template.affinity or above.affinity or spec.affinity,
+            "tolerations": template.tolerations or above.tolerations or spec.tolerations,
             "scheduler_name": template.scheduler_name or spec.scheduler_name,
         }
+        places = (path, *(() if around is None else (around[0],)), self.path)
         told = pods.PodSpecModel(containers=[*containers, *(template.sidecars or ())]).model_copy(update=others)
         pod = pods.PodTemplate(metadata=template.metadata, spec=told)
         role = pods.role_spec(template.name, 1, 0, pod, path)
-        return _Leaf((replace(role, template_path=()),))
+        return _Leaf((replace(role, template_path=(), selector_paths=places),))
 
     def _leaf_of_resource(self, template: Template, path: FieldPath) -> _Leaf | None:
         """What an object of a known kind runs; None of one that cannot be read, by its parameters for example."""

@@ -32,7 +32,7 @@ def _amend(gang: GangSpec) -> GangSpec:
 
     def with_group_size(role: RoleSpec) -> RoleSpec:
         pods = role.replicas * (1 if role.name == "leader" else workers)
-        return replace(role, replicas=pods, minimum=pods)
+        return replace(role, replicas=pods, minimum=pods, unit=max(1, pods // max(1, role.replicas)))
 
     roles = tuple(map(with_group_size, gang.roles))
     is_late = (

@@ -9,7 +9,7 @@ least, and there side by side. Those that run already are counted where they run
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from compiler.cluster_state.observed import ObservedState
@@ -27,7 +27,7 @@ from compiler.kubernetes import (
 )
 from compiler.run_kinds import RUN_KINDS
 from compiler.specs import Amounts, GangSpec, NodeSpec, PodSpec, Specs, Toleration, UnplannedPods
-from compiler.specs.eligibility import NodeMasks, node_requirement, returned_node
+from compiler.specs.eligibility import NodeMasks, classify_nodes, node_kinds, node_requirement, returned_node
 
 DEFAULT_PODS_PER_NODE = 110
 """Pod capacity of a node that states none: the kubelet's default."""
@@ -49,7 +49,7 @@ class ReservedRoom:
 
     running_by_node: pods that are there already and count where they are. homeless: those for which no node has room
     now; none is kept for them. smaller: (resource, amount) of a pod with which these find room, where no node ever has
-    more of it.
+    more of it. other_node: where labels and taints close all nodes to the pods, one of a kind on which these find room.
     """
 
     pods: UnplannedPods
@@ -57,6 +57,7 @@ class ReservedRoom:
     by_node: Counter[int] = field(default_factory=Counter)
     homeless: int = 0
     smaller: tuple[str, int] | None = None
+    other_node: int | None = None
 
     @property
     def running(self) -> int:
@@ -66,12 +67,12 @@ class ReservedRoom:
         """Keep room for one pod on each of these nodes."""
         self.by_node.update(nodes)
 
-    def fill(self, places: _Places, count: int) -> None:
-        """Put `count` pods side by side: first where the fewest devices are free that they do not ask for, there where
-        the fewest of them have room."""
+    def fill(self, places: _Places, count: int, nodes: Collection[int]) -> None:
+        """Put `count` pods on these nodes, side by side: first where the fewest devices are free that they do not ask
+        for, there where the fewest of them have room."""
         request = self.pods.pod.requests
         candidates = []
-        for n in places.matching(self.pods.pod) if count > 0 else ():
+        for n in nodes if count > 0 else ():
             free = places.free(n)
             if fitting := min(free.get(name, 0) // amount for name, amount in request.items() if amount):
                 spared = sum(max(0, free[name]) for name in free.keys() - request.keys() if "/" in name)
@@ -93,9 +94,19 @@ class ReservedRoom:
             return
         smaller = replace(pod, requests={**pod.requests, short[0]: largest[short[0]]})
         tried = ReservedRoom(replace(self.pods, pod=smaller))
-        tried.fill(places, self.homeless)
+        tried.fill(places, self.homeless, places.matching(smaller))
         if not tried.homeless:
             self.smaller = short[0], largest[short[0]]
+
+    def try_other_nodes(self, places: _Places, empty: EmptyNodes) -> None:
+        """See on which kind of nodes, all closed to the pods so far, those without room find some."""
+        pod = self.pods.pod
+        for nodes in empty.kinds(pod) if not empty.largest_amounts(pod) else ():
+            tried = ReservedRoom(self.pods)
+            tried.fill(places, self.homeless, nodes)
+            if not tried.homeless and empty.has_room(pod, nodes[0]):
+                self.other_node = nodes[0]
+                return
 
 
 def reserve_room(specs: Specs, observed: ObservedState) -> tuple[ReservedRoom, ...]:
@@ -110,14 +121,15 @@ def reserve_room(specs: Specs, observed: ObservedState) -> tuple[ReservedRoom, .
         return ()
     running = _running_pods(wanted, observed)
     rooms = [ReservedRoom(pods, Counter(running.get(id(pods), ()))) for pods in sorted(wanted, key=_freedom)]
-    places = _Places(specs.gangs, observed)
+    places, empty = _Places(specs.gangs, observed), EmptyNodes(observed.nodes)
     for room in rooms:
         if room.pods.on_each_node:
             room.keep_on(places.matching(_daemon(room.pods.pod)) - room.running_by_node.keys())
         else:
-            room.fill(places, room.pods.count - room.running)
-        if room.homeless and room.pods.role:
-            room.try_smaller_pods(places, EmptyNodes(observed.nodes))
+            room.fill(places, room.pods.count - room.running, places.matching(room.pods.pod))
+        if room.pods.role and (room.homeless or empty.never_take(room.pods.pod)):
+            room.try_smaller_pods(places, empty)
+            room.try_other_nodes(places, empty)
         for n, count in sorted(room.by_node.items()):
             amounts = {name: amount * count for name, amount in room.pods.pod.requests.items()}
             observed.charge(n, room.pods.queue, amounts)
@@ -149,6 +161,18 @@ class EmptyNodes:
         nothing where there are none."""
         offered = [_offered_amounts(node) for node in self._open_to(pod)]
         return {name: max(amounts.get(name, 0) for amounts in offered) for name in pod.requests if offered}
+
+    def has_room(self, pod: PodSpec, n: int) -> bool:
+        """Whether node n is large enough for the pod."""
+        return _fits(pod, self.nodes[n])
+
+    def kinds(self, pod: PodSpec) -> list[list[int]]:
+        """The nodes by what may close them to the pod, in order of the first."""
+        classes = classify_nodes(self.nodes, [node_requirement(pod)])
+        kinds: dict[object, list[int]] = {}
+        for n, kind in enumerate(zip(classes.class_by_node, node_kinds(self.nodes, classes), strict=True)):
+            kinds.setdefault(kind, []).append(n)
+        return list(kinds.values())
 
     def _open_to(self, pod: PodSpec) -> Iterator[NodeSpec]:
         mask = self._masks.nodes_matching(node_requirement(pod))

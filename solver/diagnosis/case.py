@@ -10,6 +10,8 @@ from solver.diagnosis.gangs import anonymous_gang, with_role
 from solver.diagnosis.question import FitQuestion, ModelBudget
 from solver.diagnosis.state import DiagnosisState, Scenario
 from solver.problem import Gang, Vector
+from solver.semantics.gang_classes import waiting_class
+from solver.semantics.topology import ROOT
 
 
 @dataclass
@@ -24,6 +26,7 @@ class GangDiagnosis:
     excluded_nodes: frozenset[int] = frozenset()
     closed_classes: tuple[frozenset[int], ...] = ()
     _answers: dict[Scenario, bool | None] = field(default_factory=dict)
+    _demands: dict[Scenario, Vector] = field(default_factory=dict)
 
     @property
     def gang(self) -> Gang:
@@ -49,12 +52,22 @@ class GangDiagnosis:
     @cached_property
     def remaining_demand(self) -> Vector:
         """What it asks for at least, beside its running pods."""
-        return self.question(self.current_scenario).min_demand
+        return self.demand(self.current_scenario)
 
     @cached_property
     def total_demand(self) -> Vector:
         """What it asks for at least, with nothing of it running."""
-        return self.question(self.empty_scenario).min_demand
+        return self.demand(self.empty_scenario)
+
+    def demand(self, s: Scenario) -> Vector:
+        """What it asks for at least, where it may choose among its roles only of what the empty cluster holds."""
+        if s not in self._demands:
+            gang_class, width = waiting_class(0, s.gang), len(self.state.problem.resources)
+            if not gang_class.is_rigid:
+                empty = replace(s, with_started=False, with_running=False, returned_nodes=self.state.away_nodes)
+                gang_class = gang_class.within([counts[ROOT] for counts in self.question(empty).fit_counts()])
+            self._demands[s] = gang_class.min_demand(width)
+        return self._demands[s]
 
     @cached_property
     def closed_groups(self) -> tuple[int, ...]:

@@ -80,11 +80,17 @@ class DelayDiagnosis:
         has_room = self.fits_beside_running(j) or (self._plan_frees_capacity and self.fits_beside_plan(j))
         if j in self.exclusions and not has_room and self._fits(self.unrestricted_world, j, "now"):
             return self._exclusion_facts(j, "now")
-        if j in self._earlier_gangs and has_room:
-            return (StrictOrder(self.restricted_problem.gangs[j].queue, self._earlier_gangs[j]),)
+        if has_room and (order := self.order_facts(j)):
+            return order
         if self.reservation is not None and self._is_delayed_by(self.reservation, j):
             return (ReservedNodes(self.reservation.gang),)
         return ()
+
+    def order_facts(self, j: int) -> tuple[Fact, ...]:
+        """That an earlier gang of its strictly ordered queue waits."""
+        if j not in self._earlier_gangs:
+            return ()
+        return (StrictOrder(self.restricted_problem.gangs[j].queue, self._earlier_gangs[j]),)
 
     @cached_property
     def _earlier_gangs(self) -> dict[int, int]:

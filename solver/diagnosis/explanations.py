@@ -33,7 +33,8 @@ def explain_waiting_gangs(diagnosis: DelayDiagnosis, mapper: Mapper) -> dict[int
     """Facts and repairs of each waiting gang. When the time is over the rest is undecided, and has no repairs."""
     found = {j: in_time(partial(diagnosis.delay_facts, j), NO_FACTS) for j in diagnosis.waiting_gangs}
     delayed = {j: facts for j, facts in found.items() if facts}
-    why = _resource_explanations(diagnosis, delayed, mapper)
+    lacking = _resource_explanations(diagnosis, delayed, mapper)
+    why = {j: (_with_order(diagnosis, j, facts), repairs) for j, (facts, repairs) in lacking.items()}
     known: dict[object, tuple[Repair, ...]] = {}
     held = None if diagnosis.reservation is None else diagnosis.reservation.gang
     for j, facts in delayed.items():
@@ -48,6 +49,11 @@ def explain_waiting_gangs(diagnosis: DelayDiagnosis, mapper: Mapper) -> dict[int
         facts, repairs = why[held]
         why[held] = facts, tuple(repair for repair in repairs if not isinstance(repair, EndOfPods | EndOfGangs))
     return why
+
+
+def _with_order(diagnosis: DelayDiagnosis, j: int, facts: tuple[Fact, ...]) -> tuple[Fact, ...]:
+    """The facts, and last the strict order of its queue: with all else out of the way that would still keep it."""
+    return facts if facts == UNDECIDED else (*facts, *diagnosis.order_facts(j))
 
 
 def _all_delay_repairs(diagnosis: DelayDiagnosis, j: int, facts: tuple[Fact, ...]) -> tuple[Repair, ...]:

@@ -10,6 +10,7 @@ from math import isqrt, lcm
 import numpy as np
 
 from solver.diagnosis.gangs import with_role, with_subgroup
+from solver.diagnosis.state import NodeKind
 from solver.diagnosis.trial import Step, StepSequence, Trial, TrialRunner
 from solver.problem import Gang, Topology, Vector
 from solver.repairs import (
@@ -22,6 +23,7 @@ from solver.repairs import (
     SoftTopology,
 )
 from solver.semantics.gang_sizes import required_pods
+from solver.semantics.topology import ROOT
 
 
 def steps_with_all_pods(runner: TrialRunner, t: Trial) -> list[Sequence[Step]]:
@@ -123,7 +125,7 @@ def node_class_steps(runner: TrialRunner, role: int, t: Trial) -> Iterator[list[
     for exclusions, which the owner cannot change, nor nodes that its queue may not use."""
     state, here = runner.case.state, t.scenario.gang.roles[role].node_classes
     closed = state.problem.queues[runner.case.gang.queue].closed_node_groups
-    first: dict[tuple[int, int], int] = {}
+    first: dict[NodeKind, int] = {}
     for n, node in enumerate(state.problem.nodes) if not state.exclusions_in_classes else ():
         if node.node_class not in here and node.node_group not in closed:
             first.setdefault((node.node_class, node.kind), n)
@@ -131,13 +133,32 @@ def node_class_steps(runner: TrialRunner, role: int, t: Trial) -> Iterator[list[
         yield [partial(_add_node_kind, role, kind, state.split_class, n)]
 
 
-def _add_node_kind(role: int, kind: tuple[int, int], split_class: int, node: int, t: Trial) -> Trial:
+def _add_node_kind(role: int, kind: NodeKind, split_class: int, node: int, t: Trial) -> Trial:
     """The nodes of the kind stay open to the roles that may use their class."""
-    gang = t.scenario.gang
+    gang, kinds = t.scenario.gang, tuple(dict.fromkeys((*t.scenario.split_kinds, kind)))
     for r, spec in enumerate(gang.roles):
         if r == role or kind[0] in spec.node_classes:
-            gang = with_role(gang, r, node_classes=spec.node_classes | {split_class})
-    return t.with_scenario(MoreNodeClasses(role, node), gang=gang, split_kind=kind)
+            gang = with_role(gang, r, node_classes=spec.node_classes | {split_class + kinds.index(kind)})
+    return t.with_scenario(MoreNodeClasses(role, node), gang=gang, split_kinds=kinds)
+
+
+def with_open_roles(runner: TrialRunner, t: Trial) -> Trial:
+    """The trial with other nodes for each role that the empty cluster does not hold: of the kind that holds most of the
+    missing pods; unchanged for a role of which none holds any."""
+    for role in range(len(t.scenario.gang.roles)):
+        if not (short := _missing_pods(runner, t, role)):
+            continue
+        trials = [steps[0](t) for steps in node_class_steps(runner, role, t)]
+        left = [_missing_pods(runner, trial, role) for trial in trials]
+        if left and min(left) < short:
+            t = trials[left.index(min(left))]
+    return t
+
+
+def _missing_pods(runner: TrialRunner, t: Trial, role: int) -> int:
+    """How many of the pods that the role needs the empty cluster does not hold, by counting."""
+    empty = runner.question(replace(t, scenario=replace(t.scenario, with_running=False, with_started=False)))
+    return max(0, empty.gang_class.needed_pods(role) - empty.fit_counts()[role][ROOT])
 
 
 def request_steps(runner: TrialRunner, role: int, t: Trial) -> list[Step]:
@@ -167,7 +188,7 @@ def with_fitting_requests(runner: TrialRunner, t: Trial) -> Trial | None:
         of_classes = np.isin(empty.state.tree.node_class_of, sorted(spec.node_classes))
         asked = np.array(spec.request)
         most = np.minimum(np.unique(empty.state.free.amounts[of_classes], axis=0), asked)
-        if not (empty.gang_class.roles[role].min_pods and asked.any()) or (most == asked).all(axis=1).any():
+        if not (empty.gang_class.needed_pods(role) and asked.any()) or (most == asked).all(axis=1).any():
             continue
         left = (most[:, asked > 0] / asked[asked > 0]).min(axis=1, initial=1.0)
         if spec.slot_requests or not left.any():

@@ -98,11 +98,12 @@ def away_nodes(case: GangDiagnosis, s: Scenario) -> facts.Fact:
 
 
 def oversized_roles(case: GangDiagnosis, s: Scenario) -> list[int]:
-    """Roles of which no eligible node holds a single pod, although there are eligible nodes."""
+    """Roles of which no eligible node holds a single pod, or, where none is eligible, no node at all."""
     q, found = case.question(s), []
     for t, role in enumerate(s.gang.roles):
-        nodes, needed = _eligible_free(q, (role,)), q.gang_class.roles[t].min_pods
-        if needed and len(nodes.amounts) and not nodes.fit_counts(PodRequest(role.request)).any():
+        eligible = _eligible_free(q, (role,))
+        nodes = eligible if len(eligible.amounts) else q.state.free
+        if q.gang_class.needed_pods(t) and not nodes.fit_counts(PodRequest(role.request)).any():
             found.append(t)
     return found
 
@@ -137,7 +138,7 @@ def closed_node_groups(case: GangDiagnosis, s: Scenario) -> facts.Fact:
 def _asked_pods(q: FitQuestion, t: int) -> int:
     """Pods asked of a role: what it needs, else as many as it may have of what the gang needs."""
     role = q.gang_class.roles[t]
-    return role.min_pods or max(1, min(role.max_pods, q.gang_class.min_pods))
+    return q.gang_class.needed_pods(t) or max(1, min(role.max_pods, q.gang_class.min_pods))
 
 
 def oversized_gang(case: GangDiagnosis, s: Scenario) -> facts.Fact:
@@ -156,10 +157,11 @@ def _shortage(q: FitQuestion) -> facts.Fact:
     """Too little of a resource on the nodes eligible for a role or for the whole gang, else fragmentation."""
     reach = q.fit_counts()
     for t, role in enumerate(q.gang_class.roles):
-        if reach[t][ROOT] < role.min_pods:
-            asked = [a * role.min_pods for a in role.request]
+        needed = q.gang_class.needed_pods(t)
+        if reach[t][ROOT] < needed:
+            asked = [a * needed for a in role.request]
             short = _resource_shortage(q, asked, (q.gang.roles[t],), t)
-            return short or _fragmentation(q, t, role.min_pods, reach[t][ROOT])
+            return short or _fragmentation(q, t, needed, reach[t][ROOT])
     return (
         _resource_shortage(q, q.min_demand, q.gang.roles, None)
         or fit.total_shortage(q.gang_class, reach)

@@ -179,16 +179,18 @@ def _own_victims(case: GangDiagnosis) -> list[int]:
 
 
 def with_later_gangs(runner: TrialRunner, t: Trial) -> Trial:
-    """The trial whose priority names the gangs that give up their room: a minimal set of few gangs decided later."""
+    """The trial whose priority, weight or deserved amount names the gangs that give up their room: a minimal set of few
+    gangs decided later."""
     beside = replace(t, scenario=replace(t.scenario, with_started=True))
 
     def suffices(some: Sequence[int]) -> bool:
         return runner.lets_start(replace(beside, ended_gangs=tuple(sorted(some))))
 
     def with_names(change: Repair) -> Repair:
-        if not isinstance(change, HigherPriority):
+        if not isinstance(change, HigherPriority | MoreDeserved | MoreWeight):
             return change
-        waits = shortest_prefix(_later_gangs(runner.case, change.amount, t.limits_problem), suffices) or ()
+        priority = change.amount if isinstance(change, HigherPriority) else runner.case.gang.priority
+        waits = shortest_prefix(_later_gangs(runner.case, priority, t.limits_problem), suffices) or ()
         few = len(waits) <= runner.case.state.options.budget.ended_gangs
         return replace(change, gangs=tuple(sorted(minimal_subset(waits, suffices))) if few else ())
 
@@ -213,6 +215,19 @@ def _earlier_claims(case: GangDiagnosis) -> dict[int, Vector]:
     return claims
 
 
+def _most_deserved(problem: Problem, q: int, r: int) -> int:
+    """What the queue may deserve at the most: its capability, and what the queue above deserves beyond those beside it,
+    which Volcano's webhook demands of all but the root."""
+    queue, limits = problem.queues[q], [problem.totals[r]]
+    if (capability := queue.capability[r]) is not None:
+        limits.append(capability)
+    above = None if queue.parent is None else problem.queues[queue.parent]
+    if above is not None and above.parent is not None:
+        below = sum(other.deserved[r] or 0 for other in problem.queues if other.parent == queue.parent)
+        limits.append((above.deserved[r] or 0) - below + (queue.deserved[r] or 0))
+    return min(limits)
+
+
 def larger_entitlement(runner: TrialRunner, t: Trial, fact: Borrowing | ShareLimit) -> Iterator[Trial]:
     """The least that the queue must deserve, or weigh, so that the gang no longer borrows, nor would if all that may
     claim the queue's entitlement before it did so. Of equal gangs, which are told the same, the oldest is meant."""
@@ -232,7 +247,7 @@ def larger_entitlement(runner: TrialRunner, t: Trial, fact: Borrowing | ShareLim
     make: Callable[[int], Trial] = weighs if by_weight else deserves
     first = queue.weight if by_weight else (queue.deserved[r] or 0)
     factor = runner.case.state.options.budget.weight_factor
-    numbers = range(first + 1, (first * factor if by_weight else problem.totals[r]) + 1)
+    numbers = range(first + 1, (first * factor if by_weight else _most_deserved(problem, q, r)) + 1)
 
     claims = _earlier_claims(runner.case)
 
@@ -255,4 +270,4 @@ def larger_entitlement(runner: TrialRunner, t: Trial, fact: Borrowing | ShareLim
 
     least = first_sufficient(numbers, suffices)
     if least is not None:
-        yield make(least)
+        yield with_later_gangs(runner, make(least))

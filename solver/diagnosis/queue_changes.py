@@ -38,6 +38,35 @@ def with_queue_changes(runner: TrialRunner, t: Trial) -> Trial:
     return t
 
 
+def with_smaller_shares(runner: TrialRunner, t: Trial) -> Trial:
+    """The trial whose weight names the gangs that the plan starts and whose queues then deserve too little for them."""
+    if not any(isinstance(change, MoreWeight) for change in t.changes):
+        return t
+    state, ledger, now = runner.case.state, runner.ledger(t), runner.case.state.after.queue_books
+    taken = state.held_amounts(with_plan=True) - state.held_amounts(with_plan=False)
+    ledger.charge_queue(runner.case.gang.queue, runner.min_demand(t))
+    gone = set[int]()
+    for i in state.started_by_priority:
+        q = state.problem.gangs[i].queue
+        if i not in t.ended_gangs and _exceeds_share(ledger, q) and not _exceeds_share(now, q):
+            ledger.charge_queue(q, tuple((-taken[i]).tolist()))
+            gone.add(i)
+
+    def with_names(change: Repair) -> Repair:
+        return (
+            replace(change, gangs=tuple(sorted(gone.union(change.gangs)))) if isinstance(change, MoreWeight) else change
+        )
+
+    return replace(t, changes=tuple(map(with_names, t.changes))) if gone else t
+
+
+def _exceeds_share(ledger: QueueBooks, queue: int) -> bool:
+    """Whether the queue, or one above it, holds more than it deserves by weight."""
+    shares = (ceiling for ceiling in ledger.queue_rules.binding_ceilings[queue] if ceiling.code == ShareLimit.code)
+    amounts = (pair for share in shares for pair in zip(ledger.amount_counted(share), share.limits, strict=True))
+    return any(most is not None and have > most for have, most in amounts)
+
+
 def node_group_steps(runner: TrialRunner) -> Iterator[list[Step]]:
     """One more node group for the queue, a list for each; all of them where one is not enough. The nodes in no group
     are closed to a queue that names groups."""

@@ -169,10 +169,31 @@ def queue_facts(
     for o in binding_obstacles(idle, queue, demand.total, None if cluster is None else idle):
         if o.code != ShareLimit.code:
             permanent[o.reason_key] = o
-    for o in binding_obstacles(ledger, queue, demand.remaining, cluster):
-        never = o.reason_key in permanent
-        found.append(_queue_fact(state, ledger, demand, permanent.get(o.reason_key, o), never))
+    present = binding_obstacles(ledger, queue, demand.remaining, cluster)
+    for o in present:
+        lasting = permanent.get(o.reason_key) or _kept_capability(idle, demand, present, o)
+        found.append(_queue_fact(state, ledger, demand, lasting or o, lasting is not None))
     return found
+
+
+def _kept_capability(
+    idle: QueueBooks, demand: QueueDemand, present: Iterable[QueueObstacle], o: QueueObstacle
+) -> QueueObstacle | None:
+    """A capability that is used up and would not suffice with nothing running either, since guarantees keep some of it:
+    who has these may hold that now, and so only the capability is in the way. None where waiting may help."""
+    if o.code != CapabilityLimit.code:
+        return None
+    problem = idle.problem
+    for other in present:
+        if other is not o:
+            problem = without_obstacle(problem, demand.queue, other)
+    left = queue_obstacles(idle.with_problem(problem), demand.queue, demand.total)
+    of_queues = (each for each in left if each.queue is not None)
+    kept = [each for each in of_queues if (each.code, each.r) == (GuaranteeReserve.code, o.r)]
+    if not kept:
+        return None
+    (tightest,) = _tightest_obstacles(kept)
+    return replace(o, available=tightest.available, guaranteed_queues=tightest.guaranteed_queues)
 
 
 def _queue_fact(state: DiagnosisState, ledger: QueueBooks, demand: QueueDemand, o: QueueObstacle, never: bool) -> Fact:
@@ -182,9 +203,10 @@ def _queue_fact(state: DiagnosisState, ledger: QueueBooks, demand: QueueDemand, 
         return GuaranteeReserve(asked, o.available, q, o.r, o.guaranteed_queues, never=never)
     if o.queue is None:
         return ResourceShortage(asked, o.available, o.r, never=never)
-    limit_type = CapabilityLimit if o.code == CapabilityLimit.code else ShareLimit
     gangs = _started_inside(state, o.queue) if ledger is state.after.queue_books else ()
-    return limit_type(asked, o.available, o.queue, o.r, o.limit, gangs, never=never)
+    if o.code == ShareLimit.code:
+        return ShareLimit(asked, o.available, o.queue, o.r, o.limit, gangs, never=never)
+    return CapabilityLimit(asked, o.available, o.queue, o.r, o.limit, gangs, o.guaranteed_queues, never=never)
 
 
 def _started_inside(state: DiagnosisState, q: int) -> tuple[int, ...]:

@@ -19,6 +19,7 @@ from solver.diagnosis.gang_changes import (
     request_steps,
     steps_with_all_pods,
     with_fitting_requests,
+    with_open_roles,
 )
 from solver.diagnosis.minimal import first_sufficient
 from solver.diagnosis.node_changes import node_addition_steps
@@ -30,7 +31,7 @@ from solver.diagnosis.precedence import (
     with_later_gangs,
 )
 from solver.diagnosis.question import ModelBudget
-from solver.diagnosis.queue_changes import node_group_steps, with_queue_changes
+from solver.diagnosis.queue_changes import node_group_steps, with_queue_changes, with_smaller_shares
 from solver.diagnosis.rivals import others_may_start_instead
 from solver.diagnosis.trial import Step, StepSequence, Trial, TrialRunner
 from solver.facts import Borrowing, Fact, PrecedingGangs, ShareLimit, Undecided
@@ -43,7 +44,8 @@ def gang_repairs(case: GangDiagnosis, facts: Sequence[Fact]) -> tuple[Repair, ..
         return ()
     budget = case.state.options.budget
     runner = TrialRunner(case, budget.repair_questions, ModelBudget(budget.repair_models))
-    found = [trial.changes for trial in islice(_single_trials(runner, facts), budget.repairs)]
+    singles = islice(_single_trials(runner, facts), budget.repairs)
+    found = list({trial.changes: trial for trial in singles}.values())  # two facts may want the same change
     enough = 1 if all(isinstance(fact, PrecedingGangs | Borrowing) for fact in facts) else budget.enough_repairs
     unblocked = () if found else _unblocked_trials(runner, facts)
     for trials in (unblocked, _node_trials(runner), _double_trials(runner)):
@@ -51,9 +53,12 @@ def gang_repairs(case: GangDiagnosis, facts: Sequence[Fact]) -> tuple[Repair, ..
             if others_may_start_instead(runner, trial):
                 continue
             # Nothing that contains a repair which suffices without the rest.
-            if len(found) <= enough and not any(set(known) <= set(trial.changes) for known in found):
-                found.append(trial.changes)
-    return tuple(replace(first, also=tuple(rest)) for first, *rest in found)
+            if len(found) <= enough and not any(set(known.changes) <= set(trial.changes) for known in found):
+                found.append(trial)
+    if not found or (len(found) < enough and any(fact.never for fact in facts)):
+        found += islice(_later_trials(runner), 1)
+    changes = (with_smaller_shares(runner, trial).changes for trial in found)
+    return tuple(replace(first, also=tuple(rest)) for first, *rest in changes)
 
 
 def _single_trials(runner: TrialRunner, facts: Sequence[Fact]) -> Iterator[Trial]:
@@ -92,13 +97,12 @@ def _waiting_trials(runner: TrialRunner, t: Trial, facts: Sequence[Fact]) -> Ite
     if away := away_nodes(facts):
         yield from runner.sufficient_trial(t.with_scenario(ReturnOfNodes(away), returned_nodes=away))
     if not any(fact.never for fact in facts):
-        after = trial_after_ends(runner, t)
-        yield from runner.sufficient_trial(after or t.with_scenario(EndOfPods(), with_running=False))
+        yield from runner.sufficient_trial(_after_ends(runner, t))
 
 
 def _unblocked_trials(runner: TrialRunner, facts: Sequence[Fact]) -> Iterator[Trial]:
-    """Where waiting alone never helps: smaller pods, or another kind of nodes, or both, and with it what else is in the
-    way."""
+    """Where waiting alone never helps: smaller pods, or other nodes for a role or several, or both, and with it what
+    else is in the way."""
     if not any(fact.never for fact in facts):
         return
     start = runner.initial_trial
@@ -107,7 +111,8 @@ def _unblocked_trials(runner: TrialRunner, facts: Sequence[Fact]) -> Iterator[Tr
         for role in range(len(start.scenario.gang.roles))
         for steps in node_class_steps(runner, role, start)
     )
-    for base in (start, *kinds):
+    opened = with_open_roles(runner, start)
+    for base in (start, *kinds, *([opened] if len(opened.changes) > 1 else [])):
         t = with_fitting_requests(runner, base)
         if t is not None and t.changes:
             yield from _completed_trials(runner, t)
@@ -115,19 +120,20 @@ def _unblocked_trials(runner: TrialRunner, facts: Sequence[Fact]) -> Iterator[Tr
 
 def _completed_trials(runner: TrialRunner, t: Trial) -> Iterator[Trial]:
     """The trial with what the gang then lacks: room, by a wider topology, ends of gangs or fewer pods, else by more
-    nodes; and what its queues lack."""
+    nodes, else by a higher priority; and what its queues lack, else with fewer pods."""
     if runner.fits_nodes(t):
-        yield from runner.sufficient_trial(with_queue_changes(runner, t))
+        allowed = list(runner.sufficient_trial(with_queue_changes(runner, t)))
+        yield from allowed or runner.least_trials(t, fewer_pods_steps(t))
         return
     found = list(_roomy_trials(runner, t))
-    yield from found or _trials_with_queue_changes(runner, t, node_addition_steps(runner, t)[:1])
+    found = found or list(_trials_with_queue_changes(runner, t, node_addition_steps(runner, t)[:1]))
+    yield from found or higher_priority(runner, t)
 
 
 def _roomy_trials(runner: TrialRunner, t: Trial) -> Iterator[Trial]:
     yield from _trials_with_queue_changes(runner, t, steps_with_all_pods(runner, t))
     if runner.fits_queues(t):
-        after = trial_after_ends(runner, t)
-        yield from runner.sufficient_trial(after or t.with_scenario(EndOfPods(), with_running=False))
+        yield from runner.sufficient_trial(_after_ends(runner, t))
     yield from _trials_with_queue_changes(runner, t, fewer_pods_steps(t))
 
 
@@ -146,6 +152,22 @@ def _double_trials(runner: TrialRunner) -> Iterator[Trial]:
         step = first_sufficient(steps, lambda step: runner.lets_start(priorities[-1](step(start))))
         if step is not None and (trial := runner.least_trial(step(start), priorities)) is not None:
             yield with_later_gangs(runner, trial)
+
+
+def _later_trials(runner: TrialRunner) -> Iterator[Trial]:
+    """Fewer pods that start once others end, where nothing helps now and waiting alone never does."""
+    start = runner.initial_trial
+    for steps in fewer_pods_steps(start):
+        if runner.least_trial(start, steps) is not None:
+            continue  # fewer pods start now
+        step = first_sufficient(steps, lambda step: any(runner.sufficient_trial(_after_ends(runner, step(start)))))
+        if step is not None:
+            yield _after_ends(runner, step(start))
+
+
+def _after_ends(runner: TrialRunner, t: Trial) -> Trial:
+    """The trial after the end of gangs, or of any pods where none is known to help."""
+    return trial_after_ends(runner, t) or t.with_scenario(EndOfPods(), with_running=False)
 
 
 def _trials_with_queue_changes(runner: TrialRunner, t: Trial, kinds: Iterable[Sequence[Step]]) -> Iterator[Trial]:

@@ -32,6 +32,8 @@ from solver.state.state import State
 T = TypeVar("T")
 PodRows = tuple[IntArray, IntArray]
 """(nodes, what pods hold on each of them)."""
+NodeKind = tuple[int, int]
+"""(node class, number among the kinds of its nodes)."""
 AddedNodes = tuple[int, int | None, int]
 """(a node, a leaf, how many like that node are added there)."""
 
@@ -41,8 +43,8 @@ class Scenario:
     """A gang, as written or relaxed, and what is in its way: gangs that the plan starts, all running pods, pod rules.
 
     own_running: its pods that run in truth; where `gang.running` is empty they have given their room back.
-    returned_nodes: nodes that are away now and are back in the scenario. split_kind: (class, kind) of nodes that form
-    a class of their own, `DiagnosisState.split_class`.
+    returned_nodes: nodes that are away now and are back in the scenario. split_kinds: (class, kind) of nodes that form
+    a class of their own, numbered from `DiagnosisState.split_class` on.
     """
 
     gang: Gang
@@ -51,7 +53,7 @@ class Scenario:
     with_running: bool = True
     returned_nodes: tuple[int, ...] = ()
     with_pod_rules: bool = True
-    split_kind: tuple[int, int] | None = None
+    split_kinds: tuple[NodeKind, ...] = ()
 
 
 @dataclass
@@ -131,28 +133,27 @@ class DiagnosisState:
 
     @cached_property
     def split_class(self) -> int:
-        """A node class that no node has and no role may use."""
+        """A node class that no node has and no role may use, as all above it."""
         there = {node.node_class for node in self.problem.nodes}
         back = {node.returning.node_class for node in self.problem.nodes if node.returning is not None}
         open_to = {role.node_classes for gang in self.problem.gangs for role in gang.roles}
         return 1 + max(there.union(back, *open_to))
 
-    def _problem_with_kind(
-        self, returned_nodes: tuple[int, ...], kind: tuple[int, int] | None
+    def _problem_with_kinds(
+        self, returned_nodes: tuple[int, ...], kinds: tuple[NodeKind, ...]
     ) -> tuple[Problem, TopologyTree]:
-        """As `problem_with_returned`, the nodes of one kind as a class of their own."""
+        """As `problem_with_returned`, the nodes of each of some kinds as a class of their own."""
         problem, tree = self.problem_with_returned(returned_nodes)
-        if kind is None:
+        if not kinds:
             return problem, tree
 
         def make() -> tuple[Problem, TopologyTree]:
-            is_kind = ((node.node_class, node.kind) == kind for node in problem.nodes)
-            split = zip(problem.nodes, is_kind, strict=True)
-            nodes = tuple(replace(node, node_class=self.split_class) if chosen else node for node, chosen in split)
-            then = replace(problem, nodes=nodes)
+            classes = {kind: self.split_class + at for at, kind in enumerate(kinds)}
+            split = ((node, classes.get((node.node_class, node.kind), node.node_class)) for node in problem.nodes)
+            then = replace(problem, nodes=tuple(replace(node, node_class=number) for node, number in split))
             return then, TopologyTree(then)
 
-        return self.memoize(("kind", returned_nodes, kind), make)
+        return self.memoize(("kinds", returned_nodes, kinds), make)
 
     @cached_property
     def idle_ledger(self) -> QueueBooks:
@@ -358,7 +359,7 @@ class DiagnosisState:
     def scenario_inputs(self, s: Scenario) -> tuple[Problem, TopologyTree, FreeVectors, PodRuleCounts | None]:
         """(the problem with the gang alone, its tree, the free vectors, which the caller may change, and the pod-rule
         counts)."""
-        problem, tree = self._problem_with_kind(s.returned_nodes, s.split_kind)
+        problem, tree = self._problem_with_kinds(s.returned_nodes, s.split_kinds)
         return replace(problem, gangs=(s.gang,)), tree, self._free_vectors(s), self._rule_counts(s)
 
     def _rule_counts(self, s: Scenario) -> PodRuleCounts | None:

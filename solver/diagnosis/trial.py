@@ -17,7 +17,6 @@ from solver.problem import Gang, Placement, Problem, Vector
 from solver.repairs import Repair
 from solver.semantics.device_slots import FreeVectors
 from solver.semantics.exclusions import exclude_for_gang, maintenance_conflicts
-from solver.semantics.gang_classes import waiting_class
 from solver.semantics.placements import merge_placements, placed_demand
 from solver.semantics.topology import TopologyTree
 from solver.state.pod_rules import PodRuleCounts
@@ -84,7 +83,7 @@ class TrialRunner:
         return self.ledger(t).allows_amount(self.case.gang.queue, self.min_demand(t))
 
     def min_demand(self, t: Trial) -> Vector:
-        return waiting_class(0, t.scenario.gang).min_demand(len(self.case.state.problem.resources))
+        return self.case.demand(t.scenario)
 
     def ledger(self, t: Trial) -> QueueBooks:
         """What the queues hold then, under the limits of then."""

@@ -19,11 +19,13 @@ from random import Random
 import pytest
 import yaml
 
+from compiler.cli.reading_cache import ReadingCache
 from compiler.cluster_state.state import load_state
 from compiler.emit.lock import lock_text
 from compiler.emit.texts import manifest_texts, stream_text
 from compiler.outcome import Outcome
-from compiler.pipeline import compile_repository
+from compiler.pipeline import compile_repository, compile_specs
+from compiler.reading import read_specs
 from compiler.repository import Repository
 from compiler.views import data, machine, text
 from solver.verify import verify
@@ -74,6 +76,23 @@ def test_golden(case: str, request: pytest.FixtureRequest) -> None:
     there = {file.name: file.read_text() for file in (HERE / case).iterdir() if file.is_file()}
     there.pop("state.yaml", None)
     assert made == there
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_files_that_are_remembered_make_the_same_bytes(
+    case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.delenv("GANGPLAN_NO_CACHE", raising=False)
+    tree, root = Repository.from_directory(HERE / case / "repo"), HERE / case
+    state = load_state((root / "state.yaml").read_bytes()) if (root / "state.yaml").is_file() else None
+    cache = ReadingCache(root)
+    cache.save(tree, read_specs(tree, parse=cache.parse).diagnostics)
+    cache = ReadingCache(root)
+    assert len(cache.known) == len(tree.manifests())
+    outcome = compile_specs(tree, read_specs(tree, parse=cache.parse), state)
+    for name, content in expected_files(case, outcome).items():
+        assert content == (root / name).read_text()
 
 
 def test_the_bytes_do_not_depend_on_the_hash_seed() -> None:

@@ -307,7 +307,7 @@ def subject(fact: Fact) -> tuple[object, ...]:
 def test_without_its_facts_a_gang_starts_and_with_one_of_them_it_does_not() -> None:
     seen = Counter[str]()
 
-    @settings(max_examples=200)
+    @settings(max_examples=260)
     @given(st.one_of(worlds(), absent(), problems_with_slots()))
     def minimal(world: Problem) -> None:
         for plan, decision in waiting(world):

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import pytest
 
+from compiler.cluster_state.state import ClusterState
 from compiler.outcome import JobDecision, Outcome
 from compiler.pipeline import compile_repository
 from compiler.repository import Repository
@@ -33,8 +34,9 @@ def job(
     )
 
 
-def compiled(*documents: str, errors: int = 0) -> Outcome:
-    made = compile_repository(Repository({"cluster-specs/c/all.yaml": "---\n".join((CLUSTER, *documents)).encode()}))
+def compiled(*documents: str, errors: int = 0, state: ClusterState | None = None) -> Outcome:
+    files = {"cluster-specs/c/all.yaml": "---\n".join((CLUSTER, *documents)).encode()}
+    made = compile_repository(Repository(files), state=state)
     assert made.ok, made.diagnostics
     assert made.error_count == errors, made.diagnostics
     return made
@@ -263,7 +265,7 @@ def test_a_job_that_would_borrow_is_told_what_its_queue_must_deserve() -> None:
 
     told = said(decided(made(8)))
     assert told["GW124"].endswith("to those with lower shares: team/b2, team/b3")
-    assert told["GR124"] == "deserved 24 nvidia.com/gpu for queue a instead of 8"
+    assert told["GR124"] == ("deserved 24 nvidia.com/gpu for queue a instead of 8; team/b2, team/b3 would wait instead")
     assert [decided(made(amount)).action for amount in (8, 24)] == ["wait", "start"]
 
 
@@ -397,7 +399,9 @@ def test_a_share_by_weight_is_told_its_least_repairs_each_alone() -> None:
     told = said(made())
     assert told["GW112"].startswith("queue b deserves 6 nvidia.com/gpu by its weight")
     assert told["GR105"] == "4 pods of role worker instead of 8"
-    assert told["GR110"] == "weight 2 instead of 1 for queue b"
+    assert told["GR110"] == (
+        "weight 2 instead of 1 for queue b; team/a4, team/a5, team/a6 and 1 more would wait instead"
+    )
     changed = [made(pods=4), made(weight=2)]
     assert [decision.action for decision in changed] == ["start", "start"]
 

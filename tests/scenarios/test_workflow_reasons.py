@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import pytest
 
+from compiler.outcome import JobDecision
 from compiler.views.explanation import explanation_text
 from tests.scenarios.test_reasons_to_act_on import TAINT, compiled, decided, job, pool
 
@@ -63,11 +64,74 @@ def test_a_workflow_whose_pods_no_node_holds_is_told_the_size_with_which_it_star
     }
     assert repair.sources
     assert decided(compiled(pool("h100", 2), workflow({"a": 8}))).action == "start"
-    assert decided(compiled(pool("h100", 2), workflow({"a": 16, "b": 12}))).repairs == (), "b is too large as well"
+    (both,) = decided(compiled(pool("h100", 2), workflow({"a": 16, "b": 12}))).repairs
+    assert (both.message.partition(" and ")[2], [other.facts["role"] for other in both.also]) == (
+        "8 nvidia.com/gpu for a pod of role b instead of 12",
+        ["b"],
+    )
     full = pool("h100", 1), job("runs", 1, spec=", queue: default"), workflow({"a": 16})
     assert [repair.code for repair in decided(compiled(*full)).repairs] == ["GR115"], "it has its room first"
     assert decided(compiled(pool("h100", 2, gpus=0), workflow({"a": 1}))).repairs == ()
-    assert decided(compiled(pool("h100", 2), workflow({"a": 1}, ", nodeSelector: {gpu: h10}"))).repairs == ()
+
+
+H10 = ", nodeSelector: {gpu: h10}"
+MENDED = ", nodeSelector: {gpu: h100}"
+TOLERATED = ", tolerations: [{key: dedicated, operator: Equal, value: a100, effect: NoSchedule}]"
+
+
+def source_texts(decision: JobDecision) -> list[str]:
+    return [source.field for source in decision.repairs[0].sources]
+
+
+def test_a_workflow_whose_selector_matches_nothing_is_told_what_to_write_and_where() -> None:
+    told = decided(compiled(pool("h100", 2), workflow({"a": 1}, H10)))
+    (repair,) = told.repairs
+    assert (repair.code, repair.message) == (
+        "GR112",
+        "let role a use nodes like h100-0 as well: nodeSelector gpu: h100",
+    )
+    assert {key: repair.facts[key] for key in ("role", "nodes", "edits")} == {
+        "role": "a",
+        "nodes": ("h100-0",),
+        "edits": ("nodeSelector gpu: h100",),
+    }
+    assert source_texts(told) == ["node selector of role a"]
+    assert decided(compiled(pool("h100", 2), workflow({"a": 1}, MENDED))).action == "start"
+
+
+def test_a_workflow_is_told_of_other_nodes_only_where_these_have_room_for_it() -> None:
+    small = pool("a100", 2, gpus=4)
+    (repair,) = decided(compiled(small, pool("h100", 2), workflow({"a": 8}, H10))).repairs
+    assert repair.message.endswith("nodeSelector gpu: h100")
+    assert decided(compiled(small, workflow({"a": 8}, H10))).repairs == ()
+    assert decided(compiled(small, workflow({"a": 1, "b": 8}, H10))).repairs == ()
+
+
+def test_a_workflow_that_tolerates_no_node_is_told_the_toleration() -> None:
+    tainted = pool("a100", 2, more=TAINT)
+    told = decided(compiled(tainted, workflow({"a": 1})))
+    assert told.repairs[0].message == (
+        "let role a use nodes like a100-0 as well: toleration {key: dedicated, operator: Equal, value: a100, effect: "
+        "NoSchedule}"
+    )
+    assert source_texts(told) == ["role a"]
+    assert decided(compiled(tainted, workflow({"a": 1}, TOLERATED))).action == "start"
+
+
+def test_a_selector_of_the_whole_workflow_is_mended_where_it_stands_for_all_its_roles() -> None:
+    def made(selector: str) -> JobDecision:
+        return decided(
+            compiled(pool("h100", 2), workflow({"a": 1, "b": 2}).replace("entrypoint", f"{selector[2:]}, entrypoint"))
+        )
+
+    told = made(H10)
+    assert [(change.code, change.facts["role"]) for change in (told.repairs[0], *told.repairs[0].also)] == [
+        ("GR112", "a"),
+        ("GR112", "b"),
+    ]
+    (place,) = {source.position for change in (told.repairs[0], *told.repairs[0].also) for source in change.sources}
+    assert place is not None
+    assert made(MENDED).action == "start"
 
 
 def test_a_workflow_with_steps_that_fit_is_told_of_the_others_and_not_that_it_never_starts() -> None:

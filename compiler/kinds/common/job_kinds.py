@@ -245,7 +245,10 @@ def _roles(table: JobKind, paths: RolePaths, document: Document) -> list[RoleSpe
         template = pods.PodTemplate.model_validate(_with_added(written, table.adds(document, name)))
         labels = table.labels(document, name)
         role = pods.role_spec(name, replicas, minimum, template, at[:-1], controller_labels=labels)
-        found.append(replace(role, template_path=at))
+        unit, unit_path = max(_product(document, paths.replicas[1:], pattern, at), 1), FieldPath()
+        if paths.replicas:
+            unit_path = path_beside(parse_path(paths.replicas[0].path), pattern, at)
+        found.append(replace(role, template_path=at, unit=unit, unit_path=unit_path))
     if paths.order:
         known = [name.lower() for name in paths.order]
         found.sort(key=lambda role: known.index(role.name.lower()) if role.name.lower() in known else len(known))

@@ -13,7 +13,7 @@ from solver.facts import (
 )
 from solver.options import Budget
 from solver.problem import Policy
-from solver.repairs import HigherPriority, MoreCapability
+from solver.repairs import EndOfGangs, FewerPods, HigherPriority, MoreCapability
 from tests.builders.plans import facts_of, repairs_of, starting_gangs, verified_plan
 from tests.builders.problems import (
     gang,
@@ -55,6 +55,25 @@ def test_what_others_are_guaranteed_stays_free_and_a_queue_may_use_its_own() -> 
         "x",
         "y",
     }
+
+
+@pytest.mark.parametrize("pods", [1, 2])
+def test_a_queue_above_that_is_full_of_what_others_are_guaranteed_never_takes_more_than_they_leave(pods: int) -> None:
+    world = problem(
+        nodes(4, gpu=8),
+        queue("org", capability={"gpu": 16}),
+        queue("q", "org"),
+        queue("safe", "org", guarantee={"gpu": 8}),
+        gang("runs", role(2, gpu=8), queue="safe", running=(running_pods(0, 0, 1), running_pods(0, 1, 1))),
+        gang("asks", role(pods, gpu=8), queue="q"),
+        policy=Policy(capacity=True, capacity_hierarchy=True),
+    )
+    full = CapabilityLimit(asked=8, available=0, queue=0, resource=0, limit=16)
+    kept = CapabilityLimit(asked=16, available=8, queue=0, resource=0, limit=16, queues=(2,), never=True)
+    assert facts_of(world, "asks") == (full if pods == 1 else kept,)
+    end, more = EndOfGangs(gangs=(0,)), MoreCapability(queue=0, resource=0, amount=8 * pods)
+    fewer = FewerPods(role=0, amount=1, current_amount=2, also=(end,))
+    assert repairs_of(world, "asks") == ((end, more) if pods == 1 else (more, fewer))
 
 
 def test_a_capability_lowered_under_what_runs_starts_nothing_and_stops_nothing() -> None:

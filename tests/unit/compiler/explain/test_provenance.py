@@ -226,6 +226,10 @@ CASES: dict[str, list[tuple[Fact, list[str]]]] = {
             CapabilityLimit(8, 4, 0, 1, 16, (1,)),
             [f"{QUEUE} capability | nvidia.com/gpu: 16", f"{TWO}  | name: two", f"{ONE} {LIMIT}"],
         ),
+        (
+            CapabilityLimit(8, 4, 0, 1, 16, queues=(0,), never=True),
+            [f"{QUEUE} capability | nvidia.com/gpu: 16", f"{QUEUE} guarantee | nvidia.com/gpu: 4", f"{ONE} {LIMIT}"],
+        ),
     ],
     "GW102": [(ResourceShortage(8, 4, 1), [CAPACITY, f"{ONE} {LIMIT}"])],
     "GW103": [(OversizedPod(8, 4, 0, 1), [CAPACITY, f"{ONE} {LIMIT}"])],

@@ -90,6 +90,16 @@ def test_a_fact_is_said_in_the_users_names_with_its_numbers() -> None:
     assert not reason.never
 
 
+def test_a_capability_that_is_kept_for_guarantees_is_said_with_whose_they_are() -> None:
+    fact = CapabilityLimit(asked=32, available=8, queue=0, resource=1, limit=64, queues=(0,), never=True)
+    reason = WORDS.fact_message(PROBLEM.gangs[0], fact)
+    assert reason.message == (
+        "of the 64 nvidia.com/gpu that queue ads may hold, never more than 8 are left beyond what other queues are "
+        "guaranteed (ads); the job asks for 32"
+    )
+    assert (reason.never, reason.facts["queues"]) == (True, ("ads",))
+
+
 def test_a_start_that_was_told_and_goes_before_a_borrower_is_said() -> None:
     borrowing = Borrowing(asked=8, available=4, queue=0, resource=1, limit=16, held=12, gangs=(1, 2))
     first = "what is free goes first to what queues are entitled to, then to those with lower shares: t/b, t/c"

@@ -70,6 +70,27 @@ def test_steps_of_steps_multiply_and_a_pod_has_what_the_workflow_says_of_all() -
     assert [(each.role, each.count, each.path) for each in specs.unplanned_pods] == [("c", 1, ("spec", "templates", 2))]
 
 
+def test_selectors_and_tolerations_are_those_of_the_template_else_of_the_one_around_it_else_of_the_workflow() -> None:
+    gpu, cpu = {"key": "gpu", "operator": "Exists"}, {"key": "cpu", "operator": "Exists"}
+    own = {**LEAVES[0], "name": "own", "nodeSelector": {"gpu": "a"}, "tolerations": [gpu]}
+    around = {"name": "around", "nodeSelector": {"zone": "z"}, "steps": [[step("b")]]}
+    main = {"name": "main", "steps": [[step("own"), step("around"), step("c")]]}
+    found = workflow(main, own, around, *LEAVES, nodeSelector={"pool": "x"}, tolerations=[cpu])
+    roles = {role.name: role for role in found.roles}
+    assert {name: role.pod.node_selector for name, role in roles.items()} == {
+        "own": {"gpu": "a"},
+        "b": {"zone": "z"},
+        "c": {"pool": "x"},
+    }
+    assert {name: [each.key for each in role.pod.tolerations] for name, role in roles.items()} == {
+        "own": ["gpu"],
+        "b": ["cpu"],
+        "c": ["cpu"],
+    }
+    template = ("spec", "templates")
+    assert roles["b"].selector_paths == ((*template, 4), (*template, 2), ("spec",))
+
+
 def manifest(**spec: object) -> str:
     job = {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "metadata": {"generateName": "j-"}}
     return json.dumps({**job, "spec": {"tasks": [{"name": "w", "replicas": 3, "template": POD}], **spec}})

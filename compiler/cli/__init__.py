@@ -123,6 +123,11 @@ class CompileInputs:
     time_limit: float | None
     started_at: float
 
+    @property
+    def may_fork(self) -> bool:
+        """Not beside Dask, whose client has threads of its own: a fork would take along the locks that they hold."""
+        return self.executor == "processes"
+
 
 def pause_garbage_collection() -> None:
     """What a command imports and reads stays until the end: looking for cycles in it takes a sixth of the time."""
@@ -219,36 +224,54 @@ def output_option(command: Command) -> Command:
     )
 
 
-def compile_and_report(ctx: click.Context, inputs: CompileInputs) -> Outcome:
+def compile_and_report(ctx: click.Context, inputs: CompileInputs, *, writes_objects: bool = False) -> Outcome:
     """Compile, and print the diagnostics to stderr."""
-    outcome = compile_inputs(ctx, inputs)
+    outcome = compile_inputs(ctx, inputs, writes_objects=writes_objects)
     print_diagnostics(outcome.diagnostics)
     return outcome
 
 
-def compile_inputs(ctx: click.Context, inputs: CompileInputs) -> Outcome:
-    """The outcome of compiling the repository with the options of a command."""
-    from compiler.cli.executor import open_executor
+def compile_inputs(ctx: click.Context, inputs: CompileInputs, *, writes_objects: bool = False) -> Outcome:
+    """The outcome of compiling the repository with the options of a command. writes_objects: the command needs the
+    text of every document, which a file that is remembered would have to be read for."""
+    from compiler.cli.executor import LEAST_SECONDS, open_executor
     from compiler.cli.progress import progress
-    from compiler.cli.readers import LEAST_FILES, read_in_parallel
+    from compiler.cli.readers import LEAST_FILES
     from compiler.cluster_state.state import StateError
     from compiler.pipeline import CommandLimit, compile_specs
-    from compiler.reading import read_specs
 
-    # Not beside Dask, whose client has threads of its own: a fork would take along the locks that they hold.
-    ahead = read_in_parallel if inputs.executor == "processes" else None
     try:
         tree = load_tree(ctx, inputs.repo)
-        with open_executor(inputs.executor, forks=len(tree.files) >= LEAST_FILES) as mapper:
+        has_time = inputs.time_limit is None or inputs.time_limit >= LEAST_SECONDS
+        with open_executor(inputs.executor, forks=has_time and len(tree.files) >= LEAST_FILES) as mapper:
             state = load_state_file(inputs.state_file)
             limit = CommandLimit(inputs.time_limit, inputs.started_at)
-            specs = read_specs(tree, inputs.cluster, ahead=ahead)
+            specs = _read_all(tree, inputs) if writes_objects else _read_or_remember(ctx, tree, inputs)
             state = _with_lock(inputs.lock_file, specs, state)
             resume_garbage_collection()
             with progress(f"planning {len(specs.gangs)} jobs on {len(specs.nodes)} nodes"):
                 return compile_specs(tree, specs, state, mapper=mapper, limit=limit)
     except StateError as error:
         raise click.ClickException(f"{inputs.state_file}: {error}") from error
+
+
+def _read_all(tree: Repository, inputs: CompileInputs) -> Specs:
+    """The specs, every file read."""
+    from compiler.cli.readers import read_in_parallel
+    from compiler.reading import read_specs
+
+    return read_specs(tree, inputs.cluster, ahead=read_in_parallel if inputs.may_fork else None)
+
+
+def _read_or_remember(ctx: click.Context, tree: Repository, inputs: CompileInputs) -> Specs:
+    """The specs; what a file said when it was last read is remembered in the user's cache folder."""
+    from compiler.cli.reading_cache import ReadingCache
+    from compiler.reading import read_specs
+
+    cache = ReadingCache(inputs.repo)
+    specs = read_specs(tree, inputs.cluster, cache.parse, cache.read_ahead if inputs.may_fork else None)
+    ctx.call_on_close(partial(cache.save, tree, specs.diagnostics))
+    return specs
 
 
 def load_tree(ctx: click.Context, repo: Path) -> Repository:

@@ -75,13 +75,13 @@ def check(
 def repository_diagnostics(tree: Repository, cluster: str | None, cached: Path | None = None) -> tuple[Diagnostic, ...]:
     """The problems of the chosen cluster, or of all clusters; then each says of which, and one that several share is
     reported once. cached: the folder under whose name the cache keeps what the files say; None for no cache."""
-    from compiler.cli.reading_cache import OFF_VARIABLE, ReadingCache
+    from compiler.cli.reading_cache import ReadingCache
 
-    cache = ReadingCache(None if os.environ.get(OFF_VARIABLE) else cached)
+    cache = ReadingCache(cached)
     if (known := cache.findings(tree, cluster)) is not None:
         return known
     found = _read_diagnostics(tree, cluster, cache)
-    cache.save(tree, cluster, found)
+    cache.save_findings(tree, cluster, found)
     return found
 
 
@@ -89,7 +89,7 @@ def _read_diagnostics(tree: Repository, cluster: str | None, cache: ReadingCache
     from compiler.diagnostics import sorted_diagnostics
     from compiler.reading import read_specs
 
-    cache.read_ahead(tree)
+    cache.read_ahead({file: tree.files[file] for file in tree.manifests()})
     clusters = tree.cluster_folders()
     chosen = [cluster] if cluster is not None or len(clusters) < 2 else list(clusters)
     found: dict[Diagnostic, list[str]] = {}

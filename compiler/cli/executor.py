@@ -19,6 +19,9 @@ CONNECT_TIMEOUT = 10
 NO_WORKER_TIMEOUT = 30
 """Seconds without any Dask worker after which none is waited for; a nanny needs a few to start one again."""
 
+LEAST_SECONDS = 2.0
+"""A --time-limit below which no worker is forked: reading takes most of it, and a worker costs 0.05 CPU seconds."""
+
 MIN_REMOTE_WORK = 250_000
 """Work from which on parts go to Dask (`solver.mip.executors.Mapper`): its workers run already, but everything goes
 through its scheduler."""

@@ -1,8 +1,8 @@
 """What files said when they were last read, in the user's cache folder: an unchanged file is not read again.
 
 One pack per repository: digest of a file's name and content -> what reading it came to (`entries`), and what the last
-run found. What a file says follows from its name and content alone, so that an entry is never stale; what files say
-together is found anew in each run.
+run of `check` found. What a file says follows from its name and content alone, so that an entry is never stale; what
+files say together is found anew in each run, and so is the plan.
 A pack is written to a new file and renamed, so that runs at the same time see a whole pack, and the last one stays;
 deleting it costs time only. A pack of other code, of another Python or of another user is not read. GANGPLAN_NO_CACHE
 switches all of it off.
@@ -26,7 +26,7 @@ import click
 from compiler.diagnostics import RULES, Diagnostic, Position, Rule
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from compiler.cli.entries import Entry
     from compiler.repository import Repository
@@ -37,9 +37,12 @@ OFF_VARIABLE = "GANGPLAN_NO_CACHE"
 _DIGEST_BYTES = 32
 
 
-def cache_folder() -> Path:
-    """The folder of the packs; XDG_CACHE_HOME holds the user's choice."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gangplan" / "parsed"
+def cache_folder() -> Path | None:
+    """The folder of the packs; XDG_CACHE_HOME holds the user's choice. None for a user without a home, such as a
+    container's."""
+    with contextlib.suppress(RuntimeError):
+        return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gangplan" / "parsed"
+    return None
 
 
 def _code_digest() -> bytes:
@@ -55,29 +58,24 @@ def _code_digest() -> bytes:
     return hashlib.sha256("\n".join(found).encode("utf-8", "surrogateescape")).digest()
 
 
-def _run_digest(tree: Repository, cluster: str | None) -> bytes:
-    """Digest of everything that the findings on a repository depend on."""
-    found = hashlib.sha256(repr((cluster, tree.problems, tree.named)).encode())
-    for name in sorted(tree.files):
-        found.update(_key(name, tree.files[name]))
-    return found.digest()
-
-
-def _key(file: str, content: bytes) -> bytes:
+def _file_key(file: str, content: bytes) -> bytes:
     return hashlib.sha256(file.encode("utf-8", "surrogateescape") + b"\0" + content).digest()
 
 
 class ReadingCache:
     """Reads files, or remembers what they said. root: the repository whose pack it is; None for none. `save` keeps what
-    this run has used, and its findings."""
+    this run has used, `save_findings` also what it found."""
 
     def __init__(self, root: Path | None) -> None:
         self.path: Path | None = None
         self.code = b""
-        if root is not None:
+        folder = None if root is None or os.environ.get(OFF_VARIABLE) else cache_folder()
+        if root is not None and folder is not None:
             name = hashlib.sha256(os.fsencode(os.path.abspath(root))).hexdigest()[:32]
-            self.path, self.code = cache_folder() / f"{name}.pack", _code_digest()
+            self.path, self.code = folder / f"{name}.pack", _code_digest()
         self.known, self._last_run, rules = self._load()
+        self._kept = dict(self.known)
+        self._keys: dict[str, tuple[bytes, bytes]] = {}
         for fields in rules:  # what declares them may not be imported in this run
             RULES.setdefault(fields[0], Rule(*fields))
         self._codes = {fields[0] for fields in rules}
@@ -97,16 +95,30 @@ class ReadingCache:
         found: _Pack = marshal.loads(body)  # noqa: S302  # of this user, and of this code by its digest
         return found
 
+    def _key(self, file: str, content: bytes) -> bytes:
+        """The key of the file's entry, worked out once for the same content."""
+        known = self._keys.get(file)
+        if known is None or known[0] is not content:
+            known = self._keys[file] = content, _file_key(file, content)
+        return known[1]
+
+    def _run_digest(self, tree: Repository, cluster: str | None) -> bytes:
+        """Digest of everything that the findings on a repository depend on."""
+        found = hashlib.sha256(repr((cluster, tree.problems, tree.named)).encode())
+        for name in sorted(tree.files):
+            found.update(self._key(name, tree.files[name]))
+        return found.digest()
+
     def findings(self, tree: Repository, cluster: str | None) -> tuple[Diagnostic, ...] | None:
         """The findings of the last run, if its inputs were the same."""
         digest, found = self._last_run
-        if digest != _run_digest(tree, cluster):
+        if digest != self._run_digest(tree, cluster):
             return None
         return tuple(_diagnostic(*fields) for fields in found)
 
     def parse(self, file: str, content: bytes, adopt: Adopt) -> ParsedFile:
         """Parse a file as `parse_file` does, with its remembered specs and diagnostics where the file is known."""
-        key = _key(file, content)
+        key = self._key(file, content)
         if key not in self._given:
             self._given[key] = self._parse(key, file, content, adopt)
         return self._given[key]
@@ -132,39 +144,50 @@ class ReadingCache:
             self._documents[key] = found
         return self._documents[key][at]
 
-    def read_ahead(self, tree: Repository) -> None:
-        """Read the files that are not known, where there are many, in several processes."""
+    def read_ahead(self, files: Mapping[str, bytes]) -> Mapping[str, ParsedFile]:
+        """Read the files that are not known, where there are many, in several processes; `parse` then gives what they
+        said. Returns those read in this one."""
         from compiler.cli.readers import read_at_once
 
-        files = [(_key(file, tree.files[file]), file, tree.files[file]) for file in tree.manifests()]
-        read, entries = read_at_once([each for each in files if each[0] not in self.known])
+        keys = {file: self._key(file, content) for file, content in files.items()}
+        read, entries = read_at_once([(key, file, files[file]) for file, key in keys.items() if key not in self.known])
         self._given |= read
         self.known |= entries
+        return {file: read[key] for file, key in keys.items() if key in read}
 
-    def save(self, tree: Repository, cluster: str | None, found: Sequence[Diagnostic]) -> None:
+    def save_findings(self, tree: Repository, cluster: str | None, found: Sequence[Diagnostic]) -> None:
+        """Write the pack, with what was found on the whole repository."""
+        if self.path is not None:
+            self._last_run = self._run_digest(tree, cluster), [astuple(diagnostic) for diagnostic in found]
+            self._write(self.path, self._entries(tree, found), found)
+
+    def save(self, tree: Repository, found: Sequence[Diagnostic]) -> None:
+        """Write the pack where it lacks something that was read. found: what was found on the files read."""
+        if self.path is not None and (entries := self._entries(tree, found)) != self._kept:
+            self._write(self.path, entries, found)
+
+    def _write(self, path: Path, entries: dict[bytes, Entry], found: Sequence[Diagnostic]) -> None:
         """Write the pack. A folder that cannot be written is none of the user's concern."""
-        if self.path is None:
-            return
         for each in (*found, *(each for parsed in self._given.values() for each in _diagnostics_of(parsed))):
             self._codes.add(each.code)
         rules = [astuple(RULES[code]) for code in sorted(self._codes)]
-        last_run = _run_digest(tree, cluster), [astuple(diagnostic) for diagnostic in found]
-        body = marshal.dumps((self._entries(found), last_run, rules))
+        body = marshal.dumps((entries, self._last_run, rules))
         with contextlib.suppress(OSError):
-            self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            with tempfile.NamedTemporaryFile(dir=self.path.parent, delete=False) as file:
+            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
                 file.write(hashlib.sha256(self.code + body).digest())
                 file.write(body)
-            os.replace(file.name, self.path)
+            os.replace(file.name, path)
 
-    def _entries(self, found: Sequence[Diagnostic]) -> dict[bytes, Entry]:
-        """Entries of the files of this run; with their documents where something was found on them, or asked for
-        them."""
+    def _entries(self, tree: Repository, found: Sequence[Diagnostic]) -> dict[bytes, Entry]:
+        """Entries of the repository's files as far as they are known; with their documents where something was found on
+        them, or asked for them."""
         from compiler.cli.entries import file_entry, with_documents
 
         places = (place for each in found for place in (each.position, each.see))
         named = {place.file for place in places if place is not None}
-        entries: dict[bytes, Entry] = {}
+        keys = [self._key(file, tree.files[file]) for file in tree.manifests()]
+        entries = {key: self.known[key] for key in keys if key in self.known}
         for key, parsed in self._given.items():
             is_fresh = key not in self.known
             entry = file_entry(parsed) if is_fresh else self.known[key]

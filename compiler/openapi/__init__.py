@@ -17,6 +17,9 @@ from typing import Any
 Node = Mapping[str, Any]
 """One schema: type, and what else it asks for; properties, values and items are indices of other nodes."""
 
+_TEXT_RULES = frozenset(("enum", "pattern", "minLength", "maxLength"))
+"""What a schema may ask of a text."""
+
 
 @dataclass(frozen=True, slots=True)
 class Schema:
@@ -24,13 +27,14 @@ class Schema:
 
     structural: of a CRD, which the API server validates as it stands; Kubernetes' own kinds are decoded (a fraction is
     a quantity, a list may hold null) and judged by code, see `compiler.validation`. pod_nodes: indices of the nodes
-    that are a pod spec or hold one at any depth.
+    that are a pod spec or hold one at any depth. free_texts: of those that any text meets.
     """
 
     root: Node
     nodes: tuple[Node, ...]
     structural: bool
     pod_nodes: frozenset[int]
+    free_texts: frozenset[int]
 
 
 def find_schema(kind_key: str, version: str) -> Schema | None:
@@ -39,9 +43,11 @@ def find_schema(kind_key: str, version: str) -> Schema | None:
     source = index.get(f"{kind_key}/{version}") or index.get(kind_key)
     if source is None:
         return None
-    structural, kinds, nodes, pod_nodes = _source(source)
-    root = kinds[kind_key].get(version)
-    return None if root is None else Schema(nodes[root], nodes, structural, pod_nodes)
+    found = _source(source)
+    root = found.kinds[kind_key].get(version)
+    if root is None:
+        return None
+    return Schema(found.nodes[root], found.nodes, found.structural, found.pod_nodes, found.free_texts)
 
 
 @cache
@@ -57,10 +63,27 @@ def _index() -> dict[str, str]:
     return found
 
 
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """One file of schemas. kinds: "Kind.group" -> version -> index of its root. The others as in `Schema`."""
+
+    structural: bool
+    kinds: Mapping[str, Mapping[str, int]]
+    nodes: tuple[Node, ...]
+    pod_nodes: frozenset[int]
+    free_texts: frozenset[int]
+
+
 @cache
-def _source(name: str) -> tuple[bool, dict[str, dict[str, int]], tuple[Node, ...], frozenset[int]]:
+def _source(name: str) -> _Source:
     data = json.loads(gzip.decompress((files(__name__) / "data" / f"{name}.json.gz").read_bytes()))
-    return data["structural"], data["kinds"], tuple(data["nodes"]), _pod_nodes(data["nodes"])
+    nodes = tuple(data["nodes"])
+    free_texts = frozenset(at for at, node in enumerate(nodes) if _is_free_text(node))
+    return _Source(data["structural"], data["kinds"], nodes, _pod_nodes(nodes), free_texts)
+
+
+def _is_free_text(node: Node) -> bool:
+    return node["type"] == "string" and _TEXT_RULES.isdisjoint(node)
 
 
 def _pod_nodes(nodes: Sequence[Node]) -> frozenset[int]:

@@ -69,7 +69,7 @@ class _Walk:
 
     def __init__(self, schema: Schema, structural: bool) -> None:
         self.flaws: list[Flaw] = []
-        self._nodes, self._structural = schema.nodes, structural
+        self._nodes, self._structural, self._free_texts = schema.nodes, structural, schema.free_texts
         self._readers: dict[str, Callable[[Any, Node, FieldPath], None]] = {
             "object": self._object,
             "array": self._array,
@@ -97,7 +97,7 @@ class _Walk:
             if index is None:
                 if not is_open:
                     self.flaws.append(_unknown_field((*path, key), properties))
-            elif child is not None:
+            elif child is not None and not (isinstance(child, str) and index in self._free_texts):
                 self._child(child, index, (*path, key))
         for name in node.get("required", ()):
             if data.get(name) is None and "default" not in self._nodes[properties[name]]:

@@ -180,7 +180,13 @@ def _read_file(root: Path, name: str) -> tuple[str, bytes] | Diagnostic:
     try:
         descriptor = os.open(os.path.join(root, name), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         with os.fdopen(descriptor, "rb") as file:
-            return name, file.read(MAX_FILE_BYTES + 1)
+            likely = (
+                min(os.fstat(descriptor).st_size, MAX_FILE_BYTES) + 1
+            )  # room for the largest takes longer than that
+            content = file.read(likely)
+            if len(content) == likely:  # some file systems know no size
+                content += file.read(MAX_FILE_BYTES + 1 - likely)
+            return name, content
     except OSError as problem:
         return _unreadable_diagnostic(name, problem)
 

@@ -143,7 +143,9 @@ class RoleSpec:
     template's. labels: those of all its pods, the controller's included. pod_documents: for a gang of bare pods the
     document of each pod of the role; both paths are then (). new_template: what binding puts at template_path where the
     document has nothing there. later_pods: how many more each of the Jobs of Kubernetes that make the pods runs, one
-    for each that has ended well, up to its completions.
+    for each that has ended well, up to its completions. selector_paths: of pods without a template the objects in which
+    node selector, affinity and tolerations may stand; each is taken from the first that has it. unit: its pods come so
+    many at a time (groups, Jobs, hosts), as often as unit_path says.
     """
 
     name: str
@@ -157,6 +159,9 @@ class RoleSpec:
     labels: Mapping[str, str] = field(default_factory=dict)
     new_template: Mapping[str, Any] | None = None
     later_pods: int = 0
+    selector_paths: tuple[tuple[str | int, ...], ...] = ()
+    unit: int = 1
+    unit_path: tuple[str | int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

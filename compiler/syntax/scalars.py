@@ -45,7 +45,8 @@ for _word, _value in (("null", None), ("true", True), ("false", False)):
 _BOOLEAN_WORDS = frozenset(
     spelling for word in ("yes", "no", "on", "off", "y", "n") for spelling in (word, word.capitalize(), word.upper())
 )
-_SPECIAL_FIRST_CHARACTERS = frozenset("-+.0123456789~nNtTfFyYoO")
+SPECIAL_FIRST_CHARACTERS = frozenset("-+.0123456789~nNtTfFyYoO")
+"""With another first character an unquoted scalar is text."""
 _INTEGER_PATTERN = re.compile(r"[-+]?(?:0b[01_]+|0o?[0-7_]+|0x[0-9a-fA-F_]+|[0-9][0-9_]*)\Z", re.ASCII)
 _FLOAT_PATTERN = re.compile(
     r"[-+]?(?:[0-9][0-9_]*\.[0-9_]*(?:[eE][-+]?[0-9]+)?|[0-9][0-9_]*[eE][-+]?[0-9]+|\.[0-9_]+(?:[eE][-+][0-9]+)?)\Z",
@@ -59,7 +60,7 @@ _MAX_DIGITS = 400
 
 def plain_scalar(text: str) -> tuple[Scalar, Rule | None]:
     """The value of an unquoted scalar, and the rule that its spelling violates, if any."""
-    if (text and text[0] not in _SPECIAL_FIRST_CHARACTERS) or len(text) > _MAX_DIGITS:
+    if (text and text[0] not in SPECIAL_FIRST_CHARACTERS) or len(text) > _MAX_DIGITS:
         return text, None
     return _special_scalar(text)
 

@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,9 +17,10 @@ import pytest
 from click.testing import CliRunner, Result
 
 import compiler.reading
-from compiler.cli import cli
+from compiler.cli import cli, executor, readers
 from compiler.repository import Repository
 from solver import solve
+from solver.mip.executors import LOCAL_EXECUTOR, Mapper
 
 ROOT = Path(__file__).parents[4]
 CASES = ROOT / "tests/golden"
@@ -364,3 +366,18 @@ def test_explain_says_why_a_job_is_not_planned_and_what_helps_in_general(tmp_pat
     answer = run("explain", "--repo", str(tree), "first").stdout
     assert "GW111  it is for the scheduler yunikorn\n" in answer
     assert "  in general: Resume the job, or name Volcano as its scheduler.\n" in answer
+
+
+def test_workers_are_forked_only_where_the_limit_leaves_them_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    forked = []
+
+    def opened(name: str, forks: bool) -> AbstractContextManager[Mapper]:
+        forked.append(forks)
+        return nullcontext(LOCAL_EXECUTOR)
+
+    monkeypatch.setattr(executor, "open_executor", opened)
+    monkeypatch.setattr(readers, "LEAST_FILES", 1)
+    monkeypatch.setattr(readers, "read_at_once", lambda files, entry_of=None: ({}, {}))
+    for limit in ([], ["--time-limit", "1.9"], ["--time-limit", "2"]):
+        assert run("plan", *repo("five-gangs"), *limit).exit_code == 0
+    assert forked == [True, False, True]

@@ -6,9 +6,10 @@ from pathlib import Path
 from random import Random
 
 import pytest
+from click.testing import CliRunner
 
 from bench.worlds import generate_repository
-from compiler.cli import check, readers
+from compiler.cli import check, cli, readers
 from compiler.cli.check import repository_diagnostics
 from compiler.cli.reading_cache import ReadingCache
 from compiler.diagnostics import RULES
@@ -175,6 +176,8 @@ def test_files_read_by_several_processes_are_told_as_by_one(
     whole = {**files, **FILES}
     specs = repr(read_specs(Repository(whole)))
     assert len(readers.read_in_parallel(whole)) == len(whole)
+    cache = ReadingCache(None)
+    assert repr(read_specs(Repository(whole), None, cache.parse, cache.read_ahead)) == specs
     assert repr(read_specs(Repository(whole), ahead=readers.read_in_parallel)) == specs
     monkeypatch.setattr(readers, "file_entry", None)  # every child fails
     monkeypatch.setattr(readers, "complete_entry", None)
@@ -191,3 +194,92 @@ def test_nothing_is_read_where_nothing_changed(parsed_files: list[str], monkeypa
         repository_diagnostics(Repository(FILES), "c", root)
     with pytest.raises(TypeError):
         repository_diagnostics(Repository({**FILES, "jobs/a.yaml": b"a: 1\n"}), None, root)
+
+
+def plan(root: Path) -> tuple[int, str, str]:
+    """Exit code, stdout and stderr of `gangplan plan`."""
+    done = CliRunner().invoke(cli, ["plan", "-o", "json", "--executor", "local", "--repo", str(root)])
+    assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
+    return done.exit_code, done.stdout, done.stderr
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    """A small repository with a waiting job and a finding."""
+    root = tmp_path / "repository"
+    files = {**generate_repository(nodes=2, gangs=3, load=3.0).files, "jobs/x.yaml": JOB.replace(b"NAME", b"x")}
+    for name, content in files.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_bytes(content)
+    return root
+
+
+def test_a_plan_reads_only_what_changed_and_says_the_same(
+    parsed_files: list[str], repository: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain = plan(repository)
+    assert "jobs/job-0000.yaml" in parsed_files
+    assert plan(repository) == plain
+    parsed_files.clear()
+    assert plan(repository) == plain
+    assert parsed_files == []  # nor those of which it was seen to want the text
+    (repository / "jobs/x.yaml").write_bytes(JOB.replace(b"NAME", b"y"))
+    changed = plan(repository)
+    assert set(parsed_files) == {"jobs/x.yaml"}
+    monkeypatch.setenv("GANGPLAN_NO_CACHE", "1")
+    assert plan(repository) == changed != plain
+
+
+def test_a_plan_and_a_check_leave_each_other_what_they_know(parsed_files: list[str], repository: Path) -> None:
+    tree = Repository.from_directory(repository)
+    found = repository_diagnostics(tree, None, repository)
+    parsed_files.clear()
+    plan(repository)
+    asked_for = set(parsed_files)
+    assert asked_for < set(tree.files)
+    parsed_files.clear()
+    plan(repository)
+    assert repository_diagnostics(tree, None, repository) == found
+    assert parsed_files == []
+
+
+def test_a_bad_pack_changes_no_plan(parsed_files: list[str], repository: Path) -> None:
+    plain = plan(repository)
+    path = ReadingCache(repository).path
+    assert path is not None
+    content = path.read_bytes()
+    for broken in (b"", content[:40], content[:-1] + b"x", b"\0" * 200):
+        path.write_bytes(broken)
+        assert plan(repository) == plain
+    path.unlink()
+    path.mkdir()
+    assert plan(repository) == plain
+
+
+def test_a_user_without_a_home_or_with_one_that_cannot_be_written_has_no_pack(
+    parsed_files: list[str], repository: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    plain = plan(repository)
+
+    def homeless() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.setattr(Path, "home", homeless)
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    assert plan(repository) == plain
+    assert repository_diagnostics(Repository(FILES), None, repository)
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    assert plan(repository) == plain
+
+
+def test_what_was_read_for_one_cluster_stays_when_another_is_read(parsed_files: list[str]) -> None:
+    root = Path("/repository")
+    files = {**FILES, "cluster-specs/d/pool.yaml": FILES["cluster-specs/c/pool.yaml"]}
+    repository_diagnostics(Repository(files), "c", root)
+    repository_diagnostics(Repository(files), "d", root)
+    assert "cluster-specs/d/pool.yaml" in parsed_files
+    parsed_files.clear()
+    files["jobs/a.yaml"] = b"a: 1\n"
+    repository_diagnostics(Repository(files), "c", root)
+    assert parsed_files == ["jobs/a.yaml"]

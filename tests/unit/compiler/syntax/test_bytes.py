@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -48,6 +49,19 @@ def test_a_large_file_in_a_folder_is_not_even_loaded(tmp_path: Path) -> None:
     tree = Repository.from_directory(tmp_path)
     assert len(tree.files["jobs/big.yaml"]) == MAX_FILE_BYTES + 1
     assert [d.code for d in read_specs(tree).diagnostics if d.position.file == "jobs/big.yaml"] == ["GP106"]
+
+
+@pytest.mark.parametrize("size", [0, 10, 5 << 20])
+def test_a_file_whose_size_is_told_wrongly_is_read_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int
+) -> None:
+    (tmp_path / "jobs").mkdir()
+    (tmp_path / "jobs" / "a.yaml").write_bytes(OBJECT)
+    (tmp_path / "jobs" / "b.yaml").write_bytes(b"x" * (5 << 20))
+    monkeypatch.setattr(os, "fstat", lambda descriptor: SimpleNamespace(st_size=size))
+    files = Repository.from_directory(tmp_path).files
+    assert files["jobs/a.yaml"] == OBJECT
+    assert len(files["jobs/b.yaml"]) == MAX_FILE_BYTES + 1
 
 
 def test_control_characters_are_told_with_their_place() -> None:

@@ -38,6 +38,7 @@ from reconciler.planning_state import PlanningState
 from reconciler.publish.events import EVENT_BURST, EVENTS_PER_SECOND, EventWriter, ObjectEvent
 from reconciler.publish.metrics import Metrics
 from reconciler.publish.status import StatusPublisher
+from reconciler.publish.tracing import Tracing, open_tracing
 from reconciler.requests import RequestPoller, Requests, RequestStore
 from reconciler.wake import WakeEvent
 from reconciler.writing.dry_run import DryRun
@@ -70,6 +71,7 @@ class Settings:
     webhook: str = ""
     webhook_secret: Path | None = None
     scheduler_metrics: str = ""
+    traces: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +113,7 @@ class Reconciler:
     publisher: StatusPublisher
     event_writer: EventWriter
     metrics: Metrics
+    tracing: Tracing
     wake_event: WakeEvent
     clock: Callable[[], float] = time.monotonic
     wall_clock: Callable[[], float] = time.time
@@ -302,7 +305,7 @@ class Pass:
 
 def build_reconciler(settings: Settings, client: Client, identity: str) -> Reconciler:
     """Put the parts together; nothing is started and nothing is sent yet. Raises GitError for an address that git is
-    never given."""
+    never given, CannotStartError where the packages for traces are missing."""
     wake = WakeEvent()
     metrics = Metrics()
     mirror = Mirror(
@@ -320,6 +323,7 @@ def build_reconciler(settings: Settings, client: Client, identity: str) -> Recon
     client.ask_before_writes(fence.check)
     store = InventoryStore(client, settings.namespace, settings.cluster)
     writer = ClusterWriter(client, store, time.monotonic)
+    writer.threads.tell_ends(wake.set)
     event_client = _side_client(client, fence, RateLimit(EVENTS_PER_SECOND, EVENT_BURST))
     return Reconciler(
         settings=settings,
@@ -341,6 +345,7 @@ def build_reconciler(settings: Settings, client: Client, identity: str) -> Recon
         publisher=StatusPublisher(client, settings.namespace, settings.cluster),
         event_writer=EventWriter(event_client, identity, lambda: writer.busy_at),
         metrics=metrics,
+        tracing=open_tracing(settings.traces, settings.cluster),
         wake_event=wake,
     )
 

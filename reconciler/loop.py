@@ -83,7 +83,7 @@ def reconcile_once(r: Reconciler) -> Report:
 @contextmanager
 def _phase(r: Reconciler, name: str) -> Iterator[None]:
     """Each phase is timed, and a sign of life."""
-    with r.metrics.time_phase(name):
+    with r.metrics.time_phase(name), r.tracing.span(name):
         yield
     r.heartbeat.beat()
 
@@ -95,11 +95,13 @@ def observe(r: Reconciler) -> Pass:
     """Begin a pass with what the caches hold now, and bring the inventory up to it."""
     now = r.clock()
     inventory = take_up_inventory(r)
+    settled = r.writer.settle()
     r.watches.expect_kinds({entry.ref.group_kind for entry in inventory.entries.values() if entry.uid})
     doubts = find_unlabelled(r, inventory)
     observation = observe_pods(r, r.watches.observe(Restrictions()))
     pods, former = observation.pods_by_job
     p = Pass(observation, inventory, pods=pods, former_job_keys=former, problems=list(observation.problems))
+    p.record_results(settled)
     for key, doubt in doubts.items():
         p.doubt_end(key, doubt)
     record_deletions(r, p)

@@ -26,8 +26,9 @@ from compiler.kubernetes import (
 )
 from compiler.run_kinds import RUN_KINDS, end_of_run
 from compiler.syntax.runs import json_digest
-from reconciler.cluster.client import ApiError, Client, NotFound, Resource
+from reconciler.cluster.client import ApiError, Client, NotFound
 from reconciler.cluster.objects import Object, Ref, group_kind_of, ref_of
+from reconciler.cluster.resources import Resource
 from reconciler.cluster.watch import Informer
 from reconciler.decisions.gates import NodeIndex, has_ended, pods_by_job, role_of
 from reconciler.decisions.unlabelled import UnlabelledJobs

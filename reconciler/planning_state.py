@@ -13,6 +13,7 @@ from reconciler.decisions.diff import Change
 from reconciler.memo import Memo, drop_other_keys
 from reconciler.observe import Fingerprint, Observation
 from reconciler.plan.snapshot import Snapshot
+from reconciler.plan.worker_state import WorkerState
 from reconciler.writing.desired import DesiredManifests
 
 
@@ -70,10 +71,10 @@ class PlanningState:
     """The plan in force and what is known about others.
 
     snapshot: the last good one. tree: the files of its commit, where they are known. candidate: a newer plan that the
-    API server is asked about. base_fingerprint: what its plan rests on. fingerprint: what it rests on now. rejections:
-    by commit. desired: what the manifests of `desired_snapshot`, and of a candidate, are to be in the cluster.
-    unchanged: object -> the manifest and the live version for which there was nothing to do. running: Ref.key of a job
-    -> the object, where that had not ended.
+    API server is asked about. base_fingerprint: what its plan rests on. fingerprint: what it rests on now.
+    worker_state: what the compile worker knows of the cluster. rejections: by commit. desired: what the manifests of
+    `desired_snapshot`, and of a candidate, are to be in the cluster. unchanged: object -> the manifest and the live
+    version for which there was nothing to do. running: Ref.key of a job -> the object, where that had not ended.
     """
 
     snapshot: Snapshot | None = None
@@ -82,6 +83,7 @@ class PlanningState:
     base_fingerprint: Fingerprint | None = None
     fingerprint: Memo[Fingerprint] = field(default_factory=Memo)
     running_compile: RunningCompile | None = None
+    worker_state: WorkerState = field(default_factory=WorkerState)
     rejections: dict[str, Rejection] = field(default_factory=dict)
     desired_snapshot: Snapshot | None = None
     desired: DesiredManifests = field(default_factory=DesiredManifests)
@@ -100,6 +102,10 @@ class PlanningState:
         self.rejections.pop(candidate.snapshot.commit, None)
         if self.candidate is not None and self.candidate.snapshot.commit == candidate.snapshot.commit:
             self.candidate = None
+
+    def note_fresh(self, fingerprint: Fingerprint) -> None:
+        """Keep this one, which is equal to what the plan rests on: the very same is compared at once."""
+        self.base_fingerprint = fingerprint
 
     def give_up_plan(self) -> None:
         """Have no plan in force."""

@@ -12,7 +12,7 @@ from typing import IO
 
 from reconciler.cluster.client import ApiError, LostLease, short_error
 from reconciler.cluster.neighbours import OtherGangplanError
-from reconciler.context import Reconciler
+from reconciler.context import Reconciler, revision_in_force
 from reconciler.git.webhook import WebhookReceiver, serve_webhook
 from reconciler.heartbeat import Heartbeat
 from reconciler.loop import reconcile_once
@@ -20,19 +20,13 @@ from reconciler.phases.drift import put_back_updates
 from reconciler.publish.events import ObjectEvent
 from reconciler.publish.server import HttpAnswer, serve_pages
 from reconciler.publish.status import FAILURE_TYPE, WRITE_INTERVAL, Report
+from reconciler.rest import LoopRest
 from reconciler.writing.memory import ChangeResult
 
 log = logging.getLogger(__name__)
 
 DEBOUNCE = 0.05
 """Seconds in which further events join the same pass; drift is to be put back within a second."""
-REST_FACTOR, MAX_REST = 4.0, 0.3
-"""The loop rests for so many times what a pass has computed, and so many seconds at most, what the pass has waited for
-the API server included: while much happens, a pass for each event would take the cores from those who do the work."""
-PACED_REST, MAX_PACED_REST, PACED_REST_FACTOR = 1.0, 2.0, 10.0
-"""Least and longest seconds of rest while new jobs are left to later passes, and how many times what a pass has
-computed: each pass makes as many as got their pods since the last one, and writes the inventory once for all of
-them."""
 STOP_LOOK = 0.5
 """Seconds between looks at whether the process is to end: a signal's handler sets no event, since the main thread may
 hold that event's lock when it is interrupted."""
@@ -99,6 +93,7 @@ def run_reconciler(r: Reconciler, stop: Callable[[], bool], once: bool = False) 
         r.dry_run.give_up()
         r.event_writer.stop(EVENT_SECONDS)
         r.lease.release()
+        r.tracing.stop()
         for server in servers:
             server.shutdown()
 
@@ -131,7 +126,7 @@ def _wait_for_start(r: Reconciler, stop: Callable[[], bool]) -> None:
 def _repeat_passes(r: Reconciler, stop: Callable[[], bool], once: bool) -> Report | None:
     last: Report | None = None
     failures, problem = 0, ""
-    pause, rested_at = 0.0, 0.0
+    pause, rested_at, rest = 0.0, 0.0, LoopRest()
     started_at = time.monotonic()
     r.publisher.write_every(0.0 if once else WRITE_INTERVAL)
     while not stop():
@@ -143,7 +138,8 @@ def _repeat_passes(r: Reconciler, stop: Callable[[], bool], once: bool) -> Repor
         try:
             if failures >= TOLD_FAILURES:
                 _publish_failure(r, problem)
-            last = reconcile_once(r)
+            with r.tracing.span("pass", revision=revision_in_force(r)):
+                last = reconcile_once(r)
             _publish_report(r, last, time.monotonic() - began_at)
         except StopRequestedError:
             log.info("stopped in the middle of a pass")
@@ -162,12 +158,7 @@ def _repeat_passes(r: Reconciler, stop: Callable[[], bool], once: bool) -> Repor
             problem = _log_failure(r, error)
             continue
         failures = 0
-        computed = time.thread_time() - computed
-        waited = time.monotonic() - began_at - computed
-        rest = min(MAX_REST, REST_FACTOR * computed)
-        if r.pace.is_holding:
-            rest = min(MAX_PACED_REST, max(PACED_REST, PACED_REST_FACTOR * computed))
-        rested_at = time.monotonic() + rest - waited
+        rested_at = rest.rested_at(began_at, time.monotonic(), time.thread_time() - computed, r.pace.is_holding)
         if r.writer.is_out_of_time():
             r.wake_event.set()
         pause = min(MAX_PASS_INTERVAL, last.next_wakeup if last.next_wakeup is not None else MAX_PASS_INTERVAL)
@@ -311,6 +302,8 @@ def _ready_obstacle(r: Reconciler) -> str:
         return "no plan yet"
     if problems := r.watches.state_problems():
         return problems[0]
+    if obstacle := r.lease.obstacle():
+        return obstacle
     age = time.monotonic() - r.last_good_pass
     return f"the last good pass was {age:.0f} s ago" if age > 3 * MAX_PASS_INTERVAL else ""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import os
@@ -10,6 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from types import FrameType
 
@@ -21,7 +23,8 @@ from compiler.kubernetes import SNAPSHOT_TIME_ANNOTATION, name_of
 from reconciler.cli import add_cluster_options, add_kubeconfig_options, state_folder
 from reconciler.cli.config import load_config
 from reconciler.cli.connection import TimeLimitError, check_kubeconfig, cluster_command, time_limit
-from reconciler.cluster.client import Client, Forbidden, NotFound
+from reconciler.cluster.client import ApiError, Client, Forbidden, NotFound
+from reconciler.cluster.lease import vacancy
 from reconciler.cluster.neighbours import OtherGangplanError
 from reconciler.cluster.objects import Object, Ref, ref_of
 from reconciler.cluster.preflight import START_LIMITS, CannotStartError, check_cluster, wait_for_cluster
@@ -124,6 +127,12 @@ REQUIRED_CONDITIONS = frozenset({"Fetched", "Compiled", "Accepted", "Observed", 
     default="",
     metavar="URL",
     help="Metrics of Volcano's scheduler, by which it is seen whether it has taken its configuration.",
+)
+@click.option(
+    "--traces",
+    default="",
+    metavar="URL",
+    help="OpenTelemetry collector (OTLP over HTTP) that gets the spans of passes and compiles; needs gangplan[traces].",
 )
 @click.option("--listen", default="", metavar="HOST:PORT", help="Serve /healthz, /readyz and /metrics.")
 @executor_option
@@ -306,5 +315,9 @@ def status(cluster: str, kubeconfig: Path | None, context: str | None, namespace
         raise click.ClickException(str(error)) from error
     if output == "json":
         click.echo(json.dumps(found, indent=1, sort_keys=True))
-    else:
-        click.echo(status_text(found), nl=False)
+        return
+    with contextlib.suppress(ApiError):  # who may read the status need not have the right to leases
+        lease = client.get(Ref("coordination.k8s.io/v1", "Lease", namespace, f"gangplan-{cluster}"))
+        if sentence := vacancy(lease, datetime.now(UTC)):
+            click.echo(f"{sentence}\n")
+    click.echo(status_text(found), nl=False)

@@ -8,6 +8,7 @@ import click
 
 from compiler.cli import CompileInputs, compile_options, echo, load_state_file, load_tree
 from compiler.cli.executor import open_executor
+from compiler.cli.reading_cache import ReadingCache
 from compiler.cluster_state.state import ClusterState
 from compiler.comparison import Compile, compare
 from compiler.comparison.render import comparison_document, comparison_markdown, comparison_text
@@ -61,9 +62,9 @@ def diff(
 
             return compile_against
 
-        found = []
+        found, cache = [], ReadingCache(None)  # a file that both revisions have is read once
         for name in clusters:
-            base_specs, head_specs = read_specs(base_tree, name), read_specs(head_tree, name)
+            base_specs, head_specs = (read_specs(tree, name, cache.parse) for tree in (base_tree, head_tree))
             compiles = compile_of(base_tree, base_specs), compile_of(head_tree, head_specs)
             found.append(compare(*compiles, head_specs, state))
     if output == "json":

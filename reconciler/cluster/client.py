@@ -24,11 +24,14 @@ import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import inf
 from typing import Any, NamedTuple, Protocol
-from urllib.parse import quote, urlencode
+from urllib.parse import urlencode
 
 from reconciler.cluster.objects import FIELD_MANAGER, Object, Ref, ref_of
 from reconciler.cluster.rate import RateLimit
+from reconciler.cluster.resources import KNOWN_RESOURCES, Resource, resources_of
+from reconciler.cluster.unanswered import Unanswered
 
 
 class Limits(NamedTuple):
@@ -41,15 +44,21 @@ class Limits(NamedTuple):
 
 REQUEST_LIMITS = Limits(5.0, 34.0, 40.0)
 """Of an ordinary request; an admission webhook may take 30 s, after which the server says which one it was."""
+BRIEF_LIMITS = Limits(4.0, 4.0, 4.0)
+"""Of a read that the loop waits for and can do without: which kinds there are, whether one object is there."""
 LIST_LIMITS = Limits(5.0, 30.0, 60.0)
 """Of one page of a list."""
 WATCH_SILENCE = 80.0
 """Seconds without an event after which a watch is taken for dead; the server sends a bookmark every minute."""
 WATCH_GRACE = 30.0
 """Seconds by which a watch may outlast the time that it was asked for."""
+RECONNECT_SECONDS = 10.0
+"""Seconds for which a transport is kept although nothing comes through."""
 UNSERVED_SECONDS = 5.0
 """Seconds for which a kind that discovery does not show is not looked up again."""
 PAGE_SIZE = 500
+WEBHOOK_DENIAL = "admission webhook"
+"""How the server's message begins for what a webhook refused, with whatever status the webhook named."""
 APPLY_PATCH = "application/apply-patch+yaml"
 JSON_PATCH = "application/json-patch+json"
 NO_VERSION = "1"
@@ -139,51 +148,12 @@ class ListPage:
     version: str
 
 
-@dataclass(frozen=True, slots=True)
-class Resource:
-    """The REST resource of a kind."""
-
-    api_version: str
-    kind: str
-    plural: str
-    namespaced: bool
-
-    def path(self, namespace: str = "", name: str = "", subresource: str = "") -> str:
-        root = f"/apis/{self.api_version}" if "/" in self.api_version else f"/api/{self.api_version}"
-        scope = f"/namespaces/{quote(namespace, safe='')}" if self.namespaced and namespace else ""
-        path = f"{root}{scope}/{self.plural}"
-        if name:
-            path += f"/{quote(name, safe='')}"
-        return f"{path}/{subresource}" if subresource else path
-
-
-KNOWN_RESOURCES = {
-    (r.api_version, r.kind): r
-    for r in (
-        Resource("v1", "Node", "nodes", False),
-        Resource("v1", "Pod", "pods", True),
-        Resource("v1", "ConfigMap", "configmaps", True),
-        Resource("v1", "Event", "events", True),
-        Resource("v1", "ResourceQuota", "resourcequotas", True),
-        Resource("coordination.k8s.io/v1", "Lease", "leases", True),
-        Resource("scheduling.k8s.io/v1", "PriorityClass", "priorityclasses", False),
-        Resource("scheduling.volcano.sh/v1beta1", "Queue", "queues", False),
-        Resource("scheduling.volcano.sh/v1beta1", "PodGroup", "podgroups", True),
-        Resource("topology.volcano.sh/v1alpha1", "HyperNode", "hypernodes", False),
-        Resource("batch.volcano.sh/v1alpha1", "Job", "jobs", True),
-        Resource("kubeflow.org/v1", "PyTorchJob", "pytorchjobs", True),
-        Resource("batch/v1", "Job", "jobs", True),
-        Resource("policy/v1", "PodDisruptionBudget", "poddisruptionbudgets", True),
-        Resource("nodeinfo.volcano.sh/v1alpha1", "Numatopology", "numatopologies", False),
-    )
-}
-
-
 @dataclass(slots=True)
 class Client:
-    """Requests to one API server. `connect` reads the credentials and returns a transport; it is called again, once for
-    a request, when the server answers 401. admit: asked before each request; fence: before each that writes. What they
-    raise (StopRequestedError, LostLease) ends the request unsent."""
+    """Requests to one API server. `connect` reads address and credentials and returns a transport; it is called again,
+    once for a request, when the server answers 401, and every `RECONNECT_SECONDS` at most where nothing comes through:
+    a kubeconfig that was being rewritten may have named another server. admit: asked before each request; fence: before
+    each that writes. What they raise (StopRequestedError, LostLease) ends the request unsent."""
 
     connect: Callable[[], Transport]
     limits: Limits = REQUEST_LIMITS
@@ -191,8 +161,10 @@ class Client:
     fence: Callable[[], None] = lambda: None
     rate: RateLimit = field(default_factory=RateLimit)
     _transport: Transport | None = None
+    _connected_at: float = 0.0
     _resources: dict[tuple[str, str], Resource] = field(default_factory=lambda: dict(KNOWN_RESOURCES))
     _unserved_until: dict[tuple[str, str], float] = field(default_factory=dict)
+    _unanswered: Unanswered = field(default_factory=Unanswered)
 
     def ask_before_requests(self, admit: Callable[[], None]) -> None:
         """Set `admit`."""
@@ -202,9 +174,10 @@ class Client:
         """Set `fence`."""
         self.fence = fence
 
-    def with_limits(self, limits: Limits) -> Client:
-        """A client of the same server with other limits, and with connections of its own."""
-        return Client(self.connect, limits)
+    def with_limits(self, limits: Limits, longest_pause: float = inf) -> Client:
+        """A client of the same server with other limits, and with connections of its own. longest_pause: seconds for
+        which it obeys a server that asks to wait."""
+        return Client(self.connect, limits, rate=RateLimit(longest=longest_pause))
 
     def resource(self, api_version: str, kind: str) -> Resource:
         """The resource of a kind, by discovery unless it is known. Raises NotFound for a kind that is not served."""
@@ -224,12 +197,7 @@ class Client:
     def _discover(self, api_version: str) -> list[Resource]:
         path = f"/apis/{api_version}" if "/" in api_version else f"/api/{api_version}"
         try:
-            entries = self.request("GET", path).get("resources") or ()
-            return [
-                Resource(api_version, entry["kind"], entry["name"], bool(entry["namespaced"]))
-                for entry in entries
-                if "/" not in entry["name"]
-            ]
+            return resources_of(api_version, self._read_briefly(path))
         except NotFound:
             return []
         except (KeyError, TypeError) as error:
@@ -240,11 +208,7 @@ class Client:
         return resource.path(ref.namespace or ("default" if resource.namespaced else ""), ref.name, subresource)
 
     def get(self, ref: Ref) -> Object:
-        path = self.path_of(ref)
-        item = self.request("GET", path)
-        if item.get("kind", "Status") == "Status":
-            raise Retry(f"the answer to GET {path} is no {ref.kind}")
-        return item
+        return self._request_object("GET", self.path_of(ref), {})
 
     def find(self, ref: Ref) -> Object | None:
         """The object as the server has it now; None only when it says, asked by name and by list, that there is none.
@@ -252,7 +216,7 @@ class Client:
         A 404 alone may also mean that its kind is not served. Raises NotFound in that case.
         """
         try:
-            return self.get(ref)
+            return _object_of(self._read_briefly(self.path_of(ref)), f"GET {ref}")
         except NotFound:
             resource = self.resource(ref.api_version, ref.kind)
             namespace = ref.namespace or ("default" if resource.namespaced else "")
@@ -328,20 +292,21 @@ class Client:
         if dry_run:
             query["dryRun"] = "All"
         body = {**item, "metadata": {**item["metadata"], **identity}}
-        return self.request("PATCH", self.path_of(ref_of(item)), query, body, APPLY_PATCH)
+        return self._request_object("PATCH", self.path_of(ref_of(item)), query, body, APPLY_PATCH)
 
     def create(self, item: Object) -> Object:
         ref = ref_of(item)
         resource = self.resource(ref.api_version, ref.kind)
-        return self.request("POST", resource.path(ref.namespace), {"fieldManager": FIELD_MANAGER}, item)
+        return self._request_object("POST", resource.path(ref.namespace), {"fieldManager": FIELD_MANAGER}, item)
 
     def replace(self, item: Object) -> Object:
         """Replace the object by PUT; with metadata.resourceVersion set, only if it has not been written since."""
-        return self.request("PUT", self.path_of(ref_of(item)), {"fieldManager": FIELD_MANAGER}, item)
+        return self._request_object("PUT", self.path_of(ref_of(item)), {"fieldManager": FIELD_MANAGER}, item)
 
     def patch(self, ref: Ref, operations: Sequence[Mapping[str, Any]]) -> Object:
         """Change the object by a JSON patch; a failed `test` is Invalid."""
-        return self.request("PATCH", self.path_of(ref), {"fieldManager": FIELD_MANAGER}, list(operations), JSON_PATCH)
+        query = {"fieldManager": FIELD_MANAGER}
+        return self._request_object("PATCH", self.path_of(ref), query, list(operations), JSON_PATCH)
 
     def delete(self, ref: Ref, uid: str) -> None:
         """Delete the object with this uid, not a namesake; its dependents are collected in the background."""
@@ -364,6 +329,23 @@ class Client:
         }
         self.request("POST", self.path_of(ref, "eviction"), {}, body)
 
+    def _request_object(
+        self, method: str, path: str, query: Mapping[str, str], body: Any = None, content_type: str = "application/json"
+    ) -> Object:
+        """The answer, which is remembered as what the object is. Raises Retry for one that is no object."""
+        return _object_of(self.request(method, path, query, body, content_type), f"{method} {path}")
+
+    def _read_briefly(self, path: str) -> Object:
+        """The answer to a GET; where none comes soon that is told for a while without asking again. Raises Retry."""
+        if trouble := self._unanswered.trouble(path):
+            raise Retry(trouble)
+        try:
+            return self.request("GET", path, limits=BRIEF_LIMITS)
+        except Retry as error:
+            if not error.is_answer and isinstance(error.__cause__, TimeoutError):
+                self._unanswered.record(path, str(error))
+            raise
+
     def request(
         self,
         method: str,
@@ -379,7 +361,7 @@ class Client:
         response = self._send(method, path, query or {}, data, headers, limits or self.limits)
         try:
             answer = json.loads(response.read() or b"{}")
-        except (ValueError, OSError) as error:
+        except (ValueError, OSError, RecursionError) as error:
             raise Retry(f"the answer to {method} {path} broke off: {short_error(error)}") from error
         finally:
             response.close()
@@ -408,39 +390,56 @@ class Client:
                     return response
                 text = response.read()
             except OSError as error:
+                self._give_up(transport)
                 raise Retry(f"{method} {path}: {short_error(error)}") from error
             response.close()
             if response.status != 401:
-                self._obey_pause(path, response)
-                raise _api_error(method, path, response.status, response.headers, text)
+                refusal = _api_error(method, path, response.status, response.headers, text)
+                self._obey_pause(path, response, refusal)
+                raise refusal
         raise Unauthorized(f"{method} {path}: the server does not accept the credentials")
 
     def _admit_write(self, method: str, path: str) -> None:
         """Wait for the turn of a request that writes, then ask the fence."""
-        if left := self.rate.take_turn():
+        if left := self.rate.take_turn(path):
             raise Retry(f"{method} {path}: not sent, the API server asked to wait", left)
         self.fence()
 
-    def _obey_pause(self, path: str, response: Response) -> None:
-        """Let all writers wait when the server asks one to. An eviction is refused by its budget, not for the load."""
-        is_pause = response.status >= 500 or response.status == 429
-        if is_pause and response.headers.get("Retry-After") and not path.endswith("/eviction"):
-            self.rate.pause(_retry_after(response.headers))
+    def _obey_pause(self, path: str, response: Response, error: ApiError) -> None:
+        """Let all writers wait when the server asks one to. An eviction is refused by its budget and an object by a
+        webhook, not for the load."""
+        is_of_server = not path.endswith("/eviction") and not server_message(error).startswith(WEBHOOK_DENIAL)
+        if isinstance(error, Retry) and response.headers.get("Retry-After") and is_of_server:
+            self.rate.pause(error.after, path)
 
     def _current_transport(self, fresh: bool) -> Transport:
         """The transport, with credentials read anew if `fresh`. A file of credentials that is being rewritten makes any
         kind of exception in the kubernetes package."""
-        if self._transport is None or fresh:
+        transport = self._transport
+        if transport is None or fresh:
             try:
-                self._transport = self.connect()
+                transport = self._transport = self.connect()
             except Exception as error:
                 raise Retry(f"the credentials cannot be read: {short_error(error)}") from error
-        return self._transport
+            self._connected_at = time.monotonic()
+        return transport
+
+    def _give_up(self, transport: Transport) -> None:
+        """Connect anew with the next request, unless that was done a moment ago."""
+        if self._transport is transport and time.monotonic() - self._connected_at >= RECONNECT_SECONDS:
+            self._transport = None
 
 
 def _is_object(answer: Mapping[str, Any]) -> bool:
     metadata = answer.get("metadata")
     return isinstance(metadata, dict) and bool(metadata.get("name"))
+
+
+def _object_of(answer: Object, what: str) -> Object:
+    """The answer; raises Retry where it is no object."""
+    if not _is_object(answer):
+        raise Retry(f"the answer to {what} is no object: {json.dumps(answer)[:80]}")
+    return answer
 
 
 def _is_list(answer: Mapping[str, Any]) -> bool:
@@ -470,7 +469,7 @@ def _api_error(method: str, path: str, status: int, headers: Mapping[str, str], 
     if any(cause.get("field") == "metadata.uid" for cause in causes):
         return Conflict(summary)
     if status == 403:
-        return Invalid(summary) if message.startswith("admission webhook") else Forbidden(summary)
+        return Invalid(summary) if message.startswith(WEBHOOK_DENIAL) else Forbidden(summary)
     if status in simple:
         return simple[status](summary)
     return Retry(summary, _retry_after(headers), is_answer=True)

@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from math import inf
 from typing import Any, Literal, TypeVar
 
 from compiler.syntax.runs import json_digest
@@ -30,6 +31,8 @@ from reconciler.cluster.shards import (
 )
 
 FORMAT_VERSION = 2
+FOLLOW_SECONDS = 60.0
+"""Seconds between two looks of a replica that does not act at tables that change."""
 _HEAD_KEY, _FORMER_PACKED_KEY = "inventory.json", "inventory.json.gz"
 RUN_MEMORY_SECONDS = 30 * 86_400
 """How long a finished run is remembered after its job left the repository."""
@@ -76,8 +79,9 @@ class Inventory:
     """What is ours and what has run, both by `Ref.key`.
 
     commit: the commit last applied. transitions: of the lease that the last writer held. deletions: what was deleted
-    lately, rows (time, *`guard.Toll`). is_lost: there was no inventory, so whether objects with our mark are ours and
-    which jobs have run has to be found out before anything is written.
+    lately, rows (time, *`guard.Toll`). announced: uid of an object -> such a row, noted before its deletion is asked
+    for; it counts once the object is gone, whatever becomes of the process meanwhile. is_lost: there was no inventory,
+    so whether objects with our mark are ours and which jobs have run has to be found out before anything is written.
     """
 
     entries: Table[InventoryEntry] = field(default_factory=Table)
@@ -85,6 +89,7 @@ class Inventory:
     commit: str = ""
     transitions: int = 0
     deletions: list[list[int]] = field(default_factory=list)
+    announced: dict[str, list[int]] = field(default_factory=dict)
     is_lost: bool = False
 
     def __post_init__(self) -> None:
@@ -102,8 +107,9 @@ class Inventory:
                 str(head["commit"]),
                 int(head.get("transitions") or 0),
                 [[int(number) for number in row] for row in head.get("deletions") or ()],
+                {str(uid): [int(number) for number in row] for uid, row in (head.get("announced") or {}).items()},
             )
-        except (KeyError, IndexError, TypeError) as error:
+        except (KeyError, IndexError, TypeError, AttributeError) as error:
             raise ValueError(f"the inventory cannot be read: {error!r}") from error
         return inventory
 
@@ -167,11 +173,30 @@ class Inventory:
         """Note what was deleted at one time (seconds since the epoch): a `guard.Toll`."""
         self.deletions.append([at, *toll])
 
+    def announce_deletion(self, uid: str, at: int, toll: Iterable[int]) -> bool:
+        """Note that the deletion of this object is about to be asked for, with what dies of it; whether that is
+        news."""
+        row, known = [at, *toll], self.announced.get(uid, [])
+        if known[1:] == row[1:]:
+            return False
+        self.announced[uid] = row
+        return True
+
+    def settle_announced(self, present: Collection[str]) -> None:
+        """Count what was announced as deleted, where there is no such object any more. present: uids."""
+        gone = sorted((row[0], uid) for uid, row in self.announced.items() if uid not in present)
+        rows = [self.announced.pop(uid) for _, uid in gone]
+        for at in sorted({row[0] for row in rows}):
+            of_time = [row[1:] for row in rows if row[0] == at]
+            self.record_deletions(at, map(sum, zip(*of_time, strict=True)))
+
     def trim_deletions(self, now: int, window: int) -> None:
         """Forget what was deleted so many seconds ago or before. What a clock that was ahead noted for later counts as
         deleted now."""
         rows = ([min(row[0], now), *row[1:]] for row in self.deletions)
         self.deletions = [row for row in rows if row[0] > now - window]
+        announced = {uid: [min(row[0], now), *row[1:]] for uid, row in self.announced.items()}
+        self.announced = {uid: row for uid, row in announced.items() if row[0] > now - window}
 
     def settle_loss(self) -> None:
         """Note that it is known again what is ours."""
@@ -210,6 +235,7 @@ class InventoryStore:
     _head: Mapping[str, Any] = field(default_factory=dict)
     _checks: int = 0
     _was_deleted: bool = False
+    _followed: tuple[str, float] = ("", -inf)
 
     def __post_init__(self) -> None:
         labels = memory_labels(self.cluster)
@@ -237,8 +263,24 @@ class InventoryStore:
         head = _decode_head(item)
         inventory = self._read_tables(head)
         self._version = str(item["metadata"]["resourceVersion"])
+        self._followed = self._version, -inf
         self._head = {key: item[key] for key in ("data", "binaryData") if item.get(key)}
         return inventory
+
+    def follow(self, known: Inventory, now: float) -> Inventory:
+        """What a replica that does not act goes by: the commit in force is read each time, the tables, which may be
+        large, only where they may have changed, and seldom. It may not be written. Raises as `read`."""
+        version, seen_at = self._followed
+        try:
+            item = self.client.get(self.ref)
+        except NotFound:
+            return self.read()
+        head, found = _decode_head(item), str(item["metadata"]["resourceVersion"])
+        if found != version and now - seen_at >= FOLLOW_SECONDS:
+            self._followed = found, now
+            return self._read_tables(head)
+        known.bring_into_force(str(head["commit"]))
+        return known
 
     def _read_tables(self, head: Mapping[str, Any]) -> Inventory:
         if "version" not in head:
@@ -296,7 +338,7 @@ class InventoryStore:
         """Write what has changed. A new layout is written whole before the head names it, and runs before objects, so
         that a job is never forgotten on both sides. Where the head was deleted by hand, so may be all the rest, which
         is then made again at once: a process that begins without it knows nothing of finished runs."""
-        if self._version and not self._has_changes(inventory):
+        if self.is_written(inventory):
             return
         if not self._version:
             self._forget_layouts()
@@ -339,9 +381,10 @@ class InventoryStore:
             self._put_head(self._head)
         return is_restored or not is_whole
 
-    def _has_changes(self, inventory: Inventory) -> bool:
-        tables = inventory.entries.changed_keys or inventory.runs.changed_keys or not self._objects.layout.shards
-        return bool(tables) or self._head_content(inventory) != self._head
+    def is_written(self, inventory: Inventory) -> bool:
+        """Whether the cluster holds it as it is."""
+        is_changed = inventory.entries.changed_keys or inventory.runs.changed_keys or not self._objects.layout.shards
+        return bool(self._version) and not is_changed and self._head_content(inventory) == self._head
 
     def _head_content(self, inventory: Inventory) -> Mapping[str, Any]:
         layouts = (("objects", self._objects.layout), ("runs", self._runs.layout))
@@ -350,6 +393,7 @@ class InventoryStore:
             "commit": inventory.commit,
             "transitions": inventory.transitions,
             "deletions": inventory.deletions,
+            **({"announced": dict(sorted(inventory.announced.items()))} if inventory.announced else {}),
             "tables": {name: {"generation": layout.generation, "shards": layout.shards} for name, layout in layouts},
         }
         return {"data": {_HEAD_KEY: json.dumps({**head, "digest": _digest_of(head)}, indent=1) + "\n"}}

@@ -30,6 +30,8 @@ DURATION, DEADLINE, PERIOD = 15.0, 10.0, 2.0
 REQUEST_SHARE = 0.4
 """Of the deadline: the time for one request. A server that answers within it renews the lease for ever, and one request
 that hangs does not lose it."""
+CLOCK_SLACK = 60.0
+"""Seconds by which the clocks of two machines may differ."""
 HEARTBEAT_LIMIT = 60.0
 """Seconds within which the lease's thread shows that it turns."""
 
@@ -45,7 +47,8 @@ class Lease:
 
     client: its requests get limits of their own. duration: seconds after which others may take over. deadline: after
     which the holder stops. period: between the begins of two renewals. on_change: called when the lease is won or lost.
-    transitions: of its holders, as of the last renewal.
+    transitions: of its holders, as of the last renewal. trouble: why it could not be asked for, and since when on the
+    clock; no message where it could.
     """
 
     client: Client
@@ -59,6 +62,7 @@ class Lease:
     on_change: Callable[[bool], None] = lambda held: None
     heartbeat: Heartbeat = field(default_factory=lambda: Heartbeat("lease", HEARTBEAT_LIMIT))
     transitions: int = 0
+    trouble: tuple[str, float] = ("", 0.0)
     _was_held: bool = False
     _renewed_at: float | None = None
     _last_seen_version: tuple[str, float] = ("", 0.0)
@@ -72,10 +76,17 @@ class Lease:
                 f"a lease needs 0 < period < deadline < duration, not {self.period}, {self.deadline}, {self.duration}"
             )
         seconds = REQUEST_SHARE * self.deadline
-        self.client = self.client.with_limits(Limits(min(2.0, seconds), seconds, seconds))
+        self.client = self.client.with_limits(Limits(min(2.0, seconds), seconds, seconds), longest_pause=self.period)
 
     def is_held(self) -> bool:
         return self._renewed_at is not None and self.clock() - self._renewed_at < self.deadline
+
+    def obstacle(self) -> str:
+        """Why this replica could not lead now, where that is not only so for a moment: then the status, which only the
+        holder writes, cannot say it."""
+        reason, since = self.trouble
+        lasts = self.clock() - since
+        return f"the lease could not be had for {lasts:.0f} s: {reason}" if reason and lasts > self.duration else ""
 
     def start(self) -> None:
         self._thread = threading.Thread(target=self._run, name="lease", daemon=True)
@@ -105,7 +116,9 @@ class Lease:
         began_at = self.clock()
         try:
             self.try_acquire()
+            self.trouble = "", began_at
         except ApiError as error:
+            self.trouble = str(error), self.trouble[1] if self.trouble[0] else began_at
             log.warning("the lease was not renewed", extra={"reason": str(error)})
         finally:
             if (is_held := self.is_held()) != self._was_held:
@@ -171,6 +184,19 @@ class Lease:
     def _empty_lease(self) -> Object:
         metadata: dict[str, Any] = {"namespace": self.namespace, "name": self.name}
         return {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata, "spec": {}}
+
+
+def vacancy(lease: Object, now: datetime) -> str:
+    """Whether nobody renews the lease, in a sentence; empty where somebody does, or where that cannot be told."""
+    spec = lease.get("spec") or {}
+    try:
+        age = (now - datetime.fromisoformat(str(spec["renewTime"]))).total_seconds()
+        duration = float(spec.get("leaseDurationSeconds") or DURATION)
+    except (KeyError, TypeError, ValueError):
+        return ""
+    if spec.get("holderIdentity") and age < duration + CLOCK_SLACK:
+        return ""
+    return f"no replica leads, the last one did {max(age, 0.0):.0f} s ago: what follows is as it was then"
 
 
 @dataclass(slots=True)

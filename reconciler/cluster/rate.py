@@ -7,33 +7,46 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from math import inf
 
 WRITES_PER_SECOND, BURST = 400.0, 400.0
 """Of one client in the long run, and at once after a rest."""
 LONGEST_WAIT = 1.0
 """Seconds that a writer waits for its turn; after that it has other things to do."""
+FIRST_PAUSE, LONGEST_PAUSE = 1.0, 30.0
+"""Seconds for which all writers wait where the server has asked for one object alone: it may be about that one, which
+waits for as long as it says. And at most, once it has asked for another as well."""
 
 
 @dataclass(slots=True)
 class RateLimit:
-    """Lets requests pass at `rate` a second, and none while the server has asked to wait."""
+    """Lets requests pass at `rate` a second, and none while the server has asked to wait.
+
+    longest: seconds for which the server may ask to wait with an object. _asked_until: path of an object -> until when
+    it asked that.
+    """
 
     rate: float = WRITES_PER_SECOND
     burst: float = BURST
     clock: Callable[[], float] = time.monotonic
     sleep: Callable[[float], None] = time.sleep
+    longest: float = inf
     _tokens: float = 0.0
     _counted_at: float = -1.0
     _paused_until: float = 0.0
+    _asked_until: dict[str, float] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def take_turn(self) -> float:
-        """Wait for a turn and return 0; or, where that takes too long, do not wait and return the seconds left."""
+    def take_turn(self, path: str = "") -> float:
+        """Wait for a turn and return 0; or, where that takes too long, do not wait and return the seconds left.
+
+        path: of the object."""
         with self._lock:
             now = self.clock()
             since = now - self._counted_at if self._counted_at >= 0 else self.burst / self.rate
             self._tokens, self._counted_at = min(self.burst, self._tokens + since * self.rate), now
-            wait = max(self._paused_until - now, (1.0 - self._tokens) / self.rate, 0.0)
+            paused_until = max(self._paused_until, self._asked_until.get(path, 0.0))
+            wait = max(paused_until - now, (1.0 - self._tokens) / self.rate, 0.0)
             if wait > LONGEST_WAIT:
                 return wait
             self._tokens -= 1.0
@@ -41,7 +54,12 @@ class RateLimit:
             self.sleep(wait)
         return 0.0
 
-    def pause(self, seconds: float) -> None:
-        """Let nothing pass for so long: the server said when to come back."""
+    def pause(self, seconds: float, path: str = "") -> None:
+        """Let nothing pass for so long: the server said when to come back, asked about the object with this path."""
         with self._lock:
-            self._paused_until = max(self._paused_until, self.clock() + seconds)
+            now = self.clock()
+            self._asked_until = {known: until for known, until in self._asked_until.items() if until > now}
+            self._asked_until[path] = now + min(seconds, self.longest)
+            is_alone = len(self._asked_until) == 1
+            for_all = min(seconds, self.longest, FIRST_PAUSE if is_alone else LONGEST_PAUSE)
+            self._paused_until = max(self._paused_until, now + for_all)

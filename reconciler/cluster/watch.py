@@ -28,13 +28,13 @@ from reconciler.cluster.client import (
     Forbidden,
     Gone,
     NotFound,
-    Resource,
     Retry,
     Silent,
     Unauthorized,
     short_error,
 )
 from reconciler.cluster.objects import Object, group_kind_of
+from reconciler.cluster.resources import Resource
 from reconciler.heartbeat import Heartbeat, repeat_step
 
 log = logging.getLogger(__name__)

@@ -1,26 +1,34 @@
 """A receiver of webhooks: a push to the branch is fetched at once, and polling stays as the fallback.
 
 What a stranger sends is not looked at: the length is checked before the body is read, the signature before it is
-parsed. GitHub, Gitea and Bitbucket sign the body (HMAC-SHA256), GitLab sends the secret itself.
+parsed. A request has a time limit for the whole of it, and where too many are open the oldest gives way: those that
+drip their bytes keep nobody out. GitHub, Gitea and Bitbucket sign the body (HMAC-SHA256), GitLab sends the secret
+itself.
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import hmac
 import json
 import logging
+import socket
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from email.message import Message
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 
 log = logging.getLogger(__name__)
 
 BODY_LIMIT = 1 << 20
-CONCURRENT_LIMIT = 8
+CONCURRENT_LIMIT = 16
+REQUEST_SECONDS = 10.0
+"""For the whole of a request, from the connection on."""
 _SIGNATURE_HEADERS = ("X-Hub-Signature-256", "X-Hub-Signature", "X-Gitea-Signature")
 _TOKEN_HEADER = "X-Gitlab-Token"  # noqa: S105 (the name of a header)
 
@@ -65,27 +73,57 @@ def _is_signed(headers: Message, body: bytes, secret: bytes) -> bool:
     return hmac.compare_digest(headers.get(_TOKEN_HEADER, "").encode(), secret)
 
 
+class _LimitedServer(ThreadingHTTPServer):
+    """Shuts connections that are open for too long, and the oldest where there are too many."""
+
+    daemon_threads = True
+
+    def __init__(self, *args: Any) -> None:
+        self._opened_at: dict[socket.socket, float] = {}
+        self._lock = threading.Lock()
+        super().__init__(*args)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        with self._lock:
+            self._opened_at[request] = time.monotonic()
+            self._shut(list(self._opened_at)[:-CONCURRENT_LIMIT])
+        super().process_request(request, client_address)
+
+    def service_actions(self) -> None:
+        """Called twice a second."""
+        now = time.monotonic()
+        with self._lock:
+            self._shut([each for each, at in self._opened_at.items() if now - at > REQUEST_SECONDS])
+
+    def _shut(self, connections: list[socket.socket]) -> None:
+        """End what reads from them; each thread then closes its own."""
+        for each in connections:
+            with contextlib.suppress(OSError):
+                each.shutdown(socket.SHUT_RDWR)
+
+    def shutdown_request(self, request: Any) -> None:
+        with self._lock:
+            self._opened_at.pop(request, None)
+        super().shutdown_request(request)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        log.info("a webhook's connection broke", exc_info=True)
+
+
 def serve_webhook(listen: str, receiver: WebhookReceiver) -> ThreadingHTTPServer:
     """Serve POST on "host:port" from a thread, until `shutdown()` of the returned server. Raises ValueError for an
     address of another form, OSError for one that is in use."""
     host, _, port = listen.rpartition(":")
     if not port.isdigit():
         raise ValueError(f"{listen!r} is not host:port")
-    slots = threading.BoundedSemaphore(CONCURRENT_LIMIT)
 
     class Handler(BaseHTTPRequestHandler):
-        timeout = 10
+        timeout = REQUEST_SECONDS
         server_version = "gangplan"
         sys_version = ""
 
         def do_POST(self) -> None:
-            if not slots.acquire(blocking=False):
-                self._answer(503)
-                return
-            try:
-                self._answer(self._status())
-            finally:
-                slots.release()
+            self._answer(self._status())
 
         def _status(self) -> int:
             length = self.headers.get("Content-Length", "")
@@ -108,7 +146,6 @@ def serve_webhook(listen: str, receiver: WebhookReceiver) -> ThreadingHTTPServer
         def log_message(self, format: str, *args: object) -> None:
             log.info("webhook", extra={"detail": format % args})
 
-    server = ThreadingHTTPServer((host, int(port)), Handler)
-    server.daemon_threads = True
+    server = _LimitedServer((host, int(port)), Handler)
     threading.Thread(target=server.serve_forever, name="webhook", daemon=True).start()
     return server

@@ -40,16 +40,21 @@ def settle_candidate(r: Reconciler, p: Pass) -> None:
     elif commit != p.target_commit:
         planning.drop_candidate()
         r.dry_run.give_up()
-    elif r.was_holder and not r.dry_run.is_busy:
+    elif r.was_holder:
         if not candidate.is_asked:
             planning.offer(replace(candidate, is_asked=True))
             r.dry_run.start(tuple(_questions(r, p, candidate.snapshot)))
-        elif (refusals := r.dry_run.take_result()) is None:
-            planning.offer(replace(candidate, is_asked=False))
-        elif refusals:
-            _reject(r, p, candidate, refusals)
-        else:
-            _put_in_force(r, candidate)
+        if not r.dry_run.is_busy:
+            _take_answer(r, p, candidate)
+
+
+def _take_answer(r: Reconciler, p: Pass, candidate: Candidate) -> None:
+    if (refusals := r.dry_run.take_result()) is None:
+        r.planning.offer(replace(candidate, is_asked=False))
+    elif refusals:
+        _reject(r, p, candidate, refusals)
+    else:
+        _put_in_force(r, candidate)
 
 
 def unanswered_message(r: Reconciler) -> str:

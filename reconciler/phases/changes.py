@@ -9,7 +9,7 @@ from reconciler.cluster.inventory import Inventory
 from reconciler.cluster.neighbours import refuse_beside_another
 from reconciler.context import Pass, Reconciler
 from reconciler.decisions.diff import Change
-from reconciler.phases.ownership import prune
+from reconciler.phases.ownership import announce_deletions, prune
 from reconciler.phases.planning import give_up_superseded_plan, restore_snapshot
 from reconciler.phases.scheduler import read_scheduler_memory
 from reconciler.plan.snapshot import Snapshot
@@ -34,7 +34,8 @@ def take_up_inventory(r: Reconciler) -> Inventory:
 def _read_inventory(r: Reconciler, is_holder: bool) -> Inventory:
     """Read the inventory, with what hangs on it, and go on with that."""
     transitions = r.fence.enter()
-    inventory = r.store.read()
+    follows = not is_holder and not r.was_holder and r.inventory is not None
+    inventory = r.store.follow(r.inventory, r.clock()) if follows and r.inventory else r.store.read()
     r.take_up(inventory)
     give_up_superseded_plan(r)
     restore_snapshot(r)
@@ -66,8 +67,9 @@ def _apply_next_changes(r: Reconciler, p: Pass, snapshot: Snapshot, due: Sequenc
     chosen = r.pace.next_changes(due, starting, snapshot.gangs.keys() - starting)
     if len(chosen) < len(due) and not r.pace.is_holding:
         r.wake_event.set()
+    announce_deletions(r, p, chosen)
     results = r.writer.apply_changes(chosen, p.inventory)
-    for result in results:
+    for result in (*p.results, *results):
         change, now = result.change, r.clock()
         if result.outcome != "done":
             continue

@@ -10,6 +10,7 @@ import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from itertools import islice
+from math import inf
 
 from compiler.kubernetes import (
     ALLOW_PRUNE_ANNOTATION,
@@ -36,7 +37,8 @@ from reconciler.phases.runs import is_job, run_digest_of
 log = logging.getLogger(__name__)
 
 INTENT_SECONDS = 90.0
-"""Seconds after which no request of a former leader arrives: the API server's time limit is 60 s."""
+"""Seconds after which no request arrives any more of a former leader, or of which the answer was lost: the API server's
+time limit is 60 s."""
 MAX_LOOK_UPS = 100
 """Objects that are asked for by name in one pass."""
 
@@ -127,7 +129,7 @@ def plan_pruning(r: Reconciler, p: Pass) -> None:
         head.commit,
         has_compiled=is_of_head and not p.rewrite_message and not head.problem,
         problems=tuple(p.problems),
-        recent=_recent_toll(r, p),
+        recent=_recent_toll(r, p, live),
         status_name=r.publisher.ref.name,
     )
     pods = _pods_of_all(p) if _may_end_something(p) else p.pods
@@ -181,7 +183,10 @@ def live_inventory(r: Reconciler, p: Pass) -> Mapping[str, Object | None]:
     return live
 
 
-def _recent_toll(r: Reconciler, p: Pass) -> guard.Toll:
+def _recent_toll(r: Reconciler, p: Pass, live: Mapping[str, Object | None]) -> guard.Toll:
+    """What has died within the hour. What was announced and is still there has not."""
+    there = filter(None, live.values())
+    p.inventory.settle_announced({uid_of(item) for item in there if not is_terminating(item)})
     p.inventory.trim_deletions(int(r.wall_clock()), guard.PRUNE_WINDOW)
     return guard.sum_tolls(guard.Toll(*row[1:]) for row in p.inventory.deletions)
 
@@ -210,10 +215,8 @@ def prune(r: Reconciler, p: Pass) -> None:
     plan, awaited = p.prune_plan, _awaited_names(r, p)
     due = [change for change in (*plan.releases, *plan.changes) if r.writer.is_due(change)]
     due = [change for change in due if (change.ref.namespace, change.ref.name) not in awaited]
-    results = r.writer.prune_objects(due, p.inventory)
-    p.record_results(results)
-    if plan.counts and _record_toll(r, p) and (trouble := r.writer.save_inventory(p.inventory)):
-        p.record_results([r.writer.record_failed_save(trouble)])
+    announce_deletions(r, p, due)
+    p.record_results(r.writer.prune_objects(due, p.inventory))
     _trim_gone_entries(r, p)
 
 
@@ -227,27 +230,27 @@ def _awaited_names(r: Reconciler, p: Pass) -> set[tuple[str, str]]:
     return {(ref.namespace, ref.name) for ref in new if ref.key not in tried}
 
 
-def _record_toll(r: Reconciler, p: Pass) -> bool:
-    """Note what this pass has ended, for what may end within the hour; whether it was anything. That is stored before
-    anything else is done: a process that is killed later in the pass would let as much go again."""
-    done = [result.change for result in p.results if result.outcome == "done"]
-    ended = [change for change in done if change.action in ("prune", "replace")]
-    pods = _pods_of_all(p) if ended else {}
-    toll = guard.sum_tolls(guard.toll_of_change(change, pods.get(change.ref.key, ())) for change in ended)
-    if any(toll):
-        p.inventory.record_deletions(int(r.wall_clock()), toll)
-    return any(toll)
+def announce_deletions(r: Reconciler, p: Pass, changes: Iterable[Change]) -> None:
+    """Note what these changes end, for what may end within the hour, before any of them is made: a process that is
+    killed meanwhile would let as much go again. While that cannot be stored they wait."""
+    ended = [change for change in changes if change.action in ("prune", "replace")] if p.prune_plan.counts else []
+    pods, now = _pods_of_all(p) if ended else {}, int(r.wall_clock())
+    for change in ended:
+        toll = guard.toll_of_change(change, pods.get(change.ref.key, ()))
+        if any(toll) and change.live and p.inventory.announce_deletion(uid_of(change.live), now, toll):
+            r.writer.memory.record_intent(change.ref.key)
 
 
 def _trim_gone_entries(r: Reconciler, p: Pass) -> None:
     """End the entries of objects that are gone. One that is there again under another uid belongs to others unless it
     carries our mark, and so does one where we only had the intention. An intention whose object is not there is kept
-    for as long as the request of a former leader may still arrive."""
+    for as long as a request may still arrive, a former leader's or one of ours."""
     has_intents = r.clock() - r.leads_since <= INTENT_SECONDS
     gone: Iterable[str] = p.prune_plan.vanished_keys
     if has_intents:
         gone = (key for key in gone if p.inventory.entries[key].uid)
-    for key in islice(gone, MAX_LOOK_UPS):
+    settled = (key for key in gone if not _may_still_come(r, p.inventory.entries[key]))
+    for key in islice(settled, MAX_LOOK_UPS):
         entry = p.inventory.entries[key]
         try:
             item = r.client.find(entry.ref)
@@ -259,3 +262,9 @@ def _trim_gone_entries(r: Reconciler, p: Pass) -> None:
             p.inventory.enter(found)
         else:
             p.inventory.drop_entry(key)
+
+
+def _may_still_come(r: Reconciler, entry: InventoryEntry) -> bool:
+    """Whether a write of the object is under way, as far as is known."""
+    lost_at = r.writer.memory.lost_answers.get(entry.ref.key, -inf)
+    return r.writer.is_open(entry.ref) or r.clock() - lost_at <= INTENT_SECONDS

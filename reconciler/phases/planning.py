@@ -12,6 +12,7 @@ from math import inf
 from typing import TypeVar
 
 from compiler.kubernetes import ALLOW_REWRITE_ANNOTATION
+from compiler.repository import Repository
 from compiler.specs import JobKey
 from reconciler.context import Pass, Reconciler, due_moment, is_plan_fresh, revision_in_force
 from reconciler.git.process import GitError
@@ -106,17 +107,23 @@ def update_plan(r: Reconciler, p: Pass) -> None:
     record_unobserved_ends(r, p)
     finished = finished_job_keys(r, p)
     if p.snapshot is not None:
-        p.compare_with(_current_fingerprint(r, p, p.snapshot, finished))
+        current = _current_fingerprint(r, p, p.snapshot, finished)
+        p.compare_with(current)
+        if current == r.planning.base_fingerprint:
+            r.planning.note_fresh(current)
     is_free = not is_waiting and not r.compiler.is_busy and not r.evictions.unseen
     may_compile = p.target_commit and not p.observation.problems and is_free
     if may_compile and not is_plan_fresh(r, p) and not _is_postponed(r, p):
         _start_compile(r, p, finished)
+    elif may_compile and r.was_holder and r.clock() >= r.planning.worker_state.tell_at():
+        _tell_worker(r, p, finished)
 
 
 def _current_fingerprint(r: Reconciler, p: Pass, snapshot: Snapshot, finished: frozenset[str]) -> Fingerprint:
     """What the plan in force rests on now; made anew only when nodes, pods or jobs have changed."""
     seen = p.observation
-    lists = (seen.objects_of_kind(kind) for kind in sorted(FINGERPRINT_KINDS | snapshot.job_kinds))
+    lists = tuple(seen.objects_of_kind(kind) for kind in sorted(FINGERPRINT_KINDS | snapshot.job_kinds))
+    r.planning.worker_state.note_seen(lists, r.clock())
     return r.planning.fingerprint.get(
         (snapshot, finished, seen.restrictions, *lists), lambda: fingerprint_of(seen, snapshot, finished)
     )
@@ -125,6 +132,7 @@ def _current_fingerprint(r: Reconciler, p: Pass, snapshot: Snapshot, finished: f
 def _take_result(r: Reconciler, p: Pass, running: RunningCompile, result: Snapshot | CompileBreakdown) -> None:
     planning, now = r.planning, r.clock()
     r.metrics.compile_seconds.observe(now - running.started_at)
+    r.tracing.record("compile", now - running.started_at, commit=running.commit)
     log.info("a compile has ended", extra={"commit": running.commit, "seconds": round(now - running.started_at, 3)})
     if isinstance(result, CompileBreakdown):
         _record_breakdown(r, p, running, result)
@@ -193,9 +201,27 @@ def _start_compile(r: Reconciler, p: Pass, finished_keys: frozenset[str]) -> Non
             p.report_problem(str(error))
             return
         tree = r.planning.tree
+    request = _compile_request(r, p, finished_keys, commit, tree)
+    r.planning.begin_compile(RunningCompile(commit, p.observation, finished_keys, due_moment(r), r.clock(), tree))
+    r.planning.worker_state.note_told(r.clock())
+    log.info("a compile begins", extra={"commit": commit})
+    r.compiler.start_compile(request)
+
+
+def _tell_worker(r: Reconciler, p: Pass, finished_keys: frozenset[str]) -> None:
+    """Let the compile worker know what the cluster holds by now."""
+    r.planning.worker_state.note_told(r.clock())
+    if p.snapshot is not None and r.planning.tree is not None:
+        r.compiler.tell_state(_compile_request(r, p, finished_keys, p.snapshot.commit, r.planning.tree))
+
+
+def _compile_request(
+    r: Reconciler, p: Pass, finished_keys: frozenset[str], commit: str, tree: Repository
+) -> CompileRequest:
+    """All that a plan of this commit is made of."""
     refs = [p.inventory.runs[key].ref for key in sorted(finished_keys)]
     stale = frozenset(p.inventory.runs.keys() - finished_keys) | r.lost_jobs.given_up
-    request = CompileRequest(
+    return CompileRequest(
         commit,
         r.settings.cluster,
         tree.files,
@@ -208,9 +234,6 @@ def _start_compile(r: Reconciler, p: Pass, finished_keys: frozenset[str]) -> Non
         held_jobs=list(_by_job(p.observation.restrictions.held_jobs)),
         closed_nodes=[(job, sorted(nodes)) for job, nodes in _by_job(p.observation.restrictions.closed_nodes)],
     )
-    r.planning.begin_compile(RunningCompile(commit, p.observation, finished_keys, due_moment(r), r.clock(), tree))
-    log.info("a compile begins", extra={"commit": commit})
-    r.compiler.start_compile(request)
 
 
 def _by_job(by_key: Mapping[str, Value]) -> Iterator[tuple[JobKey, Value]]:

@@ -28,6 +28,7 @@ from reconciler.phases.runs import planned_run
 from reconciler.phases.suspension import suspended_jobs
 from reconciler.plan.snapshot import PlannedGang, Snapshot
 from reconciler.publish.events import ObjectEvent
+from reconciler.writing.threads import NO_ANSWER
 from reconciler.writing.writer import BATCH
 
 log = logging.getLogger(__name__)
@@ -173,7 +174,7 @@ def _evict_pod(r: Reconciler, p: Pass, event: ObjectEvent) -> bool:
         return False
     if len(p.evicted_pods) >= EVICTION_BATCH or r.writer.is_out_of_time():
         r.wake_event.set()
-    elif r.evictions.is_due(pod, now):
+    elif r.evictions.is_due(pod, now) and not r.writer.is_open(ref_of(pod)):
         if (refusal := r.writer.evict_pod(pod)) is None:
             p.record_eviction(event)
             r.evictions.record_grant(pod, now)
@@ -217,6 +218,9 @@ def lift_gates(r: Reconciler, p: Pass, snapshot: Snapshot, nodes: NodeIndex) -> 
         if gang.decision not in ("start", "keep") or gang.name in preemptors:
             continue
         if not any(map(is_gated, p.pods.get(key, ()))) or not _is_as_planned(r, p, key, gang):
+            continue
+        if any(r.writer.is_open(ref_of(pod)) for pod in p.pods[key]):
+            p.record_unlifted(key, NO_ANSWER)  # where a pod of it may be on its way to is not known to a newer plan
             continue
         if not r.writer.memory.may_lift_gates(key, began_at):
             continue

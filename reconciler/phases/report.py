@@ -248,6 +248,7 @@ def _seconds_to_deadline(r: Reconciler, p: Pass) -> float | None:
     deadlines += [found.retry_at for found in r.planning.rejections.values() if isfinite(found.retry_at)]
     deadlines += r.writer.retry_times()
     deadlines += r.pace.deadlines(now)
+    deadlines += [r.planning.worker_state.tell_at()] if r.was_holder else []
     prunes = p.prune_plan
     if p.rewrite_message or p.standstill or prunes.obstacles or prunes.excess or prunes.waits_for_release:
         deadlines.append(now + ANNOTATION_INTERVAL)

@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+TELLING_LIMIT = 60.0
+"""Seconds for the worker to read a state."""
 TIME_LIMIT = 600.0
 """Wall time of one compile."""
 
@@ -59,6 +61,7 @@ class CompileProcess:
         self._held = HeldInputs()
         self._child = 0
         self._thread: threading.Thread | None = None
+        self._telling: threading.Thread | None = None
         self._result: Snapshot | CompileBreakdown | None = None
 
     @property
@@ -70,6 +73,18 @@ class CompileProcess:
             raise RuntimeError("a compile is under way")
         self._thread = threading.Thread(target=self._run, args=(request,), name="compile", daemon=True)
         self._thread.start()
+
+    def tell_state(self, request: CompileRequest) -> None:
+        """Let the worker know the state of this request before it is asked to compile. It must know the files already:
+        only a child reads new ones. A compile that is begun meanwhile waits until the worker has read the state."""
+        if self.is_busy or self._is_telling or self._worker is None or self._held.files != request.files:
+            return
+        self._telling = threading.Thread(target=self._tell, args=(request,), name="compile", daemon=True)
+        self._telling.start()
+
+    @property
+    def _is_telling(self) -> bool:
+        return self._telling is not None and self._telling.is_alive()
 
     def take_result(self) -> Snapshot | CompileBreakdown | None:
         """The result, once; None while there is none."""
@@ -88,9 +103,22 @@ class CompileProcess:
         """End the worker, and the compile under way."""
         self._drop_worker()
 
+    def _tell(self, request: CompileRequest) -> None:
+        """Where this fails, the next compile is told all that changed."""
+        try:
+            question = self.directory / "state.json"
+            question.write_bytes(encode_request(request, self._held))
+            if self._order({"request": str(question)}, time.monotonic() + TELLING_LIMIT) == 0:
+                self._held = HeldInputs.of(request)
+        except Exception as error:  # whatever it is: what the worker holds, and says next, is not known
+            log.warning("the compile worker was not told the state", extra={"reason": short_error(error)})
+            self._drop_worker()
+
     def _run(self, request: CompileRequest) -> None:
         result: Snapshot | CompileBreakdown
         try:
+            if self._telling is not None:
+                self._telling.join()
             result = self._compile(request)
         except Exception as error:  # whatever it is: a thread that ended without a result would be busy for ever
             log.warning("a compile broke down", exc_info=error)
@@ -138,11 +166,16 @@ class CompileProcess:
     def _run_in_worker(self, order: Mapping[str, Any], deadline: float) -> int:
         """The exit status of the child that compiles. Raises TimeoutError at the deadline, EOFError or OSError when
         the worker is gone."""
+        self._child = self._order(order, deadline)
+        assert self._worker is not None  # noqa: S101
+        return _receive(self._worker, deadline)
+
+    def _order(self, order: Mapping[str, Any], deadline: float) -> int:
+        """The worker's first answer to an order. Raises as `_run_in_worker`."""
         assert self._worker is not None  # noqa: S101
         assert self._worker.stdin is not None  # noqa: S101
         self._worker.stdin.write(json.dumps(order).encode() + b"\n")
         self._worker.stdin.flush()
-        self._child = _receive(self._worker, deadline)
         return _receive(self._worker, deadline)
 
     def _drop_worker(self) -> int:

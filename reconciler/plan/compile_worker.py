@@ -3,8 +3,10 @@
 It reads one order a line (paths of request, answer and errors, bytes of memory, seconds) and says two numbers
 for each: the child's process id, and how the child ended. It ends with its parent, whose end of the pipe closes. What
 a request says is read by a child first; when that has ended well the worker holds its files and its state as well, read
-after it has answered, so that the next request and the next child deal only with what has changed. While no order comes
-it works out of them what plans rest on, nodes as they are planned with for one, which the next child then finds done.
+after it has answered, so that the next request and the next child deal only with what has changed. An order without a
+path for the answer tells only the state: the worker reads that itself, and says 0, or 1 where it cannot. While no order
+comes it works out of them what plans rest on, nodes as they are planned with for one, which the next child then finds
+done.
 """
 
 from __future__ import annotations
@@ -52,6 +54,12 @@ def main() -> None:
     request: CompileRequest | None = None
     while line := _next_order(request, memory):
         order = json.loads(line)
+        if "answer" not in order:
+            told = _read_state(order, held)
+            _say(int(told is None))
+            if told is not None:
+                request, held = told, HeldInputs.of(told)
+            continue
         if (pid := os.fork()) == 0:
             _compile_and_exit(order, memory, held)
         _say(pid)
@@ -76,6 +84,13 @@ def _next_order(request: CompileRequest | None, memory: FileMemory) -> bytes:
             prepare_next(request, memory.parse)
         gc.freeze()
     return sys.stdin.buffer.readline()
+
+
+def _read_state(order: Mapping[str, Any], held: HeldInputs) -> CompileRequest | None:
+    """The request of an order that tells the state; its files are held."""
+    with contextlib.suppress(Exception):
+        return decode_request(Path(order["request"]).read_bytes(), held)
+    return None
 
 
 def _say(number: int) -> None:

@@ -147,7 +147,7 @@ def _shallow(item: Snapshot | Manifest) -> dict[str, Any]:
 
 def _is_same(one: Manifest, other: Manifest) -> bool:
     """Whether both say the same as text: to Python true is 1."""
-    return one == other and json.dumps(one.object) == json.dumps(other.object)
+    return one is other or (one == other and json.dumps(one.object) == json.dumps(other.object))
 
 
 def _planned_gang(entry: Mapping[str, Any], manifests: Mapping[str, Object]) -> PlannedGang:

@@ -32,6 +32,8 @@ FIRST_PART_LIMIT = 64 << 10
 large commit, gangs do not, and a large ConfigMap is dear to write."""
 WRITE_INTERVAL = 1.0
 """Seconds between two writes of the status while nothing but gangs and held objects change."""
+SLOW_WRITE, SLOW_FACTOR, MAX_PAUSE = 2.0, 3.0, 60.0
+"""Seconds after which an attempt that fails is followed by a pause: so many times as long, and at most."""
 MANY_GANGS_FACTOR = 5.0
 """So many times that long for gangs that stand in ConfigMaps of their own."""
 _SHAPE: Mapping[str, type] = {
@@ -215,8 +217,8 @@ class _SplitGangs:
 @dataclass(slots=True)
 class StatusPublisher:
     """Writes the status ConfigMap, only when it says something new; what is no condition waits for the rest of
-    `interval`, until `due_at`. Failing to report never stops the loop. refusal: why the server does not take
-    the status; empty when it did, or gave no answer."""
+    `interval`, until `due_at`. Failing to report never stops the loop, and where it took long it pauses. refusal:
+    why the server does not take the status; empty when it did, or gave no answer."""
 
     client: Client
     namespace: str
@@ -226,6 +228,7 @@ class StatusPublisher:
     due_at: float | None = None
     refusal: str = ""
     _written_at: float = -inf
+    _retry_at: float = -inf
     _last_status: dict[str, Any] | None = None
     _last_parts: dict[str, dict[str, Any]] = field(default_factory=dict)
     _gangs_at: float = -inf
@@ -263,17 +266,34 @@ class StatusPublisher:
 
     def publish(self, report: Report) -> None:
         self.drop_waiting()
-        self.refusal = ""
+        if self._is_put_off():
+            return
+        self.refusal, began_at = "", self.clock()
         try:
             last = self._known_status()
             gangs = last.get("gangs") if self._gangs_wait() else None
             self._write_status(status_document(report, last, _now(), gangs))
         except ApiError as error:
             self.refusal = "" if isinstance(error, Retry) else str(error)
+            self._put_off(began_at)
             log.warning("the report was not written", extra={"reason": str(error)})
+
+    def _put_off(self, began_at: float) -> None:
+        """Pause after an attempt that failed after a long time: the loop has waited for it."""
+        if (took := self.clock() - began_at) > SLOW_WRITE:
+            self._retry_at = self.clock() + min(SLOW_FACTOR * took, MAX_PAUSE)
+
+    def _is_put_off(self) -> bool:
+        if self.clock() >= self._retry_at:
+            return False
+        self.due_at = self._retry_at
+        return True
 
     def publish_failure(self, message: str) -> None:
         """Say that no pass comes to its end, beside what was said last."""
+        if self._is_put_off():
+            return
+        began_at = self.clock()
         try:
             last = self._known_status()
             failed = Condition(FAILURE_TYPE, True, "Failed", message[:MAX_FAILURE])
@@ -282,6 +302,7 @@ class StatusPublisher:
             document = status_document(nothing, last, _now())
             self._write_status({**document, **last, "conditions": [*others, *document["conditions"]]})
         except ApiError as error:
+            self._put_off(began_at)
             log.warning("that passes fail was not written", extra={"reason": str(error)})
 
     def recheck(self) -> None:

@@ -35,6 +35,9 @@ OUTAGE_SECONDS = 10.0
 a moment would let everything pass."""
 LONGEST_PAUSE = 1.0
 """Seconds between two of these attempts."""
+MOMENT = 0.3
+"""Seconds that the start of a round of no more than `ASKERS` questions waits for the answers: most come at once, and a
+pass less stands between a small commit and its first write."""
 TELL_AFTER = 5.0
 """Seconds without an answer after which the delay is told."""
 _QUEUE_LIMITS = ("parent", "capability", "deserved", "guarantee")
@@ -70,18 +73,30 @@ class Refusal:
 @dataclass(slots=True)
 class _Round:
     """The questions about one commit. asked_at: of the questions under way -> since when. troubles: of those that got
-    no answer so far -> what came instead. result: None until all are answered, and for good when the lease was lost."""
+    no answer so far -> what came instead. result: None until all are answered, and for good when the lease was lost.
+    is_awaited: whether somebody waits for the end, who need not be woken."""
 
     questions: Sequence[Question]
     began_at: float
     asked_at: dict[Ref, float] = field(default_factory=dict)
     troubles: dict[Ref, str] = field(default_factory=dict)
     result: tuple[Refusal, ...] | None = None
-    has_ended: bool = False
+    ended: threading.Event = field(default_factory=threading.Event)
+    is_awaited: bool = False
     is_given_up: bool = False
 
+    @property
+    def has_ended(self) -> bool:
+        return self.ended.is_set()
+
     def end(self, result: tuple[Refusal, ...] | None) -> None:
-        self.result, self.has_ended = result, True
+        self.result = result
+        self.ended.set()
+
+    def wait(self, seconds: float) -> None:
+        """Wait for the end. An end that comes right after that is seen by `has_ended`, or is told by a wake."""
+        self.ended.wait(seconds)
+        self.is_awaited = False
 
     def give_up(self) -> None:
         """Let no question be asked any more."""
@@ -135,9 +150,12 @@ class DryRun:
         return self._round is not None and not self._round.has_ended
 
     def start(self, questions: Sequence[Question]) -> None:
+        """Begin to ask; where there are few questions, wait a moment for the answers."""
         self.give_up()
-        self._round = _Round(questions, self.clock())
-        threading.Thread(target=self._ask_all, args=(self._round,), name="dry-run", daemon=True).start()
+        self._round = asked = _Round(questions, self.clock(), is_awaited=len(questions) <= ASKERS)
+        threading.Thread(target=self._ask_all, args=(asked,), name="dry-run", daemon=True).start()
+        if asked.is_awaited:
+            asked.wait(MOMENT)
 
     def take_result(self) -> tuple[Refusal, ...] | None:
         """The refusals, in the order of the questions, once; None while they are asked, or when the lease was lost."""
@@ -175,7 +193,8 @@ class DryRun:
             log.warning("the dry run broke down", extra={"reason": short_error(error)})
             result = ()
         asked.end(result)
-        self.wake()
+        if not asked.is_awaited:
+            self.wake()
 
     def refusals_of(self, questions: Sequence[Question]) -> tuple[Refusal, ...]:
         return self._refusals_of(_Round(questions, self.clock()))

@@ -62,6 +62,7 @@ class WriterMemory:
     failures, time before which it is not tried again). refused_updates: jobs whose live object the server does not let
     be changed -> digest of the run. last_writes: key -> (what our last write returned, or None and the uid after a
     delete, and when), until the watch has caught up. unsaved_intents: keys that the stored inventory does not hold yet.
+    lost_answers: key -> when a write of the object got no answer last, so that it may still be made.
     gates_due_at: when gates that were not lifted are tried again.
     failures: key -> how the last attempt failed, until one succeeds.
     unlifted_gates: by the key of their gang.
@@ -73,6 +74,7 @@ class WriterMemory:
     refused_updates: dict[str, str] = field(default_factory=dict)
     last_writes: dict[str, tuple[Object | None, str, float]] = field(default_factory=dict)
     unsaved_intents: set[str] = field(default_factory=set)
+    lost_answers: dict[str, float] = field(default_factory=dict)
     gates_due_at: float = 0.0
     unlifted_gates: dict[str, UnliftedGates] = field(default_factory=dict)
     failures: dict[str, ChangeResult] = field(default_factory=dict)
@@ -91,6 +93,9 @@ class WriterMemory:
     def record_intent(self, key: str) -> None:
         """Note that an object is about to be made that the stored inventory does not hold."""
         self.unsaved_intents.add(key)
+
+    def record_lost_answer(self, key: str, now: float) -> None:
+        self.lost_answers[key] = now
 
     def record_save(self, inventory_key: str) -> None:
         """Note that the inventory is stored, every intent with it."""
@@ -149,6 +154,7 @@ class WriterMemory:
             self.paused_changes,
             self.refused_updates,
             self.failures,
+            self.lost_answers,
         ):
             drop_other_keys(table, keys)
         recent = {key for key, (_, _, at) in self.last_writes.items() if at >= oldest_write}

@@ -10,6 +10,9 @@ settles both.
 The client asks the fence before each request. Within a wave the writes go out in batches, several at a time; before
 each batch the inventory is written, so that a replica which no longer leads ends there at the latest. A create makes an
 object and never changes one, a change is meant for one uid and never makes an object.
+
+A write without an answer is left after a while (`reconciler.writing.threads`): its object counts as not written and is
+not written again until `settle` has taken up what came of it.
 """
 
 from __future__ import annotations
@@ -17,20 +20,16 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass, field, replace
+from functools import partial
 from math import inf
-from typing import Any, TypeVar
+from typing import TypeAlias
 
 from compiler.emit.manifest import Manifest
 from compiler.kubernetes import (
     ADOPT_ANNOTATION,
-    ANNOTATION_PREFIX,
-    CLUSTER_LABEL,
-    MANAGED_BY_LABEL,
     annotations_of,
     is_terminating,
-    labels_of,
     uid_of,
 )
 from compiler.run_kinds import RUN_KINDS, is_run
@@ -38,17 +37,25 @@ from compiler.syntax.runs import json_digest
 from reconciler.cluster.client import ApiError, Client, Conflict, Invalid, LostLease, NotFound, Retry
 from reconciler.cluster.inventory import Inventory, InventoryEntry, InventoryStore, Origin
 from reconciler.cluster.marks import origin_of
-from reconciler.cluster.objects import FIELD_MANAGER, Object, Ref, ref_of
+from reconciler.cluster.objects import Object, Ref, ref_of
 from reconciler.decisions.diff import Change, FieldDifference, field_differences, other_holders
 from reconciler.decisions.gates import GateLift
-from reconciler.writing.memory import FIRST_PAUSE, MAX_PAUSE, ChangeResult, GateTrouble, WriterMemory, change_digest
+from reconciler.writing.memory import (
+    FIRST_PAUSE,
+    MAX_PAUSE,
+    ChangeOutcome,
+    ChangeResult,
+    GateTrouble,
+    WriterMemory,
+    change_digest,
+)
+from reconciler.writing.release import empty_set, hand_over_patch
+from reconciler.writing.threads import NO_ANSWER, Proceed, Task, WriteThreads
 
 log = logging.getLogger(__name__)
 
 LAST_WRITE_SECONDS = 10.0
 """Seconds after which the watch is believed although it does not show our last write."""
-WRITERS = 12
-"""Requests that write at a time."""
 BATCH = 200
 """Writes between two writes of the inventory."""
 MANY_CHANGES = 20
@@ -57,30 +64,35 @@ SAVE_PAUSES = (0.1, 0.3, 0.6)
 """Seconds before the inventory is written again after an attempt that failed."""
 SLOW_FACTOR = 3.0
 """Times that the server has taken to say that it cannot answer (a webhook that hangs), for which an object is then left
-alone, `MAX_PAUSE` at most: a pass waits for its slowest write, and other objects for the pass."""
+alone, `MAX_PAUSE` at most."""
+SLOW_SAVE = 2.0
+"""Seconds after which a failed write of the inventory is not repeated at once, but paused like an object: the pass
+waits for it, and what has no need of it for the pass."""
 PUT_OFF = "left to the next pass: this one has taken too long"
 _CREATED: Origin = "created"
 _UNKNOWN_OPPONENT = "who changes it is not known"
 
 
-Task = TypeVar("Task")
-Answer = TypeVar("Answer")
+Note: TypeAlias = Callable[[], ChangeResult]
+"""Remembers what a write that has ended has done, in the loop's thread; what became of the change."""
+Attempt: TypeAlias = Callable[[Change, Inventory, Proceed], Note]
 
 
 @dataclass(slots=True)
 class ClusterWriter:
     """Writes with a client that asks the fence; LostLease ends whatever it does. deadline: on the clock; what is not
     begun by then is left to the next pass. busy_at: when many objects were changed or gates lifted
-    last, on the clock."""
+    last, on the clock. failed_save: why the inventory could not be written, and until when it is not tried again."""
 
     client: Client
     store: InventoryStore
     clock: Callable[[], float]
     sleep: Callable[[float], None] = time.sleep
     memory: WriterMemory = field(default_factory=WriterMemory)
-    threads: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(WRITERS, "writer"))
+    threads: WriteThreads = field(default_factory=WriteThreads)
     deadline: float = inf
     busy_at: float = -inf
+    failed_save: tuple[str, float] = ("", -inf)
 
     def set_deadline(self, seconds: float) -> None:
         """Leave to the next pass what is not begun so many seconds from now."""
@@ -120,7 +132,10 @@ class ClusterWriter:
     def save_inventory(self, inventory: Inventory) -> str:
         """Write the inventory, if it has changed; why that failed, empty when it did not. Raises LostLease when another
         replica has written it."""
-        trouble = ""
+        trouble, until = self.failed_save
+        if self.clock() < until and not self.store.is_written(inventory):
+            return trouble
+        trouble, began_at = "", self.clock()
         for pause in (*SAVE_PAUSES, 0.0):
             try:
                 self.store.write(inventory)
@@ -130,6 +145,9 @@ class ClusterWriter:
                 log.info("the answer to a write of the inventory was lost")
             except ApiError as error:
                 trouble = str(error)
+                if (took := self.clock() - began_at) > SLOW_SAVE:
+                    self.failed_save = trouble, self.clock() + min(SLOW_FACTOR * took, MAX_PAUSE)
+                    return trouble
                 self.sleep(pause)
             else:
                 self.memory.record_save(self.store.ref.key)
@@ -165,9 +183,7 @@ class ClusterWriter:
         self._record_results(results)
         return results
 
-    def _try_repeatedly(
-        self, changes: Sequence[Change], inventory: Inventory, attempt: Callable[[Change, Inventory], ChangeResult]
-    ) -> list[ChangeResult]:
+    def _try_repeatedly(self, changes: Sequence[Change], inventory: Inventory, attempt: Attempt) -> list[ChangeResult]:
         """Attempt each change; those that are refused again, as long as another succeeds meanwhile."""
         final: list[ChangeResult] = []
         remaining = list(changes)
@@ -184,9 +200,7 @@ class ClusterWriter:
                     final.append(result)
         return final
 
-    def _attempt_batch(
-        self, batch: Sequence[Change], inventory: Inventory, attempt: Callable[[Change, Inventory], ChangeResult]
-    ) -> list[ChangeResult]:
+    def _attempt_batch(self, batch: Sequence[Change], inventory: Inventory, attempt: Attempt) -> list[ChangeResult]:
         """Attempt the changes of one batch, several at a time. While the inventory cannot be written nothing is done
         that it does not know of."""
         for change in batch:
@@ -195,60 +209,92 @@ class ClusterWriter:
                 inventory.enter(InventoryEntry(change.ref))
                 self.memory.record_intent(key)
         trouble = self.save_inventory(inventory)
+        unknown = self.memory.unsaved_intents if trouble else ()
 
-        def attempt_one(change: Change) -> ChangeResult:
-            if trouble and change.ref.key in self.memory.unsaved_intents:
-                return ChangeResult(change, "retry", trouble)
-            return attempt(change, inventory)
+        def attempt_one(change: Change, proceed: Proceed) -> Note:
+            if change.ref.key in unknown:
+                return _conclusion(change, "retry", trouble)
+            return attempt(change, inventory, proceed)
 
-        results = self._in_parallel(attempt_one, batch)
+        notes = self.threads.run([Task(change.ref, partial(attempt_one, change)) for change in batch])
+        answers = zip(batch, notes, strict=True)
+        results = [note() if note is not None else self._unanswered(change) for change, note in answers]
         self.busy_at = self.clock() if len(batch) >= MANY_CHANGES else self.busy_at
         return [*results, self.record_failed_save(trouble)] if trouble else results
 
-    def _in_parallel(self, function: Callable[[Task], Answer], tasks: Sequence[Task]) -> list[Answer]:
-        """The answers in the order of the tasks, once all are there. Raises the first error of them."""
-        if len(tasks) == 1:
-            return [function(tasks[0])]
-        futures = [self.threads.submit(function, task) for task in tasks]
-        wait(futures)
-        return [future.result() for future in futures]
+    def _unanswered(self, change: Change) -> ChangeResult:
+        """The result of a change that was left; with what the server said the last time, if that was no refusal."""
+        former = self.memory.failures.get(change.ref.key)
+        said = former.message if former is not None and former.outcome == "retry" else NO_ANSWER
+        return ChangeResult(change, "retry", said)
 
-    def _apply_change(self, change: Change, inventory: Inventory) -> ChangeResult:
+    def settle(self) -> list[ChangeResult]:
+        """Take up what came of the changes, gates and evictions that were left; what became of the changes."""
+        concluded = (note() for note in self.threads.take_ended())
+        results = [each for each in concluded if isinstance(each, ChangeResult)]
+        self._record_results(results)
+        return results
+
+    def is_open(self, ref: Ref) -> bool:
+        """Whether a write of the object is left, of which nothing is known yet."""
+        return self.threads.is_open(ref.key)
+
+    def _apply_change(self, change: Change, inventory: Inventory, proceed: Proceed) -> Note:
         assert change.desired is not None  # noqa: S101 (only changes that have a manifest get here)
         if self.is_out_of_time():
-            return ChangeResult(change, "retry", PUT_OFF)
+            return _conclusion(change, "retry", PUT_OFF)
         key, now = change.ref.key, self.clock()
         if self.memory.fights.is_paused(key, now):
-            return ChangeResult(change, "fight", self.memory.fights.opponents[key])
+            return _conclusion(change, "fight", self.memory.fights.opponents[key])
         try:
             if change.action == "replace":
-                return self._delete_for_new_run(change, inventory)
-            return self._apply_object(change, change.desired, inventory)
+                return self._delete_object(change, inventory, change.reason)
+            return self._apply_object(change, change.desired, inventory, proceed)
         except Conflict as error:
             if not error.owners:
-                return ChangeResult(change, "retry", f"it changed meanwhile: {error}")
-            return ChangeResult(change, "conflict", _conflict_message(error))
+                return _conclusion(change, "retry", f"it changed meanwhile: {error}")
+            return _conclusion(change, "conflict", _conflict_message(error))
         except Retry as error:
-            return ChangeResult(change, "retry", str(error), self._pause_after(error, now))
+            return partial(self._note_trouble, change, error, self._pause_after(error, now))
         except ApiError as error:
-            return ChangeResult(change, "refused", str(error))
+            return _conclusion(change, "refused", str(error))
+
+    def _note_trouble(self, change: Change, error: Retry, pause: float) -> ChangeResult:
+        if not error.is_answer:
+            self.memory.record_lost_answer(change.ref.key, self.clock())
+        return ChangeResult(change, "retry", str(error), pause)
 
     def _pause_after(self, error: Retry, began_at: float) -> float:
         """Seconds for which an object is left alone about which the server gave no answer, or a late one."""
         took = self.clock() - began_at if error.is_answer else 0.0
         return max(error.after, min(SLOW_FACTOR * took, MAX_PAUSE))
 
-    def _apply_object(self, change: Change, desired: Manifest, inventory: Inventory) -> ChangeResult:
-        key = change.ref.key
-        known = inventory.entries.get(key, InventoryEntry(change.ref))
+    def _apply_object(self, change: Change, desired: Manifest, inventory: Inventory, proceed: Proceed) -> Note:
+        known = inventory.entries.get(change.ref.key, InventoryEntry(change.ref))
         written, overridden, origin = self._create(change, desired), "", _CREATED
         if written is None:
+            proceed()
             live = change.live or self.client.get(change.ref)
             origin = origin_of(live, self.store.cluster)
             # Made by us, where a stop kept its uid from the inventory. A job may be another run: its uid decides.
             is_remade = origin == _CREATED and not is_run(desired.object)
             is_ours = known.uid == uid_of(live) or is_remade
-            written, overridden = self._apply_or_force(change, live, desired, is_ours)
+            written, overridden = self._apply_or_force(change, live, desired, is_ours, proceed)
+        return partial(self._note_applied, change, desired, inventory, written, overridden, origin)
+
+    def _note_applied(
+        self,
+        change: Change,
+        desired: Manifest,
+        inventory: Inventory,
+        written: Object,
+        overridden: str,
+        origin: Origin,
+    ) -> ChangeResult:
+        """Note an object that was written. overridden: which fields were taken from other managers. origin: where it
+        comes from, if it was not ours."""
+        key = change.ref.key
+        known = inventory.entries.get(key, InventoryEntry(change.ref))
         self._record_write(key, written)
         if known.uid != uid_of(written):
             known = InventoryEntry(change.ref, uid_of(written), origin=origin)
@@ -276,7 +322,9 @@ class ClusterWriter:
                 raise
         return None
 
-    def _apply_or_force(self, change: Change, live: Object, desired: Manifest, is_ours: bool) -> tuple[Object, str]:
+    def _apply_or_force(
+        self, change: Change, live: Object, desired: Manifest, is_ours: bool, proceed: Proceed
+    ) -> tuple[Object, str]:
         """The object as written, and which fields were taken from other managers. Where the object is ours and tells
         who holds them, they are taken at once."""
         uid = uid_of(live)
@@ -289,92 +337,108 @@ class ClusterWriter:
                 if not error.owners or not (is_ours or may_adopt):
                     raise
                 holders = [(owner.field, owner.manager) for owner in error.owners]
+            proceed()
         overridden = "; ".join(f"{field} was set by {manager}" for field, manager in holders)
         return self.client.apply(desired.object, uid, force=True), overridden
 
-    def _delete_for_new_run(self, change: Change, inventory: Inventory) -> ChangeResult:
-        """Delete the old object now; the new one is created when a later pass sees that it is gone."""
+    def _delete_object(self, change: Change, inventory: Inventory, message: str = "") -> Note:
+        """Delete by uid. NotFound is as good; a namesake with another uid is left alone. What replaces the object is
+        created when a later pass sees that it is gone."""
         assert change.live is not None  # noqa: S101
-        self.delete_object(change.ref, uid_of(change.live), inventory)
-        return ChangeResult(change, "done", change.reason)
-
-    def delete_object(self, ref: Ref, target_uid: str, inventory: Inventory) -> None:
-        """Delete by uid. NotFound is as good; a namesake with another uid is left alone."""
         try:
-            self.client.delete(ref, target_uid)
+            self.client.delete(change.ref, uid_of(change.live))
         except NotFound:
-            log.info("it was gone already", extra={"object": str(ref)})
+            log.info("it was gone already", extra={"object": str(change.ref)})
+        return partial(self._note_deleted, change, uid_of(change.live), inventory, message)
+
+    def _note_deleted(self, change: Change, target_uid: str, inventory: Inventory, message: str) -> ChangeResult:
+        ref = change.ref
         self.memory.record_delete(ref.key, target_uid, self.clock())
         if ref.group_kind in RUN_KINDS and ref.key in inventory.entries:
             inventory.enter(InventoryEntry(ref))
+        return ChangeResult(change, "done", message)
 
-    def _prune_object(self, change: Change, inventory: Inventory) -> ChangeResult:
+    def _prune_object(self, change: Change, inventory: Inventory, proceed: Proceed) -> Note:
         """Delete or release. The entry of a deleted object stays until the object is gone."""
-        assert change.live is not None  # noqa: S101
         if self.is_out_of_time():
-            return ChangeResult(change, "retry", PUT_OFF)
+            return _conclusion(change, "retry", PUT_OFF)
         began_at = self.clock()
         try:
             if change.action == "release":
-                self._release_object(change, change.live, inventory)
-            else:
-                self.delete_object(change.ref, uid_of(change.live), inventory)
+                return self._release_object(change, inventory, proceed)
+            return self._delete_object(change, inventory)
         except Conflict:
-            return ChangeResult(change, "conflict", "another object has taken its name")
+            return _conclusion(change, "conflict", "another object has taken its name")
         except Retry as error:
-            return ChangeResult(change, "retry", str(error), self._pause_after(error, began_at))
+            return partial(self._note_trouble, change, error, self._pause_after(error, began_at))
         except ApiError as error:
-            return ChangeResult(change, "refused", str(error))
-        return ChangeResult(change, "done", change.reason if change.action == "release" else "")
+            return _conclusion(change, "refused", str(error))
 
-    def _release_object(self, change: Change, live: Object, inventory: Inventory) -> None:
+    def _release_object(self, change: Change, inventory: Inventory, proceed: Proceed) -> Note:
         """Give back an object that existed before us: what we added goes, labels and annotations included, and what we
         had taken over from others keeps its value."""
-        entry = inventory.entries[change.ref.key]
+        assert change.live is not None  # noqa: S101
+        live, entry = change.live, inventory.entries[change.ref.key]
         try:
             if entry.origin != "taken":
-                self.client.apply(_empty_set(change.ref), uid_of(live))
+                self.client.apply(empty_set(change.ref), uid_of(live))
             else:
                 self.client.patch(change.ref, hand_over_patch(live))
         except NotFound:
             log.info("it was gone already", extra={"object": str(change.ref)})
         except Invalid:  # it needs a field that only we own
+            proceed()
             self.client.patch(change.ref, hand_over_patch(live))
+        return partial(self._note_released, change, inventory)
+
+    def _note_released(self, change: Change, inventory: Inventory) -> ChangeResult:
         inventory.drop_entry(change.ref.key)
+        return ChangeResult(change, "done", change.reason)
 
     def lift_gates(self, lifts: Sequence[GateLift]) -> list[GateTrouble]:
         """Give each pod its node and lift its gate; for each why that failed, without a message when it did not."""
-        troubles = self._in_parallel(self._lift_gate, lifts)
+        notes = self.threads.run([Task(ref_of(lift.pod), partial(self._lift_gate, lift)) for lift in lifts])
+        troubles = [note() if note is not None else GateTrouble(NO_ANSWER) for note in notes]
         self.busy_at = self.clock() if lifts else self.busy_at
         if any(trouble.message for trouble in troubles):
             self.memory.pause_gates(self.clock() + FIRST_PAUSE)
         return troubles
 
-    def _lift_gate(self, lift: GateLift) -> GateTrouble:
+    def _lift_gate(self, lift: GateLift, proceed: Proceed) -> Callable[[], GateTrouble]:
         if self.is_out_of_time():
-            return GateTrouble(PUT_OFF, is_certain=True)
+            return partial(GateTrouble, PUT_OFF, True)
         ref = ref_of(lift.pod)
         try:
-            self._record_write(ref.key, self.client.patch(ref, lift.json_patch()))
+            return partial(self._note_lifted, ref.key, self.client.patch(ref, lift.json_patch()))
         except Retry as error:
-            return GateTrouble(str(error))
+            return partial(GateTrouble, str(error))
         except ApiError as error:
-            return GateTrouble(str(error), is_certain=True)
+            return partial(GateTrouble, str(error), True)
+
+    def _note_lifted(self, key: str, written: Object) -> GateTrouble:
+        self._record_write(key, written)
         return GateTrouble()
 
     def evict_pod(self, pod: Object) -> ApiError | None:
         """Ask for the pod's end; the refusal where it was not granted."""
+        ref = ref_of(pod)
+        (note,) = self.threads.run([Task(ref, partial(self._evict_pod, ref, uid_of(pod)))])
+        refusal: ApiError | None = note() if note is not None else Retry(NO_ANSWER)
+        return refusal
+
+    def _evict_pod(self, ref: Ref, uid: str, proceed: Proceed) -> Callable[[], ApiError | None]:
+        refusal = None
         try:
-            self.client.evict(ref_of(pod), uid_of(pod))
-        except (NotFound, Conflict):  # it is gone, or a namesake has come
-            return None
+            self.client.evict(ref, uid)
+        except (NotFound, Conflict):
+            log.info("it was gone already, or a namesake has come", extra={"object": str(ref)})
         except ApiError as error:
-            return error
-        return None
+            refusal = error
+        return lambda: refusal
 
     def is_due(self, change: Change) -> bool:
         """Whether a change is to be tried now: not while it pauses after a failure, unless its manifest has changed."""
-        if self.is_unfixable(change):
+        if self.is_unfixable(change) or self.is_open(change.ref):
             return False
         digest, _, retry_at = self.memory.paused_changes.get(change.ref.key, ("", 0, 0.0))
         return self.clock() >= retry_at or digest != change_digest(change)
@@ -399,30 +463,9 @@ class ClusterWriter:
             self.memory.record_result(result, self.clock())
 
 
-def _empty_set(ref: Ref) -> Object:
-    """The fields for a server-side apply that removes every field which only we own."""
-    metadata = {"name": ref.name} | ({"namespace": ref.namespace} if ref.namespace else {})
-    return {"apiVersion": ref.api_version, "kind": ref.kind, "metadata": metadata}
-
-
-def hand_over_patch(live: Object) -> list[dict[str, Any]]:
-    """JSON patch that takes away our labels and annotations and our part in the object's fields, and leaves their
-    values."""
-    operations: list[dict[str, Any]] = [{"op": "test", "path": "/metadata/uid", "value": uid_of(live)}]
-    ours = {
-        "labels": [key for key in (MANAGED_BY_LABEL, CLUSTER_LABEL) if key in labels_of(live)],
-        "annotations": [key for key in annotations_of(live) if key.startswith(ANNOTATION_PREFIX)],
-    }
-    for part, keys in ours.items():
-        operations += [
-            {"op": "remove", "path": f"/metadata/{part}/{key.replace('~', '~0').replace('/', '~1')}"} for key in keys
-        ]
-    for index, manager in reversed([*enumerate(live["metadata"].get("managedFields") or ())]):
-        if manager.get("manager") == FIELD_MANAGER:
-            path = f"/metadata/managedFields/{index}"
-            operations.append({"op": "test", "path": f"{path}/manager", "value": FIELD_MANAGER})
-            operations.append({"op": "remove", "path": path})
-    return operations
+def _conclusion(change: Change, outcome: ChangeOutcome, message: str) -> Note:
+    """The note of a write of which nothing is to be remembered but its failure."""
+    return partial(ChangeResult, change, outcome, message)
 
 
 def _differences_digest(desired: Manifest, fields: Sequence[FieldDifference]) -> str:

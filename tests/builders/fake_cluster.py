@@ -9,7 +9,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from reconciler.cluster.client import KNOWN_RESOURCES, Client, Limits
+from reconciler.cluster.client import Client, Limits
+from reconciler.cluster.resources import KNOWN_RESOURCES
 from tests.builders.scripted_server import ScriptedAnswer, error_answer
 
 Fault = Callable[[str, str, Any], ScriptedAnswer | None]

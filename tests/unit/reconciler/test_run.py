@@ -278,6 +278,10 @@ def test_a_replica_that_cannot_read_the_cluster_is_not_ready(life: Life) -> None
     health = r.watches.informers["Pod"].health
     health.is_synced, health.problem = False, "403: may not list pods"
     assert http_pages(r)["/readyz"]() == (503, "Pod cannot be read: 403: may not list pods\n")
+    health.is_synced, r.lease.trouble = True, ("403: may not get leases", -1e9)
+    status, text = http_pages(r)["/readyz"]()
+    assert (status, "403: may not get leases" in text) == (503, True)
+    health.is_synced = False
     metrics = http_pages(r)["/metrics"]()[1]
     assert 'gangplan_watch_synced{kind="Pod"} 0.0' in metrics
     assert 'gangplan_watch_synced{kind="Node"} 1.0' in metrics

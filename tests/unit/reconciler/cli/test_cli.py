@@ -38,7 +38,8 @@ def test_once_succeeds_only_where_the_newest_commit_is_in_force() -> None:
 
 def test_a_snapshot_holds_quotas_where_they_may_be_listed() -> None:
     from reconciler.cli.commands import state_items
-    from reconciler.cluster.client import Client, Forbidden, Resource
+    from reconciler.cluster.client import Client, Forbidden
+    from reconciler.cluster.resources import Resource
 
     class Listing(Client):
         """One object of each kind that may be listed."""

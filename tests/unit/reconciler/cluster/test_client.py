@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 from kubernetes.config import ConfigException
 
 from reconciler.cluster.client import (
-    KNOWN_RESOURCES,
+    BRIEF_LIMITS,
     ApiError,
     Client,
     Conflict,
@@ -14,14 +17,17 @@ from reconciler.cluster.client import (
     Forbidden,
     Gone,
     Invalid,
+    Limits,
     NotFound,
     Retry,
     Unauthorized,
 )
 from reconciler.cluster.objects import Object, Ref
+from reconciler.cluster.resources import KNOWN_RESOURCES
 from tests.builders.scripted_server import ScriptedAnswer, ScriptedServer, answers_in_order, error_answer
 
 QUEUE = Ref("scheduling.volcano.sh/v1beta1", "Queue", "", "team")
+TEAM: Object = {"apiVersion": QUEUE.api_version, "kind": "Queue", "metadata": {"name": "team"}}
 PODS = KNOWN_RESOURCES["v1", "Pod"]
 
 
@@ -65,9 +71,76 @@ def test_a_conflict_names_manager_and_field() -> None:
 
 
 def test_an_expired_token_is_read_again_once() -> None:
-    server = ScriptedServer(answers_in_order(error_answer(401), ScriptedAnswer(200, {"kind": "Queue"})))
-    assert server.client().get(QUEUE) == {"kind": "Queue"}
+    server = ScriptedServer(answers_in_order(error_answer(401), ScriptedAnswer(200, TEAM)))
+    assert server.client().get(QUEUE) == TEAM
     assert server.connections == 2
+
+
+@pytest.mark.parametrize("answer", [{}, {"kind": "Status", "status": "Success"}, {"metadata": None}, [], "x", 1])
+def test_what_is_no_object_is_not_believed_of_a_write(answer: Any) -> None:
+    """It was remembered as what the object is now, and then ended every pass."""
+    client = ScriptedServer(lambda method, path, body: ScriptedAnswer(200, answer)).client()
+    writes: tuple[Callable[[], Object], ...] = (
+        lambda: client.apply(TEAM, "uid-1"),
+        lambda: client.create_by_apply(TEAM),
+        lambda: client.create(TEAM),
+        lambda: client.replace(TEAM),
+        lambda: client.patch(QUEUE, []),
+        lambda: client.get(QUEUE),
+    )
+    for write in writes:
+        with pytest.raises(Retry):
+            write()
+
+
+def test_an_address_that_leads_nowhere_is_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A kubeconfig that was well-formed for a moment, with another address, was kept for ever: there is no 401 then."""
+
+    class Nowhere(ScriptedServer):
+        def send(self, *_: Any) -> ScriptedAnswer:
+            raise OSError("no route to host")
+
+    right = ScriptedServer(lambda method, path, body: ScriptedAnswer(200, TEAM))
+    servers = [Nowhere(right.script), Nowhere(right.script)]
+    client = Client(lambda: servers.pop(0) if servers else right)
+    for _ in range(5):
+        with pytest.raises(Retry):
+            client.get(QUEUE)
+    assert len(servers) == 1, "not with each request: a credential plugin may be dear"
+    monkeypatch.setattr("reconciler.cluster.client.RECONNECT_SECONDS", 0.0)
+    for _ in range(2):
+        with pytest.raises(Retry):
+            client.get(QUEUE)
+    assert client.get(QUEUE) == TEAM
+
+
+def test_a_read_that_gets_no_answer_is_not_waited_for_again_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The discovery of a dead aggregated API held up every pass for half a minute, several times."""
+    limits: list[Limits] = []
+
+    class Silent(ScriptedServer):
+        def send(self, method: str, path: str, headers: Any, body: bytes | None, given: Limits) -> ScriptedAnswer:
+            limits.append(given)
+            if "dead" in path:
+                raise TimeoutError("the read timed out")
+            return super().send(method, path, headers, body, given)
+
+    server = Silent(lambda method, path, body: ScriptedAnswer(200, TEAM))
+    client = Client(lambda: server)
+    dead = Ref("policy/v1", "PodDisruptionBudget", "default", "dead")
+    for _ in range(5):
+        with pytest.raises(Retry, match="timed out"):
+            client.resource("dead.example.com/v1", "Thing")
+        with pytest.raises(Retry, match="timed out"):
+            client.find(dead)
+    assert limits == [BRIEF_LIMITS, BRIEF_LIMITS]
+    assert client.find(QUEUE) == TEAM, "others are asked for"
+    monkeypatch.setattr("reconciler.cluster.unanswered.PAUSE", -1.0)
+    client._unanswered.until.clear()
+    for _ in range(2):
+        with pytest.raises(Retry):
+            client.find(dead)
+    assert len(limits) == 5, "and this one again later"
 
 
 def test_credentials_that_stay_refused_are_not_tried_for_ever() -> None:
@@ -96,11 +169,10 @@ def test_a_continue_token_that_is_too_old_is_gone_and_no_short_list() -> None:
 
 
 def test_apply_is_not_forced_unless_asked_and_names_its_manager() -> None:
-    server = ScriptedServer(lambda method, path, body: ScriptedAnswer(200, {}))
-    thing = {"apiVersion": QUEUE.api_version, "kind": "Queue", "metadata": {"name": "team"}}
-    server.client().apply(thing, "uid-1")
+    server = ScriptedServer(lambda method, path, body: ScriptedAnswer(200, TEAM))
+    server.client().apply(TEAM, "uid-1")
     method, path, body = server.requests[0]
-    assert (method, body) == ("PATCH", {**thing, "metadata": {"name": "team", "uid": "uid-1"}})
+    assert (method, body) == ("PATCH", {**TEAM, "metadata": {"name": "team", "uid": "uid-1"}})
     assert path.startswith("/apis/scheduling.volcano.sh/v1beta1/queues/team?")
     assert "fieldManager=gangplan" in path
     assert "force=false" in path
@@ -183,7 +255,7 @@ def test_a_kind_that_is_not_served_is_not_looked_up_for_each_of_its_objects() ->
 
 
 def test_no_write_is_sent_once_the_process_is_to_end() -> None:
-    server = ScriptedServer(lambda *_: ScriptedAnswer(200, {"kind": "Queue"}))
+    server = ScriptedServer(lambda *_: ScriptedAnswer(200, TEAM))
     client = server.client()
 
     def refuse() -> None:

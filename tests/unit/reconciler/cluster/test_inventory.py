@@ -12,7 +12,14 @@ import pytest
 
 from compiler.kubernetes import PLACE_ANNOTATION
 from reconciler.cluster.client import Conflict
-from reconciler.cluster.inventory import RUN_MEMORY_SECONDS, FinishedRun, Inventory, InventoryEntry, InventoryStore
+from reconciler.cluster.inventory import (
+    FOLLOW_SECONDS,
+    RUN_MEMORY_SECONDS,
+    FinishedRun,
+    Inventory,
+    InventoryEntry,
+    InventoryStore,
+)
 from reconciler.cluster.objects import Ref
 from reconciler.cluster.shards import Table, place_of, shard_of
 from tests.builders.memory_server import MemoryServer, stored_sizes
@@ -76,6 +83,30 @@ def test_100_000_finished_runs_and_10_000_objects_stay_below_the_limit_of_a_conf
     found.runs[job("one-more").key] = FinishedRun(job("one-more"), "sha256:1", "Failed")
     store.write(found)
     assert len(server.writes()) == 2, "the head, which is the fence, and the one shard that changed"
+
+
+def test_a_replica_that_does_not_act_reads_the_head_and_seldom_the_tables(server: MemoryServer) -> None:
+    """It read the whole inventory for each pass, a hundred thousand runs too."""
+    leader, standby = store_of(server), store_of(server)
+    acting = inventory_of(10, 10)
+    leader.write(acting)
+    known = standby.read()
+    server.requests.clear()
+    for now in range(5):
+        assert standby.follow(known, float(now)) is known
+    assert {path for _, path, _ in server.requests} == {HEAD}
+    acting.bring_into_force("f00d")
+    acting.drop_entry(job("object-1").key)
+    leader.write(acting)
+    known = standby.follow(known, 10.0)
+    assert (known.commit, len(known.entries)) == ("f00d", 9)
+    acting.drop_entry(job("object-2").key)
+    acting.bring_into_force("cafe")
+    leader.write(acting)
+    known = standby.follow(known, 11.0)
+    assert (known.commit, len(known.entries)) == ("cafe", 9), "the commit at once, the tables later"
+    known = standby.follow(known, 10.0 + FOLLOW_SECONDS)
+    assert len(known.entries) == 8
 
 
 def test_nothing_is_written_when_nothing_changed(server: MemoryServer) -> None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import threading
 import time
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
 from reconciler.cluster.client import Client, Limits, LostLease, Retry
-from reconciler.cluster.lease import Fence, Lease
+from reconciler.cluster.lease import Fence, Lease, vacancy
 from tests.builders.scripted_server import ScriptedAnswer, ScriptedServer, error_answer
 
 
@@ -165,6 +166,50 @@ def test_a_server_that_is_slow_to_answer_loses_no_lease(seconds: float) -> None:
         kept.now += pause
         assert one.is_held()
     assert all(held[2:]), "without a break"
+
+
+def test_a_lease_that_cannot_be_had_for_long_is_told_until_it_can() -> None:
+    """Without the right to leases a replica did nothing and looked well: who holds none writes no status."""
+    kept = Kept()
+    one = kept.lease("one")
+    kept.down = True
+    for kept.now in range(0, 17, 2):
+        one._renew()
+        assert bool(one.obstacle()) == (kept.now > one.duration)
+    assert "503" in one.obstacle()
+    kept.down = False
+    one._renew()
+    assert not one.obstacle()
+
+
+def test_a_server_that_asks_to_wait_for_minutes_is_asked_for_the_lease_all_the_same() -> None:
+    """A leader that obeys such an answer once leaves the cluster to nobody for as long."""
+    kept = Kept()
+    asked = 0
+
+    def throttle_once(method: str, path: str, body: Any) -> ScriptedAnswer:
+        nonlocal asked
+        asked += method == "PUT"
+        return error_answer(429, headers={"Retry-After": "300"}) if asked == 1 else kept.script(method, path, body)
+
+    one = Lease(ScriptedServer(throttle_once).client(), "gangplan-system", "gangplan-test", "one", period=0.01)
+    assert one.try_acquire()
+    with pytest.raises(Retry):
+        one.try_acquire()
+    time.sleep(0.02)
+    assert one.try_acquire()
+
+
+@pytest.mark.parametrize(
+    ("holder", "minutes", "is_vacant"),
+    [("one", 0, False), ("one", 1, False), ("one", 2, True), ("one", -5, False), ("", 0, True)],
+)
+def test_a_lease_that_nobody_renews_is_told(holder: str, minutes: int, is_vacant: bool) -> None:
+    """The status looked as if all were well."""
+    renewed = datetime(2026, 1, 2, 12, 0, tzinfo=UTC)
+    spec = {"holderIdentity": holder, "leaseDurationSeconds": 15, "renewTime": "2026-01-02T12:00:00.000000Z"}
+    assert bool(vacancy({"spec": spec}, renewed + timedelta(minutes=minutes))) == is_vacant
+    assert vacancy({"spec": {**spec, "renewTime": None}}, renewed) == vacancy({}, renewed) == ""
 
 
 def test_one_request_that_hangs_loses_no_lease() -> None:

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import pytest
 
-from reconciler.cluster.client import Retry
+from reconciler.cluster.client import NotFound, Retry
 from reconciler.cluster.objects import Ref
-from reconciler.cluster.rate import RateLimit
+from reconciler.cluster.rate import FIRST_PAUSE, LONGEST_PAUSE, RateLimit
 from tests.builders.fake_cluster import FakeCluster
 from tests.builders.scripted_server import error_answer
 
@@ -67,3 +67,27 @@ def test_an_eviction_that_its_budget_refuses_makes_no_other_write_wait() -> None
     with pytest.raises(Retry):
         client.evict(Ref("v1", "Pod", "default", "p"), "uid")
     client.evict(Ref("v1", "Pod", "default", "q"), "uid")
+
+
+def test_what_a_webhook_refuses_makes_no_other_write_wait() -> None:
+    """It may name 429 and five minutes for one object: nothing at all was written then for that long."""
+    cluster = FakeCluster()
+    denial = 'admission webhook "slow.example.com" denied the request: come back later'
+    answers = iter([error_answer(429, denial, headers={"Retry-After": "300"})])
+    cluster.before = lambda method, path, body: next(answers, None)
+    client = cluster.client()
+    with pytest.raises(Retry) as refused:
+        client.delete(Ref("v1", "ConfigMap", "default", "c"), "uid")
+    assert refused.value.after == 300.0
+    with pytest.raises(NotFound):
+        client.delete(Ref("v1", "ConfigMap", "default", "d"), "uid")
+
+
+def test_one_object_does_not_make_all_wait_for_minutes() -> None:
+    clock = Clock()
+    limit = clock.limit(10, 5)
+    limit.pause(300, "/one")
+    assert limit.take_turn("/one") == 300
+    assert (limit.take_turn("/two"), clock.now) == (0.0, 100 + FIRST_PAUSE)
+    limit.pause(300, "/two")
+    assert limit.take_turn("/three") == LONGEST_PAUSE, "it asks whatever it is asked about"

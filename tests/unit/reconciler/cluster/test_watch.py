@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 from kubernetes.config import ConfigException
 
-from reconciler.cluster.client import KNOWN_RESOURCES, Client
+from reconciler.cluster.client import Client
+from reconciler.cluster.resources import KNOWN_RESOURCES
 from reconciler.cluster.watch import Informer, ObjectCache, RelistError
 from tests.builders.scripted_server import ScriptedAnswer, ScriptedServer, error_answer
 

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import hmac
 import http.client
 import json
+import select
+import socket
 from collections.abc import Iterator
 from email.message import Message
 from pathlib import Path
 
 import pytest
 
-from reconciler.git.webhook import BODY_LIMIT, WebhookReceiver, serve_webhook
+from reconciler.git.webhook import BODY_LIMIT, CONCURRENT_LIMIT, WebhookReceiver, serve_webhook
 
 SECRET = b"hook-secret"
 PUSH = json.dumps({"ref": "refs/heads/main"}).encode()
@@ -114,6 +117,30 @@ def test_over_http(hook: Hook, port: int) -> None:
     assert post(b"", Content_Length="-1") == 411
     assert post(b"", Transfer_Encoding="chunked") == 411
     assert hook.count == 1
+
+
+def test_connections_that_drip_keep_nobody_out(hook: Hook, port: int) -> None:
+    """Eight of them did, for as long as they liked: the limit was one for each byte."""
+    head = f"POST / HTTP/1.1\r\nContent-Length: {len(PUSH)}\r\nX-Gitlab-Token: {SECRET.decode()}\r\n\r\n".encode()
+    slow = [socket.create_connection(("127.0.0.1", port)) for _ in range(3 * CONCURRENT_LIMIT)]
+    for each in slow:
+        with contextlib.suppress(OSError):
+            each.sendall(head + PUSH[:1])
+    with socket.create_connection(("127.0.0.1", port)) as good:
+        good.sendall(head + PUSH)
+        assert b" 202 " in good.makefile("rb").readline()
+    for each in slow:
+        each.close()
+
+
+def test_a_request_has_a_limit_for_the_whole_of_it(hook: Hook, port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("reconciler.git.webhook.REQUEST_SECONDS", 0.2)
+    with socket.create_connection(("127.0.0.1", port)) as slow:
+        slow.sendall(b"POST / HTTP/1.1\r\nContent-Length: 100000\r\n\r\n")
+        with contextlib.suppress(OSError):  # it is shut, or reset
+            while select.select([slow], [], [], 0.05)[0] == []:
+                slow.sendall(b"x")
+    assert hook.count == 0
 
 
 def test_an_address_that_is_none_is_refused(hook: Hook) -> None:

@@ -19,7 +19,7 @@ from reconciler.decisions.guard import PRUNE_WINDOW, PrunePlan, deletion_digest
 from reconciler.git.poller import BranchHead
 from reconciler.observe import Observation
 from reconciler.phases.housekeeping import keep_house, trim_memory
-from reconciler.phases.ownership import plan_pruning, prune, settle_lost_inventory
+from reconciler.phases.ownership import announce_deletions, plan_pruning, prune, settle_lost_inventory
 from reconciler.phases.report import build_report
 from reconciler.plan.snapshot import Snapshot
 from reconciler.planning_state import Rejection
@@ -239,8 +239,12 @@ def test_too_many_new_runs_are_held_and_what_was_ended_is_remembered(world: Worl
     assert "6 of 7 running jobs would be deleted, the limit is 5" in condition.message
     p = new_runs(3)
     assert len(p.changes) == 3
-    p.results = [ChangeResult(change, "done") for change in p.changes]
-    prune(world.r, p)
+    announce_deletions(world.r, p, p.changes)
+    assert new_runs(5).changes, "what is still there counts once"
+    for item in jobs[:3]:
+        del world.cluster.objects[f"{JOBS}/{item['metadata']['name']}"]
+    jobs = jobs[3:]
+    new_runs(0)
     assert world.inventory.deletions == [[1000, 0, 3, 3, 0]]
     assert new_runs(2).changes, "within the limit"
     assert not new_runs(3).changes, "three have died within the hour"

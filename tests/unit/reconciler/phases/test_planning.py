@@ -21,6 +21,7 @@ from reconciler.phases.planning import choose_commit, update_plan
 from reconciler.phases.report import build_report
 from reconciler.plan.compile_inputs import CompileRequest
 from reconciler.plan.snapshot import CompileBreakdown, Snapshot
+from reconciler.plan.worker_state import QUIET
 from reconciler.publish.status import Condition
 from tests.builders.scripted_server import ScriptedAnswer, ScriptedServer
 
@@ -34,12 +35,16 @@ class Clocked:
     """Stands in for the child process: keeps what it was asked, and answers when told."""
 
     asked: list[CompileRequest] = field(default_factory=list)
+    told: list[CompileRequest] = field(default_factory=list)
     answer: Snapshot | CompileBreakdown | None = None
     is_busy: bool = False
 
     def start_compile(self, request: CompileRequest) -> None:
         self.asked.append(request)
         self.is_busy = True
+
+    def tell_state(self, request: CompileRequest) -> None:
+        self.told.append(request)
 
     def take_result(self) -> Snapshot | CompileBreakdown | None:
         answer, self.answer = self.answer, None
@@ -99,6 +104,23 @@ def test_when_a_moment_has_come_it_is_planned_once(told: Told) -> None:
     told.time = 199.0
     assert is_plan_fresh(told.w, told.look())
     assert len(told.compiler.asked) == 1
+
+
+def test_the_worker_is_told_of_the_cluster_by_the_leader_once_that_is_quiet(told: Told) -> None:
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "namespace": "default"}, "spec": {}}
+    busy = Observation({"Pod/default/p": pod}, frozenset())
+    seen = []
+    for told.w.was_holder, told.time in ((False, 1.0), (False, 10.0), (True, 10.0), (True, 20.0)):
+        assert is_plan_fresh(told.w, told.look(busy))
+        seen.append(len(told.compiler.told))
+    assert seen == [0, 0, 1, 1]
+    (request,) = told.compiler.told
+    assert (request.commit, [item["kind"] for item in request.state]) == (COMMIT, ["Pod"])
+    told.time = 21.0
+    told.w.was_holder = True
+    report = build_report(told.w, told.look())
+    assert report.next_wakeup == QUIET
+    assert not told.compiler.asked
 
 
 def test_moments_that_were_slept_through_are_planned_for_together(told: Told) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -336,6 +338,35 @@ def test_a_lone_pod_is_given_its_node(world: World) -> None:
     assert list(p.lifted_gates) == ["Pod/default/x-w-0"]
     ((_, path),) = world.cluster.writes[-1:]
     assert path.endswith("/pods/x-w-0")
+
+
+def test_a_gang_of_which_a_gate_has_no_answer_waits_for_it_and_no_other_gang_does(world: World) -> None:
+    """Its pod may be on the way to where no newer plan knows it: the rest would be put elsewhere."""
+    gate, threads = threading.Event(), world.r.writer.threads
+    threads.patience, threads.on_end = 0.05, gate.set
+
+    def hang(method: str, path: str, body: Any) -> None:
+        if method == "PATCH" and "/g-w-0" in path:
+            gate.wait()
+
+    everything = [live_job("g"), live_job("h"), pod("g", 0), pod("g", 1), pod("h", 0)]
+    for item in everything[2:]:
+        world.cluster.put(f"/api/v1/namespaces/default/pods/{item['metadata']['name']}", item)
+    world.cluster.before = hang
+    world.plan(planned("g", "start", n1=2), planned("h", "start", n2=1))
+    p = world.act(*everything)
+    assert (p.lifted_gates, [*p.unlifted_gates]) == ({key_of("g"): 1, key_of("h"): 1}, [key_of("g")])
+    before = len(world.cluster.writes)
+    world.plan(planned("g", "start", n3=2))
+    world.now = 10.0
+    p = world.act(*everything)
+    assert ([*p.unlifted_gates], p.lifted_gates) == ([key_of("g")], {})
+    assert not any("/pods/" in path for _, path in world.cluster.writes[before:])
+    gate.set()
+    while not world.r.writer.threads._left[ref_of(everything[2]).key].future.done():
+        time.sleep(0.001)
+    world.r.writer.settle()
+    assert not world.r.writer.is_open(ref_of(everything[2]))
 
 
 @pytest.mark.parametrize("is_holding", [False, True])

@@ -225,6 +225,21 @@ def test_an_inventory_that_was_taken_up_in_part_is_read_again(cluster: FakeClust
     assert any("labelSelector" in path for _, path, _ in cluster.requests)
 
 
+def test_a_replica_that_does_not_act_does_not_read_the_tables_for_each_pass(
+    cluster: FakeCluster, tmp_path: Path
+) -> None:
+    reconciler_on(cluster, tmp_path).store.write(Inventory(commit=COMMIT))
+    r = reconciler_on(cluster, tmp_path)
+    take_up_inventory(r)
+    cluster.requests.clear()
+    for _ in range(5):
+        assert take_up_inventory(r).commit == COMMIT
+    assert not any("gangplan-test-objects" in path or "gangplan-test-runs" in path for _, path, _ in cluster.requests)
+    r.lease.try_acquire()
+    take_up_inventory(r)
+    assert any("gangplan-test-objects" in path for _, path, _ in cluster.requests), "who acts reads all of it"
+
+
 def reconciler_on(cluster: FakeCluster, folder: Path) -> Reconciler:
     settings = Settings(str(folder), "main", "test", "gangplan-system", folder / "data")
     r = build_reconciler(settings, cluster.client(), "me")

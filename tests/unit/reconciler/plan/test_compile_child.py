@@ -7,12 +7,13 @@ import threading
 import time
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from compiler.syntax.runs import run_digest
 from reconciler.plan.compile_child import CompileProcess, _receive, compile_request
-from reconciler.plan.compile_inputs import CompileRequest
+from reconciler.plan.compile_inputs import CompileRequest, HeldInputs, encode_request
 from reconciler.plan.snapshot import CompileBreakdown, Snapshot, load_snapshot, save_snapshot, write_answer
 from solver.verify import Violation
 
@@ -117,6 +118,15 @@ def test_an_unknown_cluster_is_a_rejection() -> None:
     assert found.diagnostics
 
 
+def node(name: str) -> dict[str, Any]:
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name}},
+        "status": {"allocatable": {"cpu": "8", "memory": "64Gi", "nvidia.com/gpu": "4"}},
+    }
+
+
 def compiled_by(compiler: CompileProcess, done: threading.Event, wanted: CompileRequest) -> Snapshot:
     found = answer_of(compiler, done, wanted)
     assert isinstance(found, Snapshot)
@@ -157,6 +167,40 @@ def test_one_worker_serves_all_compiles_and_a_killed_one_is_replaced(tmp_path: P
         worker.wait()
         compiler.stop()
         assert compiled_by(compiler, done, request(train=JOB)).ok
+    finally:
+        compiler.stop()
+
+
+def test_a_state_that_was_told_is_not_sent_again_and_the_plan_is_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done, sent = threading.Event(), list[bytes]()
+
+    def note_and_encode(wanted: CompileRequest, held: HeldInputs) -> bytes:
+        sent.append(encode_request(wanted, held))
+        return sent[-1]
+
+    monkeypatch.setattr("reconciler.plan.compile_child.encode_request", note_and_encode)
+    compiler = CompileProcess(tmp_path, done.set)
+    empty = replace(request(train=JOB), clock=1_800_000_000)
+    told = replace(empty, state=[node("gpu-0"), node("gpu-1")])
+    more = replace(told, files={**told.files, "jobs/other.yaml": JOB.replace(b"name: train", b"name: other")})
+    try:
+        compiler.tell_state(told)
+        assert not sent, "there is no worker yet"
+        assert compiled_by(compiler, done, empty).ok
+        compiler.tell_state(more)
+        assert len(sent) == 1, "only a child reads new files"
+        compiler.tell_state(told)
+        assert compiled_by(compiler, done, more) == compile_request(more), "it waits until the state was read"
+        assert [b"gpu-1" in text for text in sent] == [False, True, False]
+        worker = compiler._worker
+        assert worker is not None
+        (compiler.directory / "state.json").unlink()
+        (compiler.directory / "state.json").mkdir()  # nothing can be written there
+        compiler.tell_state(replace(more, state=[node("gpu-0")]))
+        assert compiled_by(compiler, done, more) == compile_request(more)
+        assert compiler._worker is not worker, "what it holds is not known"
     finally:
         compiler.stop()
 

@@ -20,17 +20,9 @@ from reconciler.plan.compile_child import compile_request, prepare_next
 from reconciler.plan.compile_inputs import CompileRequest
 from reconciler.plan.file_memory import FileMemory
 from solver.problem import Node
-from tests.unit.reconciler.plan.test_compile_child import JOB, request
+from tests.unit.reconciler.plan.test_compile_child import JOB, node, request
 
-NODES = [
-    {
-        "apiVersion": "v1",
-        "kind": "Node",
-        "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name}},
-        "status": {"allocatable": {"cpu": "8", "memory": "64Gi", "nvidia.com/gpu": "4"}},
-    }
-    for name in ("gpu-0", "gpu-1")
-]
+NODES = [node("gpu-0"), node("gpu-1")]
 OTHER = JOB.replace(b"name: train", b"name: other")
 
 

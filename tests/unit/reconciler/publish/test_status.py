@@ -57,7 +57,7 @@ def test_a_condition_keeps_its_time_until_it_turns() -> None:
 
 def test_the_status_is_written_only_when_it_says_something_new() -> None:
     server = ScriptedServer(
-        lambda method, path, body: error_answer(404) if method == "GET" else ScriptedAnswer(200, {})
+        lambda method, path, body: error_answer(404) if method == "GET" else ScriptedAnswer(200, body)
     )
     publisher = StatusPublisher(server.client(), "gangplan-system", "test")
     publisher.publish(report())
@@ -96,7 +96,7 @@ def test_gangs_that_start_wait_for_the_next_write_of_the_status_and_a_condition_
 
 
 def test_an_event_is_said_once_and_again_only_with_another_message() -> None:
-    server = ScriptedServer(lambda method, path, body: ScriptedAnswer(201, {}))
+    server = ScriptedServer(lambda method, path, body: ScriptedAnswer(201, body))
     events = EventWriter(server.client(), "me")
     queue: Object = {
         "apiVersion": "scheduling.volcano.sh/v1beta1",
@@ -116,7 +116,7 @@ def test_an_event_is_said_once_and_again_only_with_another_message() -> None:
 
 
 def test_events_that_find_no_room_are_dropped_and_counted() -> None:
-    events = EventWriter(ScriptedServer(lambda method, path, body: ScriptedAnswer(201, {})).client(), "me")
+    events = EventWriter(ScriptedServer(lambda method, path, body: ScriptedAnswer(201, body)).client(), "me")
     queue: Object = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "team", "uid": "u"}}
     events.put(ObjectEvent(queue, "Corrected", str(at), False) for at in range(MAX_WAITING + 7))
     assert events.dropped == 7
@@ -145,7 +145,7 @@ def test_an_event_that_the_server_does_not_take_for_now_is_written_later_and_hol
         if body["message"] == "first" and (left := left - 1) >= 0:
             return error_answer(429 if left else 500, headers={"Retry-After": "0.1"})
         taken.append(body["message"])
-        return ScriptedAnswer(201, {})
+        return ScriptedAnswer(201, body)
 
     events = EventWriter(ScriptedServer(answer).client(), "me")
     events.put(ObjectEvent(QUEUE, "Placed", text, False) for text in ("first", "second"))
@@ -169,7 +169,7 @@ def test_an_event_that_is_given_up_is_counted_and_may_be_told_again() -> None:
 
 
 def test_an_event_that_the_fence_stops_may_be_told_again() -> None:
-    server = ScriptedServer(lambda method, path, body: ScriptedAnswer(201, {}))
+    server = ScriptedServer(lambda method, path, body: ScriptedAnswer(201, body))
     client = server.client()
 
     def closed() -> None:
@@ -186,7 +186,7 @@ def test_an_event_that_the_fence_stops_may_be_told_again() -> None:
 
 def test_events_give_way_to_gates_but_not_for_ever() -> None:
     now, lifted_at = 100.0, 100.0
-    server = ScriptedServer(lambda method, path, body: ScriptedAnswer(201, {}))
+    server = ScriptedServer(lambda method, path, body: ScriptedAnswer(201, body))
     events = EventWriter(server.client(), "me", lambda: lifted_at, lambda: now)
     queue: Object = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "team", "uid": "u"}}
 
@@ -323,6 +323,26 @@ def test_a_status_changed_by_others_is_written_again(text: str) -> None:
     server.objects[path] = {**server.objects[path], "data": {"status.json": text}}
     StatusPublisher(server.client(), "gangplan-system", "test").publish(report())
     assert read_status(server.client(), publisher.ref)["commit"] == "c0ffee"
+
+
+def test_a_status_whose_write_hangs_is_not_tried_again_for_longer_than_it_hung() -> None:
+    """The loop waits for it, and gates and drift for the loop."""
+    now, cluster = 100.0, FakeCluster()
+
+    def hang(method: str, path: str, body: Any) -> ScriptedAnswer | None:
+        nonlocal now
+        now += 30.0 if method != "GET" else 0.0
+        return error_answer(500) if method != "GET" else None
+
+    cluster.before = hang
+    publisher = StatusPublisher(cluster.client(), "gangplan-system", "test", clock=lambda: now)
+    publisher.publish(report())
+    publisher.publish(report(applied=False))
+    publisher.publish_failure("x")
+    assert (len(cluster.writes), publisher.seconds_due()) == (1, 60.0)
+    cluster.before, now = lambda method, path, body: None, 190.0
+    publisher.publish(report())
+    assert len(cluster.objects) == 1
 
 
 @pytest.mark.parametrize("text", [None, "[]", '{"commit": "another"}'])

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from reconciler.cluster.client import LostLease
-from reconciler.writing.dry_run import ATTEMPTS, PATIENCE, TELL_AFTER, DryRun, Question
+from reconciler.writing import dry_run as dry_run_module
+from reconciler.writing.dry_run import ASKERS, ATTEMPTS, PATIENCE, TELL_AFTER, DryRun, Question
 from tests.builders.fake_cluster import FakeCluster
 from tests.builders.scripted_server import ScriptedAnswer, error_answer
 
@@ -146,13 +147,36 @@ def test_a_lost_lease_ends_the_questions_without_an_answer() -> None:
     client.fence = closed
     woken = threading.Event()
     dry_run = DryRun(client, woken.set)
-    dry_run.start([Question(job("a"), "a:1")])
+    many = [Question(job(f"job-{at}"), "a:1") for at in range(ASKERS + 1)]
+    dry_run.start(many)
     assert woken.wait(30)
     assert dry_run.take_result() is None
     assert not dry_run.is_busy
     client.fence = lambda: None
     woken.clear()
+    dry_run.start(many)
+    assert woken.wait(30)
+    assert dry_run.take_result() == ()
+
+
+def test_the_answers_to_few_questions_are_there_at_once_and_late_ones_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster, woken, hangs = FakeCluster(), threading.Event(), threading.Event()
+    dry_run = DryRun(cluster.client(), woken.set)
+    monkeypatch.setattr(dry_run_module, "MOMENT", 30.0)
     dry_run.start([Question(job("a"), "a:1")])
+    assert not dry_run.is_busy
+    assert dry_run.take_result() == ()
+    assert not woken.is_set(), "nobody waits for it any more"
+
+    def hang(method: str, path: str, body: Any) -> ScriptedAnswer | None:
+        hangs.wait(30)
+        return None
+
+    cluster.before = hang
+    monkeypatch.setattr(dry_run_module, "MOMENT", 0.01)
+    dry_run.start([Question(job("b"), "b:1")])
+    assert dry_run.is_busy
+    hangs.set()
     assert woken.wait(30)
     assert dry_run.take_result() == ()
 

@@ -14,7 +14,8 @@ from reconciler.cluster.objects import Ref, ref_of
 from reconciler.cluster.shards import Table
 from reconciler.decisions.diff import Change, field_differences
 from reconciler.decisions.gates import GateLift
-from reconciler.writing.writer import PUT_OFF, WRITERS, ClusterWriter, _differences_digest
+from reconciler.writing.threads import WRITERS
+from reconciler.writing.writer import PUT_OFF, ClusterWriter, _differences_digest
 from tests.builders.fake_cluster import FakeCluster
 from tests.builders.scripted_server import ScriptedAnswer, error_answer
 
@@ -79,7 +80,7 @@ def test_every_request_that_writes_asks_the_fence_first() -> None:
     for attempt in (
         lambda: writer.lift_gates([GateLift(pod, "n", "n")]),
         lambda: writer.evict_pod(pod),
-        lambda: writer.delete_object(ref, "uid", Inventory()),
+        lambda: writer.prune_objects([Change("prune", ref, live={"metadata": {"uid": "uid"}})], Inventory()),
         lambda: writer.save_inventory(Inventory(commit="c0ffee")),
         lambda: client.create(pod),
         lambda: client.apply_anyway(pod),

@@ -1,0 +1,76 @@
+"""Spans of passes, their phases and compiles for OpenTelemetry, sent to a collector (OTLP over HTTP) where one is
+given: which phase of which pass kept a commit waiting. A thread of the SDK sends them, and drops what nobody takes."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from compiler.version import VERSION
+from reconciler.cluster.preflight import CannotStartError
+
+if TYPE_CHECKING:
+    from opentelemetry.sdk.trace.export import SpanExporter
+    from opentelemetry.trace import Tracer
+
+EXPORT_SECONDS, END_SECONDS = 5.0, 2.0
+"""Longest seconds of one export, and for what is left of them at the end of the process."""
+
+
+class Tracing:
+    """Makes spans in the loop's thread; without a tracer it makes none."""
+
+    def __init__(self) -> None:
+        self._tracer: Tracer | None = None
+        self._end = lambda: None
+
+    def export_to(self, exporter: SpanExporter, cluster: str) -> None:
+        """Send the spans by this exporter."""
+        from opentelemetry.sdk.resources import Resource
+        from opentelemetry.sdk.trace import TracerProvider
+        from opentelemetry.sdk.trace.export import BatchSpanProcessor
+
+        said = {"service.name": "gangplan", "service.version": VERSION, "gangplan.cluster": cluster}
+        provider = TracerProvider(resource=Resource.create(said), shutdown_on_exit=False)
+        provider.add_span_processor(BatchSpanProcessor(exporter))
+        self._tracer, self._end = provider.get_tracer("gangplan", VERSION), provider.shutdown
+
+    @contextmanager
+    def span(self, name: str, **attributes: str) -> Iterator[None]:
+        """A span around what is done inside, below the one that is open. An exception is noted on it."""
+        if self._tracer is None:
+            yield
+            return
+        with self._tracer.start_as_current_span(name, attributes=attributes):
+            yield
+
+    def record(self, name: str, seconds: float, **attributes: str) -> None:
+        """A span of what has ended now and took so long in another process."""
+        if self._tracer is not None:
+            ended_at = time.time_ns()
+            span = self._tracer.start_span(name, attributes=attributes, start_time=ended_at - int(seconds * 1e9))
+            span.end(ended_at)
+
+    def stop(self) -> None:
+        """Send what is left, as far as that goes quickly."""
+        thread = threading.Thread(target=self._end, name="tracing", daemon=True)
+        thread.start()
+        thread.join(END_SECONDS)
+
+
+def open_tracing(url: str, cluster: str) -> Tracing:
+    """Tracing to the collector at this address ("http://collector:4318"); none for an empty one. Raises
+    CannotStartError where the packages for it are missing."""
+    tracing = Tracing()
+    if url:
+        try:
+            from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+        except ImportError as error:
+            message = "--traces needs packages that are missing: pip install 'gangplan[traces]'"
+            raise CannotStartError(message) from error
+        exporter = OTLPSpanExporter(endpoint=f"{url.rstrip('/')}/v1/traces", timeout=EXPORT_SECONDS)
+        tracing.export_to(exporter, cluster)
+    return tracing

@@ -1,0 +1,108 @@
+"""Deletions whose process is killed, that cannot be noted, or that meet what is still under way."""
+
+from __future__ import annotations
+
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reconciler.loop import observe
+from reconciler.phases.ownership import INTENT_SECONDS, confirm_entries, plan_pruning, prune
+from tests.builders.scripted_server import ScriptedAnswer, error_answer
+from tests.unit.reconciler.phases.test_ownership import CONFIGMAPS, OURS, World, creation
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    return World(tmp_path)
+
+
+def test_a_process_that_is_killed_while_it_deletes_has_counted_what_it_deleted_and_no_more(world: World) -> None:
+    """The toll of a pass was noted after its deletions: a kill before that let as much go again."""
+    for at in range(9):
+        world.enter(world.put(f"o{at}"))
+    world.enter(world.put("kept"))
+    kept = world.cluster.objects[f"{CONFIGMAPS}/kept"]
+
+    def kill(method: str, path: str, body: Any) -> None:
+        if method == "DELETE" and len(world.deleted()) > 5:
+            raise KeyboardInterrupt
+
+    world.cluster.before = kill
+    with pytest.raises(KeyboardInterrupt):
+        world.prune(world.look(kept))
+    gone = [name for name in (f"o{at}" for at in range(9)) if f"{CONFIGMAPS}/{name}" not in world.cluster.objects]
+    world.cluster.before = lambda method, path, body: None
+    world.r.inventory = world.r.store.read()
+    p = world.look(kept)
+    plan_pruning(world.r, p)
+    assert (sum(row[1] for row in world.inventory.deletions), len(p.prune_plan.changes)) == (len(gone), 9 - len(gone))
+    prune(world.r, p)
+    assert world.prune(world.look(kept)).prune_plan.changes == ()
+    assert sum(row[1] for row in world.inventory.deletions) == 9, "each counts once"
+    for name in ("two", "more"):
+        world.enter(world.put(name))
+    held = world.prune(world.look(kept)).prune_plan
+    assert "2 of 3 objects would be deleted after 9 within the last hour, the limit is 10" in held.obstacles
+
+
+def test_the_entry_of_an_object_whose_creation_has_no_answer_stays(world: World) -> None:
+    """Its commit is superseded, and it may still come to be: nobody else would know that it is ours."""
+    gate, writer = threading.Event(), world.r.writer
+    world.r.lease.try_acquire()
+    world.r.fence.enter()
+    world.r.note_lease(True)
+    writer.threads.patience = 0.05
+    new = creation("late")
+
+    def hang(method: str, path: str, body: Any) -> None:
+        if "/late?" in path:
+            gate.wait()
+
+    world.cluster.before = hang
+    (result,) = writer.apply_changes([new], world.inventory)
+    assert (result.outcome, writer.is_open(new.ref)) == ("retry", True)
+    world.r.leads_since = -1e9
+    world.prune(world.look())
+    assert new.ref.key in world.inventory.entries
+    gate.set()
+    while not writer.threads._left[new.ref.key].future.done():
+        time.sleep(0.001)
+    assert [result.outcome for result in observe(world.r).results] == ["done"], "the next pass takes it up"
+    world.cluster.objects[f"{CONFIGMAPS}/late"]["metadata"]["managedFields"] = [OURS]
+    world.prune(world.look())
+    assert world.deleted() == ["late"]
+
+
+def test_an_object_whose_creation_lost_its_answer_is_ours_also_when_it_comes_late(world: World) -> None:
+    """Something between us and the server may have kept the request: it came after its entry was given up."""
+    lost = ScriptedAnswer(200, {}, breaks_off=True)
+    world.cluster.before = lambda method, path, body: lost if "/late?" in path else None
+    (result,) = world.r.writer.apply_changes([creation("late")], world.inventory)
+    assert result.outcome == "retry"
+    world.r.leads_since = -1e9
+    world.prune(world.look())
+    world.put("late")
+    p = world.look()
+    confirm_entries(world.r, p)
+    world.prune(p)
+    assert world.deleted() == ["late"]
+    world.r.writer.apply_changes([creation("late")], world.inventory)
+    world.time += INTENT_SECONDS + 1
+    world.prune(world.look())
+    assert creation("late").ref.key not in world.inventory.entries
+
+
+def test_nothing_is_deleted_while_what_is_deleted_cannot_be_noted(world: World) -> None:
+    world.enter(world.put("left"))
+    world.r.writer.save_inventory(world.inventory)
+    world.cluster.before = lambda method, path, body: error_answer(500, "no") if "inventory" in path else None
+    assert [result.outcome for result in world.prune(world.look()).results] == ["retry", "retry"]
+    assert world.deleted() == []
+    world.cluster.before = lambda method, path, body: None
+    world.time += 60
+    world.prune(world.look())
+    assert world.deleted() == ["left"]

@@ -89,5 +89,8 @@ def measure_one_more(bed: Bed, sizes: Sizes) -> Iterator[Row]:
         for line in done:
             if line["message"] in ("a compile has ended", "dry run"):
                 yield Row("one-more", f"of it: {line['message']}", float(line["seconds"]))
+            if line["message"] == "change":
+                written_at = datetime.fromisoformat(line["time"]).timestamp()
+                yield Row("one-more", f"of it, until written: {line['object']}", written_at - begun_at)
         yield Row("one-more", "CPU of the reconciler", cpu_seconds(reconciler.pid) - computed)
         yield Row("one-more", "peak memory of the reconciler", reconciler.peak_memory(), "MB")

@@ -18,6 +18,7 @@ from tests.differential.world import (
     GROUP,
     MODEL,
     Object,
+    QueueData,
     Where,
     World,
     hypernode_objects,
@@ -192,13 +193,18 @@ class Bed:
         while left:  # parents first
             names = {queue.name for queue in left}
             ready = [queue for queue in left if queue.parent not in names]
-            self._each(lambda queue: self.plane.api("POST", QUEUES, queue_object(queue, self._prefix)), ready)
+            self._each(self._create_queue, ready)
             left = [queue for queue in left if queue not in ready]
         self.plane.wait_until(
             lambda: [each.get("status", {}).get("state") for each in self._objects(QUEUES)],
             lambda states: len(states) == len(world.queues) and set(states) == {"Open"},
             what="open queues",
         )
+
+    def _create_queue(self, queue: QueueData) -> None:
+        # The webhook looks for the parent in a cache of its own, which may not hold it yet.
+        create = functools.partial(self.plane.api, "POST", QUEUES, queue_object(queue, self._prefix))
+        self.plane.wait_until(create, what=f"queue {queue.name}, accepted")
 
     def _create_jobs(self, world: World, *, gated: bool) -> None:
         for job in world.jobs:  # one after the other: their age decides between equals

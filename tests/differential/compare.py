@@ -31,6 +31,7 @@ def disagreements(world: World, outcome: Outcome, planned: Planned) -> list[str]
     """All that should not be."""
     return [
         *borrowing_before_entitlement(world, planned.running),
+        *borrowing_before_growth(world, planned),
         *illegal_evictions(outcome, planned),
         *worse_than(world, outcome, planned),
     ]
@@ -58,6 +59,28 @@ def borrowing_before_entitlement(world: World, running: Mapping[Where, int]) -> 
             gone = next((gone for gone in taken if _may_start_instead(judge, running, name, started, gone)), None)
         if gone is not None:
             found.append(f"{name} waits within its queue's entitlement instead of {sorted(gone) or 'nobody'}")
+    return found
+
+
+def borrowing_before_growth(world: World, planned: Planned) -> list[str]:
+    """Gangs that start although no entitlement covers them, instead of pods above the minimum that another queue's
+    entitlement covers; not those that evict, or could do so instead. Not looked at where nothing reclaims and queues
+    differ in priority: then room may be for what a queue of a higher one borrows."""
+    at_first = running_at_first(world)
+    judge = Judge(world, {where: pods for where, pods in planned.running.items() if where in at_first})
+    started, problem = judge.started(planned.running), planned.problem
+    if not judge.reclaims and len({queue.priority for queue in world.queues}) > 1:
+        return []
+    index = {job_name(problem, j): j for j in range(len(problem.gangs))}
+    evicting = {j for decision in planned.plan.decisions for j in decision.evicted_for}
+    found = []
+    for name in sorted(started):
+        others = (v for other, v in index.items() if other != name and world.job(other).running)
+        if index[name] in evicting or any(may_preempt(problem, index[name], v) for v in others):
+            continue
+        if judge.best_claim(started) == judge.best_claim(started - {name}):
+            grown = judge.entitled_growth_instead(planned.running, name)
+            found += [f"{name} borrows instead of entitled growth of {grown}"] if grown else []
     return found
 
 

@@ -11,7 +11,7 @@ from functools import cached_property
 from itertools import combinations
 from math import floor
 
-from tests.differential.world import Amounts, JobData, QueueData, Where, World
+from tests.differential.world import Amounts, JobData, QueueData, TaskData, Where, World
 
 Score = tuple[object, ...]
 ROUNDING = Fraction(1, 10_000)
@@ -250,6 +250,10 @@ class Judge:
             for chosen in self.claims_with(after)
         )
 
+    def best_claim(self, started: Collection[str]) -> Score:
+        """The most, level by level, that queues claim with these gangs."""
+        return max(self._levels(chosen, self.levels, shares=False) for chosen in self.claims_with(started))
+
     def may_yield(self, name: str, gang: Gang) -> bool:
         """Whether a started gang comes after the gang: without reclaim not where its queue has a higher priority."""
         other = self.gangs[name]
@@ -271,6 +275,41 @@ class Judge:
         limits = {queue.name: self.due.of[queue.name] for queue in self.world.queues}
         covered = {name: held[name] if limit is None else min(held[name], limit) for name, limit in limits.items()}
         return sum(max(0, amount - least[name]) for name, amount in covered.items())
+
+    def entitled_growth_instead(self, running: Mapping[Where, int], gone: str) -> list[str]:
+        """Jobs that could have a pod more within their queue's entitlement were the gang that is gone not there. One
+        that lost pods does not grow."""
+        left = {where: pods for where, pods in running.items() if where[0] != gone}
+        home, found = self.world.job(gone).queue, []
+        for job in self.world.jobs:
+            shrunk = any(left.get((job.name, task, node), 0) < pods for task, node, pods in job.running)
+            elastic = job.tier is None and not shrunk and has_minima(job, left)
+            for task in job.tasks if elastic and job.queue != home else ():
+                pods = sum(number for (name, role, _), number in left.items() if (name, role) == (job.name, task.name))
+                if pods < task.replicas and self._may_grow(left, job, task):
+                    found.append(job.name)
+        return sorted(set(found))
+
+    def _may_grow(self, left: Mapping[Where, int], job: JobData, task: TaskData) -> bool:
+        """Whether a pod more of this task finds a node, and entitlement, capability and others' guarantees cover it."""
+        size, held = task.request["gpu"], Counter({queue.name: 0 for queue in self.world.queues})
+        free = {f"n{n}": node["gpu"] for n, node in enumerate(self.world.nodes)}
+        for (name, role, node), pods in left.items():
+            amount = pods * self.world.job(name).task(role).request["gpu"]
+            held[self.world.job(name).queue] += amount
+            free[node] -= amount
+        held[job.queue] += size
+        below = {queue.name: sum(held[each] for each in self._subtree(queue.name)) for queue in self.world.queues}
+        limits = [(queue, _gpus(queue.capability)) for queue in self.world.queues]
+        paths = [
+            (sum(held[each] for each in self.due.below(q.name)), self.due.of[q.name]) for q in self.due.path(job.queue)
+        ]
+        return (
+            max(free.values()) >= size
+            and all(limit is None or amount <= limit for amount, limit in paths)
+            and all(limit is None or below[queue.name] <= limit for queue, limit in limits)
+            and sum(self._needed(queue, held) for queue in self.world.queues if queue.parent is None) <= self.due.total
+        )
 
     # --- what is allowed
 

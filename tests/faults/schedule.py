@@ -11,6 +11,7 @@ from tests.faults.world import Constants, World
 
 SHORT_TIMES: Constants = {
     "reconciler.cluster.client": {"WATCH_SILENCE": 8.0, "WATCH_GRACE": 3.0},
+    "reconciler.cluster.unanswered": {"PAUSE": 3.0},
     "reconciler.cluster.lease": {"DURATION": 5.0, "DEADLINE": 4.0, "PERIOD": 0.7, "REQUEST_SHARE": 0.75},
     "reconciler.cluster.watch": {
         "WATCH_SECONDS": [6, 7],

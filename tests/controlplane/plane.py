@@ -34,6 +34,8 @@ CAPACITY: Final[Mapping[str, str]] = {"cpu": "64", "memory": "512Gi", "pods": "1
 _STAGES_FILE: Final = Path(__file__).parent / "stages" / "own.yaml"
 _TYPES: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 _LOST_LABEL: Final = "gangplan.test/lost"
+_SLOW_WATCHERS: Final = ("kube-controller-manager", "kwok", "volcano-controller-manager")
+"""Components that take long to see that the API server is back."""
 SHORTEST_PAUSE: Final = 0.05
 LONGEST_PAUSE: Final = 0.5
 """Seconds between two looks at the cluster."""
@@ -166,6 +168,15 @@ class ControlPlane:
         """Start a component again, on the same ports and files; it is killed first if it runs. Returns at once."""
         self.kill(component)
         self._processes[component].start(self._guard)
+
+    def restart_api_server(self) -> None:
+        """Start the API server (again), and then what must hear of it soon: with each restart kwok's watches come back
+        later (nodes were ready after 24 and 74 s, and lost their leases meanwhile), and Volcano's controllers may
+        stall."""
+        self.restart("kube-apiserver")
+        self.wait_until(lambda: self.api("GET", "/readyz"), what="the API server")
+        for name in _SLOW_WATCHERS:
+            self.restart(name)
 
     def add_component(self, name: str, command: Sequence[str], environment: Mapping[str, str]) -> None:
         """Start one more program beside the cluster, with variables of its own; it ends with the cluster."""

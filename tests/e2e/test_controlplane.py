@@ -183,7 +183,7 @@ def test_components_can_be_killed_and_started_again(shared_control_plane: Contro
     cluster.wait_until(lambda: phase(cluster, "late"), lambda seen: seen == "Running", what="job late running")
 
     before = cluster.pid("kube-apiserver")
-    cluster.restart("kube-apiserver")
+    cluster.restart_api_server()
     cluster.wait_until(
         lambda: phase(cluster, "late"), lambda seen: seen == "Running", what="the same job in the new API server"
     )

@@ -143,13 +143,10 @@ def _partition(world: World, step: Step) -> Iterator[None]:
 
 @_kind("API server restarts", extra=30)
 def _restart(world: World, step: Step) -> Iterator[None]:
-    """The real one. Volcano's controllers are started again after it: they may stall."""
+    """The real one."""
     del step
     yield
-    plane = world.plane
-    plane.restart("kube-apiserver")
-    plane.wait_until(lambda: plane.api("GET", "/readyz"), what="the API server")
-    plane.restart("volcano-controller-manager")
+    world.plane.restart_api_server()
 
 
 # --- evictions and nodes

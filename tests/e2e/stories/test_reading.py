@@ -52,7 +52,7 @@ def test_after_a_restart_of_the_api_server_the_next_commit_is_planned_at_once(
         plane.kill("kube-apiserver")
         repository.write_file("jobs/second.yaml", volcano_job("second", role("worker", 1, gpus=4), queue="team"))
         commit = repository.commit()
-        plane.restart("kube-apiserver")
+        plane.restart_api_server()
         plane.wait_until(lambda: reconciler.read_status()["commit"], lambda seen: seen == commit, what="the commit")
         lines = reconciler.log_lines()
         begun = next(line for line in lines if line["message"] == "a compile begins" and line["commit"] == commit)

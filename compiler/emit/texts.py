@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from compiler.emit.block import to_yaml
-from compiler.emit.manifest import Manifest
+from compiler.emit.manifest import JOBS_WAVE, Manifest
 from compiler.emit.objects import manifests_with_documents
 from compiler.emit.rewrite import rewrite
 from compiler.outcome import Outcome
@@ -49,7 +49,7 @@ def texts_by_file(texts: tuple[tuple[Manifest, str], ...]) -> Mapping[str, str]:
     for manifest, text in texts:
         metadata = manifest.object["metadata"]
         name = f"{manifest.wave}-{WAVE_NAMES[manifest.wave]}"
-        if WAVE_NAMES[manifest.wave] == "jobs":
+        if manifest.wave == JOBS_WAVE:
             name += f"/{metadata['namespace']}/{metadata['name']}.{manifest.object['kind'].lower()}"
         files.setdefault(f"{name}.yaml", []).append(text)
     return {name: "---\n".join(texts) for name, texts in files.items()}

@@ -5,14 +5,15 @@ reaction of the caller (docs/decisions/0015-kubernetes-client.md):
 
     ApiError
     +-- Retry          429, 5xx, timeouts, credentials that cannot be read, answers that are broken off or no object of
-    |   |              the kind that was asked for: try again after `after` seconds
+    |   |              the kind that was asked for, admission that is not ready: try again after `after` seconds
     |   +-- Silent     a watch on which nothing comes any more
     +-- Gone           410: the resource version or continue token is too old; list again
     +-- NotFound       404
     +-- Conflict       409: `owners` names the field managers in the way
-    +-- Forbidden      403: a right is missing
+    +-- Forbidden      403: a right is missing, or the namespace is on its way out
     +-- Unauthorized   401, also with freshly read credentials
-    +-- Invalid        400, 422, and what an admission webhook denied: this object cannot be written so
+    +-- Invalid        400, 413, 422, and any other 403 to a write, which is how admission refuses (webhooks, policies,
+                       PodSecurity, quotas): this object cannot be written so
 
 and LostLease, which is none of them: the fence did not let a write pass, so it was not sent.
 """
@@ -28,7 +29,7 @@ from math import inf
 from typing import Any, NamedTuple, Protocol
 from urllib.parse import urlencode
 
-from reconciler.cluster.objects import FIELD_MANAGER, Object, Ref, ref_of
+from reconciler.cluster.objects import FIELD_MANAGER, Object, Ref, is_list, is_object, ref_of
 from reconciler.cluster.rate import RateLimit
 from reconciler.cluster.resources import KNOWN_RESOURCES, Resource, resources_of
 from reconciler.cluster.unanswered import Unanswered
@@ -57,6 +58,10 @@ RECONNECT_SECONDS = 10.0
 UNSERVED_SECONDS = 5.0
 """Seconds for which a kind that discovery does not show is not looked up again."""
 PAGE_SIZE = 500
+_NO_MATTER_OF_THE_OBJECT = re.compile(r'User "[^"]*" cannot |because it is being terminated')
+"""In a 403: the authorizer's words (forbiddenMessage of k8s.io/apiserver), and those about a namespace that goes."""
+_ADMISSION_NOT_READY = "not yet ready to handle request"
+"""In a 403 of an API server that has just started: its admission has not read policies or namespaces yet."""
 WEBHOOK_DENIAL = "admission webhook"
 """How the server's message begins for what a webhook refused, with whatever status the webhook named."""
 APPLY_PATCH = "application/apply-patch+yaml"
@@ -240,7 +245,7 @@ class Client:
         query = {"limit": str(PAGE_SIZE), **{name: text for name, text in selectors.items() if text}}
         while True:
             page = self.request("GET", path, query, limits=LIST_LIMITS)
-            if not _is_list(page):
+            if not is_list(page):
                 raise Retry(f"the answer to GET {path} is no list")
             meta = page["metadata"]
             header = {"apiVersion": resource.api_version, "kind": resource.kind}
@@ -430,26 +435,11 @@ class Client:
             self._transport = None
 
 
-def _is_object(answer: Mapping[str, Any]) -> bool:
-    metadata = answer.get("metadata")
-    return isinstance(metadata, dict) and bool(metadata.get("name"))
-
-
 def _object_of(answer: Object, what: str) -> Object:
     """The answer; raises Retry where it is no object."""
-    if not _is_object(answer):
+    if not is_object(answer):
         raise Retry(f"the answer to {what} is no object: {json.dumps(answer)[:80]}")
     return answer
-
-
-def _is_list(answer: Mapping[str, Any]) -> bool:
-    """Whether an answer is a list as the API knows it. An empty one may have null for its items."""
-    metadata, items = answer.get("metadata"), answer.get("items", "missing")
-    if not isinstance(metadata, dict) or not metadata.get("resourceVersion"):
-        return False
-    if not str(answer.get("kind", "List")).endswith("List") or not isinstance(items, list | None):
-        return False
-    return all(isinstance(item, dict) and _is_object(item) for item in items or ())
 
 
 def _api_error(method: str, path: str, status: int, headers: Mapping[str, str], text: bytes) -> ApiError:
@@ -461,15 +451,17 @@ def _api_error(method: str, path: str, status: int, headers: Mapping[str, str], 
     except (ValueError, AttributeError):
         message, causes = text[:200].decode("utf-8", "replace"), ()
     summary = f"{method} {path}: {status}: {message[:2000]}"
-    simple: dict[int, type[ApiError]] = {400: Invalid, 404: NotFound, 405: NotFound, 410: Gone, 422: Invalid}
+    simple: dict[int, type[ApiError]] = {404: NotFound, 405: NotFound, 410: Gone}
+    simple |= dict.fromkeys((400, 413, 422), Invalid)
     if status == 409:
         return Conflict(
             summary, tuple(_field_owner(cause) for cause in causes if cause.get("reason") == "FieldManagerConflict")
         )
     if any(cause.get("field") == "metadata.uid" for cause in causes):
         return Conflict(summary)
-    if status == 403:
-        return Invalid(summary) if message.startswith(WEBHOOK_DENIAL) else Forbidden(summary)
+    if status == 403 and _ADMISSION_NOT_READY not in message:
+        is_refusal = method != "GET" and not _NO_MATTER_OF_THE_OBJECT.search(message)
+        return (Invalid if is_refusal else Forbidden)(summary)
     if status in simple:
         return simple[status](summary)
     return Retry(summary, _retry_after(headers), is_answer=True)

@@ -53,6 +53,22 @@ def version_of(item: Mapping[str, Any] | None) -> tuple[str, str]:
     return str(item["metadata"].get("uid") or ""), str(item["metadata"].get("resourceVersion"))
 
 
+def is_object(answer: Mapping[str, Any]) -> bool:
+    """Whether an answer of the API is one object."""
+    metadata = answer.get("metadata")
+    return isinstance(metadata, dict) and bool(metadata.get("name"))
+
+
+def is_list(answer: Mapping[str, Any]) -> bool:
+    """Whether an answer is a list as the API knows it. An empty one may have null for its items."""
+    metadata, items = answer.get("metadata"), answer.get("items", "missing")
+    if not isinstance(metadata, dict) or not metadata.get("resourceVersion"):
+        return False
+    if not str(answer.get("kind", "List")).endswith("List") or not isinstance(items, list | None):
+        return False
+    return all(isinstance(item, dict) and is_object(item) for item in items or ())
+
+
 def name_of_key(key: str) -> str:
     """`Ref.key` as people write it: "Job team/train"."""
     group_kind, namespace, name = key.split("/")

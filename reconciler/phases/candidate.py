@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from compiler.emit.manifest import REFUSED_BY_SERVER, Manifest
+from compiler.emit.manifest import JOBS_WAVE, REFUSED_BY_SERVER, Manifest
 from compiler.kubernetes import name_of, uid_of
 from compiler.run_kinds import RUN_KINDS
 from reconciler.cluster.client import ApiError
@@ -24,8 +24,8 @@ log = logging.getLogger(__name__)
 REFUSAL_RETRY = (10.0, 300.0)
 """Seconds until a refused commit is asked about again: at first, doubled with each refusal, and at most."""
 SNAPSHOT_FILE = "snapshot.json"
-_NEEDED_KINDS = frozenset({"Queue", "Namespace", "PriorityClass"})
-"""What admission may look up by name when it judges another object."""
+_NEEDED_KINDS = frozenset({"Queue", "Namespace", "PriorityClass", "ResourceQuota"})
+"""What admission may look up by name when it judges another object; a Queue by other queues only."""
 
 
 def settle_candidate(r: Reconciler, p: Pass) -> None:
@@ -124,16 +124,19 @@ def _questions(r: Reconciler, p: Pass, snapshot: Snapshot) -> Iterator[Question]
     matter of the commit."""
     known = {id(manifest) for manifest in r.planning.snapshot.manifests} if r.planning.snapshot else set[int]()
     changes = list(_changes_of(r, p, snapshot))
-    names = (name_of(desired.object) for _, _, desired in changes if desired.object["kind"] in _NEEDED_KINDS)
-    needed = frozenset(names)
+    objects = [desired.object for _, _, desired in changes]
+    needed = frozenset(name_of(item) for item in objects if item["kind"] in _NEEDED_KINDS)
+    queues = frozenset(name_of(item) for item in objects if item["kind"] == "Queue")
     for manifest, change, desired in changes:
         if id(manifest) in known:
             continue
-        others = needed if desired.run_digest else needed - {name_of(desired.object)}
+        others = queues if desired.object["kind"] == "Queue" else needed
+        others = others if desired.run_digest else others - {name_of(desired.object)}
         is_new_run = change.action in ("replace", "held")
         uid = uid_of(change.live) if change.live is not None and not is_new_run else ""
         item = desired.object if is_new_run or change.desired is None else change.desired.object
-        yield Question(item, desired.position, uid, others, is_new_run)
+        may_wait = desired.wave == JOBS_WAVE or bool(desired.run_digest)
+        yield Question(item, desired.position, uid, others, is_new_run, may_wait)
 
 
 def _changes_of(r: Reconciler, p: Pass, snapshot: Snapshot) -> Iterator[tuple[Manifest, Change, Manifest]]:

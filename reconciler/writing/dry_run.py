@@ -1,9 +1,10 @@
 """Questions to the API server: would it take these objects? Asked by dry run, beside the loop, before the first write
 of a commit.
 
-Only a refusal of the object itself counts: by the schema, or by an admission webhook. What may be missing because it
-comes in the same commit (a queue, a namespace, the kind itself) is not held against an object: the queue of a new one
-is replaced by one that exists. What cannot be found out is found out by writing, and holds up only itself.
+Only a refusal of the object itself counts: by the schema, or by admission (a webhook, a policy, PodSecurity, a quota).
+What may be missing because it comes in the same commit (a queue, a namespace, the kind itself) is not held against an
+object: the queue of a new one is replaced by one that exists. A quota that is full now refuses no job: that may wait
+for it. What cannot be found out is found out by writing, and holds up only itself.
 """
 
 from __future__ import annotations
@@ -43,19 +44,22 @@ TELL_AFTER = 5.0
 _QUEUE_LIMITS = ("parent", "capability", "deserved", "guarantee")
 """Fields of a Queue that admission compares with other queues."""
 _NO_DRY_RUN = "does not support dry run"
+_FULL_QUOTA = re.compile(r"is forbidden: (exceeded quota|status unknown for quota): ")
+"""A ResourceQuota that has no room now, or whose usage was not counted yet. What breaks its rules is said otherwise."""
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
     """Would this object be taken? uid: of the object to change, empty for a new one. position: "file:line". others:
-    names of the objects of the same commit that are written before it. is_renamed: asked under another name, since the
-    object with this name makes room first."""
+    names of the objects of the same commit on which a refusal may depend. is_renamed: asked under another name, since
+    the object with this name makes room first. may_wait: for room in a quota, as a job may."""
 
     item: Object
     position: str
     uid: str = ""
     others: frozenset[str] = frozenset()
     is_renamed: bool = False
+    may_wait: bool = False
 
     @property
     def ref(self) -> Ref:
@@ -238,7 +242,8 @@ class DryRun:
             except Invalid as error:
                 message = server_message(error)
                 asked.note_answer(ref)
-                return "" if _NO_DRY_RUN in message else message
+                is_late = question.may_wait and _FULL_QUOTA.search(message)
+                return "" if is_late or _NO_DRY_RUN in message else message
             except ApiError as error:
                 log.info("a dry run says nothing", extra={"object": str(ref), "reason": str(error)[:300]})
             asked.note_answer(ref)

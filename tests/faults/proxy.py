@@ -125,9 +125,10 @@ class Exchange:
         handler.wfile.flush()
 
     def reply_error(self, status: int, reason: str, headers: Mapping[str, str] | None = None) -> None:
-        """Answer as an API server words its errors."""
+        """Answer as an API server words its errors: a 403 is that of a young one, which has no roles yet."""
+        cause = 'User "fault" cannot do this' if status == 403 else "made by a fault of the test"
         said = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "reason": reason}
-        body = json.dumps({**said, "message": f"{reason}: made by a fault of the test", "code": status}).encode()
+        body = json.dumps({**said, "message": f"{reason}: {cause}", "code": status}).encode()
         self.reply(status, {"Content-Type": "application/json", **(headers or {})}, body)
 
     def write_raw(self, data: bytes) -> None:

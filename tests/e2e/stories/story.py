@@ -241,14 +241,20 @@ POLICY_KINDS = ("validatingadmissionpolicies", "validatingadmissionpolicybinding
 
 @contextmanager
 def only_where(
-    plane: ControlPlane, expression: str, operation: str, resource: str, attempt: Callable[[], object]
+    plane: ControlPlane,
+    expression: str,
+    operation: str,
+    resource: str,
+    attempt: Callable[[], object],
+    reason: str = "Invalid",
 ) -> Iterator[None]:
     """Meanwhile the API server refuses this operation on a core resource where the expression does not hold.
 
-    attempt: asks for what is refused, so that it is seen from when on until when."""
+    attempt: asks for what is refused, so that it is seen from when on until when. reason: Invalid is answered with 422,
+    Forbidden with 403."""
     rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": [operation], "resources": [resource]}
     meta = {"metadata": {"name": "not-yet"}}
-    validations = [{"expression": expression, "message": "not yet"}]
+    validations = [{"expression": expression, "message": "not yet", "reason": reason}]
     policy = {**meta, "spec": {"matchConstraints": {"resourceRules": [rule]}, "validations": validations}}
     binding = {**meta, "spec": {"policyName": "not-yet", "validationActions": ["Deny"]}}
     for kind, thing in zip(POLICY_KINDS, (policy, binding), strict=True):

@@ -8,6 +8,7 @@ import signal
 import socket
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -23,6 +24,7 @@ from tests.e2e.stories.story import (
     add_gpu_nodes,
     job_phase,
     node_pool,
+    only_where,
     queue,
     role,
     volcano_job,
@@ -164,6 +166,61 @@ def test_a_commit_with_a_refused_object_changes_nothing_until_it_is_mended(plane
     finally:
         for kind in ("validatingadmissionpolicybindings", "validatingadmissionpolicies"):
             plane.api("DELETE", f"{POLICIES}/{kind}/no-bad-jobs")
+
+
+CONFIGMAPS_PATH = "/api/v1/namespaces/default/configmaps"
+
+
+def config_map(name: str) -> str:
+    return f"{{apiVersion: v1, kind: ConfigMap, metadata: {{name: {name}, namespace: default}}, data: {{a: b}}}}\n"
+
+
+def test_a_policy_that_answers_403_holds_the_commit_as_one_that_answers_422(
+    plane: ControlPlane, tmp_path: Path
+) -> None:
+    """Any 403 but a webhook's was taken for a missing right, and the commit applied in part."""
+    repository = GitRepository(tmp_path / "repo")
+    specs = "cluster-specs/test/cluster.yaml"
+    repository.write_file(specs, CLUSTER, SCHEDULER, node_pool("gpu", 1), queue("team"))
+    first = repository.commit()
+    bad = {"metadata": {"name": "bad"}}
+    attempt = partial(plane.api, "POST", f"{CONFIGMAPS_PATH}?dryRun=All", bad)
+    with ReconcilerProcess(plane, repository, tmp_path / "one") as reconciler:
+        plane.wait_until(lambda: plane.api("GET", f"{QUEUES_PATH}/team"), what="the first commit in force")
+        with only_where(plane, "object.metadata.name != 'bad'", "CREATE", "configmaps", attempt, reason="Forbidden"):
+            repository.write_file(specs, CLUSTER, SCHEDULER, node_pool("gpu", 1), queue("team"), queue("more"))
+            repository.write_file("jobs/good.yaml", volcano_job("good", role("worker", 1), queue="more"))
+            repository.write_file("jobs/settings.yaml", config_map("fine"), config_map("bad"))
+            repository.commit()
+
+            def refusals() -> int:
+                return sum(line["message"] == "commit refused" for line in reconciler.log_lines())
+
+            for times in (1, 2):
+                plane.wait_until(refusals, lambda seen: seen >= times, what="the refusal", timeout=60)  # noqa: B023
+                plane.wait_until(
+                    lambda: reconciler.condition("Accepted"), lambda seen: seen["status"] == "False", what="its telling"
+                )
+                status = reconciler.read_status()
+                assert status["commit"] == first
+                assert any(
+                    line.startswith("jobs/settings.yaml:3:1: error GP505: ") and "not yet" in line
+                    for line in status["diagnostics"]
+                ), status["diagnostics"]
+                assert [row["object"] for row in status["held"]] == ["ConfigMap default/bad"]
+                for kind in ("Accepted", "Applied"):
+                    assert reconciler.condition(kind)["reason"] == "CommitRefused"
+                assert not job_names(plane)
+                made = {item["metadata"]["name"] for item in plane.api("GET", CONFIGMAPS_PATH)["items"]}
+                assert made.isdisjoint({"fine", "bad"})
+                assert "more" not in {item["metadata"]["name"] for item in plane.api("GET", QUEUES_PATH)["items"]}
+            plane.wait_until(
+                lambda: plane.api("GET", "/api/v1/namespaces/gangplan-system/events")["items"],
+                lambda seen: any(each["reason"] == "CommitRefused" and "not yet" in each["message"] for each in seen),
+                what="an Event",
+            )
+        plane.wait_until(lambda: job_names(plane), lambda seen: seen == {"good"}, what="the commit", timeout=90)
+        plane.api("GET", f"{CONFIGMAPS_PATH}/bad")
 
 
 @contextlib.contextmanager

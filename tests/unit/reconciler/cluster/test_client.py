@@ -39,7 +39,7 @@ PODS = KNOWN_RESOURCES["v1", "Pod"]
         (error_answer(400), Invalid),
         (error_answer(422), Invalid),
         (error_answer(403, "user may not"), Forbidden),
-        (error_answer(403, 'admission webhook "validatejob.volcano.sh" denied the request: no'), Invalid),
+        (error_answer(413), Invalid),
         (error_answer(409), Conflict),
         (error_answer(500), Retry),
         (error_answer(503), Retry),
@@ -51,6 +51,37 @@ PODS = KNOWN_RESOURCES["v1", "Pod"]
 def test_an_answer_becomes_an_error_that_says_what_happens_next(answer: ScriptedAnswer, error: type[ApiError]) -> None:
     with pytest.raises(error):
         ScriptedServer(answers_in_order(answer)).client().get(QUEUE)
+
+
+NO_RIGHT = 'queues "team" is forbidden: User "system:gangplan" cannot patch resource "queues" in API group "x"'
+GOING = 'configmaps "a" is forbidden: unable to create new content in namespace n because it is being terminated'
+POLICY = "configmaps \"a\" is forbidden: ValidatingAdmissionPolicy 'no' with binding 'no' denied request: this is bad"
+QUOTA = 'configmaps "a" is forbidden: exceeded quota: q, requested: configmaps=1, used: configmaps=3, limited: ...'
+
+
+@pytest.mark.parametrize(
+    ("message", "error"),
+    [
+        (NO_RIGHT, Forbidden),
+        (f'{NO_RIGHT} at the cluster scope: RBAC: clusterrole "gangplan" not found', Forbidden),
+        ('forbidden: User "system:anonymous" cannot patch path "/x"', Forbidden),
+        (GOING, Forbidden),
+        ('queues "team" is forbidden: not yet ready to handle request', Retry),
+        ('admission webhook "validatejob.volcano.sh" denied the request: no', Invalid),
+        (POLICY, Invalid),
+        (QUOTA, Invalid),
+        ('pods "a" is forbidden: violates PodSecurity "restricted:latest": privileged', Invalid),
+        ("", Invalid),
+    ],
+)
+def test_what_admission_refuses_is_no_missing_right(message: str, error: type[ApiError]) -> None:
+    """Every 403 but a webhook's was taken for a missing right: it says nothing about the object."""
+    client = ScriptedServer(lambda method, path, body: error_answer(403, message)).client()
+    for write in (lambda: client.apply(TEAM, "uid-1"), lambda: client.create(TEAM), lambda: client.delete(QUEUE, "u")):
+        with pytest.raises(error):
+            write()
+    with pytest.raises(Retry if error is Retry else Forbidden):
+        client.get(QUEUE)
 
 
 def test_a_throttled_request_says_when_to_come_back() -> None:

@@ -52,7 +52,8 @@ def test_all_objects_are_asked_about_and_none_is_written() -> None:
     "answer",
     [
         error_answer(404, 'namespaces "new" not found'),
-        error_answer(403, "User gangplan cannot patch resource widgets"),
+        error_answer(403, 'widgets "a" is forbidden: User "gangplan" cannot patch resource "widgets" in API group "x"'),
+        error_answer(403, "unable to create new content in namespace n because it is being terminated"),
         error_answer(409, "fields", [{"reason": "FieldManagerConflict", "message": 'conflict with "kubectl"'}]),
         error_answer(500, "failed calling webhook"),
         error_answer(400, "admission webhook mutate does not support dry run"),
@@ -65,6 +66,40 @@ def test_what_says_nothing_about_the_object_is_no_refusal(
     cluster = FakeCluster()
     cluster.before = lambda method, path, body: answer
     assert not messages(cluster, Question(job("a"), "a:1"))
+
+
+FULL = "exceeded quota: few, requested: count/jobs=1, used: count/jobs=3, limited: count/jobs=3"
+POLICY = "ValidatingAdmissionPolicy 'no-bad' with binding 'no-bad' denied request: this one is bad"
+
+
+@pytest.mark.parametrize("message", [FULL, POLICY, 'violates PodSecurity "restricted:latest": privileged'])
+def test_what_admission_refuses_with_403_holds_the_commit(message: str) -> None:
+    """It was taken for a missing right, and the commit applied in part."""
+    cluster = FakeCluster()
+    cluster.before = lambda method, path, body: error_answer(403, f'jobs "a" is forbidden: {message}')
+    assert messages(cluster, Question(job("a"), "a:1")) == [f'jobs "a" is forbidden: {message}']
+
+
+@pytest.mark.parametrize(
+    ("message", "is_refused"),
+    [
+        (FULL, False),
+        ("status unknown for quota: few, resources: count/jobs", False),
+        ("failed quota: few: must specify limits.cpu for: main", True),
+        (POLICY, True),
+    ],
+)
+def test_what_may_wait_for_room_in_a_quota_is_not_refused_by_a_full_one(message: str, is_refused: bool) -> None:
+    """What holds the quota now may be a job that the very same commit takes out."""
+    cluster = FakeCluster()
+    cluster.before = lambda method, path, body: error_answer(403, f'jobs "a" is forbidden: {message}')
+    assert bool(messages(cluster, Question(job("a"), "a:1", may_wait=True))) == is_refused
+
+
+def test_a_quota_of_the_same_commit_refuses_nothing() -> None:
+    cluster = FakeCluster()
+    cluster.before = lambda method, path, body: error_answer(403, f'jobs "a" is forbidden: {FULL}')
+    assert not messages(cluster, Question(job("a"), "a:1", others=frozenset({"few"})))
 
 
 def test_a_question_without_an_answer_is_asked_again() -> None:

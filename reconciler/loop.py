@@ -128,7 +128,7 @@ def compute_changes(r: Reconciler, p: Pass) -> None:
     for ref, manifest in zip(refs, p.desired_manifests, strict=True):
         if p.suspended_keys and ref.key in p.suspended_keys:
             live = p.observation.objects.get(ref.key)
-            p.add_change(Change("held", ref, manifest, live, reason=SUSPENDED))
+            p.add_change(Change("held", ref, manifest, live, reason=SUSPENDED, is_deferred=True))
         elif obstacle := reading_obstacle(p, ref):
             p.obstruct(ref, obstacle, manifest)
         elif (change := _required_change(r, p, manifest, ref)) is not None:
@@ -198,7 +198,7 @@ def withhold_waiting_jobs(p: Pass, snapshot: Snapshot) -> None:
             if pods > remaining or snapshot.gangs[change.ref.key].held:
                 full = f"the cluster holds as many waiting pods as it may ({snapshot.max_waiting_pods})"
                 reason = f"it waits, and {full if pods > remaining else HELD_SENTENCE}"
-                p.add_change(Change("held", change.ref, change.desired, reason=reason))
+                p.add_change(Change("held", change.ref, change.desired, reason=reason, is_deferred=True))
                 continue
             remaining -= pods
         kept.append(change)

@@ -82,7 +82,8 @@ class FieldDifference:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What to do to one object, or (held, forbidden) what is not done and why."""
+    """What to do to one object, or (held, forbidden) what is not done and why. is_deferred: it is held as intended: it
+    waits, or is suspended."""
 
     action: ChangeAction
     ref: Ref
@@ -90,6 +91,7 @@ class Change:
     live: Object | None = None
     fields: tuple[FieldDifference, ...] = ()
     reason: str = ""
+    is_deferred: bool = False
 
     @property
     def run_digest(self) -> str:

@@ -42,6 +42,7 @@ _SHAPE: Mapping[str, type] = {
     "conditions": list,
     "gangs": list,
     "held": list,
+    "heldTotal": int,
     "suspended": list,
     "diagnostics": list,
 }
@@ -76,7 +77,9 @@ class Report:
     """What one pass saw and did.
 
     commit: in force, empty for none. head: of the branch. digest: of the plan in force. results: of this pass.
-    outstanding: what was to be written, was tried, now or before, and failed. lifted_gates: Ref.key of a job -> pods.
+    outstanding: what was to be written, was tried, now or before, and failed. held_changes: what else is not done that
+    should be. deferred_changes: what is held as intended: deletions without leave, what is suspended, jobs that wait.
+    lifted_gates: Ref.key of a job -> pods.
     runs: name of a job -> how its run ended, the last ones. run_count: of all that are remembered. suspended: `all`,
     kinds and objects that are left alone. is_idle: nothing was written, and what is outstanding was refused
     again and again. next_wakeup: seconds until there is something to do even if nothing happens.
@@ -91,6 +94,7 @@ class Report:
     results: tuple[ChangeResult, ...] = ()
     outstanding: tuple[ChangeResult, ...] = ()
     held_changes: tuple[Change, ...] = ()
+    deferred_changes: tuple[Change, ...] = ()
     lifted_gates: Mapping[str, int] = field(default_factory=dict)
     evicted_pods: tuple[str, ...] = ()
     runs: Mapping[str, str] = field(default_factory=dict)
@@ -107,8 +111,7 @@ def status_document(
     """The status document. lastTransitionTime moves only when a condition turns; nothing else in it is a clock, so an
     idle cluster is not written. gangs: the entries of the report's gangs, where they are known."""
     known = {entry["type"]: entry for entry in previous.get("conditions") or ()}
-    held = [{"object": str(change.ref), "reason": change.reason} for change in report.held_changes]
-    held += [{"object": str(result.change.ref), "reason": result.message} for result in report.outstanding]
+    held = _held_rows(report)
     return {
         "commit": report.commit,
         "head": report.head,
@@ -119,8 +122,17 @@ def status_document(
         "suspended": list(report.suspended),
         "finishedTotal": report.run_count,
         "held": held[:MAX_MESSAGES],
+        "heldTotal": len(held),
         "diagnostics": [_diagnostic_line(entry) for entry in report.diagnostics[:MAX_MESSAGES]],
     }
+
+
+def _held_rows(report: Report) -> list[dict[str, str]]:
+    """What is not done, and why: first what is wrong, which a cut must not hide behind what is only deferred."""
+    wrong = [(change.ref, change.reason) for change in report.held_changes]
+    wrong += [(result.change.ref, result.message) for result in report.outstanding]
+    deferred = ((change.ref, change.reason) for change in report.deferred_changes)
+    return [{"object": str(ref), "reason": reason} for ref, reason in (*wrong, *deferred)]
 
 
 def split_gangs(gangs: Sequence[Mapping[str, Any]]) -> list[list[Mapping[str, Any]]]:
@@ -393,13 +405,20 @@ def status_text(document: Mapping[str, Any]) -> str:
     tables = {
         "gangs": [_gang_line(gang) for gang in document.get("gangs") or ()],
         "suspended": document.get("suspended") or (),
-        "held": [f"{row['object']}: {row['reason']}" for row in document.get("held") or ()],
+        "held": _held_lines(document),
         "problems": document.get("diagnostics") or (),
     }
     for title, rows in tables.items():
         if rows:
             lines += ["", title, *(f"  {row}" for row in rows)]
     return "\n".join(lines) + "\n"
+
+
+def _held_lines(document: Mapping[str, Any]) -> list[str]:
+    held = document.get("held") or ()
+    lines = [f"{row['object']}: {row['reason']}" for row in held]
+    more = document.get("heldTotal", len(held)) - len(held)
+    return [*lines, f"and {more} more"] if more > 0 else lines
 
 
 def _gang_line(gang: Mapping[str, Any]) -> str:

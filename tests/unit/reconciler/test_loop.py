@@ -36,3 +36,4 @@ def test_a_held_job_is_not_created_and_the_status_says_why() -> None:
     withhold_waiting_jobs(p, snapshot)
     assert [change.ref.name for change in p.changes] == ["waits", "starts"]
     assert [(change.ref.name, "share" in change.reason) for change in p.held_changes] == [("held", True)]
+    assert p.held_changes[0].is_deferred, "told after what is wrong"

@@ -11,7 +11,10 @@ import pytest
 from compiler.emit.manifest import Manifest
 from compiler.repository import Repository
 from reconciler.cluster.inventory import Inventory
+from reconciler.cluster.objects import ref_of
 from reconciler.context import Pass, Reconciler, Settings, build_reconciler
+from reconciler.decisions.diff import Change
+from reconciler.decisions.guard import PrunePlan
 from reconciler.git.mirror import Mirror
 from reconciler.git.poller import BranchHead
 from reconciler.observe import Observation
@@ -116,6 +119,21 @@ def test_a_new_commit_is_asked_about_before_it_is_in_force(world: World) -> None
     assert not world.r.planning.rejections
 
 
+def test_jobs_may_wait_for_a_quota_and_what_a_refusal_may_hang_on_is_named(world: World) -> None:
+    def other(kind: str, name: str) -> Manifest:
+        item = {"apiVersion": "v1", "kind": kind, "metadata": {"name": name, "namespace": "default"}}
+        return Manifest(4, item, "others.yaml:1")
+
+    pod = replace(other("Pod", "pod"), wave=5)
+    changed = replace(team(), object={**team().object, "spec": {"weight": 2}})
+    manifests = (changed, other("ResourceQuota", "few"), other("ConfigMap", "settings"), job("good"), pod)
+    world.compiles(replace(NEW, manifests=manifests))
+    asked = {question.ref.name: question for question in world.asked.questions}
+    assert {name for name, question in asked.items() if question.may_wait} == {"good", "pod"}
+    assert asked["settings"].others == asked["good"].others == {"team", "few"}
+    assert not asked["team"].others, "a queue is judged by other queues alone"
+
+
 def test_one_refusal_holds_the_commit_whole_and_names_file_and_line(world: World) -> None:
     world.compiles()
     p = world.answers("bad")
@@ -132,6 +150,17 @@ def test_one_refusal_holds_the_commit_whole_and_names_file_and_line(world: World
         assert {"object": "Job default/bad"}.items() <= status["held"][0].items()
         assert any(line.startswith("jobs/bad.yaml:7:1: error GP505: ") for line in status["diagnostics"])
     assert any(event.reason == "CommitRefused" for event in report.events)
+
+
+def test_what_is_held_as_intended_is_reported_after_what_is_wrong(world: World) -> None:
+    p = world.look()
+    for name, is_deferred in (("waits", True), ("unfixable", False)):
+        p.add_change(Change("held", ref_of(job(name).object), is_deferred=is_deferred))
+    leaving = Change("held", ref_of(job("leaving").object))
+    protected = Change("held", ref_of(job("protected").object))
+    p.plan_deletions(PrunePlan(leaving=(leaving,), held_changes=(protected,)))
+    rows = status_document(build_report(world.r, p), {}, "now")["held"]
+    assert [row["object"].rpartition("/")[2] for row in rows] == ["leaving", "unfixable", "protected", "waits"]
 
 
 def test_a_refused_commit_is_tried_again_later_and_later_and_the_condition_stays_meanwhile(world: World) -> None:

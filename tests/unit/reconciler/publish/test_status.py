@@ -17,6 +17,7 @@ from reconciler.publish.events import MAX_ATTEMPTS, MAX_WAITING, EventWriter, Ob
 from reconciler.publish.explain import condition_sentence
 from reconciler.publish.logs import JsonFormatter
 from reconciler.publish.status import (
+    MAX_MESSAGES,
     Condition,
     Report,
     StatusPublisher,
@@ -24,6 +25,7 @@ from reconciler.publish.status import (
     status_document,
     status_text,
 )
+from reconciler.writing.memory import ChangeResult
 from tests.builders.fake_cluster import FakeCluster
 from tests.builders.memory_server import stored_sizes
 from tests.builders.scripted_server import ScriptedAnswer, ScriptedServer, error_answer
@@ -212,6 +214,22 @@ def test_people_read_what_waits_and_what_is_held() -> None:
     text = status_text(status_document(report(), {}, "10:00"))
     assert "wait   default/train (team) GW101: 8 GPUs are missing" in text
     assert "ConfigMap default/stays: it is protected" in text
+
+
+def test_what_is_wrong_is_told_before_jobs_that_wait_and_a_cut_is_told() -> None:
+    """With sixty withheld jobs an object that waited for a finalizer, and one that was refused, stood nowhere."""
+
+    def change(name: str, reason: str) -> Change:
+        return Change("held", Ref("v1", "ConfigMap", "default", name), reason=reason)
+
+    waiting = tuple(change(f"job-{at}", "it waits") for at in range(60))
+    refused = (ChangeResult(change("bad", ""), "refused", "denied"),)
+    found = replace(report(), deferred_changes=waiting, outstanding=refused)
+    document = status_document(found, {}, "10:00")
+    assert [row["object"].rpartition("/")[2] for row in document["held"][:3]] == ["stays", "bad", "job-0"]
+    assert (len(document["held"]), document["heldTotal"]) == (MAX_MESSAGES, 62)
+    assert f"  and {62 - MAX_MESSAGES} more\n" in status_text(document)
+    assert "more" not in status_text(status_document(report(), {}, "10:00"))
 
 
 def test_people_read_when_a_job_is_expected_to_start() -> None:

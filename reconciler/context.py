@@ -26,6 +26,7 @@ from reconciler.decisions.lost_jobs import DepartedJobs, LostJobs
 from reconciler.decisions.nodes import NodeHealth
 from reconciler.decisions.pace import CorrectionPace, StartPace
 from reconciler.decisions.scheduler import SchedulerMemory
+from reconciler.decisions.stalled import VolcanoStalls
 from reconciler.deletions import UnsavedDeletions
 from reconciler.git.mirror import Mirror
 from reconciler.git.poller import GitPoller
@@ -124,6 +125,7 @@ class Reconciler:
     evictions: EvictionMemory = field(default_factory=EvictionMemory)
     pace: StartPace = field(default_factory=StartPace)
     lost_jobs: LostJobs = field(default_factory=LostJobs)
+    stalls: VolcanoStalls = field(default_factory=VolcanoStalls)
     scheduler_memory: SchedulerMemory = field(default_factory=SchedulerMemory)
     broken_gangs: set[str] = field(default_factory=set)
     departed_jobs: DepartedJobs = field(default_factory=DepartedJobs)

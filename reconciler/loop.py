@@ -44,6 +44,7 @@ from reconciler.phases.runs import (
     record_finished_runs,
 )
 from reconciler.phases.scheduler import follow_scheduler, with_standing_text
+from reconciler.phases.stalled import observe_stalls
 from reconciler.phases.suspension import SUSPENDED, suspended_keys, without_suspended
 from reconciler.phases.unlabelled import find_unlabelled
 from reconciler.plan.snapshot import Snapshot
@@ -125,6 +126,7 @@ def compute_changes(r: Reconciler, p: Pass) -> None:
     refs = _collect_manifests(r, p, p.snapshot)
     p.leave_alone(suspended_keys(r, {key: manifest.object for key, manifest in p.manifests.items()}))
     observe_lost_jobs(r, p, refs)
+    observe_stalls(r, p, p.snapshot)
     for ref, manifest in zip(refs, p.desired_manifests, strict=True):
         if p.suspended_keys and ref.key in p.suspended_keys:
             live = p.observation.objects.get(ref.key)

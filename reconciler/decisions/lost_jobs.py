@@ -123,10 +123,14 @@ def _is_idle(job: Object, objects: Mapping[str, Object]) -> bool:
     phase = _phase(job)
     if phase != "Pending":
         return not phase
-    ref = ref_of(job)
-    name = f"{name_of(job)}-{uid_of(job)}"
-    group = objects.get(Ref("scheduling.volcano.sh/v1beta1", "PodGroup", ref.namespace, name).key)
+    group = objects.get(pod_group_key(job))
     return group is not None and status_of(group).get("phase") in ("Inqueue", "Running")
+
+
+def pod_group_key(job: Object) -> str:
+    """Ref.key of the PodGroup that the controller makes for a Volcano Job."""
+    name = f"{name_of(job)}-{uid_of(job)}"
+    return Ref("scheduling.volcano.sh/v1beta1", "PodGroup", ref_of(job).namespace, name).key
 
 
 def _phase(job: Object) -> str:

@@ -13,6 +13,7 @@ from reconciler.context import Pass, Reconciler, is_plan_fresh
 from reconciler.decisions.diff import Change
 from reconciler.phases.candidate import unanswered_message
 from reconciler.phases.scheduler import behind_message
+from reconciler.phases.stalled import stalled_components
 from reconciler.plan.snapshot import PlannedGang
 from reconciler.planning_state import Rejection
 from reconciler.publish.events import ObjectEvent
@@ -48,6 +49,7 @@ def build_report(r: Reconciler, p: Pass) -> Report:
             *refusals,
             *p.obstructed_changes,
             *_unplaced_jobs(r, p),
+            *stalled_components(r, p),
             *p.prune_plan.leaving,
             *(change for change in p.held_changes if not change.is_deferred),
         ),
@@ -89,6 +91,8 @@ def _events(r: Reconciler, p: Pass, rejection: Rejection | None) -> Iterator[Obj
     for change in _unplaced_jobs(r, p):
         if change.live is not None:
             yield ObjectEvent(change.live, "NotPlaced", change.reason, True)
+    for change in stalled_components(r, p):
+        yield ObjectEvent(r.publisher.event_object, "VolcanoStalled", change.reason, True)
     yield from events_of_results(p.results)
     for key, gang in p.snapshot.gangs.items() if p.snapshot else ():
         if gang.decision == "wait" and gang.reasons and key in p.observation.objects:
@@ -194,7 +198,8 @@ def _applied_condition(r: Reconciler, p: Pass, refused: str) -> Condition:
     if p.standstill:
         return Condition("Applied", False, "InventoryLost", p.standstill)
     failures = [f"{each.change.ref}: {each.message}" for each in _outstanding(r, p) if each.outcome != "fight"]
-    failures += [f"{change.ref}: {change.reason}" for change in (*p.obstructed_changes, *_unplaced_jobs(r, p))]
+    standing = (*p.obstructed_changes, *_unplaced_jobs(r, p), *stalled_components(r, p))
+    failures += [f"{change.ref}: {change.reason}" for change in standing]
     failures = [refused, *failures] if refused else failures
     applied = p.snapshot is not None and not failures
     reason = "CommitRefused" if refused else "Applied" if applied else "Outstanding"
@@ -248,6 +253,7 @@ def _seconds_to_deadline(r: Reconciler, p: Pass) -> float | None:
     deadlines += r.evictions.deadlines()
     deadlines += r.departed_jobs.reservations().values()
     deadlines += r.lost_jobs.deadlines(now)
+    deadlines += r.stalls.deadlines(now)
     deadlines += [found.retry_at for found in r.planning.rejections.values() if isfinite(found.retry_at)]
     deadlines += r.writer.retry_times()
     deadlines += r.pace.deadlines(now)

@@ -1,0 +1,131 @@
+"""Whether Volcano's controllers and scheduler still act. Decisions on data, no IO.
+
+A process that hangs, that lost its leader election, or that is not there says nothing itself; what is owed shows it. A
+new Volcano Job gets a status from the controllers before anything else, and a PodGroup its phase from the scheduler in
+its first session, also where it is not let in; a pod whose gate was lifted is bound, or gets the scheduler's message.
+Where one of these is owed for `STALLED_SECONDS` and nothing else that only this component writes has changed meanwhile,
+it has stalled: it owes nothing on a quiet cluster, and a large wave is a change after the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from math import inf
+from typing import Any
+
+from compiler.kubernetes import SCHEDULER_NAMESPACE, VOLCANO_SCHEDULER, bound_node, conditions_of, status_of, uid_of
+from reconciler.cluster.objects import Object
+
+STALLED_SECONDS = 90.0
+"""Longer than a watch on which nothing comes is believed (`WATCH_SILENCE` of the client)."""
+
+Signs = Mapping[str, Any]
+"""uid of each object into which the component has written -> what stands there."""
+_PHASES_OF_NEW_GROUPS = (None, "", "Pending")
+"""Of PodGroups that the scheduler need not have looked at: others than the scheduler write the last one as well."""
+
+
+@dataclass(slots=True)
+class StallDetector:
+    """One component. what_stopped, deployment: for people. waiting: Ref.key of the jobs that wait for it. since: when
+    they began to, or when it was last seen to act, on the clock. signs: as last seen, while jobs wait."""
+
+    what_stopped: str
+    deployment: str
+    waiting: tuple[str, ...] = ()
+    since: float = inf
+    signs: Signs = field(default_factory=dict)
+
+    def observe(self, waiting: Collection[str], signs: Signs, now: float) -> None:
+        """Take up which jobs wait for it, and what it has written."""
+        has_acted = any(self.signs.get(uid) != said for uid, said in signs.items())
+        if not self.waiting or has_acted:
+            self.since = now
+        self.waiting, self.signs = tuple(sorted(waiting)), signs if waiting else {}
+
+    def restart(self, now: float) -> None:
+        """Conclude nothing from the time before: the cluster could not be read."""
+        self.since = now
+
+    def message(self, now: float) -> str:
+        """That it has stalled, in a sentence; empty where it has not, as far as that can be told."""
+        if not self.waiting or now - self.since < STALLED_SECONDS:
+            return ""
+        count = len(self.waiting)
+        jobs = f"{count} jobs wait" if count > 1 else "a job waits"
+        return (
+            f"{self.what_stopped} for more than {STALLED_SECONDS:g} s, and {jobs} for that: look at deployment "
+            f"{self.deployment} in {SCHEDULER_NAMESPACE} (whether it runs, leads and logs), then at the job's Events"
+        )
+
+    def deadlines(self, now: float) -> list[float]:
+        """When it counts as stalled."""
+        at = self.since + STALLED_SECONDS
+        return [at] if self.waiting and at > now else []
+
+
+@dataclass(slots=True)
+class VolcanoStalls:
+    """Both components."""
+
+    controllers: StallDetector = field(
+        default_factory=lambda: StallDetector("Volcano's controllers have served no job", "volcano-controllers")
+    )
+    scheduler: StallDetector = field(
+        default_factory=lambda: StallDetector("Volcano's scheduler has bound no pod", "volcano-scheduler")
+    )
+
+    @property
+    def detectors(self) -> tuple[StallDetector, StallDetector]:
+        return self.controllers, self.scheduler
+
+    def restart(self, now: float) -> None:
+        for detector in self.detectors:
+            detector.restart(now)
+
+    def deadlines(self, now: float) -> list[float]:
+        return [at for detector in self.detectors for at in detector.deadlines(now)]
+
+
+def is_served(job: Object) -> bool:
+    """Whether the controllers have looked at the Volcano Job: they give it a status first."""
+    return bool((status_of(job).get("state") or {}).get("phase"))
+
+
+def is_unseen_group(group: Object) -> bool:
+    """Whether the scheduler has not looked at the PodGroup, to which its first session gives a phase."""
+    return not status_of(group).get("phase")
+
+
+def is_unseen_pod(pod: Object) -> bool:
+    """Whether the scheduler has neither bound the pod nor said why not. What the API server wrote when it was gated may
+    still stand there."""
+    return not bound_node(pod) and all(reason == "SchedulingGated" for reason, _ in _scheduled_rows(pod))
+
+
+def is_of_volcano(pod: Object) -> bool:
+    return bool((pod.get("spec") or {}).get("schedulerName") == VOLCANO_SCHEDULER)
+
+
+def signs_of_controllers(jobs: Iterable[Object]) -> Signs:
+    """What Volcano's controllers have written into Volcano Jobs."""
+    return {uid_of(job): status_of(job) for job in jobs if is_served(job)}
+
+
+def signs_of_scheduler(groups: Iterable[Object], pods: Iterable[Object]) -> Signs:
+    """What Volcano's scheduler has written into PodGroups and pods."""
+    signs: dict[str, Any] = {}
+    for group in groups:
+        if status_of(group).get("phase") not in _PHASES_OF_NEW_GROUPS:
+            signs[uid_of(group)] = status_of(group)
+    for pod in pods:
+        if is_of_volcano(pod) and not is_unseen_pod(pod):
+            signs[uid_of(pod)] = bound_node(pod), _scheduled_rows(pod)
+    return signs
+
+
+def _scheduled_rows(pod: Object) -> list[tuple[Any, Any]]:
+    """Reason and message of the pod's condition PodScheduled."""
+    rows = (row for row in conditions_of(pod) if row.get("type") == "PodScheduled")
+    return [(row.get("reason"), row.get("message")) for row in rows]

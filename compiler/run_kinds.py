@@ -1,12 +1,14 @@
 """Kinds of which each object runs once and ends, and how an object of each says that it is over.
 
-The planned kinds, and those that only pass through. Any other kind is a service: what is gone is made again. Most say
-it by a condition (`compiler.kubernetes.final_phase`), the others by a word in their status.
+The planned kinds, those that only pass through, and whatever else says in its specification how long it is kept after
+its end. Any other object is a service: what is gone is made again. Most say it by a condition
+(`compiler.kubernetes.final_phase`), the others by a word in their status.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from compiler.kubernetes import DIGEST_ANNOTATION, Object, annotations_of, api_group_of, final_phase, status_of
 
@@ -37,7 +39,7 @@ _STATUS_PATHS: Mapping[str, tuple[tuple[str, ...], ...]] = {
 }
 """Kind.group -> where its status holds the word. The first that is there decides."""
 _USUAL_STATUS_PATHS = (("phase",), ("state",))
-"""Where kinds that only a Cluster declares may hold it; else they say it by a condition."""
+"""Where kinds that are not known may hold it; else they say it by a condition."""
 _PHASE_OF_WORD: Mapping[str, str] = {
     **dict.fromkeys(("COMPLETE", "COMPLETED", "SUCCEED", "SUCCEEDED"), "Completed"),
     **dict.fromkeys(("ERROR", "FAILED", "STOPPED", "VALIDATIONFAILED"), "Failed"),
@@ -47,6 +49,8 @@ again, or becomes FAILED."""
 RUN_KINDS = PLANNED_RUN_KINDS | _STATUS_PATHS.keys() | frozenset(_CONDITION_KINDS.split())
 """Kind.group of all of them."""
 _TIME_TO_LIVE_FIELDS = ("ttlSecondsAfterFinished", "ttlStrategy", "timeToLiveSeconds")
+_POLICY_FIELDS = ("runPolicy", "completionPolicy")
+"""Mappings of a specification that may hold one of these fields as well (Kubeflow, OpenKruise)."""
 
 
 def run_kind_of(item: Object) -> str:
@@ -54,16 +58,26 @@ def run_kind_of(item: Object) -> str:
     return f"{item['kind']}.{api_group_of(item)}"
 
 
+def runs_once(item: Object) -> bool:
+    """Whether the object runs once, where no Cluster says what its kind does: by its kind, or since it is deleted some
+    time after its end and would be made again for ever. A template or a schedule of runs is none."""
+    if run_kind_of(item) in RUN_KINDS:
+        return True
+    is_recipe = str(item["kind"]).endswith("Template") or "schedule" in _spec_of(item)
+    return has_time_to_live(item) and not is_recipe
+
+
 def is_run(item: Object) -> bool:
-    """Whether the object runs once: by its kind, or because it was written with the digest of its run."""
+    """Whether the object in the cluster runs once: by its kind, or because it was written with the digest of its
+    run, as whatever the plan takes for a run."""
     return run_kind_of(item) in RUN_KINDS or DIGEST_ANNOTATION in annotations_of(item)
 
 
 def end_of_run(item: Object) -> str | None:
-    """The final phase of an object of one of these kinds; None while it can still run."""
+    """The final phase of an object that runs once; None while it can still run."""
     kind = run_kind_of(item)
-    is_declared = kind not in RUN_KINDS and is_run(item)
-    for path in _STATUS_PATHS.get(kind, _USUAL_STATUS_PATHS if is_declared else ()):
+    is_unknown_run = kind not in RUN_KINDS and (is_run(item) or runs_once(item))
+    for path in _STATUS_PATHS.get(kind, _USUAL_STATUS_PATHS if is_unknown_run else ()):
         value: object = status_of(item)
         for step in path:
             value = value.get(step) if isinstance(value, Mapping) else None
@@ -74,6 +88,12 @@ def end_of_run(item: Object) -> str | None:
 
 def has_time_to_live(item: Object) -> bool:
     """Whether the cluster deletes it some time after its end."""
-    spec = item.get("spec") or {}
-    fields = {**spec, **(spec.get("runPolicy") or {})}
-    return any(fields.get(name) is not None for name in _TIME_TO_LIVE_FIELDS)
+    spec = _spec_of(item)
+    policies = (policy for name in _POLICY_FIELDS if isinstance(policy := spec.get(name), Mapping))
+    return any(part.get(name) is not None for part in (spec, *policies) for name in _TIME_TO_LIVE_FIELDS)
+
+
+def _spec_of(item: Object) -> Mapping[str, Any]:
+    """Nothing where it is no mapping: that of a kind that passes through may be anything."""
+    spec = item.get("spec")
+    return spec if isinstance(spec, Mapping) else {}

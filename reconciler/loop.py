@@ -37,7 +37,6 @@ from reconciler.phases.pods import act_on_pods, observe_pods
 from reconciler.phases.report import build_report
 from reconciler.phases.runs import (
     former_flows,
-    is_job,
     numbered_run,
     observe_lost_jobs,
     record_deletions,
@@ -108,7 +107,7 @@ def observe(r: Reconciler) -> Pass:
     record_deletions(r, p)
     confirm_entries(r, p)
     record_finished_runs(r, p)
-    for key in (*filter(is_job, p.former_job_keys), *former_flows(p)):
+    for key in (*filter(r.planning.is_job, p.former_job_keys), *former_flows(p)):
         r.departed_jobs.record_pods(key, now)
     r.departed_jobs.release_names(now)
     return p
@@ -131,7 +130,7 @@ def compute_changes(r: Reconciler, p: Pass) -> None:
         if p.suspended_keys and ref.key in p.suspended_keys:
             live = p.observation.objects.get(ref.key)
             p.add_change(Change("held", ref, manifest, live, reason=SUSPENDED, is_deferred=True))
-        elif obstacle := reading_obstacle(p, ref):
+        elif obstacle := reading_obstacle(r, p, ref):
             p.obstruct(ref, obstacle, manifest)
         elif (change := _required_change(r, p, manifest, ref)) is not None:
             p.add_change(_unless_unfixable(r, change))
@@ -154,10 +153,10 @@ def _kinds_in_use(p: Pass, snapshot: Snapshot) -> set[tuple[str, str]]:
     return declared | made
 
 
-def reading_obstacle(p: Pass, ref: Ref) -> str:
+def reading_obstacle(r: Reconciler, p: Pass, ref: Ref) -> str:
     """Why what the cluster holds of this object is not known for certain; empty when it is. Of a job the pods count
     too: what may be done to it depends on whether they have started."""
-    kinds = (ref.group_kind, "Pod") if is_job(ref.key) else (ref.group_kind,)
+    kinds = (ref.group_kind, "Pod") if r.planning.is_job(ref.key) else (ref.group_kind,)
     for kind in kinds:
         if kind not in p.observation.readable_kinds:
             return p.observation.obstacles.get(kind, f"{kind} was not read yet")

@@ -8,6 +8,7 @@ from typing import Any
 
 from compiler.emit.manifest import Manifest
 from compiler.repository import Repository
+from compiler.run_kinds import RUN_KINDS
 from reconciler.cluster.objects import Object
 from reconciler.decisions.diff import Change
 from reconciler.memo import Memo, drop_other_keys
@@ -89,6 +90,10 @@ class PlanningState:
     desired: DesiredManifests = field(default_factory=DesiredManifests)
     unchanged: dict[str, tuple[Manifest, tuple[object, ...]]] = field(default_factory=dict)
     running: dict[str, Object] = field(default_factory=dict)
+
+    def is_job(self, key: str) -> bool:
+        """Whether the object of this Ref.key runs once: by its kind, or as the plan in force has it."""
+        return key.partition("/")[0] in RUN_KINDS or (self.snapshot is not None and key in self.snapshot.jobs)
 
     def restore(self, snapshot: Snapshot, tree: Repository | None = None) -> None:
         """Put the plan of another process in force. What it rests on is not known."""

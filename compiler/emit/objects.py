@@ -11,8 +11,8 @@ from compiler.emit.scheduler import config_map
 from compiler.emit.templates import annotate, mark_pods, name_queue, name_scheduler
 from compiler.kubernetes import API_GROUP, HOSTNAME_LABEL, ROLE_MARK
 from compiler.outcome import Outcome
-from compiler.run_kinds import RUN_KINDS
-from compiler.specs import HyperNodeSpec, QueueSpec, Specs
+from compiler.run_kinds import RUN_KINDS, run_kind_of, runs_once
+from compiler.specs import GangSpec, HyperNodeSpec, QueueSpec, Specs
 from compiler.syntax.documents import Document, DocumentIdentity
 from compiler.syntax.runs import run_digest
 
@@ -36,14 +36,21 @@ def manifests_with_documents(outcome: Outcome) -> Iterator[tuple[Manifest, Docum
     """Declarations of real things (Cluster, NodePool, Node) become no objects."""
     if not outcome.ok:
         return
-    runs = {gang.document.identity for gang in outcome.specs.gangs if gang.runs_once}
+    gangs = {gang.document.identity: gang for gang in outcome.specs.gangs}
     pods = {gang.document.identity: sum(role.replicas for role in gang.roles) for gang in outcome.specs.gangs}
     for wave, emitter in enumerate((_foundation, _queues, _hypernodes, _scheduler, _other_objects, _jobs)):
         for data, document in emitter(outcome):
-            ends = document.identity in runs or f"{document.kind}.{document.group}" in RUN_KINDS
-            run = run_digest(document.data) if ends else ""
+            run = run_digest(document.data) if _ends(document, gangs.get(document.identity)) else ""
             place = f"{document.file}:{document.line}"
             yield Manifest(wave, data, place, run, pods.get(document.identity, 0)), document
+
+
+def _ends(document: Document, gang: GangSpec | None) -> bool:
+    """Whether the document's object runs once. gang: that of the document, whose kind is known, or declared by the
+    Cluster, which says it."""
+    if gang is None:
+        return runs_once(document.data)
+    return gang.runs_once or run_kind_of(document.data) in RUN_KINDS
 
 
 def _foundation(outcome: Outcome) -> EmittedObjects:
@@ -110,7 +117,10 @@ def _other_objects(outcome: Outcome) -> EmittedObjects:
             or document.identity in emitted
         ):
             continue
-        yield _gated_template(document) if document.identity in gated_templates else document.data, document
+        if document.identity in gated_templates:
+            yield _gated_template(document), document
+        else:  # runs are looked up by their names, with the namespace that they get
+            yield _with_namespace(document) if runs_once(document.data) else document.data, document
 
 
 def _gated_templates(outcome: Outcome) -> set[DocumentIdentity]:

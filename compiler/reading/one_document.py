@@ -16,7 +16,7 @@ from compiler.reading.files import configurations_inside
 from compiler.reading.sensitive_objects import sensitive_object_diagnostics
 from compiler.reading.shape import document_flaws, shape_diagnostics
 from compiler.reading.unplanned import DESCRIBED_ELSEWHERE, declared_pods, runs_pods, unplanned_pods
-from compiler.run_kinds import RUN_KINDS
+from compiler.run_kinds import runs_once
 from compiler.specs import GangSpec
 from compiler.specs.drafts import PrivilegedContainers
 from compiler.syntax.documents import Document
@@ -220,9 +220,10 @@ def _privileged_containers(document: Document) -> Iterator[PrivilegedContainers]
 
 def _is_left_out(document: Document, kind: Kind | None) -> bool:
     """Whether the document has generateName although objects of its kind do not run once."""
-    key = f"{document.kind}.{document.group}"
-    runs_once = key in RUN_KINDS or key == "Pod." or (kind is not None and kind.runs_once)
-    return not runs_once and document.has_generated_name
+    if not document.has_generated_name:
+        return False
+    is_pod = (document.kind, document.group) == ("Pod", "")
+    return not (is_pod or runs_once(document.data) or (kind is not None and kind.runs_once))
 
 
 def _generated_name_diagnostics(document: Document, kind: Kind | None, is_rejected: bool) -> Iterator[Diagnostic]:

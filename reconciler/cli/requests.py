@@ -10,13 +10,13 @@ from typing import Any, TypeVar
 import click
 
 from compiler.kubernetes import DIGEST_ANNOTATION, annotations_of
-from compiler.run_kinds import end_of_run
+from compiler.run_kinds import RUN_KINDS, end_of_run
 from reconciler.cli import add_cluster_options
 from reconciler.cli.connection import cluster_command
 from reconciler.cluster.client import Client
 from reconciler.cluster.inventory import FinishedRun, Inventory, InventoryStore
 from reconciler.cluster.transport import make_connector
-from reconciler.phases.runs import is_job, split_run
+from reconciler.phases.runs import split_run
 from reconciler.requests import (
     EVERYTHING,
     Requests,
@@ -80,7 +80,7 @@ def rerun(job: str, cluster: str, kubeconfig: Path | None, context: str | None, 
     that is held because the scheduler does not bind it is tried again."""
     store, inventory = _stores(cluster, kubeconfig, context, namespace)
     key = _target_key(job, inventory)
-    if not is_job(key):
+    if not _is_job(key, inventory):
         raise click.ClickException(f"{job} is no job that gangplan knows on {cluster}")
     run = inventory.runs.get(key)
     if run is None or _goes_on(store.client, run):
@@ -90,6 +90,12 @@ def rerun(job: str, cluster: str, kubeconfig: Path | None, context: str | None, 
     digest, number = split_run(run.digest)
     _change(store, lambda requests: with_rerun(requests, key, digest, number + 1))
     click.echo(f"{key} runs again: run {number + 1} of {digest}")
+
+
+def _is_job(key: str, inventory: Inventory) -> bool:
+    """Whether the inventory knows the object as one that runs once: by its kind, or by a run that it is or has had."""
+    entry = inventory.entries.get(key)
+    return key in inventory.runs or key.partition("/")[0] in RUN_KINDS or bool(entry and entry.run)
 
 
 def _goes_on(client: Client, run: FinishedRun) -> bool:

@@ -32,7 +32,7 @@ from reconciler.decisions import guard
 from reconciler.decisions.dependents import pods_of_all
 from reconciler.decisions.diff import Change
 from reconciler.git.process import GitError
-from reconciler.phases.runs import is_job, run_digest_of
+from reconciler.phases.runs import run_digest_of
 
 log = logging.getLogger(__name__)
 
@@ -52,16 +52,17 @@ def confirm_entries(r: Reconciler, p: Pass) -> None:
     for key, entry in list(p.inventory.entries.items()):
         if (item := p.observation.objects.get(key)) is None:
             continue
+        is_job = r.planning.is_job(key)
         if entry.uid != uid_of(item):
             entry = _with_uid_of(r, entry, r.writer.newest_object(key, item))
-        elif entry.origin != "former" and (not is_job(key) or (entry.started and _is_known_run(entry, item))):
+        elif entry.origin != "former" and (not is_job or (entry.started and _is_known_run(entry, item))):
             continue
         if entry.uid == uid_of(item) and entry.origin == "former":
             entry = replace(entry, origin=origin_of(item, r.settings.cluster))
         if entry.uid == uid_of(item) and not entry.started:
-            has_begun = is_job(key) and entry.ref.group_kind not in PLANNED_RUN_KINDS and bool(status_of(item))
+            has_begun = is_job and entry.ref.group_kind not in PLANNED_RUN_KINDS and bool(status_of(item))
             entry = replace(entry, started=has_begun or any(not is_gated(pod) for pod in p.pods.get(key, ())))
-        if entry.uid == uid_of(item) and is_job(key) and not _is_known_run(entry, item):
+        if entry.uid == uid_of(item) and is_job and not _is_known_run(entry, item):
             entry = replace(entry, run=run_digest_of(r, item))
         p.inventory.enter(entry)
 

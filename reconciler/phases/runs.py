@@ -17,7 +17,7 @@ from compiler.kubernetes import (
     status_of,
     uid_of,
 )
-from compiler.run_kinds import RUN_KINDS, end_of_run, has_time_to_live, is_run
+from compiler.run_kinds import end_of_run, has_time_to_live, is_run
 from reconciler.cluster.client import ApiError
 from reconciler.cluster.inventory import FinishedRun, InventoryEntry
 from reconciler.cluster.objects import Object, Ref, ref_of
@@ -33,8 +33,9 @@ MAX_FORMER_RUNS, MAX_NODES = 5, 64
 """Former runs of a job, and nodes of a run, that are kept at most."""
 
 
-def is_job(key: str) -> bool:
-    return key.partition("/")[0] in RUN_KINDS
+def _is_run(r: Reconciler, item: Object) -> bool:
+    """Whether the object runs once: as the plan has it, or by what it says itself."""
+    return is_run(item) or r.planning.is_job(ref_of(item).key)
 
 
 def former_flows(p: Pass) -> Iterator[str]:
@@ -54,11 +55,11 @@ def record_deletions(r: Reconciler, p: Pass) -> None:
     entries, new = p.inventory.entries, list(_believed_deletions(r, p))
     for item, _ in new:
         r.writer.note_deletion(item)
-        if is_run(item):
+        if _is_run(r, item):
             r.departed_jobs.record_departure(ref_of(item).key, r.clock())
     for item, witnessed in r.deletions.take(p.inventory, new):
         ref = ref_of(item)
-        if is_run(item) and ref.key in entries and entries[ref.key].uid == uid_of(item):
+        if _is_run(r, item) and ref.key in entries and entries[ref.key].uid == uid_of(item):
             if (phase := end_of_run(item)) and not _has_never_begun(p, item):
                 _record_run(r, p, item, phase)
             elif witnessed:
@@ -86,7 +87,7 @@ def record_finished_runs(r: Reconciler, p: Pass) -> None:
         job = p.observation.objects[key]
         if r.planning.running.get(key) is job:
             continue
-        if is_run(job) and (phase := end_of_run(job)):
+        if _is_run(r, job) and (phase := end_of_run(job)):
             r.planning.forget_running(key)
             if not _has_never_begun(p, job):
                 _record_run(r, p, job, phase)

@@ -7,7 +7,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from compiler.kubernetes import uid_of
-from compiler.run_kinds import RUN_KINDS
 from reconciler.cluster.client import ApiError
 from reconciler.cluster.inventory import Inventory, InventoryEntry
 from reconciler.cluster.objects import Object, ref_of
@@ -45,21 +44,16 @@ def _unseen(r: Reconciler, inventory: Inventory) -> Iterator[tuple[str, Inventor
     shown = r.watches.labelled_objects()
     for key, entry in inventory.entries.items() if shown else ():
         kind = key.partition("/")[0]
-        if entry.uid and kind in shown and _is_run(r, key):
+        if entry.uid and kind in shown and r.planning.is_job(key):
             item = shown[kind].get(key)
             if item is None or uid_of(item) != entry.uid:
                 yield key, entry
-
-
-def _is_run(r: Reconciler, key: str) -> bool:
-    """Whether the object runs once, by its kind or as the repository declares it."""
-    return key.partition("/")[0] in RUN_KINDS or (r.planning.snapshot is not None and key in r.planning.snapshot.jobs)
 
 
 def is_unconfirmed(r: Reconciler, p: Pass, item: Object) -> bool:
     """Whether a watch by label has shown this job of ours to go, and the server has not said so."""
     ref = ref_of(item)
     entry = p.inventory.entries.get(ref.key)
-    if entry is None or entry.uid != uid_of(item) or not _is_run(r, ref.key):
+    if entry is None or entry.uid != uid_of(item) or not r.planning.is_job(ref.key):
         return False
     return r.watches.is_labelled_kind(ref.group_kind) and entry.uid not in r.watches.unlabelled.gone

@@ -32,7 +32,7 @@ from compiler.kubernetes import (
     is_terminating,
     uid_of,
 )
-from compiler.run_kinds import RUN_KINDS, is_run
+from compiler.run_kinds import is_run
 from compiler.syntax.runs import json_digest
 from reconciler.cluster.client import ApiError, Client, Conflict, Invalid, LostLease, NotFound, Retry
 from reconciler.cluster.inventory import Inventory, InventoryEntry, InventoryStore, Origin
@@ -349,12 +349,12 @@ class ClusterWriter:
             self.client.delete(change.ref, uid_of(change.live))
         except NotFound:
             log.info("it was gone already", extra={"object": str(change.ref)})
-        return partial(self._note_deleted, change, uid_of(change.live), inventory, message)
+        return partial(self._note_deleted, change, change.live, inventory, message)
 
-    def _note_deleted(self, change: Change, target_uid: str, inventory: Inventory, message: str) -> ChangeResult:
+    def _note_deleted(self, change: Change, target: Object, inventory: Inventory, message: str) -> ChangeResult:
         ref = change.ref
-        self.memory.record_delete(ref.key, target_uid, self.clock())
-        if ref.group_kind in RUN_KINDS and ref.key in inventory.entries:
+        self.memory.record_delete(ref.key, uid_of(target), self.clock())
+        if is_run(target) and ref.key in inventory.entries:
             inventory.enter(InventoryEntry(ref))
         return ChangeResult(change, "done", message)
 

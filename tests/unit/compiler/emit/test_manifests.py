@@ -293,3 +293,41 @@ def test_groups_that_volcano_does_not_know_of_are_named_when_they_sit_in_several
     outcome = compile_repository(Repository({"cluster-specs/t/all.yaml": text.encode()}))
     assert [decided.action for decided in outcome.decisions] == ["start"]
     assert [d.code for d in outcome.diagnostics if d.code.startswith("GP52")] == expected
+
+
+FOO = "apiVersion: example.org/v1\nkind: KIND\nmetadata: {name: foo}\nspec: SPEC\n"
+
+
+@pytest.mark.parametrize(
+    ("kind", "spec", "is_run"),
+    [
+        ("FooJob", "{ttlSecondsAfterFinished: 60}", True),
+        ("FooJob", "{runPolicy: {ttlSecondsAfterFinished: 60}}", True),
+        ("FooJob", "{image: x}", False),
+        ("WorkflowTemplate", "{ttlStrategy: {secondsAfterCompletion: 60}}", False),
+    ],
+)
+def test_what_is_deleted_some_time_after_its_end_is_a_run_whatever_its_kind(kind: str, spec: str, is_run: bool) -> None:
+    """S16: it was a service, which is made again whenever it is gone."""
+    (found,) = (m for m in manifests(compiled(FOO.replace("KIND", kind).replace("SPEC", spec))) if m.wave == 4)
+    assert bool(found.run_digest) == is_run
+    assert found.object["metadata"].get("namespace") == ("default" if is_run else None)
+
+
+def test_a_kind_that_the_cluster_declares_to_run_for_ever_is_no_run_for_its_time_to_live() -> None:
+    declared = "gated, jobKinds: [{apiVersion: example.org/v1, kind: FooJob, runs: RUNS, roles: [{template: spec.t}]}]"
+    pods = "{ttlSecondsAfterFinished: 60, t: {spec: {containers: [{name: c, image: x}]}}}"
+    for runs in ("once", "forever"):
+        foo = FOO.replace("KIND", "FooJob").replace("SPEC", pods)
+        made = manifests(compiled(foo, binding=declared.replace("RUNS", runs)))
+        (found,) = (m for m in made if m.object["kind"] == "FooJob")
+        assert bool(found.run_digest) == (runs == "once")
+
+
+def test_a_run_of_an_unknown_kind_may_have_its_name_generated() -> None:
+    foo = FOO.replace("name: foo", "generateName: foo-").replace("KIND", "FooJob")
+    for spec, severity in (("{ttlSecondsAfterFinished: 60}", "info"), ("{image: x}", "warning")):
+        outcome = compiled(foo.replace("SPEC", spec))
+        said = [each.severity for each in outcome.diagnostics if each.code == "GP138"]
+        assert said == [severity]
+        assert len([m for m in manifests(outcome) if m.wave == 4]) == (severity == "info")

@@ -71,3 +71,19 @@ def test_what_is_suspended_is_resumed_by_its_short_name_also_when_it_is_gone(sto
     assert ask("resume", "team/later").exit_code == 0
     assert store.read().suspended == frozenset()
     assert ask("resume", "all").exit_code == 0
+
+
+def test_whatever_has_had_a_run_or_is_one_runs_again_whatever_its_kind(
+    store: RequestStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Kinds of `jobKinds` and others that the inventory has among its runs were refused as no jobs."""
+    _, inventory = commands._stores("test", None, None, "gangplan-system")
+    monkeypatch.setattr(type(store.client), "find", lambda self, ref: None)
+    over, held, service = (Ref("example.org/v1", "FooJob", "team", name) for name in ("over", "held", "service"))
+    inventory.runs[over.key] = FinishedRun(over, "sha256:1", "Completed")
+    inventory.entries[held.key] = InventoryEntry(held, "u", run="sha256:2")
+    inventory.entries[service.key] = InventoryEntry(service, "u")
+    assert "runs again: run 2 of sha256:1" in ask("rerun", "team/over").output
+    assert "if it is held, it is tried again" in ask("rerun", "team/held").output
+    refused = ask("rerun", "team/service")
+    assert (refused.exit_code, "no job that gangplan knows" in refused.output) == (1, True)

@@ -318,3 +318,48 @@ def test_a_flow_is_made_again_when_the_jobs_of_the_former_one_are_gone(
     for readable in (frozenset({ref_of(FLOW).group_kind}), frozenset[str]()):
         found = list(former_flows(Pass(Observation(objects, readable), Inventory())))
         assert found == ([ref_of(FLOW).key] * former if readable else [])
+
+
+FOO: Object = {
+    "apiVersion": "example.org/v1",
+    "kind": "FooJob",
+    "metadata": {"name": "foo", "namespace": "default"},
+    "spec": {"ttlSecondsAfterFinished": 10},
+}
+FOO_KEY = ref_of(FOO).key
+
+
+@pytest.mark.parametrize("way", ["is there", "is deleted", "was deleted unseen"])
+@pytest.mark.parametrize("marked", [True, False])
+def test_a_run_of_a_kind_that_nobody_knows_is_made_once(
+    r: Reconciler, monkeypatch: pytest.MonkeyPatch, way: str, marked: bool
+) -> None:
+    """S16: it was made again each time that its time to live took it away. A former gangplan, to which it was a
+    service, has not marked it."""
+    monkeypatch.setattr(type(r.client), "find", lambda self, ref: None)
+    manifest = Manifest(4, FOO, "jobs/foo.yaml:1", run_digest(FOO))
+    r.planning.restore(Snapshot("c0ffee", True, manifests=(manifest,)))
+    annotations = {DIGEST_ANNOTATION: manifest.run_digest} if marked else {}
+    live = {**FOO, "metadata": {**FOO["metadata"], "uid": "f", "annotations": annotations}}
+    inventory = Inventory()
+    inventory.entries[FOO_KEY] = InventoryEntry(ref_of(FOO), "f")
+
+    def look(*objects: Object) -> Pass:
+        seen = {ref_of(item).key: item for item in objects}
+        p = Pass(Observation(seen, frozenset({ref_of(FOO).group_kind})), inventory)
+        p.go_by(r.planning.snapshot)
+        record_deletions(r, p)
+        confirm_entries(r, p)
+        record_finished_runs(r, p)
+        record_unobserved_ends(r, p)
+        return p
+
+    look({**live, "status": {"phase": "Running"}})
+    assert inventory.entries[FOO_KEY].started
+    assert inventory.runs == {}
+    over = {**live, "status": {"phase": "Succeeded"}}
+    if way == "is deleted":
+        r.watches.record_deletion(over, witnessed=True)
+    look(*([over] if way == "is there" else []))
+    run = inventory.runs[FOO_KEY]
+    assert (run.digest, run.phase) == (manifest.run_digest, "Unknown" if "unseen" in way else "Completed")

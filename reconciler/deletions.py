@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from compiler.kubernetes import uid_of
@@ -18,6 +18,8 @@ class UnsavedDeletions:
 
     _seen: list[tuple[Object, bool]] = field(default_factory=list)
     _told: Inventory | None = None
+    _unsaved_pods: list[Object] = field(default_factory=list)
+    _told_pods: Inventory | None = None
 
     def take(self, inventory: Inventory, new: Iterable[tuple[Object, bool]]) -> list[tuple[Object, bool]]:
         """What this inventory is to be told: the last state of each object, and whether the deletion itself was
@@ -27,6 +29,15 @@ class UnsavedDeletions:
         self._seen += new
         self._told = inventory
         return list(self._seen)
+
+    def take_pods(self, inventory: Inventory, new: Sequence[Object]) -> list[Object]:
+        """The pods that went and that this inventory, which counts each of them once, is to be told."""
+        if self._told_pods is not None and self._told_pods.is_stored:
+            self._unsaved_pods = []
+        told = list(new) if inventory is self._told_pods else [*self._unsaved_pods, *new]
+        self._unsaved_pods += new
+        self._told_pods = inventory
+        return told
 
 
 def _is_entered(item: Object, inventory: Inventory) -> bool:

@@ -114,10 +114,15 @@ class Observation:
     @cached_property
     def pods_by_job(self) -> tuple[dict[str, list[Object]], set[str]]:
         """`gates.pods_by_job` for all jobs."""
+        return self.memory.owners.pods_by_job(self.objects_of_kind("Pod"), self.jobs)
+
+    @cached_property
+    def jobs(self) -> Mapping[str, Object]:
+        """Ref.key -> object, of everything whose pods are its own."""
         jobs: dict[str, Object] = {}
         for kind, objects in self._objects_by_kind.items():
             jobs |= self.memory.jobs_of_kind(kind, objects)
-        return self.memory.owners.pods_by_job(self.objects_of_kind("Pod"), jobs)
+        return jobs
 
     def node_index(self, leaves: Mapping[str, str]) -> NodeIndex:
         """The nodes by name and hostname. leaves: node name -> the hypernode that holds it."""

@@ -23,7 +23,9 @@ from compiler.kubernetes import SNAPSHOT_TIME_ANNOTATION, name_of
 from reconciler.cli import add_cluster_options, add_kubeconfig_options, state_folder
 from reconciler.cli.config import load_config
 from reconciler.cli.connection import TimeLimitError, check_kubeconfig, cluster_command, time_limit
+from reconciler.cli.requests import target_key
 from reconciler.cluster.client import ApiError, Client, Forbidden, NotFound
+from reconciler.cluster.inventory import FinishedRun, InventoryStore
 from reconciler.cluster.lease import vacancy
 from reconciler.cluster.neighbours import OtherGangplanError
 from reconciler.cluster.objects import Object, Ref, ref_of
@@ -33,6 +35,7 @@ from reconciler.context import Reconciler, Settings, build_reconciler, load_iden
 from reconciler.git.process import GitError
 from reconciler.observe import STATE_KINDS, without_server_fields
 from reconciler.publish.logs import JsonFormatter
+from reconciler.publish.records import record_row, record_text
 from reconciler.publish.status import Report, read_status, status_text
 from reconciler.run import DataFolderInUse, lock_data_folder, run_reconciler
 
@@ -300,13 +303,21 @@ def state_items(client: Client) -> Iterator[Object]:
 
 
 @click.command()
+@click.argument("job", required=False)
 @click.option("--cluster", required=True, help="Which cluster.")
 @add_cluster_options
 @cluster_command(30.0)
 @click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
-def status(cluster: str, kubeconfig: Path | None, context: str | None, namespace: str, output: str) -> None:
-    """Show the commit in force, the conditions, each gang's decision, and what is held and why."""
+def status(
+    job: str | None, cluster: str, kubeconfig: Path | None, context: str | None, namespace: str, output: str
+) -> None:
+    """Show the commit in force, the conditions, each gang's decision, and what is held and why; of a JOB
+    (NAMESPACE/NAME, or KIND.GROUP/NAMESPACE/NAME) how its last run went."""
     client = Client(make_connector(kubeconfig, context))
+    if job is not None:
+        run = _finished_run(client, namespace, cluster, job)
+        click.echo(json.dumps(record_row(run), indent=1) if output == "json" else record_text(run).rstrip("\n"))
+        return
     try:
         found = read_status(client, Ref("v1", "ConfigMap", namespace, f"gangplan-{cluster}-status"))
     except NotFound as error:
@@ -321,3 +332,14 @@ def status(cluster: str, kubeconfig: Path | None, context: str | None, namespace
         if sentence := vacancy(lease, datetime.now(UTC)):
             click.echo(f"{sentence}\n")
     click.echo(status_text(found), nl=False)
+
+
+def _finished_run(client: Client, namespace: str, cluster: str, job: str) -> FinishedRun:
+    """The last run of the job that is over."""
+    try:
+        inventory = InventoryStore(client, namespace, cluster).read()
+    except ValueError as error:
+        raise click.ClickException(str(error)) from error
+    if (run := inventory.runs.get(target_key(job, inventory))) is None:
+        raise click.ClickException(f"no run of {job} is over that gangplan knows of on {cluster}")
+    return run

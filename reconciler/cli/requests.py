@@ -45,7 +45,7 @@ def suspend(target: str, cluster: str, kubeconfig: Path | None, context: str | N
     (NAMESPACE/NAME, or KIND.GROUP/NAMESPACE/NAME). It is not written, its gated pods stay gated, nothing of it is
     evicted or deleted; what runs goes on."""
     store, inventory = _stores(cluster, kubeconfig, context, namespace)
-    key = _target_key(target, inventory)
+    key = target_key(target, inventory)
     if "/" not in key and key != EVERYTHING and not _KIND.fullmatch(key):
         raise click.ClickException(f"{key!r} is neither all, a kind (Queue, Job.batch.volcano.sh) nor NAMESPACE/NAME")
     _change(store, lambda requests: with_suspended(requests, key))
@@ -65,7 +65,7 @@ def resume(target: str, cluster: str, kubeconfig: Path | None, context: str | No
     except ValueError as error:
         raise click.ClickException(str(error)) from error
     named = [key for key in suspended if target in (key, key.partition("/")[2])]
-    key = named[0] if len(named) == 1 else _target_key(target, inventory)
+    key = named[0] if len(named) == 1 else target_key(target, inventory)
     if key != EVERYTHING and key not in suspended:
         raise click.ClickException(f"{key} is not suspended{_list_suspended(suspended)}")
     left = _change(store, lambda requests: with_resumed(requests, key)).suspended
@@ -79,7 +79,7 @@ def rerun(job: str, cluster: str, kubeconfig: Path | None, context: str | None, 
     """Run JOB (NAMESPACE/NAME, or KIND.GROUP/NAMESPACE/NAME) once more as it is: a finished one begins a new run, one
     that is held because the scheduler does not bind it is tried again."""
     store, inventory = _stores(cluster, kubeconfig, context, namespace)
-    key = _target_key(job, inventory)
+    key = target_key(job, inventory)
     if not _is_job(key, inventory):
         raise click.ClickException(f"{job} is no job that gangplan knows on {cluster}")
     run = inventory.runs.get(key)
@@ -127,7 +127,7 @@ def _change(store: RequestStore, function: Callable[[Requests], Requests]) -> Re
         raise click.ClickException(str(error)) from error
 
 
-def _target_key(target: str, inventory: Inventory) -> str:
+def target_key(target: str, inventory: Inventory) -> str:
     """`all`, a kind, or the Ref.key of an object that the inventory knows by namespace and name."""
     if target == EVERYTHING or target.count("/") != 1:
         return target

@@ -13,11 +13,13 @@ import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from math import inf
+from operator import itemgetter
 from typing import Any, Literal, TypeVar
 
 from compiler.syntax.runs import json_digest
 from reconciler.cluster.client import Client, Conflict, NotFound
 from reconciler.cluster.objects import Object, Ref
+from reconciler.cluster.packed import PackedRecord
 from reconciler.cluster.shards import (
     Layout,
     PreparedShards,
@@ -48,13 +50,15 @@ former: from an inventory that did not know; decided when the object is seen."""
 @dataclass(frozen=True, slots=True)
 class InventoryEntry:
     """An object of ours. uid: empty while a creation is intended and not yet confirmed. started: the job's pods have
-    been given nodes. run: the digest of the run that a job is, empty where that is not known."""
+    been given nodes. run: the digest of the run that a job is, empty where that is not known. record: of a job that
+    runs, what its former pods have left to tell, plain data (`reconciler.decisions.run_record`)."""
 
     ref: Ref
     uid: str = ""
     started: bool = False
     origin: Origin = "created"
     run: str = ""
+    record: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def is_created(self) -> bool:
@@ -65,7 +69,7 @@ class InventoryEntry:
 class FinishedRun:
     """A run of a job that is over: the digest of its specification, and how it ended. left_at: since when the job is no
     longer in the repository, in seconds since the epoch; 0 while it is. details: what was seen of it, plain data
-    (`reconciler.phases.runs`)."""
+    (`reconciler.decisions.run_record`)."""
 
     ref: Ref
     digest: str
@@ -73,10 +77,14 @@ class FinishedRun:
     left_at: int = 0
     details: Mapping[str, Any] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        if not isinstance(self.details, PackedRecord):
+            object.__setattr__(self, "details", PackedRecord(self.details))
+
 
 @dataclass(slots=True)
 class Inventory:
-    """What is ours and what has run, both by `Ref.key`.
+    """What is ours and what has run, both by `Ref.key`; the run that ended last comes last.
 
     commit: the commit last applied. transitions: of the lease that the last writer held. deletions: what was deleted
     lately, rows (time, *`guard.Toll`). announced: uid of an object -> such a row, noted before its deletion is asked
@@ -100,10 +108,10 @@ class Inventory:
         """Raises ValueError for what is no inventory: an error is never an empty inventory."""
         try:
             entries = [_from_row(InventoryEntry, row) for row in objects]
-            finished = [_from_row(FinishedRun, row) for row in runs]
+            finished = sorted(((_end_of_row(row), _from_row(FinishedRun, row)) for row in runs), key=itemgetter(0))
             inventory = cls(
                 Table({entry.ref.key: entry for entry in entries}),
-                Table({run.ref.key: run for run in finished}),
+                Table({run.ref.key: run for _, run in finished}),
                 str(head["commit"]),
                 int(head.get("transitions") or 0),
                 [[int(number) for number in row] for row in head.get("deletions") or ()],
@@ -127,7 +135,8 @@ class Inventory:
         self.entries.pop(key)
 
     def record_run(self, run: FinishedRun) -> None:
-        """Put this run in the place of the job's former one."""
+        """Put this run in the place of the job's former one: it is the last one."""
+        self.runs.pop(run.ref.key)
         self.runs[run.ref.key] = run
 
     def trim_runs(self, present: Collection[str], now: int) -> None:
@@ -215,10 +224,17 @@ def _from_row(row_type: type[_Row], row: list[Any]) -> _Row:
     return row_type(Ref(*row[:4]), *row[4 : 3 + len(fields(row_type))])
 
 
+def _end_of_row(row: list[Any]) -> str:
+    """When the run of this row ended (RFC 3339); the empty text where that is not known."""
+    details = row[7] if len(row) > 7 else {}
+    return str(details.get("ended") or "")
+
+
 def _as_row(entry: InventoryEntry | FinishedRun) -> list[Any]:
     ref = entry.ref
-    rest = [getattr(entry, each.name) for each in fields(entry)[1:]]
-    return [ref.api_version, ref.kind, ref.namespace, ref.name, *rest]
+    rest = (getattr(entry, each.name) for each in fields(entry)[1:])
+    plain = [value.unpack() if isinstance(value, PackedRecord) else value for value in rest]
+    return [ref.api_version, ref.kind, ref.namespace, ref.name, *plain]
 
 
 @dataclass(slots=True)

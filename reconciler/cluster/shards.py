@@ -14,7 +14,7 @@ import gzip
 import hashlib
 import json
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, TypeVar
@@ -246,9 +246,10 @@ def encode_rows(rows: Iterable[Any]) -> Mapping[str, Any]:
     return {"binaryData": {_PACKED_KEY: pack_text(text)}}
 
 
-def rows_of(items: Iterable[Object]) -> list[Any]:
-    """The rows of these ConfigMaps. Raises ValueError: an error is never an empty table."""
-    return [row for item in items for row in _decode_rows(item)]
+def rows_of(items: Iterable[Object]) -> Iterator[Any]:
+    """The rows of these ConfigMaps, of one after another. Raises ValueError: an error is never an empty table."""
+    for item in items:
+        yield from _decode_rows(item)
 
 
 def _decode_rows(item: Object) -> list[Any]:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from compiler.cluster_state.pods import EVICTION_SLACK
 from compiler.kubernetes import is_terminating, uid_of
 from reconciler.cluster.objects import Object
-from reconciler.memo import drop_other_keys
 
 FIRST_PAUSE, MAX_PAUSE = 1.0, 60.0
 """Seconds before a refused eviction is asked for again: at first, doubled with each refusal, and at most."""
@@ -19,13 +17,11 @@ SIGHT_SECONDS = 10.0
 
 @dataclass(slots=True)
 class EvictionMemory:
-    """refused: uid of a pod -> (refusals, when it may be asked for again, the last answer). granted: uid of a job ->
-    how many of its pods were evicted. unseen: uid of a pod -> when its end was granted, until the watch shows it; a
-    plan made before would count it as running and take another in its place. ending: uid of a pod -> since when it is
-    seen to end."""
+    """refused: uid of a pod -> (refusals, when it may be asked for again, the last answer). unseen: uid of a pod ->
+    when its end was granted, until the watch shows it; a plan made before would count it as running and take another in
+    its place. ending: uid of a pod -> since when it is seen to end."""
 
     refused: dict[str, tuple[int, float, str]] = field(default_factory=dict)
-    granted: Counter[str] = field(default_factory=Counter)
     unseen: dict[str, float] = field(default_factory=dict)
     ending: dict[str, float] = field(default_factory=dict)
 
@@ -41,12 +37,7 @@ class EvictionMemory:
         self.refused[uid_of(pod)] = (refusals + 1, now + pause, message)
 
     def record_grant(self, pod: Object, now: float) -> None:
-        self.granted.update(owner["uid"] for owner in pod["metadata"].get("ownerReferences") or ())
         self.unseen[uid_of(pod)] = now
-
-    def keep_jobs(self, uids: Collection[str]) -> None:
-        """Forget how many pods of other jobs were evicted."""
-        drop_other_keys(self.granted, uids)
 
     def observe(self, pods: Iterable[Object], now: float) -> None:
         """Keep what is known of pods that are there still, and what is unseen of those that do not end."""

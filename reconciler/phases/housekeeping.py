@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 
-from compiler.kubernetes import uid_of
 from reconciler.cluster.client import ApiError
 from reconciler.context import Pass, Reconciler
 from reconciler.plan.cluster_copy import KeptPlan
@@ -50,4 +49,3 @@ def trim_memory(r: Reconciler, p: Pass) -> None:
     r.planning.trim(known, {r.poller.head.commit, p.target_commit})
     r.writer.memory.trim(known, now - LAST_WRITE_SECONDS, now)
     r.lost_jobs.keep_jobs(known)
-    r.evictions.keep_jobs({uid_of(item) for item in p.observation.objects.values()})

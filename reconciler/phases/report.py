@@ -17,11 +17,14 @@ from reconciler.phases.stalled import stalled_components
 from reconciler.plan.snapshot import PlannedGang
 from reconciler.planning_state import Rejection
 from reconciler.publish.events import ObjectEvent
+from reconciler.publish.records import record_row
 from reconciler.publish.status import Condition, Report
 from reconciler.writing.memory import ChangeResult
 
 MAX_RUNS = 1000
 """Finished runs that the status names, the last ones."""
+MAX_RECORDS = 10
+"""Finished runs of which the status says what is known, the last ones."""
 MAX_REASONS = 5
 """Sentences that a condition says at most."""
 ANNOTATION_INTERVAL = 5.0
@@ -60,6 +63,7 @@ def build_report(r: Reconciler, p: Pass) -> Report:
         lifted_gates=p.lifted_gates,
         evicted_pods=tuple(p.evicted_pods),
         runs={str(run.ref): run.phase for run in islice(reversed(p.inventory.runs.values()), MAX_RUNS)},
+        records=tuple(map(record_row, islice(reversed(p.inventory.runs.values()), MAX_RECORDS))),
         run_count=len(p.inventory.runs),
         suspended=tuple(sorted(r.request_poller.current().suspended | p.suspended_keys)),
         is_idle=not _is_busy(r, p),

@@ -2,35 +2,30 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
-from compiler.kubernetes import (
-    DIGEST_ANNOTATION,
-    ROLE_KEYS,
-    annotations_of,
-    bound_node,
-    conditions_of,
-    labels_of,
-    namespace_of,
-    status_of,
-    uid_of,
-)
+from compiler.fields.timestamp import rfc3339
+from compiler.kubernetes import DIGEST_ANNOTATION, annotations_of, namespace_of, uid_of
 from compiler.run_kinds import end_of_run, has_time_to_live, is_run
 from reconciler.cluster.client import ApiError
 from reconciler.cluster.inventory import FinishedRun, InventoryEntry
 from reconciler.cluster.objects import Object, Ref, ref_of
 from reconciler.context import Pass, Reconciler
 from reconciler.decisions.diff import is_annotation_overwritten
+from reconciler.decisions.gates import pods_by_job
 from reconciler.decisions.lost_jobs import VOLCANO_JOB, is_given_up
+from reconciler.decisions.run_record import RunRecord, final_record, with_pods
 from reconciler.phases.unlabelled import is_unconfirmed
 
 _FLOW = "JobFlow.flow.volcano.sh"
 UNKNOWN_PHASE = "Unknown"
 """How a run ended that vanished, with a time to live, while no reconciler watched."""
-MAX_FORMER_RUNS, MAX_NODES = 5, 64
-"""Former runs of a job, and nodes of a run, that are kept at most."""
+MAX_FORMER_RUNS = 5
+"""Former runs of a job that are kept at most."""
+_OF_LAST_RUN = frozenset({"former", "failures", "events"})
+"""What is kept of the last run only."""
 
 
 def _is_run(r: Reconciler, item: Object) -> bool:
@@ -53,6 +48,7 @@ def former_flows(p: Pass) -> Iterator[str]:
 def record_deletions(r: Reconciler, p: Pass) -> None:
     """Take up what the watches saw go: a finished job has had its run, another of ours may be created again."""
     entries, new = p.inventory.entries, list(_believed_deletions(r, p))
+    _record_gone_pods(r, p, [item for item, _ in new])
     for item, _ in new:
         r.writer.note_deletion(item)
         if _is_run(r, item):
@@ -64,6 +60,26 @@ def record_deletions(r: Reconciler, p: Pass) -> None:
                 _record_run(r, p, item, phase)
             elif witnessed:
                 p.inventory.enter(InventoryEntry(ref))
+
+
+def _record_gone_pods(r: Reconciler, p: Pass, gone: Sequence[Object]) -> None:
+    """Add the pods among these objects to the records of the jobs that have not ended. Only the replica that leads does
+    so: what another had seen go is in the inventory already."""
+    if not r.was_holder:
+        return
+    pods = r.deletions.take_pods(p.inventory, [item for item in gone if item["kind"] == "Pod"])
+    jobs = {**p.observation.jobs, **{ref_of(item).key: item for item in gone if _is_run(r, item)}} if pods else {}
+    now = rfc3339(int(r.wall_clock()))
+    for key, found in pods_by_job(pods, jobs)[0].items():
+        if found and r.planning.is_job(key) and _goes_on(p, key, uid_of(jobs[key])):
+            entry = p.inventory.entries[key]
+            p.inventory.enter(replace(entry, record=with_pods(entry.record, found, now)))
+
+
+def _goes_on(p: Pass, key: str, uid: str) -> bool:
+    """Whether this very object is ours and its end is not recorded."""
+    entry, run = p.inventory.entries.get(key), p.inventory.runs.get(key)
+    return entry is not None and entry.uid == uid and (run is None or run.details.get("uid") != uid)
 
 
 def _believed_deletions(r: Reconciler, p: Pass) -> Iterator[tuple[Object, bool]]:
@@ -110,59 +126,24 @@ def _record_run(r: Reconciler, p: Pass, job: Object, phase: str) -> None:
         digest = known.digest  # one object is one run, whatever is written into it afterwards
     if known is not None and (known.digest, known.phase) == (digest, phase):
         return
-    details = {**run_details(job, p.pods.get(ref.key, ()), r.evictions.granted.get(uid, 0)), "uid": uid}
+    record = final_record(_record_so_far(p, ref.key, uid), job, p.pods.get(ref.key, ()))
+    details: dict[str, Any] = {**record, "uid": uid}
     former = list(known.details.get("former", ())) if known is not None else []
     if known is not None and known.digest != digest:
-        former.append({"digest": known.digest, "phase": known.phase, **_without_former(known.details)})
+        former.append({"digest": known.digest, "phase": known.phase, **_of_former(known.details)})
     if former:
         details["former"] = former[-MAX_FORMER_RUNS:]
     p.inventory.record_run(FinishedRun(ref, digest, phase, details=details))
 
 
-def _without_former(details: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in details.items() if key != "former"}
+def _record_so_far(p: Pass, key: str, uid: str) -> RunRecord:
+    """What the inventory knows of pods of this very object that are gone."""
+    entry = p.inventory.entries.get(key)
+    return entry.record if entry is not None and entry.uid == uid else {}
 
 
-def run_details(job: Object, pods: Sequence[Object], evictions: int) -> dict[str, Any]:
-    """What the cluster says of a run that is over: when it began and ended (RFC 3339), its nodes, the controller's
-    retries, our evictions, exit codes and phases of each role's pods. What is not known is left out."""
-    status, codes = status_of(job), dict[str, Counter[str]]()
-    starts, ends = [_text(status.get("startTime"))], [_end_time(job)]
-    for pod in pods:
-        starts.append(status_of(pod).get("startTime"))
-        for container in status_of(pod).get("containerStatuses") or ():
-            if ended := (container.get("state") or {}).get("terminated"):
-                role = next((labels_of(pod)[key] for key in ROLE_KEYS if key in labels_of(pod)), "")
-                codes.setdefault(role, Counter())[str(ended.get("exitCode"))] += 1
-                ends.append(ended.get("finishedAt"))
-    tasks = status.get("taskStatusCount")
-    counted = tasks.items() if isinstance(tasks, Mapping) else ()
-    phases = {role: row.get("phase") for role, row in counted if isinstance(row, Mapping)}
-    found = {
-        "started": min(filter(None, starts), default=job["metadata"].get("creationTimestamp")),
-        "ended": max(filter(None, ends), default=None),
-        "nodes": sorted({node for pod in pods if (node := bound_node(pod))})[:MAX_NODES],
-        "retries": status.get("retryCount") or status.get("failed"),
-        "evictions": evictions,
-        "exitCodes": {role: dict(sorted(counts.items())) for role, counts in sorted(codes.items())},
-        "tasks": phases or status.get("replicaStatuses"),
-    }
-    return {key: value for key, value in found.items() if value}
-
-
-def _end_time(job: Object) -> str | None:
-    """When the job ended, as its status says."""
-    status = status_of(job)
-    state = status.get("state")
-    named = _text(status.get("completionTime")) or _text(status.get("endTime"))
-    said = named or (_text(state.get("lastTransitionTime")) if isinstance(state, Mapping) else None)
-    times = [_text(row.get("lastTransitionTime")) for row in conditions_of(job) if row.get("status") == "True"]
-    return said or max(filter(None, times), default=None)
-
-
-def _text(value: object) -> str | None:
-    """The value if it is a text: the status of a kind that passes through may hold anything."""
-    return value if isinstance(value, str) else None
+def _of_former(details: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in details.items() if key not in _OF_LAST_RUN}
 
 
 def observe_lost_jobs(r: Reconciler, p: Pass, refs: Sequence[Ref]) -> None:
@@ -241,4 +222,5 @@ def _unobserved_ends(r: Reconciler, p: Pass) -> Iterator[tuple[str, FinishedRun]
         is_known = run is not None and run.digest == digest
         is_present = key in p.observation.objects or key in r.writer.memory.last_writes
         if not is_known and not is_present and entry.ref.group_kind in p.observation.readable_kinds:
-            yield key, FinishedRun(entry.ref, digest, UNKNOWN_PHASE)
+            record = final_record(entry.record, manifest.object, ())
+            yield key, FinishedRun(entry.ref, digest, UNKNOWN_PHASE, details=record)

@@ -19,6 +19,7 @@ from reconciler.decisions.diff import Change
 from reconciler.plan.snapshot import PlannedGang
 from reconciler.publish.events import ObjectEvent
 from reconciler.publish.explain import condition_sentence
+from reconciler.publish.records import record_line
 from reconciler.writing.memory import ChangeResult
 
 log = logging.getLogger(__name__)
@@ -44,12 +45,14 @@ _SHAPE: Mapping[str, type] = {
     "held": list,
     "heldTotal": int,
     "suspended": list,
+    "records": list,
     "diagnostics": list,
 }
 _ROW_TEXTS = {
     "conditions": ("type", "status", "reason", "message", "lastTransitionTime"),
     "gangs": ("decision", "namespace", "name", "queue"),
     "held": ("object", "reason"),
+    "records": ("job", "phase"),
 }
 """What a status document holds, and which fields of the rows of its tables are texts."""
 MAX_FAILURE = 2000
@@ -79,9 +82,9 @@ class Report:
     commit: in force, empty for none. head: of the branch. digest: of the plan in force. results: of this pass.
     outstanding: what was to be written, was tried, now or before, and failed. held_changes: what else is not done that
     should be. deferred_changes: what is held as intended: deletions without leave, what is suspended, jobs that wait.
-    lifted_gates: Ref.key of a job -> pods.
-    runs: name of a job -> how its run ended, the last ones. run_count: of all that are remembered. suspended: `all`,
-    kinds and objects that are left alone. is_idle: nothing was written, and what is outstanding was refused
+    lifted_gates: Ref.key of a job -> pods. runs: name of a job -> how its run ended, the last ones. records: of the
+    very last, the newest first (`record_row`). run_count: of all that are remembered. suspended: `all`, kinds and
+    objects that are left alone. is_idle: nothing was written, and what is outstanding was refused
     again and again. next_wakeup: seconds until there is something to do even if nothing happens.
     """
 
@@ -98,6 +101,7 @@ class Report:
     lifted_gates: Mapping[str, int] = field(default_factory=dict)
     evicted_pods: tuple[str, ...] = ()
     runs: Mapping[str, str] = field(default_factory=dict)
+    records: tuple[Mapping[str, Any], ...] = ()
     suspended: tuple[str, ...] = ()
     run_count: int = 0
     is_idle: bool = False
@@ -119,6 +123,7 @@ def status_document(
         "conditions": [_condition_entry(each, known.get(each.type), now) for each in report.conditions],
         "gangs": [_gang_entry(gang) for gang in report.gangs] if gangs is None else gangs,
         "finished": dict(sorted(report.runs.items())),
+        "records": list(report.records),
         "suspended": list(report.suspended),
         "finishedTotal": report.run_count,
         "held": held[:MAX_MESSAGES],
@@ -404,6 +409,7 @@ def status_text(document: Mapping[str, Any]) -> str:
             lines.append(f"    {sentence}")
     tables = {
         "gangs": [_gang_line(gang) for gang in document.get("gangs") or ()],
+        "last finished": [record_line(row) for row in document.get("records") or ()],
         "suspended": document.get("suspended") or (),
         "held": _held_lines(document),
         "problems": document.get("diagnostics") or (),

@@ -361,7 +361,6 @@ def test_nothing_that_one_process_remembers_outlives_its_object(world: World) ->
         memory.fights.record_correction(key, "them", world.time - 600)
         memory.fights.opponents[key] = "them"
         r.planning.rejections[name] = Rejection(Snapshot(name, False), 0.0, 0.0, (None, None))
-        r.evictions.granted[f"uid of {name}"] = 1
     r.planning.rejections[COMMIT] = r.planning.rejections["kept"]
     p.desired_manifests = [manifest]
     trim_memory(r, p)
@@ -369,7 +368,7 @@ def test_nothing_that_one_process_remembers_outlives_its_object(world: World) ->
     for table in (r.planning.unchanged, memory.unfixable_differences, memory.applied_digests, memory.failures):
         assert table.keys() == kept
     assert memory.refused_updates.keys() == memory.paused_changes.keys() == kept
-    assert not {**memory.last_writes, **memory.fights.heat, **memory.fights.opponents, **r.evictions.granted}
+    assert not {**memory.last_writes, **memory.fights.heat, **memory.fights.opponents}
     assert r.planning.rejections.keys() == {COMMIT}
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,14 +11,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from compiler.emit.manifest import Manifest
-from compiler.kubernetes import DIGEST_ANNOTATION
+from compiler.kubernetes import DIGEST_ANNOTATION, PLACEMENT_ANNOTATION
 from compiler.run_kinds import RUN_KINDS, end_of_run
 from compiler.syntax.runs import run_digest
-from reconciler.cluster.inventory import Inventory, InventoryEntry
-from reconciler.cluster.objects import FIELD_MANAGER, Object, ref_of
+from reconciler.cluster.inventory import Inventory, InventoryEntry, _as_row
+from reconciler.cluster.objects import FIELD_MANAGER, Object, Ref, ref_of
 from reconciler.context import Pass, Reconciler, Settings, build_reconciler
 from reconciler.decisions.diff import classify_change
 from reconciler.decisions.lost_jobs import LOST_SECONDS
+from reconciler.decisions.run_record import final_record
 from reconciler.loop import compute_changes
 from reconciler.observe import InformerSet, Observation
 from reconciler.phases.ownership import confirm_entries
@@ -26,7 +28,6 @@ from reconciler.phases.runs import (
     record_deletions,
     record_finished_runs,
     record_unobserved_ends,
-    run_details,
 )
 from reconciler.plan.snapshot import Snapshot
 from tests.builders.fake_cluster import FakeCluster
@@ -164,39 +165,6 @@ def test_a_record_is_made_once_and_keeps_the_former_runs(r: Reconciler) -> None:
     assert [run["digest"] for run in p.inventory.runs[KEY].details["former"]] == [DIGEST]
 
 
-def test_a_record_says_when_where_and_how_it_ended() -> None:
-    ended = {"exitCode": 3, "finishedAt": "2026-01-01T00:05:00Z"}
-    pods: list[Object] = [
-        {
-            "metadata": {"name": f"p{at}", "labels": {"volcano.sh/task-spec": "worker"}},
-            "spec": {"nodeName": f"n{at}"},
-            "status": {
-                "startTime": f"2026-01-01T00:0{at}:00Z",
-                "containerStatuses": [{"state": {"terminated": {**ended, "exitCode": at}}}],
-            },
-        }
-        for at in (1, 0)
-    ]
-    job: Object = {
-        "metadata": {"name": "j", "creationTimestamp": "2025-12-31T00:00:00Z"},
-        "status": {
-            "retryCount": 2,
-            "taskStatusCount": {"worker": {"phase": {"Succeeded": 1, "Failed": 1}}},
-            "state": {"phase": "Failed", "lastTransitionTime": "2026-01-01T00:06:00Z"},
-        },
-    }
-    assert run_details(job, pods, 4) == {
-        "started": "2026-01-01T00:00:00Z",
-        "ended": "2026-01-01T00:06:00Z",
-        "nodes": ["n0", "n1"],
-        "retries": 2,
-        "evictions": 4,
-        "exitCodes": {"worker": {"0": 1, "1": 1}},
-        "tasks": {"worker": {"Succeeded": 1, "Failed": 1}},
-    }
-    assert run_details({"metadata": {"name": "j"}}, [], 0) == {}
-
-
 def test_a_job_that_the_job_controller_has_lost_is_made_again(r: Reconciler, monkeypatch: pytest.MonkeyPatch) -> None:
     """Volcano's issue 5973: nothing happens to it any more, for ever."""
     monkeypatch.setattr(InformerSet, "watch_kinds", lambda watches, kinds: False)
@@ -264,7 +232,7 @@ def test_whatever_a_status_holds_the_pass_goes_on(kind: str, status: object) -> 
     name, _, group = kind.partition(".")
     item = {"apiVersion": f"{group}/v1", "kind": name, "metadata": {"name": "j"}, "status": status}
     end_of_run(item)
-    run_details(item, [], 0)
+    final_record({}, item, [])
 
 
 def applied(*annotations: str) -> list[Object]:
@@ -363,3 +331,86 @@ def test_a_run_of_a_kind_that_nobody_knows_is_made_once(
     look(*([over] if way == "is there" else []))
     run = inventory.runs[FOO_KEY]
     assert (run.digest, run.phase) == (manifest.run_digest, "Unknown" if "unseen" in way else "Completed")
+
+
+TRAIN: Object = {
+    "apiVersion": "batch.volcano.sh/v1alpha1",
+    "kind": "Job",
+    "metadata": {"name": "train", "namespace": "default", "uid": "t", "annotations": {DIGEST_ANNOTATION: "sha256:1"}},
+    "status": {"state": {"phase": "Running"}},
+}
+TRAIN_KEY = ref_of(TRAIN).key
+
+
+def train_pod(name: str, code: int) -> Object:
+    owner = {"apiVersion": TRAIN["apiVersion"], "kind": "Job", "name": "train", "uid": "t", "controller": True}
+    metadata = {"name": name, "namespace": "default", "uid": name, "ownerReferences": [owner]}
+    state = {"terminated": {"exitCode": code, "finishedAt": "2026-01-01T00:05:00Z"}}
+    status = {"phase": "Failed", "containerStatuses": [{"state": state}]}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": metadata,
+        "spec": {"nodeName": f"on-{name}"},
+        "status": status,
+    }
+
+
+def after_losing(r: Reconciler, inventory: Inventory, *pods: Object, phase: str = "Running") -> Inventory:
+    """The inventory after a pass that sees these pods gone."""
+    job = {**TRAIN, "status": {"state": {"phase": phase}}}
+    p = Pass(Observation({TRAIN_KEY: job}, frozenset({"Job.batch.volcano.sh", "Pod"})), inventory)
+    for pod in pods:
+        r.watches.record_deletion(pod, witnessed=True)
+    record_deletions(r, p)
+    record_finished_runs(r, p)
+    return inventory
+
+
+def stored(inventory: Inventory) -> Inventory:
+    """The inventory is written: as it is read again."""
+    rows = [[_as_row(each) for each in table.values()] for table in (inventory.entries, inventory.runs)]
+    objects, runs = json.loads(json.dumps(rows))
+    read = Inventory.from_rows(objects, runs, {"commit": ""})
+    for table in (inventory.entries, inventory.runs, read.entries, read.runs):
+        table.mark_written()
+    return read
+
+
+def test_what_became_of_former_pods_outlives_the_process_and_is_counted_once(r: Reconciler) -> None:
+    """Exit codes and nodes of pods that were made anew were lost, and evictions with the process."""
+    inventory = Inventory()
+    inventory.entries[TRAIN_KEY] = InventoryEntry(ref_of(TRAIN), "t", started=True)
+    inventory = stored(inventory)
+    r.was_holder = False
+    after_losing(r, inventory, train_pod("unled", 1))
+    assert inventory.is_stored, "the one that leads tells it"
+    r.was_holder = True
+    after_losing(r, inventory, train_pod("a", 3))
+    inventory = stored(after_losing(r, inventory))
+    lost = after_losing(r, stored(inventory), train_pod("b", 4))
+    assert lost.entries[TRAIN_KEY].record["nodes"] == ["on-a", "on-b"]
+    inventory = stored(after_losing(r, inventory))
+    assert inventory.entries[TRAIN_KEY].record["nodes"] == ["on-a", "on-b"], "told again to one that is read again"
+    after_losing(r, inventory, train_pod("c", 4), phase="Failed")
+    details = stored(inventory).runs[TRAIN_KEY].details
+    assert (details["nodes"], details["exitCodes"]) == (["on-a", "on-b", "on-c"], {"": {"3": 1, "4": 2}})
+    assert details["events"][""]["failed"] == [3, "2026-01-01T00:05:00Z", "2026-01-01T00:05:00Z"]
+    inventory = stored(inventory)
+    after_losing(r, inventory, train_pod("late", 9), phase="Failed")
+    assert inventory.is_stored, "what goes after the end costs no write"
+
+
+def test_the_pods_of_a_service_are_not_recorded(r: Reconciler) -> None:
+    inventory, key = Inventory(), "Deployment.apps/default/web"
+    inventory.entries[key] = InventoryEntry(Ref("apps/v1", "Deployment", "default", "web"), "w")
+    inventory.entries.mark_written()
+    r.was_holder = True
+    web = {**TRAIN, "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web", "namespace": "default"}}
+    web["metadata"] |= {"uid": "w", "annotations": {PLACEMENT_ANNOTATION: "{}"}}
+    p = Pass(Observation({key: web}, frozenset({"Pod"})), inventory)
+    pod = train_pod("web-1", 0)
+    owner = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web", "uid": "w", "controller": True}
+    r.watches.record_deletion({**pod, "metadata": {**pod["metadata"], "ownerReferences": [owner]}}, witnessed=True)
+    record_deletions(r, p)
+    assert inventory.is_stored

@@ -1,0 +1,165 @@
+"""The record of a run: when it began and ended, on which nodes, and what became of its pods. Plain data of bounded
+size, so that the inventory can hold a hundred thousand of them.
+
+A pod is added once: when it goes, while its job runs, or at the job's end. Pods that are there say all of it
+themselves, so nothing has to be stored before one of them goes.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
+from typing import Any
+
+from compiler.kubernetes import (
+    ROLE_KEYS,
+    annotations_of,
+    bound_node,
+    conditions_of,
+    created_at,
+    is_finished_pod,
+    is_succeeded_pod,
+    labels_of,
+    status_of,
+)
+from reconciler.cluster.objects import Object
+
+RunRecord = Mapping[str, Any]
+"""started, ended: RFC 3339. nodes: to which pods were bound. retries: the controller's. evictions: pods that were
+evicted, by whomever. exitCodes: role -> code -> containers that ended with it. failures: of the last pods that failed,
+when, which role, where, and the exit code. events: role -> what happened to pods -> [how many, first, last]. tasks: the
+pods as the controller counts them at the end. What is not known is left out."""
+
+MAX_NODES, MAX_FAILURES, MAX_ROLES, MAX_CODES = 64, 20, 16, 20
+"""Nodes, failed pods, roles, and exit codes (or phases) of a role that a record holds at most."""
+_OTHERS = "others"
+"""The role, or the exit code, of what is beyond that."""
+
+
+def with_pods(record: RunRecord, pods: Sequence[Object], gone_at: str = "") -> RunRecord:
+    """The record with what these pods say. gone_at: when they were seen to be gone, RFC 3339; empty where they are
+    there."""
+    made: dict[str, Any] = json.loads(json.dumps(record))
+    for pod in sorted(pods, key=_end_of_pod):
+        role = next(filter(None, (_said_by(pod, key) for key in ROLE_KEYS)), "")
+        _add_events(_row_of(made.setdefault("events", {}), role), pod, gone_at)
+        if codes := [str(each.get("exitCode")) for each in _terminations(pod)]:
+            _count_codes(_row_of(made.setdefault("exitCodes", {}), role), codes)
+        if _fate_of(pod) == "failed":
+            made.setdefault("failures", []).append(_failure(pod, role))
+    starts = (made.get("started"), *(status_of(pod).get("startTime") for pod in pods))
+    nodes = {*made.get("nodes", ()), *map(bound_node, pods)} - {""}
+    made |= {"started": min(filter(None, starts), default=None), "nodes": sorted(nodes)[:MAX_NODES]}
+    made["failures"] = made.get("failures", [])[-MAX_FAILURES:]
+    return {key: value for key, value in made.items() if value}
+
+
+def final_record(record: RunRecord, job: Object, pods: Sequence[Object]) -> RunRecord:
+    """The record of a run that is over. record: of the pods that are gone. pods: those that are there."""
+    made, status = with_pods(record, pods), status_of(job)
+    retries = [number for name in ("retryCount", "failed") if isinstance(number := status.get(name), int)]
+    starts = (_text(status.get("startTime")), made.get("started"))
+    found = {
+        **made,
+        "started": min(filter(None, starts), default=job["metadata"].get("creationTimestamp")),
+        "ended": max(filter(None, (_end_time(job), *map(_end_of_pod, pods))), default=None),
+        "retries": next(filter(None, retries), 0),
+        "evictions": sum(row["evicted"][0] for row in made.get("events", {}).values() if "evicted" in row),
+        "tasks": _task_counts(status),
+    }
+    return {key: value for key, value in found.items() if value}
+
+
+def _task_counts(status: Mapping[str, Any]) -> dict[str, dict[str, int]]:
+    """Role -> phase -> pods, as the controller counts them."""
+    tasks = status.get("taskStatusCount") or status.get("replicaStatuses")
+    found: dict[str, dict[str, int]] = {}
+    for role, row in list(tasks.items())[:MAX_ROLES] if isinstance(tasks, Mapping) else ():
+        counts = row.get("phase", row) if isinstance(row, Mapping) else None
+        if isinstance(counts, Mapping):
+            numbers = ((phase, number) for phase, number in counts.items() if isinstance(number, int))
+            found[role] = dict(islice(numbers, MAX_CODES))
+    return {role: counts for role, counts in found.items() if counts}
+
+
+def _add_events(row: dict[str, Any], pod: Object, gone_at: str) -> None:
+    """Count what happened to the pod. It ends in one way."""
+    happened = {"created": created_at(pod)}
+    if bound_node(pod):
+        happened["bound"] = _condition_time(pod, "PodScheduled")
+    if fate := _fate_of(pod):
+        happened[fate] = _condition_time(pod, "DisruptionTarget") if fate == "evicted" else _end_of_pod(pod)
+    elif gone_at:
+        happened["deleted"] = gone_at
+    for event, at in happened.items():
+        count, first, last = row.get(event, (0, "", ""))
+        times = sorted(filter(None, (first, last, at))) or [""]
+        row[event] = [count + 1, times[0], times[-1]]
+
+
+def _fate_of(pod: Object) -> str:
+    """How the pod has ended, or is about to; empty while it goes on."""
+    if any(row.get("type") == "DisruptionTarget" and row.get("status") == "True" for row in conditions_of(pod)):
+        return "evicted"
+    return ("ended" if is_succeeded_pod(pod) else "failed") if is_finished_pod(pod) else ""
+
+
+def _failure(pod: Object, role: str) -> dict[str, Any]:
+    codes = [each.get("exitCode") for each in _terminations(pod)]
+    found = {
+        "at": _end_of_pod(pod),
+        "role": role,
+        "node": bound_node(pod),
+        "exitCode": next(filter(None, codes), None),
+        "reason": _text(status_of(pod).get("reason")),
+    }
+    return {key: value for key, value in found.items() if value}
+
+
+def _terminations(pod: Object) -> Iterator[Mapping[str, Any]]:
+    """How its containers ended, before they were restarted too, as far as the pod still says it."""
+    for container in status_of(pod).get("containerStatuses") or ():
+        for state in ("lastState", "state"):
+            if ended := (container.get(state) or {}).get("terminated"):
+                yield ended
+
+
+def _count_codes(counts: dict[str, int], codes: Sequence[str]) -> None:
+    for code in codes:
+        known = code if code in counts or len(counts) < MAX_CODES else _OTHERS
+        counts[known] = counts.get(known, 0) + 1
+
+
+def _row_of(table: dict[str, dict[str, Any]], role: str) -> dict[str, Any]:
+    return table.setdefault(role if role in table or len(table) < MAX_ROLES else _OTHERS, {})
+
+
+def _said_by(pod: Object, key: str) -> str:
+    return labels_of(pod).get(key) or annotations_of(pod).get(key) or ""
+
+
+def _end_of_pod(pod: Object) -> str:
+    """When the last of its containers ended; empty where none has."""
+    return max((str(each.get("finishedAt") or "") for each in _terminations(pod)), default="")
+
+
+def _condition_time(item: Object, kind: str) -> str:
+    """Since when this condition holds, "" where it does not say so."""
+    times = [row.get("lastTransitionTime") for row in conditions_of(item) if row.get("type") == kind]
+    return next(filter(None, map(_text, times)), "")
+
+
+def _end_time(job: Object) -> str | None:
+    """When the job ended, as its status says."""
+    status = status_of(job)
+    state = status.get("state")
+    named = _text(status.get("completionTime")) or _text(status.get("endTime"))
+    said = named or (_text(state.get("lastTransitionTime")) if isinstance(state, Mapping) else None)
+    times = [_text(row.get("lastTransitionTime")) for row in conditions_of(job) if row.get("status") == "True"]
+    return said or max(filter(None, times), default=None)
+
+
+def _text(value: object) -> str | None:
+    """The value if it is a text: the status of a kind that passes through may hold anything."""
+    return value if isinstance(value, str) else None

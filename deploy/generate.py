@@ -14,10 +14,11 @@ from typing import Any
 
 import yaml
 
+from compiler.rights import DEFAULT_KINDS
 from compiler.version import VERSION
 from reconciler.cli.commands import reconcile
 from reconciler.cli.config import config_schema
-from reconciler.cluster.rights import DEFAULT_KINDS, NAME, NAMESPACE, admission_objects, install_name, rbac_objects
+from reconciler.cluster.rights import NAME, NAMESPACE, admission_objects, install_name, rbac_objects
 
 FOLDER = Path(__file__).parent
 CHART = Path("chart")

@@ -27,6 +27,10 @@ ObjectIdentity = tuple[str, str, str]
 """("Kind.group", namespace, name)"""
 
 
+def identity_of(document: Document) -> ObjectIdentity:
+    return f"{document.kind}.{document.group}", document.namespace or "default", document.name
+
+
 class ReadModel(Generic[Model]):
     """A document and the pydantic model that its kind makes of it, made when a check asks for it."""
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from compiler.checks import CheckInput, Finding, check
+from compiler.checks import CheckInput, Finding, check, identity_of
 from compiler.kinds import CLUSTER_WIDE_KINDS
-from compiler.kubernetes import HOSTNAME_LABEL, RUN_ANNOTATION
+from compiler.kubernetes import HOSTNAME_LABEL, RUN_ANNOTATION, SCHEDULER_NAMESPACE
+from compiler.rights import DEFAULT_KINDS, kind_in_use
 from compiler.specs import HyperNodeSpec, NodeSpec
 from compiler.syntax.documents import Document
 
@@ -84,3 +85,36 @@ def missing_hostname_labels(check_input: CheckInput) -> Iterator[Finding]:
                 f"node {node.name!r} has no label {HOSTNAME_LABEL}",
                 "add the label",
             )
+
+
+@check("GP357", "kind that the shipped rights do not cover", "info")
+def kinds_without_rights(check_input: CheckInput) -> Iterator[Finding]:
+    """The rights in `deploy/` cover the kinds that gangplan plans, priority classes, queues, hypernodes, and ConfigMaps
+    in the namespace of Volcano. Without a right for a kind, or in a cluster that does not serve it, the reconciler
+    holds its objects, says why, and goes on with everything else. It is told once for each kind; not of one whose
+    CustomResourceDefinition the repository holds, since that is told itself. Mend: apply the rights that `gangplan
+    rbac` prints; where the reconciler has them already, or somebody else applies what is compiled, there is nothing to
+    mend."""
+    documents = sorted(check_input.specs.documents, key=lambda document: (document.file, *_line_and_column(document)))
+    defined, told = set(map(_defined_kind, documents)), set[tuple[str, str]]()
+    for document in documents:
+        kind, found = (document.group, document.kind), kind_in_use(document)
+        is_known = found is None or found in DEFAULT_KINDS or kind in defined or kind in told
+        if is_known or identity_of(document) in check_input.failed_objects:
+            continue
+        told.add(kind)
+        help = (
+            "`gangplan rbac` prints rights that do; without them, or where the cluster does not serve the kind, its "
+            "objects are held, and nothing else is"
+        )
+        name = f"{document.kind} of {document.group}" if document.group else document.kind
+        place = f" outside of {SCHEDULER_NAMESPACE}" if kind == ("", "ConfigMap") else ""
+        yield Finding(document, ("kind",), f"the rights that gangplan ships do not cover {name}{place}", help)
+
+
+def _defined_kind(document: Document) -> tuple[str, str]:
+    """API group and kind that a CustomResourceDefinition defines; empty of any other document."""
+    spec = document.data.get("spec") if document.kind == "CustomResourceDefinition" else None
+    if not isinstance(spec, dict) or not isinstance(spec.get("names"), dict):
+        return "", ""
+    return str(spec.get("group")), str(spec["names"].get("kind"))

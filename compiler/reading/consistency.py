@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from dataclasses import replace
 from typing import Protocol, TypeVar
 
-from compiler.checks import CheckInput, Finding, all_checks
+from compiler.checks import CheckInput, Finding, all_checks, identity_of
 from compiler.diagnostics import Diagnostic, sorted_diagnostics
 from compiler.fields.natural_order import natural_sort_key
 from compiler.kubernetes import VOLCANO_SCHEDULER
@@ -184,7 +184,7 @@ def _is_written(found: Finding) -> bool:
 
 
 def _identities(documents: Iterable[Document]) -> frozenset[tuple[str, str, str]]:
-    return frozenset((f"{d.kind}.{d.group}", d.namespace or "default", d.name) for d in documents)
+    return frozenset(map(identity_of, documents))
 
 
 def _specs_without(specs: Specs, rejected: Rejected, diagnostics: tuple[Diagnostic, ...]) -> Specs:

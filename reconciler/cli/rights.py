@@ -22,7 +22,8 @@ def rbac(repo: Path, cluster: str | None, namespace: str) -> None:
     from compiler.pipeline import NO_CLUSTER_CODES
     from compiler.reading import read_specs
     from compiler.repository import Repository
-    from reconciler.cluster.rights import admission_objects, kinds_in_use, rbac_objects
+    from compiler.rights import kinds_in_use
+    from reconciler.cluster.rights import admission_objects, rbac_objects
 
     specs = read_specs(Repository.from_directory(repo), cluster)
     for diagnostic in specs.diagnostics:

@@ -5,21 +5,18 @@ RBAC cannot say which field of a pod may be changed; a ValidatingAdmissionPolicy
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from compiler.kubernetes import (
     ANNOTATION_PREFIX,
-    API_GROUP,
     CLUSTER_LABEL,
     HOSTNAME_LABEL,
-    SCHEDULER_NAMESPACE,
     SCHEDULING_GATE,
     SYSTEM_NAMESPACES,
     TASK_PRIORITY_ANNOTATION,
 )
-from compiler.run_kinds import PLANNED_RUN_KINDS, PLANNED_SERVICE_KINDS
-from compiler.specs import Specs
+from compiler.rights import KindInUse
 from reconciler.cluster.objects import FIELD_MANAGER, Object
 
 NAME = FIELD_MANAGER
@@ -38,25 +35,6 @@ def install_name(namespace: str) -> str:
     cluster and in namespaces in which both write ConfigMaps, so only one has the plain name."""
     return NAME if namespace == NAMESPACE else f"{NAME}-{namespace}"
 
-
-@dataclass(frozen=True, slots=True, order=True)
-class KindInUse:
-    """A kind, and the namespace of its objects where that narrows a right (ConfigMaps only)."""
-
-    group: str
-    kind: str
-    namespace: str = ""
-
-
-PLANNED_KINDS = PLANNED_RUN_KINDS | PLANNED_SERVICE_KINDS
-DEFAULT_KINDS = (
-    KindInUse("", "ConfigMap", SCHEDULER_NAMESPACE),
-    KindInUse("scheduling.k8s.io", "PriorityClass"),
-    KindInUse("scheduling.volcano.sh", "Queue"),
-    KindInUse("topology.volcano.sh", "HyperNode"),
-    *(KindInUse(group, kind) for kind, _, group in (key.partition(".") for key in sorted(PLANNED_KINDS))),
-)
-"""What the compiler plans; a repository that holds other kinds needs `gangplan rbac`."""
 
 _OBSERVED = (
     ("", "nodes"),
@@ -103,17 +81,6 @@ def plural_of(kind: str) -> str:
     if name.endswith("y") and name[-2] not in "aeiou":
         return name[:-1] + "ies"
     return name + "s"
-
-
-def kinds_in_use(specs: Specs) -> Iterator[KindInUse]:
-    """The kinds of what a repository's plan brings to the cluster; the scheduler's configuration is a ConfigMap."""
-    for document in specs.documents:
-        if document.kind == "SchedulerConfiguration":
-            yield KindInUse("", "ConfigMap", document.namespace or SCHEDULER_NAMESPACE)
-        elif (document.group, document.kind) == ("", "ConfigMap"):
-            yield KindInUse("", "ConfigMap", document.namespace or "default")
-        elif document.group != API_GROUP and (document.group, document.kind) != ("", "Node"):
-            yield KindInUse(document.group, document.kind)
 
 
 def rbac_objects(kinds: Iterable[KindInUse], namespace: str = NAMESPACE) -> list[Object]:

@@ -17,15 +17,8 @@ from typing import Any, Self
 from ruamel.yaml import YAML
 
 from compiler.kubernetes import MANAGED_BY_LABEL
-from reconciler.cluster.rights import (
-    DEFAULT_KINDS,
-    NAME,
-    NAMESPACE,
-    KindInUse,
-    admission_objects,
-    plural_of,
-    rbac_objects,
-)
+from compiler.rights import DEFAULT_KINDS, KindInUse
+from reconciler.cluster.rights import NAME, NAMESPACE, admission_objects, plural_of, rbac_objects
 from tests.controlplane import ApiError, ControlPlane
 
 ROOT = Path(__file__).parents[3]

@@ -14,7 +14,8 @@ from typing import Any
 
 import pytest
 
-from reconciler.cluster.rights import DEFAULT_KINDS, KindInUse, rbac_objects
+from compiler.rights import DEFAULT_KINDS, KindInUse
+from reconciler.cluster.rights import rbac_objects
 from tests.controlplane import ApiError, ControlPlane
 from tests.e2e.stories.story import (
     CLUSTER,

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.cluster.rights import KindInUse, rbac_objects
+from compiler.rights import KindInUse
+from reconciler.cluster.rights import rbac_objects
 from tests.controlplane import ControlPlane
 from tests.e2e.stories.story import (
     CLUSTER,

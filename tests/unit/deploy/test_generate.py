@@ -12,11 +12,12 @@ from typing import Any
 import pytest
 import yaml
 
+from compiler.rights import DEFAULT_KINDS
 from compiler.version import VERSION
 from deploy.generate import FOLDER, SUBSTITUTIONS, generated_files, values, values_schema
 from reconciler.cli.commands import reconcile
 from reconciler.cli.config import read_config
-from reconciler.cluster.rights import DEFAULT_KINDS, admission_objects, rbac_objects
+from reconciler.cluster.rights import admission_objects, rbac_objects
 from tests.builders.helm import render
 
 ROOT = FOLDER.parent

@@ -72,6 +72,15 @@ def test_warnings_fail_only_a_strict_check(repo: Path) -> None:
     assert run("check", "--repo", repo, "--strict").exit_code == 1
 
 
+def test_a_kind_that_the_shipped_rights_do_not_cover_is_named_and_fails_no_check(repo: Path) -> None:
+    """The reconciler holds its objects: that was only seen in the cluster."""
+    foo = "apiVersion: example.org/v1\nkind: FooJob\nmetadata: {name: a}\n"
+    (repo / "jobs" / "research" / "foo.yaml").write_text(f"{foo}---\n{foo.replace('name: a', 'name: b')}")
+    result = run("check", "--repo", repo, "--strict")
+    assert (result.exit_code, result.stdout.count("FooJob of example.org")) == (0, 1)
+    assert "jobs/research/foo.yaml:2:1: info GP357" in result.stdout
+
+
 def test_a_single_path_may_be_the_repository(repo: Path) -> None:
     breach(repo)
     assert run("check", repo).stdout == run("check", "--repo", repo).stdout

@@ -128,7 +128,9 @@ def test_a_spark_connect_is_a_server_by_its_template_and_its_executors() -> None
 
 
 def _own_codes(specs: Specs) -> list[str]:
-    return [each.code for each in specs.diagnostics if each.position.file == "jobs/a.yaml"]
+    """Without that of kinds which the shipped rights do not cover."""
+    own = (each for each in specs.diagnostics if each.position.file == "jobs/a.yaml")
+    return [each.code for each in own if each.code != "GP357"]
 
 
 def _replicated(name: str, task: str, **more: object) -> dict[str, Any]:

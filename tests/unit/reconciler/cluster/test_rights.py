@@ -10,7 +10,8 @@ from click.testing import CliRunner
 
 import reconciler.cli  # noqa: F401 - adds the command
 from compiler.cli import cli
-from reconciler.cluster.rights import DEFAULT_KINDS, KindInUse, admission_objects, plural_of, rbac_objects
+from compiler.rights import DEFAULT_KINDS, KindInUse
+from reconciler.cluster.rights import admission_objects, plural_of, rbac_objects
 
 
 def granted(kinds: tuple[KindInUse, ...]) -> dict[tuple[str, str, str], set[str]]:

@@ -21,7 +21,6 @@ from compiler.volcano.plugin_plans import PLUGIN_PLANS
 from compiler.volcano.plugins import SCHEDULER_ACTIONS
 from compiler.volcano.scheduler_conf import PREDICATE_CACHE
 
-FALSE_WORDS = frozenset({"0", "f", "F", "false", "FALSE", "False"})
 ENQUEUE_VOTERS = ("overcommit", "proportion", "capacity")
 """Plugins that keep a job Pending for want of room."""
 CACHED_ACTIONS = ("allocate", "backfill", "preempt")
@@ -141,7 +140,7 @@ def predicate_cache_with_gates(check_input: CheckInput) -> Iterator[Finding]:
     for spec in check_input.schedulers if check_input.specs.cluster.binding == "gated" else ():
         for action in CACHED_ACTIONS if not spec.is_emitted else ():
             setting = spec.configurations.get(action, {}).get(PREDICATE_CACHE)
-            if str(setting) in FALSE_WORDS or (setting is None and action not in spec.actions):
+            if setting is False or (setting is None and action not in spec.actions):
                 continue
             index = next((index for index, name, _ in spec.configuration_entries if name == action), None)
             inside: FieldPath = () if index is None else ("configurations", index, "arguments", PREDICATE_CACHE)

@@ -12,7 +12,7 @@ from compiler.diagnostics import did_you_mean, suggestion
 from compiler.fields.duration import go_duration_seconds
 from compiler.specs import PluginSpec, SchedulerSpec
 from compiler.syntax.documents import FieldPath
-from compiler.volcano.arguments import Argument, find_argument, known_arguments
+from compiler.volcano.arguments import TRUTH_WORDS, Argument, find_argument, known_arguments
 from compiler.volcano.plugins import (
     HIERARCHY_FLAG,
     HIERARCHY_PLUGINS,
@@ -24,8 +24,6 @@ from compiler.volcano.scheduler_conf import CONFIGURATION_KEYS, FILE_KEYS
 
 ASCEND_CONFIGURATION = "init-params"
 """An entry of configurations that is for no action: Ascend's devices read it, and a vendor's build more of it."""
-TRUTH_WORDS = frozenset(["1", "t", "T", "true", "TRUE", "True", "0", "f", "F", "false", "FALSE", "False"])
-"""Texts that Volcano takes for a boolean argument (strconv.ParseBool)."""
 
 
 def _plugins(check_input: CheckInput) -> Iterator[tuple[SchedulerSpec, FieldPath, PluginSpec]]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from compiler.diagnostics import did_you_mean
 
@@ -252,6 +253,27 @@ def find_argument(owner: str, name: str) -> Argument | None:
         if argument.name == name or (argument.family and name.startswith(argument.family) and name != argument.family):
             return argument
     return None
+
+
+TRUTH_WORDS: Mapping[object, bool] = {
+    **dict.fromkeys(("1", "t", "T", "true", "TRUE", "True"), True),
+    **dict.fromkeys(("0", "f", "F", "false", "FALSE", "False"), False),
+}
+"""Texts that Volcano takes for a boolean argument (GetBool of pkg/scheduler/framework/arguments.go)."""
+
+
+def typed_arguments(owner: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments of an action or a plugin, those of type bool as true or false where Volcano reads a text as such.
+    Of other types Volcano converts no text; what has the wrong type stays as written, for GP404 to report."""
+    return {
+        name: TRUTH_WORDS.get(value, value) if isinstance(value, str) and _is_bool(owner, name) else value
+        for name, value in arguments.items()
+    }
+
+
+def _is_bool(owner: str, name: str) -> bool:
+    found = find_argument(owner, name)
+    return found is not None and found.type_name == "bool"
 
 
 def explanation(words: str) -> str | None:

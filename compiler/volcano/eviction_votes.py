@@ -51,7 +51,7 @@ def _action_votes(
         )
     if gang in scheduler.actions and any(plugin.name in GANG_ACTION_VOTERS for plugin in scheduler.plugins):
         allowed = scheduler.configurations.get(gang, {}).get("allowWholeBundle", True)
-        found.append(EvictionVotes(whole_gangs=allowed is True or str(allowed) in TRUE_WORDS))
+        found.append(EvictionVotes(whole_gangs=allowed is not False))
     return max(found, key=lambda vote: (vote.whole_gangs, not vote.compare_shares), default=None)
 
 

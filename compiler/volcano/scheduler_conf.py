@@ -13,6 +13,7 @@ from typing import Any
 from compiler.diagnostics import Diagnostic, declare_rule
 from compiler.specs import PluginSpec, SchedulerSpec
 from compiler.syntax.documents import Document, FieldPath
+from compiler.volcano.arguments import typed_arguments
 from compiler.volcano.plugins import PLUGIN_FLAGS
 
 CONF_KEY = "volcano-scheduler.conf"
@@ -140,7 +141,7 @@ class _ConfReader:
                     flags[key] = value
                 elif key in PLUGIN_FLAGS:
                     self.add_problem((*at, key), f"{key} is not true or false", "write true or false, unquoted")
-            yield PluginSpec(name, arguments or {}, flags)
+            yield PluginSpec(name, typed_arguments(name, arguments or {}), flags)
 
     def configurations(self, value: Any) -> Iterator[tuple[int, str, dict[str, Any]]]:
         for index, entry in self.indexed_mappings(value, ("configurations",)):
@@ -153,7 +154,7 @@ class _ConfReader:
             elif arguments is not None and not isinstance(arguments, dict):
                 self.add_problem((*at, "arguments"), "arguments is no mapping", "write a mapping")
             else:
-                yield index, name, arguments or {}
+                yield index, name, typed_arguments(name, arguments or {})
 
     def metrics(self, value: Any) -> dict[str, str]:
         if value is None:

@@ -8,7 +8,10 @@ import pytest
 from click.testing import CliRunner
 
 from compiler.cli import cli
-from compiler.volcano.arguments import MISTYPES, OWNERS, arguments_page, explanation, find_argument
+from compiler.reading import read_specs
+from compiler.repository import Repository
+from compiler.specs import SchedulerSpec
+from compiler.volcano.arguments import MISTYPES, OWNERS, arguments_page, explanation, find_argument, typed_arguments
 from compiler.volcano.plugins import PLUGIN_NAMES, SCHEDULER_ACTIONS
 
 PAGE = Path(__file__).parents[4] / "docs" / "scheduler-arguments.md"
@@ -61,3 +64,34 @@ def test_a_family_has_members_and_is_none_itself() -> None:
     assert find_argument("binpack", "binpack.resources.cpu") is not None
     assert find_argument("binpack", "binpack.resources.") is None
     assert explanation("no.such.argument") is None
+
+
+def test_a_text_is_true_or_false_where_volcano_reads_it_so() -> None:
+    """Only arguments of type bool; a text of another type stays, and is found to be no number."""
+    said = {"strict": "F", "enablePreferredOrder": "True"}
+    assert typed_arguments("nodegroup", said) == {"strict": False, "enablePreferredOrder": True}
+    for owner, name, value in (("nodegroup", "strict", "no"), ("binpack", "binpack.weight", "1"), ("own", "on", "1")):
+        assert typed_arguments(owner, {name: value}) == {name: value}
+
+
+CONFIGURATION = """
+apiVersion: gangplan.dev/v1alpha1
+kind: SchedulerConfiguration
+metadata: {name: volcano-scheduler-configmap}
+spec:
+  actions: [allocate, gangpreempt]
+  tiers: [{plugins: [{name: gang}, {name: nodegroup, arguments: {strict: FALSE}}]}]
+  configurations: [{name: gangpreempt, arguments: {allowWholeBundle: FALSE}}]
+"""
+
+
+def test_quoted_booleans_of_plugins_and_actions_are_those_without_quotes() -> None:
+    def read(word: str) -> SchedulerSpec:
+        text = CONFIGURATION.replace("FALSE", word)
+        found = read_specs(Repository({"cluster-specs/c/conf.yaml": text.encode()})).scheduler
+        assert found is not None
+        return found
+
+    quoted, plain = read("'false'"), read("false")
+    assert (quoted.tiers, quoted.configurations) == (plain.tiers, plain.configurations)
+    assert quoted.configuration_entries == plain.configuration_entries

@@ -2,36 +2,46 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from compiler.kubernetes import REQUIRED
 from compiler.specs import GangSpec, NodeGroupAffinity
-from compiler.syntax.documents import FieldPath
+from compiler.syntax.documents import Document, FieldPath
 from solver.problem import Gang
 from solver.repairs import FewerPods, Repair, SmallerSubgroups
+
+Edit = int | str
+"""A number to write; as a text where it stands in one, as in an annotation."""
 
 
 def pod_count_edits(
     spec: GangSpec, gang: Gang, repair: FewerPods, group_sizes: Mapping[int, int]
-) -> Mapping[FieldPath, int]:
+) -> Mapping[FieldPath, Edit]:
     """What has to be written beside a role's replicas: every written minimum that is above the new count, of the role,
-    of its partitions and of the job, and the number of partitions, or of what its pods come in. group_sizes: of
-    subgroups that are made smaller with it."""
-    found = dict[FieldPath, int]()
+    of its partitions and of the job, how many are to succeed, and the number of partitions, or of what its pods come
+    in. group_sizes: of subgroups that are made smaller with it."""
+    found = dict[FieldPath, Edit]()
     for path, amount in _pod_count_fields(spec, gang, repair, group_sizes):
         written = _written_number(spec, path)
         if written is not None and (written > amount or (path[-1] == "totalPartitions" and written < amount)):
-            found[path] = amount
+            found[path] = str(amount) if isinstance(_written_value(spec.document, path), str) else amount
     return found
 
 
 def _written_number(spec: GangSpec, path: FieldPath) -> int | None:
-    written = spec.document.value_at(*path) if path in spec.document.positions else None
+    written = _written_value(spec.document, path)
+    if isinstance(written, str) and written.isascii() and written.isdigit():
+        return int(written[:10])
     return written if isinstance(written, int) else None
 
 
-def partition_edits(spec: GangSpec, repair: SmallerSubgroups, with_counts: bool) -> Mapping[FieldPath, int]:
+def _written_value(document: Document, path: FieldPath) -> object:
+    return document.value_at(*path) if path in document.positions else None
+
+
+def partition_edits(spec: GangSpec, repair: SmallerSubgroups, with_counts: bool) -> Mapping[FieldPath, Edit]:
     """What has to be written for smaller partitions of a task: their size, and (with_counts) how many there are."""
     path, times = spec.subgroups[repair.subgroup].path, repair.current_amount // repair.amount
     if path[-1:] != ("partitionPolicy",):
@@ -65,7 +75,7 @@ def _pod_count_fields(
         role, written = gang.roles[repair.role], spec.roles[repair.role]
         others = sum(other.minimum for other in gang.roles) - role.minimum
         least = max(others + min(role.minimum, pods), gang.minimum - (repair.current_amount - pods))
-        yield (*written.path, "minAvailable"), pods
+        yield written.minimum_path, pods // written.unit
         if role.minimum >= role.replicas and written.unit > 1:
             yield written.unit_path, pods // written.unit
         for k, part in enumerate(spec.subgroups):
@@ -75,6 +85,14 @@ def _pod_count_fields(
                 if role.minimum >= role.replicas:
                     yield (*part.path, "totalPartitions"), pods // size
     yield spec.field_paths.get("minimum", ()), least
+    yield spec.field_paths.get("success", ()), _pods_in_all(spec, gang, repair)
+
+
+def _pods_in_all(spec: GangSpec, gang: Gang, repair: FewerPods) -> int:
+    """How many pods the job has with the repair, which leaves out pods of a rigid role only."""
+    total = sum(role.replicas for role in spec.roles) + sum(spec.succeeded_pods.values())
+    role = None if repair.role is None else gang.roles[repair.role]
+    return total if role is None or role.minimum < role.replicas else total - repair.current_amount + repair.amount
 
 
 def node_group_edits(affinity: NodeGroupAffinity | None, groups: Sequence[str]) -> Mapping[FieldPath, tuple[str, ...]]:
@@ -92,11 +110,24 @@ def node_group_edits(affinity: NodeGroupAffinity | None, groups: Sequence[str]) 
     return found
 
 
-def edit_text(path: FieldPath, amount: int) -> str:
+def edit_text(path: FieldPath, amount: Edit) -> str:
     """The edit in a sentence, by the field's own name."""
-    return f"{path[-1]}: {amount}" + (" of the role" if path[1:2] == ("tasks",) and len(path) == 4 else "")
+    name = path[-1] if path[1:2] not in (("minTaskMember",), ("elasticPolicy",)) else f"{path[-2]}.{path[-1]}"
+    whose = " of the role" if path[1:2] == ("tasks",) and len(path) == 4 else ""
+    return f"{name}: {edit_value(amount)}{whose}"
+
+
+def edit_value(amount: Edit) -> str:
+    """As it is to be written: a number in a text is quoted."""
+    return f'"{amount}"' if isinstance(amount, str) else str(amount)
 
 
 def path_text(path: FieldPath) -> str:
     """The path as in kubectl's JSONPath: "spec.tasks[0].minAvailable"."""
-    return "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in path).removeprefix(".")
+    return "".join(map(_step_text, path)).removeprefix(".")
+
+
+def _step_text(key: str | int) -> str:
+    if isinstance(key, int):
+        return f"[{key}]"
+    return f".{key}" if re.fullmatch(r"[\w-]+", key) else f"['{key}']"

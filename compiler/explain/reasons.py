@@ -10,7 +10,15 @@ from typing import Any
 
 from compiler.diagnostics import did_you_mean
 from compiler.explain.closed_nodes import ClosedNodes
-from compiler.explain.edits import edit_text, node_group_edits, partition_edits, path_text, pod_count_edits
+from compiler.explain.edits import (
+    Edit,
+    edit_text,
+    edit_value,
+    node_group_edits,
+    partition_edits,
+    path_text,
+    pod_count_edits,
+)
 from compiler.explain.provenance import Source
 from compiler.explain.reason_entries import REASONS, LostStart, NoRoomKept, Suspension
 from compiler.explain.repair_entries import REPAIRS
@@ -435,11 +443,11 @@ def _elastic_name(gang: Gang, repair: repairs.FewerPods) -> dict[str, str]:
     return {"elastic": role.name} if role is not None and role.minimum < role.replicas else {}
 
 
-def _edit_names(edits: Mapping[FieldPath, int], values: dict[str, object]) -> dict[str, str]:
+def _edit_names(edits: Mapping[FieldPath, Edit], values: dict[str, object]) -> dict[str, str]:
     """The edits as a sentence names them; as `values` of the JSON with their whole paths."""
     if not edits:
         return {}
-    values["edits"] = tuple(f"{path_text(path)}: {amount}" for path, amount in edits.items())
+    values["edits"] = tuple(f"{path_text(path)}: {edit_value(amount)}" for path, amount in edits.items())
     return {"edits": ", ".join(edit_text(path, amount) for path, amount in edits.items())}
 
 

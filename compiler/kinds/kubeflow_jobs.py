@@ -61,6 +61,14 @@ def _wait_for_master(document: Document, role: str) -> Mapping[str, list[dict[st
     return {"initContainers": [{"name": "init-pytorch", "image": "alpine", "resources": resources}]}
 
 
+def _amend_elastic_job(gang: GangSpec) -> GangSpec:
+    """torchrun waits for `minReplicas` workers, however many the operator makes."""
+    path = ("spec", "elasticPolicy", "minReplicas")
+    return replace(
+        gang, roles=tuple(replace(role, minimum_path=path) if role.name == "Worker" else role for role in gang.roles)
+    )
+
+
 def _mpi_labels(document: Document, role: str) -> Mapping[str, str]:
     """The labels that the training operator (v1) or the MPI operator (v2beta1) gives to the role's pods."""
     if not _is_of_mpi_operator(document):
@@ -98,7 +106,11 @@ TABLES = (
     _training_job("JAXJob", "jaxReplicaSpecs", "Worker"),
     _training_job("MXJob", "mxReplicaSpecs", "Scheduler", "Server", "Worker", "TunerTracker", "TunerServer", "Tuner"),
     _training_job("PaddleJob", "paddleReplicaSpecs", "Master", "Worker"),
-    replace(_training_job("PyTorchJob", "pytorchReplicaSpecs", "Master", "Worker"), adds=_wait_for_master),
+    replace(
+        _training_job("PyTorchJob", "pytorchReplicaSpecs", "Master", "Worker"),
+        adds=_wait_for_master,
+        amend=_amend_elastic_job,
+    ),
     _training_job("TFJob", "tfReplicaSpecs", "PS", "Chief", "Master", "Worker", "Evaluator"),
     _training_job("XGBoostJob", "xgbReplicaSpecs", "Master", "Worker"),
 )

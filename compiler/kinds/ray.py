@@ -119,7 +119,8 @@ def _with_replicas(document: Document, role: RoleSpec) -> RoleSpec:
         pods = min(pods, int(most) * hosts)
     if group.get("suspend"):
         pods = 0
-    return replace(role, replicas=pods, minimum=min(role.minimum, pods) if _scales(document, role) else pods)
+    least = min(role.minimum, pods) if _scales(document, role) else pods
+    return replace(role, replicas=pods, minimum=least, minimum_path=(*role.path, "minReplicas"))
 
 
 RAY_CLUSTER = ("RayCluster.ray.io",)

@@ -140,6 +140,7 @@ def specs(document: Document, job: VolcanoJob) -> Iterable[GangSpec]:
         field_paths={
             "queue": ("spec", "queue"),
             "minimum": ("spec", "minAvailable"),
+            "success": ("spec", "minSuccess"),
             "priority_class": ("spec", "priorityClassName"),
             "topology": ("spec", "networkTopology"),
             "scheduler": ("spec", "schedulerName"),
@@ -160,6 +161,7 @@ def _task_role(task: Task, index: int, relaxed: bool, labels: Mapping[str, str])
         ("spec", "tasks", index),
         controller_labels={**labels, TASK_LABEL: name},
     )
+    role = replace(role, minimum_path=("spec", "tasks", index, "minAvailable"))
     if task.topology_policy in (None, "none"):
         return role
     return replace(role, pod=replace(role.pod, topology_policy=task.topology_policy))

@@ -145,7 +145,8 @@ class RoleSpec:
     document has nothing there. later_pods: how many more each of the Jobs of Kubernetes that make the pods runs, one
     for each that has ended well, up to its completions. selector_paths: of pods without a template the objects in which
     node selector, affinity and tolerations may stand; each is taken from the first that has it. unit: its pods come so
-    many at a time (groups, Jobs, hosts), as often as unit_path says.
+    many at a time (groups, Jobs, hosts), as often as unit_path says. minimum_path: of the number of pods (of units,
+    where it has some) below which its replicas may not be.
     """
 
     name: str
@@ -162,6 +163,7 @@ class RoleSpec:
     selector_paths: tuple[tuple[str | int, ...], ...] = ()
     unit: int = 1
     unit_path: tuple[str | int, ...] = ()
+    minimum_path: tuple[str | int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,9 +225,9 @@ class GangSpec:
 
     queue: the cluster's default queue where the job names none. submitted_at: seconds since the epoch, None if unknown.
     schedulable: false for a suspended job and for one of another scheduler. field_paths: paths of the fields that
-    messages name ("queue", "minimum", "priority_class", "topology"). scheduler_name: the job's own, default included,
-    where its kind has one, else "" (see the pods'). pod_owners: Kind.group of the objects that may stand between the
-    job and its pods. marks_pods: its pod templates are to say job and role, since its controller does not.
+    messages name ("queue", "minimum", "success", "priority_class", "topology"). scheduler_name: the job's own, default
+    included, where its kind has one, else "" (see the pods'). pod_owners: Kind.group of the objects that may stand
+    between the job and its pods. marks_pods: its pod templates are to say job and role, since its controller does not.
     dependent_roles: their pods appear only once others run. runs_once: said by the Cluster of a kind that is not known
     otherwise (`compiler.run_kinds`).
     made_by: the object whose controller makes the job once `awaited_jobs` of its namespace are completed.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
@@ -65,6 +66,7 @@ def _roles(
     equal_pods: dict[tuple[str, SubgroupKey | None, str], list[PodDraft]] = {}
     for pod in pods:
         equal_pods.setdefault((pod.role, subgroup_key(policies, pod.labels), repr(pod.pod)), []).append(pod)
+    parts = Counter(role for role, _, _ in equal_pods)
     roles: list[tuple[SubgroupKey | None, RoleSpec]] = []
     roles_of_name: dict[str, int] = {}
     for (role, subgroup, _), same in equal_pods.items():
@@ -78,12 +80,9 @@ def _roles(
         shared = {
             key: value for key, value in same[0].labels.items() if all(pod.labels.get(key) == value for pod in same)
         }
-        roles.append(
-            (
-                subgroup,
-                RoleSpec(role_name, len(same), minimum, same[0].pod, (), (), same[0].annotations, documents, shared),
-            )
-        )
+        spec = RoleSpec(role_name, len(same), minimum, same[0].pod, (), (), same[0].annotations, documents, shared)
+        path = ("spec", "minTaskMember", role) if parts[role] == 1 else ()
+        roles.append((subgroup, replace(spec, minimum_path=path)))
     return roles
 
 

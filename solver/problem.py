@@ -106,7 +106,8 @@ class Queue:
     root with the queue's own name and weight. Where paths begin alike, the first queue's weights count. reclaimable:
     gangs of other queues may evict from it. strict_order: none of its gangs starts before an earlier one.
     dedicated_domains: hypernodes in which no gang outside the queue and its descendants gets new pods.
-    closed_node_groups: in whose nodes its gangs get no new pods, ascending; a child's are its own.
+    closed_node_groups: in whose nodes its gangs get no new pods, ascending; a child's are its own. node_group_ranks:
+    how much it prefers each of `Problem.node_groups`, 0 the most; () where it makes no difference.
     """
 
     name: str
@@ -123,6 +124,7 @@ class Queue:
     strict_order: bool = False
     dedicated_domains: tuple[int, ...] = ()
     closed_node_groups: tuple[int, ...] = ()
+    node_group_ranks: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

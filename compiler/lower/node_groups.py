@@ -1,4 +1,4 @@
-"""The node groups of the plugin nodegroup that are closed to queues."""
+"""The node groups of the plugin nodegroup: closed to queues, or preferred by them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from compiler.kubernetes import NODE_GROUP_LABEL
 from compiler.specs import NodeSpec, QueueSpec, SchedulerSpec
-from compiler.volcano.node_groups import affinity_owner, may_use, node_group_plugin
+from compiler.volcano.node_groups import affinity_owner, may_use, node_group_plugin, preference_ranks
 from solver.problem import Problem
 
 UNGROUPED = "(none)"
@@ -20,8 +20,8 @@ def with_node_groups(
     nodes: Sequence[NodeSpec],
     scheduler: SchedulerSpec | None,
 ) -> tuple[Problem, tuple[int, ...]]:
-    """The problem with the node groups that are closed to its queues, none without the plugin; and for each queue the
-    one whose affinity it has."""
+    """The problem with the node groups that are closed to its queues and those that they prefer, none without the
+    plugin; and for each queue the one whose affinity it has."""
     own = tuple(range(len(problem.queues)))
     if (plugin := node_group_plugin(scheduler)) is None:
         return problem, own
@@ -35,7 +35,8 @@ def with_node_groups(
         spec = queue_specs[owner]
         affinity = None if spec is None else spec.affinity
         closed = tuple(g for g, group in enumerate(groups) if not may_use(plugin, affinity, group))
-        queues.append(replace(queue, closed_node_groups=closed))
+        ranks = preference_ranks(plugin, affinity, groups)
+        queues.append(replace(queue, closed_node_groups=closed, node_group_ranks=ranks))
     index = {group: g for g, group in enumerate(groups)}
     labelled = zip(problem.nodes, group_by_node, strict=True)
     grouped = replace(

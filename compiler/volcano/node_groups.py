@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from fractions import Fraction
 
 from compiler.kubernetes import ROOT_QUEUE
 from compiler.specs import NodeGroupAffinity, PluginSpec, QueueSpec, SchedulerSpec
@@ -40,17 +41,29 @@ def may_use(plugin: PluginSpec, affinity: NodeGroupAffinity | None, group: str |
     return group in (*affinity.required, *affinity.preferred) and group not in affinity.anti_required
 
 
-def has_preference(plugin: PluginSpec, affinity: NodeGroupAffinity) -> bool:
-    """Whether Volcano prefers some of the groups that are open to a queue with this affinity to others."""
-    if not plugin.flags.get("enableNodeOrder", True):
-        return False
-    named = {*affinity.required, *affinity.preferred, *affinity.anti_preferred}
-    return len({_rank(plugin, affinity, group) for group in named if may_use(plugin, affinity, group)}) > 1
+def preference_ranks(
+    plugin: PluginSpec, affinity: NodeGroupAffinity | None, groups: Sequence[str | None]
+) -> tuple[int, ...]:
+    """How much Volcano prefers each of the groups for a queue with this affinity, 0 the most; () where all that are
+    open to it have one score."""
+    if affinity is None or not plugin.flags.get("enableNodeOrder", True):
+        return ()
+    open_groups = [group for group in groups if may_use(plugin, affinity, group)]
+    scores = sorted({_score(plugin, affinity, group) for group in open_groups}, reverse=True)
+    if len(scores) < 2:
+        return ()
+    rank = {group: scores.index(_score(plugin, affinity, group)) for group in open_groups}
+    return tuple(rank.get(group, 0) for group in groups)
 
 
-def _rank(plugin: PluginSpec, affinity: NodeGroupAffinity, group: str) -> tuple[bool, bool, int]:
-    """Equal for groups of one score."""
+def _score(plugin: PluginSpec, affinity: NodeGroupAffinity, group: str | None) -> Fraction:
+    """Volcano's score of a node, in parts of what a required group gets; a preferred one gets half of it, or with
+    enablePreferredOrder the less the later it is named."""
     if group in affinity.anti_preferred:
-        return False, False, -1
-    ordered = plugin.arguments.get("enablePreferredOrder") is True and group in affinity.preferred
-    return group in affinity.required, group in affinity.preferred, affinity.preferred.index(group) if ordered else 0
+        return Fraction(-1, 100)
+    score = Fraction(group in affinity.required)
+    if group in affinity.preferred:
+        places = {name: place for place, name in enumerate(affinity.preferred)}
+        behind = places[group] if plugin.arguments.get("enablePreferredOrder") is True else 0
+        score += Fraction(len(places) - behind, 2 * len(places))
+    return score

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from compiler.diagnostics import Severity
 from compiler.kubernetes import WAITING_TIME_ANNOTATIONS
-from compiler.specs import PluginSpec, Specs
-from compiler.volcano.node_groups import affinity_owner, has_preference, node_group_plugin
+from compiler.specs import NodeGroupAffinity, PluginSpec, Specs
+from compiler.volcano.node_groups import affinity_owner, node_group_plugin, preference_ranks
 
 Condition = Callable[[Specs, PluginSpec], bool]
 
@@ -58,7 +58,12 @@ def _prefers_groups(specs: Specs, plugin: PluginSpec) -> bool:
         return False
     affinities = {spec.name: spec.affinity for spec in specs.queues}
     owners = {affinity_owner(plugin, gang.queue, specs.queues) for gang in specs.gangs}
-    return any(found is not None and has_preference(plugin, found) for found in map(affinities.get, owners))
+    return any(_has_preference(plugin, found) for found in map(affinities.get, owners))
+
+
+def _has_preference(plugin: PluginSpec, affinity: NodeGroupAffinity | None) -> bool:
+    named = () if affinity is None else (*affinity.required, *affinity.preferred, *affinity.anti_preferred)
+    return bool(preference_ranks(plugin, affinity, named))
 
 
 def _has_waiting_time(specs: Specs, plugin: PluginSpec) -> bool:
@@ -172,12 +177,15 @@ PLUGIN_PLANS: Mapping[str, PluginPlan] = {
         "hypernodes, tiers and subgroups (GP335 without it); the plan decides the tier"
     ),
     "nodegroup": PluginPlan(
-        "groups that a queue may not use are closed to its jobs (GW123, GR123), with strict and enableHierarchy",
+        "groups that a queue may not use are closed to its jobs (GW123, GR123), with strict and enableHierarchy; "
+        "preferred groups, by Volcano's scores, are the last goal of placement",
         (
             Difference(
-                "preferred node groups are not planned: the plan takes any group that is open to the queue",
-                "groups of several scores open to a queue with jobs",
+                "preferred node groups come after all other goals: the plan takes a less wanted group where that "
+                "spreads a job less or opens fewer nodes",
+                "groups of several scores open to a queue with jobs (info)",
                 _prefers_groups,
+                "info",
             ),
         ),
     ),

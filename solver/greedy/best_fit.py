@@ -119,7 +119,7 @@ class GreedyPlacer:
             return None
         want = gang_class.smallest_mix()
         best: tuple[int, Pods] | None = None
-        for h in self._distinct_domains(gang_class, self._candidate_domains(gang_class, want)):
+        for h in self._distinct_domains(gang_class, self._candidate_domains(gang.queue, gang_class, want)):
             mark, left = self.free_nodes.mark(), list(want)
             placed = self._place_in_domain(h, gang, gang_class, left)
             complete = not any(left) and not (running and has_partial_subgroup(self.tree, gang, (*running, *placed)))
@@ -208,15 +208,19 @@ class GreedyPlacer:
                 seen.add(key)
             yield h
 
-    def _candidate_domains(self, gang_class: GangClass, want: list[int]) -> list[int]:
+    def _candidate_domains(self, queue: int, gang_class: GangClass, want: list[int]) -> list[int]:
         """Domains in which every role fits by number: lowest tier first; room to grow first, then least left over. Pods
         that join running ones go where they spread the gang least."""
         reach = [self.tree.domain_sum_array(self.state.fit_counts(role)) for role in gang_class.roles]
         holding, found = self._fits_by_number(gang_class, want, reach), list[int]()
+        ranks = self.tree.node_group_ranks(queue)
+        unwanted = self.tree.domain_sum_array(ranks)[1:] if len(ranks) else None
         tries = self.budget.domain_tries_with_rules if gang_class.has_pod_rules else self.budget.domain_tries
         for tier in self.tree.tiers:
             domains = np.flatnonzero(holding & (self.tree.tier_of == tier))
-            found += _best_fit_order(domains, gang_class, want, reach)[: None if gang_class.running_pods else tries]
+            found += _best_fit_order(domains, gang_class, want, reach, unwanted)[
+                : None if gang_class.running_pods else tries
+            ]
         unbound = gang_class.hard_tier is None or gang_class.hard_tier > self.tree.highest_tier
         if unbound and all(fits[0] >= n for fits, n in zip(reach, want, strict=True)):
             found.append(ROOT)
@@ -238,11 +242,16 @@ class GreedyPlacer:
         return found
 
 
-def _best_fit_order(domains: np.ndarray, gang_class: GangClass, want: list[int], reach: list[IntArray]) -> list[int]:
-    """The domains: those in which the gang could grow to its most first, then by the fits that it would leave over."""
+def _best_fit_order(
+    domains: np.ndarray, gang_class: GangClass, want: list[int], reach: list[IntArray], unwanted: IntArray | None
+) -> list[int]:
+    """The domains: those in which the gang could grow to its most first, then by the fits that it would leave over,
+    then those with the fewest unwanted nodes. unwanted: hypernode -> the sum of its nodes' ranks, where the queue
+    prefers some groups."""
     cramped, over = np.zeros(len(domains), dtype=np.bool_), np.zeros(len(domains), dtype=np.int64)
     for fits, role, n in zip(reach, gang_class.roles, want, strict=True):
         cramped |= fits[1:][domains] < role.max_pods
         over += fits[1:][domains] if n else 0
-    order: list[int] = domains[np.lexsort((domains, over, cramped))].tolist()
+    tie = np.zeros(len(domains), dtype=np.int64) if unwanted is None else unwanted[domains]
+    order: list[int] = domains[np.lexsort((domains, tie, over, cramped))].tolist()
     return order

@@ -73,7 +73,8 @@ class DomainFiller:
         return placed
 
     def _place_on_direct_nodes(self, h: int, unplaced: list[int]) -> Pods:
-        """Pods on the nodes that h itself holds: large requests first, the fullest nodes first."""
+        """Pods on the nodes that h itself holds: large requests first, the fullest nodes first, of equal ones those of
+        the node groups that the queue wants most."""
         nodes = self.tree.direct_nodes[h]
         if not len(nodes):
             return ()
@@ -85,7 +86,8 @@ class DomainFiller:
                 continue
             request, fits = roles[t].pod_request, self.state.fit_counts_on(nodes, roles[t])
             eligible, fits = nodes[fits > 0], fits[fits > 0]
-            order = np.argsort(fits, kind="stable")
+            ranks = self.tree.node_group_ranks(self.gang.queue)
+            order = np.lexsort((ranks[eligible], fits)) if len(ranks) else np.argsort(fits, kind="stable")
             if self.fragmentation is not None:
                 order = self.fragmentation.positions_by_increase(request, eligible)
             taken = self.free_nodes.fill_nodes(eligible[order], fits[order], request, unplaced[t])

@@ -15,7 +15,17 @@ import numpy as np
 import pulp
 
 from solver.mip.lexicographic import Goal
-from solver.mip.rows import MAX_FLOOR_SIZES, Row, Terms, add_rows, at_least, at_most, normalized_at_most, value_of
+from solver.mip.rows import (
+    MAX_FLOOR_SIZES,
+    Row,
+    Terms,
+    add_rows,
+    at_least,
+    at_most,
+    normalized_at_most,
+    scale_terms,
+    value_of,
+)
 from solver.models.constraints import floor_sizes, pods_of_size
 from solver.models.sets import Sets
 from solver.models.variables import Variables, pods_by_bucket, subgroup_pods
@@ -150,6 +160,20 @@ def opening_goals(s: Sets, x: Variables, start: StartValues, opened_nodes: Set[i
         add_rows(x.model, _opening_rows(s, unopened, i, pods, groups))
     supernodes = Goal("supernodes", [(v, -1.0) for v in o.values()], 0.0, 1)
     return supernodes, Goal("nodes", [(v, -1.0) for v in w], 0.0, 1)
+
+
+def node_group_goal(s: Sets, x: Variables) -> Goal:
+    """New pods outside the node groups that their queue wants most; every gang is a class of its own.
+
+    min  sum_{k,t,i} rank_{q(k)}(group of i) * n[k,t,i]
+    """
+    queue_of = {k: q for q, _, k in s.waiting_gangs}
+    terms: Terms = []
+    for (k, _), pods in x.n.items():
+        ranks = s.tree.node_group_ranks(queue_of[k])
+        for i, counts in pods.items() if len(ranks) else ():
+            terms += scale_terms(counts, -int(ranks[s.buckets[i].nodes[0]]))
+    return Goal("node groups", [(v, c) for v, c in terms if c], 0.0, 1)
 
 
 def _add_opening_variables(s: Sets, x: Variables, unopened: UnopenedCapacity, i: int) -> list[UnopenedNodes]:

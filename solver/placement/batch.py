@@ -21,7 +21,8 @@ from solver.placement.independent_parts import place_independent_groups
 from solver.placement.other_floors import best_floor, floor_after_exchange, unpackable_objective
 from solver.plan import Objective
 from solver.semantics.gang_classes import gangs_by_class, may_go_anywhere, waiting_class
-from solver.semantics.placements import Placements
+from solver.semantics.placement_cost import NODE_GROUPS, node_group_cost
+from solver.semantics.placements import Placements, new_placements
 from solver.state.state import Pods, State
 
 BatchResult = tuple[Placements, tuple[Objective, ...]]
@@ -49,8 +50,8 @@ def decide_batch(state: State, gangs: Sequence[int], options: Options, mapper: M
                 return floor_result(s, floor if is_floor_better(s, floor, fair, options) else fair, options, mapper)
             if not admission.excludes_floor and is_floor_better(s, floor, placements, options):
                 return floor_result(s, floor, options, mapper)
-            recounted = _recounted_objectives(s, admission.objectives, set(placements), options)
-            return placements, recounted + found.objectives
+            recounted = _recounted_objectives(s, admission.objectives + found.objectives, placements, options)
+            return placements, recounted
         finer = replace(s, buckets=split_buckets(s.buckets, found.unpackable_buckets))
         if len(finer.buckets) == len(s.buckets):
             break  # on a single node the search for device slots gave up
@@ -101,12 +102,17 @@ def batch_sets(state: State, gangs: Sequence[int]) -> Sets:
 
 
 def _recounted_objectives(
-    s: Sets, objectives: tuple[Objective, ...], started: set[int], options: Options
+    s: Sets, objectives: tuple[Objective, ...], placements: Placements, options: Options
 ) -> tuple[Objective, ...]:
     """The sums again for the gangs that start in the end, with the bounds that were proved."""
-    sums = Counter[str]()
+    sums, gangs = Counter[str](), s.problem.gangs
     for key, js in s.waiting_gangs.items():
-        number, label = len(started.intersection(js)), s.level_label(s.level_of[key])
+        number, label = len(placements.keys() & js), s.level_label(s.level_of[key])
         sums[f"placed[{label}]"] += s.dominant_units[key[2]] * number
         sums[f"gangs[{label}]"] += number
-    return tuple(verdict_of(o.name, sums[o.name], o.bound, options.gap) if o.name in sums else o for o in objectives)
+    for j, pods in placements.items():
+        sums[NODE_GROUPS] += node_group_cost(s.problem, gangs[j], new_placements(gangs[j], pods))
+    return tuple(
+        verdict_of(o.name, sums[o.name], o.bound, options.gap, maximise=o.name != NODE_GROUPS) if o.name in sums else o
+        for o in objectives
+    )

@@ -57,6 +57,18 @@ def min_split_subgroups(s: Sets, gang_class: GangClass) -> int:
     return cost
 
 
+def min_node_group_cost(s: Sets, gang_class: GangClass, q: int) -> int:
+    """The least cost of node groups of a gang of this class in queue q: each role's pods where q wants them most, as
+    many as fit there."""
+    ranks, cost = s.tree.node_group_ranks(q), 0
+    for role in gang_class.roles:
+        fits, missing = s.state.fit_counts(role), role.min_pods
+        for rank in np.unique(ranks).tolist():
+            pods = min(missing, int(fits[ranks == rank].sum()))
+            cost, missing = cost + rank * pods, missing - pods
+    return cost
+
+
 def min_opened(s: Sets, gang_classes: Iterable[GangClass], unopened: UnopenedCapacity) -> tuple[int, int]:
     """(supernodes, nodes) that are opened at least: for each set of node classes by the pods that may use no other, and
     summed over `_resource_groups` by the pods that fit into no other group."""

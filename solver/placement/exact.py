@@ -93,6 +93,7 @@ def solve_gangs(
     wanted = [goals.split_subgroups_goal(s, x, start), _spread_goal(s, x, start)]
     if not topology_only:
         wanted += goals.opening_goals(s, x, start, part.unopened.opened_nodes(part.new_pods(held)))
+        wanted += [goals.node_group_goal(s, x)] if part.min_node_group_costs else []
     least = part.lower_bound
     options = replace(task.options, max_nodes=min(task.options.max_nodes, nodes))
     lex = LexicographicSolver(x.model, options, start, skip_presolve=topology_only)

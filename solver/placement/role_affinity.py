@@ -125,7 +125,7 @@ class LeafExchange:
         for t, node in ((a, v), (b, u)):
             if t is not None and self.problem.nodes[node].node_class not in self.gang.roles[t].node_classes:
                 return False
-        if b is None and sum(self.new_pods[u]) == 1:
+        if b is None and (sum(self.new_pods[u]) == 1 or self._ranks_differ(u, v)):
             return False
         for n, after in zip((u, v), _after_step(step, self.new_pods), strict=True):
             if self.unopened[n] and self._resources_of(self.new_pods[n]) != self._resources_of(after):
@@ -138,6 +138,11 @@ class LeafExchange:
         finally:
             self.free_nodes.undo(mark)
         return True
+
+    def _ranks_differ(self, u: int, v: int) -> bool:
+        """Whether the queue prefers the node group of one node to that of the other."""
+        ranks, nodes = self.problem.queues[self.gang.queue].node_group_ranks, self.problem.nodes
+        return bool(ranks) and ranks[nodes[u].node_group] != ranks[nodes[v].node_group]
 
     def _resources_of(self, pods: Sequence[int]) -> set[int]:
         """The resources that pods per role request."""

@@ -40,7 +40,7 @@ def place_admitted(s: Sets, admission: Admission, floor: Placements, options: Op
         return PlacementResult({}, ())
     task = PlacementTask(s, classes_with_role_mix(s, admission, floor), options)
     if floor.keys() == set(admission.admitted) and is_out_of_time():
-        return PlacementResult(floor, _placement_objectives(task, task.cost(floor), PlacementCost(0, 0, 0, 0)))
+        return PlacementResult(floor, _placement_objectives(task, task.cost(floor), PlacementCost(0, 0, 0, 0, 0)))
     placements: Placements | None = task.place_greedily(s.state_after({}), task.gang_classes)
     # under pod rules the floor's other gangs may have made its placements valid
     alone = s.rule_counts is None or len(floor) == len(admission.admitted)
@@ -57,7 +57,7 @@ def place_admitted(s: Sets, admission: Admission, floor: Placements, options: Op
 
 def _placement_objectives(task: PlacementTask, value: PlacementCost, least: PlacementCost) -> tuple[Objective, ...]:
     """The objectives that can differ between placements: subgroups where there are any, openings where something is
-    unopened."""
+    unopened, node groups where a queue prefers some."""
     tiers, unopened = task.s.tree.tiers, task.unopened
     topologies = [s.topology for gang_class in task.gang_classes.values() for s in gang_class.subgroups]
     may_differ = (
@@ -65,6 +65,7 @@ def _placement_objectives(task: PlacementTask, value: PlacementCost, least: Plac
         True,
         bool(unopened.unopened_supernodes),
         bool(unopened.unopened_nodes.any()) and not task.s.problem.policy.spread_pods,
+        bool(task.min_node_group_costs),
     )
     entries = zip(COST_NAMES, value.values, least.values, may_differ, strict=True)
     return tuple(

@@ -11,7 +11,7 @@ from solver.models.sets import Sets
 from solver.options import Options
 from solver.placement import bounds
 from solver.semantics.gang_classes import GangClass
-from solver.semantics.placement_cost import PlacementCost, UnopenedCapacity, topology_cost
+from solver.semantics.placement_cost import PlacementCost, UnopenedCapacity, node_group_cost, topology_cost
 from solver.semantics.placements import Placements, dominant_share, merge_placements, new_placements
 from solver.state.state import Pods, State
 
@@ -44,7 +44,17 @@ class PlacementTask:
     def lower_bound(self) -> PlacementCost:
         """No placements of these gangs cost less, entry by entry."""
         split, span = (sum(least[entry] for least in self.min_costs.values()) for entry in range(2))
-        return PlacementCost(split, span, *bounds.min_opened(self.s, self.gang_classes.values(), self.unopened))
+        opened = bounds.min_opened(self.s, self.gang_classes.values(), self.unopened)
+        return PlacementCost(split, span, *opened, sum(self.min_node_group_costs.values()))
+
+    @cached_property
+    def min_node_group_costs(self) -> dict[int, int]:
+        """Gang of a queue that prefers node groups -> its least cost of them, alone in the free nodes."""
+        queues, gangs = self.s.problem.queues, self.s.problem.gangs
+        prefers = {j: gangs[j].queue for j in self.gang_classes if queues[gangs[j].queue].node_group_ranks}
+        classes = {(self.gang_classes[j], q) for j, q in prefers.items()}
+        least = {key: bounds.min_node_group_cost(self.s, *key) for key in classes}
+        return {j: least[self.gang_classes[j], q] for j, q in prefers.items()}
 
     def topology_cost(self, j: int, pods: Pods) -> TopologyCost:
         return topology_cost(self.s.tree, self.s.problem.gangs[j], pods)
@@ -56,9 +66,12 @@ class PlacementTask:
     def cost(self, placements: Placements) -> PlacementCost:
         """Opened nodes count for nothing where pods are to be spread."""
         costs = [self.topology_cost(j, pods) for j, pods in placements.items()]
-        supernodes, nodes = self.unopened.opened_counts(self.new_pods(placements))
-        nodes = 0 if self.s.problem.policy.spread_pods else nodes
-        return PlacementCost(sum(split for split, _ in costs), sum(span for _, span in costs), supernodes, nodes)
+        new_pods, problem = self.new_pods(placements), self.s.problem
+        supernodes, nodes = self.unopened.opened_counts(new_pods)
+        nodes = 0 if problem.policy.spread_pods else nodes
+        groups = sum(node_group_cost(problem, problem.gangs[j], pods) for j, pods in new_pods.items())
+        split, span = (sum(entries) for entries in zip(*costs, strict=True)) if costs else (0, 0)
+        return PlacementCost(split, span, supernodes, nodes, groups)
 
     def state_after(self, placements: Placements) -> State:
         """The state in which these gangs have started, cached for the placements last asked for. Do not change it."""

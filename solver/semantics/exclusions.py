@@ -61,8 +61,8 @@ def _split_classes(problem: Problem, labels: Sequence[Hashable], closed: Sequenc
 
 
 def without_closed_groups(problem: Problem) -> Problem:
-    """The problem in which no gang gets a new pod in a node group that is closed to its queue. Each node class then
-    lies in one node group."""
+    """The problem in which no gang gets a new pod in a node group that is closed to its queue. Where groups matter to
+    some queue, each node class then lies in one of them."""
     return _split_by_group(problem, [frozenset(queue.closed_node_groups) for queue in problem.queues])
 
 
@@ -79,7 +79,7 @@ def closed_classes(problem: Problem) -> dict[int, tuple[frozenset[int], ...]]:
 
 
 def _split_by_group(problem: Problem, closed_by_queue: Sequence[frozenset[Hashable]]) -> Problem:
-    if not any(queue.closed_node_groups for queue in problem.queues):
+    if not any(queue.closed_node_groups or queue.node_group_ranks for queue in problem.queues):
         return problem
     closed = [closed_by_queue[gang.queue] for gang in problem.gangs]
     return _split_classes(problem, [node.node_group for node in problem.nodes], closed)

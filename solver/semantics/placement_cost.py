@@ -1,4 +1,5 @@
-"""The cost of placements: subgroups split, tier span, unopened supernodes and nodes opened (docs/model.md)."""
+"""The cost of placements: subgroups split, tier span, unopened supernodes and nodes opened, less wanted node groups
+(docs/model.md)."""
 
 from __future__ import annotations
 
@@ -13,7 +14,8 @@ from solver.problem import Gang, Placement, Problem, Vector
 from solver.semantics.device_slots import IntArray, vector_array
 from solver.semantics.topology import ROOT, TopologyTree
 
-COST_NAMES = ("subgroups", "spread", "supernodes", "nodes")
+NODE_GROUPS = "node groups"
+COST_NAMES = ("subgroups", "spread", "supernodes", "nodes", NODE_GROUPS)
 """The placement objectives, the most important first."""
 
 BoolArray = npt.NDArray[np.bool_]
@@ -27,11 +29,12 @@ class PlacementCost:
     spread: int
     supernodes: int
     nodes: int
+    node_groups: int
 
     @property
-    def values(self) -> tuple[int, int, int, int]:
+    def values(self) -> tuple[int, int, int, int, int]:
         """In the order of `COST_NAMES`."""
-        return self.subgroups, self.spread, self.supernodes, self.nodes
+        return self.subgroups, self.spread, self.supernodes, self.nodes, self.node_groups
 
 
 def split_subgroups(tree: TopologyTree, gang: Gang, pods: Iterable[Placement]) -> int:
@@ -64,6 +67,15 @@ def topology_cost(tree: TopologyTree, gang: Gang, pods: Iterable[Placement]) -> 
     """(split subgroups, tier span) of one gang."""
     pods = tuple(pods)
     return split_subgroups(tree, gang, pods), tier_span(tree, pods)
+
+
+def node_group_cost(problem: Problem, gang: Gang, new_pods: Iterable[Placement]) -> int:
+    """How far new pods are from the node groups that their queue prefers.
+
+    sum over pods of rank_q(group of their node)
+    """
+    ranks = problem.queues[gang.queue].node_group_ranks
+    return sum(ranks[problem.nodes[p.node].node_group] * p.pods for p in new_pods) if ranks else 0
 
 
 @dataclass(frozen=True)

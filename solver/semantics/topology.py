@@ -103,6 +103,13 @@ class TopologyTree:
         """Node -> its class."""
         return np.array([n.node_class for n in self.problem.nodes], dtype=np.int64)
 
+    @cached_per_tree
+    def node_group_ranks(self, q: int) -> IntArray:
+        """Node -> the rank of its group for queue q; nothing where the queue prefers none. Do not write to the
+        result."""
+        ranks = self.problem.queues[q].node_group_ranks
+        return np.array([ranks[node.node_group] for node in self.problem.nodes] if ranks else (), dtype=np.int64)
+
     @cached_property
     def alike_nodes(self) -> tuple[tuple[int, ...], ...]:
         """The nodes of each leaf and node class, and of each domain of the pod rules whose domains hold several

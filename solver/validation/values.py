@@ -80,6 +80,7 @@ _RULES: Mapping[type, Mapping[str, _Rule | None]] = {
         "used": _VECTOR,
         "dedicated_domains": _Rule(items="hypernodes"),
         "closed_node_groups": _Rule(items="node_groups"),
+        "node_group_ranks": _NUMBER,
     },
     Policy: {"ancestor_reclaim_levels": _NUMBER},
     PodRule: {
@@ -123,8 +124,8 @@ def validate(problem: Problem) -> None:
     * every number is an integer within its range, every vector as long as `resources`, every index inside its tuple,
       every name unique among its kind (roles and subgroups: in their gang);
     * a hypernode's parent has a higher tier (so there is no loop), and queues have no loop;
-    * slot groups and node groups are named once each; a role has at most one request for each slot group, and it asks
-      for something;
+    * slot groups and node groups are named once each, and a queue ranks all node groups or none;
+    * a role has at most one request for each slot group, and it asks for something;
     * on each node and device slot free <= capacity;
     * each role's minimum <= replicas, a gang's minimum and each subgroup's parts within the replicas they cover;
     * a pod rule has one domain for each node and one count for each domain, no domain is without nodes, max_skew and
@@ -280,6 +281,9 @@ def _check_queues(problem: Problem) -> None:
     for q, queue in enumerate(problem.queues):
         for step, (_, weight) in enumerate(queue.hierarchy):
             _check_value(("queues", q, "hierarchy", step), weight, _POSITIVE, {})
+        ranks, groups = len(queue.node_group_ranks), len(problem.node_groups)
+        fault = f"has {ranks} entries for {groups} node groups"
+        _require(ranks in (0, groups), ("queues", q, "node_group_ranks"), fault)
         above, steps = queue.parent, 0
         while above is not None and steps < len(problem.queues):
             above, steps = problem.queues[above].parent, steps + 1

@@ -57,7 +57,8 @@ def _objective_fault(objective: Objective) -> str:
     return ""
 
 
-MINIMISED = frozenset({"loss", "whole gangs", "victims", "subgroups", "spread", "supernodes", "nodes"})
+NODE_GROUPS = "node groups"
+MINIMISED = frozenset({"loss", "whole gangs", "victims", "subgroups", "spread", "supernodes", "nodes", NODE_GROUPS})
 GANGS_OBJECTIVE = re.compile(
     r"gangs\[(?P<priority>-?\d+)(?P<late>, overdue|, promised)?(?:, queues (?P<rank>-?\d+))?\]"
 )
@@ -71,7 +72,8 @@ def objective_values(x: CheckedPlan) -> Findings:
 
     `gangs[p]` is the number of the batch's gangs of that priority that start; `loss` counts all evicted pods, each with
     the seconds that its gang has run, at least 1; `victims` the gangs that lose any, `whole gangs` those of them of
-    which nothing stays.
+    which nothing stays; `node groups` the new pods of the batch's gangs that start, each with the rank that its queue
+    gives the group of its node, where none of them is elastic: others grow afterwards.
     """
     gone = [(g, decision.evicted_pods) for g, decision in sorted(x.decisions.items()) if decision.evicted_pods]
     evicted = {
@@ -90,6 +92,23 @@ def objective_values(x: CheckedPlan) -> Findings:
             counted = evicted.get(name) if level is None else _count_started(x, batch, level)
             if counted is not None and not abs(value - counted) <= ROUNDING:
                 yield where, f"{name} is said to be {value}, and counted to be {counted}"
+            if name == NODE_GROUPS and not _is_group_cost(x, batch, value):
+                yield where, f"{name} is said to be {value}, and is not what the batch's pods cost"
+
+
+def _is_group_cost(x: CheckedPlan, batch: Batch, value: float) -> bool:
+    """Whether this is what the batch's new pods cost in node groups, or no more than that where gangs are elastic."""
+    counted, is_exact = 0, True
+    for g in batch.gangs:
+        if g not in x.decisions or x.decisions[g].action != "start":
+            continue
+        gang = x.problem.gangs[g]
+        ranks = x.problem.queues[gang.queue].node_group_ranks
+        pods = x.new_pods[g].items() if ranks else ()
+        counted += sum(ranks[x.problem.nodes[node].node_group] * number for (_, node), number in pods)
+        least = max(gang.minimum, sum(role.minimum for role in gang.roles))
+        is_exact = is_exact and least >= sum(role.replicas for role in gang.roles)
+    return abs(value - counted) <= ROUNDING if is_exact else value <= counted + ROUNDING
 
 
 def _count_started(x: CheckedPlan, batch: Batch, level: re.Match[str]) -> int:

@@ -65,6 +65,7 @@ class QueueSpec:
     strict_order: bool = False
     dedicated_domains: tuple[str, ...] = ()
     closed_node_groups: tuple[int, ...] = ()
+    node_group_ranks: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -137,13 +138,13 @@ def queue(
     strict_order: bool = False,
     dedicated_domains: tuple[str, ...] = (),
     closed_node_groups: tuple[int, ...] = (),
+    node_group_ranks: tuple[int, ...] = (),
 ) -> QueueSpec:
     """dedicated_domains: names of hypernodes."""
     limits = guarantee or {}, deserved or {}, capability or {}, used or {}
     domains, groups = dedicated_domains, closed_node_groups
-    return QueueSpec(
-        name, parent, weight, priority, *limits, not is_closed, hierarchy, reclaimable, strict_order, domains, groups
-    )
+    switches = not is_closed, hierarchy, reclaimable, strict_order
+    return QueueSpec(name, parent, weight, priority, *limits, *switches, domains, groups, node_group_ranks)
 
 
 def role(
@@ -333,6 +334,7 @@ class _NameIndex:
             spec.strict_order,
             tuple(self.hypernodes[name] for name in spec.dedicated_domains),
             spec.closed_node_groups,
+            spec.node_group_ranks,
         )
 
     def gang(self, age: int, spec: GangSpec) -> Gang:

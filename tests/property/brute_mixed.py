@@ -22,7 +22,7 @@ from tests.property.brute import (
 )
 from tests.property.brute_pod_rules import GangOnNode, keeps_pod_rules
 from tests.property.brute_queues import QueueCeilings, accepts_gangs, ancestors
-from tests.property.optimum import Cost, opened_counts, span_cost, split_cost
+from tests.property.optimum import Cost, Nearness, added, group_cost, opened_counts, span_cost, split_cost
 
 _PodSpots = tuple[tuple[GangOnNode, int], ...]
 _ClusterUse = tuple[tuple[Vector, ...], tuple[Vector, ...], _PodSpots]
@@ -52,19 +52,23 @@ def excluded_nodes(problem: Problem, g: int) -> set[int]:
 
 def _start_options(
     problem: Problem, room: FreeCapacity, g: int
-) -> dict[tuple[tuple[Vector, ...], _PodSpots], tuple[int, int]]:
-    """The ways to start gang g: what its pods take, where they are if relations ask -> how far they are torn and
-    spread, the least for each."""
+) -> dict[tuple[tuple[Vector, ...], _PodSpots], Nearness]:
+    """The ways to start gang g: what its pods take, where they are if relations ask -> how far they are torn, spread
+    and unwanted, the least for each."""
     gang, closed = problem.gangs[g], excluded_nodes(problem, g)
     bound = any(role.owned_rules or role.selecting_rules for role in gang.roles)
     options = [option for option in new_pod_sets(problem, g) if closed.isdisjoint(node for _, node in option)]
-    found: dict[tuple[tuple[Vector, ...], _PodSpots], tuple[int, int]] = {}
+    found: dict[tuple[tuple[Vector, ...], _PodSpots], Nearness] = {}
     for option in options if bound else minimal_sets(options):
         spots = tuple(((g, t, n), pods) for (t, n), pods in sorted(option.items())) if bound else ()
         pods = option + running_pods(gang)
         way, cost = (
             (room.use_of(g, option), spots),
-            (split_cost(problem, gang, pods), span_cost(problem, {node for _, node in pods})),
+            (
+                split_cost(problem, gang, pods),
+                span_cost(problem, {node for _, node in pods}),
+                group_cost(problem, gang, option),
+            ),
         )
         found[way] = min(cost, found.get(way, cost))
     return found
@@ -75,20 +79,21 @@ def least_costs(problem: Problem) -> dict[frozenset[int], Cost]:
     room, ceilings = FreeCapacity(problem), QueueCeilings.of(problem)
     nothing = (0,) * len(problem.resources)
     start: _ClusterUse = (room.empty_use, (nothing,) * len(problem.queues), ())
-    reached: dict[frozenset[int], dict[_ClusterUse, tuple[int, int]]] = {frozenset(): {start: (0, 0)}}
+    reached: dict[frozenset[int], dict[_ClusterUse, Nearness]] = {frozenset(): {start: (0, 0, 0)}}
     for g, gang in enumerate(problem.gangs):
         if meets_minima_now(gang) or not accepts_gangs(problem, gang.queue):
             continue
         ways = _start_options(problem, room, g)
         for admitted, states in list(reached.items()):
-            more: dict[_ClusterUse, tuple[int, int]] = {}
-            for ((use, added, spots), near), ((extra, mine), own) in product(states.items(), ways.items()):
+            more: dict[_ClusterUse, Nearness] = {}
+            for ((use, charges, spots), near), ((extra, mine), own) in product(states.items(), ways.items()):
                 both = tuple(tuple(map(sum, zip(a, b, strict=True))) for a, b in zip(use, extra, strict=True))
                 demand = tuple(map(sum, zip(*extra, strict=True)))[: len(nothing)]
                 charged = tuple(
-                    tuple(map(sum, zip(v, demand, strict=True))) if q == gang.queue else v for q, v in enumerate(added)
+                    tuple(map(sum, zip(v, demand, strict=True))) if q == gang.queue else v
+                    for q, v in enumerate(charges)
                 )
-                state, cost = (both, charged, spots + mine), (near[0] + own[0], near[1] + own[1])
+                state, cost = (both, charged, spots + mine), added(near, own)
                 if state in more or (
                     room.fits_nodes(both) and room.fits_queues(charged) and ceilings.allow_amounts(room.held, charged)
                 ):
@@ -99,13 +104,13 @@ def least_costs(problem: Problem) -> dict[frozenset[int], Cost]:
 
 
 def _feasible_costs(
-    problem: Problem, room: FreeCapacity, reached: Mapping[frozenset[int], Mapping[_ClusterUse, tuple[int, int]]]
+    problem: Problem, room: FreeCapacity, reached: Mapping[frozenset[int], Mapping[_ClusterUse, Nearness]]
 ) -> dict[frozenset[int], Cost]:
     """Those in order, in the states that relations allow."""
     found = {}
     for admitted, states in reached.items():
         costs = [
-            (*near, *opened_counts(problem, room, use))
+            (*near[:2], *opened_counts(problem, room, use), near[2])
             for (use, _, spots), near in states.items()
             if keeps_pod_rules(problem, Counter(dict(spots)))
         ]

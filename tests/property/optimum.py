@@ -93,18 +93,32 @@ def opened_counts(problem: Problem, room: FreeCapacity, use: Sequence[Vector]) -
     return supernodes, len(fresh)
 
 
-Cost = tuple[int, int, int, int]
-"""Subgroups, spread, supernodes, nodes."""
+Nearness = tuple[int, int, int]
+"""Subgroups, spread, node groups."""
+
+Cost = tuple[int, int, int, int, int]
+"""Subgroups, spread, supernodes, nodes, node groups."""
 
 
-def cheapest_starts(problem: Problem, g: int) -> list[tuple[tuple[Vector, ...], tuple[int, int]]]:
-    """The ways to start gang g: what its pods take from each node, and how far they are torn and spread, the least for
-    each."""
+def group_cost(problem: Problem, gang: Gang, new_pods: Mapping[RoleOnNode, int]) -> int:
+    """How far the new pods are from the node groups that their queue wants."""
+    ranks = problem.queues[gang.queue].node_group_ranks
+    return sum(ranks[problem.nodes[node].node_group] * n for (_, node), n in new_pods.items()) if ranks else 0
+
+
+def added(left: Nearness, right: Nearness) -> Nearness:
+    return left[0] + right[0], left[1] + right[1], left[2] + right[2]
+
+
+def cheapest_starts(problem: Problem, g: int) -> list[tuple[tuple[Vector, ...], Nearness]]:
+    """The ways to start gang g: what its pods take from each node, and how far they are torn, spread and unwanted, the
+    least for each."""
     room, gang = FreeCapacity(problem), problem.gangs[g]
-    found: dict[tuple[Vector, ...], tuple[int, int]] = {}
+    found: dict[tuple[Vector, ...], Nearness] = {}
     for option in minimal_sets(new_pod_sets(problem, g)):
         use, pods = room.use_of(g, option), option + running_pods(gang)
-        cost = split_cost(problem, gang, pods), span_cost(problem, {node for _, node in pods})
+        spread = span_cost(problem, {node for _, node in pods})
+        cost = split_cost(problem, gang, pods), spread, group_cost(problem, gang, option)
         found[use] = min(cost, found.get(use, cost))
     return sorted(found.items())
 
@@ -114,26 +128,26 @@ def least_costs(problem: Problem) -> dict[frozenset[int], Cost]:
     room, ceilings = FreeCapacity(problem), QueueCeilings.of(problem)
     nothing = (0,) * len(problem.resources)
     start: _ClusterUse = ((nothing,) * len(problem.nodes), (nothing,) * len(problem.queues))
-    reached: dict[frozenset[int], dict[_ClusterUse, tuple[int, int]]] = {frozenset(): {start: (0, 0)}}
+    reached: dict[frozenset[int], dict[_ClusterUse, Nearness]] = {frozenset(): {start: (0, 0, 0)}}
     for g, gang in enumerate(problem.gangs):
         if meets_minima_now(gang) or not accepts_gangs(problem, gang.queue):
             continue
         ways = cheapest_starts(problem, g)
         for admitted, states in list(reached.items()):
-            more: dict[_ClusterUse, tuple[int, int]] = {}
-            for ((use, added), (parts, spread)), (extra, own) in product(states.items(), ways):
+            more: dict[_ClusterUse, Nearness] = {}
+            for ((use, charges), near), (extra, own) in product(states.items(), ways):
                 both = tuple(_vector_sum(a, b) for a, b in zip(use, extra, strict=True))
                 demand = tuple(sum(column) for column in zip(*extra, strict=True))
                 charged = tuple(
-                    _vector_sum(vector, demand) if q == gang.queue else vector for q, vector in enumerate(added)
+                    _vector_sum(vector, demand) if q == gang.queue else vector for q, vector in enumerate(charges)
                 )
                 if room.fits_nodes(both) and room.fits_queues(charged) and ceilings.allow_amounts(room.held, charged):
-                    cost = parts + own[0], spread + own[1]
+                    cost = added(near, own)
                     more[both, charged] = min(cost, more.get((both, charged), cost))
             if more:
                 reached[admitted | {g}] = more
     return {
-        admitted: min((*near, *opened_counts(problem, room, use)) for (use, _), near in states.items())
+        admitted: min((*near[:2], *opened_counts(problem, room, use), near[2]) for (use, _), near in states.items())
         for admitted, states in reached.items()
     }
 

@@ -8,15 +8,19 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from solver import solve
+from solver import Options, solve
 from solver.facts import ClosedNodeGroups
+from solver.options import Budget
 from solver.plan import Plan
 from solver.problem import Placement, Problem
 from solver.repairs import OpenNodeGroups
 from solver.verify import verify
+from tests.builders.plans import solve_without_repairs
 from tests.builders.strategies import contended_problems
 from tests.property.brute import meets_minima_now
+from tests.property.optimum import least_costs
 from tests.property.plan_events import rare_events
+from tests.property.test_exact import COSTS, objectives, started
 
 GROUPS = ("", "a", "b")
 
@@ -89,3 +93,54 @@ def _repaired(world: Problem, placed: dict[int, tuple[Placement, ...]], j: int, 
         for q, other in enumerate(world.queues)
     )
     return replace(world, gangs=tuple(gangs), queues=queues)
+
+
+@st.composite
+def preferring_problems(draw: st.DrawFn) -> Problem:
+    """Every node group is open to every queue, and most queues prefer some."""
+    world = draw(contended_problems())
+    group, ranks = (
+        st.sampled_from(range(len(GROUPS))),
+        st.sampled_from(((0, 1, 2), (2, 0, 1), (1, 1, 0), (0, 1, 0), ())),
+    )
+    return replace(
+        world,
+        nodes=tuple(replace(node, node_group=draw(group)) for node in world.nodes),
+        queues=tuple(replace(queue, node_group_ranks=draw(ranks)) for queue in world.queues),
+        node_groups=GROUPS,
+    )
+
+
+def test_preferred_groups_are_the_last_goal_of_placement_as_brute_force_finds() -> None:
+    """And no plan is worth less in any other goal than without them."""
+    seen: Counter[str] = Counter()
+
+    @settings(max_examples=60)
+    @given(preferring_problems())
+    def exact(world: Problem) -> None:
+        made = solve_without_repairs(world)
+        assert verify(world, made) == []
+        reached = objectives(made)
+        for name, least in zip(COSTS, least_costs(world)[started(made)], strict=True):
+            assert name not in reached or (reached[name].value, reached[name].verdict) == (least, "proven")
+        seen["node groups"] += "node groups" in reached
+        seen["unwanted"] += "node groups" in reached and reached["node groups"].value > 0
+        indifferent = replace(world, queues=tuple(replace(queue, node_group_ranks=()) for queue in world.queues))
+        others = {name: goal.value for name, goal in reached.items() if name != "node groups"}
+        assert others == {name: goal.value for name, goal in objectives(solve_without_repairs(indifferent)).items()}
+
+    exact()
+    assert rare_events(seen, node_groups=30, unwanted=10) == {}
+
+
+@settings(max_examples=30)
+@given(preferring_problems())
+def test_a_batch_that_is_too_large_for_one_model_claims_no_more_of_groups_than_is_so(world: Problem) -> None:
+    best = objectives(solve_without_repairs(world))
+    made = solve_without_repairs(world, Options(budget=Budget(placement_variables=1)))
+    assert verify(world, made) == []
+    large = objectives(made)
+    for name in (name for name in COSTS if name in best):
+        assert large[name].bound <= best[name].value <= large[name].value
+        if large[name].value > best[name].value:
+            break

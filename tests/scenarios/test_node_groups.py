@@ -137,3 +137,32 @@ def test_the_repair_of_a_closed_group_says_every_edit_of_the_affinity_and_they_s
     assert repair.message.partition(": ")[2] == said.replace(" [", f"{whose} [")
     assert all(edit.startswith("spec.affinity.nodeGroup") for edit in repair.facts["edits"])  # type: ignore[union-attr]
     assert pools(made(typed)) == {"wide": {"a100", "h100"}}
+
+
+PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
+
+
+@pytest.mark.parametrize(
+    ("groups", "arguments", "taken"),
+    [
+        (f"nodeGroupAffinity: {{{REQUIRED}: [h100], {PREFERRED}: [a100]}}", "", "h100"),
+        (f"nodeGroupAffinity: {{{PREFERRED}: [h100, a100]}}", ", arguments: {enablePreferredOrder: true}", "h100"),
+        (f"nodeGroupAffinity: {{{PREFERRED}: [h100, a100]}}", "", "a100"),
+        (
+            f"nodeGroupAffinity: {{{REQUIRED}: [h100]}}, nodeGroupAntiAffinity: {{{PREFERRED}: [a100]}}",
+            "",
+            "h100",
+        ),
+    ],
+)
+@pytest.mark.parametrize("inherited", [False, True])
+def test_a_job_takes_the_group_that_its_queue_prefers_and_more_where_it_needs_them(
+    groups: str, arguments: str, taken: str, inherited: bool
+) -> None:
+    plugin = f"name: nodegroup, enableHierarchy: true{arguments}"
+    written = f"affinity: {{{groups}}}"
+    queues = {"science": written, "nlp": "parent: science"} if inherited else {"nlp": written}
+    assert pools(compiled(queues, ("fits", "nlp", 2), plugin=plugin)) == {"fits": {taken}}
+    assert pools(compiled(queues, ("wide", "nlp", 3), plugin=plugin)) == {"wide": {"a100", "h100"}}
+    told = [found.severity for found in compiled(queues, plugin=plugin).diagnostics if found.code == "GP430"]
+    assert told == []  # no job asks

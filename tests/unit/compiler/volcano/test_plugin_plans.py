@@ -8,7 +8,7 @@ import pytest
 
 from compiler.checks.catalogue import all_rules
 from compiler.specs import NodeGroupAffinity, PluginSpec
-from compiler.volcano.node_groups import has_preference
+from compiler.volcano.node_groups import preference_ranks
 from compiler.volcano.plugin_plans import PLUGIN_PLANS, plugins_page
 from compiler.volcano.plugins import PLUGIN_NAMES
 
@@ -35,20 +35,25 @@ def test_a_plugin_of_which_nothing_is_planned_says_why_or_warns() -> None:
 
 
 @pytest.mark.parametrize(
-    ("affinity", "arguments", "prefers"),
+    ("affinity", "arguments", "ranks"),
     [
-        (NodeGroupAffinity(("a", "b")), {}, False),
-        (NodeGroupAffinity(("a",), ("b",)), {}, True),
-        (NodeGroupAffinity((), ("a", "b")), {}, False),
-        (NodeGroupAffinity((), ("a", "b")), {"enablePreferredOrder": True}, True),
-        (NodeGroupAffinity(("a", "b"), ("a", "b")), {}, False),
-        (NodeGroupAffinity(("a",), (), (), ("b",)), {}, True),
-        (NodeGroupAffinity(("a",), ("b",), ("b",)), {}, False),
-        (NodeGroupAffinity((), (), (), ("a", "b")), {"enablePreferredOrder": True}, False),
+        (NodeGroupAffinity(("a", "b")), {}, ()),
+        (NodeGroupAffinity(("a",), ("b",)), {}, (0, 0, 1, 0)),
+        (NodeGroupAffinity((), ("a", "b")), {}, ()),
+        (NodeGroupAffinity((), ("b", "a")), {"enablePreferredOrder": True}, (0, 1, 0, 0)),
+        (NodeGroupAffinity(("c",), ("b", "a")), {"enablePreferredOrder": True}, (0, 2, 1, 0)),
+        (NodeGroupAffinity(("a", "b"), ("b", "c")), {}, (0, 1, 0, 2)),
+        (NodeGroupAffinity(("a", "b"), ("a", "b")), {}, ()),
+        (NodeGroupAffinity(("a",), (), (), ("b",)), {}, (0, 0, 1, 0)),
+        (NodeGroupAffinity(("a",), ("b",), ("b",)), {}, ()),
+        (NodeGroupAffinity((), (), (), ("a", "b")), {"enablePreferredOrder": True}, ()),
     ],
 )
-def test_some_open_groups_are_preferred_where_their_scores_differ(
-    affinity: NodeGroupAffinity, arguments: dict[str, bool], prefers: bool
+def test_open_groups_are_ranked_by_volcanos_scores(
+    affinity: NodeGroupAffinity, arguments: dict[str, bool], ranks: tuple[int, ...]
 ) -> None:
-    assert has_preference(PluginSpec("nodegroup", arguments, {}), affinity) is prefers
-    assert not has_preference(PluginSpec("nodegroup", arguments, {"enableNodeOrder": False}), affinity)
+    """A required group before a preferred one, both together before either; first named before later ones where order
+    counts; what anti-affinity prefers not to use last."""
+    groups = (None, "a", "b", "c")
+    assert preference_ranks(PluginSpec("nodegroup", arguments, {}), affinity, groups) == ranks
+    assert preference_ranks(PluginSpec("nodegroup", arguments, {"enableNodeOrder": False}), affinity, groups) == ()

@@ -23,7 +23,7 @@ def task_of(world: Problem) -> PlacementTask:
 
 def opened(world: Problem) -> tuple[int, int]:
     """The least number of whole supernodes and whole nodes, as counting says."""
-    return task_of(world).lower_bound.values[2:]
+    return task_of(world).lower_bound.values[2:4]
 
 
 def test_nodes_that_count_by_other_resources_are_bounded_apart() -> None:

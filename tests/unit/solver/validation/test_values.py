@@ -71,6 +71,7 @@ VALUES: dict[str, tuple[tuple[str | int, ...], object, tuple[str | int, ...] | N
         (1,),
         ("queues", 0, "closed_node_groups", 0),
     ),
+    "ranks of some node groups only": (("queues", 0, "node_group_ranks"), (0,), None),
     "a leaf counted from the end": (("nodes", 0, "leaf"), -1, None),
     "a tier of zero": (("hypernodes", 0, "tier"), 0, None),
     "a parent that does not exist": (("hypernodes", 0, "parent"), 2, None),

@@ -14,6 +14,7 @@ from compiler.explain.edits import (
     Edit,
     edit_text,
     edit_value,
+    node_group_edit_text,
     node_group_edits,
     partition_edits,
     path_text,
@@ -328,13 +329,12 @@ class Explainer:
         if not self.origins.affinity_owners:
             return {}
         owner = self.origins.affinity_owners[repair.queue]
-        if (spec := self.origins.queues[owner]) is None:
-            return {}
+        spec = self.origins.queues[owner]
         groups = [self.problem.node_groups[g] for g in repair.node_groups]
-        edits = {path: f"[{', '.join(names)}]" for path, names in node_group_edits(spec.affinity, groups).items()}
-        values["edits"] = tuple(f"{path_text(path)}: {written}" for path, written in edits.items())
-        whose = "" if owner == repair.queue else f" of queue {spec.name}"
-        return {"edits": " and ".join(f"required {path[-2]}{whose} {written}" for path, written in edits.items())}
+        found = node_group_edits(None if spec is None else spec.affinity, groups)
+        whose = "" if spec is None or owner == repair.queue else f" of queue {spec.name}"
+        values["edits"] = tuple(f"{path_text(path)}: {written}" for path, written in found.items())
+        return {"edits": " and ".join(node_group_edit_text(path, written, whose) for path, written in found.items())}
 
     def _values_to_type(self, repair: repairs.Repair) -> Mapping[str, _Amount]:
         """The amount to write for the repair, as a queue or pod takes it, and exact: a rounded one may not suffice."""

@@ -68,16 +68,17 @@ def _exceeds_share(ledger: QueueBooks, queue: int) -> bool:
 
 
 def node_group_steps(runner: TrialRunner) -> Iterator[list[Step]]:
-    """One more node group for the queue, a list for each; all of them where one is not enough. The nodes in no group
-    are closed to a queue that names groups."""
+    """One more node group for the queue, a list for each; all of them where one is not enough; or the nodes in no
+    group, which are closed to a queue that names groups."""
     groups = tuple(g for g in runner.case.closed_groups if g)
-    for some in dict.fromkeys([*((g,) for g in groups), groups] if groups else ()):
+    ungrouped = [(0,)] if 0 in runner.case.closed_groups else []
+    for some in dict.fromkeys([*((g,) for g in groups), *([groups] if groups else []), *ungrouped]):
         yield [partial(_open_node_groups, runner.case, some)]
 
 
 def _open_node_groups(case: GangDiagnosis, groups: tuple[int, ...], t: Trial) -> Trial:
     gang, of = case.with_open_groups(t.scenario.gang, groups), case.state.group_of_class
-    for r, role in enumerate(gang.roles):
+    for r, role in enumerate(gang.roles if groups != (0,) else ()):
         gang = with_role(gang, r, node_classes=frozenset(c for c in role.node_classes if of[c]))
     return t.with_scenario(OpenNodeGroups(case.gang.queue, groups), gang=gang)
 

@@ -87,7 +87,8 @@ def _repaired(world: Problem, placed: dict[int, tuple[Placement, ...]], j: int, 
     gangs = [gang if g == j or meets_minima_now(gang) else replace(gang, priority=-9) for g, gang in enumerate(gangs)]
     gangs[j] = replace(gangs[j], priority=10**6)
     queue = world.queues[repair.queue]
-    closed = ({*queue.closed_node_groups} - {*repair.node_groups}) | {0}
+    closed = {*queue.closed_node_groups} - {*repair.node_groups}
+    closed |= {0} - {*repair.node_groups}
     queues = tuple(
         replace(other, closed_node_groups=tuple(sorted(closed))) if q == repair.queue else other
         for q, other in enumerate(world.queues)

@@ -40,14 +40,20 @@ spec:
 AFFINITY = "affinity: {nodeGroupAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [GROUPS]}}"
 
 
-def compiled(queues: dict[str, str], *jobs: tuple[str, str, int], plugin: str = "name: nodegroup") -> Outcome:
-    """Two nodes each of the groups a100 and h100 and of none. jobs: (name, queue, nodes asked for)."""
+def compiled(
+    queues: dict[str, str],
+    *jobs: tuple[str, str, int],
+    plugin: str = "name: nodegroup",
+    groups: tuple[str, ...] = ("a100", "h100"),
+    plain: str = "",
+) -> Outcome:
+    """Two nodes each of the groups and of none. jobs: (name, queue, nodes asked for). plain: label of the latter."""
     cluster = [
         "apiVersion: gangplan.dev/v1alpha1\nkind: Cluster\nmetadata: {name: test}\n",
         "---\napiVersion: gangplan.dev/v1alpha1\nkind: SchedulerConfiguration\nmetadata: {name: conf}\n",
         f"spec: {{actions: [allocate], tiers: [{{plugins: [{{name: gang}}, {{{plugin}}}]}}]}}\n",
-        *(POOL.format(name=g, labels=f"volcano.sh/nodegroup-name: {g}") for g in ("a100", "h100")),
-        POOL.format(name="plain", labels=""),
+        *(POOL.format(name=g, labels=f"volcano.sh/nodegroup-name: {g}") for g in groups),
+        POOL.format(name="plain", labels=plain),
         *(QUEUE.format(name=name, spec=spec) for name, spec in queues.items()),
     ]
     files = {f"jobs/{name}.yaml": JOB.format(name=name, queue=queue, pods=pods) for name, queue, pods in jobs}
@@ -166,3 +172,21 @@ def test_a_job_takes_the_group_that_its_queue_prefers_and_more_where_it_needs_th
     assert pools(compiled(queues, ("wide", "nlp", 3), plugin=plugin)) == {"wide": {"a100", "h100"}}
     told = [found.severity for found in compiled(queues, plugin=plugin).diagnostics if found.code == "GP430"]
     assert told == []  # no job asks
+
+
+def repairs(outcome: Outcome) -> list[str]:
+    return [repair.message for decision in outcome.decisions for repair in decision.repairs if repair.code == "GR123"]
+
+
+def test_nodes_without_a_group_are_opened_by_a_plugin_that_is_not_strict_where_the_queue_names_none() -> None:
+    strict = compiled({"bare": ""}, ("lost", "bare", 2), groups=())
+    assert repairs(strict) == ["let queue bare use node group (none) as well: strict: false of the plugin nodegroup"]
+    typed = compiled({"bare": ""}, ("lost", "bare", 2), plugin="name: nodegroup, arguments: {strict: false}")
+    assert pools(typed) == {"lost": {"plain"}}
+
+
+def test_nodes_without_a_group_are_opened_by_a_label_where_the_queue_names_some() -> None:
+    queues, job = {"nlp": affinity(with_="big")}, ("wide", "nlp", 2)
+    told = repairs(compiled(queues, job, groups=()))
+    assert told == ["let queue nlp use node group (none) as well: volcano.sh/nodegroup-name: big of these nodes"]
+    assert pools(compiled(queues, job, groups=(), plain="volcano.sh/nodegroup-name: big")) == {"wide": {"plain"}}

@@ -24,7 +24,7 @@ _FIELD_PATHS: Mapping[str, FieldPath] = {
 }
 _CORE_RESOURCES = ("cpu", "memory")
 """Of these Volcano takes a missing amount for 0."""
-_UNCOUNTED_RESOURCES = re.compile(
+UNCOUNTED_RESOURCES = re.compile(
     r"(?!cpu\Z|memory\Z|pods\Z|ephemeral-storage\Z|hugepages-|attachable-volumes-)[^/]*\Z|(?:count|requests)[./]"
 )
 """Names that are no resource to Volcano, which leaves them out (NewResource of pkg/scheduler/api/resource_info.go)."""
@@ -220,7 +220,7 @@ def _exceeded_sums(check_input: CheckInput, field: str) -> Iterator[Finding]:
                     "raise the parent's or lower the children's",
                     see,
                 )
-            elif name not in limits and not (name in _CORE_RESOURCES or _UNCOUNTED_RESOURCES.match(name)):
+            elif name not in limits and not (name in _CORE_RESOURCES or UNCOUNTED_RESOURCES.match(name)):
                 yield from _unnamed_by_parent(queue, below, field, name)
 
 

@@ -104,6 +104,14 @@ METADATA_NOT_TEXT = declare_rule(
     boolean. (The MetaX annotations are often written as numbers, and read; that is a warning.) Mend: quote the
     value.""",
 )
+FOREIGN_GATE = declare_rule(
+    "GP226",
+    "info",
+    "pods behind the scheduling gate of another",
+    """No scheduler looks at a pod before all its schedulingGates are gone. gangplan removes its own only, and the
+    plan has the pods start as though there were no other. Mend: none where something removes the gate in time; else
+    remove it.""",
+)
 MILLI_BYTES = declare_rule(
     "GP215",
     "warning",

@@ -12,6 +12,7 @@ from pydantic_core import PydanticCustomError
 
 from compiler.diagnostics import Diagnostic, did_you_mean
 from compiler.fields.models import (
+    FOREIGN_GATE,
     FRACTIONAL_DEVICE,
     MILLI_BYTES,
     MISSPELT_POD_FIELD,
@@ -22,7 +23,7 @@ from compiler.fields.quantity import integer_amounts
 from compiler.fields.validation import metadata_diagnostics
 from compiler.kinds.common import pod_rules
 from compiler.kinds.common.pod_rules import PodAffinity, SpreadConstraint
-from compiler.kubernetes import PER_POD_LABELS
+from compiler.kubernetes import PER_POD_LABELS, SCHEDULING_GATE
 from compiler.specs import Expression, NodeSelectorTerm, PodSpec, RoleSpec, Taint, Toleration
 from compiler.syntax.documents import Document, FieldPath
 from compiler.volcano.shared_devices import VGPU_MEMORY_PERCENTAGE, vgpu_request
@@ -315,6 +316,7 @@ def _pod_spec_diagnostics(document: Document, data: dict[str, Any], path: FieldP
                 document, affinity["nodeAffinity"], (*path, "affinity", "nodeAffinity"), NODE_AFFINITY_FIELDS
             )
     yield from pod_rules.pod_rule_diagnostics(document, data, path)
+    yield from _gate_diagnostics(document, data.get("schedulingGates"), (*path, "schedulingGates"))
     for key in ("containers", "initContainers"):
         containers = data.get(key)
         for index, container in enumerate(containers if isinstance(containers, list) else ()):
@@ -322,6 +324,14 @@ def _pod_spec_diagnostics(document: Document, data: dict[str, Any], path: FieldP
                 at = (*path, key, index)
                 yield from _misspelt_fields(document, container, at, CONTAINER_FIELDS)
                 yield from _resource_diagnostics(document, container.get("resources"), (*at, "resources"))
+
+
+def _gate_diagnostics(document: Document, gates: Any, path: FieldPath) -> Iterator[Diagnostic]:
+    for index, gate in enumerate(gates if isinstance(gates, list) else ()):
+        name = gate.get("name") if isinstance(gate, dict) else None
+        if isinstance(name, str) and name != SCHEDULING_GATE:
+            message = f"no scheduler places the pods before the gate {name!r} is gone; the plan does not wait for it"
+            yield document.diagnostic(FOREIGN_GATE, (*path, index, "name"), message, "remove it, or have it removed")
 
 
 def _resource_diagnostics(document: Document, data: Any, path: FieldPath) -> Iterator[Diagnostic]:

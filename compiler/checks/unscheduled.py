@@ -1,0 +1,96 @@
+"""Checks of jobs that Volcano never takes up, although the plan starts them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import reduce
+
+from compiler.checks import CheckInput, Finding, check
+from compiler.checks.jobs import POD_GROUP
+from compiler.checks.queues import UNCOUNTED_RESOURCES
+from compiler.checks.scheduler import ENQUEUE_VOTERS
+from compiler.fields.quantity import amounts_sum, exact_amount, integer_amounts
+from compiler.kubernetes import VOLCANO_SCHEDULER
+from compiler.specs import PluginSpec, QueueSpec, SchedulerSpec
+
+DEFAULT_OVERCOMMIT = 1.2
+
+
+@check("GP433", "pods without requests, and no action backfill", "warning")
+def best_effort_without_backfill(check_input: CheckInput) -> Iterator[Finding]:
+    """The action allocate passes over pods that request nothing, and leaves them to backfill: without it Volcano never
+    places them, and the plan does (allocate.go and backfill.go, BestEffort). Mend: give the containers
+    resources.requests, or add the action backfill."""
+    scheduler = check_input.specs.scheduler
+    if scheduler is None or scheduler.is_partial or "backfill" in scheduler.actions:
+        return
+    for gang in check_input.specs.gangs:
+        for role in gang.roles if gang.schedulable and gang.is_bound else ():
+            asks = any(amount for name, amount in role.pod.requests.items() if name != "pods")
+            if role.replicas and not asks and role.pod.scheduler_name in ("", VOLCANO_SCHEDULER):
+                path = (*role.template_path, "spec", "containers") if role.template_path else ("metadata", "name")
+                message = f"the pods of {role.name} request nothing, and without backfill Volcano places none of them"
+                see = (scheduler.document, (*scheduler.base_path, "actions"))
+                yield Finding(gang.document, path, message, "add resources.requests, or the action backfill", see)
+
+
+@check("GP434", "pod group that is never let in", "warning")
+def never_enqueued(check_input: CheckInput) -> Iterator[Finding]:
+    """The action enqueue lets a PodGroup in only while its minResources find room: below the cluster times
+    overcommit-factor (overcommit), or within what its queue may hold (capacity, proportion). One that asks for more
+    than that even of an empty cluster stays Pending for good, and the plan, which goes by its pods, starts it. Source:
+    Execute of enqueue.go, JobEnqueueableFn of the three plugins. Mend: lower minResources, or remove it."""
+    scheduler = check_input.specs.scheduler
+    if scheduler is None or scheduler.is_partial or "enqueue" not in scheduler.actions:
+        return
+    for document, group in check_input.documents_of(POD_GROUP):
+        asked = integer_amounts(group.spec.min_resources or {}, "up")
+        asked = {name: amount for name, amount in asked.items() if not UNCOUNTED_RESOURCES.match(name)}
+        queue = group.spec.queue or check_input.specs.cluster.default_queue
+        over = next(_exceeded_limits(check_input, scheduler, queue, asked), None) if asked else None
+        if over is not None:
+            resource, whose, most = over
+            amount, limit = exact_amount(resource, asked[resource]), exact_amount(resource, most)
+            message = f"minResources has {amount} {resource}, and {whose} {limit}: enqueue never lets it in"
+            yield Finding(document, ("spec", "minResources", resource), message, "lower minResources, or remove it")
+
+
+def _exceeded_limits(
+    check_input: CheckInput, scheduler: SchedulerSpec, queue: str, asked: Mapping[str, int]
+) -> Iterator[tuple[str, str, int]]:
+    """(resource, whose limit in words, the limit) of those that the amounts exceed. Nothing is said of the number of
+    pods, which Volcano does not compare, nor of what no declared node has or a queue does not limit."""
+    for whose, limits in _limits(check_input, scheduler, queue):
+        for name in sorted(asked.keys() & limits.keys() - {"pods"}):
+            if asked[name] > limits[name] > 0:
+                yield name, whose, limits[name]
+
+
+def _limits(check_input: CheckInput, scheduler: SchedulerSpec, queue: str) -> Iterator[tuple[str, Mapping[str, int]]]:
+    """(whose in words, resource -> the most that one group may ask for), of each plugin that has a say."""
+    total = reduce(amounts_sum, (node.allocatable for node in check_input.specs.nodes), dict[str, int]())
+    for plugin in scheduler.plugins:
+        if plugin.name not in ENQUEUE_VOTERS or not plugin.flags.get("enableJobEnqueued", True):
+            continue
+        if plugin.name == "overcommit":
+            factor = _overcommit(plugin)
+            yield f"the cluster times {factor:g} has", {name: int(amount * factor) for name, amount in total.items()}
+            continue
+        yield "the cluster has", total
+        climbs = plugin.name == "capacity" and plugin.flags.get("enableHierarchy", False)
+        for each in _queue_path(check_input, queue, climbs):
+            yield f"queue {each.name} may hold", each.capability
+
+
+def _overcommit(plugin: PluginSpec) -> float:
+    said = plugin.arguments.get("overcommit-factor", DEFAULT_OVERCOMMIT)
+    return said if isinstance(said, int | float) and said >= 1 else DEFAULT_OVERCOMMIT
+
+
+def _queue_path(check_input: CheckInput, name: str, climbs: bool) -> Iterator[QueueSpec]:
+    """The queue, and (climbs) those above it."""
+    queues, seen = {queue.name: queue for queue in check_input.specs.queues}, set[str]()
+    while name in queues and name not in seen:
+        seen.add(name)
+        yield queues[name]
+        name = (queues[name].parent or "") if climbs else ""

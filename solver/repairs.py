@@ -79,8 +79,8 @@ class FewerPods(Repair, code="GR105", rank=2):
 
 @dataclass(frozen=True, slots=True)
 class HigherPriority(Repair, code="GR114", rank=3):
-    """A priority of at least `amount`, which takes the room of `gangs` where they are known; evicts: that of some that
-    run in its queue."""
+    """A priority of at least `amount`, which takes the room of `gangs` where they are known; evicts: they run, and are
+    evicted for it."""
 
     amount: int
     gangs: tuple[int, ...] = ()

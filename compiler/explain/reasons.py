@@ -278,11 +278,11 @@ class Explainer:
             case repairs.SoftTopology(subgroup=int(k)):
                 values |= self._annotation_values(gang, k, repair, None)
             case repairs.HigherPriority(amount=least):
-                if fitting := [
-                    (value, name) for name, value in self.origins.priority_classes.items() if value >= least
-                ]:
+                classes = self.origins.priority_classes.items()
+                if fitting := [(value, name) for name, value in classes if value >= least]:
                     values["class"] = min(fitting)[1]
-                names |= {"victims": "running jobs of its queue"} if repair.evicts else {}
+                running = _short_list([self.problem.gangs[i].name for i in repair.gangs])
+                names |= {"victims": running or "running jobs of its queue"} if repair.evicts else {}
             case repairs.MoreNodeClasses(role=t, node=n) if (spec := self._gang_spec(gang)) is not None:
                 if edits := self._closed_nodes.edits(spec.roles[t].pod, n):
                     values["edits"], names["edits"] = edits, " and ".join(edits)

@@ -140,14 +140,14 @@ REPAIRS: Mapping[type[repairs.Repair], Entry[Any]] = entries_by_type(
         "raise its priority",
         (
             "a priority of {amount:n} or more; {gangs} would wait instead",
-            "a priority of {amount:n} or more; {victims} would be evicted for it",
             "a priority of {amount:n} or more",
         ),
         lambda s, j, x: (s.gang_field(j, "priority_class"),),
         special_texts=(
-            "priorityClassName {class} ({amount:n} or more suffices); {gangs} would wait instead",
             "priorityClassName {class} ({amount:n} or more suffices); {victims} would be evicted for it",
+            "priorityClassName {class} ({amount:n} or more suffices); {gangs} would wait instead",
             "priorityClassName {class} ({amount:n} or more suffices)",
+            "a priority of {amount:n} or more; {victims} would be evicted for it",
         ),
     ),
     Entry(

@@ -16,6 +16,7 @@ from solver.diagnosis.minimal import first_sufficient, minimal_subset, shortest_
 from solver.diagnosis.queue_changes import with_queue
 from solver.diagnosis.state import Scenario
 from solver.diagnosis.trial import Step, Trial, TrialRunner
+from solver.diagnosis.victims import victims_at
 from solver.facts import Borrowing, ShareLimit
 from solver.problem import Gang, Problem, Vector
 from solver.repairs import HigherPriority, MoreDeserved, MoreWeight, Repair
@@ -152,8 +153,8 @@ def higher_priority(runner: TrialRunner, t: Trial) -> Iterator[Trial]:
 
 
 def evicting_priority(runner: TrialRunner, t: Trial) -> Iterator[Trial]:
-    """The least priority with which it starts where gangs of its own queue run that are evicted for it. Which of them
-    go is for the plan to decide."""
+    """The least priority with which it starts where gangs of its own queue run that are evicted for it, with those that
+    the plan would evict, where that is known."""
     problem, gang = runner.case.state.problem, runner.case.gang
     if not (problem.preempt_enabled and gang.may_evict) or gang.running or problem.preempt_votes.compare_shares:
         return
@@ -164,7 +165,12 @@ def evicting_priority(runner: TrialRunner, t: Trial) -> Iterator[Trial]:
         gone = tuple(v for v, priority in victims.items() if priority < value)
         return t.with_change(HigherPriority(value, evicts=True), ended_gangs=gone)
 
-    yield from runner.least_trials(t, [[partial(trial_at, value) for value in values]])
+    for trial in runner.least_trials(t, [[partial(trial_at, value) for value in values]]):
+        change = trial.changes[-1]
+        if isinstance(change, HigherPriority):
+            later = _later_gangs(runner.case, change.amount, problem)
+            change = replace(change, gangs=victims_at(runner.case, change.amount, later))
+        yield replace(trial, changes=(*trial.changes[:-1], change))
 
 
 def _own_victims(case: GangDiagnosis) -> list[int]:

@@ -129,7 +129,7 @@ def test_a_gang_that_waiting_never_helps_starts_with_all_changes_of_its_repair_a
 def test_with_the_priority_told_it_starts_where_others_of_its_queue_are_evicted() -> None:
     seen = Counter[str]()
 
-    @settings(max_examples=60)
+    @settings(max_examples=120)
     @given(teams())
     def raised(world: Problem) -> None:
         world = replace(world, preempt_enabled=True, preempt_votes=EvictionVotes(whole_gangs=True))
@@ -140,7 +140,10 @@ def test_with_the_priority_told_it_starts_where_others_of_its_queue_are_evicted(
                     gangs = (gang if g == decision.gang else other for g, other in enumerate(world.gangs))
                     plan = solve_without_repairs(replace(world, gangs=tuple(gangs)))
                     assert plan.decisions[decision.gang].action == "start", repair
+                    gone = tuple(other.gang for other in plan.decisions if decision.gang in other.evicted_for)
+                    assert repair.gangs in ((), gone)
+                    seen["victims named"] += bool(repair.gangs)
                     seen["alone" if len(decision.repairs) == 1 else "among others"] += 1
 
     raised()
-    assert rare_events(seen, **{"among others": 5}) == {}
+    assert rare_events(seen, **{"among others": 5, "victims_named": 5}) == {}

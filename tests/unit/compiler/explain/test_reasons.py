@@ -161,6 +161,9 @@ def test_every_fact_and_repair_has_a_sentence(kind: type[Fact] | type[Repair], f
 def test_a_priority_that_evicts_says_so() -> None:
     said = WORDS.repair_message(PROBLEM.gangs[0], HigherPriority(11, evicts=True)).message
     assert said == "a priority of 11 or more; running jobs of its queue would be evicted for it"
+    named = WORDS.repair_message(PROBLEM.gangs[0], HigherPriority(11, gangs=(0,), evicts=True))
+    assert named.message == f"a priority of 11 or more; {PROBLEM.gangs[0].name} would be evicted for it"
+    assert named.facts["gangs"] == (PROBLEM.gangs[0].name,)
 
 
 def test_a_repair_says_how_much_of_what() -> None:

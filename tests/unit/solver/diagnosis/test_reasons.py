@@ -338,7 +338,7 @@ SITUATIONS = {
             preempt_enabled=True,
         ),
         (ResourceShortage(asked=8, available=0, resource=0, role=0),),
-        (EndOfGangs((1,)), HigherPriority(amount=1, evicts=True)),
+        (EndOfGangs((1,)), HigherPriority(amount=1, gangs=(1,), evicts=True)),
     ),
     "a pod asks for too much of two resources": Situation(
         problem(nodes(2, gpu=8, cpu=64), gang("asks", role(2, gpu=12, cpu=96))),

@@ -249,10 +249,20 @@ def compile_inputs(ctx: click.Context, inputs: CompileInputs, *, writes_objects:
             specs = _read_all(tree, inputs) if writes_objects else _read_or_remember(ctx, tree, inputs)
             state = _with_lock(inputs.lock_file, specs, state)
             resume_garbage_collection()
+            seconds = specs.cluster.time_limit if inputs.time_limit is None else inputs.time_limit
+            ctx.call_on_close(partial(_tell_missed_limit, seconds, inputs.started_at))
             with progress(f"planning {len(specs.gangs)} jobs on {len(specs.nodes)} nodes"):
                 return compile_specs(tree, specs, state, mapper=mapper, limit=limit)
     except StateError as error:
         raise click.ClickException(f"{inputs.state_file}: {error}") from error
+
+
+def _tell_missed_limit(seconds: float, started_at: float) -> None:
+    """One line on stderr where the command took longer than its time limit: a plan cannot do without some work."""
+    took = time.monotonic() - started_at
+    if took > seconds:
+        least = "reading, serving each job once and verifying take as long as they take"
+        click.echo(f"the time limit of {seconds:g} s is missed: {took:.1f} s; {least}", err=True)
 
 
 def _read_all(tree: Repository, inputs: CompileInputs) -> Specs:

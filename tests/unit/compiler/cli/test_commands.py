@@ -381,3 +381,15 @@ def test_workers_are_forked_only_where_the_limit_leaves_them_time(monkeypatch: p
     for limit in ([], ["--time-limit", "1.9"], ["--time-limit", "2"]):
         assert run("plan", *repo("five-gangs"), *limit).exit_code == 0
     assert forked == [True, False, True]
+
+
+@pytest.mark.parametrize("output", ["text", "json"])
+def test_a_time_limit_that_is_missed_is_said_in_one_line(output: str) -> None:
+    def told(*limit: str) -> list[str]:
+        done = run("plan", *repo("five-gangs"), "-o", output, *limit)
+        assert done.exit_code == 0
+        return [line for line in done.stderr.splitlines() if "time limit of" in line]
+
+    (line,) = told("--time-limit", "0")
+    assert line.startswith("the time limit of 0 s is missed: ")
+    assert told("--time-limit", "600") == told() == []

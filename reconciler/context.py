@@ -21,7 +21,7 @@ from reconciler.cluster.scheduler_probe import SchedulerProbe
 from reconciler.decisions import guard
 from reconciler.decisions.binding import BindingMemory
 from reconciler.decisions.diff import Change
-from reconciler.decisions.evictions import EvictionMemory
+from reconciler.decisions.evictions import Eviction, EvictionMemory
 from reconciler.decisions.lost_jobs import DepartedJobs, LostJobs
 from reconciler.decisions.nodes import NodeHealth
 from reconciler.decisions.pace import CorrectionPace, StartPace
@@ -141,6 +141,7 @@ class Reconciler:
     def take_up(self, inventory: Inventory) -> None:
         """Go on with what is stored in the cluster."""
         self.inventory = inventory
+        self.writer.memory.believe_starts()
 
     def forget_inventory(self) -> None:
         """Let the next pass read the inventory again."""
@@ -195,7 +196,8 @@ class Pass:
     all that the plan declares, also where no manifest of it can be made. pods: Ref.key of a live job -> its pods.
     former_job_keys: of jobs that are gone or were replaced, and still have pods. obstructed_changes: of objects that
     could not be looked at, with the reason in each. unconfirmed_ends: job -> why it is not known whether it is gone.
-    unlifted_gates: Ref.key of a job -> why gates of it were not lifted.
+    unlifted_gates: Ref.key of a job -> why gates of it were not lifted. unanswered_gates: of those, the jobs of which
+    only the server's answer is awaited.
     standstill: why nothing at all may be written."""
 
     observation: Observation
@@ -218,6 +220,7 @@ class Pass:
     prune_plan: guard.PrunePlan = field(default_factory=guard.PrunePlan)
     lifted_gates: dict[str, int] = field(default_factory=dict)
     unlifted_gates: dict[str, str] = field(default_factory=dict)
+    unanswered_gates: set[str] = field(default_factory=set)
     evicted_pods: list[str] = field(default_factory=list)
     events: list[ObjectEvent] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
@@ -227,6 +230,11 @@ class Pass:
         """Go on with a newer observation."""
         self.observation = observation
         self.problems = [*dict.fromkeys((*self.problems, *observation.problems))]
+
+    def look_at_pods(self, observation: Observation) -> None:
+        """Go on with what pods and nodes mean for the plan."""
+        self.observation = observation
+        self.pods, self.former_job_keys = observation.pods_by_job
 
     def report_problem(self, problem: str) -> None:
         self.problems.append(problem)
@@ -288,17 +296,22 @@ class Pass:
         self.results += results
 
     def record_lifts(self, key: str, count: int) -> None:
-        """Note how many pods of a job were given their nodes."""
-        self.lifted_gates[key] = count
+        """Note how many more pods of a job were given their nodes."""
+        self.lifted_gates[key] = self.lifted_gates.get(key, 0) + count
 
     def record_unlifted(self, key: str, reason: str) -> None:
         """Note why pods of a job were not given their nodes."""
         self.unlifted_gates[key] = reason
 
-    def record_eviction(self, event: ObjectEvent) -> None:
-        """Note that the pod of the event was evicted."""
-        self.evicted_pods.append(str(ref_of(event.object)))
-        self.events.append(event)
+    def record_unanswered(self, key: str, reason: str) -> None:
+        """Note that whether pods of a job are given their nodes is for the server to say."""
+        self.unanswered_gates.add(key)
+        self.record_unlifted(key, reason)
+
+    def record_eviction(self, eviction: Eviction) -> None:
+        """Note that a pod was evicted."""
+        self.evicted_pods.append(str(ref_of(eviction.pod)))
+        self.tell(eviction.pod, eviction.reason, eviction.message, True)
 
     def tell(self, item: Object, reason: str, message: str, is_warning: bool) -> None:
         """Add an event on this object."""

@@ -35,6 +35,7 @@ from reconciler.phases.ownership import confirm_entries, plan_pruning, settle_lo
 from reconciler.phases.planning import choose_commit, update_plan
 from reconciler.phases.pods import act_on_pods, observe_pods
 from reconciler.phases.report import build_report
+from reconciler.phases.results import take_up_left_writes
 from reconciler.phases.runs import (
     former_flows,
     numbered_run,
@@ -95,13 +96,12 @@ def observe(r: Reconciler) -> Pass:
     """Begin a pass with what the caches hold now, and bring the inventory up to it."""
     now = r.clock()
     inventory = take_up_inventory(r)
-    settled = r.writer.settle()
     r.watches.expect_kinds({entry.ref.group_kind for entry in inventory.entries.values() if entry.uid})
     doubts = find_unlabelled(r, inventory)
-    observation = observe_pods(r, r.watches.observe(Restrictions()))
-    pods, former = observation.pods_by_job
-    p = Pass(observation, inventory, pods=pods, former_job_keys=former, problems=list(observation.problems))
-    p.record_results(settled)
+    observation = r.watches.observe(Restrictions())
+    p = Pass(observation, inventory, problems=list(observation.problems))
+    take_up_left_writes(r, p)
+    p.look_at_pods(observe_pods(r, observation))
     for key, doubt in doubts.items():
         p.doubt_end(key, doubt)
     record_deletions(r, p)

@@ -15,6 +15,17 @@ SIGHT_SECONDS = 10.0
 """Seconds after which the watch is believed although it does not show an end that was granted."""
 
 
+@dataclass(frozen=True, slots=True)
+class Eviction:
+    """A pod that is to go, and the Event that tells why. breaks: uid of the job whose gang is not whole without it;
+    empty where the plan takes the pod away."""
+
+    pod: Object
+    reason: str
+    message: str
+    breaks: str = ""
+
+
 @dataclass(slots=True)
 class EvictionMemory:
     """refused: uid of a pod -> (refusals, when it may be asked for again, the last answer). unseen: uid of a pod ->

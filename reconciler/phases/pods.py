@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import islice
 
 from compiler.cluster_state.pods import leaving_until
 from compiler.kubernetes import DIGEST_ANNOTATION, annotations_of, bound_node, is_gated, is_terminating, name_of, uid_of
@@ -13,6 +12,7 @@ from reconciler.cluster.objects import Object, Ref, ref_of
 from reconciler.context import Pass, Reconciler, is_plan_fresh
 from reconciler.decisions.binding import MAX_ROUNDS, GangTrouble, UnboundPod
 from reconciler.decisions.diff import Change
+from reconciler.decisions.evictions import Eviction
 from reconciler.decisions.gates import (
     GateLift,
     NodeIndex,
@@ -24,10 +24,11 @@ from reconciler.decisions.gates import (
 )
 from reconciler.decisions.room import Room
 from reconciler.observe import Observation, Restrictions
+from reconciler.phases.results import note_eviction, note_gates
 from reconciler.phases.runs import planned_run
 from reconciler.phases.suspension import suspended_jobs
 from reconciler.plan.snapshot import PlannedGang, Snapshot
-from reconciler.publish.events import ObjectEvent
+from reconciler.writing.pod_writes import evict_pod, lift_pod_gates
 from reconciler.writing.threads import NO_ANSWER
 from reconciler.writing.writer import BATCH
 
@@ -144,8 +145,7 @@ def leave_lost_nodes(r: Reconciler, p: Pass, snapshot: Snapshot) -> None:
         for pod in p.pods.get(key, ()):
             if (node := bound_node(pod)) in left and not has_ended(pod):
                 message = f"node {node} is lost for {r.settings.node_timeout:g} s, so it is planned again"
-                if _evict_pod(r, p, ObjectEvent(pod, "NodeLost", message, True)):
-                    r.mark_broken(uid_of(p.observation.objects[key]))
+                _evict_pod(r, p, Eviction(pod, "NodeLost", message, breaks=uid_of(p.observation.objects[key])))
 
 
 def evict_victims(r: Reconciler, p: Pass, snapshot: Snapshot, nodes: NodeIndex) -> None:
@@ -164,26 +164,30 @@ def evict_victims(r: Reconciler, p: Pass, snapshot: Snapshot, nodes: NodeIndex) 
             continue
         for pod in pods_to_evict(gang, p.pods.get(key, ()), nodes):
             message = f"evicted to make room for {', '.join(gang.evicted_for)}"
-            _evict_pod(r, p, ObjectEvent(pod, "Preempted", message, True))
+            _evict_pod(r, p, Eviction(pod, "Preempted", message))
 
 
-def _evict_pod(r: Reconciler, p: Pass, event: ObjectEvent) -> bool:
-    """Evict the pod of the event; whether that was granted. A refusal is remembered, told, and tried again later."""
-    pod, now = event.object, r.clock()
-    if str(ref_of(pod)) in p.evicted_pods:
-        return False
+def _evict_pod(r: Reconciler, p: Pass, eviction: Eviction) -> None:
+    """Evict a pod. A refusal is remembered, told, and tried again later; that there is no answer yet is told too."""
+    ref = ref_of(eviction.pod)
+    if str(ref) in p.evicted_pods:
+        return
     if len(p.evicted_pods) >= EVICTION_BATCH or r.writer.is_out_of_time():
         r.wake_event.set()
-    elif r.evictions.is_due(pod, now) and not r.writer.is_open(ref_of(pod)):
-        if (refusal := r.writer.evict_pod(pod)) is None:
-            p.record_eviction(event)
-            r.evictions.record_grant(pod, now)
-            return True
-        r.evictions.record_refusal(pod, str(refusal), getattr(refusal, "after", 0.0), now)
-    if known := r.evictions.refused.get(uid_of(pod)):
-        reason = f"its eviction was refused {known[0]} times ({event.message}): {known[2]}"
-        p.add_change(Change("held", ref_of(pod), reason=reason))
-    return False
+    elif r.evictions.is_due(eviction.pod, r.clock()) and not r.writer.must_wait(ref):
+        note_eviction(r, p, evict_pod(r.writer, eviction))
+    obstacle = _eviction_obstacle(r, eviction)
+    if obstacle and str(ref) not in p.evicted_pods:
+        p.add_change(Change("held", ref, reason=obstacle))
+
+
+def _eviction_obstacle(r: Reconciler, eviction: Eviction) -> str:
+    """Why a pod that is to go is not evicted; empty where nothing is known against it."""
+    if r.evictions.is_due(eviction.pod, r.clock()) and r.writer.must_wait(ref_of(eviction.pod)):
+        return f"it is to be evicted ({eviction.message}): {NO_ANSWER}"
+    if known := r.evictions.refused.get(uid_of(eviction.pod)):
+        return f"its eviction was refused {known[0]} times ({eviction.message}): {known[2]}"
+    return ""
 
 
 def _is_as_planned(r: Reconciler, p: Pass, key: str, gang: PlannedGang) -> bool:
@@ -219,10 +223,10 @@ def lift_gates(r: Reconciler, p: Pass, snapshot: Snapshot, nodes: NodeIndex) -> 
             continue
         if not any(map(is_gated, p.pods.get(key, ()))) or not _is_as_planned(r, p, key, gang):
             continue
-        if any(r.writer.is_open(ref_of(pod)) for pod in p.pods[key]):
-            p.record_unlifted(key, NO_ANSWER)  # where a pod of it may be on its way to is not known to a newer plan
+        if key in p.unlifted_gates or not r.writer.memory.may_lift_gates(key, began_at):
             continue
-        if not r.writer.memory.may_lift_gates(key, began_at):
+        if any(r.writer.must_wait(ref_of(pod)) for pod in p.pods[key]):
+            p.record_unanswered(key, NO_ANSWER)  # where a pod of it may be on its way to is not known to a newer plan
             continue
         pods = [r.writer.newest_object(ref_of(pod).key, pod) or pod for pod in p.pods.get(key, ())]
         if not is_fresh and has_strayed(gang, pods, nodes):
@@ -236,7 +240,7 @@ def lift_gates(r: Reconciler, p: Pass, snapshot: Snapshot, nodes: NodeIndex) -> 
                 r.wake_event.set()
                 break
     _lift_batch(r, p, batch)
-    r.writer.memory.record_unlifted_gates(p.unlifted_gates, r.clock())
+    r.writer.memory.record_unlifted_gates(p.unlifted_gates, p.unanswered_gates, r.clock())
 
 
 def _room_beside_leaving_pods(r: Reconciler, p: Pass, nodes: NodeIndex) -> Room:
@@ -260,25 +264,13 @@ def _lift_batch(r: Reconciler, p: Pass, batch: Mapping[str, Sequence[GateLift]])
             p.inventory.unmark_started(key)
         p.record_results([r.writer.record_failed_save(trouble)])
         batch = {key: lifts for key, lifts in batch.items() if key not in newly_started}
-    all_lifts = [lift for lifts in batch.values() for lift in lifts]
+    for key in newly_started & batch.keys():
+        r.writer.memory.doubt_start(key, (ref_of(lift.pod) for lift in batch[key]))
     began_at = r.clock()
-    answers = iter(r.writer.lift_gates(all_lifts))
-    if all_lifts:
-        log.info("lifting gates", extra={"pods": len(all_lifts), "seconds": round(r.clock() - began_at, 3)})
-    for key, lifts in batch.items():
-        troubles = [trouble for trouble in islice(answers, len(lifts)) if trouble.message]
-        if troubles:
-            p.record_unlifted(key, troubles[0].message)
-            log.info("a gate was not lifted", extra={"gang": key, "reason": troubles[0].message})
-        lifted = len(lifts) - len(troubles)
-        p.record_lifts(key, lifted)
-        if not lifted:
-            if key in newly_started and all(trouble.is_certain for trouble in troubles):
-                p.inventory.unmark_started(key)
-            continue
-        places = ", ".join(sorted({lift.node for lift in lifts}))
-        message = f"{lifted} pods were given their nodes: {places}"
-        p.tell(p.observation.objects[key], "Placed", message, False)
+    results = lift_pod_gates(r.writer, batch)
+    if results:
+        log.info("lifting gates", extra={"pods": len(results), "seconds": round(r.clock() - began_at, 3)})
+    note_gates(r, p, results)
 
 
 def evict_unbound_pods(r: Reconciler, p: Pass, snapshot: Snapshot, nodes: NodeIndex) -> None:
@@ -316,8 +308,7 @@ def _fail_round(r: Reconciler, p: Pass, key: str, run: tuple[str, int], overdue:
 
 def _evict_unbound(r: Reconciler, p: Pass, key: str, pod: Object, what: str) -> None:
     message = f"not bound within {r.settings.bind_timeout:g} s to {what}"
-    if _evict_pod(r, p, ObjectEvent(pod, "NotBound", message, True)):
-        r.mark_broken(uid_of(p.observation.objects[key]))
+    _evict_pod(r, p, Eviction(pod, "NotBound", message, breaks=uid_of(p.observation.objects[key])))
 
 
 def _is_over(r: Reconciler, p: Pass, trouble: GangTrouble, run: tuple[str, int], pods: Iterable[Object]) -> bool:
@@ -361,7 +352,7 @@ def evict_broken_gangs(r: Reconciler, p: Pass, snapshot: Snapshot, nodes: NodeIn
             for pod in alive:
                 if not is_gated(pod):
                     message = "its gang cannot be completed beside it, so the whole gang is planned again"
-                    _evict_pod(r, p, ObjectEvent(pod, "GangIncomplete", message, True))
+                    _evict_pod(r, p, Eviction(pod, "GangIncomplete", message))
     r.keep_broken({uid_of(p.observation.objects[key]) for key in p.pods})
 
 

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, TypeAlias
 
 from compiler.syntax.runs import json_digest
-from reconciler.cluster.objects import Object
+from reconciler.cluster.objects import Object, Ref
 from reconciler.decisions.diff import Change
+from reconciler.decisions.evictions import Eviction
+from reconciler.decisions.gates import GateLift
 from reconciler.decisions.guard import FightDetector
 from reconciler.memo import drop_other_keys
 
-ChangeOutcome = Literal["done", "conflict", "refused", "retry", "fight"]
+PodOutcome = Literal["done", "refused", "retry", "left", "put off"]
+"""left: it is under way, and how it ends is another result. put off: it was not begun. retry: it failed for now, or how
+it ended is not known."""
+ChangeOutcome = Literal[PodOutcome, "conflict", "fight"]
+UNANSWERED = ("left", "put off")
 FIRST_PAUSE, MAX_PAUSE = 0.5, 60.0
 """Seconds before a failed change is tried again: at first, doubled with each failure, and at most."""
 GIVEN_UP_AFTER = 5
@@ -36,11 +42,25 @@ class ChangeResult:
     retry_after: float = 0.0
 
 
-class GateTrouble(NamedTuple):
-    """Why a gate was not lifted; no message where it was. is_certain: whether it is known that it was not."""
+class GateResult(NamedTuple):
+    """What became of the gate of one pod. gang: the key of its job. message: why it is not lifted."""
 
+    gang: str
+    lift: GateLift
+    outcome: PodOutcome
     message: str = ""
-    is_certain: bool = False
+
+
+class EvictionResult(NamedTuple):
+    """What became of an eviction. retry_after: seconds until it is worth another try."""
+
+    eviction: Eviction
+    outcome: PodOutcome
+    message: str = ""
+    retry_after: float = 0.0
+
+
+WriteResult: TypeAlias = ChangeResult | GateResult | EvictionResult
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +84,9 @@ class WriterMemory:
     delete, and when), until the watch has caught up. unsaved_intents: keys that the stored inventory does not hold yet.
     lost_answers: key -> when a write of the object got no answer last, so that it may still be made.
     gates_due_at: when gates that were not lifted are tried again.
-    failures: key -> how the last attempt failed, until one succeeds.
-    unlifted_gates: by the key of their gang.
+    failures: key -> how the last attempt failed, or that it has no answer, until one succeeds.
+    unlifted_gates: by the key of their gang. doubtful_starts: gang -> the pods whose gates were to be lifted, where
+    none is known to be.
     """
 
     unfixable_differences: dict[str, tuple[str, float, float]] = field(default_factory=dict)
@@ -77,6 +98,7 @@ class WriterMemory:
     lost_answers: dict[str, float] = field(default_factory=dict)
     gates_due_at: float = 0.0
     unlifted_gates: dict[str, UnliftedGates] = field(default_factory=dict)
+    doubtful_starts: dict[str, tuple[Ref, ...]] = field(default_factory=dict)
     failures: dict[str, ChangeResult] = field(default_factory=dict)
     fights: FightDetector = field(default_factory=FightDetector)
 
@@ -114,12 +136,17 @@ class WriterMemory:
         return is_correction
 
     def record_result(self, result: ChangeResult, now: float) -> None:
-        """Remember a failure, which pauses its change, or forget those before a success."""
+        """Remember a failure, which pauses its change, or forget those before a success. While there is no answer
+        nothing has failed yet: what the server could not do the last time says more."""
         key = result.change.ref.key
+        former = self.failures.get(key)
         if result.outcome == "done":
             self.failures.pop(key, None)
             self.paused_changes.pop(key, None)
             self.refused_updates.pop(key, None)
+            return
+        if result.outcome in UNANSWERED:
+            self.failures[key] = former if former is not None and former.outcome == "retry" else result
             return
         self.failures[key] = result
         if result.outcome != "fight":
@@ -140,7 +167,7 @@ class WriterMemory:
         object is fought over. It is still tried from time to time."""
         key = change.ref.key
         failure = self.failures.get(key)
-        if failure is None or failure.outcome == "retry":
+        if failure is None or failure.outcome in ("retry", *UNANSWERED):
             return False
         digest, failures, _ = self.paused_changes.get(key, ("", 0, 0.0))
         is_refused_again = failures >= GIVEN_UP_AFTER and digest == change_digest(change)
@@ -161,13 +188,15 @@ class WriterMemory:
         drop_other_keys(self.last_writes, recent)
         self.fights.trim(now)
 
-    def record_unlifted_gates(self, troubles: Mapping[str, str], now: float) -> None:
+    def record_unlifted_gates(self, troubles: Mapping[str, str], unanswered: Collection[str], now: float) -> None:
         """Note which gangs have gates that could not be lifted now, with why; of all others that were tried they could,
-        or need not. They are tried again after as long as that goes on, and `GATES_PAUSE` at most."""
+        or need not. They are tried again after as long as that goes on, and `GATES_PAUSE` at most; those without an
+        answer as soon as the server has given others."""
         found = {key: known for key, known in self.unlifted_gates.items() if now < known.retry_at}
         for key, message in troubles.items():
             since = self.unlifted_gates[key].since if key in self.unlifted_gates else now
-            found[key] = UnliftedGates(since, now + min(now - since, GATES_PAUSE), message)
+            pause = 0.0 if key in unanswered else min(now - since, GATES_PAUSE)
+            found[key] = UnliftedGates(since, now + pause, message)
         self.unlifted_gates = found
 
     def may_lift_gates(self, key: str, now: float) -> bool:
@@ -178,6 +207,25 @@ class WriterMemory:
         """Key of a gang -> why gates of it are not lifted, where that is not only so for a moment."""
         lasting = ((key, known) for key, known in self.unlifted_gates.items() if now - known.since >= GATES_TOLD_AFTER)
         return {key: known.message for key, known in lasting}
+
+    def doubt_start(self, gang: str, pods: Iterable[Ref]) -> None:
+        """Note that a gang counts as started whose gates are about to be lifted."""
+        self.doubtful_starts[gang] = tuple(pods)
+
+    def record_start(self, gang: str) -> None:
+        """Note that a gate of the gang was lifted, or may have been."""
+        self.doubtful_starts.pop(gang, None)
+
+    def take_failed_starts(self, is_open: Callable[[Ref], bool]) -> list[str]:
+        """The gangs of which no gate was lifted, and none is under way any more; each once."""
+        failed = [gang for gang, pods in self.doubtful_starts.items() if not any(map(is_open, pods))]
+        for gang in failed:
+            del self.doubtful_starts[gang]
+        return failed
+
+    def believe_starts(self) -> None:
+        """Count what the inventory has as started as started: another replica may have lifted gates meanwhile."""
+        self.doubtful_starts.clear()
 
     def gate_deadlines(self) -> list[float]:
         """When gates that were not lifted are tried again."""

@@ -1,6 +1,8 @@
 """Several writes at a time, and none that holds up the others: the loop waits for each of them for `PATIENCE` seconds.
-One that has no answer by then (an admission webhook that hangs) goes on by itself; a later pass takes up what came of
-it.
+
+A write is not begun, under way, left or ended, and only the loop moves it on: it begins each in a thread of its own,
+leaves one that has no answer in time (an admission webhook that hangs), and a later pass takes up what came of that. So
+of each write the loop is told once how it ended, by `run`, or by `take_ended` where `run` has said that it was left.
 
 What a write is to change in the reconciler's memory it returns, and the loop's own thread does it. The request that is
 under way is the last one of a write that is left: it asks `proceed` before each further one.
@@ -8,158 +10,186 @@ under way is the last one of a write that is left: it asks `proceed` before each
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
-from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, wait
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import dataclass, field
-from queue import SimpleQueue
-from typing import Any, NamedTuple
+from math import inf
+from queue import Empty, SimpleQueue
+from typing import Any, Literal, NamedTuple
 
 from reconciler.cluster.client import Retry
 from reconciler.cluster.objects import Ref
 
+log = logging.getLogger(__name__)
+
 WRITERS = 12
 """Writes at a time, those that are left not counted."""
 PATIENCE, SHORT_PATIENCE = 2.0, 0.5
-"""Seconds that the loop waits for a write, and for one while others of its kind and namespace are left."""
+"""Seconds that the loop waits for a write, and for one while others of its kind are left."""
 LOOK = 0.25
 """Seconds between looks at what has begun too long ago."""
-MAX_LEFT_OF_GROUP, MAX_LEFT = 8, 64
-"""Writes of one kind and namespace that are left: then no other of these is begun. And of all: then the loop waits."""
+MAX_LEFT_OF_GROUP, MAX_LEFT_OF_KIND, MAX_LEFT = 8, 24, 64
+"""Writes under way that are left, of one kind in one namespace, of one kind, and of all: then no more are begun. Those
+that the loop waits for by then may come on top of the first two; for the last they are counted in."""
 NO_ANSWER = "the API server has not answered yet, about it or about others of its kind"
 
+Unanswered = Literal["left", "put off", "retry"]
+"""Of a write whose answer is not known: it is still under way, was not begun, or ended without one."""
 Proceed = Callable[[], None]
 """Asked before each further request of a write; raises Retry where nobody waits for it any more."""
+Note = Callable[[], Any]
+"""Remembers what a write that has ended has done, in the loop's thread; the result of the write."""
 
 
 class Task(NamedTuple):
-    """One write. ref: of the object."""
+    """One write. ref: of the object. send: asks the server, in a thread of its own. unanswered: the result while there
+    is no answer, with why."""
 
     ref: Ref
-    function: Callable[[Proceed], Any]
-
-    @property
-    def group(self) -> tuple[str, str]:
-        return self.ref.group_kind, self.ref.namespace
+    send: Callable[[Proceed], Note]
+    unanswered: Callable[[Unanswered, str], Any]
 
 
 @dataclass(eq=False, slots=True)
 class _Call:
-    """A write under way. began_at: on the monotonic clock, None before it has begun."""
+    """A task as it goes on. began_at: on the monotonic clock. answer: set when it has ended."""
 
     task: Task
-    future: Future[Any] = field(default_factory=Future)
-    began_at: float | None = None
+    answer: Future[Note] = field(default_factory=Future)
+    began_at: float = inf
     is_left: bool = False
 
     def begin(self) -> None:
+        """Raises RuntimeError where the system has no thread for it."""
         self.began_at = time.monotonic()
+        threading.Thread(target=self._send, name="writer", daemon=True).start()
 
-    def run(self) -> None:
+    def _send(self) -> None:
         try:
-            self.future.set_result(self.task.function(self.proceed))
+            self.answer.set_result(self.task.send(self._proceed))
         except BaseException as error:  # it is raised where the loop takes it up
-            self.future.set_exception(error)
+            self.answer.set_exception(error)
+
+    def _proceed(self) -> None:
+        if self.is_left:
+            raise Retry(NO_ANSWER)
+
+    def fail(self, error: Exception) -> None:
+        self.answer.set_exception(error)
 
     def leave(self) -> None:
         self.is_left = True
 
-    def proceed(self) -> None:
+    def is_awaited(self) -> bool:
+        """Of a call that has begun: whether the loop waits for it."""
+        return not self.answer.done() and not self.is_left
+
+    def has_lasted(self, seconds: float) -> bool:
+        return time.monotonic() - self.began_at >= seconds
+
+    def error(self) -> BaseException | None:
+        """What it raised that the loop waits for."""
+        return self.answer.exception() if self.answer.done() and not self.is_left else None
+
+    def result(self) -> Any:
+        """What the loop is told that waited for it."""
         if self.is_left:
-            raise Retry(NO_ANSWER)
+            return self.task.unanswered("left", NO_ANSWER)
+        return self.answer.result()() if self.answer.done() else self.task.unanswered("put off", NO_ANSWER)
+
+    def late_result(self) -> Any:
+        """How it ended after it was left. Nobody waits for it: what it raised ends nothing else."""
+        if error := self.answer.exception():
+            log.warning("a write that was left failed", exc_info=error, extra={"object": str(self.task.ref)})
+            return self.task.unanswered("retry", f"{type(error).__name__}: {error}")
+        return self.answer.result()()
 
 
 @dataclass(slots=True)
 class WriteThreads:
-    """Runs writes, and keeps those that are left, by the key of their object. on_end: called when one of them ends.
-    The threads are the process's, which ends without waiting for them."""
+    """Runs writes, and keeps those that are left, by the key of their object, until they are taken up. on_end: called
+    when one of them ends. The process ends without waiting for their threads."""
 
     patience: float = PATIENCE
     on_end: Callable[[], None] = lambda: None
     _left: dict[str, _Call] = field(default_factory=dict)
-    _calls: SimpleQueue[_Call] = field(default_factory=SimpleQueue)
-    _threads: int = 0
-    _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def tell_ends(self, on_end: Callable[[], None]) -> None:
         """Set `on_end`."""
         self.on_end = on_end
 
     def run(self, tasks: Sequence[Task]) -> list[Any]:
-        """What each returned, in the order of the tasks; None for those without an answer. Raises the first error, when
-        none of them goes on but those that are left."""
-        crowded = {group for group, count in self._left_groups().items() if count >= MAX_LEFT_OF_GROUP}
-        calls = [None if task.group in crowded else _Call(task) for task in tasks]
-        begun = [call for call in calls if call is not None]
-        for call in begun:
-            self._calls.put(call)
-        self._keep_threads(len(begun))
-        self._wait(begun)
-        return [None if call is None or call.is_left else call.future.result() for call in calls]
+        """The result of each, in the order of the tasks. Raises the first error, when none of them goes on but those
+        that are left, and those that have ended well are noted."""
+        calls = [_Call(task) for task in tasks]
+        waiting, signals = deque(calls), SimpleQueue[None]()
+        under_way = self._begin(waiting, WRITERS, signals)
+        while under_way:
+            with suppress(Empty):
+                signals.get(timeout=LOOK)
+            self._leave_late(under_way)
+            under_way = [call for call in under_way if call.is_awaited()]
+            under_way += self._begin(waiting, WRITERS - len(under_way), signals)
+        errors = [call.error() for call in calls]
+        results = [call.result() for call, error in zip(calls, errors, strict=True) if error is None]
+        if failed := next(filter(None, errors), None):
+            raise failed
+        return results
 
     def is_open(self, key: str) -> bool:
         """Whether a write of this object is left that has not been taken up yet."""
         return key in self._left
 
-    def take_ended(self) -> Iterator[Any]:
-        """What the writes returned that were left and have ended. Raises the error of one."""
-        for key, call in list(self._left.items()):
-            if call.future.done():
-                del self._left[key]
-                yield call.future.result()
+    def is_crowded(self, ref: Ref) -> bool:
+        """Whether so many writes like one of this object are left that no more are begun."""
+        if len(self._left) < MAX_LEFT_OF_GROUP:
+            return False
+        left = self._left_under_way()
+        of_kind = [each for each in left if each.group_kind == ref.group_kind]
+        of_group = sum(each.namespace == ref.namespace for each in of_kind)
+        return of_group >= MAX_LEFT_OF_GROUP or len(of_kind) >= MAX_LEFT_OF_KIND or len(left) > MAX_LEFT - WRITERS
 
-    def _left_groups(self) -> Counter[tuple[str, str]]:
-        return Counter(call.task.group for call in self._left.values())
+    def take_ended(self) -> list[Any]:
+        """The results of the writes that were left and have ended, each once."""
+        ended = [call for call in self._left.values() if call.answer.done()]
+        for call in ended:
+            del self._left[call.task.ref.key]
+        return [call.late_result() for call in ended]
 
-    def _wait(self, calls: Sequence[_Call]) -> None:
-        """Until each of the calls has ended or is left."""
-        pending = list(calls)
-        while pending:
-            done, _ = wait([call.future for call in pending], timeout=LOOK)
-            pending = [call for call in pending if call.future not in done]
-            self._leave_late_calls(pending)
-            pending = [call for call in pending if not call.is_left]
+    def _left_under_way(self) -> list[Ref]:
+        return [call.task.ref for call in self._left.values() if not call.answer.done()]
 
-    def _leave_late_calls(self, pending: Sequence[_Call]) -> None:
-        """Leave the calls that have begun too long ago, and do not begin others of a kind of which many are left."""
-        with self._lock:
-            groups, now = self._left_groups(), time.monotonic()
-            late = [call for call in pending if self._is_late(call, now, groups)][: max(0, MAX_LEFT - len(self._left))]
-            for call in late:
+    def _begin(self, waiting: deque[_Call], room: int, signals: SimpleQueue[None]) -> list[_Call]:
+        """Begin as many as there is room for, and pass over those of which too many like them are left. One that gets
+        no thread waits for those under way; where none is, it has failed. signals: one of each that ends."""
+        begun: list[_Call] = []
+        while waiting and len(begun) < room:
+            call = waiting.popleft()
+            if self.is_crowded(call.task.ref):
+                continue
+            try:
+                call.begin()
+            except RuntimeError as error:
+                if begun or room < WRITERS:
+                    waiting.appendleft(call)
+                    break
+                call.fail(error)
+            else:
+                begun.append(call)
+                call.answer.add_done_callback(lambda _: signals.put(None))
+        return begun
+
+    def _leave_late(self, under_way: Iterable[_Call]) -> None:
+        """Leave the calls that the loop has waited for too long."""
+        kinds = {ref.group_kind for ref in self._left_under_way()}
+        for call in under_way:
+            patience = SHORT_PATIENCE if call.task.ref.group_kind in kinds else self.patience
+            if call.is_awaited() and call.has_lasted(min(patience, self.patience)):
                 call.leave()
                 self._left[call.task.ref.key] = call
-                groups[call.task.group] += 1
-            self._threads -= len(late)  # each ends with its call
-            for call in pending:
-                if call.began_at is None and groups[call.task.group] >= MAX_LEFT_OF_GROUP:
-                    call.leave()
-        for call in late:
-            call.future.add_done_callback(lambda _: self.on_end())
-        self._keep_threads(len(late))
-
-    def _is_late(self, call: _Call, now: float, groups: Counter[tuple[str, str]]) -> bool:
-        if call.began_at is None or call.future.done():
-            return False
-        patience = min(self.patience, SHORT_PATIENCE) if groups[call.task.group] else self.patience
-        return now - call.began_at >= patience
-
-    def _keep_threads(self, needed: int) -> None:
-        with self._lock:
-            new = min(WRITERS, self._threads + needed) - self._threads
-            self._threads += new
-        for _ in range(new):
-            threading.Thread(target=self._work, name="writer", daemon=True).start()
-
-    def _work(self) -> None:
-        while True:
-            call = self._calls.get()
-            with self._lock:
-                if call.is_left:
-                    continue  # its turn has come to nothing
-                call.begin()
-            call.run()
-            with self._lock:
-                if call.is_left:
-                    return
+                call.answer.add_done_callback(lambda _: self.on_end())

@@ -12,7 +12,8 @@ each batch the inventory is written, so that a replica which no longer leads end
 object and never changes one, a change is meant for one uid and never makes an object.
 
 A write without an answer is left after a while (`reconciler.writing.threads`): its object counts as not written and is
-not written again until `settle` has taken up what came of it.
+not written again until `settle` has taken up what came of it. While many are left, no other like them is begun. Neither
+counts as a failure, so neither is paused: when one that was left ends, a pass comes for all.
 """
 
 from __future__ import annotations
@@ -39,18 +40,16 @@ from reconciler.cluster.inventory import Inventory, InventoryEntry, InventorySto
 from reconciler.cluster.marks import origin_of
 from reconciler.cluster.objects import Object, Ref, ref_of
 from reconciler.decisions.diff import Change, FieldDifference, field_differences, other_holders
-from reconciler.decisions.gates import GateLift
 from reconciler.writing.memory import (
-    FIRST_PAUSE,
     MAX_PAUSE,
     ChangeOutcome,
     ChangeResult,
-    GateTrouble,
+    WriteResult,
     WriterMemory,
     change_digest,
 )
 from reconciler.writing.release import empty_set, hand_over_patch
-from reconciler.writing.threads import NO_ANSWER, Proceed, Task, WriteThreads
+from reconciler.writing.threads import Proceed, Task, WriteThreads
 
 log = logging.getLogger(__name__)
 
@@ -216,33 +215,29 @@ class ClusterWriter:
                 return _conclusion(change, "retry", trouble)
             return attempt(change, inventory, proceed)
 
-        notes = self.threads.run([Task(change.ref, partial(attempt_one, change)) for change in batch])
-        answers = zip(batch, notes, strict=True)
-        results = [note() if note is not None else self._unanswered(change) for change, note in answers]
+        tasks = [Task(each.ref, partial(attempt_one, each), partial(ChangeResult, each)) for each in batch]
+        results: list[ChangeResult] = self.threads.run(tasks)
         self.busy_at = self.clock() if len(batch) >= MANY_CHANGES else self.busy_at
         return [*results, self.record_failed_save(trouble)] if trouble else results
 
-    def _unanswered(self, change: Change) -> ChangeResult:
-        """The result of a change that was left; with what the server said the last time, if that was no refusal."""
-        former = self.memory.failures.get(change.ref.key)
-        said = former.message if former is not None and former.outcome == "retry" else NO_ANSWER
-        return ChangeResult(change, "retry", said)
-
-    def settle(self) -> list[ChangeResult]:
-        """Take up what came of the changes, gates and evictions that were left; what became of the changes."""
-        concluded = (note() for note in self.threads.take_ended())
-        results = [each for each in concluded if isinstance(each, ChangeResult)]
-        self._record_results(results)
+    def settle(self) -> list[WriteResult]:
+        """Take up what came of the changes, gates and evictions that were left and have ended."""
+        results: list[WriteResult] = self.threads.take_ended()
+        self._record_results(each for each in results if isinstance(each, ChangeResult))
         return results
 
     def is_open(self, ref: Ref) -> bool:
         """Whether a write of the object is left, of which nothing is known yet."""
         return self.threads.is_open(ref.key)
 
+    def must_wait(self, ref: Ref) -> bool:
+        """Whether a write of the object is left, or so many like it that none is begun."""
+        return self.threads.is_open(ref.key) or self.threads.is_crowded(ref)
+
     def _apply_change(self, change: Change, inventory: Inventory, proceed: Proceed) -> Note:
         assert change.desired is not None  # noqa: S101 (only changes that have a manifest get here)
         if self.is_out_of_time():
-            return _conclusion(change, "retry", PUT_OFF)
+            return _conclusion(change, "put off", PUT_OFF)
         key, now = change.ref.key, self.clock()
         if self.memory.fights.is_paused(key, now):
             return _conclusion(change, "fight", self.memory.fights.opponents[key])
@@ -361,7 +356,7 @@ class ClusterWriter:
     def _prune_object(self, change: Change, inventory: Inventory, proceed: Proceed) -> Note:
         """Delete or release. The entry of a deleted object stays until the object is gone."""
         if self.is_out_of_time():
-            return _conclusion(change, "retry", PUT_OFF)
+            return _conclusion(change, "put off", PUT_OFF)
         began_at = self.clock()
         try:
             if change.action == "release":
@@ -395,50 +390,9 @@ class ClusterWriter:
         inventory.drop_entry(change.ref.key)
         return ChangeResult(change, "done", change.reason)
 
-    def lift_gates(self, lifts: Sequence[GateLift]) -> list[GateTrouble]:
-        """Give each pod its node and lift its gate; for each why that failed, without a message when it did not."""
-        notes = self.threads.run([Task(ref_of(lift.pod), partial(self._lift_gate, lift)) for lift in lifts])
-        troubles = [note() if note is not None else GateTrouble(NO_ANSWER) for note in notes]
-        self.busy_at = self.clock() if lifts else self.busy_at
-        if any(trouble.message for trouble in troubles):
-            self.memory.pause_gates(self.clock() + FIRST_PAUSE)
-        return troubles
-
-    def _lift_gate(self, lift: GateLift, proceed: Proceed) -> Callable[[], GateTrouble]:
-        if self.is_out_of_time():
-            return partial(GateTrouble, PUT_OFF, True)
-        ref = ref_of(lift.pod)
-        try:
-            return partial(self._note_lifted, ref.key, self.client.patch(ref, lift.json_patch()))
-        except Retry as error:
-            return partial(GateTrouble, str(error))
-        except ApiError as error:
-            return partial(GateTrouble, str(error), True)
-
-    def _note_lifted(self, key: str, written: Object) -> GateTrouble:
-        self._record_write(key, written)
-        return GateTrouble()
-
-    def evict_pod(self, pod: Object) -> ApiError | None:
-        """Ask for the pod's end; the refusal where it was not granted."""
-        ref = ref_of(pod)
-        (note,) = self.threads.run([Task(ref, partial(self._evict_pod, ref, uid_of(pod)))])
-        refusal: ApiError | None = note() if note is not None else Retry(NO_ANSWER)
-        return refusal
-
-    def _evict_pod(self, ref: Ref, uid: str, proceed: Proceed) -> Callable[[], ApiError | None]:
-        refusal = None
-        try:
-            self.client.evict(ref, uid)
-        except (NotFound, Conflict):
-            log.info("it was gone already, or a namesake has come", extra={"object": str(ref)})
-        except ApiError as error:
-            refusal = error
-        return lambda: refusal
-
     def is_due(self, change: Change) -> bool:
         """Whether a change is to be tried now: not while it pauses after a failure, unless its manifest has changed."""
-        if self.is_unfixable(change) or self.is_open(change.ref):
+        if self.is_unfixable(change) or self.must_wait(change.ref):
             return False
         digest, _, retry_at = self.memory.paused_changes.get(change.ref.key, ("", 0, 0.0))
         return self.clock() >= retry_at or digest != change_digest(change)

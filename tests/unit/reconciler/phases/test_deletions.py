@@ -64,12 +64,12 @@ def test_the_entry_of_an_object_whose_creation_has_no_answer_stays(world: World)
 
     world.cluster.before = hang
     (result,) = writer.apply_changes([new], world.inventory)
-    assert (result.outcome, writer.is_open(new.ref)) == ("retry", True)
+    assert (result.outcome, writer.is_open(new.ref)) == ("left", True)
     world.r.leads_since = -1e9
     world.prune(world.look())
     assert new.ref.key in world.inventory.entries
     gate.set()
-    while not writer.threads._left[new.ref.key].future.done():
+    while not writer.threads._left[new.ref.key].answer.done():
         time.sleep(0.001)
     assert [result.outcome for result in observe(world.r).results] == ["done"], "the next pass takes it up"
     world.cluster.objects[f"{CONFIGMAPS}/late"]["metadata"]["managedFields"] = [OURS]

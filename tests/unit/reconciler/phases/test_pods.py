@@ -22,6 +22,7 @@ from reconciler.git.poller import BranchHead
 from reconciler.observe import Fingerprint, Observation, Restrictions, fingerprint_of, state_objects
 from reconciler.phases.pods import BATCH_BESIDE_JOBS, act_on_pods, observe_pods
 from reconciler.phases.report import build_report
+from reconciler.phases.results import take_up_left_writes
 from reconciler.plan.snapshot import Snapshot
 from reconciler.publish.status import status_document, status_text
 from reconciler.requests import Requests
@@ -104,9 +105,12 @@ class World:
             Ref(o["apiVersion"], o["kind"], o["metadata"].get("namespace", ""), o["metadata"]["name"]).key: o
             for o in (*nodes, *objects)
         }
-        observation = observe_pods(self.r, Observation(everything, frozenset({"Node", "Pod", "Job.batch.volcano.sh"})))
+        observation = Observation(everything, frozenset({"Node", "Pod", "Job.batch.volcano.sh"}))
         assert self.r.inventory is not None
         p = Pass(observation, self.r.inventory, target_commit=target)
+        take_up_left_writes(self.r, p)
+        observation = observe_pods(self.r, observation)
+        p.look_again(observation)
         p.snapshot = self.r.planning.snapshot
         assert p.snapshot is not None
         gangs = p.snapshot.gangs
@@ -363,7 +367,7 @@ def test_a_gang_of_which_a_gate_has_no_answer_waits_for_it_and_no_other_gang_doe
     assert ([*p.unlifted_gates], p.lifted_gates) == ([key_of("g")], {})
     assert not any("/pods/" in path for _, path in world.cluster.writes[before:])
     gate.set()
-    while not world.r.writer.threads._left[ref_of(everything[2]).key].future.done():
+    while not world.r.writer.threads._left[ref_of(everything[2]).key].answer.done():
         time.sleep(0.001)
     world.r.writer.settle()
     assert not world.r.writer.is_open(ref_of(everything[2]))

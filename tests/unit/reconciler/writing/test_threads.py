@@ -5,17 +5,31 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
+from functools import partial
 from typing import Any
 
 import pytest
 
 from compiler.emit.manifest import Manifest
+from reconciler.cluster.client import LostLease
 from reconciler.cluster.inventory import Inventory, InventoryEntry, InventoryStore
-from reconciler.cluster.objects import ref_of
+from reconciler.cluster.objects import Ref, ref_of
 from reconciler.cluster.shards import Table
 from reconciler.decisions.diff import Change
+from reconciler.decisions.evictions import Eviction
 from reconciler.decisions.gates import GateLift
-from reconciler.writing.threads import MAX_LEFT_OF_GROUP, NO_ANSWER, WRITERS
+from reconciler.writing.memory import ChangeResult, EvictionResult, GateResult
+from reconciler.writing.pod_writes import evict_pod, lift_pod_gates
+from reconciler.writing.threads import (
+    MAX_LEFT,
+    MAX_LEFT_OF_GROUP,
+    MAX_LEFT_OF_KIND,
+    NO_ANSWER,
+    WRITERS,
+    Task,
+    WriteThreads,
+)
 from reconciler.writing.writer import SLOW_SAVE, ClusterWriter
 from tests.builders.fake_cluster import FakeCluster
 from tests.builders.scripted_server import ScriptedAnswer, error_answer
@@ -54,7 +68,7 @@ class HangingServer:
         """Let what hangs have its answer, and wait until nothing is under way."""
         self.answer = answer
         self.gate.set()
-        while any(not call.future.done() for call in self.writer.threads._left.values()):
+        while any(not call.answer.done() for call in self.writer.threads._left.values()):
             time.sleep(0.001)
 
 
@@ -65,14 +79,14 @@ def server() -> Iterator[HangingServer]:
     server.let_go()
 
 
-def manifest(name: str, kind: str = "ConfigMap") -> Manifest:
+def manifest(name: str, kind: str = "ConfigMap", namespace: str = "default") -> Manifest:
     version = "v1" if kind == "ConfigMap" else "batch.volcano.sh/v1alpha1"
-    item = {"apiVersion": version, "kind": kind, "metadata": {"name": name, "namespace": "default"}, "spec": {"a": 1}}
+    item = {"apiVersion": version, "kind": kind, "metadata": {"name": name, "namespace": namespace}, "spec": {"a": 1}}
     return Manifest(5, item, "x.yaml:1", run_digest="sha256:1" if kind == "Job" else "")
 
 
-def creation(name: str, kind: str = "ConfigMap") -> Change:
-    desired = manifest(name, kind)
+def creation(name: str, kind: str = "ConfigMap", namespace: str = "default") -> Change:
+    desired = manifest(name, kind, namespace)
     return Change("create", ref_of(desired.object), desired)
 
 
@@ -80,14 +94,14 @@ def test_a_write_that_hangs_holds_up_no_other_and_is_taken_up_when_it_has_ended(
     server.hangs = lambda method, path: path.startswith(f"{JOBS}/bad")
     bad, good = creation("bad", "Job"), creation("good", "Job")
     results = server.writer.apply_changes([bad, good], server.inventory)
-    assert [(result.outcome, result.message) for result in results] == [("retry", NO_ANSWER), ("done", "")]
+    assert [(result.outcome, result.message) for result in results] == [("left", NO_ANSWER), ("done", "")]
     assert not server.writer.is_due(bad), "it is under way"
+    assert (server.writer.memory.failures[bad.ref.key].outcome, server.writer.retry_times()) == ("left", [0.0]), "told"
     assert not server.writer.settle()
     assert not server.inventory.entries[bad.ref.key].uid
     server.let_go()
     assert server.ended.is_set(), "a pass is made for it"
-    (settled,) = server.writer.settle()
-    assert (settled.change, settled.outcome) == (bad, "done")
+    assert server.writer.settle() == [ChangeResult(bad, "done")]
     assert server.inventory.entries[bad.ref.key].uid == server.cluster.objects[f"{JOBS}/bad"]["metadata"]["uid"]
     assert not server.writer.memory.failures
     assert server.asked("bad") == 1
@@ -104,8 +118,9 @@ def test_what_is_left_and_fails_is_told_and_tried_again(server: HangingServer) -
     server.writer.clock = lambda: 100.0
     assert server.writer.is_due(bad)
     server.gate.clear()
-    (result,) = server.writer.apply_changes([bad], server.inventory)
-    assert "the webhook gave no answer" in result.message, "the last answer says more than that there is none"
+    server.writer.apply_changes([bad], server.inventory)
+    told = server.writer.memory.failures[bad.ref.key].message
+    assert "the webhook gave no answer" in told, "the last answer says more than that there is none"
 
 
 def test_a_write_that_was_left_sends_nothing_more(server: HangingServer) -> None:
@@ -134,6 +149,133 @@ def test_many_that_hang_take_no_thread_from_objects_of_other_kinds(server: Hangi
     assert len(server.writer.settle()) == asked
 
 
+def test_what_was_not_begun_has_not_failed_and_is_due_as_soon_as_others_have_ended(server: HangingServer) -> None:
+    """Each write of a slow server was left, and those behind it paused as if they had failed: ever longer."""
+    server.hangs = lambda method, path: path.startswith(CONFIGMAPS)
+    left = [creation(f"slow-{at}") for at in range(60)]
+    made, passes = 0, 0
+    while left:
+        due = [change for change in left if server.writer.is_due(change)]
+        results = server.writer.apply_changes(due, server.inventory)
+        assert {result.outcome for result in results} <= {"left", "put off"}
+        server.let_go()
+        done = {each.change.ref for each in server.writer.settle() if isinstance(each, ChangeResult)}
+        left = [change for change in left if change.ref not in done]
+        made, passes = made + len(done), passes + 1
+        assert len(due) == len(left) + len(done), "although the clock stands still"
+        server.gate.clear()
+    assert (made, passes) == (60, 60 // WRITERS)
+    assert not server.writer.memory.failures
+
+
+def test_a_kind_that_hangs_in_many_namespaces_holds_the_loop_no_longer_than_in_one(server: HangingServer) -> None:
+    """Eight of each namespace had to hang first, each for as long as the loop is patient."""
+    server.hangs = lambda method, path: "/configmaps/" in path and "gangplan-system" not in path
+    spread = [creation(f"bad-{at}", namespace=f"team-{at % 20}") for at in range(200)]
+    results = server.writer.apply_changes([*spread, creation("good", "Job")], server.inventory)
+    assert {result.change.ref.name for result in results if result.outcome == "done"} == {"good"}
+    left = sum(result.outcome == "left" for result in results)
+    assert MAX_LEFT_OF_KIND <= left < MAX_LEFT_OF_KIND + WRITERS
+    assert not any(map(server.writer.is_due, spread)), "no more of its kind while so many have no answer"
+
+
+def test_no_more_writes_are_left_than_may_be_whatever_their_kinds() -> None:
+    """Those that have ended took the room of others until they were taken up, and the loop waited for the rest."""
+    gate, threads = threading.Event(), WriteThreads(patience=0.01)
+
+    def task(at: int) -> Task:
+        ref = Ref("v1", f"Kind{at % 40}", "default", f"o-{at}")
+        return Task(ref, lambda proceed: lambda: gate.wait(10) and ref, lambda outcome, message: outcome)
+
+    def hanging(at: int) -> Task:
+        return task(at)._replace(send=lambda proceed: partial(str, gate.wait()))
+
+    outcomes = threads.run([hanging(at) for at in range(200)])
+    assert MAX_LEFT - WRITERS < outcomes.count("left") <= MAX_LEFT
+    assert outcomes.count("put off") == 200 - outcomes.count("left")
+    gate.set()
+    while any(not call.answer.done() for call in threads._left.values()):
+        time.sleep(0.001)
+    assert threads.run([task(1000)]) == [task(1000).ref], "what has ended keeps nothing from being begun"
+    assert threads.take_ended() == ["True"] * outcomes.count("left")
+    assert not threads.take_ended()
+
+
+@pytest.mark.parametrize(("threads", "made"), [(5, 40), (0, 0)])
+def test_without_more_threads_each_write_is_made_once_or_not_at_all(
+    server: HangingServer, monkeypatch: pytest.MonkeyPatch, threads: int, made: int
+) -> None:
+    """Those that could not be begun stayed behind, and were sent beside the next pass, which sent them too."""
+    limit_threads(server, monkeypatch, threads, are_given_back=True)
+    changes = [creation(f"o-{at}") for at in range(40)]
+    with nullcontext() if made else pytest.raises(RuntimeError, match="new thread"):
+        assert {result.outcome for result in server.writer.apply_changes(changes, server.inventory)} == {"done"}
+    assert [server.asked(change.ref.name) for change in changes] == [bool(made)] * 40
+    monkeypatch.undo()
+    server.writer.apply_changes([creation("next")], server.inventory)
+    assert sum(server.asked(change.ref.name) for change in changes) == made, "nothing has stayed behind"
+
+
+def test_what_was_made_before_there_were_no_more_threads_is_noted(
+    server: HangingServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limit_threads(server, monkeypatch, 3, are_given_back=False)
+    changes = [creation(f"o-{at}") for at in range(10)]
+    with pytest.raises(RuntimeError, match="new thread"):
+        server.writer.apply_changes(changes, server.inventory)
+    assert [bool(server.inventory.entries[change.ref.key].uid) for change in changes] == [True] * 3 + [False] * 7
+
+
+def limit_threads(
+    server: HangingServer, monkeypatch: pytest.MonkeyPatch, threads: int, *, are_given_back: bool
+) -> None:
+    """So many threads can be started, where they are given back at a time."""
+    start, free = threading.Thread.start, threading.Semaphore(threads)
+
+    def start_within_limit(thread: threading.Thread) -> None:
+        if thread.name == "writer" and not free.acquire(blocking=False):
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    def answer(method: str, path: str, body: Any) -> None:
+        if path.startswith(CONFIGMAPS):
+            time.sleep(0.01)
+            if are_given_back:
+                free.release()
+
+    monkeypatch.setattr(threading.Thread, "start", start_within_limit)
+    server.cluster.before = answer
+
+
+def test_what_ended_well_beside_one_that_ends_the_pass_is_noted(server: HangingServer) -> None:
+    def lose_lease(method: str, path: str, body: Any) -> None:
+        if path.startswith(f"{CONFIGMAPS}/bad"):
+            raise LostLease("another replica leads")
+
+    server.cluster.before = lose_lease
+    bad, good = creation("bad"), creation("good")
+    with pytest.raises(LostLease):
+        server.writer.apply_changes([bad, good], server.inventory)
+    assert [bool(server.inventory.entries[change.ref.key].uid) for change in (bad, good)] == [False, True]
+
+
+def test_what_one_that_was_left_raises_ends_no_pass(server: HangingServer) -> None:
+    """Nobody waits for it; what others came to beside it was lost."""
+
+    def break_down(method: str, path: str, body: Any) -> None:
+        if path.startswith(CONFIGMAPS):
+            server.gate.wait()
+        if path.startswith(f"{CONFIGMAPS}/bad"):
+            raise LostLease("another replica led")
+
+    server.cluster.before = break_down
+    changes = [creation("bad"), creation("good")]
+    server.writer.apply_changes(changes, server.inventory)
+    server.let_go()
+    told = [(each.outcome, each.message) for each in server.writer.settle()]
+    assert told == [("retry", "LostLease: another replica led"), ("done", "")]
+
+
 def test_a_gate_and_an_eviction_without_an_answer_are_left_as_well(server: HangingServer) -> None:
     pods = []
     for name in ("a", "bad"):
@@ -141,14 +283,20 @@ def test_a_gate_and_an_eviction_without_an_answer_are_left_as_well(server: Hangi
         spec = {"schedulingGates": [{"name": "gangplan.dev/placement"}]}
         pods.append(server.cluster.put(f"/api/v1/namespaces/default/pods/{name}", {**item, "spec": spec}))
     server.hangs = lambda method, path: "/pods/bad" in path
-    troubles = server.writer.lift_gates([GateLift(pod, "n", "n") for pod in pods])
-    assert [(trouble.message, trouble.is_certain) for trouble in troubles] == [("", False), (NO_ANSWER, False)]
+    lifts = [GateLift(pod, "n", "n") for pod in pods]
+    results = lift_pod_gates(server.writer, {"g": lifts})
+    assert results == [GateResult("g", lifts[0], "done"), GateResult("g", lifts[1], "left", NO_ANSWER)]
     server.let_go()
-    assert not server.writer.settle(), "of a pod there is no result"
+    assert server.writer.settle() == [GateResult("g", lifts[1], "done")]
     assert server.writer.newest_object(ref_of(pods[1]).key, pods[1]) != pods[1]
     server.gate.clear()
-    assert str(server.writer.evict_pod(pods[1])) == NO_ANSWER
+    eviction = Eviction(pods[1], "NodeLost", "its node is lost")
+    assert evict_pod(server.writer, eviction) == EvictionResult(eviction, "left", NO_ANSWER)
     assert server.writer.is_open(ref_of(pods[1]))
+    server.let_go(error_answer(429, "its budget"))
+    (settled,) = server.writer.settle()
+    assert (settled.outcome, "its budget" in settled.message) == ("refused", True)
+    assert not server.writer.settle(), "each is taken up once"
 
 
 def test_an_inventory_whose_write_hangs_is_not_waited_for_again_at_once(server: HangingServer) -> None:

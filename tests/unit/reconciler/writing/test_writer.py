@@ -13,7 +13,9 @@ from reconciler.cluster.inventory import Inventory, InventoryEntry, InventorySto
 from reconciler.cluster.objects import Ref, ref_of
 from reconciler.cluster.shards import Table
 from reconciler.decisions.diff import Change, field_differences
+from reconciler.decisions.evictions import Eviction
 from reconciler.decisions.gates import GateLift
+from reconciler.writing.pod_writes import evict_pod, lift_pod_gates
 from reconciler.writing.threads import WRITERS
 from reconciler.writing.writer import PUT_OFF, ClusterWriter, _differences_digest
 from tests.builders.fake_cluster import FakeCluster
@@ -78,8 +80,8 @@ def test_every_request_that_writes_asks_the_fence_first() -> None:
     writer = writer_for(client)
     ref = Ref("v1", "ConfigMap", "default", "c")
     for attempt in (
-        lambda: writer.lift_gates([GateLift(pod, "n", "n")]),
-        lambda: writer.evict_pod(pod),
+        lambda: lift_pod_gates(writer, {"g": [GateLift(pod, "n", "n")]}),
+        lambda: evict_pod(writer, Eviction(pod, "NodeLost", "its node is lost")),
         lambda: writer.prune_objects([Change("prune", ref, live={"metadata": {"uid": "uid"}})], Inventory()),
         lambda: writer.save_inventory(Inventory(commit="c0ffee")),
         lambda: client.create(pod),
@@ -226,9 +228,8 @@ def test_gates_of_a_gang_are_lifted_also_where_one_of_its_pods_is_gone() -> None
         spec = {"schedulingGates": [{"name": "gangplan.dev/placement"}]}
         pods.append(cluster.put(f"/api/v1/namespaces/default/pods/p-{at}", {**item, "spec": spec}))
     del cluster.objects["/api/v1/namespaces/default/pods/p-7"]
-    troubles = writer_for(cluster.client()).lift_gates([GateLift(pod, "n", "n") for pod in pods])
-    assert [bool(trouble.message) for trouble in troubles] == [at == 7 for at in range(40)]
-    assert troubles[7].is_certain
+    results = lift_pod_gates(writer_for(cluster.client()), {"g": [GateLift(pod, "n", "n") for pod in pods]})
+    assert [result.outcome for result in results] == ["refused" if at == 7 else "done" for at in range(40)]
     assert all("schedulingGates" not in item["spec"] for item in cluster.objects.values())
 
 
@@ -262,6 +263,7 @@ def test_a_pass_of_slow_writes_ends_and_the_next_one_goes_on() -> None:
         done = {result.change.ref for result in results if result.outcome == "done"}
         assert 0 < len(done) <= 6 + WRITERS
         assert all(r.message == PUT_OFF for r in results if r.change.ref not in done)
+        assert not writer.memory.paused_changes, "nothing has failed"
         left = [change for change in left if change.ref not in done]
         writer.deadline, rounds = now + 60.0, rounds + 1
     assert rounds > 2

@@ -75,7 +75,9 @@ def build_report(r: Reconciler, p: Pass) -> Report:
 def _is_busy(r: Reconciler, p: Pass) -> bool:
     """Whether something goes on, or is still to be done that is not refused again and again."""
     is_planning = r.compiler.is_busy or r.planning.candidate is not None
-    is_open = is_planning or p.observation.pending_kinds or p.lifted_gates or not is_plan_fresh(r, p)
+    are_gates_open = any(p.lifted_gates.values()) or r.writer.memory.has_passing_gate_troubles(r.clock())
+    is_writing = are_gates_open or r.writer.is_any_open()
+    is_open = is_planning or p.observation.pending_kinds or is_writing or not is_plan_fresh(r, p)
     changes = (*p.changes, *(result.change for result in p.results))
     return bool(is_open) or not all(map(r.writer.memory.is_given_up, changes))
 

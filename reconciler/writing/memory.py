@@ -208,6 +208,10 @@ class WriterMemory:
         lasting = ((key, known) for key, known in self.unlifted_gates.items() if now - known.since >= GATES_TOLD_AFTER)
         return {key: known.message for key, known in lasting}
 
+    def has_passing_gate_troubles(self, now: float) -> bool:
+        """Whether gates are not lifted of which it is not told yet, since that may be over in a moment."""
+        return len(self.lasting_gate_troubles(now)) < len(self.unlifted_gates)
+
     def doubt_start(self, gang: str, pods: Iterable[Ref]) -> None:
         """Note that a gang counts as started whose gates are about to be lifted."""
         self.doubtful_starts[gang] = tuple(pods)

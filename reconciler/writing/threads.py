@@ -145,6 +145,10 @@ class WriteThreads:
         """Whether a write of this object is left that has not been taken up yet."""
         return key in self._left
 
+    def is_any_open(self) -> bool:
+        """Whether any write is left that has not been taken up yet."""
+        return bool(self._left)
+
     def is_crowded(self, ref: Ref) -> bool:
         """Whether so many writes like one of this object are left that no more are begun."""
         if len(self._left) < MAX_LEFT_OF_GROUP:

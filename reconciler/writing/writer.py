@@ -230,6 +230,10 @@ class ClusterWriter:
         """Whether a write of the object is left, of which nothing is known yet."""
         return self.threads.is_open(ref.key)
 
+    def is_any_open(self) -> bool:
+        """Whether any write is left of which nothing is known yet."""
+        return self.threads.is_any_open()
+
     def must_wait(self, ref: Ref) -> bool:
         """Whether a write of the object is left, or so many like it that none is begun."""
         return self.threads.is_open(ref.key) or self.threads.is_crowded(ref)

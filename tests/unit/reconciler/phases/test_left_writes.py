@@ -13,6 +13,7 @@ import pytest
 from reconciler.cluster.inventory import Inventory, InventoryEntry
 from reconciler.cluster.objects import Object, ref_of
 from reconciler.context import Pass
+from reconciler.phases.report import build_report
 from reconciler.writing.threads import NO_ANSWER, WRITERS
 from tests.builders.scripted_server import ScriptedAnswer, error_answer
 from tests.unit.reconciler.phases.test_pods import PORTS, World, key_of, live_job, planned, pod
@@ -165,3 +166,32 @@ def test_an_inventory_that_is_read_again_decides_which_gangs_have_started(world:
     world.let_go(error_answer(422, "the gate is gone"))
     world.act(*everything)
     assert world.has_started("g")
+
+
+def test_a_pass_is_busy_while_a_write_is_under_way_or_a_gate_is_not_lifted(world: HangingWorld) -> None:
+    """`--once` ended with 0 in the second pass, while a gate hung: it told of that only after three seconds."""
+    everything = world.hold(live_job("g"), pod("g", 0), pod("g", 1))
+    world.hangs = lambda method, path: method == "PATCH" and "/g-w-0" in path
+    world.plan(planned("g", "start", n1=2))
+
+    def is_idle() -> bool:
+        return build_report(world.r, world.act(*everything)).is_idle
+
+    for world.now in (0.0, 2.1, 10.0):
+        assert not is_idle()
+    world.let_go(error_answer(403, "may not patch pods"))
+    for world.now in (11.0, 11.1):
+        assert is_idle(), "it is told, and may never be over"
+    world.now = 20.0
+    everything = world.hold(
+        live_job("g"), *(world.cluster.objects[f"/api/v1/namespaces/default/pods/g-w-{at}"] for at in (0, 1))
+    )
+    assert not is_idle(), "a gate is lifted"
+
+
+def test_a_pass_is_busy_until_it_is_told_that_a_gate_cannot_be_lifted(world: HangingWorld) -> None:
+    everything = world.hold(live_job("g"), pod("g", 0))
+    world.cluster.before = lambda method, path, body: error_answer(403, "no") if "/g-w-0" in path else None
+    world.plan(planned("g", "start", n1=1))
+    for world.now, is_idle in ((0.0, False), (1.0, False), (1.1, False), (5.0, True)):
+        assert build_report(world.r, world.act(*everything)).is_idle == is_idle

@@ -198,7 +198,7 @@ def test_no_more_writes_are_left_than_may_be_whatever_their_kinds() -> None:
         time.sleep(0.001)
     assert threads.run([task(1000)]) == [task(1000).ref], "what has ended keeps nothing from being begun"
     assert threads.take_ended() == ["True"] * outcomes.count("left")
-    assert not threads.take_ended()
+    assert not threads.is_any_open()
 
 
 @pytest.mark.parametrize(("threads", "made"), [(5, 40), (0, 0)])

@@ -16,7 +16,7 @@ from compiler.explain.edits import in_whole_units
 from compiler.explain.lost_starts import lost_start
 from compiler.explain.provenance import Provenance, suspension_sources, unbound_selector_sources, unbound_sources
 from compiler.explain.reasons import CodedMessage, Explainer
-from compiler.explain.rivals import gang_before, rivals
+from compiler.explain.rivals import Rivals, gang_before
 from compiler.fields.timestamp import epoch_seconds, rfc3339
 from compiler.lower.digest import problem_digest
 from compiler.lower.gang_order import class_priorities
@@ -215,6 +215,7 @@ class _DecisionTranslator:
         self.problem, self.origins, self.plan = problem, origins, plan
         stuck = {decision.gang for decision in plan.decisions if any(fact.never for fact in decision.facts)}
         self.explainer = Explainer(problem, origins, stuck)
+        self.rivals = Rivals(problem, plan.decisions)
         self.provenance = Provenance(problem, origins, specs.cluster.document)
         self.priorities, self.default_priority = class_priorities(specs.priority_classes)
 
@@ -331,9 +332,9 @@ class _DecisionTranslator:
     def _repair_message(self, decision: Decision, repair: Repair) -> CodedMessage:
         """With its sources and those of the changes that must come with it."""
         j, gang = decision.gang, self.problem.gangs[decision.gang]
-        first = rivals(self.problem, self.plan.decisions, j, repair)
+        earlier = self.rivals.earlier(j, repair)
         before = gang_before(self.problem, decision, repair)
-        message = self.explainer.with_earlier_gangs(self.explainer.repair_message(gang, repair), first, before)
+        message = self.explainer.with_earlier_gangs(self.explainer.repair_message(gang, repair), earlier, before)
         of_also = (repair_sources(self.provenance, j, other) for other in repair.also)
         also = (replace(other, sources=at) for other, at in zip(message.also, of_also, strict=True))
         return replace(message, sources=repair_sources(self.provenance, j, repair), also=tuple(also))

@@ -30,7 +30,7 @@ evicted); the queues; the nodes. Where fewer than two single changes are known, 
 a job that waiting alone never helps also smaller pods, or other nodes, with the end of jobs or with fewer pods; `also`
 in the JSON holds what must come with a change. How many are tried is limited by count, never by the clock. Where other
 waiting jobs would use a change of a queue, more nodes or the end of others as well, and come first or may, they are
-named (`gangs`). More nodes are not said where other waiting jobs might start on them instead.
+named (`gangs`, the first 20). More nodes are not said where other waiting jobs might start on them instead.
 
 Where it is known when jobs end, those are named after whose end the job starts soonest, and `seconds` and `at` say
 when that is. A job for which there is room (GW106 of whole domains, GW114, GW115, GW116) is told what would give it

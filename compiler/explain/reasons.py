@@ -23,7 +23,7 @@ from compiler.explain.edits import (
 from compiler.explain.provenance import Source
 from compiler.explain.reason_entries import REASONS, LostStart, NoRoomKept, Suspension
 from compiler.explain.repair_entries import REPAIRS
-from compiler.explain.rivals import Turn
+from compiler.explain.rivals import EarlierGangs
 from compiler.fields.amounts import json_amount, named_amount, rounded_amount, slot_request_text
 from compiler.fields.duration import duration_text, rounded_duration_text
 from compiler.fields.quantity import exact_amount
@@ -297,16 +297,18 @@ class Explainer:
         sentence = " and ".join((message, *(other.message for other in also)))
         return CodedMessage(repair.code, sentence, _json_values(values, REPAIR_KEYS), also=also)
 
-    def with_earlier_gangs(self, message: CodedMessage, rivals: Mapping[int, Turn], before: int | None) -> CodedMessage:
-        """The message of a repair, with the gangs that profit first or may (`rivals`), and the one that still comes
+    def with_earlier_gangs(
+        self, message: CodedMessage, earlier: EarlierGangs | None, before: int | None
+    ) -> CodedMessage:
+        """The message of a repair, with the gangs that profit first or may (`earlier`), and the one that still comes
         before it in its strictly ordered queue (`before`)."""
         sentence, values = message.message, dict[str, Any](message.facts)
-        sure = [j for j, turn in rivals.items() if turn == "first"]
-        if rivals:
-            others = tuple(self.problem.gangs[j].name for j in sure or rivals)
+        if earlier is not None:
+            others = tuple(self.problem.gangs[j].name for j in earlier.leading)
             values.setdefault("gangs", others)
-            waits, comes = ("waits", "comes") if len(others) == 1 else ("wait", "come")
-            sentence += f"; {_short_list(others)} {waits} for it too and {comes if sure else 'may come'} first"
+            waits, comes = ("waits", "comes") if earlier.count == 1 else ("wait", "come")
+            turn = comes if earlier.surely else "may come"
+            sentence += f"; {_short_list(others, earlier.count)} {waits} for it too and {turn} first"
         elif before is not None:
             sentence += f"; {self.problem.gangs[before].name} still comes before it in its queue"
         return replace(message, message=sentence, facts=_json_values(values, REPAIR_KEYS))
@@ -486,8 +488,9 @@ def _text_names(values: Mapping[str, Any]) -> dict[str, object]:
     return names
 
 
-def _short_list(names: Sequence[str]) -> str:
-    rest = len(names) - MAX_LISTED_NAMES
+def _short_list(names: Sequence[str], count: int | None = None) -> str:
+    """The first names, and how many more there are of `count`; of all names by default."""
+    rest = (len(names) if count is None else count) - MAX_LISTED_NAMES
     return ", ".join(names[:MAX_LISTED_NAMES]) + (f" and {rest} more" if rest > 0 else "")
 
 

@@ -3,8 +3,11 @@ come first or may; and the one for which a gang of a strictly ordered queue wait
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Literal
+from bisect import bisect_left
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import islice
 
 from solver.facts import StrictOrder
 from solver.plan import Decision
@@ -24,36 +27,123 @@ from solver.repairs import (
     StartOfGang,
 )
 
-Turn = Literal["first", "perhaps first"]
 _QueueRepair = MoreCapability | MoreDeserved | MoreWeight | SmallerGuarantee
 _SharedRepair = _QueueRepair | OpenQueue | NoStrictOrder | MoreNodes | EndOfGangs
+MAX_NAMED_GANGS = 20
+"""How many gangs a repair names that precede its own: with all of them a plan would grow with the square of the gangs
+that wait."""
 
 
-def rivals(problem: Problem, decisions: Sequence[Decision], j: int, repair: Repair) -> dict[int, Turn]:
-    """The waiting gangs that would start with this change too and precede gang j or may, in their order."""
-    shared = [change for change in (repair, *repair.also) if isinstance(change, _SharedRepair)]
-    found = dict[int, Turn]()
-    for decision in decisions if shared else ():
-        turn = _turn(problem, decision.gang, j) if decision.action == "wait" else None
-        if turn is not None and any(_is_within(known, shared) for known in decision.repairs):
-            found[decision.gang] = turn
-    return dict(sorted(found.items(), key=lambda item: _order(problem, item[0])))
+@dataclass(frozen=True, slots=True)
+class EarlierGangs:
+    """`count` waiting gangs that would start with a repair too and precede its gang, or (not `surely`) may. leading:
+    the first of them, in their order."""
+
+    surely: bool
+    count: int
+    leading: tuple[int, ...]
 
 
-def _turn(problem: Problem, i: int, j: int) -> Turn | None:
-    """Whether gang i precedes gang j, surely or perhaps: between queues shares decide, in a queue among equals also
-    what fills the room best."""
-    other, own = problem.gangs[i], problem.gangs[j]
-    if i == j:
-        return None
-    if other.queue != own.queue:
-        if problem.policy.order == "queues-first" or other.priority == own.priority:
-            return "perhaps first"
-        return "first" if other.priority > own.priority else None
-    if _order(problem, i) < _order(problem, j):
-        return "first"
-    is_alike = (other.roles, other.minimum) == (own.roles, own.minimum)
-    return "perhaps first" if other.priority == own.priority and not is_alike else None
+@dataclass(slots=True)
+class _Users:
+    """The waiting gangs that would start with the same changes, as ascending ranks. possible: what is known of those
+    that may precede a gang, by its queue, priority and shape."""
+
+    ranks: list[int]
+    by_queue: dict[int, list[int]] = field(default_factory=dict)
+    possible: dict[object, EarlierGangs] = field(default_factory=dict)
+
+
+class Rivals:
+    """The rivals in one plan. A rank is a gang's place in the order of all by priority and age.
+
+    Gangs that are alike have equal repairs: changes are compared once for each kind of them, not for each pair of
+    gangs."""
+
+    def __init__(self, problem: Problem, decisions: Iterable[Decision]) -> None:
+        self.problem = problem
+        self._by_rank = sorted(range(len(problem.gangs)), key=partial(_order, problem))
+        self._ranks = {j: rank for rank, j in enumerate(self._by_rank)}
+        self._users: dict[tuple[Repair, ...], _Users] = {}
+        self._asking: dict[tuple[Repair, ...], list[int]] = {}
+        for decision in decisions:
+            for changes in map(_changes, decision.repairs if decision.action == "wait" else ()):
+                if len(_shared(changes)) == len(changes):
+                    self._asking.setdefault(changes, []).append(self._ranks[decision.gang])
+
+    def earlier(self, j: int, repair: Repair) -> EarlierGangs | None:
+        """The waiting gangs that would start with this change too and precede gang j; where none does, those that
+        may."""
+        shared = _shared(_changes(repair))
+        if not shared:
+            return None
+        if shared not in self._users:
+            self._users[shared] = self._users_of(shared)
+        found = self._preceding(self._users[shared], j)
+        if not found.count:
+            found = self._possible(self._users[shared], self.problem.gangs[j])
+        return found if found.count else None
+
+    def _users_of(self, shared: Sequence[Repair]) -> _Users:
+        ranks = set[int]()
+        for changes, asking in self._asking.items():
+            if all(any(_covers(change, part) for change in shared) for part in changes):
+                ranks.update(asking)
+        users = _Users(sorted(ranks))
+        for rank in users.ranks:
+            users.by_queue.setdefault(self._at(rank).queue, []).append(rank)
+        return users
+
+    def _preceding(self, users: _Users, j: int) -> EarlierGangs:
+        """Those before gang j in its queue; also those of a higher priority in others, unless queues come first."""
+        gang, limit = self.problem.gangs[j], MAX_NAMED_GANGS
+        start = 0 if self._queues_first else self._first_rank(gang.priority)
+        own = users.by_queue.get(gang.queue, [])
+        higher, first, end = bisect_left(users.ranks, start), bisect_left(own, start), bisect_left(own, self._ranks[j])
+        leading = (*users.ranks[: min(higher, limit)], *own[first : min(end, first + limit)])
+        return self._named(True, higher + end - first, leading)
+
+    def _possible(self, users: _Users, gang: Gang) -> EarlierGangs:
+        """Those that may precede a gang which none surely precedes: between queues shares decide, in a queue among
+        equals also what fills the room best."""
+        kind = gang.queue, gang.priority, gang.roles, gang.minimum
+        if kind not in users.possible:
+            start, end = self._first_rank(gang.priority), self._first_rank(gang.priority - 1)
+            own, all_ranks = users.by_queue.get(gang.queue, []), users.ranks
+            equal = own[bisect_left(own, start) : bisect_left(own, end)]
+            if not self._queues_first:
+                own, all_ranks = equal, all_ranks[bisect_left(all_ranks, start) : bisect_left(all_ranks, end)]
+            unlike = {rank for rank in equal if not _is_alike(self._at(rank), gang)}
+            leading = (rank for rank in all_ranks if self._at(rank).queue != gang.queue or rank in unlike)
+            users.possible[kind] = self._named(False, len(all_ranks) - len(own) + len(unlike), leading)
+        return users.possible[kind]
+
+    def _named(self, surely: bool, count: int, ranks: Iterable[int]) -> EarlierGangs:
+        return EarlierGangs(surely, count, tuple(self._by_rank[rank] for rank in islice(ranks, MAX_NAMED_GANGS)))
+
+    def _first_rank(self, priority: int) -> int:
+        """The first rank of the gangs that have at most this priority."""
+        return bisect_left(self._by_rank, -priority, key=lambda j: -self.problem.gangs[j].priority)
+
+    def _at(self, rank: int) -> Gang:
+        return self.problem.gangs[self._by_rank[rank]]
+
+    @property
+    def _queues_first(self) -> bool:
+        return self.problem.policy.queues_first
+
+
+def _changes(repair: Repair) -> tuple[Repair, ...]:
+    return (replace(repair, also=()), *repair.also) if repair.also else (repair,)
+
+
+def _shared(changes: Iterable[Repair]) -> tuple[Repair, ...]:
+    """Those that concern other gangs too."""
+    return tuple(change for change in changes if isinstance(change, _SharedRepair))
+
+
+def _is_alike(gang: Gang, other: Gang) -> bool:
+    return (gang.roles, gang.minimum) == (other.roles, other.minimum)
 
 
 def gang_before(problem: Problem, decision: Decision, repair: Repair) -> int | None:
@@ -75,17 +165,12 @@ def _order(problem: Problem, j: int) -> tuple[int, int, int]:
     return -gang.priority, gang.age, j
 
 
-def _is_within(known: Repair, shared: Sequence[_SharedRepair]) -> bool:
-    """Whether these changes do all that `known` does."""
-    return all(any(_covers(change, part) for change in shared) for part in (known, *known.also))
-
-
-def _covers(change: _SharedRepair, part: Repair) -> bool:
+def _covers(change: Repair, part: Repair) -> bool:
     """Whether the change does what the part of another repair does: it ends the same gangs, opens the same queue or
     lifts its order, adds nodes of the same kind or changes the same queue and resource, no less."""
     match change, part:
         case EndOfGangs(gangs=gangs), EndOfGangs(gangs=others):
-            return set(others) <= set(gangs)
+            return set(gangs).issuperset(others)
         case (OpenQueue(queue=q), OpenQueue(queue=other)) | (NoStrictOrder(queue=q), NoStrictOrder(queue=other)):
             return q == other
         case MoreNodes(), MoreNodes():
@@ -94,7 +179,7 @@ def _covers(change: _SharedRepair, part: Repair) -> bool:
             return _covers_queue_change(change, part)
 
 
-def _covers_queue_change(change: _SharedRepair, part: Repair) -> bool:
+def _covers_queue_change(change: Repair, part: Repair) -> bool:
     if not isinstance(change, _QueueRepair) or not isinstance(part, _QueueRepair) or type(change) is not type(part):
         return False
     is_same = (change.queue, getattr(change, "resource", None)) == (part.queue, getattr(part, "resource", None))

@@ -11,6 +11,7 @@ from compiler.explain.page import reasons_page
 from compiler.explain.reason_entries import REASONS
 from compiler.explain.reasons import Explainer
 from compiler.explain.repair_entries import REPAIRS
+from compiler.explain.rivals import EarlierGangs
 from compiler.fields.amounts import json_amount, named_amount, rounded_amount
 from compiler.lower import Origins
 from solver.facts import Borrowing, CapabilityLimit, DomainShortage, Fact, PrecedingGangs
@@ -127,6 +128,13 @@ def test_many_gangs_are_counted_after_the_third() -> None:
     reason = WORDS.fact_message(PROBLEM.gangs[0], PrecedingGangs(4, 2, gangs=(1, 2, 3, 4)))
     assert reason.message.endswith("t/b, t/c, t/d and 1 more")
     assert reason.facts["gangs"] == ("t/b", "t/c", "t/d", "t/e")
+
+
+def test_of_many_gangs_that_come_before_a_repair_s_own_some_are_named_and_the_rest_counted() -> None:
+    message = WORDS.repair_message(PROBLEM.gangs[0], MoreCapability(queue=0, resource=1, amount=24))
+    told = WORDS.with_earlier_gangs(message, EarlierGangs(surely=True, count=5000, leading=(1, 2, 3, 4)), None)
+    assert told.message.endswith("; t/b, t/c, t/d and 4997 more wait for it too and come first")
+    assert told.facts["gangs"] == ("t/b", "t/c", "t/d", "t/e")
 
 
 INDICES_AND_AMOUNTS: dict[str, Any] = {

@@ -45,6 +45,9 @@ Scope = tuple[str, str]
 OWN: Scope = ("", "")
 Key = tuple[Scope, str]
 """Where a template is, and its name."""
+Use = tuple[Key, Key | None]
+"""A template that runs pods, and the template around it if these are placed as that one says."""
+_PLACING = ("node_selector", "affinity", "tolerations")
 
 
 class WorkflowRef(LenientModel):
@@ -107,6 +110,11 @@ class Template(LenientModel):
     affinity: pods.Affinity | None = None
     tolerations: list[pods.TolerationModel] | None = None
     scheduler_name: str | None = None
+
+    @property
+    def is_leaf(self) -> bool:
+        """Whether it has no steps."""
+        return self.steps is None and self.dag is None
 
 
 class Spec(LenientModel):
@@ -188,7 +196,7 @@ def workflow_gang(draft: WorkflowDraft, elsewhere: Mapping[Scope, Spec]) -> tupl
     steps = _Steps(document, spec, path, elsewhere)
     widest = steps.widest((OWN, spec.entrypoint or ""), ())
     missing = tuple(map(_scope_text, steps.missing))
-    found = [(steps.leaves[key], widest[key]) for key in steps.reached if key in steps.leaves]
+    found = [(leaf, widest[use]) for use, leaf in steps.named_leaves()]
     roles = [replace(role, replicas=role.replicas * count) for leaf, count in found for role in leaf.roles]
     if not roles:
         return None, missing
@@ -232,16 +240,15 @@ class _Leaf:
 
 @dataclass
 class _Steps:
-    """The templates of a workflow. leaves: those that run pods. reached: templates that run, in the order of the walk.
-    missing: of the WorkflowTemplates that are referred to, those that are not `elsewhere`."""
+    """The templates of a workflow. leaves: those that run pods, in the order of the walk. missing: of the
+    WorkflowTemplates that are referred to, those that are not `elsewhere`."""
 
     document: Document
     spec: Spec
     path: FieldPath
     elsewhere: Mapping[Scope, Spec]
-    leaves: dict[Key, _Leaf] = field(default_factory=dict)
-    reached: dict[Key, None] = field(default_factory=dict)
-    known: dict[Key, Counter[Key]] = field(default_factory=dict)
+    leaves: dict[Use, _Leaf] = field(default_factory=dict)
+    known: dict[Use, Counter[Use]] = field(default_factory=dict)
     missing: dict[Scope, None] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -251,27 +258,43 @@ class _Steps:
             path = (*self.path, "templates", at) if is_own else (*self.path, "workflowTemplateRef")
             self.templates[OWN, each.name] = path, each
 
-    def widest(self, key: Key, above: tuple[Key, ...]) -> Counter[Key]:
+    def named_leaves(self) -> Iterator[tuple[Use, _Leaf]]:
+        """The leaves; the roles of one that runs in several ways are named after the template around it as well."""
+        ways = Counter(key for key, _ in self.leaves)
+        for (key, around), leaf in self.leaves.items():
+            if around is not None and ways[key] > 1:
+                name = self.templates[around][1].name
+                roles = tuple(replace(role, name=f"{name}.{role.name}") for role in leaf.roles)
+                yield (key, around), replace(leaf, roles=roles)
+            else:
+                yield (key, around), leaf
+
+    def widest(self, key: Key, above: tuple[Key, ...]) -> Counter[Use]:
         """Leaf -> how many of it run side by side at the most. A template that runs itself counts once."""
-        if key in self.known:
-            return self.known[key]
         if key not in self.templates or key in above:
             return Counter()
-        self.reached[key] = None
         path, template = self.templates[key]
-        if template.steps is None and template.dag is None:
-            around = self.templates[above[-1]] if above else None
-            if (leaf := self._leaf(template, path, around)) is not None:
-                self.leaves[key] = leaf
-            found = Counter({key: 1})
-        else:
-            sums = (self._sum(stage, (*above, key)) for stage in _stages(template))
-            found = max(sums, key=self._weight, default=Counter())
-        self.known[key] = found
-        return found
+        around = above[-1] if above and self._is_placed_by(above[-1], template) else None
+        use = key, around
+        if use not in self.known:
+            if template.is_leaf:
+                if (leaf := self._leaf(template, path, around)) is not None:
+                    self.leaves[use] = leaf
+                self.known[use] = Counter({use: 1})
+            else:
+                sums = (self._sum(stage, (*above, key)) for stage in _stages(template))
+                self.known[use] = max(sums, key=self._weight, default=Counter())
+        return self.known[use]
 
-    def _sum(self, stage: Sequence[Repeated], above: tuple[Key, ...]) -> Counter[Key]:
-        total: Counter[Key] = Counter()
+    def _is_placed_by(self, around: Key, template: Template) -> bool:
+        """Whether pods of the template go where the one around it says."""
+        if not template.is_leaf or template.resource is not None:
+            return False
+        outer = self.templates[around][1]
+        return any(getattr(outer, name) and not getattr(template, name) for name in _PLACING)
+
+    def _sum(self, stage: Sequence[Repeated], above: tuple[Key, ...]) -> Counter[Use]:
+        total: Counter[Use] = Counter()
         for step in stage:
             for leaf, count in self.widest(self._key(step, above[-1]), above).items():
                 total[leaf] += count * step.repeats
@@ -295,17 +318,17 @@ class _Steps:
             self.templates.setdefault((scope, each.name), (path, named))
         return scope, reference.template
 
-    def _weight(self, counts: Mapping[Key, int]) -> tuple[int, int, int]:
+    def _weight(self, counts: Mapping[Use, int]) -> tuple[int, int, int]:
         """Devices, cpu, pods."""
         devices = cpu = number = 0
-        for name, count in counts.items():
-            for role in self.leaves[name].roles if name in self.leaves else ():
+        for use, count in counts.items():
+            for role in self.leaves[use].roles if use in self.leaves else ():
                 requests, all_pods = role.pod.requests, role.replicas * count
                 devices += all_pods * sum(amount for key, amount in requests.items() if "/" in key)
                 cpu, number = cpu + all_pods * requests.get("cpu", 0), number + all_pods
         return devices, cpu, number
 
-    def _leaf(self, template: Template, path: FieldPath, around: tuple[FieldPath, Template] | None) -> _Leaf | None:
+    def _leaf(self, template: Template, path: FieldPath, around: Key | None) -> _Leaf | None:
         """around: the template with the step. Node selector, affinity and tolerations are those of the template, else
         of the one around it, else of the workflow (addSchedulingConstraints of Argo's workflowpod.go)."""
         if template.resource is not None:
@@ -314,15 +337,14 @@ class _Steps:
         containers += template.container_set.containers if template.container_set else []
         if not containers:
             return None
-        spec, above = self.spec, Template() if around is None else around[1]
+        spec, outer = self.spec, [] if around is None else [self.templates[around]]
+        places = (path, *(place for place, _ in outer), self.path)
+        levels = (template, *(each for _, each in outer), spec)
         others = {
+            **{name: next(filter(None, (getattr(each, name) for each in levels)), None) for name in _PLACING},
             "init_containers": template.init_containers,
-            "node_selector": template.node_selector or above.node_selector or spec.node_selector,
-            "affinity": template.affinity or above.affinity or spec.affinity,
-            "tolerations": template.tolerations or above.tolerations or spec.tolerations,
             "scheduler_name": template.scheduler_name or spec.scheduler_name,
         }
-        places = (path, *(() if around is None else (around[0],)), self.path)
         told = pods.PodSpecModel(containers=[*containers, *(template.sidecars or ())]).model_copy(update=others)
         pod = pods.PodTemplate(metadata=template.metadata, spec=told)
         role = pods.role_spec(template.name, 1, 0, pod, path)

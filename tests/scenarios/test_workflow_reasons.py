@@ -140,3 +140,21 @@ def test_a_workflow_with_steps_that_fit_is_told_of_the_others_and_not_that_it_ne
     assert not decided(made).never
     full = compiled(pool("h100", 1, gpus=1), pool("a100", 1, more=TAINT), job("r", 1, gpu="nvidia.com/gpu: 1"))
     assert decided(full, "r").action == "start"
+
+
+@pytest.mark.parametrize("steps", ["one, two", "two, one"])
+def test_a_template_in_two_steps_goes_where_each_of_them_says(steps: str) -> None:
+    def inner(name: str, gpu: str) -> str:
+        return f"{{name: {name}, nodeSelector: {{gpu: {gpu}}}, steps: [[{{name: x, template: leaf}}]]}}"
+
+    side_by_side = ", ".join(f"{{name: {name}, template: {name}}}" for name in steps.split(", "))
+    asks = (
+        workflow({"leaf": 8})
+        .replace("{name: main, steps: [[{name: leaf, template: leaf}]]}", f"{{name: main, steps: [[{side_by_side}]]}}")
+        .replace("templates: [", f"templates: [{inner('one', 'h100')}, {inner('two', 'a100')}, ")
+    )
+    made = decided(compiled(pool("h100", 2), pool("a100", 2), asks))
+    assert made.pods == {"one.leaf": {"h100-0": 1}, "two.leaf": {"a100-0": 1}}
+    half = compiled(pool("a100", 2), asks)
+    assert decided(half).pods == {"two.leaf": {"a100-0": 1}}
+    assert "GP526" in {finding.code for finding in half.diagnostics}

@@ -96,6 +96,29 @@ def manifest(**spec: object) -> str:
     return json.dumps({**job, "spec": {"tasks": [{"name": "w", "replicas": 3, "template": POD}], **spec}})
 
 
+@pytest.mark.parametrize("order", [("one", "two", "c"), ("c", "two", "one")])
+def test_a_template_in_steps_with_other_selectors_runs_once_with_each(order: tuple[str, ...]) -> None:
+    inner = [[step("b"), step("own")]]
+    one = {"name": "one", "nodeSelector": {"gpu": "h100"}, "steps": inner}
+    two = {"name": "two", "nodeSelector": {"gpu": "a100"}, "dag": {"tasks": inner[0]}}
+    plain = {"name": "c", "steps": inner}
+    own = leaf("own", nodeSelector={"gpu": "any"})
+    found = workflow({"name": "main", "steps": [[step(name) for name in order]]}, one, two, plain, own, LEAVES[1])
+    roles = {role.name: (role.replicas, role.pod.node_selector) for role in found.roles}
+    assert roles == {
+        "one.b": (1, {"gpu": "h100"}),
+        "two.b": (1, {"gpu": "a100"}),
+        "b": (1, {}),
+        "own": (3, {"gpu": "any"}),
+    }
+
+
+def test_a_template_in_one_step_with_selectors_keeps_its_name() -> None:
+    one = {"name": "one", "nodeSelector": {"gpu": "h100"}, "steps": [[step("b"), step("b", name="again")]]}
+    found = workflow({"name": "main", "steps": [[step("one")], [step("one")]]}, one, LEAVES[1])
+    assert pods(found) == {"b": 2}
+
+
 @pytest.mark.parametrize(
     ("resource", "expected", "queue"),
     [

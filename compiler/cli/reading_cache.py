@@ -175,9 +175,14 @@ class ReadingCache:
         with contextlib.suppress(OSError):
             path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
-                file.write(hashlib.sha256(self.code + body).digest())
-                file.write(body)
-            os.replace(file.name, path)
+                try:
+                    file.write(hashlib.sha256(self.code + body).digest())
+                    file.write(body)
+                    file.close()
+                    os.replace(file.name, path)
+                except BaseException:  # a full disk, or a user who interrupts it
+                    os.unlink(file.name)
+                    raise
 
     def _entries(self, tree: Repository, found: Sequence[Diagnostic]) -> dict[bytes, Entry]:
         """Entries of the repository's files as far as they are known; with their documents where something was found on

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import errno
+import tempfile
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -254,6 +257,28 @@ def test_a_bad_pack_changes_no_plan(parsed_files: list[str], repository: Path) -
     path.unlink()
     path.mkdir()
     assert plan(repository) == plain
+    assert [*path.parent.iterdir()] == [path]
+
+
+def test_a_pack_that_a_full_disk_cuts_off_leaves_nothing(
+    parsed_files: list[str], repository: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain = plan(repository)
+    path, opened = ReadingCache(repository).path, tempfile.NamedTemporaryFile
+    assert path is not None
+    path.unlink()
+
+    def full(_: bytes) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    def on_full_disk(**options: Any) -> Any:
+        file = opened(**options)
+        file.write = full
+        return file
+
+    monkeypatch.setattr(tempfile, "NamedTemporaryFile", on_full_disk)
+    assert plan(repository) == plain
+    assert [*path.parent.iterdir()] == []
 
 
 def test_a_user_without_a_home_or_with_one_that_cannot_be_written_has_no_pack(

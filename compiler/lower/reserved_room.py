@@ -8,8 +8,9 @@ least, and there side by side. Those that run already are counted where they run
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections import ChainMap, Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, MutableMapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field, replace
 
 from compiler.cluster_state.observed import ObservedState
@@ -63,6 +64,12 @@ class ReservedRoom:
     def running(self) -> int:
         return sum(self.running_by_node.values())
 
+    @property
+    def amounts_by_node(self) -> Mapping[int, Amounts]:
+        """What is kept on each node."""
+        request = self.pods.pod.requests.items()
+        return {n: {name: amount * count for name, amount in request} for n, count in self.by_node.items()}
+
     def keep_on(self, nodes: Iterable[int]) -> None:
         """Keep room for one pod on each of these nodes."""
         self.by_node.update(nodes)
@@ -97,15 +104,19 @@ class ReservedRoom:
         tried.fill(places, self.homeless, places.matching(smaller))
         if not tried.homeless:
             self.smaller = short[0], largest[short[0]]
+            places.hold(tried)
 
     def try_other_nodes(self, places: _Places, empty: EmptyNodes) -> None:
-        """See on which kind of nodes, all closed to the pods so far, those without room find some."""
+        """See on which kind of nodes, all closed to the pods so far, those without room find some. No label or
+        toleration opens a node that is away."""
         pod = self.pods.pod
-        for nodes in empty.kinds(pod) if not empty.largest_amounts(pod) else ():
+        for kind in empty.kinds(pod) if not empty.largest_amounts(pod) else ():
+            nodes = [n for n in kind if not places.is_away(n)]
             tried = ReservedRoom(self.pods)
             tried.fill(places, self.homeless, nodes)
-            if not tried.homeless and empty.has_room(pod, nodes[0]):
+            if nodes and not tried.homeless and empty.has_room(pod, nodes[0]):
                 self.other_node = nodes[0]
+                places.hold(tried)
                 return
 
 
@@ -122,16 +133,17 @@ def reserve_room(specs: Specs, observed: ObservedState) -> tuple[ReservedRoom, .
     running = _running_pods(wanted, observed)
     rooms = [ReservedRoom(pods, Counter(running.get(id(pods), ()))) for pods in sorted(wanted, key=_freedom)]
     places, empty = _Places(specs.gangs, observed), EmptyNodes(observed.nodes)
+    changed: dict[int, _Places] = {}  # the changes of a job's roles are said together, and so they must fit together
     for room in rooms:
         if room.pods.on_each_node:
             room.keep_on(places.matching(_daemon(room.pods.pod)) - room.running_by_node.keys())
         else:
             room.fill(places, room.pods.count - room.running, places.matching(room.pods.pod))
         if room.pods.role and (room.homeless or empty.never_take(room.pods.pod)):
-            room.try_smaller_pods(places, empty)
-            room.try_other_nodes(places, empty)
-        for n, count in sorted(room.by_node.items()):
-            amounts = {name: amount * count for name, amount in room.pods.pod.requests.items()}
+            tried = changed.setdefault(id(room.pods.document), places.copy())
+            room.try_smaller_pods(tried, empty)
+            room.try_other_nodes(tried, empty)
+        for n, amounts in sorted(room.amounts_by_node.items()):
             observed.charge(n, room.pods.queue, amounts)
     return tuple(rooms)
 
@@ -212,12 +224,28 @@ class _Places:
 
     def __init__(self, gangs: Sequence[GangSpec], observed: ObservedState) -> None:
         self.observed, self._masks = observed, NodeMasks(observed.nodes)
-        self._held: dict[int, Amounts] = {}
+        self._held: MutableMapping[int, Amounts] = {}
         for j, places in observed.running_pods.items():
             for (t, n), count in places.items():
                 request = gangs[j].roles[t].pod.requests
                 asked = {name: amount * count for name, amount in request.items()}
                 self._held[n] = amounts_sum(self._held.get(n, {}), asked)
+
+    def copy(self) -> _Places:
+        """The same, to hold room in for what is tried."""
+        made = copy(self)
+        made._held = ChainMap({}, self._held)
+        return made
+
+    def hold(self, room: ReservedRoom) -> None:
+        """Count what is kept as taken."""
+        for n, amounts in room.amounts_by_node.items():
+            self._held[n] = amounts_sum(self._held.get(n, {}), amounts)
+
+    def is_away(self, n: int) -> bool:
+        """Whether the node is cordoned, or not ready."""
+        node = self.observed.nodes[n]
+        return returned_node(node) is not node
 
     def matching(self, pod: PodSpec) -> set[int]:
         """The nodes whose labels and taints let the pod in."""

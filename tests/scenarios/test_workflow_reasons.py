@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import pytest
 
+from compiler.cluster_state.state import ClusterState
 from compiler.outcome import JobDecision
 from compiler.views.explanation import explanation_text
 from tests.scenarios.test_reasons_to_act_on import TAINT, compiled, decided, job, pool
@@ -158,3 +159,39 @@ def test_a_template_in_two_steps_goes_where_each_of_them_says(steps: str) -> Non
     half = compiled(pool("a100", 2), asks)
     assert decided(half).pods == {"two.leaf": {"a100-0": 1}}
     assert "GP526" in {finding.code for finding in half.diagnostics}
+
+
+def side_by_side(gpus: Mapping[str, int], more: str = "") -> str:
+    return workflow(gpus, more).replace("}], [{", "}, {")
+
+
+def test_changes_of_several_roles_are_told_where_all_of_them_find_room_together() -> None:
+    both = {"a": 16, "b": 12}
+    assert decided(compiled(pool("h100", 1), side_by_side(both))).repairs == ()
+    assert decided(compiled(pool("h100", 1), side_by_side({"a": 8, "b": 8}, H10))).repairs == ()
+    for asks in (side_by_side(both), side_by_side({"a": 8, "b": 8}, H10)):
+        (repair,) = decided(compiled(pool("h100", 2), asks)).repairs
+        assert [change.facts["role"] for change in (repair, *repair.also)] == ["a", "b"]
+    mended = decided(compiled(pool("h100", 2), side_by_side({"a": 8, "b": 8})))
+    assert mended.pods == {"a": {"h100-0": 1}, "b": {"h100-1": 1}}
+
+
+def test_each_of_several_workflows_is_told_what_helps_it_as_if_it_were_the_only_one_to_change() -> None:
+    made = compiled(pool("h100", 1), workflow({"a": 16}), workflow({"a": 16}).replace("asks", "also"))
+    assert [len(decided(made, name).repairs) for name in ("asks", "also")] == [1, 1]
+
+
+@pytest.mark.parametrize(("away", "told"), [(("n0",), "nodes like n1 as well"), (("n0", "n1"), "")])
+def test_no_selector_opens_a_cordoned_node(away: tuple[str, ...], told: str) -> None:
+    nodes = [
+        {
+            "apiVersion": "v1",
+            "kind": "Node",
+            "metadata": {"name": name, "labels": {"gpu": "h100"}},
+            "spec": {"unschedulable": name in away},
+            "status": {"allocatable": {"nvidia.com/gpu": "8"}, "conditions": [{"type": "Ready", "status": "True"}]},
+        }
+        for name in ("n0", "n1")
+    ]
+    made = decided(compiled(workflow({"a": 8}, H10), state=ClusterState.from_objects(nodes)))
+    assert [told in repair.message for repair in made.repairs] == [True] * bool(told)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
 
@@ -44,32 +44,18 @@ class EarlierGangs:
     leading: tuple[int, ...]
 
 
-@dataclass(slots=True)
-class _Users:
-    """The waiting gangs that would start with the same changes, as ascending ranks. possible: what is known of those
-    that may precede a gang, by its queue, priority and shape."""
-
-    ranks: list[int]
-    by_queue: dict[int, list[int]] = field(default_factory=dict)
-    possible: dict[object, EarlierGangs] = field(default_factory=dict)
-
-
 class Rivals:
-    """The rivals in one plan. A rank is a gang's place in the order of all by priority and age.
-
-    Gangs that are alike have equal repairs: changes are compared once for each kind of them, not for each pair of
-    gangs."""
+    """The rivals in one plan. Gangs that are alike have equal repairs: changes are compared once for each kind of them,
+    and not for each pair of gangs."""
 
     def __init__(self, problem: Problem, decisions: Iterable[Decision]) -> None:
-        self.problem = problem
-        self._by_rank = sorted(range(len(problem.gangs)), key=partial(_order, problem))
-        self._ranks = {j: rank for rank, j in enumerate(self._by_rank)}
+        self._order = _GangOrder(problem)
         self._users: dict[tuple[Repair, ...], _Users] = {}
         self._asking: dict[tuple[Repair, ...], list[int]] = {}
         for decision in decisions:
             for changes in map(_changes, decision.repairs if decision.action == "wait" else ()):
                 if len(_shared(changes)) == len(changes):
-                    self._asking.setdefault(changes, []).append(self._ranks[decision.gang])
+                    self._asking.setdefault(changes, []).append(self._order.ranks[decision.gang])
 
     def earlier(self, j: int, repair: Repair) -> EarlierGangs | None:
         """The waiting gangs that would start with this change too and precede gang j; where none does, those that
@@ -78,59 +64,79 @@ class Rivals:
         if not shared:
             return None
         if shared not in self._users:
-            self._users[shared] = self._users_of(shared)
-        found = self._preceding(self._users[shared], j)
+            self._users[shared] = _Users(self._order, self._asking_within(shared))
+        users = self._users[shared]
+        found = users.preceding(j)
         if not found.count:
-            found = self._possible(self._users[shared], self.problem.gangs[j])
+            found = users.possible(j)
         return found if found.count else None
 
-    def _users_of(self, shared: Sequence[Repair]) -> _Users:
-        ranks = set[int]()
-        for changes, asking in self._asking.items():
+    def _asking_within(self, shared: Sequence[Repair]) -> set[int]:
+        found = set[int]()
+        for changes, ranks in self._asking.items():
             if all(any(_covers(change, part) for change in shared) for part in changes):
-                ranks.update(asking)
-        users = _Users(sorted(ranks))
-        for rank in users.ranks:
-            users.by_queue.setdefault(self._at(rank).queue, []).append(rank)
-        return users
+                found.update(ranks)
+        return found
 
-    def _preceding(self, users: _Users, j: int) -> EarlierGangs:
-        """Those before gang j in its queue; also those of a higher priority in others, unless queues come first."""
-        gang, limit = self.problem.gangs[j], MAX_NAMED_GANGS
-        start = 0 if self._queues_first else self._first_rank(gang.priority)
-        own = users.by_queue.get(gang.queue, [])
-        higher, first, end = bisect_left(users.ranks, start), bisect_left(own, start), bisect_left(own, self._ranks[j])
-        leading = (*users.ranks[: min(higher, limit)], *own[first : min(end, first + limit)])
-        return self._named(True, higher + end - first, leading)
 
-    def _possible(self, users: _Users, gang: Gang) -> EarlierGangs:
-        """Those that may precede a gang which none surely precedes: between queues shares decide, in a queue among
-        equals also what fills the room best."""
-        kind = gang.queue, gang.priority, gang.roles, gang.minimum
-        if kind not in users.possible:
-            start, end = self._first_rank(gang.priority), self._first_rank(gang.priority - 1)
-            own, all_ranks = users.by_queue.get(gang.queue, []), users.ranks
-            equal = own[bisect_left(own, start) : bisect_left(own, end)]
-            if not self._queues_first:
-                own, all_ranks = equal, all_ranks[bisect_left(all_ranks, start) : bisect_left(all_ranks, end)]
-            unlike = {rank for rank in equal if not _is_alike(self._at(rank), gang)}
-            leading = (rank for rank in all_ranks if self._at(rank).queue != gang.queue or rank in unlike)
-            users.possible[kind] = self._named(False, len(all_ranks) - len(own) + len(unlike), leading)
-        return users.possible[kind]
+class _GangOrder:
+    """The order of all gangs by priority and age. A rank is a gang's place in it."""
 
-    def _named(self, surely: bool, count: int, ranks: Iterable[int]) -> EarlierGangs:
+    def __init__(self, problem: Problem) -> None:
+        self.gangs, self.queues_first = problem.gangs, problem.policy.queues_first
+        self._by_rank = sorted(range(len(self.gangs)), key=partial(_order, problem))
+        self.ranks = {j: rank for rank, j in enumerate(self._by_rank)}
+
+    def gang(self, rank: int) -> Gang:
+        return self.gangs[self._by_rank[rank]]
+
+    def first_rank(self, priority: int) -> int:
+        """The first rank of the gangs that have at most this priority."""
+        return bisect_left(self._by_rank, -priority, key=lambda j: -self.gangs[j].priority)
+
+    def named(self, surely: bool, count: int, ranks: Iterable[int]) -> EarlierGangs:
         return EarlierGangs(surely, count, tuple(self._by_rank[rank] for rank in islice(ranks, MAX_NAMED_GANGS)))
 
-    def _first_rank(self, priority: int) -> int:
-        """The first rank of the gangs that have at most this priority."""
-        return bisect_left(self._by_rank, -priority, key=lambda j: -self.problem.gangs[j].priority)
 
-    def _at(self, rank: int) -> Gang:
-        return self.problem.gangs[self._by_rank[rank]]
+class _Users:
+    """The waiting gangs that would start with the same changes, by ascending rank."""
 
-    @property
-    def _queues_first(self) -> bool:
-        return self.problem.policy.queues_first
+    def __init__(self, order: _GangOrder, ranks: Iterable[int]) -> None:
+        self._order, self._ranks = order, sorted(ranks)
+        self._by_queue: dict[int, list[int]] = {}
+        for rank in self._ranks:
+            self._by_queue.setdefault(order.gang(rank).queue, []).append(rank)
+        self._possible: dict[object, EarlierGangs] = {}
+
+    def preceding(self, j: int) -> EarlierGangs:
+        """Those before gang j in its queue; also those of a higher priority in others, unless queues come first."""
+        order, gang, most = self._order, self._order.gangs[j], MAX_NAMED_GANGS
+        own, start = self._by_queue.get(gang.queue, []), 0 if order.queues_first else order.first_rank(gang.priority)
+        higher, first, end = bisect_left(self._ranks, start), bisect_left(own, start), bisect_left(own, order.ranks[j])
+        leading = (*self._ranks[: min(higher, most)], *own[first : min(end, first + most)])
+        return order.named(True, higher + end - first, leading)
+
+    def possible(self, j: int) -> EarlierGangs:
+        """Those that may precede a gang which none precedes: the same for all gangs that are alike."""
+        gang = self._order.gangs[j]
+        kind = gang.queue, gang.priority, gang.roles, gang.minimum
+        if kind not in self._possible:
+            self._possible[kind] = self._perhaps_before(gang)
+        return self._possible[kind]
+
+    def _perhaps_before(self, gang: Gang) -> EarlierGangs:
+        """Between queues shares decide, in a queue among equals also what fills the room best."""
+        order, own, ranks = self._order, self._by_queue.get(gang.queue, []), self._ranks
+        start, end = order.first_rank(gang.priority), order.first_rank(gang.priority - 1)
+        equal = _between(own, start, end)
+        if not order.queues_first:
+            own, ranks = equal, _between(ranks, start, end)
+        behind = set(own) - {rank for rank in equal if not _is_alike(order.gang(rank), gang)}
+        return order.named(False, len(ranks) - len(behind), (rank for rank in ranks if rank not in behind))
+
+
+def _between(ranks: list[int], start: int, end: int) -> list[int]:
+    return ranks[bisect_left(ranks, start) : bisect_left(ranks, end)]
 
 
 def _changes(repair: Repair) -> tuple[Repair, ...]:

@@ -272,7 +272,7 @@ def test_a_pack_that_a_full_disk_cuts_off_leaves_nothing(
         raise OSError(errno.ENOSPC, "No space left on device")
 
     def on_full_disk(**options: Any) -> Any:
-        file = opened(**options)
+        file: Any = opened(**options)
         file.write = full
         return file
 

@@ -34,7 +34,7 @@ QUEUES = tuple(Queue(f"q{q}", None, 1, 0, (None,), (None,), (None,), (0,)) for q
 
 def world(gangs: int, seed: int, order: QuotaOrder = "queues-first") -> tuple[Problem, list[Decision]]:
     """Gangs of three queues, three priorities and two shapes; most wait, each with two of the changes above."""
-    chance = Random(seed)
+    chance = Random(seed)  # noqa: S311  - not a secret
     made = tuple(
         Gang(f"t/{j}", chance.randrange(3), chance.randrange(3), chance.randrange(9), 1, (chance.choice(ROLES),))
         for j in range(gangs)

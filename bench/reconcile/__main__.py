@@ -13,6 +13,7 @@ from bench.reconcile.bed import Row, Sizes
 from bench.reconcile.gangs import empty_world, measure_gangs
 from bench.reconcile.nodes import measure_node, measure_one_more
 from bench.reconcile.objects import measure_cold, measure_drift, objects_world
+from bench.reconcile.outage import measure_restart
 from bench.table import aligned_lines
 
 World = Callable[[Sizes], AbstractContextManager[Any]]
@@ -21,6 +22,7 @@ WORLDS: tuple[tuple[World, dict[str, Measure]], ...] = (
     (empty_world, {"gangs": measure_gangs}),
     (objects_world, {"drift": measure_drift, "cold": measure_cold}),
     (empty_world, {"node": measure_node}),
+    (empty_world, {"restart": measure_restart}),
     (empty_world, {"one-more": measure_one_more}),
 )
 """What stands before the measurement, and the cases that share it by name."""

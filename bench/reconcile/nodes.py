@@ -32,12 +32,18 @@ def _repository(bed: Bed, nodes: int) -> GitRepository:
     return repository
 
 
+def gang_repository(bed: Bed, nodes: int) -> GitRepository:
+    """A commit with one gang on two whole nodes."""
+    repository = _repository(bed, nodes)
+    repository.write_file("jobs/gang.yaml", volcano_job("gang", role("worker", 2, gpus=GPUS), queue="team"))
+    repository.commit()
+    return repository
+
+
 def measure_node(bed: Bed, _sizes: Sizes) -> Iterator[Row]:
     """Seconds from NotReady until the gang runs without the lost node, less the time that was set."""
     bed.add_gpu_nodes(4)
-    repository = _repository(bed, 4)
-    repository.write_file("jobs/gang.yaml", volcano_job("gang", role("worker", 2, gpus=GPUS), queue="team"))
-    repository.commit()
+    repository = gang_repository(bed, 4)
     with ToldReconciler(bed, repository, "--node-timeout", f"{NODE_TIMEOUT:g}"):
 
         def places() -> set[str]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from reconciler.cluster.watch import LONGEST_UNAVAILABLE_PAUSE
 from tests.controlplane import ControlPlane
 from tests.e2e.stories.story import (
     CLUSTER,
@@ -23,9 +25,6 @@ from tests.e2e.stories.story import (
 )
 
 pytestmark = pytest.mark.e2e
-
-UNAVAILABLE = 60.0
-"""Seconds between two attempts at a kind that was never read; one that was is asked for every few seconds."""
 
 
 def time_of(line: dict[str, Any]) -> float:
@@ -53,9 +52,11 @@ def test_after_a_restart_of_the_api_server_the_next_commit_is_planned_at_once(
         repository.write_file("jobs/second.yaml", volcano_job("second", role("worker", 1, gpus=4), queue="team"))
         commit = repository.commit()
         plane.restart_api_server()
+        ready_at = time.time()
         plane.wait_until(lambda: reconciler.read_status()["commit"], lambda seen: seen == commit, what="the commit")
         lines = reconciler.log_lines()
         begun = next(line for line in lines if line["message"] == "a compile begins" and line["commit"] == commit)
         refused = [line for line in lines if line["message"] == "watch begins again" and line["time"] < begun["time"]]
         assert any("403" in line["reason"] or "404" in line["reason"] for line in refused)
-        assert time_of(begun) - time_of(refused[-1]) < UNAVAILABLE / 2
+        shortest = LONGEST_UNAVAILABLE_PAUSE / 2  # of the pauses with which a kind that was never read is tried
+        assert time_of(begun) - ready_at < shortest, "`bench.reconcile restart` measures the bar of 10 s"

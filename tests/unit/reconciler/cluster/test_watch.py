@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from kubernetes.config import ConfigException
 
-from reconciler.cluster.client import Client
+from reconciler.cluster.client import Client, Retry
 from reconciler.cluster.resources import KNOWN_RESOURCES
-from reconciler.cluster.watch import Informer, ObjectCache, RelistError
+from reconciler.cluster.watch import LONGEST_PAUSE, START_SECONDS, Informer, ObjectCache, RelistError
 from tests.builders.scripted_server import ScriptedAnswer, ScriptedServer, error_answer
 
 PODS = KNOWN_RESOURCES["v1", "Pod"]
@@ -258,6 +258,35 @@ def test_refusals_in_the_seconds_after_a_start_pass_soon_and_are_never_an_empty_
     assert not informer.obstacle()
     assert listed_at[0] <= ready_at + 4
     assert all("cannot be read" in obstacle for obstacle in obstacles[: obstacles.index("")])
+
+
+RECOVERY = 10
+"""Seconds from an API server's being ready again to the first compile, which waits for every kind."""
+
+
+@pytest.mark.parametrize("refusal", [404, 403, 401])
+@pytest.mark.parametrize("refused_for", [2.0, 3 * START_SECONDS])
+def test_a_kind_that_was_read_is_listed_soon_after_any_outage(refusal: int, refused_for: float) -> None:
+    """One pause is all that may lie between the server's being ready and the list: as long as the outage had made the
+    pauses, and whatever the server answered while it started."""
+    pauses, listed_at = Pauses(200), list[float]()
+    gone_at, back_at = 1.0, 120.0
+    ready_at = back_at + refused_for
+
+    def script(path: str, number: int) -> ScriptedAnswer | Exception:
+        if gone_at <= pauses.now < back_at:
+            return Retry("connection refused", 1.0)
+        if back_at <= pauses.now < ready_at:
+            return error_answer(refusal)
+        if "watch=1" in path:
+            return ScriptedAnswer(200, b"")
+        listed_at.append(pauses.now)
+        return listing(pod("a", 1))
+
+    informer, _ = followed(script, pauses)
+    assert not informer.obstacle()
+    first = next(at for at in listed_at if at >= gone_at)
+    assert ready_at <= first <= ready_at + LONGEST_PAUSE <= ready_at + RECOVERY / 2
 
 
 def test_a_kind_that_never_was_served_is_empty_after_a_while_and_seldom_asked_for() -> None:

@@ -1,4 +1,4 @@
-"""Real git servers on loopback: git's own http-backend behind TLS, and OpenSSH's sshd."""
+"""Real git servers on loopback: git's own http-backend behind TLS, and OpenSSH's sshd or asyncssh's server."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import os
 import shutil
 import ssl
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -16,6 +17,7 @@ from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
+ROOT = Path(__file__).resolve().parents[2]
 PASSWORD = "p@ss/word"  # noqa: S105 (of a server that lives for one test)
 TOKEN = "bearer-token"  # noqa: S105
 UID = 65532
@@ -152,25 +154,48 @@ def https_git_server(root: Path, certificates: Certificates, ask: str, tricks: S
 
 @dataclass(frozen=True)
 class SshServer:
-    """An sshd on loopback, and the folder of a Secret that it lets in."""
+    """An ssh server on loopback, and the folder of a Secret that it lets in."""
 
     port: int
     secret: Path
 
 
-@contextmanager
-def ssh_git_server(folder: Path, sshd: str, port: int) -> Iterator[SshServer]:
-    """Start sshd in a mount namespace of its own, with users that the machine may not have. Needs root.
+def make_key(file: Path) -> str:
+    """A key pair: the private key in the file; the public one."""
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", file], check=True)
+    return file.with_name(f"{file.name}.pub").read_text()
 
-    The client's user logs in under the name `git`.
+
+@contextmanager
+def ssh_git_server(folder: Path, port: int) -> Iterator[SshServer]:
+    """Start OpenSSH's sshd, or where the machine has none asyncssh's server. Needs root.
+
+    The user of the image owns what is served and logs in under the name `git`.
     """
-    secret, passwd = folder / "secret", folder / "server-passwd"
+    secret = folder / "secret"
     secret.mkdir()
-    for key in ("host", "secret/ssh-privatekey"):
-        subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", folder / key], check=True)
-    (folder / "keys").write_text((secret / "ssh-privatekey.pub").read_text())
-    (secret / "known_hosts").write_text(f"[127.0.0.1]:{port} {(folder / 'host.pub').read_text()}")
+    (folder / "keys").write_text(make_key(secret / "ssh-privatekey"))
+    (secret / "known_hosts").write_text(f"[127.0.0.1]:{port} {make_key(folder / 'host')}")
     os.chown(secret / "ssh-privatekey", UID, UID)
+    sshd = find_sshd()
+    command = _sshd_command(sshd, folder, port) if sshd else _asyncssh_command(folder, port)
+    with (folder / "server.log").open("wb") as log:
+        server = subprocess.Popen(command, cwd=ROOT, stderr=log)
+    try:
+        deadline = time.monotonic() + 30
+        while b"Server listening" not in (folder / "server.log").read_bytes():
+            if server.poll() is not None or time.monotonic() > deadline:
+                raise RuntimeError((folder / "server.log").read_text())
+            time.sleep(0.02)
+        yield SshServer(port, secret)
+    finally:
+        server.kill()
+        server.wait()
+
+
+def _sshd_command(sshd: str, folder: Path, port: int) -> list[str]:
+    """sshd in a mount namespace of its own, with users that the machine may not have."""
+    passwd = folder / "server-passwd"
     passwd.write_text(
         Path("/etc/passwd").read_text()
         + f"sshd:x:65533:65533::/run/sshd:/usr/sbin/nologin\ngit:x:{UID}:{UID}::{folder}:/bin/sh\n"
@@ -183,15 +208,9 @@ def ssh_git_server(folder: Path, sshd: str, port: int) -> Iterator[SshServer]:
         f"mount --bind {passwd} /etc/passwd && mount -t tmpfs none /run && mkdir /run/sshd && "
         f"exec {sshd} -D -e -f {folder}/config"
     )
-    with (folder / "sshd.log").open("wb") as log:
-        server = subprocess.Popen(["unshare", "--mount", "sh", "-c", script], stderr=log)
-    try:
-        deadline = time.monotonic() + 30
-        while b"Server listening" not in (folder / "sshd.log").read_bytes():
-            if server.poll() is not None or time.monotonic() > deadline:
-                raise RuntimeError((folder / "sshd.log").read_text())
-            time.sleep(0.02)
-        yield SshServer(port, secret)
-    finally:
-        server.kill()
-        server.wait()
+    return ["unshare", "--mount", "sh", "-c", script]
+
+
+def _asyncssh_command(folder: Path, port: int) -> list[str]:
+    program = [sys.executable, "-m", "tests.builders.ssh_server"]
+    return [*program, str(port), str(folder / "host"), str(folder / "keys"), str(UID)]

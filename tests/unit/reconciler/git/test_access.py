@@ -21,9 +21,9 @@ from tests.builders.git_servers import (
     TOKEN,
     UID,
     Certificates,
-    find_sshd,
     http_backend,
     https_git_server,
+    make_key,
     ssh_git_server,
 )
 from tests.builders.git_source import Source
@@ -88,6 +88,7 @@ def open_folder() -> Iterator[Path]:
     shutil.rmtree(folder)
 
 
+ROOT_LINE = "root:x:0:0::/root:/bin/sh\n"
 FETCH_AS_USER = """
 import os, sys
 from pathlib import Path
@@ -133,28 +134,41 @@ def test_ssh_wants_the_user_that_the_image_has(open_folder: Path, free_port: int
     """Nothing listens on the port, so the second fails later than the first."""
     secret = open_folder / "secret"
     secret.mkdir()
-    address, root = f"ssh://git@127.0.0.1:{free_port}/repo", "root:x:0:0::/root:/bin/sh\n"
-    message = fetch_as_image_user(address, open_folder, secret, root)
+    address = f"ssh://git@127.0.0.1:{free_port}/repo"
+    message = fetch_as_image_user(address, open_folder, secret, ROOT_LINE)
     assert "No user exists for uid 65532" in message
     assert "/etc/passwd" in message.partition(";")[2], "the hint says what to do"
-    assert "refused" in fetch_as_image_user(address, open_folder, secret, root + passwd_line_of_image())
+    assert "refused" in fetch_as_image_user(address, open_folder, secret, ROOT_LINE + passwd_line_of_image())
 
 
 @pytest.mark.skipif(not CAN_MOUNT, reason="needs root and mount namespaces")
-@pytest.mark.skipif(find_sshd() is None, reason="needs sshd")
+@pytest.mark.skipif(shutil.which("ssh") is None, reason="needs ssh")
 def test_ssh_with_a_key_and_known_hosts_as_the_user_of_the_image(open_folder: Path, free_port: int) -> None:
     source = Source(open_folder / "team.git")
     commit = source.commit(a="1\n")
     subprocess.run(["chown", "-R", f"{UID}:{UID}", source.folder], check=True)
-    passwd = Path("/etc/passwd").read_text() + passwd_line_of_image()
-    with ssh_git_server(open_folder, find_sshd() or "", free_port) as server:
+    with ssh_git_server(open_folder, free_port) as server:
         address = f"ssh://git@127.0.0.1:{server.port}{source.folder}"
-        assert fetch_as_image_user(address, open_folder, server.secret, passwd) == commit
+
+        def fetch() -> str:
+            return fetch_as_image_user(address, open_folder, server.secret, ROOT_LINE + passwd_line_of_image())
+
+        assert fetch() == commit
         (server.secret / "ssh-privatekey").rename(server.secret / "identity")
-        assert fetch_as_image_user(address, open_folder, server.secret, passwd) == commit
-        (server.secret / "known_hosts").write_text("")
-        message = fetch_as_image_user(address, open_folder, server.secret, passwd)
-        assert "known_hosts of the Secret" in message
+        assert fetch() == commit
+
+        known_hosts = server.secret / "known_hosts"
+        known = known_hosts.read_text()
+        changed = f"[127.0.0.1]:{server.port} {make_key(open_folder / 'another-host')}"
+        for text in ("", changed):
+            known_hosts.write_text(text)
+            assert "known_hosts of the Secret" in fetch()
+        known_hosts.write_text(known)
+
+        (server.secret / "identity").unlink()
+        make_key(server.secret / "identity")
+        os.chown(server.secret / "identity", UID, UID)
+        assert "the server takes no key of the Secret" in fetch()
 
 
 def test_no_secret_is_in_the_command_of_ssh(secret: Path) -> None:

@@ -107,7 +107,7 @@ def _cluster_rules(kinds: Iterable[KindInUse]) -> list[Object]:
     rules = [_rule(group, [resource], READ) for group, resource in _OBSERVED if (group, resource) not in written]
     rules += [_rule(group, [resource], READ) for group, resource in _STATE if (group, resource) not in written]
     rules += [
-        _rule("", ["pods"], ["get", "list", "watch", "patch"]),
+        _rule("", ["pods"], ["list", "watch", "patch"]),
         _rule("", ["pods/eviction"], ["create"]),
         _rule("", ["events"], ["create"]),
         _rule("", ["configmaps"], READ),

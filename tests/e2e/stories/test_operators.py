@@ -9,7 +9,6 @@ import contextlib
 import json
 from collections import Counter
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
@@ -17,6 +16,19 @@ from compiler.kubernetes import KUBEFLOW_ROLE_LABEL, PLACEMENT_ANNOTATION, ROLE_
 from reconciler.cluster.rights import plural_of
 from tests.controlplane import ApiError, ControlPlane
 from tests.controlplane.operators import Operators
+from tests.e2e.stories.operator_jobs import (
+    batch_job,
+    job_set,
+    leader_worker_set,
+    mpi_job,
+    pytorch_job,
+    ray_cluster,
+    ray_job,
+    ray_service,
+    tensorflow_job,
+    train_job,
+    training_runtime,
+)
 from tests.e2e.stories.story import (
     CLUSTER,
     SCHEDULER,
@@ -30,7 +42,6 @@ from tests.e2e.stories.story import (
 )
 
 pytestmark = pytest.mark.e2e
-QUEUE = {"scheduling.volcano.sh/queue-name": "team"}
 PODS = "/api/v1/namespaces/default/pods"
 POD_GROUPS = "/apis/scheduling.volcano.sh/v1beta1/namespaces/default/podgroups"
 RUNTIMES = "/apis/trainer.kubeflow.org/v1alpha1/clustertrainingruntimes"
@@ -138,135 +149,6 @@ def house(installed: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> 
                 installed.api("DELETE", _path(job))
         _remove_runtime(installed)
     clean_cluster(installed)
-
-
-def _template(*, gpus: int = 0, annotations: dict[str, str] | None = None, **spec: Any) -> Object:
-    limits = {"nvidia.com/gpu": gpus} if gpus else {}
-    container = {"name": "main", "image": "none", "resources": {"requests": {"cpu": "1"}, "limits": limits}}
-    metadata = {"metadata": {"annotations": annotations}} if annotations else {}
-    return {**metadata, "spec": {"schedulerName": "volcano", "containers": [container], **spec}}
-
-
-def _object(api: str, kind: str, spec: Object, **metadata: Any) -> Object:
-    name = {"name": kind.lower(), "namespace": "default", **metadata}
-    return {"apiVersion": api, "kind": kind, "metadata": name, "spec": spec}
-
-
-def batch_job() -> Object:
-    template = _template(gpus=1, annotations=QUEUE, restartPolicy="Never")
-    return _object(
-        "batch/v1",
-        "Job",
-        {"parallelism": 5, "completions": 5, "completionMode": "Indexed", "template": template},
-        annotations={"gangplan.dev/gang": "true"},
-    )
-
-
-def pytorch_job() -> Object:
-    def replicas(count: int) -> Object:
-        template = _template(gpus=2)
-        template["spec"]["containers"][0]["name"] = "pytorch"
-        return {"replicas": count, "restartPolicy": "OnFailure", "template": template}
-
-    return _object(
-        "kubeflow.org/v1",
-        "PyTorchJob",
-        {
-            "runPolicy": {"schedulingPolicy": {"queue": "team"}},
-            "pytorchReplicaSpecs": {"Master": replicas(1), "Worker": replicas(3)},
-        },
-    )
-
-
-def tensorflow_job() -> Object:
-    def replicas(count: int, gpus: int) -> Object:
-        template = _template(gpus=gpus)
-        template["spec"]["containers"][0]["name"] = "tensorflow"
-        return {"replicas": count, "restartPolicy": "OnFailure", "template": template}
-
-    return _object(
-        "kubeflow.org/v1",
-        "TFJob",
-        {
-            "runPolicy": {"schedulingPolicy": {"queue": "team"}},
-            "tfReplicaSpecs": {"PS": replicas(2, 0), "Chief": replicas(1, 2), "Worker": replicas(2, 2)},
-        },
-    )
-
-
-def job_set() -> Object:
-    def replicated(name: str, replicas: int, parallelism: int, gpus: int) -> Object:
-        job = {"parallelism": parallelism, "completions": parallelism, "template": _template(gpus=gpus)}
-        return {"name": name, "replicas": replicas, "template": {"spec": job}}
-
-    jobs = [replicated("driver", 1, 1, 0), replicated("workers", 2, 2, 2)]
-    return _object("jobset.x-k8s.io/v1alpha2", "JobSet", {"replicatedJobs": jobs}, annotations=QUEUE)
-
-
-def ray_cluster() -> Object:
-    def workers(name: str, replicas: int, gpus: int) -> Object:
-        bounds = {"replicas": replicas, "minReplicas": 0, "maxReplicas": 4}
-        return {"groupName": name, **bounds, "rayStartParams": {}, "template": _template(gpus=gpus)}
-
-    return _object(
-        "ray.io/v1",
-        "RayCluster",
-        {
-            "rayVersion": "2.46.0",
-            "headGroupSpec": {"rayStartParams": {}, "template": _template()},
-            "workerGroupSpecs": [workers("big", 2, 2), workers("small", 3, 1)],
-        },
-        labels={"volcano.sh/queue-name": "team"},
-    )
-
-
-def ray_job() -> Object:
-    spec = {"entrypoint": "true", "rayClusterSpec": ray_cluster()["spec"]}
-    return _object("ray.io/v1", "RayJob", spec, labels={"volcano.sh/queue-name": "team"})
-
-
-def ray_service() -> Object:
-    spec = {"serveConfigV2": "applications: []", "upgradeStrategy": {"type": "None"}}
-    spec["rayClusterConfig"] = ray_cluster()["spec"]
-    return _object("ray.io/v1", "RayService", spec, labels={"volcano.sh/queue-name": "team"})
-
-
-def training_runtime() -> Object:
-    template = _template()
-    template["spec"]["containers"][0]["name"] = "node"
-    metadata = {"labels": {"trainer.kubeflow.org/trainjob-ancestor-step": "trainer"}}
-    node = {"name": "node", "template": {"metadata": metadata, "spec": {"template": template}}}
-    spec = {"mlPolicy": {"numNodes": 1, "torch": {}}, "template": {"spec": {"replicatedJobs": [node]}}}
-    runtime = _object("trainer.kubeflow.org/v1alpha1", "ClusterTrainingRuntime", spec)
-    return {**runtime, "metadata": {"name": "torch"}}
-
-
-def train_job() -> Object:
-    asks = {"requests": {"cpu": "1"}, "limits": {"nvidia.com/gpu": 2}}
-    trainer = {"numNodes": 3, "resourcesPerNode": asks}
-    spec = {"runtimeRef": {"name": "torch"}, "annotations": QUEUE, "trainer": trainer}
-    return _object("trainer.kubeflow.org/v1alpha1", "TrainJob", spec)
-
-
-def leader_worker_set() -> Object:
-    group = {"size": 3, "leaderTemplate": _template(gpus=2), "workerTemplate": _template(gpus=1)}
-    spec = {"replicas": 2, "leaderWorkerTemplate": group}
-    return _object("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", spec, annotations=QUEUE)
-
-
-def mpi_job() -> Object:
-    return _object(
-        "kubeflow.org/v2beta1",
-        "MPIJob",
-        {
-            "slotsPerWorker": 2,
-            "runPolicy": {"schedulingPolicy": {"queue": "team"}},
-            "mpiReplicaSpecs": {
-                "Launcher": {"replicas": 1, "template": _template(restartPolicy="OnFailure")},
-                "Worker": {"replicas": 4, "template": _template(gpus=2)},
-            },
-        },
-    )
 
 
 JOBS = {

@@ -212,6 +212,15 @@ def test_a_table_that_grows_is_spread_and_a_writer_killed_in_between_loses_nothi
     assert store_of(server).read().entries == larger.entries
 
 
+def test_of_a_table_that_was_spread_nothing_is_left_where_it_was(server: MemoryServer, small_shards: None) -> None:
+    store = store_of(server)
+    store.write(inventory_of(10))
+    former = {path for path in server.objects if "-objects-" in path}
+    store.write(inventory_of(300))
+    assert former
+    assert former.isdisjoint(server.objects)
+
+
 def test_an_inventory_deleted_by_hand_while_we_run_is_made_again_from_memory(
     server: MemoryServer, small_shards: None
 ) -> None:

@@ -28,7 +28,7 @@ from reconciler.publish.status import status_document, status_text
 from reconciler.requests import Requests
 from reconciler.writing.memory import GATES_PAUSE
 from tests.builders.fake_cluster import FakeCluster
-from tests.builders.scripted_server import error_answer
+from tests.builders.scripted_server import ScriptedAnswer, error_answer
 
 VOLCANO = "batch.volcano.sh/v1alpha1"
 CLAIM = 'all nodes are unavailable: 4 persistentvolumeclaim "data" not found.'
@@ -159,16 +159,20 @@ def test_a_refusal_by_a_budget_is_no_failed_read_and_is_asked_again_with_pauses(
     assert world.act(live_job("g"), pod("g", 0, "n1"), lost="n1").evicted_pods == ["Pod default/g-w-0"]
 
 
+def act_without_claim(world: World) -> Pass:
+    """A pass while a gang misses a claim: its pod has a node unless it is held."""
+    node = "" if key_of("stuck") in world.r.binding.held_jobs(world.now) else "n1"
+    waiting = pod("stuck", 0, node, bound=False, message=CLAIM if node else "")
+    waiting["metadata"]["uid"] = f"stuck-{len(world.evicted)}"
+    return world.act(live_job("stuck"), waiting)
+
+
 def test_one_unbindable_gang_closes_no_node_to_others_and_is_held_after_three_rounds(world: World) -> None:
     """S7."""
     world.plan(planned("stuck", "start", n1=1, n2=1))
     held_at = []
     for world.now in range(0, 1200, 10):
-        held = key_of("stuck") in world.r.binding.held_jobs(world.now)
-        node = "" if held else "n1"
-        waiting = pod("stuck", 0, node, bound=False, message=CLAIM if node else "")
-        waiting["metadata"]["uid"] = f"stuck-{len(world.evicted)}"
-        p = world.act(live_job("stuck"), waiting)
+        p = act_without_claim(world)
         assert p.observation.restrictions.quarantined_nodes == frozenset()
         assert p.observation.restrictions.closed_nodes == {}
         if any(event.reason == "BindingHeld" for event in p.events):
@@ -178,6 +182,21 @@ def test_one_unbindable_gang_closes_no_node_to_others_and_is_held_after_three_ro
     assert CLAIM in world.r.binding.held_jobs(world.now)[key_of("stuck")]
     (condition,) = (each for each in build_report(world.r, p).conditions if each.type == "GangsHeld")
     assert (condition.status, CLAIM in condition.message) == (True, True)
+
+
+def test_a_gang_held_for_a_claim_gets_another_round_when_the_claim_is_there(world: World) -> None:
+    claims = {"name": "persistentvolumeclaims", "kind": "PersistentVolumeClaim", "namespaced": True}
+    world.cluster.before = lambda method, path, body: (
+        ScriptedAnswer(200, {"resources": [claims]}) if path == "/api/v1" else None
+    )
+    world.plan(planned("stuck", "start", n1=1, n2=1))
+    for world.now in range(0, 1200, 10):
+        act_without_claim(world)
+    assert key_of("stuck") in world.r.binding.held_jobs(world.now)
+    world.cluster.put("/api/v1/namespaces/default/persistentvolumeclaims/data", {"metadata": {"name": "data"}})
+    for world.now in range(1200, 1300, 10):
+        act_without_claim(world)
+    assert key_of("stuck") not in world.r.binding.held_jobs(world.now)
 
 
 def test_a_node_is_closed_to_the_gang_that_it_does_not_take_and_only_its_pod_goes(world: World) -> None:

@@ -27,13 +27,10 @@ from tests.builders.git_servers import (
     ssh_git_server,
 )
 from tests.builders.git_source import Source
+from tests.builders.mounts import CAN_MOUNT
 
 ROOT = Path(__file__).resolve().parents[4]
 CAN_SERVE_HTTPS = shutil.which("openssl") is not None and http_backend().exists()
-CAN_MOUNT = (
-    os.getuid() == 0
-    and subprocess.run(["unshare", "--mount", "true"], check=False, capture_output=True).returncode == 0
-)
 
 
 @pytest.fixture(scope="module")

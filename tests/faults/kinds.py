@@ -36,7 +36,8 @@ def rule_for_write(name: str, fault: Fault, *, skip: int = 0, times: int | None 
 @dataclass(frozen=True)
 class Step:
     """One action with one fault around it. seconds: for which the fault stays after the action. write: for faults that
-    strike at a named write, with `skip` of its kind before. dice: the seed of what the action and the fault choose."""
+    strike at a named write, with `skip` of its kind before. dice: the seed of what the action and the fault choose.
+    is_certain: the action brings that write, so it is waited for, and one that does not come is an error."""
 
     action: str
     fault: str
@@ -44,6 +45,7 @@ class Step:
     write: str = "a job"
     skip: int = 0
     dice: int = 0
+    is_certain: bool = False
 
 
 Kind = Callable[[World, Step], contextlib.AbstractContextManager[None]]
@@ -198,10 +200,15 @@ def _strike(world: World, step: Step, *, after: bool) -> Iterator[None]:
     hold = answers.Hold(world.reconciler.kill, after=after, drop=True)
     with world.proxy.rule(rule_for_write(step.write, hold, skip=step.skip)) as rule:
         yield
-        rule.wait(step.seconds * 2)
+        _wait_for_write(world, step, rule)
     if rule.hits:
         hold.wait_called()  # else it could strike the reconciler that is started next
     world.restart_reconciler()
+
+
+def _wait_for_write(world: World, step: Step, rule: Rule) -> None:
+    came = rule.wait(world.bar() if step.is_certain else step.seconds * 2)
+    assert came or not step.is_certain, f"{step.write} was not written"
 
 
 @_kind("stopped at a write", extra=15)
@@ -211,7 +218,7 @@ def _stopped(world: World, step: Step) -> Iterator[None]:
     hold.close_gate()
     with world.proxy.rule(rule_for_write(step.write, hold, skip=step.skip)) as rule:
         yield
-        rule.wait(step.seconds * 2)
+        _wait_for_write(world, step, rule)
         time.sleep(step.seconds)
         hold.open_gate()
     if rule.hits:

@@ -313,6 +313,30 @@ def test_more_deletions_than_the_limit_are_held_until_the_commit_is_allowed(kept
     kept.wait(lambda: all(kept.missing(f"{CONFIGMAPS}/many-{at}") for at in range(11)), what="all of them to go")
 
 
+def test_running_gangs_are_not_deleted_without_a_question(kept: Kept) -> None:
+    """S14. Six of them are fewer objects than may go: what counts is what dies."""
+    names = [f"runs-{at}" for at in range(6)]
+    kept.repository.write_file(
+        "jobs/runs.yaml", *(volcano_job(name, role("w", 1, gpus=1), queue="team") for name in names)
+    )
+    kept.commit()
+
+    def phases() -> list[str]:
+        return [job_phase(kept.plane, name) for name in names]
+
+    kept.wait(phases, lambda seen: set(seen) == {"Running"}, what="all gangs to run")
+    kept.repository.remove_file("jobs/runs.yaml")
+    commit = kept.commit()
+    held = kept.wait(
+        lambda: [row for row in kept.reconciler.read_status()["held"] if "running jobs would be del" in row["reason"]],
+        what="the pruning to be held",
+    )
+    assert len(held) == 6
+    assert set(phases()) == {"Running"}
+    kept.allow_pruning(commit)
+    kept.wait(lambda: all(kept.missing(f"{VOLCANO_JOBS_PATH}/{name}") for name in names), what="all of them to go")
+
+
 def test_what_is_over_runs_anew_although_deletions_are_held_and_never_again_by_a_hand(kept: Kept) -> None:
     """Deletions over the limit held new runs of jobs of which nothing runs; and another digest, written into a finished
     job by hand, made it run once more."""

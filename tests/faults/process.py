@@ -16,9 +16,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-ROOT = Path(__file__).parents[2]
-SUBJECT = Path(os.environ.get("GANGPLAN_UNDER_TEST", ROOT))
-"""The checkout whose reconciler is tested: this one, or an older one that the tests must fail on."""
+from tests.e2e.stories.story import ROOT, SUBJECT
 
 NO_LIMIT = resource.RLIM_INFINITY
 

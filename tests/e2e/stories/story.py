@@ -22,6 +22,8 @@ from reconciler.cluster.rights import NAME, NAMESPACE, admission_objects, plural
 from tests.controlplane import ApiError, ControlPlane
 
 ROOT = Path(__file__).parents[3]
+SUBJECT = Path(os.environ.get("GANGPLAN_UNDER_TEST", ROOT))
+"""The checkout whose reconciler is tested: this one, or an older one that the tests must fail on."""
 VOLCANO_JOBS_PATH = "/apis/batch.volcano.sh/v1alpha1/namespaces/default/jobs"
 QUEUES_PATH = "/apis/scheduling.volcano.sh/v1beta1/queues"
 HOSTNAME = "kubernetes.io/hostname"
@@ -158,7 +160,7 @@ class ReconcilerProcess:
     def start(self) -> Self:
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
-                self.command, cwd=ROOT, stdout=log, stderr=log, env={**os.environ, "PYTHONPATH": str(ROOT)}
+                self.command, cwd=SUBJECT, stdout=log, stderr=log, env={**os.environ, "PYTHONPATH": str(SUBJECT)}
             )
         return self
 

@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from compiler.rights import DEFAULT_KINDS, KindInUse, plural_of
-from reconciler.cluster.rights import rbac_objects
+from compiler.rights import DEFAULT_KINDS, KindInUse
+from reconciler.cluster.rights import plural_of, rbac_objects
 from tests.controlplane import ApiError, ControlPlane
 from tests.e2e.stories.operator_jobs import (
     ascend_job,

@@ -87,8 +87,8 @@ class Inventory:
     """What is ours and what has run, both by `Ref.key`; the run that ended last comes last.
 
     commit: the commit last applied. transitions: of the lease that the last writer held. deletions: what was deleted
-    lately, rows (time, *`guard.Toll`). announced: uid of an object -> such a row, noted before its deletion is asked
-    for; it counts once the object is gone, whatever becomes of the process meanwhile. is_lost: there was no inventory,
+    lately, rows (time, *`guard.Toll`). announced: uid of an object -> such a row, noted before each time that its
+    deletion is asked for; it counts once the object is gone, whatever becomes of the process meanwhile. is_lost: there was no inventory,
     so whether objects with our mark are ours and which jobs have run has to be found out before anything is written.
     """
 
@@ -185,15 +185,15 @@ class Inventory:
     def announce_deletion(self, uid: str, at: int, toll: Iterable[int]) -> bool:
         """Note that the deletion of this object is about to be asked for, with what dies of it; whether that is
         news."""
-        row, known = [at, *toll], self.announced.get(uid, [])
-        if known[1:] == row[1:]:
+        row = [at, *toll]
+        if self.announced.get(uid) == row:
             return False
         self.announced[uid] = row
         return True
 
-    def settle_announced(self, present: Collection[str]) -> None:
-        """Count what was announced as deleted, where there is no such object any more. present: uids."""
-        gone = sorted((row[0], uid) for uid, row in self.announced.items() if uid not in present)
+    def settle_announced(self, not_gone: Collection[str]) -> None:
+        """Count what was announced as deleted, but for these uids: of what is there, or may be."""
+        gone = sorted((row[0], uid) for uid, row in self.announced.items() if uid not in not_gone)
         rows = [self.announced.pop(uid) for _, uid in gone]
         for at in sorted({row[0] for row in rows}):
             of_time = [row[1:] for row in rows if row[0] == at]

@@ -185,9 +185,10 @@ def live_inventory(r: Reconciler, p: Pass) -> Mapping[str, Object | None]:
 
 
 def _recent_toll(r: Reconciler, p: Pass, live: Mapping[str, Object | None]) -> guard.Toll:
-    """What has died within the hour. What was announced and is still there has not."""
-    there = filter(None, live.values())
-    p.inventory.settle_announced({uid_of(item) for item in there if not is_terminating(item)})
+    """What has died within the hour. What was announced has not, as long as it is there or that is not known."""
+    there = {uid_of(item) for item in filter(None, live.values()) if not is_terminating(item)}
+    unknown = {entry.uid for key, entry in p.inventory.entries.items() if key not in live}
+    p.inventory.settle_announced(there | unknown)
     p.inventory.trim_deletions(int(r.wall_clock()), guard.PRUNE_WINDOW)
     return guard.sum_tolls(guard.Toll(*row[1:]) for row in p.inventory.deletions)
 
@@ -233,7 +234,8 @@ def _awaited_names(r: Reconciler, p: Pass) -> set[tuple[str, str]]:
 
 def announce_deletions(r: Reconciler, p: Pass, changes: Iterable[Change]) -> None:
     """Note what these changes end, for what may end within the hour, before any of them is made: a process that is
-    killed meanwhile would let as much go again. While that cannot be stored they wait."""
+    killed meanwhile would let as much go again. While that cannot be stored they wait. One that is tried again counts
+    from that time on: it may have been refused for most of the hour."""
     ended = [change for change in changes if change.action in ("prune", "replace")] if p.prune_plan.counts else []
     pods, now = _pods_of_all(p) if ended else {}, int(r.wall_clock())
     for change in ended:

@@ -81,7 +81,8 @@ Attempt: TypeAlias = Callable[[Change, Inventory, Proceed], Note]
 class ClusterWriter:
     """Writes with a client that asks the fence; LostLease ends whatever it does. deadline: on the clock; what is not
     begun by then is left to the next pass. busy_at: when many objects were changed or gates lifted
-    last, on the clock. failed_save: why the inventory could not be written, and until when it is not tried again."""
+    last, on the clock. failed_save: why the inventory could not be written since it was written last, and until when it
+    is not tried again; no message where it was written."""
 
     client: Client
     store: InventoryStore
@@ -131,24 +132,28 @@ class ClusterWriter:
     def save_inventory(self, inventory: Inventory) -> str:
         """Write the inventory, if it has changed; why that failed, empty when it did not. Raises LostLease when another
         replica has written it."""
-        trouble, until = self.failed_save
-        if self.clock() < until and not self.store.is_written(inventory):
+        if self.store.is_written(inventory):
+            self.memory.record_save(self.store.ref.key)
+            return ""
+        (trouble, until), began_at = self.failed_save, self.clock()
+        if began_at < until:
             return trouble
-        trouble, began_at = "", self.clock()
         for pause in (*SAVE_PAUSES, 0.0):
             try:
                 self.store.write(inventory)
-            except Conflict as error:
+            except Conflict as error:  # with our own write, where one failed before this one
                 if not trouble or self.store.read().transitions != inventory.transitions:
                     raise LostLease(str(error)) from error
                 log.info("the answer to a write of the inventory was lost")
             except ApiError as error:
                 trouble = str(error)
+                self.failed_save = trouble, -inf
                 if (took := self.clock() - began_at) > SLOW_SAVE:
                     self.failed_save = trouble, self.clock() + min(SLOW_FACTOR * took, MAX_PAUSE)
                     return trouble
                 self.sleep(pause)
             else:
+                self.failed_save = "", -inf
                 self.memory.record_save(self.store.ref.key)
                 return ""
         return trouble

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from reconciler.cluster.objects import Object
+from reconciler.decisions.guard import PRUNE_WINDOW
 from reconciler.loop import observe
 from reconciler.phases.ownership import INTENT_SECONDS, confirm_entries, plan_pruning, prune
 from tests.builders.scripted_server import ScriptedAnswer, error_answer
@@ -47,6 +50,52 @@ def test_a_process_that_is_killed_while_it_deletes_has_counted_what_it_deleted_a
         world.enter(world.put(name))
     held = world.prune(world.look(kept)).prune_plan
     assert "2 of 3 objects would be deleted after 9 within the last hour, the limit is 10" in held.obstacles
+
+
+def refuse_deletions(world: World) -> None:
+    """The server refuses deletions from now on."""
+    world.cluster.before = lambda method, path, body: error_answer(500, "not now") if method == "DELETE" else None
+
+
+def put_ours(world: World, *names: str) -> Object:
+    """Objects of ours; the last one."""
+    for name in names:
+        world.enter(world.put(name))
+    return world.cluster.objects[f"{CONFIGMAPS}/{names[-1]}"]
+
+
+def test_what_cannot_be_read_while_its_deletion_is_refused_is_not_dead(world: World) -> None:
+    """Each time that the watch was stale what was there counted as deleted, and the rest was held for an hour."""
+    kept = put_ours(world, *"abcdef", "kept")
+    refuse_deletions(world)
+    world.prune(world.look(kept))
+    for _ in range(3):
+        p = world.look(kept)
+        p.observation = replace(p.observation, readable_kinds=frozenset(), obstacles={"ConfigMap": "it is stale"})
+        plan_pruning(world.r, p)
+        world.time += 61
+        world.prune(world.look(kept))
+    assert (len(world.inventory.announced), world.inventory.deletions) == (6, [])
+    world.cluster.before = lambda method, path, body: None
+    world.time += 61
+    world.prune(world.look(kept))
+    world.prune(world.look(kept))
+    assert [row[1] for row in world.inventory.deletions] == [6]
+
+
+def test_a_deletion_that_was_refused_for_long_counts_from_when_it_was_made(world: World) -> None:
+    """Ten deletions, noted an hour before they were granted, were forgotten a moment after that, and ten more went."""
+    kept = put_ours(world, *"abcdefghij", "kept")
+    refuse_deletions(world)
+    world.prune(world.look(kept))
+    world.time += PRUNE_WINDOW - 10
+    world.cluster.before = lambda method, path, body: None
+    world.prune(world.look(kept))
+    world.time += 20
+    put_ours(world, *"klmnopqrst")
+    p = world.prune(world.look(kept))
+    assert any("would be deleted after 10 within the last hour" in each for each in p.prune_plan.obstacles)
+    assert all(f"{CONFIGMAPS}/{name}" in world.cluster.objects for name in "klmnopqrst")
 
 
 def test_the_entry_of_an_object_whose_creation_has_no_answer_stays(world: World) -> None:

@@ -36,6 +36,7 @@ from tests.builders.scripted_server import ScriptedAnswer, error_answer
 
 JOBS = "/apis/batch.volcano.sh/v1alpha1/namespaces/default/jobs"
 CONFIGMAPS = "/api/v1/namespaces/default/configmaps"
+INVENTORY = "/api/v1/namespaces/gangplan-system/configmaps/gangplan-test-inventory"
 Answer = ScriptedAnswer | None
 
 
@@ -326,3 +327,27 @@ def test_an_inventory_whose_write_hangs_is_not_waited_for_again_at_once(server: 
     assert now == 3 * SLOW_SAVE, "and none for longer than it took"
     server.cluster.before, now = lambda method, path, body: None, 13 * SLOW_SAVE
     assert not writer.save_inventory(inventory)
+
+
+def test_a_write_of_the_inventory_whose_answer_came_too_late_is_no_other_replica(server: HangingServer) -> None:
+    """It took the next attempt, a minute later, for another writer's: the inventory was forgotten, and the log said
+    that another replica leads."""
+    now, writer, inventory = 0.0, server.writer, server.inventory
+    assert not writer.save_inventory(inventory)
+
+    def lose(method: str, path: str, body: Any) -> None:
+        nonlocal now
+        if method == "PUT":
+            now += 3 * SLOW_SAVE
+            raise TimeoutError("no answer")
+
+    server.cluster.after, writer.clock = lose, lambda: now
+    inventory.bring_into_force("c0ffee")
+    assert writer.save_inventory(inventory)
+    server.cluster.after, now = lambda method, path, body: None, 20 * SLOW_SAVE
+    assert not writer.save_inventory(inventory)
+    assert writer.failed_save[0] == ""
+    server.cluster.objects[INVENTORY]["metadata"]["resourceVersion"] += "0"
+    inventory.bring_into_force("f00d")
+    with pytest.raises(LostLease):
+        writer.save_inventory(inventory)

@@ -215,41 +215,38 @@ class Client:
     def get(self, ref: Ref) -> Object:
         return self._request_object("GET", self.path_of(ref), {})
 
+    def get_briefly(self, ref: Ref) -> Object:
+        """The object, where the loop waits for it and can do without."""
+        return _object_of(self._read_briefly(self.path_of(ref)), f"GET {ref}")
+
     def find(self, ref: Ref) -> Object | None:
         """The object as the server has it now; None only when it says, asked by name and by list, that there is none.
+        The loop waits for it.
 
         A 404 alone may also mean that its kind is not served. Raises NotFound in that case.
         """
         try:
-            return _object_of(self._read_briefly(self.path_of(ref)), f"GET {ref}")
+            return self.get_briefly(ref)
         except NotFound:
             resource = self.resource(ref.api_version, ref.kind)
-            namespace = ref.namespace or ("default" if resource.namespaced else "")
-            found, _ = self.list(resource, namespace, fields=f"metadata.name={ref.name}")
+            path = resource.path(ref.namespace or ("default" if resource.namespaced else ""))
+            page = self._read_briefly(f"{path}?{urlencode({'fieldSelector': f'metadata.name={ref.name}'})}")
+            found = _items_of(page, resource, path)
             return found[0] if found else None
 
-    def list(
-        self, resource: Resource, namespace: str = "", selector: str = "", fields: str = ""
-    ) -> tuple[list[Object], str]:
+    def list(self, resource: Resource, namespace: str = "", selector: str = "") -> tuple[list[Object], str]:
         """List all pages; returns the resource version at which to begin a watch too."""
-        pages = [*self.pages(resource, namespace, selector, fields)]
+        pages = [*self.pages(resource, namespace, selector)]
         return [item for page in pages for item in page.items], pages[-1].version
 
-    def pages(
-        self, resource: Resource, namespace: str = "", selector: str = "", fields: str = ""
-    ) -> Iterator[ListPage]:
-        """The pages of a list. Items get the apiVersion and kind that lists leave out. Raises Retry for an answer that
-        is no list: it is never taken for an empty one."""
+    def pages(self, resource: Resource, namespace: str = "", selector: str = "") -> Iterator[ListPage]:
+        """The pages of a list. Raises Retry for an answer that is no list: it is never taken for an empty one."""
         path = resource.path(namespace)
-        selectors = {"labelSelector": selector, "fieldSelector": fields}
-        query = {"limit": str(PAGE_SIZE), **{name: text for name, text in selectors.items() if text}}
+        query = {"limit": str(PAGE_SIZE), **({"labelSelector": selector} if selector else {})}
         while True:
             page = self.request("GET", path, query, limits=LIST_LIMITS)
-            if not is_list(page):
-                raise Retry(f"the answer to GET {path} is no list")
-            meta = page["metadata"]
-            header = {"apiVersion": resource.api_version, "kind": resource.kind}
-            yield ListPage([{**header, **item} for item in page["items"] or ()], str(meta["resourceVersion"]))
+            items, meta = _items_of(page, resource, path), page["metadata"]
+            yield ListPage(items, str(meta["resourceVersion"]))
             token = meta.get("continue") or ""
             if not token:
                 return
@@ -440,6 +437,14 @@ def _object_of(answer: Object, what: str) -> Object:
     if not is_object(answer):
         raise Retry(f"the answer to {what} is no object: {json.dumps(answer)[:80]}")
     return answer
+
+
+def _items_of(page: Object, resource: Resource, path: str) -> list[Object]:
+    """The objects of a list, with the apiVersion and kind that lists leave out. Raises Retry where it is no list."""
+    if not is_list(page):
+        raise Retry(f"the answer to GET {path} is no list")
+    header = {"apiVersion": resource.api_version, "kind": resource.kind}
+    return [{**header, **item} for item in page["items"] or ()]
 
 
 def _api_error(method: str, path: str, status: int, headers: Mapping[str, str], text: bytes) -> ApiError:

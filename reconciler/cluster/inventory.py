@@ -88,8 +88,9 @@ class Inventory:
 
     commit: the commit last applied. transitions: of the lease that the last writer held. deletions: what was deleted
     lately, rows (time, *`guard.Toll`). announced: uid of an object -> such a row, noted before each time that its
-    deletion is asked for; it counts once the object is gone, whatever becomes of the process meanwhile. is_lost: there was no inventory,
-    so whether objects with our mark are ours and which jobs have run has to be found out before anything is written.
+    deletion is asked for; it counts once the object is gone, whatever becomes of the process meanwhile. is_lost: there
+    was no inventory, so whether objects with our mark are ours and which jobs have run has to be found out before
+    anything is written.
     """
 
     entries: Table[InventoryEntry] = field(default_factory=Table)
@@ -390,7 +391,7 @@ class InventoryStore:
         shards, table = tables[self._checks % 2]
         is_restored = shards.restore(self._checks // 2, table, _as_row)
         try:
-            is_whole = _is_intact(self.client.get(self.ref))
+            is_whole = _is_intact(self.client.get_briefly(self.ref))
         except NotFound:
             is_whole = False
         if not is_whole:

@@ -196,7 +196,7 @@ class ShardSet:
             return False
         index = turn % self.layout.shards
         try:
-            found = self.client.get(self.ref(index))
+            found = self.client.get_briefly(self.ref(index))
         except NotFound:
             version = ""
         else:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from itertools import islice
 from math import inf
 
 from compiler.kubernetes import (
@@ -32,6 +31,7 @@ from reconciler.decisions import guard
 from reconciler.decisions.dependents import pods_of_all
 from reconciler.decisions.diff import Change
 from reconciler.git.process import GitError
+from reconciler.phases.look_ups import LookUps
 from reconciler.phases.runs import run_digest_of
 
 log = logging.getLogger(__name__)
@@ -39,8 +39,6 @@ log = logging.getLogger(__name__)
 INTENT_SECONDS = 90.0
 """Seconds after which no request arrives any more of a former leader, or of which the answer was lost: the API server's
 time limit is 60 s."""
-MAX_LOOK_UPS = 100
-"""Objects that are asked for by name in one pass."""
 
 
 # --- what is ours
@@ -185,10 +183,12 @@ def live_inventory(r: Reconciler, p: Pass) -> Mapping[str, Object | None]:
 
 
 def _recent_toll(r: Reconciler, p: Pass, live: Mapping[str, Object | None]) -> guard.Toll:
-    """What has died within the hour. What was announced has not, as long as it is there or that is not known."""
+    """What has died within the hour. What was announced has not, as long as it is there, or that is not known and the
+    server has not taken its deletion."""
     there = {uid_of(item) for item in filter(None, live.values()) if not is_terminating(item)}
     unknown = {entry.uid for key, entry in p.inventory.entries.items() if key not in live}
-    p.inventory.settle_announced(there | unknown)
+    deleted = {uid for _, uid, _ in r.writer.memory.last_writes.values()}
+    p.inventory.settle_announced(there | (unknown - deleted))
     p.inventory.trim_deletions(int(r.wall_clock()), guard.PRUNE_WINDOW)
     return guard.sum_tolls(guard.Toll(*row[1:]) for row in p.inventory.deletions)
 
@@ -253,7 +253,10 @@ def _trim_gone_entries(r: Reconciler, p: Pass) -> None:
     if has_intents:
         gone = (key for key in gone if p.inventory.entries[key].uid)
     settled = (key for key in gone if not _may_still_come(r, p.inventory.entries[key]))
-    for key in islice(settled, MAX_LOOK_UPS):
+    look_ups = LookUps(r.clock)
+    for key in settled:
+        if r.writer.is_out_of_time() or not look_ups.may_ask():
+            return
         entry = p.inventory.entries[key]
         try:
             item = r.client.find(entry.ref)

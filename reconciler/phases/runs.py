@@ -17,6 +17,7 @@ from reconciler.decisions.diff import is_annotation_overwritten
 from reconciler.decisions.gates import pods_by_job
 from reconciler.decisions.lost_jobs import VOLCANO_JOB, is_given_up
 from reconciler.decisions.run_record import RunRecord, final_record, with_pods
+from reconciler.phases.look_ups import LookUps
 from reconciler.phases.unlabelled import is_unconfirmed
 
 _FLOW = "JobFlow.flow.volcano.sh"
@@ -202,8 +203,11 @@ def record_unobserved_ends(r: Reconciler, p: Pass) -> None:
 
     The server is asked for each of them: a list that lacks it is not enough.
     """
-    failure = ""
+    failure, look_ups = "", LookUps(r.clock)
     for key, run in list(_unobserved_ends(r, p)):
+        if not failure and not look_ups.may_ask():
+            failure = "the server is yet to be asked whether it is gone"
+            r.wake_event.set()
         try:
             if not failure and r.client.find(run.ref) is None:
                 p.inventory.record_run(run)

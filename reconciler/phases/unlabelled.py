@@ -11,9 +11,7 @@ from reconciler.cluster.client import ApiError
 from reconciler.cluster.inventory import Inventory, InventoryEntry
 from reconciler.cluster.objects import Object, ref_of
 from reconciler.context import Pass, Reconciler
-
-MAX_LOOK_UPS = 100
-"""Jobs that are asked for by name in one pass."""
+from reconciler.phases.look_ups import LookUps
 
 
 def find_unlabelled(r: Reconciler, inventory: Inventory) -> dict[str, str]:
@@ -21,21 +19,24 @@ def find_unlabelled(r: Reconciler, inventory: Inventory) -> dict[str, str]:
     doubts: dict[str, str] = {}
     unseen, jobs = dict(_unseen(r, inventory)), r.watches.unlabelled
     jobs.keep_only(unseen, {entry.uid for entry in inventory.entries.values()} if jobs.gone else ())
-    asked = 0
+    look_ups, is_answered, are_all_asked = LookUps(r.clock), True, True
     for key, entry in unseen.items():
         if entry.uid in jobs.gone:
             continue
-        asked += 1
+        if not look_ups.may_ask():
+            are_all_asked = False
+            doubts[key] = "the watch does not show it, and the server is yet to be asked whether it is gone"
+            continue
         try:
-            if asked > MAX_LOOK_UPS:
-                r.wake_event.set()
-                doubts[key] = "the watch does not show it, and the server is yet to be asked whether it is gone"
-            elif (item := r.client.find(entry.ref)) is not None and uid_of(item) == entry.uid:
+            if (item := r.client.find(entry.ref)) is not None and uid_of(item) == entry.uid:
                 jobs.note_found(key, item)
             elif (former := jobs.note_gone(key, entry.uid)) is not None:
                 r.watches.record_deletion(former, witnessed=False)
         except ApiError as error:
+            is_answered = False
             doubts[key] = f"the watch does not show it, and whether it is gone is not known: {error}"
+    if is_answered and not are_all_asked:
+        r.wake_event.set()
     return doubts
 
 

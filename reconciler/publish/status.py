@@ -268,7 +268,7 @@ class StatusPublisher:
         """The annotations of the status ConfigMap, by which operators allow what is held; none where it cannot be
         read."""
         try:
-            return annotations_of(self.client.get(self.ref))
+            return annotations_of(self.client.get_briefly(self.ref))
         except ApiError as error:
             log.info("the annotations of the status cannot be read", extra={"reason": str(error)})
             return {}

@@ -22,8 +22,10 @@ from reconciler.cluster.client import (
     Retry,
     Unauthorized,
 )
+from reconciler.cluster.inventory import Inventory, InventoryStore
 from reconciler.cluster.objects import Object, Ref
 from reconciler.cluster.resources import KNOWN_RESOURCES
+from reconciler.publish.status import StatusPublisher
 from tests.builders.scripted_server import ScriptedAnswer, ScriptedServer, answers_in_order, error_answer
 
 QUEUE = Ref("scheduling.volcano.sh/v1beta1", "Queue", "", "team")
@@ -172,6 +174,33 @@ def test_a_read_that_gets_no_answer_is_not_waited_for_again_at_once(monkeypatch:
         with pytest.raises(Retry):
             client.find(dead)
     assert len(limits) == 5, "and this one again later"
+
+
+def test_what_the_loop_waits_for_and_can_do_without_is_read_briefly() -> None:
+    """Whether an object is gone is asked by name and by list, whose answer may take as long; annotations of the status
+    and a look at the inventory held up a pass for 40 s each."""
+    reads: list[tuple[str, Limits]] = []
+
+    class Slow(ScriptedServer):
+        def send(self, method: str, path: str, headers: Any, body: bytes | None, given: Limits) -> ScriptedAnswer:
+            if method == "GET":
+                reads.append((path.rpartition("/")[2], given))
+            if "fieldSelector" in path:
+                raise TimeoutError("the read timed out")
+            return super().send(method, path, headers, body, given)
+
+    server = Slow(lambda method, path, body: error_answer(404))
+    client = Client(lambda: server)
+    for _ in range(2):
+        with pytest.raises(Retry, match="timed out"):
+            client.find(QUEUE)
+    StatusPublisher(client, "gangplan-system", "test").read_annotations()
+    store = InventoryStore(client, "gangplan-system", "test", _version="5")
+    with pytest.raises(NotFound):
+        store.restore(Inventory())
+    by_list = "queues?fieldSelector=metadata.name%3Dteam"
+    names = ["team", by_list, "team", "gangplan-test-status", "gangplan-test-inventory"]
+    assert reads == [(name, BRIEF_LIMITS) for name in names], "and the list is not waited for again at once"
 
 
 def test_credentials_that_stay_refused_are_not_tried_for_ever() -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from reconciler.cluster.client import BRIEF_LIMITS
 from reconciler.cluster.objects import Object
 from reconciler.decisions.guard import PRUNE_WINDOW
 from reconciler.loop import observe
@@ -155,3 +156,29 @@ def test_nothing_is_deleted_while_what_is_deleted_cannot_be_noted(world: World) 
     world.time += 60
     world.prune(world.look())
     assert world.deleted() == ["left"]
+
+
+def test_whether_what_was_deleted_is_gone_is_not_asked_for_without_end(world: World) -> None:
+    """A hundred reads without an answer took 400 s, within a pass that had begun no write for most of it."""
+    asked = list[str]()
+    kept = put_ours(world, *"abcde", "kept")
+    world.prune(world.look(kept))
+    p = world.look(kept)
+    plan_pruning(world.r, p)
+
+    def hang(method: str, path: str, body: Any) -> None:
+        asked.append(path.rpartition("/")[2])
+        world.time += BRIEF_LIMITS.total
+        raise TimeoutError("the read timed out")
+
+    world.cluster.before = hang
+    prune(world.r, p)
+    prune(world.r, p)
+    assert asked == ["a", "b"], "one in each pass, and others in the next one"
+    world.r.writer.set_deadline(-1.0)
+    prune(world.r, p)
+    assert asked == ["a", "b"], "none in a pass that has taken too long"
+    world.cluster.before = lambda method, path, body: None
+    world.r.writer.set_deadline(60.0)
+    prune(world.r, p)
+    assert [entry.ref.name for entry in world.inventory.entries.values()] == ["a", "b", "kept"]

@@ -8,12 +8,13 @@ from pathlib import Path
 import pytest
 
 from compiler.kubernetes import CLUSTER_LABEL, uid_of
+from reconciler.cluster.client import BRIEF_LIMITS
 from reconciler.cluster.inventory import Inventory, InventoryEntry
 from reconciler.cluster.objects import Object, ref_of
 from reconciler.cluster.watch import WatchHealth
 from reconciler.context import Pass, Settings, build_reconciler
 from reconciler.observe import Restrictions
-from reconciler.phases import unlabelled
+from reconciler.phases import look_ups
 from reconciler.phases.runs import record_deletions
 from reconciler.phases.unlabelled import find_unlabelled
 from tests.builders.fake_cluster import FakeCluster
@@ -159,7 +160,7 @@ def test_one_that_others_made_anew_is_gone(world: World) -> None:
 
 
 def test_so_many_are_asked_for_in_a_pass(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(unlabelled, "MAX_LOOK_UPS", 2)
+    monkeypatch.setattr(look_ups, "MAX_LOOK_UPS", 2)
     jobs = [world.put(f"train-{at}") for at in range(3)]
     for job in jobs:
         world.vanishes(job)
@@ -170,3 +171,29 @@ def test_so_many_are_asked_for_in_a_pass(world: World, monkeypatch: pytest.Monke
     assert [world.is_departed(job) for job in jobs] == [True, True, False]
     world.look()
     assert world.is_departed(jobs[2])
+
+
+def test_a_pass_waits_for_one_answer_that_does_not_come_and_the_next_one_asks_for_others(world: World) -> None:
+    """A hundred of them held up a pass for 400 s."""
+    now, asked = 0.0, list[str]()
+    world.r.clock = lambda: now
+    jobs = [world.put(f"train-{at}") for at in range(4)]
+    for job in jobs:
+        world.vanishes(job)
+
+    def hang(method: str, path: str, body: object) -> None:
+        nonlocal now
+        asked.append(path.rpartition("/")[2])
+        now += BRIEF_LIMITS.total
+        raise TimeoutError("the read timed out")
+
+    world.cluster.before = hang
+    for _ in range(2):
+        p = world.look()
+        assert p.unconfirmed_ends.keys() == {ref_of(job).key for job in jobs}
+        assert not world.r.wake_event.is_set(), "no pass after pass"
+    assert asked == ["train-0", "train-1"], "the first one is not asked for again at once"
+    world.cluster.before = lambda method, path, body: None
+    world.cluster.objects.clear()
+    world.look()
+    assert [world.is_departed(job) for job in jobs] == [False, False, True, True]

@@ -25,7 +25,6 @@ import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from math import inf
 from typing import Any, NamedTuple, Protocol
 from urllib.parse import urlencode
 
@@ -179,10 +178,9 @@ class Client:
         """Set `fence`."""
         self.fence = fence
 
-    def with_limits(self, limits: Limits, longest_pause: float = inf) -> Client:
-        """A client of the same server with other limits, and with connections of its own. longest_pause: seconds for
-        which it obeys a server that asks to wait."""
-        return Client(self.connect, limits, rate=RateLimit(longest=longest_pause))
+    def with_limits(self, limits: Limits) -> Client:
+        """A client of the same server with other limits, and with connections of its own."""
+        return Client(self.connect, limits)
 
     def resource(self, api_version: str, kind: str) -> Resource:
         """The resource of a kind, by discovery unless it is known. Raises NotFound for a kind that is not served."""

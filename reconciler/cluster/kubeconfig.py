@@ -5,19 +5,28 @@ from __future__ import annotations
 
 import contextlib
 import json
+import logging
 import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Mapping
+from datetime import UTC, datetime
+from math import inf
 from pathlib import Path
 from typing import Any
 
 from kubernetes.client import Configuration
 from kubernetes.config import ConfigException, dateutil, kube_config
 
+log = logging.getLogger(__name__)
+
 PLUGIN_SECONDS = 30.0
 """Seconds for a credential plugin; below the time within which each thread shows that it turns."""
+REFRESH_SECONDS, REFRESH_PAUSE = 3.0, 30.0
+"""Seconds for one while the last token is still good, which the package has renewed five minutes before its end, and
+until it is asked again where it gave none: the thread of the lease waits for it as well."""
 
 
 def load_kubeconfig(path: Path | None, context: str | None, settings: Configuration) -> None:
@@ -31,15 +40,32 @@ def load_kubeconfig(path: Path | None, context: str | None, settings: Configurat
 
 
 class _Loader(kube_config.KubeConfigLoader):
+    _refresh_at = -inf
+
     def _load_from_exec_plugin(self) -> bool:
         """Set the credentials that the plugin gives; whether the user has a plugin. The package calls this at first and
         when the token has expired."""
         untyped: Any = self
         if "exec" not in untyped._user:
             return False
+        is_good = "expiry" in untyped.__dict__ and untyped.expiry > datetime.now(UTC)
+        if is_good and time.monotonic() < self._refresh_at:
+            return True
+        try:
+            self._take_credentials(REFRESH_SECONDS if is_good else PLUGIN_SECONDS)
+        except ConfigException as error:
+            if not is_good:
+                raise
+            self._refresh_at = time.monotonic() + REFRESH_PAUSE
+            log.warning("the token is still good and was not renewed", extra={"reason": str(error)})
+        return True
+
+    def _take_credentials(self, seconds: float) -> None:
+        """Ask the plugin, for so long. Raises ConfigException."""
+        untyped: Any = self
         plugin, folder = untyped._user["exec"].value, untyped._get_base_path(untyped._cluster.path)
         cluster = untyped._cluster.value if plugin.get("provideClusterInfo") else None
-        status = ask_plugin(plugin, folder, cluster)
+        status = ask_plugin(plugin, folder, cluster, seconds)
         if "token" in status:
             untyped.token = f"Bearer {status['token']}"
         else:
@@ -51,13 +77,15 @@ class _Loader(kube_config.KubeConfigLoader):
         if "expirationTimestamp" in status:
             read_time: Any = dateutil.parse_rfc3339
             untyped.expiry = read_time(status["expirationTimestamp"])
-        return True
 
 
-def ask_plugin(plugin: Mapping[str, Any], folder: str, cluster: Mapping[str, Any] | None) -> Mapping[str, Any]:
+def ask_plugin(
+    plugin: Mapping[str, Any], folder: str, cluster: Mapping[str, Any] | None, seconds: float
+) -> Mapping[str, Any]:
     """The `status` of the ExecCredential that a plugin answers with. Raises ConfigException.
 
     plugin: `exec` of the kubeconfig. folder: that of the kubeconfig, in which it runs. cluster: what it is told of it.
+    seconds: for its answer.
     """
     try:
         command, version = [plugin["command"], *(plugin.get("args") or ())], plugin["apiVersion"]
@@ -71,7 +99,7 @@ def ask_plugin(plugin: Mapping[str, Any], folder: str, cluster: Mapping[str, Any
     }
     question = {"apiVersion": version, "kind": "ExecCredential", "spec": spec}
     environment = {**os.environ, **extra, "KUBERNETES_EXEC_INFO": json.dumps(question)}
-    answer = _run(command, folder, environment, is_interactive)
+    answer = _run(command, folder, environment, None if is_interactive else seconds)
     if not isinstance(answer, dict) or answer.get("apiVersion") != version:
         raise ConfigException(f"the credential plugin {command[0]} answers with no ExecCredential of {version}")
     status = answer.get("status")
@@ -81,8 +109,9 @@ def ask_plugin(plugin: Mapping[str, Any], folder: str, cluster: Mapping[str, Any
     return status
 
 
-def _run(command: list[str], folder: str, environment: Mapping[str, str], is_interactive: bool) -> Any:
-    """What the command prints, as JSON. A person at a terminal may be asked to log in; only others have a limit."""
+def _run(command: list[str], folder: str, environment: Mapping[str, str], seconds: float | None) -> Any:
+    """What the command prints, as JSON. seconds: None where a person at a terminal may be asked to log in."""
+    is_interactive = seconds is None
     piped = None if is_interactive else subprocess.PIPE
     try:
         process = subprocess.Popen(
@@ -98,9 +127,9 @@ def _run(command: list[str], folder: str, environment: Mapping[str, str], is_int
     except OSError as error:
         raise ConfigException(f"the credential plugin {command[0]} cannot be run: {error.strerror}") from error
     try:
-        output, errors = process.communicate(timeout=None if is_interactive else PLUGIN_SECONDS)
+        output, errors = process.communicate(timeout=seconds)
     except subprocess.TimeoutExpired:
-        raise ConfigException(f"the credential plugin {command[0]} gave no answer in {PLUGIN_SECONDS:g} s") from None
+        raise ConfigException(f"the credential plugin {command[0]} gave no answer in {seconds:g} s") from None
     finally:
         _end(process, is_interactive)
     if process.returncode != 0:

@@ -19,8 +19,10 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
+from reconciler.cluster.brief_connect import BriefConnect
 from reconciler.cluster.client import ApiError, Client, Conflict, Limits, LostLease, NotFound
 from reconciler.cluster.objects import Object, Ref
+from reconciler.cluster.rate import RateLimit
 from reconciler.heartbeat import Heartbeat, repeat_step
 
 log = logging.getLogger(__name__)
@@ -76,7 +78,9 @@ class Lease:
                 f"a lease needs 0 < period < deadline < duration, not {self.period}, {self.deadline}, {self.duration}"
             )
         seconds = REQUEST_SHARE * self.deadline
-        self.client = self.client.with_limits(Limits(min(2.0, seconds), seconds, seconds), longest_pause=self.period)
+        limits = Limits(min(2.0, seconds), seconds, seconds)
+        connect = BriefConnect(self.client.connect, limits.connect)
+        self.client = Client(connect, limits, rate=RateLimit(longest=self.period))
 
     def is_held(self) -> bool:
         return self._renewed_at is not None and self.clock() - self._renewed_at < self.deadline

@@ -6,6 +6,8 @@ import base64
 import json
 import sys
 import time
+from datetime import UTC, datetime, timedelta
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -68,6 +70,23 @@ def test_a_token_that_has_expired_is_asked_for_again(tmp_path: Path) -> None:
     )
     settings = load(write_config(tmp_path, script))
     assert settings.get_api_key_with_prefix("BearerToken") == "Bearer xx"
+
+
+def test_a_token_that_is_still_good_is_used_while_the_plugin_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A plugin that hung when the token was to be renewed, five minutes before its end, cost the lease."""
+    monkeypatch.setattr(kubeconfig, "REFRESH_SECONDS", 0.5)
+    soon = (datetime.now(UTC) + timedelta(minutes=2)).strftime("%Y-%m-%dT%H:%M:%SZ")
+    path = write_config(tmp_path, answer({"token": "good", "expirationTimestamp": soon}))
+    settings = load(path)
+    (tmp_path / "plugin.py").write_text("open('asked', 'a').write('x'); import time; time.sleep(600)")
+    for _ in range(3):
+        assert settings.get_api_key_with_prefix("BearerToken") == "Bearer good"
+    assert (tmp_path / "asked").read_text() == "x", "not with each request"
+    (tmp_path / "plugin.py").write_text(answer({"token": "new"}))
+    monkeypatch.setattr(time, "monotonic", lambda: inf)
+    assert settings.get_api_key_with_prefix("BearerToken") == "Bearer new"
 
 
 def test_a_certificate_with_its_key(tmp_path: Path) -> None:

@@ -229,6 +229,38 @@ def test_one_request_that_hangs_loses_no_lease() -> None:
     assert all(one.period + 2 * limit <= one.deadline for limit in seconds.values())
 
 
+def test_a_credential_plugin_that_hangs_loses_no_lease(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After one broken connection the lease's thread waited half a minute for the plugin, and had good credentials."""
+    monkeypatch.setattr("reconciler.cluster.client.RECONNECT_SECONDS", 0.0)
+    kept, gate, servers = Kept(), threading.Event(), list[ScriptedServer]()
+
+    def connect() -> ScriptedServer:
+        if servers:
+            gate.wait()
+        servers.append(ScriptedServer(kept.script))
+        return servers[-1]
+
+    def cut(method: str, path: str, body: Any) -> ScriptedAnswer:
+        raise ConnectionResetError("the wire was cut")
+
+    one = Lease(Client(connect), "n", "l", "one", duration=0.3, deadline=0.2, period=0.1, clock=lambda: kept.now)
+    assert one.try_acquire()
+    servers[0].script = cut
+    with pytest.raises(Retry):
+        one.try_acquire()
+    servers[0].script = kept.script
+    kept.now = 0.15
+    assert one.try_acquire(), "by the former connection"
+    gate.set()
+    while len(servers) < 2:
+        time.sleep(0.001)
+    servers[0].script = cut
+    with pytest.raises(Retry):
+        one.try_acquire()
+    assert one.try_acquire(), "and by the new one as soon as it is there"
+    assert servers[1].requests or servers[2].requests
+
+
 def test_a_renewal_of_which_the_answer_was_lost_is_followed_by_another() -> None:
     kept = Kept()
     one = kept.lease("one")

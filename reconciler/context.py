@@ -93,7 +93,8 @@ class Reconciler:
     wall_clock: seconds since the epoch, only to see which of a plan's moments have come. broken_gangs: uids of jobs
     that lost pods with a node, or for want of one that binds them, and are not whole again.
     drift_basis: None while only a pass may write. correction_pace: of objects that are put back between passes.
-    was_holder: whether the lease was ours when the last pass began. leads_since: when this replica last began to lead,
+    other_heartbeats: of threads that are no parts of it. was_holder: whether the lease was ours when the last pass
+    began. leads_since: when this replica last began to lead,
     on the clock.
     """
 
@@ -134,6 +135,7 @@ class Reconciler:
     correction_pace: CorrectionPace = field(default_factory=lambda: CorrectionPace(MANY_CHANGES))
     last_good_pass: float = 0.0
     heartbeat: Heartbeat = field(default_factory=lambda: Heartbeat("loop", LOOP_LIMIT))
+    other_heartbeats: list[Heartbeat] = field(default_factory=list)
     was_holder: bool = False
     leads_since: float = 0.0
     next_housekeeping: float = 0.0
@@ -165,6 +167,10 @@ class Reconciler:
     def forbid_corrections(self) -> None:
         """Leave all writes to passes."""
         self.drift_basis = None
+
+    def watch_over(self, *heartbeats: Heartbeat) -> None:
+        """Count these heartbeats with those of the parts."""
+        self.other_heartbeats += heartbeats
 
     def record_good_pass(self) -> None:
         self.last_good_pass = time.monotonic()

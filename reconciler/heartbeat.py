@@ -19,7 +19,7 @@ class Heartbeat:
     """The sign of life of one thread.
 
     limit: seconds within which it comes while all is well, however slowly the API server or git answers. errors: how
-    many unexpected exceptions the thread has survived.
+    many unexpected exceptions the thread has survived. last_beat: None before the first, and while it rests.
     """
 
     name: str
@@ -31,9 +31,18 @@ class Heartbeat:
     def beat(self) -> None:
         self.last_beat = self.clock()
 
+    def beat_as_of(self, at: float) -> None:
+        """Give the sign as if it had come at this time on the clock."""
+        self.last_beat = at
+
+    def rest(self) -> None:
+        """Give no sign until the next beat: there is nothing to do."""
+        self.last_beat = None
+
     def seconds_late(self) -> float:
-        """Seconds by which the sign is overdue; 0 while it is not, or the thread was never started."""
-        return 0.0 if self.last_beat is None else max(0.0, self.clock() - self.last_beat - self.limit)
+        """Seconds by which the sign is overdue; 0 while it is not, or the thread has nothing to do."""
+        last = self.last_beat  # its thread may set another meanwhile
+        return 0.0 if last is None else max(0.0, self.clock() - last - self.limit)
 
     def record_error(self, error: BaseException) -> None:
         """Count and log an unexpected exception."""

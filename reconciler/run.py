@@ -102,7 +102,9 @@ def _start_servers(r: Reconciler) -> list[ThreadingHTTPServer]:
     servers = [serve_pages(r.settings.listen, http_pages(r))] if r.settings.listen else []
     if r.settings.webhook and r.settings.webhook_secret is not None:
         receiver = WebhookReceiver(r.settings.branch, r.settings.webhook_secret, r.poller.poke)
-        servers.append(serve_webhook(r.settings.webhook, receiver))
+        server = serve_webhook(r.settings.webhook, receiver)
+        r.watch_over(server.heartbeat)
+        servers.append(server)
     return servers
 
 
@@ -284,7 +286,8 @@ def http_pages(r: Reconciler) -> dict[str, Callable[[], HttpAnswer]]:
 
 
 def _heartbeats(r: Reconciler) -> list[Heartbeat]:
-    """The heartbeats of every thread: none is late because the API server or git does not answer."""
+    """The heartbeats of every thread: none is late because the API server or git does not answer. Writers and others
+    that make requests are seen by requests that do not end."""
     return [
         r.heartbeat,
         r.lease.heartbeat,
@@ -292,6 +295,11 @@ def _heartbeats(r: Reconciler) -> list[Heartbeat]:
         r.request_poller.heartbeat,
         r.scheduler_probe.heartbeat,
         r.poller.heartbeat,
+        r.compiler.heartbeat,
+        r.compiler.telling_heartbeat,
+        r.dry_run.heartbeat,
+        r.plan_copy.heartbeat,
+        *r.other_heartbeats,
         *(informer.heartbeat for informer in list(r.watches.informers.values())),
     ]
 

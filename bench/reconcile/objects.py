@@ -26,7 +26,7 @@ from bench.reconcile.bed import (
 from compiler.kubernetes import CLUSTER_LABEL
 from reconciler.cluster.client import ApiError, Client
 from reconciler.cluster.objects import Ref
-from reconciler.cluster.transport import make_connector
+from reconciler.cluster.transport import Connector
 from tests.e2e.stories.story import CLUSTER, SCHEDULER, GitRepository, node_pool, queue
 
 PER_FILE = 250
@@ -64,7 +64,7 @@ def objects_world(sizes: Sizes) -> Iterator[ObjectsWorld]:
             maps = (config_map(at) for at in range(start, min(start + PER_FILE, sizes.objects)))
             repository.write_file(f"jobs/objects-{start:05}.yaml", *maps)
         commit = repository.commit()
-        client = Client(make_connector(bed.plane.kubeconfig))
+        client = Client(Connector(bed.plane.kubeconfig))
         with ToldReconciler(bed, repository) as reconciler:
             path = f"/api/v1/namespaces/default/configmaps?limit=1&labelSelector={CLUSTER_LABEL}%3Dtest"
 

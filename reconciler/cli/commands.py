@@ -30,7 +30,7 @@ from reconciler.cluster.lease import vacancy
 from reconciler.cluster.neighbours import OtherGangplanError
 from reconciler.cluster.objects import Object, Ref, ref_of
 from reconciler.cluster.preflight import START_LIMITS, CannotStartError, check_cluster, wait_for_cluster
-from reconciler.cluster.transport import make_connector
+from reconciler.cluster.transport import Connector
 from reconciler.context import Reconciler, Settings, build_reconciler, load_identity, revision_in_force
 from reconciler.git.process import GitError
 from reconciler.observe import STATE_KINDS, without_server_fields
@@ -168,8 +168,10 @@ def reconcile(
     limit = timeout or (ONCE_TIMEOUT if once else START_TIMEOUT)
     try:
         with lock_data_folder(settings.data):
-            client = Client(make_connector(kubeconfig, context))
+            connect = Connector(kubeconfig, context)
+            client = Client(connect)
             reconciler = build_reconciler(settings, client, load_identity(settings.data))
+            reconciler.watch_over(connect.limiter.heartbeat, connect.limiter.late_requests)
             asking = client.with_limits(START_LIMITS)  # the client itself writes nothing without the lease
             _wait_for_cluster(asking, settings.namespace, limit, once)
             formatter.add_fields(lambda: {"revision": revision_in_force(reconciler)})
@@ -273,7 +275,7 @@ def log_as_json() -> JsonFormatter:
 def snapshot(kubeconfig: Path | None, context: str | None, output: Path | None) -> None:
     """Write what a plan needs to know of a cluster (nodes, pods, jobs, queues and so on) as one List, for `gangplan
     plan --state`."""
-    items = [*state_items(Client(make_connector(kubeconfig, context)))]
+    items = [*state_items(Client(Connector(kubeconfig, context)))]
     items.sort(key=lambda item: (item["kind"], item["apiVersion"], ref_of(item).namespace, name_of(item)))
     metadata = {"annotations": {SNAPSHOT_TIME_ANNOTATION: rfc3339(int(time.time()))}}
     state = {"apiVersion": "v1", "kind": "List", "metadata": metadata, "items": items}
@@ -313,7 +315,7 @@ def status(
 ) -> None:
     """Show the commit in force, the conditions, each gang's decision, and what is held and why; of a JOB
     (NAMESPACE/NAME, or KIND.GROUP/NAMESPACE/NAME) how its last run went."""
-    client = Client(make_connector(kubeconfig, context))
+    client = Client(Connector(kubeconfig, context))
     if job is not None:
         run = _finished_run(client, namespace, cluster, job)
         click.echo(json.dumps(record_row(run), indent=1) if output == "json" else record_text(run).rstrip("\n"))

@@ -15,7 +15,7 @@ from reconciler.cli import add_cluster_options
 from reconciler.cli.connection import cluster_command
 from reconciler.cluster.client import Client
 from reconciler.cluster.inventory import FinishedRun, Inventory, InventoryStore
-from reconciler.cluster.transport import make_connector
+from reconciler.cluster.transport import Connector
 from reconciler.phases.runs import split_run
 from reconciler.requests import (
     EVERYTHING,
@@ -108,7 +108,7 @@ def _goes_on(client: Client, run: FinishedRun) -> bool:
 def _stores(
     cluster: str, kubeconfig: Path | None, context: str | None, namespace: str
 ) -> tuple[RequestStore, Inventory]:
-    client = Client(make_connector(kubeconfig, context))
+    client = Client(Connector(kubeconfig, context))
     try:
         return RequestStore(client, namespace, cluster), InventoryStore(client, namespace, cluster).read()
     except ValueError as error:

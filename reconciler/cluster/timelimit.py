@@ -12,8 +12,15 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from reconciler.heartbeat import Heartbeat, repeat_step
+
 log = logging.getLogger(__name__)
 
+IDLE_SECONDS, IDLE_LIMIT = 20.0, 120.0
+"""Seconds between two signs of life while nothing is to be ended, and after which one is missed."""
+LATE_LIMIT = 300.0
+"""Seconds after which a request that was ended and goes on counts as a thread that hangs. Names that are looked up of
+dead servers take their time, and cannot be ended."""
 _current = threading.local()
 
 
@@ -58,23 +65,28 @@ def note_socket(used: socket.socket | None) -> None:
 
 
 class TimeLimiter:
-    """Shuts the sockets of requests that take too long. Its thread starts with the first request."""
+    """Shuts the sockets of requests that take too long. Its thread starts with the first request.
+
+    heartbeat: of that thread. late_requests: the sign of life of all threads that make requests, writers and others:
+    missed where a request goes on although it was ended.
+    """
 
     def __init__(self) -> None:
+        self.heartbeat = Heartbeat("time-limits", IDLE_LIMIT)
+        self.late_requests = Heartbeat("late-requests", LATE_LIMIT)
         self._requests: list[_Request] = []
+        self._shut: list[_Request] = []
         self._numbers = itertools.count()
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
 
     def begin(self, seconds: float) -> Callable[[], bool]:
         """Begin a request of the present thread, which may take so long. The result ends it, and says whether it was
-        late."""
+        late. Raises RuntimeError where no thread can be started that would end it."""
         request = _Request(time.monotonic() + seconds, next(self._numbers))
         with self._changed:
+            self._keep_thread()
             heapq.heappush(self._requests, request)
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name="time-limits", daemon=True)
-                self._thread.start()
             if self._requests[0] is request:
                 self._changed.notify()
         _current.request = request
@@ -86,14 +98,28 @@ class TimeLimiter:
 
         return end
 
-    def _run(self) -> None:
+    def _keep_thread(self) -> None:
+        if self._thread is None or not self._thread.is_alive():
+            thread = threading.Thread(
+                target=repeat_step,
+                args=(self._end_late, threading.Event(), self.heartbeat),
+                name="time-limits",
+                daemon=True,
+            )
+            thread.start()
+            self._thread = thread
+
+    def _end_late(self) -> float:
+        """End the requests that are late by now, and wait for the next, for a while at most."""
         with self._changed:
-            while True:
-                while self._requests and self._requests[0].has_ended:
-                    heapq.heappop(self._requests)
-                if not self._requests:
-                    self._changed.wait()
-                elif (left := self._requests[0].end_at - time.monotonic()) > 0:
-                    self._changed.wait(left)
-                else:
-                    heapq.heappop(self._requests).shut()
+            while self._requests and (self._requests[0].has_ended or self._requests[0].end_at <= time.monotonic()):
+                request = heapq.heappop(self._requests)
+                if not request.has_ended:
+                    self._shut.append(request)
+                    request.shut()
+            self._shut = [request for request in self._shut if not request.has_ended]
+            now = time.monotonic()
+            self.late_requests.beat_as_of(min((request.end_at for request in self._shut), default=now))
+            next_end = self._requests[0].end_at if self._requests else now + IDLE_SECONDS
+            self._changed.wait(min(max(next_end - now, 0.0), IDLE_SECONDS))
+        return 0.0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -64,6 +65,7 @@ class PooledResponse:
         for chunk in self._chunks():
             chunks.append(chunk)
             if (size := size + len(chunk)) > MAX_ANSWER_BYTES:
+                self._end()
                 raise TransportError(f"the answer has more than {MAX_ANSWER_BYTES} bytes")
         return b"".join(chunks)
 
@@ -129,7 +131,10 @@ class PooledTransport:
             "preload_content": False,
             "redirect": False,
         }
-        end = self._limiter.begin(limits.total)
+        try:
+            end = self._limiter.begin(limits.total)
+        except RuntimeError as error:
+            raise TransportError(f"no request is sent without a time limit: {short_error(error)}") from error
         try:
             return PooledResponse(self.pool.request(method, address, **options), limits.read, end)
         except (urllib3.exceptions.HTTPError, OSError) as error:
@@ -142,23 +147,25 @@ class PooledTransport:
             raise
 
 
-def make_connector(kubeconfig: Path | None = None, context: str | None = None) -> Callable[[], Transport]:
-    """What connects by a kubeconfig, or by the service account inside a cluster. The kubernetes package is imported on
-    first use (0.4 s)."""
-    limiter = TimeLimiter()
+@dataclass(frozen=True, slots=True)
+class Connector:
+    """Connects by a kubeconfig, or by the service account inside a cluster. limiter: of all its connections."""
 
-    def connect() -> Transport:
+    kubeconfig: Path | None = None
+    context: str | None = None
+    limiter: TimeLimiter = field(default_factory=TimeLimiter)
+
+    def __call__(self) -> Transport:
+        """The kubernetes package is imported on first use (0.4 s)."""
         from kubernetes import client, config
 
         from reconciler.cluster.kubeconfig import load_kubeconfig
 
         settings = client.Configuration()
-        if kubeconfig is None and "KUBECONFIG" not in os.environ and "KUBERNETES_SERVICE_HOST" in os.environ:
+        if self.kubeconfig is None and "KUBECONFIG" not in os.environ and "KUBERNETES_SERVICE_HOST" in os.environ:
             config.load_incluster_config(client_configuration=settings)  # type: ignore[no-untyped-call]
         else:
-            load_kubeconfig(kubeconfig, context, settings)
+            load_kubeconfig(self.kubeconfig, self.context, settings)
         settings.connection_pool_maxsize = CONNECTIONS
         settings.retries = False
-        return PooledTransport(client.ApiClient(settings), limiter)
-
-    return connect
+        return PooledTransport(client.ApiClient(settings), self.limiter)

@@ -23,12 +23,16 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+from reconciler.heartbeat import Heartbeat, repeat_step
+
 log = logging.getLogger(__name__)
 
 BODY_LIMIT = 1 << 20
 CONCURRENT_LIMIT = 16
 REQUEST_SECONDS = 10.0
 """For the whole of a request, from the connection on."""
+HEARTBEAT_LIMIT = 60.0
+"""Seconds within which the server's thread shows that it turns."""
 _SIGNATURE_HEADERS = ("X-Hub-Signature-256", "X-Hub-Signature", "X-Gitea-Signature")
 _TOKEN_HEADER = "X-Gitlab-Token"  # noqa: S105 (the name of a header)
 
@@ -73,12 +77,13 @@ def _is_signed(headers: Message, body: bytes, secret: bytes) -> bool:
     return hmac.compare_digest(headers.get(_TOKEN_HEADER, "").encode(), secret)
 
 
-class _LimitedServer(ThreadingHTTPServer):
+class WebhookServer(ThreadingHTTPServer):
     """Shuts connections that are open for too long, and the oldest where there are too many."""
 
     daemon_threads = True
 
     def __init__(self, *args: Any) -> None:
+        self.heartbeat, self._stop = Heartbeat("webhook", HEARTBEAT_LIMIT), threading.Event()
         self._opened_at: dict[socket.socket, float] = {}
         self._lock = threading.Lock()
         super().__init__(*args)
@@ -91,6 +96,7 @@ class _LimitedServer(ThreadingHTTPServer):
 
     def service_actions(self) -> None:
         """Called twice a second."""
+        self.heartbeat.beat()
         now = time.monotonic()
         with self._lock:
             self._shut([each for each, at in self._opened_at.items() if now - at > REQUEST_SECONDS])
@@ -106,11 +112,22 @@ class _LimitedServer(ThreadingHTTPServer):
             self._opened_at.pop(request, None)
         super().shutdown_request(request)
 
+    def serve(self) -> float:
+        """Serve until `shutdown`, or an error."""
+        self.serve_forever()
+        self._stop.set()
+        return 0.0
+
+    def start(self) -> None:
+        """Serve from a thread."""
+        arguments = self.serve, self._stop, self.heartbeat
+        threading.Thread(target=repeat_step, args=arguments, name="webhook", daemon=True).start()
+
     def handle_error(self, request: Any, client_address: Any) -> None:
         log.info("a webhook's connection broke", exc_info=True)
 
 
-def serve_webhook(listen: str, receiver: WebhookReceiver) -> ThreadingHTTPServer:
+def serve_webhook(listen: str, receiver: WebhookReceiver) -> WebhookServer:
     """Serve POST on "host:port" from a thread, until `shutdown()` of the returned server. Raises ValueError for an
     address of another form, OSError for one that is in use."""
     host, _, port = listen.rpartition(":")
@@ -146,6 +163,6 @@ def serve_webhook(listen: str, receiver: WebhookReceiver) -> ThreadingHTTPServer
         def log_message(self, format: str, *args: object) -> None:
             log.info("webhook", extra={"detail": format % args})
 
-    server = _LimitedServer((host, int(port)), Handler)
-    threading.Thread(target=server.serve_forever, name="webhook", daemon=True).start()
+    server = WebhookServer((host, int(port)), Handler)
+    server.start()
     return server

@@ -21,6 +21,7 @@ from compiler.repository import Repository
 from reconciler.cluster.client import ApiError, Client, LostLease, NotFound
 from reconciler.cluster.objects import Ref
 from reconciler.cluster.shards import memory_labels
+from reconciler.heartbeat import Heartbeat
 from reconciler.plan.snapshot import Snapshot
 
 log = logging.getLogger(__name__)
@@ -34,6 +35,8 @@ MIN_INTERVAL = 300.0
 """Seconds between two copies of plans of the same commit."""
 FAILURE_PAUSE = 30.0
 """Seconds after a copy that was not written."""
+HEARTBEAT_LIMIT = 300.0
+"""Seconds for one of its requests, and for packing."""
 _HEAD_KEY, _CHUNK_KEY = "plan.json", "plan.gz"
 
 
@@ -58,6 +61,7 @@ class PlanCopy:
     _retry_at: float = 0.0
     _thread: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1, "plan-copy"))
     _writing: Future[None] | None = None
+    heartbeat: Heartbeat = field(default_factory=lambda: Heartbeat("plan-copy", HEARTBEAT_LIMIT))
 
     @property
     def ref(self) -> Ref:
@@ -69,7 +73,11 @@ class PlanCopy:
         is_due = names[0] != self._stored[0] or (names != self._stored and now >= self._next_at)
         if is_due and now >= self._retry_at and (self._writing is None or self._writing.done()):
             self._stored, self._next_at = names, now + MIN_INTERVAL
-            self._writing = self._thread.submit(self._write_or_log, plan, now + FAILURE_PAUSE)
+            try:
+                self._writing = self._thread.submit(self._write_or_log, plan, now + FAILURE_PAUSE)
+            except RuntimeError as error:  # no thread can be started
+                self._note_failure(now + FAILURE_PAUSE)
+                self.heartbeat.record_error(error)
 
     def wait(self) -> None:
         """Wait for the end of a write."""
@@ -77,11 +85,19 @@ class PlanCopy:
             self._writing.result()
 
     def _write_or_log(self, plan: KeptPlan, retry_at: float) -> None:
+        self.heartbeat.beat()
         try:
             self.write(plan)
-        except (ApiError, LostLease) as error:
-            self._stored, self._retry_at = ("", ""), retry_at
+        except Exception as error:
+            self._note_failure(retry_at)
+            if not isinstance(error, (ApiError, LostLease)):
+                self.heartbeat.record_error(error)
             log.warning("the copy of the plan in the cluster was not written", extra={"reason": str(error)})
+        finally:
+            self.heartbeat.rest()
+
+    def _note_failure(self, retry_at: float) -> None:
+        self._stored, self._retry_at = ("", ""), retry_at
 
     def write(self, plan: KeptPlan) -> None:
         """Write the copy into the other slot, then the head. Raises ApiError."""
@@ -122,6 +138,7 @@ class PlanCopy:
         return _unpack(packed)
 
     def _put(self, name: str, content: Mapping[str, Any]) -> None:
+        self.heartbeat.beat()
         metadata = {"namespace": self.namespace, "name": name, "labels": memory_labels(self.cluster)}
         self.client.apply_anyway({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, **content})
 

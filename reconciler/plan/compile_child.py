@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any
 
 from compiler.syntax.parse import Parse, parse_file
 from reconciler.cluster.client import short_error
+from reconciler.heartbeat import Heartbeat
 from reconciler.plan.compile_inputs import CompileRequest, HeldInputs, encode_request
 from reconciler.plan.confinement import child_environment, child_memory_limit
 from reconciler.plan.snapshot import CompileBreakdown, Snapshot
@@ -40,6 +41,8 @@ TELLING_LIMIT = 60.0
 """Seconds for the worker to read a state."""
 TIME_LIMIT = 600.0
 """Wall time of one compile."""
+GRACE = 60.0
+"""Seconds beyond these limits after which the thread that waits for the worker counts as one that hangs."""
 
 
 class CompileProcess:
@@ -57,6 +60,8 @@ class CompileProcess:
     ) -> None:
         self.directory, self.on_end, self.time_limit = directory / uuid.uuid4().hex[:8], on_end, time_limit
         self.memory_limit = memory_limit or child_memory_limit()
+        self.heartbeat = Heartbeat("compile", TELLING_LIMIT + time_limit + GRACE)
+        self.telling_heartbeat = Heartbeat("compile-state", TELLING_LIMIT + GRACE)
         self._worker: subprocess.Popen[bytes] | None = None
         self._held = HeldInputs()
         self._child = 0
@@ -71,16 +76,18 @@ class CompileProcess:
     def start_compile(self, request: CompileRequest) -> None:
         if self.is_busy:
             raise RuntimeError("a compile is under way")
-        self._thread = threading.Thread(target=self._run, args=(request,), name="compile", daemon=True)
-        self._thread.start()
+        thread = threading.Thread(target=self._run, args=(request,), name="compile", daemon=True)
+        thread.start()
+        self._thread = thread
 
     def tell_state(self, request: CompileRequest) -> None:
         """Let the worker know the state of this request before it is asked to compile. It must know the files already:
         only a child reads new ones. A compile that is begun meanwhile waits until the worker has read the state."""
         if self.is_busy or self._is_telling or self._worker is None or self._held.files != request.files:
             return
-        self._telling = threading.Thread(target=self._tell, args=(request,), name="compile", daemon=True)
-        self._telling.start()
+        thread = threading.Thread(target=self._tell, args=(request,), name="compile-state", daemon=True)
+        thread.start()
+        self._telling = thread
 
     @property
     def _is_telling(self) -> bool:
@@ -105,6 +112,7 @@ class CompileProcess:
 
     def _tell(self, request: CompileRequest) -> None:
         """Where this fails, the next compile is told all that changed."""
+        self.telling_heartbeat.beat()
         try:
             question = self.directory / "state.json"
             question.write_bytes(encode_request(request, self._held))
@@ -113,9 +121,12 @@ class CompileProcess:
         except Exception as error:  # whatever it is: what the worker holds, and says next, is not known
             log.warning("the compile worker was not told the state", extra={"reason": short_error(error)})
             self._drop_worker()
+        finally:
+            self.telling_heartbeat.rest()
 
     def _run(self, request: CompileRequest) -> None:
         result: Snapshot | CompileBreakdown
+        self.heartbeat.beat()
         try:
             if self._telling is not None:
                 self._telling.join()
@@ -124,6 +135,7 @@ class CompileProcess:
             log.warning("a compile broke down", exc_info=error)
             result = CompileBreakdown(request.commit, f"it did not end well: {short_error(error)}")
         self._result = result
+        self.heartbeat.rest()
         self.on_end()
 
     def _compile(self, request: CompileRequest) -> Snapshot | CompileBreakdown:

@@ -21,6 +21,7 @@ from compiler.kubernetes import name_of, uid_of
 from compiler.run_kinds import is_run
 from reconciler.cluster.client import ApiError, Client, Conflict, Invalid, LostLease, Retry, server_message, short_error
 from reconciler.cluster.objects import Object, Ref, ref_of
+from reconciler.heartbeat import Heartbeat
 
 log = logging.getLogger(__name__)
 
@@ -39,6 +40,9 @@ LONGEST_PAUSE = 1.0
 MOMENT = 0.3
 """Seconds that the start of a round of no more than `ASKERS` questions waits for the answers: most come at once, and a
 pass less stands between a small commit and its first write."""
+HEARTBEAT_LIMIT = 600.0
+"""Seconds within which one of the questions under way has ended: each is a few requests, none of them begun after
+`PATIENCE`."""
 TELL_AFTER = 5.0
 """Seconds without an answer after which the delay is told."""
 _QUEUE_LIMITS = ("parent", "capability", "deserved", "guarantee")
@@ -88,6 +92,7 @@ class _Round:
     ended: threading.Event = field(default_factory=threading.Event)
     is_awaited: bool = False
     is_given_up: bool = False
+    heartbeat: Heartbeat = field(default_factory=lambda: Heartbeat("dry-run", HEARTBEAT_LIMIT))
 
     @property
     def has_ended(self) -> bool:
@@ -148,16 +153,23 @@ class DryRun:
     def __init__(self, client: Client, wake: Callable[[], None], clock: Callable[[], float] = time.monotonic) -> None:
         self.client, self.wake, self.clock = client, wake, clock
         self._round: _Round | None = None
+        self._resting = Heartbeat("dry-run", HEARTBEAT_LIMIT)
 
     @property
     def is_busy(self) -> bool:
         return self._round is not None and not self._round.has_ended
 
+    @property
+    def heartbeat(self) -> Heartbeat:
+        """Of the round under way; nobody waits for one that was given up."""
+        return self._resting if self._round is None else self._round.heartbeat
+
     def start(self, questions: Sequence[Question]) -> None:
         """Begin to ask; where there are few questions, wait a moment for the answers."""
         self.give_up()
-        self._round = asked = _Round(questions, self.clock(), is_awaited=len(questions) <= ASKERS)
+        asked = _Round(questions, self.clock(), is_awaited=len(questions) <= ASKERS)
         threading.Thread(target=self._ask_all, args=(asked,), name="dry-run", daemon=True).start()
+        self._round = asked
         if asked.is_awaited:
             asked.wait(MOMENT)
 
@@ -186,6 +198,7 @@ class DryRun:
 
     def _ask_all(self, asked: _Round) -> None:
         result: tuple[Refusal, ...] | None = None
+        asked.heartbeat.beat()
         try:
             result = self._refusals_of(asked)
             seconds = round(self.clock() - asked.began_at, 3)
@@ -195,7 +208,9 @@ class DryRun:
             log.info("the dry run was given up with the lease")
         except Exception as error:  # a plan must not wait for ever: what is refused then holds up only itself
             log.warning("the dry run broke down", extra={"reason": short_error(error)})
+            asked.heartbeat.record_error(error)
             result = ()
+        asked.heartbeat.rest()
         asked.end(result)
         if not asked.is_awaited:
             self.wake()
@@ -216,6 +231,7 @@ class DryRun:
             return self._answer_to(asked, question)
         finally:
             asked.end_question(question.ref)
+            asked.heartbeat.beat()
 
     def _answer_to(self, asked: _Round, question: Question) -> str:
         item = _under_other_name(question.item) if question.is_renamed else question.item

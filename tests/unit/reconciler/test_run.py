@@ -17,6 +17,7 @@ from reconciler.cluster.inventory import Inventory
 from reconciler.cluster.lease import Lease
 from reconciler.cluster.neighbours import OtherGangplanError
 from reconciler.cluster.objects import Object, Ref
+from reconciler.cluster.timelimit import TimeLimiter
 from reconciler.context import DriftBasis, Reconciler, Settings, build_reconciler
 from reconciler.git.poller import GitPoller
 from reconciler.plan.snapshot import Snapshot
@@ -224,8 +225,13 @@ def test_a_long_pass_that_writes_is_alive_and_one_that_hangs_is_not(life: Life) 
 
 def test_an_outage_of_the_api_server_is_no_reason_to_restart_and_each_thread_is(life: Life) -> None:
     r = life.r
+    limiter = TimeLimiter()
+    r.watch_over(limiter.heartbeat, limiter.late_requests)
     pages = http_pages(r)
     r.last_good_pass = time.monotonic() - 10_000
+    names = {beat.name for beat in run._heartbeats(r)}
+    assert names >= {"loop", "lease", "events", "requests", "scheduler", "git"}
+    assert names >= {"compile", "compile-state", "dry-run", "plan-copy", "time-limits", "late-requests"}
     for beat in run._heartbeats(r):
         beat.beat()
     assert pages["/healthz"]()[0] == 200

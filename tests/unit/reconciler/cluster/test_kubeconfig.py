@@ -18,7 +18,7 @@ from kubernetes.config import ConfigException
 from reconciler.cluster import kubeconfig
 from reconciler.cluster.client import ApiError, Client
 from reconciler.cluster.kubeconfig import load_kubeconfig
-from reconciler.cluster.transport import make_connector
+from reconciler.cluster.transport import Connector
 from tests.builders.processes import ends
 
 VERSION = "client.authentication.k8s.io/v1"
@@ -117,7 +117,7 @@ def test_a_plugin_that_fails_is_told_and_nothing_is_asked_without_credentials(
     """The kubernetes package logs a line of its own and goes on as `system:anonymous`, to whom everything is
     forbidden."""
     with pytest.raises(ApiError, match=message) as found:
-        Client(make_connector(write_config(tmp_path, script))).request("GET", "/version")
+        Client(Connector(write_config(tmp_path, script))).request("GET", "/version")
     assert "\n" not in str(found.value)
     assert not caplog.records
 

@@ -16,7 +16,7 @@ from kubernetes.config import ConfigException
 from reconciler.cluster import transport
 from reconciler.cluster.client import Client, Limits, Silent, Unauthorized
 from reconciler.cluster.timelimit import TimeLimiter
-from reconciler.cluster.transport import LimitPassedError, PooledTransport, TransportError, make_connector
+from reconciler.cluster.transport import Connector, LimitPassedError, PooledTransport, TransportError
 from tests.faults.proxy import kubeconfig_text
 from tests.unit.reconciler.cluster.test_client import PODS
 
@@ -121,7 +121,7 @@ def test_credentials_that_are_refused_for_hours_leave_no_threads_behind(
     host = serve(refuse_credentials).api.configuration.host
     kubeconfig = tmp_path / "kubeconfig"
     kubeconfig.write_text(kubeconfig_text(int(host.rpartition(":")[2]), "expired"))
-    client = Client(make_connector(kubeconfig))
+    client = Client(Connector(kubeconfig))
     before = threading.active_count()
     for _ in range(5):
         with pytest.raises(Unauthorized):

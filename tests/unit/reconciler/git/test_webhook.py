@@ -9,13 +9,14 @@ import http.client
 import json
 import select
 import socket
+import time
 from collections.abc import Iterator
 from email.message import Message
 from pathlib import Path
 
 import pytest
 
-from reconciler.git.webhook import BODY_LIMIT, CONCURRENT_LIMIT, WebhookReceiver, serve_webhook
+from reconciler.git.webhook import BODY_LIMIT, CONCURRENT_LIMIT, WebhookReceiver, WebhookServer, serve_webhook
 
 SECRET = b"hook-secret"
 PUSH = json.dumps({"ref": "refs/heads/main"}).encode()
@@ -146,3 +147,28 @@ def test_a_request_has_a_limit_for_the_whole_of_it(hook: Hook, port: int, monkey
 def test_an_address_that_is_none_is_refused(hook: Hook) -> None:
     with pytest.raises(ValueError, match="not host:port"):
         serve_webhook("8080:", hook.receiver)
+
+
+def test_the_servers_thread_survives_what_it_did_not_expect_and_shows_that_it_turns(
+    hook: Hook, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One error where it looks for connections that are open for too long, and no webhook came any more."""
+    monkeypatch.setattr("reconciler.heartbeat.ERROR_PAUSE", 0.0)
+    errors, look = [MemoryError()], WebhookServer.service_actions
+
+    def fail_once(server: WebhookServer) -> None:
+        if errors:
+            raise errors.pop()
+        look(server)
+
+    monkeypatch.setattr(WebhookServer, "service_actions", fail_once)
+    server = serve_webhook("127.0.0.1:0", hook.receiver)
+    seen = server.heartbeat.last_beat
+    while errors or server.heartbeat.last_beat == seen:
+        time.sleep(0.001)
+    with socket.create_connection(("127.0.0.1", server.server_port)) as good:
+        good.sendall(f"POST / HTTP/1.1\r\nContent-Length: 2\r\nX-Gitlab-Token: {SECRET.decode()}\r\n\r\n{{}}".encode())
+        assert b" 202 " in good.makefile("rb").readline()
+    assert server.heartbeat.errors == 1
+    server.shutdown()
+    server.server_close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,7 @@ from reconciler.plan.snapshot import Snapshot, save_snapshot
 from tests.builders.fake_cluster import FakeCluster
 from tests.builders.memory_server import stored_sizes
 from tests.builders.scripted_server import error_answer
+from tests.builders.threads import no_new_thread
 
 COMMIT = "c0ffee" * 6 + "c0ff"
 TREE = Repository({"jobs/a.yaml": b"kind: Job\n", "cluster-specs/test/c.yaml": b"\xff"}, {"jobs/a.yaml": 7})
@@ -247,3 +249,33 @@ def reconciler_on(cluster: FakeCluster, folder: Path) -> Reconciler:
     r.mirror, r.compiler = Clone(), Compiler()  # type: ignore[assignment]
     r.inventory = Inventory(commit=COMMIT)
     return r
+
+
+@pytest.mark.parametrize("error", [MemoryError(), ValueError("not what was expected")])
+def test_a_copy_that_broke_down_is_made_later_and_counted(
+    cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    """It counted as written: the plan was not in the cluster until another was made."""
+    copy, kept = copy_in(cluster), KeptPlan(GOOD, TREE)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(PlanCopy, "write", failing(error))
+        copy.offer(kept, 0.0)
+        copy.wait()
+    assert (copy.heartbeat.errors, copy.heartbeat.last_beat) == (1, None)
+    with no_new_thread():
+        copy_without_thread = copy_in(cluster)
+        copy_without_thread.offer(kept, 0.0)
+    for each in (copy, copy_without_thread):
+        each.offer(kept, FAILURE_PAUSE - 1)
+        assert each.read() is None
+        each.offer(kept, FAILURE_PAUSE)
+        each.wait()
+        assert each.read() == kept
+        cluster.objects.clear()
+
+
+def failing(error: Exception) -> Callable[[PlanCopy, KeptPlan], None]:
+    def write(self: PlanCopy, plan: KeptPlan) -> None:
+        raise error
+
+    return write

@@ -16,6 +16,7 @@ from reconciler.plan.compile_child import CompileProcess, _receive, compile_requ
 from reconciler.plan.compile_inputs import CompileRequest, HeldInputs, encode_request
 from reconciler.plan.snapshot import CompileBreakdown, Snapshot, load_snapshot, save_snapshot, write_answer
 from solver.verify import Violation
+from tests.builders.threads import no_new_thread
 
 CLUSTER = b"""\
 apiVersion: gangplan.dev/v1alpha1
@@ -301,3 +302,38 @@ def test_two_numbers_that_a_worker_says_at_once_are_two_answers() -> None:
         worker.wait()
         deadline = time.monotonic() + 60.0
         assert [_receive(worker, deadline), _receive(worker, deadline)] == [6040, 0]
+
+
+def test_a_thread_that_cannot_be_started_keeps_no_compile_from_being_made(tmp_path: Path) -> None:
+    """It counted as busy for ever: no plan was made any more, and /healthz said that all is well."""
+    done, asked = threading.Event(), request(train=JOB)
+    compiler = CompileProcess(tmp_path, done.set)
+    try:
+        compiled_by(compiler, done, asked)
+        for start in (compiler.start_compile, compiler.tell_state):
+            with no_new_thread(), pytest.raises(RuntimeError):
+                start(asked)
+            assert not compiler.is_busy
+        assert compiled_by(compiler, done, asked).ok
+    finally:
+        compiler.stop()
+
+
+def test_a_compile_shows_that_it_goes_on_and_rests_when_it_has_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    during, compile_it = list[bool](), CompileProcess._compile
+
+    def look(compiler: CompileProcess, asked: CompileRequest) -> Snapshot | CompileBreakdown:
+        during.append(compiler.heartbeat.last_beat is not None)
+        return compile_it(compiler, asked)
+
+    monkeypatch.setattr(CompileProcess, "_compile", look)
+    done = threading.Event()
+    compiler = CompileProcess(tmp_path, done.set)
+    try:
+        compiled_by(compiler, done, request(train=JOB))
+        assert (during, compiler.heartbeat.last_beat) == ([True], None)
+        assert compiler.heartbeat.limit > compiler.time_limit
+    finally:
+        compiler.stop()

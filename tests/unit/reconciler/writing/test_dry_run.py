@@ -13,6 +13,7 @@ from reconciler.writing import dry_run as dry_run_module
 from reconciler.writing.dry_run import ASKERS, ATTEMPTS, PATIENCE, TELL_AFTER, DryRun, Question
 from tests.builders.fake_cluster import FakeCluster
 from tests.builders.scripted_server import ScriptedAnswer, error_answer
+from tests.builders.threads import no_new_thread
 
 JOBS = "/apis/batch.volcano.sh/v1alpha1/namespaces/default/jobs"
 
@@ -261,3 +262,36 @@ def test_a_long_wait_is_told_and_a_round_that_is_given_up_keeps_no_other_waiting
     assert woken.wait(30)
     assert dry_run.take_result() == ()
     hangs.set()
+
+
+def test_a_thread_that_cannot_be_started_keeps_no_commit_waiting() -> None:
+    """The round without a thread never ended: its commit was never in force."""
+    asked = DryRun(FakeCluster().client(), lambda: None)
+    question = Question(queue("a"), "x:1")
+    with no_new_thread(), pytest.raises(RuntimeError):
+        asked.start([question])
+    assert not asked.is_busy
+    asked.start([question])
+    while (result := asked.take_result()) is None:
+        time.sleep(0.001)
+    assert result == ()
+
+
+def test_a_round_shows_that_it_goes_on_with_each_question_and_one_that_was_given_up_shows_nothing() -> None:
+    gate, cluster = threading.Event(), FakeCluster()
+
+    def hang(method: str, path: str, body: Any) -> None:
+        if "hangs" in path:
+            gate.wait()
+
+    cluster.before = hang
+    asked = DryRun(cluster.client(), lambda: None)
+    asked.start([Question(queue("hangs"), "x:1"), *(Question(queue(f"q-{at}"), "x:1") for at in range(20))])
+    while len(cluster.requests) < 21:
+        time.sleep(0.001)
+    under_way = asked.heartbeat
+    assert under_way.last_beat is not None
+    under_way.beat_as_of(0.0)
+    asked.give_up()
+    assert asked.heartbeat.seconds_late() == 0.0
+    gate.set()

@@ -99,6 +99,9 @@ def observe(r: Reconciler) -> Pass:
     r.watches.expect_kinds({entry.ref.group_kind for entry in inventory.entries.values() if entry.uid})
     doubts = find_unlabelled(r, inventory)
     observation = r.watches.observe(Restrictions())
+    if "Node" in observation.readable_kinds:
+        nodes, timeout = observation.objects_of_kind("Node"), r.settings.node_timeout
+        r.node_health.begin(nodes, now, r.wall_clock(), timeout)
     p = Pass(observation, inventory, problems=list(observation.problems))
     take_up_left_writes(r, p)
     p.look_at_pods(observe_pods(r, observation))

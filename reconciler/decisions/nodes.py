@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from compiler.kubernetes import bound_node
+from compiler.fields.timestamp import epoch_seconds
+from compiler.kubernetes import bound_node, conditions_of, name_of
 from reconciler.cluster.objects import Object
 from reconciler.decisions.gates import NodeIndex, has_ended
 
@@ -25,17 +26,28 @@ DISRUPTED_SHARE = 0.55
 
 @dataclass(slots=True)
 class NodeHealth:
-    """What one process has seen of its nodes, on its clock; losing it begins each time anew.
+    """What one process has seen of its nodes, on its clock. A process that begins takes from the nodes themselves since
+    when they are lost; what flapped before it is not known.
 
-    lost_since: node -> when it was lost. back_since: a lost node that is ready now and
-    not trusted yet -> since when. losses: node -> how
-    often it was lost lately, and when the last loss began. is_disrupted: so many are lost that nothing is evicted.
+    lost_since: node -> when it was lost. back_since: a lost node that is ready now and not trusted yet -> since when.
+    losses: node -> how often it was lost lately, and when the last loss began. is_disrupted: so many are lost that
+    nothing is evicted. has_begun: whether nodes were seen before.
     """
 
     lost_since: dict[str, float] = field(default_factory=dict)
     back_since: dict[str, float] = field(default_factory=dict)
     losses: dict[str, tuple[int, float]] = field(default_factory=dict)
     is_disrupted: bool = False
+    has_begun: bool = False
+
+    def begin(self, nodes: Iterable[Object], now: float, wall_now: float, longest: float) -> None:
+        """Take up, once, since when nodes are lost, so that their time does not begin anew with a process. wall_now:
+        `now` in seconds since the epoch. longest: seconds that a loss counts at most."""
+        for node in nodes if not self.has_begun else ():
+            if (since := unready_since(node)) is not None:
+                self.lost_since[name_of(node)] = now - min(max(0.0, wall_now - since), longest)
+                self.losses[name_of(node)] = 1, now
+        self.has_begun = True
 
     def observe(self, nodes: NodeIndex, pods: Iterable[Object], now: float) -> None:
         """Take up what nodes are ready now, and which are gone although pods are bound to them."""
@@ -89,3 +101,11 @@ class NodeHealth:
         found = [since + timeout for since in self.lost_since.values()] if timeout and not self.is_disrupted else []
         settled = (since + SETTLE_SECONDS for since in self.back_since.values())
         return [*found, *settled, *self.quarantined_nodes(now).values()]
+
+
+def unready_since(node: Object) -> int | None:
+    """Since when a node is not ready, in seconds since the epoch, as its condition says; None where it is, or that is
+    not known."""
+    rows = (row for row in conditions_of(node) if row.get("type") == "Ready")
+    ready = next(rows, None)
+    return epoch_seconds(ready.get("lastTransitionTime")) if ready and ready.get("status") != "True" else None

@@ -1,17 +1,21 @@
-"""Which waiting jobs are made in the cluster, gated, and which are not."""
+"""Which waiting jobs are made in the cluster, gated, and which are not; with what a process begins."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
+
+import pytest
 
 from reconciler.cluster.inventory import Inventory
 from reconciler.cluster.objects import ref_of
 from reconciler.context import Pass
 from reconciler.decisions.diff import Change
-from reconciler.loop import withhold_waiting_jobs
-from reconciler.observe import Observation
+from reconciler.loop import observe, withhold_waiting_jobs
+from reconciler.observe import InformerSet, Observation
 from reconciler.plan.snapshot import Snapshot
 from tests.unit.reconciler.phases.test_candidate import job
+from tests.unit.reconciler.phases.test_ownership import World
 
 
 def test_a_held_job_is_not_created_and_the_status_says_why() -> None:
@@ -37,3 +41,18 @@ def test_a_held_job_is_not_created_and_the_status_says_why() -> None:
     assert [change.ref.name for change in p.changes] == ["waits", "starts"]
     assert [(change.ref.name, "share" in change.reason) for change in p.held_changes] == [("held", True)]
     assert p.held_changes[0].is_deferred, "told after what is wrong"
+
+
+@pytest.mark.parametrize(("kinds", "left"), [({"Node", "Pod"}, {"gone"}), ({"Pod"}, set())])
+def test_a_process_that_begins_goes_on_with_the_time_of_lost_nodes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kinds: set[str], left: set[str]
+) -> None:
+    """Once nodes can be read: what is stale says nothing."""
+    world = World(tmp_path)
+    condition = {"type": "Ready", "status": "Unknown", "lastTransitionTime": "1970-01-01T00:10:00Z"}
+    lost = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "gone"}, "status": {"conditions": [condition]}}
+    ready = [{"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}} for name in ("a", "b")]
+    objects = {ref_of(node).key: node for node in (lost, *ready)}
+    monkeypatch.setattr(InformerSet, "observe", lambda *_: Observation(objects, frozenset(kinds)))
+    observe(world.r)
+    assert world.r.node_health.nodes_to_leave(world.r.settings.node_timeout, world.time) == left

@@ -28,6 +28,22 @@ def test_the_pods_of_a_lost_node_leave_after_the_set_time() -> None:
     assert seen(health, 61).nodes_to_leave(60, 61) == frozenset(), "it is back"
 
 
+def test_the_time_of_a_lost_node_goes_on_in_the_next_process() -> None:
+    """A process that was killed began it anew: the pods of the node left a minute later than they should."""
+    lost = {name: node(name, False) for name in "abc"}
+    for name, time in (("a", "2026-01-01T00:00:10Z"), ("b", "2025-12-31T00:00:00Z"), ("c", None)):
+        lost[name]["status"]["conditions"][0]["lastTransitionTime"] = time
+    health, wall_now = NodeHealth(), 1767225600 + 50
+    health.begin([*lost.values(), node("d", True)], 1000, wall_now, 60)
+    assert health.lost_since == {"a": 960, "b": 940}
+    health.begin([*lost.values()], 2000, wall_now + 1000, 60)
+    assert seen(health, 1000, lost="ab").nodes_to_leave(60, 1019) == {"b"}
+    assert health.nodes_to_leave(60, 1020) == {"a", "b"}
+    ahead = NodeHealth()
+    ahead.begin([lost["a"]], 1000, wall_now - 3600, 60)
+    assert ahead.lost_since == {"a": 1000}, "its clock is ahead of ours"
+
+
 def test_a_node_that_is_gone_is_as_good_as_lost_while_pods_name_it() -> None:
     pod: Object = {"metadata": {"name": "p", "uid": "p"}, "spec": {"nodeName": "e"}}
     health = seen(NodeHealth(), 0, pods=(pod,))

@@ -25,7 +25,7 @@ from reconciler.decisions.evictions import Eviction, EvictionMemory
 from reconciler.decisions.lost_jobs import DepartedJobs, LostJobs
 from reconciler.decisions.nodes import NodeHealth
 from reconciler.decisions.pace import CorrectionPace, StartPace
-from reconciler.decisions.scheduler import SchedulerMemory
+from reconciler.decisions.scheduler import TAKE_SECONDS, SchedulerMemory
 from reconciler.decisions.stalled import VolcanoStalls
 from reconciler.deletions import UnsavedDeletions
 from reconciler.git.mirror import Mirror
@@ -72,6 +72,7 @@ class Settings:
     webhook: str = ""
     webhook_secret: Path | None = None
     scheduler_metrics: str = ""
+    scheduler_timeout: float = TAKE_SECONDS
     traces: str = ""
 
 

@@ -30,6 +30,7 @@ from reconciler.cluster.lease import vacancy
 from reconciler.cluster.neighbours import OtherGangplanError
 from reconciler.cluster.objects import Object, Ref, ref_of
 from reconciler.cluster.preflight import START_LIMITS, CannotStartError, check_cluster, wait_for_cluster
+from reconciler.cluster.scheduler_probe import default_address
 from reconciler.cluster.transport import Connector
 from reconciler.context import Reconciler, Settings, build_reconciler, load_identity, revision_in_force
 from reconciler.git.process import GitError
@@ -127,9 +128,17 @@ REQUIRED_CONDITIONS = frozenset({"Fetched", "Compiled", "Accepted", "Observed", 
 )
 @click.option(
     "--scheduler-metrics",
-    default="",
+    default=lambda: default_address(os.environ),
     metavar="URL",
-    help="Metrics of Volcano's scheduler, by which it is seen whether it has taken its configuration.",
+    help="Metrics of Volcano's scheduler, by which it is seen whether it has taken its configuration. "
+    "[default: in a pod the service of Volcano's chart]",
+)
+@click.option(
+    "--scheduler-timeout",
+    default=180.0,
+    show_default=True,
+    type=click.FloatRange(15),
+    help="Seconds in which the scheduler must take a new configuration, before the former one returns.",
 )
 @click.option(
     "--traces",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import threading
+import time
 import urllib.request
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -15,6 +16,8 @@ from collections.abc import Callable, Mapping
 from reconciler.cluster.client import short_error
 from reconciler.heartbeat import Heartbeat, repeat_step
 
+CHART_ADDRESS = "http://volcano-scheduler-service.volcano-system:8080/metrics"
+"""Where Volcano's Helm chart has the metrics, seen from a pod."""
 PERIOD = 5.0
 """Seconds between two looks."""
 WHOLE_CYCLES = 2
@@ -22,6 +25,11 @@ WHOLE_CYCLES = 2
 ANSWER_LIMIT, ANSWER_SECONDS = 16 << 20, 5.0
 _COUNTS = re.compile(r"^volcano_(action|plugin)_scheduling_latency_milliseconds_count\{([^}]*)\} (\S+)", re.MULTILINE)
 _CYCLES = re.compile(r"^volcano_e2e_scheduling_latency_milliseconds_count (\S+)", re.MULTILINE)
+
+
+def default_address(environment: Mapping[str, str]) -> str:
+    """Where the metrics are looked for when nothing is said: in a cluster at the service of Volcano's chart."""
+    return CHART_ADDRESS if "KUBERNETES_SERVICE_HOST" in environment else ""
 
 
 def read_counts(text: str) -> tuple[float, Mapping[str, float]]:
@@ -38,18 +46,26 @@ def read_counts(text: str) -> tuple[float, Mapping[str, float]]:
 
 
 class SchedulerProbe:
-    """A thread that looks at the metrics; `wake` is called when what they show has changed.
+    """A thread that looks at the metrics; `wake` is called when what they show has changed, and when a reminder is
+    due.
 
     active: the parts that the scheduler goes through, as last seen; None while that is not known. problem: why the
     metrics cannot be read.
     """
 
-    def __init__(self, url: str, wake: Callable[[], None], read: Callable[[str], str] | None = None) -> None:
-        self.url, self.wake, self._read = url, wake, read or _fetch
+    def __init__(
+        self,
+        url: str,
+        wake: Callable[[], None],
+        read: Callable[[str], str] | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.url, self.wake, self._read, self.clock = url, wake, read or _fetch, clock
         self.active: frozenset[str] | None = None
         self.problem = ""
         self.heartbeat = Heartbeat("scheduler", 120.0)
         self._base: tuple[float, Mapping[str, float]] | None = None
+        self._reminder: float | None = None
         self._stop = threading.Event()
 
     def start(self) -> None:
@@ -61,6 +77,10 @@ class SchedulerProbe:
     def stop(self) -> None:
         self._stop.set()
 
+    def remind_at(self, at: float | None) -> None:
+        """Wake the loop soon after this time on the clock."""
+        self._reminder = at
+
     def look(self) -> float:
         """Look once; seconds until the next time."""
         before = self.active, self.problem
@@ -70,7 +90,9 @@ class SchedulerProbe:
         except (OSError, ValueError) as error:
             self.active, self._base = None, None
             self.problem = f"the scheduler's metrics cannot be read: {short_error(error)}"
-        if (self.active, self.problem) != before:
+        is_due = self._reminder is not None and self.clock() > self._reminder
+        if is_due or (self.active, self.problem) != before:
+            self._reminder = None
             self.wake()
         return PERIOD
 

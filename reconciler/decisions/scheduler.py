@@ -15,7 +15,8 @@ from compiler.volcano.scheduler_conf import CONF_KEY
 from reconciler.cluster.objects import Object
 
 TAKE_SECONDS = 180.0
-"""Seconds in which the scheduler has to take a new configuration: the kubelet brings it within 90."""
+"""Seconds in which the scheduler has to take a new configuration, where nothing else is told: the kubelet brings it
+within 90."""
 FORMAT_VERSION = 1
 _KEPT = ("written", "previous", "refused", "reason")
 """What outlives a process."""
@@ -46,6 +47,7 @@ class SchedulerMemory:
     written, previous: the configuration that was written last, and the one before it. refused: one that the scheduler
     did not take, for which the previous one stands again, and `reason` why. behind: in what the scheduler differs from
     what stands there, since `behind_since` (on the clock). stored: as the cluster holds it, empty for nothing.
+    patience: seconds in which the scheduler has to take a new configuration.
     """
 
     written: str = ""
@@ -55,6 +57,7 @@ class SchedulerMemory:
     behind: str = ""
     behind_since: float = 0.0
     stored: str = ""
+    patience: float = TAKE_SECONDS
 
     @property
     def is_stored(self) -> bool:
@@ -74,9 +77,8 @@ class SchedulerMemory:
         return self.previous if wanted and wanted == self.refused else wanted
 
     def observe(self, wanted: str, active: frozenset[str] | None, now: float) -> bool:
-        """Compare what the scheduler does with what stands there; whether the former configuration is to return now.
-
-        Plugins alone that it lacks are no reason for that: it has taken the rest.
+        """Compare what the scheduler does with what stands there; whether the former configuration is to return now:
+        where it goes by another one, and where it lacks a plugin that the former one did not ask for.
         """
         expected = parts_of(self.text_for(wanted))
         if active is None or not expected:
@@ -91,25 +93,30 @@ class SchedulerMemory:
         has = f"it goes through {', '.join(extra)}" if extra else ""
         self.behind = " and ".join(filter(None, (lacks, has)))
         is_ignored = bool(extra) or any(part.startswith("action ") for part in missing)
+        is_worse = is_ignored or not parts_of(self.previous).issuperset(missing)
         may_return = self.written == wanted and bool(self.previous) and wanted != self.refused
-        if not (is_ignored and may_return and self.is_late(now)):
+        if not (is_worse and may_return and self.is_late(now)):
             return False
         self.refused, self.reason = wanted, self.behind
         self.behind, self.behind_since = "", now
         return True
 
     def is_late(self, now: float) -> bool:
-        return now - self.behind_since > TAKE_SECONDS
+        return now - self.behind_since > self.patience
+
+    def next_look(self, now: float) -> float | None:
+        """When what is behind now is late, on the clock; None where nothing is, or that is so already."""
+        return self.behind_since + self.patience if self.behind and not self.is_late(now) else None
 
     def as_json(self) -> str:
         kept = {name: getattr(self, name) for name in _KEPT}
         return json.dumps({"version": FORMAT_VERSION, **kept}, sort_keys=True)
 
     @classmethod
-    def from_json(cls, text: str) -> SchedulerMemory:
+    def from_json(cls, text: str, patience: float = TAKE_SECONDS) -> SchedulerMemory:
         """What a former process knew. Raises ValueError or TypeError for what it did not write."""
         data: Any = json.loads(text)
         if not isinstance(data, dict) or data.pop("version", None) != FORMAT_VERSION:
             raise ValueError("what is known of the scheduler's configuration is of another version")
         written, previous, refused, reason = (str(data.get(name) or "") for name in _KEPT)
-        return cls(written, previous, refused, reason, stored=text)
+        return cls(written, previous, refused, reason, stored=text, patience=patience)

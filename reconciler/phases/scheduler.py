@@ -31,12 +31,13 @@ def with_standing_text(r: Reconciler, manifest: Manifest) -> Manifest:
 def read_scheduler_memory(r: Reconciler) -> SchedulerMemory:
     """What the leader before this one knew. Raises ApiError."""
     try:
-        return SchedulerMemory.from_json(r.client.get(_state_ref(r))["data"][STATE_KEY])
+        text = r.client.get(_state_ref(r))["data"][STATE_KEY]
+        return SchedulerMemory.from_json(text, r.settings.scheduler_timeout)
     except NotFound:
-        return SchedulerMemory()
+        log.debug("nothing is stored of the scheduler's configuration")
     except (ValueError, KeyError, TypeError) as error:
         log.warning("the former configuration of the scheduler cannot be read", extra={"reason": str(error)})
-        return SchedulerMemory()
+    return SchedulerMemory(patience=r.settings.scheduler_timeout)
 
 
 def follow_scheduler(r: Reconciler, p: Pass) -> None:
@@ -49,6 +50,7 @@ def follow_scheduler(r: Reconciler, p: Pass) -> None:
     if wanted and memory.observe(wanted, r.scheduler_probe.active, r.clock()):
         log.warning("the scheduler did not take its configuration", extra={"reason": memory.reason})
         r.wake_event.set()
+    r.scheduler_probe.remind_at(memory.next_look(r.clock()))
     if not memory.is_stored:
         _store(r)
     live = next(filter(text_of, p.observation.objects_of_kind("ConfigMap")), None)

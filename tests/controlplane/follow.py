@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 from tests.controlplane.rest import ApiError, Client
 
@@ -12,10 +14,20 @@ _PERIOD = 0.5
 
 
 class ConfigMapFollower:
-    """Copies one key of a ConfigMap to a file, soon after each change, for as long as it runs."""
+    """Copies one key of a ConfigMap to a file, soon after each change, for as long as it runs. renamed: words of it ->
+    what the file says instead."""
 
-    def __init__(self, client: Client, namespace: str, name: str, target: Path, aside: Path) -> None:
+    def __init__(
+        self,
+        client: Client,
+        namespace: str,
+        name: str,
+        target: Path,
+        aside: Path,
+        renamed: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
         self._client = client
+        self._renamed = renamed
         self._path = f"/api/v1/namespaces/{namespace}/configmaps/{name}"
         self._target = target
         self._aside = aside  # on the same file system, but not in the target's folder: the scheduler watches that one
@@ -41,6 +53,10 @@ class ConfigMapFollower:
             text = (self._client("GET", self._path).get("data") or {}).get(SCHEDULER_CONF_KEY)
         except (ApiError, OSError):
             return
-        if text is not None and text != self._target.read_text():
+        if text is None:
+            return
+        for word, instead in self._renamed.items():
+            text = text.replace(word, instead)
+        if text != self._target.read_text():
             self._aside.write_text(text)
             self._aside.replace(self._target)

@@ -141,6 +141,11 @@ class ControlPlane:
         reads on every event."""
         return self.work_folder / "scheduler-conf" / SCHEDULER_CONF_KEY
 
+    @property
+    def scheduler_metrics(self) -> str:
+        """The address of the scheduler's metrics."""
+        return self._metrics_url
+
     def audited_requests(self) -> list[Json]:
         """What the user "gangplan" has requested so far, as the API server's audit has it."""
         return [json.loads(line) for line in (self.work_folder / AUDIT_LOG).read_text().splitlines()]
@@ -204,12 +209,12 @@ class ControlPlane:
         found = re.search(r"^volcano_e2e_scheduling_latency_milliseconds_count (\d+)", text, re.MULTILINE)
         return int(found[1]) if found else 0
 
-    def follow_scheduler_configmap(self, namespace: str, name: str) -> None:
+    def follow_scheduler_configmap(self, namespace: str, name: str, **renamed: str) -> None:
         """From now on play kubelet: key volcano-scheduler.conf of that ConfigMap reaches the scheduler's file within
-        a second of a change."""
-        follower = ConfigMapFollower(
-            self._clients["admin"], namespace, name, self.scheduler_conf, self.work_folder / f"{namespace}.{name}.conf"
-        )
+        a second of a change. renamed: words of it by which the file says something else, as for a scheduler that does
+        not know them."""
+        aside = self.work_folder / f"{namespace}.{name}.conf"
+        follower = ConfigMapFollower(self._clients["admin"], namespace, name, self.scheduler_conf, aside, renamed)
         follower.start()
         self._followers.append(follower)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from reconciler.cluster.scheduler_probe import SchedulerProbe, read_counts
+from reconciler.cluster.scheduler_probe import CHART_ADDRESS, SchedulerProbe, default_address, read_counts
 
 LINES = """\
 # HELP volcano_e2e_scheduling_latency_milliseconds Duration of a single scheduling session execution
@@ -57,3 +57,9 @@ def test_what_grows_over_whole_cycles_is_gone_through() -> None:
     assert seen(page(9, 9, 9)) is None, "what was before is not compared"
     assert probe.problem == ""
     assert len(woken) == 6
+
+
+def test_in_a_pod_they_are_looked_for_where_volcanos_chart_has_them() -> None:
+    """Without the option nothing was known of the scheduler, and nothing returned."""
+    assert default_address({"KUBERNETES_SERVICE_HOST": "10.0.0.1"}) == CHART_ADDRESS
+    assert default_address({}) == ""

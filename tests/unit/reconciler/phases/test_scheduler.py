@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -113,12 +114,49 @@ def test_what_is_not_known_is_no_reason_to_roll_back(world: World) -> None:
     assert text_of(world.live) == NEW
 
 
-def test_a_plugin_that_the_scheduler_lacks_is_told_and_the_rest_stands(world: World) -> None:
+def test_a_plugin_that_the_scheduler_lacks_under_the_former_text_as_well_is_told_and_the_rest_stands(
+    world: World,
+) -> None:
     for world.now in (0.0, TAKE_SECONDS + 1):
         said = world.look(NEW, "allocate", "preempt", more=())
     assert said.status
     assert "it does not go through plugin gang" in said.message
     assert text_of(world.live) == NEW
+
+
+def test_a_new_plugin_that_the_scheduler_lacks_is_rolled_back(world: World) -> None:
+    """It was told, and stood there: the scheduler goes on without it, which is not what was asked for."""
+    wanted = OLD + "  - name: ours\n"
+    world.look(wanted, "allocate")
+    world.now = TAKE_SECONDS + 1
+    said = world.look(wanted, "allocate")
+    assert (said.status, said.reason) == (True, "NotTaken")
+    assert "it does not go through plugin ours" in said.message
+    world.look(wanted, "allocate")
+    assert text_of(world.live) == OLD
+
+
+def test_the_time_in_which_it_is_to_be_taken_is_the_operators_and_a_pass_comes_when_it_is_over(world: World) -> None:
+    world.settings = replace(world.settings, scheduler_timeout=20.0)
+    world.begin()
+    probe = world.r.scheduler_probe
+    probe.clock, probe._read = (lambda: world.now), (lambda url: "")
+
+    def is_woken(now: float) -> bool:
+        world.now = now
+        world.r.wake_event.clear()
+        probe.problem = (
+            "the scheduler's metrics cannot be read: ValueError: these are no metrics of Volcano's scheduler"
+        )
+        probe.active = None
+        probe.look()
+        return world.r.wake_event.is_set()
+
+    world.look(NEW, "allocate")
+    assert not is_woken(20.0)
+    assert is_woken(20.5)
+    assert world.look(NEW, "allocate").status
+    assert not is_woken(50.0), "it has returned"
 
 
 def test_without_a_former_one_nothing_can_return(world: World) -> None:

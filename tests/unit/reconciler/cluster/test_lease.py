@@ -236,6 +236,7 @@ def test_a_credential_plugin_that_hangs_loses_no_lease(monkeypatch: pytest.Monke
 
     def connect() -> ScriptedServer:
         if servers:
+            assert threading.current_thread() is not threading.main_thread(), "the lease's thread waits for it"
             gate.wait()
         servers.append(ScriptedServer(kept.script))
         return servers[-1]

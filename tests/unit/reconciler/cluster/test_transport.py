@@ -17,6 +17,7 @@ from reconciler.cluster import transport
 from reconciler.cluster.client import Client, Limits, Silent, Unauthorized
 from reconciler.cluster.timelimit import TimeLimiter
 from reconciler.cluster.transport import Connector, LimitPassedError, PooledTransport, TransportError
+from tests.builders.threads import no_new_thread
 from tests.faults.proxy import kubeconfig_text
 from tests.unit.reconciler.cluster.test_client import PODS
 
@@ -174,3 +175,11 @@ def test_a_token_that_cannot_be_read_is_an_error_of_the_wire() -> None:
     connected.api.update_params_for_auth = refresh
     with pytest.raises(TransportError, match="Token file exists but empty"):
         connected.send("GET", "/", {}, None, SHORT)
+
+
+def test_no_request_is_sent_of_which_nothing_would_end_the_time(serve: Callable[[Serve], PooledTransport]) -> None:
+    """It is an error of the wire like any other: a thread that asks meets it again and goes on."""
+    transport = serve(answer_well)
+    with no_new_thread(), pytest.raises(TransportError, match="without a time limit"):
+        transport.send("GET", "/", {}, None, SHORT)
+    assert transport.send("GET", "/", {}, None, Limits(60.0, 60.0, 60.0)).read() == b'{"kind": "Pod"}'

@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import Any
 
 from compiler.diagnostics import did_you_mean
+from compiler.explain.amounts import AMOUNT_KEYS, Amount, amounts_of, clear_amounts
 from compiler.explain.closed_nodes import ClosedNodes
 from compiler.explain.edits import (
     Edit,
@@ -24,7 +25,7 @@ from compiler.explain.provenance import Source
 from compiler.explain.reason_entries import REASONS, LostStart, NoRoomKept, Suspension
 from compiler.explain.repair_entries import REPAIRS
 from compiler.explain.rivals import EarlierGangs
-from compiler.fields.amounts import json_amount, named_amount, rounded_amount, slot_request_text
+from compiler.fields.amounts import named_amount, rounded_amount, slot_request_text
 from compiler.fields.duration import duration_text, rounded_duration_text
 from compiler.fields.quantity import exact_amount
 from compiler.fields.timestamp import rfc3339
@@ -75,15 +76,6 @@ REPAIR_KEYS = (
     *("annotation", "written", "amount", "now", "limit", "class", "edits"),
 )
 """The keys of a reason and of a repair in the JSON, in order."""
-AMOUNT_KEYS = {
-    "asked": "asked",
-    "available": "available",
-    "limit": "limit",
-    "held": "held",
-    "amount": "amount",
-    "current_amount": "now",
-}
-"""Fields that are amounts, and their keys."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,7 +205,7 @@ class Explainer:
         kind: type[Fact] = OversizedPod if short else UnmatchedPod if largest else NoEligibleNode
         if short:
             resource, amounts = short[0], {"asked": pod.requests[short[0]], "available": largest[short[0]]}
-            values |= {"resource": resource, **_clear_amounts(resource, amounts)}
+            values |= {"resource": resource, **clear_amounts(resource, amounts)}
             names |= self._absence_names(resource) | (self._lack_names(pod, resource) if not largest[resource] else {})
         elif not largest:
             names |= self._closed_nodes.reasons(pod)
@@ -228,7 +220,7 @@ class Explainer:
         entry = REPAIRS[repairs.SmallerPods]
         values: dict[str, object] = {"role": role, "resource": resource}
         values |= {
-            key: _Amount(resource, number, exact_amount(resource, number))
+            key: Amount(resource, number, exact_amount(resource, number))
             for key, number in (("amount", amount), ("now", now))
         }
         message = _first_complete_text(entry.texts, _text_names(values), entry.title)
@@ -338,7 +330,7 @@ class Explainer:
         values["edits"] = tuple(f"{path_text(path)}: {written}" for path, written in found.items())
         return {"edits": " and ".join(node_group_edit_text(path, written, whose) for path, written in found.items())}
 
-    def _values_to_type(self, repair: repairs.Repair) -> Mapping[str, _Amount]:
+    def _values_to_type(self, repair: repairs.Repair) -> Mapping[str, Amount]:
         """The amount to write for the repair, as a queue or pod takes it, and exact: a rounded one may not suffice."""
         match repair:
             case repairs.MoreCapability(queue=q, resource=r, amount=more):
@@ -350,7 +342,7 @@ class Explainer:
             case _:
                 return {}
         resource = self.problem.resources[r]
-        return {key: _Amount(resource, amount, exact_amount(resource, amount))}
+        return {key: Amount(resource, amount, exact_amount(resource, amount))}
 
     def _annotation_values(self, gang: Gang, k: int, repair: repairs.Repair, pods: int | None) -> Mapping[str, object]:
         """The annotation that asks for subgroup k, and what to write into it."""
@@ -387,7 +379,7 @@ class Explainer:
         r = getattr(statement, "resource", None)
         resource = None if r is None else problem.resources[r]
         values: dict[str, object] = {} if resource is None else {"resource": resource}
-        amounts = _amounts(statement, resource or "pods")
+        amounts = amounts_of(statement, resource or "pods")
         for name in (f.name for f in fields(statement)):
             value, plural = getattr(statement, name), name if name in lists else f"{name}s"
             if value is None or value == ():
@@ -403,28 +395,6 @@ class Explainer:
             elif name in ("tier", "seconds"):
                 values[name] = value
         return values
-
-
-@dataclass
-class _Amount:
-    """An amount in a sentence: with its resource, "n" the number alone, or else a count of what the format names
-    ("{asked:pods}"). text: of the number."""
-
-    resource: str
-    amount: int
-    text: str
-
-    @property
-    def json_value(self) -> int | float:
-        return json_amount(self.resource, self.amount)
-
-    def __format__(self, noun: str) -> str:
-        if noun == "n":
-            return self.text
-        if not noun and self.resource != "pods":
-            return f"{self.text} {self.resource}"
-        noun = noun or "pods"
-        return f"{self.amount} {noun[:-1] if self.amount == 1 else noun}"
 
 
 def _piece_names(resource: str, request: int, fact: Fragmentation) -> Mapping[str, str]:
@@ -453,28 +423,10 @@ def _edit_names(edits: Mapping[FieldPath, Edit], values: dict[str, object]) -> d
     return {"edits": ", ".join(edit_text(path, amount) for path, amount in edits.items())}
 
 
-def _amounts(statement: Fact | repairs.Repair, resource: str) -> dict[str, _Amount]:
-    """The amounts of a statement by their keys."""
-    found = {key: getattr(statement, name, None) for name, key in AMOUNT_KEYS.items()}
-    return _clear_amounts(resource, {key: amount for key, amount in found.items() if amount is not None})
-
-
-def _clear_amounts(resource: str, amounts: Mapping[str, int]) -> dict[str, _Amount]:
-    """Rounded unless two of them would look alike."""
-    different = set(amounts.values())
-    is_clear = len({rounded_amount(resource, amount) for amount in different}) == len(different)
-    text = rounded_amount if is_clear else _exact_amount
-    return {key: _Amount(resource, amount, text(resource, amount)) for key, amount in amounts.items()}
-
-
-def _exact_amount(resource: str, amount: int) -> str:
-    return str(json_amount(resource, amount)) if resource == "cpu" else exact_amount(resource, amount)
-
-
 def _json_values(values: Mapping[str, Any], keys: Sequence[str]) -> dict[str, FactValue]:
     """The values that have a key, in order of the keys."""
     found = {key: values[key] for key in keys if key in values}
-    return {key: value.json_value if isinstance(value, _Amount) else value for key, value in found.items()}
+    return {key: value.json_value if isinstance(value, Amount) else value for key, value in found.items()}
 
 
 def _text_names(values: Mapping[str, Any]) -> dict[str, object]:

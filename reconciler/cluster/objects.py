@@ -74,19 +74,3 @@ def name_of_key(key: str) -> str:
     group_kind, namespace, name = key.split("/")
     kind = group_kind.partition(".")[0]
     return f"{kind} {namespace}/{name}" if namespace else f"{kind} {name}"
-
-
-def is_object(answer: Mapping[str, Any]) -> bool:
-    """Whether an answer is an object as the API knows it."""
-    metadata = answer.get("metadata")
-    return isinstance(metadata, dict) and bool(metadata.get("name"))
-
-
-def is_list(answer: Mapping[str, Any]) -> bool:
-    """Whether an answer is a list as the API knows it. An empty one may have null for its items."""
-    metadata, items = answer.get("metadata"), answer.get("items", "missing")
-    if not isinstance(metadata, dict) or not metadata.get("resourceVersion"):
-        return False
-    if not str(answer.get("kind", "List")).endswith("List") or not isinstance(items, list | None):
-        return False
-    return all(isinstance(item, dict) and is_object(item) for item in items or ())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, reduce
 
 import numpy as np
 
@@ -32,7 +32,7 @@ from solver.semantics.eviction_rights import (
 )
 from solver.semantics.exclusions import accessible_dedicated_nodes
 from solver.semantics.gang_classes import meets_minima, waiting_class
-from solver.semantics.placements import merge_placements, subtract_placements
+from solver.semantics.placements import add_vectors, merge_placements, subtract_placements
 from solver.semantics.queues import PODS
 from solver.semantics.slot_holdings import add_held_shares
 from solver.state.pod_rules import PodRuleCounts
@@ -86,7 +86,7 @@ class EvictionState:
         """(gangs that may be evicted for gang j, what the queues among them can spare)."""
         if self.settled or not self.state.queue_books.queue_rules.accepts_gangs[self.problem.gangs[j].queue]:
             return [], {}
-        asked = waiting_class(j, self.problem.gangs[j]).min_demand(len(self.problem.resources))
+        asked = self._certain_demand(j)
         found: list[Victim] = []
         limits: dict[int, ReclaimLimits] = {}
         rights: dict[int, ReclaimRight] = {}
@@ -95,20 +95,24 @@ class EvictionState:
                 continue
             queue = self.problem.gangs[v].queue
             if queue not in rights:
-                rights[queue] = self.right_to_reclaim((j,), queue, asked)
+                rights[queue] = self.right_to_reclaim((j,), queue)
             checked = self._checked_queues(j, v, asked, rights[queue])
             victim = None if checked is None else self._victim(j, v, checked, rights[queue] if checked else "full")
             if victim is not None and (not checked or self._can_spare(victim, j, asked, limits)):
                 found.append(victim)
         return found, limits
 
-    def right_to_reclaim(self, gangs: Sequence[int], queue: int, amount: Vector) -> ReclaimRight:
-        """The right of these gangs of one queue, which ask for this amount together, to take from another queue."""
+    def right_to_reclaim(self, gangs: Sequence[int], queue: int) -> ReclaimRight:
+        """The right of these gangs of one queue, together, to take from another queue."""
         books, home = self.state.queue_books, self.problem.gangs[gangs[0]].queue
         if not self.problem.reclaim_enabled or home == queue:
             return "none"
+        amount = reduce(add_vectors, map(self._certain_demand, gangs))
         short = frozenset[int]().union(*(self.shorts.of_gang(j) for j in gangs))
         return reclaim_right(self.problem, books.held, books.queue_rules.deserved, (home, queue), amount, short)
+
+    def _certain_demand(self, j: int) -> Vector:
+        return waiting_class(j, self.problem.gangs[j]).certain_demand(len(self.problem.resources))
 
     def _checked_queues(self, j: int, v: int, asked: Vector, right: ReclaimRight) -> tuple[int, ...] | None:
         """The queues that must be able to spare what gang v loses to gang j; None where v may not go for j. A victim

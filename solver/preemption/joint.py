@@ -182,9 +182,9 @@ def _joint_problem(base: PlanState, gangs: Sequence[int]) -> EvictionProblem | N
     rights = {problem.gangs[v.gang].queue: v.right for v in victims if v.checked_queues}
     if rights and any(other != limits for _, other in found[1:]):
         return None
-    for home, amount in joint.asked_per_queue.items():
+    for home in {problem.gangs[j].queue for j in gangs}:
         own = [j for j in gangs if problem.gangs[j].queue == home]
-        if any(evictions.right_to_reclaim(own, queue, amount) != right for queue, right in rights.items()):
+        if any(evictions.right_to_reclaim(own, queue) != right for queue, right in rights.items()):
             return None
     return joint
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence, Set
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Literal
 
@@ -16,7 +16,7 @@ import numpy as np
 from solver.problem import EvictionVotes, Gang, Limits, Placement, Problem, Vector
 from solver.semantics import entitlements, queues
 from solver.semantics.device_slots import IntArray
-from solver.semantics.gang_classes import breaks_topology, has_partial_subgroup, waiting_class
+from solver.semantics.gang_classes import GangClass, breaks_topology, has_partial_subgroup, waiting_class
 from solver.semantics.gang_sizes import required_pods
 from solver.semantics.placements import add_vectors, placed_demand, requested_resources, subtract_placements
 from solver.semantics.slot_holdings import HeldShare
@@ -157,60 +157,66 @@ def queues_to_check(problem: Problem, home: int, q: int) -> tuple[int, ...]:
     return (q, *(a for a, beside in pairs if a != beside))
 
 
-Needs = tuple[tuple[Vector, frozenset[int], int], ...]
-"""(request, node classes, missing pods) of the roles that miss some of their minimum."""
-
-
 @dataclass(slots=True)
 class ShortResources:
-    """What waiting gangs lack before the plan. free: node x resource, at least 0. node_classes: of the nodes. known:
-    answers so far."""
+    """What waiting gangs lack before the plan. free: node x resource, at least 0. node_classes: of the nodes. missing:
+    gang -> the pods that it misses of its minima. known: answers so far."""
 
     problem: Problem
     free: IntArray
     node_classes: IntArray = field(init=False)
+    missing: dict[int, GangClass] = field(default_factory=dict)
     known: dict[object, tuple[frozenset[int], frozenset[int]]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.node_classes = np.array([node.node_class for node in self.problem.nodes], dtype=np.int64)
 
     def of_gang(self, j: int) -> frozenset[int]:
-        """The resources of which there is too little on the nodes that gang j may use: for what its roles' minima miss
-        in sum, or for the pods of one role, node by node. All that it misses where there is enough of each (but nowhere
-        enough of all)."""
-        roles = self._needs(j)
-        asked, lacked = self._lacked(roles, roles, slice(None))
+        """The resources of which there is too little on the nodes that gang j may use, whichever pods it takes to reach
+        its minima: for the pods of one role, node by node, or for the cheapest mix of roles in sum. All that any mix
+        asks for where there is enough of each (but nowhere enough of all)."""
+        missing = self._missing_pods(j)
+        asked, lacked = self._lacked(missing, missing, slice(None))
         return lacked or asked
 
     def lacks_room(self, j: int, domain: int, nodes: IntArray) -> bool:
         """Whether gang j lacks a resource other than the number of pods among these nodes, all under the domain."""
-        roles = self._needs(j)
-        _, lacked = self._lacked((domain, roles), roles, nodes)
+        missing = self._missing_pods(j)
+        _, lacked = self._lacked((domain, missing), missing, nodes)
         return any(self.problem.resources[r] != queues.PODS for r in lacked)
 
-    def _needs(self, j: int) -> Needs:
-        gang = self.problem.gangs[j]
-        missing = Counter({t: role.minimum for t, role in enumerate(gang.roles)})
-        for p in gang.running:
-            missing[p.role] -= p.pods
-        return tuple((gang.roles[t].request, gang.roles[t].node_classes, n) for t, n in missing.items() if n > 0)
+    def _missing_pods(self, j: int) -> GangClass:
+        """The pods that gang j misses of its minima, of roles that these leave open; subgroups are not completed."""
+        if j not in self.missing:
+            found = waiting_class(j, replace(self.problem.gangs[j], subgroups=()))
+            if found.is_rigid:
+                found = found.with_fixed_mix([role.min_pods for role in found.roles])
+            self.missing[j] = replace(found, only_gang=None, running_pods=())
+        return self.missing[j]
 
-    def _lacked(self, key: object, roles: Needs, nodes: slice | IntArray) -> tuple[frozenset[int], frozenset[int]]:
-        """(the resources that are asked for, those that are lacked among these nodes)."""
+    def _lacked(
+        self, key: object, missing: GangClass, nodes: slice | IntArray
+    ) -> tuple[frozenset[int], frozenset[int]]:
+        """(the resources that any mix of the pods asks for, those of them that are lacked among these nodes)."""
         if key not in self.known:
-            asked = frozenset(requested_resources(request for request, _, _ in roles))
-            self.known[key] = asked, frozenset(r for r in asked if self._is_short(roles, r, nodes))
+            least = missing.min_demand_by_resource(len(self.problem.resources))
+            asked = frozenset(requested_resources([least]))
+            self.known[key] = asked, frozenset(r for r in asked if self._is_short(missing, r, nodes))
         return self.known[key]
 
-    def _is_short(self, roles: Needs, r: int, nodes: slice | IntArray) -> bool:
+    def _is_short(self, missing: GangClass, r: int, nodes: slice | IntArray) -> bool:
+        """Whether no mix of the pods finds enough of resource r, that one alone looked at."""
         free, classes = self.free[nodes, r], self.node_classes[nodes]
-        open_to, needed = np.zeros(len(free), dtype=bool), 0
-        for request, usable, pods in (role for role in roles if role[0][r]):
-            eligible = np.isin(classes, sorted(usable))
-            if int((free[eligible] // request[r]).sum()) < pods:
-                return True
-            open_to, needed = open_to | eligible, needed + pods * request[r]
-        return int(free[open_to].sum()) < needed
+        open_to, room = np.zeros(len(free), dtype=bool), [role.max_pods for role in missing.roles]
+        for t, role in enumerate(missing.roles):
+            if role.request[r] and role.max_pods:
+                eligible = np.isin(classes, sorted(role.node_classes))
+                room[t] = min(role.max_pods, int((free[eligible] // role.request[r]).sum()))
+                open_to |= eligible
+        if sum(room) < missing.min_pods or any(n < role.min_pods for n, role in zip(room, missing.roles, strict=True)):
+            return True
+        least = missing.within(room).min_demand_by_resource(len(self.problem.resources))[r]
+        return int(free[open_to].sum()) < least
 
 
 def reclaim_right(
@@ -221,8 +227,8 @@ def reclaim_right(
     amount: Vector,
     short: Set[int],
 ) -> ReclaimRight:
-    """The right to reclaim of a gang that asks for `amount` and lacks the resources `short`. homes: its queue, and the
-    victim's. held: per queue.
+    """The right to reclaim of a gang that asks for `amount` (`GangClass.certain_demand`) and lacks the resources
+    `short`. homes: its queue, and the victim's. held: per queue.
 
         held_q[r] + amount[r] <= deserved_q[r]      q: its queue, or an ancestor to check that is not above both
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from solver.problem import Gang, Placement, PodRequest, Problem, Role, Subgroup, Vector
-from solver.semantics.gang_sizes import required_pods, role_mix
+from solver.semantics.gang_sizes import least_amount, most_amount, required_pods, role_mix
 from solver.semantics.placements import add_vectors
 from solver.semantics.priorities import precedence
 from solver.semantics.topology import ROOT, TopologyTree
@@ -98,6 +98,20 @@ class GangClass:
             extra = min(missing, role.max_pods - role.min_pods)
             total, missing = add_vectors(total, role.request, extra), missing - extra
         return total
+
+    def min_demand_by_resource(self, width: int) -> Vector:
+        """The least of each resource by itself that one gang requests, whichever roles its pods up to min_pods are
+        of."""
+        return tuple(least_amount(self.min_pods, self._requests_of(r)) for r in range(width))
+
+    def certain_demand(self, width: int) -> Vector:
+        """Of each resource that one gang requests whichever roles its pods up to min_pods are of, the most that these
+        may request; 0 of the others."""
+        least = self.min_demand_by_resource(width)
+        return tuple(most_amount(self.min_pods, self._requests_of(r)) if n else 0 for r, n in enumerate(least))
+
+    def _requests_of(self, r: int) -> list[tuple[int, int, int]]:
+        return [(role.request[r], role.min_pods, role.max_pods) for role in self.roles]
 
     def max_demand(self, width: int) -> Vector:
         """The most that one gang may request to start, resource by resource; exact for a rigid class."""

@@ -63,12 +63,23 @@ def hard_subgroup_tiers(subgroups: Iterable[Subgroup], t: int) -> set[int]:
 
 def least_demand(gang: Gang, r: int) -> int:
     """The least of resource r that the gang's minima ask for."""
-    missing = gang.minimum - sum(role.minimum for role in gang.roles)
-    total = sum(role.minimum * role.request[r] for role in gang.roles)
-    for role in sorted(gang.roles, key=lambda role: role.request[r]):
-        more = max(0, min(missing, role.replicas - role.minimum))
-        total, missing = total + more * role.request[r], missing - more
+    return least_amount(gang.minimum, [(role.request[r], role.minimum, role.replicas) for role in gang.roles])
+
+
+def least_amount(pods: int, roles: Iterable[tuple[int, int, int]]) -> int:
+    """The least that so many pods ask for of one resource. roles: (request, at least, at most) of each role. Pods
+    beyond the most of all roles are not counted."""
+    cheapest_first = sorted(roles)
+    total, missing = 0, pods - sum(least for _, least, _ in cheapest_first)
+    for request, least, most in cheapest_first:
+        more = max(0, min(missing, most - least))
+        total, missing = total + (least + more) * request, missing - more
     return total
+
+
+def most_amount(pods: int, roles: Iterable[tuple[int, int, int]]) -> int:
+    """As `least_amount`, the most."""
+    return -least_amount(pods, [(-request, least, most) for request, least, most in roles])
 
 
 def role_blocks(need: Sequence[int], most: Sequence[int], subgroups: Iterable[Subgroup]) -> list[RoleBlock]:

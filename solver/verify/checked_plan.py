@@ -75,6 +75,23 @@ class QueueAmounts(NamedTuple):
     evicted: list[Vector]
 
 
+class _OpenRole(NamedTuple):
+    """A role of which a gang misses so many pods, and may take so many more towards its own minimum."""
+
+    role: Role
+    missed: int
+    optional: int
+
+
+def _least_request(roles: Iterable[_OpenRole], others: int, r: int) -> int:
+    """What the missed pods ask of resource r, with as many others as the gang's minimum misses, the cheapest."""
+    missed, optional = 0, list[int]()
+    for role, pods, more in roles:
+        missed += pods * role.request[r]
+        optional += [role.request[r]] * more
+    return missed + sum(sorted(optional)[:others])
+
+
 class CheckedPlan:
     """Problem and plan side by side. Placements out of range are left to rule `decisions`."""
 
@@ -198,29 +215,34 @@ class CheckedPlan:
         return [tuple(amounts) for amounts in total]
 
     def lacking(self, gang: int) -> set[int]:
-        """The resources of which the gang finds too little before the plan for the pods that its roles miss: on all
-        nodes that they may use together, or for one role alone. All that these ask for where it finds enough of each.
+        """The resources of which the gang finds too little before the plan for the pods that it misses of its minima:
+        on all nodes that they may use together, or for one role alone. Where the gang's own minimum leaves open which
+        roles they are of, the pods count that ask for least. All that it has to ask for where it finds enough of each.
         """
         if gang not in self._lacking:
-            have = self.pods_per_role(gang, self.running_pods[gang])
-            roles = [
-                (role, role.minimum - pods) for role, pods in zip(self.problem.gangs[gang].roles, have, strict=True)
+            spec, have = self.problem.gangs[gang], self.pods_per_role(gang, self.running_pods[gang])
+            missed = [max(0, role.minimum - pods) for role, pods in zip(spec.roles, have, strict=True)]
+            others = max(0, spec.minimum - sum(have) - sum(missed))
+            open_roles = [
+                _OpenRole(role, n, max(0, min(others, role.replicas - pods - n)))
+                for role, pods, n in zip(spec.roles, have, missed, strict=True)
             ]
-            missed = [(role, pods) for role, pods in roles if pods > 0]
-            requests = [role.request for role, _ in missed]
-            asked = {r for r, amounts in enumerate(zip(*requests, strict=True)) if any(amounts)}
-            self._lacking[gang] = {r for r in asked if self._finds_too_little(missed, r)} or asked
+            asked = {r for r in range(len(self.problem.resources)) if _least_request(open_roles, others, r)}
+            self._lacking[gang] = {r for r in asked if self._finds_too_little(open_roles, others, r)} or asked
         return self._lacking[gang]
 
-    def _finds_too_little(self, missed: Iterable[tuple[Role, int]], r: int) -> bool:
-        wanted, open_nodes = 0, set[int]()
-        for role, pods in missed:
-            if amount := role.request[r]:
+    def _finds_too_little(self, roles: Sequence[_OpenRole], others: int, r: int) -> bool:
+        open_nodes, limited = set[int](), []
+        for role, missed, optional in roles:
+            fitting = missed + optional
+            if (amount := role.request[r]) and fitting:
                 nodes = [n for n, node in enumerate(self.problem.nodes) if node.node_class in role.node_classes]
-                if sum(max(0, self.free_amounts[n][r]) // amount for n in nodes) < pods:
-                    return True
-                wanted, open_nodes = wanted + pods * amount, open_nodes.union(nodes)
-        return sum(max(0, self.free_amounts[n][r]) for n in open_nodes) < wanted
+                fitting = min(fitting, sum(max(0, self.free_amounts[n][r]) // amount for n in nodes))
+                open_nodes.update(nodes)
+            limited.append(_OpenRole(role, missed, fitting - missed))
+        if any(role.optional < 0 for role in limited) or sum(role.optional for role in limited) < others:
+            return True
+        return sum(max(0, self.free_amounts[n][r]) for n in open_nodes) < _least_request(limited, others, r)
 
     def dominant_share(self, amounts: Iterable[int]) -> Fraction:
         shares = (Fraction(amount, total) for amount, total in zip(amounts, self.totals, strict=True) if total)

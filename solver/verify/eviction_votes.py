@@ -6,7 +6,7 @@ The words of `solver.verify.evictions` hold.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
 
 from solver.problem import EvictionVotes, Gang
@@ -53,6 +53,17 @@ def minimum_demand(gang: Gang, r: int) -> int:
         more = max(0, min(missing, role.replicas - role.minimum))
         total, missing = total + (role.minimum + more) * role.request[r], missing - more
     return total
+
+
+def maximum_demand(gang: Gang, running: Sequence[int], r: int) -> int:
+    """The most of resource r that the gang may hold when it reaches its minima: what runs of each role, what its
+    minimum misses, and then the pods up to the gang's own that ask for most."""
+    sure = [max(role.minimum, pods) for role, pods in zip(gang.roles, running, strict=True)]
+    more = [role.request[r] for role, n in zip(gang.roles, sure, strict=True) for _ in range(role.replicas - n)]
+    missing = max(0, gang.minimum - sum(sure))
+    return sum(n * role.request[r] for role, n in zip(gang.roles, sure, strict=True)) + sum(
+        sorted(more, reverse=True)[:missing]
+    )
 
 
 def disruption_budgets(x: CheckedPlan) -> Findings:

@@ -15,6 +15,7 @@ from solver.verify.checked_plan import CheckedPlan, Findings, add_vector, at, is
 from solver.verify.eviction_necessity import eviction_necessity
 from solver.verify.eviction_votes import (
     VOTE_RULES,
+    maximum_demand,
     may_take_back,
     minimum_demand,
     named_amounts,
@@ -193,13 +194,14 @@ def rights_to_reclaim(x: CheckedPlan, j: int, g: int) -> set[bool]:
     for), so that the right to take from gang g's queue is full. {True, False}: of some of it, so that it is partial.
     Else there is none."""
     gang, own = x.problem.gangs[j], x.gang_demand(j, x.running_pods[j])
+    running = x.pods_per_role(j, x.running_pods[j])
     found: set[bool] = set()
     for q in {gang.queue, *reclaim_ancestors(x, gang.queue)} - set(x.queue_path(x.problem.gangs[g].queue)):
         within = {}
         for r, amount in named_amounts(x, q).items():
-            if asked := minimum_demand(gang, r):
+            if minimum_demand(gang, r):
                 stays = x.inclusive.allocated[q][r] - x.inclusive.evicted[q][r] - own[r]
-                within[r] = stays + asked <= amount
+                within[r] = stays + maximum_demand(gang, running, r) <= amount
         counted = {within[r] for r in within if r in x.lacking(j)} or set(within.values())
         if counted == {True}:
             return counted

@@ -12,6 +12,7 @@ from solver.problem import (
     Gang,
     Node,
     Placement,
+    Policy,
     Problem,
     Queue,
     Role,
@@ -150,6 +151,64 @@ def waiting_gang(draw: st.DrawFn, homes: list[int], topology: bool) -> Gang:
         tuple(roles),
         hard,
         may_evict=draw(st.integers(0, 9)) > 0,
+    )
+
+
+SIZES, SHARES = st.sampled_from((2, 4, 6)), st.sampled_from((None, 0, 1, 2, 3, 4, 6))
+REQUESTS = ((1, 0), (0, 1), (1, 1), (2, 1), (1, 2), (0, 2), (2, 2))
+
+
+@st.composite
+def open_mix(draw: st.DrawFn) -> Problem:
+    """At most 2 nodes, of which one resource or both are short, two queues that deserve of both, and a gang, the last,
+    that waits with a minimum of its own: it leaves open of which of its up to three roles some of the pods are."""
+    nodes = tuple(
+        Node(f"n{n}", 0, None, size, size)
+        for n, size in enumerate(draw(st.lists(st.tuples(SIZES, SIZES), min_size=1, max_size=2)))
+    )
+    queues = tuple(Queue(f"q{q}", None, 1, 0, NONE, draw(st.tuples(SHARES, SHARES)), NONE, (0, 0)) for q in range(2))
+    left = [list(node.free) for node in nodes]
+    running = [draw(_lender(g, left)) for g in range(draw(st.integers(1, 3)))]
+    roles = []
+    for t in range(draw(st.sampled_from((1, 2, 2, 3)))):
+        minimum = draw(st.sampled_from((0, 0, 1)))
+        replicas = max(1, minimum + draw(st.integers(0, 2)))
+        roles.append(Role(f"r{t}", replicas, minimum, draw(st.sampled_from(REQUESTS)), frozenset({0})))
+    least, most = sum(role.minimum for role in roles), sum(role.replicas for role in roles)
+    minimum = draw(st.integers(max(1, least), min(most, max(least, 3))))
+    waiting = Gang("winner", draw(st.integers(0, 1)), 1, 9, minimum, tuple(roles))
+    return Problem(
+        ("cpu", "gpu"),
+        nodes,
+        (),
+        queues,
+        (*(gang for gang in running if gang.running), waiting),
+        preempt_enabled=draw(st.booleans()),
+        reclaim_enabled=True,
+        policy=Policy(capacity=True),
+    )
+
+
+@st.composite
+def _lender(draw: st.DrawFn, g: int, left: list[list[int]]) -> Gang:
+    """A gang of one role, with a minimum of its own."""
+    request, running = draw(st.sampled_from(REQUESTS)), []
+    for n, free in enumerate(left):
+        most = min(have // ask for have, ask in zip(free, request, strict=True) if ask)
+        if pods := min(most, draw(st.integers(0, 2))):
+            running.append(Placement(0, n, pods))
+            left[n] = [have - pods * ask for have, ask in zip(free, request, strict=True)]
+    pods = sum(p.pods for p in running)
+    return Gang(
+        f"g{g}",
+        draw(st.integers(0, 1)),
+        draw(st.integers(0, 2)),
+        g,
+        draw(st.integers(0, pods)),
+        (Role("r", max(1, pods), 0, request, frozenset({0})),),
+        running=tuple(running),
+        evictable=True,
+        loss=draw(st.sampled_from((1, 2, 5))),
     )
 
 

@@ -102,10 +102,10 @@ def legal(
 def _right(world: Problem, room: FreeCapacity, winner: Gang, q: int, short: frozenset[int]) -> str:
     """The winner's right to take from q: "all", or "some", of what it asks for is within what its queue deserves."""
     amounts = range(len(world.resources))
-    asked = [sum(role.minimum * role.request[r] for role in winner.roles) for r in amounts]
+    asked, mixes = _asked(world, winner), smallest_mixes(winner)
     own = [room.held_below(winner.queue, [held[r] for held in room.held]) for r in amounts]
-    mine = {r: most for r in amounts if asked[r] and (most := due(world, winner.queue, r))}
-    within = [own[r] + asked[r] <= mine[r] for r in mine.keys() & short or mine]
+    mine = {r: most for r in asked if (most := due(world, winner.queue, r))}
+    within = [own[r] + max(_amount(winner, mix, r) for mix in mixes) <= mine[r] for r in mine.keys() & short or mine]
     return "all" if within and all(within) else "some" if any(within) else ""
 
 
@@ -115,20 +115,38 @@ def _short(world: Problem, room: FreeCapacity, winner: Gang) -> frozenset[int]:
 
 
 def _asked(world: Problem, winner: Gang) -> set[int]:
-    return {r for r in range(len(world.resources)) if any(role.minimum * role.request[r] for role in winner.roles)}
+    """The resources that it asks for whichever pods it starts with."""
+    return {r for r, amount in enumerate(_least_amounts(world, winner)) if amount}
+
+
+def _least_amounts(world: Problem, winner: Gang) -> list[int]:
+    mixes = smallest_mixes(winner)
+    return [min(_amount(winner, mix, r) for mix in mixes) for r in range(len(world.resources))]
+
+
+def _amount(winner: Gang, mix: tuple[int, ...], r: int) -> int:
+    return sum(pods * role.request[r] for pods, role in zip(mix, winner.roles, strict=True))
+
+
+def smallest_mixes(gang: Gang) -> list[tuple[int, ...]]:
+    """Numbers of pods per role with which the gang just reaches its minima."""
+    least = max(gang.minimum, sum(role.minimum for role in gang.roles))
+    options = product(*(range(role.minimum, role.replicas + 1) for role in gang.roles))
+    return [mix for mix in options if sum(mix) == least]
 
 
 def lacking(world: Problem, room: FreeCapacity, winner: Gang, nodes: Collection[int] | None = None) -> frozenset[int]:
-    """The resources of which there is too little among these nodes, or all."""
-    asked = _asked(world, winner)
+    """The resources of which there is too little among these nodes, or all, whichever pods it starts with."""
+    places = [n for n in range(len(room.free)) if nodes is None or n in nodes]
 
-    def fits(r: int) -> bool:
-        free = [max(0, node[r]) for n, node in enumerate(room.free) if nodes is None or n in nodes]
-        roles = [(role.request[r], role.minimum) for role in winner.roles if role.request[r]]
+    def fits(r: int, mix: tuple[int, ...]) -> bool:
+        free = [max(0, room.free[n][r]) for n in places]
+        roles = [(role.request[r], pods) for role, pods in zip(winner.roles, mix, strict=True) if role.request[r]]
         alone = all(sum(have // size for have in free) >= pods for size, pods in roles)
-        return alone and sum(free) >= sum(size * pods for size, pods in roles)
+        return alone and sum(free) >= _amount(winner, mix, r)
 
-    return frozenset(r for r in asked if not fits(r))
+    mixes = smallest_mixes(winner)
+    return frozenset(r for r in _asked(world, winner) if not any(fits(r, mix) for mix in mixes))
 
 
 def _voted(world: Problem, winner: Gang, v: int, gone: Counter[RoleOnNode]) -> bool:
@@ -166,7 +184,7 @@ def _spared(
     """Whether the queue can spare what others take from it: it keeps its guarantee, and whatever went, a gang or a pod,
     went while it held more than it deserves."""
     amounts = range(len(world.resources))
-    asked = {r for r in amounts if any(role.minimum * role.request[r] for role in winner.roles)}
+    asked = _asked(world, winner)
     lost = [[0] * len(world.queues) for _ in amounts]
     for v in foreign:
         for (role, _), pods in gone[v].items():

@@ -118,3 +118,20 @@ def test_what_was_given_back_comes_back_once_in_its_own_queue() -> None:
         seen.append(" ".join(decision.action for decision in solve(world).decisions))
         world = carried_out(world, solve(world))
     assert seen == ["keep evict start", "evict start keep", "wait keep keep"]
+
+
+def test_a_gang_that_may_start_with_more_than_its_queue_deserves_takes_nothing_that_comes_back() -> None:
+    """With both small pods it would stay within the 4 GPUs, but no node takes these; the large ones hold 6."""
+    small, large = role(2, minimum=0, gpu=1, node_classes=(1,)), role(3, minimum=0, gpu=2)
+    world = problem(
+        nodes(1, gpu=8),
+        queue("lender", deserved={"gpu": 4}),
+        queue("owner", deserved={"gpu": 4}),
+        gang("ones", role(2, gpu=1), queue="lender", running=(running_pods(0, 0, 2),), loss=1),
+        gang("twos", role(2, gpu=2), queue="lender", running=(running_pods(0, 0, 2),), loss=1),
+        gang("two", role(1, gpu=2), queue="lender", running=(running_pods(0, 0, 1),), loss=1),
+        gang("winner", small, large, minimum=3, queue="owner", loss=1),
+        policy=CAPACITY,
+        reclaim_enabled=True,
+    )
+    assert [decision.action for decision in solve(world).decisions] == ["keep", "keep", "keep", "wait"]

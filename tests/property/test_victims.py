@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from solver.problem import Policy, Problem
 from solver.verify import verify
-from tests.builders.evictions import NONE, contested, crowded, limited_queue, waiting_gang
+from tests.builders.evictions import NONE, contested, crowded, limited_queue, open_mix, waiting_gang
 from tests.builders.plans import solve_without_repairs as solve
 from tests.property.brute import meets_minima_now
 from tests.property.brute_evictions import least_loss, paid
@@ -25,8 +25,8 @@ POLICIES = (
 )
 
 
-@settings(max_examples=35)
-@given(crowded())
+@settings(max_examples=45)
+@given(st.one_of(crowded(), open_mix()))
 def test_a_single_waiting_gang_starts_at_the_least_loss_that_any_choice_of_victims_has(world: Problem) -> None:
     """And of all choices that lose as little, with the fewest gangs that go whole."""
     plan = solve(world)

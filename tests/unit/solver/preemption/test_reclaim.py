@@ -8,8 +8,10 @@ from dataclasses import replace
 import pytest
 
 from solver.problem import Policy, Problem
+from solver.verify import verify
 from tests.builders.plans import actions_by_gang, evicted_pods_by_gang, verified_plan
 from tests.builders.problems import (
+    GangSpec,
     RoleSpec,
     gang,
     nodes,
@@ -75,26 +77,72 @@ def test_a_plan_after_the_evictions_evicts_and_restores_no_pod() -> None:
     assert actions_by_gang(after) == {"lent": "wait", "winner": "keep"}
 
 
-def short_of_gpus(*, free_cpu: int, owner: dict[str, int], lender: dict[str, int]) -> Problem:
+OWNER = gang("winner", role(1, gpu=2, cpu=2), queue="owner")
+
+
+def short_of_gpus(*, free_cpu: int, owner: dict[str, int], lender: dict[str, int], winner: GangSpec = OWNER) -> Problem:
     """A node without free GPUs, on which the lender holds 8 GPUs and 8 CPUs; the owner asks for 2 and 2."""
     return problem(
         queue("lender", deserved=lender),
         queue("owner", deserved=owner),
         nodes(1, gpu=8, cpu=8 + free_cpu),
         gang("lent", role(8, minimum=1, gpu=1, cpu=1), queue="lender", running=(running_pods(0, 0, 8),), loss=60),
-        gang("winner", role(1, gpu=2, cpu=2), queue="owner"),
+        winner,
         reclaim_enabled=True,
     )
 
 
-def test_only_the_resources_that_are_short_count() -> None:
-    """The lender holds too many CPUs, and the GPUs that it deserves; the owner deserves the GPUs, and no more CPUs."""
+def open_gang(*roles: RoleSpec) -> GangSpec:
+    """One pod starts it, of whichever role."""
+    return gang("winner", *roles, minimum=1, queue="owner")
+
+
+SMALL, LARGE = role(2, minimum=0, gpu=2, cpu=2), role(1, minimum=0, gpu=4, cpu=3)
+MINIMA = pytest.mark.parametrize(
+    "winner", [OWNER, open_gang(SMALL), open_gang(LARGE, SMALL)], ids=["of the role", "of the gang", "of two roles"]
+)
+
+
+@MINIMA
+def test_only_the_resources_that_are_short_count(winner: GangSpec) -> None:
+    """The lender holds too many CPUs, and the GPUs that it deserves; the owner deserves the GPUs, and no more CPUs. The
+    minimum may be the roles' or the gang's."""
     rich, poor = {"gpu": 8, "cpu": 2}, {"gpu": 4, "cpu": 2}
     both = {"gpu": 4, "cpu": 4}
-    assert evicted_pods_by_gang(short_of_gpus(free_cpu=8, lender=rich, owner=both)) == {}
-    assert evicted_pods_by_gang(short_of_gpus(free_cpu=0, lender=rich, owner=both)) == {"lent": 2}
-    assert evicted_pods_by_gang(short_of_gpus(free_cpu=8, lender=poor, owner={"gpu": 4, "cpu": 1})) == {"lent": 2}
-    assert evicted_pods_by_gang(short_of_gpus(free_cpu=8, lender=poor, owner={"gpu": 1, "cpu": 4})) == {}
+    assert evicted_pods_by_gang(short_of_gpus(free_cpu=8, lender=rich, owner=both, winner=winner)) == {}
+    assert evicted_pods_by_gang(short_of_gpus(free_cpu=0, lender=rich, owner=both, winner=winner)) == {"lent": 2}
+    owner = {"gpu": 4, "cpu": 1}
+    assert evicted_pods_by_gang(short_of_gpus(free_cpu=8, lender=poor, owner=owner, winner=winner)) == {"lent": 2}
+    owner = {"gpu": 1, "cpu": 4}
+    assert evicted_pods_by_gang(short_of_gpus(free_cpu=8, lender=poor, owner=owner, winner=winner)) == {}
+
+
+@MINIMA
+def test_the_verifier_objects_to_victims_for_what_is_not_short(winner: GangSpec) -> None:
+    deserved = {"gpu": 8, "cpu": 2}
+    unfair = short_of_gpus(free_cpu=8, lender=deserved, owner={"gpu": 4, "cpu": 4}, winner=winner)
+    fair = short_of_gpus(free_cpu=0, lender=deserved, owner={"gpu": 4, "cpu": 4}, winner=winner)
+    assert "reclaim_limits" in {violation.rule for violation in verify(unfair, verified_plan(fair))}
+
+
+def test_a_gang_has_no_right_to_what_other_pods_would_start_it_without() -> None:
+    """It may start with CPUs or with GPUs, and asks for neither of them in any case."""
+    either = open_gang(role(1, minimum=0, cpu=2), role(1, minimum=0, gpu=2))
+    lender, owner = {"gpu": 1, "cpu": 1}, {"gpu": 4, "cpu": 4}
+    assert evicted_pods_by_gang(short_of_gpus(free_cpu=0, lender=lender, owner=owner, winner=either)) == {}
+    sure = open_gang(role(1, minimum=0, cpu=2), role(1, minimum=0, gpu=2, cpu=4))
+    assert evicted_pods_by_gang(short_of_gpus(free_cpu=0, lender=lender, owner=owner, winner=sure)) == {"lent": 2}
+
+
+def test_a_gang_that_may_start_with_more_than_its_queue_deserves_has_no_right() -> None:
+    """It holds 2 GPUs with a small pod, 4 with a large one."""
+    unequal = open_gang(SMALL, LARGE)
+    lender, owner = {"gpu": 4, "cpu": 2}, {"gpu": 3}
+    assert evicted_pods_by_gang(short_of_gpus(free_cpu=8, lender=lender, owner=owner)) == {"lent": 2}
+    assert evicted_pods_by_gang(short_of_gpus(free_cpu=8, lender=lender, owner=owner, winner=unequal)) == {}
+    fair = short_of_gpus(free_cpu=8, lender=lender, owner={"gpu": 4}, winner=unequal)
+    unfair = short_of_gpus(free_cpu=8, lender=lender, owner=owner, winner=unequal)
+    assert "entitlement" in {violation.rule for violation in verify(unfair, verified_plan(fair))}
 
 
 def test_a_resource_without_deserved_is_reclaimed_from_a_queue_that_deserves_others() -> None:

@@ -17,7 +17,7 @@ from tests.differential.bed import Bed
 from tests.differential.compare import check_plan, check_world
 from tests.differential.generator import random_world
 from tests.differential.mixed import check_bound, check_mixed
-from tests.differential.mixtures import mixed_world
+from tests.differential.mixtures import gang_minima_world, mixed_world
 from tests.differential.world import World
 from tests.hunting.plugin import value_code
 
@@ -26,6 +26,7 @@ FOUND_FOLDER = Path(__file__).parent / "found"
 KINDS: tuple[tuple[Callable[[int], World], tuple[Check, ...]], ...] = (
     (random_world, (check_world, check_plan)),
     (mixed_world, (check_mixed, check_bound)),
+    (gang_minima_world, (check_mixed, check_bound)),
 )
 """What makes a world of a seed, and what must hold of it; looked at twice, since on a busy machine Volcano may act on
 what its caches have not heard of yet."""
@@ -47,7 +48,7 @@ def test_world_{digest}(bed: Bed) -> None:
 
 
 def hunt(minutes: float, seed: int | None) -> int:
-    """Try worlds of both kinds until the time is over, or those of a seed; the exit code: 1 where they disagree."""
+    """Try worlds of all kinds until the time is over, or those of a seed; the exit code: 1 where they disagree."""
     end, number, failed = time.monotonic() + 60 * minutes, 0, list[int]()
     with Bed() as bed:
         while (seed is None or not number) and time.monotonic() < end:

@@ -223,3 +223,24 @@ def _takes(world: World, job: JobData, task: TaskData, node: int, free: Amounts)
         and task.model in (None, world.models[node])
         and (not groups or world.groups[node] in groups)
     )
+
+
+# ---- minima of the gang
+
+
+def gang_minima_world(seed: int) -> World:
+    """As `mixed_world` of that seed, where about half of the jobs say a minimum of their own below what their tasks
+    have: then Volcano asks for no pods of a task."""
+    world, rng = mixed_world(seed), random.Random(f"minima {seed}")  # noqa: S311  - not a secret
+    return replace(
+        world, jobs=tuple(_with_gang_minimum(rng, job) if rng.random() < 1 / 2 else job for job in world.jobs)
+    )
+
+
+def _with_gang_minimum(rng: random.Random, job: JobData) -> JobData:
+    """Of a job that runs no more than its pods, so that it keeps them."""
+    pods, running = sum(task.replicas for task in job.tasks), sum(number for *_, number in job.running)
+    if pods < 2 or any(task.partition for task in job.tasks):
+        return job
+    tasks = tuple(replace(task, minimum=None) for task in job.tasks)
+    return replace(job, tasks=tasks, minimum=rng.randint(1, min(pods - 1, running or pods)))

@@ -15,7 +15,7 @@ from tests.differential.compare import (
 )
 from tests.differential.generator import random_world
 from tests.differential.mixed import check_bound, check_mixed
-from tests.differential.mixtures import mixed_world
+from tests.differential.mixtures import gang_minima_world, mixed_world
 from tests.differential.planned import compile_world
 
 # At least 40 worlds in all.
@@ -23,6 +23,8 @@ WORLDS = range(24)
 PLANS = range(100, 108)
 MIXED_WORLDS = range(6)
 MIXED_PLANS = range(100, 104)
+GANG_MINIMA_WORLDS = range(2)
+GANG_MINIMA_PLANS = range(100, 102)
 TWICE = "looked at twice: on a busy machine Volcano may act on what its caches have not heard of yet"
 
 
@@ -47,6 +49,18 @@ def test_in_mixed_worlds_volcano_does_nothing_illegal_and_nothing_better(bed: Be
 @pytest.mark.parametrize("seed", MIXED_PLANS)
 def test_beside_a_plan_of_a_mixed_world_volcano_starts_nothing_more(bed: Bed, seed: int) -> None:
     world = mixed_world(seed)
+    assert (check_bound(bed, world) and check_bound(bed, world)) == [], TWICE
+
+
+@pytest.mark.parametrize("seed", GANG_MINIMA_WORLDS)
+def test_with_minima_of_the_gang_volcano_does_nothing_illegal(bed: Bed, seed: int) -> None:
+    world = gang_minima_world(seed)
+    assert (check_mixed(bed, world) and check_mixed(bed, world)) == [], TWICE
+
+
+@pytest.mark.parametrize("seed", GANG_MINIMA_PLANS)
+def test_beside_a_plan_with_minima_of_the_gang_volcano_starts_nothing_more(bed: Bed, seed: int) -> None:
+    world = gang_minima_world(seed)
     assert (check_bound(bed, world) and check_bound(bed, world)) == [], TWICE
 
 

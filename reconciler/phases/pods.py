@@ -328,7 +328,7 @@ def _has_cause_changed(r: Reconciler, p: Pass, trouble: GangTrouble, pods: list[
         claim = Ref("v1", "PersistentVolumeClaim", ref_of(pods[0]).namespace, trouble.missing_claim)
         trouble.look_again_at(r.clock() + r.settings.bind_timeout / 4)
         try:
-            r.client.get(claim)
+            r.client.get_briefly(claim)
         except ApiError:
             return False
         return True

@@ -11,6 +11,7 @@ import click
 
 from bench.reconcile.bed import Row, Sizes
 from bench.reconcile.gangs import empty_world, measure_gangs
+from bench.reconcile.gates import measure_gates
 from bench.reconcile.nodes import measure_node, measure_one_more
 from bench.reconcile.objects import measure_cold, measure_drift, objects_world
 from bench.reconcile.outage import measure_restart
@@ -21,6 +22,7 @@ Measure = Callable[[Any, Sizes], Iterator[Row]]
 WORLDS: tuple[tuple[World, dict[str, Measure]], ...] = (
     (empty_world, {"gangs": measure_gangs}),
     (objects_world, {"drift": measure_drift, "cold": measure_cold}),
+    (empty_world, {"gates": measure_gates}),
     (empty_world, {"node": measure_node}),
     (empty_world, {"restart": measure_restart}),
     (empty_world, {"one-more": measure_one_more}),
@@ -32,7 +34,7 @@ CASES = tuple(name for _, measures in WORLDS for name in measures)
 @click.command()
 @click.argument("cases", nargs=-1, type=click.Choice(CASES))
 @click.option("--gangs", type=click.IntRange(1), help="Gangs. [default: 200; 1000 for one-more]")
-@click.option("--pods", default=8, show_default=True, type=click.IntRange(1), help="Pods of a gang of `gangs`.")
+@click.option("--pods", default=8, show_default=True, type=click.IntRange(1), help="Pods of a gang.")
 @click.option("--objects", default=10_000, show_default=True, type=click.IntRange(1), help="For drift and cold.")
 @click.option("--nodes", default=10_000, show_default=True, type=click.IntRange(1), help="For one-more.")
 @click.pass_context

@@ -4,16 +4,18 @@ pid."""
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import random
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import BinaryIO, NamedTuple
 
 # What the guard runs: it reads "+PID" and "-PID" lines and, when its owner is gone (end of file), kills the groups that
 # are left and takes away the temporary folder, if it was given one. prctl(PR_SET_PDEATHSIG) would do it without a
@@ -158,16 +160,33 @@ def _start_time(pid: int) -> str:
     return "" if fields[0] == "Z" else fields[19]
 
 
+_claims: list[BinaryIO] = []
+"""Files of the ports that this process has been given, locked until it ends."""
+
+
 def free_ports(count: int) -> list[int]:
     """Free loopback ports below the range that the kernel takes for outgoing connections, which etcd's clients use by
-    the dozen."""
+    the dozen. No other process is given one of them while this one lives: several control planes start at a time, and
+    some seconds pass until a component listens."""
     lowest = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
     found: list[int] = []
-    with contextlib.ExitStack() as held:
-        while len(found) < count:
-            port = random.SystemRandom().randrange(min(20000, lowest - 5000), lowest)
-            probe = held.enter_context(socket.socket())
-            with contextlib.suppress(OSError):
-                probe.bind(("127.0.0.1", port))
-                found.append(port)
+    while len(found) < count:
+        port = random.SystemRandom().randrange(min(20000, lowest - 5000), lowest)
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            _claims.append(_claim(port))
+            found.append(port)
     return found
+
+
+def _claim(port: int) -> BinaryIO:
+    """A lock on the port among the processes of this machine. Raises OSError where another, or this one, has it."""
+    folder = Path(tempfile.gettempdir()) / "gangplan-ports"
+    folder.mkdir(exist_ok=True)
+    claim = (folder / str(port)).open("ab")
+    try:
+        fcntl.flock(claim, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        claim.close()
+        raise
+    return claim

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.controlplane import ApiError, ControlPlane, NotSeenError
-from tests.controlplane.processes import is_alive, process_id_of
+from tests.controlplane.processes import free_ports, is_alive, process_id_of
 
 pytestmark = pytest.mark.e2e
 
@@ -188,6 +188,14 @@ def test_components_can_be_killed_and_started_again(shared_control_plane: Contro
         lambda: phase(cluster, "late"), lambda seen: seen == "Running", what="the same job in the new API server"
     )
     assert cluster.pid("kube-apiserver") != before
+
+
+def test_a_port_is_given_to_one_process_only() -> None:
+    """Before it listens: of four control planes that started at a time a component found its port in use."""
+    (port,) = free_ports(1)
+    claim = f"from tests.controlplane.processes import _claim; _claim({port})"
+    other = subprocess.run([sys.executable, "-c", claim], capture_output=True, text=True, check=False)
+    assert "BlockingIOError" in other.stderr
 
 
 def test_nothing_outlives_a_killed_owner(tmp_path: Path) -> None:

@@ -162,6 +162,8 @@ QUEUE_NAME_ANNOTATION = "scheduling.volcano.sh/queue-name"
 GROUP_MIN_MEMBER_ANNOTATION = "scheduling.volcano.sh/group-min-member"
 HIERARCHY_ANNOTATION = "volcano.sh/hierarchy"
 HIERARCHY_WEIGHTS_ANNOTATION = "volcano.sh/hierarchy-weights"
+SYSTEM_PRIORITIES: Mapping[str, int] = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
+"""The two priority classes that every Kubernetes cluster has."""
 PREEMPTABLE_ANNOTATION = "volcano.sh/preemptable"
 """On a job or its pods: any value but a true one protects them from eviction."""
 CHECKPOINT_ANNOTATION = "volcano.sh/last-checkpoint-time"

@@ -13,6 +13,7 @@ from compiler.kubernetes import (
     GROUP_NAME_ANNOTATION,
     METAX_ATOMIC_GROUP_SIZE_ANNOTATION,
     METAX_GROUP_SIZE_ANNOTATION,
+    SYSTEM_PRIORITIES,
     VOLCANO_SCHEDULER,
 )
 from compiler.specs import GangSpec
@@ -27,14 +28,12 @@ POD_GROUP: ModelOf[PodGroup] = ModelOf("PodGroup.scheduling.volcano.sh")
 JOB_FLOW: ModelOf[JobFlow] = ModelOf("JobFlow.flow.volcano.sh")
 JOB_TEMPLATE: ModelOf[JobTemplate] = ModelOf("JobTemplate.flow.volcano.sh")
 
-SYSTEM_PRIORITY_CLASSES = frozenset(("system-cluster-critical", "system-node-critical"))
-
 
 @check("GP320", "unknown priority class", folds=True, on_partial=True)
 def unknown_priority_class(check_input: CheckInput) -> Iterator[Finding]:
     """A job's priority class is a PriorityClass of the cluster, or one of the two that every cluster has. The API
     server refuses pods of an unknown one. Mend: correct the name, or add the class."""
-    known = {found.name for found in check_input.specs.priority_classes} | SYSTEM_PRIORITY_CLASSES
+    known = {found.name for found in check_input.specs.priority_classes} | SYSTEM_PRIORITIES.keys()
     failed = check_input.failed_names("PriorityClass.scheduling.k8s.io")
     for gang in check_input.specs.gangs:
         name = gang.priority_class

@@ -47,10 +47,9 @@ class ObservedState:
     all other pods.
     queue_used: queue name -> amounts held by other pods that belong to it. closed_queues: by Command CloseQueue.
     unready_nodes: take nothing new whatever a pod tolerates. finished_gangs: their jobs are over. held_gangs: gang ->
-    why nothing of it starts now; its pods count as foreign ones. start_times: gang -> when its running pods started.
-    preemptable: gang -> (role, node, what a pod itself says about its eviction) -> such running pods. cooldowns: gang
-    -> the cooldown times that its pods say. checkpoint_times: gang -> (start, last checkpoint) of each running pod that
-    tells of one.
+    why nothing of it starts now; its pods count as foreign ones. running_records: gang -> (role, node, record) of each
+    running pod. start_times: gang -> when its running pods started. checkpoint_times: gang -> (start, last checkpoint)
+    of each running pod that tells of one.
     pods_by_node: node -> all pods on it. gang_role_by_pod: (namespace, name) of a running pod -> (gang, role).
     now: when the cluster was read, or the newest event if that is later.
     reserved_starts: gang -> the start that an earlier plan reserved for it, as its job says. gangs_with_pods: of which
@@ -70,8 +69,7 @@ class ObservedState:
     held_gangs: Mapping[int, str] = field(default_factory=dict)
     foreign_pods: list[ForeignPod] = field(default_factory=list)
     start_times: dict[int, list[int]] = field(default_factory=dict)
-    preemptable: dict[int, Counter[tuple[int, int, bool | None]]] = field(default_factory=dict)
-    cooldowns: dict[int, set[str]] = field(default_factory=dict)
+    running_records: dict[int, list[tuple[int, int, PodRecord]]] = field(default_factory=dict)
     checkpoint_times: dict[int, list[tuple[int | None, int]]] = field(default_factory=dict)
     now: int | None = None
     reserved_starts: dict[int, str] = field(default_factory=dict)
@@ -113,10 +111,9 @@ class ObservedState:
         running = self.running_pods.get(j)
         if running is None:
             running = self.running_pods[j] = Counter()
-            self.preemptable[j] = Counter()
-        said, preemptable, place = (t, node, record.preemptable), self.preemptable[j], (t, node)
+        place = t, node
         running[place] = running.get(place, 0) + 1  # no Counter counts 10,000 single pods as fast
-        preemptable[said] = preemptable.get(said, 0) + 1
+        self.running_records.setdefault(j, []).append((t, node, record))
         self.gang_role_by_pod[record.key] = gang_role
         for budget in self.budget_selections:
             budget.note_running_pod(record.pod, gang_role)
@@ -124,8 +121,6 @@ class ObservedState:
             self.start_times.setdefault(j, []).append(record.start_time)
         if record.checkpoint_time is not None:
             self.checkpoint_times.setdefault(j, []).append((record.start_time, record.checkpoint_time))
-        if record.cooldowns:
-            self.cooldowns.setdefault(j, set()).update(record.cooldowns)
 
     def count_foreign_pod(self, record: PodRecord, node: int, requests: Amounts) -> None:
         """Count the pod as one of no planned gang."""

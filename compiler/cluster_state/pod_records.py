@@ -16,7 +16,6 @@ from compiler.kubernetes import (
     is_finished_pod,
     is_succeeded_pod,
     is_terminating,
-    labels_of,
     name_of,
     namespace_of,
     selected_hostname,
@@ -24,15 +23,14 @@ from compiler.kubernetes import (
 )
 from compiler.last_result import LastOfEach
 from compiler.specs import GangSpec
-from compiler.volcano.eviction_votes import cooldown_times, preemptable_word
+from compiler.volcano.eviction_votes import EvictionWords, pod_eviction_words
 
 
 @dataclass(frozen=True, slots=True)
 class PodRecord:
     """key: (namespace, name). node_name: where it is bound, else "". group: its PodGroup. owners: possible ones,
     the surest first. marked_owner: the job that its template names, and Kind.group of its controller. start_time:
-    seconds since the epoch. checkpoint_time: of its last one, as it says. preemptable: what it says itself. cooldowns:
-    its cooldown times."""
+    seconds since the epoch. checkpoint_time: of its last one, as it says. eviction_words: what it says itself."""
 
     pod: Object
     key: tuple[str, str]
@@ -45,8 +43,7 @@ class PodRecord:
     is_terminating: bool
     start_time: int | None
     checkpoint_time: int | None
-    preemptable: bool | None
-    cooldowns: tuple[str, ...]
+    eviction_words: EvictionWords
 
 
 _KNOWN_RECORDS, _KNOWN_SUCCEEDED = LastOfEach[PodRecord](), LastOfEach[PodRecord]()
@@ -86,8 +83,7 @@ def _pod_record(pod: Object, group: Object | None) -> PodRecord:
         is_terminating(pod),
         epoch_seconds(status_of(pod).get("startTime")),
         epoch_seconds(annotations.get(CHECKPOINT_ANNOTATION)),
-        preemptable_word(annotations, labels_of(pod)),
-        cooldown_times(labels_of(pod), annotations),
+        pod_eviction_words(pod),
     )
 
 

@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from compiler.cluster_state.observed import ObservedState
+from compiler.kubernetes import SYSTEM_PRIORITIES
 from compiler.specs import GangSpec, PriorityClassSpec
-
-SYSTEM_PRIORITIES: Mapping[str, int] = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
-"""The two classes that every Kubernetes cluster has."""
 
 
 def class_priorities(classes: Sequence[PriorityClassSpec]) -> tuple[Mapping[str, int], int]:

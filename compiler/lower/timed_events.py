@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from compiler.cluster_state.observed import ObservedState
 from compiler.lower.origins import TimedEvent
-from compiler.lower.victims import cooldown_end
+from compiler.lower.victims import cooldown_ends
 from compiler.specs import Specs
 
 
@@ -29,8 +29,7 @@ def timed_events(
         is_waiting = observed.running_pod_count(j) < max(1, spec.minimum)
         if is_waiting and j in submission_times and j not in observed.reserved_starts:
             found.add(TimedEvent(submission_times[j] + specs.cluster.patience + 1, "patience", g))
-        if (until := cooldown_end(j, spec, observed, specs.scheduler)) is not None:
-            found.add(TimedEvent(until, "cooldown", g))
+        found |= {TimedEvent(end, "cooldown", g) for end in cooldown_ends(j, spec, observed, specs.scheduler)}
     return tuple(sorted(found, key=lambda event: (event.time, event.cause, -1 if event.gang is None else event.gang)))
 
 

@@ -9,13 +9,15 @@ from math import ceil
 
 from compiler.cluster_state.observed import ObservedState
 from compiler.fields.duration import go_duration_seconds
-from compiler.lower.gang_order import SYSTEM_PRIORITIES
-from compiler.specs import GangSpec, PriorityClassSpec, SchedulerSpec, Specs
+from compiler.kubernetes import SYSTEM_PRIORITIES
+from compiler.specs import GangSpec, PriorityClassSpec, RoleSpec, SchedulerSpec, Specs
 from compiler.volcano.eviction_votes import (
     POD_EVICTION_ACTIONS,
-    cooldown_times,
+    EvictionWords,
+    cooldown_text,
     eviction_votes,
     has_cooldown_plugin,
+    pod_eviction_words,
     preemptable_word,
 )
 
@@ -48,81 +50,93 @@ def eviction_terms(gang_indices: Iterable[int], specs: Specs, observed: Observed
     for j in gang_indices:
         gang = specs.gangs[j]
         if j not in observed.running_pods:
-            if lends and _is_evictable_from_start(j, gang, observed, specs.scheduler):
+            if lends and _is_evictable_from_start(gang, observed, specs.scheduler):
                 found[j] = EvictionTerms(0, {})
-        elif evicts and _is_evictable(j, gang, observed, specs.scheduler):
-            protected = _protected_pods(j, gang, observed)
+        elif evicts and _is_evictable(gang, specs.scheduler):
+            protected = _protected_pods(j, gang, observed, specs.scheduler)
             if sum(protected.values()) < observed.running_pod_count(j):
                 found[j] = EvictionTerms(_seconds_lost(j, observed), protected, j in observed.checkpoint_times)
     return found
 
 
-def _is_evictable(j: int, gang: GangSpec, observed: ObservedState, scheduler: SchedulerSpec | None) -> bool:
-    """Whether the gang may lose those of its pods that are preemptable.
+def _is_evictable(gang: GangSpec, scheduler: SchedulerSpec | None) -> bool:
+    """Whether the gang may lose those of its pods that are not protected.
 
-    Not in kube-system or with a system priority class (Volcano's plugin conformance); not while the plugin cdp guards a
-    pod that runs for less than its cooldown time; not where its job says that it is not preemptable, and only actions
-    evict that ask the job (Volcano, utils.IsJobPreemptableForGangEviction).
+    Not in kube-system or with a system priority class (Volcano's plugin conformance); not where its job says that it is
+    not preemptable, and only actions evict that ask the job (Volcano, utils.IsJobPreemptableForGangEviction).
     """
     if gang.namespace == "kube-system" or gang.priority_class in SYSTEM_PRIORITIES:
         return False
     asks_pods = scheduler is not None and any(plain in scheduler.actions for plain, *_ in POD_EVICTION_ACTIONS)
-    if not asks_pods and preemptable_word(*_job_texts(gang)) is False:
-        return False
-    wait = _cooldown_seconds(j, gang, observed, scheduler)
-    return not wait or seconds_run(j, observed, last_pod=True) >= wait
+    return asks_pods or preemptable_word(*_job_texts(gang)) is not False
 
 
-def _protected_pods(j: int, gang: GangSpec, observed: ObservedState) -> Counter[tuple[int, int]]:
-    """(role, node) -> running pods that are not preemptable: by what they say themselves, otherwise by their role."""
-    protected = Counter[tuple[int, int]]()
-    for (t, node, said), pods in observed.preemptable.get(j, Counter()).items():
-        if not (_is_role_preemptable(gang, t) if said is None else said):
-            protected[t, node] += pods
+def _protected_pods(
+    j: int, gang: GangSpec, observed: ObservedState, scheduler: SchedulerSpec | None
+) -> Counter[tuple[int, int]]:
+    """(role, node) -> running pods that may not go, each by what it says itself, otherwise by its template: that are
+    not preemptable, of a system priority class, or guarded by the plugin cdp while they run for less than their
+    cooldown."""
+    guards_young, protected = has_cooldown_plugin(scheduler), Counter[tuple[int, int]]()
+    templates = [_template_words(gang, role) for role in gang.roles]
+    for t, node, record in observed.running_records.get(j, ()):
+        words = record.eviction_words.completed_by(templates[t])
+        if _says_no(words) or (guards_young and _is_young(words, record.start_time, observed.now)):
+            protected[t, node] += 1
     return protected
 
 
-def _is_role_preemptable(gang: GangSpec, t: int) -> bool:
-    """Whether the controller makes preemptable pods of the role: it writes the job's annotation over the template's,
-    and the job's label over the template's. Nothing said is true."""
+def _template_words(gang: GangSpec, role: RoleSpec) -> EvictionWords:
+    """What the controller makes the role's pods say: it writes the job's annotations over the template's, and the
+    job's labels over the template's. Bare pods have no template."""
+    if role.pod_documents:
+        return EvictionWords()
     job_annotations, job_labels = _job_texts(gang)
-    role = gang.roles[t]
-    return preemptable_word({**role.annotations, **job_annotations}, {**role.labels, **job_labels}) is not False
+    texts = {**role.annotations, **job_annotations}, {**role.labels, **job_labels}
+    return EvictionWords(preemptable_word(*texts), cooldown_text(*texts), role.pod.is_critical)
 
 
-def cooldown_end(j: int, gang: GangSpec, observed: ObservedState, scheduler: SchedulerSpec | None) -> int | None:
-    """When the cooldown of its youngest pod is over, in seconds since the epoch; None without a cooldown, and where it
-    is not known since when the pods run."""
-    wait, starts = _cooldown_seconds(j, gang, observed, scheduler), observed.start_times.get(j)
-    return max(starts) + ceil(wait) if wait and starts else None
+def _says_no(words: EvictionWords) -> bool:
+    return words.preemptable is False or words.is_critical is True
 
 
-def _cooldown_seconds(j: int, gang: GangSpec, observed: ObservedState, scheduler: SchedulerSpec | None) -> float:
-    """Seconds; 0 for none."""
+def _is_young(words: EvictionWords, start: int | None, now: int | None) -> bool:
+    """Whether the pod's cooldown is not over, or it is not known since when it runs."""
+    cooldown = go_duration_seconds(words.cooldown or "")
+    return cooldown > 0 and (start is None or now is None or now - start < cooldown)
+
+
+def cooldown_ends(j: int, gang: GangSpec, observed: ObservedState, scheduler: SchedulerSpec | None) -> set[int]:
+    """When the cooldowns of its running pods are over, in seconds since the epoch, as far as it is known since when
+    these run."""
     if not has_cooldown_plugin(scheduler):
-        return 0.0
-    said = cooldown_times(*_job_texts(gang), *(role.annotations for role in gang.roles))
-    return max(map(go_duration_seconds, (*said, *observed.cooldowns.get(j, ()))), default=0.0)
+        return set()
+    templates, found = [_template_words(gang, role) for role in gang.roles], set[int]()
+    for t, _, record in observed.running_records.get(j, ()):
+        cooldown = go_duration_seconds(record.eviction_words.completed_by(templates[t]).cooldown or "")
+        if cooldown and record.start_time is not None:
+            found.add(record.start_time + ceil(cooldown))
+    return found
 
 
-def _is_evictable_from_start(j: int, gang: GangSpec, observed: ObservedState, scheduler: SchedulerSpec | None) -> bool:
-    """Whether the gang, which waits, could be evicted from the moment it starts: as `_is_evictable`, all of its roles
-    are preemptable, and no disruption budget selects its pods."""
-    namespace = gang.namespace
-    if not all(_is_role_preemptable(gang, t) for t in range(len(gang.roles))):
-        return False
-    return _is_evictable(j, gang, observed, scheduler) and not any(
-        budget.selects(namespace, role.labels) for budget in observed.budget_selections for role in gang.roles
+def _is_evictable_from_start(gang: GangSpec, observed: ObservedState, scheduler: SchedulerSpec | None) -> bool:
+    """Whether the gang, which waits, could be evicted from the moment it starts: as `_is_evictable`, none of its pods
+    is protected or has a cooldown, and no disruption budget selects any."""
+    guards_young = has_cooldown_plugin(scheduler)
+    for role in gang.roles:
+        bare = [pod_eviction_words(document.data) for document in role.pod_documents]
+        for words in bare or [_template_words(gang, role)]:
+            if _says_no(words) or (guards_young and _is_young(words, None, observed.now)):
+                return False
+    return _is_evictable(gang, scheduler) and not any(
+        budget.selects(gang.namespace, role.labels) for budget in observed.budget_selections for role in gang.roles
     )
 
 
-def seconds_run(j: int, observed: ObservedState, last_pod: bool = False) -> int:
-    """Seconds that the gang's first pod (its last one) has run, at the newest time that the state knows; 0 where that
-    is not known."""
+def seconds_run(j: int, observed: ObservedState) -> int:
+    """Seconds that the gang's first pod has run, at the newest time that the state knows; 0 where that is not known."""
     starts = observed.start_times.get(j)
-    return (
-        max(0, observed.now - (max(starts) if last_pod else min(starts))) if starts and observed.now is not None else 0
-    )
+    return max(0, observed.now - min(starts)) if starts and observed.now is not None else 0
 
 
 def _seconds_lost(j: int, observed: ObservedState) -> int:

@@ -3,9 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from compiler.kubernetes import COOLDOWN_ANNOTATION, PREEMPTABLE_ANNOTATION
+from compiler.kubernetes import (
+    COOLDOWN_ANNOTATION,
+    PREEMPTABLE_ANNOTATION,
+    SYSTEM_PRIORITIES,
+    Object,
+    annotations_of,
+    labels_of,
+)
 from compiler.specs import SchedulerSpec
 
 if TYPE_CHECKING:
@@ -79,9 +87,39 @@ def preemptable_word(annotations: Mapping[str, object], labels: Mapping[str, obj
     return None
 
 
-def cooldown_times(*texts: Mapping[str, object]) -> tuple[str, ...]:
-    """The values of `volcano.sh/cooldown-time` in these labels and annotations."""
-    return tuple(str(some[COOLDOWN_ANNOTATION]) for some in texts if COOLDOWN_ANNOTATION in some)
+def cooldown_text(annotations: Mapping[str, object], labels: Mapping[str, object]) -> str | None:
+    """What `volcano.sh/cooldown-time` says, the label before the annotation; None where neither says anything (plugin
+    cdp, podCooldownTime)."""
+    said = labels.get(COOLDOWN_ANNOTATION, annotations.get(COOLDOWN_ANNOTATION))
+    return None if said is None else str(said)
+
+
+@dataclass(frozen=True, slots=True)
+class EvictionWords:
+    """What a pod, or its template, says of its eviction; None where nothing is said. is_critical: it is of a system
+    priority class."""
+
+    preemptable: bool | None = None
+    cooldown: str | None = None
+    is_critical: bool | None = None
+
+    def completed_by(self, template: EvictionWords) -> EvictionWords:
+        """With the template's words where nothing is said."""
+        return EvictionWords(
+            template.preemptable if self.preemptable is None else self.preemptable,
+            template.cooldown if self.cooldown is None else self.cooldown,
+            template.is_critical if self.is_critical is None else self.is_critical,
+        )
+
+
+def pod_eviction_words(pod: Object) -> EvictionWords:
+    annotations, labels = annotations_of(pod), labels_of(pod)
+    priority_class = (pod.get("spec") or {}).get("priorityClassName")
+    return EvictionWords(
+        preemptable_word(annotations, labels),
+        cooldown_text(annotations, labels),
+        priority_class in SYSTEM_PRIORITIES if priority_class else None,
+    )
 
 
 def has_eviction_action(scheduler: SchedulerSpec | None) -> bool:

@@ -106,7 +106,7 @@ SCORES = "scores nodes; the plan names the nodes, so the score decides nothing f
 PLUGIN_PLANS: Mapping[str, PluginPlan] = {
     "priority": PluginPlan("jobs go by their priority inside a queue, and a victim's is lower, vote or not"),
     "gang": PluginPlan("a job starts whole or not at all (GP417 without it); its vote keeps victims at their minima"),
-    "conformance": PluginPlan("kube-system and the system's priority classes are never victims, vote or not"),
+    "conformance": PluginPlan("kube-system and pods of the system's priority classes are never victims, vote or not"),
     "drf": PluginPlan(
         "fair shares inside queues; with enableHierarchy along volcano.sh/hierarchy; its vote on preemption",
         (
@@ -248,7 +248,7 @@ PLUGIN_PLANS: Mapping[str, PluginPlan] = {
             ),
         ),
     ),
-    "cdp": PluginPlan("cooldowns (volcano.sh/cooldown-time) protect young pods (GP429 without it)"),
+    "cdp": PluginPlan("cooldowns (volcano.sh/cooldown-time) protect young pods, each its own (GP429 without it)"),
     "pdb": PluginPlan(
         "disruption budgets of the state protect pods, with and without the plugin",
         (

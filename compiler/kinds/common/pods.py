@@ -23,7 +23,7 @@ from compiler.fields.quantity import integer_amounts
 from compiler.fields.validation import metadata_diagnostics
 from compiler.kinds.common import pod_rules
 from compiler.kinds.common.pod_rules import PodAffinity, SpreadConstraint
-from compiler.kubernetes import PER_POD_LABELS, SCHEDULING_GATE
+from compiler.kubernetes import PER_POD_LABELS, SCHEDULING_GATE, SYSTEM_PRIORITIES
 from compiler.specs import Expression, NodeSelectorTerm, PodSpec, RoleSpec, Taint, Toleration
 from compiler.syntax.documents import Document, FieldPath
 from compiler.volcano.shared_devices import VGPU_MEMORY_PERCENTAGE, vgpu_request
@@ -223,6 +223,7 @@ def pod_spec(pod: PodSpecModel) -> PodSpec:
         scheduler_name=pod.scheduler_name or "",
         node_name=pod.node_name or "",
         never_preempts=pod.preemption_policy == "Never",
+        is_critical=pod.priority_class_name in SYSTEM_PRIORITIES,
         guaranteed_qos=_is_guaranteed_qos(pod),
         vgpu_requests=tuple(
             request

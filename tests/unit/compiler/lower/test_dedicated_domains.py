@@ -76,6 +76,27 @@ def test_a_job_whose_owner_protects_it_borrows_nothing(notes: dict[str, str]) ->
     assert not waits(lower(world(job(notes=notes)))[0])
 
 
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"metadata": {"annotations": {"volcano.sh/preemptable": "false"}}},
+        {"spec": {"priorityClassName": "system-node-critical"}},
+    ],
+)
+def test_a_job_of_bare_pods_of_which_one_is_protected_borrows_nothing(said: dict[str, Any]) -> None:
+    pods = [document("Pod", "first"), document("Pod", "second")]
+    one, other = (replace(pod, data={"metadata": {}, "spec": {}}) for pod in pods)
+    bare = replace(role("worker", 2), pod_documents=(one, other))
+    assert waits(lower(world(gang("job", bare, queue="other")))[0])
+    bare = replace(bare, pod_documents=(one, replace(other, data={**other.data, **said})))
+    assert not waits(lower(world(gang("job", bare, queue="other")))[0])
+
+
+def test_a_job_of_a_system_priority_class_borrows_nothing() -> None:
+    critical = gang("job", role("worker", 1, is_critical=True), queue="other")
+    assert not waits(lower(world(critical))[0])
+
+
 def test_a_job_under_a_disruption_budget_borrows_nothing() -> None:
     budget = {
         "apiVersion": "policy/v1",

@@ -137,7 +137,7 @@ def test_a_job_that_was_promised_a_start_has_no_more_patience_to_lose() -> None:
 
 
 @pytest.mark.parametrize(("plugins", "expected"), [(("cdp",), (TimedEvent(160, "cooldown", 0),)), (("gang",), ())])
-def test_a_cooldown_is_over_when_its_youngest_pod_has_run_for_it(
+def test_a_cooldown_is_over_when_its_pod_has_run_for_it(
     plugins: tuple[str, ...], expected: tuple[TimedEvent, ...]
 ) -> None:
     tiers = (tuple(PluginSpec(name, {}, {}) for name in ("priority", *plugins)),)

@@ -14,10 +14,12 @@ from compiler.cluster_state.state import ClusterState, StateError, load_state
 from compiler.fields.duration import go_duration_seconds
 from compiler.lower import lower
 from compiler.lower.policy import lower_policy
+from compiler.lower.victims import cooldown_ends
 from compiler.pipeline import compile_repository
 from compiler.repository import Repository
-from compiler.specs import GangSpec, PluginSpec, Specs
+from compiler.specs import GangSpec, PluginSpec, RoleSpec, Specs
 from solver.problem import EvictionVotes, Gang, Policy, Problem
+from tests.builders.specs import document
 
 CASE = Path(__file__).parents[3] / "golden" / "preempt"
 
@@ -141,6 +143,56 @@ def test_what_a_pod_says_itself_counts_before_its_job_and_for_itself_alone(specs
     problem, _ = lower(specs, with_pods(state, one, annotations=NO))
     assert [p.pods for p in gang(problem, "sweep").protected] == [1]
     assert gang(problem, "sweep").evictable
+
+
+def of_class(state: ClusterState, job: str, priority_class: str) -> ClusterState:
+    """The same with this priority class of a job's pods."""
+    pods = tuple(
+        {**pod, "spec": {**pod["spec"], "priorityClassName": priority_class}}
+        if pod["metadata"]["name"].startswith(job)
+        else pod
+        for pod in state.pods
+    )
+    return replace(state, pods=pods)
+
+
+@pytest.mark.parametrize("name", ["system-cluster-critical", "system-node-critical"])
+def test_pods_of_a_system_priority_class_are_no_victims(specs: Specs, state: ClusterState, name: str) -> None:
+    """Volcano's plugin conformance asks each pod, also where its job names no class."""
+    assert not gang(lower(specs, of_class(state, "sweep", name))[0], "sweep").evictable
+    one = first_pod(state, "sweep")
+    assert [p.pods for p in gang(lower(specs, of_class(state, one, name))[0], "sweep").protected] == [1]
+
+
+def test_pods_that_name_no_class_have_the_one_of_their_template(specs: Specs, state: ClusterState) -> None:
+    critical = with_roles(specs, "sweep", pod=replace(role_of(specs, "sweep").pod, is_critical=True))
+    assert not gang(lower(critical, state)[0], "sweep").evictable
+    assert gang(lower(critical, of_class(state, "sweep", "trials"))[0], "sweep").evictable
+
+
+def first_pod(state: ClusterState, job: str) -> str:
+    return str(min(pod["metadata"]["name"] for pod in state.pods if pod["metadata"]["name"].startswith(job)))
+
+
+def role_of(specs: Specs, job: str) -> RoleSpec:
+    return next(gang.roles[0] for gang in specs.gangs if gang.document.name == job)
+
+
+def with_roles(specs: Specs, job: str, **changes: Any) -> Specs:
+    """The same with this in the only role of a job."""
+    gangs = (
+        replace(gang, roles=(replace(gang.roles[0], **changes),)) if gang.document.name == job else gang
+        for gang in specs.gangs
+    )
+    return replace(specs, gangs=tuple(gangs))
+
+
+def test_bare_pods_speak_for_themselves_alone(specs: Specs, state: ClusterState) -> None:
+    """The first of a role's pods is no template of the others."""
+    bare = with_roles(specs, "sweep", pod_documents=(document("Pod", "first"),), annotations=NO)
+    assert gang(lower(bare, state)[0], "sweep").protected == ()
+    problem, _ = lower(bare, with_pods(state, first_pod(state, "sweep"), annotations=NO))
+    assert [p.pods for p in gang(problem, "sweep").protected] == [1]
 
 
 def test_the_gang_actions_ask_the_job_as_well(specs: Specs, state: ClusterState) -> None:
@@ -335,6 +387,31 @@ def test_a_pod_in_its_cooldown_time_is_guarded_by_the_plugin_cdp(
     guarded = replace(specs.scheduler, tiers=((*first, replace(first[0], name="cdp")), *rest))
     assert gang(lower(specs, fresh)[0], "sweep").evictable
     assert gang(lower(replace(specs, scheduler=guarded), fresh)[0], "sweep").evictable is open_to
+
+
+def test_a_cooldown_guards_its_own_pod_alone(specs: Specs, state: ClusterState) -> None:
+    """The label counts before the annotation (podCooldownTime), what a pod says before its template."""
+    assert specs.scheduler is not None
+    (first, *rest) = specs.scheduler.tiers
+    specs = replace(specs, scheduler=replace(specs.scheduler, tiers=((*first, replace(first[0], name="cdp")), *rest)))
+    long, short = ({"volcano.sh/cooldown-time": text} for text in ("2h", "5m"))
+
+    def protected(state: ClusterState, specs: Specs = specs) -> tuple[bool, int]:
+        found = gang(lower(specs, state)[0], "sweep")
+        return found.evictable, sum(p.pods for p in found.protected)
+
+    one = first_pod(state, "sweep")
+    assert protected(with_pods(state, one, annotations=long)) == (True, 1)
+    assert protected(with_pods(state, one, annotations=long, labels=short)) == (True, 0)
+    template = with_roles(specs, "sweep", annotations=long)
+    assert protected(state, template) == (False, 0)
+    pods = sum(p.pods for p in gang(lower(specs, state)[0], "sweep").running)
+    mixed = with_pods(state, one, annotations=short)
+    assert protected(mixed, template) == (True, pods - 1)
+    j = next(j for j, gang in enumerate(specs.gangs) if gang.document.name == "sweep")
+    observed = observe_state(template, mixed)
+    start = min(observed.start_times[j])
+    assert cooldown_ends(j, template.gangs[j], observed, specs.scheduler) == {start + 300, start + 7200}
 
 
 @pytest.mark.parametrize(

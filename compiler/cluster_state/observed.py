@@ -198,9 +198,9 @@ def _avoiding_nodes(gang: GangSpec, nodes: frozenset[str]) -> GangSpec:
 
 
 def _closed_queues(queues: Sequence[Object]) -> frozenset[str]:
-    """The closed queues, by status.state, since no spec field closes a queue; one that is closing accepts nothing new
-    either."""
-    return frozenset(name_of(queue) for queue in queues if status_of(queue).get("state") in ("Closed", "Closing"))
+    """The closed queues, by status.state, since no spec field closes a queue: all that are not Open accept nothing new
+    (Volcano, allocatable of capacity and proportion). One whose controller has not said anything yet is open."""
+    return frozenset(name_of(queue) for queue in queues if status_of(queue).get("state") not in (None, "", "Open"))
 
 
 def _read_jobs(

@@ -33,7 +33,7 @@ START_SLACK = 60
 and pods take a moment to run."""
 HELD_SENTENCE = "it is not created meanwhile, so that the share that it cannot use goes on to other queues"
 """What is said of a job that is held."""
-JobAction = Literal["start", "keep", "wait", "evict", "done"]
+JobAction = Literal["start", "keep", "wait", "evict", "done", "empty"]
 PodsByNode = Mapping[str, Mapping[str, int]]
 """Role -> node -> number of pods, roles in the job's order, nodes in the cluster's."""
 
@@ -173,7 +173,7 @@ class Outcome:
         for spec in self.origins.finished_gangs:
             found[id(spec)] = JobDecision(spec, "done", translator.priority_of(spec))
         for spec in self.origins.empty_gangs:
-            found[id(spec)] = JobDecision(spec, "keep", translator.priority_of(spec))
+            found[id(spec)] = JobDecision(spec, "empty", translator.priority_of(spec))
         for spec in self.origins.unbound_gangs:
             found[id(spec)] = translator.unbound_decision(spec)
         for spec in self.origins.inactive_gangs:

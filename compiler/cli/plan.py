@@ -6,7 +6,7 @@ import click
 
 from compiler.cli import CompileInputs, compile_and_report, compile_options, echo, output_option, terminal_style
 
-DECISIONS = ("start", "keep", "wait", "evict", "done")
+DECISIONS = ("start", "keep", "wait", "evict", "done", "empty")
 
 
 @click.command()

@@ -16,7 +16,7 @@ from compiler.outcome import JobDecision
 def bind(data: dict[str, Any], decision: JobDecision) -> None:
     for _, template in pod_templates(data, decision.gang):
         add_gate(template["spec"])
-    if decision.action in ("start", "keep"):
+    if decision.action in ("start", "keep", "empty"):
         annotate(data, PLACEMENT_ANNOTATION, compact_json(decision.pods))
     elif decision.action == "wait":
         annotate(data, WAITING_ANNOTATION, "; ".join(f"{reason.code}: {reason.message}" for reason in decision.reasons))

@@ -21,6 +21,7 @@ ACTION_WORDS: Mapping[JobAction, str] = {
     "wait": "waits",
     "evict": "is evicted",
     "done": "is finished",
+    "empty": "has no pods",
 }
 
 

@@ -12,6 +12,7 @@ COLOURS: Mapping[str, str] = {
     "evict": "31",
     "never": "31",
     "done": "2",
+    "empty": "2",
     "head": "1",
     "dim": "2",
 }

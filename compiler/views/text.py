@@ -106,8 +106,9 @@ class PlanView:
             yield list(grouped_waits(self.style, waiting))
         elif waiting:
             yield list(self.waiting_jobs(sorted(waiting, key=lambda decided: (decided.never, -decided.priority))))
-        if done := by_action.get("done"):
-            yield [f"{self.style.paint('Finished', 'head')}: {compact_names([decided.name for decided in done])}"]
+        for action, title in (("done", "Finished"), ("empty", "Without pods")):
+            if chosen := by_action.get(action):
+                yield [f"{self.style.paint(title, 'head')}: {compact_names([decided.name for decided in chosen])}"]
 
     def placed_jobs(self, title: str, action: str, chosen: Sequence[JobDecision]) -> Iterator[str]:
         """The jobs, grouped by the top domains that hold them."""

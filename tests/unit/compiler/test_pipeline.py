@@ -10,9 +10,11 @@ import compiler.pipeline
 from compiler.cluster_state.state import ClusterState
 from compiler.emit.lock import lock_text
 from compiler.emit.objects import manifests
+from compiler.kubernetes import PLACEMENT_ANNOTATION
 from compiler.pipeline import CommandLimit, compile_repository
 from compiler.repository import Repository
-from compiler.views import data
+from compiler.views import data, text
+from compiler.views.explanation import explanation_text
 from solver.options import Options
 from solver.problem import InvalidProblemError, Problem
 from solver.verify import Violation
@@ -109,6 +111,21 @@ def test_a_cluster_without_nodes_has_a_plan_in_which_every_job_waits() -> None:
     )
     (decided,) = outcome.decisions
     assert (decided.action, [reason.code for reason in decided.reasons]) == ("wait", ["GW107"])
+
+
+def test_a_job_of_no_replicas_is_empty_and_runs_nowhere() -> None:
+    files = FILES | {"jobs/b.yaml": JOB.replace("NAME", "b").replace("replicas: 2", "replicas: 0").encode()}
+    outcome = compile_repository(Repository(files))
+    assert [(decided.name, decided.action) for decided in outcome.decisions] == [
+        ("default/a", "start"),
+        ("default/b", "empty"),
+    ]
+    assert [gang["decision"] for gang in data.plan_document(outcome)["gangs"]] == ["start", "empty"]
+    lines = text.plan_text(outcome).splitlines()
+    assert "Without pods: default/b" in lines
+    assert lines[-1] == "Plan: 1 to start, 0 to keep, 0 to wait."
+    assert explanation_text(outcome, outcome.decisions[1]).startswith("Job default/b has no pods")
+    assert [m.object["metadata"]["annotations"][PLACEMENT_ANNOTATION] for m in manifests(outcome)[-1:]] == ["{}"]
 
 
 def test_an_empty_repository_and_an_unknown_cluster_have_no_plan() -> None:

@@ -128,7 +128,9 @@ def test_a_document_may_close_its_queue(said: str, expected: bool) -> None:
     assert found.open is expected
 
 
-@pytest.mark.parametrize(("state", "expected"), [("Open", True), ("Closing", False), ("Closed", False), ("Unknown", False), (None, True)])
+@pytest.mark.parametrize(
+    ("state", "expected"), [("Open", True), ("Closing", False), ("Closed", False), ("Unknown", False), (None, True)]
+)
 def test_the_cluster_knows_whether_a_queue_is_closed(state: str | None, expected: bool) -> None:
     live: dict[str, Any] = {
         "apiVersion": "scheduling.volcano.sh/v1beta1",

@@ -138,7 +138,8 @@ def test_every_world_has_a_verified_plan_that_can_be_said_and_emitted(seed: int)
     for decided in outcome.decisions:
         assert decided.reasons or decided.action != "wait"
         assert decided.name in explanation_text(outcome, decided)
-        assert decided.name in text.plan_text(outcome)
+        is_named = decided.name in text.plan_text(outcome)
+        assert is_named or decided.action == "empty", "those without pods may be one of several: x/j2 to 4"
     for manifest, yaml in manifest_texts(outcome):
         assert YAML(typ="safe").load(yaml) == manifest.object
     again = compile_repository(tree, state=state)

@@ -33,6 +33,7 @@ USERS: Final[Mapping[str, Sequence[str]]] = {"admin": ("system:masters",), "gang
 CAPACITY: Final[Mapping[str, str]] = {"cpu": "64", "memory": "512Gi", "pods": "110", "nvidia.com/gpu": "8"}
 _STAGES_FILE: Final = Path(__file__).parent / "stages" / "own.yaml"
 _TYPES: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+_NODE_LEASES: Final = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"
 _LOST_LABEL: Final = "gangplan.test/lost"
 _SLOW_WATCHERS: Final = ("kube-controller-manager", "kwok", "volcano-controller-manager")
 """Components that take long to see that the API server is back."""
@@ -177,9 +178,12 @@ class ControlPlane:
     def restart_api_server(self) -> None:
         """Start the API server (again), and then what must hear of it soon: with each restart kwok's watches come back
         later (nodes were ready after 24 and 74 s, and lost their leases meanwhile), and Volcano's controllers may
-        stall."""
+        stall. The nodes' leases go: a kwok that begins waits until those of the one before it end, and the nodes count
+        as lost by then."""
         self.restart("kube-apiserver")
         self.wait_until(lambda: self.api("GET", "/readyz"), what="the API server")
+        self.kill("kwok")
+        self.wait_until(lambda: self.api("DELETE", _NODE_LEASES), what="the deletion of the nodes' leases")
         for name in _SLOW_WATCHERS:
             self.restart(name)
 

@@ -20,6 +20,9 @@ from reconciler.cluster.objects import Object
 STALLED_SECONDS = 90.0
 """Longer than a watch on which nothing comes is believed (`WATCH_SILENCE` of the client)."""
 
+LOOK_SECONDS = 5.0
+"""Between two looks: each goes over all jobs and pods, and several passes of a wave follow in a second."""
+
 Signs = Mapping[str, Any]
 """uid of each object into which the component has written -> what stands there."""
 _PHASES_OF_NEW_GROUPS = (None, "", "Pending")
@@ -67,7 +70,7 @@ class StallDetector:
 
 @dataclass(slots=True)
 class VolcanoStalls:
-    """Both components."""
+    """Both components. looked_at: when they were looked at last, on the clock."""
 
     controllers: StallDetector = field(
         default_factory=lambda: StallDetector("Volcano's controllers have served no job", "volcano-controllers")
@@ -75,17 +78,27 @@ class VolcanoStalls:
     scheduler: StallDetector = field(
         default_factory=lambda: StallDetector("Volcano's scheduler has bound no pod", "volcano-scheduler")
     )
+    looked_at: float = -inf
 
     @property
     def detectors(self) -> tuple[StallDetector, StallDetector]:
         return self.controllers, self.scheduler
+
+    def take_look(self, now: float) -> bool:
+        """Whether it is time for a look, which then counts as taken."""
+        if now < self.looked_at + LOOK_SECONDS:
+            return False
+        self.looked_at = now
+        return True
 
     def restart(self, now: float) -> None:
         for detector in self.detectors:
             detector.restart(now)
 
     def deadlines(self, now: float) -> list[float]:
-        return [at for detector in self.detectors for at in detector.deadlines(now)]
+        """When one counts as stalled, and the next look while one does: what is told then ends with it."""
+        at = [at for detector in self.detectors for at in detector.deadlines(now)]
+        return [*at, self.looked_at + LOOK_SECONDS] if any(each.message(now) for each in self.detectors) else at
 
 
 def is_served(job: Object) -> bool:

@@ -29,6 +29,8 @@ def observe_stalls(r: Reconciler, p: Pass, snapshot: Snapshot) -> None:
     if not seen.readable_kinds >= _NEEDED:
         stalls.restart(now)
         return
+    if not stalls.take_look(now):
+        return
     unserved, unscheduled = set(_unserved_jobs(r, p, snapshot)), set(_unscheduled_jobs(r, p, snapshot))
     stalls.controllers.observe(
         unserved, signs_of_controllers(seen.objects_of_kind(VOLCANO_JOB)) if unserved else {}, now

@@ -8,7 +8,7 @@ import pytest
 
 from reconciler.cluster.objects import Object, ref_of
 from reconciler.context import Pass
-from reconciler.decisions.stalled import STALLED_SECONDS
+from reconciler.decisions.stalled import LOOK_SECONDS, STALLED_SECONDS
 from reconciler.observe import Observation
 from reconciler.phases.report import build_report
 from reconciler.phases.stalled import observe_stalls
@@ -121,3 +121,15 @@ def test_a_pass_comes_when_it_is_time_to_tell(world: World) -> None:
     world.plan(planned("g", "start", n1=1))
     world.r.wall_clock = lambda: 0.0
     assert look(world, live_job("g")).next_wakeup == STALLED_SECONDS
+
+
+def test_passes_that_follow_one_another_look_once_and_what_is_told_ends_with_a_look(world: World) -> None:
+    """Each pass went over all pods of a large wave."""
+    world.plan(planned("g", "start", n1=1))
+    for world.now in (0.0, STALLED_SECONDS):
+        look(world, live_job("g"))
+    assert world.r.stalls.deadlines(world.now) == [STALLED_SECONDS + LOOK_SECONDS]
+    world.now += LOOK_SECONDS / 2
+    assert [row for row in look(world, served("g")).held_changes if CONTROLLERS in row.reason], "not looked at again"
+    world.now += LOOK_SECONDS / 2
+    assert not look(world, served("g")).held_changes

@@ -185,10 +185,11 @@ def live_inventory(r: Reconciler, p: Pass) -> Mapping[str, Object | None]:
 def _recent_toll(r: Reconciler, p: Pass, live: Mapping[str, Object | None]) -> guard.Toll:
     """What has died within the hour. What was announced has not, as long as it is there, or that is not known and the
     server has not taken its deletion."""
-    there = {uid_of(item) for item in filter(None, live.values()) if not is_terminating(item)}
-    unknown = {entry.uid for key, entry in p.inventory.entries.items() if key not in live}
-    deleted = {uid for _, uid, _ in r.writer.memory.last_writes.values()}
-    p.inventory.settle_announced(there | (unknown - deleted))
+    if p.inventory.announced:  # seldom, and it goes over all objects
+        there = {uid_of(item) for item in filter(None, live.values()) if not is_terminating(item)}
+        unknown = {entry.uid for key, entry in p.inventory.entries.items() if key not in live}
+        deleted = {uid for _, uid, _ in r.writer.memory.last_writes.values()}
+        p.inventory.settle_announced(there | (unknown - deleted))
     p.inventory.trim_deletions(int(r.wall_clock()), guard.PRUNE_WINDOW)
     return guard.sum_tolls(guard.Toll(*row[1:]) for row in p.inventory.deletions)
 

@@ -12,39 +12,42 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from compiler.emit.manifest import Manifest
+from reconciler.changes.diff import Change
+from reconciler.changes.pods import Eviction
+from reconciler.changes.results import ChangeResult
 from reconciler.cluster.client import REQUEST_LIMITS, Client
-from reconciler.cluster.inventory import Inventory, InventoryStore
 from reconciler.cluster.lease import Fence, Lease
 from reconciler.cluster.objects import Object, Ref, ref_of
 from reconciler.cluster.rate import RateLimit
-from reconciler.cluster.scheduler_probe import SchedulerProbe
-from reconciler.decisions import guard
-from reconciler.decisions.binding import BindingMemory
-from reconciler.decisions.diff import Change
-from reconciler.decisions.evictions import Eviction, EvictionMemory
-from reconciler.decisions.lost_jobs import DepartedJobs, LostJobs
-from reconciler.decisions.nodes import NodeHealth
-from reconciler.decisions.pace import CorrectionPace, StartPace
-from reconciler.decisions.scheduler import TAKE_SECONDS, SchedulerMemory
-from reconciler.decisions.stalled import VolcanoStalls
-from reconciler.deletions import UnsavedDeletions
 from reconciler.git.mirror import Mirror
 from reconciler.git.poller import GitPoller
-from reconciler.heartbeat import Heartbeat
-from reconciler.observe import Fingerprint, InformerSet, Observation
-from reconciler.plan.cluster_copy import PlanCopy
-from reconciler.plan.compile_child import CompileProcess
-from reconciler.plan.snapshot import Snapshot
-from reconciler.planning_state import PlanningState
-from reconciler.publish.events import EVENT_BURST, EVENTS_PER_SECOND, EventWriter, ObjectEvent
-from reconciler.publish.metrics import Metrics
-from reconciler.publish.status import StatusPublisher
-from reconciler.publish.tracing import Tracing, open_tracing
-from reconciler.requests import RequestPoller, Requests, RequestStore
-from reconciler.wake import WakeEvent
-from reconciler.writing.dry_run import DryRun
-from reconciler.writing.memory import ChangeResult
-from reconciler.writing.writer import MANY_CHANGES, ClusterWriter
+from reconciler.inventory.store import Inventory, InventoryStore
+from reconciler.objects.writer import MANY_CHANGES, ClusterWriter
+from reconciler.observation.informers import InformerSet
+from reconciler.observation.observe import Observation
+from reconciler.ownership import guard
+from reconciler.planning.cluster_copy import PlanCopy
+from reconciler.planning.compile.process import CompileProcess
+from reconciler.planning.dry_run import DryRun
+from reconciler.planning.fingerprint import Fingerprint
+from reconciler.planning.snapshot import Snapshot
+from reconciler.planning.state import PlanningState
+from reconciler.pods.binding import BindingMemory
+from reconciler.pods.evictions import EvictionMemory
+from reconciler.pods.node_health import NodeHealth
+from reconciler.pods.pace import CorrectionPace, StartPace
+from reconciler.report.events import EVENT_BURST, EVENTS_PER_SECOND, EventWriter, ObjectEvent
+from reconciler.report.metrics import Metrics
+from reconciler.report.status import StatusPublisher
+from reconciler.report.tracing import Tracing, open_tracing
+from reconciler.requests.store import RequestPoller, Requests, RequestStore
+from reconciler.runs.deletions import UnsavedDeletions
+from reconciler.runs.lost_jobs import DepartedJobs, LostJobs
+from reconciler.scheduler.configuration import TAKE_SECONDS, SchedulerMemory
+from reconciler.scheduler.probe import SchedulerProbe
+from reconciler.scheduler.stalls import VolcanoStalls
+from reconciler.threads.heartbeat import Heartbeat
+from reconciler.threads.wake import WakeEvent
 
 LOOP_LIMIT = 150.0
 """Seconds within which the loop shows that it turns: between two passes, two phases, and two writes."""

@@ -20,35 +20,35 @@ from compiler.kubernetes import (
 )
 from compiler.outcome import HELD_SENTENCE
 from compiler.run_kinds import PLANNED_RUN_KINDS
+from reconciler.changes.diff import Change, classify_change
 from reconciler.cluster.client import ApiError
-from reconciler.cluster.inventory import InventoryEntry
 from reconciler.cluster.objects import Ref, ref_of, version_of
 from reconciler.context import Pass, Reconciler
-from reconciler.decisions.diff import Change, classify_change
-from reconciler.decisions.gates import has_ended
-from reconciler.observe import Restrictions
-from reconciler.phases.changes import take_up_inventory, write_changes
-from reconciler.phases.drift import note_basis
-from reconciler.phases.housekeeping import keep_house
-from reconciler.phases.occupied_queues import without_occupied_queues
-from reconciler.phases.ownership import confirm_entries, plan_pruning, settle_lost_inventory
-from reconciler.phases.planning import choose_commit, update_plan
-from reconciler.phases.pods import act_on_pods, observe_pods
-from reconciler.phases.report import build_report
-from reconciler.phases.results import take_up_left_writes
-from reconciler.phases.runs import (
+from reconciler.housekeeping import keep_house
+from reconciler.inventory.store import InventoryEntry
+from reconciler.objects.controller import take_up_inventory, write_changes
+from reconciler.objects.drift import note_basis
+from reconciler.observation.observe import Restrictions
+from reconciler.observation.pods import has_ended
+from reconciler.observation.unlabelled import find_unlabelled
+from reconciler.ownership.controller import confirm_entries, plan_pruning, settle_lost_inventory
+from reconciler.ownership.occupied_queues import without_occupied_queues
+from reconciler.planning.controller import choose_commit, update_plan
+from reconciler.planning.snapshot import Snapshot
+from reconciler.pods.controller import act_on_pods, observe_pods
+from reconciler.pods.results import take_up_left_writes
+from reconciler.report.build import build_report
+from reconciler.report.status import Report
+from reconciler.requests.suspension import SUSPENDED, suspended_keys, without_suspended
+from reconciler.runs.controller import (
     former_flows,
     numbered_run,
     observe_lost_jobs,
     record_deletions,
     record_finished_runs,
 )
-from reconciler.phases.scheduler import follow_scheduler, with_standing_text
-from reconciler.phases.stalled import observe_stalls
-from reconciler.phases.suspension import SUSPENDED, suspended_keys, without_suspended
-from reconciler.phases.unlabelled import find_unlabelled
-from reconciler.plan.snapshot import Snapshot
-from reconciler.publish.status import Report
+from reconciler.scheduler.controller import follow_scheduler, with_standing_text
+from reconciler.scheduler.stalls_controller import observe_stalls
 
 log = logging.getLogger(__name__)
 

@@ -10,18 +10,18 @@ from http.server import ThreadingHTTPServer
 from pathlib import Path
 from typing import IO
 
+from reconciler.changes.results import ChangeResult
 from reconciler.cluster.client import ApiError, LostLease, short_error
-from reconciler.cluster.neighbours import OtherGangplanError
 from reconciler.context import Reconciler, revision_in_force
 from reconciler.git.webhook import WebhookReceiver, serve_webhook
-from reconciler.heartbeat import Heartbeat
+from reconciler.inventory.neighbours import OtherGangplanError
 from reconciler.loop import reconcile_once
-from reconciler.phases.drift import put_back_updates
-from reconciler.publish.events import ObjectEvent
-from reconciler.publish.server import HttpAnswer, serve_pages
-from reconciler.publish.status import FAILURE_TYPE, WRITE_INTERVAL, Report
-from reconciler.rest import LoopRest
-from reconciler.writing.memory import ChangeResult
+from reconciler.objects.drift import put_back_updates
+from reconciler.report.events import ObjectEvent
+from reconciler.report.server import HttpAnswer, serve_pages
+from reconciler.report.status import FAILURE_TYPE, WRITE_INTERVAL, Report
+from reconciler.threads.heartbeat import Heartbeat
+from reconciler.threads.rest import LoopRest
 
 log = logging.getLogger(__name__)
 

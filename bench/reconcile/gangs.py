@@ -45,7 +45,7 @@ BAR = 1.1
 
 def gang_jobs(prefix: str, gangs: int, pods: int) -> list[dict[str, Any]]:
     """Jobs with names of their own on each side: Volcano may lose a job that has the name of one that was just deleted
-    (`reconciler/decisions/lost_jobs.py`)."""
+    (`reconciler/runs/lost_jobs.py`)."""
     return [volcano_job(f"{prefix}-{at:04}", role("worker", pods, gpus=1), queue="team") for at in range(gangs)]
 
 

@@ -10,12 +10,12 @@ from typing import Any
 from bench.reconcile.bed import Bed, Row, Sizes
 from bench.reconcile.gangs import GANGS, PODS_PATH
 from compiler.kubernetes import SCHEDULING_GATE
+from reconciler.changes.pods import GateLift
 from reconciler.cluster.client import Client
-from reconciler.cluster.inventory import InventoryStore
 from reconciler.cluster.transport import Connector
-from reconciler.decisions.gates import GateLift
-from reconciler.writing.pod_writes import lift_pod_gates
-from reconciler.writing.writer import BATCH, ClusterWriter
+from reconciler.inventory.store import InventoryStore
+from reconciler.objects.writer import BATCH, ClusterWriter
+from reconciler.pods.writes import lift_pod_gates
 
 CREATORS = 8
 GATES_BAR = 300

@@ -25,20 +25,21 @@ from reconciler.cli.config import load_config
 from reconciler.cli.connection import TimeLimitError, check_kubeconfig, cluster_command, time_limit
 from reconciler.cli.requests import target_key
 from reconciler.cluster.client import ApiError, Client, Forbidden, NotFound
-from reconciler.cluster.inventory import FinishedRun, InventoryStore
 from reconciler.cluster.lease import vacancy
-from reconciler.cluster.neighbours import OtherGangplanError
 from reconciler.cluster.objects import Object, Ref, ref_of
 from reconciler.cluster.preflight import START_LIMITS, CannotStartError, check_cluster, wait_for_cluster
-from reconciler.cluster.scheduler_probe import default_address
 from reconciler.cluster.transport import Connector
 from reconciler.context import Reconciler, Settings, build_reconciler, load_identity, revision_in_force
 from reconciler.git.process import GitError
-from reconciler.observe import STATE_KINDS, without_server_fields
-from reconciler.publish.logs import JsonFormatter
-from reconciler.publish.records import record_row, record_text
-from reconciler.publish.status import Report, read_status, status_text
+from reconciler.inventory.neighbours import OtherGangplanError
+from reconciler.inventory.store import FinishedRun, InventoryStore
+from reconciler.observation.informers import STATE_KINDS
+from reconciler.planning.fingerprint import without_server_fields
+from reconciler.report.logs import JsonFormatter
+from reconciler.report.status import Report, read_status, status_text
 from reconciler.run import DataFolderInUse, lock_data_folder, run_reconciler
+from reconciler.runs.records import record_row, record_text
+from reconciler.scheduler.probe import default_address
 
 log = logging.getLogger(__name__)
 

@@ -14,10 +14,9 @@ from compiler.run_kinds import RUN_KINDS, end_of_run
 from reconciler.cli import add_cluster_options
 from reconciler.cli.connection import cluster_command
 from reconciler.cluster.client import Client
-from reconciler.cluster.inventory import FinishedRun, Inventory, InventoryStore
 from reconciler.cluster.transport import Connector
-from reconciler.phases.runs import split_run
-from reconciler.requests import (
+from reconciler.inventory.store import FinishedRun, Inventory, InventoryStore
+from reconciler.requests.store import (
     EVERYTHING,
     Requests,
     RequestStore,
@@ -26,6 +25,7 @@ from reconciler.requests import (
     with_retry,
     with_suspended,
 )
+from reconciler.runs.controller import split_run
 
 _KIND = re.compile(r"[A-Z][A-Za-z0-9]*(\.[a-z0-9.-]+)?")
 Command = TypeVar("Command", bound=Callable[..., Any])

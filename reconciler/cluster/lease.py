@@ -23,7 +23,7 @@ from reconciler.cluster.brief_connect import BriefConnect
 from reconciler.cluster.client import ApiError, Client, Conflict, Limits, LostLease, NotFound
 from reconciler.cluster.objects import Object, Ref
 from reconciler.cluster.rate import RateLimit
-from reconciler.heartbeat import Heartbeat, repeat_step
+from reconciler.threads.heartbeat import Heartbeat, repeat_step
 
 log = logging.getLogger(__name__)
 

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from reconciler.heartbeat import Heartbeat, repeat_step
+from reconciler.threads.heartbeat import Heartbeat, repeat_step
 
 log = logging.getLogger(__name__)
 

@@ -35,7 +35,7 @@ from reconciler.cluster.client import (
 )
 from reconciler.cluster.objects import Object, group_kind_of
 from reconciler.cluster.resources import Resource
-from reconciler.heartbeat import Heartbeat, repeat_step
+from reconciler.threads.heartbeat import Heartbeat, repeat_step
 
 log = logging.getLogger(__name__)
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from compiler.repository import Repository
 from reconciler.git.mirror import Mirror, Unfinished
 from reconciler.git.process import GitError
-from reconciler.heartbeat import Heartbeat, repeat_step
+from reconciler.threads.heartbeat import Heartbeat, repeat_step
 
 POLL_LIMIT = 900.0
 """Seconds that one poll may take; each of its git commands has a limit of its own."""

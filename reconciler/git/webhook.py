@@ -23,7 +23,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-from reconciler.heartbeat import Heartbeat, repeat_step
+from reconciler.threads.heartbeat import Heartbeat, repeat_step
 
 log = logging.getLogger(__name__)
 

@@ -20,14 +20,14 @@ SHORT_TIMES: Constants = {
         "LONGEST_RELIST_PAUSE": 3.0,
         "LONGEST_UNAVAILABLE_PAUSE": 10.0,
     },
-    "reconciler.decisions.binding": {"CLOSED_SECONDS": 10.0, "FIRST_PAUSE": 3.0, "FIRST_HOLD": 5.0},
-    "reconciler.decisions.evictions": {"MAX_PAUSE": 4.0},
-    "reconciler.decisions.guard": {"PRUNE_WINDOW": 10},
-    "reconciler.decisions.nodes": {"SETTLE_SECONDS": 1.0, "FIRST_QUARANTINE": 1.0, "LONGEST_QUARANTINE": 4.0},
+    "reconciler.pods.binding": {"CLOSED_SECONDS": 10.0, "FIRST_PAUSE": 3.0, "FIRST_HOLD": 5.0},
+    "reconciler.pods.evictions": {"MAX_PAUSE": 4.0},
+    "reconciler.ownership.guard": {"PRUNE_WINDOW": 10},
+    "reconciler.pods.node_health": {"SETTLE_SECONDS": 1.0, "FIRST_QUARANTINE": 1.0, "LONGEST_QUARANTINE": 4.0},
     "reconciler.git.poller": {"MAX_BACKOFF": 3.0, "MIN_SPACING": 0.3},
-    "reconciler.phases.candidate": {"REFUSAL_RETRY": [2.0, 8.0]},
-    "reconciler.phases.planning": {"COMPILE_RETRY": 2.0, "PLAN_RETRY": 20.0},
-    "reconciler.writing.writer": {"MAX_PAUSE": 4.0},
+    "reconciler.planning.candidate": {"REFUSAL_RETRY": [2.0, 8.0]},
+    "reconciler.planning.controller": {"COMPILE_RETRY": 2.0, "PLAN_RETRY": 20.0},
+    "reconciler.objects.writer": {"MAX_PAUSE": 4.0},
 }
 """What the reconciler waits for in production is waited for shortly: a lease that nobody gives back, a watch that is
 half-open, the pauses after many failures. The order of the times stays what it is."""

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import pytest
 
-from reconciler.cluster.shards import place_of
+from reconciler.inventory.shards import place_of
 from tests.controlplane import ApiError
 from tests.e2e.stories.story import QUEUES_PATH, VOLCANO_JOBS_PATH, Object, job_phase, job_pods, queue
 from tests.faults import answers, git_faults, story

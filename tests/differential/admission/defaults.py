@@ -18,7 +18,7 @@ from compiler.reading import read_specs
 from compiler.repository import Repository
 from compiler.run_kinds import RUN_KINDS
 from compiler.syntax.runs import run_digest
-from reconciler.decisions.diff import classify_change
+from reconciler.changes.diff import classify_change
 from tests.controlplane import ApiError, ControlPlane
 from tests.differential.admission.objects import RESOURCES, Object, valid_object
 

@@ -8,7 +8,7 @@ import time
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from reconciler.decisions.diff import Change, classify_change
+from reconciler.changes.diff import Change, classify_change
 from tests.controlplane import ApiError, ControlPlane
 from tests.differential.admission.defaults import MANAGER, emitted
 from tests.differential.admission.objects import RESOURCES, Object

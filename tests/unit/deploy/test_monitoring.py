@@ -10,8 +10,8 @@ from pathlib import Path
 import yaml
 
 from deploy.generate import FOLDER
-from reconciler.publish.explain import SENTENCES
-from reconciler.publish.metrics import Metrics
+from reconciler.report.explain import SENTENCES
+from reconciler.report.metrics import Metrics
 
 MONITORING = FOLDER / "monitoring"
 EXPORTED_LABELS = {"instance", "pod", "le"}

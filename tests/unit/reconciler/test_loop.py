@@ -7,15 +7,16 @@ from typing import Any
 
 import pytest
 
-from reconciler.cluster.inventory import Inventory
+from reconciler.changes.diff import Change
 from reconciler.cluster.objects import ref_of
 from reconciler.context import Pass
-from reconciler.decisions.diff import Change
+from reconciler.inventory.store import Inventory
 from reconciler.loop import observe, withhold_waiting_jobs
-from reconciler.observe import InformerSet, Observation
-from reconciler.plan.snapshot import Snapshot
-from tests.unit.reconciler.phases.test_candidate import job
-from tests.unit.reconciler.phases.test_ownership import World
+from reconciler.observation.informers import InformerSet
+from reconciler.observation.observe import Observation
+from reconciler.planning.snapshot import Snapshot
+from tests.unit.reconciler.ownership.test_controller import World
+from tests.unit.reconciler.planning.test_candidate import job
 
 
 def test_a_held_job_is_not_created_and_the_status_says_why() -> None:

@@ -12,20 +12,20 @@ import pytest
 from kubernetes.config import ConfigException
 
 from reconciler import run
+from reconciler.changes.results import ChangeResult
 from reconciler.cluster.client import ApiError, Client, Forbidden, LostLease, Retry
-from reconciler.cluster.inventory import Inventory
 from reconciler.cluster.lease import Lease
-from reconciler.cluster.neighbours import OtherGangplanError
 from reconciler.cluster.objects import Object, Ref
 from reconciler.cluster.timelimit import TimeLimiter
 from reconciler.context import DriftBasis, Reconciler, Settings, build_reconciler
 from reconciler.git.poller import GitPoller
-from reconciler.plan.snapshot import Snapshot
-from reconciler.publish.events import EventWriter, ObjectEvent
-from reconciler.publish.status import Condition, Report, StatusPublisher
-from reconciler.requests import Requests
+from reconciler.inventory.neighbours import OtherGangplanError
+from reconciler.inventory.store import Inventory
+from reconciler.planning.snapshot import Snapshot
+from reconciler.report.events import EventWriter, ObjectEvent
+from reconciler.report.status import Condition, Report, StatusPublisher
+from reconciler.requests.store import Requests
 from reconciler.run import http_pages, run_reconciler
-from reconciler.writing.memory import ChangeResult
 from tests.builders.scripted_server import ScriptedAnswer, ScriptedServer, error_answer
 
 QUEUE = Ref("scheduling.volcano.sh/v1beta1", "Queue", "", "team")

@@ -14,7 +14,7 @@ from compiler.pipeline import compile_repository
 from compiler.reading import read_specs
 from compiler.repository import Repository
 from compiler.views.data import gang_entry
-from reconciler.plan.snapshot import Snapshot
+from reconciler.planning.snapshot import Snapshot
 
 Object = dict[str, Any]
 FLOW = "flow.volcano.sh/v1alpha1"

@@ -25,7 +25,7 @@ def test_reading_a_folder_loads_neither_git_nor_kubernetes(tmp_path: Path) -> No
 def test_once_succeeds_only_where_the_newest_commit_is_in_force() -> None:
     """A rewritten history that is held ended with 0."""
     from reconciler.cli.commands import is_success
-    from reconciler.publish.status import Condition, Report
+    from reconciler.report.status import Condition, Report
 
     def report(*conditions: tuple[str, bool]) -> Report:
         return Report("c0ffee", "c0ffee", tuple(Condition(name, status, "", "") for name, status in conditions))

@@ -8,9 +8,9 @@ from click.testing import CliRunner, Result
 from compiler.kubernetes import DIGEST_ANNOTATION
 from reconciler.cli import connection
 from reconciler.cli import requests as commands
-from reconciler.cluster.inventory import FinishedRun, Inventory, InventoryEntry
 from reconciler.cluster.objects import Ref
-from reconciler.requests import RequestStore
+from reconciler.inventory.store import FinishedRun, Inventory, InventoryEntry
+from reconciler.requests.store import RequestStore
 from tests.builders.fake_cluster import FakeCluster
 
 TRAIN = Ref("batch.volcano.sh/v1alpha1", "Job", "team", "train")

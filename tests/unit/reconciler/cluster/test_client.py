@@ -22,10 +22,10 @@ from reconciler.cluster.client import (
     Retry,
     Unauthorized,
 )
-from reconciler.cluster.inventory import Inventory, InventoryStore
 from reconciler.cluster.objects import Object, Ref
 from reconciler.cluster.resources import KNOWN_RESOURCES
-from reconciler.publish.status import StatusPublisher
+from reconciler.inventory.store import Inventory, InventoryStore
+from reconciler.report.status import StatusPublisher
 from tests.builders.scripted_server import ScriptedAnswer, ScriptedServer, answers_in_order, error_answer
 
 QUEUE = Ref("scheduling.volcano.sh/v1beta1", "Queue", "", "team")

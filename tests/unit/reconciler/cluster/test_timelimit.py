@@ -24,7 +24,7 @@ def wire() -> Iterator[socket.socket]:
 
 def test_an_error_ends_no_time_limit(wire: socket.socket, monkeypatch: pytest.MonkeyPatch) -> None:
     """After one MemoryError no request had a limit any more, for good."""
-    monkeypatch.setattr("reconciler.heartbeat.ERROR_PAUSE", 0.0)
+    monkeypatch.setattr("reconciler.threads.heartbeat.ERROR_PAUSE", 0.0)
     errors, shut = [MemoryError()], timelimit._Request.shut
 
     def fail_once(request: timelimit._Request) -> None:

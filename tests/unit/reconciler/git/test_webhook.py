@@ -153,7 +153,7 @@ def test_the_servers_thread_survives_what_it_did_not_expect_and_shows_that_it_tu
     hook: Hook, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One error where it looks for connections that are open for too long, and no webhook came any more."""
-    monkeypatch.setattr("reconciler.heartbeat.ERROR_PAUSE", 0.0)
+    monkeypatch.setattr("reconciler.threads.heartbeat.ERROR_PAUSE", 0.0)
     errors, look = [MemoryError()], WebhookServer.service_actions
 
     def fail_once(server: WebhookServer) -> None:

@@ -1,0 +1,1 @@
+"""What parts hand to each other: differences, gate lifts, evictions, and what became of writes."""

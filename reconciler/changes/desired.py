@@ -1,0 +1,54 @@
+"""The manifests of a plan as they are to be in the cluster."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+
+from compiler.emit.manifest import Manifest
+from compiler.kubernetes import CLUSTER_LABEL, DIGEST_ANNOTATION, MANAGED_BY_LABEL, YIELD_ANNOTATION, annotations_of
+from reconciler.changes.diff import without_fields
+from reconciler.cluster.client import Client
+from reconciler.cluster.objects import FIELD_MANAGER, Object, Ref, ref_of
+
+
+def desired_manifest(client: Client, cluster: str, manifest: Manifest) -> Manifest:
+    """The manifest with our labels and the digest of its run, without the fields that its owner leaves to others.
+    Raises NotFound for a kind that is not served."""
+    item: Object = json.loads(json.dumps(manifest.object))
+    metadata = item["metadata"]
+    labels = {MANAGED_BY_LABEL: FIELD_MANAGER, CLUSTER_LABEL: cluster}
+    metadata["labels"] = {**(metadata.get("labels") or {}), **labels}
+    if manifest.run_digest:
+        metadata["annotations"] = {**(metadata.get("annotations") or {}), DIGEST_ANNOTATION: manifest.run_digest}
+    if not metadata.get("namespace") and client.resource(item["apiVersion"], item["kind"]).namespaced:
+        metadata["namespace"] = "default"
+    if yielded := annotations_of(item).get(YIELD_ANNOTATION):
+        item = without_fields(item, [path.strip() for path in yielded.split(",") if path.strip()])
+    return replace(manifest, object=item)
+
+
+@dataclass(slots=True)
+class DesiredManifests:
+    """What manifests are to be in the cluster, made once for each manifest and run. made: by the manifest's id()."""
+
+    made: dict[int, tuple[Manifest, Manifest, Ref]] = field(default_factory=dict)
+
+    def ref_of(self, manifest: Manifest) -> Ref:
+        """The ref of what the manifest is to be, where that is made, else as it is written."""
+        known = self.made.get(id(manifest))
+        return known[2] if known is not None and known[0] is manifest else ref_of(manifest.object)
+
+    def get(self, client: Client, cluster: str, manifest: Manifest, run: str) -> tuple[Manifest, Ref]:
+        """`desired_manifest` of this run, and its ref. Raises NotFound for a kind that is not served."""
+        known = self.made.get(id(manifest))
+        if known is None or known[0] is not manifest or known[1].run_digest != run:
+            desired = desired_manifest(client, cluster, replace(manifest, run_digest=run))
+            known = self.made[id(manifest)] = manifest, desired, ref_of(desired.object)
+        return known[1], known[2]
+
+    def keep_only(self, manifests: Iterable[Manifest]) -> None:
+        """Forget all others."""
+        ids = {id(manifest) for manifest in manifests}
+        self.made = {at: known for at, known in self.made.items() if at in ids}

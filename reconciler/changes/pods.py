@@ -1,0 +1,68 @@
+"""Gate lifts and evictions, as data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from compiler.kubernetes import HOSTNAME_LABEL, SCHEDULING_GATE, TASK_PRIORITY_ANNOTATION, annotations_of, uid_of
+from reconciler.cluster.objects import Object
+
+
+@dataclass(frozen=True, slots=True)
+class GateLift:
+    """Give `pod` the node and take the gate away. task_priority: Volcano is to place the pods of the gang with a higher
+    one before it (`_with_task_priorities`)."""
+
+    pod: Object
+    node: str
+    hostname: str
+    task_priority: int | None = None
+
+    def json_patch(self) -> list[dict[str, Any]]:
+        """One JSON patch, refused by the server unless it is still this pod with exactly these gates and selectors."""
+        gates = self.pod["spec"]["schedulingGates"]
+        others = [gate for gate in gates if gate.get("name") != SCHEDULING_GATE]
+        return [
+            {"op": "test", "path": "/metadata/uid", "value": uid_of(self.pod)},
+            {"op": "test", "path": "/spec/schedulingGates", "value": gates},
+            *self._selector_patch(),
+            *self._task_priority_patch(),
+            {"op": "replace", "path": "/spec/schedulingGates", "value": others}
+            if others
+            else {"op": "remove", "path": "/spec/schedulingGates"},
+        ]
+
+    def _selector_patch(self) -> list[dict[str, Any]]:
+        selector = self.pod["spec"].get("nodeSelector")
+        if not selector:
+            return [{"op": "add", "path": "/spec/nodeSelector", "value": {HOSTNAME_LABEL: self.hostname}}]
+        path = f"/spec/nodeSelector/{_escape_json_pointer(HOSTNAME_LABEL)}"
+        return [
+            {"op": "test", "path": "/spec/nodeSelector", "value": selector},
+            {"op": "add", "path": path, "value": self.hostname},
+        ]
+
+    def _task_priority_patch(self) -> list[dict[str, Any]]:
+        if self.task_priority is None:
+            return []
+        value = str(self.task_priority)
+        if not annotations_of(self.pod):
+            return [{"op": "add", "path": "/metadata/annotations", "value": {TASK_PRIORITY_ANNOTATION: value}}]
+        path = f"/metadata/annotations/{_escape_json_pointer(TASK_PRIORITY_ANNOTATION)}"
+        return [{"op": "add", "path": path, "value": value}]
+
+
+def _escape_json_pointer(name: str) -> str:
+    return name.replace("~", "~0").replace("/", "~1")
+
+
+@dataclass(frozen=True, slots=True)
+class Eviction:
+    """A pod that is to go, and the Event that tells why. breaks: uid of the job whose gang is not whole without it;
+    empty where the plan takes the pod away."""
+
+    pod: Object
+    reason: str
+    message: str
+    breaks: str = ""

@@ -1,0 +1,1 @@
+"""What gangplan created, joined and ran, stored in the cluster."""

@@ -1,0 +1,486 @@
+"""The inventory: which objects of a cluster are ours, and which jobs have had their run.
+
+It is stored in the cluster, so that a reconciler which lost its disk still knows what it may delete and what must never
+run again: a head (commit, version of the format, where the tables are), and two tables of rows in shards of their own,
+objects and runs. It is written before the first object of a batch is created (an intent, without a uid) and trimmed
+after the object is seen to be gone. Each write begins with the head, at the resource version it was read at: a second
+writer is a Conflict and not a lost update. Head and shards carry digests: what somebody wrote into is found out.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from math import inf
+from operator import itemgetter
+from typing import Any, Literal, TypeVar
+
+from compiler.syntax.runs import json_digest
+from reconciler.cluster.client import Client, Conflict, NotFound
+from reconciler.cluster.objects import Object, Ref
+from reconciler.inventory.packed import PackedRecord
+from reconciler.inventory.shards import (
+    Layout,
+    PreparedShards,
+    ShardSet,
+    Table,
+    memory_labels,
+    place_of,
+    rows_of,
+    unpack_text,
+    unreadable,
+)
+
+FORMAT_VERSION = 2
+FOLLOW_SECONDS = 60.0
+"""Seconds between two looks of a replica that does not act at tables that change."""
+_HEAD_KEY, _FORMER_PACKED_KEY = "inventory.json", "inventory.json.gz"
+RUN_MEMORY_SECONDS = 30 * 86_400
+"""How long a finished run is remembered after its job left the repository."""
+RUN_MEMORY_SIZE = 100_000
+"""Finished runs that are remembered at most, those of jobs in the repository apart."""
+
+Origin = Literal["created", "joined", "taken", "former"]
+"""created: by us, so it is deleted when it leaves the repository. joined: it existed before our first write, so it is
+released. taken: joined, and fields of another manager were taken over, so it keeps their values when it is released.
+former: from an inventory that did not know; decided when the object is seen."""
+
+
+@dataclass(frozen=True, slots=True)
+class InventoryEntry:
+    """An object of ours. uid: empty while a creation is intended and not yet confirmed. started: the job's pods have
+    been given nodes. run: the digest of the run that a job is, empty where that is not known. record: of a job that
+    runs, what its former pods have left to tell, plain data (`reconciler.runs.run_record`)."""
+
+    ref: Ref
+    uid: str = ""
+    started: bool = False
+    origin: Origin = "created"
+    run: str = ""
+    record: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def is_created(self) -> bool:
+        return self.origin in ("created", "former")
+
+
+@dataclass(frozen=True, slots=True)
+class FinishedRun:
+    """A run of a job that is over: the digest of its specification, and how it ended. left_at: since when the job is no
+    longer in the repository, in seconds since the epoch; 0 while it is. details: what was seen of it, plain data
+    (`reconciler.runs.run_record`)."""
+
+    ref: Ref
+    digest: str
+    phase: str
+    left_at: int = 0
+    details: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.details, PackedRecord):
+            object.__setattr__(self, "details", PackedRecord(self.details))
+
+
+@dataclass(slots=True)
+class Inventory:
+    """What is ours and what has run, both by `Ref.key`; the run that ended last comes last.
+
+    commit: the commit last applied. transitions: of the lease that the last writer held. deletions: what was deleted
+    lately, rows (time, *`guard.Toll`). announced: uid of an object -> such a row, noted before each time that its
+    deletion is asked for; it counts once the object is gone, whatever becomes of the process meanwhile. is_lost: there
+    was no inventory, so whether objects with our mark are ours and which jobs have run has to be found out before
+    anything is written.
+    """
+
+    entries: Table[InventoryEntry] = field(default_factory=Table)
+    runs: Table[FinishedRun] = field(default_factory=Table)
+    commit: str = ""
+    transitions: int = 0
+    deletions: list[list[int]] = field(default_factory=list)
+    announced: dict[str, list[int]] = field(default_factory=dict)
+    is_lost: bool = False
+
+    def __post_init__(self) -> None:
+        self.entries, self.runs = _as_table(self.entries), _as_table(self.runs)
+
+    @classmethod
+    def from_rows(cls, objects: Iterable[Any], runs: Iterable[Any], head: Mapping[str, Any]) -> Inventory:
+        """Raises ValueError for what is no inventory: an error is never an empty inventory."""
+        try:
+            entries = [_from_row(InventoryEntry, row) for row in objects]
+            finished = sorted(((_end_of_row(row), _from_row(FinishedRun, row)) for row in runs), key=itemgetter(0))
+            inventory = cls(
+                Table({entry.ref.key: entry for entry in entries}),
+                Table({run.ref.key: run for _, run in finished}),
+                str(head["commit"]),
+                int(head.get("transitions") or 0),
+                [[int(number) for number in row] for row in head.get("deletions") or ()],
+                {str(uid): [int(number) for number in row] for uid, row in (head.get("announced") or {}).items()},
+            )
+        except (KeyError, IndexError, TypeError, AttributeError) as error:
+            raise ValueError(f"the inventory cannot be read: {error!r}") from error
+        return inventory
+
+    @property
+    def is_stored(self) -> bool:
+        """Whether the cluster has all of its rows."""
+        return not (self.entries.changed_keys or self.runs.changed_keys)
+
+    def enter(self, entry: InventoryEntry) -> None:
+        """Put this entry in the place of the former one of its object."""
+        self.entries[entry.ref.key] = entry
+
+    def drop_entry(self, key: str) -> None:
+        """Give up an object: it is gone, or no longer ours."""
+        self.entries.pop(key)
+
+    def record_run(self, run: FinishedRun) -> None:
+        """Put this run in the place of the job's former one: it is the last one."""
+        self.runs.pop(run.ref.key)
+        self.runs[run.ref.key] = run
+
+    def trim_runs(self, present: Collection[str], now: int) -> None:
+        """Forget finished runs whose job left the repository long ago; where there are too many, those that left first.
+        present: Ref.key of jobs in the repository or the cluster. now: seconds since the epoch."""
+        absent: list[tuple[int, str]] = []
+        for key, run in list(self.runs.items()):
+            if key in present:
+                if run.left_at:
+                    self.runs[key] = replace(run, left_at=0)
+            elif not run.left_at:
+                self.runs[key] = replace(run, left_at=now)
+                absent.append((now, key))
+            elif now - run.left_at > RUN_MEMORY_SECONDS:
+                self.runs.pop(key)
+            else:
+                absent.append((run.left_at, key))
+        for _, key in sorted(absent)[: max(0, len(absent) - RUN_MEMORY_SIZE)]:
+            self.runs.pop(key)
+
+    def mark_started(self, key: str) -> bool:
+        """Note that the job's pods are about to get nodes: from now on it is not taken for one that never ran. Whether
+        that is news."""
+        entry = self.entries.get(key)
+        if entry is None or entry.started:
+            return False
+        self.entries[key] = replace(entry, started=True)
+        return True
+
+    def unmark_started(self, key: str) -> None:
+        """Take back `mark_started`, where it could not be stored, or no pod was given its node after all."""
+        self.entries[key] = replace(self.entries[key], started=False)
+
+    def bring_into_force(self, commit: str) -> None:
+        """Note the commit whose plan is applied."""
+        self.commit = commit
+
+    def take_over(self, transitions: int) -> None:
+        """Note the lease under which it is written from now on."""
+        self.transitions = transitions
+
+    def record_deletions(self, at: int, toll: Iterable[int]) -> None:
+        """Note what was deleted at one time (seconds since the epoch): a `guard.Toll`."""
+        self.deletions.append([at, *toll])
+
+    def announce_deletion(self, uid: str, at: int, toll: Iterable[int]) -> bool:
+        """Note that the deletion of this object is about to be asked for, with what dies of it; whether that is
+        news."""
+        row = [at, *toll]
+        if self.announced.get(uid) == row:
+            return False
+        self.announced[uid] = row
+        return True
+
+    def settle_announced(self, not_gone: Collection[str]) -> None:
+        """Count what was announced as deleted, but for these uids: of what is there, or may be."""
+        gone = sorted((row[0], uid) for uid, row in self.announced.items() if uid not in not_gone)
+        rows = [self.announced.pop(uid) for _, uid in gone]
+        for at in sorted({row[0] for row in rows}):
+            of_time = [row[1:] for row in rows if row[0] == at]
+            self.record_deletions(at, map(sum, zip(*of_time, strict=True)))
+
+    def trim_deletions(self, now: int, window: int) -> None:
+        """Forget what was deleted so many seconds ago or before. What a clock that was ahead noted for later counts as
+        deleted now."""
+        rows = ([min(row[0], now), *row[1:]] for row in self.deletions)
+        self.deletions = [row for row in rows if row[0] > now - window]
+        announced = {uid: [min(row[0], now), *row[1:]] for uid, row in self.announced.items()}
+        self.announced = {uid: row for uid, row in announced.items() if row[0] > now - window}
+
+    def settle_loss(self) -> None:
+        """Note that it is known again what is ours."""
+        self.is_lost = False
+
+
+_Row = TypeVar("_Row", InventoryEntry, FinishedRun)
+
+
+def _as_table(rows: Mapping[str, _Row]) -> Table[_Row]:
+    return rows if isinstance(rows, Table) else Table(rows)
+
+
+def _from_row(row_type: type[_Row], row: list[Any]) -> _Row:
+    """A newer gangplan may have written more than this one knows, and a former one less."""
+    return row_type(Ref(*row[:4]), *row[4 : 3 + len(fields(row_type))])
+
+
+def _end_of_row(row: list[Any]) -> str:
+    """When the run of this row ended (RFC 3339); the empty text where that is not known."""
+    details = row[7] if len(row) > 7 else {}
+    return str(details.get("ended") or "")
+
+
+def _as_row(entry: InventoryEntry | FinishedRun) -> list[Any]:
+    ref = entry.ref
+    rest = (getattr(entry, each.name) for each in fields(entry)[1:])
+    plain = [value.unpack() if isinstance(value, PackedRecord) else value for value in rest]
+    return [ref.api_version, ref.kind, ref.namespace, ref.name, *plain]
+
+
+@dataclass(slots=True)
+class InventoryStore:
+    """Reads and writes the inventory's ConfigMaps. A store belongs to one reconciler; `write` raises Conflict when
+    another has written."""
+
+    client: Client
+    namespace: str
+    cluster: str
+    _objects: ShardSet = field(init=False)
+    _runs: ShardSet = field(init=False)
+    _version: str = ""
+    _head: Mapping[str, Any] = field(default_factory=dict)
+    _checks: int = 0
+    _was_deleted: bool = False
+    _followed: tuple[str, float] = ("", -inf)
+
+    def __post_init__(self) -> None:
+        labels = memory_labels(self.cluster)
+        self._objects, self._runs = (
+            ShardSet(self.client, self.namespace, f"gangplan-{self.cluster}-{table}", labels)
+            for table in ("objects", "runs")
+        )
+
+    @property
+    def ref(self) -> Ref:
+        return Ref("v1", "ConfigMap", self.namespace, f"gangplan-{self.cluster}-inventory")
+
+    @property
+    def exists(self) -> bool:
+        """Whether the last read or write found one in the cluster."""
+        return bool(self._version)
+
+    def read(self) -> Inventory:
+        """Lost when there is none, or only a part of it. Raises ApiError, or ValueError when what is there cannot be
+        read."""
+        try:
+            item = self.client.get(self.ref)
+        except NotFound:
+            return self._read_without_head()
+        head = _decode_head(item)
+        inventory = self._read_tables(head)
+        self._version = str(item["metadata"]["resourceVersion"])
+        self._followed = self._version, -inf
+        self._head = {key: item[key] for key in ("data", "binaryData") if item.get(key)}
+        return inventory
+
+    def follow(self, known: Inventory, now: float) -> Inventory:
+        """What a replica that does not act goes by: the commit in force is read each time, the tables, which may be
+        large, only where they may have changed, and seldom. It may not be written. Raises as `read`."""
+        version, seen_at = self._followed
+        try:
+            item = self.client.get(self.ref)
+        except NotFound:
+            return self.read()
+        head, found = _decode_head(item), str(item["metadata"]["resourceVersion"])
+        if found != version and now - seen_at >= FOLLOW_SECONDS:
+            self._followed = found, now
+            return self._read_tables(head)
+        known.bring_into_force(str(head["commit"]))
+        return known
+
+    def _read_tables(self, head: Mapping[str, Any]) -> Inventory:
+        if "version" not in head:
+            return self._read_former(head)
+        if head["version"] > FORMAT_VERSION:
+            raise ValueError(f"the inventory is of format {head['version']}, this gangplan knows {FORMAT_VERSION}")
+        layouts = [Layout(**head["tables"][name]) for name in ("objects", "runs")]
+        try:
+            items = [shards.fetch(layout) for shards, layout in zip((self._objects, self._runs), layouts, strict=True)]
+        except NotFound:
+            self._forget_layouts()
+            return replace(Inventory.from_rows((), (), head), is_lost=True)
+        return self._take_for_written(layouts, items, head)
+
+    def _take_for_written(
+        self, layouts: Sequence[Layout], items: Sequence[Sequence[Object]], head: Mapping[str, Any]
+    ) -> Inventory:
+        """The inventory that these ConfigMaps hold, those of the objects first; none of its rows has to be written.
+        Raises ValueError, and then takes nothing for written."""
+        inventory = Inventory.from_rows(rows_of(items[0]), rows_of(items[1]), head)
+        tables: list[tuple[ShardSet, Table[Any]]]
+        tables = [(self._objects, inventory.entries), (self._runs, inventory.runs)]
+        for (shards, table), layout, found in zip(tables, layouts, items, strict=True):
+            shards.adopt(layout, found, table)
+            table.mark_written()
+        return inventory
+
+    def _forget_layouts(self) -> None:
+        self._objects.forget_layout()
+        self._runs.forget_layout()
+
+    def _read_former(self, head: Mapping[str, Any]) -> Inventory:
+        """An inventory of format 1: one ConfigMap, which does not know what was joined."""
+        self._forget_layouts()
+        try:
+            objects = [[*row[:6], "former"] for row in head["objects"]]
+            return Inventory.from_rows(objects, head["runs"], head)
+        except (KeyError, TypeError) as error:
+            raise ValueError(f"the inventory cannot be read: {error!r}") from error
+
+    def _read_without_head(self) -> Inventory:
+        """Read the inventory from the shards alone, where each table has a complete set of them."""
+        labels = ",".join(f"{key}={value}" for key, value in memory_labels(self.cluster).items())
+        resource = self.client.resource("v1", "ConfigMap")
+        items, _ = self.client.list(resource, self.namespace, labels)
+        self._version, self._head = "", {}
+        self._forget_layouts()
+        found = [_newest_layout(shards.name, items) for shards in (self._objects, self._runs)]
+        tables = [each for each in found if each is not None]
+        if len(tables) < len(found):
+            return Inventory(is_lost=True)
+        return self._take_for_written([layout for layout, _ in tables], [each for _, each in tables], {"commit": ""})
+
+    def write(self, inventory: Inventory) -> None:
+        """Write what has changed. A new layout is written whole before the head names it, and runs before objects, so
+        that a job is never forgotten on both sides. Where the head was deleted by hand, so may be all the rest, which
+        is then made again at once: a process that begins without it knows nothing of finished runs."""
+        if self.is_written(inventory):
+            return
+        if not self._version:
+            self._forget_layouts()
+            self._put_head(self._head_content(inventory))
+        tables = (self._runs, inventory.runs), (self._objects, inventory.entries)
+        prepared = [shards.prepare(table, _as_row, self._version) for shards, table in tables]
+        former = [shards.layout for shards, _ in tables]
+        is_spread = [each.layout for each in prepared] != former
+        self._put_head(self._head if is_spread else self._head_content(inventory))
+        self._write_tables(inventory, prepared)
+        if is_spread:
+            self._put_head(self._head_content(inventory))
+            for (shards, _), layout in zip(tables, former, strict=True):
+                if layout != shards.layout:
+                    shards.delete(layout)
+        if self._was_deleted:
+            for shards, table in tables:
+                for index in range(shards.layout.shards):
+                    shards.restore(index, table, _as_row)
+            self._was_deleted = False
+
+    def _write_tables(self, inventory: Inventory, prepared: list[PreparedShards]) -> None:
+        self._runs.write(prepared[0], inventory.runs)
+        self._objects.write(prepared[1], inventory.entries)
+
+    def restore(self, inventory: Inventory) -> bool:
+        """Look at the head and at one shard in turn, and write again what was deleted by hand, and rows that somebody
+        wrote into; whether there was any of it."""
+        if not self._version:
+            return False
+        self._checks += 1
+        tables = (self._objects, inventory.entries), (self._runs, inventory.runs)
+        shards, table = tables[self._checks % 2]
+        is_restored = shards.restore(self._checks // 2, table, _as_row)
+        try:
+            is_whole = _is_intact(self.client.get_briefly(self.ref))
+        except NotFound:
+            is_whole = False
+        if not is_whole:
+            self._put_head(self._head)
+        return is_restored or not is_whole
+
+    def is_written(self, inventory: Inventory) -> bool:
+        """Whether the cluster holds it as it is."""
+        is_changed = inventory.entries.changed_keys or inventory.runs.changed_keys or not self._objects.layout.shards
+        return bool(self._version) and not is_changed and self._head_content(inventory) == self._head
+
+    def _head_content(self, inventory: Inventory) -> Mapping[str, Any]:
+        layouts = (("objects", self._objects.layout), ("runs", self._runs.layout))
+        head = {
+            "version": FORMAT_VERSION,
+            "commit": inventory.commit,
+            "transitions": inventory.transitions,
+            "deletions": inventory.deletions,
+            **({"announced": dict(sorted(inventory.announced.items()))} if inventory.announced else {}),
+            "tables": {name: {"generation": layout.generation, "shards": layout.shards} for name, layout in layouts},
+        }
+        return {"data": {_HEAD_KEY: json.dumps({**head, "digest": _digest_of(head)}, indent=1) + "\n"}}
+
+    def _put_head(self, content: Mapping[str, Any]) -> None:
+        """Write the head, which is the fence of what follows: Conflict where another has written it. One that was
+        deleted by hand is made again."""
+        metadata: dict[str, Any] = {"namespace": self.namespace, "name": self.ref.name}
+        metadata["labels"] = memory_labels(self.cluster)
+        item = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, **content}
+        try:
+            written = self._replace_head(item) if self._version else self.client.create(item)
+        except NotFound:
+            del metadata["resourceVersion"]
+            written = self.client.create(item)
+            self._was_deleted = True
+        self._version, self._head = str(written["metadata"]["resourceVersion"]), content
+
+    def _replace_head(self, item: Object) -> Object:
+        """One that somebody wrote into by hand is no other writer: a gangplan's is always intact."""
+        item["metadata"]["resourceVersion"] = self._version
+        try:
+            return self.client.replace(item)
+        except Conflict:
+            found = self.client.get(self.ref)
+            if _is_intact(found):
+                raise
+        item["metadata"]["resourceVersion"] = found["metadata"]["resourceVersion"]
+        return self.client.replace(item)
+
+
+def _decode_head(item: Object) -> Mapping[str, Any]:
+    """Raises ValueError when the ConfigMap holds no inventory."""
+    try:
+        if packed := (item.get("binaryData") or {}).get(_FORMER_PACKED_KEY):
+            text = unpack_text(packed)
+        else:
+            text = str(item["data"][_HEAD_KEY])
+        head: Mapping[str, Any] = json.loads(text)
+        _, digest = head["commit"], head.get("digest", "")
+    except (KeyError, TypeError, ValueError) as error:
+        raise unreadable(item, "inventory", error) from error
+    if digest not in ("", _digest_of(head)):
+        raise unreadable(item, "inventory", ValueError("it is not what gangplan wrote"))
+    return head
+
+
+def _is_intact(item: Object) -> bool:
+    """Whether the head is as a gangplan has written it; a former one wrote no digest."""
+    try:
+        return bool(_decode_head(item))
+    except ValueError:
+        return False
+
+
+def _digest_of(head: Mapping[str, Any]) -> str:
+    """The digest of what else the head says."""
+    return json_digest({key: value for key, value in head.items() if key != "digest"})[7:23]
+
+
+def _newest_layout(name: str, items: Iterable[Object]) -> tuple[Layout, list[Object]] | None:
+    """The newest layout of a table of which every shard is there, and these in the order of their indices."""
+    found: dict[Layout, dict[int, Object]] = {}
+    for item in items:
+        place = place_of(item)
+        if place.get("table") == name:
+            layout = Layout(str(place["generation"]), int(place["shards"]))
+            found.setdefault(layout, {})[int(place["index"])] = item
+    complete = [layout for layout, shards in found.items() if len(shards) == layout.shards]
+    if not complete:
+        return None
+    newest = max(complete, key=lambda layout: (len(layout.generation), layout.generation))
+    return newest, [found[newest][index] for index in range(newest.shards)]

@@ -1,0 +1,1 @@
+"""Objects of the plan: applied, kept as planned, fought over."""

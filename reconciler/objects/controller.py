@@ -1,0 +1,86 @@
+"""Phase 5 of a pass, objects: apply what has changed, then delete what has left the repository; and the inventory that
+knows of both."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from reconciler.changes.diff import Change
+from reconciler.changes.results import ChangeResult
+from reconciler.context import Pass, Reconciler
+from reconciler.inventory.neighbours import refuse_beside_another
+from reconciler.inventory.store import Inventory
+from reconciler.ownership.controller import announce_deletions, prune
+from reconciler.planning.controller import give_up_superseded_plan, restore_snapshot
+from reconciler.planning.snapshot import Snapshot
+from reconciler.scheduler.controller import read_scheduler_memory
+
+
+def take_up_inventory(r: Reconciler) -> Inventory:
+    """Read the inventory unless it is known: it is, as long as this replica leads without a break. Raises
+    OtherGangplanError."""
+    is_holder = r.lease.is_held()
+    inventory = r.inventory
+    if inventory is None or not is_holder or not r.was_holder or not r.fence.is_open():
+        try:
+            inventory = _read_inventory(r, is_holder)
+        except Exception:
+            r.forget_inventory()  # one that was taken up in part would pass for one that is known
+            raise
+    r.note_lease(is_holder)
+    return inventory
+
+
+def _read_inventory(r: Reconciler, is_holder: bool) -> Inventory:
+    """Read the inventory, with what hangs on it, and go on with that."""
+    transitions = r.fence.enter()
+    follows = not is_holder and not r.was_holder and r.inventory is not None
+    inventory = r.store.follow(r.inventory, r.clock()) if follows and r.inventory else r.store.read()
+    r.take_up(inventory)
+    give_up_superseded_plan(r)
+    restore_snapshot(r)
+    r.recall_scheduler(read_scheduler_memory(r))
+    if is_holder:
+        r.begin_to_lead()
+        inventory.take_over(transitions)
+        refuse_beside_another(r.client, r.store)
+    return inventory
+
+
+def write_changes(r: Reconciler, p: Pass, snapshot: Snapshot) -> None:
+    """Apply what has changed, and then delete what has left the repository."""
+    p.inventory.bring_into_force(snapshot.commit)
+    is_first_inventory = not r.store.exists
+    if trouble := r.writer.save_inventory(p.inventory):
+        p.record_results([r.writer.record_failed_save(trouble)])
+    elif is_first_inventory:
+        refuse_beside_another(r.client, r.store)
+    due = [change for change in p.changes if r.writer.is_due(change)]
+    p.record_results(_apply_next_changes(r, p, snapshot, due))
+    prune(r, p)
+
+
+def _apply_next_changes(r: Reconciler, p: Pass, snapshot: Snapshot, due: Sequence[Change]) -> list[ChangeResult]:
+    """Apply as many changes as a pass may; new jobs that start no faster than those before them get their pods."""
+    starting = {key for key, gang in snapshot.gangs.items() if gang.decision != "wait"}
+    r.pace.observe(lambda key: _has_pods(p, key), r.clock())
+    chosen = r.pace.next_changes(due, starting, snapshot.gangs.keys() - starting)
+    if len(chosen) < len(due) and not r.pace.is_holding:
+        r.wake_event.set()
+    announce_deletions(r, p, chosen)
+    results = r.writer.apply_changes(chosen, p.inventory)
+    for result in (*p.results, *results):
+        change, now = result.change, r.clock()
+        if result.outcome != "done":
+            continue
+        if change.action == "create" and change.ref.key in starting:
+            r.pace.record_creation(change.ref.key, now)
+        elif change.action == "replace" and change.live is not None and r.lost_jobs.message(change.live, now):
+            r.lost_jobs.record_repeat(change.ref.key)
+    return results
+
+
+def _has_pods(p: Pass, key: str) -> bool:
+    """Whether the controller has made pods of the job, or need not."""
+    entry = p.inventory.entries.get(key)
+    return entry is None or entry.started or key in p.pods

@@ -1,0 +1,206 @@
+"""What the writer remembers between passes: what became of its changes, and what it wrote last."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+
+from compiler.syntax.runs import json_digest
+from reconciler.changes.diff import Change
+from reconciler.changes.results import UNANSWERED, ChangeResult
+from reconciler.cluster.objects import Object, Ref
+from reconciler.ownership.guard import FightDetector
+from reconciler.threads.memo import drop_other_keys
+
+FIRST_PAUSE, MAX_PAUSE = 0.5, 60.0
+"""Seconds before a failed change is tried again: at first, doubled with each failure, and at most."""
+GIVEN_UP_AFTER = 5
+"""Refusals of the same change in a row after which only what others do can help: 15 s, within which a queue that has
+just been made takes jobs."""
+UNFIXABLE_PAUSES = (60.0, 3600.0)
+"""The same for differences that stayed when an object was written."""
+GATES_TOLD_AFTER = 3.0
+"""Seconds for which a gate is not lifted before that is told: a pod may have changed in between."""
+GATES_PAUSE = 5.0
+"""Longest pause before gates that could not be lifted are tried again."""
+
+
+@dataclass(frozen=True, slots=True)
+class UnliftedGates:
+    """Gates of one gang that cannot be lifted: since when, when they are tried again, and what the server said last."""
+
+    since: float
+    retry_at: float
+    message: str
+
+
+@dataclass(slots=True)
+class WriterMemory:
+    """What one process remembers between passes to stay calm; losing it costs a few needless requests, nothing else.
+
+    unfixable_differences: key -> (digest of differences that stay after an apply, since a webhook changes the fields or
+    the server spells them otherwise; pause; time before which it is not tried again).
+    applied_digests: key -> digest of what was applied last. paused_changes: key -> (digest of what was refused,
+    failures, time before which it is not tried again). refused_updates: jobs whose live object the server does not let
+    be changed -> digest of the run. last_writes: key -> (what our last write returned, or None and the uid after a
+    delete, and when), until the watch has caught up. unsaved_intents: keys that the stored inventory does not hold yet.
+    lost_answers: key -> when a write of the object got no answer last, so that it may still be made.
+    gates_due_at: when gates that were not lifted are tried again.
+    failures: key -> how the last attempt failed, or that it has no answer, until one succeeds.
+    unlifted_gates: by the key of their gang. doubtful_starts: gang -> the pods whose gates were to be lifted, where
+    none is known to be.
+    """
+
+    unfixable_differences: dict[str, tuple[str, float, float]] = field(default_factory=dict)
+    applied_digests: dict[str, str] = field(default_factory=dict)
+    paused_changes: dict[str, tuple[str, int, float]] = field(default_factory=dict)
+    refused_updates: dict[str, str] = field(default_factory=dict)
+    last_writes: dict[str, tuple[Object | None, str, float]] = field(default_factory=dict)
+    unsaved_intents: set[str] = field(default_factory=set)
+    lost_answers: dict[str, float] = field(default_factory=dict)
+    gates_due_at: float = 0.0
+    unlifted_gates: dict[str, UnliftedGates] = field(default_factory=dict)
+    doubtful_starts: dict[str, tuple[Ref, ...]] = field(default_factory=dict)
+    failures: dict[str, ChangeResult] = field(default_factory=dict)
+    fights: FightDetector = field(default_factory=FightDetector)
+
+    def record_write(self, key: str, written: Object, now: float) -> None:
+        self.last_writes[key] = (written, "", now)
+
+    def record_delete(self, key: str, uid: str, now: float) -> None:
+        self.last_writes[key] = (None, uid, now)
+
+    def forget_write(self, key: str) -> None:
+        """Believe the watch again."""
+        del self.last_writes[key]
+
+    def record_intent(self, key: str) -> None:
+        """Note that an object is about to be made that the stored inventory does not hold."""
+        self.unsaved_intents.add(key)
+
+    def record_lost_answer(self, key: str, now: float) -> None:
+        self.lost_answers[key] = now
+
+    def record_save(self, inventory_key: str) -> None:
+        """Note that the inventory is stored, every intent with it."""
+        self.unsaved_intents.clear()
+        self.paused_changes.pop(inventory_key, None)
+
+    def record_apply(self, key: str, desired_digest: str, differences: str, now: float) -> bool:
+        """Note what was applied, and the differences that stay; whether the same was applied before, so that this was a
+        correction."""
+        is_correction = self.applied_digests.get(key) == desired_digest
+        former, pause, _ = self.unfixable_differences.pop(key, ("", 0.0, 0.0))
+        if differences:
+            pause = min(2 * pause, UNFIXABLE_PAUSES[1]) if former == differences else UNFIXABLE_PAUSES[0]
+            self.unfixable_differences[key] = differences, pause, now + pause
+        self.applied_digests[key] = desired_digest
+        return is_correction
+
+    def record_result(self, result: ChangeResult, now: float) -> None:
+        """Remember a failure, which pauses its change, or forget those before a success. While there is no answer
+        nothing has failed yet: what the server could not do the last time says more."""
+        key = result.change.ref.key
+        former = self.failures.get(key)
+        if result.outcome == "done":
+            self.failures.pop(key, None)
+            self.paused_changes.pop(key, None)
+            self.refused_updates.pop(key, None)
+            return
+        if result.outcome in UNANSWERED:
+            self.failures[key] = former if former is not None and former.outcome == "retry" else result
+            return
+        self.failures[key] = result
+        if result.outcome != "fight":
+            self._pause_change(result, now)
+
+    def _pause_change(self, result: ChangeResult, now: float) -> None:
+        change = result.change
+        key, digest = change.ref.key, change_digest(change)
+        if result.outcome == "refused" and change.action == "in-place" and change.desired:
+            self.refused_updates[key] = change.desired.run_digest
+        previous, failures, _ = self.paused_changes.get(key, ("", 0, 0.0))
+        failures = failures + 1 if previous == digest else 1
+        pause = max(result.retry_after, min(FIRST_PAUSE * 2 ** (failures - 1), MAX_PAUSE))
+        self.paused_changes[key] = (digest, failures, now + pause)
+
+    def is_given_up(self, change: Change) -> bool:
+        """Whether waiting for the change is in vain as far as we can tell: the same was refused again and again, or the
+        object is fought over. It is still tried from time to time."""
+        key = change.ref.key
+        failure = self.failures.get(key)
+        if failure is None or failure.outcome in ("retry", *UNANSWERED):
+            return False
+        digest, failures, _ = self.paused_changes.get(key, ("", 0, 0.0))
+        is_refused_again = failures >= GIVEN_UP_AFTER and digest == change_digest(change)
+        return failure.outcome == "fight" or is_refused_again
+
+    def trim(self, keys: Collection[str], oldest_write: float, now: float) -> None:
+        """Forget other objects than these, writes before that time, and fights that are over."""
+        for table in (
+            self.unfixable_differences,
+            self.applied_digests,
+            self.paused_changes,
+            self.refused_updates,
+            self.failures,
+            self.lost_answers,
+        ):
+            drop_other_keys(table, keys)
+        recent = {key for key, (_, _, at) in self.last_writes.items() if at >= oldest_write}
+        drop_other_keys(self.last_writes, recent)
+        self.fights.trim(now)
+
+    def record_unlifted_gates(self, troubles: Mapping[str, str], unanswered: Collection[str], now: float) -> None:
+        """Note which gangs have gates that could not be lifted now, with why; of all others that were tried they could,
+        or need not. They are tried again after as long as that goes on, and `GATES_PAUSE` at most; those without an
+        answer as soon as the server has given others."""
+        found = {key: known for key, known in self.unlifted_gates.items() if now < known.retry_at}
+        for key, message in troubles.items():
+            since = self.unlifted_gates[key].since if key in self.unlifted_gates else now
+            pause = 0.0 if key in unanswered else min(now - since, GATES_PAUSE)
+            found[key] = UnliftedGates(since, now + pause, message)
+        self.unlifted_gates = found
+
+    def may_lift_gates(self, key: str, now: float) -> bool:
+        """Whether the gates of this gang are to be tried now."""
+        return key not in self.unlifted_gates or now >= self.unlifted_gates[key].retry_at
+
+    def lasting_gate_troubles(self, now: float) -> dict[str, str]:
+        """Key of a gang -> why gates of it are not lifted, where that is not only so for a moment."""
+        lasting = ((key, known) for key, known in self.unlifted_gates.items() if now - known.since >= GATES_TOLD_AFTER)
+        return {key: known.message for key, known in lasting}
+
+    def has_passing_gate_troubles(self, now: float) -> bool:
+        """Whether gates are not lifted of which it is not told yet, since that may be over in a moment."""
+        return len(self.lasting_gate_troubles(now)) < len(self.unlifted_gates)
+
+    def doubt_start(self, gang: str, pods: Iterable[Ref]) -> None:
+        """Note that a gang counts as started whose gates are about to be lifted."""
+        self.doubtful_starts[gang] = tuple(pods)
+
+    def record_start(self, gang: str) -> None:
+        """Note that a gate of the gang was lifted, or may have been."""
+        self.doubtful_starts.pop(gang, None)
+
+    def take_failed_starts(self, is_open: Callable[[Ref], bool]) -> list[str]:
+        """The gangs of which no gate was lifted, and none is under way any more; each once."""
+        failed = [gang for gang, pods in self.doubtful_starts.items() if not any(map(is_open, pods))]
+        for gang in failed:
+            del self.doubtful_starts[gang]
+        return failed
+
+    def believe_starts(self) -> None:
+        """Count what the inventory has as started as started: another replica may have lifted gates meanwhile."""
+        self.doubtful_starts.clear()
+
+    def gate_deadlines(self) -> list[float]:
+        """When gates that were not lifted are tried again."""
+        return [self.gates_due_at, *(known.retry_at for known in self.unlifted_gates.values())]
+
+    def pause_gates(self, until: float) -> None:
+        """Let a pass come then for the gates that were not lifted."""
+        self.gates_due_at = until
+
+
+def change_digest(change: Change) -> str:
+    return json_digest([change.action, change.desired.object if change.desired else None])

@@ -1,0 +1,444 @@
+"""Writes to the cluster, and the only place that does. Changes come in as data, and what became of them goes out as
+data.
+
+Objects are written by server-side apply, wave by wave, only where something differs. A conflict with another manager is
+not forced unless the object is ours already (then the field was ours, and is put back) or the user allows it; the
+message names manager and field either way. An object that the server refuses is tried again within the pass as long as
+others succeed: queues that grow need their parents first, queues that shrink their children first, and a second round
+settles both.
+
+The client asks the fence before each request. Within a wave the writes go out in batches, several at a time; before
+each batch the inventory is written, so that a replica which no longer leads ends there at the latest. A create makes an
+object and never changes one, a change is meant for one uid and never makes an object.
+
+A write without an answer is left after a while (`reconciler.objects.threads`): its object counts as not written and is
+not written again until `settle` has taken up what came of it. While many are left, no other like them is begun. Neither
+counts as a failure, so neither is paused: when one that was left ends, a pass comes for all.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from math import inf
+from typing import TypeAlias
+
+from compiler.emit.manifest import Manifest
+from compiler.kubernetes import (
+    ADOPT_ANNOTATION,
+    annotations_of,
+    is_terminating,
+    uid_of,
+)
+from compiler.run_kinds import is_run
+from compiler.syntax.runs import json_digest
+from reconciler.changes.diff import Change, FieldDifference, field_differences, other_holders
+from reconciler.changes.results import ChangeOutcome, ChangeResult, WriteResult
+from reconciler.cluster.client import ApiError, Client, Conflict, Invalid, LostLease, NotFound, Retry
+from reconciler.cluster.objects import Object, Ref, ref_of
+from reconciler.inventory.marks import origin_of
+from reconciler.inventory.store import Inventory, InventoryEntry, InventoryStore, Origin
+from reconciler.objects.memory import MAX_PAUSE, WriterMemory, change_digest
+from reconciler.objects.release import empty_set, hand_over_patch
+from reconciler.objects.threads import Proceed, Task, WriteThreads
+
+log = logging.getLogger(__name__)
+
+LAST_WRITE_SECONDS = 10.0
+"""Seconds after which the watch is believed although it does not show our last write."""
+BATCH = 200
+"""Writes between two writes of the inventory."""
+MANY_CHANGES = 20
+"""Changes of a batch to which Events give way."""
+SAVE_PAUSES = (0.1, 0.3, 0.6)
+"""Seconds before the inventory is written again after an attempt that failed."""
+SLOW_FACTOR = 3.0
+"""Times that the server has taken to say that it cannot answer (a webhook that hangs), for which an object is then left
+alone, `MAX_PAUSE` at most."""
+SLOW_SAVE = 2.0
+"""Seconds after which a failed write of the inventory is not repeated at once, but paused like an object: the pass
+waits for it, and what has no need of it for the pass."""
+PUT_OFF = "left to the next pass: this one has taken too long"
+_CREATED: Origin = "created"
+_UNKNOWN_OPPONENT = "who changes it is not known"
+
+
+Note: TypeAlias = Callable[[], ChangeResult]
+"""Remembers what a write that has ended has done, in the loop's thread; what became of the change."""
+Attempt: TypeAlias = Callable[[Change, Inventory, Proceed], Note]
+
+
+@dataclass(slots=True)
+class ClusterWriter:
+    """Writes with a client that asks the fence; LostLease ends whatever it does. deadline: on the clock; what is not
+    begun by then is left to the next pass. busy_at: when many objects were changed or gates lifted
+    last, on the clock. failed_save: why the inventory could not be written since it was written last, and until when it
+    is not tried again; no message where it was written."""
+
+    client: Client
+    store: InventoryStore
+    clock: Callable[[], float]
+    sleep: Callable[[float], None] = time.sleep
+    memory: WriterMemory = field(default_factory=WriterMemory)
+    threads: WriteThreads = field(default_factory=WriteThreads)
+    deadline: float = inf
+    busy_at: float = -inf
+    failed_save: tuple[str, float] = ("", -inf)
+
+    def set_deadline(self, seconds: float) -> None:
+        """Leave to the next pass what is not begun so many seconds from now."""
+        self.deadline = self.clock() + seconds
+
+    def note_busy(self) -> None:
+        """Note that many objects are changed now."""
+        self.busy_at = self.clock()
+
+    def is_out_of_time(self) -> bool:
+        """Whether the rest is left to the next pass, so that a pass ends although each of its writes is slow."""
+        return self.clock() > self.deadline
+
+    def newest_object(self, key: str, cached: Object | None) -> Object | None:
+        """The newer of what the watch shows and what our own last write returned."""
+        if key not in self.memory.last_writes:
+            return cached
+        written, deleted_uid, at = self.memory.last_writes[key]
+        if written is None:
+            caught_up = cached is None or uid_of(cached) != deleted_uid or is_terminating(cached)
+        else:
+            caught_up = cached is not None and _resource_version_number(cached) >= _resource_version_number(written)
+        if caught_up or self.clock() - at > LAST_WRITE_SECONDS:
+            self.memory.forget_write(key)
+            return cached
+        return written
+
+    def note_deletion(self, item: Object) -> None:
+        """Forget what our last write returned of an object that was seen to go after it."""
+        key = ref_of(item).key
+        written, _, _ = self.memory.last_writes.get(key, (None, "", 0.0))
+        if written is None or uid_of(written) != uid_of(item):
+            return
+        if _resource_version_number(item) >= _resource_version_number(written):
+            self.memory.forget_write(key)
+
+    def save_inventory(self, inventory: Inventory) -> str:
+        """Write the inventory, if it has changed; why that failed, empty when it did not. Raises LostLease when another
+        replica has written it."""
+        if self.store.is_written(inventory):
+            self.memory.record_save(self.store.ref.key)
+            return ""
+        (trouble, until), began_at = self.failed_save, self.clock()
+        if began_at < until:
+            return trouble
+        for pause in (*SAVE_PAUSES, 0.0):
+            try:
+                self.store.write(inventory)
+            except Conflict as error:  # with our own write, where one failed before this one
+                if not trouble or self.store.read().transitions != inventory.transitions:
+                    raise LostLease(str(error)) from error
+                log.info("the answer to a write of the inventory was lost")
+            except ApiError as error:
+                trouble = str(error)
+                self.failed_save = trouble, -inf
+                if (took := self.clock() - began_at) > SLOW_SAVE:
+                    self.failed_save = trouble, self.clock() + min(SLOW_FACTOR * took, MAX_PAUSE)
+                    return trouble
+                self.sleep(pause)
+            else:
+                self.failed_save = "", -inf
+                self.memory.record_save(self.store.ref.key)
+                return ""
+        return trouble
+
+    def record_failed_save(self, trouble: str) -> ChangeResult:
+        """The result of a write of the inventory that failed; it is tried again soon."""
+        result = ChangeResult(Change("update", self.store.ref), "retry", trouble)
+        self._record_results([result])
+        return result
+
+    def apply_changes(self, changes: Sequence[Change], inventory: Inventory) -> list[ChangeResult]:
+        """Apply wave by wave. What is to be created enters the inventory before it exists, so that a crash in between
+        leaves nothing unknown behind."""
+        waves: dict[int, list[Change]] = {}
+        for change in changes:
+            if change.desired is not None:
+                waves.setdefault(change.desired.wave, []).append(change)
+        results: list[ChangeResult] = []
+        for _, of_wave in sorted(waves.items()):
+            results += self._try_repeatedly(of_wave, inventory, self._apply_change)
+        self._record_results(results)
+        return results
+
+    def prune_objects(self, changes: Sequence[Change], inventory: Inventory) -> list[ChangeResult]:
+        """Delete what left the repository, jobs first, queues last; a failed delete stays in the inventory."""
+        ordered = sorted(changes, key=lambda change: change.ref.key)
+        results: list[ChangeResult] = []
+        for are_queues in (False, True):
+            of_turn = [change for change in ordered if (change.ref.kind == "Queue") == are_queues]
+            results += self._try_repeatedly(of_turn, inventory, self._prune_object)
+        self._record_results(results)
+        return results
+
+    def _try_repeatedly(self, changes: Sequence[Change], inventory: Inventory, attempt: Attempt) -> list[ChangeResult]:
+        """Attempt each change; those that are refused again, as long as another succeeds meanwhile."""
+        final: list[ChangeResult] = []
+        remaining = list(changes)
+        while remaining:
+            results: list[ChangeResult] = []
+            for start in range(0, len(remaining), BATCH):
+                results += self._attempt_batch(remaining[start : start + BATCH], inventory, attempt)
+            progress = any(result.outcome == "done" for result in results)
+            remaining = []
+            for result in results:
+                if progress and result.outcome == "refused":
+                    remaining.append(result.change)
+                else:
+                    final.append(result)
+        return final
+
+    def _attempt_batch(self, batch: Sequence[Change], inventory: Inventory, attempt: Attempt) -> list[ChangeResult]:
+        """Attempt the changes of one batch, several at a time. While the inventory cannot be written nothing is done
+        that it does not know of."""
+        for change in batch:
+            key = change.ref.key
+            if change.action in ("create", "update", "in-place") and key not in inventory.entries:
+                inventory.enter(InventoryEntry(change.ref))
+                self.memory.record_intent(key)
+        trouble = self.save_inventory(inventory)
+        unknown = self.memory.unsaved_intents if trouble else ()
+
+        def attempt_one(change: Change, proceed: Proceed) -> Note:
+            if change.ref.key in unknown:
+                return _conclusion(change, "retry", trouble)
+            return attempt(change, inventory, proceed)
+
+        tasks = [Task(each.ref, partial(attempt_one, each), partial(ChangeResult, each)) for each in batch]
+        results: list[ChangeResult] = self.threads.run(tasks)
+        self.busy_at = self.clock() if len(batch) >= MANY_CHANGES else self.busy_at
+        return [*results, self.record_failed_save(trouble)] if trouble else results
+
+    def settle(self) -> list[WriteResult]:
+        """Take up what came of the changes, gates and evictions that were left and have ended."""
+        results: list[WriteResult] = self.threads.take_ended()
+        self._record_results(each for each in results if isinstance(each, ChangeResult))
+        return results
+
+    def is_open(self, ref: Ref) -> bool:
+        """Whether a write of the object is left, of which nothing is known yet."""
+        return self.threads.is_open(ref.key)
+
+    def is_any_open(self) -> bool:
+        """Whether any write is left of which nothing is known yet."""
+        return self.threads.is_any_open()
+
+    def must_wait(self, ref: Ref) -> bool:
+        """Whether a write of the object is left, or so many like it that none is begun."""
+        return self.threads.is_open(ref.key) or self.threads.is_crowded(ref)
+
+    def _apply_change(self, change: Change, inventory: Inventory, proceed: Proceed) -> Note:
+        assert change.desired is not None  # noqa: S101 (only changes that have a manifest get here)
+        if self.is_out_of_time():
+            return _conclusion(change, "put off", PUT_OFF)
+        key, now = change.ref.key, self.clock()
+        if self.memory.fights.is_paused(key, now):
+            return _conclusion(change, "fight", self.memory.fights.opponents[key])
+        try:
+            if change.action == "replace":
+                return self._delete_object(change, inventory, change.reason)
+            return self._apply_object(change, change.desired, inventory, proceed)
+        except Conflict as error:
+            if not error.owners:
+                return _conclusion(change, "retry", f"it changed meanwhile: {error}")
+            return _conclusion(change, "conflict", _conflict_message(error))
+        except Retry as error:
+            return partial(self._note_trouble, change, error, self._pause_after(error, now))
+        except ApiError as error:
+            return _conclusion(change, "refused", str(error))
+
+    def _note_trouble(self, change: Change, error: Retry, pause: float) -> ChangeResult:
+        if not error.is_answer:
+            self.memory.record_lost_answer(change.ref.key, self.clock())
+        return ChangeResult(change, "retry", str(error), pause)
+
+    def _pause_after(self, error: Retry, began_at: float) -> float:
+        """Seconds for which an object is left alone about which the server gave no answer, or a late one."""
+        took = self.clock() - began_at if error.is_answer else 0.0
+        return max(error.after, min(SLOW_FACTOR * took, MAX_PAUSE))
+
+    def _apply_object(self, change: Change, desired: Manifest, inventory: Inventory, proceed: Proceed) -> Note:
+        known = inventory.entries.get(change.ref.key, InventoryEntry(change.ref))
+        written, overridden, origin = self._create(change, desired), "", _CREATED
+        if written is None:
+            proceed()
+            live = change.live or self.client.get(change.ref)
+            origin = origin_of(live, self.store.cluster)
+            # Made by us, where a stop kept its uid from the inventory. A job may be another run: its uid decides.
+            is_remade = origin == _CREATED and not is_run(desired.object)
+            is_ours = known.uid == uid_of(live) or is_remade
+            written, overridden = self._apply_or_force(change, live, desired, is_ours, proceed)
+        return partial(self._note_applied, change, desired, inventory, written, overridden, origin)
+
+    def _note_applied(
+        self,
+        change: Change,
+        desired: Manifest,
+        inventory: Inventory,
+        written: Object,
+        overridden: str,
+        origin: Origin,
+    ) -> ChangeResult:
+        """Note an object that was written. overridden: which fields were taken from other managers. origin: where it
+        comes from, if it was not ours."""
+        key = change.ref.key
+        known = inventory.entries.get(key, InventoryEntry(change.ref))
+        self._record_write(key, written)
+        if known.uid != uid_of(written):
+            known = InventoryEntry(change.ref, uid_of(written), origin=origin)
+        if known.run != desired.run_digest:
+            known = replace(known, run=desired.run_digest)
+        if overridden and known.origin == "joined":
+            known = replace(known, origin="taken")
+        inventory.enter(known)
+        remaining = _differences_digest(desired, field_differences(desired.object, written))
+        is_correction = self.memory.record_apply(key, json_digest(desired.object), remaining, self.clock())
+        opponent = f"put back again and again, so it is left alone for a while: {overridden or _UNKNOWN_OPPONENT}"
+        if is_correction and self.memory.fights.record_correction(key, opponent, self.clock()):
+            return ChangeResult(change, "fight", opponent)
+        return ChangeResult(change, "done", overridden)
+
+    def _create(self, change: Change, desired: Manifest) -> Object | None:
+        """The new object; None where there is one already. A job that exists is left to the next pass: what may be
+        changed in it depends on its state, which the watch will show."""
+        if change.live is not None:
+            return None
+        try:
+            return self.client.create_by_apply(desired.object)
+        except Conflict:
+            if is_run(desired.object):
+                raise
+        return None
+
+    def _apply_or_force(
+        self, change: Change, live: Object, desired: Manifest, is_ours: bool, proceed: Proceed
+    ) -> tuple[Object, str]:
+        """The object as written, and which fields were taken from other managers. Where the object is ours and tells
+        who holds them, they are taken at once."""
+        uid = uid_of(live)
+        holders = other_holders(live, change.fields) if is_ours else []
+        if not holders:
+            try:
+                return self.client.apply(desired.object, uid), ""
+            except Conflict as error:
+                may_adopt = annotations_of(desired.object).get(ADOPT_ANNOTATION) == "true"
+                if not error.owners or not (is_ours or may_adopt):
+                    raise
+                holders = [(owner.field, owner.manager) for owner in error.owners]
+            proceed()
+        overridden = "; ".join(f"{field} was set by {manager}" for field, manager in holders)
+        return self.client.apply(desired.object, uid, force=True), overridden
+
+    def _delete_object(self, change: Change, inventory: Inventory, message: str = "") -> Note:
+        """Delete by uid. NotFound is as good; a namesake with another uid is left alone. What replaces the object is
+        created when a later pass sees that it is gone."""
+        assert change.live is not None  # noqa: S101
+        try:
+            self.client.delete(change.ref, uid_of(change.live))
+        except NotFound:
+            log.info("it was gone already", extra={"object": str(change.ref)})
+        return partial(self._note_deleted, change, change.live, inventory, message)
+
+    def _note_deleted(self, change: Change, target: Object, inventory: Inventory, message: str) -> ChangeResult:
+        ref = change.ref
+        self.memory.record_delete(ref.key, uid_of(target), self.clock())
+        if is_run(target) and ref.key in inventory.entries:
+            inventory.enter(InventoryEntry(ref))
+        return ChangeResult(change, "done", message)
+
+    def _prune_object(self, change: Change, inventory: Inventory, proceed: Proceed) -> Note:
+        """Delete or release. The entry of a deleted object stays until the object is gone."""
+        if self.is_out_of_time():
+            return _conclusion(change, "put off", PUT_OFF)
+        began_at = self.clock()
+        try:
+            if change.action == "release":
+                return self._release_object(change, inventory, proceed)
+            return self._delete_object(change, inventory)
+        except Conflict:
+            return _conclusion(change, "conflict", "another object has taken its name")
+        except Retry as error:
+            return partial(self._note_trouble, change, error, self._pause_after(error, began_at))
+        except ApiError as error:
+            return _conclusion(change, "refused", str(error))
+
+    def _release_object(self, change: Change, inventory: Inventory, proceed: Proceed) -> Note:
+        """Give back an object that existed before us: what we added goes, labels and annotations included, and what we
+        had taken over from others keeps its value."""
+        assert change.live is not None  # noqa: S101
+        live, entry = change.live, inventory.entries[change.ref.key]
+        try:
+            if entry.origin != "taken":
+                self.client.apply(empty_set(change.ref), uid_of(live))
+            else:
+                self.client.patch(change.ref, hand_over_patch(live))
+        except NotFound:
+            log.info("it was gone already", extra={"object": str(change.ref)})
+        except Invalid:  # it needs a field that only we own
+            proceed()
+            self.client.patch(change.ref, hand_over_patch(live))
+        return partial(self._note_released, change, inventory)
+
+    def _note_released(self, change: Change, inventory: Inventory) -> ChangeResult:
+        inventory.drop_entry(change.ref.key)
+        return ChangeResult(change, "done", change.reason)
+
+    def is_due(self, change: Change) -> bool:
+        """Whether a change is to be tried now: not while it pauses after a failure, unless its manifest has changed."""
+        if self.is_unfixable(change) or self.must_wait(change.ref):
+            return False
+        digest, _, retry_at = self.memory.paused_changes.get(change.ref.key, ("", 0, 0.0))
+        return self.clock() >= retry_at or digest != change_digest(change)
+
+    def is_unfixable(self, change: Change) -> bool:
+        """Whether just these differences stayed when the same was written, not long ago."""
+        known, _, retry_at = self.memory.unfixable_differences.get(change.ref.key, ("", 0.0, 0.0))
+        if not known or change.desired is None or change.action == "replace" or self.clock() >= retry_at:
+            return False
+        return known == _differences_digest(change.desired, change.fields)
+
+    def retry_times(self) -> list[float]:
+        """When paused changes are due, on the writer's clock."""
+        changes = [retry_at for _, _, retry_at in self.memory.paused_changes.values()]
+        return [*changes, *self.memory.fights.paused_until.values(), *self.memory.gate_deadlines()]
+
+    def _record_write(self, key: str, written: Object) -> None:
+        self.memory.record_write(key, written, self.clock())
+
+    def _record_results(self, results: Iterable[ChangeResult]) -> None:
+        for result in results:
+            self.memory.record_result(result, self.clock())
+
+
+def _conclusion(change: Change, outcome: ChangeOutcome, message: str) -> Note:
+    """The note of a write of which nothing is to be remembered but its failure."""
+    return partial(ChangeResult, change, outcome, message)
+
+
+def _differences_digest(desired: Manifest, fields: Sequence[FieldDifference]) -> str:
+    """Identifies differences together with the manifest that they differ from; empty for none."""
+    return json_digest([desired.object, [[field.path_text, field.live] for field in fields]]) if fields else ""
+
+
+def _conflict_message(error: Conflict) -> str:
+    if not error.owners:
+        return str(error)
+    owners = "; ".join(f"{owner.field} is held by {owner.manager}" for owner in error.owners)
+    adopt = f'{ADOPT_ANNOTATION}: "true"'
+    return f"{owners}. Take it over with the annotation {adopt}, or leave the field out of the repository"
+
+
+def _resource_version_number(item: Object) -> int:
+    """Resource versions are decimal numbers that grow (guaranteed since Kubernetes 1.35)."""
+    text = str(item["metadata"].get("resourceVersion") or "0")
+    return int(text) if text.isdigit() else 0

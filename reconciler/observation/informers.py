@@ -1,0 +1,201 @@
+"""The informers: one for each kind of the state, and one for each other kind that a plan holds."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from compiler.kubernetes import CLUSTER_LABEL
+from compiler.run_kinds import RUN_KINDS
+from reconciler.cluster.client import ApiError, Client, NotFound
+from reconciler.cluster.objects import Object, Ref, group_kind_of, ref_of
+from reconciler.cluster.resources import Resource
+from reconciler.cluster.watch import Informer
+from reconciler.observation.memory import ObservationMemory
+from reconciler.observation.observe import Observation, Restrictions
+from reconciler.observation.unlabelled_jobs import UnlabelledJobs
+
+STATE_KINDS = (
+    ("v1", "Node"),
+    ("v1", "Pod"),
+    ("scheduling.volcano.sh/v1beta1", "PodGroup"),
+    ("scheduling.volcano.sh/v1beta1", "Queue"),
+    ("topology.volcano.sh/v1alpha1", "HyperNode"),
+    ("batch.volcano.sh/v1alpha1", "Job"),
+    ("kubeflow.org/v1", "PyTorchJob"),
+    ("batch/v1", "Job"),
+    ("policy/v1", "PodDisruptionBudget"),
+    ("nodeinfo.volcano.sh/v1alpha1", "Numatopology"),
+)
+"""What a state file holds; watched whole, since pods and jobs that are not ours count as well."""
+
+
+_FOUNDATIONS = frozenset({"Node", "Pod", "PodGroup.scheduling.volcano.sh", "Queue.scheduling.volcano.sh"})
+"""Kinds without which nothing is planned; the definition of any other may be deleted for the cost of its own
+objects."""
+
+
+LIST_WAIT = 10.0
+"""Seconds for which a pass waits for the first lists of kinds that a new plan brings."""
+
+
+_STATE_GROUPS = frozenset(group_kind_of(api, kind) for api, kind in STATE_KINDS)
+
+
+@dataclass(slots=True)
+class InformerSet:
+    """An informer for each kind of the state, and one, with our label, for each other kind that a plan holds.
+
+    unknown_kinds: of a plan, by group kind -> why it cannot be watched. deleted_objects: the last state of each, and
+    whether the deletion itself was seen; the loop takes them away. updates: the objects that were updated, of
+    kinds that no plan rests on; `stir` tells of them, `wake` of everything else. unlabelled: jobs of ours that lack our
+    label.
+    """
+
+    client: Client
+    cluster: str
+    wake: Callable[[], None]
+    stir: Callable[[], None] = lambda: None
+    informers: dict[str, Informer] = field(default_factory=dict)
+    unknown_kinds: dict[str, str] = field(default_factory=dict)
+    deleted_objects: list[tuple[Object, bool]] = field(default_factory=list)
+    updates: deque[Ref] = field(default_factory=deque)
+    memory: ObservationMemory = field(default_factory=ObservationMemory)
+    unlabelled: UnlabelledJobs = field(default_factory=UnlabelledJobs)
+
+    def start(self) -> None:
+        for api, kind in STATE_KINDS:
+            self._add_informer(self.client.resource(api, kind), "")
+
+    def watch_kinds(self, kinds: Iterable[tuple[str, str]]) -> bool:
+        """Watch these kinds, by (apiVersion, kind), beside those of the state, and no others; whether anything has
+        changed."""
+        wanted = {group_kind_of(api, kind): (api, kind) for api, kind in sorted(kinds)}
+        obsolete = self.informers.keys() - wanted.keys() - _STATE_GROUPS
+        for group_kind in obsolete:
+            self.informers.pop(group_kind).stop()
+        unknown_before, self.unknown_kinds = self.unknown_kinds, {}
+        added = []
+        failure = ""
+        for group_kind, (api, kind) in sorted(wanted.items()):
+            if group_kind in self.informers:
+                continue
+            if failure:
+                self.unknown_kinds[group_kind] = failure
+                continue
+            try:
+                resource = self.client.resource(api, kind)
+            except ApiError as error:
+                failure = failure if isinstance(error, NotFound) else str(error)
+                self.unknown_kinds[group_kind] = str(error)
+            else:
+                added.append(self._add_informer(resource, f"{CLUSTER_LABEL}={self.cluster}"))
+        _wait_for_lists(added, LIST_WAIT)
+        return bool(obsolete or added or unknown_before != self.unknown_kinds)
+
+    def expect_kinds(self, group_kinds: Iterable[str]) -> None:
+        """Say of which kinds there are objects, so that a 404 of one does not mean that there are none."""
+        for group_kind in group_kinds:
+            if (informer := self.informers.get(group_kind)) is not None:
+                informer.expect_kind()
+
+    def _add_informer(self, resource: Resource, selector: str) -> Informer:
+        group_kind = group_kind_of(resource.api_version, resource.kind)
+        is_plan_input = group_kind in _STATE_GROUPS or group_kind in RUN_KINDS
+        on_update = None if is_plan_input else self._record_update
+        informer = Informer(self.client, resource, self.wake, selector, self.record_deletion, on_update=on_update)
+        self.informers[group_kind] = informer
+        informer.start()
+        return informer
+
+    def _record_update(self, item: Object) -> None:
+        self.updates.append(ref_of(item))
+        self.stir()
+
+    def take_updates(self, most: int) -> list[Object]:
+        """The first so many of `updates`, each once, as last known; they are no longer in it. `stir` is called again
+        where some are left."""
+        refs = dict.fromkeys(self.updates.popleft() for _ in range(min(most, len(self.updates))))
+        if self.updates:
+            self.stir()
+        kinds = {kind: self.informers[kind] for kind in {ref.group_kind for ref in refs} & self.informers.keys()}
+        found = (kinds[ref.group_kind].item((ref.namespace, ref.name)) for ref in refs if ref.group_kind in kinds)
+        return [item for item in found if item is not None]
+
+    def take_deletions(self) -> Iterator[tuple[Object, bool]]:
+        """The `deleted_objects`, the last one first; each is no longer among them."""
+        while self.deleted_objects:
+            yield self.deleted_objects.pop()
+
+    def record_deletion(self, item: Object, witnessed: bool) -> None:
+        """Tell the next pass that an object is gone. witnessed: whether the deletion itself was seen."""
+        self.deleted_objects.append((item, witnessed))
+
+    def is_labelled_kind(self, group_kind: str) -> bool:
+        """Whether the kind is watched by our label."""
+        return group_kind in self.informers and bool(self.informers[group_kind].selector)
+
+    def labelled_objects(self) -> dict[str, Mapping[str, Object]]:
+        """Group kind -> its objects by Ref.key, of the kinds that are watched by our label and are known for
+        certain."""
+        kinds = {kind: informer for kind, informer in self.informers.items() if informer.selector}
+        return {kind: informer.keyed_items() for kind, informer in kinds.items() if not informer.obstacle()}
+
+    def wait_for_lists(self, seconds: float) -> bool:
+        """Wait for the first lists; whether all have come, or turned out to be impossible."""
+        return _wait_for_lists(self.informers.values(), seconds)
+
+    def state_problems(self) -> list[str]:
+        """Why kinds that a plan rests on cannot be read."""
+        found = []
+        for kind in sorted((_STATE_GROUPS & self.informers.keys()) - self._withdrawn_kinds()):
+            informer = self.informers[kind]
+            if informer.health.is_served and (obstacle := informer.obstacle()):
+                found.append(obstacle)
+        return found
+
+    def _withdrawn_kinds(self) -> frozenset[str]:
+        informers = list(self.informers.items())
+        return frozenset(kind for kind, informer in informers if informer.health.is_withdrawn).difference(_FOUNDATIONS)
+
+    def observe(self, restrictions: Restrictions) -> Observation:
+        objects: dict[str, Object] = {}
+        by_kind: dict[str, Mapping[str, Object]] = {}
+        obstacles = dict(self.unknown_kinds)
+        problems, withdrawn = tuple(self.state_problems()), self._withdrawn_kinds()
+        partial = [*self.unknown_kinds.values()]
+        for kind, informer in sorted(self.informers.items()):
+            if obstacle := informer.obstacle():
+                obstacles[kind] = obstacle
+                if kind not in _STATE_GROUPS or kind in withdrawn:
+                    partial.append(obstacle)
+            keyed = self.unlabelled.joined_with(kind, informer.keyed_items())
+            objects |= keyed
+            by_kind[kind] = keyed
+        pending = frozenset(kind for kind, informer in self.informers.items() if not informer.wait_for_list(0))
+        readable = frozenset(self.informers.keys() - obstacles.keys())
+        unserved = frozenset(kind for kind, informer in self.informers.items() if not informer.health.is_served)
+        return Observation(
+            objects,
+            readable,
+            problems,
+            restrictions,
+            obstacles,
+            tuple(partial),
+            pending,
+            withdrawn,
+            unserved,
+            by_kind,
+            self.memory,
+        )
+
+    def stop(self) -> None:
+        for informer in self.informers.values():
+            informer.stop()
+
+
+def _wait_for_lists(informers: Iterable[Informer], seconds: float) -> bool:
+    deadline = time.monotonic() + seconds
+    return all(informer.wait_for_list(max(0.0, deadline - time.monotonic())) for informer in informers)

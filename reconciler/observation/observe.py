@@ -1,0 +1,97 @@
+"""One observation of the cluster, and what of it a plan rests on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+from reconciler.cluster.objects import Object
+from reconciler.observation.memory import ObservationMemory
+from reconciler.observation.nodes import NodeIndex
+
+
+@dataclass(frozen=True, slots=True)
+class Restrictions:
+    """What a plan is kept from or counts on, beyond what the cluster's objects say.
+
+    quarantined_nodes: take nothing new. held_jobs: Ref.key -> why nothing of the job starts. closed_nodes: Ref.key of a
+    job -> nodes that get no pod of it. leaving_pods: uid of an evicted pod, whose room is given away already -> until
+    when (epoch seconds). crowded_jobs: running gangs that lost pods whose nodes have no room for them now.
+    """
+
+    quarantined_nodes: frozenset[str] = frozenset()
+    held_jobs: Mapping[str, str] = field(default_factory=dict)
+    closed_nodes: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    leaving_pods: Mapping[str, int] = field(default_factory=dict)
+    crowded_jobs: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
+class Observation:
+    """What the caches held at one moment.
+
+    objects: Ref.key -> object, of all kinds that are watched, as last known; they must not be changed. readable_kinds:
+    group kinds of which they are known for certain. obstacles: group kind -> why that is not so of the others.
+    problems: those obstacles that planning waits for, since a plan rests on the kind. partial_problems: those that
+    hold up only the objects of their kind. pending_kinds: those that were not yet read or refused. withdrawn_kinds:
+    that were served and whose definition is gone: their objects are as last known. unserved_kinds: that the cluster
+    does not have. by_kind: group kind -> its objects by Ref.key, in the order of the keys; made from `objects` where it
+    is not given. memory: of former observations.
+    """
+
+    objects: Mapping[str, Object]
+    readable_kinds: frozenset[str]
+    problems: tuple[str, ...] = ()
+    restrictions: Restrictions = Restrictions()
+    obstacles: Mapping[str, str] = field(default_factory=dict)
+    partial_problems: tuple[str, ...] = ()
+    pending_kinds: frozenset[str] = frozenset()
+    withdrawn_kinds: frozenset[str] = frozenset()
+    unserved_kinds: frozenset[str] = frozenset()
+    by_kind: Mapping[str, Mapping[str, Object]] | None = None
+    memory: ObservationMemory = field(default_factory=ObservationMemory, compare=False)
+
+    def objects_of_kind(self, kind: str) -> list[Object]:
+        """By group kind, e.g. "Pod" or "Job.batch.volcano.sh", in the order of namespace and name."""
+        return self._lists_by_kind.get(kind, [])
+
+    def with_restrictions(self, restrictions: Restrictions) -> Observation:
+        """The same objects under these restrictions; what was worked out of them is kept."""
+        made = replace(self, restrictions=restrictions)
+        vars(made).update({name: value for name, value in vars(self).items() if name not in vars(made)})
+        return made
+
+    @cached_property
+    def pods_by_job(self) -> tuple[dict[str, list[Object]], set[str]]:
+        """`gates.pods_by_job` for all jobs."""
+        return self.memory.owners.pods_by_job(self.objects_of_kind("Pod"), self.jobs)
+
+    @cached_property
+    def jobs(self) -> Mapping[str, Object]:
+        """Ref.key -> object, of everything whose pods are its own."""
+        jobs: dict[str, Object] = {}
+        for kind, objects in self._objects_by_kind.items():
+            jobs |= self.memory.jobs_of_kind(kind, objects)
+        return jobs
+
+    def node_index(self, leaves: Mapping[str, str]) -> NodeIndex:
+        """The nodes by name and hostname. leaves: node name -> the hypernode that holds it."""
+        return replace(self._node_index, leaf_of=leaves)
+
+    @cached_property
+    def _node_index(self) -> NodeIndex:
+        return self.memory.index_of(self.objects_of_kind("Node"))
+
+    @cached_property
+    def _lists_by_kind(self) -> Mapping[str, list[Object]]:
+        return {kind: list(objects.values()) for kind, objects in self._objects_by_kind.items()}
+
+    @cached_property
+    def _objects_by_kind(self) -> Mapping[str, Mapping[str, Object]]:
+        if self.by_kind is not None:
+            return self.by_kind
+        groups: dict[str, dict[str, Object]] = {}
+        for key, item in sorted(self.objects.items()):
+            groups.setdefault(key.partition("/")[0], {})[key] = item
+        return groups

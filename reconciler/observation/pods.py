@@ -1,0 +1,42 @@
+"""What a pod is to its gang: whether it has ended, its role, its number."""
+
+from __future__ import annotations
+
+import re
+
+from compiler.kubernetes import (
+    INDEX_LABELS,
+    ROLE_KEYS,
+    annotations_of,
+    is_finished_pod,
+    is_terminating,
+    labels_of,
+    name_of,
+)
+from reconciler.cluster.objects import Object
+from reconciler.planning.snapshot import PlannedGang
+
+
+def has_ended(pod: Object) -> bool:
+    """Whether the pod runs no more, or is on its way out."""
+    return is_finished_pod(pod) or is_terminating(pod)
+
+
+def role_of(pod: Object, gang: PlannedGang) -> str | None:
+    """The pod's role: by our mark or the job controller's label or annotation, case aside; the one role of a job that
+    has only one."""
+    roles = tuple(gang.pods)
+    for key in ROLE_KEYS:
+        if value := labels_of(pod).get(key) or annotations_of(pod).get(key):
+            return next((role for role in roles if role.lower() == value.lower()), None)
+    return roles[0] if len(roles) == 1 and not gang.has_helpers else None
+
+
+def index_of(pod: Object) -> tuple[int, str]:
+    """The pod's number within its role, then its name."""
+    name = name_of(pod)
+    for key in INDEX_LABELS:
+        if (value := labels_of(pod).get(key) or annotations_of(pod).get(key) or "").isdigit():
+            return int(value), name
+    number = re.search(r"(\d+)$", name)
+    return int(number[1]) if number else 0, name

@@ -1,0 +1,1 @@
+"""What is ours, and what of it may be deleted."""

@@ -1,0 +1,302 @@
+"""What may be deleted, and which objects are fought over: decisions on data, no IO.
+
+Deleting is the one thing that cannot be taken back, so an error is never read as an empty set: only what the inventory
+says that we created, by uid, and only after a commit that compiled as a whole, with every read good, and not more at
+once than the limits. They count what dies: objects, jobs that run, their pods and devices, a whole kind; a job that is
+ended for a new run counts with what runs of it, and so does what was deleted within the last hour. What existed before
+us is released, never deleted.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple
+
+from compiler.fields.quantity import QuantityError, parse_quantity
+from compiler.kubernetes import (
+    ALLOW_PRUNE_ANNOTATION,
+    PRUNE_ANNOTATION,
+    annotations_of,
+    is_finished_pod,
+    is_gated,
+    is_terminating,
+    uid_of,
+)
+from compiler.syntax.runs import json_digest
+from reconciler.changes.diff import Change
+from reconciler.cluster.objects import Object
+from reconciler.inventory.store import Inventory, InventoryEntry
+from reconciler.threads.memo import drop_other_keys
+
+PRUNE_SHARE = 0.1
+"""Beyond `PRUNE_LIMITS`, this share of what there is may be deleted within `PRUNE_WINDOW`."""
+PRUNE_WINDOW = 3600
+"""Seconds for which deletions are summed up."""
+WHOLE_KIND = 4
+"""Objects of a kind from which on they are not all deleted at once."""
+_CONTAINERS = frozenset({"Namespace", "CustomResourceDefinition.apiextensions.k8s.io"})
+"""Group kinds of objects with which others go that gangplan never made, and does not see."""
+_SHARES_OF_DEVICES = ("memory", "cores", "percentage")
+"""Ends of the names of resources that measure a part of a device."""
+
+
+class Toll(NamedTuple):
+    """What dies, or what there is of it. jobs: those that run."""
+
+    objects: int = 0
+    jobs: int = 0
+    pods: int = 0
+    devices: int = 0
+
+
+PRUNE_LIMITS = Toll(objects=10, jobs=5, pods=50, devices=64)
+"""What may always be deleted within `PRUNE_WINDOW`."""
+_NOUNS = ("objects", "running jobs", "running pods", "devices in use")
+
+
+def sum_tolls(tolls: Iterable[Toll]) -> Toll:
+    total = Toll()
+    for toll in tolls:
+        total = Toll(*(one + other for one, other in zip(total, toll, strict=True)))
+    return total
+
+
+@dataclass(frozen=True, slots=True)
+class PruneSafety:
+    """How far what is seen can be trusted. commit: the branch's head. problems: one sentence for each read that failed.
+    allowed: commits and digests of deletions that annotations release. recent: deleted within `PRUNE_WINDOW`.
+    status_name: of the ConfigMap on which an annotation may stand."""
+
+    commit: str
+    has_compiled: bool
+    problems: tuple[str, ...] = ()
+    allowed: frozenset[str] = frozenset()
+    recent: Toll = field(default_factory=Toll)
+    status_name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PrunePlan:
+    """changes: what is deleted. releases: what existed before us and is given back. held_changes: what would be
+    deleted, with the reason in each. leaving: what was deleted and is not gone yet. vanished_keys: of the inventory,
+    whose object is not seen any more.
+
+    obstacles: why nothing is deleted now, but for containers, which wait each for its own release. excess: why so much
+    may not die at once, replacements included; empty where it may. waits_for_release: whether an annotation would let
+    more be deleted. counts: whether it counts against what is deleted later; what an annotation released does not.
+    """
+
+    changes: tuple[Change, ...] = ()
+    releases: tuple[Change, ...] = ()
+    held_changes: tuple[Change, ...] = ()
+    leaving: tuple[Change, ...] = ()
+    vanished_keys: tuple[str, ...] = ()
+    obstacles: tuple[str, ...] = ()
+    excess: tuple[str, ...] = ()
+    waits_for_release: bool = False
+    counts: bool = True
+
+
+Departure = Literal["deletion", "release", "protected", "leaving", "vanished"]
+
+
+def prune_plan(
+    desired_keys: Collection[str],
+    inventory: Inventory,
+    live: Mapping[str, Object | None],
+    pods: Mapping[str, Sequence[Object]],
+    safety: PruneSafety,
+    replacements: Sequence[Change] = (),
+) -> PrunePlan:
+    """What becomes of the inventory's objects that are not desired any more, and whether so many jobs may be ended for
+    a new run (`excess`). `live` is by Ref.key; a key that is missing there was not looked at. `pods`: Ref.key of what
+    has pods -> its pods."""
+    found = _departures(desired_keys, inventory, live)
+    doubts, containers = tuple(_doubts(safety)), _unreleased_containers(found["deletion"], safety)
+    deletions = [change for change in found["deletion"] if change not in containers]
+    deaths = [*(() if doubts else deletions), *replacements]
+    is_allowed = not safety.allowed.isdisjoint((safety.commit, deletion_digest(deaths)))
+    excess: tuple[str, ...] = ()
+    if deaths and not is_allowed:
+        toll = sum_tolls(toll_of_change(change, pods.get(change.ref.key, ())) for change in deaths)
+        total = sum_tolls(toll_of(pods.get(key, ())) for key in inventory.entries)
+        excess = tuple(_excesses(toll, total, safety.recent))
+        if deletions and not doubts:
+            excess += tuple(_lost_kinds(deletions, inventory, live))
+            excess += ("the repository is empty",) if not desired_keys else ()
+        excess += (_way_out(deaths, safety),) if excess else ()
+    obstacles = (doubts or excess) if deletions else ()
+    held = list(found["protected"])
+    if obstacles:
+        held += _held(deletions, "; ".join(obstacles))
+    if containers:
+        with_it = f"with it all goes that is in it, also what gangplan never made; {_way_out(containers, safety)}"
+        held += _held(containers, "; ".join(doubts) or with_it)
+    return PrunePlan(
+        changes=() if obstacles else tuple(deletions),
+        releases=() if doubts else tuple(found["release"]),
+        held_changes=tuple(held),
+        leaving=tuple(found["leaving"]),
+        vanished_keys=() if doubts else tuple(change.ref.key for change in found["vanished"]),
+        obstacles=obstacles,
+        excess=excess,
+        waits_for_release=bool(excess or containers) and not doubts,
+        counts=not is_allowed,
+    )
+
+
+def _unreleased_containers(deletions: Sequence[Change], safety: PruneSafety) -> list[Change]:
+    """The deletions of objects with which others go, where no annotation has released them. They are held alone."""
+    found = [change for change in deletions if change.ref.group_kind in _CONTAINERS]
+    return found if safety.allowed.isdisjoint((safety.commit, deletion_digest(found))) else []
+
+
+def _held(changes: Iterable[Change], reason: str) -> Iterator[Change]:
+    return (Change("held", change.ref, live=change.live, reason=reason) for change in changes)
+
+
+def _departures(
+    keep: Collection[str], inventory: Inventory, live: Mapping[str, Object | None]
+) -> dict[Departure, list[Change]]:
+    """The inventory's objects that left the repository, by what becomes of them. A job of the repository whose run is
+    over and whose object is gone is no longer an object of ours either."""
+    found: dict[Departure, list[Change]] = {
+        "deletion": [],
+        "release": [],
+        "protected": [],
+        "leaving": [],
+        "vanished": [],
+    }
+    for key, entry in sorted(inventory.entries.items()):
+        if key not in live or (key in keep and (live[key] is not None or key not in inventory.runs)):
+            continue
+        kind, change = _departure(entry, live[key])
+        found[kind].append(change)
+    return found
+
+
+def _departure(entry: InventoryEntry, item: Object | None) -> tuple[Departure, Change]:
+    if item is None or not entry.uid or uid_of(item) != entry.uid:
+        return "vanished", Change("held", entry.ref, live=item)
+    if annotations_of(item).get(PRUNE_ANNOTATION) == "disabled":
+        return "protected", Change("held", entry.ref, live=item, reason=f"{PRUNE_ANNOTATION}: disabled protects it")
+    if not entry.is_created:
+        reason = "it left the repository and existed before gangplan, so it is released and not deleted"
+        return "release", Change("release", entry.ref, live=item, reason=reason)
+    if is_terminating(item):
+        finalizers = ", ".join(item["metadata"].get("finalizers") or ("its dependents",))
+        return "leaving", Change("held", entry.ref, live=item, reason=f"it was deleted and waits for {finalizers}")
+    return "deletion", Change("prune", entry.ref, live=item, reason="it is no longer in the repository")
+
+
+def deletion_digest(deletions: Iterable[Change]) -> str:
+    """The digest that names a list of deletions, so that an annotation can release it, and no other: not that of
+    objects of the same names which were made since, while the annotation still stands."""
+    named = sorted([change.ref.key, uid_of(change.live) if change.live else ""] for change in deletions)
+    return json_digest(named)[7:23]
+
+
+def toll_of(pods: Sequence[Object]) -> Toll:
+    """The toll of an object that has these pods."""
+    unfinished = (pod for pod in pods if not is_finished_pod(pod))
+    running = [pod for pod in unfinished if not is_gated(pod)]
+    return Toll(1, bool(running), len(running), sum(map(_devices_of, running)))
+
+
+def toll_of_change(change: Change, pods: Sequence[Object]) -> Toll:
+    """The toll of a deletion, or of a replacement: of that only what runs, since the object comes again."""
+    toll = toll_of(pods)
+    return toll._replace(objects=0) if change.action == "replace" else toll
+
+
+def _devices_of(pod: Object) -> int:
+    """Devices that the pod holds whole: extended resources that are counted one by one."""
+    total = 0
+    for container in (pod.get("spec") or {}).get("containers") or ():
+        resources = container.get("resources") or {}
+        for name, amount in {**(resources.get("requests") or {}), **(resources.get("limits") or {})}.items():
+            if "/" in name and not name.startswith("hugepages") and not name.endswith(_SHARES_OF_DEVICES):
+                try:
+                    total += int(parse_quantity(amount))
+                except QuantityError:
+                    continue
+    return total
+
+
+def _doubts(safety: PruneSafety) -> Iterator[str]:
+    """The reasons not to trust the observation."""
+    if not safety.has_compiled:
+        yield "nothing is deleted while the commit does not compile as a whole"
+    if safety.problems:
+        more = f" (and {len(safety.problems) - 1} more)" if len(safety.problems) > 1 else ""
+        yield f"nothing is deleted while a read fails: {safety.problems[0]}{more}"
+
+
+def _excesses(toll: Toll, total: Toll, recent: Toll) -> Iterator[str]:
+    for noun, count, of_all, before, always in zip(_NOUNS, toll, total, recent, PRUNE_LIMITS, strict=True):
+        limit = max(always, int(PRUNE_SHARE * (of_all + before)))
+        if count and count + before > limit:
+            earlier = f" after {before} within the last hour" if before else ""
+            yield f"{count} of {of_all} {noun} would be deleted{earlier}, the limit is {limit}"
+
+
+def _lost_kinds(deletions: Iterable[Change], inventory: Inventory, live: Mapping[str, Object | None]) -> Iterator[str]:
+    """The kinds of which nothing would be left."""
+    present = Counter(entry.ref.kind for key, entry in inventory.entries.items() if live.get(key, entry) is not None)
+    for kind, count in sorted(Counter(change.ref.kind for change in deletions).items()):
+        if count == present[kind] >= WHOLE_KIND:
+            yield f"all {count} objects of kind {kind} would be deleted"
+
+
+def _way_out(deletions: Iterable[Change], safety: PruneSafety) -> str:
+    return (
+        f"allow it with the annotation {ALLOW_PRUNE_ANNOTATION}: {safety.commit} on ConfigMap {safety.status_name}, "
+        f"or {ALLOW_PRUNE_ANNOTATION}: {deletion_digest(deletions)} there or on the Cluster in the repository"
+    )
+
+
+FIGHT_WINDOW = 60.0
+"""Seconds in which `FIGHT_THRESHOLD` corrections are forgotten."""
+FIGHT_THRESHOLD = 5.0
+"""Corrections within that time that make a fight."""
+FIGHT_PAUSE = 120.0
+"""Seconds for which an object that is fought over is left alone."""
+
+
+@dataclass(slots=True)
+class FightDetector:
+    """Heat per object: each correction adds one, and it cools down linearly. An object above the threshold is left
+    alone for a while, and no other.
+
+    heat: key -> heat and when it was so. opponents: key -> a sentence on who the fight is with.
+    """
+
+    heat: dict[str, tuple[float, float]] = field(default_factory=dict)
+    paused_until: dict[str, float] = field(default_factory=dict)
+    opponents: dict[str, str] = field(default_factory=dict)
+
+    def record_correction(self, key: str, opponent: str, now: float) -> bool:
+        """Count a correction; True when this object has just become a fight. opponent: a sentence on who it is with."""
+        heat, at = self.heat.get(key, (0.0, now))
+        heat = max(0.0, heat - (now - at) * FIGHT_THRESHOLD / FIGHT_WINDOW) + 1.0
+        self.heat[key] = (heat, now)
+        if heat <= FIGHT_THRESHOLD:
+            return False
+        self.heat[key] = (0.0, now)
+        self.paused_until[key] = now + FIGHT_PAUSE
+        self.opponents[key] = opponent
+        return True
+
+    def trim(self, now: float) -> None:
+        """Forget objects that have cooled down, and fights that are over."""
+        drop_other_keys(self.heat, {key for key, (_, at) in self.heat.items() if now - at < FIGHT_WINDOW})
+        drop_other_keys(self.paused_until, {key for key, until in self.paused_until.items() if until > now})
+        drop_other_keys(self.opponents, self.paused_until.keys())
+
+    def is_paused(self, key: str, now: float) -> bool:
+        if now < self.paused_until.get(key, 0.0):
+            return True
+        self.paused_until.pop(key, None)
+        return False

@@ -1,0 +1,1 @@
+"""The plan in force, a newer one, and when another is compiled."""

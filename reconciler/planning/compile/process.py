@@ -1,0 +1,309 @@
+"""Compiles in a child process with limits: a YAML bomb or a solver that hangs cannot end the loop.
+
+A worker process (`reconciler.planning.compile.worker`) has loaded all modules and forks for each compile, so that a
+plan does not wait for imports. The request goes into a file; the child writes its answer to a file beside the final one
+and renames it, so the snapshot on disk is always whole.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import os
+import select
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+import uuid
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from compiler.syntax.parse import Parse, parse_file
+from reconciler.cluster.client import short_error
+from reconciler.planning.compile.confinement import child_environment, child_memory_limit
+from reconciler.planning.compile.inputs import CompileRequest, HeldInputs, encode_request
+from reconciler.planning.snapshot import CompileBreakdown, Snapshot
+from reconciler.threads.heartbeat import Heartbeat
+
+if TYPE_CHECKING:
+    from compiler.cluster_state.state import ClusterState
+    from compiler.repository import Repository
+
+log = logging.getLogger(__name__)
+
+TELLING_LIMIT = 60.0
+"""Seconds for the worker to read a state."""
+TIME_LIMIT = 600.0
+"""Wall time of one compile."""
+GRACE = 60.0
+"""Seconds beyond these limits after which the thread that waits for the worker counts as one that hangs."""
+
+
+class CompileProcess:
+    """Runs at most one child at a time. `on_end` is called, from a thread, when a compile has ended; the loop then
+    takes the result. The worker is sent only what differs from `_held`, the inputs of the last compile that it saw end
+    well. Its files are in a folder of its own below `directory`: the compile of a process that was killed may go on,
+    and answer, when the next one has begun."""
+
+    def __init__(
+        self,
+        directory: Path,
+        on_end: Callable[[], None],
+        time_limit: float = TIME_LIMIT,
+        memory_limit: int | None = None,
+    ) -> None:
+        self.directory, self.on_end, self.time_limit = directory / uuid.uuid4().hex[:8], on_end, time_limit
+        self.memory_limit = memory_limit or child_memory_limit()
+        self.heartbeat = Heartbeat("compile", TELLING_LIMIT + time_limit + GRACE)
+        self.telling_heartbeat = Heartbeat("compile-state", TELLING_LIMIT + GRACE)
+        self._worker: subprocess.Popen[bytes] | None = None
+        self._held = HeldInputs()
+        self._child = 0
+        self._thread: threading.Thread | None = None
+        self._telling: threading.Thread | None = None
+        self._result: Snapshot | CompileBreakdown | None = None
+
+    @property
+    def is_busy(self) -> bool:
+        return self._thread is not None
+
+    def start_compile(self, request: CompileRequest) -> None:
+        if self.is_busy:
+            raise RuntimeError("a compile is under way")
+        thread = threading.Thread(target=self._run, args=(request,), name="compile", daemon=True)
+        thread.start()
+        self._thread = thread
+
+    def tell_state(self, request: CompileRequest) -> None:
+        """Let the worker know the state of this request before it is asked to compile. It must know the files already:
+        only a child reads new ones. A compile that is begun meanwhile waits until the worker has read the state."""
+        if self.is_busy or self._is_telling or self._worker is None or self._held.files != request.files:
+            return
+        thread = threading.Thread(target=self._tell, args=(request,), name="compile-state", daemon=True)
+        thread.start()
+        self._telling = thread
+
+    @property
+    def _is_telling(self) -> bool:
+        return self._telling is not None and self._telling.is_alive()
+
+    def take_result(self) -> Snapshot | CompileBreakdown | None:
+        """The result, once; None while there is none."""
+        if self._thread is None or self._result is None:
+            return None
+        self._thread.join()
+        result, self._result, self._thread = self._result, None, None
+        return result
+
+    def warm_up(self) -> None:
+        """Start the worker, so that the first compile need not wait until it has loaded its modules."""
+        if self._worker is None:
+            self._worker = _start_worker()
+
+    def stop(self) -> None:
+        """End the worker, and the compile under way."""
+        self._drop_worker()
+
+    def _tell(self, request: CompileRequest) -> None:
+        """Where this fails, the next compile is told all that changed."""
+        self.telling_heartbeat.beat()
+        try:
+            question = self.directory / "state.json"
+            question.write_bytes(encode_request(request, self._held))
+            if self._order({"request": str(question)}, time.monotonic() + TELLING_LIMIT) == 0:
+                self._held = HeldInputs.of(request)
+        except Exception as error:  # whatever it is: what the worker holds, and says next, is not known
+            log.warning("the compile worker was not told the state", extra={"reason": short_error(error)})
+            self._drop_worker()
+        finally:
+            self.telling_heartbeat.rest()
+
+    def _run(self, request: CompileRequest) -> None:
+        result: Snapshot | CompileBreakdown
+        self.heartbeat.beat()
+        try:
+            if self._telling is not None:
+                self._telling.join()
+            result = self._compile(request)
+        except Exception as error:  # whatever it is: a thread that ended without a result would be busy for ever
+            log.warning("a compile broke down", exc_info=error)
+            result = CompileBreakdown(request.commit, f"it did not end well: {short_error(error)}")
+        self._result = result
+        self.heartbeat.rest()
+        self.on_end()
+
+    def _compile(self, request: CompileRequest) -> Snapshot | CompileBreakdown:
+        self._make_folder()
+        question, answer, errors = (self.directory / name for name in ("request.json", "compiled.json", "errors.txt"))
+        for old in (answer, errors):
+            old.unlink(missing_ok=True)
+        if self._worker is not None and self._worker.poll() is not None:
+            self._drop_worker()
+        self.warm_up()
+        question.write_bytes(encode_request(request, self._held))
+        paths = {"request": str(question), "answer": str(answer), "errors": str(errors)}
+        order = {**paths, "memory": self.memory_limit, "seconds": int(self.time_limit)}
+        try:
+            status = self._run_in_worker(order, time.monotonic() + self.time_limit)
+        except TimeoutError:
+            self._drop_worker()
+            return CompileBreakdown(request.commit, f"it was stopped after {self.time_limit:g} s")
+        except (EOFError, OSError):  # it was killed, by the kernel or by somebody
+            status = self._drop_worker()
+        except ValueError:  # it says what is no number, so what it says next may be about this compile or another
+            self._drop_worker()
+            raise
+        finally:
+            self._child = 0
+        if status == 0:
+            self._held = HeldInputs.of(request)
+        if status != 0 or not answer.exists():
+            text = errors.read_text(errors="replace") if errors.exists() else ""
+            message = text.strip().rpartition("\n")[2][:500] or "no message"
+            return CompileBreakdown(request.commit, f"it ended {_end_text(status)}: {message}")
+        return Snapshot.from_json(answer.read_text())
+
+    def _make_folder(self) -> None:
+        """Make the folder; what former processes left beside it goes."""
+        if not self.directory.exists():
+            shutil.rmtree(self.directory.parent, ignore_errors=True)
+            self.directory.mkdir(parents=True)
+
+    def _run_in_worker(self, order: Mapping[str, Any], deadline: float) -> int:
+        """The exit status of the child that compiles. Raises TimeoutError at the deadline, EOFError or OSError when
+        the worker is gone."""
+        self._child = self._order(order, deadline)
+        assert self._worker is not None  # noqa: S101
+        return _receive(self._worker, deadline)
+
+    def _order(self, order: Mapping[str, Any], deadline: float) -> int:
+        """The worker's first answer to an order. Raises as `_run_in_worker`."""
+        assert self._worker is not None  # noqa: S101
+        assert self._worker.stdin is not None  # noqa: S101
+        self._worker.stdin.write(json.dumps(order).encode() + b"\n")
+        self._worker.stdin.flush()
+        return _receive(self._worker, deadline)
+
+    def _drop_worker(self) -> int:
+        """End the worker and its child; its exit status."""
+        worker, self._worker, self._held = self._worker, None, HeldInputs()
+        if self._child:
+            _kill_process_group(self._child)
+        if worker is None:
+            return -1
+        _kill_process_group(worker.pid)
+        for pipe in (worker.stdin, worker.stdout):
+            if pipe is not None:
+                with contextlib.suppress(OSError):
+                    pipe.close()
+        return worker.wait()
+
+
+def _end_text(status: int) -> str:
+    """How a process ended: by an exit code, or by a signal."""
+    if status >= 0:
+        return f"with {status}"
+    name = next((each.name for each in signal.Signals if each == -status), str(-status))
+    return f"by {name}" + (" (out of memory?)" if status == -signal.SIGKILL else "")
+
+
+def _start_worker() -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "reconciler.planning.compile.worker"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        bufsize=0,
+        start_new_session=True,
+        env={**child_environment(), "PYTHONHASHSEED": "0"},
+    )
+
+
+def _receive(worker: subprocess.Popen[bytes], deadline: float) -> int:
+    """The next line that the worker says, a number."""
+    assert worker.stdout is not None  # noqa: S101
+    line = b""
+    while not line.endswith(b"\n"):
+        ready, _, _ = select.select([worker.stdout], [], [], max(0.0, deadline - time.monotonic()))
+        if not ready:
+            raise TimeoutError
+        # One byte: a child that has ended soon leaves two lines, and the second one is for the next call.
+        if not (piece := os.read(worker.stdout.fileno(), 1)):
+            raise EOFError
+        line += piece
+    return int(line)
+
+
+def _kill_process_group(pid: int) -> None:
+    try:
+        os.killpg(pid, signal.SIGKILL)
+    except ProcessLookupError:
+        log.debug("the compile had ended already")
+
+
+def compile_request(request: CompileRequest, parse: Parse = parse_file) -> Snapshot:
+    """Compile in this process. A commit with any error is not ok: in a reconciler, a job that became unreadable must
+    not look like one that was removed. parse: how a file is read."""
+    from compiler.cli.executor import open_executor
+    from compiler.diagnostics.render.json import diagnostic_entry
+    from compiler.emit.objects import manifests
+    from compiler.kubernetes import ALLOW_PRUNE_ANNOTATION, annotations_of
+    from compiler.pipeline import compile_specs
+    from compiler.reading import read_specs
+    from compiler.views import data
+
+    tree, state = _tree_and_state(request)
+    with open_executor(request.executor) as mapper:
+        outcome = compile_specs(tree, read_specs(tree, request.cluster, parse), state, mapper=mapper)
+    diagnostics = tuple(diagnostic_entry(diagnostic) for diagnostic in outcome.diagnostics)
+    if outcome.problem is None or not outcome.ok or outcome.error_count:
+        return Snapshot(request.commit, ok=False, diagnostics=diagnostics)
+    hypernodes, nodes = outcome.problem.hypernodes, outcome.problem.nodes
+    cluster = outcome.specs.cluster
+    return Snapshot(
+        request.commit,
+        ok=True,
+        gated=cluster.binding == "gated",
+        plan=data.plan_document(outcome),
+        manifests=manifests(outcome),
+        leaves={node.name: hypernodes[node.leaf].name for node in nodes if node.leaf is not None},
+        diagnostics=diagnostics,
+        max_waiting_pods=cluster.max_waiting_pods,
+        moments=outcome.recheck_times,
+        nodes_behind=outcome.origins.outdated_nodes if outcome.origins else (),
+        allow_prune=annotations_of(cluster.document.data).get(ALLOW_PRUNE_ANNOTATION, ""),
+    )
+
+
+def _tree_and_state(request: CompileRequest) -> tuple[Repository, ClusterState]:
+    from compiler.cluster_state.state import ClusterState
+    from compiler.diagnostics import Diagnostic, Position
+    from compiler.repository import Repository
+
+    problems = tuple(Diagnostic(**{**p, "position": Position(**p["position"]), "see": None}) for p in request.problems)
+    state = replace(
+        ClusterState.from_objects(request.state, request.finished_jobs, request.clock),
+        held=dict(request.held_jobs),
+        closed_nodes={job: frozenset(nodes) for job, nodes in request.closed_nodes},
+    )
+    return Repository(request.files, request.commit_dates, problems), state
+
+
+def prepare_next(request: CompileRequest, parse: Parse) -> None:
+    """Work out what a plan of this request rests on, as far as it is remembered for the next one (`LastResult`,
+    `LastOfEach`): that of another commit or state then deals only with what has changed. Nothing is solved."""
+    from compiler.lower.digest import problem_digest
+    from compiler.pipeline import lowered_problem
+    from compiler.reading import read_specs
+    from solver.validation.values import validate
+
+    tree, state = _tree_and_state(request)
+    problem = lowered_problem(tree, read_specs(tree, request.cluster, parse), state)
+    validate(problem)
+    problem_digest(problem)

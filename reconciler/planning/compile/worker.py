@@ -1,0 +1,130 @@
+"""The process that compiles: all modules are loaded once, and each compile is a fork of it with limits of its own.
+
+It reads one order a line (paths of request, answer and errors, bytes of memory, seconds) and says two numbers
+for each: the child's process id, and how the child ended. It ends with its parent, whose end of the pipe closes. What
+a request says is read by a child first; when that has ended well the worker holds its files and its state as well, read
+after it has answered, so that the next request and the next child deal only with what has changed. An order without a
+path for the answer tells only the state: the worker reads that itself, and says 0, or 1 where it cannot. While no order
+comes it works out of them what plans rest on, nodes as they are planned with for one, which the next child then finds
+done.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import importlib
+import json
+import os
+import resource
+import select
+import sys
+import traceback
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NoReturn
+
+from reconciler.planning.compile.file_memory import FileMemory
+from reconciler.planning.compile.inputs import CompileRequest, HeldInputs, decode_request
+from reconciler.planning.compile.process import compile_request, prepare_next
+from reconciler.planning.snapshot import write_answer
+
+_MODULES = (
+    "compiler.cli.executor",
+    "compiler.emit.objects",
+    "compiler.pipeline",
+    "compiler.views.data",
+    "highspy",
+    "numpy.ma",
+)
+"""What a compile imports when it begins."""
+GC_THRESHOLD = 100_000, 50, 100
+"""When the worker and its children look for reference cycles: much of what they make stays."""
+IDLE = 2.0
+"""Seconds without an order after which the next one is prepared: by then the plan of the last one is written, and
+nothing waits for the cores."""
+
+
+def main() -> None:
+    for name in _MODULES:
+        importlib.import_module(name)
+    gc.set_threshold(*GC_THRESHOLD)
+    gc.freeze()
+    memory, held = FileMemory(), HeldInputs()
+    request: CompileRequest | None = None
+    while line := _next_order(request, memory):
+        order = json.loads(line)
+        if "answer" not in order:
+            told = _read_state(order, held)
+            _say(int(told is None))
+            if told is not None:
+                request, held = told, HeldInputs.of(told)
+            continue
+        if (pid := os.fork()) == 0:
+            _compile_and_exit(order, memory, held)
+        _say(pid)
+        status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+        # Read before the status is said: the next request is written then.
+        text = Path(order["request"]).read_bytes() if status == 0 else b""
+        _say(status)
+        request = decode_request(text, held) if status == 0 else None
+        if request is not None:
+            former, held = held, HeldInputs.of(request)
+            if held.files != former.files:
+                memory.keep_only(held.files)
+            del text
+            gc.freeze()
+
+
+def _next_order(request: CompileRequest | None, memory: FileMemory) -> bytes:
+    """The next line. Where none comes for a while, what the next compile needs of the last request, which a child dealt
+    with well, is worked out meanwhile: what is not is left to that compile."""
+    if request is not None and not select.select([sys.stdin], [], [], IDLE)[0]:
+        with contextlib.suppress(Exception):
+            prepare_next(request, memory.parse)
+        gc.freeze()
+    return sys.stdin.buffer.readline()
+
+
+def _read_state(order: Mapping[str, Any], held: HeldInputs) -> CompileRequest | None:
+    """The request of an order that tells the state; its files are held."""
+    with contextlib.suppress(Exception):
+        return decode_request(Path(order["request"]).read_bytes(), held)
+    return None
+
+
+def _say(number: int) -> None:
+    sys.stdout.write(f"{number}\n")
+    sys.stdout.flush()
+
+
+def _compile_and_exit(order: Mapping[str, Any], memory: FileMemory, held: HeldInputs) -> NoReturn:
+    """The child: in a process group of its own, so that what it starts ends with it."""
+    status = 1
+    try:
+        os.setsid()
+        for descriptor, path in ((0, os.devnull), (1, os.devnull), (2, order["errors"])):
+            opened = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+            os.dup2(opened, descriptor)
+            os.close(opened)
+        _set_limits(order["memory"], order["seconds"])
+        request = decode_request(Path(order["request"]).read_bytes(), held)
+        write_answer(compile_request(request, memory.parse), Path(order["answer"]))
+        status = 0
+    except BaseException:
+        with contextlib.suppress(Exception):
+            traceback.print_exc()
+            sys.stderr.flush()
+    finally:
+        os._exit(status)
+
+
+def _set_limits(memory: int, seconds: int) -> None:
+    resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
+    cores = os.cpu_count() or 1
+    resource.setrlimit(resource.RLIMIT_CPU, (seconds * cores, seconds * cores + 5))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+
+if __name__ == "__main__":
+    main()

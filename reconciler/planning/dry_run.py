@@ -1,0 +1,301 @@
+"""Questions to the API server: would it take these objects? Asked by dry run, beside the loop, before the first write
+of a commit.
+
+Only a refusal of the object itself counts: by the schema, or by admission (a webhook, a policy, PodSecurity, a quota).
+What may be missing because it comes in the same commit (a queue, a namespace, the kind itself) is not held against an
+object: the queue of a new one is replaced by one that exists. A quota that is full now refuses no job: that may wait
+for it. What cannot be found out is found out by writing, and holds up only itself.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import threading
+import time
+from collections.abc import Callable, Collection, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+
+from compiler.kubernetes import name_of, uid_of
+from compiler.run_kinds import is_run
+from reconciler.cluster.client import ApiError, Client, Conflict, Invalid, LostLease, Retry, server_message, short_error
+from reconciler.cluster.objects import Object, Ref, ref_of
+from reconciler.threads.heartbeat import Heartbeat
+
+log = logging.getLogger(__name__)
+
+ASKERS = 12
+"""Questions under way at a time."""
+ATTEMPTS = 3
+"""Times that a question is asked which gets no answer."""
+PATIENCE = 30.0
+"""Seconds after which no question is asked again that got no answer, and no other of its kind: a webhook that hangs is
+asked about all objects of a kind, and each question to it lasts as long as it may."""
+OUTAGE_SECONDS = 10.0
+"""Seconds for which a question without an answer is asked again, however often: an API server that answers nothing for
+a moment would let everything pass."""
+LONGEST_PAUSE = 1.0
+"""Seconds between two of these attempts."""
+MOMENT = 0.3
+"""Seconds that the start of a round of no more than `ASKERS` questions waits for the answers: most come at once, and a
+pass less stands between a small commit and its first write."""
+HEARTBEAT_LIMIT = 600.0
+"""Seconds within which one of the questions under way has ended: each is a few requests, none of them begun after
+`PATIENCE`."""
+TELL_AFTER = 5.0
+"""Seconds without an answer after which the delay is told."""
+_QUEUE_LIMITS = ("parent", "capability", "deserved", "guarantee")
+"""Fields of a Queue that admission compares with other queues."""
+_NO_DRY_RUN = "does not support dry run"
+_FULL_QUOTA = re.compile(r"is forbidden: (exceeded quota|status unknown for quota): ")
+"""A ResourceQuota that has no room now, or whose usage was not counted yet. What breaks its rules is said otherwise."""
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """Would this object be taken? uid: of the object to change, empty for a new one. position: "file:line". others:
+    names of the objects of the same commit on which a refusal may depend. is_renamed: asked under another name, since
+    the object with this name makes room first. may_wait: for room in a quota, as a job may."""
+
+    item: Object
+    position: str
+    uid: str = ""
+    others: frozenset[str] = frozenset()
+    is_renamed: bool = False
+    may_wait: bool = False
+
+    @property
+    def ref(self) -> Ref:
+        return ref_of(self.item)
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """An object that the API server does not take, and what it says."""
+
+    question: Question
+    message: str
+
+
+@dataclass(slots=True)
+class _Round:
+    """The questions about one commit. asked_at: of the questions under way -> since when. troubles: of those that got
+    no answer so far -> what came instead. result: None until all are answered, and for good when the lease was lost.
+    is_awaited: whether somebody waits for the end, who need not be woken."""
+
+    questions: Sequence[Question]
+    began_at: float
+    asked_at: dict[Ref, float] = field(default_factory=dict)
+    troubles: dict[Ref, str] = field(default_factory=dict)
+    result: tuple[Refusal, ...] | None = None
+    ended: threading.Event = field(default_factory=threading.Event)
+    is_awaited: bool = False
+    is_given_up: bool = False
+    heartbeat: Heartbeat = field(default_factory=lambda: Heartbeat("dry-run", HEARTBEAT_LIMIT))
+
+    @property
+    def has_ended(self) -> bool:
+        return self.ended.is_set()
+
+    def end(self, result: tuple[Refusal, ...] | None) -> None:
+        self.result = result
+        self.ended.set()
+
+    def wait(self, seconds: float) -> None:
+        """Wait for the end. An end that comes right after that is seen by `has_ended`, or is told by a wake."""
+        self.ended.wait(seconds)
+        self.is_awaited = False
+
+    def give_up(self) -> None:
+        """Let no question be asked any more."""
+        self.is_given_up = True
+
+    def begin_question(self, ref: Ref, now: float) -> None:
+        self.asked_at[ref] = now
+
+    def end_question(self, ref: Ref) -> None:
+        del self.asked_at[ref]
+
+    def note_trouble(self, ref: Ref, message: str) -> None:
+        self.troubles[ref] = message
+
+    def note_answer(self, ref: Ref) -> None:
+        self.troubles.pop(ref, None)
+
+    def may_be_outage(self, now: float) -> bool:
+        """Whether it is too early to go without an answer."""
+        return now - self.began_at < OUTAGE_SECONDS
+
+    def is_vain(self, ref: Ref, now: float) -> bool:
+        """Whether this is asked no more: the round has lasted long enough, and its kind gave no answer."""
+        if now - self.began_at < PATIENCE:
+            return False
+        return any(known.group_kind == ref.group_kind for known in list(self.troubles))
+
+    def delay(self, now: float) -> str:
+        """Which questions wait for an answer, and what came instead; empty while none waits for long."""
+        waiting = sorted(ref for ref, since in list(self.asked_at.items()) if now - since >= TELL_AFTER)
+        if not waiting:
+            return ""
+        first = waiting[0]
+        more = f" and {len(waiting) - 1} more" if len(waiting) > 1 else ""
+        return f"{first}{more}: {self.troubles.get(first, 'nothing has come yet')}"
+
+    def seconds_to_tell(self, now: float) -> float:
+        """Seconds until the first of the questions under way has waited for long."""
+        return min(list(self.asked_at.values()), default=now) + TELL_AFTER - now
+
+
+class DryRun:
+    """Asks questions in threads of its own; `wake` is called when all are answered."""
+
+    def __init__(self, client: Client, wake: Callable[[], None], clock: Callable[[], float] = time.monotonic) -> None:
+        self.client, self.wake, self.clock = client, wake, clock
+        self._round: _Round | None = None
+        self._resting = Heartbeat("dry-run", HEARTBEAT_LIMIT)
+
+    @property
+    def is_busy(self) -> bool:
+        return self._round is not None and not self._round.has_ended
+
+    @property
+    def heartbeat(self) -> Heartbeat:
+        """Of the round under way; nobody waits for one that was given up."""
+        return self._resting if self._round is None else self._round.heartbeat
+
+    def start(self, questions: Sequence[Question]) -> None:
+        """Begin to ask; where there are few questions, wait a moment for the answers."""
+        self.give_up()
+        asked = _Round(questions, self.clock(), is_awaited=len(questions) <= ASKERS)
+        threading.Thread(target=self._ask_all, args=(asked,), name="dry-run", daemon=True).start()
+        self._round = asked
+        if asked.is_awaited:
+            asked.wait(MOMENT)
+
+    def take_result(self) -> tuple[Refusal, ...] | None:
+        """The refusals, in the order of the questions, once; None while they are asked, or when the lease was lost."""
+        ended = self._round
+        if ended is None or not ended.has_ended:
+            return None
+        self._round = None
+        return ended.result
+
+    def give_up(self) -> None:
+        """Want no answer any more. Requests under way end by themselves."""
+        if self._round is not None:
+            self._round.give_up()
+            self._round = None
+
+    def delay(self) -> str:
+        """Which objects the API server says nothing about, and what came instead; empty where none waits for long."""
+        return self._round.delay(self.clock()) if self._round is not None else ""
+
+    def seconds_to_tell(self) -> float | None:
+        """Seconds until a delay may be told; None where nothing is asked, or one is told already."""
+        asked = self._round
+        return None if asked is None or asked.has_ended or self.delay() else asked.seconds_to_tell(self.clock())
+
+    def _ask_all(self, asked: _Round) -> None:
+        result: tuple[Refusal, ...] | None = None
+        asked.heartbeat.beat()
+        try:
+            result = self._refusals_of(asked)
+            seconds = round(self.clock() - asked.began_at, 3)
+            counts = {"objects": len(asked.questions), "refused": len(result), "unanswered": len(asked.troubles)}
+            log.info("dry run", extra={**counts, "seconds": seconds})
+        except LostLease:
+            log.info("the dry run was given up with the lease")
+        except Exception as error:  # a plan must not wait for ever: what is refused then holds up only itself
+            log.warning("the dry run broke down", extra={"reason": short_error(error)})
+            asked.heartbeat.record_error(error)
+            result = ()
+        asked.heartbeat.rest()
+        asked.end(result)
+        if not asked.is_awaited:
+            self.wake()
+
+    def refusals_of(self, questions: Sequence[Question]) -> tuple[Refusal, ...]:
+        return self._refusals_of(_Round(questions, self.clock()))
+
+    def _refusals_of(self, asked: _Round) -> tuple[Refusal, ...]:
+        with ThreadPoolExecutor(ASKERS, "dry-run") as threads:
+            messages = list(threads.map(lambda question: self._refusal(asked, question), asked.questions))
+        pairs = zip(asked.questions, messages, strict=True)
+        return tuple(Refusal(question, message) for question, message in pairs if message)
+
+    def _refusal(self, asked: _Round, question: Question) -> str:
+        """Why the object is not taken, empty when it is or when that cannot be said."""
+        asked.begin_question(question.ref, self.clock())
+        try:
+            return self._answer_to(asked, question)
+        finally:
+            asked.end_question(question.ref)
+            asked.heartbeat.beat()
+
+    def _answer_to(self, asked: _Round, question: Question) -> str:
+        item = _under_other_name(question.item) if question.is_renamed else question.item
+        reduced = _without_references(item, question.others, is_new=not question.uid)
+        is_queue = item["kind"] == "Queue"
+        message = self._ask(asked, question, item if is_queue else reduced)
+        if message and is_queue and question.others:
+            message = self._ask(asked, question, reduced)
+        return "" if _names(message) & question.others else message
+
+    def _ask(self, asked: _Round, question: Question, item: Object) -> str:
+        ref, attempts = question.ref, 0
+        while attempts < ATTEMPTS or asked.may_be_outage(self.clock()):
+            attempts += 1
+            if asked.is_given_up or asked.is_vain(ref, self.clock()):
+                return ""
+            try:
+                self._try(item, question.uid)
+            except Retry as error:
+                asked.note_trouble(ref, server_message(error)[:300])
+                if asked.may_be_outage(self.clock()):
+                    time.sleep(min(error.after, LONGEST_PAUSE))
+                continue
+            except Invalid as error:
+                message = server_message(error)
+                asked.note_answer(ref)
+                is_late = question.may_wait and _FULL_QUOTA.search(message)
+                return "" if is_late or _NO_DRY_RUN in message else message
+            except ApiError as error:
+                log.info("a dry run says nothing", extra={"object": str(ref), "reason": str(error)[:300]})
+            asked.note_answer(ref)
+            return ""
+        return ""
+
+    def _try(self, item: Object, uid: str) -> None:
+        if not uid:
+            try:
+                self.client.create_by_apply(item, dry_run=True)
+            except Conflict:
+                ref = ref_of(item)
+                if is_run(item):
+                    raise
+                uid = uid_of(self.client.get(ref))
+        if uid:
+            self.client.apply(item, uid, dry_run=True)
+
+
+def _under_other_name(item: Object) -> Object:
+    name = name_of(item)
+    return {**item, "metadata": {**item["metadata"], "name": name[:-1] + ("y" if name.endswith("x") else "x")}}
+
+
+def _without_references(item: Object, others: Collection[str], *, is_new: bool) -> Object:
+    """The object without what names or is measured against those others. One that exists has its queue already, and may
+    not change it."""
+    spec = item.get("spec")
+    if not isinstance(spec, dict):
+        return item
+    if item["kind"] == "Queue":
+        return {**item, "spec": {key: value for key, value in spec.items() if key not in _QUEUE_LIMITS}}
+    if is_new and spec.get("queue") in others:
+        return {**item, "spec": {**spec, "queue": "default"}}
+    return item
+
+
+def _names(message: str) -> set[str]:
+    return {word.strip(".-") for word in re.findall(r"[a-z0-9.-]+", message)}

@@ -1,0 +1,210 @@
+"""What of an observation a plan rests on, and what of it the compiler is given."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from compiler.cluster_state.pods import with_leaving_mark
+from compiler.cluster_state.succeeded import ENDED_FOR_GOOD_KINDS
+from compiler.kubernetes import (
+    CLUSTER_LABEL,
+    VGPU_ASSIGNMENT_ANNOTATION,
+    annotations_of,
+    is_finished_pod,
+    is_planned_job,
+    is_succeeded_pod,
+    labels_of,
+    name_of,
+    namespace_of,
+    status_of,
+    uid_of,
+)
+from compiler.run_kinds import end_of_run
+from compiler.syntax.runs import json_digest
+from reconciler.cluster.objects import Object
+from reconciler.observation.informers import _STATE_GROUPS
+from reconciler.observation.nodes import NodeIndex
+from reconciler.observation.observe import Observation
+from reconciler.observation.owners import pods_by_job
+from reconciler.observation.pods import has_ended, role_of
+from reconciler.planning.snapshot import PlannedGang, Snapshot
+
+_SERVER_FIELDS = frozenset({"managedFields", "generation", "selfLink"})
+
+
+_BUDGET, _HYPERNODE = "PodDisruptionBudget.policy", "HyperNode.topology.volcano.sh"
+
+
+FINGERPRINT_KINDS = frozenset({"Node", "Pod", "Numatopology.nodeinfo.volcano.sh", _BUDGET, _HYPERNODE})
+"""What a fingerprint is made from, beside the jobs of the plan."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fingerprint:
+    """What a plan rests on, node by node, so that a change tells which gangs it touches. restrictions: a digest of what
+    is kept from single jobs, of what budgets let go, and of domains that others declare."""
+
+    nodes: Mapping[str, str] = field(default_factory=dict)
+    finished_jobs: frozenset[str] = frozenset()
+    restrictions: str = ""
+
+
+def fingerprint_of(observation: Observation, snapshot: Snapshot, finished_jobs: frozenset[str]) -> Fingerprint:
+    """What the plan of `snapshot` rests on in `observation`.
+
+    Evicted pods leave no trace while they end. Pods that are where the plan wants them leave none, unless what the
+    cluster reports of a node's device slots was behind its pods: then that counts as well; and unless the node would
+    not accept them now (not ready, cordoned): then each that goes needs another place.
+    """
+    nodes, memory = observation.objects_of_kind("Node"), observation.memory
+    memory.keep_gangs(snapshot.gangs)
+    known = memory.node_digests(nodes)
+    parts: defaultdict[str, list[Any]] = defaultdict(list)
+    for topology in observation.objects_of_kind("Numatopology.nodeinfo.volcano.sh"):
+        if (name := name_of(topology)) in known:
+            parts[name].append(_numa_layout(topology))
+            if name in snapshot.nodes_behind:
+                parts[name].append((topology.get("spec") or {}).get("numares"))
+    restrictions = observation.restrictions
+    for quarantined in restrictions.quarantined_nodes & known.keys():
+        parts[quarantined].append("quarantined")
+    pods_of = _pods_of_gangs(observation, snapshot.gangs)
+    for node_name, trace in _traces_of_pods(observation, snapshot, pods_of):
+        if node_name in known:
+            parts[node_name].append(trace)
+    closed = {key: sorted(nodes) for key, nodes in restrictions.closed_nodes.items()}
+    digests = {**known, **{name: json_digest([known[name], *values]) for name, values in parts.items()}}
+    surplus = {key: _surplus(snapshot.gangs[key], pods) for key, pods in pods_of.items()}
+    others: list[Any] = [dict(restrictions.held_jobs), closed, {key: more for key, more in surplus.items() if more}]
+    others.append(sorted(restrictions.crowded_jobs))
+    others += [_budgets(observation, snapshot), _domains_of_others(observation), _ended_steps(observation, snapshot)]
+    others.append(_succeeded_pods(snapshot, pods_of))
+    return Fingerprint(digests, finished_jobs, json_digest(others))
+
+
+def _succeeded_pods(snapshot: Snapshot, pods_of: Mapping[str, list[Object]]) -> dict[str, dict[str, int]]:
+    """Ref.key -> role -> pods that have ended well, of gangs of which such a pod does not come back; if any gang waits:
+    their room may let it start."""
+    found: dict[str, dict[str, int]] = {}
+    for key, pods in pods_of.items() if _has_waiting_gangs(snapshot) else ():
+        gang = snapshot.gangs[key]
+        if gang.job.group_kind in ENDED_FOR_GOOD_KINDS and (ended := list(filter(is_succeeded_pod, pods))):
+            found[key] = dict(sorted(Counter(role_of(pod, gang) or "" for pod in ended).items()))
+    return found
+
+
+def _has_waiting_gangs(snapshot: Snapshot) -> bool:
+    return any(gang.decision == "wait" for gang in snapshot.gangs.values())
+
+
+def _budgets(observation: Observation, snapshot: Snapshot) -> list[Any]:
+    """What disruption budgets let go where the plan's gangs are, if one of these waits: evictions may let it start."""
+    if not _has_waiting_gangs(snapshot):
+        return []
+    namespaces = {key.split("/")[1] for key in snapshot.gangs}
+    return [
+        [uid_of(budget), (budget.get("spec") or {}).get("selector"), status_of(budget).get("disruptionsAllowed")]
+        for budget in observation.objects_of_kind(_BUDGET)
+        if namespace_of(budget) in namespaces
+    ]
+
+
+def _domains_of_others(observation: Observation) -> list[Any]:
+    """The hypernodes that no plan of ours declares, as where Volcano discovers them."""
+    found = (item for item in observation.objects_of_kind(_HYPERNODE) if CLUSTER_LABEL not in labels_of(item))
+    return [[name_of(item), item.get("spec")] for item in found]
+
+
+def _ended_steps(observation: Observation, snapshot: Snapshot) -> list[str]:
+    """The gangs that are over of those that others make, as the steps of a JobFlow: the next step waits for them, and
+    no run of ours is recorded for them."""
+    steps = (snapshot.gangs.keys() - snapshot.jobs.keys()) & observation.objects.keys()
+    return sorted(key for key in steps if end_of_run(observation.objects[key]) is not None)
+
+
+def _traces_of_pods(
+    observation: Observation, snapshot: Snapshot, pods_of: Mapping[str, list[Object]]
+) -> Iterator[tuple[str, Any]]:
+    """The name of a node, and what a pod of it leaves in the node's part of a fingerprint."""
+    index, leaving = observation.node_index(snapshot.leaves), observation.restrictions.leaving_pods
+    expected = _expected_pods(observation, pods_of, snapshot.gangs, index)
+    are_all_open = not index.unready and not index.taints_of and not snapshot.nodes_behind
+    for pod in observation.objects_of_kind("Pod"):
+        if are_all_open and uid_of(pod) in expected:
+            continue
+        if (node_name := index.node_of(pod)) is None:
+            continue
+        devices = annotations_of(pod).get(VGPU_ASSIGNMENT_ANNOTATION)
+        if devices and node_name in snapshot.nodes_behind:
+            yield node_name, devices
+        if is_finished_pod(pod) or uid_of(pod) in leaving:
+            continue
+        if uid_of(pod) not in expected:
+            yield node_name, uid_of(pod)
+        elif not index.accepts(node_name, pod):
+            yield node_name, ["runs", uid_of(pod)]
+
+
+def _pods_of_gangs(observation: Observation, gangs: Mapping[str, PlannedGang]) -> Mapping[str, list[Object]]:
+    """Ref.key -> its pods, of each gang that counts by them."""
+    counted = (key for key, gang in gangs.items() if gang.may_run_pods)
+    keys = [key for key in counted if key in observation.objects]
+    found, _ = observation.pods_by_job
+    if others := {key: observation.objects[key] for key in keys if key not in found}:
+        found = {**found, **pods_by_job(observation.objects_of_kind("Pod"), others)[0]}
+    return {key: found[key] for key in keys}
+
+
+def _surplus(gang: PlannedGang, pods: Sequence[Object]) -> dict[str, int]:
+    """Role -> pods beyond what is written, of a service: with each the plan is another."""
+    counted = pods if gang.written_pods else ()
+    alive = Counter(role_of(pod, gang) for pod in counted if not has_ended(pod))
+    return {role: alive[role] - number for role, number in gang.written_pods.items() if alive[role] > number}
+
+
+def _expected_pods(
+    observation: Observation,
+    pods_of: Mapping[str, list[Object]],
+    gangs: Mapping[str, PlannedGang],
+    nodes: NodeIndex,
+) -> set[str]:
+    """uids of pods that stand at a place the plan gave to their role, and not more of them than it gave. Of a gang that
+    waits for the rest of its pods none: each that goes may let the whole gang start elsewhere."""
+    expected: set[str] = set()
+    for key, pods in pods_of.items():
+        if gangs[key].decision != "wait":
+            expected |= observation.memory.pods_as_planned(key, gangs[key], pods, nodes)
+    return expected
+
+
+def _numa_layout(topology: Object) -> list[Any]:
+    """Which CPUs and devices are in which NUMA node. What is idle of them changes with every pod, and pods count by
+    themselves."""
+    spec = topology.get("spec") or {}
+    return [spec.get("policies"), spec.get("cpuDetail"), spec.get("gpuDetail"), spec.get("resReserved")]
+
+
+def state_objects(observation: Observation, stale_jobs: frozenset[str] = frozenset()) -> list[Object]:
+    """The state for the compiler: objects of the state's kinds, and jobs of ours. stale_jobs: finished jobs whose new
+    run is to be planned, which are left out."""
+    items = []
+    for key, item in sorted(observation.objects.items()):
+        kind = key.partition("/")[0]
+        if (kind not in _STATE_GROUPS and not is_planned_job(item)) or key in stale_jobs:
+            continue
+        if kind == "Node" and name_of(item) in observation.restrictions.quarantined_nodes:
+            item = {**item, "spec": {**(item.get("spec") or {}), "unschedulable": True}}
+        if kind == "Pod":
+            marked = with_leaving_mark(item, uid_of(item) in observation.restrictions.leaving_pods)
+            item = item if marked is item else dict(marked)
+        items.append(item)
+    return observation.memory.stated.of(((item,) for item in items), without_server_fields)
+
+
+def without_server_fields(item: Object) -> Object:
+    """The object as people expect to see it in a file: without the server's bookkeeping."""
+    metadata = {key: value for key, value in item["metadata"].items() if key not in _SERVER_FIELDS}
+    return {**item, "metadata": metadata}

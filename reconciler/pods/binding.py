@@ -1,0 +1,197 @@
+"""Pods that the scheduler does not bind: which node is to blame, when a gang is tried again. Decisions on data, no IO.
+
+The plan knows resources, selectors, taints and topology; the scheduler knows more (host ports, volumes). A gang whose
+pods are not bound in time has failed a round. Where the scheduler names the pod's node as the cause, that node is
+closed to this gang, and to no other; where the cause lies elsewhere (a missing claim) the gang pauses. After
+`MAX_ROUNDS` it is held with the scheduler's message and keeps no nodes from others.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import inf
+
+from compiler.kubernetes import bound_node, conditions_of, uid_of
+from reconciler.cluster.objects import Object
+from reconciler.observation.nodes import NodeIndex
+from reconciler.observation.pods import has_ended
+
+MAX_ROUNDS = 3
+"""Rounds after which a gang is held."""
+CLOSED_SECONDS = 300.0
+"""Seconds for which a node is closed to a gang after its first round, twice as long after each other one."""
+FIRST_PAUSE = 15.0
+"""Seconds for which a gang pauses after its first round that no node is to blame for, doubled with each."""
+FIRST_HOLD, LONGEST_HOLD = 60.0, 3600.0
+"""Seconds for which a held gang waits at least, doubled with each round beyond the last, although its cause has
+changed; and after which it has one more round although nothing was seen to change."""
+SILENCE = "the scheduler said nothing"
+_NO_NODE = re.compile(r"persistentvolumeclaim|storageclass|not found|quota", re.I)
+"""Causes that no other node would mend."""
+_MISSING_CLAIM = re.compile(r'persistentvolumeclaim "([^"]+)" not found', re.I)
+
+
+@dataclass(frozen=True, slots=True)
+class UnboundPod:
+    """A pod that was given `node` and not bound in time. message: the scheduler's, `SILENCE` for none. blames_node:
+    whether the message is about the node."""
+
+    pod: Object
+    node: str
+    message: str
+    blames_node: bool
+
+
+@dataclass(slots=True)
+class GangTrouble:
+    """A gang that could not be bound. run: the digest of the run and the number of the operator's retry; another one
+    begins anew. closed: node -> until when. held_until, may_retry_at: nothing of it starts before; from the latter on a
+    changed cause ends it earlier. cause: what the closed nodes were like when it was held."""
+
+    run: tuple[str, int]
+    message: str
+    rounds: int = 0
+    failed_at: float = -inf
+    closed: dict[str, float] = field(default_factory=dict)
+    held_until: float = -inf
+    may_retry_at: float = inf
+    cause: Mapping[str, str | None] = field(default_factory=dict)
+
+    def record_round(self, blamed: Iterable[str], now: float, timeout: float) -> None:
+        """Count a failed round: close the nodes that are to blame, pause where none is, hold after the last."""
+        if now - self.failed_at >= timeout / 2:  # pods of one round may come a little after each other
+            self.rounds += 1
+            self.failed_at = now
+        until = now + CLOSED_SECONDS * 2.0 ** (self.rounds - 1)
+        blamed = tuple(blamed)
+        self.closed.update(dict.fromkeys(blamed, until))
+        if self.rounds >= MAX_ROUNDS:
+            self.may_retry_at = now + min(FIRST_HOLD * 2.0 ** (self.rounds - MAX_ROUNDS), LONGEST_HOLD)
+            self.held_until = now + LONGEST_HOLD
+        elif not blamed:
+            self.held_until = now + FIRST_PAUSE * 2.0 ** (self.rounds - 1)
+
+    def blame(self, message: str, prints: Mapping[str, str | None]) -> None:
+        """Note the scheduler's message, and what the closed nodes are like now. prints: node -> digest."""
+        self.message = message
+        self.cause = {node: prints.get(node) for node in self.closed}
+
+    def end_hold(self, now: float) -> None:
+        """Let the gang start on any node; its rounds stay counted."""
+        self.held_until, self.closed = now, {}
+
+    def look_again_at(self, at: float) -> None:
+        """Ask then, and not before, whether the cause has changed."""
+        self.may_retry_at = at
+
+    def is_held(self, now: float) -> bool:
+        return now < self.held_until
+
+    @property
+    def reason(self) -> str:
+        """The sentence that tells its owner why nothing of the gang starts."""
+        times = "once" if self.rounds == 1 else f"{self.rounds} times"
+        after = "it is tried again when its specification or the cause changes, or after `gangplan rerun`"
+        end = f"; {after}" if self.rounds >= MAX_ROUNDS else ""
+        return f"its pods were given nodes {times} and the scheduler did not bind them: {self.message}{end}"
+
+    @property
+    def missing_claim(self) -> str:
+        """The name of the PersistentVolumeClaim that the scheduler misses, "" for none."""
+        found = _MISSING_CLAIM.search(self.message)
+        return found[1].rpartition("/")[2] if found else ""
+
+
+@dataclass(slots=True)
+class BindingMemory:
+    """What one process has seen of the scheduler's work, on its clock; losing it costs a few rounds.
+
+    unbound_since: uid of a pod -> when it was first seen to wait for the scheduler. troubles: Ref.key of a job.
+    bound_pods, scheduler_acted_at: pods that were seen bound, and when the last one was: a scheduler that binds nothing
+    at all is not the fault of a gang.
+    """
+
+    unbound_since: dict[str, float] = field(default_factory=dict)
+    troubles: dict[str, GangTrouble] = field(default_factory=dict)
+    bound_pods: frozenset[str] = frozenset()
+    scheduler_acted_at: float = -inf
+
+    def observe(self, pods: Iterable[Object], nodes: NodeIndex, now: float) -> None:
+        """Take up which pods are bound and which wait for the scheduler."""
+        bound, waiting = set(), {}
+        for pod in pods:
+            if bound_node(pod):
+                bound.add(uid_of(pod))
+            elif not has_ended(pod) and nodes.node_of(pod) is not None:
+                waiting[uid_of(pod)] = self.unbound_since.get(uid_of(pod), now)
+        if bound - self.bound_pods:
+            self.scheduler_acted_at = now
+        self.bound_pods, self.unbound_since = frozenset(bound), waiting
+
+    def forget(self, keys: Iterable[str]) -> None:
+        """Hold nothing against these gangs any more."""
+        for key in keys:
+            del self.troubles[key]
+
+    def trouble_of(self, key: str, run: tuple[str, int]) -> GangTrouble:
+        """What is known of the gang; begun with this run."""
+        return self.troubles.setdefault(key, GangTrouble(run, ""))
+
+    def is_any_overdue(self, now: float, timeout: float) -> bool:
+        """Whether any pod at all waits for too long."""
+        return any(now - since >= timeout for since in self.unbound_since.values())
+
+    def overdue_pods(self, pods: Sequence[Object], nodes: NodeIndex, now: float, timeout: float) -> list[UnboundPod]:
+        """The pods of a gang to act on: those whose node is to blame; where no node is, all that wait for too long.
+
+        Nothing, while the scheduler is silent about all of them and has bound no other pod meanwhile.
+        """
+        waiting = [pod for pod in pods if now - self.unbound_since.get(uid_of(pod), now) >= timeout]
+        found = []
+        for pod in waiting:
+            message = scheduler_message(pod)
+            found.append(UnboundPod(pod, nodes.node_of(pod) or "", message or SILENCE, blames_node(message)))
+        if blamed := [each for each in found if each.blames_node]:
+            return blamed
+        since = min((self.unbound_since[uid_of(pod)] for pod in waiting), default=now)
+        is_ignored = self.scheduler_acted_at > since
+        return found if is_ignored or any(each.message != SILENCE for each in found) else []
+
+    def waiting_pods(self, pods: Iterable[Object]) -> list[Object]:
+        """The pods that were given a node and are not bound."""
+        return [pod for pod in pods if uid_of(pod) in self.unbound_since]
+
+    def held_jobs(self, now: float) -> dict[str, str]:
+        """Ref.key of a job -> why nothing of it starts now."""
+        return {key: trouble.reason for key, trouble in self.troubles.items() if trouble.is_held(now)}
+
+    def closed_nodes(self, now: float) -> dict[str, frozenset[str]]:
+        """Ref.key of a job -> nodes that are closed to it."""
+        found = {}
+        for key, trouble in self.troubles.items():
+            if nodes := frozenset(node for node, until in trouble.closed.items() if until > now):
+                found[key] = nodes
+        return found
+
+    def deadlines(self, timeout: float) -> list[float]:
+        """The times at which something is to be done although nothing happens."""
+        found = [since + timeout for since in self.unbound_since.values()]
+        for trouble in self.troubles.values():
+            found += [trouble.held_until, *trouble.closed.values()]
+        return found
+
+
+def scheduler_message(pod: Object) -> str:
+    """Why the scheduler could not bind the pod, as it says; "" while it says nothing of this pod itself (that it is
+    gated, or waits for its siblings)."""
+    for condition in conditions_of(pod):
+        if condition.get("type") == "PodScheduled" and condition.get("status") == "False":
+            return str(condition.get("message") or "") if condition.get("reason") == "Unschedulable" else ""
+    return ""
+
+
+def blames_node(message: str) -> bool:
+    """Whether what the scheduler says of a pod that one hostname selects is about that node."""
+    return bool(message) and not _NO_NODE.search(message)

@@ -1,0 +1,58 @@
+"""Evictions: when a refused eviction is asked for again, and which granted ones the watch does not show yet."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from compiler.cluster_state.pods import EVICTION_SLACK
+from compiler.kubernetes import is_terminating, uid_of
+from reconciler.cluster.objects import Object
+
+FIRST_PAUSE, MAX_PAUSE = 1.0, 60.0
+"""Seconds before a refused eviction is asked for again: at first, doubled with each refusal, and at most."""
+SIGHT_SECONDS = 10.0
+"""Seconds after which the watch is believed although it does not show an end that was granted."""
+
+
+@dataclass(slots=True)
+class EvictionMemory:
+    """refused: uid of a pod -> (refusals, when it may be asked for again, the last answer). unseen: uid of a pod ->
+    when its end was granted, until the watch shows it; a plan made before would count it as running and take another in
+    its place. ending: uid of a pod -> since when it is seen to end."""
+
+    refused: dict[str, tuple[int, float, str]] = field(default_factory=dict)
+    unseen: dict[str, float] = field(default_factory=dict)
+    ending: dict[str, float] = field(default_factory=dict)
+
+    def is_due(self, pod: Object, now: float) -> bool:
+        """Whether to ask for the pod's end: not where that was granted a moment ago and the watch lags behind."""
+        _, retry_at, _ = self.refused.get(uid_of(pod), (0, now, ""))
+        return now >= retry_at and uid_of(pod) not in self.unseen
+
+    def record_refusal(self, pod: Object, message: str, after: float, now: float) -> None:
+        """A budget or the server said no; `after`: the seconds that it asks to be left alone."""
+        refusals, _, _ = self.refused.get(uid_of(pod), (0, now, ""))
+        pause = max(after, min(FIRST_PAUSE * 2.0**refusals, MAX_PAUSE))
+        self.refused[uid_of(pod)] = (refusals + 1, now + pause, message)
+
+    def record_grant(self, pod: Object, now: float) -> None:
+        self.unseen[uid_of(pod)] = now
+
+    def observe(self, pods: Iterable[Object], now: float) -> None:
+        """Keep what is known of pods that are there still, and what is unseen of those that do not end."""
+        is_ending = {uid_of(pod): is_terminating(pod) for pod in pods}
+        self.refused = {uid: known for uid, known in self.refused.items() if uid in is_ending}
+        staying = (uid for uid in self.unseen if not is_ending.get(uid, True))
+        unseen = {uid: self.unseen[uid] for uid in staying}
+        self.unseen = {uid: at for uid, at in unseen.items() if now - at <= SIGHT_SECONDS}
+        self.ending = {uid: self.ending.get(uid, now) for uid, ends in is_ending.items() if ends}
+
+    def leaves_at(self, pod: Object, now: float) -> float:
+        """When a pod that ends has had its grace period and some more, counted from when it was first seen to end: the
+        API server's clock may be hours before or behind ours."""
+        since = self.ending.get(uid_of(pod), now)
+        return since + (pod["metadata"].get("deletionGracePeriodSeconds") or 0) + EVICTION_SLACK
+
+    def deadlines(self) -> list[float]:
+        return [retry_at for _, retry_at, _ in self.refused.values()]

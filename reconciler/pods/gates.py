@@ -1,0 +1,153 @@
+"""Gates: which gated pod gets which planned node, and when. Decisions on data, no IO.
+
+The pods of a gang are created gated. Once all pods that the plan places exist, each gets its node (a node selector on
+the hostname) and loses its gate, in one patch per pod. A pod without our gate that has a node or such a selector counts
+at that node, so that a reconciler killed between two patches goes on with exactly the rest, and a pod that comes back
+after an eviction takes the place that became free.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from compiler.fields.natural_order import natural_sort_key
+from compiler.kubernetes import (
+    PARTITION_LABEL,
+    annotations_of,
+    is_gated,
+    is_succeeded_pod,
+    labels_of,
+)
+from compiler.volcano.eviction_votes import preemptable_word
+from reconciler.changes.pods import GateLift
+from reconciler.cluster.objects import Object
+from reconciler.observation.nodes import NodeIndex
+from reconciler.observation.pods import has_ended, index_of, role_of
+from reconciler.planning.snapshot import PlannedGang
+
+
+def gate_lifts(gang: PlannedGang, pods: Sequence[Object], nodes: NodeIndex) -> tuple[GateLift, ...]:
+    """All gates of the gang that can be lifted now: none before every pod that the plan places exists, then all of
+    them.
+
+    Never more pods on a node than planned, whatever was lifted before. Pods beyond the plan stay gated. No pod is given
+    a node that does not accept it: of a gang that has not begun then none is lifted, of another those that can be.
+    """
+    by_role: dict[str, list[Object]] = {role: [] for role in gang.pods}
+    for pod in pods:
+        if (role := role_of(pod, gang)) is not None:
+            by_role[role].append(pod)
+    leaf_order = _leaf_order_keys(gang, nodes)
+    lifts: list[GateLift] = []
+    has_begun, is_obstructed = False, False
+    for role, counts in gang.pods.items():
+        alive = [pod for pod in by_role[role] if not has_ended(pod)]
+        succeeded = _succeeded_since(gang, role, by_role[role])
+        planned = sum(counts.values())
+        if role not in gang.dependent_roles and len(alive) + succeeded < planned:
+            return ()
+        used = Counter(node for pod in alive if (node := nodes.node_of(pod)) is not None)
+        free: list[str] = []
+        for node in sorted(counts, key=lambda name: (leaf_order[nodes.leaf_of_node(name)], natural_sort_key(name))):
+            if node in nodes.hostname_of:
+                free += [node] * (counts[node] - used[node])
+        missing = max(planned - sum(used.values()) - succeeded, 0)
+        waiting = sorted((pod for pod in alive if is_gated(pod)), key=index_of)
+        assigned = _assign_nodes(waiting, free, alive, nodes)[:missing]
+        accepted = [lift for lift in assigned if nodes.accepts(lift.node, lift.pod)]
+        has_begun = has_begun or bool(used) or succeeded > 0 or role in gang.succeeded_pods
+        is_obstructed = is_obstructed or len(accepted) < len(assigned)
+        lifts += _with_task_priorities(accepted, gang.device_numbers.get(role, {}))
+    return () if is_obstructed and not has_begun else tuple(lifts)
+
+
+def _succeeded_since(gang: PlannedGang, role: str, pods: Iterable[Object]) -> int:
+    """How many pods of the role, of those that the plan places, have ended well."""
+    return max(sum(map(is_succeeded_pod, pods)) - gang.succeeded_pods.get(role, 0), 0)
+
+
+def has_strayed(gang: PlannedGang, pods: Iterable[Object], nodes: NodeIndex) -> bool:
+    """Whether pods of the gang have places that the plan does not give it: it was made before they had them."""
+    there = Counter((role_of(pod, gang), nodes.node_of(pod)) for pod in pods if not has_ended(pod))
+    planned = gang.pods_by_place()
+    return any(node and number > planned.get((role or "", node), 0) for (role, node), number in there.items())
+
+
+def pods_to_evict(gang: PlannedGang, pods: Sequence[Object], nodes: NodeIndex) -> tuple[Object, ...]:
+    """The pods of a gang that makes room for others which exceed what the plan leaves it: of each role and node the
+    last ones, of those that are not protected."""
+    if not gang.evicted_for:
+        return ()
+    present: dict[tuple[str, str], list[Object]] = {}
+    for pod in sorted(pods, key=lambda pod: (_is_preemptable(pod), index_of(pod))):
+        if (node := nodes.node_of(pod)) is not None and not has_ended(pod):
+            present.setdefault((role_of(pod, gang) or "", node), []).append(pod)
+    planned = gang.pods_by_place()
+    victims: list[Object] = []
+    for place, there in sorted(present.items()):
+        victims += there[planned.get(place, 0) :]
+    return tuple(victims)
+
+
+def _is_preemptable(pod: Object) -> bool:
+    return preemptable_word(annotations_of(pod), labels_of(pod)) is not False
+
+
+def _assign_nodes(
+    waiting: Sequence[Object], free_nodes: list[str], alive: Sequence[Object], nodes: NodeIndex
+) -> list[GateLift]:
+    """Assign pods in the order of their number to nodes grouped by leaf; the pods of one partition stay in the leaf of
+    their siblings."""
+    leaf_of_partition: dict[str, str] = {}
+    for pod in alive:
+        if PARTITION_LABEL in labels_of(pod) and (assigned := nodes.node_of(pod)):
+            leaf_of_partition[labels_of(pod)[PARTITION_LABEL]] = nodes.leaf_of_node(assigned)
+    sizes = Counter(labels_of(pod).get(PARTITION_LABEL) for pod in waiting)
+    lifts = []
+    for pod in waiting:
+        if not free_nodes:
+            break
+        at = 0
+        if (partition := labels_of(pod).get(PARTITION_LABEL)) is not None:
+            leaves = [nodes.leaf_of_node(node) for node in free_nodes]
+            if partition not in leaf_of_partition:
+                leaf_of_partition[partition] = _first_leaf_with_room(leaves, sizes[partition])
+            leaf = leaf_of_partition[partition]
+            at = leaves.index(leaf) if leaf in leaves else 0
+        node = free_nodes.pop(at)
+        lifts.append(GateLift(pod, node, nodes.hostname_of[node]))
+    return lifts
+
+
+def _first_leaf_with_room(leaves: Sequence[str], pods: int) -> str:
+    """The first of the leaves of free places that has enough of them; the very first where none has."""
+    places = Counter(leaves)
+    return next((leaf for leaf in places if places[leaf] >= pods), leaves[0])
+
+
+def _with_task_priorities(
+    assigned: Sequence[GateLift], device_numbers: Mapping[str, Sequence[int]]
+) -> Iterator[GateLift]:
+    """The lifts with the order in which Volcano finds the cards that the plan found, without being told which.
+
+    It gives each pod the first card with room, from the last one (plugin deviceshare). If the pods that fit on the last
+    card come first, then those that fit on the one before it, and so on, each pod finds room on its own card at the
+    latest: no pod before it has passed by its own.
+    """
+    unused = {node: list(numbers) for node, numbers in device_numbers.items()}
+    for lift in assigned:
+        yield replace(lift, task_priority=unused[lift.node].pop(0)) if unused.get(lift.node) else lift
+
+
+def _leaf_order_keys(
+    gang: PlannedGang, nodes: NodeIndex
+) -> Mapping[str, tuple[int, tuple[tuple[int, str | int], ...]]]:
+    """Leaves in the order in which the roles first use them, so that low ranks of different roles meet in one leaf."""
+    order: dict[str, tuple[int, tuple[tuple[int, str | int], ...]]] = {}
+    for at, counts in enumerate(gang.pods.values()):
+        for node in counts:
+            leaf = nodes.leaf_of_node(node)
+            order.setdefault(leaf, (at, natural_sort_key(leaf)))
+    return order

@@ -1,0 +1,112 @@
+"""Nodes that come and go: since when one is lost, and whether one that came back is trusted. Decisions on data, no IO.
+
+A node is lost while it is not ready, or is gone and pods name it still. One that was lost again and again takes nothing
+new for a while after it came back, twice as long each time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from compiler.fields.timestamp import epoch_seconds
+from compiler.kubernetes import bound_node, conditions_of, name_of
+from reconciler.cluster.objects import Object
+from reconciler.observation.nodes import NodeIndex
+from reconciler.observation.pods import has_ended
+
+SETTLE_SECONDS = 10.0
+"""Seconds for which a node must be ready before an earlier loss is over; the time of a flapping node goes on."""
+FLAP_MEMORY = 600.0
+"""Seconds for which the losses of a node are counted."""
+FIRST_QUARANTINE, LONGEST_QUARANTINE = 10.0, 300.0
+"""Seconds for which a node takes nothing new after its second loss, and after many."""
+DISRUPTED_SHARE = 0.55
+"""With more of the nodes lost than this, the control plane is more likely at fault than they: nothing is evicted."""
+
+
+@dataclass(slots=True)
+class NodeHealth:
+    """What one process has seen of its nodes, on its clock. A process that begins takes from the nodes themselves since
+    when they are lost; what flapped before it is not known.
+
+    lost_since: node -> when it was lost. back_since: a lost node that is ready now and not trusted yet -> since when.
+    losses: node -> how often it was lost lately, and when the last loss began. is_disrupted: so many are lost that
+    nothing is evicted. has_begun: whether nodes were seen before.
+    """
+
+    lost_since: dict[str, float] = field(default_factory=dict)
+    back_since: dict[str, float] = field(default_factory=dict)
+    losses: dict[str, tuple[int, float]] = field(default_factory=dict)
+    is_disrupted: bool = False
+    has_begun: bool = False
+
+    def begin(self, nodes: Iterable[Object], now: float, wall_now: float, longest: float) -> None:
+        """Take up, once, since when nodes are lost, so that their time does not begin anew with a process. wall_now:
+        `now` in seconds since the epoch. longest: seconds that a loss counts at most."""
+        for node in nodes if not self.has_begun else ():
+            if (since := unready_since(node)) is not None:
+                self.lost_since[name_of(node)] = now - min(max(0.0, wall_now - since), longest)
+                self.losses[name_of(node)] = 1, now
+        self.has_begun = True
+
+    def observe(self, nodes: NodeIndex, pods: Iterable[Object], now: float) -> None:
+        """Take up what nodes are ready now, and which are gone although pods are bound to them."""
+        known = nodes.names | {""}
+        absent = (pod for pod in pods if bound_node(pod) not in known)
+        gone = {bound_node(pod) for pod in absent if not has_ended(pod)}
+        absent_or_unready = nodes.unready | gone
+        for node in sorted(absent_or_unready):
+            self._note_loss(node, now)
+        for node in sorted((self.lost_since.keys() | self.back_since.keys()) - absent_or_unready):
+            if node in nodes.names:
+                self._note_return(node, now)
+            else:
+                self.lost_since.pop(node, None)
+                self.back_since.pop(node, None)
+        self.losses = {node: seen for node, seen in self.losses.items() if now - seen[1] < FLAP_MEMORY}
+        lost_now = self.lost_since.keys() - self.back_since.keys()
+        self.is_disrupted = len(lost_now) > DISRUPTED_SHARE * max(len(nodes.names), 1)
+
+    def _note_loss(self, node: str, now: float) -> None:
+        if node not in self.lost_since or self.back_since.pop(node, None) is not None:
+            count, _ = self.losses.get(node, (0, now))
+            self.losses[node] = count + 1, now
+        self.lost_since.setdefault(node, now)
+
+    def _note_return(self, node: str, now: float) -> None:
+        seconds = now - self.back_since.setdefault(node, now)
+        if seconds >= SETTLE_SECONDS:
+            self.lost_since.pop(node, None)
+        if seconds >= max(SETTLE_SECONDS, self._quarantine(node)):
+            del self.back_since[node]
+
+    def _quarantine(self, node: str) -> float:
+        losses, _ = self.losses.get(node, (0, 0.0))
+        return 0.0 if losses < 2 else min(FIRST_QUARANTINE * 2.0 ** (losses - 2), LONGEST_QUARANTINE)
+
+    def nodes_to_leave(self, timeout: float, now: float) -> frozenset[str]:
+        """Nodes that have been lost for so long that their pods are evicted; none with a timeout of 0."""
+        if self.is_disrupted or not timeout:
+            return frozenset()
+        lost = self.lost_since.keys() - self.back_since.keys()
+        return frozenset(node for node in lost if now - self.lost_since[node] >= timeout)
+
+    def quarantined_nodes(self, now: float) -> Mapping[str, float]:
+        """Nodes that are back and receive nothing new yet -> until when."""
+        until = {node: since + self._quarantine(node) for node, since in self.back_since.items()}
+        return {node: at for node, at in until.items() if at > now}
+
+    def deadlines(self, timeout: float, now: float) -> list[float]:
+        """The times at which something is to be done although nothing happens."""
+        found = [since + timeout for since in self.lost_since.values()] if timeout and not self.is_disrupted else []
+        settled = (since + SETTLE_SECONDS for since in self.back_since.values())
+        return [*found, *settled, *self.quarantined_nodes(now).values()]
+
+
+def unready_since(node: Object) -> int | None:
+    """Since when a node is not ready, in seconds since the epoch, as its condition says; None where it is, or that is
+    not known."""
+    rows = (row for row in conditions_of(node) if row.get("type") == "Ready")
+    ready = next(rows, None)
+    return epoch_seconds(ready.get("lastTransitionTime")) if ready and ready.get("status") != "True" else None

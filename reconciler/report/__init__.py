@@ -1,0 +1,1 @@
+"""What a pass saw and did, for people and machines."""

@@ -1,0 +1,171 @@
+"""Events on objects, written beside the loop: slowly, each once, again while the server does not answer, and dropped
+when there are too many. No pass waits for them."""
+
+from __future__ import annotations
+
+import logging
+import queue
+import threading
+import time
+from collections.abc import Callable, Iterable
+from math import inf
+from typing import NamedTuple
+
+from compiler.fields.timestamp import rfc3339
+from compiler.kubernetes import uid_of
+from compiler.syntax.runs import json_digest
+from reconciler.cluster.client import ApiError, Client, Conflict, LostLease, Retry
+from reconciler.cluster.objects import FIELD_MANAGER, Object, ref_of
+from reconciler.threads.heartbeat import Heartbeat, repeat_step
+
+log = logging.getLogger(__name__)
+
+EVENTS_PER_SECOND, EVENT_BURST = 50.0, 200.0
+"""Events are the least of what the API server has to do."""
+MAX_WAITING = 5_000
+MAX_REMEMBERED = 10_000
+CALM_SECONDS, LONGEST_HOLD = 1.0, 30.0
+"""While many objects are changed or gates lifted, Events wait until that is over for so long; at most the latter."""
+RETRY_PAUSES = (0.5, 30.0)
+"""Seconds after an Event that the server did not take for now: at first, doubled while none is taken, and at most."""
+MAX_ATTEMPTS = 10
+_TURN = 0.5
+"""Seconds for which the thread waits for an Event, at most and at the end of the process as well."""
+
+
+class ObjectEvent(NamedTuple):
+    """An Event to write on an object."""
+
+    object: Object
+    reason: str
+    message: str
+    is_warning: bool
+
+
+class EventWriter:
+    """Writes Events in a thread of its own, each message once: the name is made of the contents, so a restart does not
+    repeat it."""
+
+    def __init__(
+        self,
+        client: Client,
+        identity: str,
+        last_busy: Callable[[], float] = lambda: -inf,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """last_busy: when something more urgent was written last, on the clock."""
+        self.client, self.identity, self.last_busy, self.clock = client, identity, last_busy, clock
+        self._held_since: float | None = None
+        self.dropped = 0
+        self.heartbeat = Heartbeat("events", 120.0)
+        self._waiting: queue.Queue[tuple[ObjectEvent, int]] = queue.Queue(MAX_WAITING)
+        self._known: set[str] = set()
+        self._failures = 0
+        self._is_ending = False
+        self._stop = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def put(self, events: Iterable[ObjectEvent]) -> None:
+        """Have these written that have not been; those for which there is no room are dropped and counted."""
+        for event in events:
+            digest = _digest(event)
+            if digest in self._known:
+                continue
+            if not self._enqueue(event, 1):
+                continue
+            if len(self._known) >= MAX_REMEMBERED:
+                self._known.clear()
+            self._known.add(digest)
+
+    def _enqueue(self, event: ObjectEvent, attempt: int) -> bool:
+        """Let an Event wait to be written; whether there was room, else it is counted as dropped."""
+        try:
+            self._waiting.put_nowait((event, attempt))
+        except queue.Full:
+            self.dropped += 1
+            return False
+        return True
+
+    def start(self) -> None:
+        self._thread = threading.Thread(
+            target=repeat_step, args=(self.write_next, self._stop, self.heartbeat), name="events", daemon=True
+        )
+        self._thread.start()
+
+    def stop(self, seconds: float) -> None:
+        """Write what waits, for so many seconds at most, and end."""
+        until = time.monotonic() + seconds
+        self.last_busy, self._is_ending = lambda: -inf, True
+        while self._thread is not None and not self._waiting.empty() and time.monotonic() < until:
+            time.sleep(0.02)
+        self._stop.set()
+        if self._thread is not None:
+            self._thread.join(max(_TURN, until - time.monotonic()))
+
+    def write_next(self) -> float:
+        """Write one Event, if any waits and may be written now; seconds until the next try."""
+        if self._is_held():
+            return _TURN
+        try:
+            event, attempt = self._waiting.get(timeout=_TURN)
+        except queue.Empty:
+            return 0.0
+        ref = ref_of(event.object)
+        try:
+            self.client.create(self._object_of(event, f"{ref.name[:200]}.{_digest(event)}"))
+        except Conflict:
+            log.debug("this event has been written before", extra={"object": str(ref)})
+        except Retry as error:
+            return self._put_back(event, attempt, error)
+        except (ApiError, LostLease) as error:
+            log.info("an event was not written", extra={"object": str(ref), "reason": str(error)[:300]})
+            if isinstance(error, LostLease):
+                self._known.discard(_digest(event))
+        self._failures = 0
+        return 0.0
+
+    def _put_back(self, event: ObjectEvent, attempt: int, error: Retry) -> float:
+        """Let an Event that the server did not take for now wait behind the others; seconds until the next try. One
+        that is given up may be told again."""
+        log.info("an event waits", extra={"object": str(ref_of(event.object)), "reason": str(error)[:300]})
+        pause = min(RETRY_PAUSES[0] * 2.0**self._failures, RETRY_PAUSES[1])
+        self._failures = min(self._failures + 1, 16)
+        is_given_up = attempt >= MAX_ATTEMPTS or self._is_ending
+        self.dropped += is_given_up
+        if is_given_up or not self._enqueue(event, attempt + 1):
+            self._known.discard(_digest(event))
+        return 0.0 if self._is_ending else max(pause, min(error.after, RETRY_PAUSES[1]))
+
+    def _is_held(self) -> bool:
+        """Whether what waits gives way to what is more urgent."""
+        now = self.clock()
+        if self._waiting.empty() or self._stop.is_set() or now - self.last_busy() >= CALM_SECONDS:
+            self._held_since = None
+            return False
+        if self._held_since is None:
+            self._held_since = now
+        return now - self._held_since < LONGEST_HOLD
+
+    def _object_of(self, event: ObjectEvent, name: str) -> Object:
+        ref = ref_of(event.object)
+        involved = {"apiVersion": ref.api_version, "kind": ref.kind, "namespace": ref.namespace, "name": ref.name}
+        now = rfc3339(int(time.time()))
+        return {
+            "apiVersion": "v1",
+            "kind": "Event",
+            "metadata": {"namespace": ref.namespace or "default", "name": name},
+            "involvedObject": {**involved, "uid": uid_of(event.object)},
+            "reason": event.reason,
+            "message": event.message[:1000],
+            "type": "Warning" if event.is_warning else "Normal",
+            "source": {"component": FIELD_MANAGER},
+            "reportingComponent": "gangplan.dev/reconciler",
+            "reportingInstance": self.identity[:128],
+            "firstTimestamp": now,
+            "lastTimestamp": now,
+            "count": 1,
+        }
+
+
+def _digest(event: ObjectEvent) -> str:
+    return json_digest([uid_of(event.object), event.reason, event.message])[7:23]

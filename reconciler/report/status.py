@@ -1,0 +1,436 @@
+"""The report of a pass: conditions and the status ConfigMap."""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import inf
+from typing import Any
+
+from compiler.fields.timestamp import rfc3339
+from compiler.kubernetes import CLUSTER_LABEL, MANAGED_BY_LABEL, annotations_of
+from reconciler.changes.diff import Change
+from reconciler.changes.results import ChangeResult
+from reconciler.cluster.client import ApiError, Client, NotFound, Retry
+from reconciler.cluster.objects import FIELD_MANAGER, Object, Ref
+from reconciler.inventory.shards import memory_labels
+from reconciler.planning.snapshot import PlannedGang
+from reconciler.report.events import ObjectEvent
+from reconciler.report.explain import condition_sentence
+from reconciler.runs.records import record_line
+
+log = logging.getLogger(__name__)
+
+READABLE_GANGS = 200
+"""Gangs up to which the status is indented; that takes its time."""
+PART_LIMIT = 512 << 10
+"""Bytes of gangs in one ConfigMap of the status; one holds 1 MiB."""
+FIRST_PART_LIMIT = 64 << 10
+"""Bytes of gangs beside the conditions. Of more gangs none stands there: conditions say something new in each pass of a
+large commit, gangs do not, and a large ConfigMap is dear to write."""
+WRITE_INTERVAL = 1.0
+"""Seconds between two writes of the status while nothing but gangs and held objects change."""
+SLOW_WRITE, SLOW_FACTOR, MAX_PAUSE = 2.0, 3.0, 60.0
+"""Seconds after which an attempt that fails is followed by a pause: so many times as long, and at most."""
+MANY_GANGS_FACTOR = 5.0
+"""So many times that long for gangs that stand in ConfigMaps of their own."""
+_SHAPE: Mapping[str, type] = {
+    "commit": str,
+    "head": str,
+    "conditions": list,
+    "gangs": list,
+    "held": list,
+    "heldTotal": int,
+    "suspended": list,
+    "records": list,
+    "diagnostics": list,
+}
+_ROW_TEXTS = {
+    "conditions": ("type", "status", "reason", "message", "lastTransitionTime"),
+    "gangs": ("decision", "namespace", "name", "queue"),
+    "held": ("object", "reason"),
+    "records": ("job", "phase"),
+}
+"""What a status document holds, and which fields of the rows of its tables are texts."""
+MAX_FAILURE = 2000
+"""Characters of what ends passes."""
+MAX_MESSAGES = 50
+"""Diagnostics, held and failed changes that are written into the status at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """As in Kubernetes: whether it holds, a short reason for machines and a sentence for people."""
+
+    type: str
+    status: bool
+    reason: str
+    message: str = ""
+
+
+FAILURE_TYPE = "PassFailed"
+"""The condition that a report cannot say, since there is none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What one pass saw and did.
+
+    commit: in force, empty for none. head: of the branch. digest: of the plan in force. results: of this pass.
+    outstanding: what was to be written, was tried, now or before, and failed. held_changes: what else is not done that
+    should be. deferred_changes: what is held as intended: deletions without leave, what is suspended, jobs that wait.
+    lifted_gates: Ref.key of a job -> pods. runs: name of a job -> how its run ended, the last ones. records: of the
+    very last, the newest first (`record_row`). run_count: of all that are remembered. suspended: `all`, kinds and
+    objects that are left alone. is_idle: nothing was written, and what is outstanding was refused
+    again and again. next_wakeup: seconds until there is something to do even if nothing happens.
+    """
+
+    commit: str
+    head: str
+    conditions: tuple[Condition, ...]
+    digest: str = ""
+    gangs: tuple[PlannedGang, ...] = ()
+    diagnostics: tuple[Mapping[str, Any], ...] = ()
+    results: tuple[ChangeResult, ...] = ()
+    outstanding: tuple[ChangeResult, ...] = ()
+    held_changes: tuple[Change, ...] = ()
+    deferred_changes: tuple[Change, ...] = ()
+    lifted_gates: Mapping[str, int] = field(default_factory=dict)
+    evicted_pods: tuple[str, ...] = ()
+    runs: Mapping[str, str] = field(default_factory=dict)
+    records: tuple[Mapping[str, Any], ...] = ()
+    suspended: tuple[str, ...] = ()
+    run_count: int = 0
+    is_idle: bool = False
+    next_wakeup: float | None = None
+    events: tuple[ObjectEvent, ...] = ()
+
+
+def status_document(
+    report: Report, previous: Mapping[str, Any], now: str, gangs: Sequence[Mapping[str, Any]] | None = None
+) -> dict[str, Any]:
+    """The status document. lastTransitionTime moves only when a condition turns; nothing else in it is a clock, so an
+    idle cluster is not written. gangs: the entries of the report's gangs, where they are known."""
+    known = {entry["type"]: entry for entry in previous.get("conditions") or ()}
+    held = _held_rows(report)
+    return {
+        "commit": report.commit,
+        "head": report.head,
+        "digest": report.digest,
+        "conditions": [_condition_entry(each, known.get(each.type), now) for each in report.conditions],
+        "gangs": [_gang_entry(gang) for gang in report.gangs] if gangs is None else gangs,
+        "finished": dict(sorted(report.runs.items())),
+        "records": list(report.records),
+        "suspended": list(report.suspended),
+        "finishedTotal": report.run_count,
+        "held": held[:MAX_MESSAGES],
+        "heldTotal": len(held),
+        "diagnostics": [_diagnostic_line(entry) for entry in report.diagnostics[:MAX_MESSAGES]],
+    }
+
+
+def _held_rows(report: Report) -> list[dict[str, str]]:
+    """What is not done, and why: first what is wrong, which a cut must not hide behind what is only deferred."""
+    wrong = [(change.ref, change.reason) for change in report.held_changes]
+    wrong += [(result.change.ref, result.message) for result in report.outstanding]
+    deferred = ((change.ref, change.reason) for change in report.deferred_changes)
+    return [{"object": str(ref), "reason": reason} for ref, reason in (*wrong, *deferred)]
+
+
+def split_gangs(gangs: Sequence[Mapping[str, Any]]) -> list[list[Mapping[str, Any]]]:
+    """The gangs of each ConfigMap of the status, of the first one first."""
+    sizes = [len(json.dumps(gang)) for gang in gangs]
+    if sum(sizes) <= FIRST_PART_LIMIT:
+        return [list(gangs)]
+    parts: list[list[Mapping[str, Any]]] = [[], []]
+    room = PART_LIMIT
+    for gang, size in zip(gangs, sizes, strict=True):
+        if size > room and parts[-1]:
+            parts.append([])
+            room = PART_LIMIT
+        parts[-1].append(gang)
+        room -= size
+    return parts
+
+
+def join_parts(
+    document: Mapping[str, Any], parts: Sequence[Sequence[Mapping[str, Any]]], name: str
+) -> dict[str, dict[str, Any]]:
+    """Name of a ConfigMap -> its part of the document, the gangs as they are split; the first names the others."""
+    names = [f"{name}-{number}" for number in range(1, len(parts))]
+    first = {**document, "gangs": parts[0], **({"continuedIn": names} if names else {})}
+    return {name: first, **{more: {"gangs": gangs} for more, gangs in zip(names, parts[1:], strict=True)}}
+
+
+def read_status(client: Client, ref: Ref) -> dict[str, Any]:
+    """The whole document. Raises ApiError (NotFound where there is none), or ValueError for what is no status."""
+    try:
+        status: dict[str, Any] = json.loads(client.get(ref)["data"]["status.json"])
+        for name in status.pop("continuedIn", ()):
+            part = client.get(Ref("v1", "ConfigMap", ref.namespace, name))["data"]["status.json"]
+            status["gangs"] += json.loads(part)["gangs"]
+        _check_shape(status)
+    except (KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise ValueError(f"ConfigMap {ref.name} holds no status: {error!r}") from error
+    return status
+
+
+def _check_shape(status: Mapping[str, Any]) -> None:
+    """Raise TypeError or KeyError for a document that gangplan has not written: every client that may write the
+    ConfigMap can have changed it."""
+    for part, kind in _SHAPE.items():
+        if not isinstance(status.get(part, kind()), kind):
+            raise TypeError(f"{part} is no {kind.__name__}")
+    for part, texts in _ROW_TEXTS.items():
+        for row in status.get(part, ()):
+            if not all(isinstance(row[text], str) for text in texts):
+                raise TypeError(f"{part} holds what is no text")
+    for gang in status.get("gangs", ()):
+        if not isinstance(gang["domains"], list) or not isinstance(gang["reasons"], list):
+            raise TypeError("gangs hold what is no list")
+
+
+def _condition_entry(condition: Condition, previous: Mapping[str, Any] | None, now: str) -> dict[str, str]:
+    is_unchanged = previous is not None and previous["status"] == str(condition.status)
+    return {
+        "type": condition.type,
+        "status": str(condition.status),
+        "reason": condition.reason,
+        "message": condition.message,
+        "lastTransitionTime": str(previous["lastTransitionTime"]) if previous and is_unchanged else now,
+    }
+
+
+def _gang_entry(gang: PlannedGang) -> dict[str, Any]:
+    return {
+        "kind": gang.job.kind,
+        "namespace": gang.job.namespace,
+        "name": gang.job.name,
+        "queue": gang.queue,
+        "decision": gang.decision,
+        "domains": list(gang.domains),
+        "reasons": list(gang.reasons),
+        "startsAt": gang.starts_at,
+        **({} if gang.bound else {"bound": False}),
+    }
+
+
+def _diagnostic_line(entry: Mapping[str, Any]) -> str:
+    position = "{file}:{line}:{column}: ".format_map(entry) if entry["file"] else ""
+    return position + "{severity} {code}: {message}. {help}".format_map(entry).rstrip(" .") + "."
+
+
+@dataclass(frozen=True, slots=True)
+class _SplitGangs:
+    """The gangs of a status, and those of each of its ConfigMaps."""
+
+    gangs: Sequence[Mapping[str, Any]]
+    parts: list[list[Mapping[str, Any]]]
+
+
+@dataclass(slots=True)
+class StatusPublisher:
+    """Writes the status ConfigMap, only when it says something new; what is no condition waits for the rest of
+    `interval`, until `due_at`. Failing to report never stops the loop, and where it took long it pauses. refusal:
+    why the server does not take the status; empty when it did, or gave no answer."""
+
+    client: Client
+    namespace: str
+    cluster: str
+    clock: Callable[[], float] = time.monotonic
+    interval: float = WRITE_INTERVAL
+    due_at: float | None = None
+    refusal: str = ""
+    _written_at: float = -inf
+    _retry_at: float = -inf
+    _last_status: dict[str, Any] | None = None
+    _last_parts: dict[str, dict[str, Any]] = field(default_factory=dict)
+    _gangs_at: float = -inf
+    _split: _SplitGangs = field(default_factory=lambda: _SplitGangs([], [[]]))
+
+    @property
+    def ref(self) -> Ref:
+        return Ref("v1", "ConfigMap", self.namespace, f"gangplan-{self.cluster}-status")
+
+    @property
+    def event_object(self) -> Object:
+        """The ConfigMap as Events refer to it."""
+        return {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {"namespace": self.namespace, "name": self.ref.name},
+        }
+
+    def read_annotations(self) -> Mapping[str, str]:
+        """The annotations of the status ConfigMap, by which operators allow what is held; none where it cannot be
+        read."""
+        try:
+            return annotations_of(self.client.get_briefly(self.ref))
+        except ApiError as error:
+            log.info("the annotations of the status cannot be read", extra={"reason": str(error)})
+            return {}
+
+    def write_every(self, seconds: float) -> None:
+        """Set `interval`."""
+        self.interval = seconds
+
+    def drop_waiting(self) -> None:
+        """Have nothing wait to be written."""
+        self.due_at = None
+
+    def publish(self, report: Report) -> None:
+        self.drop_waiting()
+        if self._is_put_off():
+            return
+        self.refusal, began_at = "", self.clock()
+        try:
+            last = self._known_status()
+            gangs = last.get("gangs") if self._gangs_wait() else None
+            self._write_status(status_document(report, last, _now(), gangs))
+        except ApiError as error:
+            self.refusal = "" if isinstance(error, Retry) else str(error)
+            self._put_off(began_at)
+            log.warning("the report was not written", extra={"reason": str(error)})
+
+    def _put_off(self, began_at: float) -> None:
+        """Pause after an attempt that failed after a long time: the loop has waited for it."""
+        if (took := self.clock() - began_at) > SLOW_WRITE:
+            self._retry_at = self.clock() + min(SLOW_FACTOR * took, MAX_PAUSE)
+
+    def _is_put_off(self) -> bool:
+        if self.clock() >= self._retry_at:
+            return False
+        self.due_at = self._retry_at
+        return True
+
+    def publish_failure(self, message: str) -> None:
+        """Say that no pass comes to its end, beside what was said last."""
+        if self._is_put_off():
+            return
+        began_at = self.clock()
+        try:
+            last = self._known_status()
+            failed = Condition(FAILURE_TYPE, True, "Failed", message[:MAX_FAILURE])
+            others = [entry for entry in last.get("conditions") or () if entry["type"] != FAILURE_TYPE]
+            nothing = Report(last.get("commit", ""), last.get("head", ""), (failed,))
+            document = status_document(nothing, last, _now())
+            self._write_status({**document, **last, "conditions": [*others, *document["conditions"]]})
+        except ApiError as error:
+            self._put_off(began_at)
+            log.warning("that passes fail was not written", extra={"reason": str(error)})
+
+    def recheck(self) -> None:
+        """Look whether the status is still there as it was written: what somebody deleted or changed is written again
+        with the next report."""
+        if self._last_status is None:
+            return
+        try:
+            is_as_written = self._last_status == self._read_status()
+        except ApiError as error:
+            log.info("whether the status is as it was written is not known", extra={"reason": str(error)})
+            return
+        if not is_as_written:
+            self._last_status, self._last_parts, self._gangs_at = None, {}, -inf
+
+    def seconds_due(self) -> float:
+        """Seconds until what waits to be written is due."""
+        return inf if self.due_at is None else max(0.0, self.due_at - self.clock())
+
+    def _known_status(self) -> dict[str, Any]:
+        if self._last_status is None:
+            self._last_status = self._read_status()
+        return self._last_status
+
+    def _write_status(self, status: dict[str, Any]) -> None:
+        last = self._known_status()
+        if status == last:
+            return
+        is_urgent = any(status.get(part) != last.get(part) for part in ("commit", "head", "conditions"))
+        if not is_urgent and self.clock() < self._written_at + self.interval:
+            self.due_at = self._written_at + self.interval
+            return
+        if status["gangs"] is not self._split.gangs:
+            self._split, self._gangs_at = _SplitGangs(status["gangs"], split_gangs(status["gangs"])), self.clock()
+        for name, part in reversed(join_parts(status, self._split.parts, self.ref.name).items()):
+            if part != self._last_parts.get(name):
+                self._write_part(name, part)
+        _log_turned_conditions(last, status)
+        self._last_status, self._written_at = status, self.clock()
+
+    def _gangs_wait(self) -> bool:
+        """Whether gangs that fill ConfigMaps of their own were written a moment ago: each pass of a large commit says
+        something new of them."""
+        due_at = self._gangs_at + MANY_GANGS_FACTOR * self.interval
+        if len(self._split.parts) == 1 or self.clock() >= due_at:
+            return False
+        self.due_at = due_at
+        return True
+
+    def _write_part(self, name: str, part: dict[str, Any]) -> None:
+        own = {CLUSTER_LABEL: self.cluster} if name == self.ref.name else memory_labels(self.cluster)
+        metadata = {"namespace": self.namespace, "name": name, "labels": {MANAGED_BY_LABEL: FIELD_MANAGER, **own}}
+        indent = 1 if len(part["gangs"]) <= READABLE_GANGS else None
+        data = {"status.json": json.dumps(part, indent=indent, sort_keys=True)}
+        self.client.apply_anyway({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data})
+        self._last_parts[name] = part
+
+    def _read_status(self) -> dict[str, Any]:
+        try:
+            return read_status(self.client, self.ref)
+        except (NotFound, ValueError):
+            return {}
+
+
+def _log_turned_conditions(before: Mapping[str, Any], after: Mapping[str, Any]) -> None:
+    """Say in the log which conditions have turned; of those that are new, which have something to say."""
+    known = {entry["type"]: (entry.get("status"), entry.get("reason")) for entry in before.get("conditions") or ()}
+    for entry in after["conditions"]:
+        state, message = (entry["status"], entry["reason"]), entry["message"]
+        if known.get(entry["type"], state if not message else None) != state:
+            named = {"condition": entry["type"], "status": entry["status"], "reason": entry["reason"]}
+            log.log(logging.WARNING if message else logging.INFO, "condition", extra={**named, "detail": message})
+
+
+def _now() -> str:
+    return rfc3339(int(time.time()))
+
+
+def status_text(document: Mapping[str, Any]) -> str:
+    """The status document for people."""
+    commit, head = document.get("commit"), document.get("head")
+    lines = [f"commit {commit or 'none'}" + (f" (head {head})" if head != commit else ""), ""]
+    for condition in document.get("conditions") or ():
+        message = f": {condition['message']}" if condition["message"] else ""
+        lines.append(f"{condition['type']:<16} {condition['status']:<6} {condition['reason']}{message}")
+        if sentence := condition_sentence(condition["type"], condition["status"] == "True"):
+            lines.append(f"    {sentence}")
+    tables = {
+        "gangs": [_gang_line(gang) for gang in document.get("gangs") or ()],
+        "last finished": [record_line(row) for row in document.get("records") or ()],
+        "suspended": document.get("suspended") or (),
+        "held": _held_lines(document),
+        "problems": document.get("diagnostics") or (),
+    }
+    for title, rows in tables.items():
+        if rows:
+            lines += ["", title, *(f"  {row}" for row in rows)]
+    return "\n".join(lines) + "\n"
+
+
+def _held_lines(document: Mapping[str, Any]) -> list[str]:
+    held = document.get("held") or ()
+    lines = [f"{row['object']}: {row['reason']}" for row in held]
+    more = document.get("heldTotal", len(held)) - len(held)
+    return [*lines, f"and {more} more"] if more > 0 else lines
+
+
+def _gang_line(gang: Mapping[str, Any]) -> str:
+    domains = ", ".join(gang["domains"][:4]) + (" ..." if len(gang["domains"]) > 4 else "")
+    start = [f"expected to start about {gang['startsAt']}"] if gang.get("startsAt") else []
+    reasons = "; ".join((*gang["reasons"], *start))
+    name = f"{gang['namespace']}/{gang['name']}"
+    unbound = "" if gang.get("bound", True) else ", not bound"
+    return f"{gang['decision']:<6} {name} ({gang['queue']}){unbound} {domains or reasons}".rstrip()

@@ -1,0 +1,1 @@
+"""Runs of jobs: each runs once, and what is recorded of it."""

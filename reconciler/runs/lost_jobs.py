@@ -1,0 +1,176 @@
+"""Jobs that Volcano's job controller has lost. Decisions on data, no IO.
+
+The controller keeps its jobs by name, and retries the clean-up of a deleted one with doubling pauses and at most ten a
+second. A late retry takes a new job of the same name for the old one and removes it from the controller's cache
+(pkg/controllers/cache, processCleanupJob; Volcano's issues 3968 and 5973, seen on 1.15.1): the job gets no status, or
+no pods, for ever. After fifteen failures to make its pods (a ResourceQuota) the controller gives a job up as well. A
+job without pods has not begun, so it can be deleted and made again; one that is terminated so has had no run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from compiler.kubernetes import conditions_of, created_at, is_terminating, name_of, status_of, uid_of
+from reconciler.cluster.objects import Object, Ref, ref_of
+from reconciler.threads.memo import drop_other_keys
+
+VOLCANO_JOB = "Job.batch.volcano.sh"
+LOST_SECONDS = 60.0
+"""Seconds for which the controller does nothing for a job, while it does for one that came later, before the job is
+made again; twice as long after each time, up to MAX_SECONDS."""
+UNSURE_FACTOR = 5
+"""Times as long where no other job shows that the controller works."""
+MAX_SECONDS = 3600.0
+MAX_GIVEN_UP_SECONDS = 600.0
+"""The same for a job that the controller has ended without pods: whatever refused them may be mended any time."""
+_POD_COUNTS = ("running", "succeeded", "failed", "terminating", "unknown", "retryCount", "taskStatusCount")
+_UNBEGUN = ("Pending", "Terminating", "Terminated", "Failed")
+"""Phases, in a job's conditions, of one that never began."""
+CLEANUPS_PER_SECOND = 10.0
+"""Retries of the clean-up that the controller makes at most (`New` of the same package)."""
+CLEANUP_MARGIN = 0.5
+"""Seconds added to the time in which the controller may still lose a new job of an old name."""
+
+
+@dataclass(slots=True)
+class LostJobs:
+    """idle_since: uid of a job for which nothing happens -> since when, on the clock. repeats: Ref.key -> how often it
+    was made again. due_at: uid of an idle job -> when it counts as lost. given_up: Ref.key of jobs that the controller
+    has ended although they never began. refused_jobs: Ref.key of each of these, and of each job that was made again and
+    got no pods then either -> why it keeps no room: a quota refuses them, more likely than not.
+    """
+
+    idle_since: dict[str, float] = field(default_factory=dict)
+    repeats: dict[str, int] = field(default_factory=dict)
+    due_at: dict[str, float] = field(default_factory=dict)
+    given_up: frozenset[str] = frozenset()
+    refused_jobs: dict[str, str] = field(default_factory=dict)
+
+    def observe(
+        self,
+        jobs: Mapping[str, Object],
+        pods: Mapping[str, Collection[Object]],
+        objects: Mapping[str, Object],
+        now: float,
+        started: Collection[str] = (),
+    ) -> None:
+        """Note which of the jobs are idle. jobs: by Ref.key; pods: Ref.key of a job -> its pods; objects: by Ref.key,
+        the PodGroups among them; started: those whose pods have been given nodes."""
+        without_pods = {key: job for key, job in jobs.items() if not pods.get(key)}
+        ended = {key: job for key, job in without_pods.items() if is_given_up(job)}
+        self.given_up = frozenset(ended).difference(started)
+        idle = {key: job for key, job in without_pods.items() if _is_idle(job, objects)}
+        idle |= {key: ended[key] for key in sorted(self.given_up)}
+        self.idle_since = {uid_of(job): self.idle_since.get(uid_of(job), now) for job in idle.values()}
+        served = jobs.keys() - idle.keys()
+        last_served = max((created_at(jobs[key]) for key in served if _phase(jobs[key])), default="")
+        self.due_at = {
+            uid_of(job): self.idle_since[uid_of(job)]
+            + self._patience(key, key in self.given_up or last_served > created_at(job))
+            for key, job in idle.items()
+        }
+        for key in [key for key in self.repeats if pods.get(key)]:
+            del self.repeats[key]
+        refused = without_pods.keys() & (self.given_up | self.repeats.keys())
+        self.refused_jobs = {key: _refusal(self.repeats.get(key, 0)) for key in sorted(refused)}
+
+    def _patience(self, key: str, is_sure: bool) -> float:
+        patience = LOST_SECONDS * (1 << self.repeats.get(key, 0)) * (1 if is_sure else UNSURE_FACTOR)
+        return min(patience, MAX_GIVEN_UP_SECONDS if key in self.given_up else MAX_SECONDS)
+
+    def message(self, job: Object, now: float) -> str:
+        """Why the job is made again now; empty when it is not lost."""
+        due_at = self.due_at.get(uid_of(job))
+        if due_at is None or now < due_at:
+            return ""
+        return "Volcano's job controller has not made its pods and has lost or given up the job, which has not begun"
+
+    def keep_jobs(self, keys: Collection[str]) -> None:
+        """Forget how often other jobs were made again."""
+        drop_other_keys(self.repeats, keys)
+
+    def record_repeat(self, key: str) -> None:
+        self.repeats[key] = self.repeats.get(key, 0) + 1
+
+    def deadlines(self, now: float) -> Iterator[float]:
+        return (due_at for due_at in self.due_at.values() if due_at > now)
+
+
+def _refusal(repeats: int) -> str:
+    times = f", though it was made again {'once' if repeats == 1 else f'{repeats} times'}" if repeats else ""
+    return (
+        f"Volcano makes no pods for it{times}, so it keeps no room and is made again later: its Events say what "
+        "refuses them (a ResourceQuota, a LimitRange, a webhook)"
+    )
+
+
+def is_given_up(job: Object) -> bool:
+    """Whether Volcano ended the job, and its status shows no sign of a pod that ran or ended."""
+    status = status_of(job)
+    if f"Job.{job['apiVersion'].partition('/')[0]}" != VOLCANO_JOB or _phase(job) not in ("Terminated", "Failed"):
+        return False
+    has_pods = any(status.get(count) for count in _POD_COUNTS)
+    return not has_pods and all(row.get("status") in _UNBEGUN for row in conditions_of(job))
+
+
+def _is_idle(job: Object, objects: Mapping[str, Object]) -> bool:
+    """Whether the controller owes a job without pods something: its first status, or its pods, which it makes when the
+    scheduler has let the PodGroup in."""
+    if is_terminating(job):
+        return False
+    phase = _phase(job)
+    if phase != "Pending":
+        return not phase
+    group = objects.get(pod_group_key(job))
+    return group is not None and status_of(group).get("phase") in ("Inqueue", "Running")
+
+
+def pod_group_key(job: Object) -> str:
+    """Ref.key of the PodGroup that the controller makes for a Volcano Job."""
+    name = f"{name_of(job)}-{uid_of(job)}"
+    return Ref("scheduling.volcano.sh/v1beta1", "PodGroup", ref_of(job).namespace, name).key
+
+
+def _phase(job: Object) -> str:
+    return (status_of(job).get("state") or {}).get("phase") or ""
+
+
+@dataclass(slots=True)
+class DepartedJobs:
+    """Jobs that are gone and whose names are reserved: no job may be created under them.
+
+    times: Ref.key of such a job -> when it was seen to be gone, and when the last of its pods was seen (on the clock).
+    """
+
+    times: dict[str, tuple[float, float]] = field(default_factory=dict)
+
+    def __contains__(self, key: str) -> bool:
+        return key in self.times
+
+    def record_departure(self, key: str, now: float) -> None:
+        """Note that a job has gone now."""
+        self.times[key] = now, now
+
+    def record_pods(self, key: str, now: float) -> None:
+        """Note that a job is gone and pods of it are still there."""
+        gone_at, _ = self.times.get(key, (now, now))
+        self.times[key] = gone_at, now
+
+    def release_names(self, now: float) -> None:
+        """Forget jobs whose names are free again."""
+        reserved_until = self.reservations()
+        self.times = {key: times for key, times in self.times.items() if reserved_until[key] > now}
+
+    def reservations(self) -> dict[str, float]:
+        """Ref.key of each job -> until when its name is reserved.
+
+        One more retry of the clean-up may come as long after the last pod as the pods took to end; and of many jobs as
+        late as the controller needs for a retry of each.
+        """
+        one_each = sum(key.startswith(f"{VOLCANO_JOB}/") for key in self.times) / CLEANUPS_PER_SECOND
+        return {
+            key: last_pod + max(last_pod - gone, one_each) + CLEANUP_MARGIN
+            for key, (gone, last_pod) in self.times.items()
+        }

@@ -1,0 +1,1 @@
+"""Volcano: its configuration, and whether its components work."""

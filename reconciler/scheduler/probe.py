@@ -1,0 +1,111 @@
+"""Which actions and plugins Volcano's scheduler goes through, by its metrics.
+
+A configuration that it cannot use it logs and ignores, and goes on with the last one. What it does in its cycles is
+where that shows from outside: each action and each plugin is counted in each cycle.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+import time
+import urllib.request
+from collections import Counter
+from collections.abc import Callable, Mapping
+
+from reconciler.cluster.client import short_error
+from reconciler.threads.heartbeat import Heartbeat, repeat_step
+
+CHART_ADDRESS = "http://volcano-scheduler-service.volcano-system:8080/metrics"
+"""Where Volcano's Helm chart has the metrics, seen from a pod."""
+PERIOD = 5.0
+"""Seconds between two looks."""
+WHOLE_CYCLES = 2
+"""Cycles that end between two looks that are compared: at least one of them lies between them as a whole."""
+ANSWER_LIMIT, ANSWER_SECONDS = 16 << 20, 5.0
+_COUNTS = re.compile(r"^volcano_(action|plugin)_scheduling_latency_milliseconds_count\{([^}]*)\} (\S+)", re.MULTILINE)
+_CYCLES = re.compile(r"^volcano_e2e_scheduling_latency_milliseconds_count (\S+)", re.MULTILINE)
+
+
+def default_address(environment: Mapping[str, str]) -> str:
+    """Where the metrics are looked for when nothing is said: in a cluster at the service of Volcano's chart."""
+    return CHART_ADDRESS if "KUBERNETES_SERVICE_HOST" in environment else ""
+
+
+def read_counts(text: str) -> tuple[float, Mapping[str, float]]:
+    """Cycles that have ended, and how often each part ("action allocate", "plugin gang") was gone through. Raises
+    ValueError for what are no metrics of a scheduler."""
+    cycles = _CYCLES.search(text)
+    if cycles is None:
+        raise ValueError("these are no metrics of Volcano's scheduler")
+    counts: Counter[str] = Counter()
+    for kind, labels, count in _COUNTS.findall(text):
+        if name := re.search(rf'\b{kind}="([^"]*)"', labels):
+            counts[f"{kind} {name[1]}"] += float(count)  # type: ignore[assignment]
+    return float(cycles[1]), counts
+
+
+class SchedulerProbe:
+    """A thread that looks at the metrics; `wake` is called when what they show has changed, and when a reminder is
+    due.
+
+    active: the parts that the scheduler goes through, as last seen; None while that is not known. problem: why the
+    metrics cannot be read.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        wake: Callable[[], None],
+        read: Callable[[str], str] | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.url, self.wake, self._read, self.clock = url, wake, read or _fetch, clock
+        self.active: frozenset[str] | None = None
+        self.problem = ""
+        self.heartbeat = Heartbeat("scheduler", 120.0)
+        self._base: tuple[float, Mapping[str, float]] | None = None
+        self._reminder: float | None = None
+        self._stop = threading.Event()
+
+    def start(self) -> None:
+        if self.url:
+            threading.Thread(
+                target=repeat_step, args=(self.look, self._stop, self.heartbeat), name="scheduler", daemon=True
+            ).start()
+
+    def stop(self) -> None:
+        self._stop.set()
+
+    def remind_at(self, at: float | None) -> None:
+        """Wake the loop soon after this time on the clock."""
+        self._reminder = at
+
+    def look(self) -> float:
+        """Look once; seconds until the next time."""
+        before = self.active, self.problem
+        try:
+            self._compare(*read_counts(self._read(self.url)))
+            self.problem = ""
+        except (OSError, ValueError) as error:
+            self.active, self._base = None, None
+            self.problem = f"the scheduler's metrics cannot be read: {short_error(error)}"
+        is_due = self._reminder is not None and self.clock() > self._reminder
+        if is_due or (self.active, self.problem) != before:
+            self._reminder = None
+            self.wake()
+        return PERIOD
+
+    def _compare(self, cycles: float, counts: Mapping[str, float]) -> None:
+        if self._base is None or cycles < self._base[0]:  # it has begun anew
+            self.active, self._base = None, (cycles, counts)
+        elif cycles >= self._base[0] + WHOLE_CYCLES:
+            former = self._base[1]
+            self.active = frozenset(part for part, count in counts.items() if count > former.get(part, 0.0))
+            self._base = cycles, counts
+
+
+def _fetch(url: str) -> str:
+    with urllib.request.urlopen(url, timeout=ANSWER_SECONDS) as answer:  # noqa: S310  # the operator's own address
+        text: bytes = answer.read(ANSWER_LIMIT)
+    return text.decode("utf-8", "replace")

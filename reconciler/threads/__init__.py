@@ -1,0 +1,1 @@
+"""Heartbeats, wakes and rests of the loop, and memoization."""

@@ -1,0 +1,352 @@
+"""Writes without an answer: each holds up only itself, sends nothing more, and is taken up when it has ended."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
+from functools import partial
+from typing import Any
+
+import pytest
+
+from compiler.emit.manifest import Manifest
+from reconciler.changes.diff import Change
+from reconciler.changes.pods import Eviction, GateLift
+from reconciler.changes.results import ChangeResult, EvictionResult, GateResult
+from reconciler.cluster.client import LostLease
+from reconciler.cluster.objects import Ref, ref_of
+from reconciler.inventory.shards import Table
+from reconciler.inventory.store import Inventory, InventoryEntry, InventoryStore
+from reconciler.objects.threads import (
+    MAX_LEFT,
+    MAX_LEFT_OF_GROUP,
+    MAX_LEFT_OF_KIND,
+    NO_ANSWER,
+    WRITERS,
+    Task,
+    WriteThreads,
+)
+from reconciler.objects.writer import SLOW_SAVE, ClusterWriter
+from reconciler.pods.writes import evict_pod, lift_pod_gates
+from tests.builders.fake_cluster import FakeCluster
+from tests.builders.scripted_server import ScriptedAnswer, error_answer
+
+JOBS = "/apis/batch.volcano.sh/v1alpha1/namespaces/default/jobs"
+CONFIGMAPS = "/api/v1/namespaces/default/configmaps"
+INVENTORY = "/api/v1/namespaces/gangplan-system/configmaps/gangplan-test-inventory"
+Answer = ScriptedAnswer | None
+
+
+class HangingServer:
+    """A cluster whose answers to some requests wait until a test lets them go; then they are the cluster's own, or
+    `answer`."""
+
+    def __init__(self) -> None:
+        self.cluster = FakeCluster()
+        self.answer: Answer = None
+        self.hangs: Callable[[str, str], bool] = lambda method, path: False
+        self.gate, self.ended = threading.Event(), threading.Event()
+        self.cluster.before = self._wait
+        self.inventory = Inventory()
+        store = InventoryStore(self.cluster.client(), "gangplan-system", "test")
+        self.writer = ClusterWriter(self.cluster.client(), store, clock=lambda: 0.0, sleep=lambda seconds: None)
+        self.writer.threads.patience = 0.05
+        self.writer.threads.tell_ends(self.ended.set)
+
+    def _wait(self, method: str, path: str, body: Any) -> Answer:
+        if not self.hangs(method, path):
+            return None
+        self.gate.wait()
+        return self.answer
+
+    def asked(self, name: str) -> int:
+        return sum(path.endswith(f"/{name}") for _, path in self.cluster.writes)
+
+    def let_go(self, answer: Answer = None) -> None:
+        """Let what hangs have its answer, and wait until nothing is under way."""
+        self.answer = answer
+        self.gate.set()
+        while any(not call.answer.done() for call in self.writer.threads._left.values()):
+            time.sleep(0.001)
+
+
+@pytest.fixture
+def server() -> Iterator[HangingServer]:
+    server = HangingServer()
+    yield server
+    server.let_go()
+
+
+def manifest(name: str, kind: str = "ConfigMap", namespace: str = "default") -> Manifest:
+    version = "v1" if kind == "ConfigMap" else "batch.volcano.sh/v1alpha1"
+    item = {"apiVersion": version, "kind": kind, "metadata": {"name": name, "namespace": namespace}, "spec": {"a": 1}}
+    return Manifest(5, item, "x.yaml:1", run_digest="sha256:1" if kind == "Job" else "")
+
+
+def creation(name: str, kind: str = "ConfigMap", namespace: str = "default") -> Change:
+    desired = manifest(name, kind, namespace)
+    return Change("create", ref_of(desired.object), desired)
+
+
+def test_a_write_that_hangs_holds_up_no_other_and_is_taken_up_when_it_has_ended(server: HangingServer) -> None:
+    server.hangs = lambda method, path: path.startswith(f"{JOBS}/bad")
+    bad, good = creation("bad", "Job"), creation("good", "Job")
+    results = server.writer.apply_changes([bad, good], server.inventory)
+    assert [(result.outcome, result.message) for result in results] == [("left", NO_ANSWER), ("done", "")]
+    assert not server.writer.is_due(bad), "it is under way"
+    assert (server.writer.memory.failures[bad.ref.key].outcome, server.writer.retry_times()) == ("left", [0.0]), "told"
+    assert not server.writer.settle()
+    assert not server.inventory.entries[bad.ref.key].uid
+    server.let_go()
+    assert server.ended.is_set(), "a pass is made for it"
+    assert server.writer.settle() == [ChangeResult(bad, "done")]
+    assert server.inventory.entries[bad.ref.key].uid == server.cluster.objects[f"{JOBS}/bad"]["metadata"]["uid"]
+    assert not server.writer.memory.failures
+    assert server.asked("bad") == 1
+
+
+def test_what_is_left_and_fails_is_told_and_tried_again(server: HangingServer) -> None:
+    server.hangs = lambda method, path: path.startswith(f"{JOBS}/bad")
+    bad = creation("bad", "Job")
+    server.writer.apply_changes([bad], server.inventory)
+    server.let_go(error_answer(500, "the webhook gave no answer"))
+    (settled,) = server.writer.settle()
+    assert settled.outcome == "retry"
+    assert "the webhook gave no answer" in settled.message
+    server.writer.clock = lambda: 100.0
+    assert server.writer.is_due(bad)
+    server.gate.clear()
+    server.writer.apply_changes([bad], server.inventory)
+    told = server.writer.memory.failures[bad.ref.key].message
+    assert "the webhook gave no answer" in told, "the last answer says more than that there is none"
+
+
+def test_a_write_that_was_left_sends_nothing_more(server: HangingServer) -> None:
+    """It would be sent long after the loop looked: its object may be given up by then."""
+    server.cluster.put(f"{CONFIGMAPS}/there", {**manifest("there").object, "data": {"theirs": "1"}})
+    server.hangs = lambda method, path: path.startswith(f"{CONFIGMAPS}/there")
+    change = creation("there")
+    server.writer.apply_changes([change], server.inventory)
+    before = len(server.cluster.requests)
+    server.let_go()
+    (settled,) = server.writer.settle()
+    assert (settled.outcome, len(server.cluster.requests)) == ("retry", before)
+    assert "spec" not in server.cluster.objects[f"{CONFIGMAPS}/there"] or settled.outcome == "retry"
+
+
+def test_many_that_hang_take_no_thread_from_objects_of_other_kinds(server: HangingServer) -> None:
+    server.hangs = lambda method, path: path.startswith(f"{CONFIGMAPS}/bad")
+    bad = [creation(f"bad-{at}") for at in range(60)]
+    results = server.writer.apply_changes([*bad, creation("good", "Job")], server.inventory)
+    assert {result.change.ref.name for result in results if result.outcome == "done"} == {"good"}
+    asked = sum(server.asked(f"bad-{at}") for at in range(60))
+    assert MAX_LEFT_OF_GROUP <= asked <= 2 * WRITERS
+    server.writer.apply_changes([change for change in bad if server.writer.is_due(change)], server.inventory)
+    assert sum(server.asked(f"bad-{at}") for at in range(60)) == asked, "no more of its kind while so many have none"
+    server.let_go()
+    assert len(server.writer.settle()) == asked
+
+
+def test_what_was_not_begun_has_not_failed_and_is_due_as_soon_as_others_have_ended(server: HangingServer) -> None:
+    """Each write of a slow server was left, and those behind it paused as if they had failed: ever longer."""
+    server.hangs = lambda method, path: path.startswith(CONFIGMAPS)
+    left = [creation(f"slow-{at}") for at in range(60)]
+    made, passes = 0, 0
+    while left:
+        due = [change for change in left if server.writer.is_due(change)]
+        results = server.writer.apply_changes(due, server.inventory)
+        assert {result.outcome for result in results} <= {"left", "put off"}
+        server.let_go()
+        done = {each.change.ref for each in server.writer.settle() if isinstance(each, ChangeResult)}
+        left = [change for change in left if change.ref not in done]
+        made, passes = made + len(done), passes + 1
+        assert len(due) == len(left) + len(done), "although the clock stands still"
+        server.gate.clear()
+    assert (made, passes) == (60, 60 // WRITERS)
+    assert not server.writer.memory.failures
+
+
+def test_a_kind_that_hangs_in_many_namespaces_holds_the_loop_no_longer_than_in_one(server: HangingServer) -> None:
+    """Eight of each namespace had to hang first, each for as long as the loop is patient."""
+    server.hangs = lambda method, path: "/configmaps/" in path and "gangplan-system" not in path
+    spread = [creation(f"bad-{at}", namespace=f"team-{at % 20}") for at in range(200)]
+    results = server.writer.apply_changes([*spread, creation("good", "Job")], server.inventory)
+    assert {result.change.ref.name for result in results if result.outcome == "done"} == {"good"}
+    left = sum(result.outcome == "left" for result in results)
+    assert MAX_LEFT_OF_KIND <= left < MAX_LEFT_OF_KIND + WRITERS
+    assert not any(map(server.writer.is_due, spread)), "no more of its kind while so many have no answer"
+
+
+def test_no_more_writes_are_left_than_may_be_whatever_their_kinds() -> None:
+    """Those that have ended took the room of others until they were taken up, and the loop waited for the rest."""
+    gate, threads = threading.Event(), WriteThreads(patience=0.01)
+
+    def task(at: int) -> Task:
+        ref = Ref("v1", f"Kind{at % 40}", "default", f"o-{at}")
+        return Task(ref, lambda proceed: lambda: gate.wait(10) and ref, lambda outcome, message: outcome)
+
+    def hanging(at: int) -> Task:
+        return task(at)._replace(send=lambda proceed: partial(str, gate.wait()))
+
+    outcomes = threads.run([hanging(at) for at in range(200)])
+    assert MAX_LEFT - WRITERS < outcomes.count("left") <= MAX_LEFT
+    assert outcomes.count("put off") == 200 - outcomes.count("left")
+    gate.set()
+    while any(not call.answer.done() for call in threads._left.values()):
+        time.sleep(0.001)
+    assert threads.run([task(1000)]) == [task(1000).ref], "what has ended keeps nothing from being begun"
+    assert threads.take_ended() == ["True"] * outcomes.count("left")
+    assert not threads.is_any_open()
+
+
+@pytest.mark.parametrize(("threads", "made"), [(5, 40), (0, 0)])
+def test_without_more_threads_each_write_is_made_once_or_not_at_all(
+    server: HangingServer, monkeypatch: pytest.MonkeyPatch, threads: int, made: int
+) -> None:
+    """Those that could not be begun stayed behind, and were sent beside the next pass, which sent them too."""
+    limit_threads(server, monkeypatch, threads, are_given_back=True)
+    changes = [creation(f"o-{at}") for at in range(40)]
+    with nullcontext() if made else pytest.raises(RuntimeError, match="new thread"):
+        assert {result.outcome for result in server.writer.apply_changes(changes, server.inventory)} == {"done"}
+    assert [server.asked(change.ref.name) for change in changes] == [bool(made)] * 40
+    monkeypatch.undo()
+    server.writer.apply_changes([creation("next")], server.inventory)
+    assert sum(server.asked(change.ref.name) for change in changes) == made, "nothing has stayed behind"
+
+
+def test_what_was_made_before_there_were_no_more_threads_is_noted(
+    server: HangingServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limit_threads(server, monkeypatch, 3, are_given_back=False)
+    changes = [creation(f"o-{at}") for at in range(10)]
+    with pytest.raises(RuntimeError, match="new thread"):
+        server.writer.apply_changes(changes, server.inventory)
+    assert [bool(server.inventory.entries[change.ref.key].uid) for change in changes] == [True] * 3 + [False] * 7
+
+
+def limit_threads(
+    server: HangingServer, monkeypatch: pytest.MonkeyPatch, threads: int, *, are_given_back: bool
+) -> None:
+    """So many threads can be started, where they are given back at a time."""
+    start, free = threading.Thread.start, threading.Semaphore(threads)
+
+    def start_within_limit(thread: threading.Thread) -> None:
+        if thread.name == "writer" and not free.acquire(blocking=False):
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    def answer(method: str, path: str, body: Any) -> None:
+        if path.startswith(CONFIGMAPS):
+            time.sleep(0.01)
+            if are_given_back:
+                free.release()
+
+    monkeypatch.setattr(threading.Thread, "start", start_within_limit)
+    server.cluster.before = answer
+
+
+def test_what_ended_well_beside_one_that_ends_the_pass_is_noted(server: HangingServer) -> None:
+    def lose_lease(method: str, path: str, body: Any) -> None:
+        if path.startswith(f"{CONFIGMAPS}/bad"):
+            raise LostLease("another replica leads")
+
+    server.cluster.before = lose_lease
+    bad, good = creation("bad"), creation("good")
+    with pytest.raises(LostLease):
+        server.writer.apply_changes([bad, good], server.inventory)
+    assert [bool(server.inventory.entries[change.ref.key].uid) for change in (bad, good)] == [False, True]
+
+
+def test_what_one_that_was_left_raises_ends_no_pass(server: HangingServer) -> None:
+    """Nobody waits for it; what others came to beside it was lost."""
+
+    def break_down(method: str, path: str, body: Any) -> None:
+        if path.startswith(CONFIGMAPS):
+            server.gate.wait()
+        if path.startswith(f"{CONFIGMAPS}/bad"):
+            raise LostLease("another replica led")
+
+    server.cluster.before = break_down
+    changes = [creation("bad"), creation("good")]
+    server.writer.apply_changes(changes, server.inventory)
+    server.let_go()
+    told = [(each.outcome, each.message) for each in server.writer.settle()]
+    assert told == [("retry", "LostLease: another replica led"), ("done", "")]
+
+
+def test_a_gate_and_an_eviction_without_an_answer_are_left_as_well(server: HangingServer) -> None:
+    pods = []
+    for name in ("a", "bad"):
+        item = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": "default"}}
+        spec = {"schedulingGates": [{"name": "gangplan.dev/placement"}]}
+        pods.append(server.cluster.put(f"/api/v1/namespaces/default/pods/{name}", {**item, "spec": spec}))
+    server.hangs = lambda method, path: "/pods/bad" in path
+    lifts = [GateLift(pod, "n", "n") for pod in pods]
+    results = lift_pod_gates(server.writer, {"g": lifts})
+    assert results == [GateResult("g", lifts[0], "done"), GateResult("g", lifts[1], "left", NO_ANSWER)]
+    server.let_go()
+    assert server.writer.settle() == [GateResult("g", lifts[1], "done")]
+    assert server.writer.newest_object(ref_of(pods[1]).key, pods[1]) != pods[1]
+    server.gate.clear()
+    eviction = Eviction(pods[1], "NodeLost", "its node is lost")
+    assert evict_pod(server.writer, eviction) == EvictionResult(eviction, "left", NO_ANSWER)
+    assert server.writer.is_open(ref_of(pods[1]))
+    server.let_go(error_answer(429, "its budget"))
+    (settled,) = server.writer.settle()
+    assert (settled.outcome, "its budget" in settled.message) == ("refused", True)
+    assert not server.writer.settle(), "each is taken up once"
+
+
+def test_an_inventory_whose_write_hangs_is_not_waited_for_again_at_once(server: HangingServer) -> None:
+    """What needs no new entry went on only after four attempts, each as long as the webhook's time limit."""
+    now, writer = 0.0, server.writer
+
+    def answer(method: str, path: str, body: Any) -> Answer:
+        nonlocal now
+        if "gangplan-system" not in path or method == "GET":
+            return None
+        now += 3 * SLOW_SAVE
+        return error_answer(500, "the webhook gave no answer")
+
+    server.cluster.before, writer.clock = answer, lambda: now
+    live = server.cluster.put(f"{CONFIGMAPS}/old", manifest("old").object)
+    desired = manifest("old")
+    change = Change("update", ref_of(desired.object), desired, live)
+    inventory = Inventory(Table({change.ref.key: InventoryEntry(change.ref, live["metadata"]["uid"])}))
+    results = writer.apply_changes([change, creation("new")], inventory)
+    assert {result.change.ref.name: result.outcome for result in results} == {
+        "old": "done",
+        "new": "retry",
+        "gangplan-test-inventory": "retry",
+    }
+    assert now == 3 * SLOW_SAVE, "one attempt"
+    assert writer.save_inventory(inventory)
+    assert now == 3 * SLOW_SAVE, "and none for longer than it took"
+    server.cluster.before, now = lambda method, path, body: None, 13 * SLOW_SAVE
+    assert not writer.save_inventory(inventory)
+
+
+def test_a_write_of_the_inventory_whose_answer_came_too_late_is_no_other_replica(server: HangingServer) -> None:
+    """It took the next attempt, a minute later, for another writer's: the inventory was forgotten, and the log said
+    that another replica leads."""
+    now, writer, inventory = 0.0, server.writer, server.inventory
+    assert not writer.save_inventory(inventory)
+
+    def lose(method: str, path: str, body: Any) -> None:
+        nonlocal now
+        if method == "PUT":
+            now += 3 * SLOW_SAVE
+            raise TimeoutError("no answer")
+
+    server.cluster.after, writer.clock = lose, lambda: now
+    inventory.bring_into_force("c0ffee")
+    assert writer.save_inventory(inventory)
+    server.cluster.after, now = lambda method, path, body: None, 20 * SLOW_SAVE
+    assert not writer.save_inventory(inventory)
+    assert writer.failed_save[0] == ""
+    server.cluster.objects[INVENTORY]["metadata"]["resourceVersion"] += "0"
+    inventory.bring_into_force("f00d")
+    with pytest.raises(LostLease):
+        writer.save_inventory(inventory)

@@ -1,0 +1,270 @@
+"""Nothing is deleted on the strength of an error, and a fight stops one object only."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from reconciler.changes.diff import Change
+from reconciler.cluster.objects import Object, Ref, ref_of
+from reconciler.inventory.shards import Table
+from reconciler.inventory.store import Inventory, InventoryEntry, Origin
+from reconciler.ownership.guard import (
+    FIGHT_PAUSE,
+    FIGHT_THRESHOLD,
+    PRUNE_LIMITS,
+    FightDetector,
+    PrunePlan,
+    PruneSafety,
+    Toll,
+    deletion_digest,
+    prune_plan,
+)
+
+GOOD = PruneSafety("c0ffee", has_compiled=True)
+
+
+def ref(name: str) -> Ref:
+    return Ref("v1", "ConfigMap", "default", name)
+
+
+def live(name: str, uid: str = "", **annotations: str) -> Object:
+    meta: dict[str, Any] = {"namespace": "default", "name": name, "uid": uid or name, "annotations": annotations}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta}
+
+
+def wanted(*names: str) -> set[str]:
+    return {ref(name).key for name in names}
+
+
+def holding(*names: str) -> Inventory:
+    return Inventory(Table({ref(name).key: InventoryEntry(ref(name), uid=name) for name in names}))
+
+
+def seen(*things: Object) -> dict[str, Object | None]:
+    return {f"ConfigMap/default/{thing['metadata']['name']}": thing for thing in things}
+
+
+def plan_of(
+    kept: set[str], inventory: Inventory, world: dict[str, Object | None], safety: PruneSafety = GOOD
+) -> PrunePlan:
+    return prune_plan(kept, inventory, world, {}, safety)
+
+
+def test_only_what_the_inventory_holds_under_this_uid_is_pruned() -> None:
+    world = seen(live("ours"), live("theirs"), live("again", uid="another"))
+    found = plan_of(wanted("kept"), holding("kept", "ours", "again"), world)
+    assert [change.ref.name for change in found.changes] == ["ours"]
+    assert found.vanished_keys == ("ConfigMap/default/again",), "a namesake is somebody else's"
+
+
+def test_what_existed_before_us_is_released_and_never_deleted() -> None:
+    """S3: a ConfigMap of Helm's that had been joined was deleted."""
+    inventory = holding("kept", "joined", "taken", "ours")
+    origins: tuple[Origin, ...] = ("joined", "taken")
+    for origin in origins:
+        inventory.entries[ref(origin).key] = replace(inventory.entries[ref(origin).key], origin=origin)
+    found = plan_of(wanted("kept"), inventory, seen(live("joined"), live("taken"), live("ours")))
+    assert [change.ref.name for change in found.changes] == ["ours"]
+    assert [(change.action, change.ref.name) for change in found.releases] == [
+        ("release", "joined"),
+        ("release", "taken"),
+    ]
+
+
+@pytest.mark.parametrize(
+    "sight",
+    [
+        PruneSafety("c0ffee", has_compiled=False),
+        PruneSafety("c0ffee", True, ("pods cannot be read", "jobs cannot be read")),
+        PruneSafety("c0ffee", False, ("x",), frozenset({"c0ffee"})),
+    ],
+)
+def test_an_error_is_never_an_empty_set(sight: PruneSafety) -> None:
+    inventory = holding("kept", "ours", "joined", "gone")
+    inventory.entries[ref("joined").key] = InventoryEntry(ref("joined"), "joined", origin="joined")
+    found = plan_of(wanted("kept"), inventory, {**seen(live("ours"), live("joined")), ref("gone").key: None}, sight)
+    assert (found.changes, found.releases, found.vanished_keys) == ((), (), ())
+    assert [change.ref.name for change in found.held_changes] == ["ours"]
+
+
+def test_an_object_whose_kind_was_not_read_is_left_alone() -> None:
+    assert plan_of(wanted("kept"), holding("kept", "unseen"), {}) == plan_of(wanted("kept"), holding("kept"), {})
+
+
+def test_an_empty_repository_prunes_nothing_until_an_annotation_names_the_commit_or_the_deletions() -> None:
+    held = plan_of(set(), holding("ours"), seen(live("ours")))
+    assert held.changes == ()
+    digest = deletion_digest(held.held_changes)
+    for name in ("gangplan.dev/allow-prune: c0ffee", f"gangplan.dev/allow-prune: {digest}"):
+        assert name in held.held_changes[0].reason
+    for allowed, count in (("c0ffee", 1), (digest, 1), ("another", 0)):
+        safety = PruneSafety("c0ffee", True, allowed=frozenset({allowed}))
+        assert len(plan_of(set(), holding("ours"), seen(live("ours")), safety).changes) == count
+        two = plan_of(set(), holding("ours", "too"), seen(live("ours"), live("too")), safety)
+        assert bool(two.changes) == (allowed == "c0ffee"), "a digest releases these deletions and no others"
+    remade, inventory = live("ours"), holding("ours")
+    remade["metadata"]["uid"] = "made since"
+    inventory.entries[ref("ours").key] = replace(inventory.entries[ref("ours").key], uid="made since")
+    safety = PruneSafety("c0ffee", True, allowed=frozenset({digest}))
+    assert plan_of(set(), inventory, seen(remade), safety).changes == (), "an annotation that was left standing"
+
+
+LIMIT = PRUNE_LIMITS.objects
+
+
+@pytest.mark.parametrize(
+    ("leaving", "known", "goes"), [(LIMIT, 11, True), (LIMIT + 1, 12, False), (20, 200, True), (21, 200, False)]
+)
+def test_more_deletions_than_the_limit_are_held(leaving: int, known: int, goes: bool) -> None:
+    names = [f"o{at}" for at in range(known)]
+    found = plan_of(wanted(*names[leaving:]), holding(*names), seen(*map(live, names)))
+    assert len(found.changes) == (leaving if goes else 0)
+    assert len(found.held_changes) == (0 if goes else leaving)
+
+
+def test_what_was_deleted_within_the_hour_counts_and_a_released_deletion_does_not() -> None:
+    names = [f"o{at}" for at in range(8)]
+    world = seen(live("kept"), *map(live, names))
+    inventory = holding("kept", "more", "again", *names)
+    recent = PruneSafety("c0ffee", True, recent=Toll(objects=4))
+    held = plan_of(wanted("kept"), inventory, world, recent)
+    assert "8 of 11 objects would be deleted after 4 within the last hour, the limit is 10" in held.obstacles
+    assert plan_of(wanted("kept"), inventory, world).counts
+    released = plan_of(wanted("kept"), inventory, world, replace(recent, allowed=frozenset({"c0ffee"})))
+    assert (len(released.changes), released.counts) == (8, False)
+
+
+def test_a_protected_object_stays_and_does_not_count() -> None:
+    guarded = live("guarded", **{"gangplan.dev/prune": "disabled"})
+    found = plan_of(wanted("kept"), holding("kept", "guarded", "ours"), seen(guarded, live("ours")))
+    assert [change.ref.name for change in found.changes] == ["ours"]
+    assert [change.ref.name for change in found.held_changes] == ["guarded"]
+    assert found.obstacles == ()
+
+
+def test_a_creation_that_was_never_confirmed_is_not_ours_to_delete() -> None:
+    inventory = Inventory(Table({ref("maybe").key: InventoryEntry(ref("maybe"))}))
+    found = plan_of(wanted("kept"), inventory, seen(live("maybe")))
+    assert (found.changes, found.vanished_keys) == ((), (ref("maybe").key,))
+
+
+def test_what_waits_for_a_finalizer_is_neither_deleted_again_nor_gone() -> None:
+    """S30: the entry ended when the server had accepted the deletion."""
+    stuck = live("stuck")
+    stuck["metadata"] |= {"deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": ["example.com/slow"]}
+    found = plan_of(wanted("kept"), holding("kept", "stuck"), seen(stuck))
+    assert (found.changes, found.vanished_keys) == ((), ())
+    assert [change.reason for change in found.leaving] == ["it was deleted and waits for example.com/slow"]
+
+
+# ---- what dies
+
+
+def job(name: str) -> Object:
+    meta = {"namespace": "default", "name": name, "uid": name}
+    return {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "metadata": meta}
+
+
+def pod_with(gpus: int, phase: str = "Running") -> Object:
+    resources = {"limits": {"nvidia.com/gpu": gpus, "cpu": "4", "volcano.sh/vgpu-memory": 9000}}
+    return {"spec": {"containers": [{"resources": resources}]}, "status": {"phase": phase}, "metadata": {}}
+
+
+def of_jobs(
+    leaving: int, staying: int, pods: list[Object], safety: PruneSafety = GOOD
+) -> tuple[PrunePlan, dict[str, Object | None]]:
+    things = [job(f"j{at}") for at in range(leaving + staying)]
+    keys = [ref_of(thing).key for thing in things]
+    entries = {
+        key: InventoryEntry(ref_of(thing), thing["metadata"]["name"]) for key, thing in zip(keys, things, strict=True)
+    }
+    world: dict[str, Object | None] = dict(zip(keys, things, strict=True))
+    return prune_plan(keys[leaving:], Inventory(Table(entries)), world, dict.fromkeys(keys, pods), safety), world
+
+
+def ending(count: int, pods: list[Object], safety: PruneSafety = GOOD, leaving: int = 0) -> PrunePlan:
+    """The plan where the first `leaving` of 20 jobs are deleted, and `count` others end for a new run."""
+    things = [job(f"j{at}") for at in range(20)]
+    keys = [ref_of(thing).key for thing in things]
+    entries = Table({ref_of(thing).key: InventoryEntry(ref_of(thing), thing["metadata"]["name"]) for thing in things})
+    ended = [Change("replace", ref_of(thing), live=thing) for thing in things[leaving : leaving + count]]
+    world: dict[str, Object | None] = dict(zip(keys, things, strict=True))
+    return prune_plan(keys[leaving:], Inventory(entries), world, dict.fromkeys(keys, pods), safety, ended)
+
+
+@pytest.mark.parametrize(
+    ("leaving", "staying", "pods", "reason"),
+    [
+        (7, 0, [pod_with(1)], "all 7 objects of kind Job would be deleted"),
+        (7, 9, [pod_with(1)], "7 of 16 running jobs would be deleted, the limit is 5"),
+        (2, 9, [pod_with(0)] * 30, "60 of 330 running pods would be deleted, the limit is 50"),
+        (1, 9, [pod_with(8)] * 9, ""),
+        (2, 9, [pod_with(8)] * 9, "144 of 792 devices in use would be deleted, the limit is 79"),
+        (7, 9, [pod_with(8, "Succeeded")], ""),
+    ],
+)
+def test_the_guard_counts_what_dies(leaving: int, staying: int, pods: list[Object], reason: str) -> None:
+    """S14: seven running gangs of seven went without a question."""
+    found, _ = of_jobs(leaving, staying, pods)
+    assert bool(found.changes) == (not reason)
+    assert reason in found.obstacles or not (reason or found.obstacles)
+
+
+def test_a_job_that_ends_for_a_new_run_counts_as_one_that_is_deleted() -> None:
+    """A commit that replaces every running gang ended them all without a question."""
+    running = [pod_with(8)]
+    assert ending(5, running).excess == ()
+    held = ending(6, running)
+    assert held.excess[0] == "6 of 20 running jobs would be deleted, the limit is 5"
+    assert "gangplan.dev/allow-prune: c0ffee" in held.excess[-1]
+    assert ending(6, running, replace(GOOD, allowed=frozenset({"c0ffee"}))).excess == ()
+    assert ending(20, []).excess == (), "what does not run does not die: the object comes again"
+    both = ending(3, running, leaving=3)
+    assert (both.changes, bool(both.excess)) == ((), True), "deletions and new runs are summed up"
+    assert ending(2, running, replace(GOOD, recent=Toll(jobs=4))).excess
+    doubted = ending(2, running, replace(GOOD, has_compiled=False), leaving=5)
+    assert (doubted.excess, doubted.changes) == ((), ()), "what is not deleted anyway does not count"
+
+
+def test_with_what_others_are_in_goes_only_by_an_annotation_and_holds_up_nothing_else() -> None:
+    """A Namespace that left the repository took seven running jobs with it that gangplan had not made."""
+    space = Ref("v1", "Namespace", "", "team")
+    item: Object = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team", "uid": "1"}}
+    inventory = holding("kept", "ours")
+    inventory.entries[space.key] = InventoryEntry(space, "1")
+    world = {**seen(live("kept"), live("ours")), space.key: item}
+    held = plan_of(wanted("kept"), inventory, world)
+    assert ([change.ref.name for change in held.changes], held.excess) == (["ours"], ())
+    assert ([change.ref for change in held.held_changes], held.waits_for_release) == ([space], True)
+    digest = deletion_digest(held.held_changes)
+    assert digest in held.held_changes[0].reason
+    for allowed in (digest, "c0ffee"):
+        released = plan_of(wanted("kept"), inventory, world, replace(GOOD, allowed=frozenset({allowed})))
+        assert ({change.ref.name for change in released.changes}, released.held_changes) == ({"ours", "team"}, ())
+    doubted = plan_of(wanted("kept"), inventory, world, replace(GOOD, has_compiled=False))
+    assert (doubted.changes, doubted.waits_for_release) == ((), False)
+
+
+def test_all_reasons_that_count_are_said() -> None:
+    found, _ = of_jobs(12, 0, [pod_with(8)] * 5)
+    assert [text.partition(" would")[0] for text in found.obstacles[:-1]] == [
+        "12 of 12 objects",
+        "12 of 12 running jobs",
+        "60 of 60 running pods",
+        "480 of 480 devices in use",
+        "all 12 objects of kind Job",
+        "the repository is empty",
+    ]
+
+
+def test_corrections_in_quick_succession_are_a_fight_and_slow_ones_are_not() -> None:
+    fights = FightDetector()
+    assert not any(fights.record_correction("slow", "them", now=60.0 * at) for at in range(20))
+    turns = [fights.record_correction("quick", "them", now=1200.0 + at) for at in range(int(FIGHT_THRESHOLD) + 1)]
+    assert turns == [*[False] * int(FIGHT_THRESHOLD), True]
+    assert fights.is_paused("quick", 1210.0)
+    assert not fights.is_paused("slow", 1210.0)
+    assert not fights.is_paused("quick", 1206.0 + FIGHT_PAUSE)

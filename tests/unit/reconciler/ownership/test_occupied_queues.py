@@ -1,0 +1,101 @@
+"""A queue that leaves the repository stays while something is in it that does not go as well."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from compiler.kubernetes import GROUP_NAME_ANNOTATION
+from reconciler.changes.diff import Change
+from reconciler.cluster.objects import Object, ref_of
+from reconciler.context import Pass
+from reconciler.inventory.store import Inventory
+from reconciler.observation.observe import Observation
+from reconciler.ownership.guard import PrunePlan
+from reconciler.ownership.occupied_queues import without_occupied_queues
+
+
+def thing(api: str, kind: str, name: str, owner: str = "", **fields: Any) -> Object:
+    owners = {"ownerReferences": [{"uid": f"uid-{owner}"}]} if owner else {}
+    space = {} if kind == "Queue" else {"namespace": "default"}
+    return {
+        "apiVersion": api,
+        "kind": kind,
+        "metadata": {"name": name, **space, "uid": f"uid-{name}", **owners},
+        **fields,
+    }
+
+
+def pod_group(name: str, owner: str = "", queue: str = "team", phase: str = "Running") -> Object:
+    return thing(
+        "scheduling.volcano.sh/v1beta1", "PodGroup", name, owner, spec={"queue": queue}, status={"phase": phase}
+    )
+
+
+def job(name: str, phase: str = "") -> Object:
+    status = {"state": {"phase": phase}} if phase else {}
+    return thing("batch.volcano.sh/v1alpha1", "Job", name, spec={"queue": "team"}, status=status)
+
+
+def pod(name: str, group: str, phase: str) -> Object:
+    made = thing("v1", "Pod", name, status={"phase": phase})
+    made["metadata"]["annotations"] = {GROUP_NAME_ANNOTATION: group}
+    return made
+
+
+TEAM = thing("scheduling.volcano.sh/v1beta1", "Queue", "team")
+DELETED = {**job("ours", "Running"), "metadata": {**job("ours")["metadata"], "deletionTimestamp": "2026"}}
+
+
+def held(*seen: Object, going: tuple[Object, ...] = ()) -> list[str]:
+    """Why the deletion of the queue is held, when these jobs go as well."""
+    changes = tuple(Change("prune", ref_of(item), live=item) for item in (*going, TEAM))
+    p = Pass(Observation({ref_of(item).key: item for item in (*seen, *going)}, frozenset()), Inventory())
+    plan = without_occupied_queues(p, PrunePlan(changes=changes))
+    assert len(plan.changes) + len(plan.held_changes) == len(changes)
+    assert all(change.ref.name == "team" for change in plan.held_changes)
+    return [change.reason for change in plan.held_changes]
+
+
+@pytest.mark.parametrize(
+    "stranger",
+    [
+        (pod_group("theirs"),),
+        (pod_group("theirs", phase="Inqueue"),),
+        (pod_group("theirs", phase="Pending"),),
+        (job("theirs"),),
+        (pod_group("theirs"), pod("one", "theirs", "Succeeded"), pod("two", "theirs", "Running")),
+    ],
+)
+def test_what_runs_or_waits_in_a_queue_holds_its_deletion(stranger: tuple[Object, ...]) -> None:
+    (reason,) = held(*stranger)
+    assert reason.startswith("it left the repository, and is deleted when what is in it has gone: ")
+    assert "default/theirs" in reason
+
+
+@pytest.mark.parametrize(
+    "seen",
+    [
+        (),
+        (pod_group("theirs", queue="other"),),
+        (pod_group("theirs", phase="Completed"),),
+        (job("theirs", "Completed"),),
+        (pod_group("theirs"), pod("one", "theirs", "Succeeded"), pod("two", "theirs", "Failed")),
+        (DELETED, pod_group("pg", owner="ours")),
+    ],
+)
+def test_what_is_over_or_elsewhere_holds_nothing(seen: tuple[Object, ...]) -> None:
+    going = tuple(item for item in seen if item is DELETED)
+    assert held(*seen, going=going) == []
+
+
+def test_what_goes_with_the_queue_does_not_hold_it_and_what_stays_does() -> None:
+    ours = job("ours", "Running")
+    assert held(pod_group("pg", owner="ours"), going=(ours,)) == []
+    assert len(held(ours, pod_group("pg", owner="ours"))) == 1, "suspended, say"
+
+
+def test_many_are_counted() -> None:
+    (reason,) = held(*(pod_group(f"pg-{at}") for at in range(5)))
+    assert reason.endswith("PodGroup default/pg-2 and 2 more")

@@ -1,0 +1,145 @@
+"""What dies with an object that makes runs on a schedule."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from compiler.kubernetes import name_of
+from reconciler.cluster.objects import Object, ref_of
+from reconciler.inventory.store import InventoryEntry
+from reconciler.ownership.dependents import pods_of_all
+from tests.builders.scripted_server import ScriptedAnswer
+from tests.unit.reconciler.ownership.test_controller import LABELS, OURS, World
+
+SCHEDULED = [
+    ("argoproj.io/v1alpha1", "CronWorkflow", "cronworkflows", "workflows.argoproj.io/workflow"),
+    (
+        "sparkoperator.k8s.io/v1beta2",
+        "ScheduledSparkApplication",
+        "scheduledsparkapplications",
+        "sparkoperator.k8s.io/app-name",
+    ),
+]
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    return World(tmp_path)
+
+
+def put_pod_of_run(world: World, run: str, label: str, namespace: str = "default", **metadata: Any) -> None:
+    metadata = {"namespace": namespace, "name": f"{run}-0", "labels": {label: run}, **metadata}
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {}, "status": {"phase": "Running"}}
+    world.cluster.put(f"/api/v1/namespaces/{namespace}/pods/{run}-0", pod)
+
+
+def test_the_runs_of_a_cron_job_count_with_it(world: World) -> None:
+    """Seven CronJobs with a running Job each were deleted without a question."""
+    made = [world.put(f"tick{at}") for at in range(7)]
+    pods: dict[str, list[Object]] = {}
+    for item in made:
+        world.enter(item)
+        owner = {"apiVersion": "batch/v1", "kind": "CronJob", "name": "tick", "uid": item["metadata"]["uid"]}
+        run = world.put(f"run-{item['metadata']['name']}", job=True, ownerReferences=[owner])
+        pods[ref_of(run).key] = [{"metadata": {}, "spec": {}, "status": {"phase": "Running"}}]
+    p = world.look(made[0])
+    p.pods = pods
+    world.prune(p)
+    assert "6 of 7 running jobs would be deleted, the limit is 5" in p.prune_plan.excess
+    p = world.look(*made[:5])
+    p.pods = pods
+    world.prune(p)
+    world.prune(world.look(*made[:5]))
+    assert (len(world.deleted()), world.inventory.deletions) == (2, [[1000, 2, 2, 2, 0]])
+
+
+@pytest.mark.parametrize(("api", "kind", "plural", "label"), SCHEDULED)
+def test_the_runs_of_a_cron_workflow_and_of_a_scheduled_spark_application_count_with_it(
+    world: World, api: str, kind: str, plural: str, label: str
+) -> None:
+    """Seven of them with a run each were deleted without a question; their runs are not watched."""
+    known = {"resources": [{"kind": kind, "name": plural, "namespaced": True}]}
+    world.cluster.before = lambda _, path, __: ScriptedAnswer(200, known) if path == f"/apis/{api}" else None
+    made = []
+    for at in range(7):
+        metadata = {"namespace": "default", "name": f"nightly-{at}", "labels": LABELS, "managedFields": [OURS]}
+        item = {"apiVersion": api, "kind": kind, "metadata": metadata}
+        made.append(world.cluster.put(f"/apis/{api}/namespaces/default/{plural}/nightly-{at}", item))
+        world.enter(made[-1])
+        put_pod_of_run(world, f"nightly-{at}-1700000000", label)
+        put_pod_of_run(world, f"nightly-{at}-17000000600000", label)
+    put_pod_of_run(world, "weekly-1", label)
+    put_pod_of_run(world, "nightly-1-1700000000", label, "elsewhere")
+    held = world.prune(world.look(made[0])).prune_plan
+    assert "6 of 7 running jobs would be deleted, the limit is 5" in held.excess
+    world.prune(world.look(*made[:5]))
+    world.prune(world.look(*made[:5]))
+    assert (len(world.deleted()), world.inventory.deletions) == (2, [[1000, 2, 2, 4, 0]])
+
+
+MAKERS = [
+    ("sparkoperator.k8s.io/v1beta2", "SparkApplication", "sparkoperator.k8s.io/app-name"),
+    ("sparkoperator.k8s.io/v1alpha1", "SparkConnect", "sparkoperator.k8s.io/connect-name"),
+    ("ray.io/v1", "RayCluster", "ray.io/cluster"),
+    ("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", "leaderworkerset.sigs.k8s.io/name"),
+]
+
+
+def item_of(api: str, kind: str, name: str, **metadata: Any) -> Object:
+    return {
+        "apiVersion": api,
+        "kind": kind,
+        "metadata": {"namespace": "default", "name": name, "uid": f"uid of {name}", **metadata},
+        "spec": {},
+        "status": {"phase": "Running"},
+    }
+
+
+def entry_of(item: Object) -> InventoryEntry:
+    return InventoryEntry(ref_of(item), item["metadata"]["uid"])
+
+
+@pytest.mark.parametrize(("api", "kind", "label"), MAKERS)
+def test_what_an_operator_has_made_counts_by_its_label(api: str, kind: str, label: str) -> None:
+    """Of a SparkApplication the guard saw the driver, and none of its executors: sixty could go without a question."""
+    app = item_of(api, kind, "app")
+    owner = {"apiVersion": api, "kind": kind, "name": "app", "uid": "uid of app", "controller": True}
+    driver = item_of("v1", "Pod", "driver", ownerReferences=[owner])
+    made = [item_of("v1", "Pod", f"executor-{at}", labels={label: "app"}) for at in range(3)]
+    others = item_of("v1", "Pod", "other", labels={label: "other"}), item_of("v1", "Pod", "bare")
+    elsewhere = item_of("v1", "Pod", "executor-9", labels={label: "app"}, namespace="elsewhere")
+    key = ref_of(app).key
+    for known in ({key: [driver]}, {}):
+        found = pods_of_all({key: entry_of(app)}, known, {key: app}, [driver, *made, *others, elsewhere])
+        assert found == {key: [driver, *made]}
+
+
+def test_pods_that_a_jobs_pods_have_made_count_with_it_and_with_what_made_the_job() -> None:
+    cron, job = item_of("batch/v1", "CronJob", "cron"), item_of("batch/v1", "Job", "run")
+    job["metadata"]["ownerReferences"] = [{**cron, **cron["metadata"]}]
+    driver, executor = item_of("v1", "Pod", "driver"), item_of("v1", "Pod", "executor")
+    driver["metadata"]["ownerReferences"] = [{**job, **job["metadata"]}]
+    executor["metadata"]["ownerReferences"] = [{**driver, **driver["metadata"]}]
+    key = ref_of(job).key
+    entries = {ref_of(cron).key: entry_of(cron)}
+    found = pods_of_all(entries, {key: [driver]}, {key: job}, [executor, driver])
+    assert {name: sorted(map(name_of, pods)) for name, pods in found.items()} == {
+        key: ["driver", "executor"],
+        ref_of(cron).key: ["driver", "executor"],
+    }
+
+
+def test_a_spark_application_with_many_executors_is_held(world: World) -> None:
+    known = {"resources": [{"kind": "SparkApplication", "name": "sparkapplications", "namespaced": True}]}
+    path = "/apis/sparkoperator.k8s.io/v1beta2"
+    world.cluster.before = lambda _, asked, __: ScriptedAnswer(200, known) if asked == path else None
+    app = item_of("sparkoperator.k8s.io/v1beta2", "SparkApplication", "app", labels=LABELS, managedFields=[OURS])
+    world.enter(world.cluster.put(f"{path}/namespaces/default/sparkapplications/app", app))
+    for at in range(51):
+        put_pod_of_run(world, f"app-exec-{at}", "spark-app-selector", labels={"sparkoperator.k8s.io/app-name": "app"})
+    held = world.prune(world.look()).prune_plan
+    assert "51 of 51 running pods would be deleted, the limit is 50" in held.excess
+    assert not world.deleted()

@@ -1,0 +1,84 @@
+"""While nothing is asked of it, the worker works out what the next compile needs."""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+from dataclasses import replace
+from typing import Any
+from unittest.mock import Mock
+
+import pytest
+
+from compiler.kubernetes import is_ready_node
+from compiler.lower import digest
+from compiler.lower import nodes as lowered_nodes
+from compiler.specs.eligibility import returned_node
+from reconciler.planning.compile import worker as compile_worker
+from reconciler.planning.compile.file_memory import FileMemory
+from reconciler.planning.compile.inputs import CompileRequest
+from reconciler.planning.compile.process import compile_request, prepare_next
+from solver.problem import Node
+from tests.unit.reconciler.planning.compile.test_process import JOB, node, request
+
+NODES = [node("gpu-0"), node("gpu-1")]
+OTHER = JOB.replace(b"name: train", b"name: other")
+
+
+def asked(**files: bytes) -> CompileRequest:
+    return replace(request(**files), state=NODES, clock=1_800_000_000)
+
+
+def test_what_was_prepared_is_not_worked_out_again_and_the_plan_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    base, more, memory = asked(train=JOB), asked(train=JOB, other=OTHER), FileMemory()
+    memory.keep_only(base.files)
+    plain = compile_request(more).as_json()
+    prepare_next(asked(train=JOB.replace(b"gpu: 4", b"gpu: 1")), memory.parse)
+    prepare_next(base, memory.parse)
+    lower = Mock(wraps=lowered_nodes._lower_nodes)
+    looked_at, asked_ready, written = Mock(wraps=returned_node), Mock(wraps=is_ready_node), Mock(wraps=digest._text)
+    monkeypatch.setattr(lowered_nodes, "_lower_nodes", lower)
+    monkeypatch.setattr("compiler.checks.placement.returned_node", looked_at)
+    monkeypatch.setattr("compiler.cluster_state.state.is_ready_node", asked_ready)
+    monkeypatch.setattr(digest, "_text", written)
+    assert compile_request(more, memory.parse).as_json() == plain
+    assert not lower.called
+    assert not looked_at.called, "the declared nodes"
+    assert not asked_ready.called, "the nodes of the cluster"
+    assert not any(isinstance(item, Node) for call in written.call_args_list for item in _items(call.args[0]))
+    changed = {**NODES[1], "spec": {"unschedulable": True}}
+    cordoned = compile_request(replace(more, state=[NODES[0], changed]), memory.parse)
+    assert cordoned.as_json() != plain
+    assert lower.call_count == 1, "a node that changed is lowered anew"
+
+
+def _items(value: Any) -> tuple[Any, ...]:
+    return value if isinstance(value, tuple) else ()
+
+
+@pytest.mark.parametrize(("kept", "prepared"), [(asked(train=JOB), 1), (None, 0)])
+def test_the_next_compile_is_prepared_when_no_order_comes_and_its_trouble_is_none(
+    monkeypatch: pytest.MonkeyPatch, kept: CompileRequest | None, prepared: int
+) -> None:
+    receiving, sending = os.pipe()
+    found: list[CompileRequest] = []
+
+    def prepare(what: CompileRequest, parse: Any) -> None:
+        found.append(what)
+        os.write(sending, b"order\n")
+        raise RecursionError
+
+    monkeypatch.setattr(compile_worker, "prepare_next", prepare)
+    monkeypatch.setattr(compile_worker, "IDLE", 0.01)
+    with os.fdopen(receiving, "rb", buffering=0) as pipe:
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BufferedReader(pipe)))
+        if kept is None:
+            os.write(sending, b"order\n")
+        assert compile_worker._next_order(kept, FileMemory()) == b"order\n"
+        assert len(found) == prepared
+        os.write(sending, b"another\n")
+        assert compile_worker._next_order(kept, FileMemory()) == b"another\n", "an order is there: nothing is prepared"
+        assert len(found) == prepared
+        os.close(sending)
+        assert compile_worker._next_order(None, FileMemory()) == b""

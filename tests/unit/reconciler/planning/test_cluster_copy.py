@@ -1,0 +1,281 @@
+"""The plan in force outlives the data folder: its copy in the cluster."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from compiler.emit.manifest import Manifest
+from compiler.repository import Repository
+from reconciler.cluster.client import Retry
+from reconciler.context import Pass, Reconciler, Settings, build_reconciler
+from reconciler.git.poller import BranchHead
+from reconciler.git.process import GitError
+from reconciler.inventory.store import Inventory
+from reconciler.objects.controller import take_up_inventory
+from reconciler.observation.observe import Observation
+from reconciler.planning.candidate import SNAPSHOT_FILE
+from reconciler.planning.cluster_copy import CHUNK, FAILURE_PAUSE, MIN_INTERVAL, KeptPlan, PlanCopy
+from reconciler.planning.controller import choose_commit, restore_snapshot, update_plan
+from reconciler.planning.snapshot import Snapshot, save_snapshot
+from tests.builders.fake_cluster import FakeCluster
+from tests.builders.memory_server import stored_sizes
+from tests.builders.scripted_server import error_answer
+from tests.builders.threads import no_new_thread
+
+COMMIT = "c0ffee" * 6 + "c0ff"
+TREE = Repository({"jobs/a.yaml": b"kind: Job\n", "cluster-specs/test/c.yaml": b"\xff"}, {"jobs/a.yaml": 7})
+GOOD = Snapshot(COMMIT, True, plan={"digest": "sha256:1", "gangs": []}, moments=(100,))
+
+
+@pytest.fixture
+def cluster() -> FakeCluster:
+    return FakeCluster()
+
+
+def copy_in(cluster: FakeCluster) -> PlanCopy:
+    return PlanCopy(cluster.client(), "gangplan-system", "test")
+
+
+def test_what_was_kept_is_read_whatever_its_size(cluster: FakeCluster) -> None:
+    noise = random.Random(1).randbytes(2 * CHUNK).hex()  # noqa: S311 (it only must not be compressible)
+    large = replace(GOOD, manifests=(Manifest(4, {"data": noise}, "x:1"),))
+    assert copy_in(cluster).read() is None
+    for snapshot in (GOOD, large, GOOD):
+        copy_in(cluster).write(KeptPlan(snapshot, TREE))
+        assert copy_in(cluster).read() == KeptPlan(snapshot, TREE)
+    assert max(stored_sizes(cluster.objects).values()) < 1 << 20
+
+
+def test_what_is_too_large_is_kept_without_its_files(cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("reconciler.planning.cluster_copy.MAX_CHUNKS", 1)
+    tree = Repository({"jobs/a.yaml": random.Random(1).randbytes(CHUNK)})  # noqa: S311
+    copy_in(cluster).write(KeptPlan(GOOD, tree))
+    assert copy_in(cluster).read() == KeptPlan(GOOD, None)
+
+
+def test_a_writer_that_is_killed_leaves_the_former_copy(cluster: FakeCluster) -> None:
+    copy_in(cluster).write(KeptPlan(GOOD, TREE))
+    writer = copy_in(cluster)
+    writer.read()
+    for limit in range(2):
+        most = len(cluster.writes) + limit
+
+        def cut(method: str, path: str, body: Any, most: int = most) -> Any:
+            return error_answer(500, "cut") if method != "GET" and len(cluster.writes) > most else None
+
+        cluster.before = cut
+        with pytest.raises(Retry, match="cut"):
+            writer.write(KeptPlan(replace(GOOD, commit="another"), TREE))
+        assert copy_in(cluster).read() == KeptPlan(GOOD, TREE)
+
+
+def test_a_copy_that_is_damaged_or_newer_than_we_know_is_none(cluster: FakeCluster) -> None:
+    copy_in(cluster).write(KeptPlan(GOOD, TREE))
+    path = next(path for path in cluster.objects if path.endswith("-plan"))
+    head = cluster.objects[path]
+    for text in (head["data"]["plan.json"].replace('"version": 1', '"version": 9'), "{", '{"version": 1}'):
+        cluster.objects[path] = {**head, "data": {"plan.json": text}}
+        assert copy_in(cluster).read() is None
+    with pytest.raises(ValueError, match="format 9"):
+        Snapshot.from_json('{"version": 9}')
+
+
+def test_a_new_commit_is_kept_at_once_and_a_new_plan_of_it_not_too_often(cluster: FakeCluster) -> None:
+    copy = copy_in(cluster)
+
+    def writes(digest: str, now: float, commit: str = COMMIT) -> bool:
+        before = len(cluster.writes)
+        copy.offer(KeptPlan(replace(GOOD, commit=commit, plan={"digest": digest}), TREE), now)
+        copy.wait()
+        return len(cluster.writes) > before
+
+    assert writes("1", 0)
+    assert not writes("1", 10)
+    assert not writes("2", 10)
+    assert writes("2", 10 + MIN_INTERVAL)
+    assert not writes("2", 10 + 9 * MIN_INTERVAL), "an idle cluster is not written"
+    assert writes("2", 10 + 9 * MIN_INTERVAL, "another")
+
+
+def test_a_copy_that_is_refused_is_not_tried_with_each_pass(cluster: FakeCluster) -> None:
+    copy = copy_in(cluster)
+    cluster.before = lambda method, path, body: error_answer(403, "no right") if method != "GET" else None
+
+    def tries(now: float) -> bool:
+        before = len(cluster.writes)
+        copy.offer(KeptPlan(GOOD, TREE), now)
+        copy.wait()
+        return len(cluster.writes) > before
+
+    assert [tries(at) for at in (100.0, 100.3, 101.0, 100.0 + FAILURE_PAUSE, 101.0 + FAILURE_PAUSE)] == [
+        *(True, False, False),
+        *(True, False),
+    ]
+    cluster.before = lambda method, path, body: None
+    assert tries(100.0 + 2 * FAILURE_PAUSE)
+    assert copy_in(cluster).read() == KeptPlan(GOOD, TREE)
+
+
+# ---- a lost data folder
+
+
+class Clone:
+    """A fresh clone: it knows the head, and not the commit in force."""
+
+    def is_ancestor(self, old: str, new: str) -> bool:
+        return False
+
+    def read_tree(self, commit: str) -> Repository:
+        raise GitError(f"commit {commit} is not in the clone")
+
+
+class Compiler:
+    """Keeps what it was asked."""
+
+    is_busy = False
+
+    def __init__(self) -> None:
+        self.asked: list[Any] = []
+
+    def take_result(self) -> None:
+        return None
+
+    def start_compile(self, request: Any) -> None:
+        self.asked.append(request)
+
+
+@pytest.mark.parametrize(
+    "head",
+    [BranchHead("f" * 40, Repository({}, {}, ())), BranchHead(problem="no route to the git server")],
+    ids=["held rewrite", "no git server"],
+)
+def test_the_plan_in_force_survives_the_loss_of_the_data_folder(
+    cluster: FakeCluster, tmp_path: Path, head: BranchHead
+) -> None:
+    """S15: "git rev-parse failed: Needed a single revision", no drift put back, no gate lifted."""
+    copy_in(cluster).write(KeptPlan(GOOD, TREE))
+    r = reconciler_on(cluster, tmp_path)
+    r.poller.head = head
+    restore_snapshot(r)
+    assert r.inventory is not None
+    p = Pass(Observation({}, frozenset()), r.inventory)
+    choose_commit(r, p)
+    update_plan(r, p)
+    assert (p.target_commit, p.snapshot, p.problems) == (COMMIT, GOOD, [])
+    assert bool(p.rewrite_message) == bool(head.commit)
+    (request,) = r.compiler.asked  # type: ignore[attr-defined]
+    assert (request.commit, request.files, request.commit_dates) == (COMMIT, TREE.files, TREE.commit_dates)
+
+
+def test_a_copy_of_another_commit_is_not_in_force(cluster: FakeCluster, tmp_path: Path) -> None:
+    copy_in(cluster).write(KeptPlan(replace(GOOD, commit="another"), TREE))
+    r = reconciler_on(cluster, tmp_path)
+    restore_snapshot(r)
+    assert r.planning.snapshot is None
+
+
+@pytest.mark.parametrize(("planned_for", "is_taken"), [("test", True), ("other", False)])
+def test_a_plan_of_another_cluster_in_the_data_folder_is_not_in_force(
+    cluster: FakeCluster, tmp_path: Path, planned_for: str, is_taken: bool
+) -> None:
+    """Two clusters of one repository, kept in turn with one --data: of the commit that was in force on both, the plan
+    of one was applied to the other, and what it does not hold was deleted there."""
+    r = reconciler_on(cluster, tmp_path)
+    save_snapshot(replace(GOOD, plan={**GOOD.plan, "cluster": planned_for}), r.settings.data / SNAPSHOT_FILE)
+    restore_snapshot(r)
+    assert (r.planning.snapshot is not None) == is_taken
+
+
+def test_a_rewrite_takes_effect_when_an_annotation_names_it(cluster: FakeCluster, tmp_path: Path) -> None:
+    """S31: it took a flag."""
+    r = reconciler_on(cluster, tmp_path)
+    r.poller.head = BranchHead("f" * 40, Repository({}, {}, ()))
+    for value in ("", "e" * 40, "f" * 40):
+        metadata = {
+            "namespace": "gangplan-system",
+            "name": "gangplan-test-status",
+            "annotations": {"gangplan.dev/allow-rewrite": value},
+        }
+        path = f"/api/v1/namespaces/gangplan-system/configmaps/{metadata['name']}"
+        cluster.put(path, {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata})
+        p = Pass(Observation({}, frozenset()), Inventory(commit=COMMIT))
+        choose_commit(r, p)
+        assert (p.target_commit == "f" * 40) == (value == "f" * 40)
+        assert bool(p.rewrite_message) == (value != "f" * 40)
+
+
+def test_an_inventory_that_was_taken_up_in_part_is_read_again(cluster: FakeCluster, tmp_path: Path) -> None:
+    """It passed for one that is known: it kept the transitions of the former leader, intents of that one were forgotten
+    at once, and another gangplan was not looked for."""
+    r = reconciler_on(cluster, tmp_path)
+    r.store.write(Inventory(commit=COMMIT))
+    r.lease.try_acquire()
+    r.note_lease(True)
+    r.forget_inventory()
+    cluster.before = lambda method, path, body: error_answer(500) if "labelSelector" in path else None
+    with pytest.raises(Retry):
+        take_up_inventory(r)
+    cluster.before = lambda method, path, body: None
+    cluster.requests.clear()
+    assert take_up_inventory(r).transitions == r.lease.transitions == 1
+    assert any("labelSelector" in path for _, path, _ in cluster.requests)
+
+
+def test_a_replica_that_does_not_act_does_not_read_the_tables_for_each_pass(
+    cluster: FakeCluster, tmp_path: Path
+) -> None:
+    reconciler_on(cluster, tmp_path).store.write(Inventory(commit=COMMIT))
+    r = reconciler_on(cluster, tmp_path)
+    take_up_inventory(r)
+    cluster.requests.clear()
+    for _ in range(5):
+        assert take_up_inventory(r).commit == COMMIT
+    assert not any("gangplan-test-objects" in path or "gangplan-test-runs" in path for _, path, _ in cluster.requests)
+    r.lease.try_acquire()
+    take_up_inventory(r)
+    assert any("gangplan-test-objects" in path for _, path, _ in cluster.requests), "who acts reads all of it"
+
+
+def reconciler_on(cluster: FakeCluster, folder: Path) -> Reconciler:
+    settings = Settings(str(folder), "main", "test", "gangplan-system", folder / "data")
+    r = build_reconciler(settings, cluster.client(), "me")
+    r.client.fence = lambda: None
+    r.mirror, r.compiler = Clone(), Compiler()  # type: ignore[assignment]
+    r.inventory = Inventory(commit=COMMIT)
+    return r
+
+
+@pytest.mark.parametrize("error", [MemoryError(), ValueError("not what was expected")])
+def test_a_copy_that_broke_down_is_made_later_and_counted(
+    cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    """It counted as written: the plan was not in the cluster until another was made."""
+    copy, kept = copy_in(cluster), KeptPlan(GOOD, TREE)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(PlanCopy, "write", failing(error))
+        copy.offer(kept, 0.0)
+        copy.wait()
+    assert (copy.heartbeat.errors, copy.heartbeat.last_beat) == (1, None)
+    with no_new_thread():
+        copy_without_thread = copy_in(cluster)
+        copy_without_thread.offer(kept, 0.0)
+    for each in (copy, copy_without_thread):
+        each.offer(kept, FAILURE_PAUSE - 1)
+        assert each.read() is None
+        each.offer(kept, FAILURE_PAUSE)
+        each.wait()
+        assert each.read() == kept
+        cluster.objects.clear()
+
+
+def failing(error: Exception) -> Callable[[PlanCopy, KeptPlan], None]:
+    def write(self: PlanCopy, plan: KeptPlan) -> None:
+        raise error
+
+    return write

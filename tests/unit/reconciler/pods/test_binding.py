@@ -1,0 +1,89 @@
+"""Pods that the scheduler does not bind: whose fault it is, and how often a gang is tried again (S7)."""
+
+from __future__ import annotations
+
+import pytest
+
+from compiler.kubernetes import HOSTNAME_LABEL
+from reconciler.cluster.objects import Object
+from reconciler.observation.nodes import NodeIndex
+from reconciler.pods.binding import CLOSED_SECONDS, LONGEST_HOLD, SILENCE, BindingMemory, GangTrouble, blames_node
+
+NODES = NodeIndex({"n1": "h1", "n2": "h2"}, {"h1": "n1", "h2": "n2"}, {})
+PORTS = (
+    "all nodes are unavailable: 1 node(s) didn't have free ports for the requested pod ports, "
+    "15 node(s) didn't match Pod's node affinity/selector."
+)
+CLAIM = 'all nodes are unavailable: 16 persistentvolumeclaim "data" not found.'
+
+
+def pod(name: str, message: str = "", reason: str = "Unschedulable", bound: bool = False) -> Object:
+    """A pod that was given n1."""
+    conditions = [{"type": "PodScheduled", "status": "False", "reason": reason, "message": message}] if message else []
+    spec = {"nodeSelector": {HOSTNAME_LABEL: "h1"}, **({"nodeName": "n1"} if bound else {})}
+    return {"metadata": {"name": name, "uid": name}, "spec": spec, "status": {"conditions": conditions}}
+
+
+@pytest.mark.parametrize(
+    ("message", "is_about_node"),
+    [
+        (PORTS, True),
+        ("0/2 nodes are available: 1 Insufficient cpu, 1 node(s) didn't match Pod's node affinity/selector.", True),
+        ("1 node(s) had volume node affinity conflict", True),
+        (CLAIM, False),
+        (f"{CLAIM} 15 node(s) didn't match Pod's node affinity/selector.", False),
+        ("", False),
+    ],
+)
+def test_a_node_is_to_blame_only_where_the_scheduler_says_so(message: str, is_about_node: bool) -> None:
+    assert blames_node(message) == is_about_node
+
+
+def test_of_a_gang_only_the_pods_that_the_scheduler_refuses_are_to_blame() -> None:
+    memory = BindingMemory()
+    gang = [pod("a", PORTS), pod("b", "can possibly be assigned to n1", reason="Schedulable"), pod("c", bound=True)]
+    memory.observe(gang, NODES, 0)
+    assert memory.overdue_pods(gang, NODES, 119, 120) == []
+    assert [(each.pod["metadata"]["name"], each.node) for each in memory.overdue_pods(gang, NODES, 120, 120)] == [
+        ("a", "n1")
+    ]
+    assert memory.deadlines(120) == [120, 120]
+
+
+def test_a_scheduler_that_is_silent_about_all_is_no_fault_of_the_gang() -> None:
+    memory, gang = BindingMemory(), [pod("a"), pod("b", "gated", reason="SchedulingGated")]
+    memory.observe(gang, NODES, 0)
+    memory.observe(gang, NODES, 120)
+    assert memory.overdue_pods(gang, NODES, 120, 120) == []
+    memory.observe([*gang, pod("other", bound=True)], NODES, 121)
+    assert [each.message for each in memory.overdue_pods(gang, NODES, 121, 120)] == [SILENCE, SILENCE]
+
+
+def test_a_blamed_node_is_closed_to_this_gang_for_longer_each_time_and_the_gang_is_held_at_the_end() -> None:
+    trouble = GangTrouble(("digest", 0), PORTS)
+    memory = BindingMemory(troubles={"gang": trouble})
+    trouble.record_round(["n1"], 0, 120)
+    assert memory.closed_nodes(0) == {"gang": {"n1"}}
+    assert memory.closed_nodes(CLOSED_SECONDS) == {}
+    assert memory.held_jobs(0) == {}
+    trouble.record_round(["n1"], 1, 120)
+    assert trouble.rounds == 1, "pods of one round may come a little after each other"
+    trouble.record_round(["n2"], 120, 120)
+    assert memory.closed_nodes(121) == {"gang": {"n1", "n2"}}
+    trouble.record_round(["n1"], 240, 120)
+    assert PORTS in memory.held_jobs(241)["gang"]
+    assert "3 times" in memory.held_jobs(241)["gang"]
+    assert memory.held_jobs(240 + LONGEST_HOLD) == {}
+
+
+def test_where_no_node_is_to_blame_none_is_closed_and_the_gang_pauses() -> None:
+    trouble = GangTrouble(("digest", 0), CLAIM)
+    memory = BindingMemory(troubles={"gang": trouble})
+    for at, pause in ((0, 15), (200, 30)):
+        trouble.record_round([], at, 120)
+        assert memory.held_jobs(at + pause - 1)
+        assert not memory.held_jobs(at + pause)
+    trouble.record_round([], 400, 120)
+    assert memory.closed_nodes(400) == {}
+    assert memory.held_jobs(3000)
+    assert trouble.missing_claim == "data"

@@ -1,0 +1,39 @@
+"""Evictions that a budget refuses are asked for again, with pauses that grow."""
+
+from __future__ import annotations
+
+from reconciler.cluster.objects import Object
+from reconciler.pods.evictions import EvictionMemory
+
+POD: Object = {"metadata": {"name": "p", "uid": "p"}}
+
+
+def test_a_refused_eviction_waits_twice_as_long_each_time_and_at_least_as_the_server_says() -> None:
+    memory = EvictionMemory()
+    assert memory.is_due(POD, 0)
+    for now, pause in ((0.0, 1.0), (1.0, 2.0), (3.0, 4.0)):
+        memory.record_refusal(POD, "budget", 0.5, now)
+        assert not memory.is_due(POD, now + pause - 0.1)
+        assert memory.is_due(POD, now + pause)
+    memory.record_refusal(POD, "budget", 30.0, 7.0)
+    assert memory.deadlines() == [37.0]
+    memory.observe([{"metadata": {"name": "q", "uid": "q"}}], 8)
+    assert memory.is_due(POD, 8)
+
+
+def test_a_granted_eviction_is_awaited_until_the_watch_shows_it() -> None:
+    """A plan made in between would count the pod as running, and evict another in its place."""
+    memory = EvictionMemory()
+    memory.record_grant(POD, 100.0)
+    memory.observe([POD], 101.0)
+    assert memory.unseen
+    assert not memory.is_due(POD, 101.0), "it was asked for again in each pass"
+    ending: Object = {"metadata": {**POD["metadata"], "deletionTimestamp": "2026-01-01T00:00:00Z"}}
+    for shown in ([], [ending], [{"metadata": {"name": "p", "uid": "2"}}]):
+        memory.record_grant(POD, 100.0)
+        memory.observe(shown, 101.0)
+        assert not memory.unseen
+    memory.record_grant(POD, 100.0)
+    memory.observe([POD], 160.0)
+    assert not memory.unseen, "the watch is believed in the end"
+    assert memory.is_due(POD, 160.0)

@@ -1,0 +1,119 @@
+"""Spans reach a collector; one that is not there, or hangs, holds nothing up."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+from reconciler.cluster.preflight import CannotStartError
+from reconciler.report.tracing import END_SECONDS, Tracing, open_tracing
+
+
+class Collector(ThreadingHTTPServer):
+    """A collector that keeps what it gets, or answers nothing."""
+
+    daemon_threads = True
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.got: list[tuple[str, ExportTraceServiceRequest]] = []
+        self.hangs = False
+        self.released = threading.Event()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_address[1]}/"
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: Collector
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        if self.server.hangs:
+            self.server.released.wait(60)
+        self.server.got.append((self.path, ExportTraceServiceRequest.FromString(body)))
+        self.send_response(200)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+
+@pytest.fixture
+def collector() -> Iterator[Collector]:
+    with Collector() as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield server
+        server.released.set()
+        server.shutdown()
+
+
+def test_phases_are_below_their_pass_and_a_compile_has_the_time_that_it_took() -> None:
+    exporter, tracing = InMemorySpanExporter(), Tracing()
+    tracing.export_to(exporter, "demo")
+
+    def fail() -> None:
+        with tracing.span("pass", revision="c0ffee"):
+            with tracing.span("observe"):
+                tracing.record("compile", 2.5, commit="c0ffee")
+            raise OSError("no")
+
+    with pytest.raises(OSError, match="no"):
+        fail()
+    tracing.stop()
+    compile_, observe, whole = exporter.get_finished_spans()
+    assert [each.name for each in (compile_, observe, whole)] == ["compile", "observe", "pass"]
+    assert whole.context is not None
+    assert observe.parent is not None
+    assert observe.parent.span_id == whole.context.span_id
+    assert whole.attributes == {"revision": "c0ffee"}
+    assert whole.status.description == "OSError: no"
+    assert compile_.start_time is not None
+    assert compile_.end_time is not None
+    assert compile_.end_time - compile_.start_time == 2_500_000_000
+    assert whole.resource.attributes["gangplan.cluster"] == "demo"
+
+
+def test_a_collector_gets_the_spans(collector: Collector) -> None:
+    tracing = open_tracing(collector.url, "demo")
+    with tracing.span("pass"):
+        pass
+    tracing.stop()
+    ((path, request),) = collector.got
+    assert path == "/v1/traces"
+    (of_resource,) = request.resource_spans
+    assert [span.name for scope in of_resource.scope_spans for span in scope.spans] == ["pass"]
+
+
+def test_a_collector_that_hangs_delays_neither_a_pass_nor_the_end_for_long(collector: Collector) -> None:
+    collector.hangs = True
+    tracing = open_tracing(collector.url, "demo")
+    for _ in range(3000):
+        with tracing.span("pass"):
+            pass
+    assert not collector.got
+    thread = threading.Thread(target=tracing.stop)
+    thread.start()
+    thread.join(END_SECONDS + 30)
+    assert not thread.is_alive()
+    assert not collector.got
+
+
+def test_without_an_address_nothing_is_made_and_without_the_packages_one_line_says_so(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    tracing = open_tracing("", "demo")
+    with tracing.span("pass"):
+        tracing.record("compile", 1.0)
+    tracing.stop()
+    monkeypatch.setitem(sys.modules, "opentelemetry.exporter.otlp.proto.http.trace_exporter", None)
+    with pytest.raises(CannotStartError, match=r"--traces needs .* pip install 'gangplan\[traces\]'"):
+        open_tracing("http://collector:4318", "demo")

@@ -1,0 +1,184 @@
+"""Deletions whose process is killed, that cannot be noted, or that meet what is still under way."""
+
+from __future__ import annotations
+
+import threading
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reconciler.cluster.client import BRIEF_LIMITS
+from reconciler.cluster.objects import Object
+from reconciler.loop import observe
+from reconciler.ownership.controller import INTENT_SECONDS, confirm_entries, plan_pruning, prune
+from reconciler.ownership.guard import PRUNE_WINDOW
+from tests.builders.scripted_server import ScriptedAnswer, error_answer
+from tests.unit.reconciler.ownership.test_controller import CONFIGMAPS, OURS, World, creation
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    return World(tmp_path)
+
+
+def test_a_process_that_is_killed_while_it_deletes_has_counted_what_it_deleted_and_no_more(world: World) -> None:
+    """The toll of a pass was noted after its deletions: a kill before that let as much go again."""
+    for at in range(9):
+        world.enter(world.put(f"o{at}"))
+    world.enter(world.put("kept"))
+    kept = world.cluster.objects[f"{CONFIGMAPS}/kept"]
+
+    def kill(method: str, path: str, body: Any) -> None:
+        if method == "DELETE" and len(world.deleted()) > 5:
+            raise KeyboardInterrupt
+
+    world.cluster.before = kill
+    with pytest.raises(KeyboardInterrupt):
+        world.prune(world.look(kept))
+    gone = [name for name in (f"o{at}" for at in range(9)) if f"{CONFIGMAPS}/{name}" not in world.cluster.objects]
+    world.cluster.before = lambda method, path, body: None
+    world.r.inventory = world.r.store.read()
+    p = world.look(kept)
+    plan_pruning(world.r, p)
+    assert (sum(row[1] for row in world.inventory.deletions), len(p.prune_plan.changes)) == (len(gone), 9 - len(gone))
+    prune(world.r, p)
+    assert world.prune(world.look(kept)).prune_plan.changes == ()
+    assert sum(row[1] for row in world.inventory.deletions) == 9, "each counts once"
+    for name in ("two", "more"):
+        world.enter(world.put(name))
+    held = world.prune(world.look(kept)).prune_plan
+    assert "2 of 3 objects would be deleted after 9 within the last hour, the limit is 10" in held.obstacles
+
+
+def refuse_deletions(world: World) -> None:
+    """The server refuses deletions from now on."""
+    world.cluster.before = lambda method, path, body: error_answer(500, "not now") if method == "DELETE" else None
+
+
+def put_ours(world: World, *names: str) -> Object:
+    """Objects of ours; the last one."""
+    for name in names:
+        world.enter(world.put(name))
+    return world.cluster.objects[f"{CONFIGMAPS}/{names[-1]}"]
+
+
+def test_what_cannot_be_read_while_its_deletion_is_refused_is_not_dead(world: World) -> None:
+    """Each time that the watch was stale what was there counted as deleted, and the rest was held for an hour."""
+    kept = put_ours(world, *"abcdef", "kept")
+    refuse_deletions(world)
+    world.prune(world.look(kept))
+    for _ in range(3):
+        p = world.look(kept)
+        p.observation = replace(p.observation, readable_kinds=frozenset(), obstacles={"ConfigMap": "it is stale"})
+        plan_pruning(world.r, p)
+        world.time += 61
+        world.prune(world.look(kept))
+    assert (len(world.inventory.announced), world.inventory.deletions) == (6, [])
+    world.cluster.before = lambda method, path, body: None
+    world.time += 61
+    world.prune(world.look(kept))
+    world.prune(world.look(kept))
+    assert [row[1] for row in world.inventory.deletions] == [6]
+
+
+def test_a_deletion_that_was_refused_for_long_counts_from_when_it_was_made(world: World) -> None:
+    """Ten deletions, noted an hour before they were granted, were forgotten a moment after that, and ten more went."""
+    kept = put_ours(world, *"abcdefghij", "kept")
+    refuse_deletions(world)
+    world.prune(world.look(kept))
+    world.time += PRUNE_WINDOW - 10
+    world.cluster.before = lambda method, path, body: None
+    world.prune(world.look(kept))
+    world.time += 20
+    put_ours(world, *"klmnopqrst")
+    p = world.prune(world.look(kept))
+    assert any("would be deleted after 10 within the last hour" in each for each in p.prune_plan.obstacles)
+    assert all(f"{CONFIGMAPS}/{name}" in world.cluster.objects for name in "klmnopqrst")
+
+
+def test_the_entry_of_an_object_whose_creation_has_no_answer_stays(world: World) -> None:
+    """Its commit is superseded, and it may still come to be: nobody else would know that it is ours."""
+    gate, writer = threading.Event(), world.r.writer
+    world.r.lease.try_acquire()
+    world.r.fence.enter()
+    world.r.note_lease(True)
+    writer.threads.patience = 0.05
+    new = creation("late")
+
+    def hang(method: str, path: str, body: Any) -> None:
+        if "/late?" in path:
+            gate.wait()
+
+    world.cluster.before = hang
+    (result,) = writer.apply_changes([new], world.inventory)
+    assert (result.outcome, writer.is_open(new.ref)) == ("left", True)
+    world.r.leads_since = -1e9
+    world.prune(world.look())
+    assert new.ref.key in world.inventory.entries
+    gate.set()
+    while not writer.threads._left[new.ref.key].answer.done():
+        time.sleep(0.001)
+    assert [result.outcome for result in observe(world.r).results] == ["done"], "the next pass takes it up"
+    world.cluster.objects[f"{CONFIGMAPS}/late"]["metadata"]["managedFields"] = [OURS]
+    world.prune(world.look())
+    assert world.deleted() == ["late"]
+
+
+def test_an_object_whose_creation_lost_its_answer_is_ours_also_when_it_comes_late(world: World) -> None:
+    """Something between us and the server may have kept the request: it came after its entry was given up."""
+    lost = ScriptedAnswer(200, {}, breaks_off=True)
+    world.cluster.before = lambda method, path, body: lost if "/late?" in path else None
+    (result,) = world.r.writer.apply_changes([creation("late")], world.inventory)
+    assert result.outcome == "retry"
+    world.r.leads_since = -1e9
+    world.prune(world.look())
+    world.put("late")
+    p = world.look()
+    confirm_entries(world.r, p)
+    world.prune(p)
+    assert world.deleted() == ["late"]
+    world.r.writer.apply_changes([creation("late")], world.inventory)
+    world.time += INTENT_SECONDS + 1
+    world.prune(world.look())
+    assert creation("late").ref.key not in world.inventory.entries
+
+
+def test_nothing_is_deleted_while_what_is_deleted_cannot_be_noted(world: World) -> None:
+    world.enter(world.put("left"))
+    world.r.writer.save_inventory(world.inventory)
+    world.cluster.before = lambda method, path, body: error_answer(500, "no") if "inventory" in path else None
+    assert [result.outcome for result in world.prune(world.look()).results] == ["retry", "retry"]
+    assert world.deleted() == []
+    world.cluster.before = lambda method, path, body: None
+    world.time += 60
+    world.prune(world.look())
+    assert world.deleted() == ["left"]
+
+
+def test_whether_what_was_deleted_is_gone_is_not_asked_for_without_end(world: World) -> None:
+    """A hundred reads without an answer took 400 s, within a pass that had begun no write for most of it."""
+    asked = list[str]()
+    kept = put_ours(world, *"abcde", "kept")
+    world.prune(world.look(kept))
+    p = world.look(kept)
+    plan_pruning(world.r, p)
+
+    def hang(method: str, path: str, body: Any) -> None:
+        asked.append(path.rpartition("/")[2])
+        world.time += BRIEF_LIMITS.total
+        raise TimeoutError("the read timed out")
+
+    world.cluster.before = hang
+    prune(world.r, p)
+    prune(world.r, p)
+    assert asked == ["a", "b"], "one in each pass, and others in the next one"
+    world.r.writer.set_deadline(-1.0)
+    prune(world.r, p)
+    assert asked == ["a", "b"], "none in a pass that has taken too long"
+    world.cluster.before = lambda method, path, body: None
+    world.r.writer.set_deadline(60.0)
+    prune(world.r, p)
+    assert [entry.ref.name for entry in world.inventory.entries.values()] == ["a", "b", "kept"]

@@ -1,0 +1,132 @@
+"""A job for which Volcano's job controller does nothing is made again, and one that only waits is not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from reconciler.cluster.objects import Object, ref_of
+from reconciler.runs.lost_jobs import CLEANUP_MARGIN, LOST_SECONDS, MAX_SECONDS, DepartedJobs, LostJobs
+
+EARLY, LATE = "2026-01-01T00:00:00Z", "2026-01-01T00:00:01Z"
+
+
+def job(name: str, phase: str = "Pending", created: str = EARLY, **metadata: Any) -> Object:
+    metadata = {"name": name, "namespace": "default", "uid": f"{name}-uid", "creationTimestamp": created, **metadata}
+    status = {"state": {"phase": phase}} if phase else {}
+    return {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "metadata": metadata, "status": status}
+
+
+def group(of: Object, phase: str) -> Object:
+    name = f"{of['metadata']['name']}-{of['metadata']['uid']}"
+    metadata = {"name": name, "namespace": "default"}
+    api = "scheduling.volcano.sh/v1beta1"
+    return {"apiVersion": api, "kind": "PodGroup", "metadata": metadata, "status": {"phase": phase}}
+
+
+def by_key(*items: Object) -> dict[str, Object]:
+    return {ref_of(item).key: item for item in items}
+
+
+OTHER = job("other", "Running", LATE)
+LET_IN, BARE = job("job"), job("job", phase="")
+
+
+def message_after(seconds: float, jobs: list[Object], *groups: Object, pods: bool = False) -> str:
+    lost, objects = LostJobs(), by_key(*groups)
+    of_jobs = {ref_of(OTHER).key: [OTHER], ref_of(jobs[0]).key: [OTHER] if pods else []}
+    for now in (100.0, 100.0 + seconds):
+        lost.observe(by_key(*jobs), of_jobs, objects, now)
+    return lost.message(jobs[0], 100.0 + seconds)
+
+
+@pytest.mark.parametrize(
+    ("jobs", "groups", "is_lost"),
+    [
+        ([BARE, OTHER], [], True),
+        ([LET_IN, OTHER], [group(LET_IN, "Inqueue")], True),
+        ([LET_IN, OTHER], [group(LET_IN, "Pending")], False),
+        ([LET_IN, OTHER], [], False),
+        ([job("job", "Aborted"), OTHER], [group(LET_IN, "Inqueue")], False),
+        ([job("job", "", deletionTimestamp=LATE), OTHER], [], False),
+        ([BARE], [], False),
+        ([job("job", "", LATE), job("other", "Running", EARLY)], [], False),
+    ],
+    ids=["no status", "no pods", "not let in", "no group", "aborted", "leaving", "nothing else works", "others before"],
+)
+def test_a_job_is_lost_when_the_controller_owes_it_something(
+    jobs: list[Object], groups: list[Object], is_lost: bool
+) -> None:
+    assert bool(message_after(LOST_SECONDS, jobs, *groups)) == is_lost
+    assert not message_after(LOST_SECONDS - 1, jobs, *groups)
+    assert not message_after(MAX_SECONDS, jobs, *groups, pods=True)
+
+
+def test_a_job_alone_is_lost_after_a_longer_time() -> None:
+    assert not message_after(4 * LOST_SECONDS, [BARE])
+    assert message_after(5 * LOST_SECONDS, [BARE])
+
+
+def test_a_job_that_is_lost_again_waits_twice_as_long() -> None:
+    lost, key = LostJobs(), ref_of(BARE).key
+    for count in range(3):
+        again = job("job", phase="", uid=f"uid-{count}")
+        patience, now = LOST_SECONDS * 2**count, 1000.0 * count
+        for at in (now, now + patience - 1, now + patience):
+            lost.observe(by_key(again, OTHER), {}, {}, at)
+            assert bool(lost.message(again, at)) == (at == now + patience)
+        lost.record_repeat(key)
+    lost.observe(by_key(again, OTHER), {key: [OTHER]}, {}, 9000.0)
+    assert lost.repeats == {}, "it has pods"
+
+
+def test_a_job_that_was_made_again_and_gets_no_pods_keeps_no_room_until_it_has_some() -> None:
+    """A ResourceQuota refused its pods: it kept the nodes that it was to get from all others, and nothing said so."""
+    lost, key, groups = LostJobs(), ref_of(LET_IN).key, by_key(group(LET_IN, "Inqueue"))
+    for repeats, pods, jobs in (
+        (0, [], [LET_IN]),
+        (1, [], [LET_IN]),
+        (2, [], []),
+        (2, [], [LET_IN]),
+        (2, [OTHER], [LET_IN]),
+    ):
+        if repeats > lost.repeats.get(key, 0):
+            lost.record_repeat(key)
+        lost.observe(by_key(*jobs), {key: pods}, groups, 100.0)
+        is_refused = repeats > 0 and not pods and bool(jobs)
+        assert lost.refused_jobs.keys() == ({key} if is_refused else set()), "one that is not there is to be made again"
+    assert lost.repeats == {}
+
+
+@pytest.mark.parametrize(
+    ("phases", "counts", "started", "given_up"),
+    [
+        (["Pending", "Terminating", "Terminated"], {}, False, True),
+        (["Pending", "Failed"], {}, False, True),
+        (["Pending", "Terminated"], {}, True, False),
+        (["Pending", "Running", "Terminated"], {}, False, False),
+        (["Pending", "Failed"], {"failed": 1}, False, False),
+        (["Pending", "Completed"], {}, False, False),
+        (["Pending", "Aborted"], {}, False, False),
+    ],
+)
+def test_a_job_that_the_controller_ends_without_a_pod_is_made_again(
+    phases: list[str], counts: Object, started: bool, given_up: bool
+) -> None:
+    """A ResourceQuota refused its pods for a minute: it was terminated, and counted as a run that is over."""
+    ended, lost = job("job", phases[-1]), LostJobs()
+    ended["status"] |= {"conditions": [{"status": phase} for phase in phases], **counts}
+    for now in (100.0, 100.0 + LOST_SECONDS):
+        lost.observe(by_key(ended), {}, {}, now, by_key(ended) if started else ())
+        assert lost.refused_jobs.keys() == (by_key(ended).keys() if given_up else set())
+    assert bool(lost.message(ended, 100.0 + LOST_SECONDS)) == given_up, "surely, though no other job is served"
+
+
+def test_the_names_of_many_deleted_jobs_stay_reserved_until_each_was_cleaned_up_once_more() -> None:
+    few = {"Job.batch.volcano.sh/default/a": (0.0, 5.0)}
+    assert DepartedJobs(few).reservations() == {next(iter(few)): 10.0 + CLEANUP_MARGIN}
+    many = {f"Job.batch.volcano.sh/default/{at}": (5.0, 5.0) for at in range(200)}
+    assert set(DepartedJobs(many).reservations().values()) == {25.0 + CLEANUP_MARGIN}
+    others = {key.replace("Job.batch.volcano.sh", "Job.batch"): times for key, times in many.items()}
+    assert set(DepartedJobs(others).reservations().values()) == {5.0 + CLEANUP_MARGIN}

@@ -1,0 +1,108 @@
+"""What is told of a run: pod by pod as they go, the rest at its end, and never more than a row can hold."""
+
+from __future__ import annotations
+
+import json
+
+from reconciler.cluster.objects import Object
+from reconciler.runs.run_record import (
+    MAX_FAILURES,
+    MAX_NODES,
+    MAX_ROLES,
+    RunRecord,
+    final_record,
+    with_pods,
+)
+
+JOB: Object = {
+    "metadata": {"name": "j", "creationTimestamp": "2025-12-31T00:00:00Z"},
+    "status": {
+        "retryCount": 2,
+        "taskStatusCount": {"worker": {"phase": {"Succeeded": 1, "Failed": 1}}},
+        "state": {"phase": "Failed", "lastTransitionTime": "2026-01-01T00:06:00Z"},
+    },
+}
+
+
+def pod(name: str, minute: int, phase: str = "Running", code: int | None = None, **more: object) -> Object:
+    """A pod that was made at this minute, bound at once, and ended a minute later."""
+    began, ended = (f"2026-01-01T00:{at:02}:00Z" for at in (minute, minute + 1))
+    status: dict[str, object] = {"phase": phase, "startTime": began}
+    status["conditions"] = [{"type": "PodScheduled", "status": "True", "lastTransitionTime": began}]
+    if code is not None:
+        state = {"terminated": {"exitCode": code, "finishedAt": ended}}
+        status["containerStatuses"] = [{"state": state}]
+    labels = {"volcano.sh/task-spec": str(more.get("role", "worker"))}
+    metadata = {"name": name, "creationTimestamp": began, "labels": labels}
+    return {"metadata": metadata, "spec": {"nodeName": f"on-{name}"}, "status": status}
+
+
+def evicted(name: str, minute: int) -> Object:
+    found = pod(name, minute)
+    condition = {
+        "type": "DisruptionTarget",
+        "status": "True",
+        "lastTransitionTime": f"2026-01-01T00:{minute + 1:02}:00Z",
+    }
+    return {**found, "status": {**found["status"], "conditions": [*found["status"]["conditions"], condition]}}
+
+
+def test_a_record_says_when_where_and_how_it_ended() -> None:
+    ended = {"exitCode": 3, "finishedAt": "2026-01-01T00:05:00Z"}
+    pods: list[Object] = [
+        {
+            "metadata": {"name": f"p{at}", "labels": {"volcano.sh/task-spec": "worker"}},
+            "spec": {"nodeName": f"n{at}"},
+            "status": {
+                "startTime": f"2026-01-01T00:0{at}:00Z",
+                "containerStatuses": [{"state": {"terminated": {**ended, "exitCode": at}}}],
+            },
+        }
+        for at in (1, 0)
+    ]
+    assert final_record({}, JOB, pods) == {
+        "started": "2026-01-01T00:00:00Z",
+        "ended": "2026-01-01T00:06:00Z",
+        "nodes": ["n0", "n1"],
+        "retries": 2,
+        "exitCodes": {"worker": {"0": 1, "1": 1}},
+        "events": {"worker": {"created": [2, "", ""], "bound": [2, "", ""]}},
+        "tasks": {"worker": {"Succeeded": 1, "Failed": 1}},
+    }
+    assert final_record({}, {"metadata": {"name": "j"}}, []) == {}
+
+
+def test_pods_that_are_gone_at_the_end_are_told_as_well() -> None:
+    """Only those that were there at the end were: nodes and exit codes of what had been tried before were lost."""
+    record: RunRecord = {}
+    record = with_pods(record, [pod("a", 1, "Failed", 7)], "2026-01-01T00:03:00Z")
+    record = with_pods(record, [evicted("b", 4), pod("c", 4)], "2026-01-01T00:06:00Z")
+    stored = json.loads(json.dumps(record))
+    found = final_record(stored, JOB, [pod("d", 8, "Succeeded", 0)])
+    assert (found["started"], found["nodes"]) == ("2026-01-01T00:01:00Z", ["on-a", "on-b", "on-c", "on-d"])
+    assert (found["retries"], found["evictions"]) == (2, 1)
+    assert found["exitCodes"] == {"worker": {"7": 1, "0": 1}}
+    assert found["failures"] == [{"at": "2026-01-01T00:02:00Z", "role": "worker", "node": "on-a", "exitCode": 7}]
+    assert found["events"]["worker"] == {
+        "created": [4, "2026-01-01T00:01:00Z", "2026-01-01T00:08:00Z"],
+        "bound": [4, "2026-01-01T00:01:00Z", "2026-01-01T00:08:00Z"],
+        "failed": [1, "2026-01-01T00:02:00Z", "2026-01-01T00:02:00Z"],
+        "evicted": [1, "2026-01-01T00:05:00Z", "2026-01-01T00:05:00Z"],
+        "deleted": [1, "2026-01-01T00:06:00Z", "2026-01-01T00:06:00Z"],
+        "ended": [1, "2026-01-01T00:09:00Z", "2026-01-01T00:09:00Z"],
+    }
+
+
+def test_a_record_stays_small_however_much_happens() -> None:
+    record: RunRecord = {}
+    for at in range(300):
+        tried = [pod(f"{name}-{at}", at % 50, "Failed", at % 256, role=f"r{at % 40}") for name in "ab"]
+        record = with_pods(record, tried, "2026-01-01T00:59:00Z")
+    tasks = {f"r{at}": {"phase": {"Failed": 1}} for at in range(1000)}
+    found = final_record(record, {"metadata": {}, "status": {"taskStatusCount": tasks}}, [])
+    assert len(found["nodes"]) == MAX_NODES
+    assert len(found["failures"]) == MAX_FAILURES
+    assert len(found["tasks"]) == MAX_ROLES
+    assert len(found["events"]) == MAX_ROLES + 1
+    assert sum(row["created"][0] for row in found["events"].values()) == 600
+    assert len(json.dumps(found)) < 16 << 10

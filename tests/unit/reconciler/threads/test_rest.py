@@ -1,0 +1,32 @@
+"""Passes follow one another where little happens; where much does, the loop rests four times as long as it computes."""
+
+from __future__ import annotations
+
+import pytest
+
+from reconciler.threads.rest import CREDIT, MAX_REST, PACED_REST, LoopRest
+
+
+def test_a_few_passes_need_no_rest_and_many_rest_as_long_as_they_would_have() -> None:
+    rest, now, pauses = LoopRest(), 100.0, []
+    for _ in range(40):
+        until = rest.rested_at(now, now + 0.1, 0.1, False)
+        pauses.append(max(0.0, until - now - 0.1))
+        now += 0.1 + pauses[-1]
+    assert not any(pauses[:3])
+    assert pauses[-30:] == pytest.approx([MAX_REST] * 30)
+    now += 60.0
+    assert rest.rested_at(now, now + 0.1, 0.1, False) - now - 0.1 == pytest.approx(MAX_REST - CREDIT), (
+        "as in the beginning"
+    )
+
+
+def test_what_a_pass_has_waited_for_is_rest() -> None:
+    rest = LoopRest()
+    for now in range(100, 160):
+        assert rest.rested_at(now, now + 0.6, 0.1, False) < now
+
+
+def test_while_new_jobs_are_left_to_later_passes_each_pass_is_rested_from() -> None:
+    assert LoopRest().rested_at(10.0, 10.01, 0.01, True) == pytest.approx(10.01 + PACED_REST)
+    assert LoopRest().rested_at(10.0, 15.5, 5.0, True) == pytest.approx(17.0)

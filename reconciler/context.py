@@ -13,6 +13,7 @@ from pathlib import Path
 
 from compiler.emit.manifest import Manifest
 from reconciler.changes.diff import Change
+from reconciler.changes.events import ObjectEvent
 from reconciler.changes.pods import Eviction
 from reconciler.changes.results import ChangeResult
 from reconciler.cluster.client import REQUEST_LIMITS, Client
@@ -36,7 +37,7 @@ from reconciler.pods.binding import BindingMemory
 from reconciler.pods.evictions import EvictionMemory
 from reconciler.pods.node_health import NodeHealth
 from reconciler.pods.pace import CorrectionPace, StartPace
-from reconciler.report.events import EVENT_BURST, EVENTS_PER_SECOND, EventWriter, ObjectEvent
+from reconciler.report.events import EVENT_BURST, EVENTS_PER_SECOND, EventWriter
 from reconciler.report.metrics import Metrics
 from reconciler.report.status import StatusPublisher
 from reconciler.report.tracing import Tracing, open_tracing

@@ -10,6 +10,7 @@ from http.server import ThreadingHTTPServer
 from pathlib import Path
 from typing import IO
 
+from reconciler.changes.events import ObjectEvent
 from reconciler.changes.results import ChangeResult
 from reconciler.cluster.client import ApiError, LostLease, short_error
 from reconciler.context import Reconciler, revision_in_force
@@ -17,7 +18,6 @@ from reconciler.git.webhook import WebhookReceiver, serve_webhook
 from reconciler.inventory.neighbours import OtherGangplanError
 from reconciler.loop import reconcile_once
 from reconciler.objects.drift import put_back_updates
-from reconciler.report.events import ObjectEvent
 from reconciler.report.server import HttpAnswer, serve_pages
 from reconciler.report.status import FAILURE_TYPE, WRITE_INTERVAL, Report
 from reconciler.threads.heartbeat import Heartbeat

@@ -9,14 +9,14 @@ from itertools import islice
 from math import isfinite
 
 from reconciler.changes.diff import Change
+from reconciler.changes.events import Condition, ObjectEvent
 from reconciler.changes.results import ChangeResult
 from reconciler.cluster.objects import name_of_key, ref_of
 from reconciler.context import Pass, Reconciler, is_plan_fresh
 from reconciler.planning.candidate import unanswered_message
 from reconciler.planning.snapshot import PlannedGang
 from reconciler.planning.state import Rejection
-from reconciler.report.events import ObjectEvent
-from reconciler.report.status import Condition, Report
+from reconciler.report.status import Report
 from reconciler.runs.records import record_row
 from reconciler.scheduler.controller import behind_message
 from reconciler.scheduler.stalls_controller import stalled_components

@@ -9,11 +9,11 @@ import threading
 import time
 from collections.abc import Callable, Iterable
 from math import inf
-from typing import NamedTuple
 
 from compiler.fields.timestamp import rfc3339
 from compiler.kubernetes import uid_of
 from compiler.syntax.runs import json_digest
+from reconciler.changes.events import ObjectEvent
 from reconciler.cluster.client import ApiError, Client, Conflict, LostLease, Retry
 from reconciler.cluster.objects import FIELD_MANAGER, Object, ref_of
 from reconciler.threads.heartbeat import Heartbeat, repeat_step
@@ -31,15 +31,6 @@ RETRY_PAUSES = (0.5, 30.0)
 MAX_ATTEMPTS = 10
 _TURN = 0.5
 """Seconds for which the thread waits for an Event, at most and at the end of the process as well."""
-
-
-class ObjectEvent(NamedTuple):
-    """An Event to write on an object."""
-
-    object: Object
-    reason: str
-    message: str
-    is_warning: bool
 
 
 class EventWriter:

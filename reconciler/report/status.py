@@ -13,12 +13,12 @@ from typing import Any
 from compiler.fields.timestamp import rfc3339
 from compiler.kubernetes import CLUSTER_LABEL, MANAGED_BY_LABEL, annotations_of
 from reconciler.changes.diff import Change
+from reconciler.changes.events import Condition, ObjectEvent
 from reconciler.changes.results import ChangeResult
 from reconciler.cluster.client import ApiError, Client, NotFound, Retry
 from reconciler.cluster.objects import FIELD_MANAGER, Object, Ref
 from reconciler.inventory.shards import memory_labels
 from reconciler.planning.snapshot import PlannedGang
-from reconciler.report.events import ObjectEvent
 from reconciler.report.explain import condition_sentence
 from reconciler.runs.records import record_line
 
@@ -59,16 +59,6 @@ MAX_FAILURE = 2000
 """Characters of what ends passes."""
 MAX_MESSAGES = 50
 """Diagnostics, held and failed changes that are written into the status at most."""
-
-
-@dataclass(frozen=True, slots=True)
-class Condition:
-    """As in Kubernetes: whether it holds, a short reason for machines and a sentence for people."""
-
-    type: str
-    status: bool
-    reason: str
-    message: str = ""
 
 
 FAILURE_TYPE = "PassFailed"

@@ -12,6 +12,7 @@ import pytest
 from kubernetes.config import ConfigException
 
 from reconciler import run
+from reconciler.changes.events import Condition, ObjectEvent
 from reconciler.changes.results import ChangeResult
 from reconciler.cluster.client import ApiError, Client, Forbidden, LostLease, Retry
 from reconciler.cluster.lease import Lease
@@ -22,8 +23,8 @@ from reconciler.git.poller import GitPoller
 from reconciler.inventory.neighbours import OtherGangplanError
 from reconciler.inventory.store import Inventory
 from reconciler.planning.snapshot import Snapshot
-from reconciler.report.events import EventWriter, ObjectEvent
-from reconciler.report.status import Condition, Report, StatusPublisher
+from reconciler.report.events import EventWriter
+from reconciler.report.status import Report, StatusPublisher
 from reconciler.requests.store import Requests
 from reconciler.run import http_pages, run_reconciler
 from tests.builders.scripted_server import ScriptedAnswer, ScriptedServer, error_answer

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from compiler.repository import Repository
+from reconciler.changes.events import Condition
 from reconciler.context import Pass, Reconciler, Settings, build_reconciler, due_moment, is_plan_fresh
 from reconciler.git.mirror import Mirror
 from reconciler.git.poller import BranchHead
@@ -22,7 +23,6 @@ from reconciler.planning.compile.worker_state import QUIET
 from reconciler.planning.controller import choose_commit, update_plan
 from reconciler.planning.snapshot import CompileBreakdown, Snapshot
 from reconciler.report.build import build_report
-from reconciler.report.status import Condition
 from tests.builders.scripted_server import ScriptedAnswer, ScriptedServer
 
 COMMIT = "c0ffee"

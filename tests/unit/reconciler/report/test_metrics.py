@@ -5,11 +5,12 @@ from __future__ import annotations
 import time
 
 from reconciler.changes.diff import Change
+from reconciler.changes.events import Condition
 from reconciler.changes.results import ChangeResult
 from reconciler.cluster.objects import Ref
 from reconciler.planning.snapshot import PlannedGang
 from reconciler.report.metrics import Metrics
-from reconciler.report.status import Condition, Report
+from reconciler.report.status import Report
 
 QUEUE = Ref("scheduling.volcano.sh/v1beta1", "Queue", "", "team")
 JOB = Ref("batch.volcano.sh/v1alpha1", "Job", "default", "train")

@@ -10,22 +10,15 @@ from typing import Any
 import pytest
 
 from reconciler.changes.diff import Change
+from reconciler.changes.events import Condition, ObjectEvent
 from reconciler.changes.results import ChangeResult
 from reconciler.cluster.client import LostLease, NotFound
 from reconciler.cluster.objects import Object, Ref
 from reconciler.planning.snapshot import PlannedGang
-from reconciler.report.events import MAX_ATTEMPTS, MAX_WAITING, EventWriter, ObjectEvent
+from reconciler.report.events import MAX_ATTEMPTS, MAX_WAITING, EventWriter
 from reconciler.report.explain import condition_sentence
 from reconciler.report.logs import JsonFormatter
-from reconciler.report.status import (
-    MAX_MESSAGES,
-    Condition,
-    Report,
-    StatusPublisher,
-    read_status,
-    status_document,
-    status_text,
-)
+from reconciler.report.status import MAX_MESSAGES, Report, StatusPublisher, read_status, status_document, status_text
 from tests.builders.fake_cluster import FakeCluster
 from tests.builders.memory_server import stored_sizes
 from tests.builders.scripted_server import ScriptedAnswer, ScriptedServer, error_answer

@@ -10,6 +10,7 @@ import pytest
 
 from compiler.emit.manifest import Manifest
 from reconciler.changes.diff import Change
+from reconciler.changes.events import Condition
 from reconciler.changes.results import ChangeResult
 from reconciler.cluster.objects import Object, Ref
 from reconciler.context import Pass, Settings, build_reconciler
@@ -17,7 +18,6 @@ from reconciler.inventory.store import Inventory
 from reconciler.observation.observe import Observation
 from reconciler.planning.snapshot import Snapshot
 from reconciler.report.build import build_report
-from reconciler.report.status import Condition
 from reconciler.requests.store import Requests
 from reconciler.scheduler.configuration import TAKE_SECONDS, parts_of, text_of
 from reconciler.scheduler.controller import follow_scheduler, read_scheduler_memory, with_standing_text

@@ -49,6 +49,7 @@ from reconciler.scheduler.probe import SchedulerProbe
 from reconciler.scheduler.stalls import VolcanoStalls
 from reconciler.threads.heartbeat import Heartbeat
 from reconciler.threads.wake import WakeEvent
+from reconciler.timings import TIMINGS, Timings
 
 LOOP_LIMIT = 150.0
 """Seconds within which the loop shows that it turns: between two passes, two phases, and two writes."""
@@ -104,6 +105,7 @@ class Reconciler:
     """
 
     settings: Settings
+    timings: Timings
     client: Client
     mirror: Mirror
     poller: GitPoller
@@ -329,7 +331,7 @@ class Pass:
         self.events.append(ObjectEvent(item, reason, message, is_warning))
 
 
-def build_reconciler(settings: Settings, client: Client, identity: str) -> Reconciler:
+def build_reconciler(settings: Settings, client: Client, identity: str, timings: Timings = TIMINGS) -> Reconciler:
     """Put the parts together; nothing is started and nothing is sent yet. Raises GitError for an address that git is
     never given, CannotStartError where the packages for traces are missing."""
     wake = WakeEvent()
@@ -353,9 +355,10 @@ def build_reconciler(settings: Settings, client: Client, identity: str) -> Recon
     event_client = _side_client(client, fence, RateLimit(EVENTS_PER_SECOND, EVENT_BURST))
     return Reconciler(
         settings=settings,
+        timings=timings,
         client=client,
         mirror=mirror,
-        poller=GitPoller(mirror, settings.poll, wake.set, metrics.record_fetch),
+        poller=GitPoller(mirror, settings.poll, wake.set, metrics.record_fetch, timings.git),
         watches=InformerSet(client.with_limits(REQUEST_LIMITS), settings.cluster, wake.set, wake.stirred.set),
         store=store,
         writer=writer,

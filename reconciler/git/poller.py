@@ -12,16 +12,7 @@ from compiler.repository import Repository
 from reconciler.git.mirror import Mirror, Unfinished
 from reconciler.git.process import GitError
 from reconciler.threads.heartbeat import Heartbeat, repeat_step
-
-POLL_LIMIT = 900.0
-"""Seconds that one poll may take; each of its git commands has a limit of its own."""
-
-JITTER = (0.9, 1.1)
-"""Shares of the interval between which a pause lies, so that many reconcilers do not ask a server all at once."""
-MAX_BACKOFF = 300.0
-"""Seconds that a pause may grow to while the repository cannot be fetched (the interval, where that is longer)."""
-MIN_SPACING = 1.0
-"""Seconds from the begin of a fetch to the next, however often it is asked for."""
+from reconciler.timings import TIMINGS, GitTimings
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,12 +36,14 @@ class GitPoller:
         interval: float,
         wake: Callable[[], None],
         on_poll: Callable[[bool, float], None] = lambda good, seconds: None,
+        timings: GitTimings = TIMINGS.git,
     ) -> None:
         self.mirror, self.interval, self.wake, self.on_poll = mirror, interval, wake, on_poll
+        self.timings = timings
         self.head = BranchHead()
         self.failures = 0
         self.first_poll = threading.Event()
-        self.heartbeat = Heartbeat("git", interval * JITTER[1] + MAX_BACKOFF + POLL_LIMIT)
+        self.heartbeat = Heartbeat("git", interval * timings.jitter[1] + timings.longest_pause + timings.poll_limit)
         self._stop, self._poked = threading.Event(), threading.Event()
         self._random = random.Random()  # noqa: S311 (spreads load; nothing secret)
         self._thread = threading.Thread(target=self._run, name="git", daemon=True)
@@ -94,8 +87,8 @@ class GitPoller:
 
     def pause(self) -> float:
         """Seconds until the next fetch: the interval, doubled with each failure, and a little by chance."""
-        longest = max(MAX_BACKOFF, self.interval)
-        return min(self.interval * 2.0 ** min(self.failures, 32), longest) * self._random.uniform(*JITTER)
+        longest = max(self.timings.longest_pause, self.interval)
+        return min(self.interval * 2.0 ** min(self.failures, 32), longest) * self._random.uniform(*self.timings.jitter)
 
     def _run(self) -> None:
         repeat_step(self._poll, self._stop, self.heartbeat)
@@ -107,4 +100,4 @@ class GitPoller:
         if not self._poked.wait(self.pause()):
             return 0.0
         self._poked.clear()
-        return max(0.0, began_at + MIN_SPACING - time.monotonic())
+        return max(0.0, began_at + self.timings.least_spacing - time.monotonic())

@@ -21,8 +21,6 @@ from reconciler.planning.state import Candidate, Rejection
 
 log = logging.getLogger(__name__)
 
-REFUSAL_RETRY = (10.0, 300.0)
-"""Seconds until a refused commit is asked about again: at first, doubled with each refusal, and at most."""
 SNAPSHOT_FILE = "snapshot.json"
 _NEEDED_KINDS = frozenset({"Queue", "Namespace", "PriorityClass", "ResourceQuota"})
 """What admission may look up by name when it judges another object; a Queue by other queues only."""
@@ -87,7 +85,8 @@ def _reject(r: Reconciler, p: Pass, candidate: Candidate, refusals: tuple[Refusa
     planning, commit, now = r.planning, candidate.snapshot.commit, r.clock()
     former = planning.rejections.get(commit)
     attempts = 1 + (former.attempts if former is not None and former.refusals else 0)
-    pause = min(REFUSAL_RETRY[0] * 2 ** (attempts - 1), REFUSAL_RETRY[1])
+    timings = r.timings.planning
+    pause = min(timings.refusal_retry * 2 ** (attempts - 1), timings.longest_refusal_retry)
     entries = tuple(_diagnostic(refusal) for refusal in refusals)
     snapshot = replace(candidate.snapshot, ok=False, diagnostics=(*entries, *candidate.snapshot.diagnostics))
     held = tuple(_held(p, refusal) for refusal in refusals)

@@ -27,9 +27,6 @@ Value = TypeVar("Value")
 
 log = logging.getLogger(__name__)
 
-COMPILE_RETRY, PLAN_RETRY = 10.0, 300.0
-"""Seconds after which a compile that broke down (doubled each time, up to the latter), and a plan that was refused, may
-be tried again although nothing changed."""
 PLAN_CODES = frozenset({"GP501", "GP502"})
 """Diagnostics that rest on what the cluster holds as well; those of files stay with their commit."""
 
@@ -144,7 +141,7 @@ def _take_result(r: Reconciler, p: Pass, running: RunningCompile, result: Snapsh
         fingerprint = fingerprint_of(running.observation, result, running.finished_jobs)
         offer_candidate(r, p, Candidate(result, fingerprint, running.tree))
         return
-    rejection = Rejection(result, now, now + _retry_delay(result), _basis(r, running))
+    rejection = Rejection(result, now, now + _retry_delay(result, r.timings.planning.plan_retry), _basis(r, running))
     _reject(r, p, running, rejection)
     reason = rejection.first_error["message"] if rejection.first_error else "no plan"
     log.warning("commit rejected", extra={"commit": running.commit, "reason": reason})
@@ -155,7 +152,8 @@ def _record_breakdown(r: Reconciler, p: Pass, running: RunningCompile, result: C
     r.metrics.compiles.labels(result="broken").inc()
     former, now = r.planning.rejections.get(running.commit), r.clock()
     attempts = 1 + (former.attempts if former is not None and former.breakdown else 0)
-    pause = min(COMPILE_RETRY * 2.0 ** min(attempts - 1, 16), PLAN_RETRY)
+    timings = r.timings.planning
+    pause = min(timings.compile_retry * 2.0 ** min(attempts - 1, 16), timings.plan_retry)
     nothing = Snapshot(running.commit, ok=False)
     rejection = Rejection(nothing, now, now + pause, _basis(r, running), attempts, breakdown=result.message)
     _reject(r, p, running, rejection)
@@ -174,10 +172,10 @@ def _reject(r: Reconciler, p: Pass, running: RunningCompile, rejection: Rejectio
         p.aim_at(r.planning.snapshot.commit)
 
 
-def _retry_delay(snapshot: Snapshot) -> float:
+def _retry_delay(snapshot: Snapshot, plan_retry: float) -> float:
     """Seconds until a rejected commit may be tried again although nothing changed."""
     codes = {diagnostic["code"] for diagnostic in snapshot.diagnostics if diagnostic["severity"] == "error"}
-    return PLAN_RETRY if codes <= PLAN_CODES else inf
+    return plan_retry if codes <= PLAN_CODES else inf
 
 
 def _is_postponed(r: Reconciler, p: Pass) -> bool:
@@ -188,7 +186,7 @@ def _is_postponed(r: Reconciler, p: Pass) -> bool:
         return False
     if p.snapshot is None or p.snapshot.commit != p.target_commit:
         return True
-    is_recent = r.clock() < rejection.rejected_at + COMPILE_RETRY
+    is_recent = r.clock() < rejection.rejected_at + r.timings.planning.compile_retry
     return is_recent or rejection.rests_on == (p.current_fingerprint, due_moment(r))
 
 

@@ -2,8 +2,8 @@
 times.
 
 SETTINGS is JSON: `clock`, a file with the seconds by which the wall clock is off (read at each look at it), and
-`constants`, module -> name -> value. Constants that this version of gangplan does not have are passed over, so that
-older versions can be put to the same tests.
+`numbers`: group of `reconciler.timings`, or module, -> name -> value. Those that this version of gangplan does not have
+are passed over, so that older versions can be put to the same tests.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ import importlib
 import json
 import sys
 import time
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -38,22 +40,43 @@ def shift_clock(file: Path) -> None:
     datetime.datetime = ShiftedDatetime  # type: ignore[misc]
 
 
-def set_constants(constants: dict[str, dict[str, Any]]) -> None:
-    for name, values in constants.items():
+def take_timings(numbers: dict[str, dict[str, Any]]) -> None:
+    """Let reconcilers be built with these numbers."""
+    try:
+        timings = importlib.import_module("reconciler.timings").Timings()
+    except ModuleNotFoundError:
+        return
+    groups = {
+        name: replace(getattr(timings, name), **tupled(values))
+        for name, values in numbers.items()
+        if hasattr(timings, name)
+    }
+    commands: Any = importlib.import_module("reconciler.cli.commands")
+    commands.build_reconciler = partial(commands.build_reconciler, timings=replace(timings, **groups))
+
+
+def set_constants(numbers: dict[str, dict[str, Any]]) -> None:
+    for name, values in numbers.items():
         try:
             module = importlib.import_module(name)
         except ModuleNotFoundError:
             continue
-        for constant, value in values.items():
+        for constant, value in tupled(values).items():
             if hasattr(module, constant):
-                setattr(module, constant, tuple(value) if isinstance(value, list) else value)
+                setattr(module, constant, value)
+
+
+def tupled(values: dict[str, Any]) -> dict[str, Any]:
+    return {name: tuple(value) if isinstance(value, list) else value for name, value in values.items()}
 
 
 def main() -> None:
     settings = json.loads(sys.argv.pop(1))
     shift_clock(Path(settings["clock"]))
     sys.path[0] = settings["root"]  # and no longer this folder
-    set_constants(settings["constants"])
+    numbers = settings["numbers"]
+    set_constants({name: values for name, values in numbers.items() if "." in name})
+    take_timings({name: values for name, values in numbers.items() if "." not in name})
     from reconciler.cli import main as gangplan
 
     gangplan()

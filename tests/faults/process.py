@@ -30,12 +30,12 @@ class ReconcilerUnderTest:
         kubeconfig: Path,
         folder: Path,
         *options: str,
-        constants: Mapping[str, Mapping[str, object]] | None = None,
+        numbers: Mapping[str, Mapping[str, object]] | None = None,
         environment: Mapping[str, str] | None = None,
     ) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self.folder, self.clock_file = folder, folder / "clock"
-        settings = {"clock": str(self.clock_file), "root": str(SUBJECT), "constants": constants or {}}
+        settings = {"clock": str(self.clock_file), "root": str(SUBJECT), "numbers": numbers or {}}
         python = SUBJECT / ".venv" / "bin" / "python"
         self.command = [
             str(python if python.exists() else sys.executable),

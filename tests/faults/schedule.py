@@ -7,9 +7,16 @@ from dataclasses import dataclass
 
 from tests.faults import story
 from tests.faults.kinds import EXTRA_SECONDS, KINDS, WRITES, Step
-from tests.faults.world import Constants, World
+from tests.faults.world import Numbers, World
 
-SHORT_TIMES: Constants = {
+SHORT_TIMES: Numbers = {
+    "git": {"longest_pause": 3.0, "least_spacing": 0.3},
+    "planning": {
+        "compile_retry": 2.0,
+        "plan_retry": 20.0,
+        "refusal_retry": 2.0,
+        "longest_refusal_retry": 8.0,
+    },
     "reconciler.cluster.client": {"WATCH_SILENCE": 8.0, "WATCH_GRACE": 3.0},
     "reconciler.cluster.unanswered": {"PAUSE": 3.0},
     "reconciler.cluster.lease": {"DURATION": 5.0, "DEADLINE": 4.0, "PERIOD": 0.7, "REQUEST_SHARE": 0.75},
@@ -24,13 +31,11 @@ SHORT_TIMES: Constants = {
     "reconciler.pods.evictions": {"MAX_PAUSE": 4.0},
     "reconciler.ownership.guard": {"PRUNE_WINDOW": 10},
     "reconciler.pods.node_health": {"SETTLE_SECONDS": 1.0, "FIRST_QUARANTINE": 1.0, "LONGEST_QUARANTINE": 4.0},
-    "reconciler.git.poller": {"MAX_BACKOFF": 3.0, "MIN_SPACING": 0.3},
-    "reconciler.planning.candidate": {"REFUSAL_RETRY": [2.0, 8.0]},
-    "reconciler.planning.controller": {"COMPILE_RETRY": 2.0, "PLAN_RETRY": 20.0},
     "reconciler.objects.writer": {"MAX_PAUSE": 4.0},
 }
 """What the reconciler waits for in production is waited for shortly: a lease that nobody gives back, a watch that is
-half-open, the pauses after many failures. The order of the times stays what it is."""
+half-open, the pauses after many failures. The order of the times stays what it is. By group of `reconciler.timings`, or
+by module."""
 SLOW = ("API server restarts", "half-open watches", "stopped at a write")
 """Kinds that random schedules take less often."""
 

@@ -27,7 +27,7 @@ class SharedWorld:
                 fresh = World(
                     self.plane,
                     self._make_folder() / "world",
-                    constants=SHORT_TIMES,
+                    numbers=SHORT_TIMES,
                     roll=random.Random(1).random,  # noqa: S311
                 )
                 self._world = fresh.__enter__()

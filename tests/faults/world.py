@@ -56,7 +56,7 @@ DESERVED = {"team": 16, "owner": 16}
 """GPUs that each queue deserves; what one does not use the other borrows, and gives back when it is wanted."""
 OPTIONS = ("--node-timeout", "2")
 
-Constants = Mapping[str, Mapping[str, object]]
+Numbers = Mapping[str, Mapping[str, object]]
 
 
 def config_map(name: str, mode: str) -> Object:
@@ -156,10 +156,10 @@ class World:
         plane: ControlPlane,
         folder: Path,
         *options: str,
-        constants: Constants | None = None,
+        numbers: Numbers | None = None,
         roll: Callable[[], float] = lambda: 0.0,
     ) -> None:
-        self.plane, self.folder, self.options, self.constants = plane, folder, (*OPTIONS, *options), constants
+        self.plane, self.folder, self.options, self.numbers = plane, folder, (*OPTIONS, *options), numbers
         self.repository = GitRepository(folder / "repo")
         self.proxy = FaultProxy(plane.kubeconfig_for("gangplan"), folder / "proxy", roll=roll)
         self.proxies = [self.proxy]
@@ -186,7 +186,7 @@ class World:
             proxy.kubeconfig,
             self.folder / name,
             *self.options,
-            constants=self.constants,
+            numbers=self.numbers,
             environment=environment,
         )
 

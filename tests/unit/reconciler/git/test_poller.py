@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from reconciler.git.mirror import Mirror, Unfinished
-from reconciler.git.poller import JITTER, MAX_BACKOFF, GitPoller
+from reconciler.git.poller import GitPoller
 from reconciler.git.process import GitError
+from reconciler.timings import TIMINGS
 from tests.builders.git_source import Source
 
 
@@ -51,17 +52,18 @@ def test_whatever_a_fetch_ends_in_is_a_problem_and_the_last_head_stays(
 def test_pauses_vary_grow_with_failures_and_have_an_end(poller: GitPoller, monkeypatch: pytest.MonkeyPatch) -> None:
     pauses = {poller.pause() for _ in range(20)}
     assert len(pauses) > 1
-    assert all(10 * JITTER[0] <= pause <= 10 * JITTER[1] for pause in pauses)
+    least, most = TIMINGS.git.jitter
+    assert all(10 * least <= pause <= 10 * most for pause in pauses)
     raise_on_fetch(monkeypatch, GitError("down"))
     longest = []
     for _ in range(8):
         poller.poll_once()
-        longest.append(poller.pause() / JITTER[1])
-    assert longest[1] > 10 * JITTER[1] * 1.5
-    assert max(longest) <= MAX_BACKOFF
+        longest.append(poller.pause() / most)
+    assert longest[1] > 10 * most * 1.5
+    assert max(longest) <= TIMINGS.git.longest_pause
     monkeypatch.undo()
     poller.poll_once()
-    assert poller.pause() <= 10 * JITTER[1], "success ends the backoff"
+    assert poller.pause() <= 10 * most, "success ends the backoff"
 
 
 def test_a_first_clone_that_is_under_way_goes_on_at_once(poller: GitPoller, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,6 +14,7 @@ from pathlib import Path
 from compiler.emit.manifest import Manifest
 from reconciler.changes.diff import Change
 from reconciler.changes.events import ObjectEvent
+from reconciler.changes.planned_runs import PlannedRuns
 from reconciler.changes.pods import Eviction
 from reconciler.changes.results import ChangeResult
 from reconciler.cluster.client import REQUEST_LIMITS, Client
@@ -400,6 +401,14 @@ def load_identity(data: Path) -> str:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps(name))
         return name
+
+
+def planned_runs(r: Reconciler, key: str = "") -> PlannedRuns:
+    """Which run of each job is to be now, by the plan in force; or only of this one."""
+    jobs = r.planning.snapshot.jobs if r.planning.snapshot else {}
+    jobs = {key: jobs[key]} if key in jobs else jobs
+    over = r.inventory.last_runs(jobs) if r.inventory else {}
+    return PlannedRuns(jobs, r.request_poller.current().reruns, over)
 
 
 def is_plan_fresh(r: Reconciler, p: Pass) -> bool:

@@ -23,7 +23,7 @@ from compiler.run_kinds import PLANNED_RUN_KINDS
 from reconciler.changes.diff import Change, classify_change
 from reconciler.cluster.client import ApiError
 from reconciler.cluster.objects import Ref, ref_of, version_of
-from reconciler.context import Pass, Reconciler
+from reconciler.context import Pass, Reconciler, planned_runs
 from reconciler.housekeeping import keep_house
 from reconciler.inventory.store import InventoryEntry
 from reconciler.objects.controller import take_up_inventory, write_changes
@@ -42,7 +42,6 @@ from reconciler.report.status import Report
 from reconciler.requests.suspension import SUSPENDED, suspended_keys, without_suspended
 from reconciler.runs.controller import (
     former_flows,
-    numbered_run,
     observe_lost_jobs,
     record_deletions,
     record_finished_runs,
@@ -169,11 +168,11 @@ def reading_obstacle(r: Reconciler, p: Pass, ref: Ref) -> str:
 def _collect_manifests(r: Reconciler, p: Pass, snapshot: Snapshot) -> list[Ref]:
     """Set the manifests as they are to be in the cluster, each made once; their refs."""
     refs, manifests = [], []
-    made = r.planning.desired
+    made, runs = r.planning.desired, planned_runs(r)
     r.planning.go_by_manifests(snapshot)
     for manifest in snapshot.manifests:
         ref = made.ref_of(manifest)
-        run = numbered_run(r, ref.key, manifest.run_digest) if manifest.run_digest else ""
+        run = runs.numbered(ref.key, manifest.run_digest) if manifest.run_digest else ""
         try:
             desired, ref = made.get(r.client, r.settings.cluster, manifest, run)
         except ApiError as error:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from compiler.emit.manifest import Manifest
+from compiler.run_kinds import RUN_KINDS
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,6 +17,10 @@ class PlannedRuns:
     jobs: Mapping[str, Manifest] = field(default_factory=dict)
     reruns: Mapping[str, tuple[str, int]] = field(default_factory=dict)
     over: Mapping[str, str] = field(default_factory=dict)
+
+    def is_job(self, key: str) -> bool:
+        """Whether the object of this Ref.key runs once: by its kind, or as the plan in force has it."""
+        return key.partition("/")[0] in RUN_KINDS or key in self.jobs
 
     def of(self, key: str, default: str = "") -> str:
         """The digest of the job's run in the plan in force, with its number; `default` where it has none."""

@@ -11,6 +11,7 @@ import click
 
 from compiler.kubernetes import DIGEST_ANNOTATION, annotations_of
 from compiler.run_kinds import RUN_KINDS, end_of_run
+from reconciler.changes.planned_runs import split_run
 from reconciler.cli import add_cluster_options
 from reconciler.cli.connection import cluster_command
 from reconciler.cluster.client import Client
@@ -25,7 +26,6 @@ from reconciler.requests.store import (
     with_retry,
     with_suspended,
 )
-from reconciler.runs.controller import split_run
 
 _KIND = re.compile(r"[A-Z][A-Za-z0-9]*(\.[a-z0-9.-]+)?")
 Command = TypeVar("Command", bound=Callable[..., Any])

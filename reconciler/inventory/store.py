@@ -17,6 +17,7 @@ from operator import itemgetter
 from typing import Any, Literal, TypeVar
 
 from compiler.syntax.runs import json_digest
+from reconciler.changes.planned_runs import PlannedRuns
 from reconciler.cluster.client import Client, Conflict, NotFound
 from reconciler.cluster.objects import Object, Ref
 from reconciler.inventory.packed import PackedRecord
@@ -139,6 +140,14 @@ class Inventory:
         """Put this run in the place of the job's former one: it is the last one."""
         self.runs.pop(run.ref.key)
         self.runs[run.ref.key] = run
+
+    def last_runs(self, keys: Collection[str]) -> dict[str, str]:
+        """Ref.key -> the digest of the last run that is over, of these jobs where one is."""
+        return {key: run.digest for key in keys if (run := self.runs.get(key)) is not None}
+
+    def finished_jobs(self, planned: PlannedRuns) -> frozenset[str]:
+        """Jobs whose present specification has had its run."""
+        return frozenset(key for key, run in self.runs.items() if run.digest == planned.of(key, run.digest))
 
     def trim_runs(self, present: Collection[str], now: int) -> None:
         """Forget finished runs whose job left the repository long ago; where there are too many, those that left first.

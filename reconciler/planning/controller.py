@@ -14,14 +14,14 @@ from typing import TypeVar
 from compiler.kubernetes import ALLOW_REWRITE_ANNOTATION
 from compiler.repository import Repository
 from compiler.specs import JobKey
-from reconciler.context import Pass, Reconciler, due_moment, is_plan_fresh, revision_in_force
+from reconciler.context import Pass, Reconciler, due_moment, is_plan_fresh, planned_runs, revision_in_force
 from reconciler.git.process import GitError
 from reconciler.planning.candidate import SNAPSHOT_FILE, offer_candidate, settle_candidate, unanswered_message
 from reconciler.planning.compile.inputs import CompileRequest
 from reconciler.planning.fingerprint import FINGERPRINT_KINDS, Fingerprint, fingerprint_of, state_objects
 from reconciler.planning.snapshot import CompileBreakdown, Snapshot, load_snapshot
 from reconciler.planning.state import Candidate, Rejection, RunningCompile
-from reconciler.runs.controller import finished_job_keys, record_unobserved_ends
+from reconciler.runs.controller import record_unobserved_ends
 
 Value = TypeVar("Value")
 
@@ -102,7 +102,7 @@ def update_plan(r: Reconciler, p: Pass) -> None:
         is_waiting = False
     p.go_by(r.planning.snapshot)
     record_unobserved_ends(r, p)
-    finished = finished_job_keys(r, p)
+    finished = p.inventory.finished_jobs(planned_runs(r))
     if p.snapshot is not None:
         current = _current_fingerprint(r, p, p.snapshot, finished)
         p.compare_with(current)

@@ -11,7 +11,7 @@ from reconciler.changes.diff import Change
 from reconciler.changes.pods import Eviction, GateLift
 from reconciler.cluster.client import ApiError
 from reconciler.cluster.objects import Object, Ref, ref_of
-from reconciler.context import Pass, Reconciler, is_plan_fresh
+from reconciler.context import Pass, Reconciler, is_plan_fresh, planned_runs
 from reconciler.objects.threads import NO_ANSWER
 from reconciler.objects.writer import BATCH
 from reconciler.observation.nodes import NodeIndex
@@ -25,7 +25,6 @@ from reconciler.pods.results import note_eviction, note_gates
 from reconciler.pods.room import Room
 from reconciler.pods.writes import evict_pod, lift_pod_gates
 from reconciler.requests.suspension import suspended_jobs
-from reconciler.runs.controller import planned_run
 
 log = logging.getLogger(__name__)
 
@@ -192,7 +191,7 @@ def _is_as_planned(r: Reconciler, p: Pass, key: str, gang: PlannedGang) -> bool:
     job, restrictions = p.observation.objects.get(key), p.observation.restrictions
     if job is None or key in p.suspended_keys or gang.job.group_kind not in p.observation.readable_kinds:
         return False
-    if annotations_of(job).get(DIGEST_ANNOTATION, "") != planned_run(r, key):
+    if annotations_of(job).get(DIGEST_ANNOTATION, "") != planned_runs(r, key).of(key):
         return False
     places = {node for _, node in gang.pods_by_place()}
     if key in restrictions.held_jobs or key in restrictions.crowded_jobs:
@@ -276,7 +275,7 @@ def evict_unbound_pods(r: Reconciler, p: Pass, snapshot: Snapshot, nodes: NodeIn
     if not r.binding.troubles and not r.binding.is_any_overdue(now, timeout):
         return
     for key in _keys_in_reach(p, snapshot) & p.pods.keys():
-        pods, run = p.pods[key], (planned_run(r, key), r.request_poller.current().retries.get(key, 0))
+        pods, run = p.pods[key], (planned_runs(r, key).of(key), r.request_poller.current().retries.get(key, 0))
         if key in r.binding.troubles and _is_over(r, p, r.binding.troubles[key], run, pods):
             r.binding.forget([key])
         trouble = r.binding.troubles.get(key)

@@ -12,7 +12,7 @@ from compiler.run_kinds import end_of_run, has_time_to_live, is_run
 from reconciler.changes.diff import is_annotation_overwritten
 from reconciler.cluster.client import ApiError
 from reconciler.cluster.objects import Object, Ref, ref_of
-from reconciler.context import Pass, Reconciler
+from reconciler.context import Pass, Reconciler, planned_runs
 from reconciler.inventory.store import FinishedRun, InventoryEntry
 from reconciler.observation.look_ups import LookUps
 from reconciler.observation.owners import pods_by_job
@@ -158,42 +158,13 @@ def observe_lost_jobs(r: Reconciler, p: Pass, refs: Sequence[Ref]) -> None:
     r.lost_jobs.observe(jobs, p.pods, p.observation.objects, r.clock(), started)
 
 
-def finished_job_keys(r: Reconciler, p: Pass) -> frozenset[str]:
-    """Jobs whose present specification has had its run."""
-    return frozenset(key for key, run in p.inventory.runs.items() if run.digest == planned_run(r, key, run.digest))
-
-
-def planned_run(r: Reconciler, key: str, default: str = "") -> str:
-    """The digest of the job's run in the newest plan, with its number; `default` where it is in none."""
-    manifest = r.planning.snapshot.jobs.get(key) if r.planning.snapshot else None
-    return numbered_run(r, key, manifest.run_digest) if manifest else default
-
-
-def numbered_run(r: Reconciler, key: str, digest: str) -> str:
-    """The digest with the number of the run that is to be now: what an operator asked for, and never less than what is
-    over already."""
-    wanted, number = r.request_poller.current().reruns.get(key, ("", 1))
-    if wanted != digest:
-        number = 1
-    if r.inventory is not None and (run := r.inventory.runs.get(key)) is not None:
-        over, last = split_run(run.digest)
-        number = max(number, last) if over == digest else number
-    return f"{digest}#{number}" if number > 1 else digest
-
-
-def split_run(name: str) -> tuple[str, int]:
-    """The digest of a run and its number: sha256:...#2 is the second of the same specification."""
-    digest, _, number = name.partition("#")
-    return digest, int(number) if number.isdigit() else 1
-
-
 def run_digest_of(r: Reconciler, job: Object) -> str:
     """The digest of the run that a job in the cluster was made from; of the planned run where another manager has
     overwritten ours."""
     written = annotations_of(job).get(DIGEST_ANNOTATION)
     if written and not is_annotation_overwritten(job, DIGEST_ANNOTATION):
         return written
-    return planned_run(r, ref_of(job).key)
+    return planned_runs(r, ref_of(job).key).of(ref_of(job).key)
 
 
 def record_unobserved_ends(r: Reconciler, p: Pass) -> None:
@@ -222,7 +193,7 @@ def _unobserved_ends(r: Reconciler, p: Pass) -> Iterator[tuple[str, FinishedRun]
         entry, run = p.inventory.entries.get(key), p.inventory.runs.get(key)
         if entry is None or not entry.uid or not entry.started or not has_time_to_live(manifest.object):
             continue
-        digest = entry.run or numbered_run(r, key, manifest.run_digest)
+        digest = entry.run or planned_runs(r, key).numbered(key, manifest.run_digest)
         is_known = run is not None and run.digest == digest
         is_present = key in p.observation.objects or key in r.writer.memory.last_writes
         if not is_known and not is_present and entry.ref.group_kind in p.observation.readable_kinds:

@@ -11,7 +11,7 @@ from compiler.kubernetes import DIGEST_ANNOTATION, SUSPEND_ANNOTATION
 from reconciler.changes.diff import Change
 from reconciler.cluster.client import Client, Retry
 from reconciler.cluster.objects import Object, ref_of
-from reconciler.context import Pass, Reconciler, Settings, build_reconciler
+from reconciler.context import Pass, Reconciler, Settings, build_reconciler, planned_runs
 from reconciler.inventory.store import FinishedRun, Inventory, InventoryEntry
 from reconciler.loop import compute_changes
 from reconciler.observation.informers import InformerSet
@@ -30,7 +30,6 @@ from reconciler.requests.store import (
     with_suspended,
 )
 from reconciler.requests.suspension import SUSPENDED, without_suspended
-from reconciler.runs.controller import planned_run
 from tests.builders.fake_cluster import FakeCluster
 from tests.builders.scripted_server import error_answer
 
@@ -153,10 +152,10 @@ def test_a_rerun_is_another_run_of_the_same_digest_and_happens_once(r: Reconcile
     r.inventory.runs[REF.key] = FinishedRun(REF, "sha256:a#2", "Completed")
     assert one_pass(r).changes == []
     ask(r, Requests())
-    assert planned_run(r, REF.key) == "sha256:a#2", "what an operator deletes runs nothing again"
+    assert planned_runs(r).of(REF.key) == "sha256:a#2", "what an operator deletes runs nothing again"
     assert one_pass(r).changes == []
 
 
 def test_a_rerun_of_another_specification_is_ignored(r: Reconciler) -> None:
     ask(r, with_rerun(Requests(), REF.key, "sha256:former", 2))
-    assert planned_run(r, REF.key) == "sha256:a"
+    assert planned_runs(r).of(REF.key) == "sha256:a"

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from compiler.emit.manifest import Manifest
 from reconciler.changes.diff import Change
+from reconciler.changes.effects import Effects
 from reconciler.changes.events import ObjectEvent
 from reconciler.changes.planned_runs import PlannedRuns
 from reconciler.changes.pods import Eviction
@@ -27,13 +28,16 @@ from reconciler.inventory.store import Inventory, InventoryStore
 from reconciler.objects.writer import MANY_CHANGES, ClusterWriter
 from reconciler.observation.informers import InformerSet
 from reconciler.observation.observe import Observation
+from reconciler.observation.seen import Seen
 from reconciler.ownership import guard
+from reconciler.part import Part
 from reconciler.planning.cluster_copy import PlanCopy
 from reconciler.planning.compile.process import CompileProcess
 from reconciler.planning.dry_run import DryRun
 from reconciler.planning.fingerprint import Fingerprint
 from reconciler.planning.snapshot import Snapshot
 from reconciler.planning.state import PlanningState
+from reconciler.planning.target import Target
 from reconciler.pods.binding import BindingMemory
 from reconciler.pods.evictions import EvictionMemory
 from reconciler.pods.node_health import NodeHealth
@@ -42,12 +46,12 @@ from reconciler.report.events import EVENT_BURST, EVENTS_PER_SECOND, EventWriter
 from reconciler.report.metrics import Metrics
 from reconciler.report.status import StatusPublisher
 from reconciler.report.tracing import Tracing, open_tracing
-from reconciler.requests.store import RequestPoller, Requests, RequestStore
+from reconciler.requests.part import RequestsPart
+from reconciler.requests.store import Requests, RequestStore
 from reconciler.runs.deletions import UnsavedDeletions
 from reconciler.runs.lost_jobs import DepartedJobs, LostJobs
-from reconciler.scheduler.configuration import TAKE_SECONDS, SchedulerMemory
+from reconciler.scheduler.part import SchedulerPart
 from reconciler.scheduler.probe import SchedulerProbe
-from reconciler.scheduler.stalls import VolcanoStalls
 from reconciler.threads.heartbeat import Heartbeat
 from reconciler.threads.wake import WakeEvent
 from reconciler.timings import TIMINGS, Timings
@@ -78,7 +82,7 @@ class Settings:
     webhook: str = ""
     webhook_secret: Path | None = None
     scheduler_metrics: str = ""
-    scheduler_timeout: float = TAKE_SECONDS
+    scheduler_timeout: float = 180.0
     traces: str = ""
 
 
@@ -117,8 +121,8 @@ class Reconciler:
     fence: Fence
     compiler: CompileProcess
     dry_run: DryRun
-    request_poller: RequestPoller
-    scheduler_probe: SchedulerProbe
+    requests: RequestsPart
+    scheduler: SchedulerPart
     plan_copy: PlanCopy
     publisher: StatusPublisher
     event_writer: EventWriter
@@ -134,8 +138,6 @@ class Reconciler:
     evictions: EvictionMemory = field(default_factory=EvictionMemory)
     pace: StartPace = field(default_factory=StartPace)
     lost_jobs: LostJobs = field(default_factory=LostJobs)
-    stalls: VolcanoStalls = field(default_factory=VolcanoStalls)
-    scheduler_memory: SchedulerMemory = field(default_factory=SchedulerMemory)
     broken_gangs: set[str] = field(default_factory=set)
     departed_jobs: DepartedJobs = field(default_factory=DepartedJobs)
     deletions: UnsavedDeletions = field(default_factory=UnsavedDeletions)
@@ -148,6 +150,10 @@ class Reconciler:
     leads_since: float = 0.0
     next_housekeeping: float = 0.0
 
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        return self.requests, self.scheduler
+
     def take_up(self, inventory: Inventory) -> None:
         """Go on with what is stored in the cluster."""
         self.inventory = inventory
@@ -156,10 +162,6 @@ class Reconciler:
     def forget_inventory(self) -> None:
         """Let the next pass read the inventory again."""
         self.inventory = None
-
-    def recall_scheduler(self, memory: SchedulerMemory) -> None:
-        """Go on with what is stored of the scheduler's configuration."""
-        self.scheduler_memory = memory
 
     def begin_to_lead(self) -> None:
         self.leads_since = self.clock()
@@ -249,6 +251,16 @@ class Pass:
         """Go on with what pods and nodes mean for the plan."""
         self.observation = observation
         self.pods, self.former_job_keys = observation.pods_by_job
+
+    def take(self, effects: Effects) -> None:
+        """Add what the act of a part did."""
+        self.results += effects.results
+        self.held_changes += effects.held
+        for key, count in effects.lifted.items():
+            self.record_lifts(key, count)
+        self.evicted_pods += effects.evicted
+        self.events += effects.events
+        self.problems += effects.problems
 
     def report_problem(self, problem: str) -> None:
         self.problems.append(problem)
@@ -367,10 +379,17 @@ def build_reconciler(settings: Settings, client: Client, identity: str, timings:
         fence=fence,
         compiler=CompileProcess(settings.data / "compile", wake.hurry),
         dry_run=DryRun(_side_client(client, fence), wake.hurry),
-        request_poller=RequestPoller(
-            RequestStore(_side_client(client, fence), settings.namespace, settings.cluster), wake.set
+        requests=RequestsPart(
+            RequestStore(_side_client(client, fence), settings.namespace, settings.cluster), wake.set, timings.requests
         ),
-        scheduler_probe=SchedulerProbe(settings.scheduler_metrics, wake.set),
+        scheduler=SchedulerPart(
+            client,
+            Ref("v1", "ConfigMap", settings.namespace, f"gangplan-{settings.cluster}-scheduler"),
+            settings.cluster,
+            SchedulerProbe(settings.scheduler_metrics, wake.set),
+            settings.scheduler_timeout,
+            timings.scheduler,
+        ),
         plan_copy=PlanCopy(_side_client(client, fence), settings.namespace, settings.cluster),
         publisher=StatusPublisher(client, settings.namespace, settings.cluster),
         event_writer=EventWriter(event_client, identity, lambda: writer.busy_at),
@@ -408,7 +427,18 @@ def planned_runs(r: Reconciler, key: str = "") -> PlannedRuns:
     jobs = r.planning.snapshot.jobs if r.planning.snapshot else {}
     jobs = {key: jobs[key]} if key in jobs else jobs
     over = r.inventory.last_runs(jobs) if r.inventory else {}
-    return PlannedRuns(jobs, r.request_poller.current().reruns, over)
+    return PlannedRuns(jobs, r.requests.current().reruns, over)
+
+
+def seen_by(r: Reconciler, p: Pass) -> Seen:
+    """What the pass has seen, as the parts take it."""
+    return Seen(r.clock(), r.wall_clock(), r.was_holder, p.observation, p.inventory, p.unconfirmed_ends)
+
+
+def target_of(r: Reconciler, p: Pass) -> Target:
+    """What the pass aims at, as the parts take it."""
+    base, is_fresh = r.planning.base_fingerprint, is_plan_fresh(r, p)
+    return Target(p.target_commit, p.rewrite_message, p.snapshot, p.current_fingerprint, base, is_fresh)
 
 
 def is_plan_fresh(r: Reconciler, p: Pass) -> bool:

@@ -23,7 +23,7 @@ from compiler.run_kinds import PLANNED_RUN_KINDS
 from reconciler.changes.diff import Change, classify_change
 from reconciler.cluster.client import ApiError
 from reconciler.cluster.objects import Ref, ref_of, version_of
-from reconciler.context import Pass, Reconciler, planned_runs
+from reconciler.context import Pass, Reconciler, planned_runs, seen_by, target_of
 from reconciler.housekeeping import keep_house
 from reconciler.inventory.store import InventoryEntry
 from reconciler.objects.controller import take_up_inventory, write_changes
@@ -39,15 +39,13 @@ from reconciler.pods.controller import act_on_pods, observe_pods
 from reconciler.pods.results import take_up_left_writes
 from reconciler.report.build import build_report
 from reconciler.report.status import Report
-from reconciler.requests.suspension import SUSPENDED, suspended_keys, without_suspended
+from reconciler.requests.part import SUSPENDED
 from reconciler.runs.controller import (
     former_flows,
     observe_lost_jobs,
     record_deletions,
     record_finished_runs,
 )
-from reconciler.scheduler.controller import follow_scheduler, with_standing_text
-from reconciler.scheduler.stalls_controller import observe_stalls
 
 log = logging.getLogger(__name__)
 
@@ -69,7 +67,7 @@ def reconcile_once(r: Reconciler) -> Report:
     with _phase(r, "guard"):  # 4
         settle_lost_inventory(r, p)
         plan_pruning(r, p)
-        p.plan_deletions(without_occupied_queues(p, without_suspended(r, p.prune_plan)))
+        p.plan_deletions(without_occupied_queues(p, p.prune_plan.holding(r.requests.hold_reason)))
     with _phase(r, "act"):  # 5 the only phase that writes
         act_on_changes(r, p)
         keep_house(r, p)
@@ -125,9 +123,9 @@ def compute_changes(r: Reconciler, p: Pass) -> None:
     if r.watches.watch_kinds(_kinds_in_use(p, p.snapshot)):
         p.look_again(r.watches.observe(p.observation.restrictions))
     refs = _collect_manifests(r, p, p.snapshot)
-    p.leave_alone(suspended_keys(r, {key: manifest.object for key, manifest in p.manifests.items()}))
+    p.leave_alone(r.requests.suspended_keys({key: manifest.object for key, manifest in p.manifests.items()}))
     observe_lost_jobs(r, p, refs)
-    observe_stalls(r, p, p.snapshot)
+    r.scheduler.observe(seen_by(r, p), target_of(r, p), r.lost_jobs.repeats, r.binding.unbound_since)
     for ref, manifest in zip(refs, p.desired_manifests, strict=True):
         if p.suspended_keys and ref.key in p.suspended_keys:
             live = p.observation.objects.get(ref.key)
@@ -179,7 +177,7 @@ def _collect_manifests(r: Reconciler, p: Pass, snapshot: Snapshot) -> list[Ref]:
             p.obstruct(ref, str(error))
             p.declare(ref)
         else:
-            manifests.append(with_standing_text(r, desired))
+            manifests.append(r.scheduler.standing(desired))
             refs.append(ref)
     p.take_manifests(refs, manifests)
     return refs
@@ -259,7 +257,7 @@ def act_on_changes(r: Reconciler, p: Pass) -> None:
     if not r.was_holder or not r.fence.is_open() or p.snapshot is None or p.standstill:
         return
     write_changes(r, p, p.snapshot)
-    follow_scheduler(r, p)
+    p.take(r.scheduler.follow(seen_by(r, p), target_of(r, p), p.results))
     is_current = p.snapshot.gated and not p.observation.problems
     if is_current and p.current_fingerprint is not None and r.planning.base_fingerprint is not None:
         act_on_pods(r, p, p.snapshot)

@@ -79,16 +79,16 @@ def run_reconciler(r: Reconciler, stop: Callable[[], bool], once: bool = False) 
     r.event_writer.start()
     r.poller.start()
     r.watches.start()
-    r.request_poller.start()
-    r.scheduler_probe.start()
+    for part in r.parts:
+        part.start()
     try:
         _wait_for_start(r, stop)
         return _repeat_passes(r, stop, once)
     finally:
         r.poller.stop()
         r.watches.stop()
-        r.request_poller.stop()
-        r.scheduler_probe.stop()
+        for part in r.parts:
+            part.stop()
         r.compiler.stop()
         r.dry_run.give_up()
         r.event_writer.stop(EVENT_SECONDS)
@@ -292,8 +292,7 @@ def _heartbeats(r: Reconciler) -> list[Heartbeat]:
         r.heartbeat,
         r.lease.heartbeat,
         r.event_writer.heartbeat,
-        r.request_poller.heartbeat,
-        r.scheduler_probe.heartbeat,
+        *(beat for part in r.parts for beat in part.heartbeats()),
         r.poller.heartbeat,
         r.compiler.heartbeat,
         r.compiler.telling_heartbeat,

@@ -36,11 +36,34 @@ class PlanningTimings:
 
 
 @dataclass(frozen=True, slots=True)
+class SchedulerTimings:
+    """Of Volcano. Whether its scheduler has taken a new configuration is asked after `Settings.scheduler_timeout`."""
+
+    stalled: float = 90.0
+    """Until a component that owes something and does nothing has stalled: longer than a watch on which nothing comes is
+    believed (`WATCH_SILENCE` of the client)."""
+    look: float = 5.0
+    """Between two looks for that: each goes over all jobs and pods, and several passes of a wave follow in a second."""
+
+
+@dataclass(frozen=True, slots=True)
+class RequestTimings:
+    """Of what operators ask for."""
+
+    poll: float = 2.0
+    """Between two looks at the ConfigMap."""
+    poll_limit: float = 60.0
+    """Within which one must have come."""
+
+
+@dataclass(frozen=True, slots=True)
 class Timings:
     """All groups."""
 
     git: GitTimings = GitTimings()
     planning: PlanningTimings = PlanningTimings()
+    scheduler: SchedulerTimings = SchedulerTimings()
+    requests: RequestTimings = RequestTimings()
 
 
 TIMINGS = Timings()

@@ -13,7 +13,6 @@ from reconciler.inventory.store import Inventory
 from reconciler.ownership.controller import announce_deletions, prune
 from reconciler.planning.controller import give_up_superseded_plan, restore_snapshot
 from reconciler.planning.snapshot import Snapshot
-from reconciler.scheduler.controller import read_scheduler_memory
 
 
 def take_up_inventory(r: Reconciler) -> Inventory:
@@ -39,7 +38,7 @@ def _read_inventory(r: Reconciler, is_holder: bool) -> Inventory:
     r.take_up(inventory)
     give_up_superseded_plan(r)
     restore_snapshot(r)
-    r.recall_scheduler(read_scheduler_memory(r))
+    r.scheduler.recall()
     if is_holder:
         r.begin_to_lead()
         inventory.take_over(transitions)

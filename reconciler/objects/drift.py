@@ -29,7 +29,7 @@ def note_basis(r: Reconciler, p: Pass) -> None:
     left = {change.ref.key for change in (*p.changes, *p.held_changes, *p.obstructed_changes)}
     left -= {result.change.ref.key for result in p.results if result.outcome == "done"}
     targets = {key: manifest for key, manifest in p.manifests.items() if key not in left}
-    r.allow_corrections(DriftBasis(p.snapshot, p.inventory, r.request_poller.current(), targets))
+    r.allow_corrections(DriftBasis(p.snapshot, p.inventory, r.requests.current(), targets))
 
 
 def put_back_updates(r: Reconciler) -> list[ChangeResult]:
@@ -64,7 +64,7 @@ def put_back_updates(r: Reconciler) -> list[ChangeResult]:
 def _is_valid(r: Reconciler, basis: DriftBasis) -> bool:
     """Whether what the last pass found is still what counts, and this replica has led without a break since."""
     is_in_force = basis.snapshot is r.planning.snapshot and basis.inventory is r.inventory
-    return is_in_force and basis.requests == r.request_poller.current() and r.was_holder and r.fence.is_open()
+    return is_in_force and basis.requests == r.requests.current() and r.was_holder and r.fence.is_open()
 
 
 def _is_decided_alone(r: Reconciler, basis: DriftBasis, manifest: Manifest, item: Object) -> bool:

@@ -10,8 +10,8 @@ us is released, never deleted.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Literal, NamedTuple
 
 from compiler.fields.quantity import QuantityError, parse_quantity
@@ -97,6 +97,17 @@ class PrunePlan:
     excess: tuple[str, ...] = ()
     waits_for_release: bool = False
     counts: bool = True
+
+    def holding(self, reason_of: Callable[[Change], str]) -> PrunePlan:
+        """The plan, where what this gives a reason for is held, be it to be deleted or given back."""
+        left = (*self.changes, *self.releases)
+        held = {each.ref.key: replace(each, action="held", reason=why) for each in left if (why := reason_of(each))}
+        return replace(
+            self,
+            changes=tuple(change for change in self.changes if change.ref.key not in held),
+            releases=tuple(change for change in self.releases if change.ref.key not in held),
+            held_changes=(*self.held_changes, *held.values()),
+        )
 
 
 Departure = Literal["deletion", "release", "protected", "leaving", "vanished"]

@@ -19,10 +19,10 @@ from compiler.run_kinds import end_of_run
 from reconciler.changes.diff import Change
 from reconciler.cluster.objects import Object, ref_of
 from reconciler.context import Pass
+from reconciler.observation.volcano import POD_GROUP, VOLCANO_JOB
 from reconciler.ownership.guard import PrunePlan
-from reconciler.runs.lost_jobs import VOLCANO_JOB
 
-_QUEUE, _POD_GROUP = "Queue.scheduling.volcano.sh", "PodGroup.scheduling.volcano.sh"
+_QUEUE = "Queue.scheduling.volcano.sh"
 _NAMED = 3
 """Objects in a queue that a reason names at most."""
 
@@ -47,7 +47,7 @@ def without_occupied_queues(p: Pass, plan: PrunePlan) -> PrunePlan:
 def _occupants(p: Pass, queue: str, going: set[str]) -> Iterator[str]:
     """What is in the queue and stays: PodGroups that are not over, and Volcano Jobs that have none yet. going: uids of
     what is deleted now or was before."""
-    groups = [group for group in p.observation.objects_of_kind(_POD_GROUP) if _is_in(group, queue)]
+    groups = [group for group in p.observation.objects_of_kind(POD_GROUP) if _is_in(group, queue)]
     over = _groups_that_are_over(p)
     for group in groups:
         is_over = status_of(group).get("phase") == "Completed" or is_terminating(group) or _name(group) in over

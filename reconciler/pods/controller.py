@@ -24,7 +24,6 @@ from reconciler.pods.gates import gate_lifts, has_strayed, pods_to_evict
 from reconciler.pods.results import note_eviction, note_gates
 from reconciler.pods.room import Room
 from reconciler.pods.writes import evict_pod, lift_pod_gates
-from reconciler.requests.suspension import suspended_jobs
 
 log = logging.getLogger(__name__)
 
@@ -54,7 +53,7 @@ def observe_pods(r: Reconciler, observation: Observation) -> Observation:
         **r.lost_jobs.refused_jobs,
         **r.binding.held_jobs(now),
         **dict(_unserved_jobs(observation, jobs)),
-        **dict(suspended_jobs(r, jobs)),
+        **r.requests.suspended_jobs(jobs),
     }
     quarantined = frozenset(r.node_health.quarantined_nodes(now)) | _unnamed_nodes(r, observation)
     closed, leaving = r.binding.closed_nodes(now), _leaving_pods(r, observation)
@@ -275,7 +274,7 @@ def evict_unbound_pods(r: Reconciler, p: Pass, snapshot: Snapshot, nodes: NodeIn
     if not r.binding.troubles and not r.binding.is_any_overdue(now, timeout):
         return
     for key in _keys_in_reach(p, snapshot) & p.pods.keys():
-        pods, run = p.pods[key], (planned_runs(r, key).of(key), r.request_poller.current().retries.get(key, 0))
+        pods, run = p.pods[key], (planned_runs(r, key).of(key), r.requests.current().retries.get(key, 0))
         if key in r.binding.troubles and _is_over(r, p, r.binding.troubles[key], run, pods):
             r.binding.forget([key])
         trouble = r.binding.troubles.get(key)

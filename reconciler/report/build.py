@@ -12,14 +12,12 @@ from reconciler.changes.diff import Change
 from reconciler.changes.events import Condition, ObjectEvent
 from reconciler.changes.results import ChangeResult
 from reconciler.cluster.objects import name_of_key, ref_of
-from reconciler.context import Pass, Reconciler, is_plan_fresh
+from reconciler.context import Pass, Reconciler, is_plan_fresh, seen_by, target_of
 from reconciler.planning.candidate import unanswered_message
 from reconciler.planning.snapshot import PlannedGang
 from reconciler.planning.state import Rejection
 from reconciler.report.status import Report
 from reconciler.runs.records import record_row
-from reconciler.scheduler.controller import behind_message
-from reconciler.scheduler.stalls_controller import stalled_components
 
 MAX_RUNS = 1000
 """Finished runs that the status names, the last ones."""
@@ -52,7 +50,7 @@ def build_report(r: Reconciler, p: Pass) -> Report:
             *refusals,
             *p.obstructed_changes,
             *_unplaced_jobs(r, p),
-            *stalled_components(r, p),
+            *r.scheduler.stalled(seen_by(r, p), target_of(r, p)),
             *p.prune_plan.leaving,
             *(change for change in p.held_changes if not change.is_deferred),
         ),
@@ -65,7 +63,7 @@ def build_report(r: Reconciler, p: Pass) -> Report:
         runs={str(run.ref): run.phase for run in islice(reversed(p.inventory.runs.values()), MAX_RUNS)},
         records=tuple(map(record_row, islice(reversed(p.inventory.runs.values()), MAX_RECORDS))),
         run_count=len(p.inventory.runs),
-        suspended=tuple(sorted(r.request_poller.current().suspended | p.suspended_keys)),
+        suspended=tuple(sorted(r.requests.current().suspended | p.suspended_keys)),
         is_idle=not _is_busy(r, p),
         next_wakeup=_seconds_to_deadline(r, p),
         events=(*p.events, *_events(r, p, rejection)),
@@ -97,7 +95,7 @@ def _events(r: Reconciler, p: Pass, rejection: Rejection | None) -> Iterator[Obj
     for change in _unplaced_jobs(r, p):
         if change.live is not None:
             yield ObjectEvent(change.live, "NotPlaced", change.reason, True)
-    for change in stalled_components(r, p):
+    for change in r.scheduler.stalled(seen_by(r, p), target_of(r, p)):
         yield ObjectEvent(r.publisher.event_object, "VolcanoStalled", change.reason, True)
     yield from events_of_results(p.results)
     for key, gang in p.snapshot.gangs.items() if p.snapshot else ():
@@ -158,7 +156,7 @@ def _conditions(r: Reconciler, p: Pass, rejection: Rejection | None) -> Iterator
     yield _accepted_condition(r, refused)
     rewritten = p.rewrite_message
     yield Condition("HistoryRewritten", bool(rewritten), "Held" if rewritten else "Descends", rewritten)
-    unread = (r.request_poller.problem,) if r.request_poller.problem else ()
+    unread = (r.requests.problem,) if r.requests.problem else ()
     problem = _summary_text((*p.problems, *p.observation.partial_problems, *unread))
     yield Condition("Observed", not problem, "ReadFailed" if problem else "Observed", problem)
     yield Condition("PassFailed", False, "None", "")
@@ -176,11 +174,7 @@ def _conditions(r: Reconciler, p: Pass, rejection: Rejection | None) -> Iterator
     rejections = ((commit, r.planning.rejections[commit]) for commit in commits)
     broken = [_breakdown_message(commit, found) for commit, found in rejections if found.breakdown]
     yield Condition("CompilerFailed", bool(broken), "BrokeDown" if broken else "None", _summary_text(broken))
-    behind = behind_message(r, p)
-    known = "NotKnown" if r.scheduler_probe.active is None else "None"
-    yield Condition(
-        "SchedulerBehind", bool(behind), "NotTaken" if behind else known, behind or r.scheduler_probe.problem
-    )
+    yield from r.scheduler.conditions(now, target_of(r, p))
     stuck = [f"{name_of_key(key)}: {reason}" for key, reason in sorted(r.binding.held_jobs(now).items())]
     yield Condition("GangsHeld", bool(stuck), "NotBound" if stuck else "None", _summary_text(stuck))
 
@@ -204,7 +198,7 @@ def _applied_condition(r: Reconciler, p: Pass, refused: str) -> Condition:
     if p.standstill:
         return Condition("Applied", False, "InventoryLost", p.standstill)
     failures = [f"{each.change.ref}: {each.message}" for each in _outstanding(r, p) if each.outcome != "fight"]
-    standing = (*p.obstructed_changes, *_unplaced_jobs(r, p), *stalled_components(r, p))
+    standing = (*p.obstructed_changes, *_unplaced_jobs(r, p), *r.scheduler.stalled(seen_by(r, p), target_of(r, p)))
     failures += [f"{change.ref}: {change.reason}" for change in standing]
     failures = [refused, *failures] if refused else failures
     applied = p.snapshot is not None and not failures
@@ -259,7 +253,7 @@ def _seconds_to_deadline(r: Reconciler, p: Pass) -> float | None:
     deadlines += r.evictions.deadlines()
     deadlines += r.departed_jobs.reservations().values()
     deadlines += r.lost_jobs.deadlines(now)
-    deadlines += r.stalls.deadlines(now)
+    deadlines += [at for part in r.parts for at in part.deadlines(now)]
     deadlines += [found.retry_at for found in r.planning.rejections.values() if isfinite(found.retry_at)]
     deadlines += r.writer.retry_times()
     deadlines += r.pace.deadlines(now)

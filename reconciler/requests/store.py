@@ -4,17 +4,13 @@ commands `gangplan suspend`, `resume` and `rerun` write and the reconciler only 
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
-from reconciler.cluster.client import ApiError, Client, Conflict, NotFound
+from reconciler.cluster.client import Client, Conflict, NotFound
 from reconciler.cluster.objects import Object, Ref
-from reconciler.threads.heartbeat import Heartbeat, repeat_step
 
 FORMAT_VERSION = 1
-POLL_SECONDS, POLL_LIMIT = 2.0, 60.0
-"""Seconds between two looks at the ConfigMap, and within which one must have come."""
 EVERYTHING = "all"
 MAX_ATTEMPTS = 5
 
@@ -98,44 +94,6 @@ def _requests_of(item: Object) -> Requests:
         return Requests.from_json(item["data"]["requests.json"])
     except (KeyError, TypeError) as error:
         raise ValueError(f"ConfigMap {item['metadata'].get('name')} holds no requests: {error!r}") from error
-
-
-class RequestPoller:
-    """A thread that reads the requests again and again; `wake` is called when they change. problem: why they could not
-    be read; the last ones count on."""
-
-    def __init__(self, store: RequestStore, wake: Callable[[], None]) -> None:
-        self.store, self.wake = store, wake
-        self.problem = ""
-        self.heartbeat = Heartbeat("requests", POLL_LIMIT)
-        self._latest: Requests | None = None
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="requests", daemon=True)
-
-    def start(self) -> None:
-        self._thread.start()
-
-    def stop(self) -> None:
-        self._stop.set()
-
-    def current(self) -> Requests:
-        """The requests as last read. Raises ApiError or ValueError as long as they never were."""
-        if self._latest is None:
-            self._latest = self.store.read()
-        return self._latest
-
-    def poll_once(self) -> float:
-        before = self._latest, self.problem
-        try:
-            self._latest, self.problem = self.store.read(), ""
-        except (ApiError, ValueError) as error:
-            self.problem = f"what operators ask for cannot be read: {error}"
-        if (self._latest, self.problem) != before:
-            self.wake()
-        return POLL_SECONDS
-
-    def _run(self) -> None:
-        repeat_step(self.poll_once, self._stop, self.heartbeat)
 
 
 def with_suspended(requests: Requests, target: str) -> Requests:

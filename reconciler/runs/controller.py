@@ -17,7 +17,8 @@ from reconciler.inventory.store import FinishedRun, InventoryEntry
 from reconciler.observation.look_ups import LookUps
 from reconciler.observation.owners import pods_by_job
 from reconciler.observation.unlabelled import is_unconfirmed
-from reconciler.runs.lost_jobs import VOLCANO_JOB, is_given_up
+from reconciler.observation.volcano import VOLCANO_JOB
+from reconciler.runs.lost_jobs import is_given_up
 from reconciler.runs.run_record import RunRecord, final_record, with_pods
 
 _FLOW = "JobFlow.flow.volcano.sh"

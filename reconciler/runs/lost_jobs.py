@@ -12,11 +12,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from compiler.kubernetes import conditions_of, created_at, is_terminating, name_of, status_of, uid_of
-from reconciler.cluster.objects import Object, Ref, ref_of
+from compiler.kubernetes import conditions_of, created_at, is_terminating, status_of, uid_of
+from reconciler.cluster.objects import Object
+from reconciler.observation.volcano import VOLCANO_JOB, pod_group_key
 from reconciler.threads.memo import drop_other_keys
 
-VOLCANO_JOB = "Job.batch.volcano.sh"
 LOST_SECONDS = 60.0
 """Seconds for which the controller does nothing for a job, while it does for one that came later, before the job is
 made again; twice as long after each time, up to MAX_SECONDS."""
@@ -125,12 +125,6 @@ def _is_idle(job: Object, objects: Mapping[str, Object]) -> bool:
         return not phase
     group = objects.get(pod_group_key(job))
     return group is not None and status_of(group).get("phase") in ("Inqueue", "Running")
-
-
-def pod_group_key(job: Object) -> str:
-    """Ref.key of the PodGroup that the controller makes for a Volcano Job."""
-    name = f"{name_of(job)}-{uid_of(job)}"
-    return Ref("scheduling.volcano.sh/v1beta1", "PodGroup", ref_of(job).namespace, name).key
 
 
 def _phase(job: Object) -> str:

@@ -14,9 +14,6 @@ from ruamel.yaml.error import YAMLError
 from compiler.volcano.scheduler_conf import CONF_KEY
 from reconciler.cluster.objects import Object
 
-TAKE_SECONDS = 180.0
-"""Seconds in which the scheduler has to take a new configuration, where nothing else is told: the kubelet brings it
-within 90."""
 FORMAT_VERSION = 1
 _KEPT = ("written", "previous", "refused", "reason")
 """What outlives a process."""
@@ -50,6 +47,7 @@ class SchedulerMemory:
     patience: seconds in which the scheduler has to take a new configuration.
     """
 
+    patience: float
     written: str = ""
     previous: str = ""
     refused: str = ""
@@ -57,12 +55,11 @@ class SchedulerMemory:
     behind: str = ""
     behind_since: float = 0.0
     stored: str = ""
-    patience: float = TAKE_SECONDS
 
     @property
     def is_stored(self) -> bool:
         """Whether the next process will know what this one does."""
-        return self.as_json() == (self.stored or SchedulerMemory().as_json())
+        return self.as_json() == (self.stored or SchedulerMemory(self.patience).as_json())
 
     def note_stored(self) -> None:
         self.stored = self.as_json()
@@ -102,21 +99,21 @@ class SchedulerMemory:
         return True
 
     def is_late(self, now: float) -> bool:
-        return now - self.behind_since > self.patience
+        return now - self.behind_since >= self.patience
 
-    def next_look(self, now: float) -> float | None:
-        """When what is behind now is late, on the clock; None where nothing is, or that is so already."""
-        return self.behind_since + self.patience if self.behind and not self.is_late(now) else None
+    def deadlines(self, now: float) -> list[float]:
+        """When what is behind now is late."""
+        return [self.behind_since + self.patience] if self.behind and not self.is_late(now) else []
 
     def as_json(self) -> str:
         kept = {name: getattr(self, name) for name in _KEPT}
         return json.dumps({"version": FORMAT_VERSION, **kept}, sort_keys=True)
 
     @classmethod
-    def from_json(cls, text: str, patience: float = TAKE_SECONDS) -> SchedulerMemory:
+    def from_json(cls, text: str, patience: float) -> SchedulerMemory:
         """What a former process knew. Raises ValueError or TypeError for what it did not write."""
         data: Any = json.loads(text)
         if not isinstance(data, dict) or data.pop("version", None) != FORMAT_VERSION:
             raise ValueError("what is known of the scheduler's configuration is of another version")
         written, previous, refused, reason = (str(data.get(name) or "") for name in _KEPT)
-        return cls(written, previous, refused, reason, stored=text, patience=patience)
+        return cls(patience, written, previous, refused, reason, stored=text)

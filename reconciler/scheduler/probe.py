@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 import threading
-import time
 import urllib.request
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -46,26 +45,18 @@ def read_counts(text: str) -> tuple[float, Mapping[str, float]]:
 
 
 class SchedulerProbe:
-    """A thread that looks at the metrics; `wake` is called when what they show has changed, and when a reminder is
-    due.
+    """A thread that looks at the metrics; `wake` is called when what they show has changed.
 
     active: the parts that the scheduler goes through, as last seen; None while that is not known. problem: why the
     metrics cannot be read.
     """
 
-    def __init__(
-        self,
-        url: str,
-        wake: Callable[[], None],
-        read: Callable[[str], str] | None = None,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self.url, self.wake, self._read, self.clock = url, wake, read or _fetch, clock
+    def __init__(self, url: str, wake: Callable[[], None], read: Callable[[str], str] | None = None) -> None:
+        self.url, self.wake, self._read = url, wake, read or _fetch
         self.active: frozenset[str] | None = None
         self.problem = ""
         self.heartbeat = Heartbeat("scheduler", 120.0)
         self._base: tuple[float, Mapping[str, float]] | None = None
-        self._reminder: float | None = None
         self._stop = threading.Event()
 
     def start(self) -> None:
@@ -77,10 +68,6 @@ class SchedulerProbe:
     def stop(self) -> None:
         self._stop.set()
 
-    def remind_at(self, at: float | None) -> None:
-        """Wake the loop soon after this time on the clock."""
-        self._reminder = at
-
     def look(self) -> float:
         """Look once; seconds until the next time."""
         before = self.active, self.problem
@@ -90,9 +77,7 @@ class SchedulerProbe:
         except (OSError, ValueError) as error:
             self.active, self._base = None, None
             self.problem = f"the scheduler's metrics cannot be read: {short_error(error)}"
-        is_due = self._reminder is not None and self.clock() > self._reminder
-        if is_due or (self.active, self.problem) != before:
-            self._reminder = None
+        if (self.active, self.problem) != before:
             self.wake()
         return PERIOD
 

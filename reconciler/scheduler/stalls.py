@@ -3,39 +3,48 @@
 A process that hangs, that lost its leader election, or that is not there says nothing itself; what is owed shows it. A
 new Volcano Job gets a status from the controllers before anything else, and a PodGroup its phase from the scheduler in
 its first session, also where it is not let in; a pod whose gate was lifted is bound, or gets the scheduler's message.
-Where one of these is owed for `STALLED_SECONDS` and nothing else that only this component writes has changed meanwhile,
-it has stalled: it owes nothing on a quiet cluster, and a large wave is a change after the other.
+Where one of these is owed for `SchedulerTimings.stalled` and nothing else that only this component writes has changed
+meanwhile, it has stalled: it owes nothing on a quiet cluster, and a large wave is a change after the other.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from math import inf
 from typing import Any
 
-from compiler.kubernetes import SCHEDULER_NAMESPACE, VOLCANO_SCHEDULER, bound_node, conditions_of, status_of, uid_of
-from reconciler.cluster.objects import Object
-
-STALLED_SECONDS = 90.0
-"""Longer than a watch on which nothing comes is believed (`WATCH_SILENCE` of the client)."""
-
-LOOK_SECONDS = 5.0
-"""Between two looks: each goes over all jobs and pods, and several passes of a wave follow in a second."""
+from compiler.kubernetes import (
+    SCHEDULER_NAMESPACE,
+    VOLCANO_SCHEDULER,
+    bound_node,
+    conditions_of,
+    is_terminating,
+    status_of,
+    uid_of,
+)
+from reconciler.cluster.objects import Object, ref_of
+from reconciler.observation.seen import Seen
+from reconciler.observation.volcano import POD_GROUP, VOLCANO_JOB, pod_group_key
+from reconciler.planning.snapshot import PlannedGang
+from reconciler.timings import SchedulerTimings
 
 Signs = Mapping[str, Any]
 """uid of each object into which the component has written -> what stands there."""
+_NEEDED = frozenset({VOLCANO_JOB, POD_GROUP, "Pod"})
 _PHASES_OF_NEW_GROUPS = (None, "", "Pending")
 """Of PodGroups that the scheduler need not have looked at: others than the scheduler write the last one as well."""
 
 
 @dataclass(slots=True)
 class StallDetector:
-    """One component. what_stopped, deployment: for people. waiting: Ref.key of the jobs that wait for it. since: when
-    they began to, or when it was last seen to act, on the clock. signs: as last seen, while jobs wait."""
+    """One component. what_stopped, deployment: for people. patience: seconds after which it has stalled. waiting:
+    Ref.key of the jobs that wait for it. since: when they began to, or when it was last seen to act, on the clock.
+    signs: as last seen, while jobs wait."""
 
     what_stopped: str
     deployment: str
+    patience: float
     waiting: tuple[str, ...] = ()
     since: float = inf
     signs: Signs = field(default_factory=dict)
@@ -53,52 +62,89 @@ class StallDetector:
 
     def message(self, now: float) -> str:
         """That it has stalled, in a sentence; empty where it has not, as far as that can be told."""
-        if not self.waiting or now - self.since < STALLED_SECONDS:
+        if not self.waiting or now - self.since < self.patience:
             return ""
         count = len(self.waiting)
         jobs = f"{count} jobs wait" if count > 1 else "a job waits"
         return (
-            f"{self.what_stopped} for more than {STALLED_SECONDS:g} s, and {jobs} for that: look at deployment "
+            f"{self.what_stopped} for more than {self.patience:g} s, and {jobs} for that: look at deployment "
             f"{self.deployment} in {SCHEDULER_NAMESPACE} (whether it runs, leads and logs), then at the job's Events"
         )
 
     def deadlines(self, now: float) -> list[float]:
         """When it counts as stalled."""
-        at = self.since + STALLED_SECONDS
+        at = self.since + self.patience
         return [at] if self.waiting and at > now else []
 
 
-@dataclass(slots=True)
 class VolcanoStalls:
-    """Both components. looked_at: when they were looked at last, on the clock."""
+    """Both components, and what the gangs of the plan wait for."""
 
-    controllers: StallDetector = field(
-        default_factory=lambda: StallDetector("Volcano's controllers have served no job", "volcano-controllers")
-    )
-    scheduler: StallDetector = field(
-        default_factory=lambda: StallDetector("Volcano's scheduler has bound no pod", "volcano-scheduler")
-    )
-    looked_at: float = -inf
+    def __init__(self, timings: SchedulerTimings) -> None:
+        self.timings = timings
+        patience = timings.stalled
+        self.controllers = StallDetector("Volcano's controllers have served no job", "volcano-controllers", patience)
+        self.scheduler = StallDetector("Volcano's scheduler has bound no pod", "volcano-scheduler", patience)
+        self._looked_at = -inf
 
     @property
     def detectors(self) -> tuple[StallDetector, StallDetector]:
         return self.controllers, self.scheduler
 
-    def take_look(self, now: float) -> bool:
-        """Whether it is time for a look, which then counts as taken."""
-        if now < self.looked_at + LOOK_SECONDS:
-            return False
-        self.looked_at = now
-        return True
-
-    def restart(self, now: float) -> None:
-        for detector in self.detectors:
-            detector.restart(now)
+    def observe(
+        self, seen: Seen, gangs: Mapping[str, PlannedGang], repeats: Collection[str], unbound: Collection[str]
+    ) -> None:
+        """Look at what the gangs wait for, where it is time for a look. While that cannot be read, nothing is
+        concluded. repeats: Ref.key of jobs that are made again, since they got no pods. unbound: uids of pods that were
+        given a node and wait for the scheduler."""
+        now, observation = seen.now, seen.observation
+        if not observation.readable_kinds >= _NEEDED:
+            for detector in self.detectors:
+                detector.restart(now)
+            return
+        if now < self._looked_at + self.timings.look:
+            return
+        self._looked_at = now
+        jobs = set(_unserved_jobs(seen, gangs, repeats))
+        self.controllers.observe(
+            jobs, signs_of_controllers(observation.objects_of_kind(VOLCANO_JOB)) if jobs else {}, now
+        )
+        groups, pods = observation.objects_of_kind(POD_GROUP), observation.objects_of_kind("Pod")
+        jobs = set(_unscheduled_jobs(seen, gangs, unbound))
+        self.scheduler.observe(jobs, signs_of_scheduler(groups, pods) if jobs else {}, now)
 
     def deadlines(self, now: float) -> list[float]:
         """When one counts as stalled, and the next look while one does: what is told then ends with it."""
         at = [at for detector in self.detectors for at in detector.deadlines(now)]
-        return [*at, self.looked_at + LOOK_SECONDS] if any(each.message(now) for each in self.detectors) else at
+        is_any_told = any(each.message(now) for each in self.detectors)
+        return [*at, self._looked_at + self.timings.look] if is_any_told else at
+
+
+def _unserved_jobs(seen: Seen, gangs: Mapping[str, PlannedGang], repeats: Collection[str]) -> Iterator[str]:
+    """Ref.key of each Volcano Job without a status; of one that is being made again, as well."""
+    for key, gang in gangs.items():
+        if gang.job.group_kind != VOLCANO_JOB:
+            continue
+        job = seen.observation.objects.get(key)
+        if job is None or is_terminating(job):
+            if key in repeats:
+                yield key
+        elif not is_served(job):
+            yield key
+
+
+def _unscheduled_jobs(seen: Seen, gangs: Mapping[str, PlannedGang], unbound: Collection[str]) -> Iterator[str]:
+    """Ref.key of each gang that may start, and of which the scheduler has not looked at the PodGroup or at pods."""
+    groups = {ref_of(each).key for each in seen.observation.objects_of_kind(POD_GROUP) if is_unseen_group(each)}
+    if not groups and not unbound:
+        return
+    for key, gang in gangs.items():
+        job = seen.observation.objects.get(key)
+        if job is None or gang.decision == "wait":
+            continue
+        given = (pod for pod in seen.pods.get(key, ()) if uid_of(pod) in unbound and is_of_volcano(pod))
+        if pod_group_key(job) in groups or any(map(is_unseen_pod, given)):
+            yield key
 
 
 def is_served(job: Object) -> bool:

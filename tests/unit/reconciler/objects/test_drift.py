@@ -60,7 +60,7 @@ class World:
         self.r = r = build_reconciler(settings, self.cluster.client(), "me")
         r.client.fence = lambda: None
         r.clock = r.writer.clock = lambda: self.time
-        r.request_poller._latest = Requests()
+        r.requests._latest = Requests()
         r.lease.clock = lambda: self.time
         r.lease._renewed_at = self.time
         r.fence.enter()
@@ -137,7 +137,7 @@ def test_an_object_is_put_back_by_one_write_and_no_pass(world: World) -> None:
 
 def test_the_same_requests_read_again_are_no_news(world: World) -> None:
     """The poller reads them every two seconds."""
-    world.r.request_poller._latest = Requests()
+    world.r.requests._latest = Requests()
     world.edit("a")
     assert len(put_back_updates(world.r)) == 1
     assert not world.is_woken
@@ -169,7 +169,7 @@ def test_work_is_in_proportion_to_what_has_changed(world: World, monkeypatch: py
         lambda world: setattr(world.r.lease, "transitions", 7),
         lambda world: setattr(world.r.planning, "snapshot", replace(world.r.planning.snapshot, commit="other")),
         lambda world: setattr(world.r, "inventory", Inventory()),
-        lambda world: setattr(world.r.request_poller, "_latest", Requests(suspended=frozenset({"all"}))),
+        lambda world: setattr(world.r.requests, "_latest", Requests(suspended=frozenset({"all"}))),
         lambda world: setattr(world.r.watches.informers["ConfigMap"].health, "is_synced", False),
         lambda world: world.r.inventory.entries.pop("ConfigMap/default/a"),
         lambda world: world.note(held_changes=[Change("held", ref_of(world.desired[0]))]),

@@ -268,3 +268,12 @@ def test_corrections_in_quick_succession_are_a_fight_and_slow_ones_are_not() -> 
     assert fights.is_paused("quick", 1210.0)
     assert not fights.is_paused("slow", 1210.0)
     assert not fights.is_paused("quick", 1206.0 + FIGHT_PAUSE)
+
+
+def test_what_another_part_gives_a_reason_for_is_held_be_it_to_be_deleted_or_given_back() -> None:
+    deletion, release = Change("prune", ref("a"), live=live("a")), Change("release", ref("b"), live=live("b"))
+    plan = PrunePlan((deletion,), (release,))
+    assert plan.holding(lambda change: "") == plan
+    held = plan.holding(lambda change: "it is left alone")
+    assert (held.changes, held.releases) == ((), ())
+    assert [(each.action, each.reason) for each in held.held_changes] == [("held", "it is left alone")] * 2

@@ -85,7 +85,7 @@ class World:
         self.r.client.fence = lambda: None
         self.r.clock = lambda: self.now
         self.r.inventory = Inventory()
-        self.r.request_poller._latest = Requests()
+        self.r.requests._latest = Requests()
         self.r.poller.head = BranchHead("c0ffee")
 
     def plan(self, *gangs: Object) -> None:

@@ -9,17 +9,19 @@ import pytest
 from reconciler.cluster.client import WATCH_SILENCE
 from reconciler.cluster.objects import Object
 from reconciler.scheduler.stalls import (
-    STALLED_SECONDS,
     Signs,
     StallDetector,
     is_unseen_pod,
     signs_of_controllers,
     signs_of_scheduler,
 )
+from reconciler.timings import SchedulerTimings
+
+STALLED_SECONDS = SchedulerTimings().stalled
 
 
 def detector(*seen: tuple[float, set[str], Signs]) -> StallDetector:
-    found = StallDetector("X has done nothing", "x")
+    found = StallDetector("X has done nothing", "x", STALLED_SECONDS)
     for now, waiting, signs in seen:
         found.observe(waiting, signs, now)
     return found

@@ -1,0 +1,154 @@
+"""The part of Volcano: whether its scheduler goes by the configuration of the repository, and whether its components
+still act."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
+
+from compiler.emit.manifest import Manifest
+from compiler.volcano.scheduler_conf import CONF_KEY
+from reconciler.changes.diff import Change
+from reconciler.changes.effects import Effects
+from reconciler.changes.events import Condition
+from reconciler.changes.results import ChangeResult
+from reconciler.cluster.client import ApiError, Client, NotFound
+from reconciler.cluster.objects import Object, Ref
+from reconciler.inventory.shards import memory_labels
+from reconciler.observation.seen import Seen
+from reconciler.part import Part
+from reconciler.planning.target import Target
+from reconciler.scheduler.configuration import SchedulerMemory, text_of
+from reconciler.scheduler.probe import SchedulerProbe
+from reconciler.scheduler.stalls import VolcanoStalls
+from reconciler.threads.heartbeat import Heartbeat
+from reconciler.timings import SchedulerTimings
+
+log = logging.getLogger(__name__)
+
+STATE_KEY = "scheduler.json"
+
+
+class SchedulerPart(Part):
+    """The text before the last change is kept; whether the scheduler has taken the new one is found out by what it
+    does, and the former one returns when it has not.
+
+    memory: what was written and what came of it; the cluster holds it as well. stalls: who owes gangs of the plan
+    something.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        ref: Ref,
+        cluster: str,
+        probe: SchedulerProbe,
+        patience: float,
+        timings: SchedulerTimings,
+    ) -> None:
+        """ref: of the ConfigMap that keeps the memory. patience: seconds in which the scheduler has to take a text."""
+        self.client, self.ref, self.cluster, self.probe, self.patience = client, ref, cluster, probe, patience
+        self.memory = SchedulerMemory(patience)
+        self.stalls = VolcanoStalls(timings)
+
+    def recall(self) -> None:
+        """Go on with what the leader before this one knew. Raises ApiError."""
+        memory = SchedulerMemory(self.patience)
+        try:
+            text = self.client.get(self.ref)["data"][STATE_KEY]
+            memory = SchedulerMemory.from_json(text, self.patience)
+        except NotFound:
+            log.debug("nothing is stored of the scheduler's configuration")
+        except (ValueError, KeyError, TypeError) as error:
+            log.warning("the former configuration of the scheduler cannot be read", extra={"reason": str(error)})
+        self.memory = memory
+
+    def standing(self, manifest: Manifest) -> Manifest:
+        """The manifest; one whose configuration the scheduler did not take holds the former one."""
+        text = text_of(manifest.object) if manifest.object["kind"] == "ConfigMap" else ""
+        standing = self.memory.text_for(text)
+        if standing == text:
+            return manifest
+        return replace(manifest, object={**manifest.object, "data": {**manifest.object["data"], CONF_KEY: standing}})
+
+    def observe(self, seen: Seen, target: Target, repeats: Collection[str], unbound: Collection[str]) -> None:
+        """Look at what the gangs of the plan wait for. repeats: Ref.key of jobs that are made again, since they got no
+        pods. unbound: uids of pods that were given a node and wait for the scheduler."""
+        if target.snapshot is not None:
+            self.stalls.observe(seen, target.snapshot.gangs, repeats, unbound)
+
+    def follow(self, seen: Seen, target: Target, results: Sequence[ChangeResult]) -> Effects:
+        """Note what was written, compare it with what the scheduler does, and let the former configuration return."""
+        memory, wanted, now = self.memory, _wanted_text(target), seen.now
+        for result in results if wanted and memory.written != wanted else ():
+            change = result.change
+            if result.outcome == "done" and change.desired is not None and text_of(change.desired.object) == wanted:
+                memory.record_write(wanted, text_of(change.live), now)
+        if wanted and memory.observe(wanted, self.probe.active, now):
+            log.warning("the scheduler did not take its configuration", extra={"reason": memory.reason})
+            self.probe.wake()
+        if not memory.is_stored:
+            self._store()
+        live = next(filter(text_of, seen.observation.objects_of_kind("ConfigMap")), None)
+        if live is not None and (message := self._behind_message(now, target)):
+            return Effects.of_event(live, "SchedulerBehind", message, True)
+        return Effects()
+
+    def stalled(self, seen: Seen, target: Target) -> tuple[Change, ...]:
+        """A row for each component that has stalled, at the first job that waits for it."""
+        gangs = target.snapshot.gangs if target.snapshot else {}
+        found = []
+        for detector in self.stalls.detectors:
+            waiting = [key for key in detector.waiting if key in gangs]
+            if waiting and (message := detector.message(seen.now)):
+                job = seen.observation.objects.get(waiting[0])
+                found.append(Change("held", gangs[waiting[0]].job, live=job, reason=message))
+        return tuple(found)
+
+    def conditions(self, now: float, target: Target) -> Iterator[Condition]:
+        """Whether the scheduler runs the repository's configuration."""
+        behind = self._behind_message(now, target)
+        known = "NotKnown" if self.probe.active is None else "None"
+        yield Condition("SchedulerBehind", bool(behind), "NotTaken" if behind else known, behind or self.probe.problem)
+
+    def deadlines(self, now: float) -> list[float]:
+        return [*self.memory.deadlines(now), *self.stalls.deadlines(now)]
+
+    def heartbeats(self) -> list[Heartbeat]:
+        return [self.probe.heartbeat]
+
+    def start(self) -> None:
+        self.probe.start()
+
+    def stop(self) -> None:
+        self.probe.stop()
+
+    def _behind_message(self, now: float, target: Target) -> str:
+        """Why the scheduler does not run the repository's configuration; empty where it does, or that is not known."""
+        memory, wanted = self.memory, _wanted_text(target)
+        if wanted and memory.refused == wanted:
+            return (
+                f"the scheduler did not take the configuration of the repository ({memory.reason}), so the one before "
+                "it stands again; its log says why. Another text is tried again"
+            )
+        if memory.behind and memory.is_late(now):
+            return f"the scheduler does not go by its ConfigMap: {memory.behind}"
+        return ""
+
+    def _store(self) -> None:
+        metadata = {"name": self.ref.name, "namespace": self.ref.namespace, "labels": memory_labels(self.cluster)}
+        item: Object = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}
+        try:
+            self.client.apply_anyway({**item, "data": {STATE_KEY: self.memory.as_json()}})
+        except ApiError as error:
+            log.info("the former configuration of the scheduler was not stored", extra={"reason": str(error)})
+        else:
+            self.memory.note_stored()
+
+
+def _wanted_text(target: Target) -> str:
+    """The configuration in the repository; empty where there is none."""
+    manifests = target.snapshot.manifests if target.snapshot else ()
+    texts = (text_of(manifest.object) for manifest in manifests if manifest.object["kind"] == "ConfigMap")
+    return next(filter(None, texts), "")

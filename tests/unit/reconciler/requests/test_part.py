@@ -1,0 +1,91 @@
+"""What operators ask for beside git: suspensions, reruns, and another round of binding."""
+
+from __future__ import annotations
+
+import pytest
+
+from compiler.kubernetes import SUSPEND_ANNOTATION
+from reconciler.changes.diff import Change
+from reconciler.cluster.client import Retry
+from reconciler.cluster.objects import Object, ref_of
+from reconciler.requests.part import BY_REQUEST, SUSPENDED, RequestsPart
+from reconciler.requests.store import (
+    EVERYTHING,
+    Requests,
+    RequestStore,
+    with_rerun,
+    with_resumed,
+    with_retry,
+    with_suspended,
+)
+from reconciler.timings import RequestTimings
+from tests.builders.fake_cluster import FakeCluster
+from tests.builders.scripted_server import error_answer
+
+JOB: Object = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "train", "namespace": "default"}}
+REF = ref_of(JOB)
+
+
+class Desk:
+    """The part, and the store through which a command asks."""
+
+    def __init__(self) -> None:
+        self.cluster = FakeCluster()
+        path = "/api/v1/namespaces/gangplan-system/configmaps/other"
+        self.cluster.put(path, {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "other"}})
+        self.store = RequestStore(self.cluster.client(), "gangplan-system", "test")
+        self.woken: list[Requests] = []
+        self.part = RequestsPart(self.store, lambda: self.woken.append(self.part.current()), RequestTimings())
+
+    def ask(self, requests: Requests) -> None:
+        self.store.change(lambda _: requests)
+        self.part.poll_once()
+
+
+@pytest.fixture
+def desk() -> Desk:
+    return Desk()
+
+
+def test_requests_survive_their_way_through_the_cluster(desk: Desk) -> None:
+    assert desk.store.read() == Requests()
+    asked = with_retry(with_rerun(with_suspended(Requests(), "Queue"), REF.key, "sha256:a", 2), REF.key)
+    desk.store.change(lambda _: asked)
+    desk.store.change(lambda known: with_suspended(known, EVERYTHING))
+    assert desk.store.read() == with_suspended(asked, EVERYTHING)
+    assert with_resumed(desk.store.read(), EVERYTHING).suspended == frozenset()
+    for text in ("[]", "{}", '{"version": 2, "suspended": [], "reruns": {}, "retries": {}}'):
+        with pytest.raises(ValueError, match="requests"):
+            Requests.from_json(text)
+
+
+def test_an_error_is_no_resumption_and_what_changes_wakes_the_loop_once(desk: Desk) -> None:
+    desk.cluster.before = lambda method, path, body: error_answer(500)
+    with pytest.raises(Retry):
+        desk.part.current()
+    desk.cluster.before = lambda method, path, body: None
+    asked = with_suspended(Requests(), EVERYTHING)
+    desk.ask(asked)
+    desk.cluster.before = lambda method, path, body: error_answer(500)
+    for _ in range(2):
+        desk.part.poll_once()
+    assert desk.part.suspended_keys({REF.key: JOB}) == {REF.key}
+    assert "500" in desk.part.problem, "it is told, and the last ones count"
+    assert desk.woken == [asked, asked]
+
+
+@pytest.mark.parametrize("target", [EVERYTHING, "Job", "Job.batch", REF.key])
+def test_what_is_suspended_is_neither_written_nor_planned_nor_deleted(desk: Desk, target: str) -> None:
+    """What existed before gangplan was given back, and lost its fields, though it was to be left alone."""
+    gone = Change("release", REF, live=JOB)
+    for asked, found in ((with_suspended(Requests(), target), {REF.key}), (with_suspended(Requests(), "Queue"), set())):
+        desk.ask(asked)
+        assert desk.part.suspended_keys({REF.key: JOB}) == found
+        assert desk.part.suspended_jobs([REF]) == dict.fromkeys(found, BY_REQUEST)
+        assert desk.part.hold_reason(gone) == (SUSPENDED if found else "")
+
+
+def test_an_annotation_suspends_as_well(desk: Desk) -> None:
+    marked = {**JOB, "metadata": {**JOB["metadata"], "annotations": {SUSPEND_ANNOTATION: "true"}}}
+    assert desk.part.suspended_keys({REF.key: marked, "other": JOB}) == {REF.key}
+    assert desk.part.hold_reason(Change("prune", REF, live=marked)) == SUSPENDED

@@ -1,0 +1,298 @@
+"""A configuration that the scheduler does not take gives its place to the one before, and that is told; so are
+components of Volcano that have stalled, at the jobs that wait for them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from compiler.emit.manifest import Manifest
+from compiler.kubernetes import HOSTNAME_LABEL
+from reconciler.changes.diff import Change
+from reconciler.changes.events import Condition
+from reconciler.changes.results import ChangeResult
+from reconciler.cluster.objects import Object, Ref, ref_of
+from reconciler.inventory.store import Inventory
+from reconciler.observation.observe import Observation
+from reconciler.observation.seen import Seen
+from reconciler.planning.snapshot import Snapshot
+from reconciler.planning.target import Target
+from reconciler.scheduler.configuration import parts_of, text_of
+from reconciler.scheduler.part import SchedulerPart
+from reconciler.scheduler.probe import SchedulerProbe
+from reconciler.timings import SchedulerTimings
+from tests.builders.fake_cluster import FakeCluster
+from tests.builders.scripted_server import error_answer
+
+PATIENCE, STALLED = 20.0, 90.0
+REF = Ref("v1", "ConfigMap", "volcano-system", "volcano-scheduler-configmap")
+TIERS = "tiers:\n- plugins:\n  - name: gang\n"
+OLD, NEW, NEXT = (
+    f'actions: "{actions}"\n{TIERS}' for actions in ("allocate", "allocate, preempt", "enqueue, allocate")
+)
+GANG = "plugin gang"
+
+
+def config(text: str) -> Object:
+    metadata = {"namespace": REF.namespace, "name": REF.name, "uid": "u"}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"volcano-scheduler.conf": text}}
+
+
+def seen_at(now: float, *objects: Object, kinds: frozenset[str] = frozenset()) -> Seen:
+    return Seen(now, 0.0, True, Observation({ref_of(item).key: item for item in objects}, kinds), Inventory())
+
+
+class World:
+    """The part, and the scheduler's ConfigMap; a test turns the clock and plays the scheduler."""
+
+    def __init__(self) -> None:
+        self.cluster, self.now, self.woken = FakeCluster(), 0.0, 0
+        self.live: Object | None = config(OLD)
+        self.begin()
+
+    def begin(self) -> None:
+        """A process begins."""
+        kept = Ref("v1", "ConfigMap", "gangplan-system", "gangplan-test-scheduler")
+        probe = SchedulerProbe("", self.wake)
+        self.part = SchedulerPart(self.cluster.client(), kept, "test", probe, PATIENCE, SchedulerTimings())
+        self.part.recall()
+
+    def wake(self) -> None:
+        self.woken += 1
+
+    def look(self, wanted: str, *actions: str, more: tuple[str, ...] = (GANG,)) -> Condition:
+        """A pass in which the scheduler goes through these actions; what is to be written is."""
+        manifest = Manifest(3, config(wanted), "c.yaml:1")
+        target = Target(snapshot=Snapshot("c0ffee", True, plan={"gangs": []}, manifests=(manifest,)))
+        seen = seen_at(self.now, *([self.live] if self.live else []))
+        desired, results = self.part.standing(manifest), []
+        if text_of(desired.object) != text_of(self.live):
+            results = [ChangeResult(Change("update", REF, desired, self.live), "done")]
+            self.live = desired.object
+        self.part.probe.active = frozenset((*(f"action {name}" for name in actions), *more)) if actions else None
+        self.effects = self.part.follow(seen, target, results)
+        (condition,) = self.part.conditions(self.now, target)
+        return condition
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+def test_the_parts_of_a_configuration_are_its_actions_and_plugins() -> None:
+    assert parts_of(NEW) == {"action allocate", "action preempt", GANG}
+    for text in ("", "actions: [", "tiers: []", "actions: a\ntiers: 5"):
+        assert parts_of(text) == frozenset()
+
+
+def test_one_that_is_taken_stands(world: World) -> None:
+    assert not world.look(NEW, "allocate").status, "the kubelet takes its time"
+    world.now = PATIENCE + 1
+    assert not world.look(NEW, "allocate", "preempt").status
+    world.now += 10 * PATIENCE
+    assert not world.look(NEW, "allocate", "preempt").status
+    assert text_of(world.live) == NEW
+    assert world.part.memory.previous == OLD, "it is kept"
+
+
+def test_one_that_is_not_taken_is_rolled_back_and_told_also_by_the_next_process(world: World) -> None:
+    world.look(NEW, "allocate")
+    world.now = PATIENCE + 1
+    said = world.look(NEW, "allocate")
+    assert (said.status, said.reason) == (True, "NotTaken")
+    assert "it does not go through action preempt" in said.message
+    assert [(event.object, event.reason) for event in world.effects.events] == [(config(NEW), "SchedulerBehind")]
+    for _ in range(3):
+        world.now += PATIENCE
+        assert world.look(NEW, "allocate").status
+        assert text_of(world.live) == OLD
+        world.begin()
+    world.now = 0.0
+    assert not world.look(NEXT, "allocate").status, "another text is tried"
+    assert text_of(world.live) == NEXT
+    assert world.part.memory.previous == OLD
+
+
+def test_what_is_not_known_is_no_reason_to_roll_back(world: World) -> None:
+    for world.now in (0.0, PATIENCE + 1, 5 * PATIENCE):
+        said = world.look(NEW)
+        assert (said.status, said.reason) == (False, "NotKnown")
+    assert text_of(world.live) == NEW
+
+
+def test_a_plugin_that_the_scheduler_lacks_under_the_former_text_as_well_is_told_and_the_rest_stands(
+    world: World,
+) -> None:
+    for world.now in (0.0, PATIENCE + 1):
+        said = world.look(NEW, "allocate", "preempt", more=())
+    assert said.status
+    assert "it does not go through plugin gang" in said.message
+    assert text_of(world.live) == NEW
+
+
+def test_a_new_plugin_that_the_scheduler_lacks_is_rolled_back(world: World) -> None:
+    """It was told, and stood there: the scheduler goes on without it, which is not what was asked for."""
+    wanted = OLD + "  - name: ours\n"
+    world.look(wanted, "allocate")
+    world.now = PATIENCE + 1
+    said = world.look(wanted, "allocate")
+    assert (said.status, said.reason) == (True, "NotTaken")
+    assert "it does not go through plugin ours" in said.message
+    world.look(wanted, "allocate")
+    assert text_of(world.live) == OLD
+
+
+def test_a_pass_comes_when_the_time_to_take_it_is_over_and_another_when_the_former_one_returns(world: World) -> None:
+    world.look(NEW, "allocate")
+    assert world.part.deadlines(0.0) == [PATIENCE]
+    world.now = PATIENCE
+    assert world.look(NEW, "allocate").status
+    assert world.part.deadlines(world.now) == []
+    assert world.woken == 1
+
+
+def test_without_a_former_one_nothing_can_return(world: World) -> None:
+    world.live = None
+    for world.now in (0.0, PATIENCE + 1):
+        said = world.look(NEW, "allocate", "backfill")
+    assert said.status
+    assert "it does not go through action preempt and it goes through action backfill" in said.message
+    assert text_of(world.live) == NEW
+
+
+def test_drift_that_is_put_back_is_not_kept_as_the_former_one(world: World) -> None:
+    world.look(NEW, "allocate", "preempt")
+    world.live = config("by hand")
+    world.look(NEW, "allocate", "preempt")
+    assert (text_of(world.live), world.part.memory.previous) == (NEW, OLD)
+
+
+def test_what_is_known_of_the_scheduler_is_stored_though_the_first_write_fails(world: World) -> None:
+    """The next process wrote the configuration again that the scheduler does not take, and waited for three minutes."""
+    world.look(OLD, "allocate")
+    world.cluster.before = lambda method, path, body: error_answer(500) if method != "GET" else None
+    world.look(NEW, "allocate")
+    world.cluster.before = lambda method, path, body: None
+    world.look(NEW, "allocate")
+    writes = len(world.cluster.writes)
+    world.look(NEW, "allocate")
+    assert len(world.cluster.writes) == writes, "once"
+    world.begin()
+    assert world.part.memory.previous == OLD
+
+
+# --- components that have stalled
+
+KINDS = frozenset({"Node", "Pod", "Job.batch.volcano.sh", "PodGroup.scheduling.volcano.sh"})
+CONTROLLERS, SCHEDULER = "Volcano's controllers have served no job", "Volcano's scheduler has bound no pod"
+VOLCANO = "batch.volcano.sh/v1alpha1"
+JOB = Ref(VOLCANO, "Job", "default", "g")
+UNBOUND = frozenset({"pod-g", "pod-other"})
+
+
+def job(name: str, phase: str = "") -> Object:
+    status = {"state": {"phase": phase}} if phase else {}
+    metadata = {"namespace": "default", "name": name, "uid": f"job-{name}"}
+    return {"apiVersion": VOLCANO, "kind": "Job", "metadata": metadata, "spec": {}, "status": status}
+
+
+def group(of: str, phase: str = "") -> Object:
+    metadata = {"name": f"{of}-job-{of}", "namespace": "default", "uid": f"group-{of}"}
+    api = "scheduling.volcano.sh/v1beta1"
+    return {"apiVersion": api, "kind": "PodGroup", "metadata": metadata, "status": {"phase": phase} if phase else {}}
+
+
+def given(of: str, *, bound: bool = False) -> Object:
+    """A pod that was given a node."""
+    owner = {"apiVersion": VOLCANO, "kind": "Job", "name": of, "uid": f"job-{of}"}
+    metadata = {"namespace": "default", "name": f"{of}-w-0", "uid": f"pod-{of}", "ownerReferences": [owner]}
+    spec = {"schedulerName": "volcano", "nodeSelector": {HOSTNAME_LABEL: "n1"}, **({"nodeName": "n1"} if bound else {})}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec, "status": {}}
+
+
+def planned(decision: str) -> Target:
+    gang = {"apiVersion": VOLCANO, "kind": "Job", "namespace": "default", "name": "g", "decision": decision}
+    rest: dict[str, Any] = {"queue": "q", "domains": [], "reasons": [], "startsAt": None, "evictedFor": [], "pods": {}}
+    return Target(snapshot=Snapshot("c0ffee", True, plan={"gangs": [{**gang, **rest}]}))
+
+
+def told(
+    world: World,
+    *objects: Object,
+    kinds: frozenset[str] = KINDS,
+    decision: str = "start",
+    again: frozenset[str] = frozenset(),
+) -> list[str]:
+    """What is told in a pass over these."""
+    seen, target = seen_at(world.now, *objects, kinds=kinds), planned(decision)
+    world.part.observe(seen, target, again, UNBOUND)
+    return [f"{change.ref}: {change.reason}" for change in world.part.stalled(seen, target)]
+
+
+def told_after(world: World, *objects: Object, then: tuple[Object, ...] = (), decision: str = "start") -> list[str]:
+    """What is told when these have stood there for as long as it takes. then: what stands there from half of it on."""
+    for world.now, seen in ((0.0, objects), (STALLED / 2, then or objects), (STALLED, then or objects)):
+        said = told(world, *seen, decision=decision)
+    return said
+
+
+@pytest.mark.parametrize(
+    ("seen", "who"),
+    [
+        ((job("g"),), CONTROLLERS),
+        ((job("g", "Pending"), group("g")), SCHEDULER),
+        ((job("g", "Pending"), group("g", "Inqueue"), given("g")), SCHEDULER),
+    ],
+    ids=["a job without a status", "a group", "a pod that nobody looks at"],
+)
+def test_what_a_gang_waits_for_tells_who_has_stalled(world: World, seen: tuple[Object, ...], who: str) -> None:
+    (said,) = told_after(world, *seen)
+    assert said.startswith(f"Job default/g: {who}")
+
+
+@pytest.mark.parametrize(
+    ("decision", "before", "after"),
+    [
+        ("start", (job("g", "Pending"), group("g", "Pending")), ()),
+        ("wait", (job("g", "Pending"), group("g")), ()),
+        ("start", (job("g"), job("other", "Pending")), (job("g"), job("other", "Running"))),
+        ("start", (job("g"),), (job("g"), job("other", "Pending"))),
+        (
+            "start",
+            (job("g", "Pending"), group("g", "Inqueue"), given("g"), group("other", "Inqueue")),
+            (job("g", "Pending"), group("g", "Inqueue"), given("g"), group("other", "Running")),
+        ),
+        (
+            "start",
+            (job("g", "Pending"), group("g", "Inqueue"), given("g"), given("other")),
+            (job("g", "Pending"), group("g", "Inqueue"), given("g"), given("other", bound=True)),
+        ),
+    ],
+    ids=["not let in", "may not start", "another runs", "another is served", "another starts", "another is bound"],
+)
+def test_a_quiet_cluster_and_a_wave_that_goes_on_tell_nothing(
+    world: World, decision: str, before: tuple[Object, ...], after: tuple[Object, ...]
+) -> None:
+    assert told_after(world, *before, then=after, decision=decision) == []
+
+
+def test_a_job_that_is_made_again_is_still_told_and_nothing_while_the_cluster_cannot_be_read(world: World) -> None:
+    told_after(world, job("g"))
+    assert told(world, again=frozenset({JOB.key}))
+    assert told(world, job("g"))
+    assert not told(world, job("g"), kinds=KINDS - {"Pod"})
+
+
+def test_passes_look_once_in_a_while_and_one_comes_when_it_is_time_to_tell_or_to_stop_telling(world: World) -> None:
+    """Each pass went over all pods of a large wave."""
+    told(world, job("g"))
+    assert world.part.deadlines(0.0) == [STALLED]
+    world.now = STALLED
+    assert told(world, job("g"))
+    assert world.part.deadlines(world.now) == [STALLED + 5.0]
+    world.now += 2.5
+    assert told(world, job("g", "Pending")), "not looked at again"
+    world.now += 2.5
+    assert not told(world, job("g", "Pending"))

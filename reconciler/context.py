@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from compiler.cluster_state.pods import RequestCache
 from compiler.emit.manifest import Manifest
 from reconciler.changes.diff import Change
 from reconciler.changes.effects import Effects
@@ -29,6 +30,7 @@ from reconciler.objects.writer import MANY_CHANGES, ClusterWriter
 from reconciler.observation.informers import InformerSet
 from reconciler.observation.observe import Observation
 from reconciler.observation.seen import Seen
+from reconciler.observation.own_writes import OwnWrites
 from reconciler.ownership import guard
 from reconciler.part import Part
 from reconciler.planning.cluster_copy import PlanCopy
@@ -42,6 +44,7 @@ from reconciler.pods.binding import BindingMemory
 from reconciler.pods.evictions import EvictionMemory
 from reconciler.pods.node_health import NodeHealth
 from reconciler.pods.pace import CorrectionPace, StartPace
+from reconciler.pods.refusals import StartRefusals
 from reconciler.report.events import EVENT_BURST, EVENTS_PER_SECOND, EventWriter
 from reconciler.report.metrics import Metrics
 from reconciler.report.status import StatusPublisher
@@ -136,6 +139,8 @@ class Reconciler:
     node_health: NodeHealth = field(default_factory=NodeHealth)
     binding: BindingMemory = field(default_factory=BindingMemory)
     evictions: EvictionMemory = field(default_factory=EvictionMemory)
+    start_refusals: StartRefusals = field(default_factory=StartRefusals)
+    pod_requests: RequestCache = field(default_factory=RequestCache)
     pace: StartPace = field(default_factory=StartPace)
     lost_jobs: LostJobs = field(default_factory=LostJobs)
     broken_gangs: set[str] = field(default_factory=set)
@@ -363,7 +368,8 @@ def build_reconciler(settings: Settings, client: Client, identity: str, timings:
     fence = Fence(lease)
     client.ask_before_writes(fence.check)
     store = InventoryStore(client, settings.namespace, settings.cluster)
-    writer = ClusterWriter(client, store, time.monotonic)
+    own = OwnWrites()
+    writer = ClusterWriter(client, store, time.monotonic, own)
     writer.threads.tell_ends(wake.set)
     event_client = _side_client(client, fence, RateLimit(EVENTS_PER_SECOND, EVENT_BURST))
     return Reconciler(
@@ -372,7 +378,7 @@ def build_reconciler(settings: Settings, client: Client, identity: str, timings:
         client=client,
         mirror=mirror,
         poller=GitPoller(mirror, settings.poll, wake.set, metrics.record_fetch, timings.git),
-        watches=InformerSet(client.with_limits(REQUEST_LIMITS), settings.cluster, wake.set, wake.stirred.set),
+        watches=InformerSet(client.with_limits(REQUEST_LIMITS), settings.cluster, wake.set, wake.stirred.set, own=own),
         store=store,
         writer=writer,
         lease=lease,

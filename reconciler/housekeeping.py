@@ -6,7 +6,6 @@ import logging
 
 from reconciler.cluster.client import ApiError
 from reconciler.context import Pass, Reconciler
-from reconciler.objects.writer import LAST_WRITE_SECONDS
 from reconciler.planning.cluster_copy import KeptPlan
 
 log = logging.getLogger(__name__)
@@ -47,5 +46,6 @@ def trim_memory(r: Reconciler, p: Pass) -> None:
     known = p.desired_keys | p.inventory.entries.keys()
     known.add(r.store.ref.key)
     r.planning.trim(known, {r.poller.head.commit, p.target_commit})
-    r.writer.memory.trim(known, now - LAST_WRITE_SECONDS, now)
+    r.writer.memory.trim(known, now)
+    r.writer.own.forget_except(known)
     r.lost_jobs.keep_jobs(known)

@@ -36,7 +36,7 @@ from reconciler.ownership.occupied_queues import without_occupied_queues
 from reconciler.planning.controller import choose_commit, update_plan
 from reconciler.planning.snapshot import Snapshot
 from reconciler.pods.controller import act_on_pods, observe_pods
-from reconciler.pods.results import take_up_left_writes
+from reconciler.pods.results import note_settled_writes
 from reconciler.report.build import build_report
 from reconciler.report.status import Report
 from reconciler.requests.part import SUSPENDED
@@ -95,12 +95,13 @@ def observe(r: Reconciler) -> Pass:
     inventory = take_up_inventory(r)
     r.watches.expect_kinds({entry.ref.group_kind for entry in inventory.entries.values() if entry.uid})
     doubts = find_unlabelled(r, inventory)
+    settled = r.writer.settle()  # before the observation: they are laid over it
     observation = r.watches.observe(Restrictions())
     if "Node" in observation.readable_kinds:
         nodes, timeout = observation.objects_of_kind("Node"), r.settings.node_timeout
         r.node_health.begin(nodes, now, r.wall_clock(), timeout)
     p = Pass(observation, inventory, problems=list(observation.problems))
-    take_up_left_writes(r, p)
+    note_settled_writes(r, p, settled)
     p.look_at_pods(observe_pods(r, observation))
     for key, doubt in doubts.items():
         p.doubt_end(key, doubt)
@@ -209,7 +210,7 @@ def withhold_waiting_jobs(p: Pass, snapshot: Snapshot) -> None:
 def _required_change(r: Reconciler, p: Pass, desired: Manifest, ref: Ref) -> Change | None:
     """The change of one object, None when there is nothing to do. Remembers for which versions there was nothing."""
     key = ref.key
-    live = r.writer.newest_object(key, p.observation.objects.get(key))
+    live = p.observation.objects.get(key)
     run, entry = p.inventory.runs.get(key), p.inventory.entries.get(key)
     is_followed = ref.group_kind in PLANNED_RUN_KINDS and (desired.pods > 0 or not status_of(live or {}))
     if live is not None and not is_followed:

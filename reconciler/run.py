@@ -92,7 +92,8 @@ def run_reconciler(r: Reconciler, stop: Callable[[], bool], once: bool = False) 
         r.compiler.stop()
         r.dry_run.give_up()
         r.event_writer.stop(EVENT_SECONDS)
-        r.lease.release()
+        if not r.writer.is_any_open():  # a successor could not know of it; else it waits until the lease has run out
+            r.lease.release()
         r.tracing.stop()
         for server in servers:
             server.shutdown()

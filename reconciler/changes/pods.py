@@ -33,6 +33,13 @@ class GateLift:
             else {"op": "remove", "path": "/spec/schedulingGates"},
         ]
 
+    def lifted(self, pod: Object) -> Object:
+        """The pod as it is once this patch was made."""
+        spec = pod["spec"]
+        selector = {**(spec.get("nodeSelector") or {}), HOSTNAME_LABEL: self.hostname}
+        gates = [gate for gate in spec.get("schedulingGates") or () if gate.get("name") != SCHEDULING_GATE]
+        return {**pod, "spec": {**spec, "nodeSelector": selector, "schedulingGates": gates}}
+
     def _selector_patch(self) -> list[dict[str, Any]]:
         selector = self.pod["spec"].get("nodeSelector")
         if not selector:

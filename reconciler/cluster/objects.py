@@ -53,6 +53,17 @@ def version_of(item: Mapping[str, Any] | None) -> tuple[str, str]:
     return str(item["metadata"].get("uid") or ""), str(item["metadata"].get("resourceVersion"))
 
 
+def version_number(item: Mapping[str, Any]) -> int:
+    """The resource version of an object: a decimal number that grows (guaranteed since Kubernetes 1.35); 0 for none."""
+    return version_as_number(item["metadata"].get("resourceVersion"))
+
+
+def version_as_number(version: object) -> int:
+    """A resource version as a number, 0 for what is none."""
+    text = str(version or "0")
+    return int(text) if text.isdigit() else 0
+
+
 def is_object(answer: Mapping[str, Any]) -> bool:
     """Whether an answer of the API is one object."""
     metadata = answer.get("metadata")

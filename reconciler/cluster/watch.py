@@ -33,7 +33,7 @@ from reconciler.cluster.client import (
     Unauthorized,
     short_error,
 )
-from reconciler.cluster.objects import Object, group_kind_of
+from reconciler.cluster.objects import Object, group_kind_of, version_as_number
 from reconciler.cluster.resources import Resource
 from reconciler.threads.heartbeat import Heartbeat, repeat_step
 
@@ -261,6 +261,11 @@ class Informer:
         """One object as last known."""
         with self._lock:
             return self._cache.objects.get(key)
+
+    def version_reached(self) -> int:
+        """The version of the cluster up to which the cache knows this kind; 0 before the first list."""
+        with self._lock:
+            return version_as_number(self._cache.version)
 
     def keyed_items(self) -> Mapping[str, Object]:
         """The same by `Ref.key`, in the order of the keys; made once for each state of the cache."""

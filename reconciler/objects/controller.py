@@ -41,6 +41,7 @@ def _read_inventory(r: Reconciler, is_holder: bool) -> Inventory:
     r.scheduler.recall()
     if is_holder:
         r.begin_to_lead()
+        r.watches.read_pods()
         inventory.take_over(transitions)
         refuse_beside_another(r.client, r.store)
     return inventory

@@ -84,7 +84,7 @@ def _is_decided_alone(r: Reconciler, basis: DriftBasis, manifest: Manifest, item
 def _correction(r: Reconciler, basis: DriftBasis, manifest: Manifest, item: Object) -> Change | None:
     """The update that puts the object back; None where there is nothing to do, or the newest object is another."""
     key = ref_of(item).key
-    live = r.writer.newest_object(key, item)
+    live = r.writer.own.newest(key, item)
     if live is None or uid_of(live) != basis.inventory.entries[key].uid:
         r.wake_event.set()
         return None

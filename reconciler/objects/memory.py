@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from compiler.syntax.runs import json_digest
 from reconciler.changes.diff import Change
 from reconciler.changes.results import UNANSWERED, ChangeResult
-from reconciler.cluster.objects import Object, Ref
+from reconciler.cluster.objects import Ref
 from reconciler.ownership.guard import FightDetector
 from reconciler.threads.memo import drop_other_keys
 
@@ -42,8 +42,7 @@ class WriterMemory:
     the server spells them otherwise; pause; time before which it is not tried again).
     applied_digests: key -> digest of what was applied last. paused_changes: key -> (digest of what was refused,
     failures, time before which it is not tried again). refused_updates: jobs whose live object the server does not let
-    be changed -> digest of the run. last_writes: key -> (what our last write returned, or None and the uid after a
-    delete, and when), until the watch has caught up. unsaved_intents: keys that the stored inventory does not hold yet.
+    be changed -> digest of the run. unsaved_intents: keys that the stored inventory does not hold yet.
     lost_answers: key -> when a write of the object got no answer last, so that it may still be made.
     gates_due_at: when gates that were not lifted are tried again.
     failures: key -> how the last attempt failed, or that it has no answer, until one succeeds.
@@ -55,7 +54,6 @@ class WriterMemory:
     applied_digests: dict[str, str] = field(default_factory=dict)
     paused_changes: dict[str, tuple[str, int, float]] = field(default_factory=dict)
     refused_updates: dict[str, str] = field(default_factory=dict)
-    last_writes: dict[str, tuple[Object | None, str, float]] = field(default_factory=dict)
     unsaved_intents: set[str] = field(default_factory=set)
     lost_answers: dict[str, float] = field(default_factory=dict)
     gates_due_at: float = 0.0
@@ -63,16 +61,6 @@ class WriterMemory:
     doubtful_starts: dict[str, tuple[Ref, ...]] = field(default_factory=dict)
     failures: dict[str, ChangeResult] = field(default_factory=dict)
     fights: FightDetector = field(default_factory=FightDetector)
-
-    def record_write(self, key: str, written: Object, now: float) -> None:
-        self.last_writes[key] = (written, "", now)
-
-    def record_delete(self, key: str, uid: str, now: float) -> None:
-        self.last_writes[key] = (None, uid, now)
-
-    def forget_write(self, key: str) -> None:
-        """Believe the watch again."""
-        del self.last_writes[key]
 
     def record_intent(self, key: str) -> None:
         """Note that an object is about to be made that the stored inventory does not hold."""
@@ -135,8 +123,8 @@ class WriterMemory:
         is_refused_again = failures >= GIVEN_UP_AFTER and digest == change_digest(change)
         return failure.outcome == "fight" or is_refused_again
 
-    def trim(self, keys: Collection[str], oldest_write: float, now: float) -> None:
-        """Forget other objects than these, writes before that time, and fights that are over."""
+    def trim(self, keys: Collection[str], now: float) -> None:
+        """Forget other objects than these, and fights that are over."""
         for table in (
             self.unfixable_differences,
             self.applied_digests,
@@ -146,8 +134,6 @@ class WriterMemory:
             self.lost_answers,
         ):
             drop_other_keys(table, keys)
-        recent = {key for key, (_, _, at) in self.last_writes.items() if at >= oldest_write}
-        drop_other_keys(self.last_writes, recent)
         self.fights.trim(now)
 
     def record_unlifted_gates(self, troubles: Mapping[str, str], unanswered: Collection[str], now: float) -> None:

@@ -30,7 +30,6 @@ from compiler.emit.manifest import Manifest
 from compiler.kubernetes import (
     ADOPT_ANNOTATION,
     annotations_of,
-    is_terminating,
     uid_of,
 )
 from compiler.run_kinds import is_run
@@ -38,17 +37,16 @@ from compiler.syntax.runs import json_digest
 from reconciler.changes.diff import Change, FieldDifference, field_differences, other_holders
 from reconciler.changes.results import ChangeOutcome, ChangeResult, WriteResult
 from reconciler.cluster.client import ApiError, Client, Conflict, Invalid, LostLease, NotFound, Retry
-from reconciler.cluster.objects import Object, Ref, ref_of
+from reconciler.cluster.objects import Object, Ref
 from reconciler.inventory.marks import origin_of
 from reconciler.inventory.store import Inventory, InventoryEntry, InventoryStore, Origin
 from reconciler.objects.memory import MAX_PAUSE, WriterMemory, change_digest
 from reconciler.objects.release import empty_set, hand_over_patch
 from reconciler.objects.threads import Proceed, Task, WriteThreads
+from reconciler.observation.own_writes import OwnWrites
 
 log = logging.getLogger(__name__)
 
-LAST_WRITE_SECONDS = 10.0
-"""Seconds after which the watch is believed although it does not show our last write."""
 BATCH = 200
 """Writes between two writes of the inventory."""
 MANY_CHANGES = 20
@@ -81,6 +79,7 @@ class ClusterWriter:
     client: Client
     store: InventoryStore
     clock: Callable[[], float]
+    own: OwnWrites = field(default_factory=OwnWrites)
     sleep: Callable[[float], None] = time.sleep
     memory: WriterMemory = field(default_factory=WriterMemory)
     threads: WriteThreads = field(default_factory=WriteThreads)
@@ -99,29 +98,6 @@ class ClusterWriter:
     def is_out_of_time(self) -> bool:
         """Whether the rest is left to the next pass, so that a pass ends although each of its writes is slow."""
         return self.clock() > self.deadline
-
-    def newest_object(self, key: str, cached: Object | None) -> Object | None:
-        """The newer of what the watch shows and what our own last write returned."""
-        if key not in self.memory.last_writes:
-            return cached
-        written, deleted_uid, at = self.memory.last_writes[key]
-        if written is None:
-            caught_up = cached is None or uid_of(cached) != deleted_uid or is_terminating(cached)
-        else:
-            caught_up = cached is not None and _resource_version_number(cached) >= _resource_version_number(written)
-        if caught_up or self.clock() - at > LAST_WRITE_SECONDS:
-            self.memory.forget_write(key)
-            return cached
-        return written
-
-    def note_deletion(self, item: Object) -> None:
-        """Forget what our last write returned of an object that was seen to go after it."""
-        key = ref_of(item).key
-        written, _, _ = self.memory.last_writes.get(key, (None, "", 0.0))
-        if written is None or uid_of(written) != uid_of(item):
-            return
-        if _resource_version_number(item) >= _resource_version_number(written):
-            self.memory.forget_write(key)
 
     def save_inventory(self, inventory: Inventory) -> str:
         """Write the inventory, if it has changed; why that failed, empty when it did not. Raises LostLease when another
@@ -293,7 +269,7 @@ class ClusterWriter:
         comes from, if it was not ours."""
         key = change.ref.key
         known = inventory.entries.get(key, InventoryEntry(change.ref))
-        self._record_write(key, written)
+        self.own.record_write(written)
         if known.uid != uid_of(written):
             known = InventoryEntry(change.ref, uid_of(written), origin=origin)
         if known.run != desired.run_digest:
@@ -351,7 +327,7 @@ class ClusterWriter:
 
     def _note_deleted(self, change: Change, target: Object, inventory: Inventory, message: str) -> ChangeResult:
         ref = change.ref
-        self.memory.record_delete(ref.key, uid_of(target), self.clock())
+        self.own.record_deletion(ref.key, uid_of(target))
         if is_run(target) and ref.key in inventory.entries:
             inventory.enter(InventoryEntry(ref))
         return ChangeResult(change, "done", message)
@@ -412,9 +388,6 @@ class ClusterWriter:
         changes = [retry_at for _, _, retry_at in self.memory.paused_changes.values()]
         return [*changes, *self.memory.fights.paused_until.values(), *self.memory.gate_deadlines()]
 
-    def _record_write(self, key: str, written: Object) -> None:
-        self.memory.record_write(key, written, self.clock())
-
     def _record_results(self, results: Iterable[ChangeResult]) -> None:
         for result in results:
             self.memory.record_result(result, self.clock())
@@ -436,9 +409,3 @@ def _conflict_message(error: Conflict) -> str:
     owners = "; ".join(f"{owner.field} is held by {owner.manager}" for owner in error.owners)
     adopt = f'{ADOPT_ANNOTATION}: "true"'
     return f"{owners}. Take it over with the annotation {adopt}, or leave the field out of the repository"
-
-
-def _resource_version_number(item: Object) -> int:
-    """Resource versions are decimal numbers that grow (guaranteed since Kubernetes 1.35)."""
-    text = str(item["metadata"].get("resourceVersion") or "0")
-    return int(text) if text.isdigit() else 0

@@ -12,9 +12,10 @@ from compiler.run_kinds import RUN_KINDS
 from reconciler.cluster.client import ApiError, Client, NotFound
 from reconciler.cluster.objects import Object, Ref, group_kind_of, ref_of
 from reconciler.cluster.resources import Resource
-from reconciler.cluster.watch import Informer
+from reconciler.cluster.watch import Informer, drop_unused_fields
 from reconciler.observation.memory import ObservationMemory
 from reconciler.observation.observe import Observation, Restrictions
+from reconciler.observation.own_writes import OwnWrites
 from reconciler.observation.unlabelled_jobs import UnlabelledJobs
 
 STATE_KINDS = (
@@ -51,7 +52,7 @@ class InformerSet:
     unknown_kinds: of a plan, by group kind -> why it cannot be watched. deleted_objects: the last state of each, and
     whether the deletion itself was seen; the loop takes them away. updates: the objects that were updated, of
     kinds that no plan rests on; `stir` tells of them, `wake` of everything else. unlabelled: jobs of ours that lack our
-    label.
+    label. own: our writes, laid over what the watches show.
     """
 
     client: Client
@@ -64,6 +65,7 @@ class InformerSet:
     updates: deque[Ref] = field(default_factory=deque)
     memory: ObservationMemory = field(default_factory=ObservationMemory)
     unlabelled: UnlabelledJobs = field(default_factory=UnlabelledJobs)
+    own: OwnWrites = field(default_factory=OwnWrites)
 
     def start(self) -> None:
         for api, kind in STATE_KINDS:
@@ -76,6 +78,7 @@ class InformerSet:
         obsolete = self.informers.keys() - wanted.keys() - _STATE_GROUPS
         for group_kind in obsolete:
             self.informers.pop(group_kind).stop()
+            self.own.drop_kind(group_kind)
         unknown_before, self.unknown_kinds = self.unknown_kinds, {}
         added = []
         failure = ""
@@ -171,7 +174,12 @@ class InformerSet:
                 obstacles[kind] = obstacle
                 if kind not in _STATE_GROUPS or kind in withdrawn:
                     partial.append(obstacle)
+            reached = informer.version_reached()  # before the objects: they are as new as that, or newer
             keyed = self.unlabelled.joined_with(kind, informer.keyed_items())
+            if informer.health.is_served:
+                keyed = self.own.laid_over(kind, keyed, reached)
+            else:
+                self.own.drop_kind(kind)
             objects |= keyed
             by_kind[kind] = keyed
         pending = frozenset(kind for kind, informer in self.informers.items() if not informer.wait_for_list(0))
@@ -190,6 +198,13 @@ class InformerSet:
             by_kind,
             self.memory,
         )
+
+    def read_pods(self) -> None:
+        """Read all pods now, and lay what the watch does not show yet over the observations: what the leader before us
+        wrote last may be missing there. Raises ApiError."""
+        pages = list(self.client.pages(self.client.resource("v1", "Pod")))
+        listed = (drop_unused_fields(item) for page in pages for item in page.items)
+        self.own.record_reads("Pod", listed, self.informers["Pod"].keyed_items() if "Pod" in self.informers else {})
 
     def stop(self) -> None:
         for informer in self.informers.values():

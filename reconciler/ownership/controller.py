@@ -52,7 +52,7 @@ def confirm_entries(r: Reconciler, p: Pass) -> None:
             continue
         is_job = r.planning.is_job(key)
         if entry.uid != uid_of(item):
-            entry = _with_uid_of(r, entry, r.writer.newest_object(key, item))
+            entry = _with_uid_of(r, entry, item)
         elif entry.origin != "former" and (not is_job or (entry.started and _is_known_run(entry, item))):
             continue
         if entry.uid == uid_of(item) and entry.origin == "former":
@@ -169,7 +169,7 @@ def live_inventory(r: Reconciler, p: Pass) -> Mapping[str, Object | None]:
     for key, entry in p.inventory.entries.items():
         kind = entry.ref.group_kind
         if kind in p.observation.readable_kinds:
-            live[key] = r.writer.newest_object(key, p.observation.objects.get(key))
+            live[key] = p.observation.objects.get(key)
         elif key not in p.desired_keys and p.snapshot is not None:
             if kind not in obstacles:
                 try:
@@ -188,7 +188,7 @@ def _recent_toll(r: Reconciler, p: Pass, live: Mapping[str, Object | None]) -> g
     if p.inventory.announced:  # seldom, and it goes over all objects
         there = {uid_of(item) for item in filter(None, live.values()) if not is_terminating(item)}
         unknown = {entry.uid for key, entry in p.inventory.entries.items() if key not in live}
-        deleted = {uid for _, uid, _ in r.writer.memory.last_writes.values()}
+        deleted = r.writer.own.deleted_uids()
         p.inventory.settle_announced(there | (unknown - deleted))
     p.inventory.trim_deletions(int(r.wall_clock()), guard.PRUNE_WINDOW)
     return guard.sum_tolls(guard.Toll(*row[1:]) for row in p.inventory.deletions)

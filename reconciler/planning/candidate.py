@@ -152,7 +152,7 @@ def _changes_of(r: Reconciler, p: Pass, snapshot: Snapshot) -> Iterator[tuple[Ma
 
 
 def _change_of(r: Reconciler, p: Pass, desired: Manifest, ref: Ref) -> Change | None:
-    live = r.writer.newest_object(ref.key, p.observation.objects.get(ref.key))
+    live = p.observation.objects.get(ref.key)
     run = p.inventory.runs.get(ref.key)
     finished = run.digest if run else None
     if r.planning.is_unchanged(ref.key, desired, version_of(live), finished):

@@ -30,6 +30,8 @@ log = logging.getLogger(__name__)
 BATCH_BESIDE_JOBS, SECONDS_BESIDE_JOBS = 96, 1.0
 """While jobs wait to be made: gates between two looks at the clock, and seconds after which a pass leaves the other
 gates to the next one."""
+MAX_NAMES = 3
+"""Nodes that a reason names."""
 EVICTION_BATCH = 32
 """Evictions of one pass at most; then the cluster is looked at again, since their reason may be gone."""
 
@@ -57,7 +59,7 @@ def observe_pods(r: Reconciler, observation: Observation) -> Observation:
     }
     quarantined = frozenset(r.node_health.quarantined_nodes(now)) | _unnamed_nodes(r, observation)
     closed, leaving = r.binding.closed_nodes(now), _leaving_pods(r, observation)
-    crowded = frozenset(_crowded_jobs(r.planning.snapshot, observation))
+    crowded = r.start_refusals.still_planned(r.planning.snapshot)
     return observation.with_restrictions(Restrictions(quarantined, held, closed, leaving, crowded))
 
 
@@ -68,24 +70,6 @@ def _unnamed_nodes(r: Reconciler, observation: Observation) -> frozenset[str]:
     nodes = observation.node_index({})
     are_all_named = len(nodes.names) == len(nodes.hostname_of)
     return frozenset() if are_all_named else nodes.names.difference(nodes.hostname_of)
-
-
-def _crowded_jobs(snapshot: Snapshot | None, observation: Observation) -> Iterator[str]:
-    """Ref.key of each gang that lost pods whose nodes have no room for them now, though it has run there: they offer
-    less than they did (a device that failed, and took the pod with it). The plan kept what ran, so it is made anew."""
-    pods_of, _ = observation.pods_by_job if snapshot is not None else ({}, set())
-    kept = (key for key, gang in (snapshot.gangs if snapshot else {}).items() if gang.decision == "keep")
-    short = [key for key in kept if any(map(is_gated, pods_of.get(key, ())))]
-    if snapshot is None or not short:
-        return
-    nodes = observation.node_index(snapshot.leaves)
-    places = {node for key in short for _, node in snapshot.gangs[key].pods_by_place()}
-    offering = [node for node in observation.objects_of_kind("Node") if name_of(node) in places]
-    alive = (pod for pod in observation.objects_of_kind("Pod") if not has_ended(pod))
-    room = Room(offering, alive, nodes, counts_cards=False)
-    for key in short:
-        if not room.take(gate_lifts(snapshot.gangs[key], pods_of[key], nodes)):
-            yield key
 
 
 def _leaving_pods(r: Reconciler, observation: Observation) -> dict[str, int]:
@@ -150,10 +134,12 @@ def evict_victims(r: Reconciler, p: Pass, snapshot: Snapshot, nodes: NodeIndex) 
         return
     starting = set()
     for key, gang in snapshot.gangs.items():
-        if gang.decision == "start" and _is_as_planned(r, p, key, gang):
+        if gang.decision == "start" and _start_obstacle(r, p, key, gang) is None:
             starting.add(gang.name)
     for key, gang in snapshot.gangs.items():
-        if not gang.evicted_for or not starting.issuperset(gang.evicted_for) or not _is_as_planned(r, p, key, gang):
+        if not gang.evicted_for or not starting.issuperset(gang.evicted_for):
+            continue
+        if _start_obstacle(r, p, key, gang) is not None:
             continue
         for pod in pods_to_evict(gang, p.pods.get(key, ()), nodes):
             message = f"evicted to make room for {', '.join(gang.evicted_for)}"
@@ -183,48 +169,48 @@ def _eviction_obstacle(r: Reconciler, eviction: Eviction) -> str:
     return ""
 
 
-def _is_as_planned(r: Reconciler, p: Pass, key: str, gang: PlannedGang) -> bool:
-    """Whether the job's run is the planned one, nothing holds it, and its nodes are as the plan took them to be."""
-    assert p.current_fingerprint is not None  # noqa: S101
-    assert r.planning.base_fingerprint is not None  # noqa: S101
+def _start_obstacle(r: Reconciler, p: Pass, key: str, gang: PlannedGang) -> str | None:
+    """Why no gate of the gang is lifted by this plan, None where nothing is in the way; empty where that is reported
+    elsewhere: the job is gone, suspended, held, cannot be read, or is of another run."""
     job, restrictions = p.observation.objects.get(key), p.observation.restrictions
     if job is None or key in p.suspended_keys or gang.job.group_kind not in p.observation.readable_kinds:
-        return False
-    if annotations_of(job).get(DIGEST_ANNOTATION, "") != planned_runs(r, key).of(key):
-        return False
+        return ""
+    if annotations_of(job).get(DIGEST_ANNOTATION, "") != planned_runs(r, key).of(key) or key in restrictions.held_jobs:
+        return ""
     places = {node for _, node in gang.pods_by_place()}
-    if key in restrictions.held_jobs or key in restrictions.crowded_jobs:
-        return False
-    if places & restrictions.closed_nodes.get(key, frozenset()):
-        return False
-    now, base = p.current_fingerprint.nodes, r.planning.base_fingerprint.nodes
-    return all(now.get(node) == base.get(node) for node in places)
+    if closed := sorted(places & restrictions.closed_nodes.get(key, frozenset())):
+        r.start_refusals.record(key, gang)
+        return f"planned on {_names(closed)}, where its pods were not bound before; it is planned again"
+    now = p.current_fingerprint.nodes if p.current_fingerprint else {}
+    base = r.planning.base_fingerprint.nodes if r.planning.base_fingerprint else {}
+    if changed := sorted(node for node in places if now.get(node) != base.get(node)):
+        return f"{_names(changed)} changed since it was planned there; it is planned again"
+    return None
+
+
+def _names(nodes: Sequence[str]) -> str:
+    more = f" and {len(nodes) - MAX_NAMES} more" if len(nodes) > MAX_NAMES else ""
+    return f"node{'s' if len(nodes) > 1 else ''} {', '.join(nodes[:MAX_NAMES])}{more}"
 
 
 def lift_gates(r: Reconciler, p: Pass, snapshot: Snapshot, nodes: NodeIndex) -> None:
-    """Lift the gates of each gang whose nodes are as the plan took them to be, and whose run is the planned one.
+    """Lift the gates of each gang whose nodes are as the plan took them to be, and whose run is the planned one, where
+    the nodes have room for them by the ledger. Lifts whose answer was lost are asked for again first: they count
+    already.
 
     A gang that others make room for starts with the plan that is made once they are evicted, and when they are gone.
     One that an older plan has begun to start elsewhere goes on with a plan that knows that.
     """
-    room, is_fresh = _room_beside_leaving_pods(r, p, nodes), is_plan_fresh(r, p)
+    room, began_at = _room(r, p, nodes), r.clock()
     preemptors = set().union(*(gang.evicted_for for gang in snapshot.gangs.values()))
-    batch: dict[str, tuple[GateLift, ...]] = {}
-    began_at = r.clock()
+    batch = _lost_lifts(r, p, snapshot, began_at)
     for key, gang in snapshot.gangs.items():
-        if gang.decision not in ("start", "keep") or gang.name in preemptors:
+        if gang.decision not in ("start", "keep") or gang.name in preemptors or key in batch:
             continue
-        if not any(map(is_gated, p.pods.get(key, ()))) or not _is_as_planned(r, p, key, gang):
+        if not any(map(is_gated, p.pods.get(key, ()))):
+            r.start_refusals.drop(key)
             continue
-        if key in p.unlifted_gates or not r.writer.memory.may_lift_gates(key, began_at):
-            continue
-        if any(r.writer.must_wait(ref_of(pod)) for pod in p.pods[key]):
-            p.record_unanswered(key, NO_ANSWER)  # where a pod of it may be on its way to is not known to a newer plan
-            continue
-        pods = [r.writer.newest_object(ref_of(pod).key, pod) or pod for pod in p.pods.get(key, ())]
-        if not is_fresh and has_strayed(gang, pods, nodes):
-            continue
-        if (lifts := gate_lifts(gang, pods, nodes)) and room.take(lifts):
+        if key not in p.unlifted_gates and (lifts := _next_lifts(r, p, key, gang, nodes, room, began_at)):
             batch[key] = lifts
         if sum(map(len, batch.values())) >= (BATCH_BESIDE_JOBS if r.pace.is_holding else BATCH):
             _lift_batch(r, p, batch)
@@ -236,16 +222,56 @@ def lift_gates(r: Reconciler, p: Pass, snapshot: Snapshot, nodes: NodeIndex) -> 
     r.writer.memory.record_unlifted_gates(p.unlifted_gates, p.unanswered_gates, r.clock())
 
 
-def _room_beside_leaving_pods(r: Reconciler, p: Pass, nodes: NodeIndex) -> Room:
-    """The room on nodes where evicted pods still run that plans do not count any more."""
-    leaving = p.observation.restrictions.leaving_pods
-    if not leaving:
-        return Room((), (), nodes)
-    newest = (r.writer.newest_object(ref_of(pod).key, pod) for pod in p.observation.objects_of_kind("Pod"))
-    pods = [pod for pod in newest if pod is not None]
-    occupied = {nodes.node_of(pod) for pod in pods if uid_of(pod) in leaving}
-    shared = [node for node in p.observation.objects_of_kind("Node") if name_of(node) in occupied]
-    return Room(shared, pods, nodes)
+def _next_lifts(
+    r: Reconciler, p: Pass, key: str, gang: PlannedGang, nodes: NodeIndex, room: Room, now: float
+) -> tuple[GateLift, ...]:
+    """The gates of the gang to lift now. Why there are none is noted: where the plan itself is in the way, the next one
+    knows."""
+    pods = p.pods[key]
+    obstacle = _start_obstacle(r, p, key, gang)
+    if obstacle is None and not is_plan_fresh(r, p) and has_strayed(gang, pods, nodes):
+        obstacle = "pods of it have nodes that the plan does not give them; it is planned again"
+    if obstacle is None and any(r.writer.must_wait(ref_of(pod)) for pod in pods):
+        obstacle = NO_ANSWER
+    if obstacle is not None:
+        if obstacle:
+            p.record_unanswered(key, obstacle)
+        return ()
+    if not r.writer.memory.may_lift_gates(key, now):
+        return ()
+    lifts = gate_lifts(gang, pods, nodes)
+    if shortage := room.take(lifts):
+        if not shortage.is_passing:
+            r.start_refusals.record(key, gang)
+            p.record_unanswered(key, shortage.message)
+        return ()
+    r.start_refusals.drop(key)
+    return lifts
+
+
+def _room(r: Reconciler, p: Pass, nodes: NodeIndex) -> Room:
+    """What the nodes have free by the observation, in which our own writes are."""
+    leaving, pods = p.observation.restrictions.leaving_pods, p.observation.objects_of_kind("Pod")
+    shared = {nodes.node_of(pod) or "" for pod in pods if uid_of(pod) in leaving} if leaving else set()
+    by_name = {name_of(node): node for node in p.observation.objects_of_kind("Node")}
+    return Room(by_name, pods, nodes, r.pod_requests, shared)
+
+
+def _lost_lifts(r: Reconciler, p: Pass, snapshot: Snapshot, now: float) -> dict[str, tuple[GateLift, ...]]:
+    """Ref.key of a gang -> its lifts whose answer was lost, to be asked for again as they were. That no answer has come
+    is noted."""
+    open_lifts = r.writer.own.open_lifts()
+    found: dict[str, tuple[GateLift, ...]] = {}
+    for key in snapshot.gangs.keys() & p.pods.keys() if open_lifts else ():
+        writes = [open_lifts[uid_of(pod)] for pod in p.pods[key] if uid_of(pod) in open_lifts]
+        if not writes or key in p.unlifted_gates:
+            continue
+        lost = tuple(write.lift for write in writes if write.lift is not None and write.is_lost)
+        if lost and r.writer.memory.may_lift_gates(key, now) and key not in p.suspended_keys:
+            found[key] = lost
+        else:
+            p.record_unanswered(key, NO_ANSWER)
+    return dict(sorted(found.items()))
 
 
 def _lift_batch(r: Reconciler, p: Pass, batch: Mapping[str, Sequence[GateLift]]) -> None:
@@ -294,6 +320,9 @@ def _fail_round(r: Reconciler, p: Pass, key: str, run: tuple[str, int], overdue:
     trouble.blame(overdue[0].message, p.current_fingerprint.nodes if p.current_fingerprint else {})
     for each in overdue:
         _evict_unbound(r, p, key, each.pod, f"{each.node}, so it is planned again: {each.message}")
+    for pod in r.binding.waiting_pods(p.pods[key]):  # it cannot run without the others, and would keep these nodes
+        message = f"its gang is planned again: {name_of(overdue[0].pod)} was not bound: {overdue[0].message}"
+        _evict_pod(r, p, Eviction(pod, "NotBound", message, breaks=uid_of(p.observation.objects[key])))
     if trouble.rounds >= MAX_ROUNDS:
         p.tell(p.observation.objects[key], "BindingHeld", trouble.reason, True)
     return trouble

@@ -11,18 +11,16 @@ from reconciler.cluster.objects import Object
 
 FIRST_PAUSE, MAX_PAUSE = 1.0, 60.0
 """Seconds before a refused eviction is asked for again: at first, doubled with each refusal, and at most."""
-SIGHT_SECONDS = 10.0
-"""Seconds after which the watch is believed although it does not show an end that was granted."""
 
 
 @dataclass(slots=True)
 class EvictionMemory:
-    """refused: uid of a pod -> (refusals, when it may be asked for again, the last answer). unseen: uid of a pod ->
-    when its end was granted, until the watch shows it; a plan made before would count it as running and take another in
+    """refused: uid of a pod -> (refusals, when it may be asked for again, the last answer). unseen: uids of pods
+    whose end was granted, until the watch shows it; a plan made before would count it as running and take another in
     its place. ending: uid of a pod -> since when it is seen to end."""
 
     refused: dict[str, tuple[int, float, str]] = field(default_factory=dict)
-    unseen: dict[str, float] = field(default_factory=dict)
+    unseen: set[str] = field(default_factory=set)
     ending: dict[str, float] = field(default_factory=dict)
 
     def is_due(self, pod: Object, now: float) -> bool:
@@ -36,16 +34,14 @@ class EvictionMemory:
         pause = max(after, min(FIRST_PAUSE * 2.0**refusals, MAX_PAUSE))
         self.refused[uid_of(pod)] = (refusals + 1, now + pause, message)
 
-    def record_grant(self, pod: Object, now: float) -> None:
-        self.unseen[uid_of(pod)] = now
+    def record_grant(self, pod: Object) -> None:
+        self.unseen.add(uid_of(pod))
 
     def observe(self, pods: Iterable[Object], now: float) -> None:
         """Keep what is known of pods that are there still, and what is unseen of those that do not end."""
         is_ending = {uid_of(pod): is_terminating(pod) for pod in pods}
         self.refused = {uid: known for uid, known in self.refused.items() if uid in is_ending}
-        staying = (uid for uid in self.unseen if not is_ending.get(uid, True))
-        unseen = {uid: self.unseen[uid] for uid in staying}
-        self.unseen = {uid: at for uid, at in unseen.items() if now - at <= SIGHT_SECONDS}
+        self.unseen = {uid for uid in self.unseen if not is_ending.get(uid, True)}
         self.ending = {uid: self.ending.get(uid, now) for uid, ends in is_ending.items() if ends}
 
     def leaves_at(self, pod: Object, now: float) -> float:

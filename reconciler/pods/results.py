@@ -5,15 +5,14 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Sequence
 
-from reconciler.changes.results import UNANSWERED, ChangeResult, EvictionResult, GateResult
+from reconciler.changes.results import UNANSWERED, ChangeResult, EvictionResult, GateResult, WriteResult
 from reconciler.context import Pass, Reconciler
 
 log = logging.getLogger(__name__)
 
 
-def take_up_left_writes(r: Reconciler, p: Pass) -> None:
-    """Take up the writes that former passes have left and that have ended since."""
-    results = r.writer.settle()
+def note_settled_writes(r: Reconciler, p: Pass, results: Sequence[WriteResult]) -> None:
+    """Note the writes that former passes have left and that have ended since."""
     p.record_results(each for each in results if isinstance(each, ChangeResult))
     note_gates(r, p, (each for each in results if isinstance(each, GateResult)))
     for each in results:
@@ -60,7 +59,7 @@ def note_eviction(r: Reconciler, p: Pass, result: EvictionResult) -> None:
     eviction, now = result.eviction, r.clock()
     if result.outcome == "done":
         p.record_eviction(eviction)
-        r.evictions.record_grant(eviction.pod, now)
+        r.evictions.record_grant(eviction.pod)
         if eviction.breaks:
             r.mark_broken(eviction.breaks)
     elif result.outcome not in UNANSWERED:

@@ -1,61 +1,124 @@
-"""Room on nodes where evicted pods still run: pods that fit beside them need not wait for their end."""
+"""The last check before gates are lifted: what each node holds, with what it is about to be given, is at most what it
+has. It trusts no plan. Decisions on data, no IO."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import NamedTuple
 
 from compiler.cluster_state.nodes import allocatable_amounts
 from compiler.cluster_state.pods import RequestCache, live_pod_spec
 from compiler.cluster_state.state import StateError
-from compiler.kubernetes import is_finished_pod, name_of
+from compiler.kubernetes import annotations_of, is_finished_pod
+from compiler.specs import Amounts, VgpuRequest
+from compiler.volcano.shared_devices import VGPU_CORES, VGPU_MEMORY, VGPU_NUMBER, shared_devices_of
 from reconciler.changes.pods import GateLift
 from reconciler.cluster.objects import Object
 from reconciler.observation.nodes import NodeIndex
 
+_VGPU_AMOUNTS = frozenset((VGPU_NUMBER, VGPU_MEMORY, VGPU_CORES))
 
+
+class Shortage(NamedTuple):
+    """A node that lacks room for a gang, and what it lacks. is_passing: evicted pods, of which plans no longer count,
+    are still there."""
+
+    node: str
+    message: str
+    is_passing: bool = False
+
+
+@dataclass
 class Room:
-    """What is free on `nodes`, where every pod counts until it is gone. Of other nodes nothing is asked. On a node of
-    which something cannot be read nothing is free. counts_cards: whether pods that are placed in single cards or NUMA
-    cells find no room, since which of these are free is not known; else only their requests count."""
+    """nodes: by name. pods: of the whole cluster, with our own writes; each counts until it is gone, whoever made it.
+    shared_nodes: where evicted pods still run that plans no longer count: of their cards and NUMA cells it is not known
+    which are free, so pods that are placed in single ones find no room. taken: node -> what this pass has given."""
 
-    def __init__(
-        self, nodes: Sequence[Object], pods: Iterable[Object], index: NodeIndex, *, counts_cards: bool = True
-    ) -> None:
-        self._requests, self._counts_cards = RequestCache(), counts_cards
-        self._free: dict[str, Counter[str]] = {name_of(node): Counter() for node in nodes}
-        pods_on: dict[str, list[Object]] = {name: [] for name in self._free}
-        for pod in pods:
-            if (node_name := index.node_of(pod)) in pods_on and not is_finished_pod(pod):
-                pods_on[node_name].append(pod)
-        for node in nodes:
-            try:
-                self._free[name_of(node)] = self._free_amounts(node, pods_on[name_of(node)])
-            except StateError:
-                continue
+    nodes: Mapping[str, Object]
+    pods: Iterable[Object]
+    index: NodeIndex
+    requests: RequestCache = field(default_factory=RequestCache)
+    shared_nodes: Collection[str] = ()
+    taken: dict[str, Counter[str]] = field(default_factory=dict)
 
-    def _free_amounts(self, node: Object, pods: Iterable[Object]) -> Counter[str]:
-        free = Counter(allocatable_amounts(node))
-        for pod in pods:
-            free.subtract(self._requests.requests_of(pod))
-        return free
+    @cached_property
+    def _pods_on(self) -> Mapping[str, list[Object]]:
+        found: dict[str, list[Object]] = {}
+        for pod in self.pods:
+            if (node := self.index.node_of(pod)) is not None and not is_finished_pod(pod):
+                found.setdefault(node, []).append(pod)
+        return found
 
-    def take(self, lifts: Sequence[GateLift]) -> bool:
-        """Take what these pods request of the nodes, if all of it is free."""
+    def take(self, lifts: Sequence[GateLift]) -> Shortage | None:
+        """Take what these pods request of the nodes, if all of it is free; else nothing, and say what is missing."""
         needed: dict[str, Counter[str]] = {}
         for lift in lifts:
-            if lift.node not in self._free:
-                continue
             try:
-                spec = live_pod_spec(lift.pod)
-            except StateError:
-                return False
-            if self._counts_cards and (spec.vgpu_requests or spec.topology_policy):
-                return False
-            needed.setdefault(lift.node, Counter()).update(spec.requests)
+                if lift.node in self.shared_nodes and _needs_single_devices(lift.pod):
+                    return Shortage(lift.node, f"node {lift.node}: evicted pods still hold devices", is_passing=True)
+                needed.setdefault(lift.node, Counter()).update(self._amounts_of(lift.pod, lift.node))
+            except StateError as error:
+                return Shortage(lift.node, str(error))
+        texts = ((node, self._shortage(node, amounts)) for node, amounts in needed.items())
+        if found := next(((node, text) for node, text in texts if text), None):
+            return Shortage(*found, is_passing=found[0] in self.shared_nodes)
         for node, amounts in needed.items():
-            if any(amount > self._free[node][resource] for resource, amount in amounts.items()):
-                return False
-        for node, amounts in needed.items():
-            self._free[node].subtract(amounts)
-        return True
+            self.taken.setdefault(node, Counter()).update(amounts)
+        return None
+
+    def _shortage(self, node: str, needed: Mapping[str, int]) -> str:
+        """The first resource of which the node has less free than is needed; empty where it has enough of each."""
+        if node not in self.nodes:
+            return f"node {node} does not exist"
+        try:
+            free = self._free_amounts(node)
+        except StateError as error:
+            return str(error)
+        for resource, amount in sorted(needed.items()):
+            if amount > (left := free[resource] - self.taken.get(node, Counter())[resource]):
+                return f"node {node}: {max(left, 0)} {resource} free, {amount} needed"
+        return ""
+
+    def _free_amounts(self, node: str) -> Counter[str]:
+        cards = self._cards_of(node)
+        free = Counter(allocatable_amounts(self.nodes[node]))
+        free.update({name: sum(card[name] for card in cards) - free[name] for name in _VGPU_AMOUNTS if cards})
+        for pod in self._pods_on.get(node, ()):
+            free.subtract(self._amounts_of(pod, node))
+        return free
+
+    def _amounts_of(self, pod: Object, node: str) -> Amounts:
+        """What the pod requests of this node. Of virtual GPUs the device plugin offers no sums: what its cards have
+        together counts, where they are known."""
+        amounts = self.requests.requests_of(pod)
+        if not amounts.keys() & _VGPU_AMOUNTS:
+            return amounts
+        others = {name: amount for name, amount in amounts.items() if name not in _VGPU_AMOUNTS}
+        cards = self._cards_of(node)
+        return {**others, **_card_amounts(live_pod_spec(pod).vgpu_requests, cards)} if cards else others
+
+    def _cards_of(self, node: str) -> Sequence[Amounts]:
+        """What each card of a node with virtual GPUs offers."""
+        found = self.nodes.get(node)
+        devices = shared_devices_of(annotations_of(found), {}) if found is not None else ()
+        return [amounts for device in devices for _, amounts in device.devices]
+
+
+def _card_amounts(requests: Iterable[VgpuRequest], cards: Sequence[Amounts]) -> Amounts:
+    """What virtual GPUs take of all cards together; a percentage is one of the smallest card, the least it may be."""
+    smallest = min(card[VGPU_MEMORY] for card in cards)
+    total: Counter[str] = Counter()
+    for request in requests:
+        memory = request.memory or smallest * request.percentage // 100
+        total[VGPU_NUMBER] += request.number
+        total[VGPU_MEMORY] += request.number * memory
+        total[VGPU_CORES] += request.number * request.cores
+    return total
+
+
+def _needs_single_devices(pod: Object) -> bool:
+    spec = live_pod_spec(pod)
+    return bool(spec.vgpu_requests or spec.topology_policy)

@@ -52,7 +52,6 @@ def record_deletions(r: Reconciler, p: Pass) -> None:
     entries, new = p.inventory.entries, list(_believed_deletions(r, p))
     _record_gone_pods(r, p, [item for item, _ in new])
     for item, _ in new:
-        r.writer.note_deletion(item)
         if _is_run(r, item):
             r.departed_jobs.record_departure(ref_of(item).key, r.clock())
     for item, witnessed in r.deletions.take(p.inventory, new):
@@ -196,7 +195,7 @@ def _unobserved_ends(r: Reconciler, p: Pass) -> Iterator[tuple[str, FinishedRun]
             continue
         digest = entry.run or planned_runs(r, key).numbered(key, manifest.run_digest)
         is_known = run is not None and run.digest == digest
-        is_present = key in p.observation.objects or key in r.writer.memory.last_writes
+        is_present = key in p.observation.objects
         if not is_known and not is_present and entry.ref.group_kind in p.observation.readable_kinds:
             record = final_record(entry.record, manifest.object, ())
             yield key, FinishedRun(entry.ref, digest, UNKNOWN_PHASE, details=record)

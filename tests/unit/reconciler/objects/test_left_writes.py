@@ -16,7 +16,7 @@ from reconciler.inventory.store import Inventory, InventoryEntry
 from reconciler.objects.threads import NO_ANSWER, WRITERS
 from reconciler.report.build import build_report
 from tests.builders.scripted_server import ScriptedAnswer, error_answer
-from tests.unit.reconciler.pods.test_controller import PORTS, World, key_of, live_job, planned, pod
+from tests.unit.reconciler.pods.test_controller import NOTHING, PORTS, World, key_of, live_job, planned, pod
 
 Answer = ScriptedAnswer | None
 
@@ -89,7 +89,7 @@ def evict_late(world: HangingWorld) -> tuple[Object, ...]:
         p = world.act(live_job("g"), *pods)
     assert (world.evicted, p.evicted_pods, reasons(p)) == (["g-w-0"], [], [])
     assert [change.reason for change in p.held_changes if NO_ANSWER in change.reason], "it is told"
-    assert (world.r.evictions.refused, world.r.evictions.unseen, world.r.broken_gangs) == ({}, {}, set())
+    assert (world.r.evictions.refused, world.r.evictions.unseen, world.r.broken_gangs) == ({}, set(), set())
     return pods
 
 
@@ -122,7 +122,9 @@ def test_a_gang_of_which_no_gate_was_sent_has_not_started_and_starts_when_others
     world: HangingWorld,
 ) -> None:
     """Another specification of it was held until the end of a run that never began."""
-    everything = world.hold(live_job("a"), live_job("z"), *(pod("a", at) for at in range(WRITERS)), pod("z", 0))
+    everything = world.hold(
+        live_job("a"), live_job("z"), *(pod("a", at, asks=NOTHING) for at in range(WRITERS)), pod("z", 0)
+    )
     world.hangs = lambda method, path: "/a-w-" in path
     world.plan(planned("a", "start", n1=6, n2=6), planned("z", "start", n3=1))
     writes = 0

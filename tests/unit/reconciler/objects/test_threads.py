@@ -288,7 +288,7 @@ def test_a_gate_and_an_eviction_without_an_answer_are_left_as_well(server: Hangi
     assert results == [GateResult("g", lifts[0], "done"), GateResult("g", lifts[1], "left", NO_ANSWER)]
     server.let_go()
     assert server.writer.settle() == [GateResult("g", lifts[1], "done")]
-    assert server.writer.newest_object(ref_of(pods[1]).key, pods[1]) != pods[1]
+    assert server.writer.own.newest(ref_of(pods[1]).key, pods[1]) != pods[1]
     server.gate.clear()
     eviction = Eviction(pods[1], "NodeLost", "its node is lost")
     assert evict_pod(server.writer, eviction) == EvictionResult(eviction, "left", NO_ANSWER)

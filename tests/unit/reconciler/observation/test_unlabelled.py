@@ -34,6 +34,9 @@ class Shown:
         self.objects: dict[str, Object] = {}
         self.health = WatchHealth(is_synced=True)
 
+    def version_reached(self) -> int:
+        return 0
+
     def keyed_items(self) -> Mapping[str, Object]:
         return self.objects
 

@@ -358,7 +358,7 @@ def test_nothing_that_one_process_remembers_outlives_its_object(world: World) ->
         memory.unfixable_differences[key] = "x", 60.0, 0.0
         memory.paused_changes[key] = "x", 1, 0.0
         memory.failures[key] = ChangeResult(change, "refused")
-        memory.last_writes[key] = None, "uid", world.time - 60
+        r.writer.own.record_deletion(key, "uid")
         memory.fights.record_correction(key, "them", world.time - 600)
         memory.fights.opponents[key] = "them"
         r.planning.rejections[name] = Rejection(Snapshot(name, False), 0.0, 0.0, (None, None))
@@ -369,7 +369,8 @@ def test_nothing_that_one_process_remembers_outlives_its_object(world: World) ->
     for table in (r.planning.unchanged, memory.unfixable_differences, memory.applied_digests, memory.failures):
         assert table.keys() == kept
     assert memory.refused_updates.keys() == memory.paused_changes.keys() == kept
-    assert not {**memory.last_writes, **memory.fights.heat, **memory.fights.opponents}
+    assert not {**memory.fights.heat, **memory.fights.opponents}
+    assert r.writer.own.entries["ConfigMap"].keys() == kept
     assert r.planning.rejections.keys() == {COMMIT}
 
 

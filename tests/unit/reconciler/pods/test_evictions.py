@@ -24,16 +24,15 @@ def test_a_refused_eviction_waits_twice_as_long_each_time_and_at_least_as_the_se
 def test_a_granted_eviction_is_awaited_until_the_watch_shows_it() -> None:
     """A plan made in between would count the pod as running, and evict another in its place."""
     memory = EvictionMemory()
-    memory.record_grant(POD, 100.0)
+    memory.record_grant(POD)
     memory.observe([POD], 101.0)
     assert memory.unseen
     assert not memory.is_due(POD, 101.0), "it was asked for again in each pass"
     ending: Object = {"metadata": {**POD["metadata"], "deletionTimestamp": "2026-01-01T00:00:00Z"}}
     for shown in ([], [ending], [{"metadata": {"name": "p", "uid": "2"}}]):
-        memory.record_grant(POD, 100.0)
+        memory.record_grant(POD)
         memory.observe(shown, 101.0)
         assert not memory.unseen
-    memory.record_grant(POD, 100.0)
-    memory.observe([POD], 160.0)
-    assert not memory.unseen, "the watch is believed in the end"
-    assert memory.is_due(POD, 160.0)
+    memory.record_grant(POD)
+    memory.observe([POD], 1000.0)
+    assert memory.unseen, "it ends by what the watch shows, never by time"

@@ -100,17 +100,6 @@ def test_what_was_seen_to_go_is_told_again_to_an_inventory_that_is_read_again(r:
     assert p.inventory.entries[KEY].uid == "u", "it is stored, and told no more"
 
 
-def test_what_is_deleted_soon_after_our_write_is_seen_to_be_gone(r: Reconciler) -> None:
-    """The scheduler's ConfigMap, edited by hand, put back and deleted, returned half a minute later."""
-    written = {**LIVE, "metadata": {**LIVE["metadata"], "resourceVersion": "7"}}
-    for uid, version, stays in (("other", "8", True), ("u", "6", True), ("u", "8", False)):
-        r.writer.memory.last_writes[KEY] = written, "", r.writer.clock()
-        gone = {**LIVE, "metadata": {**LIVE["metadata"], "uid": uid, "resourceVersion": version}}
-        r.watches.deleted_objects.append((gone, True))
-        record_deletions(r, a_pass())
-        assert (r.writer.newest_object(KEY, None) is written) == stays
-
-
 def test_the_new_run_of_a_job_that_was_deleted_for_it_just_before_a_stop_is_made(
     r: Reconciler, monkeypatch: pytest.MonkeyPatch
 ) -> None:

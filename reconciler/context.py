@@ -29,8 +29,8 @@ from reconciler.inventory.store import Inventory, InventoryStore
 from reconciler.objects.writer import MANY_CHANGES, ClusterWriter
 from reconciler.observation.informers import InformerSet
 from reconciler.observation.observe import Observation
-from reconciler.observation.seen import Seen
 from reconciler.observation.own_writes import OwnWrites
+from reconciler.observation.seen import Seen
 from reconciler.ownership import guard
 from reconciler.part import Part
 from reconciler.planning.cluster_copy import PlanCopy

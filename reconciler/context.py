@@ -51,8 +51,7 @@ from reconciler.report.status import StatusPublisher
 from reconciler.report.tracing import Tracing, open_tracing
 from reconciler.requests.part import RequestsPart
 from reconciler.requests.store import Requests, RequestStore
-from reconciler.runs.deletions import UnsavedDeletions
-from reconciler.runs.lost_jobs import DepartedJobs, LostJobs
+from reconciler.runs.part import RunsPart
 from reconciler.scheduler.part import SchedulerPart
 from reconciler.scheduler.probe import SchedulerProbe
 from reconciler.threads.heartbeat import Heartbeat
@@ -127,6 +126,7 @@ class Reconciler:
     requests: RequestsPart
     scheduler: SchedulerPart
     plan_copy: PlanCopy
+    runs: RunsPart
     publisher: StatusPublisher
     event_writer: EventWriter
     metrics: Metrics
@@ -142,10 +142,7 @@ class Reconciler:
     start_refusals: StartRefusals = field(default_factory=StartRefusals)
     pod_requests: RequestCache = field(default_factory=RequestCache)
     pace: StartPace = field(default_factory=StartPace)
-    lost_jobs: LostJobs = field(default_factory=LostJobs)
     broken_gangs: set[str] = field(default_factory=set)
-    departed_jobs: DepartedJobs = field(default_factory=DepartedJobs)
-    deletions: UnsavedDeletions = field(default_factory=UnsavedDeletions)
     drift_basis: DriftBasis | None = None
     correction_pace: CorrectionPace = field(default_factory=lambda: CorrectionPace(MANY_CHANGES))
     last_good_pass: float = 0.0
@@ -157,7 +154,7 @@ class Reconciler:
 
     @property
     def parts(self) -> tuple[Part, ...]:
-        return self.requests, self.scheduler
+        return self.requests, self.runs, self.scheduler
 
     def take_up(self, inventory: Inventory) -> None:
         """Go on with what is stored in the cluster."""
@@ -396,6 +393,7 @@ def build_reconciler(settings: Settings, client: Client, identity: str, timings:
             settings.scheduler_timeout,
             timings.scheduler,
         ),
+        runs=RunsPart(client.find, time.monotonic, wake.set),
         plan_copy=PlanCopy(_side_client(client, fence), settings.namespace, settings.cluster),
         publisher=StatusPublisher(client, settings.namespace, settings.cluster),
         event_writer=EventWriter(event_client, identity, lambda: writer.busy_at),
@@ -431,7 +429,8 @@ def load_identity(data: Path) -> str:
 def planned_runs(r: Reconciler, key: str = "") -> PlannedRuns:
     """Which run of each job is to be now, by the plan in force; or only of this one."""
     jobs = r.planning.snapshot.jobs if r.planning.snapshot else {}
-    jobs = {key: jobs[key]} if key in jobs else jobs
+    if key:
+        jobs = {key: jobs[key]} if key in jobs else {}
     over = r.inventory.last_runs(jobs) if r.inventory else {}
     return PlannedRuns(jobs, r.requests.current().reruns, over)
 

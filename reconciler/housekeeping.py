@@ -48,4 +48,5 @@ def trim_memory(r: Reconciler, p: Pass) -> None:
     r.planning.trim(known, {r.poller.head.commit, p.target_commit})
     r.writer.memory.trim(known, now)
     r.writer.own.forget_except(known)
-    r.lost_jobs.keep_jobs(known)
+    for part in r.parts:
+        part.forget_except(known)

@@ -30,7 +30,7 @@ from reconciler.objects.controller import take_up_inventory, write_changes
 from reconciler.objects.drift import note_basis
 from reconciler.observation.observe import Restrictions
 from reconciler.observation.pods import has_ended
-from reconciler.observation.unlabelled import find_unlabelled
+from reconciler.observation.unlabelled import believed_deletions, find_unlabelled
 from reconciler.ownership.controller import confirm_entries, plan_pruning, settle_lost_inventory
 from reconciler.ownership.occupied_queues import without_occupied_queues
 from reconciler.planning.controller import choose_commit, update_plan
@@ -40,12 +40,6 @@ from reconciler.pods.results import note_settled_writes
 from reconciler.report.build import build_report
 from reconciler.report.status import Report
 from reconciler.requests.part import SUSPENDED
-from reconciler.runs.controller import (
-    former_flows,
-    observe_lost_jobs,
-    record_deletions,
-    record_finished_runs,
-)
 
 log = logging.getLogger(__name__)
 
@@ -105,12 +99,10 @@ def observe(r: Reconciler) -> Pass:
     p.look_at_pods(observe_pods(r, observation))
     for key, doubt in doubts.items():
         p.doubt_end(key, doubt)
-    record_deletions(r, p)
+    seen, runs, gone = seen_by(r, p), planned_runs(r), list(believed_deletions(r, p))
+    r.runs.record_deletions(seen, runs, gone)
     confirm_entries(r, p)
-    record_finished_runs(r, p)
-    for key in (*filter(r.planning.is_job, p.former_job_keys), *former_flows(p)):
-        r.departed_jobs.record_pods(key, now)
-    r.departed_jobs.release_names(now)
+    r.runs.record_ends(seen, runs)
     return p
 
 
@@ -125,8 +117,8 @@ def compute_changes(r: Reconciler, p: Pass) -> None:
         p.look_again(r.watches.observe(p.observation.restrictions))
     refs = _collect_manifests(r, p, p.snapshot)
     p.leave_alone(r.requests.suspended_keys({key: manifest.object for key, manifest in p.manifests.items()}))
-    observe_lost_jobs(r, p, refs)
-    r.scheduler.observe(seen_by(r, p), target_of(r, p), r.lost_jobs.repeats, r.binding.unbound_since)
+    r.runs.observe_lost_jobs(seen_by(r, p), zip(refs, p.desired_manifests, strict=True))
+    r.scheduler.observe(seen_by(r, p), target_of(r, p), r.runs.lost_jobs.repeats, r.binding.unbound_since)
     for ref, manifest in zip(refs, p.desired_manifests, strict=True):
         if p.suspended_keys and ref.key in p.suspended_keys:
             live = p.observation.objects.get(ref.key)
@@ -220,9 +212,9 @@ def _required_change(r: Reconciler, p: Pass, desired: Manifest, ref: Ref) -> Cha
     else:
         started = any(not is_gated(pod) and not has_ended(pod) for pod in p.pods.get(key, ()))
     refused = r.writer.memory.refused_updates.get(key) == desired.run_digest
-    if live is not None and (lost := r.lost_jobs.message(live, r.clock())):
+    if live is not None and (lost := r.runs.lost_jobs.message(live, r.clock())):
         return _unless_joined(Change("replace", ref, desired, live, reason=lost), entry)
-    if live is None and key in r.departed_jobs:
+    if live is None and key in r.runs.departed_jobs:
         reason = "its former pods or jobs are still ending; it returns when they are gone"
         return Change("held", ref, desired, reason=reason)
     finished = run.digest if run else None

@@ -6,7 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from compiler.emit.manifest import Manifest
+from compiler.kubernetes import DIGEST_ANNOTATION, annotations_of
 from compiler.run_kinds import RUN_KINDS
+from reconciler.changes.diff import is_annotation_overwritten
+from reconciler.cluster.objects import Object, ref_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +29,14 @@ class PlannedRuns:
         """The digest of the job's run in the plan in force, with its number; `default` where it has none."""
         manifest = self.jobs.get(key)
         return self.numbered(key, manifest.run_digest) if manifest else default
+
+    def digest_of(self, job: Object) -> str:
+        """The digest of the run that a job in the cluster was made from; of the planned run where another manager has
+        overwritten ours."""
+        written = annotations_of(job).get(DIGEST_ANNOTATION)
+        if written and not is_annotation_overwritten(job, DIGEST_ANNOTATION):
+            return written
+        return self.of(ref_of(job).key)
 
     def numbered(self, key: str, digest: str) -> str:
         """The digest with the number of the run that is to be now: what an operator asked for, and never less than what

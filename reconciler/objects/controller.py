@@ -75,8 +75,7 @@ def _apply_next_changes(r: Reconciler, p: Pass, snapshot: Snapshot, due: Sequenc
             continue
         if change.action == "create" and change.ref.key in starting:
             r.pace.record_creation(change.ref.key, now)
-        elif change.action == "replace" and change.live is not None and r.lost_jobs.message(change.live, now):
-            r.lost_jobs.record_repeat(change.ref.key)
+    r.runs.record_results((*p.results, *results))
     return results
 
 

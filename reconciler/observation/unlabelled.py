@@ -51,6 +51,20 @@ def _unseen(r: Reconciler, inventory: Inventory) -> Iterator[tuple[str, Inventor
                 yield key, entry
 
 
+def believed_deletions(r: Reconciler, p: Pass) -> Iterator[tuple[Object, bool]]:
+    """What the watches saw go, without jobs that are still there and have only lost our label. Where it is not known
+    which of the two it is, the next pass is told again."""
+    for item, witnessed in list(r.watches.take_deletions()):
+        ref = ref_of(item)
+        known = p.observation.objects.get(ref.key)
+        if not is_unconfirmed(r, p, item):
+            yield item, witnessed
+        elif known is None or uid_of(known) != uid_of(item):
+            r.watches.record_deletion(item, witnessed)
+            if ref.group_kind in p.observation.readable_kinds and ref.key not in p.unconfirmed_ends:
+                r.wake_event.set()
+
+
 def is_unconfirmed(r: Reconciler, p: Pass, item: Object) -> bool:
     """Whether a watch by label has shown this job of ours to go, and the server has not said so."""
     ref = ref_of(item)

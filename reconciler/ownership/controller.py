@@ -25,14 +25,13 @@ from compiler.run_kinds import PLANNED_RUN_KINDS
 from reconciler.changes.diff import Change
 from reconciler.cluster.client import ApiError
 from reconciler.cluster.objects import Object, ref_of
-from reconciler.context import Pass, Reconciler
+from reconciler.context import Pass, Reconciler, planned_runs
 from reconciler.git.process import GitError
 from reconciler.inventory.marks import is_marked, origin_of
 from reconciler.inventory.store import InventoryEntry
 from reconciler.observation.look_ups import LookUps
 from reconciler.ownership import guard
 from reconciler.ownership.dependents import pods_of_all
-from reconciler.runs.controller import run_digest_of
 
 log = logging.getLogger(__name__)
 
@@ -61,7 +60,7 @@ def confirm_entries(r: Reconciler, p: Pass) -> None:
             has_begun = is_job and entry.ref.group_kind not in PLANNED_RUN_KINDS and bool(status_of(item))
             entry = replace(entry, started=has_begun or any(not is_gated(pod) for pod in p.pods.get(key, ())))
         if entry.uid == uid_of(item) and is_job and not _is_known_run(entry, item):
-            entry = replace(entry, run=run_digest_of(r, item))
+            entry = replace(entry, run=planned_runs(r, key).digest_of(item))
         p.inventory.enter(entry)
 
 

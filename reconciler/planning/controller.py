@@ -14,14 +14,13 @@ from typing import TypeVar
 from compiler.kubernetes import ALLOW_REWRITE_ANNOTATION
 from compiler.repository import Repository
 from compiler.specs import JobKey
-from reconciler.context import Pass, Reconciler, due_moment, is_plan_fresh, planned_runs, revision_in_force
+from reconciler.context import Pass, Reconciler, due_moment, is_plan_fresh, planned_runs, revision_in_force, seen_by
 from reconciler.git.process import GitError
 from reconciler.planning.candidate import SNAPSHOT_FILE, offer_candidate, settle_candidate, unanswered_message
 from reconciler.planning.compile.inputs import CompileRequest
 from reconciler.planning.fingerprint import FINGERPRINT_KINDS, Fingerprint, fingerprint_of, state_objects
 from reconciler.planning.snapshot import CompileBreakdown, Snapshot, load_snapshot
 from reconciler.planning.state import Candidate, Rejection, RunningCompile
-from reconciler.runs.controller import record_unobserved_ends
 
 Value = TypeVar("Value")
 
@@ -101,7 +100,9 @@ def update_plan(r: Reconciler, p: Pass) -> None:
         p.aim_at(r.planning.snapshot.commit)  # what is in force is planned anew meanwhile, where nodes or jobs change
         is_waiting = False
     p.go_by(r.planning.snapshot)
-    record_unobserved_ends(r, p)
+    doubts = r.runs.record_unobserved_ends(seen_by(r, p), planned_runs(r))
+    for key, doubt in doubts.items():
+        p.doubt_end(key, doubt)
     finished = p.inventory.finished_jobs(planned_runs(r))
     if p.snapshot is not None:
         current = _current_fingerprint(r, p, p.snapshot, finished)
@@ -218,7 +219,7 @@ def _compile_request(
 ) -> CompileRequest:
     """All that a plan of this commit is made of."""
     refs = [p.inventory.runs[key].ref for key in sorted(finished_keys)]
-    stale = frozenset(p.inventory.runs.keys() - finished_keys) | r.lost_jobs.given_up
+    stale = frozenset(p.inventory.runs.keys() - finished_keys) | r.runs.lost_jobs.given_up
     return CompileRequest(
         commit,
         r.settings.cluster,

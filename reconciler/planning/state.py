@@ -11,7 +11,6 @@ from compiler.repository import Repository
 from compiler.run_kinds import RUN_KINDS
 from reconciler.changes.desired import DesiredManifests
 from reconciler.changes.diff import Change
-from reconciler.cluster.objects import Object
 from reconciler.observation.observe import Observation
 from reconciler.planning.compile.worker_state import WorkerState
 from reconciler.planning.fingerprint import Fingerprint
@@ -76,7 +75,7 @@ class PlanningState:
     API server is asked about. base_fingerprint: what its plan rests on. fingerprint: what it rests on now.
     worker_state: what the compile worker knows of the cluster. rejections: by commit. desired: what the manifests of
     `desired_snapshot`, and of a candidate, are to be in the cluster. unchanged: object -> the manifest and the live
-    version for which there was nothing to do. running: Ref.key of a job -> the object, where that had not ended.
+    version for which there was nothing to do.
     """
 
     snapshot: Snapshot | None = None
@@ -90,7 +89,6 @@ class PlanningState:
     desired_snapshot: Snapshot | None = None
     desired: DesiredManifests = field(default_factory=DesiredManifests)
     unchanged: dict[str, tuple[Manifest, tuple[object, ...]]] = field(default_factory=dict)
-    running: dict[str, Object] = field(default_factory=dict)
 
     def is_job(self, key: str) -> bool:
         """Whether the object of this Ref.key runs once: by its kind, or as the plan in force has it."""
@@ -145,17 +143,9 @@ class PlanningState:
             self.desired_snapshot = snapshot
             self.desired.keep_only(snapshot.manifests)
 
-    def note_running(self, key: str, job: Object) -> None:
-        """Remember that this version of the job has not ended."""
-        self.running[key] = job
-
-    def forget_running(self, key: str) -> None:
-        self.running.pop(key, None)
-
     def trim(self, keys: Collection[str], commits: Collection[str]) -> None:
         """Forget other objects than these, and what is held against other commits."""
         drop_other_keys(self.unchanged, keys)
-        drop_other_keys(self.running, keys)
         drop_other_keys(self.rejections, commits)
 
     def note_unchanged(self, key: str, desired: Manifest, versions: tuple[object, ...]) -> None:

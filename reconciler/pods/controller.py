@@ -52,7 +52,7 @@ def observe_pods(r: Reconciler, observation: Observation) -> Observation:
         r.evictions.observe(pods, now)
     jobs = [gang.job for gang in r.planning.snapshot.gangs.values()] if r.planning.snapshot else []
     held = {
-        **r.lost_jobs.refused_jobs,
+        **r.runs.lost_jobs.refused_jobs,
         **r.binding.held_jobs(now),
         **dict(_unserved_jobs(observation, jobs)),
         **r.requests.suspended_jobs(jobs),

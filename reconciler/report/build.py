@@ -251,8 +251,6 @@ def _seconds_to_deadline(r: Reconciler, p: Pass) -> float | None:
     deadlines = r.binding.deadlines(r.settings.bind_timeout)
     deadlines += r.node_health.deadlines(r.settings.node_timeout, now)
     deadlines += r.evictions.deadlines()
-    deadlines += r.departed_jobs.reservations().values()
-    deadlines += r.lost_jobs.deadlines(now)
     deadlines += [at for part in r.parts for at in part.deadlines(now)]
     deadlines += [found.retry_at for found in r.planning.rejections.values() if isfinite(found.retry_at)]
     deadlines += r.writer.retry_times()

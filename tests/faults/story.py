@@ -117,7 +117,7 @@ def lose_pod(world: World, dice: random.Random) -> None:
 
 def delete_gang(world: World, dice: random.Random) -> None:
     """Somebody deletes a gang that runs, by hand; it is to return. Not one with a time to live: where the reconciler
-    does not see it go, that counts as finished (`reconciler.runs.controller.record_unobserved_ends`)."""
+    does not see it go, that counts as finished (`reconciler.runs.part.record_unobserved_ends`)."""
     if not (running := [name for name in _running(world) if world.declared.jobs[name].ttl is None]):
         add_gang(world, dice)
         return

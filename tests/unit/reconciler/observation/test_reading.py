@@ -12,7 +12,7 @@ import pytest
 from compiler.emit.manifest import Manifest
 from compiler.repository import Repository
 from reconciler.cluster.objects import Object, Ref, ref_of
-from reconciler.context import Pass, Reconciler, Settings, build_reconciler
+from reconciler.context import Pass, Reconciler, Settings, build_reconciler, planned_runs, seen_by
 from reconciler.git.mirror import Mirror
 from reconciler.git.poller import BranchHead
 from reconciler.inventory.store import Inventory, InventoryEntry
@@ -26,7 +26,6 @@ from reconciler.planning.controller import choose_commit, update_plan
 from reconciler.planning.snapshot import Snapshot
 from reconciler.pods.controller import observe_pods
 from reconciler.report.build import build_report
-from reconciler.runs.controller import record_unobserved_ends
 from tests.builders.scripted_server import ScriptedAnswer, ScriptedServer, error_answer
 
 COMMIT = "c0ffee"
@@ -212,7 +211,9 @@ def unseen(world: World, listed: ScriptedAnswer, got: ScriptedAnswer) -> Pass:
     entered(world, JOB)
     p = world.look(JOB)
     world.answers = {"fieldSelector": listed, "/jobs/train": got}
-    record_unobserved_ends(world.r, p)
+    seen, runs = seen_by(world.r, p), planned_runs(world.r)
+    for key, doubt in world.r.runs.record_unobserved_ends(seen, runs).items():
+        p.doubt_end(key, doubt)
     return p
 
 

@@ -8,15 +8,15 @@ from pathlib import Path
 import pytest
 
 from compiler.kubernetes import CLUSTER_LABEL, uid_of
+from reconciler.changes.planned_runs import PlannedRuns
 from reconciler.cluster.client import BRIEF_LIMITS
 from reconciler.cluster.objects import Object, ref_of
 from reconciler.cluster.watch import WatchHealth
-from reconciler.context import Pass, Settings, build_reconciler
+from reconciler.context import Pass, Settings, build_reconciler, seen_by
 from reconciler.inventory.store import Inventory, InventoryEntry
 from reconciler.observation import look_ups
 from reconciler.observation.observe import Restrictions
-from reconciler.observation.unlabelled import find_unlabelled
-from reconciler.runs.controller import record_deletions
+from reconciler.observation.unlabelled import believed_deletions, find_unlabelled
 from tests.builders.fake_cluster import FakeCluster
 from tests.builders.scripted_server import error_answer
 
@@ -73,14 +73,15 @@ class World:
         p = Pass(self.r.watches.observe(Restrictions()), self.inventory)
         for key, doubt in doubts.items():
             p.doubt_end(key, doubt)
-        record_deletions(self.r, p)
+        gone = list(believed_deletions(self.r, p))
+        self.r.runs.record_deletions(seen_by(self.r, p), PlannedRuns(), gone)
         return p
 
     def is_ours(self, job: Object) -> bool:
         return self.inventory.entries[ref_of(job).key].uid == uid_of(job)
 
     def is_departed(self, job: Object) -> bool:
-        return ref_of(job).key in self.r.departed_jobs
+        return ref_of(job).key in self.r.runs.departed_jobs
 
 
 @pytest.fixture

@@ -352,7 +352,7 @@ def test_nothing_is_planned_on_a_node_that_no_selector_can_name(world: World) ->
 
 def test_a_job_whose_pods_are_refused_is_not_planned(world: World) -> None:
     world.plan(planned("g", "start", n1=1))
-    world.r.lost_jobs.refused_jobs = {key_of("g"): "a quota"}
+    world.r.runs.lost_jobs.refused_jobs = {key_of("g"): "a quota"}
     assert world.act(live_job("g")).observation.restrictions.held_jobs == {key_of("g"): "a quota"}
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -14,24 +13,16 @@ from compiler.emit.manifest import Manifest
 from compiler.kubernetes import DIGEST_ANNOTATION, PLACEMENT_ANNOTATION
 from compiler.run_kinds import RUN_KINDS, end_of_run
 from compiler.syntax.runs import run_digest
-from reconciler.changes.diff import classify_change
+from reconciler.changes.diff import Change, classify_change
+from reconciler.changes.planned_runs import PlannedRuns
+from reconciler.changes.results import ChangeResult
 from reconciler.cluster.objects import FIELD_MANAGER, Object, Ref, ref_of
-from reconciler.context import Pass, Reconciler, Settings, build_reconciler
 from reconciler.inventory.store import Inventory, InventoryEntry, _as_row
-from reconciler.loop import compute_changes
-from reconciler.observation.informers import InformerSet
 from reconciler.observation.observe import Observation
-from reconciler.ownership.controller import confirm_entries
-from reconciler.planning.snapshot import Snapshot
-from reconciler.runs.controller import (
-    former_flows,
-    record_deletions,
-    record_finished_runs,
-    record_unobserved_ends,
-)
+from reconciler.observation.seen import Seen
 from reconciler.runs.lost_jobs import LOST_SECONDS
+from reconciler.runs.part import RunsPart, former_flows
 from reconciler.runs.run_record import final_record
-from tests.builders.fake_cluster import FakeCluster
 
 RAY: Object = {
     "apiVersion": "ray.io/v1",
@@ -49,26 +40,31 @@ LIVE: Object = {
 KEY = ref_of(RAY).key
 
 
+RUNS = PlannedRuns({KEY: MANIFEST})
+STARTED = InventoryEntry(ref_of(RAY), "u", started=True)
+
+
 @pytest.fixture
-def r(tmp_path: Path) -> Reconciler:
-    settings = Settings(str(tmp_path), "main", "test", "gangplan-system", tmp_path / "data")
-    made = build_reconciler(settings, FakeCluster().client(), "me")
-    made.planning.snapshot = Snapshot("c0ffee", True, manifests=(MANIFEST,))
-    return made
+def part() -> RunsPart:
+    """Of a server that has none of the objects any more."""
+    return RunsPart(lambda ref: None, lambda: 0.0, lambda: None)
 
 
-def a_pass(*objects: Object) -> Pass:
-    inventory = Inventory()
-    inventory.entries[KEY] = InventoryEntry(ref_of(RAY), "u", started=True)
-    return Pass(Observation({ref_of(item).key: item for item in objects}, frozenset({"RayJob.ray.io"})), inventory)
+def seen(*objects: Object, entries: tuple[InventoryEntry, ...] = (STARTED,)) -> Seen:
+    return looking_at(Inventory({entry.ref.key: entry for entry in entries}), *objects)  # type: ignore[arg-type]
 
 
-def test_a_job_of_a_kind_that_passes_through_runs_once(r: Reconciler) -> None:
+def looking_at(inventory: Inventory, *objects: Object, is_leading: bool = True) -> Seen:
+    found = {ref_of(item).key: item for item in objects}
+    kinds = {"RayJob.ray.io", "FooJob.example.org", "Job.batch.volcano.sh", "Pod"}
+    return Seen(0.0, 0.0, is_leading, Observation(found, frozenset(kinds)), inventory)
+
+
+def test_a_job_of_a_kind_that_passes_through_runs_once(part: RunsPart) -> None:
     """S16: a RayJob ends, and its time to live takes it away."""
-    p = a_pass()
-    r.watches.deleted_objects.append((LIVE, True))
-    record_deletions(r, p)
-    run = p.inventory.runs[KEY]
+    now = seen()
+    part.record_deletions(now, RUNS, [(LIVE, True)])
+    run = now.inventory.runs[KEY]
     assert (run.digest, run.phase) == (DIGEST, "Completed")
     kwargs = {"has_started": True, "is_update_refused": False}
     assert classify_change(MANIFEST, None, finished_digest=run.digest, **kwargs) is None
@@ -78,58 +74,35 @@ def test_a_job_of_a_kind_that_passes_through_runs_once(r: Reconciler) -> None:
     assert change.action == "create"
 
 
-def test_one_that_is_deleted_before_its_end_is_made_again(r: Reconciler) -> None:
-    p = a_pass()
-    r.watches.deleted_objects.append(({**LIVE, "status": {"jobDeploymentStatus": "Running"}}, True))
-    record_deletions(r, p)
-    assert p.inventory.runs == {}
-    assert p.inventory.entries[KEY].uid == ""
+def test_one_that_is_deleted_before_its_end_is_made_again(part: RunsPart) -> None:
+    now = seen()
+    part.record_deletions(now, RUNS, [({**LIVE, "status": {"jobDeploymentStatus": "Running"}}, True)])
+    assert now.inventory.runs == {}
+    assert now.inventory.entries[KEY].uid == ""
 
 
-def test_what_was_seen_to_go_is_told_again_to_an_inventory_that_is_read_again(r: Reconciler) -> None:
+def test_what_was_seen_to_go_is_told_again_to_an_inventory_that_is_read_again(part: RunsPart) -> None:
     """A gang deleted by hand, before the pass that saw it lost its write of the inventory, counted as finished."""
-    r.watches.deleted_objects.append(({**LIVE, "status": {"jobDeploymentStatus": "Running"}}, True))
-    for _ in range(3):
-        p = a_pass()
-        record_deletions(r, p)
-        assert p.inventory.entries[KEY].uid == ""
-    p.inventory.entries.mark_written()
-    record_deletions(r, p)
-    p = a_pass()
-    record_deletions(r, p)
-    assert p.inventory.entries[KEY].uid == "u", "it is stored, and told no more"
+    gone = [({**LIVE, "status": {"jobDeploymentStatus": "Running"}}, True)]
+    for new in (gone, [], []):
+        now = seen()
+        part.record_deletions(now, RUNS, new)
+        assert now.inventory.entries[KEY].uid == ""
+    now.inventory.entries.mark_written()
+    part.record_deletions(now, RUNS, [])
+    now = seen()
+    part.record_deletions(now, RUNS, [])
+    assert now.inventory.entries[KEY].uid == "u", "it is stored, and told no more"
 
 
-def test_the_new_run_of_a_job_that_was_deleted_for_it_just_before_a_stop_is_made(
-    r: Reconciler, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_new_run_of_a_job_that_was_deleted_for_it_just_before_a_stop_is_made(part: RunsPart) -> None:
     """The next process, which saw no object and an entry that had started, took the new run for one that is over."""
-    monkeypatch.setattr(type(r.client), "find", lambda self, ref: None)
-    live = {**LIVE, "metadata": {**LIVE["metadata"], "annotations": {DIGEST_ANNOTATION: "sha256:former"}}}
-    for over in (True, False):
-        p = a_pass(live)
-        confirm_entries(r, p)
-        if over:
-            record_finished_runs(r, p)
-        p.look_again(Observation({}, frozenset({"RayJob.ray.io"})))
-        p.go_by(r.planning.snapshot)
-        record_unobserved_ends(r, p)
-        assert p.inventory.runs[KEY].digest == "sha256:former"
-        finished = p.inventory.runs[KEY].digest
-        change = classify_change(MANIFEST, None, finished_digest=finished, has_started=True, is_update_refused=False)
-        assert change is not None
-        assert change.action == "create"
-
-
-def test_the_run_of_a_job_that_is_changed_in_place_is_the_changed_one(r: Reconciler) -> None:
-    """Else it would run again when it has gone unseen."""
-    p = a_pass(LIVE)
-    confirm_entries(r, p)
-    assert p.inventory.entries[KEY].run == DIGEST
-    changed = {**LIVE, "metadata": {**LIVE["metadata"], "annotations": {DIGEST_ANNOTATION: "sha256:more"}}}
-    p.look_again(Observation({KEY: changed}, frozenset({"RayJob.ray.io"})))
-    confirm_entries(r, p)
-    assert p.inventory.entries[KEY].run == "sha256:more"
+    now = seen(entries=(replace(STARTED, run="sha256:former"),))
+    assert part.record_unobserved_ends(now, RUNS) == {}
+    assert now.inventory.runs[KEY].digest == "sha256:former"
+    change = classify_change(MANIFEST, None, finished_digest="sha256:former", has_started=True, is_update_refused=False)
+    assert change is not None
+    assert change.action == "create"
 
 
 def test_a_changed_specification_of_a_running_one_waits_for_the_end() -> None:
@@ -141,43 +114,35 @@ def test_a_changed_specification_of_a_running_one_waits_for_the_end() -> None:
         assert change.action == action
 
 
-def test_a_record_is_made_once_and_keeps_the_former_runs(r: Reconciler) -> None:
-    p = a_pass(LIVE)
-    record_finished_runs(r, p)
-    first = p.inventory.runs[KEY]
-    p.pods[KEY] = [{"metadata": {"name": "late"}, "spec": {"nodeName": "n9"}}]
-    record_finished_runs(r, p)
-    assert p.inventory.runs[KEY] is first
+def test_a_record_is_made_once_and_keeps_the_former_runs(part: RunsPart) -> None:
+    now = seen(LIVE)
+    part.record_ends(now, RUNS)
+    first = now.inventory.runs[KEY]
+    owner = {"apiVersion": "ray.io/v1", "kind": "RayJob", "name": "train", "uid": "u", "controller": True}
+    late = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "late", "namespace": "default", "uid": "late"}}
+    late["metadata"]["ownerReferences"] = [owner]  # type: ignore[index]
+    part.record_ends(looking_at(now.inventory, LIVE, {**late, "spec": {"nodeName": "n9"}}), RUNS)
+    assert now.inventory.runs[KEY] is first
     again = {**LIVE, "metadata": {**LIVE["metadata"], "uid": "v", "annotations": {DIGEST_ANNOTATION: "sha256:other"}}}
-    p.observation = a_pass(again).observation
-    record_finished_runs(r, p)
-    assert p.inventory.runs[KEY].digest == "sha256:other"
-    assert [run["digest"] for run in p.inventory.runs[KEY].details["former"]] == [DIGEST]
+    part.record_ends(looking_at(now.inventory, again), RUNS)
+    assert now.inventory.runs[KEY].digest == "sha256:other"
+    assert [run["digest"] for run in now.inventory.runs[KEY].details["former"]] == [DIGEST]
 
 
-def test_a_job_that_the_job_controller_has_lost_is_made_again(r: Reconciler, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_how_often_a_lost_job_is_made_again_is_counted(part: RunsPart) -> None:
     """Volcano's issue 5973: nothing happens to it any more, for ever."""
-    monkeypatch.setattr(InformerSet, "watch_kinds", lambda watches, kinds: False)
-    r.clock = r.writer.clock = lambda: now
     body: Object = {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "spec": {"minAvailable": 1}}
-    desired = {**body, "metadata": {"namespace": "default", "name": "train"}}
-    manifest = Manifest(4, desired, "jobs/train.yaml:1", run_digest(desired), pods=1)
-    lost, served = ({**body, "metadata": {"namespace": "default", "name": name}} for name in ("train", "other"))
-    lost["metadata"] |= {"uid": "old", "creationTimestamp": "2026-01-01T00:00:00Z"}
-    served["metadata"] |= {"uid": "other", "creationTimestamp": "2026-01-01T00:00:01Z"}
-    served["status"] = {"state": {"phase": "Running"}}
-    lost["metadata"]["annotations"] = {DIGEST_ANNOTATION: manifest.run_digest}
-    manifests = (manifest, replace(manifest, object={**body, "metadata": {"namespace": "default", "name": "other"}}))
-    snapshot = Snapshot("c0ffee", True, plan={"digest": "", "gangs": []}, manifests=manifests)
-    now, actions = 0.0, []
-    for _ in range(2):
-        p = a_pass(lost, served)
-        p.snapshot = snapshot
-        p.observation = Observation(p.observation.objects, frozenset({"Job.batch.volcano.sh", "Pod"}))
-        compute_changes(r, p)
-        actions.append([change.action for change in p.changes if change.ref.name == "train"])
-        now += LOST_SECONDS
-    assert actions[1] == ["replace"] != actions[0]
+    lost, bare = ({**body, "metadata": {"namespace": "default", "name": name, "uid": name}} for name in ("train", "b"))
+    wanted = [(ref_of(lost), Manifest(4, lost, "", pods=1)), (ref_of(bare), Manifest(4, bare, "", pods=0))]
+    now = seen(lost, bare)
+    replaced = [ChangeResult(Change("replace", ref, manifest, manifest.object), "done") for ref, manifest in wanted]
+    times = (0.0, LOST_SECONDS, 5 * LOST_SECONDS)
+    clock = iter([at for at in times for _ in replaced])
+    part = replace(part, clock=lambda: next(clock))
+    for at in times:
+        part.observe_lost_jobs(replace(now, now=at), wanted)
+        part.record_results(replaced)
+        assert [*part.lost_jobs.repeats] == ([ref_of(lost).key] if at > LOST_SECONDS else [])
 
 
 FLOW: Object = {
@@ -187,14 +152,13 @@ FLOW: Object = {
 }
 
 
-def test_the_end_of_a_flow_is_recorded_though_its_conditions_are_a_map(r: Reconciler) -> None:
+def test_the_end_of_a_flow_is_recorded_though_its_conditions_are_a_map(part: RunsPart) -> None:
     """One that was over ended every pass of the reconciler."""
     over = {"state": {"phase": "Succeed"}, "conditions": {"nightly-a": {"phase": "Completed"}}}
     live = {**FLOW, "metadata": {**FLOW["metadata"], "annotations": {DIGEST_ANNOTATION: "d"}}, "status": over}
-    p = a_pass(live)
-    p.inventory.entries[ref_of(FLOW).key] = InventoryEntry(ref_of(FLOW), "new", started=True)
-    record_finished_runs(r, p)
-    assert p.inventory.runs[ref_of(FLOW).key].phase == "Completed"
+    now = seen(live, entries=(InventoryEntry(ref_of(FLOW), "new", started=True),))
+    part.record_ends(now, PlannedRuns())
+    assert now.inventory.runs[ref_of(FLOW).key].phase == "Completed"
 
 
 FIELDS = (
@@ -232,37 +196,34 @@ def applied(*annotations: str) -> list[Object]:
 
 
 @pytest.mark.parametrize("is_known", [True, False])
-def test_a_finished_job_whose_digest_others_overwrite_is_not_run_again(r: Reconciler, is_known: bool) -> None:
+def test_a_finished_job_whose_digest_others_overwrite_is_not_run_again(part: RunsPart, is_known: bool) -> None:
     """With another digest it looked like a run of another specification, so that the planned one was made again."""
     metadata = {**LIVE["metadata"], "managedFields": applied(DIGEST_ANNOTATION)}
     live = {**LIVE, "metadata": metadata}
-    p = a_pass(live)
+    now = seen(live)
     if is_known:
-        record_finished_runs(r, p)
+        part.record_ends(now, RUNS)
     others = {**metadata, "annotations": {DIGEST_ANNOTATION: "sha256:else"}, "managedFields": applied("other")}
     for changed in ({**live, "metadata": others}, {**live, "metadata": {**others, "managedFields": []}}):
         if is_known or changed["metadata"]["managedFields"]:
-            p.observation = Observation({KEY: changed}, p.observation.readable_kinds)
-            record_finished_runs(r, p)
-    run = p.inventory.runs[KEY]
+            part.record_ends(looking_at(now.inventory, changed), RUNS)
+    run = now.inventory.runs[KEY]
     assert (run.digest, "former" in run.details) == (DIGEST, False)
 
 
 @pytest.mark.parametrize("started", [False, True])
 @pytest.mark.parametrize("gone", [False, True])
 def test_a_job_that_was_terminated_before_its_first_pod_has_had_no_run(
-    r: Reconciler, started: bool, gone: bool
+    part: RunsPart, started: bool, gone: bool
 ) -> None:
     """Volcano terminates a job whose pods a quota refuses fifteen times; it was recorded as over, and never ran."""
     metadata = {**LIVE["metadata"], "name": "quoted"}
     status = {"state": {"phase": "Terminated"}, "conditions": [{"status": "Pending"}, {"status": "Terminated"}]}
     job = {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "metadata": metadata, "status": status}
-    p = a_pass(*(() if gone else (job,)))
-    p.inventory.entries[ref_of(job).key] = InventoryEntry(ref_of(job), "u", started=started)
-    r.watches.deleted_objects += [(job, True)] if gone else []
-    record_deletions(r, p)
-    record_finished_runs(r, p)
-    assert (ref_of(job).key in p.inventory.runs) == started
+    now = seen(*(() if gone else (job,)), entries=(InventoryEntry(ref_of(job), "u", started=started),))
+    part.record_deletions(now, RUNS, [(job, True)] if gone else [])
+    part.record_ends(now, RUNS)
+    assert (ref_of(job).key in now.inventory.runs) == started
 
 
 @pytest.mark.parametrize(("owner", "flows", "former"), [("old", [], 1), ("old", [FLOW], 1), ("new", [FLOW], 0)])
@@ -274,7 +235,7 @@ def test_a_flow_is_made_again_when_the_jobs_of_the_former_one_are_gone(
     job = {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "metadata": metadata}
     objects = {ref_of(item).key: item for item in (job, *flows)}
     for readable in (frozenset({ref_of(FLOW).group_kind}), frozenset[str]()):
-        found = list(former_flows(Pass(Observation(objects, readable), Inventory())))
+        found = list(former_flows(Observation(objects, readable)))
         assert found == ([ref_of(FLOW).key] * former if readable else [])
 
 
@@ -289,36 +250,25 @@ FOO_KEY = ref_of(FOO).key
 
 @pytest.mark.parametrize("way", ["is there", "is deleted", "was deleted unseen"])
 @pytest.mark.parametrize("marked", [True, False])
-def test_a_run_of_a_kind_that_nobody_knows_is_made_once(
-    r: Reconciler, monkeypatch: pytest.MonkeyPatch, way: str, marked: bool
-) -> None:
+def test_a_run_of_a_kind_that_nobody_knows_is_made_once(part: RunsPart, way: str, marked: bool) -> None:
     """S16: it was made again each time that its time to live took it away. A former gangplan, to which it was a
     service, has not marked it."""
-    monkeypatch.setattr(type(r.client), "find", lambda self, ref: None)
     manifest = Manifest(4, FOO, "jobs/foo.yaml:1", run_digest(FOO))
-    r.planning.restore(Snapshot("c0ffee", True, manifests=(manifest,)))
+    runs = PlannedRuns({FOO_KEY: manifest})
     annotations = {DIGEST_ANNOTATION: manifest.run_digest} if marked else {}
     live = {**FOO, "metadata": {**FOO["metadata"], "uid": "f", "annotations": annotations}}
-    inventory = Inventory()
-    inventory.entries[FOO_KEY] = InventoryEntry(ref_of(FOO), "f")
+    inventory = seen(entries=(InventoryEntry(ref_of(FOO), "f", started=True),)).inventory
 
-    def look(*objects: Object) -> Pass:
-        seen = {ref_of(item).key: item for item in objects}
-        p = Pass(Observation(seen, frozenset({ref_of(FOO).group_kind})), inventory)
-        p.go_by(r.planning.snapshot)
-        record_deletions(r, p)
-        confirm_entries(r, p)
-        record_finished_runs(r, p)
-        record_unobserved_ends(r, p)
-        return p
+    def look(*objects: Object, gone: tuple[Object, ...] = ()) -> None:
+        now = looking_at(inventory, *objects)
+        part.record_deletions(now, runs, [(item, True) for item in gone])
+        part.record_ends(now, runs)
+        part.record_unobserved_ends(now, runs)
 
     look({**live, "status": {"phase": "Running"}})
-    assert inventory.entries[FOO_KEY].started
     assert inventory.runs == {}
     over = {**live, "status": {"phase": "Succeeded"}}
-    if way == "is deleted":
-        r.watches.record_deletion(over, witnessed=True)
-    look(*([over] if way == "is there" else []))
+    look(*([over] if way == "is there" else []), gone=(over,) if way == "is deleted" else ())
     run = inventory.runs[FOO_KEY]
     assert (run.digest, run.phase) == (manifest.run_digest, "Unknown" if "unseen" in way else "Completed")
 
@@ -346,14 +296,13 @@ def train_pod(name: str, code: int) -> Object:
     }
 
 
-def after_losing(r: Reconciler, inventory: Inventory, *pods: Object, phase: str = "Running") -> Inventory:
+def after_losing(
+    part: RunsPart, inventory: Inventory, *pods: Object, phase: str = "Running", is_leading: bool = True
+) -> Inventory:
     """The inventory after a pass that sees these pods gone."""
-    job = {**TRAIN, "status": {"state": {"phase": phase}}}
-    p = Pass(Observation({TRAIN_KEY: job}, frozenset({"Job.batch.volcano.sh", "Pod"})), inventory)
-    for pod in pods:
-        r.watches.record_deletion(pod, witnessed=True)
-    record_deletions(r, p)
-    record_finished_runs(r, p)
+    now = looking_at(inventory, {**TRAIN, "status": {"state": {"phase": phase}}}, is_leading=is_leading)
+    part.record_deletions(now, RUNS, [(pod, True) for pod in pods])
+    part.record_ends(now, RUNS)
     return inventory
 
 
@@ -367,40 +316,36 @@ def stored(inventory: Inventory) -> Inventory:
     return read
 
 
-def test_what_became_of_former_pods_outlives_the_process_and_is_counted_once(r: Reconciler) -> None:
+def test_what_became_of_former_pods_outlives_the_process_and_is_counted_once(part: RunsPart) -> None:
     """Exit codes and nodes of pods that were made anew were lost, and evictions with the process."""
     inventory = Inventory()
     inventory.entries[TRAIN_KEY] = InventoryEntry(ref_of(TRAIN), "t", started=True)
     inventory = stored(inventory)
-    r.was_holder = False
-    after_losing(r, inventory, train_pod("unled", 1))
+    after_losing(part, inventory, train_pod("unled", 1), is_leading=False)
     assert inventory.is_stored, "the one that leads tells it"
-    r.was_holder = True
-    after_losing(r, inventory, train_pod("a", 3))
-    inventory = stored(after_losing(r, inventory))
-    lost = after_losing(r, stored(inventory), train_pod("b", 4))
+    after_losing(part, inventory, train_pod("a", 3))
+    inventory = stored(after_losing(part, inventory))
+    lost = after_losing(part, stored(inventory), train_pod("b", 4))
     assert lost.entries[TRAIN_KEY].record["nodes"] == ["on-a", "on-b"]
-    inventory = stored(after_losing(r, inventory))
+    inventory = stored(after_losing(part, inventory))
     assert inventory.entries[TRAIN_KEY].record["nodes"] == ["on-a", "on-b"], "told again to one that is read again"
-    after_losing(r, inventory, train_pod("c", 4), phase="Failed")
+    after_losing(part, inventory, train_pod("c", 4), phase="Failed")
     details = stored(inventory).runs[TRAIN_KEY].details
     assert (details["nodes"], details["exitCodes"]) == (["on-a", "on-b", "on-c"], {"": {"3": 1, "4": 2}})
     assert details["events"][""]["failed"] == [3, "2026-01-01T00:05:00Z", "2026-01-01T00:05:00Z"]
     inventory = stored(inventory)
-    after_losing(r, inventory, train_pod("late", 9), phase="Failed")
+    after_losing(part, inventory, train_pod("late", 9), phase="Failed")
     assert inventory.is_stored, "what goes after the end costs no write"
 
 
-def test_the_pods_of_a_service_are_not_recorded(r: Reconciler) -> None:
+def test_the_pods_of_a_service_are_not_recorded(part: RunsPart) -> None:
     inventory, key = Inventory(), "Deployment.apps/default/web"
     inventory.entries[key] = InventoryEntry(Ref("apps/v1", "Deployment", "default", "web"), "w")
     inventory.entries.mark_written()
-    r.was_holder = True
     web = {**TRAIN, "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web", "namespace": "default"}}
     web["metadata"] |= {"uid": "w", "annotations": {PLACEMENT_ANNOTATION: "{}"}}
-    p = Pass(Observation({key: web}, frozenset({"Pod"})), inventory)
     pod = train_pod("web-1", 0)
     owner = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web", "uid": "w", "controller": True}
-    r.watches.record_deletion({**pod, "metadata": {**pod["metadata"], "ownerReferences": [owner]}}, witnessed=True)
-    record_deletions(r, p)
+    gone = {**pod, "metadata": {**pod["metadata"], "ownerReferences": [owner]}}
+    part.record_deletions(looking_at(inventory, web), RUNS, [(gone, True)])
     assert inventory.is_stored

@@ -1,0 +1,217 @@
+"""Runs of jobs: what is recorded of them, so that each runs once, and which jobs have lost theirs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from compiler.emit.manifest import Manifest
+from compiler.fields.timestamp import rfc3339
+from compiler.kubernetes import namespace_of, uid_of
+from compiler.run_kinds import end_of_run, has_time_to_live, is_run
+from reconciler.changes.planned_runs import PlannedRuns
+from reconciler.changes.results import ChangeResult
+from reconciler.cluster.client import ApiError
+from reconciler.cluster.objects import Object, Ref, ref_of
+from reconciler.inventory.store import FinishedRun, Inventory, InventoryEntry
+from reconciler.observation.look_ups import LookUps
+from reconciler.observation.observe import Observation
+from reconciler.observation.owners import pods_by_job
+from reconciler.observation.seen import Seen
+from reconciler.observation.volcano import VOLCANO_JOB
+from reconciler.part import Part
+from reconciler.runs.deletions import UnsavedDeletions
+from reconciler.runs.lost_jobs import DepartedJobs, LostJobs, is_given_up
+from reconciler.runs.run_record import RunRecord, final_record, with_pods
+from reconciler.threads.memo import drop_other_keys
+
+_FLOW = "JobFlow.flow.volcano.sh"
+UNKNOWN_PHASE = "Unknown"
+"""How a run ended that vanished, with a time to live, while no reconciler watched."""
+MAX_FORMER_RUNS = 5
+"""Former runs of a job that are kept at most."""
+_OF_LAST_RUN = frozenset({"former", "failures", "events"})
+"""What is kept of the last run only."""
+
+
+@dataclass(slots=True)
+class RunsPart(Part):
+    """find: asks the server for an object by name. wake: lets a pass come. running: Ref.key of a job -> the object,
+    where that had not ended."""
+
+    find: Callable[[Ref], Object | None]
+    clock: Callable[[], float]
+    wake: Callable[[], None]
+    lost_jobs: LostJobs = field(default_factory=LostJobs)
+    departed_jobs: DepartedJobs = field(default_factory=DepartedJobs)
+    deletions: UnsavedDeletions = field(default_factory=UnsavedDeletions)
+    running: dict[str, Object] = field(default_factory=dict)
+
+    def record_deletions(self, seen: Seen, runs: PlannedRuns, gone: Sequence[tuple[Object, bool]]) -> None:
+        """Take up what the watches saw go: a finished job has had its run, another of ours may be created again. gone:
+        the last state of each object, and whether the deletion itself was seen."""
+        inventory = seen.inventory
+        self._record_gone_pods(seen, runs, [item for item, _ in gone])
+        for item, _ in gone:
+            if _is_run(runs, item):
+                self.departed_jobs.record_departure(ref_of(item).key, seen.now)
+        for item, witnessed in self.deletions.take(inventory, gone):
+            entry = inventory.entries.get(ref_of(item).key)
+            if _is_run(runs, item) and entry is not None and entry.uid == uid_of(item):
+                if (phase := end_of_run(item)) and not _has_never_begun(seen, item):
+                    _record_run(seen, runs, item, phase)
+                elif witnessed:
+                    inventory.enter(InventoryEntry(ref_of(item)))
+
+    def _record_gone_pods(self, seen: Seen, runs: PlannedRuns, gone: Sequence[Object]) -> None:
+        """Add the pods among these objects to the records of the jobs that have not ended. Only the replica that leads
+        does so: what another had seen go is in the inventory already."""
+        if not seen.is_leading:
+            return
+        pods = self.deletions.take_pods(seen.inventory, [item for item in gone if item["kind"] == "Pod"])
+        gone_jobs = {ref_of(item).key: item for item in gone if _is_run(runs, item)}
+        jobs = {**seen.observation.jobs, **gone_jobs} if pods else {}
+        now = rfc3339(int(seen.wall_now))
+        for key, found in pods_by_job(pods, jobs)[0].items():
+            if found and runs.is_job(key) and _goes_on(seen.inventory, key, uid_of(jobs[key])):
+                entry = seen.inventory.entries[key]
+                seen.inventory.enter(replace(entry, record=with_pods(entry.record, found, now)))
+
+    def record_ends(self, seen: Seen, runs: PlannedRuns) -> None:
+        """Enter the runs of the jobs that have ended, and reserve the names of those that are gone and have pods or
+        jobs left."""
+        for key in (runs.jobs.keys() | seen.inventory.entries.keys()) & seen.observation.objects.keys():
+            job = seen.observation.objects[key]
+            if self.running.get(key) is job:
+                continue
+            if _is_run(runs, job) and (phase := end_of_run(job)):
+                self.running.pop(key, None)
+                if not _has_never_begun(seen, job):
+                    _record_run(seen, runs, job, phase)
+            else:
+                self.running[key] = job
+        for key in (*filter(runs.is_job, seen.former_job_keys), *former_flows(seen.observation)):
+            self.departed_jobs.record_pods(key, seen.now)
+        self.departed_jobs.release_names(seen.now)
+
+    def record_unobserved_ends(self, seen: Seen, runs: PlannedRuns) -> dict[str, str]:
+        """Enter the runs of started jobs with a time to live that are gone although no reconciler saw them go: most
+        likely they finished, and a doubled run is worse than one that a person has to ask for again. What was written
+        into the repository since is another run.
+
+        The server is asked for each of them: a list that lacks it is not enough. Ref.key -> why it is not known whether
+        that one is gone.
+        """
+        doubts: dict[str, str] = {}
+        failure, look_ups = "", LookUps(self.clock)
+        for key, run in list(_unobserved_ends(seen, runs)):
+            if not failure and not look_ups.may_ask():
+                failure = "the server is yet to be asked whether it is gone"
+                self.wake()
+            try:
+                if not failure and self.find(run.ref) is None:
+                    seen.inventory.record_run(run)
+                    continue
+            except ApiError as error:
+                failure = f"whether it is gone is not known: {error}"
+            doubts[key] = failure or "the server's list does not show it, but it is there"
+        return doubts
+
+    def observe_lost_jobs(self, seen: Seen, wanted: Iterable[tuple[Ref, Manifest]]) -> None:
+        """Look at the Volcano Jobs that are to have pods, of what the cluster is to hold."""
+        objects, entries = seen.observation.objects, seen.inventory.entries
+        of_pods = (ref for ref, manifest in wanted if manifest.pods)
+        keys = {ref.key for ref in of_pods if ref.group_kind == VOLCANO_JOB}
+        jobs = {key: objects[key] for key in sorted(keys & objects.keys())}
+        started = {key for key in jobs.keys() & entries.keys() if entries[key].started}
+        self.lost_jobs.observe(jobs, seen.pods, objects, seen.now, started)
+
+    def record_results(self, results: Iterable[ChangeResult]) -> None:
+        """Count how often lost jobs were made again."""
+        for result in results:
+            change = result.change
+            replaced = change.live if result.outcome == "done" and change.action == "replace" else None
+            if replaced is not None and self.lost_jobs.message(replaced, self.clock()):
+                self.lost_jobs.record_repeat(change.ref.key)
+
+    def deadlines(self, now: float) -> Iterator[float]:
+        """When names are free again, and when jobs count as lost."""
+        yield from self.departed_jobs.reservations().values()
+        yield from self.lost_jobs.deadlines(now)
+
+    def forget_except(self, live: Collection[str]) -> None:
+        """Forget all objects but these, by Ref.key."""
+        self.lost_jobs.keep_jobs(live)
+        drop_other_keys(self.running, live)
+
+
+def _is_run(runs: PlannedRuns, item: Object) -> bool:
+    """Whether the object runs once: as the plan has it, or by what it says itself."""
+    return is_run(item) or runs.is_job(ref_of(item).key)
+
+
+def former_flows(observation: Observation) -> Iterator[str]:
+    """The JobFlows that are gone and of which Jobs are left, by Ref.key: until they are collected a new one of the name
+    would take them for its own and be over without a run."""
+    if _FLOW not in observation.readable_kinds:
+        return
+    uids = {uid_of(flow) for flow in observation.objects_of_kind(_FLOW)}
+    for job in observation.objects_of_kind(VOLCANO_JOB):
+        for owner in job["metadata"].get("ownerReferences") or ():
+            if owner["kind"] == "JobFlow" and owner["uid"] not in uids:
+                yield f"{_FLOW}/{namespace_of(job)}/{owner['name']}"
+
+
+def _goes_on(inventory: Inventory, key: str, uid: str) -> bool:
+    """Whether this very object is ours and its end is not recorded."""
+    entry, run = inventory.entries.get(key), inventory.runs.get(key)
+    return entry is not None and entry.uid == uid and (run is None or run.details.get("uid") != uid)
+
+
+def _has_never_begun(seen: Seen, job: Object) -> bool:
+    """Whether Volcano ended the job without a pod: it has had no run, and is made again."""
+    entry = seen.inventory.entries.get(ref_of(job).key)
+    is_unstarted = entry is not None and entry.uid == uid_of(job) and not entry.started
+    return is_unstarted and is_given_up(job) and not seen.pods.get(ref_of(job).key)
+
+
+def _record_run(seen: Seen, runs: PlannedRuns, job: Object, phase: str) -> None:
+    """Enter a run that is over, once; what was seen of the job's former runs stays with it."""
+    inventory, ref, uid = seen.inventory, ref_of(job), uid_of(job)
+    known, digest = inventory.runs.get(ref.key), runs.digest_of(job)
+    if known is not None and known.details.get("uid") == uid:
+        digest = known.digest  # one object is one run, whatever is written into it afterwards
+    if known is not None and (known.digest, known.phase) == (digest, phase):
+        return
+    record = final_record(_record_so_far(inventory, ref.key, uid), job, seen.pods.get(ref.key, ()))
+    details: dict[str, Any] = {**record, "uid": uid}
+    former = list(known.details.get("former", ())) if known is not None else []
+    if known is not None and known.digest != digest:
+        former.append({"digest": known.digest, "phase": known.phase, **_of_former(known.details)})
+    if former:
+        details["former"] = former[-MAX_FORMER_RUNS:]
+    inventory.record_run(FinishedRun(ref, digest, phase, details=details))
+
+
+def _record_so_far(inventory: Inventory, key: str, uid: str) -> RunRecord:
+    """What the inventory knows of pods of this very object that are gone."""
+    entry = inventory.entries.get(key)
+    return entry.record if entry is not None and entry.uid == uid else {}
+
+
+def _of_former(details: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in details.items() if key not in _OF_LAST_RUN}
+
+
+def _unobserved_ends(seen: Seen, runs: PlannedRuns) -> Iterator[tuple[str, FinishedRun]]:
+    for key, manifest in runs.jobs.items():
+        entry, run = seen.inventory.entries.get(key), seen.inventory.runs.get(key)
+        if entry is None or not entry.uid or not entry.started or not has_time_to_live(manifest.object):
+            continue
+        digest = entry.run or runs.of(key)
+        is_known = run is not None and run.digest == digest
+        is_present = key in seen.observation.objects
+        if not is_known and not is_present and entry.ref.group_kind in seen.observation.readable_kinds:
+            record = final_record(entry.record, manifest.object, ())
+            yield key, FinishedRun(entry.ref, digest, UNKNOWN_PHASE, details=record)

@@ -9,23 +9,23 @@ import time
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
-from compiler.cluster_state.pods import RequestCache
 from compiler.emit.manifest import Manifest
 from reconciler.changes.diff import Change
 from reconciler.changes.effects import Effects
 from reconciler.changes.events import ObjectEvent
 from reconciler.changes.planned_runs import PlannedRuns
-from reconciler.changes.pods import Eviction
 from reconciler.changes.results import ChangeResult
 from reconciler.cluster.client import REQUEST_LIMITS, Client
 from reconciler.cluster.lease import Fence, Lease
-from reconciler.cluster.objects import Object, Ref, ref_of
+from reconciler.cluster.objects import Object, Ref
 from reconciler.cluster.rate import RateLimit
 from reconciler.git.mirror import Mirror
 from reconciler.git.poller import GitPoller
 from reconciler.inventory.store import Inventory, InventoryStore
+from reconciler.objects.pace import CorrectionPace, StartPace
 from reconciler.objects.writer import MANY_CHANGES, ClusterWriter
 from reconciler.observation.informers import InformerSet
 from reconciler.observation.observe import Observation
@@ -40,11 +40,10 @@ from reconciler.planning.fingerprint import Fingerprint
 from reconciler.planning.snapshot import Snapshot
 from reconciler.planning.state import PlanningState
 from reconciler.planning.target import Target
-from reconciler.pods.binding import BindingMemory
-from reconciler.pods.evictions import EvictionMemory
-from reconciler.pods.node_health import NodeHealth
-from reconciler.pods.pace import CorrectionPace, StartPace
-from reconciler.pods.refusals import StartRefusals
+from reconciler.pods.departures import PodEvictor
+from reconciler.pods.lifts import GateLifter
+from reconciler.pods.part import PodsPart
+from reconciler.pods.writes import PodWrites
 from reconciler.report.events import EVENT_BURST, EVENTS_PER_SECOND, EventWriter
 from reconciler.report.metrics import Metrics
 from reconciler.report.status import StatusPublisher
@@ -103,8 +102,7 @@ class DriftBasis:
 class Reconciler:
     """One reconciler: its parts, and what it remembers between passes.
 
-    wall_clock: seconds since the epoch, only to see which of a plan's moments have come. broken_gangs: uids of jobs
-    that lost pods with a node, or for want of one that binds them, and are not whole again.
+    wall_clock: seconds since the epoch, only to see which of a plan's moments have come.
     drift_basis: None while only a pass may write. correction_pace: of objects that are put back between passes.
     other_heartbeats: of threads that are no parts of it. was_holder: whether the lease was ours when the last pass
     began. leads_since: when this replica last began to lead,
@@ -125,6 +123,7 @@ class Reconciler:
     dry_run: DryRun
     requests: RequestsPart
     scheduler: SchedulerPart
+    pods: PodsPart
     plan_copy: PlanCopy
     runs: RunsPart
     publisher: StatusPublisher
@@ -136,13 +135,7 @@ class Reconciler:
     wall_clock: Callable[[], float] = time.time
     planning: PlanningState = field(default_factory=PlanningState)
     inventory: Inventory | None = None
-    node_health: NodeHealth = field(default_factory=NodeHealth)
-    binding: BindingMemory = field(default_factory=BindingMemory)
-    evictions: EvictionMemory = field(default_factory=EvictionMemory)
-    start_refusals: StartRefusals = field(default_factory=StartRefusals)
-    pod_requests: RequestCache = field(default_factory=RequestCache)
     pace: StartPace = field(default_factory=StartPace)
-    broken_gangs: set[str] = field(default_factory=set)
     drift_basis: DriftBasis | None = None
     correction_pace: CorrectionPace = field(default_factory=lambda: CorrectionPace(MANY_CHANGES))
     last_good_pass: float = 0.0
@@ -154,12 +147,12 @@ class Reconciler:
 
     @property
     def parts(self) -> tuple[Part, ...]:
-        return self.requests, self.runs, self.scheduler
+        return self.requests, self.runs, self.scheduler, self.pods
 
     def take_up(self, inventory: Inventory) -> None:
         """Go on with what is stored in the cluster."""
         self.inventory = inventory
-        self.writer.memory.believe_starts()
+        self.pods.lifter.memory.believe_starts()
 
     def forget_inventory(self) -> None:
         """Let the next pass read the inventory again."""
@@ -194,17 +187,6 @@ class Reconciler:
         self.next_housekeeping = self.clock() + interval
         return True
 
-    def mark_broken(self, uid: str) -> None:
-        """Note that the gang of this job is not whole any more."""
-        self.broken_gangs.add(uid)
-
-    def mark_complete(self, uid: str) -> None:
-        self.broken_gangs.discard(uid)
-
-    def keep_broken(self, uids: set[str]) -> None:
-        """Forget the broken gangs of other jobs than these."""
-        self.broken_gangs &= uids
-
 
 @dataclass(slots=True)
 class Pass:
@@ -214,8 +196,6 @@ class Pass:
     all that the plan declares, also where no manifest of it can be made. pods: Ref.key of a live job -> its pods.
     former_job_keys: of jobs that are gone or were replaced, and still have pods. obstructed_changes: of objects that
     could not be looked at, with the reason in each. unconfirmed_ends: job -> why it is not known whether it is gone.
-    unlifted_gates: Ref.key of a job -> why gates of it were not lifted. unanswered_gates: of those, the jobs of which
-    only the server's answer is awaited.
     standstill: why nothing at all may be written."""
 
     observation: Observation
@@ -237,8 +217,6 @@ class Pass:
     changes: list[Change] = field(default_factory=list)
     prune_plan: guard.PrunePlan = field(default_factory=guard.PrunePlan)
     lifted_gates: dict[str, int] = field(default_factory=dict)
-    unlifted_gates: dict[str, str] = field(default_factory=dict)
-    unanswered_gates: set[str] = field(default_factory=set)
     evicted_pods: list[str] = field(default_factory=list)
     events: list[ObjectEvent] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
@@ -259,7 +237,7 @@ class Pass:
         self.results += effects.results
         self.held_changes += effects.held
         for key, count in effects.lifted.items():
-            self.record_lifts(key, count)
+            self.lifted_gates[key] = self.lifted_gates.get(key, 0) + count
         self.evicted_pods += effects.evicted
         self.events += effects.events
         self.problems += effects.problems
@@ -323,28 +301,6 @@ class Pass:
     def record_results(self, results: Iterable[ChangeResult]) -> None:
         self.results += results
 
-    def record_lifts(self, key: str, count: int) -> None:
-        """Note how many more pods of a job were given their nodes."""
-        self.lifted_gates[key] = self.lifted_gates.get(key, 0) + count
-
-    def record_unlifted(self, key: str, reason: str) -> None:
-        """Note why pods of a job were not given their nodes."""
-        self.unlifted_gates[key] = reason
-
-    def record_unanswered(self, key: str, reason: str) -> None:
-        """Note that whether pods of a job are given their nodes is for the server to say."""
-        self.unanswered_gates.add(key)
-        self.record_unlifted(key, reason)
-
-    def record_eviction(self, eviction: Eviction) -> None:
-        """Note that a pod was evicted."""
-        self.evicted_pods.append(str(ref_of(eviction.pod)))
-        self.tell(eviction.pod, eviction.reason, eviction.message, True)
-
-    def tell(self, item: Object, reason: str, message: str, is_warning: bool) -> None:
-        """Add an event on this object."""
-        self.events.append(ObjectEvent(item, reason, message, is_warning))
-
 
 def build_reconciler(settings: Settings, client: Client, identity: str, timings: Timings = TIMINGS) -> Reconciler:
     """Put the parts together; nothing is started and nothing is sent yet. Raises GitError for an address that git is
@@ -368,6 +324,12 @@ def build_reconciler(settings: Settings, client: Client, identity: str, timings:
     own = OwnWrites()
     writer = ClusterWriter(client, store, time.monotonic, own)
     writer.threads.tell_ends(wake.set)
+    save = partial(_save_inventory, writer)
+    pod_writes = PodWrites(client, writer.threads, own, writer.is_out_of_time)
+    lifter = GateLifter(pod_writes, save, time.monotonic, wake.set, timings.pods)
+    evictor = PodEvictor(
+        pod_writes, client, settings.bind_timeout, settings.node_timeout, time.monotonic, wake.set, timings.pods
+    )
     event_client = _side_client(client, fence, RateLimit(EVENTS_PER_SECOND, EVENT_BURST))
     return Reconciler(
         settings=settings,
@@ -394,6 +356,7 @@ def build_reconciler(settings: Settings, client: Client, identity: str, timings:
             timings.scheduler,
         ),
         runs=RunsPart(client.find, time.monotonic, wake.set),
+        pods=PodsPart(lifter, evictor, time.monotonic),
         plan_copy=PlanCopy(_side_client(client, fence), settings.namespace, settings.cluster),
         publisher=StatusPublisher(client, settings.namespace, settings.cluster),
         event_writer=EventWriter(event_client, identity, lambda: writer.busy_at),
@@ -401,6 +364,12 @@ def build_reconciler(settings: Settings, client: Client, identity: str, timings:
         tracing=open_tracing(settings.traces, settings.cluster),
         wake_event=wake,
     )
+
+
+def _save_inventory(writer: ClusterWriter, inventory: Inventory) -> ChangeResult | None:
+    """Store the inventory; the result where that failed."""
+    trouble = writer.save_inventory(inventory)
+    return writer.record_failed_save(trouble) if trouble else None
 
 
 def _side_client(client: Client, fence: Fence, rate: RateLimit | None = None) -> Client:

@@ -21,6 +21,7 @@ from compiler.kubernetes import (
 from compiler.outcome import HELD_SENTENCE
 from compiler.run_kinds import PLANNED_RUN_KINDS
 from reconciler.changes.diff import Change, classify_change
+from reconciler.changes.results import ChangeResult
 from reconciler.cluster.client import ApiError
 from reconciler.cluster.objects import Ref, ref_of, version_of
 from reconciler.context import Pass, Reconciler, planned_runs, seen_by, target_of
@@ -35,8 +36,7 @@ from reconciler.ownership.controller import confirm_entries, plan_pruning, settl
 from reconciler.ownership.occupied_queues import without_occupied_queues
 from reconciler.planning.controller import choose_commit, update_plan
 from reconciler.planning.snapshot import Snapshot
-from reconciler.pods.controller import act_on_pods, observe_pods
-from reconciler.pods.results import note_settled_writes
+from reconciler.pods.lifts import Orders
 from reconciler.report.build import build_report
 from reconciler.report.status import Report
 from reconciler.requests.part import SUSPENDED
@@ -68,7 +68,7 @@ def reconcile_once(r: Reconciler) -> Report:
         note_basis(r, p)
     with _phase(r, "report"):  # 6
         r.metrics.prune_held.set(len(p.prune_plan.held_changes))
-        r.metrics.suspects.set(sum(len(nodes) for nodes in r.binding.closed_nodes(r.clock()).values()))
+        r.metrics.suspects.set(r.pods.suspects())
         return build_report(r, p)
 
 
@@ -85,18 +85,19 @@ def _phase(r: Reconciler, name: str) -> Iterator[None]:
 
 def observe(r: Reconciler) -> Pass:
     """Begin a pass with what the caches hold now, and bring the inventory up to it."""
-    now = r.clock()
     inventory = take_up_inventory(r)
     r.watches.expect_kinds({entry.ref.group_kind for entry in inventory.entries.values() if entry.uid})
     doubts = find_unlabelled(r, inventory)
     settled = r.writer.settle()  # before the observation: they are laid over it
     observation = r.watches.observe(Restrictions())
-    if "Node" in observation.readable_kinds:
-        nodes, timeout = observation.objects_of_kind("Node"), r.settings.node_timeout
-        r.node_health.begin(nodes, now, r.wall_clock(), timeout)
     p = Pass(observation, inventory, problems=list(observation.problems))
-    note_settled_writes(r, p, settled)
-    p.look_at_pods(observe_pods(r, observation))
+    r.pods.observe(observation, r.wall_clock())
+    p.record_results(each for each in settled if isinstance(each, ChangeResult))
+    p.take(r.pods.settle(settled, seen_by(r, p)))
+    snapshot = r.planning.snapshot
+    jobs = [gang.job for gang in snapshot.gangs.values()] if snapshot else []
+    held = {**r.runs.lost_jobs.refused_jobs, **r.requests.suspended_jobs(jobs)}
+    p.look_at_pods(observation.with_restrictions(r.pods.restrictions(observation, snapshot, held, r.wall_clock())))
     for key, doubt in doubts.items():
         p.doubt_end(key, doubt)
     seen, runs, gone = seen_by(r, p), planned_runs(r), list(believed_deletions(r, p))
@@ -118,7 +119,8 @@ def compute_changes(r: Reconciler, p: Pass) -> None:
     refs = _collect_manifests(r, p, p.snapshot)
     p.leave_alone(r.requests.suspended_keys({key: manifest.object for key, manifest in p.manifests.items()}))
     r.runs.observe_lost_jobs(seen_by(r, p), zip(refs, p.desired_manifests, strict=True))
-    r.scheduler.observe(seen_by(r, p), target_of(r, p), r.runs.lost_jobs.repeats, r.binding.unbound_since)
+    unbound = r.pods.evictor.binding.unbound_since
+    r.scheduler.observe(seen_by(r, p), target_of(r, p), r.runs.lost_jobs.repeats, unbound)
     for ref, manifest in zip(refs, p.desired_manifests, strict=True):
         if p.suspended_keys and ref.key in p.suspended_keys:
             live = p.observation.objects.get(ref.key)
@@ -253,6 +255,7 @@ def act_on_changes(r: Reconciler, p: Pass) -> None:
     p.take(r.scheduler.follow(seen_by(r, p), target_of(r, p), p.results))
     is_current = p.snapshot.gated and not p.observation.problems
     if is_current and p.current_fingerprint is not None and r.planning.base_fingerprint is not None:
-        act_on_pods(r, p, p.snapshot)
+        orders = Orders(p.suspended_keys, r.requests.current().retries, r.pace.is_holding)
+        p.take(r.pods.act(seen_by(r, p), replace(target_of(r, p), runs=planned_runs(r)), orders))
     if trouble := r.writer.save_inventory(p.inventory):
         p.record_results([r.writer.record_failed_save(trouble)])

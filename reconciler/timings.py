@@ -57,6 +57,49 @@ class RequestTimings:
 
 
 @dataclass(frozen=True, slots=True)
+class PodTimings:
+    """Of gates, evictions, nodes and the scheduler's work; `Settings.bind_timeout` and `node_timeout` beside them."""
+
+    rounds: int = 3
+    """Failed rounds of binding, not seconds, after which a gang is held."""
+    closed: float = 300.0
+    """For which a node is closed to a gang after its first round, twice as long after each other one."""
+    first_pause: float = 15.0
+    """For which a gang pauses after its first round that no node is to blame for, doubled with each."""
+    first_hold: float = 60.0
+    """For which a held gang waits at least although its cause has changed, doubled with each round beyond the last."""
+    longest_hold: float = 3600.0
+    """After which a held gang has one more round although nothing was seen to change."""
+    first_eviction_pause: float = 1.0
+    """Until a refused eviction is asked for again: doubled with each refusal, up to the next."""
+    longest_eviction_pause: float = 60.0
+    eviction_batch: int = 32
+    """Evictions of one pass, not seconds; then the cluster is looked at again, since their reason may be gone."""
+    settle: float = 10.0
+    """For which a node that is back must stay ready before it counts as whole."""
+    flap_memory: float = 600.0
+    """For which a loss counts when the node is lost again."""
+    first_quarantine: float = 10.0
+    """For which a node that was lost twice takes nothing new when it is back: doubled with each loss, up to the
+    next."""
+    longest_quarantine: float = 300.0
+    disrupted_share: float = 0.55
+    """Share of lost nodes, not seconds, above which no pod is evicted from one: more likely the network is at fault."""
+    gates_reported_after: float = 3.0
+    """For which a gate is not lifted before that is reported: a pod may have changed in between."""
+    first_gate_pause: float = 0.5
+    """Until a pass comes for gates that the server refused."""
+    longest_gate_pause: float = 5.0
+    """Until gates that could not be lifted are tried again: as long as that has gone on, and this at most."""
+    batch: int = 200
+    """Gates, not seconds, that are lifted between two writes of the inventory."""
+    batch_beside_jobs: int = 96
+    """The same while jobs wait to be made."""
+    seconds_beside_jobs: float = 1.0
+    """After which a pass leaves the other gates to the next one while jobs wait to be made."""
+
+
+@dataclass(frozen=True, slots=True)
 class Timings:
     """All groups."""
 
@@ -64,6 +107,7 @@ class Timings:
     planning: PlanningTimings = PlanningTimings()
     scheduler: SchedulerTimings = SchedulerTimings()
     requests: RequestTimings = RequestTimings()
+    pods: PodTimings = PodTimings()
 
 
 TIMINGS = Timings()

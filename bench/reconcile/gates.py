@@ -13,9 +13,10 @@ from compiler.kubernetes import SCHEDULING_GATE
 from reconciler.changes.pods import GateLift
 from reconciler.cluster.client import Client
 from reconciler.cluster.transport import Connector
-from reconciler.inventory.store import InventoryStore
-from reconciler.objects.writer import BATCH, ClusterWriter
-from reconciler.pods.writes import lift_pod_gates
+from reconciler.cluster.write_threads import WriteThreads
+from reconciler.objects.writer import BATCH
+from reconciler.observation.own_writes import OwnWrites
+from reconciler.pods.writes import PodWrites
 
 CREATORS = 8
 GATES_BAR = 300
@@ -39,11 +40,11 @@ def measure_gates(bed: Bed, sizes: Sizes) -> Iterator[Row]:
     client = Client(Connector(bed.plane.kubeconfig_for("gangplan")))
     found, _ = client.list(client.resource("v1", "Pod"), "default")
     lifts = [GateLift(pod, "node-0", "node-0") for pod in found]
-    writer = ClusterWriter(client, InventoryStore(client, "gangplan-system", "test"), time.monotonic)
+    writes = PodWrites(client, WriteThreads(), OwnWrites(), lambda: False)
     served, began = bed.cpu_seconds("kube-apiserver"), time.monotonic()
     for at in range(0, len(lifts), BATCH):
         batch = {f"gang-{number}": [lift] for number, lift in enumerate(lifts[at : at + BATCH])}
-        failed = [result for result in lift_pod_gates(writer, batch) if result.outcome != "done"]
+        failed = [result for result in writes.lift_gates(batch) if result.outcome != "done"]
         if failed:
             raise RuntimeError(f"{len(failed)} gates were not lifted: {failed[0].message}")
     seconds = time.monotonic() - began

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from compiler.syntax.runs import json_digest
 from reconciler.changes.diff import Change
 from reconciler.changes.results import UNANSWERED, ChangeResult
-from reconciler.cluster.objects import Ref
 from reconciler.ownership.guard import FightDetector
 from reconciler.threads.memo import drop_other_keys
 
@@ -19,19 +18,6 @@ GIVEN_UP_AFTER = 5
 just been made takes jobs."""
 UNFIXABLE_PAUSES = (60.0, 3600.0)
 """The same for differences that stayed when an object was written."""
-GATES_TOLD_AFTER = 3.0
-"""Seconds for which a gate is not lifted before that is told: a pod may have changed in between."""
-GATES_PAUSE = 5.0
-"""Longest pause before gates that could not be lifted are tried again."""
-
-
-@dataclass(frozen=True, slots=True)
-class UnliftedGates:
-    """Gates of one gang that cannot be lifted: since when, when they are tried again, and what the server said last."""
-
-    since: float
-    retry_at: float
-    message: str
 
 
 @dataclass(slots=True)
@@ -44,10 +30,7 @@ class WriterMemory:
     failures, time before which it is not tried again). refused_updates: jobs whose live object the server does not let
     be changed -> digest of the run. unsaved_intents: keys that the stored inventory does not hold yet.
     lost_answers: key -> when a write of the object got no answer last, so that it may still be made.
-    gates_due_at: when gates that were not lifted are tried again.
     failures: key -> how the last attempt failed, or that it has no answer, until one succeeds.
-    unlifted_gates: by the key of their gang. doubtful_starts: gang -> the pods whose gates were to be lifted, where
-    none is known to be.
     """
 
     unfixable_differences: dict[str, tuple[str, float, float]] = field(default_factory=dict)
@@ -56,9 +39,6 @@ class WriterMemory:
     refused_updates: dict[str, str] = field(default_factory=dict)
     unsaved_intents: set[str] = field(default_factory=set)
     lost_answers: dict[str, float] = field(default_factory=dict)
-    gates_due_at: float = 0.0
-    unlifted_gates: dict[str, UnliftedGates] = field(default_factory=dict)
-    doubtful_starts: dict[str, tuple[Ref, ...]] = field(default_factory=dict)
     failures: dict[str, ChangeResult] = field(default_factory=dict)
     fights: FightDetector = field(default_factory=FightDetector)
 
@@ -135,57 +115,6 @@ class WriterMemory:
         ):
             drop_other_keys(table, keys)
         self.fights.trim(now)
-
-    def record_unlifted_gates(self, troubles: Mapping[str, str], unanswered: Collection[str], now: float) -> None:
-        """Note which gangs have gates that could not be lifted now, with why; of all others that were tried they could,
-        or need not. They are tried again after as long as that goes on, and `GATES_PAUSE` at most; those without an
-        answer as soon as the server has given others."""
-        found = {key: known for key, known in self.unlifted_gates.items() if now < known.retry_at}
-        for key, message in troubles.items():
-            since = self.unlifted_gates[key].since if key in self.unlifted_gates else now
-            pause = 0.0 if key in unanswered else min(now - since, GATES_PAUSE)
-            found[key] = UnliftedGates(since, now + pause, message)
-        self.unlifted_gates = found
-
-    def may_lift_gates(self, key: str, now: float) -> bool:
-        """Whether the gates of this gang are to be tried now."""
-        return key not in self.unlifted_gates or now >= self.unlifted_gates[key].retry_at
-
-    def lasting_gate_troubles(self, now: float) -> dict[str, str]:
-        """Key of a gang -> why gates of it are not lifted, where that is not only so for a moment."""
-        lasting = ((key, known) for key, known in self.unlifted_gates.items() if now - known.since >= GATES_TOLD_AFTER)
-        return {key: known.message for key, known in lasting}
-
-    def has_passing_gate_troubles(self, now: float) -> bool:
-        """Whether gates are not lifted of which it is not told yet, since that may be over in a moment."""
-        return len(self.lasting_gate_troubles(now)) < len(self.unlifted_gates)
-
-    def doubt_start(self, gang: str, pods: Iterable[Ref]) -> None:
-        """Note that a gang counts as started whose gates are about to be lifted."""
-        self.doubtful_starts[gang] = tuple(pods)
-
-    def record_start(self, gang: str) -> None:
-        """Note that a gate of the gang was lifted, or may have been."""
-        self.doubtful_starts.pop(gang, None)
-
-    def take_failed_starts(self, is_open: Callable[[Ref], bool]) -> list[str]:
-        """The gangs of which no gate was lifted, and none is under way any more; each once."""
-        failed = [gang for gang, pods in self.doubtful_starts.items() if not any(map(is_open, pods))]
-        for gang in failed:
-            del self.doubtful_starts[gang]
-        return failed
-
-    def believe_starts(self) -> None:
-        """Count what the inventory has as started as started: another replica may have lifted gates meanwhile."""
-        self.doubtful_starts.clear()
-
-    def gate_deadlines(self) -> list[float]:
-        """When gates that were not lifted are tried again."""
-        return [self.gates_due_at, *(known.retry_at for known in self.unlifted_gates.values())]
-
-    def pause_gates(self, until: float) -> None:
-        """Let a pass come then for the gates that were not lifted."""
-        self.gates_due_at = until
 
 
 def change_digest(change: Change) -> str:

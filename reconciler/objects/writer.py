@@ -11,9 +11,9 @@ The client asks the fence before each request. Within a wave the writes go out i
 each batch the inventory is written, so that a replica which no longer leads ends there at the latest. A create makes an
 object and never changes one, a change is meant for one uid and never makes an object.
 
-A write without an answer is left after a while (`reconciler.objects.threads`): its object counts as not written and is
-not written again until `settle` has taken up what came of it. While many are left, no other like them is begun. Neither
-counts as a failure, so neither is paused: when one that was left ends, a pass comes for all.
+A write without an answer is left after a while (`reconciler.cluster.write_threads`): its object counts as not written
+and is not written again until `settle` has taken up what came of it. While many are left, no other like them is begun.
+Neither counts as a failure, so neither is paused: when one that was left ends, a pass comes for all.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ from reconciler.changes.diff import Change, FieldDifference, field_differences, 
 from reconciler.changes.results import ChangeOutcome, ChangeResult, WriteResult
 from reconciler.cluster.client import ApiError, Client, Conflict, Invalid, LostLease, NotFound, Retry
 from reconciler.cluster.objects import Object, Ref
+from reconciler.cluster.write_threads import Proceed, Task, WriteThreads
 from reconciler.inventory.marks import origin_of
 from reconciler.inventory.store import Inventory, InventoryEntry, InventoryStore, Origin
 from reconciler.objects.memory import MAX_PAUSE, WriterMemory, change_digest
 from reconciler.objects.release import empty_set, hand_over_patch
-from reconciler.objects.threads import Proceed, Task, WriteThreads
 from reconciler.observation.own_writes import OwnWrites
 
 log = logging.getLogger(__name__)
@@ -211,7 +211,7 @@ class ClusterWriter:
 
     def must_wait(self, ref: Ref) -> bool:
         """Whether a write of the object is left, or so many like it that none is begun."""
-        return self.threads.is_open(ref.key) or self.threads.is_crowded(ref)
+        return self.threads.must_wait(ref)
 
     def _apply_change(self, change: Change, inventory: Inventory, proceed: Proceed) -> Note:
         assert change.desired is not None  # noqa: S101 (only changes that have a manifest get here)
@@ -386,7 +386,7 @@ class ClusterWriter:
     def retry_times(self) -> list[float]:
         """When paused changes are due, on the writer's clock."""
         changes = [retry_at for _, _, retry_at in self.memory.paused_changes.values()]
-        return [*changes, *self.memory.fights.paused_until.values(), *self.memory.gate_deadlines()]
+        return [*changes, *self.memory.fights.paused_until.values()]
 
     def _record_results(self, results: Iterable[ChangeResult]) -> None:
         for result in results:

@@ -109,7 +109,7 @@ def update_plan(r: Reconciler, p: Pass) -> None:
         p.compare_with(current)
         if current == r.planning.base_fingerprint:
             r.planning.note_fresh(current)
-    is_free = not is_waiting and not r.compiler.is_busy and not r.evictions.unseen
+    is_free = not is_waiting and not r.compiler.is_busy and not r.pods.awaits_evictions
     may_compile = p.target_commit and not p.observation.problems and is_free
     if may_compile and not is_plan_fresh(r, p) and not _is_postponed(r, p):
         _start_compile(r, p, finished)

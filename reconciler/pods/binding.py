@@ -3,7 +3,7 @@
 The plan knows resources, selectors, taints and topology; the scheduler knows more (host ports, volumes). A gang whose
 pods are not bound in time has failed a round. Where the scheduler names the pod's node as the cause, that node is
 closed to this gang, and to no other; where the cause lies elsewhere (a missing claim) the gang pauses. After
-`MAX_ROUNDS` it is held with the scheduler's message and keeps no nodes from others.
+`PodTimings.rounds` it is held with the scheduler's message and keeps no nodes from others.
 """
 
 from __future__ import annotations
@@ -17,16 +17,8 @@ from compiler.kubernetes import bound_node, conditions_of, uid_of
 from reconciler.cluster.objects import Object
 from reconciler.observation.nodes import NodeIndex
 from reconciler.observation.pods import has_ended
+from reconciler.timings import PodTimings
 
-MAX_ROUNDS = 3
-"""Rounds after which a gang is held."""
-CLOSED_SECONDS = 300.0
-"""Seconds for which a node is closed to a gang after its first round, twice as long after each other one."""
-FIRST_PAUSE = 15.0
-"""Seconds for which a gang pauses after its first round that no node is to blame for, doubled with each."""
-FIRST_HOLD, LONGEST_HOLD = 60.0, 3600.0
-"""Seconds for which a held gang waits at least, doubled with each round beyond the last, although its cause has
-changed; and after which it has one more round although nothing was seen to change."""
 SILENCE = "the scheduler said nothing"
 _NO_NODE = re.compile(r"persistentvolumeclaim|storageclass|not found|quota", re.I)
 """Causes that no other node would mend."""
@@ -48,7 +40,8 @@ class UnboundPod:
 class GangTrouble:
     """A gang that could not be bound. run: the digest of the run and the number of the operator's retry; another one
     begins anew. closed: node -> until when. held_until, may_retry_at: nothing of it starts before; from the latter on a
-    changed cause ends it earlier. cause: what the closed nodes were like when it was held."""
+    changed cause ends it earlier. cause: what the closed nodes were like when it was held. is_given_up:
+    whether it has had all of its rounds."""
 
     run: tuple[str, int]
     message: str
@@ -58,20 +51,23 @@ class GangTrouble:
     held_until: float = -inf
     may_retry_at: float = inf
     cause: Mapping[str, str | None] = field(default_factory=dict)
+    is_given_up: bool = False
 
-    def record_round(self, blamed: Iterable[str], now: float, timeout: float) -> None:
+    def record_round(self, blamed: Iterable[str], now: float, timeout: float, timings: PodTimings) -> None:
         """Count a failed round: close the nodes that are to blame, pause where none is, hold after the last."""
         if now - self.failed_at >= timeout / 2:  # pods of one round may come a little after each other
             self.rounds += 1
             self.failed_at = now
-        until = now + CLOSED_SECONDS * 2.0 ** (self.rounds - 1)
+        until = now + timings.closed * 2.0 ** (self.rounds - 1)
         blamed = tuple(blamed)
         self.closed.update(dict.fromkeys(blamed, until))
-        if self.rounds >= MAX_ROUNDS:
-            self.may_retry_at = now + min(FIRST_HOLD * 2.0 ** (self.rounds - MAX_ROUNDS), LONGEST_HOLD)
-            self.held_until = now + LONGEST_HOLD
+        if self.rounds >= timings.rounds:
+            self.is_given_up = True
+            beyond = 2.0 ** (self.rounds - timings.rounds)
+            self.may_retry_at = now + min(timings.first_hold * beyond, timings.longest_hold)
+            self.held_until = now + timings.longest_hold
         elif not blamed:
-            self.held_until = now + FIRST_PAUSE * 2.0 ** (self.rounds - 1)
+            self.held_until = now + timings.first_pause * 2.0 ** (self.rounds - 1)
 
     def blame(self, message: str, prints: Mapping[str, str | None]) -> None:
         """Note the scheduler's message, and what the closed nodes are like now. prints: node -> digest."""
@@ -94,7 +90,7 @@ class GangTrouble:
         """The sentence that tells its owner why nothing of the gang starts."""
         times = "once" if self.rounds == 1 else f"{self.rounds} times"
         after = "it is tried again when its specification or the cause changes, or after `gangplan rerun`"
-        end = f"; {after}" if self.rounds >= MAX_ROUNDS else ""
+        end = f"; {after}" if self.is_given_up else ""
         return f"its pods were given nodes {times} and the scheduler did not bind them: {self.message}{end}"
 
     @property

@@ -8,9 +8,7 @@ from dataclasses import dataclass, field
 from compiler.cluster_state.pods import EVICTION_SLACK
 from compiler.kubernetes import is_terminating, uid_of
 from reconciler.cluster.objects import Object
-
-FIRST_PAUSE, MAX_PAUSE = 1.0, 60.0
-"""Seconds before a refused eviction is asked for again: at first, doubled with each refusal, and at most."""
+from reconciler.timings import PodTimings
 
 
 @dataclass(slots=True)
@@ -19,6 +17,7 @@ class EvictionMemory:
     whose end was granted, until the watch shows it; a plan made before would count it as running and take another in
     its place. ending: uid of a pod -> since when it is seen to end."""
 
+    timings: PodTimings = field(default_factory=PodTimings)
     refused: dict[str, tuple[int, float, str]] = field(default_factory=dict)
     unseen: set[str] = field(default_factory=set)
     ending: dict[str, float] = field(default_factory=dict)
@@ -31,7 +30,8 @@ class EvictionMemory:
     def record_refusal(self, pod: Object, message: str, after: float, now: float) -> None:
         """A budget or the server said no; `after`: the seconds that it asks to be left alone."""
         refusals, _, _ = self.refused.get(uid_of(pod), (0, now, ""))
-        pause = max(after, min(FIRST_PAUSE * 2.0**refusals, MAX_PAUSE))
+        timings = self.timings
+        pause = max(after, min(timings.first_eviction_pause * 2.0**refusals, timings.longest_eviction_pause))
         self.refused[uid_of(pod)] = (refusals + 1, now + pause, message)
 
     def record_grant(self, pod: Object) -> None:

@@ -14,15 +14,7 @@ from compiler.kubernetes import bound_node, conditions_of, name_of
 from reconciler.cluster.objects import Object
 from reconciler.observation.nodes import NodeIndex
 from reconciler.observation.pods import has_ended
-
-SETTLE_SECONDS = 10.0
-"""Seconds for which a node must be ready before an earlier loss is over; the time of a flapping node goes on."""
-FLAP_MEMORY = 600.0
-"""Seconds for which the losses of a node are counted."""
-FIRST_QUARANTINE, LONGEST_QUARANTINE = 10.0, 300.0
-"""Seconds for which a node takes nothing new after its second loss, and after many."""
-DISRUPTED_SHARE = 0.55
-"""With more of the nodes lost than this, the control plane is more likely at fault than they: nothing is evicted."""
+from reconciler.timings import PodTimings
 
 
 @dataclass(slots=True)
@@ -35,6 +27,7 @@ class NodeHealth:
     nothing is evicted. has_begun: whether nodes were seen before.
     """
 
+    timings: PodTimings = field(default_factory=PodTimings)
     lost_since: dict[str, float] = field(default_factory=dict)
     back_since: dict[str, float] = field(default_factory=dict)
     losses: dict[str, tuple[int, float]] = field(default_factory=dict)
@@ -64,9 +57,9 @@ class NodeHealth:
             else:
                 self.lost_since.pop(node, None)
                 self.back_since.pop(node, None)
-        self.losses = {node: seen for node, seen in self.losses.items() if now - seen[1] < FLAP_MEMORY}
+        self.losses = {node: seen for node, seen in self.losses.items() if now - seen[1] < self.timings.flap_memory}
         lost_now = self.lost_since.keys() - self.back_since.keys()
-        self.is_disrupted = len(lost_now) > DISRUPTED_SHARE * max(len(nodes.names), 1)
+        self.is_disrupted = len(lost_now) > self.timings.disrupted_share * max(len(nodes.names), 1)
 
     def _note_loss(self, node: str, now: float) -> None:
         if node not in self.lost_since or self.back_since.pop(node, None) is not None:
@@ -76,14 +69,18 @@ class NodeHealth:
 
     def _note_return(self, node: str, now: float) -> None:
         seconds = now - self.back_since.setdefault(node, now)
-        if seconds >= SETTLE_SECONDS:
+        if seconds >= self.timings.settle:
             self.lost_since.pop(node, None)
-        if seconds >= max(SETTLE_SECONDS, self._quarantine(node)):
+        if seconds >= max(self.timings.settle, self._quarantine(node)):
             del self.back_since[node]
 
     def _quarantine(self, node: str) -> float:
         losses, _ = self.losses.get(node, (0, 0.0))
-        return 0.0 if losses < 2 else min(FIRST_QUARANTINE * 2.0 ** (losses - 2), LONGEST_QUARANTINE)
+        return (
+            0.0
+            if losses < 2
+            else min(self.timings.first_quarantine * 2.0 ** (losses - 2), self.timings.longest_quarantine)
+        )
 
     def nodes_to_leave(self, timeout: float, now: float) -> frozenset[str]:
         """Nodes that have been lost for so long that their pods are evicted; none with a timeout of 0."""
@@ -100,7 +97,7 @@ class NodeHealth:
     def deadlines(self, timeout: float, now: float) -> list[float]:
         """The times at which something is to be done although nothing happens."""
         found = [since + timeout for since in self.lost_since.values()] if timeout and not self.is_disrupted else []
-        settled = (since + SETTLE_SECONDS for since in self.back_since.values())
+        settled = (since + self.timings.settle for since in self.back_since.values())
         return [*found, *settled, *self.quarantined_nodes(now).values()]
 
 

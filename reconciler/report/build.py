@@ -8,10 +8,9 @@ from dataclasses import replace
 from itertools import islice
 from math import isfinite
 
-from reconciler.changes.diff import Change
 from reconciler.changes.events import Condition, ObjectEvent
 from reconciler.changes.results import ChangeResult
-from reconciler.cluster.objects import name_of_key, ref_of
+from reconciler.cluster.objects import name_of_key
 from reconciler.context import Pass, Reconciler, is_plan_fresh, seen_by, target_of
 from reconciler.planning.candidate import unanswered_message
 from reconciler.planning.snapshot import PlannedGang
@@ -49,7 +48,7 @@ def build_report(r: Reconciler, p: Pass) -> Report:
         held_changes=(
             *refusals,
             *p.obstructed_changes,
-            *_unplaced_jobs(r, p),
+            *r.pods.unplaced_jobs(p.observation),
             *r.scheduler.stalled(seen_by(r, p), target_of(r, p)),
             *p.prune_plan.leaving,
             *(change for change in p.held_changes if not change.is_deferred),
@@ -73,7 +72,7 @@ def build_report(r: Reconciler, p: Pass) -> Report:
 def _is_busy(r: Reconciler, p: Pass) -> bool:
     """Whether something goes on, or is still to be done that is not refused again and again."""
     is_planning = r.compiler.is_busy or r.planning.candidate is not None
-    are_gates_open = any(p.lifted_gates.values()) or r.writer.memory.has_passing_gate_troubles(r.clock())
+    are_gates_open = any(p.lifted_gates.values()) or r.pods.is_busy()
     is_writing = are_gates_open or r.writer.is_any_open()
     is_open = is_planning or p.observation.pending_kinds or is_writing or not is_plan_fresh(r, p)
     changes = (*p.changes, *(result.change for result in p.results))
@@ -92,7 +91,7 @@ def _events(r: Reconciler, p: Pass, rejection: Rejection | None) -> Iterator[Obj
     for change in (*p.held_changes, *refusals, *p.prune_plan.held_changes):
         if change.live is not None and change.desired is not None:
             yield ObjectEvent(change.live, "Held", change.reason, True)
-    for change in _unplaced_jobs(r, p):
+    for change in r.pods.unplaced_jobs(p.observation):
         if change.live is not None:
             yield ObjectEvent(change.live, "NotPlaced", change.reason, True)
     for change in r.scheduler.stalled(seen_by(r, p), target_of(r, p)):
@@ -175,8 +174,7 @@ def _conditions(r: Reconciler, p: Pass, rejection: Rejection | None) -> Iterator
     broken = [_breakdown_message(commit, found) for commit, found in rejections if found.breakdown]
     yield Condition("CompilerFailed", bool(broken), "BrokeDown" if broken else "None", _summary_text(broken))
     yield from r.scheduler.conditions(now, target_of(r, p))
-    stuck = [f"{name_of_key(key)}: {reason}" for key, reason in sorted(r.binding.held_jobs(now).items())]
-    yield Condition("GangsHeld", bool(stuck), "NotBound" if stuck else "None", _summary_text(stuck))
+    yield from r.pods.conditions()
 
 
 def _accepted_condition(r: Reconciler, refused: str) -> Condition:
@@ -198,19 +196,16 @@ def _applied_condition(r: Reconciler, p: Pass, refused: str) -> Condition:
     if p.standstill:
         return Condition("Applied", False, "InventoryLost", p.standstill)
     failures = [f"{each.change.ref}: {each.message}" for each in _outstanding(r, p) if each.outcome != "fight"]
-    standing = (*p.obstructed_changes, *_unplaced_jobs(r, p), *r.scheduler.stalled(seen_by(r, p), target_of(r, p)))
+    standing = (
+        *p.obstructed_changes,
+        *r.pods.unplaced_jobs(p.observation),
+        *r.scheduler.stalled(seen_by(r, p), target_of(r, p)),
+    )
     failures += [f"{change.ref}: {change.reason}" for change in standing]
     failures = [refused, *failures] if refused else failures
     applied = p.snapshot is not None and not failures
     reason = "CommitRefused" if refused else "Applied" if applied else "Outstanding"
     return Condition("Applied", applied, reason, _summary_text(failures))
-
-
-def _unplaced_jobs(r: Reconciler, p: Pass) -> Iterator[Change]:
-    """The jobs whose pods should be given their nodes and are not, with why."""
-    for key, reason in sorted(r.writer.memory.lasting_gate_troubles(r.clock()).items()):
-        if (job := p.observation.objects.get(key)) is not None:
-            yield Change("held", ref_of(job), live=job, reason=f"its pods are not given their nodes: {reason}")
 
 
 def _outstanding(r: Reconciler, p: Pass) -> list[ChangeResult]:
@@ -248,10 +243,7 @@ def _compiled_condition(r: Reconciler, p: Pass, rejection: Rejection | None) -> 
 def _seconds_to_deadline(r: Reconciler, p: Pass) -> float | None:
     """Seconds to the next deadline of anything that waits for time to pass."""
     now, wall_now = r.clock(), r.wall_clock()
-    deadlines = r.binding.deadlines(r.settings.bind_timeout)
-    deadlines += r.node_health.deadlines(r.settings.node_timeout, now)
-    deadlines += r.evictions.deadlines()
-    deadlines += [at for part in r.parts for at in part.deadlines(now)]
+    deadlines = [at for part in r.parts for at in part.deadlines(now)]
     deadlines += [found.retry_at for found in r.planning.rejections.values() if isfinite(found.retry_at)]
     deadlines += r.writer.retry_times()
     deadlines += r.pace.deadlines(now)

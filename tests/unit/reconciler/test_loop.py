@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
-
-import pytest
 
 from reconciler.changes.diff import Change
 from reconciler.cluster.objects import ref_of
 from reconciler.context import Pass
 from reconciler.inventory.store import Inventory
-from reconciler.loop import observe, withhold_waiting_jobs
-from reconciler.observation.informers import InformerSet
+from reconciler.loop import withhold_waiting_jobs
 from reconciler.observation.observe import Observation
 from reconciler.planning.snapshot import Snapshot
-from tests.unit.reconciler.ownership.test_controller import World
 from tests.unit.reconciler.planning.test_candidate import job
 
 
@@ -42,18 +37,3 @@ def test_a_held_job_is_not_created_and_the_status_says_why() -> None:
     assert [change.ref.name for change in p.changes] == ["waits", "starts"]
     assert [(change.ref.name, "share" in change.reason) for change in p.held_changes] == [("held", True)]
     assert p.held_changes[0].is_deferred, "told after what is wrong"
-
-
-@pytest.mark.parametrize(("kinds", "left"), [({"Node", "Pod"}, {"gone"}), ({"Pod"}, set())])
-def test_a_process_that_begins_goes_on_with_the_time_of_lost_nodes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kinds: set[str], left: set[str]
-) -> None:
-    """Once nodes can be read: what is stale says nothing."""
-    world = World(tmp_path)
-    condition = {"type": "Ready", "status": "Unknown", "lastTransitionTime": "1970-01-01T00:10:00Z"}
-    lost = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "gone"}, "status": {"conditions": [condition]}}
-    ready = [{"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}} for name in ("a", "b")]
-    objects = {ref_of(node).key: node for node in (lost, *ready)}
-    monkeypatch.setattr(InformerSet, "observe", lambda *_: Observation(objects, frozenset(kinds)))
-    observe(world.r)
-    assert world.r.node_health.nodes_to_leave(world.r.settings.node_timeout, world.time) == left

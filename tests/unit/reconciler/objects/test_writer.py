@@ -12,11 +12,12 @@ from reconciler.changes.diff import Change, field_differences
 from reconciler.changes.pods import Eviction, GateLift
 from reconciler.cluster.client import Client, LostLease
 from reconciler.cluster.objects import Ref, ref_of
+from reconciler.cluster.write_threads import WRITERS, WriteThreads
 from reconciler.inventory.shards import Table
 from reconciler.inventory.store import Inventory, InventoryEntry, InventoryStore
-from reconciler.objects.threads import WRITERS
 from reconciler.objects.writer import PUT_OFF, ClusterWriter, _differences_digest
-from reconciler.pods.writes import evict_pod, lift_pod_gates
+from reconciler.observation.own_writes import OwnWrites
+from reconciler.pods.writes import PodWrites
 from tests.builders.fake_cluster import FakeCluster
 from tests.builders.scripted_server import ScriptedAnswer, error_answer
 
@@ -77,10 +78,11 @@ def test_every_request_that_writes_asks_the_fence_first() -> None:
     pod["metadata"]["namespace"] = "default"
     client.fence = LeaseLostAfter(0).check
     writer = writer_for(client)
+    pods = PodWrites(client, writer.threads, writer.own, lambda: False)
     ref = Ref("v1", "ConfigMap", "default", "c")
     for attempt in (
-        lambda: lift_pod_gates(writer, {"g": [GateLift(pod, "n", "n")]}),
-        lambda: evict_pod(writer, Eviction(pod, "NodeLost", "its node is lost")),
+        lambda: pods.lift_gates({"g": [GateLift(pod, "n", "n")]}),
+        lambda: pods.evict(Eviction(pod, "NodeLost", "its node is lost")),
         lambda: writer.prune_objects([Change("prune", ref, live={"metadata": {"uid": "uid"}})], Inventory()),
         lambda: writer.save_inventory(Inventory(commit="c0ffee")),
         lambda: client.create(pod),
@@ -227,7 +229,8 @@ def test_gates_of_a_gang_are_lifted_also_where_one_of_its_pods_is_gone() -> None
         spec = {"schedulingGates": [{"name": "gangplan.dev/placement"}]}
         pods.append(cluster.put(f"/api/v1/namespaces/default/pods/p-{at}", {**item, "spec": spec}))
     del cluster.objects["/api/v1/namespaces/default/pods/p-7"]
-    results = lift_pod_gates(writer_for(cluster.client()), {"g": [GateLift(pod, "n", "n") for pod in pods]})
+    writes = PodWrites(cluster.client(), WriteThreads(), OwnWrites(), lambda: False)
+    results = writes.lift_gates({"g": [GateLift(pod, "n", "n") for pod in pods]})
     assert [result.outcome for result in results] == ["refused" if at == 7 else "done" for at in range(40)]
     assert all("schedulingGates" not in item["spec"] for item in cluster.objects.values())
 

@@ -11,6 +11,7 @@ import pytest
 
 from compiler.emit.manifest import Manifest
 from compiler.repository import Repository
+from reconciler.changes.effects import Effects
 from reconciler.cluster.objects import Object, Ref, ref_of
 from reconciler.context import Pass, Reconciler, Settings, build_reconciler, planned_runs, seen_by
 from reconciler.git.mirror import Mirror
@@ -24,7 +25,7 @@ from reconciler.planning.compile.inputs import CompileRequest
 from reconciler.planning.compile.process import CompileProcess
 from reconciler.planning.controller import choose_commit, update_plan
 from reconciler.planning.snapshot import Snapshot
-from reconciler.pods.controller import observe_pods
+from reconciler.pods.part import PodsPart
 from reconciler.report.build import build_report
 from tests.builders.scripted_server import ScriptedAnswer, ScriptedServer, error_answer
 
@@ -190,8 +191,13 @@ def test_no_gate_is_lifted_and_nothing_evicted_on_a_stale_picture(
     world: World, problems: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     acted: list[str] = []
-    for name in ("act_on_pods", "write_changes"):
-        monkeypatch.setattr(f"reconciler.loop.{name}", lambda *_, name=name: acted.append(name))
+    monkeypatch.setattr("reconciler.loop.write_changes", lambda *_: acted.append("write_changes"))
+
+    def act_on_pods(*_: Any) -> Effects:
+        acted.append("act on pods")
+        return Effects()
+
+    monkeypatch.setattr(PodsPart, "act", act_on_pods)
     r = world.r
     p = world.look(JOB)
     p.observation = Observation({}, frozenset(), problems)
@@ -200,7 +206,7 @@ def test_no_gate_is_lifted_and_nothing_evicted_on_a_stale_picture(
     monkeypatch.setattr(type(r.fence), "is_open", lambda self: True)
     monkeypatch.setattr(type(r.writer), "save_inventory", lambda self, inventory: "")
     act_on_changes(r, p)
-    assert acted == (["write_changes"] if problems else ["write_changes", "act_on_pods"])
+    assert acted == (["write_changes"] if problems else ["write_changes", "act on pods"])
 
 
 # ---- jobs that are gone although nobody saw them go
@@ -286,7 +292,8 @@ def test_a_job_of_a_kind_that_is_not_served_keeps_no_room(world: World) -> None:
     gangs = [{**job, "namespace": "d", "name": "j", "decision": "start", "pods": {}, **rest} for job in jobs]
     world.r.planning.snapshot = Snapshot(COMMIT, True, plan={"gangs": gangs})
     world.r.watches.informers["PyTorchJob.kubeflow.org"].health.is_served = False
-    seen = observe_pods(world.r, world.r.watches.observe(Restrictions()))
-    assert seen.restrictions.held_jobs == {
+    observation = world.r.watches.observe(Restrictions())
+    restrictions = world.r.pods.restrictions(observation, world.r.planning.snapshot, {}, 0.0)
+    assert restrictions.held_jobs == {
         "PyTorchJob.kubeflow.org/d/j": "the cluster does not serve PyTorchJob in kubeflow.org/v1"
     }

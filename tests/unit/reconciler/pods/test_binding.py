@@ -7,8 +7,10 @@ import pytest
 from compiler.kubernetes import HOSTNAME_LABEL
 from reconciler.cluster.objects import Object
 from reconciler.observation.nodes import NodeIndex
-from reconciler.pods.binding import CLOSED_SECONDS, LONGEST_HOLD, SILENCE, BindingMemory, GangTrouble, blames_node
+from reconciler.pods.binding import SILENCE, BindingMemory, GangTrouble, blames_node
+from reconciler.timings import PodTimings
 
+TIMINGS = PodTimings()
 NODES = NodeIndex({"n1": "h1", "n2": "h2"}, {"h1": "n1", "h2": "n2"}, {})
 PORTS = (
     "all nodes are unavailable: 1 node(s) didn't have free ports for the requested pod ports, "
@@ -62,28 +64,28 @@ def test_a_scheduler_that_is_silent_about_all_is_no_fault_of_the_gang() -> None:
 def test_a_blamed_node_is_closed_to_this_gang_for_longer_each_time_and_the_gang_is_held_at_the_end() -> None:
     trouble = GangTrouble(("digest", 0), PORTS)
     memory = BindingMemory(troubles={"gang": trouble})
-    trouble.record_round(["n1"], 0, 120)
+    trouble.record_round(["n1"], 0, 120, TIMINGS)
     assert memory.closed_nodes(0) == {"gang": {"n1"}}
-    assert memory.closed_nodes(CLOSED_SECONDS) == {}
+    assert memory.closed_nodes(TIMINGS.closed) == {}
     assert memory.held_jobs(0) == {}
-    trouble.record_round(["n1"], 1, 120)
+    trouble.record_round(["n1"], 1, 120, TIMINGS)
     assert trouble.rounds == 1, "pods of one round may come a little after each other"
-    trouble.record_round(["n2"], 120, 120)
+    trouble.record_round(["n2"], 120, 120, TIMINGS)
     assert memory.closed_nodes(121) == {"gang": {"n1", "n2"}}
-    trouble.record_round(["n1"], 240, 120)
+    trouble.record_round(["n1"], 240, 120, TIMINGS)
     assert PORTS in memory.held_jobs(241)["gang"]
     assert "3 times" in memory.held_jobs(241)["gang"]
-    assert memory.held_jobs(240 + LONGEST_HOLD) == {}
+    assert memory.held_jobs(240 + TIMINGS.longest_hold) == {}
 
 
 def test_where_no_node_is_to_blame_none_is_closed_and_the_gang_pauses() -> None:
     trouble = GangTrouble(("digest", 0), CLAIM)
     memory = BindingMemory(troubles={"gang": trouble})
     for at, pause in ((0, 15), (200, 30)):
-        trouble.record_round([], at, 120)
+        trouble.record_round([], at, 120, TIMINGS)
         assert memory.held_jobs(at + pause - 1)
         assert not memory.held_jobs(at + pause)
-    trouble.record_round([], 400, 120)
+    trouble.record_round([], 400, 120, TIMINGS)
     assert memory.closed_nodes(400) == {}
     assert memory.held_jobs(3000)
     assert trouble.missing_claim == "data"

@@ -158,6 +158,10 @@ class WriteThreads:
         of_group = sum(each.namespace == ref.namespace for each in of_kind)
         return of_group >= MAX_LEFT_OF_GROUP or len(of_kind) >= MAX_LEFT_OF_KIND or len(left) > MAX_LEFT - WRITERS
 
+    def must_wait(self, ref: Ref) -> bool:
+        """Whether a write of the object is left, or so many like it that none is begun."""
+        return self.is_open(ref.key) or self.is_crowded(ref)
+
     def take_ended(self) -> list[Any]:
         """The results of the writes that were left and have ended, each once."""
         ended = [call for call in self._left.values() if call.answer.done()]

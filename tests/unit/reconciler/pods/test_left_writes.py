@@ -5,33 +5,31 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from reconciler.cluster.objects import Object, ref_of
-from reconciler.context import Pass
-from reconciler.inventory.store import Inventory, InventoryEntry
-from reconciler.objects.threads import NO_ANSWER, WRITERS
-from reconciler.report.build import build_report
+from reconciler.cluster.write_threads import NO_ANSWER, WRITERS
+from reconciler.inventory.store import InventoryEntry
+from tests.builders.pods import NOTHING, PodsWorld, key_of, live_job, planned, pod
 from tests.builders.scripted_server import ScriptedAnswer, error_answer
-from tests.unit.reconciler.pods.test_controller import NOTHING, PORTS, World, key_of, live_job, planned, pod
 
+PORTS = "all nodes are unavailable: 1 node(s) didn't have free ports for the requested pod ports."
 Answer = ScriptedAnswer | None
 
 
-class HangingWorld(World):
+class HangingWorld(PodsWorld):
     """A world whose answers to some requests wait until a test lets them go; then they are the cluster's own, or
     `answer`."""
 
-    def __init__(self, folder: Path) -> None:
-        super().__init__(folder)
+    def __init__(self) -> None:
+        super().__init__()
         self.answer: Answer = None
         self.hangs: Callable[[str, str], bool] = lambda method, path: False
         self.gate = threading.Event()
         self.cluster.before = self._wait
-        self.r.writer.threads.patience = 0.05
+        self.threads.patience = 0.05
 
     def _wait(self, method: str, path: str, body: Any) -> Answer:
         if not self.hangs(method, path):
@@ -43,7 +41,7 @@ class HangingWorld(World):
         """Let what hangs have its answer, and wait until nothing is under way."""
         self.answer = answer
         self.gate.set()
-        while any(not call.answer.done() for call in self.r.writer.threads._left.values()):
+        while any(not call.answer.done() for call in self.threads._left.values()):
             time.sleep(0.001)
         self.hangs = lambda method, path: False
 
@@ -57,11 +55,6 @@ class HangingWorld(World):
                 self.inventory.enter(InventoryEntry(ref, item["metadata"]["uid"]))
         return objects
 
-    @property
-    def inventory(self) -> Inventory:
-        assert self.r.inventory is not None
-        return self.r.inventory
-
     def has_started(self, name: str) -> bool:
         return self.inventory.entries[key_of(name)].started
 
@@ -70,14 +63,10 @@ class HangingWorld(World):
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> Iterator[HangingWorld]:
-    world = HangingWorld(tmp_path)
+def world() -> Iterator[HangingWorld]:
+    world = HangingWorld()
     yield world
     world.let_go()
-
-
-def reasons(p: Pass) -> list[str]:
-    return [event.reason for event in p.events]
 
 
 def evict_late(world: HangingWorld) -> tuple[Object, ...]:
@@ -87,35 +76,35 @@ def evict_late(world: HangingWorld) -> tuple[Object, ...]:
     world.plan(planned("g", "start", n1=1, n2=1))
     for world.now in (0.0, 120.0):
         p = world.act(live_job("g"), *pods)
-    assert (world.evicted, p.evicted_pods, reasons(p)) == (["g-w-0"], [], [])
-    assert [change.reason for change in p.held_changes if NO_ANSWER in change.reason], "it is told"
-    assert (world.r.evictions.refused, world.r.evictions.unseen, world.r.broken_gangs) == ({}, set(), set())
+    assert (world.evicted, p.effects.evicted, p.reasons) == (["g-w-0"], (), [])
+    assert [change.reason for change in p.effects.held if NO_ANSWER in change.reason], "it is told"
+    assert (world.evictor.memory.refused, world.evictor.memory.unseen, world.evictor.broken) == ({}, set(), set())
     return pods
 
 
 def test_an_eviction_that_is_granted_late_counts_as_any_other(world: HangingWorld) -> None:
     """It counted as refused: the plan took the pod to be there still, and the rest of the gang kept its nodes."""
     pods = evict_late(world)
-    assert world.act(live_job("g"), *pods).evicted_pods == []
+    assert world.act(live_job("g"), *pods).effects.evicted == ()
     world.let_go()
     world.now += 5
     p = world.act(live_job("g"), *pods)
-    assert (p.evicted_pods, reasons(p)) == (["Pod default/g-w-0"], ["NotBound"])
-    assert world.r.broken_gangs == {"job-g"}
-    assert (world.r.evictions.refused, [*world.r.evictions.unseen]) == ({}, ["g-0"])
-    assert reasons(world.act(live_job("g"), *pods)) == [], "once"
+    assert (p.effects.evicted, p.reasons) == (("Pod default/g-w-0",), ["NotBound"])
+    assert world.evictor.broken == {"job-g"}
+    assert (world.evictor.memory.refused, [*world.evictor.memory.unseen]) == ({}, ["g-0"])
+    assert world.act(live_job("g"), *pods).reasons == [], "once"
     assert world.evicted == ["g-w-0"]
     world.plan(planned("g", "wait", n2=1))
     again = {**pod("g", 0), "metadata": {**pod("g", 0)["metadata"], "uid": "new"}}
-    assert world.act(live_job("g"), again, pods[1]).evicted_pods == ["Pod default/g-w-1"]
+    assert world.act(live_job("g"), again, pods[1]).effects.evicted == ("Pod default/g-w-1",)
 
 
 def test_an_eviction_that_is_refused_late_was_refused_once(world: HangingWorld) -> None:
     pods = evict_late(world)
     world.let_go(error_answer(429, "Cannot evict pod as it would violate its budget"))
     p = world.act(live_job("g"), *pods)
-    ((refusals, _, message),) = world.r.evictions.refused.values()
-    assert (refusals, "budget" in message, p.evicted_pods, world.r.broken_gangs) == (1, True, [], set())
+    ((refusals, _, message),) = world.evictor.memory.refused.values()
+    assert (refusals, "budget" in message, p.effects.evicted, world.evictor.broken) == (1, True, (), set())
 
 
 def test_a_gang_of_which_no_gate_was_sent_has_not_started_and_starts_when_others_have_ended(
@@ -127,17 +116,14 @@ def test_a_gang_of_which_no_gate_was_sent_has_not_started_and_starts_when_others
     )
     world.hangs = lambda method, path: "/a-w-" in path
     world.plan(planned("a", "start", n1=6, n2=6), planned("z", "start", n3=1))
-    writes = 0
     for world.now in (0.0, 10.0):
         p = world.act(*everything)
-        assert p.unlifted_gates == {key_of("a"): NO_ANSWER, key_of("z"): NO_ANSWER}
+        assert p.unlifted == {key_of("a"): NO_ANSWER, key_of("z"): NO_ANSWER}
         assert (world.patched("a-w-"), world.patched("z-w-")) == (WRITERS, 0)
         assert (world.has_started("a"), world.has_started("z")) == (True, False)
-        stored, writes = writes, sum("inventory" in path for _, path in world.cluster.writes)
-    assert writes == stored, "nothing is stored of what is not begun"
     world.let_go()
     p = world.act(*everything)
-    assert (p.lifted_gates, reasons(p)) == ({key_of("a"): WRITERS, key_of("z"): 1}, ["Placed", "Placed"])
+    assert (p.lifted, p.reasons) == ({key_of("a"): WRITERS, key_of("z"): 1}, ["Placed", "Placed"])
     assert (world.has_started("z"), world.patched("a-w-")) == (True, WRITERS)
 
 
@@ -154,7 +140,7 @@ def test_a_gang_whose_gates_are_refused_late_has_not_started(
     world.let_go(error_answer(status, "no"))
     before = len(world.cluster.writes)
     p = world.act(*everything)
-    assert (world.has_started("g"), [*p.unlifted_gates]) == (has_started, [key_of("g")])
+    assert (world.has_started("g"), [*p.unlifted]) == (has_started, [key_of("g")])
     assert len(world.cluster.writes) == before, "the pass that takes up an answer does not try again"
 
 
@@ -164,7 +150,7 @@ def test_an_inventory_that_is_read_again_decides_which_gangs_have_started(world:
     world.hangs = lambda method, path: method == "PATCH" and "/g-w-" in path
     world.plan(planned("g", "start", n1=1))
     world.act(*everything)
-    world.r.take_up(world.inventory)
+    world.lifter.memory.believe_starts()
     world.let_go(error_answer(422, "the gate is gone"))
     world.act(*everything)
     assert world.has_started("g")
@@ -177,7 +163,8 @@ def test_a_pass_is_busy_while_a_write_is_under_way_or_a_gate_is_not_lifted(world
     world.plan(planned("g", "start", n1=2))
 
     def is_idle() -> bool:
-        return build_report(world.r, world.act(*everything)).is_idle
+        p = world.act(*everything)
+        return not (p.lifted or world.part.is_busy() or world.threads.is_any_open())
 
     for world.now in (0.0, 2.1, 10.0):
         assert not is_idle()
@@ -196,4 +183,5 @@ def test_a_pass_is_busy_until_it_is_told_that_a_gate_cannot_be_lifted(world: Han
     world.cluster.before = lambda method, path, body: error_answer(403, "no") if "/g-w-0" in path else None
     world.plan(planned("g", "start", n1=1))
     for world.now, is_idle in ((0.0, False), (1.0, False), (1.1, False), (5.0, True)):
-        assert build_report(world.r, world.act(*everything)).is_idle == is_idle
+        world.act(*everything)
+        assert world.part.is_busy() != is_idle

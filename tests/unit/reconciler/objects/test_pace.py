@@ -5,7 +5,7 @@ from __future__ import annotations
 from compiler.emit.manifest import Manifest
 from reconciler.changes.diff import Change
 from reconciler.cluster.objects import Ref
-from reconciler.pods.pace import FLIGHT_SECONDS, IN_FLIGHT, SLICE, SOON, StartPace
+from reconciler.objects.pace import FLIGHT_SECONDS, IN_FLIGHT, SLICE, SOON, StartPace
 
 VOLCANO = "batch.volcano.sh/v1alpha1"
 

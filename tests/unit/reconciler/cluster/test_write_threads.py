@@ -17,9 +17,7 @@ from reconciler.changes.pods import Eviction, GateLift
 from reconciler.changes.results import ChangeResult, EvictionResult, GateResult
 from reconciler.cluster.client import LostLease
 from reconciler.cluster.objects import Ref, ref_of
-from reconciler.inventory.shards import Table
-from reconciler.inventory.store import Inventory, InventoryEntry, InventoryStore
-from reconciler.objects.threads import (
+from reconciler.cluster.write_threads import (
     MAX_LEFT,
     MAX_LEFT_OF_GROUP,
     MAX_LEFT_OF_KIND,
@@ -28,8 +26,10 @@ from reconciler.objects.threads import (
     Task,
     WriteThreads,
 )
+from reconciler.inventory.shards import Table
+from reconciler.inventory.store import Inventory, InventoryEntry, InventoryStore
 from reconciler.objects.writer import SLOW_SAVE, ClusterWriter
-from reconciler.pods.writes import evict_pod, lift_pod_gates
+from reconciler.pods.writes import PodWrites
 from tests.builders.fake_cluster import FakeCluster
 from tests.builders.scripted_server import ScriptedAnswer, error_answer
 
@@ -96,7 +96,7 @@ def test_a_write_that_hangs_holds_up_no_other_and_is_taken_up_when_it_has_ended(
     results = server.writer.apply_changes([bad, good], server.inventory)
     assert [(result.outcome, result.message) for result in results] == [("left", NO_ANSWER), ("done", "")]
     assert not server.writer.is_due(bad), "it is under way"
-    assert (server.writer.memory.failures[bad.ref.key].outcome, server.writer.retry_times()) == ("left", [0.0]), "told"
+    assert (server.writer.memory.failures[bad.ref.key].outcome, server.writer.retry_times()) == ("left", []), "told"
     assert not server.writer.settle()
     assert not server.inventory.entries[bad.ref.key].uid
     server.let_go()
@@ -207,6 +207,7 @@ def test_without_more_threads_each_write_is_made_once_or_not_at_all(
 ) -> None:
     """Those that could not be begun stayed behind, and were sent beside the next pass, which sent them too."""
     limit_threads(server, monkeypatch, threads, are_given_back=True)
+    server.writer.threads.patience = 60.0
     changes = [creation(f"o-{at}") for at in range(40)]
     with nullcontext() if made else pytest.raises(RuntimeError, match="new thread"):
         assert {result.outcome for result in server.writer.apply_changes(changes, server.inventory)} == {"done"}
@@ -220,6 +221,7 @@ def test_what_was_made_before_there_were_no_more_threads_is_noted(
     server: HangingServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     limit_threads(server, monkeypatch, 3, are_given_back=False)
+    server.writer.threads.patience = 60.0
     changes = [creation(f"o-{at}") for at in range(10)]
     with pytest.raises(RuntimeError, match="new thread"):
         server.writer.apply_changes(changes, server.inventory)
@@ -284,14 +286,15 @@ def test_a_gate_and_an_eviction_without_an_answer_are_left_as_well(server: Hangi
         pods.append(server.cluster.put(f"/api/v1/namespaces/default/pods/{name}", {**item, "spec": spec}))
     server.hangs = lambda method, path: "/pods/bad" in path
     lifts = [GateLift(pod, "n", "n") for pod in pods]
-    results = lift_pod_gates(server.writer, {"g": lifts})
+    writes = PodWrites(server.writer.client, server.writer.threads, server.writer.own, lambda: False)
+    results = writes.lift_gates({"g": lifts})
     assert results == [GateResult("g", lifts[0], "done"), GateResult("g", lifts[1], "left", NO_ANSWER)]
     server.let_go()
     assert server.writer.settle() == [GateResult("g", lifts[1], "done")]
     assert server.writer.own.newest(ref_of(pods[1]).key, pods[1]) != pods[1]
     server.gate.clear()
     eviction = Eviction(pods[1], "NodeLost", "its node is lost")
-    assert evict_pod(server.writer, eviction) == EvictionResult(eviction, "left", NO_ANSWER)
+    assert writes.evict(eviction) == EvictionResult(eviction, "left", NO_ANSWER)
     assert server.writer.is_open(ref_of(pods[1]))
     server.let_go(error_answer(429, "its budget"))
     (settled,) = server.writer.settle()

@@ -1,0 +1,249 @@
+"""Departures: pods leave lost nodes, make room for others, and give back nodes to which they cannot be bound."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from compiler.kubernetes import bound_node, is_gated, is_terminating, name_of, uid_of
+from reconciler.changes.diff import Change
+from reconciler.changes.effects import Effects
+from reconciler.changes.pods import Eviction
+from reconciler.changes.results import UNANSWERED, EvictionResult
+from reconciler.cluster.client import ApiError, Client
+from reconciler.cluster.objects import Object, Ref, ref_of
+from reconciler.cluster.write_threads import NO_ANSWER
+from reconciler.observation.nodes import NodeIndex
+from reconciler.observation.pods import has_ended
+from reconciler.observation.seen import Seen
+from reconciler.planning.snapshot import PlannedGang, Snapshot
+from reconciler.planning.target import Target
+from reconciler.pods.binding import BindingMemory, GangTrouble, UnboundPod
+from reconciler.pods.evictions import EvictionMemory
+from reconciler.pods.gates import pods_to_evict
+from reconciler.pods.lifts import Orders
+from reconciler.pods.node_health import NodeHealth
+from reconciler.pods.writes import PodWrites
+from reconciler.timings import PodTimings
+
+
+@dataclass(slots=True)
+class PodEvictor:
+    """broken: uids of jobs that lost pods with a node, or for want of one that binds them, and are not whole again.
+    evicted: pods that this pass has evicted so far, as text. bind_timeout, node_timeout: seconds."""
+
+    writes: PodWrites
+    client: Client
+    bind_timeout: float
+    node_timeout: float
+    clock: Callable[[], float]
+    wake: Callable[[], None]
+    timings: PodTimings = field(default_factory=PodTimings)
+    node_health: NodeHealth = field(init=False)
+    binding: BindingMemory = field(default_factory=BindingMemory)
+    memory: EvictionMemory = field(init=False)
+    broken: set[str] = field(default_factory=set)
+    evicted: set[str] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        self.node_health, self.memory = NodeHealth(self.timings), EvictionMemory(self.timings)
+
+    def begin_pass(self) -> None:
+        """Count the evictions of a pass from here on."""
+        self.evicted.clear()
+
+    def leave_lost_nodes(self, seen: Seen, snapshot: Snapshot, orders: Orders) -> Effects:
+        """Evict the pods of our gangs from nodes that have been lost for too long; they come back gated and are planned
+        again."""
+        effects, lost = Effects(), self.node_health.nodes_to_leave(self.node_timeout, self.clock())
+        for key in _keys_in_reach(seen, snapshot, orders) if lost else ():
+            for pod in seen.pods.get(key, ()):
+                if (node := bound_node(pod)) in lost and not has_ended(pod):
+                    message = f"node {node} is lost for {self.node_timeout:g} s, so it is planned again"
+                    breaks = uid_of(seen.observation.objects[key])
+                    effects += self._evict(Eviction(pod, "NodeLost", message, breaks))
+        return effects
+
+    def evict_victims(
+        self, seen: Seen, snapshot: Snapshot, nodes: NodeIndex, is_as_planned: Callable[[str, PlannedGang], bool]
+    ) -> Effects:
+        """Evict what the plan takes away, as long as the preemptors and their nodes are still as planned.
+
+        Gates hold these pods back when they return, and when they are gone the cluster is planned again.
+        """
+        effects, gangs = Effects(), snapshot.gangs
+        if not any(gang.evicted_for for gang in gangs.values()):
+            return effects
+        starting = {gang.name for key, gang in gangs.items() if gang.decision == "start" and is_as_planned(key, gang)}
+        for key, gang in gangs.items():
+            if gang.evicted_for and starting.issuperset(gang.evicted_for) and is_as_planned(key, gang):
+                for pod in pods_to_evict(gang, seen.pods.get(key, ()), nodes):
+                    message = f"evicted to make room for {', '.join(gang.evicted_for)}"
+                    effects += self._evict(Eviction(pod, "Preempted", message))
+        return effects
+
+    def evict_unbound_pods(self, seen: Seen, target: Target, snapshot: Snapshot, orders: Orders) -> Effects:
+        """Evict pods that the scheduler does not bind to their node in time: each gang has so many rounds, then it is
+        held and gives back every node that it was given."""
+        now, effects, nodes = self.clock(), Effects(), seen.observation.node_index(snapshot.leaves)
+        self.binding.forget(self.binding.troubles.keys() - seen.pods.keys())
+        if not self.binding.troubles and not self.binding.is_any_overdue(now, self.bind_timeout):
+            return effects
+        prints = target.fingerprint.nodes if target.fingerprint else {}
+        for key in sorted(_keys_in_reach(seen, snapshot, orders) & seen.pods.keys()):
+            pods, run = seen.pods[key], (target.runs.of(key), orders.retries.get(key, 0))
+            trouble = self.binding.troubles.get(key)
+            if trouble is not None and self._is_over(trouble, run, pods, prints):
+                self.binding.forget([key])
+                trouble = None
+            if (trouble is None or not trouble.is_held(now)) and (
+                overdue := self.binding.overdue_pods(pods, nodes, now, self.bind_timeout)
+            ):
+                trouble = self.binding.trouble_of(key, run)
+                effects += self._fail_round(seen, key, trouble, overdue, prints)
+            if trouble is not None and trouble.is_held(now):
+                for pod in self.binding.waiting_pods(pods):
+                    what = f"{nodes.node_of(pod)}, so its gang is held: {trouble.message}"
+                    effects += self._evict_unbound(seen, key, pod, what)
+        return effects
+
+    def _fail_round(
+        self,
+        seen: Seen,
+        key: str,
+        trouble: GangTrouble,
+        overdue: list[UnboundPod],
+        prints: Mapping[str, str],
+    ) -> Effects:
+        """One round of a gang has failed: nodes or the gang itself are closed for a while, and all of its pods that
+        wait for the scheduler are evicted in one pass: it cannot run without the others, which would keep these
+        nodes."""
+        trouble.record_round(
+            [each.node for each in overdue if each.blames_node], self.clock(), self.bind_timeout, self.timings
+        )
+        trouble.blame(overdue[0].message, prints)
+        effects = Effects()
+        for each in overdue:
+            effects += self._evict_unbound(seen, key, each.pod, f"{each.node}, so it is planned again: {each.message}")
+        first, job = overdue[0], seen.observation.objects[key]
+        for pod in self.binding.waiting_pods(seen.pods[key]):
+            message = f"its gang is planned again: {name_of(first.pod)} was not bound: {first.message}"
+            effects += self._evict(Eviction(pod, "NotBound", message, breaks=uid_of(job)))
+        if trouble.is_given_up:
+            effects += Effects.of_event(job, "BindingHeld", trouble.reason, True)
+        return effects
+
+    def _evict_unbound(self, seen: Seen, key: str, pod: Object, what: str) -> Effects:
+        message = f"not bound within {self.bind_timeout:g} s to {what}"
+        return self._evict(Eviction(pod, "NotBound", message, breaks=uid_of(seen.observation.objects[key])))
+
+    def _is_over(
+        self, trouble: GangTrouble, run: tuple[str, int], pods: Iterable[Object], prints: Mapping[str, str]
+    ) -> bool:
+        """Whether a gang's trouble is forgotten: another run, all of its pods bound. A changed cause ends only its
+        hold."""
+        alive = [pod for pod in pods if not has_ended(pod)]
+        if trouble.run != run or (alive and all(bound_node(pod) for pod in alive)):
+            return True
+        now = self.clock()
+        if trouble.is_held(now) and now >= trouble.may_retry_at and self._has_cause_changed(trouble, alive, prints):
+            trouble.end_hold(now)
+        return False
+
+    def _has_cause_changed(self, trouble: GangTrouble, pods: list[Object], prints: Mapping[str, str]) -> bool:
+        """Whether a missing claim is there now, or a node that was to blame has changed."""
+        if trouble.missing_claim and pods:
+            claim = Ref("v1", "PersistentVolumeClaim", ref_of(pods[0]).namespace, trouble.missing_claim)
+            trouble.look_again_at(self.clock() + self.bind_timeout / 4)
+            try:
+                self.client.get_briefly(claim)
+            except ApiError:
+                return False
+            return True
+        return any(prints.get(node) != before for node, before in trouble.cause.items())
+
+    def evict_broken_gangs(self, seen: Seen, target: Target, snapshot: Snapshot, orders: Orders) -> Effects:
+        """Evict what is left of a gang that lost pods with a node and that the newest plan cannot complete where it
+        runs: then the whole gang is planned again, and holds nothing meanwhile."""
+        effects, nodes = Effects(), seen.observation.node_index(snapshot.leaves)
+        if not self.broken and not self.node_health.lost_since and not nodes.unready and not nodes.taints_of:
+            return effects
+        for key in sorted(_keys_in_reach(seen, snapshot, orders) & seen.pods.keys()):
+            gang, uid = snapshot.gangs[key], uid_of(seen.observation.objects[key])
+            alive = [pod for pod in seen.pods[key] if not has_ended(pod)]
+            if any(self._is_on_bad_node(nodes, pod) for pod in alive):
+                self.broken.add(uid)
+            elif gang.decision != "wait" and _bound_count(alive) >= sum(gang.pods_by_place().values()):
+                self.broken.discard(uid)
+            if uid in self.broken and target.is_fresh and _is_stuck(seen, key, gang, nodes):
+                for pod in alive:
+                    if not is_gated(pod):
+                        message = "its gang cannot be completed beside it, so the whole gang is planned again"
+                        effects += self._evict(Eviction(pod, "GangIncomplete", message))
+        self.broken &= {uid_of(seen.observation.objects[key]) for key in seen.pods}
+        return effects
+
+    def _is_on_bad_node(self, nodes: NodeIndex, pod: Object) -> bool:
+        node = bound_node(pod)
+        return bool(node) and (node in self.node_health.lost_since or not nodes.accepts(node, pod))
+
+    def _evict(self, eviction: Eviction) -> Effects:
+        """Evict a pod. A refusal is remembered, reported, and tried again later; that there is no answer yet is
+        reported too."""
+        ref, effects = ref_of(eviction.pod), Effects()
+        if str(ref) in self.evicted:
+            return effects
+        if len(self.evicted) >= self.timings.eviction_batch or self.writes.is_out_of_time():
+            self.wake()
+        elif self.memory.is_due(eviction.pod, self.clock()) and not self.writes.must_wait(ref):
+            effects = self.note_result(self.writes.evict(eviction))
+        obstacle = self._obstacle(eviction)
+        if obstacle and str(ref) not in self.evicted:
+            effects += Effects(held=(Change("held", ref, reason=obstacle),))
+        return effects
+
+    def _obstacle(self, eviction: Eviction) -> str:
+        """Why a pod that is to go is not evicted; empty where nothing is known against it."""
+        if self.memory.is_due(eviction.pod, self.clock()) and self.writes.must_wait(ref_of(eviction.pod)):
+            return f"it is to be evicted ({eviction.message}): {NO_ANSWER}"
+        if known := self.memory.refused.get(uid_of(eviction.pod)):
+            return f"its eviction was refused {known[0]} times ({eviction.message}): {known[2]}"
+        return ""
+
+    def note_result(self, result: EvictionResult) -> Effects:
+        """Note that a pod was evicted, or why it was not. One that has no answer yet is neither."""
+        eviction = result.eviction
+        if result.outcome == "done":
+            self.evicted.add(str(ref_of(eviction.pod)))
+            self.memory.record_grant(eviction.pod)
+            if eviction.breaks:
+                self.broken.add(eviction.breaks)
+            return Effects.of_eviction(eviction)
+        if result.outcome not in UNANSWERED:
+            self.memory.record_refusal(eviction.pod, result.message, result.retry_after, self.clock())
+        return Effects()
+
+    def deadlines(self, now: float) -> Iterator[float]:
+        """When something is to be done although nothing happens."""
+        yield from self.binding.deadlines(self.bind_timeout)
+        yield from self.node_health.deadlines(self.node_timeout, now)
+        yield from self.memory.deadlines()
+
+
+def _keys_in_reach(seen: Seen, snapshot: Snapshot, orders: Orders) -> set[str]:
+    """Gangs that are not suspended and whose jobs are known for certain."""
+    readable = seen.observation.readable_kinds
+    return {key for key, gang in snapshot.gangs.items() if gang.job.group_kind in readable} - set(orders.suspended)
+
+
+def _bound_count(pods: Iterable[Object]) -> int:
+    return sum(bool(bound_node(pod)) for pod in pods)
+
+
+def _is_stuck(seen: Seen, key: str, gang: PlannedGang, nodes: NodeIndex) -> bool:
+    """Whether the gang misses pods, is to wait for room, and none of its own is on its way out of a good node."""
+    pods = seen.pods[key]
+    terminating = (pod for pod in pods if is_terminating(pod))
+    is_ending = any(nodes.accepts(bound_node(pod), pod) for pod in terminating)
+    misses = any(is_gated(pod) for pod in pods)
+    return misses and not is_ending and gang.decision == "wait" and key not in seen.observation.restrictions.held_jobs

@@ -1,0 +1,250 @@
+"""Starts: the gates of a planned gang are lifted, a whole gang at a time, where the last check finds room."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from compiler.cluster_state.pods import RequestCache
+from compiler.kubernetes import DIGEST_ANNOTATION, annotations_of, is_gated, name_of, uid_of
+from reconciler.changes.effects import Effects
+from reconciler.changes.pods import GateLift
+from reconciler.changes.results import UNANSWERED, ChangeResult, GateResult
+from reconciler.cluster.objects import ref_of
+from reconciler.cluster.write_threads import NO_ANSWER
+from reconciler.inventory.store import Inventory
+from reconciler.observation.nodes import NodeIndex
+from reconciler.observation.seen import Seen
+from reconciler.planning.snapshot import PlannedGang, Snapshot
+from reconciler.planning.target import Target
+from reconciler.pods.gate_memory import GateMemory
+from reconciler.pods.gates import gate_lifts, has_strayed
+from reconciler.pods.refusals import StartRefusals
+from reconciler.pods.room import Room
+from reconciler.pods.writes import PodWrites
+from reconciler.timings import PodTimings
+
+log = logging.getLogger(__name__)
+
+MAX_NAMES = 3
+"""Nodes that a reason names."""
+REPLANNED = "it is planned again"
+
+
+@dataclass(frozen=True, slots=True)
+class Orders:
+    """What other parts say that concerns pods.
+
+    suspended: Ref.key of jobs that are left alone. retries: Ref.key of a job -> how often an operator asked for another
+    round of binding. is_making_jobs: whether jobs wait to be made.
+    """
+
+    suspended: Collection[str] = frozenset()
+    retries: Mapping[str, int] = field(default_factory=dict)
+    is_making_jobs: bool = False
+
+
+@dataclass(slots=True)
+class Troubles:
+    """Why gates are not lifted in this pass, by the Ref.key of their job. prompt: those that wait for an answer or for
+    another plan, which each pass looks at again."""
+
+    texts: dict[str, str] = field(default_factory=dict)
+    prompt: set[str] = field(default_factory=set)
+
+    def record(self, key: str, reason: str, *, is_prompt: bool) -> None:
+        self.texts[key] = reason
+        if is_prompt:
+            self.prompt.add(key)
+
+
+@dataclass(frozen=True, slots=True)
+class _Round:
+    """What one pass lifts gates by."""
+
+    seen: Seen
+    target: Target
+    snapshot: Snapshot
+    nodes: NodeIndex
+    orders: Orders
+    room: Room
+    now: float
+
+
+@dataclass(slots=True)
+class GateLifter:
+    """save: stores the inventory, and returns the result where that failed. wake: asks for another pass. troubles: of
+    this pass so far."""
+
+    writes: PodWrites
+    save: Callable[[Inventory], ChangeResult | None]
+    clock: Callable[[], float]
+    wake: Callable[[], None]
+    timings: PodTimings = field(default_factory=PodTimings)
+    memory: GateMemory = field(init=False)
+    refusals: StartRefusals = field(default_factory=StartRefusals)
+    requests: RequestCache = field(default_factory=RequestCache)
+    troubles: Troubles = field(default_factory=Troubles)
+
+    def __post_init__(self) -> None:
+        self.memory = GateMemory(self.timings)
+
+    def lift(self, seen: Seen, target: Target, snapshot: Snapshot, orders: Orders, nodes: NodeIndex) -> Effects:
+        """Lift the gates of each gang whose nodes are as the plan took them to be, and whose run is the planned one,
+        where the nodes have room for them by the ledger. Lifts whose answer was lost are asked for again first: they
+        count already.
+
+        A gang that others make room for starts with the plan that is made once they are evicted, and when they are
+        gone. One that an older plan has begun to start elsewhere goes on with a plan that knows that.
+        """
+        now, effects = self.clock(), Effects()
+        this = _Round(seen, target, snapshot, nodes, orders, self._room(seen, nodes), now)
+        preemptors = set().union(*(gang.evicted_for for gang in snapshot.gangs.values()))
+        batch = self._lost_lifts(this)
+        most = self.timings.batch_beside_jobs if orders.is_making_jobs else self.timings.batch
+        for key, gang in snapshot.gangs.items():
+            if gang.decision not in ("start", "keep") or gang.name in preemptors or key in batch:
+                continue
+            if not any(map(is_gated, seen.pods.get(key, ()))):
+                self.refusals.drop(key)
+            elif key not in self.troubles.texts and (lifts := self._next_lifts(this, key, gang)):
+                batch[key] = lifts
+            if sum(map(len, batch.values())) >= most:
+                effects += self._lift_batch(seen, batch)
+                batch = {}
+                if orders.is_making_jobs and self.clock() - now >= self.timings.seconds_beside_jobs:
+                    self.wake()
+                    break
+        effects += self._lift_batch(seen, batch)
+        self.memory.record_troubles(self.troubles.texts, self.troubles.prompt, self.clock())
+        self.troubles = Troubles()
+        return effects
+
+    def obstacle(self, seen: Seen, target: Target, orders: Orders, key: str, gang: PlannedGang) -> str | None:
+        """Why no gate of the gang is lifted by this plan, None where nothing is in the way.
+
+        Empty where that is reported elsewhere: the job is gone, suspended, held, cannot be read, or is of another run.
+        """
+        job, restrictions = seen.observation.objects.get(key), seen.observation.restrictions
+        if job is None or key in orders.suspended or gang.job.group_kind not in seen.observation.readable_kinds:
+            return ""
+        is_planned_run = annotations_of(job).get(DIGEST_ANNOTATION, "") == target.runs.of(key)
+        if not is_planned_run or key in restrictions.held_jobs:
+            return ""
+        places = {node for _, node in gang.pods_by_place()}
+        if closed := sorted(places & restrictions.closed_nodes.get(key, frozenset())):
+            self.refusals.record(key, gang)
+            return f"planned on {_names(closed)}, where its pods were not bound before; {REPLANNED}"
+        now = target.fingerprint.nodes if target.fingerprint else {}
+        base = target.base.nodes if target.base else {}
+        if changed := sorted(node for node in places if now.get(node) != base.get(node)):
+            return f"{_names(changed)} changed since it was planned there; {REPLANNED}"
+        return None
+
+    def _next_lifts(self, this: _Round, key: str, gang: PlannedGang) -> tuple[GateLift, ...]:
+        """The gates of the gang to lift now. Why there are none is noted: where the plan itself is in the way, the next
+        one knows."""
+        pods = this.seen.pods[key]
+        obstacle = self.obstacle(this.seen, this.target, this.orders, key, gang)
+        if obstacle is None and not this.target.is_fresh and has_strayed(gang, pods, this.nodes):
+            obstacle = f"pods of it have nodes that the plan does not give them; {REPLANNED}"
+        if obstacle is None and any(self.writes.must_wait(ref_of(pod)) for pod in pods):
+            obstacle = NO_ANSWER
+        if obstacle is not None:
+            if obstacle:
+                self.troubles.record(key, obstacle, is_prompt=True)
+            return ()
+        if not self.memory.may_lift(key, this.now):
+            return ()
+        lifts = gate_lifts(gang, pods, this.nodes)
+        if shortage := this.room.take(lifts):
+            if not shortage.is_passing:
+                self.refusals.record(key, gang)
+                self.troubles.record(key, shortage.message, is_prompt=True)
+            return ()
+        self.refusals.drop(key)
+        return lifts
+
+    def _room(self, seen: Seen, nodes: NodeIndex) -> Room:
+        """What the nodes have free by the observation, in which our own writes are."""
+        leaving, pods = seen.observation.restrictions.leaving_pods, seen.observation.objects_of_kind("Pod")
+        shared = {nodes.node_of(pod) or "" for pod in pods if uid_of(pod) in leaving} if leaving else set()
+        by_name = {name_of(node): node for node in seen.observation.objects_of_kind("Node")}
+        return Room(by_name, pods, nodes, self.requests, shared)
+
+    def _lost_lifts(self, this: _Round) -> dict[str, Sequence[GateLift]]:
+        """Ref.key of a gang -> its lifts whose answer was lost, to be asked for again as they were. That no answer has
+        come is noted."""
+        open_lifts = self.writes.own.open_lifts()
+        found: dict[str, Sequence[GateLift]] = {}
+        for key in sorted(this.snapshot.gangs.keys() & this.seen.pods.keys()) if open_lifts else ():
+            writes = [open_lifts[uid_of(pod)] for pod in this.seen.pods[key] if uid_of(pod) in open_lifts]
+            if not writes or key in self.troubles.texts:
+                continue
+            lost = [write.lift for write in writes if write.lift is not None and write.is_lost]
+            if lost and self.memory.may_lift(key, this.now) and key not in this.orders.suspended:
+                found[key] = lost
+            else:
+                self.troubles.record(key, NO_ANSWER, is_prompt=True)
+        return found
+
+    def _lift_batch(self, seen: Seen, batch: Mapping[str, Sequence[GateLift]]) -> Effects:
+        """Lift the gates of these gangs, several at a time. That a gang has started is stored before; while that fails,
+        only gangs go on that had started."""
+        if not batch:
+            return Effects()
+        effects, inventory = Effects(), seen.inventory
+        newly_started = {key for key in batch if inventory.mark_started(key)}
+        if (failure := self.save(inventory)) is not None:
+            for key in newly_started:
+                inventory.unmark_started(key)
+            effects += Effects(results=(failure,))
+            batch = {key: lifts for key, lifts in batch.items() if key not in newly_started}
+        for key in newly_started & batch.keys():
+            self.memory.doubt_start(key, (ref_of(lift.pod) for lift in batch[key]))
+        began_at = self.clock()
+        results = self.writes.lift_gates(batch)
+        if results:
+            log.info("lifting gates", extra={"pods": len(results), "seconds": round(self.clock() - began_at, 3)})
+        if any(result.outcome in ("refused", "retry") for result in results):
+            self.memory.pause(self.clock())
+        return effects + self.note_results(seen, results)
+
+    def note_results(self, seen: Seen, results: Iterable[GateResult]) -> Effects:
+        """Note which pods were given their nodes. A gang of which no gate was lifted, and none may still be, has not
+        started."""
+        by_gang: dict[str, list[GateResult]] = {}
+        for result in results:
+            by_gang.setdefault(result.gang, []).append(result)
+        effects = Effects()
+        for gang, of_gang in by_gang.items():
+            if any(each.outcome in ("done", "retry") for each in of_gang):
+                self.memory.confirm_start(gang)
+            self._note_troubles(gang, [each for each in of_gang if each.outcome != "done"])
+            effects += _placed(seen, gang, [each.lift.node for each in of_gang if each.outcome == "done"])
+        for gang in self.memory.take_failed_starts(self.writes.is_open):
+            if gang in seen.inventory.entries:
+                seen.inventory.unmark_started(gang)
+        return effects
+
+    def _note_troubles(self, gang: str, troubles: Sequence[GateResult]) -> None:
+        if troubles:
+            answered = [each for each in troubles if each.outcome not in UNANSWERED]
+            told = (answered or troubles)[0].message
+            self.troubles.record(gang, told, is_prompt=not answered)
+            log.info("a gate was not lifted", extra={"gang": gang, "reason": told})
+
+
+def _placed(seen: Seen, gang: str, nodes: Sequence[str]) -> Effects:
+    """The pods of a gang that were given these nodes, with an Event on the job."""
+    effects = Effects(lifted={gang: len(nodes)})
+    if nodes and (job := seen.observation.objects.get(gang)) is not None:
+        message = f"{len(nodes)} pods were given their nodes: {', '.join(sorted(set(nodes)))}"
+        effects += Effects.of_event(job, "Placed", message, False)
+    return effects
+
+
+def _names(nodes: Sequence[str]) -> str:
+    more = f" and {len(nodes) - MAX_NAMES} more" if len(nodes) > MAX_NAMES else ""
+    return f"node{'s' if len(nodes) > 1 else ''} {', '.join(nodes[:MAX_NAMES])}{more}"

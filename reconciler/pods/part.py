@@ -1,0 +1,148 @@
+"""The pods of gangs: which get their nodes, which are evicted, and what plans are kept from because of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from compiler.cluster_state.pods import leaving_until
+from compiler.kubernetes import uid_of
+from reconciler.changes.diff import Change
+from reconciler.changes.effects import Effects
+from reconciler.changes.events import Condition
+from reconciler.changes.results import EvictionResult, GateResult, WriteResult
+from reconciler.cluster.objects import Ref, name_of_key, ref_of
+from reconciler.observation.observe import Observation, Restrictions
+from reconciler.observation.owners import pods_by_job
+from reconciler.observation.seen import Seen
+from reconciler.part import Part
+from reconciler.planning.snapshot import PlannedGang, Snapshot
+from reconciler.planning.target import Target
+from reconciler.pods.departures import PodEvictor
+from reconciler.pods.lifts import GateLifter, Orders
+
+MAX_REASONS = 5
+"""Held gangs that the condition names."""
+
+
+@dataclass(slots=True)
+class PodsPart(Part):
+    """lifter: of gates. evictor: of pods, with what nodes and the scheduler did. clock: seconds, of this process."""
+
+    lifter: GateLifter
+    evictor: PodEvictor
+    clock: Callable[[], float]
+
+    def observe(self, observation: Observation, wall_now: float) -> None:
+        """Take up what nodes and pods have done. A kind that could not be read leaves the memory as it is."""
+        now, evictor = self.clock(), self.evictor
+        evictor.begin_pass()
+        if "Node" in observation.readable_kinds:
+            nodes = observation.objects_of_kind("Node")
+            evictor.node_health.begin(nodes, now, wall_now, evictor.node_timeout)
+        if observation.readable_kinds >= {"Node", "Pod"}:
+            index, pods = observation.node_index({}), observation.objects_of_kind("Pod")
+            evictor.node_health.observe(index, pods, now)
+            evictor.binding.observe(pods, index, now)
+            evictor.memory.observe(pods, now)
+
+    def restrictions(
+        self, observation: Observation, snapshot: Snapshot | None, held: Mapping[str, str], wall_now: float
+    ) -> Restrictions:
+        """What plans are kept from because of pods and nodes. held: Ref.key of jobs that other parts hold, with why."""
+        now, evictor = self.clock(), self.evictor
+        jobs = [gang.job for gang in snapshot.gangs.values()] if snapshot else []
+        held = {**evictor.binding.held_jobs(now), **dict(_unserved_jobs(observation, jobs)), **held}
+        quarantined = frozenset(evictor.node_health.quarantined_nodes(now)) | _unnamed_nodes(observation, snapshot)
+        leaving = dict(self._leaving_pods(observation, snapshot, wall_now))
+        crowded = self.lifter.refusals.still_planned(snapshot)
+        return Restrictions(quarantined, held, evictor.binding.closed_nodes(now), leaving, crowded)
+
+    def _leaving_pods(
+        self, observation: Observation, snapshot: Snapshot | None, wall_now: float
+    ) -> Iterator[tuple[str, int]]:
+        """uid of each evicted pod of a planned gang -> until when plans count on its room. Pods of others, evicted for
+        whatever reason, hold theirs until they are gone, in plans as well."""
+        now, gangs = self.clock(), snapshot.gangs if snapshot else {}
+        evicted = (pod for pod in observation.objects_of_kind("Pod") if leaving_until(pod) is not None)
+        ends = ((pod, int(wall_now + self.evictor.memory.leaves_at(pod, now) - now)) for pod in evicted)
+        # Whole seconds, as the compile has them.
+        leaving = {uid_of(pod): (pod, until) for pod, until in ends if int(wall_now) <= until}
+        jobs = {key: observation.objects[key] for key in gangs if key in observation.objects} if leaving else {}
+        ours, _ = pods_by_job([pod for pod, _ in leaving.values()], jobs)
+        for pods in ours.values():
+            for pod in pods:
+                yield uid_of(pod), leaving[uid_of(pod)][1]
+
+    def settle(self, results: Iterable[WriteResult], seen: Seen) -> Effects:
+        """Note the lifts and evictions that former passes have left and that have ended since."""
+        results = list(results)
+        effects = self.lifter.note_results(seen, [each for each in results if isinstance(each, GateResult)])
+        for each in results:
+            if isinstance(each, EvictionResult):
+                effects += self.evictor.note_result(each)
+        return effects
+
+    def act(self, seen: Seen, target: Target, orders: Orders) -> Effects:
+        """Evict, lift gates, and evict what cannot be bound, in this order; nothing while nodes or pods cannot be
+        read. Raises LostLease."""
+        snapshot = target.snapshot
+        if snapshot is None or not seen.observation.readable_kinds >= {"Node", "Pod"}:
+            return Effects()
+        nodes = seen.observation.node_index(snapshot.leaves)
+
+        def is_as_planned(key: str, gang: PlannedGang) -> bool:
+            return self.lifter.obstacle(seen, target, orders, key, gang) is None
+
+        effects = self.evictor.leave_lost_nodes(seen, snapshot, orders)
+        if snapshot.commit == target.commit:
+            effects += self.evictor.evict_victims(seen, snapshot, nodes, is_as_planned)
+        effects += self.lifter.lift(seen, target, snapshot, orders, nodes)
+        effects += self.evictor.evict_unbound_pods(seen, target, snapshot, orders)
+        return effects + self.evictor.evict_broken_gangs(seen, target, snapshot, orders)
+
+    @property
+    def awaits_evictions(self) -> bool:
+        """Whether the end of a pod was granted that the watch does not show: a plan made now would count it as
+        running."""
+        return bool(self.evictor.memory.unseen)
+
+    def unplaced_jobs(self, observation: Observation) -> Iterator[Change]:
+        """The jobs whose pods should be given their nodes and are not, with why."""
+        for key, reason in sorted(self.lifter.memory.lasting_troubles(self.clock()).items()):
+            if (job := observation.objects.get(key)) is not None:
+                yield Change("held", ref_of(job), live=job, reason=f"its pods are not given their nodes: {reason}")
+
+    def is_busy(self) -> bool:
+        """Whether gates are not lifted of which it is not reported yet."""
+        return self.lifter.memory.has_passing_troubles(self.clock())
+
+    def suspects(self) -> int:
+        """How many nodes are closed to gangs."""
+        return sum(map(len, self.evictor.binding.closed_nodes(self.clock()).values()))
+
+    def conditions(self) -> Iterator[Condition]:
+        held = sorted(self.evictor.binding.held_jobs(self.clock()).items())
+        texts = [f"{name_of_key(key)}: {reason}" for key, reason in held[:MAX_REASONS]]
+        more = f"; and {len(held) - MAX_REASONS} more" if len(held) > MAX_REASONS else ""
+        yield Condition("GangsHeld", bool(held), "NotBound" if held else "None", "; ".join(texts) + more)
+
+    def deadlines(self, now: float) -> Iterator[float]:
+        yield from self.evictor.deadlines(now)
+        yield from self.lifter.memory.deadlines()
+
+
+def _unnamed_nodes(observation: Observation, snapshot: Snapshot | None) -> frozenset[str]:
+    """The nodes that no selector can name, where gates are lifted by one: a gang planned there would never start."""
+    if snapshot is None or not snapshot.gated:
+        return frozenset()
+    nodes = observation.node_index({})
+    are_all_named = len(nodes.names) == len(nodes.hostname_of)
+    return frozenset() if are_all_named else nodes.names.difference(nodes.hostname_of)
+
+
+def _unserved_jobs(observation: Observation, jobs: Iterable[Ref]) -> Iterator[tuple[str, str]]:
+    """Ref.key of each job whose kind the cluster does not serve, with why it is not planned: it keeps no room."""
+    for job in jobs:
+        if job.group_kind in observation.unserved_kinds:
+            yield job.key, observation.obstacles[job.group_kind]

@@ -1,0 +1,176 @@
+"""A pods part before a cluster of four nodes, at whose clock a test turns; and the objects that it sees."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from compiler.emit.manifest import Manifest
+from compiler.kubernetes import DIGEST_ANNOTATION, HOSTNAME_LABEL, SCHEDULING_GATE, is_gated
+from reconciler.changes.effects import Effects
+from reconciler.changes.planned_runs import PlannedRuns
+from reconciler.cluster.objects import Object, Ref
+from reconciler.cluster.write_threads import WriteThreads
+from reconciler.inventory.store import Inventory
+from reconciler.observation.observe import Observation
+from reconciler.observation.own_writes import OwnWrites
+from reconciler.observation.seen import Seen
+from reconciler.planning.fingerprint import Fingerprint, fingerprint_of
+from reconciler.planning.snapshot import Snapshot
+from reconciler.planning.target import Target
+from reconciler.pods.departures import PodEvictor
+from reconciler.pods.lifts import GateLifter, Orders
+from reconciler.pods.part import PodsPart
+from reconciler.pods.writes import PodWrites
+from tests.builders.fake_cluster import FakeCluster
+from tests.builders.observed import observed
+
+VOLCANO = "batch.volcano.sh/v1alpha1"
+GPU, VGPU = "nvidia.com/gpu", "volcano.sh/vgpu-number"
+NOTHING = {"example.com/none": "0"}
+COMMIT = "c0ffee"
+KINDS = frozenset({"Node", "Pod", "Job.batch.volcano.sh"})
+Asked = dict[str, str] | None
+
+
+def key_of(name: str) -> str:
+    return Ref(VOLCANO, "Job", "default", name).key
+
+
+def planned(name: str, decision: str, evicted_for: tuple[str, ...] = (), **nodes: int) -> Object:
+    """A gang of the plan: node -> pods of its one role."""
+    identity = {"apiVersion": VOLCANO, "kind": "Job", "namespace": "default", "name": name}
+    rest: Object = {"queue": "q", "domains": [], "reasons": [], "startsAt": None}
+    return {**identity, **rest, "decision": decision, "pods": {"w": nodes}, "evictedFor": list(evicted_for)}
+
+
+def live_job(name: str) -> Object:
+    metadata = {"namespace": "default", "name": name, "uid": f"job-{name}", "annotations": {DIGEST_ANNOTATION: name}}
+    return {"apiVersion": VOLCANO, "kind": "Job", "metadata": metadata, "spec": {}}
+
+
+def plan_of(*gangs: Object) -> Snapshot:
+    manifests = tuple(Manifest(5, live_job(gang["name"]), "", gang["name"]) for gang in gangs)
+    return Snapshot(COMMIT, True, plan={"gangs": gangs}, manifests=manifests)
+
+
+def pod(job: str, index: int, node: str = "", *, bound: bool = True, message: str = "", asks: Asked = None) -> Object:
+    """A gated pod, or one that was given a node and is bound to it, or waits with the scheduler's message."""
+    owner = {"apiVersion": VOLCANO, "kind": "Job", "name": job, "uid": f"job-{job}"}
+    metadata = {"namespace": "default", "name": f"{job}-w-{index}", "uid": f"{job}-{index}", "ownerReferences": [owner]}
+    spec: dict[str, Any] = {"schedulingGates": [{"name": SCHEDULING_GATE}]}
+    if node:
+        spec = {"nodeSelector": {HOSTNAME_LABEL: node}, **({"nodeName": node} if bound else {})}
+    spec["containers"] = [{"name": "c", "resources": {"limits": asks or {GPU: "1"}}}]
+    condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message}
+    status = {"conditions": [condition] if message else []}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec, "status": status}
+
+
+def evicted_pod(job: str, ends_at: str, asks: Asked = None) -> Object:
+    """A pod on node n1 that ends by the Eviction API."""
+    found = pod(job, 0, "n1", asks=asks)
+    found["metadata"]["deletionTimestamp"] = ends_at
+    found["status"]["conditions"] = [{"type": "DisruptionTarget", "reason": "EvictionByEvictionAPI"}]
+    return found
+
+
+def node(name: str, *, is_ready: bool = True, is_named: bool = True, gpus: int = 8) -> Object:
+    ready = [{"type": "Ready", "status": "True" if is_ready else "Unknown"}]
+    meta = {"name": name, "uid": name, "labels": {HOSTNAME_LABEL: name} if is_named else {}}
+    status = {"conditions": ready, "allocatable": {"pods": "1000", GPU: str(gpus), VGPU: "8"}}
+    return {"apiVersion": "v1", "kind": "Node", "metadata": meta, "status": status}
+
+
+@dataclass(frozen=True)
+class Acted:
+    """What one pass saw and did. unlifted: Ref.key of a job -> why gates of it were not lifted."""
+
+    seen: Seen
+    target: Target
+    effects: Effects
+    unlifted: Mapping[str, str]
+
+    @property
+    def observation(self) -> Observation:
+        return self.seen.observation
+
+    @property
+    def fingerprint(self) -> Fingerprint:
+        assert self.target.fingerprint is not None
+        return self.target.fingerprint
+
+    @property
+    def lifted(self) -> Mapping[str, int]:
+        return {key: count for key, count in self.effects.lifted.items() if count}
+
+    @property
+    def reasons(self) -> list[str]:
+        return [event.reason for event in self.effects.events]
+
+
+class PodsWorld:
+    """saves: how often the inventory was stored. wakes: how often another pass was asked for."""
+
+    def __init__(self) -> None:
+        self.cluster, self.now, self.wall_now = FakeCluster(), 0.0, 0.0
+        self.inventory, self.saves, self.wakes = Inventory(), 0, 0
+        self.threads, self.own = WriteThreads(), OwnWrites()
+        client = self.cluster.client()
+        self.writes = PodWrites(client, self.threads, self.own, lambda: False)
+        self.lifter = GateLifter(self.writes, self._save, lambda: self.clock(), self._wake)
+        self.evictor = PodEvictor(self.writes, client, 120.0, 60.0, lambda: self.clock(), self._wake)
+        self.part = PodsPart(self.lifter, self.evictor, lambda: self.clock())
+        self.snapshot = plan_of()
+        self.orders = Orders()
+        self.held: dict[str, str] = {}
+
+    def clock(self) -> float:
+        return self.now
+
+    def _save(self, inventory: Inventory) -> None:
+        self.saves += 1
+
+    def _wake(self) -> None:
+        self.wakes += 1
+
+    def plan(self, *gangs: Object) -> None:
+        self.snapshot = plan_of(*gangs)
+
+    def act(self, *objects: Object, lost: str = "", target: str = COMMIT, unnamed: str = "") -> Acted:
+        """One pass over these objects; the plan rests on what is there. unnamed: a node without a hostname label."""
+        self.put(*(item for item in objects if item["kind"] == "Pod" and is_gated(item)))
+        nodes = [node(name, is_ready=name != lost, is_named=name != unnamed) for name in ("n1", "n2", "n3", "n4")]
+        return self.look([*nodes, *objects], target)
+
+    def look(self, objects: Sequence[Object], commit: str = COMMIT, base: Fingerprint | None = None) -> Acted:
+        """One pass over all of these objects. base: what the plan was made from, what is there where it is not
+        given."""
+        settled = self.threads.take_ended()
+        observation = observed(self.own, objects, KINDS)
+        self.part.observe(observation, self.wall_now)
+        seen = Seen(self.clock(), self.wall_now, True, observation, self.inventory)
+        effects = self.part.settle(settled, seen)
+        restrictions = self.part.restrictions(observation, self.snapshot, self.held, self.wall_now)
+        observation = observation.with_restrictions(restrictions)
+        seen = Seen(self.clock(), self.wall_now, True, observation, self.inventory)
+        fingerprint = fingerprint_of(observation, self.snapshot, frozenset())
+        base = base or fingerprint
+        is_fresh = base == fingerprint and commit == self.snapshot.commit
+        runs = PlannedRuns(self.snapshot.jobs)
+        aim = Target(commit, "", self.snapshot, fingerprint, base, is_fresh, runs)
+        effects += self.part.act(seen, aim, self.orders)
+        unlifted = {key: known.message for key, known in self.lifter.memory.unlifted.items()}
+        return Acted(seen, aim, effects, unlifted)
+
+    @property
+    def evicted(self) -> list[str]:
+        return [path.split("/")[-2] for _, path in self.cluster.writes if path.endswith("/eviction")]
+
+    def put(self, *pods: Object) -> None:
+        """Let the API server hold these pods, where it does not yet."""
+        for item in pods:
+            path = f"/api/v1/namespaces/default/pods/{item['metadata']['name']}"
+            if path not in self.cluster.objects:
+                self.cluster.put(path, item)

@@ -31,7 +31,23 @@ ADMISSION_HEADER = """\
 # What RBAC cannot say: which fields of a pod and which ConfigMaps the reconciler may write. Kubernetes 1.30 or newer.
 # Made by `python -m deploy.generate`.
 """
-CONFIG = '{{- toYaml (omit .Values.config "namespace") | nindent 4 }}'
+CONFIG_MAP = """\
+apiVersion: v1
+kind: ConfigMap
+metadata:
+  name: gangplan-config
+  namespace: {{ .Release.Namespace }}
+  labels: {app.kubernetes.io/name: gangplan}
+data:
+  config.yaml: |
+    namespace: {{ .Release.Namespace }}
+    {{- toYaml (omit .Values.config "namespace") | nindent 4 }}
+"""
+"""What kustomize makes of the base's config.yaml under a name of its own for each text."""
+CHECKSUM = """\
+        # Another configuration rolls the pods.
+        checksum/config: {{ include (print $.Template.BasePath "/config.yaml") . | sha256sum }}
+"""
 RELEASE = "{{ .Release.Namespace }}"
 RELEASE_STAND_IN = "release-namespace"
 """A namespace that stands for the release's while the chart's rights are made."""
@@ -41,23 +57,17 @@ INSTALL_NAME = (
 """`install_name` of the release's namespace."""
 RESOURCES = "{{- toYaml .Values.resources | nindent 12 }}"
 
-_CONFIG_TEXT = """\
-    repo: https://git.example.com/team/cluster.git
-    branch: main
-    cluster: demo
-    data: /data
-    gitAuth: /etc/gangplan/git
-    listen: ":8080"
-    schedulerMetrics: http://volcano-scheduler-service.volcano-system:8080/metrics
-"""
 _RESOURCES_TEXT = """\
           resources:
             requests: {cpu: 500m, memory: 512Mi, ephemeral-storage: 1Gi}
             limits: {memory: 4Gi, ephemeral-storage: 3Gi}
 """
+_LAST_ANNOTATION = """\
+        prometheus.io/port: "8080"
+"""
 SUBSTITUTIONS: Mapping[str, tuple[tuple[str, str], ...]] = {
-    "config.yaml": ((_CONFIG_TEXT, f"    {CONFIG}\n"),),
     "deployment.yaml": (
+        (_LAST_ANNOTATION, _LAST_ANNOTATION + CHECKSUM),
         ("replicas: 2", "replicas: {{ .Values.replicas }}"),
         ("image: gangplan:0.1.0", "image: {{ .Values.image }}"),
         (_RESOURCES_TEXT, f"          resources:\n            {RESOURCES}\n"),
@@ -74,11 +84,12 @@ OPTIONAL = {"rbac.yaml": "rbac.create", "networkpolicy.yaml": "networkPolicy.cre
 
 
 def values() -> dict[str, Any]:
-    """The chart's defaults: those of the base."""
+    """The chart's defaults: those of the base. The namespace is the release's."""
+    config = yaml.safe_load((FOLDER / "config.yaml").read_text())
     return {
         "image": f"gangplan:{VERSION}",
         "replicas": 2,
-        "config": yaml.safe_load(_CONFIG_TEXT),
+        "config": {key: value for key, value in config.items() if key != "namespace"},
         "gitSecret": "gangplan-git",
         "dataSize": "2Gi",
         "resources": yaml.safe_load(_RESOURCES_TEXT)["resources"],
@@ -145,6 +156,7 @@ _RIGHTS: dict[str, Callable[[str], str]] = {
 def generated_files() -> dict[Path, str]:
     """Path below deploy/ -> text of everything that is made."""
     files = {Path(name): text_for(NAMESPACE) for name, text_for in _RIGHTS.items()}
+    files[CHART / "templates" / "config.yaml"] = CONFIG_MAP
     for name in SUBSTITUTIONS:
         base = _RIGHTS[name](RELEASE_STAND_IN) if name in _RIGHTS else (FOLDER / name).read_text()
         files[CHART / "templates" / name] = chart_template(name, base)

@@ -7,13 +7,13 @@ import json
 import logging
 import os
 import signal
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from types import FrameType
+from typing import Any
 
 import click
 
@@ -36,6 +36,7 @@ from reconciler.inventory.store import FinishedRun, InventoryStore
 from reconciler.observation.informers import STATE_KINDS
 from reconciler.planning.fingerprint import without_server_fields
 from reconciler.report.logs import JsonFormatter
+from reconciler.report.process_log import log_as_json
 from reconciler.report.status import Report, read_status, status_text
 from reconciler.run import DataFolderInUse, lock_data_folder, run_reconciler
 from reconciler.runs.records import record_row, record_text
@@ -57,7 +58,22 @@ REQUIRED_CONDITIONS = frozenset({"Fetched", "Compiled", "Accepted", "Observed", 
 """Conditions that must hold for `reconcile --once` to succeed."""
 
 
-@click.command()
+class JsonLogCommand(click.Command):
+    """A command whose lines are JSON from the first on: also what is wrong with its options."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.formatter = JsonFormatter()
+
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
+    ) -> click.Context:
+        if "--help" not in args and not extra.get("resilient_parsing"):
+            log_as_json(self.formatter)
+        return super().make_context(info_name, args, parent, **extra)
+
+
+@click.command(cls=JsonLogCommand)
 @click.option(
     "--config",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
@@ -172,7 +188,6 @@ def reconcile(
     if settings.webhook and settings.webhook_secret is None:
         raise click.UsageError("--webhook needs --webhook-secret")
     check_kubeconfig(kubeconfig, context)
-    formatter = log_as_json()
     signals = StopSignals()
     started_at = time.monotonic()
     limit = timeout or (ONCE_TIMEOUT if once else START_TIMEOUT)
@@ -184,7 +199,7 @@ def reconcile(
             reconciler.watch_over(connect.limiter.heartbeat, connect.limiter.late_requests)
             asking = client.with_limits(START_LIMITS)  # the client itself writes nothing without the lease
             _wait_for_cluster(asking, settings.namespace, limit, once)
-            formatter.add_fields(lambda: {"revision": revision_in_force(reconciler)})
+            reconcile.formatter.add_fields(lambda: {"revision": revision_in_force(reconciler)})
             last = _run_until_signal(reconciler, signals, started_at + limit if once else None)
     except (DataFolderInUse, GitError, CannotStartError, OtherGangplanError, OSError, ValueError) as error:
         raise click.ClickException(str(error)) from error
@@ -264,16 +279,6 @@ def _run_until_signal(reconciler: Reconciler, signals: StopSignals, once_until: 
         return run_reconciler(reconciler, lambda: signals.is_stop() or time.monotonic() >= once_until, once=True)
     finally:
         alarm.cancel()
-
-
-def log_as_json() -> JsonFormatter:
-    """Log to standard error; what it returns may be given fields for every line."""
-    formatter = JsonFormatter()
-    handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(formatter)
-    logging.basicConfig(level=logging.INFO, handlers=[handler])
-    logging.getLogger("urllib3").setLevel(logging.ERROR)
-    return formatter
 
 
 @click.command()

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,8 @@ from urllib3.connection import HTTPConnection, HTTPSConnection
 
 from reconciler.cluster.client import Limits, Response, Transport, short_error
 from reconciler.cluster.timelimit import TimeLimiter, note_socket
+
+log = logging.getLogger(__name__)
 
 CHUNK_BYTES = 1 << 16
 CONNECTIONS = 32
@@ -147,6 +151,12 @@ class PooledTransport:
             raise
 
 
+@cache
+def _tell_unverified(server: str) -> None:
+    """Once for each server: the process connects anew every now and then."""
+    log.warning("the certificate of %s is not checked: the kubeconfig says insecure-skip-tls-verify", server)
+
+
 @dataclass(frozen=True, slots=True)
 class Connector:
     """Connects by a kubeconfig, or by the service account inside a cluster. limiter: of all its connections."""
@@ -166,6 +176,9 @@ class Connector:
             config.load_incluster_config(client_configuration=settings)  # type: ignore[no-untyped-call]
         else:
             load_kubeconfig(self.kubeconfig, self.context, settings)
+        if not settings.verify_ssl:
+            _tell_unverified(settings.host)
+            urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)  # two lines for each request
         settings.connection_pool_maxsize = CONNECTIONS
         settings.retries = False
         return PooledTransport(client.ApiClient(settings), self.limiter)

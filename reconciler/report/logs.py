@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime
+
+from reconciler.report.stray_lines import line_head
 
 
 class JsonFormatter(logging.Formatter):
@@ -23,13 +24,10 @@ class JsonFormatter(logging.Formatter):
         self.fields = fields
 
     def format(self, record: logging.LogRecord) -> str:
-        line = {
-            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
-            "level": record.levelname.lower(),
-        }
+        line = line_head(record.created, record.levelname.lower())
         line |= {name: str(value) for name, value in self.fields().items() if value}
         line |= {
-            "message": record.getMessage(),
+            "message": record.getMessage().rstrip(),
             **{k: v for k, v in vars(record).items() if k not in self._STANDARD_FIELDS},
         }
         if record.exc_info:

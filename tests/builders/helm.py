@@ -1,11 +1,12 @@
 """As much of Helm's template language as our chart uses: values, `toYaml ... | nindent N`, `omit`, `ternary "A" (printf
-"B%s" X) (eq X "C")`, and `if` ... `end`.
+"B%s" X) (eq X "C")`, the checksum of another template, and `if` ... `end`.
 
 It refuses anything else, so a template cannot come to mean more here than to Helm.
 """
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -20,10 +21,12 @@ _TERNARY = re.compile(
     r'ternary "(?P<same>[^"%]*)" \(printf "(?P<before>[^"%]*)%s" \.(?P<path>[\w.]+)\) '
     r'\(eq \.(?P=path) "(?P<known>[^"]*)"\)'
 )
+_CHECKSUM = re.compile(r'include \(print \$\.Template\.BasePath "/(?P<name>[\w.]+)"\) \. \| sha256sum')
 
 
 def render(template: str, context: Mapping[str, Any]) -> str:
-    """The template with `context` ({"Values": ..., "Release": ...}). Raises ValueError for what it does not know."""
+    """The template with `context` ({"Values": ..., "Release": ..., "templates": {name: text}}). Raises ValueError for
+    what it does not know."""
     kept: list[str] = []
     depth, hidden_at = 0, 0
     for line in template.splitlines(keepends=True):
@@ -55,14 +58,17 @@ def _value(action: re.Match[str], context: Mapping[str, Any]) -> str:
     if choice := _TERNARY.fullmatch(code):
         value = _lookup(context, choice["path"])
         return before + (choice["same"] if value == choice["known"] else f"{choice['before']}{value}")
+    if other := _CHECKSUM.fullmatch(code):
+        text = render(context["templates"][other["name"]], context)
+        return before + hashlib.sha256(text.encode()).hexdigest()
     if not (match := _TO_YAML.fullmatch(code)):
         raise ValueError(f"not known here: {code}")
     value = _lookup(context, match["plain"] or match["path"])
     if match["key"]:
         value = {key: entry for key, entry in value.items() if key != match["key"]}
     indent = "\n" + " " * int(match["depth"])
-    text: str = yaml.safe_dump(value)
-    return before + indent + text.strip().replace("\n", indent)
+    dumped: str = yaml.safe_dump(value)
+    return before + indent + dumped.strip().replace("\n", indent)
 
 
 def _lookup(context: Mapping[str, Any], path: str) -> Any:

@@ -218,7 +218,6 @@ def _start_worker() -> subprocess.Popen[bytes]:
         [sys.executable, "-m", "reconciler.planning.compile.worker"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
         bufsize=0,
         start_new_session=True,
         env={**child_environment(), "PYTHONHASHSEED": "0"},

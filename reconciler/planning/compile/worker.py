@@ -46,6 +46,7 @@ nothing waits for the cores."""
 
 
 def main() -> None:
+    answers = _take_output()
     for name in _MODULES:
         importlib.import_module(name)
     gc.set_threshold(*GC_THRESHOLD)
@@ -56,17 +57,18 @@ def main() -> None:
         order = json.loads(line)
         if "answer" not in order:
             told = _read_state(order, held)
-            _say(int(told is None))
+            _say(answers, int(told is None))
             if told is not None:
                 request, held = told, HeldInputs.of(told)
             continue
         if (pid := os.fork()) == 0:
+            os.close(answers)  # a worker that is killed is seen to be gone, though its child goes on
             _compile_and_exit(order, memory, held)
-        _say(pid)
+        _say(answers, pid)
         status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
         # Read before the status is said: the next request is written then.
         text = Path(order["request"]).read_bytes() if status == 0 else b""
-        _say(status)
+        _say(answers, status)
         request = decode_request(text, held) if status == 0 else None
         if request is not None:
             former, held = held, HeldInputs.of(request)
@@ -93,9 +95,18 @@ def _read_state(order: Mapping[str, Any], held: HeldInputs) -> CompileRequest | 
     return None
 
 
-def _say(number: int) -> None:
-    sys.stdout.write(f"{number}\n")
-    sys.stdout.flush()
+def _take_output() -> int:
+    """A descriptor for the answers alone: what a library prints goes to standard error from now on."""
+    answers = os.dup(1)
+    os.dup2(2, 1)
+    return answers
+
+
+def _say(answers: int, number: int) -> None:
+    try:
+        os.write(answers, b"%d\n" % number)
+    except BrokenPipeError:
+        sys.exit("nobody waits for the answers of this compile any more")
 
 
 def _compile_and_exit(order: Mapping[str, Any], memory: FileMemory, held: HeldInputs) -> NoReturn:

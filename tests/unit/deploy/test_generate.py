@@ -14,15 +14,29 @@ import yaml
 
 from compiler.rights import DEFAULT_KINDS
 from compiler.version import VERSION
-from deploy.generate import FOLDER, SUBSTITUTIONS, generated_files, values, values_schema
+from deploy.generate import FOLDER, generated_files, values, values_schema
 from reconciler.cli.commands import reconcile
 from reconciler.cli.config import read_config
 from reconciler.cluster.rights import admission_objects, rbac_objects
 from tests.builders.helm import render
 
 ROOT = FOLDER.parent
-CONTEXT: dict[str, Any] = {"Release": {"Namespace": "gangplan-system"}}
+TEMPLATES = {file.name: file.read_text() for file in (FOLDER / "chart/templates").iterdir()}
+CONTEXT: dict[str, Any] = {"Release": {"Namespace": "gangplan-system"}, "templates": TEMPLATES}
+CONFIG_NAME = "gangplan-config"
+CHECKSUM = "checksum/config"
 Object = dict[str, Any]
+
+
+def pod_template(objects: list[Object]) -> Object:
+    (template,) = (thing["spec"]["template"] for thing in objects if thing["kind"] == "Deployment")
+    return dict(template)
+
+
+def without_checksum(objects: list[Object]) -> list[Object]:
+    """The chart's objects without what only a chart has, and which differs with the renderer's quotes."""
+    pod_template(objects)["metadata"]["annotations"].pop(CHECKSUM)
+    return objects
 
 
 def by_name(objects: list[Object]) -> dict[tuple[str, str, str], Object]:
@@ -37,13 +51,19 @@ def by_name(objects: list[Object]) -> dict[tuple[str, str, str], Object]:
 
 
 def base_objects() -> list[Object]:
-    names = yaml.safe_load((FOLDER / "kustomization.yaml").read_text())["resources"]
-    return [thing for name in names for thing in yaml.safe_load_all((FOLDER / name).read_text())]
+    """What kustomize makes of the base, but for the hash in the name of the configuration."""
+    kustomization = yaml.safe_load((FOLDER / "kustomization.yaml").read_text())
+    (made,) = kustomization["configMapGenerator"]
+    metadata = {"name": made["name"], "namespace": made["namespace"], "labels": made["options"]["labels"]}
+    data = {name: (FOLDER / name).read_text() for name in made["files"]}
+    config = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
+    texts = [(FOLDER / name).read_text() for name in kustomization["resources"]]
+    return [config, *(thing for text in texts for thing in yaml.safe_load_all(text))]
 
 
 def chart_objects(**changes: Any) -> list[Object]:
     context = {**CONTEXT, "Values": {**values(), **changes}}
-    texts = [render((FOLDER / "chart/templates" / name).read_text(), context) for name in SUBSTITUTIONS]
+    texts = [render(text, context) for _, text in sorted(TEMPLATES.items())]
     return [thing for text in texts for thing in yaml.safe_load_all(text) if thing]
 
 
@@ -56,30 +76,59 @@ def test_what_is_made_is_up_to_date(path: Path) -> None:
 def test_chart_and_base_install_the_same_objects() -> None:
     base = by_name(base_objects())
     del base["Namespace", "", "gangplan-system"]  # Helm makes it: --create-namespace
-    assert by_name(chart_objects()) == base
+    assert by_name(without_checksum(chart_objects())) == base
     assert len(base) > 10
 
 
 def test_the_chart_in_another_namespace_has_rights_of_its_own() -> None:
     """With the same names it would replace the policies of the first install."""
     there = {"Release": {"Namespace": "team"}, "Values": values()}
-    texts = [render((FOLDER / "chart/templates" / name).read_text(), there) for name in ("rbac.yaml", "admission.yaml")]
+    texts = [render(TEMPLATES[name], there) for name in ("rbac.yaml", "admission.yaml")]
     made = by_name([thing for text in texts for thing in yaml.safe_load_all(text) if thing])
     assert made == by_name([*rbac_objects(DEFAULT_KINDS, "team"), *admission_objects("team")])
     assert not made.keys() & by_name(base_objects()).keys()
 
 
+def kustomized(folder: Path) -> tuple[list[Object], str]:
+    """What kustomize makes of a base, with the plain name of the configuration; and its name with the hash."""
+    made = subprocess.run(["kubectl", "kustomize", folder], check=True, capture_output=True, text=True).stdout
+    (name,) = set(re.findall(rf"\b{CONFIG_NAME}-\w+", made))
+    return list(yaml.safe_load_all(made.replace(name, CONFIG_NAME))), name
+
+
 @pytest.mark.skipif(shutil.which("kubectl") is None, reason="needs kubectl")
 def test_kustomize_takes_the_base() -> None:
-    made = subprocess.run(["kubectl", "kustomize", FOLDER], check=True, capture_output=True, text=True).stdout
-    assert by_name(list(yaml.safe_load_all(made))) == by_name(base_objects())
+    assert by_name(kustomized(FOLDER)[0]) == by_name(base_objects())
+
+
+@pytest.mark.skipif(shutil.which("kubectl") is None, reason="needs kubectl")
+def test_another_configuration_of_the_base_rolls_the_pods(tmp_path: Path) -> None:
+    """Pods of a Deployment that is the same go on with what they read at their start."""
+    changed = shutil.copytree(FOLDER, tmp_path / "deploy")
+    with (changed / "config.yaml").open("a") as file:
+        file.write("poll: 5\n")
+    (before, name), (after, other_name) = kustomized(FOLDER), kustomized(changed)
+    assert name != other_name
+    assert pod_template(after) == pod_template(before), "the name of what they mount is all that differs"
+    assert {"name": "config", "configMap": {"name": CONFIG_NAME}} in pod_template(after)["spec"]["volumes"]
+
+
+def test_another_configuration_of_the_chart_rolls_the_pods() -> None:
+    def checksum(**changes: Any) -> str:
+        return str(pod_template(chart_objects(**changes))["metadata"]["annotations"][CHECKSUM])
+
+    usual = checksum()
+    assert re.fullmatch(r"[0-9a-f]{64}", usual)
+    assert checksum(config={**values()["config"], "poll": 5}) != usual
+    assert checksum(replicas=3) == usual, "only the configuration counts"
 
 
 @pytest.mark.skipif(shutil.which("helm") is None, reason="needs helm")
 def test_helm_makes_of_the_chart_what_the_small_renderer_makes() -> None:
     command = ["helm", "template", "gangplan", str(FOLDER / "chart"), "--namespace", "gangplan-system"]
     made = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-    assert by_name([thing for thing in yaml.safe_load_all(made) if thing]) == by_name(chart_objects())
+    objects = [thing for thing in yaml.safe_load_all(made) if thing]
+    assert by_name(without_checksum(objects)) == by_name(without_checksum(chart_objects()))
 
 
 def test_values_reach_the_objects() -> None:
@@ -94,7 +143,7 @@ def test_values_reach_the_objects() -> None:
     deployment = objects["Deployment", "gangplan-system", "gangplan"]["spec"]
     assert deployment["replicas"] == 3
     assert deployment["template"]["spec"]["containers"][0]["image"] == "registry/gangplan@sha256:1"
-    config = objects["ConfigMap", "gangplan-system", "gangplan-config"]["data"]["config.yaml"]
+    config = objects["ConfigMap", "gangplan-system", CONFIG_NAME]["data"]["config.yaml"]
     assert config == {"repo": "r", "cluster": "c", "namespace": "gangplan-system"}, "the namespace is the release's"
     assert not {"ClusterRole", "ServiceAccount", "NetworkPolicy"} & {kind for kind, _, _ in objects}
 
@@ -121,10 +170,8 @@ def test_the_schema_of_the_values_knows_the_options() -> None:
     json.dumps(schema)
 
 
-def test_the_configuration_of_the_base_is_one(tmp_path: Path) -> None:
-    file = tmp_path / "config.yaml"
-    file.write_text(next(each["data"]["config.yaml"] for each in base_objects() if "data" in each))
-    options = read_config(file, reconcile)
+def test_the_configuration_of_the_base_is_one() -> None:
+    options = read_config(FOLDER / "config.yaml", reconcile)
     assert (options["cluster"], options["listen"]) == ("demo", ":8080")
 
 

@@ -228,6 +228,23 @@ def test_a_worker_that_is_killed_under_a_compile_gives_a_failure_and_no_hang(tmp
         compiler.stop()
 
 
+def test_a_library_that_prints_as_it_is_loaded_spoils_no_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """The worker answers on its standard output; whatever it printed there was taken for an answer."""
+    (tmp_path / "highspy.py").write_text(
+        "import os, sys\n"
+        "os.write(1, b'a banner\\n'); os.write(2, b'a complaint\\n')\n"
+        f"sys.path.remove({str(tmp_path)!r}); del sys.modules['highspy']\n"
+        "import highspy\n"
+    )
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    found = compiled(tmp_path / "compile", request(train=JOB))
+    assert isinstance(found, Snapshot)
+    assert found.ok
+    assert capfd.readouterr() == ("", "a banner\na complaint\n")
+
+
 def test_the_worker_ends_with_its_parent(tmp_path: Path) -> None:
     compiler = CompileProcess(tmp_path, lambda: None)
     compiler.warm_up()

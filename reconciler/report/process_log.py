@@ -1,0 +1,109 @@
+"""The log of a process as JSON: whatever it, its libraries and its children say comes out as JSON lines."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import logging
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Sequence
+from types import TracebackType
+
+from reconciler.report import stray_lines
+from reconciler.report.logs import JsonFormatter
+
+log = logging.getLogger(__name__)
+
+LAST_LINES_SECONDS = 2.0
+"""Seconds that the end of the process waits for what was said last. The end of a container's first process ends all."""
+
+
+class LineHandler(logging.Handler):
+    """Writes each line as a whole to a file descriptor, beside another process that does."""
+
+    def __init__(self, target: int, lock: int) -> None:
+        super().__init__()
+        self.target, self.file_lock = target, lock
+
+    def emit(self, record: logging.LogRecord) -> None:
+        try:
+            stray_lines.write_line(self.target, self.file_lock, self.format(record).encode() + b"\n")
+        except Exception:  # as the handlers of the standard library do
+            self.handleError(record)
+
+
+def log_as_json(formatter: JsonFormatter) -> None:
+    """Log to standard error. Where that is the process's own, all that is said otherwise becomes log lines too:
+    warnings, errors that nobody catches, and what is written to standard output and error."""
+    is_own = sys.stderr is not None and sys.stderr is sys.__stderr__
+    handler = _handler_of_process() if is_own else logging.StreamHandler(sys.stderr)
+    handler.setFormatter(formatter)
+    logging.basicConfig(level=logging.INFO, handlers=[handler])
+    logging.getLogger("urllib3").setLevel(logging.ERROR)
+    if is_own:
+        logging.captureWarnings(True)
+        sys.excepthook = _log_last_error
+        threading.excepthook = _log_error_of_thread
+        sys.unraisablehook = _log_ignored_error
+
+
+def _handler_of_process() -> logging.Handler:
+    """A handler that writes to standard error itself; the descriptors are those of a pipe from then on. Terminals stay:
+    a person is there, whom a credential plugin may ask something."""
+    opened = [stream for stream in (sys.__stdout__, sys.__stderr__) if stream is not None]
+    taken = [stream.fileno() for stream in opened if not stream.isatty()]
+    if not taken:
+        return logging.StreamHandler(sys.stderr)
+    target, lock = os.dup(2), os.memfd_create("gangplan-log")
+    source, sink = os.pipe()
+    reader = subprocess.Popen(
+        [sys.executable, "-I", "-S", stray_lines.__file__, str(lock)],
+        stdin=source,
+        stdout=target,
+        stderr=subprocess.DEVNULL,
+        pass_fds=(lock,),
+        start_new_session=True,
+    )
+    os.close(source)
+    for number in taken:
+        os.dup2(sink, number)
+    os.close(sink)
+    if sys.stdout is sys.__stdout__ and sys.stdout is not None:
+        sys.stdout.reconfigure(line_buffering=True)
+    atexit.register(_end_reader, reader, taken)
+    return LineHandler(target, lock)
+
+
+def _end_reader(reader: subprocess.Popen[bytes], taken: Sequence[int]) -> None:
+    """Wait until the last lines are written; a child that is left may go on to write some."""
+    for stream in filter(None, (sys.stdout, sys.stderr)):
+        with contextlib.suppress(OSError, ValueError):
+            stream.flush()
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    for number in taken:
+        os.dup2(nowhere, number)
+    os.close(nowhere)
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        reader.wait(LAST_LINES_SECONDS)
+
+
+def _log_last_error(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    log.critical("the process ends by an unexpected error", exc_info=(kind, error, trace))
+
+
+def _log_error_of_thread(args: threading.ExceptHookArgs) -> None:
+    if args.exc_value is None or issubclass(args.exc_type, SystemExit):
+        return
+    name = args.thread.name if args.thread is not None else "that is not known"
+    details = (args.exc_type, args.exc_value, args.exc_traceback)
+    log.error("the thread %s ended by an unexpected error", name, exc_info=details)
+
+
+def _log_ignored_error(args: sys.UnraisableHookArgs) -> None:
+    """What Python cannot raise: an error in `__del__`, for one."""
+    error = args.exc_value or args.exc_type()
+    details = (args.exc_type, error, args.exc_traceback)
+    log.warning("%s %r", args.err_msg or "an error was ignored in", args.object, exc_info=details)

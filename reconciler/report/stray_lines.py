@@ -1,0 +1,90 @@
+"""Lines that are no log lines, as JSON: what native libraries and child processes write to standard output and error.
+
+The file is run by its path, as a process of its own that reads a pipe: a thread could not say what a process writes as
+it crashes, and a library that fills the pipe while it holds Python's lock would wait for that thread for ever. So it
+imports nothing beyond the standard library.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import select
+import signal
+import sys
+import time
+from datetime import UTC, datetime
+
+LINE_LIMIT = 8 << 10
+"""Bytes of a line; what is longer is told in pieces."""
+IDLE = 1.0
+"""Seconds after which a line without an end counts as one."""
+CLICK_ERROR = "Error: "
+"""How click begins the line that says why a command ends."""
+
+
+def line_head(created: float, level: str) -> dict[str, object]:
+    """What each line begins with."""
+    time_text = datetime.fromtimestamp(created, UTC).isoformat(timespec="milliseconds")
+    return {"time": time_text, "level": level}
+
+
+def write_line(target: int, lock: int, line: bytes) -> None:
+    """Write the line as a whole, though another process writes to the same pipe. lock: a file of both."""
+    fcntl.lockf(lock, fcntl.LOCK_EX)
+    try:
+        while line:
+            line = line[os.write(target, line) :]
+    finally:
+        fcntl.lockf(lock, fcntl.LOCK_UN)
+
+
+def wrapped(line: bytes) -> bytes:
+    """The line as JSON; nothing of one that says nothing."""
+    text = line.decode("utf-8", "replace").rstrip()
+    if not text:
+        return b""
+    message = text.removeprefix(CLICK_ERROR)
+    level = "warning" if message == text else "error"
+    return json.dumps({**line_head(time.time(), level), "message": message}).encode() + b"\n"
+
+
+def copy_lines(source: int, target: int, lock: int) -> None:
+    """Copy lines as JSON until nobody can write to `source` any more. What cannot be written is read all the same,
+    since who writes it would wait."""
+
+    def say(line: bytes) -> None:
+        if said := wrapped(line):
+            with contextlib.suppress(OSError):
+                write_line(target, lock, said)
+
+    rest = b""
+    while True:
+        if rest and not select.select([source], [], [], IDLE)[0]:
+            say(rest)
+            rest = b""
+        piece = os.read(source, 1 << 16)
+        *lines, rest = (rest + piece).split(b"\n")
+        for line in lines:
+            while line:
+                say(line[:LINE_LIMIT])
+                line = line[LINE_LIMIT:]
+        while len(rest) > LINE_LIMIT:
+            say(rest[:LINE_LIMIT])
+            rest = rest[LINE_LIMIT:]
+        if not piece:
+            say(rest)
+            return
+
+
+def main() -> None:
+    """It ends with the last process that can write to its pipe, not by what ends those."""
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    copy_lines(sys.stdin.fileno(), sys.stdout.fileno(), int(sys.argv[1]))
+
+
+if __name__ == "__main__":
+    main()

@@ -10,6 +10,7 @@ import pytest
 
 from compiler.emit.manifest import Manifest
 from compiler.repository import Repository
+from reconciler.changes.allowed import Allowed, PrunePlan
 from reconciler.changes.diff import Change
 from reconciler.cluster.objects import ref_of
 from reconciler.context import Pass, Reconciler, Settings, build_reconciler
@@ -17,7 +18,6 @@ from reconciler.git.mirror import Mirror
 from reconciler.git.poller import BranchHead
 from reconciler.inventory.store import Inventory
 from reconciler.observation.observe import Observation
-from reconciler.ownership.guard import PrunePlan
 from reconciler.planning.controller import choose_commit, give_up_superseded_plan, update_plan
 from reconciler.planning.dry_run import Question, Refusal
 from reconciler.planning.snapshot import Snapshot
@@ -158,7 +158,7 @@ def test_what_is_held_as_intended_is_reported_after_what_is_wrong(world: World) 
         p.add_change(Change("held", ref_of(job(name).object), is_deferred=is_deferred))
     leaving = Change("held", ref_of(job("leaving").object))
     protected = Change("held", ref_of(job("protected").object))
-    p.plan_deletions(PrunePlan(leaving=(leaving,), held_changes=(protected,)))
+    p.allow(Allowed(prune_plan=PrunePlan(leaving=(leaving,), held_changes=(protected,))))
     rows = status_document(build_report(world.r, p), {}, "now")["held"]
     assert [row["object"].rpartition("/")[2] for row in rows] == ["leaving", "unfixable", "protected", "waits"]
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Set
+from collections import Counter
+from collections.abc import Callable, Iterator, Set
 from dataclasses import dataclass, field, replace
 
 from reconciler.changes.diff import Change
+from reconciler.changes.events import MAX_TEXTS, Condition
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,3 +61,16 @@ class Allowed:
     changes: Changes = field(default_factory=Changes)
     prune_plan: PrunePlan = field(default_factory=PrunePlan)
     standstill: str = ""
+
+    @property
+    def waits_for_leave(self) -> bool:
+        """Whether an annotation may release something."""
+        plan = self.prune_plan
+        return bool(self.standstill or plan.obstacles or plan.excess or plan.waits_for_release)
+
+    def conditions(self) -> Iterator[Condition]:
+        """All reasons for which something that left the repository stays, with how many objects each keeps."""
+        lost, held = self.standstill, Counter(change.reason for change in self.prune_plan.held_changes)
+        yield Condition("InventoryLost", bool(lost), "Held" if lost else "Present", lost)
+        texts = (f"{count} object{'s' if count > 1 else ''}: {reason}" for reason, count in held.most_common(MAX_TEXTS))
+        yield Condition("PruneHeld", bool(held), "Held" if held else "None", "; ".join(texts))

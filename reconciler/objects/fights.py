@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from reconciler.changes.events import Condition
+from reconciler.cluster.objects import name_of_key
 from reconciler.threads.memo import drop_other_keys
 
 FIGHT_WINDOW = 60.0
@@ -37,6 +40,12 @@ class FightDetector:
         self.paused_until[key] = now + FIGHT_PAUSE
         self.opponents[key] = opponent
         return True
+
+    def conditions(self, now: float) -> Iterator[Condition]:
+        """Which objects are left alone now, and who the fight is with."""
+        fought = sorted(key for key, until in self.paused_until.items() if until > now)
+        texts = [f"{name_of_key(key)}: {self.opponents[key]}" for key in fought]
+        yield Condition.of_texts("Fighting", texts, "None", "Fighting")
 
     def trim(self, now: float) -> None:
         """Forget objects that have cooled down, and fights that are over."""

@@ -115,7 +115,7 @@ def test_kinds_that_cannot_be_read_hold_up_only_their_own_objects(world: World) 
     conditions = {each.type: each for each in report.conditions}
     assert "ServiceMonitor" in conditions["Applied"].message
     assert not conditions["Observed"].status
-    assert {str(change.ref) for change in report.held_changes} == reasons(p).keys()
+    assert {str(ref) for ref, _ in report.held} == reasons(p).keys()
 
 
 def test_what_left_the_repository_leaves_nothing_behind(world: World) -> None:

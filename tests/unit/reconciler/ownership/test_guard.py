@@ -255,12 +255,3 @@ def test_all_reasons_that_count_are_said() -> None:
         "all 12 objects of kind Job",
         "the repository is empty",
     ]
-
-
-def test_what_another_part_gives_a_reason_for_is_held_be_it_to_be_deleted_or_given_back() -> None:
-    deletion, release = Change("prune", ref("a"), live=live("a")), Change("release", ref("b"), live=live("b"))
-    plan = PrunePlan((deletion,), (release,))
-    assert plan.holding(lambda change: "") == plan
-    held = plan.holding(lambda change: "it is left alone")
-    assert (held.changes, held.releases) == ((), ())
-    assert [(each.action, each.reason) for each in held.held_changes] == [("held", "it is left alone")] * 2

@@ -13,6 +13,7 @@ from functools import partial
 from pathlib import Path
 
 from compiler.emit.manifest import Manifest
+from reconciler.changes.allowed import Allowed, Changes, PrunePlan
 from reconciler.changes.diff import Change
 from reconciler.changes.effects import Effects
 from reconciler.changes.events import ObjectEvent
@@ -31,7 +32,7 @@ from reconciler.observation.informers import InformerSet
 from reconciler.observation.observe import Observation
 from reconciler.observation.own_writes import OwnWrites
 from reconciler.observation.seen import Seen
-from reconciler.ownership import guard
+from reconciler.ownership.part import OwnershipPart, Releases
 from reconciler.part import Part
 from reconciler.planning.cluster_copy import PlanCopy
 from reconciler.planning.compile.process import CompileProcess
@@ -126,6 +127,7 @@ class Reconciler:
     pods: PodsPart
     plan_copy: PlanCopy
     runs: RunsPart
+    ownership: OwnershipPart
     publisher: StatusPublisher
     event_writer: EventWriter
     metrics: Metrics
@@ -147,7 +149,7 @@ class Reconciler:
 
     @property
     def parts(self) -> tuple[Part, ...]:
-        return self.requests, self.runs, self.scheduler, self.pods
+        return self.requests, self.runs, self.ownership, self.scheduler, self.pods
 
     def take_up(self, inventory: Inventory) -> None:
         """Go on with what is stored in the cluster."""
@@ -215,7 +217,7 @@ class Pass:
     obstructed_changes: list[Change] = field(default_factory=list)
     unconfirmed_ends: dict[str, str] = field(default_factory=dict)
     changes: list[Change] = field(default_factory=list)
-    prune_plan: guard.PrunePlan = field(default_factory=guard.PrunePlan)
+    prune_plan: PrunePlan = field(default_factory=PrunePlan)
     lifted_gates: dict[str, int] = field(default_factory=dict)
     evicted_pods: list[str] = field(default_factory=list)
     events: list[ObjectEvent] = field(default_factory=list)
@@ -291,12 +293,10 @@ class Pass:
         """Note why it is not known whether a job is gone."""
         self.unconfirmed_ends[key] = reason
 
-    def plan_deletions(self, plan: guard.PrunePlan) -> None:
-        self.prune_plan = plan
-
-    def stand_still(self, reason: str) -> None:
-        """Let nothing at all be written."""
-        self.standstill = reason
+    def allow(self, allowed: Allowed) -> None:
+        """Go on with what may be written."""
+        self.changes, self.obstructed_changes = list(allowed.changes.due), list(allowed.changes.obstructed)
+        self.prune_plan, self.standstill = allowed.prune_plan, allowed.standstill
 
     def record_results(self, results: Iterable[ChangeResult]) -> None:
         self.results += results
@@ -330,13 +330,18 @@ def build_reconciler(settings: Settings, client: Client, identity: str, timings:
     evictor = PodEvictor(
         pod_writes, client, settings.bind_timeout, settings.node_timeout, time.monotonic, wake.set, timings.pods
     )
+    poller = GitPoller(mirror, settings.poll, wake.set, metrics.record_fetch, timings.git)
+    publisher = StatusPublisher(client, settings.namespace, settings.cluster)
+    requests = RequestsPart(
+        RequestStore(_side_client(client, fence), settings.namespace, settings.cluster), wake.set, timings.requests
+    )
     event_client = _side_client(client, fence, RateLimit(EVENTS_PER_SECOND, EVENT_BURST))
     return Reconciler(
         settings=settings,
         timings=timings,
         client=client,
         mirror=mirror,
-        poller=GitPoller(mirror, settings.poll, wake.set, metrics.record_fetch, timings.git),
+        poller=poller,
         watches=InformerSet(client.with_limits(REQUEST_LIMITS), settings.cluster, wake.set, wake.stirred.set, own=own),
         store=store,
         writer=writer,
@@ -344,9 +349,7 @@ def build_reconciler(settings: Settings, client: Client, identity: str, timings:
         fence=fence,
         compiler=CompileProcess(settings.data / "compile", wake.hurry),
         dry_run=DryRun(_side_client(client, fence), wake.hurry),
-        requests=RequestsPart(
-            RequestStore(_side_client(client, fence), settings.namespace, settings.cluster), wake.set, timings.requests
-        ),
+        requests=requests,
         scheduler=SchedulerPart(
             client,
             Ref("v1", "ConfigMap", settings.namespace, f"gangplan-{settings.cluster}-scheduler"),
@@ -357,8 +360,18 @@ def build_reconciler(settings: Settings, client: Client, identity: str, timings:
         ),
         runs=RunsPart(client.find, time.monotonic, wake.set),
         pods=PodsPart(lifter, evictor, time.monotonic),
+        ownership=OwnershipPart(
+            settings.cluster,
+            client.find,
+            writer,
+            lambda: poller.head,
+            Releases(publisher.ref, publisher.read_annotations, mirror.is_parent),
+            requests.hold_reason,
+            time.monotonic,
+            timings.ownership,
+        ),
         plan_copy=PlanCopy(_side_client(client, fence), settings.namespace, settings.cluster),
-        publisher=StatusPublisher(client, settings.namespace, settings.cluster),
+        publisher=publisher,
         event_writer=EventWriter(event_client, identity, lambda: writer.busy_at),
         metrics=metrics,
         tracing=open_tracing(settings.traces, settings.cluster),
@@ -406,13 +419,27 @@ def planned_runs(r: Reconciler, key: str = "") -> PlannedRuns:
 
 def seen_by(r: Reconciler, p: Pass) -> Seen:
     """What the pass has seen, as the parts take it."""
-    return Seen(r.clock(), r.wall_clock(), r.was_holder, p.observation, p.inventory, p.unconfirmed_ends)
+    return Seen(r.clock(), r.wall_clock(), r.was_holder, p.observation, p.inventory, r.leads_since, p.unconfirmed_ends)
+
+
+def changes_of(p: Pass) -> Changes:
+    """What the pass is to write, as the parts take it."""
+    return Changes(tuple(p.changes), tuple(p.held_changes), tuple(p.obstructed_changes), p.desired_keys)
 
 
 def target_of(r: Reconciler, p: Pass) -> Target:
     """What the pass aims at, as the parts take it."""
     base, is_fresh = r.planning.base_fingerprint, is_plan_fresh(r, p)
-    return Target(p.target_commit, p.rewrite_message, p.snapshot, p.current_fingerprint, base, is_fresh)
+    return Target(
+        p.target_commit,
+        p.rewrite_message,
+        p.snapshot,
+        p.current_fingerprint,
+        base,
+        is_fresh,
+        planned_runs(r),
+        tuple(p.problems),
+    )
 
 
 def is_plan_fresh(r: Reconciler, p: Pass) -> bool:

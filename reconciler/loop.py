@@ -24,7 +24,7 @@ from reconciler.changes.diff import Change, classify_change
 from reconciler.changes.results import ChangeResult
 from reconciler.cluster.client import ApiError
 from reconciler.cluster.objects import Ref, ref_of, version_of
-from reconciler.context import Pass, Reconciler, planned_runs, seen_by, target_of
+from reconciler.context import Pass, Reconciler, changes_of, planned_runs, seen_by, target_of
 from reconciler.housekeeping import keep_house
 from reconciler.inventory.store import InventoryEntry
 from reconciler.objects.controller import take_up_inventory, write_changes
@@ -32,8 +32,6 @@ from reconciler.objects.drift import note_basis
 from reconciler.observation.observe import Restrictions
 from reconciler.observation.pods import has_ended
 from reconciler.observation.unlabelled import believed_deletions, find_unlabelled
-from reconciler.ownership.controller import confirm_entries, plan_pruning, settle_lost_inventory
-from reconciler.ownership.occupied_queues import without_occupied_queues
 from reconciler.planning.controller import choose_commit, update_plan
 from reconciler.planning.snapshot import Snapshot
 from reconciler.pods.lifts import Orders
@@ -59,9 +57,7 @@ def reconcile_once(r: Reconciler) -> Report:
     with _phase(r, "diff"):  # 3
         compute_changes(r, p)
     with _phase(r, "guard"):  # 4
-        settle_lost_inventory(r, p)
-        plan_pruning(r, p)
-        p.plan_deletions(without_occupied_queues(p, p.prune_plan.holding(r.requests.hold_reason)))
+        p.allow(r.ownership.guard(changes_of(p), seen_by(r, p), target_of(r, p)))
     with _phase(r, "act"):  # 5 the only phase that writes
         act_on_changes(r, p)
         keep_house(r, p)
@@ -102,7 +98,7 @@ def observe(r: Reconciler) -> Pass:
         p.doubt_end(key, doubt)
     seen, runs, gone = seen_by(r, p), planned_runs(r), list(believed_deletions(r, p))
     r.runs.record_deletions(seen, runs, gone)
-    confirm_entries(r, p)
+    r.ownership.confirm_entries(seen, runs)
     r.runs.record_ends(seen, runs)
     return p
 

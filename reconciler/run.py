@@ -241,15 +241,15 @@ def _is_complete(r: Reconciler, last: Report) -> bool:
 def _publish_report(r: Reconciler, report: Report, seconds: float) -> None:
     r.record_good_pass()
     r.metrics.record_report(report, seconds)
-    _log_results(report.results)
-    for gang, pods in filter(lambda item: item[1], report.lifted_gates.items()):
+    _log_results(report.done.results)
+    for gang, pods in filter(lambda item: item[1], report.done.lifted.items()):
         log.info("gates lifted", extra={"object": gang, "pods": pods})
-    for pod in report.evicted_pods:
+    for pod in report.done.evicted:
         log.info("evicted", extra={"object": pod})
     r.publisher.drop_waiting()
     if r.lease.is_held():
         r.publisher.publish(report)
-        r.event_writer.put([*report.events, *_status_events(r)])
+        r.event_writer.put([*report.done.events, *_status_events(r)])
 
 
 def _status_events(r: Reconciler) -> Iterator[ObjectEvent]:

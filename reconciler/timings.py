@@ -100,6 +100,17 @@ class PodTimings:
 
 
 @dataclass(frozen=True, slots=True)
+class OwnershipTimings:
+    """Of what is ours, and what of it is deleted."""
+
+    prune_window: int = 3600
+    """For which deletions are summed up."""
+    intent: float = 90.0
+    """Until no request arrives any more of a former leader, or of which the answer was lost: the API server's time
+    limit is 60 s."""
+
+
+@dataclass(frozen=True, slots=True)
 class Timings:
     """All groups."""
 
@@ -108,6 +119,7 @@ class Timings:
     scheduler: SchedulerTimings = SchedulerTimings()
     requests: RequestTimings = RequestTimings()
     pods: PodTimings = PodTimings()
+    ownership: OwnershipTimings = OwnershipTimings()
 
 
 TIMINGS = Timings()

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, TypeAlias
 
 from reconciler.changes.diff import Change
+from reconciler.changes.events import ObjectEvent
 from reconciler.changes.pods import Eviction, GateLift
 
 PodOutcome = Literal["done", "refused", "retry", "left", "put off"]
@@ -48,3 +50,15 @@ class EvictionResult(NamedTuple):
 
 
 WriteResult: TypeAlias = ChangeResult | GateResult | EvictionResult
+
+
+def events_of_results(results: Iterable[ChangeResult]) -> Iterator[ObjectEvent]:
+    """What became of changes, on the objects themselves."""
+    for result in results:
+        change = result.change
+        if change.live is None:
+            continue
+        if result.outcome in ("conflict", "refused", "fight"):
+            yield ObjectEvent(change.live, "NotApplied", result.message, True)
+        elif result.outcome == "done" and change.action in ("update", "in-place") and result.message:
+            yield ObjectEvent(change.live, "Corrected", f"put back: {result.message}", False)

@@ -5,12 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from reconciler.changes.allowed import Allowed
 from reconciler.changes.diff import Change
 from reconciler.changes.results import ChangeResult
-from reconciler.context import Pass, Reconciler
+from reconciler.context import Pass, Reconciler, changes_of, seen_by
 from reconciler.inventory.neighbours import refuse_beside_another
 from reconciler.inventory.store import Inventory
-from reconciler.ownership.controller import announce_deletions, prune
 from reconciler.planning.controller import give_up_superseded_plan, restore_snapshot
 from reconciler.planning.snapshot import Snapshot
 
@@ -57,7 +57,8 @@ def write_changes(r: Reconciler, p: Pass, snapshot: Snapshot) -> None:
         refuse_beside_another(r.client, r.store)
     due = [change for change in p.changes if r.writer.is_due(change)]
     p.record_results(_apply_next_changes(r, p, snapshot, due))
-    prune(r, p)
+    allowed = Allowed(changes_of(p), p.prune_plan)
+    p.record_results(r.ownership.prune(allowed, seen_by(r, p), p.results).results)
 
 
 def _apply_next_changes(r: Reconciler, p: Pass, snapshot: Snapshot, due: Sequence[Change]) -> list[ChangeResult]:
@@ -67,7 +68,7 @@ def _apply_next_changes(r: Reconciler, p: Pass, snapshot: Snapshot, due: Sequenc
     chosen = r.pace.next_changes(due, starting, snapshot.gangs.keys() - starting)
     if len(chosen) < len(due) and not r.pace.is_holding:
         r.wake_event.set()
-    announce_deletions(r, p, chosen)
+    r.ownership.announce_deletions(chosen, seen_by(r, p), p.prune_plan)
     results = r.writer.apply_changes(chosen, p.inventory)
     for result in (*p.results, *results):
         change, now = result.change, r.clock()

@@ -12,11 +12,10 @@ from compiler.emit.manifest import Manifest
 from compiler.kubernetes import is_planned_job, is_terminating, uid_of
 from compiler.run_kinds import RUN_KINDS
 from reconciler.changes.diff import Change, classify_change
-from reconciler.changes.results import ChangeResult
+from reconciler.changes.results import ChangeResult, events_of_results
 from reconciler.cluster.objects import Object, ref_of
 from reconciler.context import DriftBasis, Pass, Reconciler
 from reconciler.objects.writer import BATCH
-from reconciler.report.build import events_of_results
 from reconciler.scheduler.configuration import text_of
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from compiler.syntax.runs import json_digest
 from reconciler.changes.diff import Change
 from reconciler.changes.results import UNANSWERED, ChangeResult
-from reconciler.ownership.guard import FightDetector
+from reconciler.objects.fights import FightDetector
 from reconciler.threads.memo import drop_other_keys
 
 FIRST_PAUSE, MAX_PAUSE = 0.5, 60.0

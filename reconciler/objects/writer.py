@@ -369,6 +369,23 @@ class ClusterWriter:
         inventory.drop_entry(change.ref.key)
         return ChangeResult(change, "done", change.reason)
 
+    def announce(self, key: str) -> None:
+        """Note that the stored inventory does not say yet what is about to be written of this object."""
+        self.memory.record_intent(key)
+
+    def refused_keys(self) -> set[str]:
+        """Ref.key of what the server refuses, or others hold."""
+        failures = self.memory.failures.items()
+        return {key for key, result in failures if result.outcome in ("refused", "conflict")}
+
+    def deleted_uids(self) -> set[str]:
+        """Of objects whose deletion the server has taken, and that the watches still show."""
+        return self.own.deleted_uids()
+
+    def may_still_come(self, ref: Ref, seconds: float) -> bool:
+        """Whether a write of the object is under way, or has lost its answer so many seconds ago at most."""
+        return self.is_open(ref) or self.clock() - self.memory.lost_answers.get(ref.key, -inf) <= seconds
+
     def is_due(self, change: Change) -> bool:
         """Whether a change is to be tried now: not while it pauses after a failure, unless its manifest has changed."""
         if self.is_unfixable(change) or self.must_wait(change.ref):

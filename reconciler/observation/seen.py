@@ -13,13 +13,15 @@ from reconciler.observation.observe import Observation
 @dataclass(frozen=True, slots=True)
 class Seen:
     """now: on the clock. wall_now: seconds since the epoch. is_leading: whether this replica held the lease when the
-    pass began. doubts: Ref.key of a job -> why it is not known whether it is gone."""
+    pass began. leads_since: when it last began to lead, on the
+    clock. doubts: Ref.key of a job -> why it is not known whether it is gone."""
 
     now: float
     wall_now: float
     is_leading: bool
     observation: Observation
     inventory: Inventory
+    leads_since: float = 0.0
     doubts: Mapping[str, str] = field(default_factory=dict)
 
     @property

@@ -1,4 +1,4 @@
-"""What may be deleted, and which objects are fought over: decisions on data, no IO.
+"""What may be deleted: decisions on data, no IO.
 
 Deleting is the one thing that cannot be taken back, so an error is never read as an empty set: only what the inventory
 says that we created, by uid, and only after a commit that compiled as a whole, with every read good, and not more at
@@ -10,8 +10,8 @@ us is released, never deleted.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 from compiler.fields.quantity import QuantityError, parse_quantity
@@ -25,15 +25,13 @@ from compiler.kubernetes import (
     uid_of,
 )
 from compiler.syntax.runs import json_digest
+from reconciler.changes.allowed import PrunePlan
 from reconciler.changes.diff import Change
 from reconciler.cluster.objects import Object
 from reconciler.inventory.store import Inventory, InventoryEntry
-from reconciler.threads.memo import drop_other_keys
 
 PRUNE_SHARE = 0.1
-"""Beyond `PRUNE_LIMITS`, this share of what there is may be deleted within `PRUNE_WINDOW`."""
-PRUNE_WINDOW = 3600
-"""Seconds for which deletions are summed up."""
+"""Beyond `PRUNE_LIMITS`, this share of what there is may be deleted within an hour."""
 WHOLE_KIND = 4
 """Objects of a kind from which on they are not all deleted at once."""
 _CONTAINERS = frozenset({"Namespace", "CustomResourceDefinition.apiextensions.k8s.io"})
@@ -52,7 +50,7 @@ class Toll(NamedTuple):
 
 
 PRUNE_LIMITS = Toll(objects=10, jobs=5, pods=50, devices=64)
-"""What may always be deleted within `PRUNE_WINDOW`."""
+"""What may always be deleted within the last hour."""
 _NOUNS = ("objects", "running jobs", "running pods", "devices in use")
 
 
@@ -66,7 +64,7 @@ def sum_tolls(tolls: Iterable[Toll]) -> Toll:
 @dataclass(frozen=True, slots=True)
 class PruneSafety:
     """How far what is seen can be trusted. commit: the branch's head. problems: one sentence for each read that failed.
-    allowed: commits and digests of deletions that annotations release. recent: deleted within `PRUNE_WINDOW`.
+    allowed: commits and digests of deletions that annotations release. recent: deleted within the last hour.
     status_name: of the ConfigMap on which an annotation may stand."""
 
     commit: str
@@ -75,39 +73,6 @@ class PruneSafety:
     allowed: frozenset[str] = frozenset()
     recent: Toll = field(default_factory=Toll)
     status_name: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class PrunePlan:
-    """changes: what is deleted. releases: what existed before us and is given back. held_changes: what would be
-    deleted, with the reason in each. leaving: what was deleted and is not gone yet. vanished_keys: of the inventory,
-    whose object is not seen any more.
-
-    obstacles: why nothing is deleted now, but for containers, which wait each for its own release. excess: why so much
-    may not die at once, replacements included; empty where it may. waits_for_release: whether an annotation would let
-    more be deleted. counts: whether it counts against what is deleted later; what an annotation released does not.
-    """
-
-    changes: tuple[Change, ...] = ()
-    releases: tuple[Change, ...] = ()
-    held_changes: tuple[Change, ...] = ()
-    leaving: tuple[Change, ...] = ()
-    vanished_keys: tuple[str, ...] = ()
-    obstacles: tuple[str, ...] = ()
-    excess: tuple[str, ...] = ()
-    waits_for_release: bool = False
-    counts: bool = True
-
-    def holding(self, reason_of: Callable[[Change], str]) -> PrunePlan:
-        """The plan, where what this gives a reason for is held, be it to be deleted or given back."""
-        left = (*self.changes, *self.releases)
-        held = {each.ref.key: replace(each, action="held", reason=why) for each in left if (why := reason_of(each))}
-        return replace(
-            self,
-            changes=tuple(change for change in self.changes if change.ref.key not in held),
-            releases=tuple(change for change in self.releases if change.ref.key not in held),
-            held_changes=(*self.held_changes, *held.values()),
-        )
 
 
 Departure = Literal["deletion", "release", "protected", "leaving", "vanished"]
@@ -266,48 +231,3 @@ def _way_out(deletions: Iterable[Change], safety: PruneSafety) -> str:
         f"allow it with the annotation {ALLOW_PRUNE_ANNOTATION}: {safety.commit} on ConfigMap {safety.status_name}, "
         f"or {ALLOW_PRUNE_ANNOTATION}: {deletion_digest(deletions)} there or on the Cluster in the repository"
     )
-
-
-FIGHT_WINDOW = 60.0
-"""Seconds in which `FIGHT_THRESHOLD` corrections are forgotten."""
-FIGHT_THRESHOLD = 5.0
-"""Corrections within that time that make a fight."""
-FIGHT_PAUSE = 120.0
-"""Seconds for which an object that is fought over is left alone."""
-
-
-@dataclass(slots=True)
-class FightDetector:
-    """Heat per object: each correction adds one, and it cools down linearly. An object above the threshold is left
-    alone for a while, and no other.
-
-    heat: key -> heat and when it was so. opponents: key -> a sentence on who the fight is with.
-    """
-
-    heat: dict[str, tuple[float, float]] = field(default_factory=dict)
-    paused_until: dict[str, float] = field(default_factory=dict)
-    opponents: dict[str, str] = field(default_factory=dict)
-
-    def record_correction(self, key: str, opponent: str, now: float) -> bool:
-        """Count a correction; True when this object has just become a fight. opponent: a sentence on who it is with."""
-        heat, at = self.heat.get(key, (0.0, now))
-        heat = max(0.0, heat - (now - at) * FIGHT_THRESHOLD / FIGHT_WINDOW) + 1.0
-        self.heat[key] = (heat, now)
-        if heat <= FIGHT_THRESHOLD:
-            return False
-        self.heat[key] = (0.0, now)
-        self.paused_until[key] = now + FIGHT_PAUSE
-        self.opponents[key] = opponent
-        return True
-
-    def trim(self, now: float) -> None:
-        """Forget objects that have cooled down, and fights that are over."""
-        drop_other_keys(self.heat, {key for key, (_, at) in self.heat.items() if now - at < FIGHT_WINDOW})
-        drop_other_keys(self.paused_until, {key for key, until in self.paused_until.items() if until > now})
-        drop_other_keys(self.opponents, self.paused_until.keys())
-
-    def is_paused(self, key: str, now: float) -> bool:
-        if now < self.paused_until.get(key, 0.0):
-            return True
-        self.paused_until.pop(key, None)
-        return False

@@ -21,9 +21,6 @@ from reconciler.planning.target import Target
 from reconciler.pods.departures import PodEvictor
 from reconciler.pods.lifts import GateLifter, Orders
 
-MAX_REASONS = 5
-"""Held gangs that the condition names."""
-
 
 @dataclass(slots=True)
 class PodsPart(Part):
@@ -123,9 +120,8 @@ class PodsPart(Part):
 
     def conditions(self) -> Iterator[Condition]:
         held = sorted(self.evictor.binding.held_jobs(self.clock()).items())
-        texts = [f"{name_of_key(key)}: {reason}" for key, reason in held[:MAX_REASONS]]
-        more = f"; and {len(held) - MAX_REASONS} more" if len(held) > MAX_REASONS else ""
-        yield Condition("GangsHeld", bool(held), "NotBound" if held else "None", "; ".join(texts) + more)
+        texts = [f"{name_of_key(key)}: {reason}" for key, reason in held]
+        yield Condition.of_texts("GangsHeld", texts, "None", "NotBound")
 
     def deadlines(self, now: float) -> Iterator[float]:
         yield from self.evictor.deadlines(now)

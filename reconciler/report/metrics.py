@@ -101,9 +101,9 @@ class Metrics:
         decisions = Tally(gang.decision for gang in report.gangs)
         for decision in get_args(JobAction):
             self.gangs.labels(decision=decision).set(decisions[decision])
-        self.record_results(report.results)
-        self.gates_lifted.inc(sum(report.lifted_gates.values()))
-        self.evictions.inc(len(report.evicted_pods))
+        self.record_results(report.done.results)
+        self.gates_lifted.inc(sum(report.done.lifted.values()))
+        self.evictions.inc(len(report.done.evicted))
         if report.commit != self._revision:
             self._revision, self._revision_since = report.commit, time.monotonic()
 

@@ -12,15 +12,15 @@ from typing import Any
 
 from compiler.fields.timestamp import rfc3339
 from compiler.kubernetes import CLUSTER_LABEL, MANAGED_BY_LABEL, annotations_of
-from reconciler.changes.diff import Change
-from reconciler.changes.events import Condition, ObjectEvent
-from reconciler.changes.results import ChangeResult
+from reconciler.changes.effects import Effects
+from reconciler.changes.events import Condition
 from reconciler.cluster.client import ApiError, Client, NotFound, Retry
 from reconciler.cluster.objects import FIELD_MANAGER, Object, Ref
 from reconciler.inventory.shards import memory_labels
+from reconciler.inventory.store import FinishedRun
 from reconciler.planning.snapshot import PlannedGang
 from reconciler.report.explain import condition_sentence
-from reconciler.runs.records import record_line
+from reconciler.runs.records import record_line, record_row
 
 log = logging.getLogger(__name__)
 
@@ -57,6 +57,8 @@ _ROW_TEXTS = {
 """What a status document holds, and which fields of the rows of its tables are texts."""
 MAX_FAILURE = 2000
 """Characters of what ends passes."""
+MAX_RUNS, MAX_RECORDS = 1000, 10
+"""Finished runs that are named, and of which is said what is known: the last ones."""
 MAX_MESSAGES = 50
 """Diagnostics, held and failed changes that are written into the status at most."""
 
@@ -69,13 +71,10 @@ FAILURE_TYPE = "PassFailed"
 class Report:
     """What one pass saw and did.
 
-    commit: in force, empty for none. head: of the branch. digest: of the plan in force. results: of this pass.
-    outstanding: what was to be written, was tried, now or before, and failed. held_changes: what else is not done that
-    should be. deferred_changes: what is held as intended: deletions without leave, what is suspended, jobs that wait.
-    lifted_gates: Ref.key of a job -> pods. runs: name of a job -> how its run ended, the last ones. records: of the
-    very last, the newest first (`record_row`). run_count: of all that are remembered. suspended: `all`, kinds and
-    objects that are left alone. is_idle: nothing was written, and what is outstanding was refused
-    again and again. next_wakeup: seconds until there is something to do even if nothing happens.
+    commit: in force, empty for none. head: of the branch. digest: of the plan in force. held: what is not done, with
+    why, the worst first. runs: that are over, the last ones first. suspended: `all`, kinds and objects that are left
+    alone. done: by this pass, and all Events. is_idle: nothing was written, and what is outstanding was refused again
+    and again. next_wakeup: seconds until there is something to do even if nothing happens.
     """
 
     commit: str
@@ -84,19 +83,12 @@ class Report:
     digest: str = ""
     gangs: tuple[PlannedGang, ...] = ()
     diagnostics: tuple[Mapping[str, Any], ...] = ()
-    results: tuple[ChangeResult, ...] = ()
-    outstanding: tuple[ChangeResult, ...] = ()
-    held_changes: tuple[Change, ...] = ()
-    deferred_changes: tuple[Change, ...] = ()
-    lifted_gates: Mapping[str, int] = field(default_factory=dict)
-    evicted_pods: tuple[str, ...] = ()
-    runs: Mapping[str, str] = field(default_factory=dict)
-    records: tuple[Mapping[str, Any], ...] = ()
+    held: tuple[tuple[Ref, str], ...] = ()
+    runs: tuple[FinishedRun, ...] = ()
     suspended: tuple[str, ...] = ()
-    run_count: int = 0
+    done: Effects = field(default_factory=Effects)
     is_idle: bool = False
     next_wakeup: float | None = None
-    events: tuple[ObjectEvent, ...] = ()
 
 
 def status_document(
@@ -105,29 +97,20 @@ def status_document(
     """The status document. lastTransitionTime moves only when a condition turns; nothing else in it is a clock, so an
     idle cluster is not written. gangs: the entries of the report's gangs, where they are known."""
     known = {entry["type"]: entry for entry in previous.get("conditions") or ()}
-    held = _held_rows(report)
     return {
         "commit": report.commit,
         "head": report.head,
         "digest": report.digest,
         "conditions": [_condition_entry(each, known.get(each.type), now) for each in report.conditions],
         "gangs": [_gang_entry(gang) for gang in report.gangs] if gangs is None else gangs,
-        "finished": dict(sorted(report.runs.items())),
-        "records": list(report.records),
+        "finished": dict(sorted((str(run.ref), run.phase) for run in report.runs[:MAX_RUNS])),
+        "records": [record_row(run) for run in report.runs[:MAX_RECORDS]],
         "suspended": list(report.suspended),
-        "finishedTotal": report.run_count,
-        "held": held[:MAX_MESSAGES],
-        "heldTotal": len(held),
+        "finishedTotal": len(report.runs),
+        "held": [{"object": str(ref), "reason": reason} for ref, reason in report.held[:MAX_MESSAGES]],
+        "heldTotal": len(report.held),
         "diagnostics": [_diagnostic_line(entry) for entry in report.diagnostics[:MAX_MESSAGES]],
     }
-
-
-def _held_rows(report: Report) -> list[dict[str, str]]:
-    """What is not done, and why: first what is wrong, which a cut must not hide behind what is only deferred."""
-    wrong = [(change.ref, change.reason) for change in report.held_changes]
-    wrong += [(result.change.ref, result.message) for result in report.outstanding]
-    deferred = ((change.ref, change.reason) for change in report.deferred_changes)
-    return [{"object": str(ref), "reason": reason} for ref, reason in (*wrong, *deferred)]
 
 
 def split_gangs(gangs: Sequence[Mapping[str, Any]]) -> list[list[Mapping[str, Any]]]:

@@ -142,8 +142,8 @@ def _unscheduled_jobs(seen: Seen, gangs: Mapping[str, PlannedGang], unbound: Col
         job = seen.observation.objects.get(key)
         if job is None or gang.decision == "wait":
             continue
-        given = (pod for pod in seen.pods.get(key, ()) if uid_of(pod) in unbound and is_of_volcano(pod))
-        if pod_group_key(job) in groups or any(map(is_unseen_pod, given)):
+        pods = filter(is_of_volcano, seen.pods.get(key, ()))
+        if pod_group_key(job) in groups or any(uid_of(pod) in unbound and is_unseen_pod(pod) for pod in pods):
             yield key
 
 

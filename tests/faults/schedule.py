@@ -29,7 +29,7 @@ SHORT_TIMES: Numbers = {
     },
     "reconciler.pods.binding": {"CLOSED_SECONDS": 10.0, "FIRST_PAUSE": 3.0, "FIRST_HOLD": 5.0},
     "reconciler.pods.evictions": {"MAX_PAUSE": 4.0},
-    "reconciler.ownership.guard": {"PRUNE_WINDOW": 10},
+    "ownership": {"prune_window": 10},
     "reconciler.pods.node_health": {"SETTLE_SECONDS": 1.0, "FIRST_QUARANTINE": 1.0, "LONGEST_QUARANTINE": 4.0},
     "reconciler.objects.writer": {"MAX_PAUSE": 4.0},
 }

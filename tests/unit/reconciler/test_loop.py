@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
+import pytest
+
+from compiler.emit.manifest import Manifest
 from reconciler.changes.diff import Change
 from reconciler.cluster.objects import ref_of
-from reconciler.context import Pass
+from reconciler.context import Pass, Settings, build_reconciler
 from reconciler.inventory.store import Inventory
-from reconciler.loop import withhold_waiting_jobs
+from reconciler.loop import _collect_manifests, withhold_waiting_jobs
 from reconciler.observation.observe import Observation
 from reconciler.planning.snapshot import Snapshot
+from tests.builders.fake_cluster import FakeCluster
 from tests.unit.reconciler.planning.test_candidate import job
 
 
@@ -37,3 +42,17 @@ def test_a_held_job_is_not_created_and_the_status_says_why() -> None:
     assert [change.ref.name for change in p.changes] == ["waits", "starts"]
     assert [(change.ref.name, "share" in change.reason) for change in p.held_changes] == [("held", True)]
     assert p.held_changes[0].is_deferred, "told after what is wrong"
+
+
+@pytest.mark.parametrize("namespace", [{}, {"namespace": "default"}])
+def test_an_object_that_is_declared_in_a_version_that_is_not_served_has_not_left_the_repository(
+    tmp_path: Path, namespace: dict[str, str]
+) -> None:
+    """Its kind was watched in the version that the cluster serves, so it was deleted, by a typing error in its
+    apiVersion."""
+    settings = Settings(str(tmp_path), "main", "test", "gangplan-system", tmp_path / "data")
+    r = build_reconciler(settings, FakeCluster().client(), "me")
+    declared = {"apiVersion": "example.com/v7", "kind": "Thing", "metadata": {"name": "t", **namespace}}
+    p = Pass(Observation({}, frozenset()), Inventory())
+    _collect_manifests(r, p, Snapshot("c", True, manifests=(Manifest(4, declared, "x.yaml:1"),)))
+    assert "Thing.example.com/default/t" in p.desired_keys

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,6 @@ from reconciler.inventory.store import Inventory, InventoryEntry
 from reconciler.loop import act_on_changes, compute_changes
 from reconciler.observation.informers import InformerSet
 from reconciler.observation.observe import Observation, Restrictions
-from reconciler.ownership.controller import live_inventory, settle_lost_inventory
 from reconciler.planning.compile.inputs import CompileRequest
 from reconciler.planning.compile.process import CompileProcess
 from reconciler.planning.controller import choose_commit, update_plan
@@ -117,7 +115,7 @@ def test_kinds_that_cannot_be_read_hold_up_only_their_own_objects(world: World) 
     conditions = {each.type: each for each in report.conditions}
     assert "ServiceMonitor" in conditions["Applied"].message
     assert not conditions["Observed"].status
-    assert {str(change.ref) for change in report.held_changes} == reasons(p).keys()
+    assert {str(ref) for ref, _ in report.held} == reasons(p).keys()
 
 
 def test_what_left_the_repository_leaves_nothing_behind(world: World) -> None:
@@ -150,28 +148,6 @@ def entered(world: World, item: Object, uid: str = "u1") -> InventoryEntry:
     ref = ref_of(item)
     entry = world.r.inventory.entries[ref.key] = InventoryEntry(ref, uid, started=True)
     return entry
-
-
-def test_an_object_that_left_and_cannot_be_looked_at_is_neither_forgotten_nor_in_the_way(world: World) -> None:
-    entered(world, CLAIM)
-    kept = ref_of(CLAIM).key
-    p = world.look(JOB)
-    assert kept not in live_inventory(world.r, p)
-    assert "may not list claims" in reasons(p)["PersistentVolumeClaim default/data"]
-    assert p.problems == []
-
-
-@pytest.mark.parametrize("answer", [error_answer(404), error_answer(403), error_answer(500), ScriptedAnswer(200, None)])
-def test_an_intent_of_a_kind_in_no_plan_is_gone_only_if_the_server_says_so(
-    world: World, answer: ScriptedAnswer
-) -> None:
-    secret = {**CLAIM, "kind": "Secret"}
-    entered(world, secret, uid="")
-    key = ref_of(secret).key
-    world.answers = {"secrets?": answer, "secrets/": error_answer(404)}
-    assert key not in live_inventory(world.r, world.look(JOB))
-    world.answers = {"secrets/": error_answer(404)}
-    assert live_inventory(world.r, world.look(JOB))[key] is None
 
 
 def test_jobs_are_left_alone_while_pods_cannot_be_read(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -275,15 +251,6 @@ def test_a_kind_whose_definition_was_deleted_holds_up_only_its_own_objects(world
     health = world.r.watches.informers["Pod"].health
     health.is_synced, health.problem, health.is_withdrawn = False, "404", True
     assert world.r.watches.observe(Restrictions()).problems == ("Pod cannot be read: 404",), "all plans rest on pods"
-
-
-def test_an_inventory_is_not_made_anew_while_a_kind_is_gone(world: World) -> None:
-    p = world.look(JOB)
-    p.inventory.is_lost = True
-    p.observation = replace(p.observation, withdrawn_kinds=frozenset({"Job.batch"}), obstacles={"Job.batch": "404"})
-    settle_lost_inventory(world.r, p)
-    assert p.standstill.endswith("while a read fails: 404")
-    assert p.inventory.is_lost
 
 
 def test_a_job_of_a_kind_that_is_not_served_keeps_no_room(world: World) -> None:

@@ -1,4 +1,4 @@
-"""Nothing is deleted on the strength of an error, and a fight stops one object only."""
+"""Nothing is deleted on the strength of an error."""
 
 from __future__ import annotations
 
@@ -7,16 +7,13 @@ from typing import Any
 
 import pytest
 
+from reconciler.changes.allowed import PrunePlan
 from reconciler.changes.diff import Change
 from reconciler.cluster.objects import Object, Ref, ref_of
 from reconciler.inventory.shards import Table
 from reconciler.inventory.store import Inventory, InventoryEntry, Origin
 from reconciler.ownership.guard import (
-    FIGHT_PAUSE,
-    FIGHT_THRESHOLD,
     PRUNE_LIMITS,
-    FightDetector,
-    PrunePlan,
     PruneSafety,
     Toll,
     deletion_digest,
@@ -258,22 +255,3 @@ def test_all_reasons_that_count_are_said() -> None:
         "all 12 objects of kind Job",
         "the repository is empty",
     ]
-
-
-def test_corrections_in_quick_succession_are_a_fight_and_slow_ones_are_not() -> None:
-    fights = FightDetector()
-    assert not any(fights.record_correction("slow", "them", now=60.0 * at) for at in range(20))
-    turns = [fights.record_correction("quick", "them", now=1200.0 + at) for at in range(int(FIGHT_THRESHOLD) + 1)]
-    assert turns == [*[False] * int(FIGHT_THRESHOLD), True]
-    assert fights.is_paused("quick", 1210.0)
-    assert not fights.is_paused("slow", 1210.0)
-    assert not fights.is_paused("quick", 1206.0 + FIGHT_PAUSE)
-
-
-def test_what_another_part_gives_a_reason_for_is_held_be_it_to_be_deleted_or_given_back() -> None:
-    deletion, release = Change("prune", ref("a"), live=live("a")), Change("release", ref("b"), live=live("b"))
-    plan = PrunePlan((deletion,), (release,))
-    assert plan.holding(lambda change: "") == plan
-    held = plan.holding(lambda change: "it is left alone")
-    assert (held.changes, held.releases) == ((), ())
-    assert [(each.action, each.reason) for each in held.held_changes] == [("held", "it is left alone")] * 2

@@ -7,12 +7,10 @@ from typing import Any
 import pytest
 
 from compiler.kubernetes import GROUP_NAME_ANNOTATION
+from reconciler.changes.allowed import PrunePlan
 from reconciler.changes.diff import Change
 from reconciler.cluster.objects import Object, ref_of
-from reconciler.context import Pass
-from reconciler.inventory.store import Inventory
 from reconciler.observation.observe import Observation
-from reconciler.ownership.guard import PrunePlan
 from reconciler.ownership.occupied_queues import without_occupied_queues
 
 
@@ -51,8 +49,8 @@ DELETED = {**job("ours", "Running"), "metadata": {**job("ours")["metadata"], "de
 def held(*seen: Object, going: tuple[Object, ...] = ()) -> list[str]:
     """Why the deletion of the queue is held, when these jobs go as well."""
     changes = tuple(Change("prune", ref_of(item), live=item) for item in (*going, TEAM))
-    p = Pass(Observation({ref_of(item).key: item for item in (*seen, *going)}, frozenset()), Inventory())
-    plan = without_occupied_queues(p, PrunePlan(changes=changes))
+    observation = Observation({ref_of(item).key: item for item in (*seen, *going)}, frozenset())
+    plan = without_occupied_queues(observation, PrunePlan(changes=changes))
     assert len(plan.changes) + len(plan.held_changes) == len(changes)
     assert all(change.ref.name == "team" for change in plan.held_changes)
     return [change.reason for change in plan.held_changes]

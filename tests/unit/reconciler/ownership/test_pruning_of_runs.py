@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,7 +11,7 @@ from reconciler.cluster.objects import Object, ref_of
 from reconciler.inventory.store import InventoryEntry
 from reconciler.ownership.dependents import pods_of_all
 from tests.builders.scripted_server import ScriptedAnswer
-from tests.unit.reconciler.ownership.test_controller import LABELS, OURS, World
+from tests.unit.reconciler.ownership.world import LABELS, OURS, World
 
 SCHEDULED = [
     ("argoproj.io/v1alpha1", "CronWorkflow", "cronworkflows", "workflows.argoproj.io/workflow"),
@@ -26,8 +25,8 @@ SCHEDULED = [
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> World:
-    return World(tmp_path)
+def world() -> World:
+    return World()
 
 
 def put_pod_of_run(world: World, run: str, label: str, namespace: str = "default", **metadata: Any) -> None:
@@ -39,19 +38,13 @@ def put_pod_of_run(world: World, run: str, label: str, namespace: str = "default
 def test_the_runs_of_a_cron_job_count_with_it(world: World) -> None:
     """Seven CronJobs with a running Job each were deleted without a question."""
     made = [world.put(f"tick{at}") for at in range(7)]
-    pods: dict[str, list[Object]] = {}
     for item in made:
         world.enter(item)
         owner = {"apiVersion": "batch/v1", "kind": "CronJob", "name": "tick", "uid": item["metadata"]["uid"]}
         run = world.put(f"run-{item['metadata']['name']}", job=True, ownerReferences=[owner])
-        pods[ref_of(run).key] = [{"metadata": {}, "spec": {}, "status": {"phase": "Running"}}]
-    p = world.look(made[0])
-    p.pods = pods
-    world.prune(p)
-    assert "6 of 7 running jobs would be deleted, the limit is 5" in p.prune_plan.excess
-    p = world.look(*made[:5])
-    p.pods = pods
-    world.prune(p)
+        world.put_pod(run)
+    assert "6 of 7 running jobs would be deleted, the limit is 5" in world.prune(world.look(made[0])).excess
+    world.prune(world.look(*made[:5]))
     world.prune(world.look(*made[:5]))
     assert (len(world.deleted()), world.inventory.deletions) == (2, [[1000, 2, 2, 2, 0]])
 
@@ -73,7 +66,7 @@ def test_the_runs_of_a_cron_workflow_and_of_a_scheduled_spark_application_count_
         put_pod_of_run(world, f"nightly-{at}-17000000600000", label)
     put_pod_of_run(world, "weekly-1", label)
     put_pod_of_run(world, "nightly-1-1700000000", label, "elsewhere")
-    held = world.prune(world.look(made[0])).prune_plan
+    held = world.prune(world.look(made[0]))
     assert "6 of 7 running jobs would be deleted, the limit is 5" in held.excess
     world.prune(world.look(*made[:5]))
     world.prune(world.look(*made[:5]))
@@ -140,6 +133,6 @@ def test_a_spark_application_with_many_executors_is_held(world: World) -> None:
     world.enter(world.cluster.put(f"{path}/namespaces/default/sparkapplications/app", app))
     for at in range(51):
         put_pod_of_run(world, f"app-exec-{at}", "spark-app-selector", labels={"sparkoperator.k8s.io/app-name": "app"})
-    held = world.prune(world.look()).prune_plan
+    held = world.prune(world.look())
     assert "51 of 51 running pods would be deleted, the limit is 50" in held.excess
     assert not world.deleted()

@@ -10,14 +10,11 @@ import pytest
 
 from compiler.emit.manifest import Manifest
 from compiler.repository import Repository
-from reconciler.changes.diff import Change
-from reconciler.cluster.objects import ref_of
 from reconciler.context import Pass, Reconciler, Settings, build_reconciler
 from reconciler.git.mirror import Mirror
 from reconciler.git.poller import BranchHead
 from reconciler.inventory.store import Inventory
 from reconciler.observation.observe import Observation
-from reconciler.ownership.guard import PrunePlan
 from reconciler.planning.controller import choose_commit, give_up_superseded_plan, update_plan
 from reconciler.planning.dry_run import Question, Refusal
 from reconciler.planning.snapshot import Snapshot
@@ -149,18 +146,7 @@ def test_one_refusal_holds_the_commit_whole_and_names_file_and_line(world: World
         status = status_document(report, {}, "now")
         assert {"object": "Job default/bad"}.items() <= status["held"][0].items()
         assert any(line.startswith("jobs/bad.yaml:7:1: error GP505: ") for line in status["diagnostics"])
-    assert any(event.reason == "CommitRefused" for event in report.events)
-
-
-def test_what_is_held_as_intended_is_reported_after_what_is_wrong(world: World) -> None:
-    p = world.look()
-    for name, is_deferred in (("waits", True), ("unfixable", False)):
-        p.add_change(Change("held", ref_of(job(name).object), is_deferred=is_deferred))
-    leaving = Change("held", ref_of(job("leaving").object))
-    protected = Change("held", ref_of(job("protected").object))
-    p.plan_deletions(PrunePlan(leaving=(leaving,), held_changes=(protected,)))
-    rows = status_document(build_report(world.r, p), {}, "now")["held"]
-    assert [row["object"].rpartition("/")[2] for row in rows] == ["leaving", "unfixable", "protected", "waits"]
+    assert any(event.reason == "CommitRefused" for event in report.done.events)
 
 
 def test_a_refused_commit_is_tried_again_later_and_later_and_the_condition_stays_meanwhile(world: World) -> None:
@@ -263,7 +249,7 @@ def test_a_commit_that_waits_for_the_servers_answers_says_so_and_what_is_in_forc
     assert (told.status, told.reason) == (False, "Unanswered")
     assert "commit new" in told.message
     assert told.message.endswith("Queue team: failed calling webhook")
-    assert [event.reason for event in report.events] == ["CommitUnanswered"]
+    assert [event.reason for event in report.done.events] == ["CommitUnanswered"]
     assert not report.is_idle
     assert world.compiler.asked[-1].commit == "old", "its plan may rest on nodes that are gone"
     again = replace(OLD, max_waiting_pods=7)

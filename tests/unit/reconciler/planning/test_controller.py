@@ -201,7 +201,7 @@ def test_a_refused_plan_leaves_the_last_one_in_force_and_says_so(told: Told) -> 
     assert (compiled.status, compiled.reason) == (False, "PlanRefused")
     assert "the last plan stays in force" in compiled.message
     assert "GP502" in compiled.message
-    assert [reason for _, reason, _, _ in said.events] == ["PlanRefused"]
+    assert [reason for _, reason, _, _ in said.done.events] == ["PlanRefused"]
     assert said.commit == COMMIT
 
 
@@ -254,7 +254,7 @@ def test_a_compile_that_breaks_down_is_not_held_against_the_commit_and_is_tried_
     assert (compiled.status, compiled.reason) == (False, "CompileFailed")
     assert "7 times in a row, which says nothing about the commit" in compiled.message
     assert condition(said.conditions, "CompilerFailed").status
-    assert [reason for _, reason, _, _ in said.events] == ["CompileFailed"]
+    assert [reason for _, reason, _, _ in said.done.events] == ["CompileFailed"]
     assert not any(diagnostic["severity"] == "error" for diagnostic in said.diagnostics)
     told.look()
     told.compiler.answer = replace(GOOD, commit="beef")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 
 from reconciler.changes.diff import Change
+from reconciler.changes.effects import Effects
 from reconciler.changes.events import Condition
 from reconciler.changes.results import ChangeResult
 from reconciler.cluster.objects import Ref
@@ -19,9 +20,9 @@ REPORT = Report(
     "c0ffee",
     (Condition("Applied", True, "Applied"),),
     gangs=(PlannedGang(JOB, "wait"),),
-    results=(ChangeResult(Change("update", QUEUE), "done"),) * 2,
-    lifted_gates={JOB.key: 4},
-    evicted_pods=("Pod default/victim",),
+    done=Effects(
+        (ChangeResult(Change("update", QUEUE), "done"),) * 2, lifted={JOB.key: 4}, evicted=("Pod default/victim",)
+    ),
 )
 
 

@@ -9,11 +9,10 @@ from typing import Any
 
 import pytest
 
-from reconciler.changes.diff import Change
 from reconciler.changes.events import Condition, ObjectEvent
-from reconciler.changes.results import ChangeResult
 from reconciler.cluster.client import LostLease, NotFound
 from reconciler.cluster.objects import Object, Ref
+from reconciler.inventory.store import FinishedRun
 from reconciler.planning.snapshot import PlannedGang
 from reconciler.report.events import MAX_ATTEMPTS, MAX_WAITING, EventWriter
 from reconciler.report.explain import condition_sentence
@@ -29,7 +28,7 @@ GANG = PlannedGang(
     queue="team",
     reasons=("GW101: 8 GPUs are missing",),
 )
-HELD = (Change("held", Ref("v1", "ConfigMap", "default", "stays"), reason="it is protected"),)
+HELD = ((Ref("v1", "ConfigMap", "default", "stays"), "it is protected"),)
 
 
 def report(applied: bool = True) -> Report:
@@ -39,7 +38,7 @@ def report(applied: bool = True) -> Report:
         (Condition("Applied", applied, "Applied" if applied else "Outstanding"),),
         digest="sha256:1",
         gangs=(GANG,),
-        held_changes=HELD,
+        held=HELD,
     )
 
 
@@ -207,22 +206,10 @@ def test_people_read_what_waits_and_what_is_held() -> None:
     text = status_text(status_document(report(), {}, "10:00"))
     assert "wait   default/train (team) GW101: 8 GPUs are missing" in text
     assert "ConfigMap default/stays: it is protected" in text
-
-
-def test_what_is_wrong_is_told_before_jobs_that_wait_and_a_cut_is_told() -> None:
-    """With sixty withheld jobs an object that waited for a finalizer, and one that was refused, stood nowhere."""
-
-    def change(name: str, reason: str) -> Change:
-        return Change("held", Ref("v1", "ConfigMap", "default", name), reason=reason)
-
-    waiting = tuple(change(f"job-{at}", "it waits") for at in range(60))
-    refused = (ChangeResult(change("bad", ""), "refused", "denied"),)
-    found = replace(report(), deferred_changes=waiting, outstanding=refused)
-    document = status_document(found, {}, "10:00")
-    assert [row["object"].rpartition("/")[2] for row in document["held"][:3]] == ["stays", "bad", "job-0"]
-    assert (len(document["held"]), document["heldTotal"]) == (MAX_MESSAGES, 62)
-    assert f"  and {62 - MAX_MESSAGES} more\n" in status_text(document)
-    assert "more" not in status_text(status_document(report(), {}, "10:00"))
+    assert "more" not in text
+    cut = status_document(replace(report(), held=HELD * 60), {}, "10:00")
+    assert (len(cut["held"]), cut["heldTotal"]) == (MAX_MESSAGES, 60)
+    assert f"  and {60 - MAX_MESSAGES} more\n" in status_text(cut)
 
 
 def test_people_read_when_a_job_is_expected_to_start() -> None:
@@ -248,8 +235,8 @@ def large_report(gangs: int, note: str = "") -> Report:
         )
         for at in range(gangs)
     ]
-    runs = {f"Job default/finished-{at}": "Completed" for at in range(1000)}
-    return replace(report(), gangs=tuple(found), runs=runs, run_count=100_000)
+    runs = tuple(FinishedRun(GANG.job._replace(name=f"finished-{at}"), "a", "Completed") for at in range(10_000))
+    return replace(report(), gangs=tuple(found), runs=runs)
 
 
 def test_5000_gangs_are_spread_over_config_maps_below_the_limit_and_read_as_one() -> None:
@@ -260,7 +247,7 @@ def test_5000_gangs_are_spread_over_config_maps_below_the_limit_and_read_as_one(
     assert max(stored_sizes(server.objects).values()) < 900 << 10
     found = read_status(server.client(), publisher.ref)
     assert found == status_document(large_report(5000), found, "later")
-    assert (len(found["gangs"]), len(found["finished"]), found["finishedTotal"]) == (5000, 1000, 100_000)
+    assert (len(found["gangs"]), len(found["finished"]), found["finishedTotal"]) == (5000, 1000, 10_000)
     before = len(server.writes)
     publisher.publish(large_report(5000))
     assert len(server.writes) == before

@@ -45,7 +45,7 @@ def test_a_record_is_one_line_of_the_status_and_all_of_it_where_it_is_asked_for(
         f"  failed: {FIRST}, worker, on n0, exit code 7",
         f"  before: Failed     sha256:1: {FIRST} to unknown",
     ]
-    document = status_document(Report("c0ffee", "c0ffee", (), records=(record_row(RUN),)), {}, "10:00")
+    document = status_document(Report("c0ffee", "c0ffee", (), runs=(RUN,)), {}, "10:00")
     assert f"last finished\n  {LINE}\n" in status_text(document)
     assert record_line(record_row(FinishedRun(TRAIN, "sha256:2", "Unknown"))).endswith(": unknown to unknown")
 

@@ -4,24 +4,19 @@ from __future__ import annotations
 
 import threading
 import time
-from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from reconciler.cluster.client import BRIEF_LIMITS
-from reconciler.cluster.objects import Object
-from reconciler.loop import observe
-from reconciler.ownership.controller import INTENT_SECONDS, confirm_entries, plan_pruning, prune
-from reconciler.ownership.guard import PRUNE_WINDOW
+from reconciler.timings import TIMINGS
 from tests.builders.scripted_server import ScriptedAnswer, error_answer
-from tests.unit.reconciler.ownership.test_controller import CONFIGMAPS, OURS, World, creation
+from tests.unit.reconciler.ownership.world import CONFIGMAPS, OURS, World, creation
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> World:
-    return World(tmp_path)
+def world() -> World:
+    return World()
 
 
 def test_a_process_that_is_killed_while_it_deletes_has_counted_what_it_deleted_and_no_more(world: World) -> None:
@@ -40,16 +35,19 @@ def test_a_process_that_is_killed_while_it_deletes_has_counted_what_it_deleted_a
         world.prune(world.look(kept))
     gone = [name for name in (f"o{at}" for at in range(9)) if f"{CONFIGMAPS}/{name}" not in world.cluster.objects]
     world.cluster.before = lambda method, path, body: None
-    world.r.inventory = world.r.store.read()
-    p = world.look(kept)
-    plan_pruning(world.r, p)
-    assert (sum(row[1] for row in world.inventory.deletions), len(p.prune_plan.changes)) == (len(gone), 9 - len(gone))
-    prune(world.r, p)
-    assert world.prune(world.look(kept)).prune_plan.changes == ()
+    world.read_inventory()
+    look = world.look(kept)
+    allowed = world.guard(look)
+    assert (sum(row[1] for row in world.inventory.deletions), len(allowed.prune_plan.changes)) == (
+        len(gone),
+        9 - len(gone),
+    )
+    world.delete(look, allowed)
+    assert world.prune(world.look(kept)).changes == ()
     assert sum(row[1] for row in world.inventory.deletions) == 9, "each counts once"
     for name in ("two", "more"):
         world.enter(world.put(name))
-    held = world.prune(world.look(kept)).prune_plan
+    held = world.prune(world.look(kept))
     assert "2 of 3 objects would be deleted after 9 within the last hour, the limit is 10" in held.obstacles
 
 
@@ -58,22 +56,13 @@ def refuse_deletions(world: World) -> None:
     world.cluster.before = lambda method, path, body: error_answer(500, "not now") if method == "DELETE" else None
 
 
-def put_ours(world: World, *names: str) -> Object:
-    """Objects of ours; the last one."""
-    for name in names:
-        world.enter(world.put(name))
-    return world.cluster.objects[f"{CONFIGMAPS}/{names[-1]}"]
-
-
 def test_what_cannot_be_read_while_its_deletion_is_refused_is_not_dead(world: World) -> None:
     """Each time that the watch was stale what was there counted as deleted, and the rest was held for an hour."""
-    kept = put_ours(world, *"abcdef", "kept")
+    kept = world.put_ours(*"abcdef", "kept")
     refuse_deletions(world)
     world.prune(world.look(kept))
     for _ in range(3):
-        p = world.look(kept)
-        p.observation = replace(p.observation, readable_kinds=frozenset(), obstacles={"ConfigMap": "it is stale"})
-        plan_pruning(world.r, p)
+        world.guard(world.look(kept, kinds=(), obstacles={"ConfigMap": "it is stale"}))
         world.time += 61
         world.prune(world.look(kept))
     assert (len(world.inventory.announced), world.inventory.deletions) == (6, [])
@@ -86,25 +75,22 @@ def test_what_cannot_be_read_while_its_deletion_is_refused_is_not_dead(world: Wo
 
 def test_a_deletion_that_was_refused_for_long_counts_from_when_it_was_made(world: World) -> None:
     """Ten deletions, noted an hour before they were granted, were forgotten a moment after that, and ten more went."""
-    kept = put_ours(world, *"abcdefghij", "kept")
+    kept = world.put_ours(*"abcdefghij", "kept")
     refuse_deletions(world)
     world.prune(world.look(kept))
-    world.time += PRUNE_WINDOW - 10
+    world.time += TIMINGS.ownership.prune_window - 10
     world.cluster.before = lambda method, path, body: None
     world.prune(world.look(kept))
     world.time += 20
-    put_ours(world, *"klmnopqrst")
-    p = world.prune(world.look(kept))
-    assert any("would be deleted after 10 within the last hour" in each for each in p.prune_plan.obstacles)
+    world.put_ours(*"klmnopqrst")
+    plan = world.prune(world.look(kept))
+    assert any("would be deleted after 10 within the last hour" in each for each in plan.obstacles)
     assert all(f"{CONFIGMAPS}/{name}" in world.cluster.objects for name in "klmnopqrst")
 
 
 def test_the_entry_of_an_object_whose_creation_has_no_answer_stays(world: World) -> None:
     """Its commit is superseded, and it may still come to be: nobody else would know that it is ours."""
-    gate, writer = threading.Event(), world.r.writer
-    world.r.lease.try_acquire()
-    world.r.fence.enter()
-    world.r.note_lease(True)
+    gate, writer = threading.Event(), world.writer
     writer.threads.patience = 0.05
     new = creation("late")
 
@@ -115,13 +101,13 @@ def test_the_entry_of_an_object_whose_creation_has_no_answer_stays(world: World)
     world.cluster.before = hang
     (result,) = writer.apply_changes([new], world.inventory)
     assert (result.outcome, writer.is_open(new.ref)) == ("left", True)
-    world.r.leads_since = -1e9
+    world.leads_since = -1e9
     world.prune(world.look())
     assert new.ref.key in world.inventory.entries
     gate.set()
     while not writer.threads._left[new.ref.key].answer.done():
         time.sleep(0.001)
-    assert [result.outcome for result in observe(world.r).results] == ["done"], "the next pass takes it up"
+    writer.settle()
     world.cluster.objects[f"{CONFIGMAPS}/late"]["metadata"]["managedFields"] = [OURS]
     world.prune(world.look())
     assert world.deleted() == ["late"]
@@ -131,26 +117,26 @@ def test_an_object_whose_creation_lost_its_answer_is_ours_also_when_it_comes_lat
     """Something between us and the server may have kept the request: it came after its entry was given up."""
     lost = ScriptedAnswer(200, {}, breaks_off=True)
     world.cluster.before = lambda method, path, body: lost if "/late?" in path else None
-    (result,) = world.r.writer.apply_changes([creation("late")], world.inventory)
+    (result,) = world.writer.apply_changes([creation("late")], world.inventory)
     assert result.outcome == "retry"
-    world.r.leads_since = -1e9
+    world.leads_since = -1e9
     world.prune(world.look())
     world.put("late")
-    p = world.look()
-    confirm_entries(world.r, p)
-    world.prune(p)
+    world.confirm()
+    world.prune(world.look())
     assert world.deleted() == ["late"]
-    world.r.writer.apply_changes([creation("late")], world.inventory)
-    world.time += INTENT_SECONDS + 1
+    world.writer.apply_changes([creation("late")], world.inventory)
+    world.time += TIMINGS.ownership.intent + 1
     world.prune(world.look())
     assert creation("late").ref.key not in world.inventory.entries
 
 
 def test_nothing_is_deleted_while_what_is_deleted_cannot_be_noted(world: World) -> None:
     world.enter(world.put("left"))
-    world.r.writer.save_inventory(world.inventory)
+    world.writer.save_inventory(world.inventory)
     world.cluster.before = lambda method, path, body: error_answer(500, "no") if "inventory" in path else None
-    assert [result.outcome for result in world.prune(world.look()).results] == ["retry", "retry"]
+    look = world.look()
+    assert [result.outcome for result in world.delete(look, world.guard(look))] == ["retry", "retry"]
     assert world.deleted() == []
     world.cluster.before = lambda method, path, body: None
     world.time += 60
@@ -161,10 +147,10 @@ def test_nothing_is_deleted_while_what_is_deleted_cannot_be_noted(world: World) 
 def test_whether_what_was_deleted_is_gone_is_not_asked_for_without_end(world: World) -> None:
     """A hundred reads without an answer took 400 s, within a pass that had begun no write for most of it."""
     asked = list[str]()
-    kept = put_ours(world, *"abcde", "kept")
+    kept = world.put_ours(*"abcde", "kept")
     world.prune(world.look(kept))
-    p = world.look(kept)
-    plan_pruning(world.r, p)
+    look = world.look(kept)
+    allowed = world.guard(look)
 
     def hang(method: str, path: str, body: Any) -> None:
         asked.append(path.rpartition("/")[2])
@@ -172,13 +158,13 @@ def test_whether_what_was_deleted_is_gone_is_not_asked_for_without_end(world: Wo
         raise TimeoutError("the read timed out")
 
     world.cluster.before = hang
-    prune(world.r, p)
-    prune(world.r, p)
+    world.delete(look, allowed)
+    world.delete(look, allowed)
     assert asked == ["a", "b"], "one in each pass, and others in the next one"
-    world.r.writer.set_deadline(-1.0)
-    prune(world.r, p)
+    world.writer.set_deadline(-1.0)
+    world.delete(look, allowed)
     assert asked == ["a", "b"], "none in a pass that has taken too long"
     world.cluster.before = lambda method, path, body: None
-    world.r.writer.set_deadline(60.0)
-    prune(world.r, p)
+    world.writer.set_deadline(60.0)
+    world.delete(look, allowed)
     assert [entry.ref.name for entry in world.inventory.entries.values()] == ["a", "b", "kept"]

@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from compiler.emit.manifest import Manifest
-from reconciler.cluster.objects import ref_of
+from compiler.kubernetes import DIGEST_ANNOTATION
+from reconciler.changes.planned_runs import PlannedRuns
+from reconciler.cluster.objects import Object, ref_of
 from reconciler.inventory.marks import is_marked, origin_of
 from reconciler.inventory.store import InventoryEntry
-from reconciler.loop import _collect_manifests
-from reconciler.ownership.controller import confirm_entries
-from reconciler.planning.snapshot import Snapshot
-from tests.builders.scripted_server import ScriptedAnswer
-from tests.unit.reconciler.ownership.test_controller import COMMIT, LABELS, OURS, World, manager
+from tests.unit.reconciler.ownership.world import OURS, World, manager
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> World:
-    return World(tmp_path)
+def world() -> World:
+    return World()
 
 
 @pytest.mark.parametrize(
@@ -38,7 +34,7 @@ def test_an_object_that_existed_before_us_is_joined(world: World, others: list[A
     assert origin_of(item, "test") == origin
     assert origin_of(item, "another") == "joined", "the mark of another gangplan is not ours"
     world.enter(item, "former")
-    confirm_entries(world.r, world.look())
+    world.confirm()
     assert world.inventory.entries[ref_of(item).key].origin == origin
 
 
@@ -49,8 +45,8 @@ def test_labels_that_we_did_not_apply_are_no_mark(world: World) -> None:
 def test_an_intention_becomes_ours_only_with_our_mark(world: World) -> None:
     for name, marked in (("ours", True), ("theirs", False)):
         ref = ref_of(world.put(name, marked=marked))
-        world.inventory.entries[ref.key] = InventoryEntry(ref)
-    confirm_entries(world.r, world.look())
+        world.inventory.enter(InventoryEntry(ref))
+    world.confirm()
     assert [bool(entry.uid) for entry in world.inventory.entries.values()] == [True, False]
 
 
@@ -79,7 +75,7 @@ def test_an_intention_that_joined_what_existed_is_no_creation(
     }
     item = world.put("a", **fields)
     world.inventory.enter(InventoryEntry(ref_of(item)))
-    confirm_entries(world.r, world.look(item))
+    world.confirm()
     entry = world.inventory.entries[ref_of(item).key]
     assert (entry.uid, entry.origin) == (item["metadata"]["uid"], origin)
     world.prune(world.look())
@@ -102,7 +98,7 @@ def test_what_was_made_anew_just_before_a_stop_goes_when_it_leaves_the_repositor
         entry = InventoryEntry(ref_of(item), "former", started=True, origin="joined")
         world.inventory.enter(entry)
     if looks_before:
-        confirm_entries(world.r, world.look(*items.values()))
+        world.confirm()
         ours = world.inventory.entries[ref_of(items["ours"]).key]
         assert (ours.uid, ours.started, ours.origin) == (items["ours"]["metadata"]["uid"], False, "created")
         assert {world.inventory.entries[ref_of(items[name]).key].uid for name in ("theirs", "older")} == {"former"}
@@ -111,21 +107,22 @@ def test_what_was_made_anew_just_before_a_stop_goes_when_it_leaves_the_repositor
     assert world.deleted() == ["ours"]
 
 
-@pytest.mark.parametrize("namespace", [{}, {"namespace": "default"}])
-def test_an_object_that_is_declared_in_a_version_that_is_not_served_is_not_deleted(
-    world: World, namespace: dict[str, str]
-) -> None:
-    """Its kind was watched in the version that the cluster serves, and it counted as one that had left the
-    repository: so it was deleted, by a typing error in its apiVersion."""
-    known = {"resources": [{"kind": "Thing", "name": "things", "namespaced": True}]}
-    world.cluster.before = lambda _, path, __: ScriptedAnswer(200, known) if path == "/apis/example.com/v1" else None
-    metadata = {"namespace": "default", "name": "t", "labels": LABELS, "managedFields": [OURS]}
-    live = {"apiVersion": "example.com/v1", "kind": "Thing", "metadata": metadata}
-    world.enter(world.cluster.put("/apis/example.com/v1/namespaces/default/things/t", live))
-    declared = {"apiVersion": "example.com/v7", "kind": "Thing", "metadata": {"name": "t", **namespace}}
-    p = world.look()
-    p.observation = replace(p.observation, readable_kinds=p.observation.readable_kinds | {"Thing.example.com"})
-    snapshot = Snapshot(COMMIT, True, plan={"digest": "", "gangs": []}, manifests=(Manifest(4, declared, "x.yaml:1"),))
-    _collect_manifests(world.r, p, snapshot)
-    world.prune(p)
-    assert world.deleted() == []
+def test_the_run_of_a_job_that_is_changed_in_place_is_the_changed_one(world: World) -> None:
+    """Else it would run again when it has gone unseen."""
+    for digest in ("sha256:a", "sha256:more"):
+        job = world.put("train", job=True, marked=False, uid="u", annotations={DIGEST_ANNOTATION: digest})
+        if not world.inventory.entries:
+            world.enter(job)
+        world.confirm()
+        assert world.inventory.entries[ref_of(job).key].run == digest
+
+
+@pytest.mark.parametrize("status", [{}, {"phase": "Running"}])
+def test_a_job_of_a_kind_that_nobody_knows_has_begun_when_it_has_a_status(world: World, status: Object) -> None:
+    metadata = {"namespace": "default", "name": "foo"}
+    job = {"apiVersion": "example.org/v1", "kind": "FooJob", "metadata": metadata, "status": status}
+    item = world.cluster.put("/apis/example.org/v1/namespaces/default/foojobs/foo", job)
+    world.enter(item)
+    runs = PlannedRuns({ref_of(item).key: Manifest(4, job, "jobs/foo.yaml:1", "sha256:foo")})
+    world.part.confirm_entries(world.look().seen, runs)
+    assert world.inventory.entries[ref_of(item).key].started == bool(status)

@@ -1,0 +1,60 @@
+"""Which objects are fought over. Decisions on data, no IO."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from reconciler.changes.events import Condition
+from reconciler.cluster.objects import name_of_key
+from reconciler.threads.memo import drop_other_keys
+
+FIGHT_WINDOW = 60.0
+"""Seconds in which `FIGHT_THRESHOLD` corrections are forgotten."""
+FIGHT_THRESHOLD = 5.0
+"""Corrections within that time that make a fight."""
+FIGHT_PAUSE = 120.0
+"""Seconds for which an object that is fought over is left alone."""
+
+
+@dataclass(slots=True)
+class FightDetector:
+    """Heat per object: each correction adds one, and it cools down linearly. An object above the threshold is left
+    alone for a while, and no other.
+
+    heat: key -> heat and when it was so. opponents: key -> a sentence on who the fight is with.
+    """
+
+    heat: dict[str, tuple[float, float]] = field(default_factory=dict)
+    paused_until: dict[str, float] = field(default_factory=dict)
+    opponents: dict[str, str] = field(default_factory=dict)
+
+    def record_correction(self, key: str, opponent: str, now: float) -> bool:
+        """Count a correction; True when this object has just become a fight. opponent: a sentence on who it is with."""
+        heat, at = self.heat.get(key, (0.0, now))
+        heat = max(0.0, heat - (now - at) * FIGHT_THRESHOLD / FIGHT_WINDOW) + 1.0
+        self.heat[key] = (heat, now)
+        if heat <= FIGHT_THRESHOLD:
+            return False
+        self.heat[key] = (0.0, now)
+        self.paused_until[key] = now + FIGHT_PAUSE
+        self.opponents[key] = opponent
+        return True
+
+    def conditions(self, now: float) -> Iterator[Condition]:
+        """Which objects are left alone now, and who the fight is with."""
+        fought = sorted(key for key, until in self.paused_until.items() if until > now)
+        texts = [f"{name_of_key(key)}: {self.opponents[key]}" for key in fought]
+        yield Condition.of_texts("Fighting", texts, "None", "Fighting")
+
+    def trim(self, now: float) -> None:
+        """Forget objects that have cooled down, and fights that are over."""
+        drop_other_keys(self.heat, {key for key, (_, at) in self.heat.items() if now - at < FIGHT_WINDOW})
+        drop_other_keys(self.paused_until, {key for key, until in self.paused_until.items() if until > now})
+        drop_other_keys(self.opponents, self.paused_until.keys())
+
+    def is_paused(self, key: str, now: float) -> bool:
+        if now < self.paused_until.get(key, 0.0):
+            return True
+        self.paused_until.pop(key, None)
+        return False

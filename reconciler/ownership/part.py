@@ -1,0 +1,344 @@
+"""The part of what is ours: what left the repository, what of it may be deleted, and deleting it.
+
+An object that we created is deleted when it leaves the repository, one that existed before is released. An entry of the
+inventory ends when the server says, asked by name, that the object is gone.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from compiler.kubernetes import (
+    ALLOW_PRUNE_ANNOTATION,
+    ALLOW_REBUILD_ANNOTATION,
+    DIGEST_ANNOTATION,
+    annotations_of,
+    is_gated,
+    is_terminating,
+    status_of,
+    uid_of,
+)
+from compiler.run_kinds import PLANNED_RUN_KINDS
+from reconciler.changes.allowed import Allowed, Changes, PrunePlan
+from reconciler.changes.diff import Change
+from reconciler.changes.effects import Effects
+from reconciler.changes.planned_runs import PlannedRuns
+from reconciler.changes.results import ChangeResult
+from reconciler.cluster.client import ApiError
+from reconciler.cluster.objects import Object, Ref, ref_of
+from reconciler.git.poller import BranchHead
+from reconciler.git.process import GitError
+from reconciler.inventory.marks import is_marked, origin_of
+from reconciler.inventory.store import Inventory, InventoryEntry
+from reconciler.observation.look_ups import LookUps
+from reconciler.observation.seen import Seen
+from reconciler.ownership.dependents import pods_of_all
+from reconciler.ownership.guard import PruneSafety, Toll, prune_plan, sum_tolls, toll_of_change
+from reconciler.ownership.occupied_queues import without_occupied_queues
+from reconciler.part import Part
+from reconciler.planning.target import Target
+from reconciler.timings import TIMINGS, OwnershipTimings
+
+log = logging.getLogger(__name__)
+
+
+class Deleter(Protocol):
+    """What of the writer the part needs."""
+
+    def is_due(self, change: Change) -> bool:
+        """Whether a change is to be tried now."""
+
+    def is_out_of_time(self) -> bool:
+        """Whether the rest is left to the next pass."""
+
+    def prune_objects(self, changes: Sequence[Change], inventory: Inventory) -> list[ChangeResult]:
+        """Delete and release these."""
+
+    def announce(self, key: str) -> None:
+        """Note that the stored inventory does not say yet what is about to be written of this object."""
+
+    def refused_keys(self) -> set[str]:
+        """Ref.key of what the server refuses, or others hold."""
+
+    def deleted_uids(self) -> set[str]:
+        """Of objects whose deletion the server has taken, and that the watches still show."""
+
+    def may_still_come(self, ref: Ref, seconds: float) -> bool:
+        """Whether a write of the object is under way, or has lost its answer so many seconds ago at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class Releases:
+    """Where annotations release what is held. status: the ConfigMap that people may annotate. annotations_of_status:
+    reads it. is_parent: whether one commit is another's parent; raises GitError."""
+
+    status: Ref
+    annotations_of_status: Callable[[], Mapping[str, str]]
+    is_parent: Callable[[str, str], bool]
+
+
+@dataclass(slots=True)
+class OwnershipPart(Part):
+    """find: asks the server for an object by name. head: the branch's. hold_reason: why the object of a deletion is
+    left alone; empty where it is not."""
+
+    cluster: str
+    find: Callable[[Ref], Object | None]
+    deleter: Deleter
+    head: Callable[[], BranchHead]
+    releases: Releases
+    hold_reason: Callable[[Change], str]
+    clock: Callable[[], float]
+    timings: OwnershipTimings = TIMINGS.ownership
+
+    # --- what is ours
+
+    def confirm_entries(self, seen: Seen, runs: PlannedRuns) -> None:
+        """Note the uid of what was created, where former entries come from, which jobs have started, and which runs
+        they are."""
+        for key, entry in list(seen.inventory.entries.items()):
+            if (item := seen.observation.objects.get(key)) is None:
+                continue
+            is_job = runs.is_job(key)
+            if entry.uid != uid_of(item):
+                entry = _with_uid_of(self.cluster, entry, item)
+            elif entry.origin != "former" and (not is_job or (entry.started and _is_known_run(entry, item))):
+                continue
+            if entry.uid == uid_of(item) and entry.origin == "former":
+                entry = replace(entry, origin=origin_of(item, self.cluster))
+            if entry.uid == uid_of(item) and not entry.started:
+                has_begun = is_job and entry.ref.group_kind not in PLANNED_RUN_KINDS and bool(status_of(item))
+                entry = replace(entry, started=has_begun or any(not is_gated(pod) for pod in seen.pods.get(key, ())))
+            if entry.uid == uid_of(item) and is_job and not _is_known_run(entry, item):
+                entry = replace(entry, run=runs.digest_of(item))
+            seen.inventory.enter(entry)
+
+    def _settle_lost_inventory(self, changes: Changes, seen: Seen, target: Target) -> str:
+        """Where there is no inventory: begin an empty one in a cluster without our marks, else make it anew from the
+        objects that carry them. As long as that could run a job a second time, nothing is written: then why."""
+        if not seen.inventory.is_lost or target.snapshot is None:
+            return ""
+        observation = seen.observation
+        obstacles = [*_problems(seen, target), *map(observation.obstacles.get, sorted(observation.withdrawn_kinds))]
+        if obstacles:
+            return f"there is no inventory, and what is ours cannot be found while a read fails: {obstacles[0]}"
+        marked = {key: item for key, item in observation.objects.items() if self._is_ours(item)}
+        head, status = self.head().commit, self.releases.status
+        creations = [change for change in changes.due if change.action == "create"]
+        reruns = sorted(str(change.ref) for change in creations if change.run_digest)
+        if marked and reruns and self.releases.annotations_of_status().get(ALLOW_REBUILD_ANNOTATION) != head:
+            names = ", ".join(reruns[:5]) + (", ..." if len(reruns) > 5 else "")
+            return (
+                f"the inventory is lost, {len(marked)} objects carry our mark, and {len(reruns)} jobs of the "
+                f"repository have no object, so they may have had their run: {names}. Nothing is written. To make the "
+                f"inventory anew from the marks and run these jobs, set the annotation {ALLOW_REBUILD_ANNOTATION}: "
+                f"{head} on ConfigMap {status.name}; to keep one from running, take it out of the repository first"
+            )
+        for item in marked.values():
+            seen.inventory.enter(InventoryEntry(ref_of(item), uid_of(item), origin=origin_of(item, self.cluster)))
+        seen.inventory.settle_loss()
+        self.confirm_entries(seen, target.runs)
+        if marked:
+            log.warning("the inventory was lost and is made anew", extra={"objects": len(marked), "jobs": len(reruns)})
+        return ""
+
+    def _is_ours(self, item: Object) -> bool:
+        """Whether an object of the repository carries our mark; our own ConfigMaps do as well."""
+        ref = ref_of(item)
+        is_own = ref.namespace == self.releases.status.namespace and ref.name.startswith(f"gangplan-{self.cluster}-")
+        return is_marked(item, self.cluster) and not is_own
+
+    # --- what may be deleted
+
+    def guard(self, changes: Changes, seen: Seen, target: Target) -> Allowed:
+        """What may be deleted, and what of the changes may be made: replacements that would end too much at once are
+        held, those of which nothing runs go their way."""
+        standstill = self._settle_lost_inventory(changes, seen, target)
+        live, obstructed = self._live_inventory(changes, seen, target)
+        pods = _pods_of_all(seen) if _may_end_something(changes, seen) else seen.pods
+        ended = [change for change in changes.due if _ends_what_runs(change, pods)]
+        plan = self._prune_plan(changes, seen, target, live, pods, ended)
+        if plan.excess:
+            reason = "; ".join(plan.excess)
+            held = [replace(change, action="held", reason=reason) for change in ended]
+            changes = replace(changes, due=tuple(each for each in changes.due if not _ends_what_runs(each, pods)))
+            plan = replace(plan, held_changes=(*plan.held_changes, *held))
+        changes = replace(changes, obstructed=(*changes.obstructed, *obstructed))
+        plan = without_occupied_queues(seen.observation, plan.holding(self.hold_reason))
+        return Allowed(changes, plan, standstill)
+
+    def _prune_plan(
+        self,
+        changes: Changes,
+        seen: Seen,
+        target: Target,
+        live: Mapping[str, Object | None],
+        pods: Mapping[str, list[Object]],
+        ended: Sequence[Change],
+    ) -> PrunePlan:
+        """Annotations that release something are read only when something is held."""
+        head = self.head()
+        is_of_head = target.snapshot is not None and target.snapshot.commit == head.commit
+        safety = PruneSafety(
+            head.commit,
+            has_compiled=is_of_head and not target.rewrite_message and not head.problem,
+            problems=_problems(seen, target),
+            recent=self._recent_toll(seen, live),
+            status_name=self.releases.status.name,
+        )
+        plan = prune_plan(changes.declared, seen.inventory, live, pods, safety, ended)
+        awaits_leave = plan.excess or plan.waits_for_release
+        if awaits_leave and safety.has_compiled and (allowed := self._allowed_deletions(target)):
+            safety = replace(safety, allowed=allowed)
+            plan = prune_plan(changes.declared, seen.inventory, live, pods, safety, ended)
+        return plan
+
+    def _live_inventory(
+        self, changes: Changes, seen: Seen, target: Target
+    ) -> tuple[Mapping[str, Object | None], list[Change]]:
+        """The inventory's objects of which it is known what they are now, or that they are gone. One whose kind no plan
+        holds any more is asked for by name; one that cannot be read is left alone, and no other: those, held."""
+        live: dict[str, Object | None] = {}
+        obstructed: list[Change] = []
+        obstacles = dict(seen.observation.obstacles)
+        for key, entry in seen.inventory.entries.items():
+            kind = entry.ref.group_kind
+            if kind in seen.observation.readable_kinds:
+                live[key] = seen.observation.objects.get(key)
+            elif key not in changes.declared and target.snapshot is not None:
+                if kind not in obstacles:
+                    try:
+                        live[key] = self.find(entry.ref)
+                        continue
+                    except ApiError as error:
+                        obstacles[kind] = str(error)
+                doubt = f"whether it is still there is not known: {obstacles[kind]}"
+                obstructed.append(Change("held", entry.ref, reason=f"it is no longer in the repository, and {doubt}"))
+        return live, obstructed
+
+    def _recent_toll(self, seen: Seen, live: Mapping[str, Object | None]) -> Toll:
+        """What has died within the hour. What was announced has not, as long as it is there, or that is not known and
+        the server has not taken its deletion."""
+        inventory = seen.inventory
+        if inventory.announced:  # seldom, and it goes over all objects
+            there = {uid_of(item) for item in filter(None, live.values()) if not is_terminating(item)}
+            unknown = {entry.uid for key, entry in inventory.entries.items() if key not in live}
+            inventory.settle_announced(there | (unknown - self.deleter.deleted_uids()))
+        inventory.trim_deletions(int(seen.wall_now), self.timings.prune_window)
+        return sum_tolls(Toll(*row[1:]) for row in inventory.deletions)
+
+    def _allowed_deletions(self, target: Target) -> frozenset[str]:
+        """Digests and commits that annotations name: on the status ConfigMap, and on the Cluster in the repository,
+        which cannot name its own commit and so may name the one before it."""
+        head, on_cluster = self.head().commit, target.snapshot.allow_prune if target.snapshot else ""
+        allowed = {self.releases.annotations_of_status().get(ALLOW_PRUNE_ANNOTATION, ""), on_cluster}
+        try:
+            if on_cluster and self.releases.is_parent(on_cluster, head):
+                allowed.add(head)
+        except GitError as error:
+            reason = {"reason": str(error)}
+            log.info("whether an annotation names the commit before this one is not known", extra=reason)
+        return frozenset(allowed - {""})
+
+    # --- deleting it
+
+    def announce_deletions(self, changes: Iterable[Change], seen: Seen, plan: PrunePlan) -> None:
+        """Note what these changes end, for what may end within the hour, before any of them is made: a process that is
+        killed meanwhile would let as much go again. While that cannot be stored they wait. One that is tried again
+        counts from that time on: it may have been refused for most of the hour."""
+        ended = [change for change in changes if change.action in ("prune", "replace")] if plan.counts else []
+        pods, now = _pods_of_all(seen) if ended else {}, int(seen.wall_now)
+        for change in ended:
+            toll = toll_of_change(change, pods.get(change.ref.key, ()))
+            if any(toll) and change.live and seen.inventory.announce_deletion(uid_of(change.live), now, toll):
+                self.deleter.announce(change.ref.key)
+
+    def prune(self, allowed: Allowed, seen: Seen, done: Iterable[ChangeResult]) -> Effects:
+        """Delete and release what left the repository, and end the entries of what is gone. done: what became of the
+        changes so far.
+
+        It waits for nothing but a new object of the same name that has not been tried yet.
+        """
+        plan, awaited = allowed.prune_plan, self._awaited_names(allowed.changes.due, done)
+        due = [change for change in (*plan.releases, *plan.changes) if self.deleter.is_due(change)]
+        due = [change for change in due if (change.ref.namespace, change.ref.name) not in awaited]
+        self.announce_deletions(due, seen, plan)
+        results = self.deleter.prune_objects(due, seen.inventory)
+        self._trim_gone_entries(seen, plan.vanished_keys)
+        return Effects(tuple(results))
+
+    def _awaited_names(self, changes: Iterable[Change], done: Iterable[ChangeResult]) -> set[tuple[str, str]]:
+        """Names under which a new object of another kind is still to be tried: what had the name before goes after it.
+        One that the server refuses is not waited for, it may need the room."""
+        tried = {result.change.ref.key for result in done if result.outcome == "done"} | self.deleter.refused_keys()
+        new = (change.ref for change in changes if change.action == "create")
+        return {(ref.namespace, ref.name) for ref in new if ref.key not in tried}
+
+    def _trim_gone_entries(self, seen: Seen, vanished: Collection[str]) -> None:
+        """End the entries of objects that are gone. One that is there again under another uid belongs to others unless
+        it carries our mark, and so does one where we only had the intention. An intention whose object is not there is
+        kept for as long as a request may still arrive, a former leader's or one of ours."""
+        entries, look_ups = seen.inventory.entries, LookUps(self.clock)
+        for key in self._settled_keys(seen, vanished):
+            if self.deleter.is_out_of_time() or not look_ups.may_ask():
+                return
+            entry = entries[key]
+            try:
+                item = self.find(entry.ref)
+            except ApiError as error:
+                reason = {"object": str(entry.ref), "reason": str(error)}
+                log.info("whether an object is gone is not known", extra=reason)
+                continue
+            found = _with_uid_of(self.cluster, entry, item)
+            if item is not None and found.uid == uid_of(item):
+                seen.inventory.enter(found)
+            else:
+                seen.inventory.drop_entry(key)
+
+    def _settled_keys(self, seen: Seen, vanished: Collection[str]) -> Iterator[str]:
+        """Of what has vanished, that of which no write is under way, as far as is known."""
+        has_intents = seen.now - seen.leads_since <= self.timings.intent
+        for key in vanished:
+            entry = seen.inventory.entries[key]
+            is_intent = has_intents and not entry.uid
+            if not is_intent and not self.deleter.may_still_come(entry.ref, self.timings.intent):
+                yield key
+
+
+def _is_known_run(entry: InventoryEntry, job: Object) -> bool:
+    return annotations_of(job).get(DIGEST_ANNOTATION, "") == entry.run
+
+
+def _with_uid_of(cluster: str, entry: InventoryEntry, item: Object | None) -> InventoryEntry:
+    """The entry of an intention, or of an object that was made anew just before a stop, with the uid of what has come
+    of it. That is ours only with our mark: without it the object of this name was made by others."""
+    if item is None or uid_of(item) == entry.uid or not is_marked(item, cluster):
+        return entry
+    if is_terminating(item):  # deleted by us for a new run, or what was before the one that we know
+        return entry if entry.uid else replace(entry, uid=uid_of(item))
+    return InventoryEntry(entry.ref, uid_of(item), origin=origin_of(item, cluster))
+
+
+def _problems(seen: Seen, target: Target) -> tuple[str, ...]:
+    """Reads that failed, of the cluster and of git; each once."""
+    return (*dict.fromkeys((*seen.observation.problems, *target.problems)),)
+
+
+def _may_end_something(changes: Changes, seen: Seen) -> bool:
+    """Whether anything is to be replaced, or has left the repository: only then it matters what goes with it."""
+    has_left = not seen.inventory.entries.keys() <= changes.declared
+    return has_left or any(change.action == "replace" for change in changes.due)
+
+
+def _pods_of_all(seen: Seen) -> Mapping[str, list[Object]]:
+    """Ref.key of what has pods, of its own, made by those or of the runs that it has made -> these pods."""
+    observation = seen.observation
+    return pods_of_all(seen.inventory.entries, seen.pods, observation.objects, observation.objects_of_kind("Pod"))
+
+
+def _ends_what_runs(change: Change, pods: Mapping[str, list[Object]]) -> bool:
+    """Whether it is a replacement of which something dies: not of a job that waits or is over."""
+    return change.action == "replace" and any(toll_of_change(change, pods.get(change.ref.key, ())))

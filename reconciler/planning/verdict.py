@@ -1,0 +1,115 @@
+"""What is said of the newest commit: whether it was fetched, has a plan and was accepted, or why not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from reconciler.changes.diff import Change
+from reconciler.changes.events import Condition, ObjectEvent
+from reconciler.cluster.objects import Object
+from reconciler.git.poller import BranchHead
+from reconciler.planning.snapshot import Snapshot
+from reconciler.planning.state import Rejection
+from reconciler.planning.target import Target
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """rejections: of the head and the target, by commit. unanswered: why the head is not in force yet, where the API
+    server does not answer for long."""
+
+    head: BranchHead
+    target: Target
+    rejections: Mapping[str, Rejection]
+    unanswered: str
+
+    @property
+    def rejection(self) -> Rejection | None:
+        """Of the head."""
+        return self.rejections.get(self.head.commit)
+
+    @property
+    def refusals(self) -> tuple[Change, ...]:
+        """The objects of the head that the API server does not take."""
+        return self.rejection.refusals if self.rejection else ()
+
+    @property
+    def refusal_message(self) -> str:
+        """Why the head is held as a whole; empty where the API server does not refuse it."""
+        return self._rejection_message(self.rejection) if self.rejection and self.rejection.refusals else ""
+
+    @property
+    def diagnostics(self) -> tuple[Mapping[str, Any], ...]:
+        """Of the head, or of the plan in force."""
+        if self.rejection is not None and not self.rejection.breakdown:
+            return self.rejection.snapshot.diagnostics
+        return self._snapshot.diagnostics if self._snapshot else ()
+
+    def conditions(self) -> Iterator[Condition]:
+        problem, refused, rewritten = self.head.problem, self.refusal_message, self.target.rewrite_message
+        yield Condition("Fetched", not problem, "GitFailed" if problem else "Fetched", problem)
+        yield self._compiled(None if refused else self.rejection)
+        reason = "CommitRefused" if refused else "Unanswered" if self.unanswered else "Accepted"
+        yield Condition("Accepted", reason == "Accepted", reason, refused or self.unanswered)
+        yield Condition("HistoryRewritten", bool(rewritten), "Held" if rewritten else "Descends", rewritten)
+        rejections = sorted(self.rejections.items())
+        broken = [_breakdown_message(commit, found) for commit, found in rejections if found.breakdown]
+        yield Condition("CompilerFailed", bool(broken), "BrokeDown" if broken else "None", "; ".join(broken))
+
+    def events(self, status: Object) -> Iterator[ObjectEvent]:
+        """On the object of the status."""
+        if self.unanswered:
+            yield ObjectEvent(status, "CommitUnanswered", self.unanswered, True)
+        if self.rejection is not None:
+            reason, message = self._reason(self.rejection), self._rejection_message(self.rejection)
+            yield ObjectEvent(status, reason, message, True)
+
+    @property
+    def _snapshot(self) -> Snapshot | None:
+        return self.target.snapshot
+
+    def _compiled(self, rejection: Rejection | None) -> Condition:
+        if rejection is None:
+            return Condition("Compiled", self._snapshot is not None, "Compiled" if self._snapshot else "NoPlan")
+        reason = self._reason(rejection)
+        if reason in ("PlanRefused", "CompileFailed"):
+            return Condition("Compiled", False, reason, self._rejection_message(rejection))
+        in_force = self._snapshot.commit if self._snapshot else "nothing"
+        message = f"commit {self.head.commit} does not compile; {in_force} is in force"
+        return Condition("Compiled", False, reason, message)
+
+    def _reason(self, rejection: Rejection) -> str:
+        """A commit that is in force has a plan, only no newer one for the cluster as it is now."""
+        if rejection.refusals:
+            return "CommitRefused"
+        if rejection.breakdown:
+            return "CompileFailed"
+        is_in_force = self._snapshot is not None and self._snapshot.commit == rejection.snapshot.commit
+        return "PlanRefused" if is_in_force else "CommitRejected"
+
+    def _rejection_message(self, rejection: Rejection) -> str:
+        commit = self.head.commit
+        if rejection.breakdown:
+            return _breakdown_message(commit, rejection)
+        detail = "no plan"
+        if error := rejection.first_error:
+            position = f"{error['file']}:{error['line']}:" if error["file"] else ""
+            detail = " ".join(filter(None, (position, error["code"], error["message"])))
+        if self._reason(rejection) == "PlanRefused":
+            return (
+                f"no new plan for commit {commit}, so the last plan stays in force and nothing else is changed: "
+                f"{detail}"
+            )
+        if rejection.refusals:
+            return f"commit {commit} is held as a whole, {len(rejection.refusals)} of its objects are refused: {detail}"
+        return f"commit {commit} does not compile and changes nothing: {detail}"
+
+
+def _breakdown_message(commit: str, rejection: Rejection) -> str:
+    times = f" {rejection.attempts} times in a row" if rejection.attempts > 1 else ""
+    return (
+        f"the compile of commit {commit} broke down{times}, which says nothing about the commit; it is tried again, "
+        f"and what is in force stays: {rejection.breakdown}"
+    )

@@ -1,0 +1,151 @@
+"""The report of a pass, made of what the pass saw, aimed at and did, and of what the parts say."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+from reconciler.changes.allowed import Allowed
+from reconciler.changes.diff import Change
+from reconciler.changes.effects import Effects
+from reconciler.changes.events import Condition, ObjectEvent, summary
+from reconciler.changes.results import ChangeResult, events_of_results
+from reconciler.cluster.objects import Object, Ref
+from reconciler.observation.seen import Seen
+from reconciler.planning.snapshot import PlannedGang
+from reconciler.planning.verdict import Verdict
+from reconciler.report.explain import CONDITION_TYPES
+from reconciler.report.status import FAILURE_TYPE, Report
+
+ANNOTATION_INTERVAL = 5.0
+"""Seconds between looks for an annotation that allows what is held."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a pass saw, aimed at and did.
+
+    failures: Ref.key of an object -> how its last write failed. unplaced: jobs whose pods are not given their nodes.
+    stalled: components of Volcano, at a job that waits. suspended: what is left alone. problems: what could not be
+    read.
+    """
+
+    seen: Seen
+    verdict: Verdict
+    allowed: Allowed
+    done: Effects
+    failures: Mapping[str, ChangeResult] = field(default_factory=dict)
+    unplaced: tuple[Change, ...] = ()
+    stalled: tuple[Change, ...] = ()
+    suspended: frozenset[str] = frozenset()
+    problems: tuple[str, ...] = ()
+
+    @property
+    def is_open(self) -> bool:
+        """Whether something goes on that may come to its end by itself."""
+        is_fresh = self.verdict.target.is_fresh
+        return any(self.done.lifted.values()) or bool(self.seen.observation.pending_kinds) or not is_fresh
+
+    def gangs(self) -> Iterator[PlannedGang]:
+        """The gangs of the plan, with "keep" for what was to start and has started since."""
+        if (snapshot := self.verdict.target.snapshot) is None:
+            return
+        started = {entry.ref.key for entry in self.seen.inventory.entries.values() if entry.started}
+        for key, gang in snapshot.gangs.items():
+            yield replace(gang, decision="keep") if gang.decision == "start" and key in started else gang
+        yield from snapshot.unbound_gangs
+
+    @property
+    def standing(self) -> tuple[Change, ...]:
+        """What else is not as it should be."""
+        return (*self.allowed.changes.obstructed, *self.unplaced, *self.stalled)
+
+    @property
+    def held_changes(self) -> tuple[Change, ...]:
+        return (*self.allowed.changes.held, *self.done.held)
+
+    def outstanding(self) -> list[ChangeResult]:
+        """The last failure of each object that is still to be written, whether or not it was tried in this pass."""
+        prunes = self.allowed.prune_plan
+        wanted = {change.ref.key for change in (*self.allowed.changes.due, *prunes.changes, *prunes.releases)}
+        wanted |= {result.change.ref.key for result in self.done.results}
+        return [result for key, result in sorted(self.failures.items()) if key in wanted]
+
+    def held(self) -> Iterator[tuple[Ref, str]]:
+        """What is not done, and why: first what is wrong, which a cut must not hide behind what is only deferred."""
+        prunes, held = self.allowed.prune_plan, self.held_changes
+        wrong = (change for change in held if not change.is_deferred)
+        rows = (*self.verdict.refusals, *self.standing, *prunes.leaving, *wrong)
+        yield from ((change.ref, change.reason) for change in rows)
+        yield from ((result.change.ref, result.message) for result in self.outstanding())
+        deferred = (change for change in held if change.is_deferred)
+        yield from ((change.ref, change.reason) for change in (*prunes.held_changes, *deferred))
+
+    def conditions(self) -> Iterator[Condition]:
+        """Of the pass as a whole."""
+        yield Condition.of_texts("Observed", self.problems, "Observed", "ReadFailed", holds=False)
+        yield Condition(FAILURE_TYPE, False, "None")
+        yield self._applied()
+        yield from self.verdict.conditions()
+        yield from self.allowed.conditions()
+
+    def _applied(self) -> Condition:
+        """What is outstanding now."""
+        if standstill := self.allowed.standstill:
+            return Condition("Applied", False, "InventoryLost", standstill)
+        refused = self.verdict.refusal_message
+        failures = [refused] if refused else []
+        failures += [f"{each.change.ref}: {each.message}" for each in self.outstanding() if each.outcome != "fight"]
+        failures += [f"{change.ref}: {change.reason}" for change in self.standing]
+        applied = self.verdict.target.snapshot is not None and not failures
+        reason = "CommitRefused" if refused else "Applied" if applied else "Outstanding"
+        return Condition("Applied", applied, reason, summary(failures))
+
+    def events(self, status: Object) -> Iterator[ObjectEvent]:
+        """What is told of single objects. status: the object that stands for the whole."""
+        snapshot, objects = self.verdict.target.snapshot, self.seen.observation.objects
+        for change in (*self.held_changes, *self.verdict.refusals, *self.allowed.prune_plan.held_changes):
+            if change.live is not None and change.desired is not None:
+                yield ObjectEvent(change.live, "Held", change.reason, True)
+        for change in self.unplaced:
+            if change.live is not None:
+                yield ObjectEvent(change.live, "NotPlaced", change.reason, True)
+        for change in self.stalled:
+            yield ObjectEvent(status, "VolcanoStalled", change.reason, True)
+        yield from events_of_results(self.done.results)
+        for key, gang in snapshot.gangs.items() if snapshot else ():
+            if gang.decision == "wait" and gang.reasons and key in objects:
+                yield ObjectEvent(objects[key], "Waiting", "; ".join(gang.reasons), False)
+        yield from self.verdict.events(status)
+
+    def seconds_to(self, deadlines: Iterable[float]) -> float | None:
+        """Seconds to the next of these, or to what this pass itself has to look at again."""
+        seconds = [at - self.seen.now for at in deadlines]
+        if self.verdict.target.rewrite_message or self.allowed.waits_for_leave:
+            seconds.append(ANNOTATION_INTERVAL)
+        leaving = self.seen.observation.restrictions.leaving_pods.values()
+        seconds += [until + 1 - self.seen.wall_now for until in leaving]
+        return min((left for left in seconds if left > 0), default=None)
+
+
+def report_of(
+    outcome: Outcome, conditions: Iterable[Condition], deadlines: Iterable[float], status: Object, *, is_busy: bool
+) -> Report:
+    """conditions, deadlines: of the parts, the latter on the clock. status: the object that stands for the whole.
+    is_busy: whether a part has something under way."""
+    snapshot, done = outcome.verdict.target.snapshot, outcome.done
+    found = sorted((*outcome.conditions(), *conditions), key=lambda each: CONDITION_TYPES.index(each.type))
+    return Report(
+        commit=snapshot.commit if snapshot else "",
+        head=outcome.verdict.head.commit,
+        conditions=tuple(found),
+        digest=snapshot.plan.get("digest", "") if snapshot else "",
+        gangs=tuple(outcome.gangs()),
+        diagnostics=outcome.verdict.diagnostics,
+        held=tuple(outcome.held()),
+        runs=tuple(reversed(outcome.seen.inventory.runs.values())),
+        suspended=tuple(sorted(outcome.suspended)),
+        done=replace(done, events=(*done.events, *outcome.events(status))),
+        is_idle=not (is_busy or outcome.is_open),
+        next_wakeup=outcome.seconds_to(deadlines),
+    )

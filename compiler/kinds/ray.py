@@ -51,6 +51,7 @@ def _ray_kind(name: str, cluster: str, **others: Any) -> JobKind:
         ("v1", "v1alpha1"),
         (RolePaths(f"{cluster}.headGroupSpec.template", HEAD_ROLE), workers),
         gang="roles",
+        numbers=(f"{groups}.maxReplicas",),
         queue=(f"metadata.labels['{QUEUE_NAME_LABEL}']",),
         priority=(f"metadata.labels['{RAY_PRIORITY_LABEL}']",),
         is_volcano_default=True,
@@ -116,7 +117,7 @@ def _with_replicas(document: Document, role: RoleSpec) -> RoleSpec:
     hosts, most = group.get("numOfHosts") or 1, group.get("maxReplicas")
     pods = max(role.replicas, (group.get("minReplicas") or 0) * hosts)
     if most is not None:
-        pods = min(pods, int(most) * hosts)
+        pods = min(pods, most * hosts)
     if group.get("suspend"):
         pods = 0
     least = min(role.minimum, pods) if _scales(document, role) else pods

@@ -69,7 +69,7 @@ def consistent_specs(cluster: ClusterSpec, collector: DocumentCollector) -> Spec
     check_input = attributed(
         lambda left_out: _check_input(cluster, collector.without(left_out)),
         lambda: collector.documents,
-        collector.reject,
+        collector.blame,
     )
     rejected, diagnostics = dict(collector.rejected), list(collector.diagnostics)
     for document, diagnostic in collector.findings:
@@ -187,11 +187,12 @@ def _reject_dependents(check_input: CheckInput, rejected: Rejected, diagnostics:
 def _findings(
     check: Check, check_input: CheckInput, rejected: Rejected, diagnostics: list[Diagnostic]
 ) -> list[tuple[Finding, Diagnostic]]:
-    """What a check finds. Documents with which it fails are rejected with that error; a check that fails without any is
-    an error of the Cluster."""
+    """What a check finds. Documents with which it fails are rejected with that error, unless they have one already: it
+    may be the cause. A check that fails without any is an error of the Cluster."""
 
     def blame(document: Document, error: Diagnostic) -> None:
-        _add_finding(document, error, rejected, diagnostics)
+        if document.identity not in rejected:
+            _add_finding(document, error, rejected, diagnostics)
 
     def findings_without(left_out: LeftOut) -> list[tuple[Finding, Diagnostic]]:
         examined = check_input_without(check_input, left_out)

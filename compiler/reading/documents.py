@@ -70,12 +70,17 @@ class DocumentCollector:
         self.diagnostics.append(diagnostic)
         self.rejected[document.identity] = document
 
+    def blame(self, document: Document, error: Diagnostic) -> None:
+        """Reject a document with which something failed, unless it has an error already: that may be the cause."""
+        if document.identity not in self.rejected:
+            self.reject(document, error)
+
     def without(self, left_out: LeftOut) -> DocumentCollector:
         """What the files say without the specs and drafts of these documents."""
         return replace(self, spec_items=list(items_without(self.spec_items, left_out))) if left_out else self
 
     def _guarded(self, document: Document) -> AbstractContextManager[None]:
-        return guarded(document, partial(self.reject, document))
+        return guarded(document, partial(self.blame, document))
 
     def read_file(self, file: str, content: bytes, assignment: JobAssignment | None = None) -> None:
         """Add the documents of a file, what they say, and what is wrong with them. assignment: which of them are of
@@ -212,7 +217,7 @@ class DocumentCollector:
             chosen = [document for document in here if document.identity not in left_out]
             return {namespace: workflow_templates(chosen, namespace) for namespace in namespaces}
 
-        templates = attributed(templates_without, lambda: here, self.reject)
+        templates = attributed(templates_without, lambda: here, self.blame)
         for draft in drafts:
             document = draft.document
             with self._guarded(document):

@@ -73,13 +73,13 @@ class JobKind:
 
     gang: "all" replicas start together, or the "roles" minima, or its pods start "one" by one. minimum: path of the
     pods that must start, before which the roles' minima do not count. numbers: paths of those that `amend` reads.
-    queue, priority: paths, the first with a text counts; a priority may also be that of a pod template. suspend: paths of switches that keep its pods away.
-    scheduler: path of the name of its scheduler. is_volcano_default: its operator names Volcano in the pods itself.
-    labels: what its controller gives each pod. adds: containers that its operator adds to the pods, whose requests
-    count. pod_owners: Kind.group of objects that stand between it and its pods. is_marked: the pods do not say job and
-    role by labels that are known (`compiler.kubernetes`). dependent_roles: their pods appear only once others run.
-    runs_once: an object ends and is not made again, which of kinds that are known `compiler.run_kinds` says. amend:
-    the last word on a gang.
+    queue, priority: paths, the first with a text counts; a priority may also be that of a pod template. suspend: paths
+    of switches that keep its pods away. scheduler: path of the name of its scheduler. is_volcano_default: its operator
+    names Volcano in the pods itself. labels: what its controller gives each pod. adds: containers that its operator
+    adds to the pods, whose requests count. pod_owners: Kind.group of objects that stand between it and its pods.
+    is_marked: the pods do not say job and role by labels that are known (`compiler.kubernetes`). dependent_roles: their
+    pods appear only once others run. runs_once: an object ends and is not made again, which of kinds that are known
+    `compiler.run_kinds` says. amend: the last word on a gang.
     """
 
     name: str

@@ -22,7 +22,7 @@ from compiler.outcome import DocumentErrors, Outcome, blame, job_decisions
 from compiler.reading import read_specs
 from compiler.reading.clusters import EMPTY_REPOSITORY, NO_SUCH_CLUSTER, SEVERAL_CLUSTERS
 from compiler.reading.consistency import without_documents
-from compiler.reading.culprits import LeftOut, attributed, document_under_way, spec_documents, specs_without
+from compiler.reading.culprits import LeftOut, attributed, document_under_way, spec_documents
 from compiler.reading.ignores import without_ignored
 from compiler.repository import Repository
 from compiler.specs import Specs
@@ -164,14 +164,17 @@ class _Lowered:
 
     def without(self, errors: DocumentErrors) -> _Lowered:
         """Lowered again without these documents and what depends on them."""
-        return _lower(without_documents(self.read, errors), self.state, self.dates)
+        documents = [document for document, _ in errors.values()]
+        read = without_documents(self.read, documents, [error for _, error in errors.values()])
+        return _lower(read, self.state, self.dates)
 
 
 def _lower(specs: Specs, state: ClusterState | None, dates: Mapping[str, int]) -> _Lowered:
     """Documents with which lowering fails have an error and are left out, with what depends on them."""
 
     def lowered(left_out: LeftOut) -> _Lowered:
-        within = _specs_within(specs_without(specs, left_out), state)
+        documents = [each for each in spec_documents(specs) if each.identity in left_out] if left_out else []
+        within = _specs_within(without_documents(specs, documents), state)
         return _Lowered(specs, state, dates, within, *lower(within, state, dates))
 
     errors = DocumentErrors()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from dataclasses import replace
 from typing import Protocol, TypeVar
 
@@ -208,10 +208,11 @@ def _findings(
         return []
 
 
-def without_documents(specs: Specs, errors: Mapping[DocumentIdentity, tuple[Document, Diagnostic]]) -> Specs:
-    """The specs without documents that have an error after all, and without what depends on them or is their pods."""
-    rejected = {identity: document for identity, (document, _) in errors.items()}
-    diagnostics = [*specs.diagnostics, *(error for _, error in errors.values())]
+def without_documents(specs: Specs, documents: Iterable[Document], errors: Iterable[Diagnostic] = ()) -> Specs:
+    """The specs without documents that have errors after all, and without what depends on them or is their pods."""
+    rejected, diagnostics = {document.identity: document for document in documents}, [*specs.diagnostics, *errors]
+    if not rejected:
+        return specs
     _reject_dependents(CheckInput(specs), rejected, diagnostics)
     left = _specs_without(specs, rejected, sorted_diagnostics(diagnostics))
     pods = _members(specs.gangs) - _members(left.gangs)  # without their PodGroup they would be emitted as they are

@@ -78,9 +78,16 @@ def _identities(documents: Iterable[Document]) -> LeftOut:
 
 
 def spec_documents(specs: Specs) -> list[Document]:
-    """Return the documents of the specs, jobs last: what jobs refer to fails without them as well."""
-    jobs = {document.identity for gang in specs.gangs for document in (gang.document, *gang.pod_documents)}
-    return sorted(specs.documents, key=lambda document: document.identity in jobs)
+    """Return the documents of the specs, and the parts of documents that are jobs of their own. Jobs are last: what
+    they refer to fails without them as well."""
+    found = {document.identity: document for document in specs.documents}
+    values = [getattr(specs, each.name) for each in fields(specs) if each.name not in ("documents", "gangs")]
+    items = [item for value in values for item in (value if isinstance(value, tuple) else (value,))]
+    for item in (*items, *specs.gangs):
+        for document in _documents_of(item):
+            found.setdefault(document.identity, document)
+    jobs = {document.identity for gang in specs.gangs for document in _documents_of(gang)}
+    return sorted(found.values(), key=lambda document: document.identity in jobs)
 
 
 def check_input_without(examined: CheckInput, left_out: LeftOut) -> CheckInput:
@@ -88,11 +95,11 @@ def check_input_without(examined: CheckInput, left_out: LeftOut) -> CheckInput:
     if not left_out:
         return examined
     failed = {identity_of(document) for document in examined.specs.documents if document.identity in left_out}
-    found = _without(replace(examined, specs=specs_without(examined.specs, left_out)), left_out)
+    found = _without(replace(examined, specs=_specs_without(examined.specs, left_out)), left_out)
     return replace(found, failed_objects=examined.failed_objects | failed)
 
 
-def specs_without(specs: Specs, left_out: LeftOut) -> Specs:
+def _specs_without(specs: Specs, left_out: LeftOut) -> Specs:
     """Return the specs without those of these documents; the documents stay."""
     if not left_out:
         return specs

@@ -169,10 +169,16 @@ class DocumentCollector:
                 else:
                     self.diagnostics += unplanned_pods(draft.document, "add the runtime that it names")
 
+    def _failed_names(self, kind: str) -> set[str]:
+        """Names of the objects of a kind that have errors."""
+        return {document.name for document in self.rejected.values() if document.kind == kind}
+
     def read_job_flows(self) -> None:
         """Say of each JobFlow without a JobTemplate that it is not planned."""
-        templates = self.specs_of(JobTemplateDraft)
+        templates, failed = self.specs_of(JobTemplateDraft), self._failed_names("JobTemplate")
         for flow in self.specs_of(JobFlowDraft):
+            if not failed.isdisjoint(flow.steps):
+                continue  # of one cause with the errors of the template
             with self._guarded(flow.document):
                 if next(job_flow_gangs((flow,), templates), None) is None:
                     names = ", ".join(flow.steps)
@@ -211,6 +217,11 @@ class DocumentCollector:
 
         here = [document for document in self.documents if document.identity not in self.rejected]
         drafts = self.specs_of(WorkflowDraft)
+        failed = {
+            f"{kind} {name!r}"
+            for kind in ("WorkflowTemplate", "ClusterWorkflowTemplate")
+            for name in self._failed_names(kind)
+        }
         namespaces = sorted({draft.document.namespace or "default" for draft in drafts})
 
         def templates_without(left_out: LeftOut) -> dict[str, dict[Any, Any]]:
@@ -229,6 +240,7 @@ class DocumentCollector:
                     self._forget_name(document)
                 else:
                     self.diagnostics += unplanned_pods(document, DESCRIBED_ELSEWHERE)
+                missing = tuple(name for name in missing if name not in failed)
                 if missing:
                     self.diagnostics.append(elsewhere_diagnostic(draft, missing, is_planned=gang is not None))
 

@@ -200,7 +200,12 @@ def _is_list(data: Any) -> bool:
 def _add_object(document: Document, failed: bool, reader: YamlReader, out: ParsedFile) -> None:
     """Add the document, or what it lacks to be a Kubernetes object."""
     if (missing := _missing_field(document.data)) is None:
-        out.add([(with_name(document), failed)])
+        errors = list[Diagnostic]()
+        with guarded(document, errors.append):
+            document = with_name(document)
+        out.diagnostics += errors
+        if document.name:  # also one with an internal error: what refers to it must not miss it
+            out.add([(document, failed or bool(errors))])
         return
     path, message = missing
     at = document.position(*path)

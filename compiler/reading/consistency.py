@@ -244,14 +244,17 @@ def _specs_without(specs: Specs, rejected: Rejected, diagnostics: tuple[Diagnost
     def is_accepted(item: GangSpec | QueueSpec | PriorityClassSpec | SchedulerSpec | UnplannedPods | _Named) -> bool:
         return item.document.identity not in rejected
 
-    def has_accepted_pods(gang: GangSpec) -> bool:
-        return not any(pod.identity in rejected for pod in gang.pod_documents)
+    def has_accepted_parts(gang: GangSpec) -> bool:
+        file, line, path = gang.document.identity
+        parts = [pod.identity for pod in gang.pod_documents]
+        parts += [(file, line, path[:-2])] if gang.made_by is not None else []  # its JobTemplate
+        return not any(part in rejected for part in parts)
 
     nodes = _first_of_each_name(filter(is_accepted, specs.nodes))
     hypernodes = _first_of_each_name(filter(is_accepted, specs.hypernodes))
     return replace(
         specs,
-        gangs=tuple(filter(has_accepted_pods, filter(is_accepted, specs.gangs))),
+        gangs=tuple(filter(has_accepted_parts, filter(is_accepted, specs.gangs))),
         queues=tuple(filter(is_accepted, specs.queues)),
         priority_classes=tuple(filter(is_accepted, specs.priority_classes)),
         nodes=nodes,

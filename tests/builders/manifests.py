@@ -121,11 +121,11 @@ def job_manifests() -> list[Manifest]:
 
 def repository_files(*others: Manifest) -> dict[str, bytes]:
     """Return these manifests as a repository, a file for each; others: in place of those of the same kind and name."""
-    replaced = {_key(manifest) for manifest in others}
-    found = dict[str, bytes]()
+    replacing, found = {_key(manifest): manifest for manifest in others}, dict[str, bytes]()
     for folder, manifests in (("cluster-specs/t", cluster_manifests()), ("jobs", job_manifests())):
-        kept = [each for each in manifests if _key(each) not in replaced]
-        found |= {f"{folder}/{_key(each)}.yaml": json.dumps(each).encode() for each in kept}
+        for manifest in manifests:
+            key = _key(manifest)
+            found[f"{folder}/{key}.yaml"] = json.dumps(replacing.get(key, manifest)).encode()
     return found
 
 

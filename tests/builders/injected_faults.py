@@ -76,7 +76,8 @@ class Faults:
         """Raise if the point is asked to deal with a chosen document. values: its arguments, of which the first with
         documents counts."""
         for document in next(filter(None, map(list, map(_documents_in, values))), ()):
-            self.seen.setdefault(point, {})[document.file] = None
+            if not self.point:  # while nothing fails
+                self.seen.setdefault(point, {})[document.file] = None
             if point == self.point and document.file in self.files:
                 self.raised.add(document.file)
                 raise self.error("injected")

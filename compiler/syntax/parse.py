@@ -203,7 +203,8 @@ def _add_object(document: Document, failed: bool, reader: YamlReader, out: Parse
         errors = list[Diagnostic]()
         with guarded(document, errors.append):
             document = with_name(document)
-        out.diagnostics += errors
+        for error in errors:
+            out.report(error)
         if document.name:  # also one with an internal error: what refers to it must not miss it
             out.add([(document, failed or bool(errors))])
         return

@@ -5,12 +5,13 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Literal
 
-from compiler.diagnostics import Diagnostic
+from compiler.diagnostics import Diagnostic, sorted_diagnostics
+from compiler.diagnostics.guard import guarded
 from compiler.explain.catalogue import fact_sources, repair_sources
 from compiler.explain.edits import in_whole_units
 from compiler.explain.lost_starts import lost_start
@@ -23,6 +24,7 @@ from compiler.lower.gang_order import class_priorities
 from compiler.lower.origins import Origins, TimedEvent
 from compiler.lower.reserved_room import EmptyNodes, ReservedRoom
 from compiler.specs import GangSpec, JobKey, Specs, UnplannedPods
+from compiler.syntax.documents import Document, DocumentIdentity
 from solver.facts import Fact
 from solver.plan import Decision, Plan, SlotUse
 from solver.problem import Gang, Placement, Problem
@@ -36,6 +38,8 @@ HELD_SENTENCE = "it is not created meanwhile, so that the share that it cannot u
 JobAction = Literal["start", "keep", "wait", "evict", "done", "empty"]
 PodsByNode = Mapping[str, Mapping[str, int]]
 """Role -> node -> number of pods, roles in the job's order, nodes in the cluster's."""
+DocumentErrors = dict[DocumentIdentity, tuple[Document, Diagnostic]]
+"""Documents that turn out to have an error, each with it."""
 
 
 def _pod_total(pods: PodsByNode) -> int:
@@ -129,7 +133,8 @@ class JobDecision:
 class Outcome:
     """`problem`, `origins` and `plan` are None when nothing could be planned; then `diagnostics` says why.
 
-    input_digests: "sha256:..." of each file that the specs were read from.
+    input_digests: "sha256:..." of each file that the specs were read from. decisions: one for each job that could be
+    read, in the order of the specs.
     """
 
     diagnostics: tuple[Diagnostic, ...]
@@ -138,6 +143,11 @@ class Outcome:
     problem: Problem | None = None
     origins: Origins | None = None
     plan: Plan | None = None
+    decisions: tuple[JobDecision, ...] = ()
+
+    def with_diagnostics(self, diagnostics: Iterable[Diagnostic]) -> Outcome:
+        """With these diagnostics as well."""
+        return replace(self, diagnostics=sorted_diagnostics((*self.diagnostics, *diagnostics)))
 
     @property
     def ok(self) -> bool:
@@ -159,26 +169,6 @@ class Outcome:
         if not self.ok or (self.error_count and fails_on_errors):
             return 1
         return 2 if detailed and self.change_count else 0
-
-    @cached_property
-    def decisions(self) -> tuple[JobDecision, ...]:
-        """One for each job that could be read, in the order of the specs."""
-        if self.problem is None or self.origins is None or self.plan is None:
-            return ()
-        translator = _DecisionTranslator(self.problem, self.origins, self.specs, self.plan)
-        found = {
-            id(spec): translator.job_decision(spec, decision)
-            for spec, decision in zip(self.origins.gangs, self.plan.decisions, strict=True)
-        }
-        for spec in self.origins.finished_gangs:
-            found[id(spec)] = JobDecision(spec, "done", translator.priority_of(spec))
-        for spec in self.origins.empty_gangs:
-            found[id(spec)] = JobDecision(spec, "empty", translator.priority_of(spec))
-        for spec in self.origins.unbound_gangs:
-            found[id(spec)] = translator.unbound_decision(spec)
-        for spec in self.origins.inactive_gangs:
-            found[id(spec)] = translator.inactive_decision(spec)
-        return tuple(found[id(spec)] for spec in self.specs.gangs)
 
     @property
     def recheck_times(self) -> tuple[int, ...]:
@@ -208,6 +198,30 @@ class Outcome:
         return f"sha256:{hashlib.sha256(inputs.encode()).hexdigest()}"
 
 
+def job_decisions(
+    specs: Specs, problem: Problem, origins: Origins, plan: Plan
+) -> tuple[tuple[JobDecision, ...], DocumentErrors]:
+    """One for each job of the specs, in their order, and the errors of those whose decision cannot be explained."""
+    translator = _DecisionTranslator(problem, origins, specs, plan)
+    makers: dict[int, Callable[[GangSpec], JobDecision]] = {
+        id(spec): partial(translator.job_decision, decision=decision)
+        for spec, decision in zip(origins.gangs, plan.decisions, strict=True)
+    }
+    makers |= dict.fromkeys(map(id, origins.finished_gangs), translator.finished_decision)
+    makers |= dict.fromkeys(map(id, origins.empty_gangs), translator.empty_decision)
+    makers |= dict.fromkeys(map(id, origins.unbound_gangs), translator.unbound_decision)
+    makers |= dict.fromkeys(map(id, origins.inactive_gangs), translator.inactive_decision)
+    found, errors = list[JobDecision](), DocumentErrors()
+    for spec in specs.gangs:
+        with guarded(spec.document, partial(blame, errors, spec.document)):
+            found.append(makers[id(spec)](spec))
+    return tuple(found), errors
+
+
+def blame(errors: DocumentErrors, document: Document, error: Diagnostic) -> None:
+    errors[document.identity] = document, error
+
+
 class _DecisionTranslator:
     """Translates the solver's decisions into the user's names."""
 
@@ -221,6 +235,12 @@ class _DecisionTranslator:
 
     def priority_of(self, spec: GangSpec) -> int:
         return self.priorities.get(spec.priority_class or "", self.default_priority)
+
+    def finished_decision(self, spec: GangSpec) -> JobDecision:
+        return JobDecision(spec, "done", self.priority_of(spec))
+
+    def empty_decision(self, spec: GangSpec) -> JobDecision:
+        return JobDecision(spec, "empty", self.priority_of(spec))
 
     def inactive_decision(self, spec: GangSpec) -> JobDecision:
         """The decision on a job that is held, suspended by its owner, or placed by another scheduler."""

@@ -4,24 +4,29 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import partial
 
 from compiler.cluster_state.observed import with_closed_nodes
 from compiler.cluster_state.state import ClusterState
 from compiler.cluster_state.succeeded import without_succeeded_pods
 from compiler.cluster_state.surplus import with_present_pods
-from compiler.diagnostics import Diagnostic, Position, declare_rule, sorted_diagnostics
+from compiler.diagnostics import Diagnostic, Position, declare_rule
+from compiler.diagnostics.guard import internal_error
 from compiler.emit import static
 from compiler.explain import caveats
 from compiler.explain.quotas import quota_diagnostics
 from compiler.lower import Origins, lower
-from compiler.outcome import Outcome
+from compiler.outcome import DocumentErrors, Outcome, blame, job_decisions
 from compiler.reading import read_specs
 from compiler.reading.clusters import EMPTY_REPOSITORY, NO_SUCH_CLUSTER, SEVERAL_CLUSTERS
+from compiler.reading.consistency import without_documents
+from compiler.reading.culprits import LeftOut, attributed, document_under_way, spec_documents
 from compiler.reading.ignores import without_ignored
 from compiler.repository import Repository
-from compiler.specs import GangSpec, Specs
+from compiler.specs import Specs
+from compiler.syntax.documents import Document
 from solver.mip.executors import LOCAL_EXECUTOR, Mapper
 from solver.options import Options
 from solver.plan import Plan
@@ -110,44 +115,93 @@ def compile_specs(
     if fatal := tuple(diagnostic for diagnostic in specs.diagnostics if diagnostic.code in NO_CLUSTER_CODES):
         return Outcome(fatal, specs, digests)
     began = time.monotonic()
-    specs = _specs_within(specs, state)
-    problem, origins = lower(specs, state, tree.commit_dates)  # 3 lower
+    lowered = _lower(specs, state, tree.commit_dates)  # 3 lower
     reserved = RESERVED_LOWERINGS * (time.monotonic() - began)
     while True:
+        specs, problem, origins = lowered.specs, lowered.problem, lowered.origins
         try:
             plan = solve(problem, options or _options_within(limit, reserved, specs), mapper)  # 4 solve
-            break
         except InvalidProblemError as error:  # one job that cannot be counted with does not take the others with it
             diagnostic, culprit = _invalid_problem(error, specs, origins, problem)
             if culprit is None:
-                return _with_diagnostics(Outcome(specs.diagnostics, specs, digests), [diagnostic])
-            specs = _without_gang(specs, culprit, diagnostic)
-            problem, origins = lower(specs, state, tree.commit_dates)
-    outcome = Outcome(specs.diagnostics, specs, digests)
-    if violations := _verifier_diagnostics(specs, origins, problem, plan):  # 5 verify
-        return _with_diagnostics(outcome, violations)
-    outcome = replace(outcome, problem=problem, origins=origins, plan=plan)  # 6 outcome
-    return _with_diagnostics(
-        outcome,
+                return Outcome(specs.diagnostics, specs, digests).with_diagnostics([diagnostic])
+            lowered = lowered.without({culprit.identity: (culprit, diagnostic)})
+            continue
+        if violations := _verifier_diagnostics(specs, origins, problem, plan):  # 5 verify
+            return Outcome(specs.diagnostics, specs, digests).with_diagnostics(violations)
+        decisions, errors = job_decisions(specs, problem, origins, plan)
+        if not errors:
+            break
+        lowered = lowered.without(errors)
+    outcome = Outcome(specs.diagnostics, specs, digests, problem, origins, plan, decisions)  # 6 outcome
+    return outcome.with_diagnostics(
         without_ignored(
             tree,
             (
-                *static.binding_diagnostics(outcome),
-                *caveats.unplanned_numa_diagnostics(origins),
-                *caveats.reserved_room_diagnostics(origins),
-                *caveats.unfit_run_diagnostics(specs, origins),
-                *caveats.unnamed_device_diagnostics(problem, origins, plan),
-                *quota_diagnostics(specs, origins, problem, plan, state),
+                *_plan_diagnostics(outcome, problem, origins, plan, state),
                 *_executor_diagnostics(specs, mapper),
                 *_time_limit_diagnostics(specs, plan),
             ),
-        ),
+        )
     )
 
 
 def lowered_problem(tree: Repository, specs: Specs, state: ClusterState | None = None) -> Problem:
     """The problem of which `compile_specs` makes the first plan."""
-    return lower(_specs_within(specs, state), state, tree.commit_dates)[0]
+    return _lower(specs, state, tree.commit_dates).problem
+
+
+@dataclass(frozen=True, slots=True)
+class _Lowered:
+    """The specs as they were read, as the state lets them be, and as a problem."""
+
+    read: Specs
+    state: ClusterState | None
+    dates: Mapping[str, int]
+    specs: Specs
+    problem: Problem
+    origins: Origins
+
+    def without(self, errors: DocumentErrors) -> _Lowered:
+        """Lowered again without these documents and what depends on them."""
+        documents = [document for document, _ in errors.values()]
+        read = without_documents(self.read, documents, [error for _, error in errors.values()])
+        return _lower(read, self.state, self.dates)
+
+
+def _lower(specs: Specs, state: ClusterState | None, dates: Mapping[str, int]) -> _Lowered:
+    """Documents with which lowering fails have an error and are left out, with what depends on them."""
+
+    def lowered(left_out: LeftOut) -> _Lowered:
+        documents = [each for each in spec_documents(specs) if each.identity in left_out] if left_out else []
+        within = _specs_within(without_documents(specs, documents), state)
+        return _Lowered(specs, state, dates, within, *lower(within, state, dates))
+
+    errors = DocumentErrors()
+    found = attributed(lowered, lambda: spec_documents(specs), partial(blame, errors))
+    return found.without(errors) if errors else found
+
+
+def _plan_diagnostics(
+    outcome: Outcome, problem: Problem, origins: Origins, plan: Plan, state: ClusterState | None
+) -> list[Diagnostic]:
+    """Findings on a plan. Where looking for one fails, that is an error of the document that was looked at."""
+    specs, found = outcome.specs, list[Diagnostic]()
+    for find in (
+        partial(static.binding_diagnostics, outcome),
+        partial(caveats.unplanned_numa_diagnostics, origins),
+        partial(caveats.reserved_room_diagnostics, origins),
+        partial(caveats.unfit_run_diagnostics, specs, origins),
+        partial(caveats.unnamed_device_diagnostics, problem, origins, plan),
+        partial(quota_diagnostics, specs, origins, problem, plan, state),
+    ):
+        try:
+            found += find()
+        except MemoryError:
+            raise
+        except Exception as error:
+            found.append(internal_error(document_under_way(error) or specs.cluster.document, error))
+    return found
 
 
 def _specs_within(specs: Specs, state: ClusterState | None) -> Specs:
@@ -173,12 +227,13 @@ def input_digests(tree: Repository, specs: Specs) -> dict[str, str]:
 
 def _invalid_problem(
     error: InvalidProblemError, specs: Specs, origins: Origins, problem: Problem
-) -> tuple[Diagnostic, GangSpec | None]:
-    """The diagnostic of a refused problem, and the gang that is to blame, if one is."""
+) -> tuple[Diagnostic, Document | None]:
+    """The diagnostic of a refused problem, and the job that is to blame, if one is."""
     culprit = _invalid_gang(problem, error.where)
     where = error.where if culprit is None or error.where[1] == culprit else ("gangs", culprit)
-    diagnostic = INVALID_PROBLEM.diagnostic(_position(specs, origins, where), str(error), "correct what stands there")
-    return diagnostic, None if culprit is None else origins.gangs[culprit]
+    document = None if culprit is None else origins.gangs[culprit].document
+    at, name = _position(specs, origins, where), "" if document is None else document.display_name
+    return INVALID_PROBLEM.diagnostic(at, str(error), "correct what stands there", object=name), document
 
 
 def _invalid_gang(problem: Problem, where: tuple[str | int, ...]) -> int | None:
@@ -192,21 +247,6 @@ def _invalid_gang(problem: Problem, where: tuple[str | int, ...]) -> int | None:
         case ("gangs", int(j), *_):
             return j
     return None
-
-
-def _without_gang(specs: Specs, gang: GangSpec, diagnostic: Diagnostic) -> Specs:
-    """The specs less one gang and its bare pods; its document has an error from now on."""
-    pods = {pod.identity for pod in gang.pod_documents}
-    return replace(
-        specs,
-        documents=tuple(document for document in specs.documents if document.identity not in pods),
-        gangs=tuple(other for other in specs.gangs if other is not gang),
-        diagnostics=sorted_diagnostics((*specs.diagnostics, replace(diagnostic, object=gang.document.display_name))),
-    )
-
-
-def _with_diagnostics(outcome: Outcome, diagnostics: Iterable[Diagnostic]) -> Outcome:
-    return replace(outcome, diagnostics=sorted_diagnostics((*outcome.diagnostics, *diagnostics)))
 
 
 def _verifier_diagnostics(specs: Specs, origins: Origins, problem: Problem, plan: Plan) -> list[Diagnostic]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gc
 import importlib
+import logging
 import os
 import sys
 import time
@@ -30,7 +31,9 @@ if TYPE_CHECKING:
 click.UsageError.exit_code = 1  # 2 belongs to --detailed-exitcode
 os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")  # none is used, and to look for them takes 20 ms
 
+log = logging.getLogger(__name__)
 Command = TypeVar("Command", bound=Callable[..., Any])
+DEBUG_VARIABLE = "GANGPLAN_DEBUG"
 
 
 class LazyGroup(click.Group):
@@ -64,6 +67,22 @@ class LazyGroup(click.Group):
             if near := did_you_mean(args[0], self.list_commands(ctx)):
                 ctx.fail(f"there is no command {args[0]!r}. Did you mean {near!r}?")
             raise
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command. A bug in gangplan ends it in one line."""
+        if os.environ.get(DEBUG_VARIABLE):
+            logging.basicConfig()
+            logging.getLogger("compiler").setLevel(logging.DEBUG)
+        try:
+            return super().invoke(ctx)
+        except (click.ClickException, click.exceptions.Exit, click.Abort, MemoryError, OSError):
+            raise  # for click, and Python, to tell
+        except Exception as error:
+            from compiler.diagnostics.guard import exception_text
+
+            log.debug("internal error", exc_info=error)
+            text = f"internal error: {exception_text(error)}. Fix: report this bug with the repository and the command"
+            raise click.ClickException(f"{text}; {DEBUG_VARIABLE}=1 prints the traceback") from error
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         rows = []

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import click
 
-from compiler.cli import CompileInputs, compile_and_report, compile_options, echo
+from compiler.cli import CompileInputs, compile_and_report, compile_options, echo, print_diagnostics
+from compiler.diagnostics import Diagnostic
 
 
 @click.command(name="compile")
@@ -37,7 +38,10 @@ def compile(  # noqa: A001 - the command's name
     outcome = compile_and_report(ctx, inputs, writes_objects=True)
     if not outcome.ok:
         ctx.exit(outcome.exit_code())
-    texts = manifest_texts(outcome)
+    errors = list[Diagnostic]()
+    texts = manifest_texts(outcome, errors.append)
+    print_diagnostics(errors)
+    outcome = outcome.with_diagnostics(errors)
     if with_namespaces:
         texts = (*namespace_texts(texts), *texts)
     if outcome.specs.cluster.binding == "gated":

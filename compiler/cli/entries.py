@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
+from compiler.diagnostics.guard import has_internal_error
 from compiler.syntax.documents import Document, RememberedDocument
 from compiler.syntax.parse import ParsedFile
 
@@ -24,7 +25,10 @@ _documents: list[Document] = []
 
 
 def file_entry(parsed: ParsedFile) -> Entry | None:
-    """The entry of a file, without its documents; None where something in it is known to this process only."""
+    """The entry of a file, without its documents; None where something in it is known to this process only, or where
+    reading it failed, which is not remembered."""
+    if has_internal_error(parsed.all_diagnostics()):
+        return None
     heads = [(_head(document), failed) for document, failed in parsed.documents]
     out = io.BytesIO()
     try:

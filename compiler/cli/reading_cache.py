@@ -24,9 +24,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from compiler.diagnostics import RULES, Diagnostic, Position, Rule
+from compiler.diagnostics.guard import has_internal_error
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from compiler.cli.entries import Entry
     from compiler.repository import Repository
@@ -156,8 +157,8 @@ class ReadingCache:
         return {file: read[key] for file, key in keys.items() if key in read}
 
     def save_findings(self, tree: Repository, cluster: str | None, found: Sequence[Diagnostic]) -> None:
-        """Write the pack, with what was found on the whole repository."""
-        if self.path is not None:
+        """Write the pack, with what was found on the whole repository. An internal error is found anew each time."""
+        if self.path is not None and not has_internal_error(found):
             self._last_run = self._run_digest(tree, cluster), [astuple(diagnostic) for diagnostic in found]
             self._write(self.path, self._entries(tree, found), found)
 
@@ -168,7 +169,7 @@ class ReadingCache:
 
     def _write(self, path: Path, entries: dict[bytes, Entry], found: Sequence[Diagnostic]) -> None:
         """Write the pack. A folder that cannot be written is none of the user's concern."""
-        for each in (*found, *(each for parsed in self._given.values() for each in _diagnostics_of(parsed))):
+        for each in (*found, *(each for parsed in self._given.values() for each in parsed.all_diagnostics())):
             self._codes.add(each.code)
         rules = [astuple(RULES[code]) for code in sorted(self._codes)]
         body = marshal.dumps((entries, self._last_run, rules))
@@ -210,12 +211,6 @@ class ReadingCache:
 _Fields = tuple[Any, ...]
 _Pack = tuple[dict[bytes, "Entry"], tuple[bytes, list[_Fields]], list[_Fields]]
 _EMPTY: _Pack = ({}, (b"", []), [])
-
-
-def _diagnostics_of(parsed: ParsedFile) -> Iterable[Diagnostic]:
-    yield from parsed.diagnostics
-    for reading in parsed.readings.values():
-        yield from reading.all_diagnostics()
 
 
 def _diagnostic(code: str, severity: Any, position: Any, message: str, help: str, *rest: Any) -> Diagnostic:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
+from compiler.diagnostics.guard import Tell, guarded, raise_again
 from compiler.emit import admission, gated, static
 from compiler.emit.manifest import Manifest
 from compiler.emit.scheduler import config_map
 from compiler.emit.templates import annotate, mark_pods, name_queue, name_scheduler
 from compiler.kubernetes import API_GROUP, HOSTNAME_LABEL, ROLE_MARK
-from compiler.outcome import Outcome
+from compiler.outcome import JobDecision, Outcome
 from compiler.run_kinds import RUN_KINDS, run_kind_of, runs_once
 from compiler.specs import GangSpec, HyperNodeSpec, QueueSpec, Specs
 from compiler.syntax.documents import Document, DocumentIdentity
@@ -23,26 +25,32 @@ KINDS_OF_OTHER_WAVES = frozenset(
 )
 """Not emitted with the other objects: their own wave emits them, or (Node) none does."""
 
-EmittedObjects = Iterator[tuple[dict[str, Any], Document]]
-"""An object and the document that it comes from."""
+Make = Callable[[Document], dict[str, Any]]
+EmittedObjects = Iterator[tuple[Document, Make]]
+"""A document and what makes its object."""
 
 
-def manifests(outcome: Outcome) -> tuple[Manifest, ...]:
-    """All objects of the cluster, in the order of application; empty without a verified plan."""
-    return tuple(manifest for manifest, _ in manifests_with_documents(outcome))
+def manifests(outcome: Outcome, tell: Tell = raise_again) -> tuple[Manifest, ...]:
+    """All objects of the cluster, in the order of application; empty without a verified plan. tell: takes the errors of
+    documents whose objects cannot be made."""
+    return tuple(manifest for manifest, _ in manifests_with_documents(outcome, tell))
 
 
-def manifests_with_documents(outcome: Outcome) -> Iterator[tuple[Manifest, Document]]:
+def manifests_with_documents(outcome: Outcome, tell: Tell) -> Iterator[tuple[Manifest, Document]]:
     """Declarations of real things (Cluster, NodePool, Node) become no objects."""
     if not outcome.ok:
         return
     gangs = {gang.document.identity: gang for gang in outcome.specs.gangs}
     pods = {gang.document.identity: sum(role.replicas for role in gang.roles) for gang in outcome.specs.gangs}
     for wave, emitter in enumerate((_foundation, _queues, _hypernodes, _scheduler, _other_objects, _jobs)):
-        for data, document in emitter(outcome):
-            run = run_digest(document.data) if _ends(document, gangs.get(document.identity)) else ""
-            place = f"{document.file}:{document.line}"
-            yield Manifest(wave, data, place, run, pods.get(document.identity, 0)), document
+        for document, make in emitter(outcome):
+            place, found = f"{document.file}:{document.line}", list[Manifest]()
+            with guarded(document, tell):
+                data = make(document)
+                run = run_digest(document.data) if _ends(document, gangs.get(document.identity)) else ""
+                found.append(Manifest(wave, data, place, run, pods.get(document.identity, 0)))
+            for manifest in found:
+                yield manifest, document
 
 
 def _ends(document: Document, gang: GangSpec | None) -> bool:
@@ -57,14 +65,22 @@ def _foundation(outcome: Outcome) -> EmittedObjects:
     for kind in FOUNDATION_KINDS:
         for document in _valid_documents(outcome.specs):
             if (document.kind, document.group) == kind:
-                yield document.data, document
+                yield document, _as_written
 
 
 def _queues(outcome: Outcome) -> EmittedObjects:
     for spec in _queues_parents_first(outcome.specs.queues):
-        data = _copy(spec.document.data)
-        admission.fill_queue_defaults(data)
-        yield data, spec.document
+        yield spec.document, _queue_object
+
+
+def _as_written(document: Document) -> dict[str, Any]:
+    return document.data
+
+
+def _queue_object(document: Document) -> dict[str, Any]:
+    data = _copy(document.data)
+    admission.fill_queue_defaults(data)
+    return data
 
 
 def _queues_parents_first(queues: Sequence[QueueSpec]) -> Iterator[QueueSpec]:
@@ -84,10 +100,12 @@ def _queues_parents_first(queues: Sequence[QueueSpec]) -> Iterator[QueueSpec]:
 
 def _hypernodes(outcome: Outcome) -> EmittedObjects:
     for spec in sorted(outcome.specs.hypernodes, key=lambda spec: spec.tier):
-        yield spec.document.data if spec.document.kind == "HyperNode" else _hypernode_object(spec), spec.document
+        yield spec.document, partial(_hypernode_object, spec)
 
 
-def _hypernode_object(spec: HyperNodeSpec) -> dict[str, Any]:
+def _hypernode_object(spec: HyperNodeSpec, document: Document) -> dict[str, Any]:
+    if document.kind == "HyperNode":
+        return document.data
     members = [("HyperNode", name) for name in spec.hypernodes] + [("Node", name) for name in spec.nodes]
     return {
         "apiVersion": "topology.volcano.sh/v1alpha1",
@@ -104,7 +122,8 @@ def _hypernode_object(spec: HyperNodeSpec) -> dict[str, Any]:
 def _scheduler(outcome: Outcome) -> EmittedObjects:
     scheduler = outcome.specs.scheduler
     if scheduler is not None and scheduler.is_emitted:
-        yield config_map(scheduler, gated=outcome.specs.cluster.binding == "gated"), scheduler.document
+        gates = outcome.specs.cluster.binding == "gated"
+        yield scheduler.document, lambda _: config_map(scheduler, gated=gates)
 
 
 def _other_objects(outcome: Outcome) -> EmittedObjects:
@@ -118,9 +137,14 @@ def _other_objects(outcome: Outcome) -> EmittedObjects:
         ):
             continue
         if document.identity in gated_templates:
-            yield _gated_template(document), document
-        else:  # runs are looked up by their names, with the namespace that they get
-            yield _with_namespace(document) if runs_once(document.data) else document.data, document
+            yield document, _gated_template
+        else:
+            yield document, _passed_object
+
+
+def _passed_object(document: Document) -> dict[str, Any]:
+    """Runs are looked up by their names, with the namespace that they get."""
+    return _with_namespace(document) if runs_once(document.data) else document.data
 
 
 def _gated_templates(outcome: Outcome) -> set[DocumentIdentity]:
@@ -161,26 +185,29 @@ def _jobs(outcome: Outcome) -> EmittedObjects:
     for decision in outcome.decisions:
         if decision.gang.made_by is not None or static.is_withheld(specs, decision):
             continue
-        document = decision.gang.document
-        data = _with_namespace(document)
-        if (document.kind, document.group) == ("Job", "batch.volcano.sh"):
-            admission.fill_job_defaults(data, specs.cluster.default_queue)
-        if decision.gang.schedulable and gates:
-            gated.bind(data, decision)
-        elif decision.gang.schedulable:
-            static.bind(data, decision, hostnames)
-        if decision.gang.writes_scheduler:
-            name_scheduler(data, decision.gang)
-        mark_pods(data, decision.gang)
-        if decision.gang.is_bound:
-            name_queue(data, decision.gang)
-        yield data, document
+        yield decision.gang.document, partial(_job_object, specs, decision, hostnames)
         for role in decision.gang.roles:
             for pod in role.pod_documents:
-                yield _bare_pod(pod, role.name if gates and decision.gang.schedulable else ""), pod
+                yield pod, partial(_bare_pod, role.name if gates and decision.gang.schedulable else "")
 
 
-def _bare_pod(document: Document, role: str) -> dict[str, Any]:
+def _job_object(specs: Specs, decision: JobDecision, hostnames: dict[str, str], document: Document) -> dict[str, Any]:
+    gang, data = decision.gang, _with_namespace(document)
+    if (document.kind, document.group) == ("Job", "batch.volcano.sh"):
+        admission.fill_job_defaults(data, specs.cluster.default_queue)
+    if gang.schedulable and specs.cluster.binding == "gated":
+        gated.bind(data, decision)
+    elif gang.schedulable:
+        static.bind(data, decision, hostnames)
+    if gang.writes_scheduler:
+        name_scheduler(data, gang)
+    mark_pods(data, gang)
+    if gang.is_bound:
+        name_queue(data, gang)
+    return data
+
+
+def _bare_pod(role: str, document: Document) -> dict[str, Any]:
     """A pod of a PodGroup. role: with which it waits for its node, "" where it does not."""
     data = _with_namespace(document)
     if role:

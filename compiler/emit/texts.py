@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from compiler.diagnostics.guard import Tell, guarded, raise_again
 from compiler.emit.block import to_yaml
 from compiler.emit.manifest import JOBS_WAVE, Manifest
 from compiler.emit.objects import manifests_with_documents
@@ -15,9 +16,13 @@ WAVE_NAMES = ("foundation", "queues", "hypernodes", "scheduler", "others", "jobs
 """Name of each wave, by number."""
 
 
-def manifest_texts(outcome: Outcome) -> tuple[tuple[Manifest, str], ...]:
-    """Every manifest with its YAML text: one document, ending in a newline."""
-    return tuple((manifest, _text(manifest, document)) for manifest, document in manifests_with_documents(outcome))
+def manifest_texts(outcome: Outcome, tell: Tell = raise_again) -> tuple[tuple[Manifest, str], ...]:
+    """Every manifest with its YAML text: one document, ending in a newline. tell: as in `manifests`."""
+    found = []
+    for manifest, document in manifests_with_documents(outcome, tell):
+        with guarded(document, tell):
+            found.append((manifest, _text(manifest, document)))
+    return tuple(found)
 
 
 def _text(manifest: Manifest, document: Document) -> str:

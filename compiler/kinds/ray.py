@@ -16,7 +16,9 @@ from typing import Any
 
 from compiler.diagnostics import Diagnostic, declare_rule
 from compiler.kinds.common.job_kinds import Count, JobKind, RolePaths, job_kind, text_diagnostics_of
+from compiler.kinds.common.jobs import Natural
 from compiler.kinds.common.paths import Path, parse_path, value_at
+from compiler.kinds.common.pods import ResourceRequirements
 from compiler.kubernetes import QUEUE_NAME_LABEL, RAY_GROUP_LABEL, RAY_NODE_TYPE_LABEL, RAY_PRIORITY_LABEL
 from compiler.specs import GangSpec, RoleSpec
 from compiler.syntax.documents import Document
@@ -51,6 +53,10 @@ def _ray_kind(name: str, cluster: str, **others: Any) -> JobKind:
         ("v1", "v1alpha1"),
         (RolePaths(f"{cluster}.headGroupSpec.template", HEAD_ROLE), workers),
         gang="roles",
+        fields=(
+            (f"{groups}.maxReplicas", Natural),
+            (f"{cluster}.autoscalerOptions.resources", ResourceRequirements),
+        ),
         queue=(f"metadata.labels['{QUEUE_NAME_LABEL}']",),
         priority=(f"metadata.labels['{RAY_PRIORITY_LABEL}']",),
         is_volcano_default=True,
@@ -116,7 +122,7 @@ def _with_replicas(document: Document, role: RoleSpec) -> RoleSpec:
     hosts, most = group.get("numOfHosts") or 1, group.get("maxReplicas")
     pods = max(role.replicas, (group.get("minReplicas") or 0) * hosts)
     if most is not None:
-        pods = min(pods, int(most) * hosts)
+        pods = min(pods, most * hosts)
     if group.get("suspend"):
         pods = 0
     least = min(role.minimum, pods) if _scales(document, role) else pods

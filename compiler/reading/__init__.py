@@ -62,6 +62,7 @@ def _read_specs(tree: Repository, cluster: str | None, parse: Parse, ahead: Read
     if ahead is not None:
         known.update(ahead({file: tree.files[file] for file in files}))
     assignment = job_assignment(tree, folder, parse)
+    collector.report(assignment.problems if assignment is not None else ())
     for file in files:
         of_all = not file.startswith(f"{JOBS_FOLDER}/")
         collector.read_file(file, tree.files[file], None if of_all else assignment)

@@ -10,9 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from compiler.diagnostics import Diagnostic, declare_rule, suggestion
+from compiler.diagnostics.guard import guarded
 from compiler.fields.label_selector import LabelExpression, selector_matches
 from compiler.fields.validation import validate_document
 from compiler.kubernetes import API_GROUP, CLUSTER_ANNOTATION
@@ -74,19 +76,25 @@ class _Claim:
 
 @dataclass(frozen=True, slots=True)
 class JobAssignment:
-    """The claims of all clusters, and the one of the cluster that is read."""
+    """The claims of all clusters, and the one of the cluster that is read. problems: what was found on the way."""
 
     claims: tuple[_Claim, ...]
     own: _Claim
+    problems: tuple[Diagnostic, ...] = ()
 
     def own_documents(self, documents: Sequence[Document]) -> dict[int, Diagnostic | None]:
         """Indices of one file's documents that this cluster is to read, each with why it is refused, if it is."""
         if len(self.claims) == 1 and self.own.takes_the_rest and not any(map(_names_cluster, documents)):
             return dict.fromkeys(range(len(documents)))
-        takers = {at: self._takers(job) for at, job in enumerate(documents) if runs_pods(job)}
+        takers, found = dict[int, tuple[_Claim, ...]](), dict[int, Diagnostic | None]()
+        for at, job in enumerate(documents):
+            with guarded(job, partial(found.__setitem__, at)):
+                if runs_pods(job):
+                    takers[at] = self._takers(job)
         companions = self._companion_takers(documents, takers.values())
-        found: dict[int, Diagnostic | None] = {}
         for at, document in enumerate(documents):
+            if at in found:
+                continue
             if at not in takers:
                 if self.own in companions:
                     found[at] = None
@@ -133,22 +141,25 @@ def _names_cluster(document: Document) -> bool:
 
 def job_assignment(tree: Repository, folder: str | None, parse: Parse = parse_file) -> JobAssignment | None:
     """The assignment as `folder` sees it; None where the repository describes no cluster."""
-    claims = {each: _claim(tree, each, parse) for each in tree.cluster_folders()}
+    problems = list[Diagnostic]()
+    claims = {each: _claim(tree, each, parse, problems) for each in tree.cluster_folders()}
     if folder not in claims:
         return None
     if len(claims) == 1:  # what is wrong with the only Cluster says nothing about where jobs belong
         claims[folder] = replace(claims[folder], is_valid=True)
-    return JobAssignment(tuple(claims.values()), claims[folder])
+    return JobAssignment(tuple(claims.values()), claims[folder], tuple(problems))
 
 
-def _claim(tree: Repository, folder: str, parse: Parse) -> _Claim:
+def _claim(tree: Repository, folder: str, parse: Parse, problems: list[Diagnostic]) -> _Claim:
     found = _clusters(tree, folder, parse)
     names = tuple(dict.fromkeys((folder, *(document.name for document, _ in found))))
     if not found:
         return _Claim(names)
     document, parsed = found[0]
-    is_valid, jobs, expressions = parsed.claim_of(lambda: _read_job_claim(document))
-    return _Claim(names, None if jobs is None else path_patterns(jobs), expressions, is_valid)
+    with guarded(document, problems.append):
+        is_valid, jobs, expressions = parsed.claim_of(lambda: _read_job_claim(document))
+        return _Claim(names, None if jobs is None else path_patterns(jobs), expressions, is_valid)
+    return _Claim(names, is_valid=False)
 
 
 def _read_job_claim(document: Document) -> tuple[bool, Sequence[str] | None, tuple[LabelExpression, ...] | None]:

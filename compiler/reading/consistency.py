@@ -6,10 +6,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from dataclasses import replace
 from typing import Protocol, TypeVar
 
-from compiler.checks import CheckInput, Finding, all_checks, identity_of
+from compiler.checks import Check, CheckInput, Finding, all_checks, identity_of
 from compiler.diagnostics import Diagnostic, sorted_diagnostics
+from compiler.diagnostics.guard import internal_error
 from compiler.fields.natural_order import natural_sort_key
 from compiler.kubernetes import VOLCANO_SCHEDULER
+from compiler.reading.culprits import LeftOut, attributed, check_input_without, spec_documents
 from compiler.reading.documents import DocumentCollector
 from compiler.specs import (
     ClusterSpec,
@@ -64,7 +66,11 @@ def consistent_specs(cluster: ClusterSpec, collector: DocumentCollector) -> Spec
     collector.read_hyper_jobs(cluster)
     collector.read_workflows()
     collector.read_services(cluster.services)
-    check_input = _check_input(cluster, collector)
+    check_input = attributed(
+        lambda left_out: _check_input(cluster, collector.without(left_out)),
+        lambda: collector.documents,
+        collector.blame,
+    )
     rejected, diagnostics = dict(collector.rejected), list(collector.diagnostics)
     for document, diagnostic in collector.findings:
         _add_finding(document, diagnostic, rejected, diagnostics)
@@ -122,7 +128,7 @@ def _unplanned_pods(
     found = collector.specs_of(UnplannedPods)
     for gang in unbound:
         found += unbound_pods(gang)
-    members = {pod.identity for gang in gangs for pod in gang.pod_documents}
+    members = _members(gangs)
     for pod in pods:
         if pod.document.identity not in members:
             found.append(UnplannedPods(pod.document, ("spec",), 1, pod.pod, pod.labels))
@@ -132,6 +138,10 @@ def _unplanned_pods(
                 path = (*role.template_path, "spec")
                 found.append(UnplannedPods(gang.document, path, role.replicas, role.pod, role.labels))
     yield from _sorted_by_object(found, lambda pods: pods.document)
+
+
+def _members(gangs: Iterable[GangSpec]) -> set[DocumentIdentity]:
+    return {pod.identity for gang in gangs for pod in gang.pod_documents}
 
 
 def _is_of_another_scheduler(gang: GangSpec, role: RoleSpec) -> bool:
@@ -151,21 +161,62 @@ def _run_checks(
     partial_jobs = partial & jobs
     told = {diagnostic.position for diagnostic in diagnostics if diagnostic.severity == "error"}
     for check in all_checks():
-        for found in check.function(check_input) if not check.of_document else ():
+        if check.of_document:
+            continue
+        for found, diagnostic in _findings(check, check_input, rejected, diagnostics):
             if found.document.identity in partial_jobs and not (check.on_partial and _is_written(found)):
                 continue
-            if told and found.document.identity in jobs and found.document.position(*found.path) in told:
+            if found.document.identity in jobs and diagnostic.position in told:
                 continue  # of one cause with what the server says of that place
-            _add_finding(found.document, check.diagnostic(found), rejected, diagnostics)
+            _add_finding(found.document, diagnostic, rejected, diagnostics)
+    _reject_dependents(check_input, rejected, diagnostics)
+
+
+def _reject_dependents(check_input: CheckInput, rejected: Rejected, diagnostics: list[Diagnostic]) -> None:
+    """Reject what depends on rejected objects, until nothing more does."""
     (dependencies,) = (check for check in all_checks() if check.rule.code == DEPENDENCY_CHECK)
     size_before = -1
     while size_before != len(rejected):
         size_before = len(rejected)
         check_input = replace(check_input, failed_objects=_identities(rejected.values()))
-        for found in dependencies.function(check_input):
+        for found, diagnostic in _findings(dependencies, check_input, rejected, diagnostics):
             if found.document.identity not in rejected:
-                rejected[found.document.identity] = found.document
-                diagnostics.append(dependencies.diagnostic(found))
+                _add_finding(found.document, diagnostic, rejected, diagnostics)
+
+
+def _findings(
+    check: Check, check_input: CheckInput, rejected: Rejected, diagnostics: list[Diagnostic]
+) -> list[tuple[Finding, Diagnostic]]:
+    """What a check finds. Documents with which it fails are rejected with that error, unless they have one already: it
+    may be the cause. A check that fails without any is an error of the Cluster."""
+
+    def blame(document: Document, error: Diagnostic) -> None:
+        if document.identity not in rejected:
+            _add_finding(document, error, rejected, diagnostics)
+
+    def findings_without(left_out: LeftOut) -> list[tuple[Finding, Diagnostic]]:
+        examined = check_input_without(check_input, left_out)
+        return [(found, check.diagnostic(found)) for found in check.function(examined)]
+
+    task = f"check {check.rule.code}"
+    try:
+        return attributed(findings_without, lambda: spec_documents(check_input.specs), blame, task)
+    except MemoryError:
+        raise
+    except Exception as error:
+        diagnostics.append(internal_error(check_input.specs.cluster.document, error, task))
+        return []
+
+
+def without_documents(specs: Specs, documents: Iterable[Document], errors: Iterable[Diagnostic] = ()) -> Specs:
+    """The specs without documents that have errors after all, and without what depends on them or is their pods."""
+    rejected, diagnostics = {document.identity: document for document in documents}, [*specs.diagnostics, *errors]
+    if not rejected:
+        return specs
+    _reject_dependents(CheckInput(specs), rejected, diagnostics)
+    left = _specs_without(specs, rejected, sorted_diagnostics(diagnostics))
+    pods = _members(specs.gangs) - _members(left.gangs)  # without their PodGroup they would be emitted as they are
+    return replace(left, documents=tuple(document for document in specs.documents if document.identity not in pods))
 
 
 def _add_finding(document: Document, diagnostic: Diagnostic, rejected: Rejected, diagnostics: list[Diagnostic]) -> None:
@@ -193,14 +244,17 @@ def _specs_without(specs: Specs, rejected: Rejected, diagnostics: tuple[Diagnost
     def is_accepted(item: GangSpec | QueueSpec | PriorityClassSpec | SchedulerSpec | UnplannedPods | _Named) -> bool:
         return item.document.identity not in rejected
 
-    def has_accepted_pods(gang: GangSpec) -> bool:
-        return not any(pod.identity in rejected for pod in gang.pod_documents)
+    def has_accepted_parts(gang: GangSpec) -> bool:
+        file, line, path = gang.document.identity
+        parts = [pod.identity for pod in gang.pod_documents]
+        parts += [(file, line, path[:-2])] if gang.made_by is not None else []  # its JobTemplate
+        return not any(part in rejected for part in parts)
 
     nodes = _first_of_each_name(filter(is_accepted, specs.nodes))
     hypernodes = _first_of_each_name(filter(is_accepted, specs.hypernodes))
     return replace(
         specs,
-        gangs=tuple(filter(has_accepted_pods, filter(is_accepted, specs.gangs))),
+        gangs=tuple(filter(has_accepted_parts, filter(is_accepted, specs.gangs))),
         queues=tuple(filter(is_accepted, specs.queues)),
         priority_classes=tuple(filter(is_accepted, specs.priority_classes)),
         nodes=nodes,

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from compiler.checks import ReadModel
-from compiler.diagnostics import Diagnostic
+from compiler.diagnostics import Diagnostic, Position
+from compiler.diagnostics.guard import Place, guarded
 from compiler.kinds.common.unbound import not_bound_diagnostic
 from compiler.reading.assignment import JobAssignment
+from compiler.reading.culprits import LeftOut, attributed, items_without
 from compiler.reading.files import configurations_inside, template_diagnostic
 from compiler.reading.one_document import (
     GENERATED_NAME,
@@ -21,7 +25,7 @@ from compiler.reading.one_document import (
     version_of,
 )
 from compiler.reading.unplanned import ARGO_KINDS, DESCRIBED_ELSEWHERE, declared_pods, unplanned_pods
-from compiler.repository.paths import CONF_SUFFIX, file_name_diagnostic
+from compiler.repository.paths import CONF_SUFFIX, file_name_diagnostic, printable_name
 from compiler.specs import ClusterSpec, ServiceBinding
 from compiler.specs.drafts import HyperJobDraft, JobFlowDraft, JobTemplateDraft
 from compiler.specs.job_flows import job_flow_gangs
@@ -66,9 +70,25 @@ class DocumentCollector:
         self.diagnostics.append(diagnostic)
         self.rejected[document.identity] = document
 
+    def blame(self, document: Document, error: Diagnostic) -> None:
+        """Reject a document with which something failed, unless it has an error already: that may be the cause."""
+        if document.identity not in self.rejected:
+            self.reject(document, error)
+
+    def without(self, left_out: LeftOut) -> DocumentCollector:
+        """What the files say without the specs and drafts of these documents."""
+        return replace(self, spec_items=list(items_without(self.spec_items, left_out))) if left_out else self
+
+    def _guarded(self, document: Document) -> AbstractContextManager[None]:
+        return guarded(document, partial(self.blame, document))
+
     def read_file(self, file: str, content: bytes, assignment: JobAssignment | None = None) -> None:
         """Add the documents of a file, what they say, and what is wrong with them. assignment: which of them are of
         this cluster, where there are several."""
+        with guarded(Place(Position(printable_name(file), 1, 1)), self.diagnostics.append):
+            self._read_file(file, content, assignment)
+
+    def _read_file(self, file: str, content: bytes, assignment: JobAssignment | None) -> None:
         if (problem := file_name_diagnostic(file)) is not None:
             self.diagnostics.append(problem)
             return
@@ -119,7 +139,11 @@ class DocumentCollector:
             return {}
         from compiler.kinds.common.job_kinds import JobKind, job_kind
 
-        return {(table.name, table.group, table.versions): job_kind(table) for table in self.specs_of(JobKind)}
+        found = {}
+        for cluster in self.specs_of(ClusterSpec):
+            with self._guarded(cluster.document):
+                found = {(table.name, table.group, table.versions): job_kind(table) for table in self.specs_of(JobKind)}
+        return found
 
     def read_train_jobs(self) -> None:
         """Give each TrainJob the runtime that it names, here or as the trainer brings it; one without is not
@@ -136,21 +160,29 @@ class DocumentCollector:
 
         runtimes = self.specs_of(RuntimeDraft)
         for draft in self.specs_of(TrainJobDraft):
-            if (gang := train_job_gang(draft, runtimes)) is not None:
-                self.spec_items.append(gang)
-            elif (gang := default_runtime_gang(draft)) is not None:
-                self.spec_items.append(gang)
-                self.diagnostics.append(default_runtime_diagnostic(draft))
-            else:
-                self.diagnostics += unplanned_pods(draft.document, "add the runtime that it names")
+            with self._guarded(draft.document):
+                if (gang := train_job_gang(draft, runtimes)) is not None:
+                    self.spec_items.append(gang)
+                elif (gang := default_runtime_gang(draft)) is not None:
+                    self.spec_items.append(gang)
+                    self.diagnostics.append(default_runtime_diagnostic(draft))
+                else:
+                    self.diagnostics += unplanned_pods(draft.document, "add the runtime that it names")
+
+    def _failed_names(self, kind: str) -> set[str]:
+        """Names of the objects of a kind that have errors."""
+        return {document.name for document in self.rejected.values() if document.kind == kind}
 
     def read_job_flows(self) -> None:
         """Say of each JobFlow without a JobTemplate that it is not planned."""
-        templates = self.specs_of(JobTemplateDraft)
+        templates, failed = self.specs_of(JobTemplateDraft), self._failed_names("JobTemplate")
         for flow in self.specs_of(JobFlowDraft):
-            if next(job_flow_gangs((flow,), templates), None) is None:
-                names = ", ".join(flow.steps)
-                self.diagnostics += unplanned_pods(flow.document, f"add the JobTemplates that it names: {names}")
+            if not failed.isdisjoint(flow.steps):
+                continue  # of one cause with the errors of the template
+            with self._guarded(flow.document):
+                if next(job_flow_gangs((flow,), templates), None) is None:
+                    names = ", ".join(flow.steps)
+                    self.diagnostics += unplanned_pods(flow.document, f"add the JobTemplates that it names: {names}")
 
     def read_hyper_jobs(self, cluster: ClusterSpec) -> None:
         """Take of each HyperJob what may run in the cluster, and say of one that is for others that it is not
@@ -161,13 +193,14 @@ class DocumentCollector:
 
         for draft in drafts:
             document = draft.gang.document
-            if (gang := hyper_job_gang(draft, cluster)) is not None:
-                self.spec_items.append(gang)
-                if document.identity not in self.rejected:
-                    self.diagnostics.append(hyper_job_diagnostic(draft))
-            else:
-                help = f"clusterNames names other clusters than {cluster.name}: nothing to mend if so"
-                self.diagnostics += unplanned_pods(document, help)
+            with self._guarded(document):
+                if (gang := hyper_job_gang(draft, cluster)) is not None:
+                    self.spec_items.append(gang)
+                    if document.identity not in self.rejected:
+                        self.diagnostics.append(hyper_job_diagnostic(draft))
+                else:
+                    help = f"clusterNames names other clusters than {cluster.name}: nothing to mend if so"
+                    self.diagnostics += unplanned_pods(document, help)
 
     def read_workflows(self) -> None:
         """Give each Workflow the WorkflowTemplates that it names, and say of one whose templates are elsewhere that it
@@ -184,20 +217,32 @@ class DocumentCollector:
 
         here = [document for document in self.documents if document.identity not in self.rejected]
         drafts = self.specs_of(WorkflowDraft)
-        namespaces = {draft.document.namespace or "default" for draft in drafts}
-        templates = {namespace: workflow_templates(here, namespace) for namespace in sorted(namespaces)}
+        failed = {
+            f"{kind} {name!r}"
+            for kind in ("WorkflowTemplate", "ClusterWorkflowTemplate")
+            for name in self._failed_names(kind)
+        }
+        namespaces = sorted({draft.document.namespace or "default" for draft in drafts})
+
+        def templates_without(left_out: LeftOut) -> dict[str, dict[Any, Any]]:
+            chosen = [document for document in here if document.identity not in left_out]
+            return {namespace: workflow_templates(chosen, namespace) for namespace in namespaces}
+
+        templates = attributed(templates_without, lambda: here, self.blame)
         for draft in drafts:
             document = draft.document
-            gang, missing = workflow_gang(draft, templates[document.namespace or "default"])
-            if gang is not None:
-                self.spec_items.append(gang)
-                self.diagnostics.append(not_bound_diagnostic(document, WHY))
-            elif missing:
-                self._forget_name(document)
-            else:
-                self.diagnostics += unplanned_pods(document, DESCRIBED_ELSEWHERE)
-            if missing:
-                self.diagnostics.append(elsewhere_diagnostic(draft, missing, is_planned=gang is not None))
+            with self._guarded(document):
+                gang, missing = workflow_gang(draft, templates[document.namespace or "default"])
+                if gang is not None:
+                    self.spec_items.append(gang)
+                    self.diagnostics.append(not_bound_diagnostic(document, WHY))
+                elif missing:
+                    self._forget_name(document)
+                else:
+                    self.diagnostics += unplanned_pods(document, DESCRIBED_ELSEWHERE)
+                missing = tuple(name for name in missing if name not in failed)
+                if missing:
+                    self.diagnostics.append(elsewhere_diagnostic(draft, missing, is_planned=gang is not None))
 
     def _forget_name(self, document: Document) -> None:
         at = document.position("metadata", "generateName")
@@ -208,11 +253,12 @@ class DocumentCollector:
     def read_services(self, services: ServiceBinding) -> None:
         """Take the services that are planned for gangs, and say of the others that they are not."""
         for draft in self.specs_of(ServiceDraft):
-            if (gang := service_gang(draft, services)) is not None:
-                self.spec_items.append(gang)
-            else:
-                self.diagnostics += unplanned_pods(draft.gang.document)
-                self.spec_items += declared_pods(draft.gang.document)
+            with self._guarded(draft.gang.document):
+                if (gang := service_gang(draft, services)) is not None:
+                    self.spec_items.append(gang)
+                else:
+                    self.diagnostics += unplanned_pods(draft.gang.document)
+                    self.spec_items += declared_pods(draft.gang.document)
 
 
 def _is_scheduler_conf(content: bytes) -> bool:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from compiler.checks.catalogue import all_rules
 from compiler.diagnostics import RULES, Diagnostic, Position, sorted_diagnostics
+from compiler.diagnostics.guard import Place, guarded
 from compiler.repository import Repository
 from compiler.repository.paths import BAD_IGNORE_RULE, CONFIGURATION_FILE, path_patterns
 
@@ -68,7 +69,10 @@ def _rules(tree: Repository) -> Iterator[_Rule | Diagnostic]:
         yield from _configured_rules(tree.files[CONFIGURATION_FILE])
     for file in tree.manifests():
         if _MARK in tree.files[file]:
-            yield from _commented_rules(file, tree.files[file].decode("utf-8", "replace").split("\n"))
+            errors = list[Diagnostic]()
+            with guarded(Place(Position(file, 1, 1)), errors.append):
+                yield from _commented_rules(file, tree.files[file].decode("utf-8", "replace").split("\n"))
+            yield from errors
 
 
 def _commented_rules(file: str, lines: list[str]) -> Iterator[_Rule | Diagnostic]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 from compiler.checks import ReadModel, document_findings
 from compiler.diagnostics import Diagnostic, declare_rule, did_you_mean
+from compiler.diagnostics.guard import guarded
 from compiler.fields.validation import metadata_diagnostics, readable_part, validate_document
 from compiler.kinds import Kind, kinds
 from compiler.kinds.common.unbound import not_bound_diagnostic
@@ -169,16 +170,21 @@ class DocumentReading:
             # What only the API server refuses says all that rules across objects ask for; it is in no plan.
             self.models.append(ReadModel(document, model))
             if not _is_left_out(document, kind):
-                said = self._add_specs(document, kind, model)
-                problems += () if has_error(refused) else said
+                problems += self._add_specs(document, kind, model, is_refused=has_error(refused))
         elif not failed:
             self.spec_items += _partial_specs(document, kind)
             self.partial.append(document)
         return problems + refused
 
-    def _add_specs(self, document: Document, kind: Kind, model: Any) -> Iterable[Diagnostic]:
-        found = list(kind.specs(document, model))
+    def _add_specs(self, document: Document, kind: Kind, model: Any, *, is_refused: bool) -> Iterable[Diagnostic]:
+        """is_refused: the API server refuses the document, which says all; what cannot be read of it is no other
+        error."""
+        errors, found = list[Diagnostic](), list[object]()
+        with guarded(document, errors.append):
+            found = list(kind.specs(document, model))
         self.spec_items += found
+        if is_refused or errors:
+            return () if is_refused else errors
         if found:
             is_planned = kind.unbound_reason and isinstance(found[0], GangSpec)  # not a draft yet
             return (not_bound_diagnostic(document, kind.unbound_reason),) if is_planned else ()
@@ -187,28 +193,47 @@ class DocumentReading:
 
 def read_document(document: Document, failed: bool) -> DocumentReading:
     """What the document says by its kind. failed: its text has an error."""
-    reading = DocumentReading()
-    reading._add_document(document.in_full(), failed)
-    reading._add_privileged_containers()
-    reading._run_checks()
-    return reading
+
+    def read(reading: DocumentReading) -> None:
+        reading._add_document(document.in_full(), failed)
+        reading._add_privileged_containers()
+        reading._run_checks()
+
+    return _guarded_reading(document, read, documents=[document])
 
 
 def read_as_kind(document: Document, failed: bool, kind: Kind) -> DocumentReading:
     """What the document says by a kind that the Cluster declares."""
-    reading, document = DocumentReading(), document.in_full()
-    if _is_left_out(document, None) and not _is_left_out(document, kind):
-        reading._add_document_alone(document)
-        reading._add_privileged_containers()
-    reading._take(document, failed, reading._read_document(document, kind, failed), kind)
-    return reading
+
+    def read(reading: DocumentReading) -> None:
+        full = document.in_full()
+        if _is_left_out(full, None) and not _is_left_out(full, kind):
+            reading._add_document_alone(full)
+            reading._add_privileged_containers()
+        reading._take(full, failed, reading._read_document(full, kind, failed), kind)
+
+    return _guarded_reading(document, read)
 
 
 def read_as_unknown(document: Document, failed: bool) -> DocumentReading:
     """What the document says where its kind is not planned."""
-    reading, document = DocumentReading(), document.in_full()
-    reading._take(document, failed, reading._pass_through(document, failed), None)
-    return reading
+
+    def read(reading: DocumentReading) -> None:
+        full = document.in_full()
+        reading._take(full, failed, reading._pass_through(full, failed), None)
+
+    return _guarded_reading(document, read)
+
+
+def _guarded_reading(
+    document: Document, read: Callable[[DocumentReading], None], documents: Iterable[Document] = ()
+) -> DocumentReading:
+    """Return what `read` adds to an empty reading. Where it fails the reading has that error and nothing else;
+    documents: those that it then consists of."""
+    reading, errors = DocumentReading(), list[Diagnostic]()
+    with guarded(document, errors.append):
+        read(reading)
+    return DocumentReading(list(documents), diagnostics=errors, rejected=[document]) if errors else reading
 
 
 def _privileged_containers(document: Document) -> Iterator[PrivilegedContainers]:

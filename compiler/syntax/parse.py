@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from compiler.diagnostics import Diagnostic, Position, declare_rule
+from compiler.diagnostics.guard import Place, guarded
 from compiler.repository import MAX_FILE_BYTES
 from compiler.syntax.documents import Document, FieldPath
 from compiler.syntax.runs import with_name
@@ -70,6 +71,12 @@ class ParsedFile:
     def report(self, diagnostic: Diagnostic) -> None:
         self.diagnostics.append(diagnostic)
 
+    def all_diagnostics(self) -> Iterator[Diagnostic]:
+        """Also those of readings."""
+        yield from self.diagnostics
+        for reading in self.readings.values():
+            yield from reading.all_diagnostics()
+
     def reading_of(self, at: int, read: Callable[[Document, bool], Any]) -> Any:
         """What reading the document at this index came to; read once."""
         if at not in self.readings:
@@ -113,9 +120,10 @@ def parse_file(file: str, content: bytes, adopt: Adopt = lambda document: []) ->
             )
         )
     for line, part in _document_texts(text):
-        reader = YamlReader(file, line, part, out.diagnostics)
-        for data in reader.load_data():
-            _add_objects(data, reader, out, adopt)
+        with guarded(Place(Position(file, line, 1)), out.report):
+            reader = YamlReader(file, line, part, out.diagnostics)
+            for data in reader.load_data():
+                _add_objects(data, reader, out, adopt)
     if not out.documents and not any(d.severity == "error" for d in out.diagnostics):
         out.report(
             EMPTY_FILE.diagnostic(Position(file, 1, 1), "the file holds no object", "remove it, or write an object")
@@ -179,7 +187,8 @@ def _add_objects(data: Any, reader: YamlReader, out: ParsedFile, adopt: Adopt) -
         failed = any(starts[index] <= at < end for at in reader.error_positions)
         path = ("items", index)
         document = Document(reader.file, reader.line, reader.text, item, positions_of.get(path, {}), path)
-        _add_object(document, failed, reader, out)
+        with guarded(Place(document.position()), out.report):
+            _add_object(document, failed, reader, out)
 
 
 def _is_list(data: Any) -> bool:
@@ -191,7 +200,13 @@ def _is_list(data: Any) -> bool:
 def _add_object(document: Document, failed: bool, reader: YamlReader, out: ParsedFile) -> None:
     """Add the document, or what it lacks to be a Kubernetes object."""
     if (missing := _missing_field(document.data)) is None:
-        out.add([(with_name(document), failed)])
+        errors = list[Diagnostic]()
+        with guarded(document, errors.append):
+            document = with_name(document)
+        for error in errors:
+            out.report(error)
+        if document.name:  # also one with an internal error: what refers to it must not miss it
+            out.add([(document, failed or bool(errors))])
         return
     path, message = missing
     at = document.position(*path)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from compiler.diagnostics import Diagnostic, suggestion
+from compiler.diagnostics.guard import guarded
 from compiler.diagnostics.render.json import diagnostic_entry
 from compiler.explain.names import compact_names
 from compiler.explain.reason_entries import REASONS
@@ -107,12 +108,19 @@ def left_out(outcome: Outcome) -> list[LeftOut]:
     found = []
     for document in sorted(outcome.specs.documents, key=lambda document: document.identity[:2]):
         mine = errors.get((document.file, document.display_name))
-        if mine and document.identity not in planned and runs_pods(document):
+        if mine and document.identity not in planned and _is_job(document):
             found.append(LeftOut(document.file, document, tuple(mine)))
     for (file, subject), mine in errors.items():
         if not subject and file.startswith(f"{JOBS_FOLDER}/"):
             found.append(LeftOut(file, None, tuple(mine)))
     return sorted(found, key=lambda one: one.errors[0].position)
+
+
+def _is_job(document: Document) -> bool:
+    """Whether the object runs pods; one of which not even that can be found out has its error shown anyway."""
+    with guarded(document, lambda _: None):
+        return runs_pods(document)
+    return True
 
 
 def left_out_entries(outcome: Outcome) -> list[dict[str, Any]]:

@@ -9,7 +9,7 @@ from typing import Any
 from compiler.cluster_state.state import ClusterState
 from compiler.fields.timestamp import rfc3339
 from compiler.lower import lower
-from compiler.outcome import JobDecision, Outcome
+from compiler.outcome import JobDecision, Outcome, job_decisions
 from compiler.specs import GangSpec, PluginSpec, PriorityClassSpec, SchedulerSpec
 from solver.plan import Plan
 from solver.problem import Problem
@@ -132,7 +132,9 @@ class PromiseStream:
         problem, origins = lower(read, ClusterState.from_objects(objects, clock=FIRST + step * STEP))
         plan = solve_without_repairs(problem)
         assert verify(problem, plan) == []
-        return Outcome((), read, {}, problem, origins, plan)
+        decisions, errors = job_decisions(read, problem, origins, plan)
+        assert not errors
+        return Outcome((), read, {}, problem, origins, plan, decisions)
 
     def _objects(self, job: Job) -> Iterator[dict[str, Any]]:
         told = {"gangplan.dev/starts-at": rfc3339(self.told[job.name])} if job.name in self.told else {}

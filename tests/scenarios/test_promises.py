@@ -15,7 +15,7 @@ from compiler.cluster_state.state import ClusterState
 from compiler.explain.reasons import CodedMessage
 from compiler.fields.timestamp import rfc3339
 from compiler.lower import lower
-from compiler.outcome import JobDecision, Outcome, PodsByNode
+from compiler.outcome import JobDecision, PodsByNode, job_decisions
 from compiler.pipeline import compile_repository
 from compiler.repository import Repository
 from compiler.specs import GangSpec, PriorityClassSpec
@@ -38,8 +38,8 @@ def planned(clock: int, *others: GangSpec, runs_since: int | None = None) -> Job
     if runs_since is not None:
         objects.append(_pod(others[0].document.name, runs_since))
     problem, origins = lower(specs, ClusterState.from_objects(objects, clock=clock))
-    made = Outcome((), specs, {}, problem, origins, solve(problem))
-    return next(decided for decided in made.decisions if decided.gang.document.name == "old")
+    decisions, _ = job_decisions(specs, problem, origins, solve(problem))
+    return next(decided for decided in decisions if decided.gang.document.name == "old")
 
 
 def _job(name: str, created: int, annotations: dict[str, str]) -> dict[str, Any]:

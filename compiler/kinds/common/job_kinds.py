@@ -72,14 +72,14 @@ class JobKind:
     """What is to be known of a kind whose objects are jobs.
 
     gang: "all" replicas start together, or the "roles" minima, or its pods start "one" by one. minimum: path of the
-    pods that must start, before which the roles' minima do not count. queue, priority: paths, the first with a text
-    counts; a priority may also be that of a pod template. suspend: paths of switches that keep its pods away.
-    scheduler: path of the name of its scheduler. is_volcano_default: its operator names Volcano in the pods itself.
-    labels: what its controller gives each pod. adds: containers that its operator adds to the pods, whose requests
-    count. pod_owners: Kind.group of objects that stand between it and its pods. is_marked: the pods do not say job and
-    role by labels that are known (`compiler.kubernetes`). dependent_roles: their pods appear only once others run.
-    runs_once: an object ends and is not made again, which of kinds that are known `compiler.run_kinds` says. amend:
-    the last word on a gang.
+    pods that must start, before which the roles' minima do not count. fields: what `amend` and `adds` read, each path
+    with its type. queue, priority: paths, the first with a text counts; a priority may also be that of a pod template.
+    suspend: paths of switches that keep its pods away. scheduler: path of the name of its scheduler.
+    is_volcano_default: its operator names Volcano in the pods itself. labels: what its controller gives each pod. adds:
+    containers that its operator adds to the pods, whose requests count. pod_owners: Kind.group of objects that stand
+    between it and its pods. is_marked: the pods do not say job and role by labels that are known
+    (`compiler.kubernetes`). dependent_roles: their pods appear only once others run. runs_once: an object ends and is
+    not made again, which of kinds that are known `compiler.run_kinds` says. amend: the last word on a gang.
     """
 
     name: str
@@ -88,6 +88,7 @@ class JobKind:
     roles: tuple[RolePaths, ...]
     gang: Literal["all", "roles", "one"] = "all"
     minimum: str = ""
+    fields: tuple[tuple[str, Any], ...] = ()
     queue: tuple[str, ...] = ()
     priority: tuple[str, ...] = ()
     suspend: tuple[str, ...] = ()
@@ -146,6 +147,8 @@ def job_model(table: JobKind) -> type[BaseModel]:
         _plant(tree, parse_path(path), Bool)
     if table.minimum:
         _plant(tree, parse_path(table.minimum), Natural)
+    for path, of_type in table.fields:
+        _plant(tree, parse_path(path), of_type)
     tree.pop("metadata", None)  # labels and annotations have a model of their own
     fields: dict[str, Any] = {}
     for number, (key, child) in enumerate(tree.items()):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from compiler.diagnostics.guard import has_internal_error
 from compiler.reading.documents import read_alone
 from compiler.reading.files import configurations_inside
 from compiler.repository import Repository
@@ -29,4 +30,5 @@ class FileMemory:
             if (parsed := former.get(key)) is None:
                 parsed = parse_file(*key, configurations_inside)
                 read_alone(parsed)
-            self.known[key] = parsed
+            if not has_internal_error(parsed.all_diagnostics()):  # which is not sure to happen again
+                self.known[key] = parsed

@@ -250,6 +250,7 @@ def compile_request(request: CompileRequest, parse: Parse = parse_file) -> Snaps
     """Compile in this process. A commit with any error is not ok: in a reconciler, a job that became unreadable must
     not look like one that was removed. parse: how a file is read."""
     from compiler.cli.executor import open_executor
+    from compiler.diagnostics import Diagnostic
     from compiler.diagnostics.render.json import diagnostic_entry
     from compiler.emit.objects import manifests
     from compiler.kubernetes import ALLOW_PRUNE_ANNOTATION, annotations_of
@@ -260,6 +261,9 @@ def compile_request(request: CompileRequest, parse: Parse = parse_file) -> Snaps
     tree, state = _tree_and_state(request)
     with open_executor(request.executor) as mapper:
         outcome = compile_specs(tree, read_specs(tree, request.cluster, parse), state, mapper=mapper)
+    errors = list[Diagnostic]()
+    objects = manifests(outcome, errors.append)
+    outcome = outcome.with_diagnostics(errors)
     diagnostics = tuple(diagnostic_entry(diagnostic) for diagnostic in outcome.diagnostics)
     if outcome.problem is None or not outcome.ok or outcome.error_count:
         return Snapshot(request.commit, ok=False, diagnostics=diagnostics)
@@ -270,7 +274,7 @@ def compile_request(request: CompileRequest, parse: Parse = parse_file) -> Snaps
         ok=True,
         gated=cluster.binding == "gated",
         plan=data.plan_document(outcome),
-        manifests=manifests(outcome),
+        manifests=objects,
         leaves={node.name: hypernodes[node.leaf].name for node in nodes if node.leaf is not None},
         diagnostics=diagnostics,
         max_waiting_pods=cluster.max_waiting_pods,

@@ -13,7 +13,7 @@ from compiler.fields.timestamp import rfc3339
 from compiler.kubernetes import SNAPSHOT_TIME_ANNOTATION
 from compiler.lower import lower
 from compiler.lower.origins import Origins, TimedEvent
-from compiler.outcome import Outcome
+from compiler.outcome import Outcome, job_decisions
 from compiler.pipeline import compile_repository
 from compiler.repository import Repository
 from compiler.specs import ClusterSpec, PluginSpec, SchedulerSpec
@@ -104,8 +104,8 @@ def test_no_start_is_said_that_has_passed() -> None:
     made = build(nodes=(node("n0"),), gangs=jobs)
     made = replace(made, cluster=ClusterSpec(document("Cluster", "test"), "test", patience=1000))
     problem, origins = lower(made, state)
-    outcome = Outcome((), made, {}, problem, origins, solve(problem))
-    assert [(found.action, found.starts_at) for found in outcome.decisions] == [("start", None), ("wait", clock + 600)]
+    decisions, _ = job_decisions(made, problem, origins, solve(problem))
+    assert [(found.action, found.starts_at) for found in decisions] == [("start", None), ("wait", clock + 600)]
 
 
 def test_a_later_clock_changes_what_is_said_and_not_what_is_decided() -> None:

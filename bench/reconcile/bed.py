@@ -6,6 +6,7 @@ import json
 import os
 import re
 import secrets
+import sys
 import tempfile
 import time
 import urllib.request
@@ -28,12 +29,14 @@ TICKS = os.sysconf("SC_CLK_TCK")
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """How large the worlds are; None: as large as the bar of the case says."""
+    """How large the worlds are; None: as large as the bar of the case says. busy: processes beside them that only
+    compute."""
 
     gangs: int | None = None
     pods: int = 8
     objects: int = 10_000
     nodes: int = 10_000
+    busy: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +101,19 @@ def make_bed() -> Iterator[Bed]:
     with tempfile.TemporaryDirectory() as name, ControlPlane() as plane:
         install_rights(plane)
         yield Bed(plane, Path(name))
+
+
+@contextmanager
+def busy_processes(plane: ControlPlane, count: int) -> Iterator[None]:
+    """Meanwhile, so many processes want a core each; they end with the control plane at the latest."""
+    names = [f"busy-{number}" for number in range(count)]
+    try:
+        for name in names:
+            plane.add_component(name, [sys.executable, "-c", "while True: pass"], {})
+        yield
+    finally:
+        for name in names:
+            plane.remove_component(name)
 
 
 class ToldReconciler(ReconcilerProcess):

@@ -29,6 +29,7 @@ from bench.reconcile.bed import (
     Sizes,
     ToldReconciler,
     busy_processes,
+    child_cpu_seconds,
     cpu_seconds,
     make_bed,
     print_requests,
@@ -63,12 +64,13 @@ POD_WATCH = r"^/api/v1/pods\?.*watch=1"
 
 @dataclass(frozen=True, slots=True)
 class GangplanRun:
-    """seconds: from the commit to the last running pod. served, computed: CPU seconds of the API server and of the
-    reconciler meanwhile. evicted: pods."""
+    """seconds: from the commit to the last running pod. served, computed, compiled: CPU seconds of the API server, of
+    the reconciler and of its compile worker meanwhile. evicted: pods."""
 
     seconds: float
     served: float
     computed: float
+    compiled: float
     overbooking: Overbooking
     evicted: int
 
@@ -76,6 +78,7 @@ class GangplanRun:
         yield Row(case, f"{what}, commit to Running", self.seconds)
         yield Row(case, "CPU of the API server", self.served)
         yield Row(case, "CPU of the reconciler", self.computed)
+        yield Row(case, "CPU of its compile worker", self.compiled)
         yield Row(case, f"overbooked at most, {self.overbooking.looks} looks", len(self.overbooking.nodes), "nodes", 0)
         yield Row(case, "evicted", self.evicted, "pods", 0)
 
@@ -137,17 +140,19 @@ def measure_gangplan(bed: Bed, gangs: int, pods: int, *options: str) -> Gangplan
         with looks_at_nodes(bed.plane) as overbooking:
             requests = len(bed.plane.audited_requests())
             served, computed = bed.cpu_seconds("kube-apiserver"), cpu_seconds(reconciler.pid)
+            compiled = child_cpu_seconds(reconciler.pid)
             began, began_at = time.monotonic(), datetime.now(UTC)
             reconciler.commit()
             wait_for_running(bed.plane, gangs * pods)
             seconds, computed = time.monotonic() - began, cpu_seconds(reconciler.pid) - computed
             served = bed.cpu_seconds("kube-apiserver") - served
+            compiled = child_cpu_seconds(reconciler.pid) - compiled
         print_timeline(reconciler.log_lines(), began_at)
         print_requests(bed, requests)
         for node, more in overbooking.nodes.items():
             click.echo(f"  overbooked: {node} by {more} GPUs", err=True)
         evicted = sum(1 for _ in granted_evictions(bed.plane.audited_requests()[requests:]))
-        return GangplanRun(seconds, served, computed, overbooking, evicted)
+        return GangplanRun(seconds, served, computed, compiled, overbooking, evicted)
 
 
 def nodes_for(gangs: int, pods: int) -> int:

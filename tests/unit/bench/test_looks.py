@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import threading
 from typing import Any
 
 import pytest
 
+from bench.reconcile.bed import child_cpu_seconds
 from bench.reconcile.looks import granted_evictions, overbooked_nodes, repeated
 from compiler.kubernetes import SCHEDULING_GATE
 from tests.controlplane import ApiError
@@ -43,6 +47,16 @@ def test_what_is_gated_by_us_or_has_no_node_holds_nothing() -> None:
     gated = pod(8, given="n1", gate=SCHEDULING_GATE)
     assert overbooked_nodes([pod(8, bound="n1"), gated, *[pod(8)] * 3], GPUS) == {}
     assert overbooked_nodes([pod(8, bound="n1"), pod(8, given="n1", gate="others.example/gate")], GPUS) == {"n1": 8}
+
+
+def test_what_a_child_that_runs_computes_is_counted() -> None:
+    command = [sys.executable, "-c", "import time\nwhile time.process_time() < 0.5: pass\nprint(flush=True)\ninput()"]
+    before = child_cpu_seconds(os.getpid())
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
+        assert child.stdout is not None
+        child.stdout.readline()
+        assert child_cpu_seconds(os.getpid()) - before >= 0.4
+        child.kill()
 
 
 def test_evictions_are_those_that_were_granted() -> None:

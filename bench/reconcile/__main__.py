@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from bench.reconcile.bed import Row, Sizes
-from bench.reconcile.gangs import empty_world, measure_gangs
+from bench.reconcile.gangs import empty_world, measure_gangs, measure_late
 from bench.reconcile.gates import measure_gates
 from bench.reconcile.nodes import measure_node, measure_one_more
 from bench.reconcile.objects import measure_cold, measure_drift, objects_world
@@ -21,6 +21,7 @@ World = Callable[[Sizes], AbstractContextManager[Any]]
 Measure = Callable[[Any, Sizes], Iterator[Row]]
 WORLDS: tuple[tuple[World, dict[str, Measure]], ...] = (
     (empty_world, {"gangs": measure_gangs}),
+    (empty_world, {"late": measure_late}),
     (objects_world, {"drift": measure_drift, "cold": measure_cold}),
     (empty_world, {"gates": measure_gates}),
     (empty_world, {"node": measure_node}),
@@ -37,13 +38,14 @@ CASES = tuple(name for _, measures in WORLDS for name in measures)
 @click.option("--pods", default=8, show_default=True, type=click.IntRange(1), help="Pods of a gang.")
 @click.option("--objects", default=10_000, show_default=True, type=click.IntRange(1), help="For drift and cold.")
 @click.option("--nodes", default=10_000, show_default=True, type=click.IntRange(1), help="For one-more.")
+@click.option("--busy", default=0, show_default=True, type=click.IntRange(0), help="Busy processes, gangs and late.")
 @click.pass_context
 def reconcile(
-    ctx: click.Context, cases: tuple[str, ...], gangs: int | None, pods: int, objects: int, nodes: int
+    ctx: click.Context, cases: tuple[str, ...], gangs: int | None, pods: int, objects: int, nodes: int, busy: int
 ) -> None:
     """Measure the reconciler's bars on a real control plane; without CASES the throughput of gangs. Exits with 1 when a
     bar is missed."""
-    sizes, rows = Sizes(gangs, pods, objects, nodes), list[Row]()
+    sizes, rows = Sizes(gangs, pods, objects, nodes, busy), list[Row]()
     for world, measures in WORLDS:
         chosen = [name for name in measures if name in (cases or ("gangs",))]
         rows += _measure(world, [measures[name] for name in chosen], sizes) if chosen else []

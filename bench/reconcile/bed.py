@@ -6,6 +6,7 @@ import json
 import os
 import re
 import secrets
+import sys
 import tempfile
 import time
 import urllib.request
@@ -28,12 +29,14 @@ TICKS = os.sysconf("SC_CLK_TCK")
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """How large the worlds are; None: as large as the bar of the case says."""
+    """How large the worlds are; None: as large as the bar of the case says. busy: processes beside them that only
+    compute."""
 
     gangs: int | None = None
     pods: int = 8
     objects: int = 10_000
     nodes: int = 10_000
+    busy: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +103,19 @@ def make_bed() -> Iterator[Bed]:
         yield Bed(plane, Path(name))
 
 
+@contextmanager
+def busy_processes(plane: ControlPlane, count: int) -> Iterator[None]:
+    """Meanwhile, so many processes want a core each; they end with the control plane at the latest."""
+    names = [f"busy-{number}" for number in range(count)]
+    try:
+        for name in names:
+            plane.add_component(name, [sys.executable, "-c", "while True: pass"], {})
+        yield
+    finally:
+        for name in names:
+            plane.remove_component(name)
+
+
 class ToldReconciler(ReconcilerProcess):
     """A reconciler that learns of a commit by a webhook, so that it need not look at the branch all the time."""
 
@@ -156,6 +172,12 @@ def cpu_seconds(pid: int) -> float:
     """User and system time of a process and of its children that have ended."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return sum(map(int, fields[11:15])) / TICKS
+
+
+def child_cpu_seconds(pid: int) -> float:
+    """The same of the children that run, which the process itself has not been charged with yet."""
+    found = [path.read_text().split() for path in Path(f"/proc/{pid}/task").glob("*/children")]
+    return sum(cpu_seconds(int(child)) for children in found for child in children)
 
 
 def percentile(values: list[float], share: float) -> float:

@@ -2,8 +2,9 @@
 
 Stock: `kubectl create` of all jobs at once, until the last pod runs. Gangplan: from the commit with the same jobs, told
 by a webhook, until the last pod runs. Both on nodes that kwok plays, with Volcano's default configuration for stock and
-gangplan's for gangplan, and with the same looks at the pods. What counts is the ratio, on a machine that does nothing
-else: gangplan computes more than Volcano does, so it suffers more where the cores are shared.
+gangplan's for gangplan, and with the same looks at the pods. What counts is the ratio: quiet, on a machine that does
+nothing else, and beside processes that only compute (`--busy`), where gangplan suffers more, since it computes more
+than Volcano does. late: gangplan alone, with what must not confuse it.
 """
 
 from __future__ import annotations
@@ -14,12 +15,26 @@ import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
 import click
 
-from bench.reconcile.bed import GPUS, WAIT, Bed, Row, Sizes, ToldReconciler, cpu_seconds, make_bed, print_requests
+from bench.reconcile.bed import (
+    GPUS,
+    WAIT,
+    Bed,
+    Row,
+    Sizes,
+    ToldReconciler,
+    busy_processes,
+    child_cpu_seconds,
+    cpu_seconds,
+    make_bed,
+    print_requests,
+)
+from bench.reconcile.looks import PODS_PATH, Overbooking, flapping_node, granted_evictions, looks_at_nodes
 from tests.controlplane import ControlPlane
 from tests.controlplane.build import build
 from tests.e2e.stories.story import (
@@ -33,14 +48,39 @@ from tests.e2e.stories.story import (
     role,
     volcano_job,
 )
+from tests.faults.answers import late_watch
+from tests.faults.proxy import FaultProxy, Rule
 
-PODS_PATH = "/api/v1/namespaces/default/pods"
 LOOK = 1.0
 """Seconds between two looks at the pods: each is work for the API server that is measured."""
 GANGS = 200
-BARS = {1: 1.2}
-"""Pods of a gang -> times what stock takes."""
-BAR = 1.1
+BARS = {1: 1.1}
+"""Pods of a gang -> times what stock takes on a quiet machine."""
+BAR, BUSY_BAR = 1.05, 1.2
+LATE_SECONDS = 1.0
+"""By which the watch of pods is late."""
+POD_WATCH = r"^/api/v1/pods\?.*watch=1"
+
+
+@dataclass(frozen=True, slots=True)
+class GangplanRun:
+    """seconds: from the commit to the last running pod. served, computed, compiled: CPU seconds of the API server, of
+    the reconciler and of its compile worker meanwhile. evicted: pods."""
+
+    seconds: float
+    served: float
+    computed: float
+    compiled: float
+    overbooking: Overbooking
+    evicted: int
+
+    def rows(self, case: str, what: str) -> Iterator[Row]:
+        yield Row(case, f"{what}, commit to Running", self.seconds)
+        yield Row(case, "CPU of the API server", self.served)
+        yield Row(case, "CPU of the reconciler", self.computed)
+        yield Row(case, "CPU of its compile worker", self.compiled)
+        yield Row(case, f"overbooked at most, {self.overbooking.looks} looks", len(self.overbooking.nodes), "nodes", 0)
+        yield Row(case, "evicted", self.evicted, "pods", 0)
 
 
 def gang_jobs(prefix: str, gangs: int, pods: int) -> list[dict[str, Any]]:
@@ -67,14 +107,16 @@ def measure_stock(bed: Bed, gangs: int, pods: int) -> float:
     """Seconds from `kubectl create` to the last running pod."""
     file = bed.folder / "jobs.json"
     file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": gang_jobs("stock", gangs, pods)}))
-    kubectl = build() / "bin" / "kubectl"
+    command = [str(build() / "bin" / "kubectl"), "create", "-f", str(file)]
     environment = {**os.environ, "KUBECONFIG": str(bed.plane.kubeconfig)}
-    began = time.monotonic()
-    with subprocess.Popen([kubectl, "create", "-f", str(file)], env=environment, stdout=subprocess.DEVNULL) as creation:
-        wait_for_running(bed.plane, gangs * pods)
+    with looks_at_nodes(bed.plane):
+        began = time.monotonic()
+        with subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL) as creation:
+            wait_for_running(bed.plane, gangs * pods)
+        seconds = time.monotonic() - began
     if creation.returncode:
         raise subprocess.CalledProcessError(creation.returncode, "kubectl create")
-    return time.monotonic() - began
+    return seconds
 
 
 def clear(plane: ControlPlane) -> None:
@@ -84,27 +126,38 @@ def clear(plane: ControlPlane) -> None:
     )
 
 
-def measure_gangplan(bed: Bed, gangs: int, pods: int, nodes: int) -> tuple[float, float, float]:
-    """Seconds from the commit to the last running pod, and of CPU that the API server and the reconciler took
-    meanwhile; prints when what happened."""
+def measure_gangplan(bed: Bed, gangs: int, pods: int, *options: str) -> GangplanRun:
+    """From a commit with the jobs to the last running pod; prints when what happened. options: of the reconciler."""
     repository = GitRepository(bed.folder / "repo")
-    specs = (CLUSTER, SCHEDULER, node_pool("gpu", nodes, gpus=GPUS), queue("team"))
+    specs = (CLUSTER, SCHEDULER, node_pool("gpu", nodes_for(gangs, pods), gpus=GPUS), queue("team"))
     repository.write_file("cluster-specs/test/cluster.yaml", *specs)
     first = repository.commit()
-    with ToldReconciler(bed, repository) as reconciler:
+    bed.plane.follow_scheduler_configmap("volcano-system", "volcano-scheduler-configmap")
+    with ToldReconciler(bed, repository, *options) as reconciler:
         reconciler.wait_until_settled(first)
         bed.plane.stop_following()
         repository.write_file("jobs/all.yaml", *gang_jobs("gang", gangs, pods))
-        requests = len(bed.plane.audited_requests())
-        served, computed = bed.cpu_seconds("kube-apiserver"), cpu_seconds(reconciler.pid)
-        began, began_at = time.monotonic(), datetime.now(UTC)
-        reconciler.commit()
-        wait_for_running(bed.plane, gangs * pods)
-        seconds, computed = time.monotonic() - began, cpu_seconds(reconciler.pid) - computed
-        served = bed.cpu_seconds("kube-apiserver") - served
+        with looks_at_nodes(bed.plane) as overbooking:
+            requests = len(bed.plane.audited_requests())
+            served, computed = bed.cpu_seconds("kube-apiserver"), cpu_seconds(reconciler.pid)
+            compiled = child_cpu_seconds(reconciler.pid)
+            began, began_at = time.monotonic(), datetime.now(UTC)
+            reconciler.commit()
+            wait_for_running(bed.plane, gangs * pods)
+            seconds, computed = time.monotonic() - began, cpu_seconds(reconciler.pid) - computed
+            served = bed.cpu_seconds("kube-apiserver") - served
+            compiled = child_cpu_seconds(reconciler.pid) - compiled
         print_timeline(reconciler.log_lines(), began_at)
         print_requests(bed, requests)
-        return seconds, served, computed
+        for node, more in overbooking.nodes.items():
+            click.echo(f"  overbooked: {node} by {more} GPUs", err=True)
+        evicted = sum(1 for _ in granted_evictions(bed.plane.audited_requests()[requests:]))
+        return GangplanRun(seconds, served, computed, compiled, overbooking, evicted)
+
+
+def nodes_for(gangs: int, pods: int) -> int:
+    """Nodes that these gangs fill, with one GPU for a pod."""
+    return -(-gangs * pods // GPUS)
 
 
 def print_timeline(lines: list[dict[str, Any]], began_at: datetime) -> None:
@@ -130,18 +183,32 @@ def empty_world(_sizes: Sizes) -> Iterator[Bed]:
 def measure_gangs(bed: Bed, sizes: Sizes) -> Iterator[Row]:
     """Stock Volcano and gangplan on one control plane: both times and their ratio."""
     gangs, pods = sizes.gangs or GANGS, sizes.pods
-    nodes = -(-gangs * pods // GPUS)
-    bed.add_gpu_nodes(nodes)
+    bed.add_gpu_nodes(nodes_for(gangs, pods))
     bed.plane.api("POST", QUEUES_PATH, queue("team"))
-    what, served = f"{gangs} gangs x {pods} pods", bed.cpu_seconds("kube-apiserver")
-    stock = measure_stock(bed, gangs, pods)
-    yield Row("gangs", f"{what}, stock Volcano", stock)
-    yield Row("gangs", "CPU of the API server", bed.cpu_seconds("kube-apiserver") - served)
-    clear(bed.plane)
-    bed.plane.api("DELETE", f"{QUEUES_PATH}/team")
-    bed.plane.follow_scheduler_configmap("volcano-system", "volcano-scheduler-configmap")
-    seconds, served, computed = measure_gangplan(bed, gangs, pods, nodes)
-    yield Row("gangs", f"{what}, commit to Running", seconds)
-    yield Row("gangs", "CPU of the API server", served)
-    yield Row("gangs", "CPU of the reconciler", computed)
-    yield Row("gangs", "commit to Running, times stock", seconds / stock, "", BARS.get(pods, BAR))
+    what = f"{gangs} gangs x {pods} pods" + (f", {sizes.busy} busy processes" if sizes.busy else "")
+    with busy_processes(bed.plane, sizes.busy):
+        served = bed.cpu_seconds("kube-apiserver")
+        stock = measure_stock(bed, gangs, pods)
+        yield Row("gangs", f"{what}, stock Volcano", stock)
+        yield Row("gangs", "CPU of the API server", bed.cpu_seconds("kube-apiserver") - served)
+        clear(bed.plane)
+        bed.plane.api("DELETE", f"{QUEUES_PATH}/team")
+        run = measure_gangplan(bed, gangs, pods)
+    yield from run.rows("gangs", what)
+    bar = BUSY_BAR if sizes.busy else BARS.get(pods, BAR)
+    yield Row("gangs", "commit to Running, times stock", run.seconds / stock, "", bar)
+
+
+def measure_late(bed: Bed, sizes: Sizes) -> Iterator[Row]:
+    """Gangplan with a watch of pods that is late and a node that flaps: no node is given twice."""
+    gangs, pods = sizes.gangs or GANGS, sizes.pods
+    nodes = nodes_for(gangs, pods)
+    bed.add_gpu_nodes(nodes)
+    with (
+        FaultProxy(bed.plane.kubeconfig_for("gangplan"), bed.folder / "proxy") as proxy,
+        busy_processes(bed.plane, sizes.busy),
+        flapping_node(bed.plane, f"gpu-{nodes // 2}"),
+    ):
+        proxy.add_rule(Rule(late_watch(LATE_SECONDS), "GET", POD_WATCH))
+        run = measure_gangplan(bed, gangs, pods, "--kubeconfig", str(proxy.kubeconfig))
+    yield from run.rows("late", f"{gangs} gangs x {pods} pods, watch {LATE_SECONDS:g} s late")

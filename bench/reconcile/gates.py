@@ -8,7 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from bench.reconcile.bed import Bed, Row, Sizes
-from bench.reconcile.gangs import GANGS, PODS_PATH
+from bench.reconcile.gangs import GANGS
+from bench.reconcile.looks import PODS_PATH
 from compiler.kubernetes import SCHEDULING_GATE
 from reconciler.changes.pods import GateLift
 from reconciler.cluster.client import Client

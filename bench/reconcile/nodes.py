@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from datetime import datetime
 
 from bench.reconcile.bed import GPUS, WAIT, Bed, Row, Sizes, ToldReconciler, cpu_seconds
-from bench.reconcile.gangs import PODS_PATH, gang_jobs, wait_for_running
+from bench.reconcile.gangs import gang_jobs, wait_for_running
+from bench.reconcile.looks import PODS_PATH
 from tests.e2e.stories.story import (
     CLUSTER,
     SCHEDULER,
@@ -21,7 +22,7 @@ from tests.e2e.stories.story import (
 )
 
 NODE_TIMEOUT, NODE_BAR = 10.0, 5.0
-GANGS, ONE_MORE_BAR = 1000, 1.5
+GANGS, ONE_MORE_BAR = 1000, 1.0
 
 
 def _repository(bed: Bed, nodes: int) -> GitRepository:

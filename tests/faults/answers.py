@@ -95,6 +95,18 @@ def delay(seconds: float) -> Fault:
     return _named(f"{seconds:g} s late", fault)
 
 
+def late_watch(seconds: float) -> Fault:
+    """What comes on a watch comes late."""
+
+    def fault(exchange: Exchange) -> None:
+        if exchange.request.is_watch:
+            exchange.relay_stream(late=seconds)
+        else:
+            exchange.relay()
+
+    return _named(f"watch {seconds:g} s late", fault)
+
+
 def half_open(exchange: Exchange) -> None:
     """A watch on which nothing ever comes, and that never ends."""
     if exchange.request.is_watch:

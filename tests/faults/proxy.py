@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import http.client
 import json
+import queue
 import re
 import secrets
 import socket
@@ -145,9 +146,9 @@ class Exchange:
             raise CutError
         self.reply(status, headers, body)
 
-    def relay_stream(self, is_frozen: Callable[[], bool] = lambda: False) -> None:
-        """Pass a watch on, chunk by chunk. While `is_frozen()` the bytes are swallowed, and the connection never
-        recovers: it stays open and silent, as half-open ones do."""
+    def relay_stream(self, is_frozen: Callable[[], bool] = lambda: False, late: float = 0.0) -> None:
+        """Pass a watch on, chunk by chunk, each so many seconds late. While `is_frozen()` the bytes are swallowed, and
+        the connection never recovers: it stays open and silent, as half-open ones do."""
         answer = self.forward()
         self.request.sent = answer.status
         handler = self._handler
@@ -159,7 +160,7 @@ class Exchange:
         frozen = False
         with self.proxy.stream(handler.connection, self.request) as stream:
             try:
-                while chunk := answer.read1(1 << 16):
+                for chunk in late_chunks(answer, late) if late else _chunks(answer):
                     frozen = frozen or is_frozen() or stream.frozen
                     if not frozen:
                         self.write_raw(b"%x\r\n%s\r\n" % (len(chunk), chunk))
@@ -169,6 +170,33 @@ class Exchange:
                 self.proxy.wait_for_end(handler.connection)
                 raise CutError
         self.write_raw(b"0\r\n\r\n")
+
+
+def _chunks(answer: http.client.HTTPResponse) -> Iterator[bytes]:
+    return iter(lambda: answer.read1(1 << 16), b"")
+
+
+def late_chunks(answer: http.client.HTTPResponse, seconds: float) -> Iterator[bytes]:
+    """The chunks of an answer, each so many seconds after it came; so is the error that ends them."""
+    come: queue.SimpleQueue[tuple[float, bytes | Exception]] = queue.SimpleQueue()
+
+    def read() -> None:
+        try:
+            for chunk in _chunks(answer):
+                come.put((time.monotonic(), chunk))
+            come.put((time.monotonic(), b""))
+        except Exception as error:
+            come.put((time.monotonic(), error))
+
+    threading.Thread(target=read, name="late chunks", daemon=True).start()
+    while True:
+        at, chunk = come.get()
+        time.sleep(max(0.0, at + seconds - time.monotonic()))
+        if isinstance(chunk, Exception):
+            raise chunk
+        if not chunk:
+            return
+        yield chunk
 
 
 Fault = Callable[[Exchange], None]

@@ -102,6 +102,7 @@ class GangLowering:
             may_be_held=self._share_may_bind
             and j not in observed.present_gangs
             and run_kind_of(spec.document.data) in PLANNED_RUN_KINDS,
+            former=_placements(observed.former_pods.get(j, {})),
         )
 
     def _lower_role(self, spec: RoleSpec, subgroup_minimum: int) -> Role:

@@ -27,9 +27,10 @@ def keeps_former_places(gang: Gang, pods: Iterable[Placement]) -> bool:
     return all(p.pods <= allowed[p.role, p.node] for p in new_placements(gang, pods))
 
 
-def take_former_places(state: State, j: int, gang_class: GangClass) -> Pods | None:
+def take_former_places(state: State, j: int, gang_class: GangClass, obey_rules: bool = True) -> Pods | None:
     """The new pods of gang j, of this class, at its former places, and their room taken from the nodes. None, and
-    nothing taken, where they are too few or not as they were."""
+    nothing taken, where they are too few or not as they were. obey_rules: nor where pods that are there or taken break
+    a pod rule beside them."""
     gang, tree, mark = state.problem.gangs[j], state.tree, state.free_nodes.mark()
     chosen = _chosen_places(gang, gang_class)
     if chosen is None or not all(_is_open(state, p, gang_class) for p in chosen):
@@ -42,7 +43,7 @@ def take_former_places(state: State, j: int, gang_class: GangClass) -> Pods | No
     except ValueError:
         state.free_nodes.undo(mark)
         return None
-    if gang_class.has_pod_rules and state.free_nodes.breaks_pod_rules:
+    if obey_rules and gang_class.has_pod_rules and state.free_nodes.breaks_pod_rules:
         state.free_nodes.undo(mark)
         return None
     return chosen

@@ -3,7 +3,7 @@ Former places)."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Set
 from dataclasses import replace
 
 from solver.placement.former_places import (
@@ -15,6 +15,7 @@ from solver.placement.former_places import (
 )
 from solver.placement.improve import improve_placements
 from solver.placement.task import PlacementTask
+from solver.semantics.gang_classes import GangClass
 from solver.semantics.placement_cost import PlacementCost
 from solver.semantics.placements import Placements, merge_placements
 from solver.semantics.priorities import precedence
@@ -24,19 +25,36 @@ from solver.state.state import Pods, State
 def kept_placements(task: PlacementTask) -> dict[int, Pods]:
     """Gang -> all its pods, of the task's gangs that can have their former places together; those that come first
     choose first."""
-    gangs = task.s.problem.gangs
+    gangs, state = task.s.problem.gangs, task.s.state_after({})
     named = [j for j in task.gang_classes if gangs[j].former]
-    return _keep_in(task.s.state_after({}), task, sorted(named, key=lambda j: (-precedence(gangs[j]), gangs[j].age, j)))
+    order = sorted(named, key=lambda j: (-precedence(gangs[j]), gangs[j].age, j))
+    return _without_rule_breakers(state, task, _keep_in(state, task, order, obey_rules=False))
 
 
-def _keep_in(state: State, task: PlacementTask, gangs: Iterable[int]) -> dict[int, Pods]:
+def _keep_in(state: State, task: PlacementTask, gangs: Iterable[int], obey_rules: bool = True) -> dict[int, Pods]:
     """Those of the gangs that find their former places in this state, from which they are taken."""
     found: dict[int, Pods] = {}
     for j in gangs:
         gang_class = task.gang_classes[j]
-        if (pods := take_former_places(state, j, gang_class)) is not None:
+        if (pods := take_former_places(state, j, gang_class, obey_rules)) is not None:
             found[j] = merge_placements([*gang_class.running_pods, *pods])
     return found
+
+
+def _without_rule_breakers(state: State, task: PlacementTask, kept: dict[int, Pods]) -> dict[int, Pods]:
+    """Those of the kept gangs, taken from the state, that break no pod rule together: of the gangs of a rule that is
+    broken the last one goes, until none is. One by one they could not be judged: one may allow the other."""
+    while state.rule_counts is not None and (broken := {rho for rho, _ in state.rule_counts.violations()}):
+        last = next((j for j in reversed(kept) if _is_bound_by(task.gang_classes[j], broken)), None)
+        if last is None:
+            return {}
+        state.stop_gang(last, kept[last])
+        kept = {j: pods for j, pods in kept.items() if j != last}
+    return kept
+
+
+def _is_bound_by(gang_class: GangClass, rules: Set[int]) -> bool:
+    return any(not rules.isdisjoint((*role.owned_rules, *role.selecting_rules)) for role in gang_class.roles)
 
 
 def place_beside_kept(task: PlacementTask, kept: Placements) -> tuple[Placements, PlacementCost] | None:
@@ -128,5 +146,6 @@ def _least_cost(
 def count_moves(task: PlacementTask, placements: Placements) -> tuple[int, int]:
     """(gangs that leave the places of the plan in force, how many do for certain)."""
     gangs = task.s.problem.gangs
-    moved = [j for j, pods in placements.items() if gangs[j].former and not keeps_former_places(gangs[j], pods)]
+    named = {j: pods for j, pods in placements.items() if gangs[j].former}
+    moved = [j for j, pods in named.items() if not keeps_former_places(gangs[j], pods)]
     return len(moved), sum(must_move(task.s.state, gangs[j], task.gang_classes[j]) for j in moved)

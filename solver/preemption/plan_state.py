@@ -167,7 +167,8 @@ class PlanState:
 
     def gangs_after(self, gangs: Collection[int]) -> list[int]:
         """The waiting gangs with former places that are decided after these."""
-        return [j for j in self.waiting_gangs() if self.problem.gangs[j].former and j not in gangs]
+        named = (j for j in self.waiting_gangs() if self.problem.gangs[j].former)
+        return [j for j in named if j not in gangs]
 
     def feasible_placement(self, j: int) -> tuple[Pods, tuple[Objective, ...]] | None:
         """(pods of gang j in what is free now, how well they are spread); None where it does not fit. Takes nothing."""

@@ -54,8 +54,7 @@ class ObservedState:
     now: when the cluster was read, or the newest event if that is later.
     reserved_starts: gang -> the start that an earlier plan reserved for it, as its job says. gangs_with_pods: of which
     the cluster has pods, running or not. present_gangs: of which it has these, the job or its PodGroup. finished_jobs:
-    that are over, whether they are planned or not. former_pods: gang -> (role, node) -> pods, running ones among them,
-    as the plan in force has them.
+    that are over, whether they are planned or not. former_places: as in `ClusterState`.
     """
 
     nodes: tuple[NodeSpec, ...]
@@ -80,7 +79,7 @@ class ObservedState:
     gangs_with_pods: set[int] = field(default_factory=set)
     present_gangs: set[int] = field(default_factory=set)
     finished_jobs: frozenset[JobKey] = frozenset()
-    former_pods: Mapping[int, Mapping[tuple[int, int], int]] = field(default_factory=dict)
+    former_places: Mapping[JobKey, Mapping[str, Mapping[str, int]]] = field(default_factory=dict)
 
     def pods_on(self, node: int) -> Sequence[Object]:
         return self.pods_by_node.get(node, ())
@@ -148,7 +147,7 @@ def observe_state(specs: Specs, state: ClusterState) -> ObservedState:
         budget_selections=read_budgets(state.disruption_budgets),
         held_gangs=_held_gangs(specs.gangs, state),
         finished_jobs=state.finished,
-        former_pods=_former_pods(specs.gangs, nodes, state),
+        former_places=state.former_places,
     )
     index = {gang_identity(gang): j for j, gang in enumerate(specs.gangs)}
     _read_jobs(observed, specs.gangs, index, state)
@@ -174,22 +173,6 @@ def _held_gangs(gangs: Sequence[GangSpec], state: ClusterState) -> Mapping[int, 
         elif awaited:
             held[j] = f"it is made when {', '.join(awaited)} {'is' if len(awaited) == 1 else 'are'} completed"
     return held
-
-
-def _former_pods(
-    gangs: Sequence[GangSpec], nodes: Sequence[NodeSpec], state: ClusterState
-) -> Mapping[int, Mapping[tuple[int, int], int]]:
-    """What the plan in force says of gangs, roles and nodes that there still are."""
-    if not state.former_places:
-        return {}
-    indices, found = {node.name: n for n, node in enumerate(nodes)}, dict[int, dict[tuple[int, int], int]]()
-    for j, gang in enumerate(gangs):
-        places = state.former_places.get(gang.key, {})
-        for t, role in enumerate(gang.roles) if places else ():
-            for name, pods in places.get(role.name, {}).items():
-                if pods > 0 and (n := indices.get(name)) is not None:
-                    found.setdefault(j, {})[t, n] = pods
-    return found
 
 
 def with_closed_nodes(specs: Specs, state: ClusterState) -> Specs:

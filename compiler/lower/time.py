@@ -30,7 +30,7 @@ def gang_times(j: int, spec: GangSpec, observed: ObservedState, submitted_at: in
     is_late = submitted_at is not None and now is not None and now - submitted_at > patience
     is_waiting = running < max(1, spec.minimum)
     ends_in = _remaining_seconds(j, spec, observed) if running else None
-    has_begun = running > 0 and j in observed.former_pods
+    has_begun = running > 0 and spec.key in observed.former_places
     promised = is_waiting and (has_begun or j in observed.reserved_starts)
     return GangTimes(spec.expected_duration, ends_in, (is_waiting and is_late) or promised, promised)
 

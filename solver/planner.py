@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import operator
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
@@ -14,6 +16,7 @@ from solver.mip.clock import LATE_WORK, is_out_of_time, limit_time, seconds_left
 from solver.mip.executors import LOCAL_EXECUTOR, Mapper
 from solver.mip.lexicographic import verdict_of
 from solver.options import Options
+from solver.placement.former_places import keeps_former_places
 from solver.placement.growth import grow_gangs
 from solver.placement.role_affinity import improve_role_affinity
 from solver.placement.spread_pods import spread_pods_evenly
@@ -54,11 +57,48 @@ def solve(problem: Problem, options: Options | None = None, mapper: Mapper = LOC
         start = _Start.of(problem, options)
         mapper.prepare(explanation_work(problem, sum(not meets_minima(gang) for gang in problem.gangs)))
         with limit_time(DECIDING_SHARE * seconds_left()):
-            decided = plan_with_entitled_growth(start.plan_state(mapper))
-            if not is_out_of_time():
-                decided = pass_shares_on(lend_dedicated_domains(decided))
+            decided = _decide(start, mapper)
         plan = _finish_plan(start, decided, mapper)
     return replace(plan, hit_time_limit=watch.hit_time_limit)
+
+
+def _decide(start: _Start, mapper: Mapper) -> PlanState:
+    """Decide all gangs. Former places that cost a gang its start, or more evictions, or the reserved start, count for
+    nothing."""
+    decided = _decide_all(start, mapper)
+    if is_out_of_time() or not _may_cost_starts(decided):
+        return decided
+    plain = _decide_all(start.without_former_places(), mapper)
+    return decided if is_out_of_time() or _starts_as_much(decided, plain) else plain
+
+
+def _decide_all(start: _Start, mapper: Mapper) -> PlanState:
+    decided = plan_with_entitled_growth(start.plan_state(mapper))
+    return decided if is_out_of_time() else pass_shares_on(lend_dedicated_domains(decided))
+
+
+def _may_cost_starts(decided: PlanState) -> bool:
+    """Whether a gang has started at former places, and another one waits or is evicted."""
+    gangs = decided.problem.gangs
+    kept = any(gangs[j].former and not meets_minima(gangs[j]) for j in decided.placements)
+    return kept and (bool(decided.evictions.evicted_pods) or bool(decided.waiting_gangs()))
+
+
+def _starts_as_much(decided: PlanState, plain: PlanState) -> bool:
+    """Whether all that starts or stays in the plain plan does so in the other one, with no more loss and the reserved
+    start no later."""
+    evictions, others = decided.evictions, plain.evictions
+    losses = evictions.total_loss(), len(evictions.evicted_pods)
+    if not plain.placements.keys() <= decided.placements.keys() or losses > (
+        others.total_loss(),
+        len(others.evicted_pods),
+    ):
+        return False
+    told, own = plain.reservation, decided.reservation
+    if told is None or told.gang in decided.placements:
+        return True
+    starts = (math.inf if of is None or of.starts_in is None else of.starts_in for of in (own, told))
+    return own is not None and own.gang == told.gang and operator.le(*starts)
 
 
 @dataclass(frozen=True)
@@ -81,6 +121,17 @@ class _Start:
         strict = state.for_problem(with_fixed_exclusions(problem, lending=False))
         lending = state.for_problem(with_fixed_exclusions(problem)) if dedicated_nodes(problem) else strict
         return cls(state, strict, lending, options, closed)
+
+    def without_former_places(self) -> _Start:
+        """The same for gangs that keep no places."""
+
+        def bare(state: State) -> State:
+            gangs = tuple(replace(gang, former=()) if gang.former else gang for gang in state.problem.gangs)
+            return state.for_problem(replace(state.problem, gangs=gangs), state.tree)
+
+        state, strict = bare(self.state), bare(self.strict)
+        lending = strict if self.lending is self.strict else bare(self.lending)
+        return replace(self, state=state, strict=strict, lending=lending)
 
     def plan_state(self, mapper: Mapper) -> PlanState:
         """The plan in which nothing is decided but what stays."""
@@ -118,6 +169,8 @@ def _final_placements(start: _Start, decided: PlanState) -> Placements:
     placements: Placements = decided.placements | grown
     if evicted or reserved is not None:
         return placements
+    kept = {j: pods for j, pods in placements.items() if keeps_former_places(problem.gangs[j], pods)}
+    placements = {j: pods for j, pods in placements.items() if j not in kept}
     if problem.policy.spread_pods:
         placements = spread_pods_evenly(state, placements)
     if any(gang.role_affinities for gang in problem.gangs):
@@ -125,7 +178,7 @@ def _final_placements(start: _Start, decided: PlanState) -> Placements:
         placements = improve_role_affinity(
             state.problem, state.free_nodes, placements, unopened, decided.options.budget
         )
-    return placements
+    return {**kept, **placements}
 
 
 def _slot_uses(decided: PlanState, placements: Placements) -> SlotUses:

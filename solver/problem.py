@@ -260,8 +260,9 @@ class Gang:
 
     priority: higher first. age: smaller is older, unique only by convention (ties fall to the index). running: pods
     that run already and stay where they are. A gang whose running pods reach its minima is kept and may grow up to its
-    replicas; another (it lost a node) is completed, or waits for the rest. role_affinities: (role, role, 1 or -1):
-    their pods prefer to share a node, or not to; the same role twice is its pods among themselves. A wish only.
+    replicas; another (it lost a node) is completed, or waits for the rest. former: where the plan in force has all its
+    pods, running ones among them; it keeps these places where that costs no start. role_affinities: (role, role, 1 or
+    -1): their pods prefer to share a node, or not to; the same role twice is its pods among themselves. A wish only.
 
     evictable: running pods may be stopped for another gang (`solver.semantics.eviction_rights`), but for the protected
     ones. may_lose_all: its minima are 0, so that it goes whole also where the plugin gang votes. loss: seconds that one
@@ -305,6 +306,7 @@ class Gang:
     tells_checkpoint: bool = False
     enqueued_first: bool = False
     may_be_held: bool = False
+    former: tuple[Placement, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

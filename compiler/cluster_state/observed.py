@@ -54,7 +54,7 @@ class ObservedState:
     now: when the cluster was read, or the newest event if that is later.
     reserved_starts: gang -> the start that an earlier plan reserved for it, as its job says. gangs_with_pods: of which
     the cluster has pods, running or not. present_gangs: of which it has these, the job or its PodGroup. finished_jobs:
-    that are over, whether they are planned or not.
+    that are over, whether they are planned or not. former_places: as in `ClusterState`.
     """
 
     nodes: tuple[NodeSpec, ...]
@@ -79,6 +79,7 @@ class ObservedState:
     gangs_with_pods: set[int] = field(default_factory=set)
     present_gangs: set[int] = field(default_factory=set)
     finished_jobs: frozenset[JobKey] = frozenset()
+    former_places: Mapping[JobKey, Mapping[str, Mapping[str, int]]] = field(default_factory=dict)
 
     def pods_on(self, node: int) -> Sequence[Object]:
         return self.pods_by_node.get(node, ())
@@ -146,6 +147,7 @@ def observe_state(specs: Specs, state: ClusterState) -> ObservedState:
         budget_selections=read_budgets(state.disruption_budgets),
         held_gangs=_held_gangs(specs.gangs, state),
         finished_jobs=state.finished,
+        former_places=state.former_places,
     )
     index = {gang_identity(gang): j for j, gang in enumerate(specs.gangs)}
     _read_jobs(observed, specs.gangs, index, state)

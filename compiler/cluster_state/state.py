@@ -59,7 +59,8 @@ class ClusterState:
     jobs: objects of every kind that is none of the others. finished: (namespace, name, kind) of jobs that are known to
     have finished although they are no longer in the cluster (deleted after their time to live). clock: seconds since
     the epoch when the cluster was read, from which a plan counts (`timed_events`). held: job -> why nothing of it is
-    to start now. closed_nodes: job -> names of nodes that are to get no pod of it.
+    to start now. closed_nodes: job -> names of nodes that are to get no pod of it. former_places: job -> role ->
+    node name -> pods, running ones among them, as the plan in force has them.
     """
 
     nodes: tuple[Object, ...] = ()
@@ -75,6 +76,7 @@ class ClusterState:
     clock: int | None = None
     held: Mapping[JobKey, str] = field(default_factory=dict)
     closed_nodes: Mapping[JobKey, frozenset[str]] = field(default_factory=dict)
+    former_places: Mapping[JobKey, Mapping[str, Mapping[str, int]]] = field(default_factory=dict)
 
     @classmethod
     def from_objects(

@@ -40,6 +40,10 @@ class GangLowering:
         return TierNames(self.inputs.observed.hypernodes)
 
     @cached_property
+    def _node_indices(self) -> Mapping[str, int]:
+        return {node.name: n for n, node in enumerate(self.inputs.observed.nodes)}
+
+    @cached_property
     def _priorities(self) -> tuple[Mapping[str, int], int]:
         return class_priorities(self.inputs.specs.priority_classes)
 
@@ -102,7 +106,22 @@ class GangLowering:
             may_be_held=self._share_may_bind
             and j not in observed.present_gangs
             and run_kind_of(spec.document.data) in PLANNED_RUN_KINDS,
+            former=self._former_places(j),
         )
+
+    def _former_places(self, j: int) -> tuple[Placement, ...]:
+        """Where the plan in force has its pods, on nodes and of roles that there still are; nothing where as many
+        run."""
+        spec, observed = self.inputs.specs.gangs[j], self.inputs.observed
+        places = observed.former_places.get(spec.key)
+        if not places or observed.running_pod_count(j) >= sum(sum(at.values()) for at in places.values()):
+            return ()
+        pods: dict[tuple[int, int], int] = {}
+        for t, role in enumerate(spec.roles):
+            for name, number in places.get(role.name, {}).items():
+                if number > 0 and name in self._node_indices:
+                    pods[t, self._node_indices[name]] = number
+        return _placements(pods)
 
     def _lower_role(self, spec: RoleSpec, subgroup_minimum: int) -> Role:
         """subgroup_minimum: the pods that the subgroups need of this role."""

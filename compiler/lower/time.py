@@ -22,14 +22,16 @@ class GangTimes:
 def gang_times(j: int, spec: GangSpec, observed: ObservedState, submitted_at: int | None, patience: int) -> GangTimes:
     """duration: as the job declares. ends_in: so long after its first pod started; None once it should have ended.
 
-    overdue: it does not run at its minimum, and an earlier plan reserved a start for it or it has waited longer than
-    the patience. Without a state there is no now, and no gang is overdue. promised: an earlier plan reserved a start.
+    overdue: it does not run at its minimum, and it is promised or has waited longer than the patience. Without a state
+    there is no now, and no gang is overdue. promised: an earlier plan reserved a start, or the plan in force has begun
+    to start it.
     """
     running, now = observed.running_pod_count(j), observed.now
     is_late = submitted_at is not None and now is not None and now - submitted_at > patience
     is_waiting = running < max(1, spec.minimum)
     ends_in = _remaining_seconds(j, spec, observed) if running else None
-    promised = is_waiting and j in observed.reserved_starts
+    has_begun = running > 0 and spec.key in observed.former_places
+    promised = is_waiting and (has_begun or j in observed.reserved_starts)
     return GangTimes(spec.expected_duration, ends_in, (is_waiting and is_late) or promised, promised)
 
 

@@ -232,6 +232,7 @@ def _compile_request(
         clock=int(r.wall_clock()),
         held_jobs=list(_by_job(p.observation.restrictions.held_jobs)),
         closed_nodes=[(job, sorted(nodes)) for job, nodes in _by_job(p.observation.restrictions.closed_nodes)],
+        former_places=list(_by_job(r.planning.snapshot.placed_pods)) if r.planning.snapshot else [],
     )
 
 

@@ -106,6 +106,11 @@ class Snapshot:
         return {gang.job.key: gang for gang in self._planned_gangs if gang.bound}
 
     @cached_property
+    def placed_pods(self) -> Mapping[str, Mapping[str, Mapping[str, int]]]:
+        """Ref.key of each gang that starts or is kept -> its pods."""
+        return {key: gang.pods for key, gang in self.gangs.items() if gang.decision in ("start", "keep")}
+
+    @cached_property
     def unbound_gangs(self) -> tuple[PlannedGang, ...]:
         """The gangs for which the plan reserves room and whose pods another scheduler places."""
         return tuple(gang for gang in self._planned_gangs if not gang.bound)

@@ -21,6 +21,7 @@ def anonymous_gang(gang: Gang) -> Gang:
         overdue=False,
         promised=False,
         role_affinities=(),
+        former=(),
     )
 
 

@@ -88,6 +88,9 @@ class DomainFiller:
             eligible, fits = nodes[fits > 0], fits[fits > 0]
             ranks = self.tree.node_group_ranks(self.gang.queue)
             order = np.lexsort((ranks[eligible], fits)) if len(ranks) else np.argsort(fits, kind="stable")
+            if self.gang.former and self.gang_class.running_pods:  # it has begun: it is completed where it is
+                own = np.isin(eligible[order], [p.node for p in self.gang_class.running_pods])
+                order = order[np.argsort(~own, kind="stable")]
             if self.fragmentation is not None:
                 order = self.fragmentation.positions_by_increase(request, eligible)
             taken = self.free_nodes.fill_nodes(eligible[order], fits[order], request, unplaced[t])

@@ -81,12 +81,14 @@ def split_buckets(buckets: Iterable[Bucket], to_split: Iterable[int]) -> tuple[B
 @dataclass(frozen=True)
 class Sets:
     """k: `gang_classes`; i: `buckets`; admission classes (q, p, k) with their `waiting_gangs` (N of them).
-    state: before the batch; it must not change as long as the sets are used."""
+    state: before the batch; it must not change as long as the sets are used. later: gangs with former places that are
+    decided later."""
 
     state: State
     buckets: tuple[Bucket, ...]
     gang_classes: tuple[GangClass, ...]
     waiting_gangs: Mapping[AdmissionClass, tuple[int, ...]]
+    later: tuple[int, ...] = ()
     _eligible_buckets: dict[object, tuple[IntArray, IntArray]] = field(default_factory=dict, init=False, compare=False)
     _bucket_domains: dict[int, tuple[int | None, ...]] = field(default_factory=dict, init=False, compare=False)
     _by_tier: dict[object, tuple[tuple[int, ...], ...]] = field(default_factory=dict, init=False, compare=False)

@@ -29,12 +29,14 @@ BatchResult = tuple[Placements, tuple[Objective, ...]]
 """(gang that starts -> all its pods, what the objectives reached)."""
 
 
-def decide_batch(state: State, gangs: Sequence[int], options: Options, mapper: Mapper) -> BatchResult:
+def decide_batch(
+    state: State, gangs: Sequence[int], options: Options, mapper: Mapper, later: Sequence[int] = ()
+) -> BatchResult:
     """Decide these gangs together, again with finer buckets as long as one proves too coarse to be packed; the greedy
-    floor, if that is better. Takes nothing from the state."""
+    floor, if that is better. Takes nothing from the state. later: as in `Sets`."""
     gangs = _accepted_gangs(state, gangs)
     floor = greedy_floor(GreedyPlacer(state.copy(), budget=options.budget), gangs)
-    s, max_variables = batch_sets(state, gangs), sys.maxsize
+    s, max_variables = batch_sets(state, gangs, later), sys.maxsize
     if len(floor) < len(gangs) and may_go_anywhere(state.problem, gangs):
         floor = best_floor(state, floor, gangs, options)
         max_variables = options.budget.node_model_factor * options.budget.free_batch_variables
@@ -92,13 +94,13 @@ def _accepted_gangs(state: State, gangs: Sequence[int]) -> list[int]:
     return [j for j in gangs if accepts[state.problem.gangs[j].queue]]
 
 
-def batch_sets(state: State, gangs: Sequence[int]) -> Sets:
+def batch_sets(state: State, gangs: Sequence[int], later: Sequence[int] = ()) -> Sets:
     """The sets of a batch with these gangs."""
     waiting = gangs_by_class(state.problem, gangs)
     classes = tuple(dict.fromkeys(gang_class for _, _, gang_class in waiting))
     index = {gang_class: k for k, gang_class in enumerate(classes)}
     by_class = {(q, p, index[gang_class]): js for (q, p, gang_class), js in waiting.items()}
-    return Sets(state, coarsest_buckets(state.tree), classes, by_class)
+    return Sets(state, coarsest_buckets(state.tree), classes, by_class, tuple(later))
 
 
 def _recounted_objectives(

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 
 from solver.greedy.best_fit import GreedyPlacer
 from solver.options import Budget
+from solver.placement.former_places import take_former_places
 from solver.problem import Gang, Placement, Problem
 from solver.semantics.gang_classes import breaks_topology, growing_class, has_partial_subgroup, pods_per_role
 from solver.semantics.placements import Placements, merge_placements
@@ -122,7 +123,9 @@ class _Growth:
             return False
         if not all(each.allows_amount(gang.queue, amount) for each in bound):
             return False
-        more = self._greedy.place_gang(j, growing_class(j, gang, self.grown[j]).with_fixed_mix(mix))
+        gang_class = growing_class(j, gang, self.grown[j]).with_fixed_mix(mix)
+        former = take_former_places(self._state, j, gang_class) if gang.former else None
+        more = former or self._greedy.place_gang(j, gang_class)
         if more is None:
             return False
         for each in bound:

@@ -11,7 +11,7 @@ from solver.models.sets import Sets
 from solver.options import Options
 from solver.placement.spread import PlacementResult
 from solver.placement.spread import place_admitted as spread_together
-from solver.semantics.placement_cost import COST_NAMES
+from solver.semantics.placement_cost import COST_NAMES, MOVES
 from solver.semantics.placements import Placements
 from solver.semantics.topology import ROOT
 
@@ -50,7 +50,7 @@ def merge_groups(results: list[PlacementResult], options: Options) -> PlacementR
         return PlacementResult({}, (), coarse)
     placements = {j: pods for part in results for j, pods in part.placements.items()}
     every = [o for part in results for o in part.objectives]
-    by_name = {name: [o for o in every if o.name == name] for name in COST_NAMES}
+    by_name = {name: [o for o in every if o.name == name] for name in (MOVES, *COST_NAMES)}
     objectives = tuple(
         verdict_of(name, sum(o.value for o in found), sum(o.bound for o in found), options.gap, maximise=False)
         for name, found in by_name.items()

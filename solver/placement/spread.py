@@ -12,11 +12,12 @@ from solver.mip.lexicographic import verdict_of
 from solver.models.sets import Sets
 from solver.options import Options
 from solver.placement.improve import improve_placements
+from solver.placement.keep import count_moves, kept_placements, place_beside_kept
 from solver.placement.realise import pack_buckets
 from solver.placement.task import PlacementTask
 from solver.plan import Objective
 from solver.semantics.gang_classes import GangClass, waiting_class
-from solver.semantics.placement_cost import COST_NAMES, PlacementCost
+from solver.semantics.placement_cost import COST_NAMES, MOVES, PlacementCost
 from solver.semantics.placements import Placements, new_placements
 from solver.semantics.topology import ROOT
 
@@ -32,15 +33,17 @@ class PlacementResult:
 
 def place_admitted(s: Sets, admission: Admission, floor: Placements, options: Options) -> PlacementResult:
     """Placements of the admitted gangs: the greedy's where it places all, else the floor's, else the admission's; then
-    improved.
+    improved. Before that, gangs keep the places of a plan in force where the greedy can place the others beside them.
 
     floor: what the greedy started gang by gang, in another order than here.
     """
     if not admission.admitted:
         return PlacementResult({}, ())
     task = PlacementTask(s, classes_with_role_mix(s, admission, floor), options)
+    if (kept := kept_placements(task)) and (found := place_beside_kept(task, kept)) is not None:
+        return PlacementResult(found[0], _placement_objectives(task, *found))
     if floor.keys() == set(admission.admitted) and is_out_of_time():
-        return PlacementResult(floor, _placement_objectives(task, task.cost(floor), PlacementCost(0, 0, 0, 0, 0)))
+        return PlacementResult(floor, _placement_objectives(task, floor, PlacementCost(0, 0, 0, 0, 0)))
     placements: Placements | None = task.place_greedily(s.state_after({}), task.gang_classes)
     # under pod rules the floor's other gangs may have made its placements valid
     alone = s.rule_counts is None or len(floor) == len(admission.admitted)
@@ -52,12 +55,16 @@ def place_admitted(s: Sets, admission: Admission, floor: Placements, options: Op
             return PlacementResult({}, (), packed)
         placements = packed
     placements, least = improve_placements(task, placements)
-    return PlacementResult(placements, _placement_objectives(task, task.cost(placements), least))
+    return PlacementResult(placements, _placement_objectives(task, placements, least))
 
 
-def _placement_objectives(task: PlacementTask, value: PlacementCost, least: PlacementCost) -> tuple[Objective, ...]:
-    """The objectives that can differ between placements: subgroups where there are any, openings where something is
-    unopened, node groups where a queue prefers some."""
+def _placement_objectives(task: PlacementTask, placements: Placements, least: PlacementCost) -> tuple[Objective, ...]:
+    """The objectives that can differ between placements: moves where a plan is in force, subgroups where there are any,
+    openings where something is unopened, node groups where a queue prefers some."""
+    value, gap, gangs = task.cost(placements), task.options.gap, task.s.problem.gangs
+    found = list[Objective]()
+    if any(gangs[j].former for j in task.gang_classes):
+        found.append(verdict_of(MOVES, *count_moves(task, placements), gap, maximise=False))
     tiers, unopened = task.s.tree.tiers, task.unopened
     topologies = [s.topology for gang_class in task.gang_classes.values() for s in gang_class.subgroups]
     may_differ = (
@@ -68,11 +75,8 @@ def _placement_objectives(task: PlacementTask, value: PlacementCost, least: Plac
         bool(task.min_node_group_costs),
     )
     entries = zip(COST_NAMES, value.values, least.values, may_differ, strict=True)
-    return tuple(
-        verdict_of(name, reached, bound, task.options.gap, maximise=False)
-        for name, reached, bound, differs in entries
-        if differs
-    )
+    found += [verdict_of(name, cost, bound, gap, maximise=False) for name, cost, bound, differs in entries if differs]
+    return tuple(found)
 
 
 def classes_with_role_mix(s: Sets, admission: Admission, floor: Placements) -> dict[int, GangClass]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from solver.greedy.best_fit import GreedyPlacer
@@ -72,6 +72,12 @@ class PlacementTask:
         groups = sum(node_group_cost(problem, problem.gangs[j], pods) for j, pods in new_pods.items())
         split, span = (sum(entries) for entries in zip(*costs, strict=True)) if costs else (0, 0)
         return PlacementCost(split, span, supernodes, nodes, groups)
+
+    def beside(self, started: Placements, state: State) -> PlacementTask:
+        """The task of the other gangs. state: that in which these have started."""
+        waiting = {key: tuple(j for j in js if j not in started) for key, js in self.s.waiting_gangs.items()}
+        sets = replace(self.s, state=state, waiting_gangs={key: js for key, js in waiting.items() if js})
+        return PlacementTask(sets, {j: c for j, c in self.gang_classes.items() if j not in started}, self.options)
 
     def state_after(self, placements: Placements) -> State:
         """The state in which these gangs have started, cached for the placements last asked for. Do not change it."""

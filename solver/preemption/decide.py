@@ -174,7 +174,8 @@ def floor_of(plan: PlanState, gangs: Sequence[int]) -> GreedyFloor:
 def _decide_batch(plan: PlanState, gangs: list[int]) -> None:
     """Decide one batch. Gangs of it whose last pods were evicted before wait."""
     clock = time.perf_counter()
-    placements, objectives = decide_batch(plan.state, plan.eligible_gangs(gangs), plan.options, plan.mapper)
+    eligible, later = plan.eligible_gangs(gangs), plan.gangs_after(set(gangs))
+    placements, objectives = decide_batch(plan.state, eligible, plan.options, plan.mapper, later)
     plan.start_batch(gangs, placements, objectives, time.perf_counter() - clock)
 
 

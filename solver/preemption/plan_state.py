@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from solver.mip.executors import Mapper
@@ -165,11 +165,16 @@ class PlanState:
         candidates = [j for j in unblocked if j not in self.evictions.evicted_pods]
         return eligible_in_order(self.problem, self.waiting_gangs(), candidates)
 
+    def gangs_after(self, gangs: Collection[int]) -> list[int]:
+        """The waiting gangs with former places that are decided after these."""
+        named = (j for j in self.waiting_gangs() if self.problem.gangs[j].former)
+        return [j for j in named if j not in gangs]
+
     def feasible_placement(self, j: int) -> tuple[Pods, tuple[Objective, ...]] | None:
         """(pods of gang j in what is free now, how well they are spread); None where it does not fit. Takes nothing."""
         if shortage(self.state, waiting_class(j, self.problem.gangs[j])) is not None:
             return None
-        chosen, objectives = decide_batch(self.state, [j], self.options, self.mapper)
+        chosen, objectives = decide_batch(self.state, [j], self.options, self.mapper, self.gangs_after([j]))
         return (chosen[j], tuple(o for o in objectives if o.name in COST_NAMES)) if j in chosen else None
 
     # ---- decisions

@@ -17,6 +17,8 @@ from solver.semantics.topology import ROOT, TopologyTree
 NODE_GROUPS = "node groups"
 COST_NAMES = ("subgroups", "spread", "supernodes", "nodes", NODE_GROUPS)
 """The placement objectives, the most important first."""
+MOVES = "moves"
+"""Gangs that leave the places of the plan in force: minimised before all of these."""
 
 BoolArray = npt.NDArray[np.bool_]
 

@@ -93,7 +93,7 @@ _RULES: Mapping[type, Mapping[str, _Rule | None]] = {
         **dict.fromkeys(("priority", "age"), _ANY),
         **dict.fromkeys(("minimum", "loss"), _NUMBER),
         **dict.fromkeys(("duration", "ends_in"), _SECONDS),
-        **dict.fromkeys(("roles", "topology", "subgroups", "running", "slot_holds", "protected")),
+        **dict.fromkeys(("roles", "topology", "subgroups", "running", "slot_holds", "protected", "former")),
     },
     Role: {
         "replicas": _Rule(most=MAX_PODS),

@@ -58,7 +58,10 @@ def _objective_fault(objective: Objective) -> str:
 
 
 NODE_GROUPS = "node groups"
-MINIMISED = frozenset({"loss", "whole gangs", "victims", "subgroups", "spread", "supernodes", "nodes", NODE_GROUPS})
+MOVES = "moves"
+MINIMISED = frozenset(
+    {"loss", "whole gangs", "victims", MOVES, "subgroups", "spread", "supernodes", "nodes", NODE_GROUPS}
+)
 GANGS_OBJECTIVE = re.compile(
     r"gangs\[(?P<priority>-?\d+)(?P<late>, overdue|, promised)?(?:, queues (?P<rank>-?\d+))?\]"
 )
@@ -73,7 +76,8 @@ def objective_values(x: CheckedPlan) -> Findings:
     `gangs[p]` is the number of the batch's gangs of that priority that start; `loss` counts all evicted pods, each with
     the seconds that its gang has run, at least 1; `victims` the gangs that lose any, `whole gangs` those of them of
     which nothing stays; `node groups` the new pods of the batch's gangs that start, each with the rank that its queue
-    gives the group of its node, where none of them is elastic: others grow afterwards.
+    gives the group of its node, where none of them is elastic: others grow afterwards. `moves` is no less than the
+    gangs that start with a pod where the plan in force has none of them, again without elastic ones.
     """
     gone = [(g, decision.evicted_pods) for g, decision in sorted(x.decisions.items()) if decision.evicted_pods]
     evicted = {
@@ -94,6 +98,8 @@ def objective_values(x: CheckedPlan) -> Findings:
                 yield where, f"{name} is said to be {value}, and counted to be {counted}"
             if name == NODE_GROUPS and not _is_group_cost(x, batch, value):
                 yield where, f"{name} is said to be {value}, and is not what the batch's pods cost"
+            if name == MOVES and value < (moved := _count_moved(x, batch)):
+                yield where, f"{name} is said to be {value}, and {moved} gangs move"
 
 
 def _is_group_cost(x: CheckedPlan, batch: Batch, value: float) -> bool:
@@ -109,6 +115,23 @@ def _is_group_cost(x: CheckedPlan, batch: Batch, value: float) -> bool:
         least = max(gang.minimum, sum(role.minimum for role in gang.roles))
         is_exact = is_exact and least >= sum(role.replicas for role in gang.roles)
     return abs(value - counted) <= ROUNDING if is_exact else value <= counted + ROUNDING
+
+
+def _count_moved(x: CheckedPlan, batch: Batch) -> int:
+    """How many gangs of the batch start with a pod outside their former places; not elastic ones, which may grow
+    there."""
+    moved = 0
+    for g in batch.gangs:
+        if g not in x.decisions or x.decisions[g].action != "start" or not x.problem.gangs[g].former:
+            continue
+        gang, left = x.problem.gangs[g], Counter[tuple[int, int]]()
+        for place in gang.former:
+            left[place.role, place.node] += place.pods
+        for place in gang.running:
+            left[place.role, place.node] -= place.pods
+        is_elastic = max(gang.minimum, sum(role.minimum for role in gang.roles)) < sum(r.replicas for r in gang.roles)
+        moved += not is_elastic and any(pods > left[spot] for spot, pods in x.new_pods[g].items())
+    return moved
 
 
 def _count_started(x: CheckedPlan, batch: Batch, level: re.Match[str]) -> int:

@@ -22,7 +22,7 @@ class CompileRequest:
     files, commit_dates, problems: of the tree at `commit`. state: the cluster's objects. finished_jobs: (namespace,
     name, kind) of jobs that are over. executor: as in `compiler.cli.executor.open_executor`. clock: as in
     `compiler.cluster_state.state.ClusterState`. held_jobs, closed_nodes: such a job with the reason, and with the names
-    of the nodes.
+    of the nodes. former_places: job -> role -> node name -> pods, of the jobs that the plan in force starts or keeps.
     """
 
     commit: str
@@ -36,6 +36,7 @@ class CompileRequest:
     clock: int | None = None
     held_jobs: Sequence[tuple[JobKey, str]] = ()
     closed_nodes: Sequence[tuple[JobKey, Sequence[str]]] = ()
+    former_places: Sequence[tuple[JobKey, Mapping[str, Mapping[str, int]]]] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +71,7 @@ def decode_request(text: bytes, held: HeldInputs) -> CompileRequest:
     }
     data["state"] = [item for piece in data["state"] for item in _objects_of(piece, held.state)]
     data["finished_jobs"] = [tuple(row) for row in data["finished_jobs"]]
-    for name in ("held_jobs", "closed_nodes"):
+    for name in ("held_jobs", "closed_nodes", "former_places"):
         data[name] = [(tuple(job), value) for job, value in data[name]]
     return CompileRequest(**data)
 

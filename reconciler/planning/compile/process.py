@@ -294,6 +294,7 @@ def _tree_and_state(request: CompileRequest) -> tuple[Repository, ClusterState]:
         ClusterState.from_objects(request.state, request.finished_jobs, request.clock),
         held=dict(request.held_jobs),
         closed_nodes={job: frozenset(nodes) for job, nodes in request.closed_nodes},
+        former_places=dict(request.former_places),
     )
     return Repository(request.files, request.commit_dates, problems), state
 

@@ -16,7 +16,7 @@ from compiler.outcome import JobDecision, Outcome
 from compiler.pipeline import compile_repository
 from compiler.reading import read_specs
 from compiler.repository import Repository
-from compiler.specs import ClusterSpec, QueueSpec, Specs
+from compiler.specs import ClusterSpec, GangSpec, QueueSpec, Specs
 from compiler.views import data, text
 from compiler.views.explanation import explanation_text
 from solver.problem import Gang, Problem
@@ -86,6 +86,29 @@ def test_a_job_that_was_promised_a_start_is_overdue_until_it_runs(specs: Specs, 
     assert of(problem, "large").overdue
     assert not of(problem, "a-trained").overdue
     assert origins.reserved_starts[("team", "large", "Job")] == "2026-03-02T12:00:00Z"
+
+
+def test_a_job_that_the_plan_in_force_has_begun_is_promised_and_knows_its_places(
+    specs: Specs, state: ClusterState
+) -> None:
+    """Nodes and roles that are gone are no places. A job that runs, or of which nothing has begun, is not promised."""
+    gangs = tuple(_doubled(gang) if gang.document.name == "c-unknown" else gang for gang in specs.gangs)
+    places = {"worker": {"gpu-1": 1, "gpu-3": 1, "gone": 4}, "other": {"gpu-0": 1}}
+    in_force = {("team", name, "Job"): places for name in ("c-unknown", "large", "a-trained")}
+    halved = replace(specs, gangs=gangs)
+    problem, origins = lower(halved, replace(state, former_places=in_force))
+    half = of(problem, "c-unknown")
+    assert (half.promised, half.overdue, origins.reserved_starts) == (True, True, {})
+    assert {problem.nodes[p.node].name: p.pods for p in half.former} == {"gpu-1": 1, "gpu-3": 1}
+    assert of(problem, "large").former == half.former
+    assert not of(problem, "large").promised
+    assert not of(problem, "a-trained").promised
+    assert not of(lower(halved, state)[0], "c-unknown").promised
+
+
+def _doubled(gang: GangSpec) -> GangSpec:
+    """Of two pods, both of which it needs."""
+    return replace(gang, minimum=2, roles=(replace(gang.roles[0], replicas=2, minimum=2),))
 
 
 def _promised(job: Any) -> dict[str, Any]:

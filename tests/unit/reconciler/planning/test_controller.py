@@ -95,6 +95,26 @@ def test_in_a_quiet_cluster_nothing_is_planned_before_a_moment_has_come(told: To
     assert told.compiler.asked == []
 
 
+def test_a_plan_is_made_with_the_places_of_the_plan_in_force(told: Told) -> None:
+    """Of the jobs that this one starts or keeps; those that wait have none."""
+    job = {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "namespace": "team", "queue": "q", "domains": []}
+    said = {**job, "reasons": [], "evictedFor": [], "startsAt": None}
+    pods = {"worker": {"n2": 3, "n1": 5}}
+    gangs = [
+        {**said, "name": "b", "decision": "start", "pods": pods},
+        {**said, "name": "a", "decision": "keep", "pods": {"worker": {"n0": 8}}},
+        {**said, "name": "c", "decision": "wait", "pods": {}},
+    ]
+    told.time = 100
+    told.look()
+    told.answers(replace(GOOD, plan={**PLAN, "gangs": gangs}))
+    told.time = 200
+    told.look()
+    before, after = told.compiler.asked
+    assert before.former_places == []
+    assert after.former_places == [(("team", "a", "Job"), {"worker": {"n0": 8}}), (("team", "b", "Job"), pods)]
+
+
 def test_when_a_moment_has_come_it_is_planned_once(told: Told) -> None:
     told.time = 107.3
     told.look()

@@ -31,6 +31,7 @@ def request(state: list[dict[str, Any]], files: dict[str, bytes] = FILES) -> Com
         finished_jobs=[("default", "train", "Job")],
         held_jobs=[(("default", "train", "Job"), "it waits")],
         closed_nodes=[(("default", "train", "Job"), ["a"])],
+        former_places=[(("default", "train", "Job"), {"worker": {"a": 2, "b": 1}})],
     )
 
 

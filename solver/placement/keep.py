@@ -1,0 +1,151 @@
+"""Stage B, first: gangs keep the places of the plan in force, and the others are placed beside them (docs/model.md,
+Former places)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Set
+from dataclasses import replace
+
+from solver.placement.former_places import (
+    has_no_choice,
+    keeps_former_places,
+    must_move,
+    take_former_places,
+    unused_former_places,
+)
+from solver.placement.improve import improve_placements
+from solver.placement.task import PlacementTask
+from solver.semantics.gang_classes import GangClass
+from solver.semantics.placement_cost import PlacementCost
+from solver.semantics.placements import Placements, merge_placements
+from solver.semantics.priorities import precedence
+from solver.state.state import Pods, State
+
+
+def kept_placements(task: PlacementTask) -> dict[int, Pods]:
+    """Gang -> all its pods, of the task's gangs that can have their former places together; those that come first
+    choose first."""
+    gangs, state = task.s.problem.gangs, task.s.state_after({})
+    named = [j for j in task.gang_classes if gangs[j].former]
+    order = sorted(named, key=lambda j: (-precedence(gangs[j]), gangs[j].age, j))
+    return _without_rule_breakers(state, task, _keep_in(state, task, order, obey_rules=False))
+
+
+def _keep_in(state: State, task: PlacementTask, gangs: Iterable[int], obey_rules: bool = True) -> dict[int, Pods]:
+    """Those of the gangs that find their former places in this state, from which they are taken."""
+    found: dict[int, Pods] = {}
+    for j in gangs:
+        gang_class = task.gang_classes[j]
+        if (pods := take_former_places(state, j, gang_class, obey_rules)) is not None:
+            found[j] = merge_placements([*gang_class.running_pods, *pods])
+    return found
+
+
+def _without_rule_breakers(state: State, task: PlacementTask, kept: dict[int, Pods]) -> dict[int, Pods]:
+    """Those of the kept gangs, taken from the state, that break no pod rule together: of the gangs of a rule that is
+    broken the last one goes, until none is. One by one they could not be judged: one may allow the other."""
+    while state.rule_counts is not None and (broken := {rho for rho, _ in state.rule_counts.violations()}):
+        last = next((j for j in reversed(kept) if _is_bound_by(task.gang_classes[j], broken)), None)
+        if last is None:
+            return {}
+        state.stop_gang(last, kept[last])
+        kept = {j: pods for j, pods in kept.items() if j != last}
+    return kept
+
+
+def _is_bound_by(gang_class: GangClass, rules: Set[int]) -> bool:
+    return any(not rules.isdisjoint((*role.owned_rules, *role.selecting_rules)) for role in gang_class.roles)
+
+
+def place_beside_kept(task: PlacementTask, kept: Placements) -> tuple[Placements, PlacementCost] | None:
+    """(placements in which as many of these gangs as are found keep their places, a lower bound on what the placements
+    cost given those). None where the greedy finds no room for all. Where the others find none, one of the kept gangs,
+    the last, gives up its place, then two, four, until they do."""
+    order, given_up = list(kept), 0
+    while True:
+        staying = {j: kept[j] for j in order[: len(order) - given_up]}
+        if (found := _place_others(task, staying, order[len(staying) :])) is not None:
+            return found
+        if not staying:
+            return None
+        given_up = min(len(order), max(1, 2 * given_up))
+
+
+def _place_others(
+    task: PlacementTask, staying: Placements, leaving: Collection[int]
+) -> tuple[Placements, PlacementCost] | None:
+    """The task's gangs, of which some stay. First those that neither stay nor leave are placed; those that leave keep
+    their places after all where these are left."""
+    movers = task.gang_classes.keys() - staying.keys() - set(leaving)
+    before = task.s.state_after(staying)
+    for held_back in (True, False):
+        state = before.copy()
+        if held_back and not (movers and _hold_back(state, task, staying)):
+            continue
+        placed = task.place_greedily(state, movers)
+        if placed is None:
+            continue
+        kept = {**staying, **_keep_in(state, task, leaving)}
+        rest = task.place_greedily(state, set(leaving) - kept.keys())
+        if rest is not None:
+            return _improve_beside(task, kept, {**placed, **rest}, held_back)
+    return None
+
+
+def _hold_back(state: State, task: PlacementTask, staying: Placements) -> bool:
+    """Take the room of former places that are not given yet: of gangs that are decided later, and of those that stay
+    and may grow. Whether there are any. Pod rules do not count them, since they may come to nothing."""
+    gangs, nodes, mark = state.problem.gangs, state.free_nodes, state.free_nodes.mark()
+    places = {j: unused_former_places(gangs[j], staying.get(j, gangs[j].running)) for j in (*staying, *task.s.later)}
+    for j, pods in places.items():
+        before = nodes.mark()
+        try:
+            for p in pods:
+                nodes.take_pods(p.node, gangs[j].roles[p.role].pod_request, p.pods)
+        except ValueError:
+            nodes.undo(before)
+    return nodes.mark() > mark
+
+
+def _improve_beside(
+    task: PlacementTask, kept: Placements, placed: Placements, held_back: bool
+) -> tuple[Placements, PlacementCost]:
+    """These placements of the other gangs, improved beside those that are kept, and what all cost at least."""
+    state, least = task.s.state_after(kept), PlacementCost(0, 0, 0, 0, 0)
+    if held_back:
+        _hold_back(state, task, kept)
+    if placed:
+        placed, least = improve_placements(task.beside(kept, state), placed)
+    # What is held back, and which device slots the kept pods take, is a choice that other placements need not make.
+    is_choice = held_back or bool(task.s.problem.slot_groups)
+    return dict(sorted({**kept, **placed}.items())), _least_cost(task, kept, placed, None if is_choice else least)
+
+
+def _least_cost(
+    task: PlacementTask, kept: Placements, others: Placements, beside_kept: PlacementCost | None
+) -> PlacementCost:
+    """A lower bound on what placements with as few moves cost. beside_kept: of the others where the kept gangs are;
+    None where it is not known. Where no gang moves that need not, the same ones keep their places in all of them."""
+    state, gangs = task.s.state, task.s.problem.gangs
+    if not all(must_move(state, gangs[j], task.gang_classes[j]) for j in others if gangs[j].former):
+        return task.lower_bound
+    fixed = {j: pods for j, pods in kept.items() if has_no_choice(gangs[j], task.gang_classes[j])}
+    if beside_kept is not None and len(fixed) == len(kept):
+        return PlacementCost(*(a + b for a, b in zip(task.cost(kept).values, beside_kept.values, strict=True)))
+    free = [j for j in task.gang_classes if j not in fixed]
+    own, split, span = task.cost(fixed), *(sum(task.min_costs[j][entry] for j in free) for entry in range(2))
+    groups = sum(task.min_node_group_costs.get(j, 0) for j in free)
+    return replace(
+        task.lower_bound,
+        subgroups=own.subgroups + split,
+        spread=own.spread + span,
+        node_groups=own.node_groups + groups,
+    )
+
+
+def count_moves(task: PlacementTask, placements: Placements) -> tuple[int, int]:
+    """(gangs that leave the places of the plan in force, how many do for certain)."""
+    gangs = task.s.problem.gangs
+    named = {j: pods for j, pods in placements.items() if gangs[j].former}
+    moved = [j for j, pods in named.items() if not keeps_former_places(gangs[j], pods)]
+    return len(moved), sum(must_move(task.s.state, gangs[j], task.gang_classes[j]) for j in moved)

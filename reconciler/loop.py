@@ -22,7 +22,7 @@ from compiler.outcome import HELD_SENTENCE
 from compiler.run_kinds import PLANNED_RUN_KINDS
 from reconciler.changes.diff import Change, classify_change
 from reconciler.cluster.client import ApiError
-from reconciler.cluster.objects import Ref, ref_of, version_of
+from reconciler.cluster.objects import Ref, group_kind_of, ref_of, version_of
 from reconciler.context import Pass, Reconciler
 from reconciler.housekeeping import keep_house
 from reconciler.inventory.store import InventoryEntry
@@ -150,10 +150,12 @@ def _unless_unfixable(r: Reconciler, change: Change) -> Change:
 
 def _kinds_in_use(p: Pass, snapshot: Snapshot) -> set[tuple[str, str]]:
     """Kinds, by (apiVersion, kind), of the plan and of what we have made. One that left the repository before any
-    object of it was made is in use no more."""
+    object of it was made is in use no more. Where the plan has a kind its version counts: what is known of an object
+    may be of a version that is served no more."""
     declared = {(manifest.object["apiVersion"], manifest.object["kind"]) for manifest in snapshot.manifests}
-    made = {(entry.ref.api_version, entry.ref.kind) for entry in p.inventory.entries.values() if entry.uid}
-    return declared | made
+    known = {group_kind_of(api, kind) for api, kind in declared}
+    made = (entry.ref for entry in p.inventory.entries.values() if entry.uid and entry.ref.group_kind not in known)
+    return declared | {(ref.api_version, ref.kind) for ref in made}
 
 
 def reading_obstacle(r: Reconciler, p: Pass, ref: Ref) -> str:
@@ -163,7 +165,19 @@ def reading_obstacle(r: Reconciler, p: Pass, ref: Ref) -> str:
     for kind in kinds:
         if kind not in p.observation.readable_kinds:
             return p.observation.obstacles.get(kind, f"{kind} was not read yet")
-    return p.unconfirmed_ends.get(ref.key, "")
+    return p.unconfirmed_ends.get(ref.key) or _version_obstacle(r, ref)
+
+
+def _version_obstacle(r: Reconciler, ref: Ref) -> str:
+    """Why the object cannot be written in its version, where its kind is watched in another one; else empty."""
+    informer = r.watches.informers.get(ref.group_kind)
+    if informer is None or informer.resource.api_version == ref.api_version:
+        return ""
+    try:
+        r.client.resource(ref.api_version, ref.kind)
+    except ApiError as error:
+        return f"{error}; it does in {informer.resource.api_version}"
+    return ""
 
 
 def _collect_manifests(r: Reconciler, p: Pass, snapshot: Snapshot) -> list[Ref]:

@@ -296,8 +296,8 @@ class ClusterWriter:
         self._record_write(key, written)
         if known.uid != uid_of(written):
             known = InventoryEntry(change.ref, uid_of(written), origin=origin)
-        if known.run != desired.run_digest:
-            known = replace(known, run=desired.run_digest)
+        if (known.ref, known.run) != (change.ref, desired.run_digest):
+            known = replace(known, ref=change.ref, run=desired.run_digest)
         if overridden and known.origin == "joined":
             known = replace(known, origin="taken")
         inventory.enter(known)

@@ -180,15 +180,16 @@ def _departures(
 def _departure(entry: InventoryEntry, item: Object | None) -> tuple[Departure, Change]:
     if item is None or not entry.uid or uid_of(item) != entry.uid:
         return "vanished", Change("held", entry.ref, live=item)
+    ref = entry.ref._replace(api_version=item["apiVersion"])  # the one that is served
     if annotations_of(item).get(PRUNE_ANNOTATION) == "disabled":
-        return "protected", Change("held", entry.ref, live=item, reason=f"{PRUNE_ANNOTATION}: disabled protects it")
+        return "protected", Change("held", ref, live=item, reason=f"{PRUNE_ANNOTATION}: disabled protects it")
     if not entry.is_created:
         reason = "it left the repository and existed before gangplan, so it is released and not deleted"
-        return "release", Change("release", entry.ref, live=item, reason=reason)
+        return "release", Change("release", ref, live=item, reason=reason)
     if is_terminating(item):
         finalizers = ", ".join(item["metadata"].get("finalizers") or ("its dependents",))
-        return "leaving", Change("held", entry.ref, live=item, reason=f"it was deleted and waits for {finalizers}")
-    return "deletion", Change("prune", entry.ref, live=item, reason="it is no longer in the repository")
+        return "leaving", Change("held", ref, live=item, reason=f"it was deleted and waits for {finalizers}")
+    return "deletion", Change("prune", ref, live=item, reason="it is no longer in the repository")
 
 
 def deletion_digest(deletions: Iterable[Change]) -> str:

@@ -154,8 +154,8 @@ def _kinds_in_use(p: Pass, snapshot: Snapshot) -> set[tuple[str, str]]:
     may be of a version that is served no more."""
     declared = {(manifest.object["apiVersion"], manifest.object["kind"]) for manifest in snapshot.manifests}
     known = {group_kind_of(api, kind) for api, kind in declared}
-    made = (entry.ref for entry in p.inventory.entries.values() if entry.uid and entry.ref.group_kind not in known)
-    return declared | {(ref.api_version, ref.kind) for ref in made}
+    made = (entry.ref for entry in p.inventory.entries.values() if entry.uid)
+    return declared | {(ref.api_version, ref.kind) for ref in made if ref.group_kind not in known}
 
 
 def reading_obstacle(r: Reconciler, p: Pass, ref: Ref) -> str:
@@ -235,7 +235,7 @@ def _required_change(r: Reconciler, p: Pass, desired: Manifest, ref: Ref) -> Cha
         started = True
     else:
         started = any(not is_gated(pod) and not has_ended(pod) for pod in p.pods.get(key, ()))
-    refused = r.writer.memory.refused_updates.get(key) == desired.run_digest
+    refused = r.writer.memory.is_update_refused(key, desired, live)
     if live is not None and (lost := r.lost_jobs.message(live, r.clock())):
         return _unless_joined(Change("replace", ref, desired, live, reason=lost), entry)
     if live is None and key in r.departed_jobs:
@@ -249,6 +249,8 @@ def _required_change(r: Reconciler, p: Pass, desired: Manifest, ref: Ref) -> Cha
     change = classify_change(desired, live, finished_digest=finished, has_started=started, is_update_refused=refused)
     if change is None:
         r.planning.note_unchanged(key, desired, versions)
+        if live is not None and entry is not None and not entry.is_created:
+            r.writer.memory.record_own_fields(key, live)
     return change and _unless_joined(change, entry)
 
 
@@ -257,7 +259,7 @@ def _unless_joined(change: Change, entry: InventoryEntry | None) -> Change:
     may_delete = entry is None or entry.is_created or _may_adopt(change.desired)
     if change.action != "replace" or may_delete:
         return change
-    reason = f'it existed before gangplan, which deletes it for a new run only with {ADOPT_ANNOTATION}: "true"'
+    reason = f'it existed before gangplan, which deletes it only with {ADOPT_ANNOTATION}: "true"'
     return replace(change, action="held", reason=reason)
 
 

@@ -21,12 +21,11 @@ from reconciler.threads.memo import drop_other_keys
 VOLCANO_JOB = "Job.batch.volcano.sh"
 LOST_SECONDS = 60.0
 """Seconds for which the controller does nothing for a job, while it does for one that came later, before the job is
-made again; twice as long after each time, up to MAX_SECONDS. It counts from when the controller last did something for a
-job that had to wait as well, and came no later than `COHORT_SECONDS` after this one: until then it is busy."""
+made again; twice as long after each time, up to MAX_SECONDS. It counts from when the controller last did something
+for a job that came with this one and waited as well: until then it is busy."""
 COHORT_SECONDS = 60.0
-"""Seconds within which jobs come together: what is done for one of them may as well have been done for another, since
-the controller's order is none. A stream of jobs that come later, each served at once, does not excuse that one is
-not."""
+"""Seconds within which jobs come together: the controller serves them in no order. Jobs that come later and are served
+at once do not excuse that one is not."""
 SECONDS_PER_JOB = 1.0
 """Seconds longer for each other job that waits for the controller: on a busy machine it serves two a second."""
 UNSURE_FACTOR = 5
@@ -89,9 +88,8 @@ class LostJobs:
         it. served: uids of the jobs to which it owes nothing."""
         since = {uid_of(job): self.idle_since.get(uid_of(job), now) for job in idle.values()}
         first = min((self.idle_since[uid] for uid in served if uid in self.idle_since), default=inf)
-        is_busy = {uid: first <= at + COHORT_SECONDS for uid, at in since.items()}
-        known = self.busy_until
-        self.busy_until = {uid: now if is_busy[uid] else known[uid] for uid in since if is_busy[uid] or uid in known}
+        busy_until = {uid: until for uid, until in self.busy_until.items() if uid in since}
+        self.busy_until = busy_until | {uid: now for uid, at in since.items() if first <= at + COHORT_SECONDS}
         self.idle_since = since
 
     def _due_at(self, key: str, job: Object, last_served: str, backlog: int) -> float:

@@ -21,12 +21,14 @@ UNANSWERED = ("left", "put off")
 
 @dataclass(frozen=True, slots=True)
 class ChangeResult:
-    """What became of a change. retry_after: seconds until it is worth another try."""
+    """What became of a change. retry_after: seconds until it is worth another try. is_takeover: fields were taken from
+    other managers that were not ours before."""
 
     change: Change
     outcome: ChangeOutcome
     message: str = ""
     retry_after: float = 0.0
+    is_takeover: bool = False
 
 
 class GateResult(NamedTuple):

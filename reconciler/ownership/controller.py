@@ -138,6 +138,10 @@ def plan_pruning(r: Reconciler, p: Pass) -> None:
     if awaits_leave and safety.has_compiled and (allowed := _allowed_deletions(r, p)):
         safety = replace(safety, allowed=allowed)
         plan = guard.prune_plan(p.desired_keys, p.inventory, live, pods, safety, ended)
+    withheld = {change.ref.key for change in plan.held_changes}
+    if kept := [change for change in ended if change.ref.key in withheld]:
+        p.keep_changes([change for change in p.changes if change not in kept])
+        ended = [change for change in ended if change not in kept]
     if plan.excess:
         reason = "; ".join(plan.excess)
         held = [replace(change, action="held", reason=reason) for change in ended]
@@ -158,7 +162,8 @@ def _pods_of_all(p: Pass) -> Mapping[str, list[Object]]:
 
 def _ends_what_runs(change: Change, pods: Mapping[str, list[Object]]) -> bool:
     """Whether it is a replacement of which something dies: not of a job that waits or is over."""
-    return change.action == "replace" and any(guard.toll_of_change(change, pods.get(change.ref.key, ())))
+    dies = any(guard.toll_of_change(change, pods.get(change.ref.key, ()))) or guard.takes_data(change)
+    return change.action == "replace" and dies
 
 
 def live_inventory(r: Reconciler, p: Pass) -> Mapping[str, Object | None]:

@@ -122,7 +122,10 @@ def _result_event(result: ChangeResult) -> ObjectEvent | None:
     if result.outcome in ("conflict", "refused", "fight"):
         return ObjectEvent(change.live, "NotApplied", result.message, True)
     if result.outcome == "done" and change.action in ("update", "in-place") and result.message:
-        return ObjectEvent(change.live, "Corrected", f"put back: {result.message}", False)
+        done = "taken over" if result.is_takeover else "put back"
+        return ObjectEvent(change.live, "Corrected", f"{done}: {result.message}", False)
+    if result.outcome == "done" and change.action == "replace" and not change.run_digest:
+        return ObjectEvent(change.live, "Replaced", f"deleted, to be made anew: {change.reason}", False)
     return None
 
 

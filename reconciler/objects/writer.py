@@ -305,7 +305,7 @@ class ClusterWriter:
             # Made by us, where a stop kept its uid from the inventory. A job may be another run: its uid decides.
             is_remade = origin == _CREATED and not is_run(desired.object)
             is_known = known.uid == uid_of(live)
-            is_made = is_remade or (is_known and known.is_created)
+            is_made = known.is_created if is_known else is_remade
             own = self.memory.own_fields.get(change.ref.key, frozenset()) if is_known else frozenset[str]()
             written, forced = self._apply_or_force(change, live, desired, None if is_made else own, proceed)
         return partial(self._note_applied, change, desired, inventory, written, forced, origin)

@@ -23,15 +23,19 @@ FIELD = ".data.mode"
 
 
 def config_map(mode: str, **metadata: Any) -> Object:
-    metadata = {"name": "c", "namespace": "default", **metadata}
+    labels = {"app.kubernetes.io/managed-by": "gangplan", "gangplan.dev/cluster": "test"}
+    metadata = {"name": "c", "namespace": "default", "labels": labels, **metadata}
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"mode": mode}}
 
 
 def held_by(*managers: str) -> list[dict[str, Any]]:
-    """managedFields in which each of these holds `data.mode`; ours is applied."""
+    """managedFields in which each of these holds `data.mode`; ours is applied, in the second in which the object was
+    made, so that the object alone does not tell that others made it."""
     fields: dict[str, Any] = {"f:data": {"f:mode": {}}}
     rows = {name: "Apply" if name == "gangplan" else "Update" for name in managers}
-    return [{"manager": name, "operation": operation, "fieldsV1": fields} for name, operation in rows.items()]
+    made = [{"manager": name, "operation": operation, "fieldsV1": fields} for name, operation in rows.items()]
+    mark = {"f:metadata": {"f:labels": {"f:gangplan.dev/cluster": {}}}}
+    return [*made, {"manager": "gangplan", "operation": "Apply", "time": "2026", "fieldsV1": mark}]
 
 
 class Joined:

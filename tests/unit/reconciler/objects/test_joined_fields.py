@@ -34,7 +34,7 @@ def held_by(*managers: str) -> list[dict[str, Any]]:
     fields: dict[str, Any] = {"f:data": {"f:mode": {}}}
     rows = {name: "Apply" if name == "gangplan" else "Update" for name in managers}
     made = [{"manager": name, "operation": operation, "fieldsV1": fields} for name, operation in rows.items()]
-    mark = {"f:metadata": {"f:labels": {"f:gangplan.dev/cluster": {}}}}
+    mark: dict[str, Any] = {"f:metadata": {"f:labels": {"f:gangplan.dev/cluster": {}}}}
     return [*made, {"manager": "gangplan", "operation": "Apply", "time": "2026", "fieldsV1": mark}]
 
 

@@ -23,7 +23,7 @@ from compiler.run_kinds import PLANNED_RUN_KINDS
 from reconciler.changes.diff import Change, classify_change
 from reconciler.changes.results import ChangeResult
 from reconciler.cluster.client import ApiError
-from reconciler.cluster.objects import Ref, ref_of, version_of
+from reconciler.cluster.objects import Ref, group_kind_of, ref_of, version_of
 from reconciler.context import Pass, Reconciler, changes_of, planned_runs, seen_by, target_of
 from reconciler.housekeeping import keep_house
 from reconciler.inventory.store import InventoryEntry
@@ -138,10 +138,12 @@ def _unless_unfixable(r: Reconciler, change: Change) -> Change:
 
 def _kinds_in_use(p: Pass, snapshot: Snapshot) -> set[tuple[str, str]]:
     """Kinds, by (apiVersion, kind), of the plan and of what we have made. One that left the repository before any
-    object of it was made is in use no more."""
+    object of it was made is in use no more. Where the plan has a kind its version counts: what is known of an object
+    may be of a version that is served no more."""
     declared = {(manifest.object["apiVersion"], manifest.object["kind"]) for manifest in snapshot.manifests}
-    made = {(entry.ref.api_version, entry.ref.kind) for entry in p.inventory.entries.values() if entry.uid}
-    return declared | made
+    known = {group_kind_of(api, kind) for api, kind in declared}
+    made = (entry.ref for entry in p.inventory.entries.values() if entry.uid)
+    return declared | {(ref.api_version, ref.kind) for ref in made if ref.group_kind not in known}
 
 
 def reading_obstacle(r: Reconciler, p: Pass, ref: Ref) -> str:
@@ -151,7 +153,19 @@ def reading_obstacle(r: Reconciler, p: Pass, ref: Ref) -> str:
     for kind in kinds:
         if kind not in p.observation.readable_kinds:
             return p.observation.obstacles.get(kind, f"{kind} was not read yet")
-    return p.unconfirmed_ends.get(ref.key, "")
+    return p.unconfirmed_ends.get(ref.key) or _version_obstacle(r, ref)
+
+
+def _version_obstacle(r: Reconciler, ref: Ref) -> str:
+    """Why the object cannot be written in its version, where its kind is watched in another one; else empty."""
+    informer = r.watches.informers.get(ref.group_kind)
+    if informer is None or informer.resource.api_version == ref.api_version:
+        return ""
+    try:
+        r.client.resource(ref.api_version, ref.kind)
+    except ApiError as error:
+        return f"{error}; it does in {informer.resource.api_version}"
+    return ""
 
 
 def _collect_manifests(r: Reconciler, p: Pass, snapshot: Snapshot) -> list[Ref]:
@@ -209,7 +223,7 @@ def _required_change(r: Reconciler, p: Pass, desired: Manifest, ref: Ref) -> Cha
         started = True
     else:
         started = any(not is_gated(pod) and not has_ended(pod) for pod in p.pods.get(key, ()))
-    refused = r.writer.memory.refused_updates.get(key) == desired.run_digest
+    refused = r.writer.memory.is_update_refused(key, desired, live)
     if live is not None and (lost := r.runs.lost_jobs.message(live, r.clock())):
         return _unless_joined(Change("replace", ref, desired, live, reason=lost), entry)
     if live is None and key in r.runs.departed_jobs:
@@ -223,6 +237,8 @@ def _required_change(r: Reconciler, p: Pass, desired: Manifest, ref: Ref) -> Cha
     change = classify_change(desired, live, finished_digest=finished, has_started=started, is_update_refused=refused)
     if change is None:
         r.planning.note_unchanged(key, desired, versions)
+        if live is not None and entry is not None and not entry.is_created:
+            r.writer.memory.record_own_fields(key, live)
     return change and _unless_joined(change, entry)
 
 
@@ -231,7 +247,7 @@ def _unless_joined(change: Change, entry: InventoryEntry | None) -> Change:
     may_delete = entry is None or entry.is_created or _may_adopt(change.desired)
     if change.action != "replace" or may_delete:
         return change
-    reason = f'it existed before gangplan, which deletes it for a new run only with {ADOPT_ANNOTATION}: "true"'
+    reason = f'it existed before gangplan, which deletes it only with {ADOPT_ANNOTATION}: "true"'
     return replace(change, action="held", reason=reason)
 
 

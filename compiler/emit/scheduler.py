@@ -18,6 +18,7 @@ from compiler.emit.block import to_yaml
 from compiler.kubernetes import (
     ADOPT_ANNOTATION,
     PRUNE_ANNOTATION,
+    REPLACE_ANNOTATION,
     SUSPEND_ANNOTATION,
     YIELD_ANNOTATION,
     annotations_of,
@@ -25,7 +26,7 @@ from compiler.kubernetes import (
 from compiler.specs import PluginSpec, SchedulerSpec
 from compiler.volcano.scheduler_conf import CONF_KEY, PREDICATE_CACHE
 
-_OBJECT_ANNOTATIONS = (ADOPT_ANNOTATION, PRUNE_ANNOTATION, SUSPEND_ANNOTATION, YIELD_ANNOTATION)
+_OBJECT_ANNOTATIONS = (ADOPT_ANNOTATION, PRUNE_ANNOTATION, REPLACE_ANNOTATION, SUSPEND_ANNOTATION, YIELD_ANNOTATION)
 """On a SchedulerConfiguration they are meant for its ConfigMap."""
 CACHING_ACTIONS = ("allocate", "backfill", "preempt", "reclaim")
 

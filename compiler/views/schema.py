@@ -13,7 +13,6 @@ JOB_ANNOTATIONS: Mapping[str, str] = {
     kubernetes.CLUSTER_ANNOTATION: "The one cluster of the repository that runs the job.",
     kubernetes.EXPECTED_DURATION_ANNOTATION: "How long the job is expected to run, like 6h: for reservation, backfill.",
     kubernetes.GANG_ANNOTATION: 'Of a batch/v1 Job or a service: "true" starts all of its pods or none.',
-    kubernetes.REPLACE_ANNOTATION: '"true" lets a changed specification end the job that runs.',
     kubernetes.RUN_ANNOTATION: "A new value runs a finished job again although its specification is the same.",
     kubernetes.SUBMITTED_AT_ANNOTATION: "When the job was submitted, like 2026-01-31T12:00:00Z: the older goes first.",
 }
@@ -28,6 +27,7 @@ CLUSTER_ANNOTATIONS: Mapping[str, str] = {
 OBJECT_ANNOTATIONS: Mapping[str, str] = {
     kubernetes.ADOPT_ANNOTATION: '"true" lets gangplan take fields that another manager owns.',
     kubernetes.PRUNE_ANNOTATION: '"disabled" keeps the object when it leaves the repository.',
+    kubernetes.REPLACE_ANNOTATION: '"true" lets a change that is not taken end a running job, or make an object anew.',
     kubernetes.SUSPEND_ANNOTATION: '"true" keeps the reconciler from the object; gated pods stay gated.',
     kubernetes.YIELD_ANNOTATION: "Comma-separated field paths (spec.weight) that are left to other managers.",
 }

@@ -163,7 +163,7 @@ def _removed_fields(desired: Any, live: Any, owned: Mapping[str, Any], path: Fie
 
 def _owned_fields(live: Object) -> Mapping[str, Any]:
     """Our applied field set, without metadata beyond labels and annotations."""
-    for entry in filter(_is_our_apply, live["metadata"].get("managedFields") or ()):
+    for entry in filter(is_our_apply, live["metadata"].get("managedFields") or ()):
         fields = dict(entry.get("fieldsV1") or {})
         meta = fields.get("f:metadata") or {}
         fields["f:metadata"] = {k: v for k, v in meta.items() if k in ("f:labels", "f:annotations")}
@@ -177,7 +177,8 @@ def is_annotation_overwritten(live: Object, name: str) -> bool:
     return bool(owned) and f"f:{name}" not in (owned["f:metadata"].get("f:annotations") or {})
 
 
-def _is_our_apply(entry: Mapping[str, Any]) -> bool:
+def is_our_apply(entry: Mapping[str, Any]) -> bool:
+    """Whether an entry of managedFields has the fields that we have applied."""
     is_ours = entry.get("manager") == FIELD_MANAGER and entry.get("operation") == "Apply"
     return is_ours and not entry.get("subresource")
 
@@ -185,7 +186,7 @@ def _is_our_apply(entry: Mapping[str, Any]) -> bool:
 def other_holders(live: Object, fields: Sequence[FieldDifference]) -> list[tuple[str, str]]:
     """Of those fields (as the server names them) each one that another manager holds, as far as the live object tells,
     with that manager."""
-    others = [entry for entry in live["metadata"].get("managedFields") or () if not _is_our_apply(entry)]
+    others = [entry for entry in live["metadata"].get("managedFields") or () if not is_our_apply(entry)]
     found = []
     for field in fields:
         holders = (entry for entry in others if _is_held(entry.get("fieldsV1") or {}, field.steps))
@@ -251,7 +252,8 @@ def classify_change(
     """What is to be done about one manifest; None when nothing is.
 
     finished_digest: of the run of this job that is known to be over. has_started: its pods have been given nodes.
-    is_update_refused: the API server has already refused to change this live job in place.
+    is_update_refused: the API server has already refused to change this live object so; of one that is no job, it would
+    take it anew, and that is allowed.
     """
     ref = ref_of(desired.object)
     if desired.run_digest and finished_digest == desired.run_digest:
@@ -268,7 +270,11 @@ def classify_change(
         fields = tuple(field for field in fields if field not in bound)
         desired = replace(desired, object=_with_live_values(desired.object, bound)) if bound else desired
     if ref.group_kind not in RUN_KINDS and not desired.run_digest:
-        return Change("update", ref, desired, live, fields) if fields else None
+        if not fields:
+            return None
+        reason = f"the server lets it not be changed so, and {REPLACE_ANNOTATION} allows to make it anew"
+        action: ChangeAction = "replace" if is_update_refused else "update"
+        return Change(action, ref, desired, live, fields, reason if is_update_refused else "")
     others = _KUBEFLOW_FIELDS if ref.group_kind.partition(".")[2] == "kubeflow.org" else _PASSED_THROUGH_FIELDS
     allowed = _IN_PLACE_FIELDS.get(ref.group_kind, others)
     fixed = tuple(field for field in fields if not allowed.fullmatch(field.path_text))

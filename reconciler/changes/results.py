@@ -23,12 +23,14 @@ UNANSWERED = ("left", "put off")
 
 @dataclass(frozen=True, slots=True)
 class ChangeResult:
-    """What became of a change. retry_after: seconds until it is worth another try."""
+    """What became of a change. retry_after: seconds until it is worth another try. is_takeover: fields were taken from
+    other managers that were not ours before."""
 
     change: Change
     outcome: ChangeOutcome
     message: str = ""
     retry_after: float = 0.0
+    is_takeover: bool = False
 
 
 class GateResult(NamedTuple):
@@ -61,4 +63,7 @@ def events_of_results(results: Iterable[ChangeResult]) -> Iterator[ObjectEvent]:
         if result.outcome in ("conflict", "refused", "fight"):
             yield ObjectEvent(change.live, "NotApplied", result.message, True)
         elif result.outcome == "done" and change.action in ("update", "in-place") and result.message:
-            yield ObjectEvent(change.live, "Corrected", f"put back: {result.message}", False)
+            done = "taken over" if result.is_takeover else "put back"
+            yield ObjectEvent(change.live, "Corrected", f"{done}: {result.message}", False)
+        elif result.outcome == "done" and change.action == "replace" and not change.run_digest:
+            yield ObjectEvent(change.live, "Replaced", f"deleted, to be created again: {change.reason}", False)

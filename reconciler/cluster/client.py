@@ -29,8 +29,8 @@ from typing import Any, NamedTuple, Protocol
 from urllib.parse import urlencode
 
 from reconciler.cluster.objects import FIELD_MANAGER, Object, Ref, is_list, is_object, ref_of
-from reconciler.cluster.rate import RateLimit
-from reconciler.cluster.resources import KNOWN_RESOURCES, Resource, resources_of
+from reconciler.cluster.rate import RateLimit, retry_after
+from reconciler.cluster.resources import KNOWN_RESOURCES, Resource, first_served, resources_of
 from reconciler.cluster.unanswered import Unanswered
 
 
@@ -197,6 +197,16 @@ class Client:
         """Whether discovery shows the resource, asked live."""
         return resource in self._discover(resource.api_version)
 
+    def served_version(self, api_version: str, kind: str) -> str:
+        """The version in which discovery shows a kind, asked live: this one, else the one that its group prefers. What
+        is served no more is forgotten. Raises NotFound where it is served in none."""
+        found = first_served(api_version, kind, self._discover, self._read_briefly)
+        if found != api_version:
+            self._resources = {named: known for named, known in self._resources.items() if named != (api_version, kind)}
+        if not found:
+            raise NotFound(f"the cluster serves no kind {kind} in {api_version}")
+        return found
+
     def _discover(self, api_version: str) -> list[Resource]:
         path = f"/apis/{api_version}" if "/" in api_version else f"/api/{api_version}"
         try:
@@ -219,10 +229,14 @@ class Client:
 
     def find(self, ref: Ref) -> Object | None:
         """The object as the server has it now; None only when it says, asked by name and by list, that there is none.
-        The loop waits for it.
+        The loop waits for it. A 404 alone may also mean that its kind is not served in this version: then it is asked
+        for in another. Raises NotFound where it is served in none."""
+        try:
+            return self._find(ref)
+        except NotFound:
+            return self._find(ref._replace(api_version=self.served_version(ref.api_version, ref.kind)))
 
-        A 404 alone may also mean that its kind is not served. Raises NotFound in that case.
-        """
+    def _find(self, ref: Ref) -> Object | None:
         try:
             return self.get_briefly(ref)
         except NotFound:
@@ -467,20 +481,13 @@ def _api_error(method: str, path: str, status: int, headers: Mapping[str, str], 
         return (Invalid if is_refusal else Forbidden)(summary)
     if status in simple:
         return simple[status](summary)
-    return Retry(summary, _retry_after(headers), is_answer=True)
+    return Retry(summary, retry_after(headers), is_answer=True)
 
 
 def _field_owner(cause: Mapping[str, Any]) -> FieldOwner:
     """causes[].message reads: conflict with "kubectl-edit" using scheduling.volcano.sh/v1beta1."""
     named = re.search(r'"([^"]*)"', str(cause.get("message") or ""))
     return FieldOwner(named[1] if named else "another manager", str(cause.get("field") or ""))
-
-
-def _retry_after(headers: Mapping[str, str]) -> float:
-    try:
-        return min(max(float(headers.get("Retry-After") or 1), 0.1), 300.0)
-    except ValueError:
-        return 1.0
 
 
 def server_message(error: ApiError) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from math import inf
 
@@ -63,3 +63,11 @@ class RateLimit:
             is_alone = len(self._asked_until) == 1
             for_all = min(seconds, self.longest, FIRST_PAUSE if is_alone else LONGEST_PAUSE)
             self._paused_until = max(self._paused_until, now + for_all)
+
+
+def retry_after(headers: Mapping[str, str]) -> float:
+    """Seconds that an answer asks to wait, a second where it does not say."""
+    try:
+        return min(max(float(headers.get("Retry-After") or 1), 0.1), 300.0)
+    except ValueError:
+        return 1.0

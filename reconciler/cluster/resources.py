@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
@@ -46,6 +46,29 @@ KNOWN_RESOURCES = {
         Resource("nodeinfo.volcano.sh/v1alpha1", "Numatopology", "numatopologies", False),
     )
 }
+
+
+def first_served(
+    api_version: str,
+    kind: str,
+    discover: Callable[[str], list[Resource]],
+    read: Callable[[str], Mapping[str, Any]],
+) -> str:
+    """The version in which a kind is served: this one, else the first of its group, the preferred one before others;
+    empty for none. discover: the resources of a version; read: the answer to a GET."""
+
+    def is_served(version: str) -> bool:
+        return any(each.kind == kind for each in discover(version))
+
+    if is_served(api_version):
+        return api_version
+    group = api_version.rpartition("/")[0]
+    if not group:  # the core group has one version
+        return ""
+    answer = read(f"/apis/{group}")
+    named = [answer.get("preferredVersion"), *(answer.get("versions") or ())]
+    others = dict.fromkeys(str(each.get("groupVersion")) for each in named if isinstance(each, Mapping))
+    return next(filter(is_served, others), "")
 
 
 def resources_of(api_version: str, answer: Mapping[str, Any]) -> list[Resource]:

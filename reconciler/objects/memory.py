@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass, field
 
+from compiler.emit.manifest import Manifest
+from compiler.kubernetes import uid_of
 from compiler.syntax.runs import json_digest
 from reconciler.changes.diff import Change
+from reconciler.changes.own_fields import own_fields
 from reconciler.changes.results import UNANSWERED, ChangeResult
 from reconciler.objects.fights import FightDetector
 from reconciler.threads.memo import drop_other_keys
@@ -27,8 +30,10 @@ class WriterMemory:
     unfixable_differences: key -> (digest of differences that stay after an apply, since a webhook changes the fields or
     the server spells them otherwise; pause; time before which it is not tried again).
     applied_digests: key -> digest of what was applied last. paused_changes: key -> (digest of what was refused,
-    failures, time before which it is not tried again). refused_updates: jobs whose live object the server does not let
-    be changed -> digest of the run. unsaved_intents: keys that the stored inventory does not hold yet.
+    failures, time before which it is not tried again). refused_updates: objects that the server does not let be
+    changed -> what was refused (`refusal_digest`). own_fields: key of an object that existed before us -> the fields
+    that were ours alone when it was last as planned (`changes.own_fields`). unsaved_intents: keys that the stored
+    inventory does not hold yet.
     lost_answers: key -> when a write of the object got no answer last, so that it may still be made.
     failures: key -> how the last attempt failed, or that it has no answer, until one succeeds.
     """
@@ -37,6 +42,7 @@ class WriterMemory:
     applied_digests: dict[str, str] = field(default_factory=dict)
     paused_changes: dict[str, tuple[str, int, float]] = field(default_factory=dict)
     refused_updates: dict[str, str] = field(default_factory=dict)
+    own_fields: dict[str, frozenset[str]] = field(default_factory=dict)
     unsaved_intents: set[str] = field(default_factory=set)
     lost_answers: dict[str, float] = field(default_factory=dict)
     failures: dict[str, ChangeResult] = field(default_factory=dict)
@@ -85,12 +91,26 @@ class WriterMemory:
     def _pause_change(self, result: ChangeResult, now: float) -> None:
         change = result.change
         key, digest = change.ref.key, change_digest(change)
-        if result.outcome == "refused" and change.action == "in-place" and change.desired:
-            self.refused_updates[key] = change.desired.run_digest
+        if result.outcome == "refused" and change.action == "in-place":
+            self.record_refused_update(change)
         previous, failures, _ = self.paused_changes.get(key, ("", 0, 0.0))
         failures = failures + 1 if previous == digest else 1
         pause = max(result.retry_after, min(FIRST_PAUSE * 2 ** (failures - 1), MAX_PAUSE))
         self.paused_changes[key] = (digest, failures, now + pause)
+
+    def record_refused_update(self, change: Change) -> None:
+        """Note that the server does not let the live object be changed so, and it may have to be made anew."""
+        if change.desired is not None:
+            self.refused_updates[change.ref.key] = refusal_digest(change.desired, change.live)
+
+    def is_update_refused(self, key: str, desired: Manifest, live: Object | None) -> bool:
+        """Whether that has been noted of this live object and what it is to be."""
+        known = self.refused_updates.get(key)
+        return known is not None and known == refusal_digest(desired, live)
+
+    def record_own_fields(self, key: str, live: Object) -> None:
+        """Note which fields are ours alone in an object that existed before us: only these are put back."""
+        self.own_fields[key] = own_fields(live)
 
     def is_given_up(self, change: Change) -> bool:
         """Whether waiting for the change is in vain as far as we can tell: the same was refused again and again, or the
@@ -110,11 +130,17 @@ class WriterMemory:
             self.applied_digests,
             self.paused_changes,
             self.refused_updates,
+            self.own_fields,
             self.failures,
             self.lost_answers,
         ):
             drop_other_keys(table, keys)
         self.fights.trim(now)
+
+
+def refusal_digest(desired: Manifest, live: Object | None) -> str:
+    """Identifies a change that was refused: of a job by its run, else by the live object and what it was to be."""
+    return desired.run_digest or json_digest([uid_of(live) if live else "", desired.object])
 
 
 def change_digest(change: Change) -> str:

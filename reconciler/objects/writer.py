@@ -2,10 +2,11 @@
 data.
 
 Objects are written by server-side apply, wave by wave, only where something differs. A conflict with another manager is
-not forced unless the object is ours already (then the field was ours, and is put back) or the user allows it; the
+not forced unless we made the object, or the field was ours alone (then it is put back), or the user allows it; the
 message names manager and field either way. An object that the server refuses is tried again within the pass as long as
 others succeed: queues that grow need their parents first, queues that shrink their children first, and a second round
-settles both.
+settles both. A change that is refused of an object which the server would take anew becomes a replacement in a later
+pass, where the user allows that.
 
 The client asks the fence before each request. Within a wave the writes go out in batches, several at a time; before
 each batch the inventory is written, so that a replica which no longer leads ends there at the latest. A create makes an
@@ -24,12 +25,13 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from math import inf
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from compiler.emit.manifest import Manifest
 from compiler.kubernetes import (
     ADOPT_ANNOTATION,
     annotations_of,
+    is_terminating,
     uid_of,
 )
 from compiler.run_kinds import is_run
@@ -38,6 +40,7 @@ from reconciler.changes.diff import Change, FieldDifference, field_differences, 
 from reconciler.changes.results import ChangeOutcome, ChangeResult, WriteResult
 from reconciler.cluster.client import ApiError, Client, Conflict, Invalid, LostLease, NotFound, Retry
 from reconciler.cluster.objects import Object, Ref
+from reconciler.cluster.replacements import WAY_OUT, is_taken_anew, may_be_replaced
 from reconciler.cluster.write_threads import Proceed, Task, WriteThreads
 from reconciler.inventory.marks import origin_of
 from reconciler.inventory.store import Inventory, InventoryEntry, InventoryStore, Origin
@@ -67,6 +70,13 @@ _UNKNOWN_OPPONENT = "who changes it is not known"
 Note: TypeAlias = Callable[[], ChangeResult]
 """Remembers what a write that has ended has done, in the loop's thread; what became of the change."""
 Attempt: TypeAlias = Callable[[Change, Inventory, Proceed], Note]
+
+
+class _Forced(NamedTuple):
+    """Which fields were taken from which managers, and whether any of them was not ours before."""
+
+    message: str = ""
+    is_takeover: bool = False
 
 
 @dataclass(slots=True)
@@ -230,8 +240,25 @@ class ClusterWriter:
             return _conclusion(change, "conflict", _conflict_message(error))
         except Retry as error:
             return partial(self._note_trouble, change, error, self._pause_after(error, now))
+        except Invalid as error:
+            return self._conclude_refusal(change, change.desired, str(error), proceed)
         except ApiError as error:
             return _conclusion(change, "refused", str(error))
+
+    def _conclude_refusal(self, change: Change, desired: Manifest, message: str, proceed: Proceed) -> Note:
+        """A refusal, and the way out of one of a change that would be none of a new object."""
+        if change.action != "update":
+            return _conclusion(change, "refused", message)
+        proceed()
+        if not is_taken_anew(self.client, desired.object):
+            return _conclusion(change, "refused", message)
+        if not may_be_replaced(desired.object):
+            return _conclusion(change, "refused", f"{message}; {WAY_OUT}")
+        return partial(self._note_replaceable, change, message)
+
+    def _note_replaceable(self, change: Change, message: str) -> ChangeResult:
+        self.memory.record_refused_update(change)
+        return ChangeResult(change, "retry", f"it is to be made anew: {message}")
 
     def _note_trouble(self, change: Change, error: Retry, pause: float) -> ChangeResult:
         if not error.is_answer:
@@ -245,16 +272,20 @@ class ClusterWriter:
 
     def _apply_object(self, change: Change, desired: Manifest, inventory: Inventory, proceed: Proceed) -> Note:
         known = inventory.entries.get(change.ref.key, InventoryEntry(change.ref))
-        written, overridden, origin = self._create(change, desired), "", _CREATED
+        written, forced, origin = self._create(change, desired), _Forced(), _CREATED
         if written is None:
             proceed()
             live = change.live or self.client.get(change.ref)
+            if is_terminating(live):
+                return _conclusion(change, "retry", "what has its name is being deleted")
             origin = origin_of(live, self.store.cluster)
             # Made by us, where a stop kept its uid from the inventory. A job may be another run: its uid decides.
             is_remade = origin == _CREATED and not is_run(desired.object)
-            is_ours = known.uid == uid_of(live) or is_remade
-            written, overridden = self._apply_or_force(change, live, desired, is_ours, proceed)
-        return partial(self._note_applied, change, desired, inventory, written, overridden, origin)
+            is_known = known.uid == uid_of(live)
+            is_made = known.is_created if is_known else is_remade
+            own = self.memory.own_fields.get(change.ref.key, frozenset()) if is_known else frozenset[str]()
+            written, forced = self._apply_or_force(change, live, desired, None if is_made else own, proceed)
+        return partial(self._note_applied, change, desired, inventory, written, forced, origin)
 
     def _note_applied(
         self,
@@ -262,27 +293,28 @@ class ClusterWriter:
         desired: Manifest,
         inventory: Inventory,
         written: Object,
-        overridden: str,
+        forced: _Forced,
         origin: Origin,
     ) -> ChangeResult:
-        """Note an object that was written. overridden: which fields were taken from other managers. origin: where it
-        comes from, if it was not ours."""
-        key = change.ref.key
+        """Note an object that was written. origin: where it comes from, if it was not ours."""
+        key, overridden = change.ref.key, forced.message
         known = inventory.entries.get(key, InventoryEntry(change.ref))
         self.own.record_write(written)
         if known.uid != uid_of(written):
             known = InventoryEntry(change.ref, uid_of(written), origin=origin)
-        if known.run != desired.run_digest:
-            known = replace(known, run=desired.run_digest)
+        if (known.ref, known.run) != (change.ref, desired.run_digest):
+            known = replace(known, ref=change.ref, run=desired.run_digest)
         if overridden and known.origin == "joined":
             known = replace(known, origin="taken")
         inventory.enter(known)
+        if not known.is_created:
+            self.memory.record_own_fields(key, written)
         remaining = _differences_digest(desired, field_differences(desired.object, written))
         is_correction = self.memory.record_apply(key, json_digest(desired.object), remaining, self.clock())
         opponent = f"put back again and again, so it is left alone for a while: {overridden or _UNKNOWN_OPPONENT}"
         if is_correction and self.memory.fights.record_correction(key, opponent, self.clock()):
             return ChangeResult(change, "fight", opponent)
-        return ChangeResult(change, "done", overridden)
+        return ChangeResult(change, "done", overridden, is_takeover=forced.is_takeover)
 
     def _create(self, change: Change, desired: Manifest) -> Object | None:
         """The new object; None where there is one already. A job that exists is left to the next pass: what may be
@@ -297,23 +329,25 @@ class ClusterWriter:
         return None
 
     def _apply_or_force(
-        self, change: Change, live: Object, desired: Manifest, is_ours: bool, proceed: Proceed
-    ) -> tuple[Object, str]:
-        """The object as written, and which fields were taken from other managers. Where the object is ours and tells
-        who holds them, they are taken at once."""
+        self, change: Change, live: Object, desired: Manifest, own: frozenset[str] | None, proceed: Proceed
+    ) -> tuple[Object, _Forced]:
+        """The object as written, and which fields were taken from other managers. own: the fields that were ours alone;
+        None where the whole object is; where that tells who holds them, they are taken at once."""
         uid = uid_of(live)
-        holders = other_holders(live, change.fields) if is_ours else []
+        may_adopt = annotations_of(desired.object).get(ADOPT_ANNOTATION) == "true"
+        holders = other_holders(live, change.fields) if own is None else []
         if not holders:
             try:
-                return self.client.apply(desired.object, uid), ""
+                return self.client.apply(desired.object, uid), _Forced()
             except Conflict as error:
-                may_adopt = annotations_of(desired.object).get(ADOPT_ANNOTATION) == "true"
-                if not error.owners or not (is_ours or may_adopt):
-                    raise
+                others = () if own is None else tuple(owner for owner in error.owners if owner.field not in own)
+                if not error.owners or (others and not may_adopt):
+                    raise Conflict(str(error), others) from error
                 holders = [(owner.field, owner.manager) for owner in error.owners]
             proceed()
-        overridden = "; ".join(f"{field} was set by {manager}" for field, manager in holders)
-        return self.client.apply(desired.object, uid, force=True), overridden
+        message = "; ".join(f"{field} was set by {manager}" for field, manager in holders)
+        is_takeover = own is not None and any(field not in own for field, _ in holders)
+        return self.client.apply(desired.object, uid, force=True), _Forced(message, is_takeover)
 
     def _delete_object(self, change: Change, inventory: Inventory, message: str = "") -> Note:
         """Delete by uid. NotFound is as good; a namesake with another uid is left alone. What replaces the object is

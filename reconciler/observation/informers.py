@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
+from math import inf
 
 from compiler.kubernetes import CLUSTER_LABEL
 from compiler.run_kinds import RUN_KINDS
@@ -38,6 +40,8 @@ _FOUNDATIONS = frozenset({"Node", "Pod", "PodGroup.scheduling.volcano.sh", "Queu
 objects."""
 
 
+LOOK_AGAIN_SECONDS = 5.0
+"""Seconds after which another version is looked for again, of a kind that is not served in the one that is watched."""
 LIST_WAIT = 10.0
 """Seconds for which a pass waits for the first lists of kinds that a new plan brings."""
 
@@ -52,7 +56,8 @@ class InformerSet:
     unknown_kinds: of a plan, by group kind -> why it cannot be watched. deleted_objects: the last state of each, and
     whether the deletion itself was seen; the loop takes them away. updates: the objects that were updated, of
     kinds that no plan rests on; `stir` tells of them, `wake` of everything else. unlabelled: jobs of ours that lack our
-    label. own: our writes, laid over what the watches show.
+    label. own: our writes, laid over what the watches show. _looked_for: group kind -> when a version in which it is
+    served was looked for, and why there is none.
     """
 
     client: Client
@@ -66,6 +71,8 @@ class InformerSet:
     memory: ObservationMemory = field(default_factory=ObservationMemory)
     unlabelled: UnlabelledJobs = field(default_factory=UnlabelledJobs)
     own: OwnWrites = field(default_factory=OwnWrites)
+    clock: Callable[[], float] = time.monotonic
+    _looked_for: dict[str, tuple[float, str]] = field(default_factory=dict)
 
     def start(self) -> None:
         for api, kind in STATE_KINDS:
@@ -73,30 +80,58 @@ class InformerSet:
 
     def watch_kinds(self, kinds: Iterable[tuple[str, str]]) -> bool:
         """Watch these kinds, by (apiVersion, kind), beside those of the state, and no others; whether anything has
-        changed."""
-        wanted = {group_kind_of(api, kind): (api, kind) for api, kind in sorted(kinds)}
+        changed. A kind that is not served in the wanted version is watched in the one that its group prefers: its
+        objects are there all the same."""
+        wanted: dict[str, list[tuple[str, str]]] = {}
+        for api, kind in sorted(kinds):
+            wanted.setdefault(group_kind_of(api, kind), []).append((api, kind))
         obsolete = self.informers.keys() - wanted.keys() - _STATE_GROUPS
         for group_kind in obsolete:
             self.informers.pop(group_kind).stop()
             self.own.drop_kind(group_kind)
         unknown_before, self.unknown_kinds = self.unknown_kinds, {}
-        added = []
+        added: list[Informer] = []
         failure = ""
-        for group_kind, (api, kind) in sorted(wanted.items()):
-            if group_kind in self.informers:
+        for group_kind, versions in sorted(wanted.items()):
+            former = self.informers.get(group_kind)
+            if former is not None and (group_kind in _STATE_GROUPS or _is_good(former, versions)):
                 continue
-            if failure:
-                self.unknown_kinds[group_kind] = failure
-                continue
-            try:
-                resource = self.client.resource(api, kind)
-            except ApiError as error:
-                failure = failure if isinstance(error, NotFound) else str(error)
-                self.unknown_kinds[group_kind] = str(error)
-            else:
-                added.append(self._add_informer(resource, f"{CLUSTER_LABEL}={self.cluster}"))
+            looked_at, _ = self._looked_for.get(group_kind, (-inf, ""))
+            if not failure and self.clock() - looked_at >= LOOK_AGAIN_SECONDS:
+                try:
+                    added += self._look_for(group_kind, versions, former)
+                except ApiError as error:
+                    failure = str(error)
+            if group_kind not in self.informers:
+                self.unknown_kinds[group_kind] = failure or self._looked_for[group_kind][1]
         _wait_for_lists(added, LIST_WAIT)
         return bool(obsolete or added or unknown_before != self.unknown_kinds)
+
+    def _look_for(
+        self, group_kind: str, versions: Sequence[tuple[str, str]], former: Informer | None
+    ) -> Iterator[Informer]:
+        """The new informer of a kind, in the place of the former one; none where the kind is not served, or that
+        watches the right version. Raises ApiError where that cannot be said."""
+        try:
+            resource = self._resource_of(versions, former)
+        except NotFound as error:
+            self._looked_for[group_kind] = self.clock(), str(error)
+            return
+        if former is not None:
+            self._looked_for[group_kind] = self.clock(), ""
+        if former is None or former.resource != resource:
+            yield self._add_informer(resource, f"{CLUSTER_LABEL}={self.cluster}")
+
+    def _resource_of(self, versions: Sequence[tuple[str, str]], former: Informer | None) -> Resource:
+        """The resource of a kind in the last of these versions that is served, else in the one that its group prefers.
+        former: what watches the kind now. Raises NotFound for a kind that is not served."""
+        if former is not None and _is_lost(former):
+            self.client.served_version(former.resource.api_version, former.resource.kind)
+        for api, kind in reversed(versions):
+            with suppress(NotFound):
+                return self.client.resource(api, kind)
+        api, kind = versions[-1]
+        return self.client.resource(self.client.served_version(api, kind), kind)
 
     def expect_kinds(self, group_kinds: Iterable[str]) -> None:
         """Say of which kinds there are objects, so that a 404 of one does not mean that there are none."""
@@ -109,6 +144,8 @@ class InformerSet:
         is_plan_input = group_kind in _STATE_GROUPS or group_kind in RUN_KINDS
         on_update = None if is_plan_input else self._record_update
         informer = Informer(self.client, resource, self.wake, selector, self.record_deletion, on_update=on_update)
+        if (former := self.informers.get(group_kind)) is not None:
+            former.stop()
         self.informers[group_kind] = informer
         informer.start()
         return informer
@@ -209,6 +246,16 @@ class InformerSet:
     def stop(self) -> None:
         for informer in self.informers.values():
             informer.stop()
+
+
+def _is_good(informer: Informer, versions: Sequence[tuple[str, str]]) -> bool:
+    """Whether it watches the kind in one of these versions, as far as that is served."""
+    return (informer.resource.api_version, informer.resource.kind) in versions and not _is_lost(informer)
+
+
+def _is_lost(informer: Informer) -> bool:
+    """Whether the cluster does not serve what it watches."""
+    return informer.health.is_withdrawn or not informer.health.is_served
 
 
 def _wait_for_lists(informers: Iterable[Informer], seconds: float) -> bool:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal, NamedTuple
 
 from compiler.fields.quantity import QuantityError, parse_quantity
@@ -36,6 +36,8 @@ WHOLE_KIND = 4
 """Objects of a kind from which on they are not all deleted at once."""
 _CONTAINERS = frozenset({"Namespace", "CustomResourceDefinition.apiextensions.k8s.io"})
 """Group kinds of objects with which others go that gangplan never made, and does not see."""
+_STORES = frozenset({"PersistentVolumeClaim", "PersistentVolume"})
+"""Group kinds of objects with which data goes when they are deleted to be made anew."""
 _SHARES_OF_DEVICES = ("memory", "cores", "percentage")
 """Ends of the names of resources that measure a part of a device."""
 
@@ -90,8 +92,9 @@ def prune_plan(
     a new run (`excess`). `live` is by Ref.key; a key that is missing there was not looked at. `pods`: Ref.key of what
     has pods -> its pods."""
     found = _departures(desired_keys, inventory, live)
-    doubts, containers = tuple(_doubts(safety)), _unreleased_containers(found["deletion"], safety)
+    doubts, containers = tuple(_doubts(safety)), _unreleased_containers([*found["deletion"], *replacements], safety)
     deletions = [change for change in found["deletion"] if change not in containers]
+    replacements = [change for change in replacements if change not in containers]
     deaths = [*(() if doubts else deletions), *replacements]
     is_allowed = not safety.allowed.isdisjoint((safety.commit, deletion_digest(deaths)))
     excess: tuple[str, ...] = ()
@@ -124,13 +127,28 @@ def prune_plan(
 
 
 def _unreleased_containers(deletions: Sequence[Change], safety: PruneSafety) -> list[Change]:
-    """The deletions of objects with which others go, where no annotation has released them. They are held alone."""
-    found = [change for change in deletions if change.ref.group_kind in _CONTAINERS]
+    """The deletions of objects with which others go, or data, where no annotation has released them. They are held
+    alone."""
+    found = [change for change in deletions if _takes_others(change)]
     return found if safety.allowed.isdisjoint((safety.commit, deletion_digest(found))) else []
 
 
 def _held(changes: Iterable[Change], reason: str) -> Iterator[Change]:
-    return (Change("held", change.ref, live=change.live, reason=reason) for change in changes)
+    return (replace(change, action="held", reason=reason) for change in changes)
+
+
+def _takes_others(change: Change) -> bool:
+    """Whether with what is deleted others go, or data."""
+    return change.ref.group_kind in _CONTAINERS or takes_data(change)
+
+
+def takes_data(change: Change) -> bool:
+    """Whether it is a replacement with which data goes: of a volume or its claim, or of a StatefulSet that takes its
+    claims with it."""
+    if change.action != "replace" or change.live is None:
+        return False
+    policy = (change.live.get("spec") or {}).get("persistentVolumeClaimRetentionPolicy") or {}
+    return change.ref.group_kind in _STORES or policy.get("whenDeleted") == "Delete"
 
 
 def _departures(
@@ -156,15 +174,16 @@ def _departures(
 def _departure(entry: InventoryEntry, item: Object | None) -> tuple[Departure, Change]:
     if item is None or not entry.uid or uid_of(item) != entry.uid:
         return "vanished", Change("held", entry.ref, live=item)
+    ref = entry.ref._replace(api_version=item["apiVersion"])  # the one that is served
     if annotations_of(item).get(PRUNE_ANNOTATION) == "disabled":
-        return "protected", Change("held", entry.ref, live=item, reason=f"{PRUNE_ANNOTATION}: disabled protects it")
+        return "protected", Change("held", ref, live=item, reason=f"{PRUNE_ANNOTATION}: disabled protects it")
     if not entry.is_created:
         reason = "it left the repository and existed before gangplan, so it is released and not deleted"
-        return "release", Change("release", entry.ref, live=item, reason=reason)
+        return "release", Change("release", ref, live=item, reason=reason)
     if is_terminating(item):
         finalizers = ", ".join(item["metadata"].get("finalizers") or ("its dependents",))
-        return "leaving", Change("held", entry.ref, live=item, reason=f"it was deleted and waits for {finalizers}")
-    return "deletion", Change("prune", entry.ref, live=item, reason="it is no longer in the repository")
+        return "leaving", Change("held", ref, live=item, reason=f"it was deleted and waits for {finalizers}")
+    return "deletion", Change("prune", ref, live=item, reason="it is no longer in the repository")
 
 
 def deletion_digest(deletions: Iterable[Change]) -> str:

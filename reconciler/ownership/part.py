@@ -36,7 +36,7 @@ from reconciler.inventory.store import Inventory, InventoryEntry
 from reconciler.observation.look_ups import LookUps
 from reconciler.observation.seen import Seen
 from reconciler.ownership.dependents import pods_of_all
-from reconciler.ownership.guard import PruneSafety, Toll, prune_plan, sum_tolls, toll_of_change
+from reconciler.ownership.guard import PruneSafety, Toll, prune_plan, sum_tolls, takes_data, toll_of_change
 from reconciler.ownership.occupied_queues import without_occupied_queues
 from reconciler.part import Part
 from reconciler.planning.target import Target
@@ -161,6 +161,10 @@ class OwnershipPart(Part):
         pods = _pods_of_all(seen) if _may_end_something(changes, seen) else seen.pods
         ended = [change for change in changes.due if _ends_what_runs(change, pods)]
         plan = self._prune_plan(changes, seen, target, live, pods, ended)
+        withheld = {change.ref.key for change in plan.held_changes}
+        kept = [change for change in ended if change.ref.key in withheld]
+        changes = replace(changes, due=tuple(change for change in changes.due if change not in kept))
+        ended = [change for change in ended if change not in kept]
         if plan.excess:
             reason = "; ".join(plan.excess)
             held = [replace(change, action="held", reason=reason) for change in ended]
@@ -341,4 +345,5 @@ def _pods_of_all(seen: Seen) -> Mapping[str, list[Object]]:
 
 def _ends_what_runs(change: Change, pods: Mapping[str, list[Object]]) -> bool:
     """Whether it is a replacement of which something dies: not of a job that waits or is over."""
-    return change.action == "replace" and any(toll_of_change(change, pods.get(change.ref.key, ())))
+    dies = any(toll_of_change(change, pods.get(change.ref.key, ()))) or takes_data(change)
+    return change.action == "replace" and dies

@@ -10,7 +10,7 @@ from typing import Any
 
 from compiler.emit.manifest import JOBS_WAVE, REFUSED_BY_SERVER, Manifest
 from compiler.kubernetes import name_of, uid_of
-from compiler.run_kinds import RUN_KINDS
+from compiler.run_kinds import RUN_KINDS, is_run
 from reconciler.changes.diff import Change, classify_change
 from reconciler.cluster.client import ApiError
 from reconciler.cluster.objects import Ref, version_of
@@ -135,7 +135,8 @@ def _questions(r: Reconciler, p: Pass, snapshot: Snapshot) -> Iterator[Question]
         uid = uid_of(change.live) if change.live is not None and not is_new_run else ""
         item = desired.object if is_new_run or change.desired is None else change.desired.object
         may_wait = desired.wave == JOBS_WAVE or bool(desired.run_digest)
-        yield Question(item, desired.position, uid, others, is_new_run, may_wait)
+        is_job = bool(desired.run_digest) or is_run(item)
+        yield Question(item, desired.position, uid, others, is_new_run, may_wait, is_job)
 
 
 def _changes_of(r: Reconciler, p: Pass, snapshot: Snapshot) -> Iterator[tuple[Manifest, Change, Manifest]]:

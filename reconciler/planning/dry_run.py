@@ -17,10 +17,11 @@ from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
-from compiler.kubernetes import name_of, uid_of
+from compiler.kubernetes import uid_of
 from compiler.run_kinds import is_run
 from reconciler.cluster.client import ApiError, Client, Conflict, Invalid, LostLease, Retry, server_message, short_error
 from reconciler.cluster.objects import Object, Ref, ref_of
+from reconciler.cluster.replacements import WAY_OUT, is_taken_anew, may_be_replaced, under_other_name
 from reconciler.threads.heartbeat import Heartbeat
 
 log = logging.getLogger(__name__)
@@ -56,7 +57,7 @@ _FULL_QUOTA = re.compile(r"is forbidden: (exceeded quota|status unknown for quot
 class Question:
     """Would this object be taken? uid: of the object to change, empty for a new one. position: "file:line". others:
     names of the objects of the same commit on which a refusal may depend. is_renamed: asked under another name, since
-    the object with this name makes room first. may_wait: for room in a quota, as a job may."""
+    the object with this name makes room first. may_wait: for room in a quota, as a job may. is_job: it runs once."""
 
     item: Object
     position: str
@@ -64,6 +65,7 @@ class Question:
     others: frozenset[str] = frozenset()
     is_renamed: bool = False
     may_wait: bool = False
+    is_job: bool = False
 
     @property
     def ref(self) -> Ref:
@@ -234,13 +236,18 @@ class DryRun:
             asked.heartbeat.beat()
 
     def _answer_to(self, asked: _Round, question: Question) -> str:
-        item = _under_other_name(question.item) if question.is_renamed else question.item
+        item = under_other_name(question.item) if question.is_renamed else question.item
         reduced = _without_references(item, question.others, is_new=not question.uid)
         is_queue = item["kind"] == "Queue"
         message = self._ask(asked, question, item if is_queue else reduced)
         if message and is_queue and question.others:
             message = self._ask(asked, question, reduced)
-        return "" if _names(message) & question.others else message
+        if not message or _names(message) & question.others:
+            return ""
+        anew = _without_references(item, question.others, is_new=True)
+        if not question.uid or question.is_job or asked.is_given_up or not is_taken_anew(self.client, anew):
+            return message
+        return "" if may_be_replaced(item) else f"{message}; {WAY_OUT}"
 
     def _ask(self, asked: _Round, question: Question, item: Object) -> str:
         ref, attempts = question.ref, 0
@@ -277,11 +284,6 @@ class DryRun:
                 uid = uid_of(self.client.get(ref))
         if uid:
             self.client.apply(item, uid, dry_run=True)
-
-
-def _under_other_name(item: Object) -> Object:
-    name = name_of(item)
-    return {**item, "metadata": {**item["metadata"], "name": name[:-1] + ("y" if name.endswith("x") else "x")}}
 
 
 def _without_references(item: Object, others: Collection[str], *, is_new: bool) -> Object:

@@ -3,14 +3,16 @@
 The controller keeps its jobs by name, and retries the clean-up of a deleted one with doubling pauses and at most ten a
 second. A late retry takes a new job of the same name for the old one and removes it from the controller's cache
 (pkg/controllers/cache, processCleanupJob; Volcano's issues 3968 and 5973, seen on 1.15.1): the job gets no status, or
-no pods, for ever. After fifteen failures to make its pods (a ResourceQuota) the controller gives a job up as well. A
-job without pods has not begun, so it can be deleted and made again; one that is terminated so has had no run.
+no pods, for ever. After fifteen failures to make its pods (a ResourceQuota) the controller gives a job up as well. One
+that is only slow loses nothing: as long as it serves jobs of a wave, the others of that wave wait for their turn. A job
+without pods has not begun, so it can be deleted and made again; one that is terminated so has had no run.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
+from math import inf
 
 from compiler.kubernetes import conditions_of, created_at, is_terminating, status_of, uid_of
 from reconciler.cluster.objects import Object
@@ -19,7 +21,13 @@ from reconciler.threads.memo import drop_other_keys
 
 LOST_SECONDS = 60.0
 """Seconds for which the controller does nothing for a job, while it does for one that came later, before the job is
-made again; twice as long after each time, up to MAX_SECONDS."""
+made again; twice as long after each time, up to MAX_SECONDS. It counts from when the controller last did something
+for a job that came with this one and waited as well: until then it is busy."""
+COHORT_SECONDS = 60.0
+"""Seconds within which jobs come together: the controller serves them in no order. Jobs that come later and are served
+at once do not excuse that one is not."""
+SECONDS_PER_JOB = 1.0
+"""Seconds longer for each other job that waits for the controller: on a busy machine it serves two a second."""
 UNSURE_FACTOR = 5
 """Times as long where no other job shows that the controller works."""
 MAX_SECONDS = 3600.0
@@ -36,13 +44,15 @@ CLEANUP_MARGIN = 0.5
 
 @dataclass(slots=True)
 class LostJobs:
-    """idle_since: uid of a job for which nothing happens -> since when, on the clock. repeats: Ref.key -> how often it
-    was made again. due_at: uid of an idle job -> when it counts as lost. given_up: Ref.key of jobs that the controller
+    """idle_since: uid of a job for which nothing happens -> since when, on the clock. busy_until: uid of an idle job ->
+    when the controller was last seen to serve one that came with it. repeats: Ref.key -> how often it was made again.
+    due_at: uid of an idle job -> when it counts as lost. given_up: Ref.key of jobs that the controller
     has ended although they never began. refused_jobs: Ref.key of each of these, and of each job that was made again and
     got no pods then either -> why it keeps no room: a quota refuses them, more likely than not.
     """
 
     idle_since: dict[str, float] = field(default_factory=dict)
+    busy_until: dict[str, float] = field(default_factory=dict)
     repeats: dict[str, int] = field(default_factory=dict)
     due_at: dict[str, float] = field(default_factory=dict)
     given_up: frozenset[str] = frozenset()
@@ -63,21 +73,35 @@ class LostJobs:
         self.given_up = frozenset(ended).difference(started)
         idle = {key: job for key, job in without_pods.items() if _is_idle(job, objects)}
         idle |= {key: ended[key] for key in sorted(self.given_up)}
-        self.idle_since = {uid_of(job): self.idle_since.get(uid_of(job), now) for job in idle.values()}
         served = jobs.keys() - idle.keys()
+        self._note_waits(idle, [uid_of(jobs[key]) for key in served if not is_terminating(jobs[key])], now)
         last_served = max((created_at(jobs[key]) for key in served if _phase(jobs[key])), default="")
-        self.due_at = {
-            uid_of(job): self.idle_since[uid_of(job)]
-            + self._patience(key, key in self.given_up or last_served > created_at(job))
-            for key, job in idle.items()
-        }
+        backlog = len(idle) - len(self.given_up) - 1
+        self.due_at = {uid_of(job): self._due_at(key, job, last_served, backlog) for key, job in idle.items()}
         for key in [key for key in self.repeats if pods.get(key)]:
             del self.repeats[key]
         refused = without_pods.keys() & (self.given_up | self.repeats.keys())
         self.refused_jobs = {key: _refusal(self.repeats.get(key, 0)) for key in sorted(refused)}
 
-    def _patience(self, key: str, is_sure: bool) -> float:
-        patience = LOST_SECONDS * (1 << self.repeats.get(key, 0)) * (1 if is_sure else UNSURE_FACTOR)
+    def _note_waits(self, idle: Mapping[str, Object], served: Collection[str], now: float) -> None:
+        """Note since when each idle job waits, and for which of them the controller is busy with jobs that came with
+        it. served: uids of the jobs to which it owes nothing."""
+        since = {uid_of(job): self.idle_since.get(uid_of(job), now) for job in idle.values()}
+        first = min((self.idle_since[uid] for uid in served if uid in self.idle_since), default=inf)
+        busy_until = {uid: until for uid, until in self.busy_until.items() if uid in since}
+        self.busy_until = busy_until | {uid: now for uid, at in since.items() if first <= at + COHORT_SECONDS}
+        self.idle_since = since
+
+    def _due_at(self, key: str, job: Object, last_served: str, backlog: int) -> float:
+        """When an idle job counts as lost. last_served: when the newest of those that are served was made."""
+        since = self.idle_since[uid_of(job)]
+        if key in self.given_up:
+            return since + self._patience(key, is_sure=True)
+        patience = self._patience(key, last_served > created_at(job), SECONDS_PER_JOB * backlog)
+        return self.busy_until.get(uid_of(job), since) + patience
+
+    def _patience(self, key: str, is_sure: bool, backlog: float = 0.0) -> float:
+        patience = LOST_SECONDS * (1 << self.repeats.get(key, 0)) * (1 if is_sure else UNSURE_FACTOR) + backlog
         return min(patience, MAX_GIVEN_UP_SECONDS if key in self.given_up else MAX_SECONDS)
 
     def message(self, job: Object, now: float) -> str:

@@ -262,7 +262,12 @@ def test_of_a_joined_object_the_inventory_is_written_by_a_pass(world: World) -> 
     world.r.store.write(world.r.inventory)
     world.note()
     held = {"manager": "kubectl", "operation": "Update", "fieldsV1": {"f:data": {"f:value": {}}}}
+    ours = {"metadata": {"managedFields": [{**held, "manager": "gangplan", "operation": "Apply"}]}}
+    world.r.writer.memory.record_own_fields(key, ours)
     world.edit("a", managedFields=[held])
+    cause = {"reason": "FieldManagerConflict", "field": ".data.value", "message": 'conflict with "kubectl" using v1'}
+    conflict = error_answer(409, "conflict", [cause])
+    world.cluster.before = lambda method, path, body: conflict if "force=false" in path else None
     (result,) = put_back_updates(world.r)
     assert "kubectl" in result.message
     assert world.r.inventory.entries[key].origin == "taken"

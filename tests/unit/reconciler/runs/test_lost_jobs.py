@@ -6,8 +6,17 @@ from typing import Any
 
 import pytest
 
+from compiler.fields.timestamp import rfc3339
 from reconciler.cluster.objects import Object, ref_of
-from reconciler.runs.lost_jobs import CLEANUP_MARGIN, LOST_SECONDS, MAX_SECONDS, DepartedJobs, LostJobs
+from reconciler.runs.lost_jobs import (
+    CLEANUP_MARGIN,
+    COHORT_SECONDS,
+    LOST_SECONDS,
+    MAX_SECONDS,
+    SECONDS_PER_JOB,
+    DepartedJobs,
+    LostJobs,
+)
 
 EARLY, LATE = "2026-01-01T00:00:00Z", "2026-01-01T00:00:01Z"
 
@@ -121,6 +130,42 @@ def test_a_job_that_the_controller_ends_without_a_pod_is_made_again(
         lost.observe(by_key(ended), {}, {}, now, by_key(ended) if started else ())
         assert lost.refused_jobs.keys() == (by_key(ended).keys() if given_up else set())
     assert bool(lost.message(ended, 100.0 + LOST_SECONDS)) == given_up, "surely, though no other job is served"
+
+
+def lost_of_a_wave(seconds: int, vanished: set[int], per_second: int, later_every: int = 0) -> dict[str, int]:
+    """Name -> when it counted as lost, of 200 jobs that are made within 40 s; the controller serves so many a second,
+    in no order, and never those that have vanished. later_every: seconds between further jobs, each served at once."""
+    lost, served, found = LostJobs(), set[int](), dict[str, int]()
+    for now in range(seconds):
+        there = [at for at in range(200) if at / 5 <= now]
+        waiting = [at for at in there if at not in served | vanished]
+        served.update(sorted(waiting, key=lambda at: at * 77 % 200)[:per_second])
+        wave = [job(f"g{at}", "Pending" if at in served else "", rfc3339(1_000_000 + at // 5)) for at in there]
+        if later_every:
+            for number in range(now // later_every + 1):
+                made = number * later_every
+                wave.append(job(f"later-{number}", "Pending" if made < now else "", rfc3339(1_000_000 + made)))
+        lost.observe(by_key(*wave), {}, {}, float(now))
+        for each in wave:
+            if lost.message(each, float(now)):
+                found.setdefault(each["metadata"]["name"], now)
+    return found
+
+
+def test_a_controller_that_is_slow_has_lost_nothing() -> None:
+    """35 of 200 jobs were deleted and made again, which made the controller slower still: on a busy machine it served
+    two a second, and not in their order."""
+    assert lost_of_a_wave(400, vanished=set(), per_second=2) == {}
+    assert lost_of_a_wave(60 + 100, vanished=set(), per_second=0) == {}, "many are waited for longer than one"
+
+
+@pytest.mark.parametrize("later_every", [0, 10])
+def test_a_job_that_is_lost_in_a_wave_is_found_when_the_others_are_served(later_every: int) -> None:
+    """Also where others come all the time: the controller serves these at once."""
+    found = lost_of_a_wave(400, vanished={7, 150}, per_second=2, later_every=later_every)
+    assert found.keys() == {"g7", "g150"}
+    served_by = 200 / 2 + COHORT_SECONDS
+    assert all(LOST_SECONDS < at <= served_by + LOST_SECONDS + 3 * SECONDS_PER_JOB for at in found.values())
 
 
 def test_the_names_of_many_deleted_jobs_stay_reserved_until_each_was_cleaned_up_once_more() -> None:

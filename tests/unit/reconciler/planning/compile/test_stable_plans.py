@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from compiler.kubernetes import DIGEST_ANNOTATION, HOSTNAME_LABEL, SCHEDULING_GATE
-from reconciler.planning.compile.process import compile_request
 from reconciler.planning.compile.inputs import CompileRequest
+from reconciler.planning.compile.process import compile_request
 from reconciler.planning.snapshot import Snapshot
 
 VOLCANO, GPU, COUNT = "batch.volcano.sh/v1alpha1", "nvidia.com/gpu", 12

@@ -1,0 +1,231 @@
+"""Objects that the server does not let be changed: deleted and made anew where their owner allows that, else told."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from reconciler.ownership.controller import plan_pruning
+from tests.unit.reconciler.ownership.test_controller import CONFIGMAPS, LABELS, OURS, World
+
+from compiler.emit.manifest import Manifest
+from reconciler.changes.diff import Change
+from reconciler.changes.results import ChangeResult, events_of_results
+from reconciler.cluster.client import LostLease
+from reconciler.cluster.objects import Object, ref_of
+from reconciler.cluster.replacements import is_taken_anew
+from reconciler.context import Pass
+from reconciler.inventory.store import Origin
+from reconciler.loop import _required_change
+from reconciler.objects.controller import write_changes
+from reconciler.ownership.guard import PRUNE_LIMITS, deletion_digest
+from reconciler.planning.dry_run import DryRun, Question
+from tests.builders.fake_cluster import FakeCluster
+from tests.builders.scripted_server import ScriptedAnswer, error_answer
+
+REPLACE = {"gangplan.dev/replace": "true"}
+ADOPT = {"gangplan.dev/adopt": "true"}
+IMMUTABLE = 'ConfigMap "a" is invalid: data: Forbidden: field is immutable when `immutable` is set'
+CLAIMS = "/api/v1/namespaces/default/persistentvolumeclaims"
+CLAIM = {"kind": "PersistentVolumeClaim", "name": "persistentvolumeclaims", "namespaced": True}
+
+
+class Fixed(World):
+    """A cluster that lets no object be changed, and takes each one anew."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self.cluster.before = self.refuse
+        self.r.was_holder = True
+
+    def refuse(self, method: str, path: str, body: Any) -> ScriptedAnswer | None:
+        if path == "/api/v1":
+            return ScriptedAnswer(200, {"resources": [CLAIM]})
+        is_change = method == "PATCH" and "uid" in body["metadata"] and "inventory" not in path
+        return error_answer(422, IMMUTABLE) if is_change else None
+
+    def declare(self, value: str, annotations: dict[str, str], kind: str = "ConfigMap") -> Manifest:
+        metadata = {"namespace": "default", "name": "a", "labels": LABELS, "annotations": annotations}
+        return Manifest(4, {"apiVersion": "v1", "kind": kind, "metadata": metadata, "data": {"a": value}}, "x.yaml:1")
+
+    def made(self, kind: str = "ConfigMap", folder: str = CONFIGMAPS, origin: Origin = "created") -> Object:
+        metadata = {"namespace": "default", "name": "a", "labels": LABELS, "managedFields": [OURS]}
+        item = {"apiVersion": "v1", "kind": kind, "metadata": metadata, "data": {"a": "old"}}
+        live = self.cluster.put(f"{folder}/a", item)
+        self.enter(live, origin)
+        return live
+
+    def go(self, desired: Manifest) -> Pass:
+        """A pass as far as the change, the guard and the writes."""
+        p = self.look(desired.object)
+        assert p.snapshot is not None
+        if (change := _required_change(self.r, p, desired, ref_of(desired.object))) is not None:
+            p.add_change(change)
+        plan_pruning(self.r, p)
+        write_changes(self.r, p, p.snapshot)
+        self.time += 60.0
+        return p
+
+    def result(self, p: Pass) -> ChangeResult:
+        (result,) = p.results
+        return result
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Fixed:
+    return Fixed(tmp_path)
+
+
+def test_an_object_that_may_not_be_changed_is_deleted_by_uid_and_made_anew_where_that_is_allowed(world: Fixed) -> None:
+    """It was refused for ever: one had to delete it by hand, or give it another name by two commits."""
+    live, desired = world.made(), world.declare("new", REPLACE)
+    assert world.result(world.go(desired)).outcome == "retry"
+    assert world.deleted() == [], "a pass decides, with the guard"
+    p = world.go(desired)
+    assert [(change.action, change.live) for change in p.changes] == [("replace", live)]
+    assert world.result(p).outcome == "done"
+    assert [event.reason for event in events_of_results(p.results)] == ["Replaced"]
+    bodies = [body for method, _, body in world.cluster.requests if method == "DELETE"]
+    assert [body["preconditions"]["uid"] for body in bodies] == [live["metadata"]["uid"]]
+    assert world.result(world.go(desired)).change.action == "create"
+    made = world.cluster.objects[f"{CONFIGMAPS}/a"]
+    assert made["data"] == {"a": "new"}
+    entry = world.inventory.entries[ref_of(live).key]
+    assert (entry.uid, entry.origin) == (made["metadata"]["uid"], "created")
+    assert world.go(desired).changes == []
+
+
+def test_without_the_annotation_the_refusal_names_it(world: Fixed) -> None:
+    world.made()
+    for _ in range(3):
+        result = world.result(world.go(world.declare("new", {})))
+        assert result.outcome == "refused"
+        assert IMMUTABLE in result.message
+        assert "gangplan.dev/replace" in result.message
+    assert world.deleted() == []
+
+
+def test_what_would_not_be_taken_anew_either_is_not_deleted(world: Fixed) -> None:
+    world.made()
+    world.cluster.before = lambda method, path, body: error_answer(422, "bad") if CONFIGMAPS in path else None
+    for _ in range(3):
+        result = world.result(world.go(world.declare("new", REPLACE)))
+        assert result.outcome == "refused"
+        assert "gangplan.dev/replace" not in result.message
+    assert world.deleted() == []
+
+
+def test_what_is_deleted_meanwhile_is_not_joined(world: Fixed) -> None:
+    """The watch is late, and the name still taken: the object that goes was written into."""
+    live = world.made()
+    live["metadata"] |= {"finalizers": ["x"], "deletionTimestamp": "2026"}
+    desired = world.declare("new", REPLACE)
+    change = Change("create", ref_of(desired.object), desired)
+    (result,) = world.r.writer.apply_changes([change], world.inventory)
+    assert result.outcome == "retry"
+    assert "being deleted" in result.message
+
+
+@pytest.mark.parametrize(("annotations", "is_deleted"), [(REPLACE, False), ({**REPLACE, **ADOPT}, True)])
+def test_an_object_that_was_joined_is_replaced_only_with_adopt(
+    world: Fixed, annotations: dict[str, str], is_deleted: bool
+) -> None:
+    world.made(origin="joined")
+    desired = world.declare("new", annotations)
+    world.go(desired)
+    p = world.go(desired)
+    assert world.deleted() == (["a"] if is_deleted else [])
+    assert [change.action for change in p.held_changes] == ([] if is_deleted else ["held"])
+    assert is_deleted or "gangplan.dev/adopt" in p.held_changes[0].reason
+
+
+def test_a_claim_is_not_deleted_to_be_made_anew_until_that_is_released(world: Fixed) -> None:
+    """Its data goes with it."""
+    live = world.made("PersistentVolumeClaim", CLAIMS)
+    desired = world.declare("new", REPLACE, "PersistentVolumeClaim")
+    world.go(desired)
+    for _ in range(2):
+        p = world.go(desired)
+        assert p.changes == []
+        assert world.deleted() == []
+        (held,) = p.prune_plan.held_changes
+        assert held.desired is desired
+    digest = deletion_digest([Change("replace", ref_of(live), desired, live)])
+    assert f"gangplan.dev/allow-prune: {digest}" in held.reason
+    world.cluster.before = lambda method, path, body: None
+    world.annotate("gangplan.dev/allow-prune", digest)
+    world.cluster.before = world.refuse
+    world.go(desired)
+    assert world.deleted() == ["a"]
+
+
+def test_a_set_that_takes_its_claims_with_it_waits_for_a_release_too(world: Fixed) -> None:
+    live = world.made()
+    live["spec"] = {"persistentVolumeClaimRetentionPolicy": {"whenDeleted": "Delete"}}
+    desired = world.declare("new", REPLACE)
+    world.go(desired)
+    assert len(world.go(desired).prune_plan.held_changes) == 1
+    assert world.deleted() == []
+
+
+def test_what_runs_and_would_end_counts(world: Fixed) -> None:
+    live, desired = world.made(), world.declare("new", REPLACE)
+    world.go(desired)
+    pods = [
+        {"metadata": {"uid": str(at), "namespace": "default", "name": f"p{at}"}, "spec": {}}
+        for at in range(PRUNE_LIMITS.pods + 1)
+    ]
+    p = world.look(desired.object)
+    p.pods[ref_of(live).key] = pods
+    change = _required_change(world.r, p, desired, ref_of(live))
+    assert change is not None
+    p.add_change(change)
+    plan_pruning(world.r, p)
+    assert p.changes == []
+    assert "running pods would be deleted" in p.prune_plan.held_changes[0].reason
+
+
+@pytest.mark.parametrize(
+    ("annotations", "is_taken_new", "is_job", "told"),
+    [
+        (REPLACE, True, False, None),
+        ({}, True, False, True),
+        (REPLACE, False, False, False),
+        (REPLACE, True, True, False),
+    ],
+)
+def test_a_commit_with_such_a_change_is_not_held_where_the_object_may_be_made_anew(
+    annotations: dict[str, str], is_taken_new: bool, is_job: bool, told: bool | None
+) -> None:
+    """The dry run refused the whole commit; where it still does, it names the annotation."""
+
+    def refuse(method: str, path: str, body: Any) -> ScriptedAnswer | None:
+        is_change = method == "PATCH" and "uid" in body["metadata"]
+        return error_answer(422, IMMUTABLE) if is_change or not is_taken_new else None
+
+    cluster = FakeCluster()
+    item = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": "default", "name": "a"}}
+    live = cluster.put(f"{CONFIGMAPS}/a", item)
+    item["metadata"] = {**item["metadata"], "annotations": annotations}  # type: ignore[dict-item]
+    cluster.before = refuse
+    question = Question(item, "x.yaml:1", live["metadata"]["uid"], is_job=is_job)
+    refusals = DryRun(cluster.client(), lambda: None).refusals_of([question])
+    assert ["gangplan.dev/replace" in refusal.message for refusal in refusals] == ([] if told is None else [told])
+    assert cluster.objects.keys() == {f"{CONFIGMAPS}/a"}
+
+
+def test_nothing_is_asked_or_replaced_with_which_others_would_go() -> None:
+    cluster = FakeCluster()
+    for api, kind in (("v1", "Namespace"), ("scheduling.volcano.sh/v1beta1", "Queue")):
+        assert not is_taken_anew(cluster.client(), {"apiVersion": api, "kind": kind, "metadata": {"name": "x"}})
+    assert cluster.requests == []
+
+
+def test_a_leader_that_loses_the_lease_asks_nothing_more(world: Fixed) -> None:
+    def close() -> None:
+        raise LostLease("another replica holds the lease")
+
+    world.r.client.fence = close
+    with pytest.raises(LostLease):
+        is_taken_anew(world.r.client, world.declare("new", REPLACE).object)

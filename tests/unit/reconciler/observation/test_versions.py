@@ -1,0 +1,213 @@
+"""An object whose API version moved: v1alpha1 of its kind is served no more, v1 is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.unit.reconciler.ownership.test_controller import COMMIT, LABELS, OURS, World
+
+from compiler.emit.manifest import Manifest
+from reconciler.changes.diff import Change
+from reconciler.cluster.client import NotFound
+from reconciler.cluster.objects import Object, Ref, ref_of
+from reconciler.cluster.watch import Informer
+from reconciler.inventory.shards import Table
+from reconciler.inventory.store import Inventory, InventoryEntry, Origin
+from reconciler.loop import _kinds_in_use, reading_obstacle
+from reconciler.observation.informers import LOOK_AGAIN_SECONDS, InformerSet
+from reconciler.planning.snapshot import Snapshot
+from tests.builders.fake_cluster import FakeCluster
+from tests.builders.scripted_server import ScriptedAnswer, error_answer
+from tests.unit.reconciler.objects.test_writer import writer_for
+
+OLD, NEW = "example.com/v1alpha1", "example.com/v1"
+GROUP = {
+    "preferredVersion": {"groupVersion": NEW},
+    "versions": [{"groupVersion": version} for version in ("example.com/v2alpha1", NEW, OLD)],
+}
+THINGS = f"/apis/{NEW}/namespaces/default/things"
+
+
+def thing(api_version: str, **metadata: Any) -> Object:
+    meta = {"namespace": "default", "name": "t", "labels": LABELS, "managedFields": [OURS], **metadata}
+    return {"apiVersion": api_version, "kind": "Thing", "metadata": meta}
+
+
+class Moved:
+    """What answers for the versions of Thing."""
+
+    def __init__(self, *served: str) -> None:
+        self.served, self.asked = served, 0
+
+    def __call__(self, method: str, path: str, body: Any) -> ScriptedAnswer | None:
+        if path == "/apis/example.com":
+            self.asked += 1
+            return ScriptedAnswer(200, GROUP) if self.served else error_answer(404)
+        for version in ("example.com/v2alpha1", NEW, OLD):
+            if path == f"/apis/{version}":
+                kind = {"kind": "Thing", "name": "things", "namespaced": True}
+                return ScriptedAnswer(200, {"resources": [kind]}) if version in self.served else error_answer(404)
+            if path.startswith(f"/apis/{version}/") and version not in self.served:
+                return error_answer(404, "the server could not find the requested resource")
+        if path.partition("?")[0] == f"/apis/{NEW}/namespaces/default/things":
+            return ScriptedAnswer(200, {"metadata": {"resourceVersion": "9"}, "items": []})
+        return None
+
+
+@pytest.fixture
+def watches(monkeypatch: pytest.MonkeyPatch) -> InformerSet:
+    """Its informers read nothing, and their lists have come."""
+    monkeypatch.setattr(Informer, "start", lambda self: self._ready.set())
+    return InformerSet(FakeCluster().client(), "test", lambda: None)
+
+
+def serve(watches: InformerSet, *versions: str) -> Moved:
+    moved = Moved(*versions)
+    cluster = watches.client.connect()
+    assert isinstance(cluster, FakeCluster)
+    cluster.before = moved
+    return moved
+
+
+def watched(watches: InformerSet) -> str:
+    return watches.informers["Thing.example.com"].resource.api_version
+
+
+def test_an_informer_of_another_version_than_wanted_is_replaced(watches: InformerSet) -> None:
+    serve(watches, OLD, NEW)
+    watches.start()
+    assert watches.watch_kinds([(OLD, "Thing")])
+    former = watches.informers["Thing.example.com"]
+    assert watched(watches) == OLD
+    assert watches.watch_kinds([(NEW, "Thing"), ("batch/v1beta1", "Job")])
+    assert watched(watches) == NEW
+    assert former._stop.is_set()
+    assert watches.informers["Job.batch"].resource.api_version == "batch/v1", "what plans are made from"
+    assert not watches.watch_kinds([(NEW, "Thing")])
+
+
+def test_what_is_served_no_more_is_watched_in_the_version_that_discovery_prefers(watches: InformerSet) -> None:
+    """The watch of v1alpha1 ended with 404, and its objects were neither put back nor pruned for good."""
+    now = 100.0
+    watches.clock = lambda: now
+    serve(watches, OLD, NEW)
+    watches.watch_kinds([(OLD, "Thing")])
+    moved = serve(watches, NEW)
+    watches.informers["Thing.example.com"].health.mark_withdrawn(True)
+    assert watches.watch_kinds([(OLD, "Thing")])
+    assert watched(watches) == NEW
+    asked = moved.asked
+    assert not watches.watch_kinds([(OLD, "Thing")])
+    assert moved.asked == asked, "not with each pass"
+    serve(watches, OLD, NEW)
+    now += LOOK_AGAIN_SECONDS
+    watches.client._unserved_until.clear()
+    assert watches.watch_kinds([(OLD, "Thing")])
+    assert watched(watches) == OLD, "it is served again"
+
+
+def test_a_kind_that_is_served_in_no_version_is_told_and_looked_for_now_and_then(watches: InformerSet) -> None:
+    now = 100.0
+    watches.clock = lambda: now
+    moved = serve(watches)
+    for _ in range(3):
+        watches.watch_kinds([(OLD, "Thing")])
+        assert watches.unknown_kinds.keys() == {"Thing.example.com"}
+        assert watches.unknown_kinds["Thing.example.com"]
+    assert moved.asked == 1
+    serve(watches, NEW)
+    now += LOOK_AGAIN_SECONDS
+    assert watches.watch_kinds([(OLD, "Thing")])
+    assert (watched(watches), watches.unknown_kinds) == (NEW, {})
+
+
+def test_an_informer_whose_kind_is_gone_stays_and_says_so(watches: InformerSet) -> None:
+    serve(watches, OLD)
+    watches.watch_kinds([(OLD, "Thing")])
+    serve(watches)
+    watches.informers["Thing.example.com"].health.mark_withdrawn(True)
+    assert not watches.watch_kinds([(OLD, "Thing")])
+    assert watched(watches) == OLD
+    assert watches.unknown_kinds == {}
+
+
+@pytest.mark.parametrize("is_known", [False, True])
+def test_an_object_is_found_in_the_version_that_is_served(is_known: bool) -> None:
+    """At a restart from an old inventory the version is not known, without one it is, and answers 404."""
+    cluster = FakeCluster()
+    client = cluster.client()
+    if is_known:
+        cluster.before = Moved(OLD)
+        assert client.resource(OLD, "Thing")
+    cluster.before = Moved(NEW)
+    cluster.put(f"{THINGS}/t", thing(NEW))
+    found = client.find(Ref(OLD, "Thing", "default", "t"))
+    assert found is not None
+    assert found["apiVersion"] == NEW
+    assert client.find(Ref(OLD, "Thing", "default", "other")) is None
+    with pytest.raises(NotFound):
+        client.resource(OLD, "Thing")
+    cluster.before = Moved()
+    with pytest.raises(NotFound):
+        client.find(Ref(NEW, "Thing", "default", "t"))
+
+
+@pytest.mark.parametrize("origin", ["created", "joined"])
+def test_what_leaves_is_deleted_or_released_in_the_version_that_is_served(tmp_path: Path, origin: Origin) -> None:
+    """The deletion in the old version answered 404, which counted as gone, and the object stayed."""
+    world = World(tmp_path)
+    live = world.cluster.put(f"{THINGS}/t", thing(NEW))
+    entry = InventoryEntry(Ref(OLD, "Thing", "default", "t"), live["metadata"]["uid"], origin=origin)
+    world.inventory.enter(entry)
+    world.cluster.before = Moved(NEW)
+    world.prune(world.look())
+    made = [(method, path) for method, path in world.cluster.writes if "things" in path]
+    assert made == [("DELETE" if origin == "created" else "PATCH", f"{THINGS}/t")]
+    assert (f"{THINGS}/t" in world.cluster.objects) == (origin == "joined")
+    world.prune(world.look())
+    assert entry.ref.key not in world.inventory.entries
+
+
+def test_the_entry_of_an_object_takes_the_version_that_was_written() -> None:
+    """It kept the one of the first write as long as the object lived."""
+    cluster = FakeCluster()
+    cluster.before = Moved(OLD, NEW)
+    live = cluster.put(f"{THINGS}/t", thing(OLD))
+    ref, desired = Ref(NEW, "Thing", "default", "t"), thing(NEW)
+    del desired["metadata"]["managedFields"]
+    old = InventoryEntry(Ref(OLD, "Thing", "default", "t"), live["metadata"]["uid"], started=True)
+    inventory = Inventory(Table({ref.key: old}))
+    change = Change("update", ref, Manifest(4, desired, "x.yaml:1"), live)
+    (result,) = writer_for(cluster.client()).apply_changes([change], inventory)
+    assert result.outcome == "done"
+    entry = inventory.entries[ref.key]
+    assert (entry.ref, entry.uid, entry.started) == (ref, old.uid, True)
+
+
+def test_the_version_of_the_plan_counts_before_the_one_of_the_inventory(tmp_path: Path) -> None:
+    """The last by name won: v1alpha1 over v1."""
+    world = World(tmp_path)
+    for ref in (Ref(OLD, "Thing", "default", "t"), Ref("other.com/v1", "Other", "default", "o")):
+        world.inventory.enter(InventoryEntry(ref, "uid"))
+    manifests = (Manifest(4, thing(NEW), "x.yaml:1"),)
+    snapshot = Snapshot(COMMIT, True, plan={"digest": "", "gangs": []}, manifests=manifests)
+    assert _kinds_in_use(world.look(), snapshot) == {(NEW, "Thing"), ("other.com/v1", "Other")}
+
+
+def test_an_object_that_is_declared_in_a_version_that_is_not_served_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its kind is watched all the same, in the version that is."""
+    monkeypatch.setattr(Informer, "start", lambda self: self._ready.set())
+    world = World(tmp_path)
+    world.cluster.before = Moved(NEW)
+    world.r.watches.client = world.r.client
+    world.r.watches.watch_kinds([(OLD, "Thing")])
+    p = world.look()
+    p.observation = world.r.watches.observe(p.observation.restrictions)
+    world.r.watches.informers["Thing.example.com"].health.record_list(0.0)
+    p.observation = world.r.watches.observe(p.observation.restrictions)
+    assert OLD in reading_obstacle(world.r, p, ref_of(thing(OLD)))
+    assert reading_obstacle(world.r, p, ref_of(thing(NEW))) == ""

@@ -8,12 +8,13 @@ import socket
 import time
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
 from compiler.emit.manifest import Manifest
 from reconciler.changes.allowed import Allowed, Changes, PrunePlan
+from reconciler.changes.desired import DesiredManifests
 from reconciler.changes.diff import Change
 from reconciler.changes.effects import Effects
 from reconciler.changes.events import ObjectEvent
@@ -34,12 +35,15 @@ from reconciler.observation.own_writes import OwnWrites
 from reconciler.observation.seen import Seen
 from reconciler.ownership.part import OwnershipPart, Releases
 from reconciler.part import Part
+from reconciler.planning.branch import Branch
+from reconciler.planning.candidate import Candidacy
 from reconciler.planning.cluster_copy import PlanCopy
 from reconciler.planning.compile.process import CompileProcess
+from reconciler.planning.compile.worker_state import WorkerState
+from reconciler.planning.controller import PlanningGiven, PlanningPart
 from reconciler.planning.dry_run import DryRun
 from reconciler.planning.fingerprint import Fingerprint
 from reconciler.planning.snapshot import Snapshot
-from reconciler.planning.state import PlanningState
 from reconciler.planning.target import Target
 from reconciler.pods.departures import PodEvictor
 from reconciler.pods.lifts import GateLifter
@@ -106,8 +110,7 @@ class Reconciler:
     wall_clock: seconds since the epoch, only to see which of a plan's moments have come.
     drift_basis: None while only a pass may write. correction_pace: of objects that are put back between passes.
     other_heartbeats: of threads that are no parts of it. was_holder: whether the lease was ours when the last pass
-    began. leads_since: when this replica last began to lead,
-    on the clock.
+    began. leads_since: when this replica last began to lead, on the clock.
     """
 
     settings: Settings
@@ -120,12 +123,11 @@ class Reconciler:
     writer: ClusterWriter
     lease: Lease
     fence: Fence
-    compiler: CompileProcess
-    dry_run: DryRun
+    planning: PlanningPart
+    desired: DesiredManifests
     requests: RequestsPart
     scheduler: SchedulerPart
     pods: PodsPart
-    plan_copy: PlanCopy
     runs: RunsPart
     ownership: OwnershipPart
     publisher: StatusPublisher
@@ -135,7 +137,6 @@ class Reconciler:
     wake_event: WakeEvent
     clock: Callable[[], float] = time.monotonic
     wall_clock: Callable[[], float] = time.time
-    planning: PlanningState = field(default_factory=PlanningState)
     inventory: Inventory | None = None
     pace: StartPace = field(default_factory=StartPace)
     drift_basis: DriftBasis | None = None
@@ -149,7 +150,7 @@ class Reconciler:
 
     @property
     def parts(self) -> tuple[Part, ...]:
-        return self.requests, self.runs, self.ownership, self.scheduler, self.pods
+        return self.planning, self.requests, self.runs, self.ownership, self.scheduler, self.pods
 
     def take_up(self, inventory: Inventory) -> None:
         """Go on with what is stored in the cluster."""
@@ -202,6 +203,7 @@ class Pass:
 
     observation: Observation
     inventory: Inventory
+    target: Target = field(default_factory=Target)
     target_commit: str = ""
     rewrite_message: str = ""
     snapshot: Snapshot | None = None
@@ -224,11 +226,6 @@ class Pass:
     problems: list[str] = field(default_factory=list)
     standstill: str = ""
 
-    def look_again(self, observation: Observation) -> None:
-        """Go on with a newer observation."""
-        self.observation = observation
-        self.problems = [*dict.fromkeys((*self.problems, *observation.problems))]
-
     def look_at_pods(self, observation: Observation) -> None:
         """Go on with what pods and nodes mean for the plan."""
         self.observation = observation
@@ -247,21 +244,11 @@ class Pass:
     def report_problem(self, problem: str) -> None:
         self.problems.append(problem)
 
-    def aim_at(self, commit: str) -> None:
-        """Set the commit that is to be in force."""
-        self.target_commit = commit
-
-    def hold_rewrite(self, message: str) -> None:
-        """Hold a head that does not descend from what is in force; the message says how to allow it."""
-        self.rewrite_message = message
-
-    def go_by(self, snapshot: Snapshot | None) -> None:
-        """Set the plan that this pass applies."""
-        self.snapshot = snapshot
-
-    def compare_with(self, fingerprint: Fingerprint) -> None:
-        """Set what the plan in force rests on now."""
-        self.current_fingerprint = fingerprint
+    def follow(self, target: Target) -> None:
+        """Set what the pass aims at."""
+        self.target, self.target_commit, self.snapshot = target, target.commit, target.snapshot
+        self.rewrite_message, self.current_fingerprint = target.rewrite_message, target.fingerprint
+        self.problems = [*dict.fromkeys((*self.problems, *target.problems))]
 
     def take_manifests(self, refs: Sequence[Ref], manifests: list[Manifest]) -> None:
         """Set what the cluster is to hold."""
@@ -336,6 +323,28 @@ def build_reconciler(settings: Settings, client: Client, identity: str, timings:
         RequestStore(_side_client(client, fence), settings.namespace, settings.cluster), wake.set, timings.requests
     )
     event_client = _side_client(client, fence, RateLimit(EVENTS_PER_SECOND, EVENT_BURST))
+    tracing, desired = open_tracing(settings.traces, settings.cluster), DesiredManifests(client, settings.cluster)
+
+    def note_compile(commit: str, seconds: float, result: str) -> None:
+        metrics.record_compile(seconds, result)
+        tracing.record("compile", seconds, commit=commit)
+
+    planning = PlanningPart(
+        PlanningGiven(
+            settings.cluster,
+            settings.data / "snapshot.json",
+            settings.executor,
+            time.time,
+            note_compile,
+            wake.hurry,
+            timings.planning,
+        ),
+        Branch(poller, mirror, publisher.read_annotations, publisher.ref.name),
+        CompileProcess(settings.data / "compile", wake.hurry, timings.compile),
+        Candidacy(DryRun(_side_client(client, fence), wake.hurry, timings=timings.dry_run), desired),
+        PlanCopy(_side_client(client, fence), settings.namespace, settings.cluster, timings.plan_copy),
+        worker_state=WorkerState(timings.compile),
+    )
     return Reconciler(
         settings=settings,
         timings=timings,
@@ -347,8 +356,8 @@ def build_reconciler(settings: Settings, client: Client, identity: str, timings:
         writer=writer,
         lease=lease,
         fence=fence,
-        compiler=CompileProcess(settings.data / "compile", wake.hurry),
-        dry_run=DryRun(_side_client(client, fence), wake.hurry),
+        planning=planning,
+        desired=desired,
         requests=requests,
         scheduler=SchedulerPart(
             client,
@@ -370,11 +379,10 @@ def build_reconciler(settings: Settings, client: Client, identity: str, timings:
             time.monotonic,
             timings.ownership,
         ),
-        plan_copy=PlanCopy(_side_client(client, fence), settings.namespace, settings.cluster),
         publisher=publisher,
         event_writer=EventWriter(event_client, identity, lambda: writer.busy_at),
         metrics=metrics,
-        tracing=open_tracing(settings.traces, settings.cluster),
+        tracing=tracing,
         wake_event=wake,
     )
 
@@ -388,11 +396,6 @@ def _save_inventory(writer: ClusterWriter, inventory: Inventory) -> ChangeResult
 def _side_client(client: Client, fence: Fence, rate: RateLimit | None = None) -> Client:
     """A client of the same server for a thread beside the loop, as fenced as the loop's."""
     return Client(client.connect, REQUEST_LIMITS, fence=fence.check, rate=rate or client.rate)
-
-
-def revision_in_force(r: Reconciler) -> str:
-    """The commit whose plan is in force, empty for none."""
-    return r.planning.snapshot.commit if r.planning.snapshot else ""
 
 
 def load_identity(data: Path) -> str:
@@ -429,31 +432,5 @@ def changes_of(p: Pass) -> Changes:
 
 def target_of(r: Reconciler, p: Pass) -> Target:
     """What the pass aims at, as the parts take it."""
-    base, is_fresh = r.planning.base_fingerprint, is_plan_fresh(r, p)
-    return Target(
-        p.target_commit,
-        p.rewrite_message,
-        p.snapshot,
-        p.current_fingerprint,
-        base,
-        is_fresh,
-        planned_runs(r),
-        tuple(p.problems),
-    )
-
-
-def is_plan_fresh(r: Reconciler, p: Pass) -> bool:
-    """Whether the plan in force is of the target commit, and still rests on what is observed."""
-    return (
-        p.snapshot is not None
-        and p.snapshot.commit == p.target_commit
-        and p.current_fingerprint == r.planning.base_fingerprint
-        and due_moment(r) is None
-    )
-
-
-def due_moment(r: Reconciler) -> int | None:
-    """The latest moment that has come since the plan was made and at which the answer may have changed although nothing
-    happened."""
-    moments = r.planning.snapshot.moments if r.planning.snapshot else ()
-    return max((at for at in moments if at <= r.wall_clock()), default=None)
+    target = replace(p.target, commit=p.target_commit, rewrite_message=p.rewrite_message, snapshot=p.snapshot)
+    return replace(target, problems=tuple(p.problems))

@@ -6,7 +6,6 @@ import logging
 
 from reconciler.cluster.client import ApiError
 from reconciler.context import Pass, Reconciler
-from reconciler.planning.cluster_copy import KeptPlan
 
 log = logging.getLogger(__name__)
 
@@ -20,8 +19,8 @@ def keep_house(r: Reconciler, p: Pass) -> None:
     if p.snapshot is None:
         return
     acts = r.was_holder and r.lease.is_held() and not p.standstill
-    if acts and r.planning.tree is not None and p.inventory.commit == p.snapshot.commit:
-        r.plan_copy.offer(KeptPlan(p.snapshot, r.planning.tree), r.clock())
+    if acts:
+        r.planning.keep_copy(p.inventory, r.clock())
     if not r.begin_housekeeping(INTERVAL):
         return
     trim_memory(r, p)
@@ -40,12 +39,12 @@ def _restore_inventory(r: Reconciler, p: Pass) -> None:
 
 
 def trim_memory(r: Reconciler, p: Pass) -> None:
-    """Forget objects that are neither in the repository nor in the inventory, commits that are neither the head nor in
-    force, and writes that the watches have long shown."""
+    """Forget objects that are neither in the repository nor in the inventory, and writes that the watches have long
+    shown."""
     now = r.clock()
     known = p.desired_keys | p.inventory.entries.keys()
     known.add(r.store.ref.key)
-    r.planning.trim(known, {r.poller.head.commit, p.target_commit})
+    r.desired.forget_except(known)
     r.writer.memory.trim(known, now)
     r.writer.own.forget_except(known)
     for part in r.parts:

@@ -26,13 +26,12 @@ from reconciler.cluster.client import ApiError
 from reconciler.cluster.objects import Ref, group_kind_of, ref_of, version_of
 from reconciler.context import Pass, Reconciler, changes_of, planned_runs, seen_by, target_of
 from reconciler.housekeeping import keep_house
-from reconciler.inventory.store import InventoryEntry
+from reconciler.inventory.store import Inventory, InventoryEntry
 from reconciler.objects.controller import take_up_inventory, write_changes
 from reconciler.objects.drift import note_basis
 from reconciler.observation.observe import Restrictions
 from reconciler.observation.pods import has_ended
 from reconciler.observation.unlabelled import believed_deletions, find_unlabelled
-from reconciler.planning.controller import choose_commit, update_plan
 from reconciler.planning.snapshot import Snapshot
 from reconciler.pods.lifts import Orders
 from reconciler.report.build import build_report
@@ -52,8 +51,7 @@ def reconcile_once(r: Reconciler) -> Report:
     with _phase(r, "observe"):  # 1
         p = observe(r)
     with _phase(r, "compile"):  # 2
-        choose_commit(r, p)
-        update_plan(r, p)
+        follow_plan(r, p)
     with _phase(r, "diff"):  # 3
         compute_changes(r, p)
     with _phase(r, "guard"):  # 4
@@ -82,6 +80,7 @@ def _phase(r: Reconciler, name: str) -> Iterator[None]:
 def observe(r: Reconciler) -> Pass:
     """Begin a pass with what the caches hold now, and bring the inventory up to it."""
     inventory = take_up_inventory(r)
+    r.watches.watch_kinds(kinds_in_use(r, inventory))
     r.watches.expect_kinds({entry.ref.group_kind for entry in inventory.entries.values() if entry.uid})
     doubts = find_unlabelled(r, inventory)
     settled = r.writer.settle()  # before the observation: they are laid over it
@@ -103,6 +102,30 @@ def observe(r: Reconciler) -> Pass:
     return p
 
 
+def kinds_in_use(r: Reconciler, inventory: Inventory) -> frozenset[tuple[str, str]]:
+    """Kinds, by (apiVersion, kind), of plans and of what we have made. One that left the repository before any object
+    of it was made is in use no more. Where a plan has a kind its version counts: what is known of an object may be of a
+    version that is served no more."""
+    declared = r.planning.kinds
+    known = {group_kind_of(api, kind) for api, kind in declared}
+    made = (entry.ref for entry in inventory.entries.values() if entry.uid)
+    return declared.union((ref.api_version, ref.kind) for ref in made if ref.group_kind not in known)
+
+
+# --- 2 compile
+
+
+def follow_plan(r: Reconciler, p: Pass) -> None:
+    """Set what the pass aims at; the runs that have ended unseen are entered by the plan that is now in force."""
+    seen = seen_by(r, p)
+    target = r.planning.follow(seen)
+    p.follow(target)
+    for key, doubt in r.runs.record_unobserved_ends(seen, planned_runs(r)).items():
+        p.doubt_end(key, doubt)
+    reruns, given_up = r.requests.current().reruns, r.runs.lost_jobs.given_up
+    p.follow(r.planning.renew(seen, target, reruns, given_up, is_free=not r.pods.awaits_evictions))
+
+
 # --- 3 diff
 
 
@@ -110,8 +133,6 @@ def compute_changes(r: Reconciler, p: Pass) -> None:
     """What is to be written, and what is held, from the manifests of the plan and the live objects."""
     if p.snapshot is None:
         return
-    if r.watches.watch_kinds(_kinds_in_use(p, p.snapshot)):
-        p.look_again(r.watches.observe(p.observation.restrictions))
     refs = _collect_manifests(r, p, p.snapshot)
     p.leave_alone(r.requests.suspended_keys({key: manifest.object for key, manifest in p.manifests.items()}))
     r.runs.observe_lost_jobs(seen_by(r, p), zip(refs, p.desired_manifests, strict=True))
@@ -134,16 +155,6 @@ def _unless_unfixable(r: Reconciler, change: Change) -> Change:
         return change
     paths = ", ".join(each.path_text for each in change.fields)
     return replace(change, action="held", reason=f"{UNFIXABLE}: {paths}")
-
-
-def _kinds_in_use(p: Pass, snapshot: Snapshot) -> set[tuple[str, str]]:
-    """Kinds, by (apiVersion, kind), of the plan and of what we have made. One that left the repository before any
-    object of it was made is in use no more. Where the plan has a kind its version counts: what is known of an object
-    may be of a version that is served no more."""
-    declared = {(manifest.object["apiVersion"], manifest.object["kind"]) for manifest in snapshot.manifests}
-    known = {group_kind_of(api, kind) for api, kind in declared}
-    made = (entry.ref for entry in p.inventory.entries.values() if entry.uid)
-    return declared | {(ref.api_version, ref.kind) for ref in made if ref.group_kind not in known}
 
 
 def reading_obstacle(r: Reconciler, p: Pass, ref: Ref) -> str:
@@ -171,13 +182,13 @@ def _version_obstacle(r: Reconciler, ref: Ref) -> str:
 def _collect_manifests(r: Reconciler, p: Pass, snapshot: Snapshot) -> list[Ref]:
     """Set the manifests as they are to be in the cluster, each made once; their refs."""
     refs, manifests = [], []
-    made, runs = r.planning.desired, planned_runs(r)
-    r.planning.go_by_manifests(snapshot)
+    made, runs = r.desired, planned_runs(r)
+    made.keep_only(snapshot.manifests)
     for manifest in snapshot.manifests:
         ref = made.ref_of(manifest)
         run = runs.numbered(ref.key, manifest.run_digest) if manifest.run_digest else ""
         try:
-            desired, ref = made.get(r.client, r.settings.cluster, manifest, run)
+            desired, ref = made.get(manifest, run)
         except ApiError as error:
             p.obstruct(ref, str(error))
             p.declare(ref)
@@ -231,12 +242,12 @@ def _required_change(r: Reconciler, p: Pass, desired: Manifest, ref: Ref) -> Cha
         return Change("held", ref, desired, reason=reason)
     finished = run.digest if run else None
     versions = (version_of(live), finished, started, refused)
-    known, known_versions = r.planning.unchanged.get(key, (None, ()))
+    known, known_versions = r.desired.unchanged.get(key, (None, ()))
     if known is desired and known_versions == versions:
         return None
     change = classify_change(desired, live, finished_digest=finished, has_started=started, is_update_refused=refused)
     if change is None:
-        r.planning.note_unchanged(key, desired, versions)
+        r.desired.note_unchanged(key, desired, versions)
         if live is not None and entry is not None and not entry.is_created:
             r.writer.memory.record_own_fields(key, live)
     return change and _unless_joined(change, entry)
@@ -266,8 +277,8 @@ def act_on_changes(r: Reconciler, p: Pass) -> None:
     write_changes(r, p, p.snapshot)
     p.take(r.scheduler.follow(seen_by(r, p), target_of(r, p), p.results))
     is_current = p.snapshot.gated and not p.observation.problems
-    if is_current and p.current_fingerprint is not None and r.planning.base_fingerprint is not None:
+    if is_current and p.target.fingerprint is not None and p.target.base is not None:
         orders = Orders(p.suspended_keys, r.requests.current().retries, r.pace.is_holding)
-        p.take(r.pods.act(seen_by(r, p), replace(target_of(r, p), runs=planned_runs(r)), orders))
+        p.take(r.pods.act(seen_by(r, p), target_of(r, p), orders))
     if trouble := r.writer.save_inventory(p.inventory):
         p.record_results([r.writer.record_failed_save(trouble)])

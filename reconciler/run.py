@@ -13,7 +13,7 @@ from typing import IO
 from reconciler.changes.events import ObjectEvent
 from reconciler.changes.results import ChangeResult
 from reconciler.cluster.client import ApiError, LostLease, short_error
-from reconciler.context import Reconciler, revision_in_force
+from reconciler.context import Reconciler
 from reconciler.git.webhook import WebhookReceiver, serve_webhook
 from reconciler.inventory.neighbours import OtherGangplanError
 from reconciler.loop import reconcile_once
@@ -74,10 +74,8 @@ def run_reconciler(r: Reconciler, stop: Callable[[], bool], once: bool = False) 
     r.record_good_pass()
     r.heartbeat.beat()
     r.client.ask_before_requests(lambda: _check_before_request(r, stop))
-    r.compiler.warm_up()
     r.lease.start()
     r.event_writer.start()
-    r.poller.start()
     r.watches.start()
     for part in r.parts:
         part.start()
@@ -85,12 +83,9 @@ def run_reconciler(r: Reconciler, stop: Callable[[], bool], once: bool = False) 
         _wait_for_start(r, stop)
         return _repeat_passes(r, stop, once)
     finally:
-        r.poller.stop()
         r.watches.stop()
         for part in r.parts:
             part.stop()
-        r.compiler.stop()
-        r.dry_run.give_up()
         r.event_writer.stop(EVENT_SECONDS)
         if not r.writer.is_any_open():  # a successor could not know of it; else it waits until the lease has run out
             r.lease.release()
@@ -141,7 +136,7 @@ def _repeat_passes(r: Reconciler, stop: Callable[[], bool], once: bool) -> Repor
         try:
             if failures >= TOLD_FAILURES:
                 _publish_failure(r, problem)
-            with r.tracing.span("pass", revision=revision_in_force(r)):
+            with r.tracing.span("pass", revision=r.planning.revision):
                 last = reconcile_once(r)
             _publish_report(r, last, time.monotonic() - began_at)
         except StopRequestedError:
@@ -228,7 +223,7 @@ def _is_complete(r: Reconciler, last: Report) -> bool:
     """Whether waiting would change nothing: all is done, or the commit does not compile and there is no other, or its
     new plan was refused, or its compile broke down, or the inventory is lost; or nothing is known of the repository,
     which cannot be fetched."""
-    if last.is_idle or r.compiler.is_busy:
+    if last.is_idle or r.planning.compiler.is_busy:
         return last.is_idle
     reasons = {condition.reason for condition in last.conditions if not condition.status}
     if not last.commit and "GitFailed" in reasons and r.poller.failures:
@@ -294,11 +289,6 @@ def _heartbeats(r: Reconciler) -> list[Heartbeat]:
         r.lease.heartbeat,
         r.event_writer.heartbeat,
         *(beat for part in r.parts for beat in part.heartbeats()),
-        r.poller.heartbeat,
-        r.compiler.heartbeat,
-        r.compiler.telling_heartbeat,
-        r.dry_run.heartbeat,
-        r.plan_copy.heartbeat,
         *r.other_heartbeats,
         *(informer.heartbeat for informer in list(r.watches.informers.values())),
     ]

@@ -111,6 +111,61 @@ class OwnershipTimings:
 
 
 @dataclass(frozen=True, slots=True)
+class DryRunTimings:
+    """Of the questions whether the API server would take an object."""
+
+    askers: int = 12
+    """Questions under way at a time."""
+    attempts: int = 3
+    """Times that a question is asked which gets no answer."""
+    patience: float = 30.0
+    """After which no question is asked again that got no answer, and no other of its kind: a webhook that hangs is
+    asked about all objects of a kind, and each question to it lasts as long as it may."""
+    outage: float = 10.0
+    """For which a question without an answer is asked again, however often: an API server that answers nothing for a
+    moment would let everything pass."""
+    longest_pause: float = 1.0
+    """Between two of these attempts."""
+    moment: float = 0.3
+    """For which the start of a round of no more than `askers` questions waits for the answers: most come at once, and a
+    pass less stands between a small commit and its first write."""
+    heartbeat_limit: float = 600.0
+    """Within which one of the questions under way has ended: each is a few requests, none of them begun after
+    `patience`."""
+    tell_after: float = 5.0
+    """Without an answer after which the delay is told."""
+
+
+@dataclass(frozen=True, slots=True)
+class CompileTimings:
+    """Of the process that compiles."""
+
+    time_limit: float = 600.0
+    """Wall time of one compile."""
+    telling_limit: float = 60.0
+    """For the worker to read a state."""
+    grace: float = 60.0
+    """Beyond these limits after which the thread that waits for the worker counts as one that hangs."""
+    quiet: float = 5.0
+    """Without a change in the cluster after which the worker is told what it holds."""
+    longest_untold: float = 120.0
+    """After which it is told although changes go on: to work out what they come to takes about a second of a core where
+    there are ten thousand nodes."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlanCopyTimings:
+    """Of the copy of the plan in force that is kept in the cluster."""
+
+    interval: float = 300.0
+    """Between two copies of plans of the same commit."""
+    failure_pause: float = 30.0
+    """After a copy that was not written."""
+    heartbeat_limit: float = 300.0
+    """For one of its requests, and for packing."""
+
+
+@dataclass(frozen=True, slots=True)
 class Timings:
     """All groups."""
 
@@ -120,6 +175,9 @@ class Timings:
     requests: RequestTimings = RequestTimings()
     pods: PodTimings = PodTimings()
     ownership: OwnershipTimings = OwnershipTimings()
+    dry_run: DryRunTimings = DryRunTimings()
+    compile: CompileTimings = CompileTimings()
+    plan_copy: PlanCopyTimings = PlanCopyTimings()
 
 
 TIMINGS = Timings()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 
 from compiler.emit.manifest import Manifest
@@ -11,6 +11,7 @@ from compiler.kubernetes import CLUSTER_LABEL, DIGEST_ANNOTATION, MANAGED_BY_LAB
 from reconciler.changes.diff import without_fields
 from reconciler.cluster.client import Client
 from reconciler.cluster.objects import FIELD_MANAGER, Object, Ref, ref_of
+from reconciler.threads.memo import drop_other_keys
 
 
 def desired_manifest(client: Client, cluster: str, manifest: Manifest) -> Manifest:
@@ -31,24 +32,48 @@ def desired_manifest(client: Client, cluster: str, manifest: Manifest) -> Manife
 
 @dataclass(slots=True)
 class DesiredManifests:
-    """What manifests are to be in the cluster, made once for each manifest and run. made: by the manifest's id()."""
+    """What manifests are to be in the cluster, made once for each manifest and run.
 
+    made: by the manifest's id(). unchanged: Ref.key -> the manifest and the live version for which there was nothing to
+    do. kept: the manifests of the plan in force.
+    """
+
+    client: Client
+    cluster: str
     made: dict[int, tuple[Manifest, Manifest, Ref]] = field(default_factory=dict)
+    unchanged: dict[str, tuple[Manifest, tuple[object, ...]]] = field(default_factory=dict)
+    kept: tuple[Manifest, ...] = ()
 
     def ref_of(self, manifest: Manifest) -> Ref:
         """The ref of what the manifest is to be, where that is made, else as it is written."""
         known = self.made.get(id(manifest))
         return known[2] if known is not None and known[0] is manifest else ref_of(manifest.object)
 
-    def get(self, client: Client, cluster: str, manifest: Manifest, run: str) -> tuple[Manifest, Ref]:
+    def get(self, manifest: Manifest, run: str) -> tuple[Manifest, Ref]:
         """`desired_manifest` of this run, and its ref. Raises NotFound for a kind that is not served."""
         known = self.made.get(id(manifest))
         if known is None or known[0] is not manifest or known[1].run_digest != run:
-            desired = desired_manifest(client, cluster, replace(manifest, run_digest=run))
+            desired = desired_manifest(self.client, self.cluster, replace(manifest, run_digest=run))
             known = self.made[id(manifest)] = manifest, desired, ref_of(desired.object)
         return known[1], known[2]
 
-    def keep_only(self, manifests: Iterable[Manifest]) -> None:
-        """Forget all others."""
-        ids = {id(manifest) for manifest in manifests}
-        self.made = {at: known for at, known in self.made.items() if at in ids}
+    def keep_only(self, manifests: tuple[Manifest, ...]) -> None:
+        """Forget all others, those of candidates as well."""
+        if self.kept is not manifests:
+            ids = {id(manifest) for manifest in manifests}
+            self.made = {at: known for at, known in self.made.items() if at in ids}
+            self.kept = manifests
+
+    def note_unchanged(self, key: str, desired: Manifest, versions: tuple[object, ...]) -> None:
+        """Remember for which live versions there is nothing to do."""
+        self.unchanged[key] = desired, versions
+
+    def is_unchanged(self, key: str, desired: Manifest, version: tuple[str, str], finished: str | None) -> bool:
+        """Whether there was nothing to do about this very manifest and this live version, of which no update was
+        refused; then its pods do not matter."""
+        known, versions = self.unchanged.get(key, (None, ()))
+        return known is desired and versions[:2] == (version, finished) and not versions[3]
+
+    def forget_except(self, live: Collection[str]) -> None:
+        """Forget other objects than these, by Ref.key."""
+        drop_other_keys(self.unchanged, live)

@@ -29,7 +29,7 @@ from reconciler.cluster.lease import vacancy
 from reconciler.cluster.objects import Object, Ref, ref_of
 from reconciler.cluster.preflight import START_LIMITS, CannotStartError, check_cluster, wait_for_cluster
 from reconciler.cluster.transport import Connector
-from reconciler.context import Reconciler, Settings, build_reconciler, load_identity, revision_in_force
+from reconciler.context import Reconciler, Settings, build_reconciler, load_identity
 from reconciler.git.process import GitError
 from reconciler.inventory.neighbours import OtherGangplanError
 from reconciler.inventory.store import FinishedRun, InventoryStore
@@ -199,7 +199,7 @@ def reconcile(
             reconciler.watch_over(connect.limiter.heartbeat, connect.limiter.late_requests)
             asking = client.with_limits(START_LIMITS)  # the client itself writes nothing without the lease
             _wait_for_cluster(asking, settings.namespace, limit, once)
-            reconcile.formatter.add_fields(lambda: {"revision": revision_in_force(reconciler)})
+            reconcile.formatter.add_fields(lambda: {"revision": reconciler.planning.revision})
             last = _run_until_signal(reconciler, signals, started_at + limit if once else None)
     except (DataFolderInUse, GitError, CannotStartError, OtherGangplanError, OSError, ValueError) as error:
         raise click.ClickException(str(error)) from error

@@ -11,7 +11,6 @@ from reconciler.changes.results import ChangeResult
 from reconciler.context import Pass, Reconciler, changes_of, seen_by
 from reconciler.inventory.neighbours import refuse_beside_another
 from reconciler.inventory.store import Inventory
-from reconciler.planning.controller import give_up_superseded_plan, restore_snapshot
 from reconciler.planning.snapshot import Snapshot
 
 
@@ -36,8 +35,7 @@ def _read_inventory(r: Reconciler, is_holder: bool) -> Inventory:
     follows = not is_holder and not r.was_holder and r.inventory is not None
     inventory = r.store.follow(r.inventory, r.clock()) if follows and r.inventory else r.store.read()
     r.take_up(inventory)
-    give_up_superseded_plan(r)
-    restore_snapshot(r)
+    r.planning.take_up(inventory)
     r.scheduler.recall()
     if is_holder:
         r.begin_to_lead()

@@ -11,6 +11,7 @@ from compiler.syntax.runs import json_digest
 from reconciler.changes.diff import Change
 from reconciler.changes.own_fields import own_fields
 from reconciler.changes.results import UNANSWERED, ChangeResult
+from reconciler.cluster.objects import Object
 from reconciler.objects.fights import FightDetector
 from reconciler.threads.memo import drop_other_keys
 

@@ -23,6 +23,7 @@ from reconciler.cluster.objects import Ref
 from reconciler.inventory.shards import memory_labels
 from reconciler.planning.snapshot import Snapshot
 from reconciler.threads.heartbeat import Heartbeat
+from reconciler.timings import TIMINGS, PlanCopyTimings
 
 log = logging.getLogger(__name__)
 
@@ -31,12 +32,6 @@ CHUNK = 512 << 10
 """Bytes of a ConfigMap of the copy; the limit is 1 MiB."""
 MAX_CHUNKS = 32
 """A larger copy is not kept: first the files are left out, then there is none."""
-MIN_INTERVAL = 300.0
-"""Seconds between two copies of plans of the same commit."""
-FAILURE_PAUSE = 30.0
-"""Seconds after a copy that was not written."""
-HEARTBEAT_LIMIT = 300.0
-"""Seconds for one of its requests, and for packing."""
 _HEAD_KEY, _CHUNK_KEY = "plan.json", "plan.gz"
 
 
@@ -55,13 +50,17 @@ class PlanCopy:
     client: Client
     namespace: str
     cluster: str
+    timings: PlanCopyTimings = TIMINGS.plan_copy
     _slot: str = "b"
     _stored: tuple[str, str] = ("", "")
     _next_at: float = 0.0
     _retry_at: float = 0.0
     _thread: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1, "plan-copy"))
     _writing: Future[None] | None = None
-    heartbeat: Heartbeat = field(default_factory=lambda: Heartbeat("plan-copy", HEARTBEAT_LIMIT))
+    heartbeat: Heartbeat = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.heartbeat = Heartbeat("plan-copy", self.timings.heartbeat_limit)
 
     @property
     def ref(self) -> Ref:
@@ -72,11 +71,12 @@ class PlanCopy:
         names = (plan.snapshot.commit, str(plan.snapshot.plan.get("digest", "")))
         is_due = names[0] != self._stored[0] or (names != self._stored and now >= self._next_at)
         if is_due and now >= self._retry_at and (self._writing is None or self._writing.done()):
-            self._stored, self._next_at = names, now + MIN_INTERVAL
+            self._stored, self._next_at = names, now + self.timings.interval
+            retry_at = now + self.timings.failure_pause
             try:
-                self._writing = self._thread.submit(self._write_or_log, plan, now + FAILURE_PAUSE)
+                self._writing = self._thread.submit(self._write_or_log, plan, retry_at)
             except RuntimeError as error:  # no thread can be started
-                self._note_failure(now + FAILURE_PAUSE)
+                self._note_failure(retry_at)
                 self.heartbeat.record_error(error)
 
     def wait(self) -> None:

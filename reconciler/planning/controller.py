@@ -6,21 +6,35 @@ The compile runs beside the loop in a child process; until it answers, the last 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict
-from math import inf
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from math import inf, isfinite
+from pathlib import Path
 from typing import TypeVar
 
-from compiler.kubernetes import ALLOW_REWRITE_ANNOTATION
 from compiler.repository import Repository
+from compiler.run_kinds import RUN_KINDS
 from compiler.specs import JobKey
-from reconciler.context import Pass, Reconciler, due_moment, is_plan_fresh, planned_runs, revision_in_force, seen_by
+from reconciler.changes.planned_runs import PlannedRuns
 from reconciler.git.process import GitError
-from reconciler.planning.candidate import SNAPSHOT_FILE, offer_candidate, settle_candidate, unanswered_message
+from reconciler.inventory.store import Inventory
+from reconciler.observation.seen import Seen
+from reconciler.part import Part
+from reconciler.planning.branch import Branch
+from reconciler.planning.candidate import Candidacy, are_kinds_seen, refusal_diagnostic, refused_change
+from reconciler.planning.cluster_copy import KeptPlan, PlanCopy
 from reconciler.planning.compile.inputs import CompileRequest
+from reconciler.planning.compile.process import CompileProcess
+from reconciler.planning.compile.worker_state import WorkerState
+from reconciler.planning.dry_run import Refusal
 from reconciler.planning.fingerprint import FINGERPRINT_KINDS, Fingerprint, fingerprint_of, state_objects
-from reconciler.planning.snapshot import CompileBreakdown, Snapshot, load_snapshot
+from reconciler.planning.snapshot import CompileBreakdown, Snapshot, load_snapshot, save_snapshot
 from reconciler.planning.state import Candidate, Rejection, RunningCompile
+from reconciler.planning.target import Target
+from reconciler.planning.verdict import Verdict
+from reconciler.threads.heartbeat import Heartbeat
+from reconciler.threads.memo import Memo, drop_other_keys
+from reconciler.timings import TIMINGS, PlanningTimings
 
 Value = TypeVar("Value")
 
@@ -30,210 +44,354 @@ PLAN_CODES = frozenset({"GP501", "GP502"})
 """Diagnostics that rest on what the cluster holds as well; those of files stay with their commit."""
 
 
-def restore_snapshot(r: Reconciler) -> None:
-    """Take up the plan of the last process, if its commit is still the one in force: from the data folder, or from the
-    cluster, where the files are kept as well. Raises ApiError."""
-    planning, inventory = r.planning, r.inventory
-    if planning.snapshot is not None or inventory is None:
-        return
-    kept, cluster = load_snapshot(r.settings.data / SNAPSHOT_FILE), r.settings.cluster
-    is_ours = kept is not None and kept.plan.get("cluster", cluster) == cluster  # the folder may serve two in turn
-    if kept is not None and is_ours and kept.commit == inventory.commit:
-        planning.restore(kept)
-        return
-    copy = r.plan_copy.read()
-    if copy is not None and inventory.commit in ("", copy.snapshot.commit):
-        log.info("the plan in force is taken from the cluster", extra={"commit": copy.snapshot.commit})
-        inventory.bring_into_force(copy.snapshot.commit)
-        planning.restore(copy.snapshot, copy.tree)
+@dataclass(frozen=True, slots=True)
+class PlanningGiven:
+    """What planning is told when it is made. snapshot_file: of the plan in force. executor: as in
+    `compiler.cli.executor.open_executor`. on_compile: told of the end of each compile: its commit, the seconds that it
+    took and its result. wake: makes a pass soon."""
+
+    cluster: str
+    snapshot_file: Path
+    executor: str
+    wall_clock: Callable[[], float]
+    on_compile: Callable[[str, float, str], None]
+    wake: Callable[[], None]
+    timings: PlanningTimings = TIMINGS.planning
 
 
-def give_up_superseded_plan(r: Reconciler) -> None:
-    """Forget a plan whose commit is older than what another replica has brought into force, or not known to follow it:
-    who leads again before it has heard of the newer commit does not go back."""
-    planning, inventory = r.planning, r.inventory
-    if planning.snapshot is None or inventory is None or inventory.commit in ("", planning.snapshot.commit):
-        return
-    try:
-        is_newer = r.mirror.is_ancestor(inventory.commit, planning.snapshot.commit)
-    except GitError:
-        is_newer = False
-    if not is_newer and not _is_rewrite_allowed(r, planning.snapshot.commit):
-        log.info("the plan is superseded", extra={"commit": planning.snapshot.commit, "in_force": inventory.commit})
-        planning.give_up_plan()
+@dataclass(slots=True)
+class PlanningPart(Part):
+    """The plan in force and what is known about others.
 
+    snapshot: the last good plan. tree: the files of its commit, where they are known. base_fingerprint: what it rests
+    on. fingerprint: what it rests on now. worker_state: what the compile worker knows of the cluster. rejections: by
+    commit.
+    """
 
-def choose_commit(r: Reconciler, p: Pass) -> None:
-    """Set the target: the head, unless its history was rewritten or it does not compile; else what is in force."""
-    head, snapshot = r.poller.head, r.planning.snapshot
-    in_force = snapshot.commit if snapshot else p.inventory.commit
-    p.aim_at(head.commit or in_force)
-    if head.commit and in_force and head.commit != in_force:
-        try:
-            if not r.mirror.is_ancestor(in_force, head.commit) and not _is_rewrite_allowed(r, head.commit):
-                p.hold_rewrite(
-                    f"{head.commit} does not descend from {in_force}, which is in force; allow it with the annotation "
-                    f"{ALLOW_REWRITE_ANNOTATION}: {head.commit} on ConfigMap {r.publisher.ref.name}"
-                )
-                p.aim_at(in_force)
-        except GitError as error:
-            p.report_problem(str(error))
-            p.aim_at(in_force)
-    rejection = r.planning.rejections.get(p.target_commit)
-    if rejection is not None and p.target_commit != in_force and r.clock() < rejection.retry_at:
-        p.aim_at(in_force)
+    given: PlanningGiven
+    branch: Branch
+    compiler: CompileProcess
+    candidacy: Candidacy
+    copy: PlanCopy
+    snapshot: Snapshot | None = None
+    tree: Repository | None = None
+    base_fingerprint: Fingerprint | None = None
+    fingerprint: Memo[Fingerprint] = field(default_factory=Memo)
+    running_compile: RunningCompile | None = None
+    worker_state: WorkerState = field(default_factory=WorkerState)
+    rejections: dict[str, Rejection] = field(default_factory=dict)
 
+    def start(self) -> None:
+        self.compiler.warm_up()
+        self.branch.poller.start()
 
-def _is_rewrite_allowed(r: Reconciler, commit: str) -> bool:
-    return r.publisher.read_annotations().get(ALLOW_REWRITE_ANNOTATION) == commit
+    def stop(self) -> None:
+        self.branch.poller.stop()
+        self.compiler.stop()
+        self.candidacy.dry_run.give_up()
 
+    def heartbeats(self) -> tuple[Heartbeat, ...]:
+        compiler, dry_run = self.compiler, self.candidacy.dry_run
+        beats = self.branch.poller.heartbeat, compiler.heartbeat, compiler.telling_heartbeat, dry_run.heartbeat
+        return *beats, self.copy.heartbeat
 
-def update_plan(r: Reconciler, p: Pass) -> None:
-    """Take the result of the compile, and start another if the plan no longer rests on what is observed."""
-    running = r.planning.running_compile
-    if running is not None and (result := r.compiler.take_result()) is not None:
-        r.planning.end_compile()
-        _take_result(r, p, running, result)
-    settle_candidate(r, p)
-    is_waiting = r.planning.candidate is not None
-    if is_waiting and r.planning.snapshot is not None and unanswered_message(r):
-        p.aim_at(r.planning.snapshot.commit)  # what is in force is planned anew meanwhile, where nodes or jobs change
-        is_waiting = False
-    p.go_by(r.planning.snapshot)
-    doubts = r.runs.record_unobserved_ends(seen_by(r, p), planned_runs(r))
-    for key, doubt in doubts.items():
-        p.doubt_end(key, doubt)
-    finished = p.inventory.finished_jobs(planned_runs(r))
-    if p.snapshot is not None:
-        current = _current_fingerprint(r, p, p.snapshot, finished)
-        p.compare_with(current)
-        if current == r.planning.base_fingerprint:
-            r.planning.note_fresh(current)
-    is_free = not is_waiting and not r.compiler.is_busy and not r.pods.awaits_evictions
-    may_compile = p.target_commit and not p.observation.problems and is_free
-    if may_compile and not is_plan_fresh(r, p) and not _is_postponed(r, p):
-        _start_compile(r, p, finished)
-    elif may_compile and r.was_holder and r.clock() >= r.planning.worker_state.tell_at():
-        _tell_worker(r, p, finished)
+    # --- what others ask
 
+    @property
+    def revision(self) -> str:
+        """The commit whose plan is in force, empty for none."""
+        return self.snapshot.commit if self.snapshot else ""
 
-def _current_fingerprint(r: Reconciler, p: Pass, snapshot: Snapshot, finished: frozenset[str]) -> Fingerprint:
-    """What the plan in force rests on now; made anew only when nodes, pods or jobs have changed."""
-    seen = p.observation
-    lists = tuple(seen.objects_of_kind(kind) for kind in sorted(FINGERPRINT_KINDS | snapshot.job_kinds))
-    r.planning.worker_state.note_seen(lists, r.clock())
-    return r.planning.fingerprint.get(
-        (snapshot, finished, seen.restrictions, *lists), lambda: fingerprint_of(seen, snapshot, finished)
-    )
+    @property
+    def is_busy(self) -> bool:
+        """Whether a plan is being made, or waits for the API server's answer."""
+        return self.compiler.is_busy or self.candidacy.candidate is not None
 
+    @property
+    def kinds(self) -> frozenset[tuple[str, str]]:
+        """(apiVersion, kind) of what the plan in force holds, and the one that may soon be."""
+        candidate = self.candidacy.candidate
+        snapshots = (self.snapshot, candidate.snapshot if candidate else None)
+        return frozenset().union(*(snapshot.kinds for snapshot in snapshots if snapshot is not None))
 
-def _take_result(r: Reconciler, p: Pass, running: RunningCompile, result: Snapshot | CompileBreakdown) -> None:
-    planning, now = r.planning, r.clock()
-    r.metrics.compile_seconds.observe(now - running.started_at)
-    r.tracing.record("compile", now - running.started_at, commit=running.commit)
-    log.info("a compile has ended", extra={"commit": running.commit, "seconds": round(now - running.started_at, 3)})
-    if isinstance(result, CompileBreakdown):
-        _record_breakdown(r, p, running, result)
-        return
-    r.metrics.compiles.labels(result="good" if result.ok else "rejected").inc()
-    if result.ok:
-        result = result.with_manifests_of(planning.snapshot) if planning.snapshot else result
-        planning.forget_breakdown(running.commit)
+    def is_job(self, key: str) -> bool:
+        """Whether the object of this Ref.key runs once: by its kind, or as the plan in force has it."""
+        return key.partition("/")[0] in RUN_KINDS or (self.snapshot is not None and key in self.snapshot.jobs)
+
+    def verdict(self, target: Target) -> Verdict:
+        """What is to be told of the newest commit."""
+        head = self.branch.head
+        found = {name: self.rejections[name] for name in {head.commit, target.commit} & self.rejections.keys()}
+        return Verdict(head, target, found, self.candidacy.unanswered_message())
+
+    def deadlines(self, now: float) -> Iterator[float]:
+        later = (self.worker_state.tell_at(), *(found.retry_at for found in self.rejections.values()))
+        yield from filter(isfinite, later)
+        if (untold := self.candidacy.dry_run.seconds_to_tell()) is not None:
+            yield now + untold
+        wall_now = self.given.wall_clock()
+        yield from (now + at - wall_now for at in (self.snapshot.moments if self.snapshot else ()))
+
+    def keep_copy(self, inventory: Inventory, now: float) -> None:
+        """Keep a copy of the plan in force and its files in the cluster."""
+        if self.snapshot is not None and self.tree is not None and inventory.commit == self.snapshot.commit:
+            self.copy.offer(KeptPlan(self.snapshot, self.tree), now)
+
+    # --- the plan of another process or replica
+
+    def take_up(self, inventory: Inventory) -> None:
+        """Go on from an inventory that was just read. Raises ApiError."""
+        self._give_up_superseded(inventory)
+        self._restore(inventory)
+
+    def _restore(self, inventory: Inventory) -> None:
+        """Take up the plan of the last process, if its commit is still the one in force: from the data folder, or from
+        the cluster, where the files are kept as well. What it rests on is not known."""
+        if self.snapshot is not None:
+            return
+        kept, cluster = load_snapshot(self.given.snapshot_file), self.given.cluster
+        is_ours = kept is not None and kept.plan.get("cluster", cluster) == cluster  # the folder may serve two in turn
+        if kept is not None and is_ours and kept.commit == inventory.commit:
+            self.snapshot = kept
+            return
+        copy = self.copy.read()
+        if copy is not None and inventory.commit in ("", copy.snapshot.commit):
+            log.info("the plan in force is taken from the cluster", extra={"commit": copy.snapshot.commit})
+            inventory.bring_into_force(copy.snapshot.commit)
+            self.snapshot, self.tree = copy.snapshot, copy.tree
+
+    def _give_up_superseded(self, inventory: Inventory) -> None:
+        """Forget a plan whose commit is older than what another replica has brought into force, or not known to follow
+        it: who leads again before it has heard of the newer commit does not go back."""
+        if self.snapshot is None or inventory.commit in ("", self.snapshot.commit):
+            return
+        if not self.branch.may_follow(self.snapshot.commit, inventory.commit):
+            log.info("the plan is superseded", extra={"commit": self.snapshot.commit, "in_force": inventory.commit})
+            self.snapshot = self.base_fingerprint = self.tree = None
+
+    # --- which plan is in force
+
+    def follow(self, seen: Seen) -> Target:
+        """Take the answers that have come; the commit that is to be in force, and the plan that is."""
+        self._take_result(seen)
+        aim = self.branch.aim(self._in_force(seen))
+        commit = self._settle(seen, self._in_force(seen) if self._is_put_off(seen, aim.commit) else aim.commit)
+        if self.snapshot is not None and self.candidacy.unanswered_message():
+            commit = self.snapshot.commit  # it is planned anew meanwhile, where nodes or jobs change
+        drop_other_keys(self.rejections, {self.branch.head.commit, commit, self._in_force(seen)})
+        return Target(commit, aim.rewrite_message, self.snapshot, problems=(aim.problem,) if aim.problem else ())
+
+    def _in_force(self, seen: Seen) -> str:
+        return self.snapshot.commit if self.snapshot else seen.inventory.commit
+
+    def _is_put_off(self, seen: Seen, commit: str) -> bool:
+        """Whether a commit that is not in force was rejected, and is to be tried again only later."""
+        rejection = self.rejections.get(commit)
+        return rejection is not None and commit != self._in_force(seen) and seen.now < rejection.retry_at
+
+    def _settle(self, seen: Seen, target: str) -> str:
+        """Put the candidate in force, reject it, or drop it for a newer commit; the commit that is now to be in force.
+        Only a leader asks about it; another replica follows the inventory."""
+        if (candidate := self.candidacy.candidate) is None:
+            return target
+        commit, is_in_force = candidate.snapshot.commit, candidate.snapshot.commit == seen.inventory.commit
+        if not is_in_force and commit != target:
+            self.candidacy.drop()
+            return target
+        refusals: tuple[Refusal, ...] | None = ()
+        if not is_in_force:
+            refusals = self.candidacy.ask(seen, self.snapshot) if seen.is_leading else None
+        if not are_kinds_seen(candidate.snapshot, seen.observation):
+            self.given.wake()  # the next pass looks at them
+        elif refusals:
+            self._refuse(seen, candidate, refusals)
+            return self._in_force(seen)
+        elif refusals is not None:
+            self._put_in_force(candidate)
+        return target
+
+    def _put_in_force(self, candidate: Candidate) -> None:
+        """Replace the plan in force; nothing is held against its commit any more. A candidate of another commit goes on
+        waiting."""
+        self.snapshot, self.tree = candidate.snapshot, candidate.tree
+        self.base_fingerprint = candidate.fingerprint
+        self.rejections.pop(candidate.snapshot.commit, None)
+        waiting = self.candidacy.candidate
+        if waiting is not None and waiting.snapshot.commit == candidate.snapshot.commit:
+            self.candidacy.drop()
+        save_snapshot(candidate.snapshot, self.given.snapshot_file)
+
+    def _refuse(self, seen: Seen, candidate: Candidate, refusals: tuple[Refusal, ...]) -> None:
+        timings, commit, now = self.given.timings, candidate.snapshot.commit, seen.now
+        former = self.rejections.get(commit)
+        attempts = 1 + (former.attempts if former is not None and former.refusals else 0)
+        pause = min(timings.refusal_retry * 2 ** (attempts - 1), timings.longest_refusal_retry)
+        entries = tuple(map(refusal_diagnostic, refusals))
+        snapshot = replace(candidate.snapshot, ok=False, diagnostics=(*entries, *candidate.snapshot.diagnostics))
+        held = tuple(refused_change(refusal, seen.observation) for refusal in refusals)
+        self.rejections[commit] = Rejection(snapshot, now, now + pause, (None, None), attempts, held)
+        self.candidacy.drop()
+        log.warning("commit refused", extra={"commit": commit, "reason": entries[0]["message"]})
+
+    # --- the results of compiles
+
+    def _take_result(self, seen: Seen) -> None:
+        running = self.running_compile
+        if running is None or (result := self.compiler.take_result()) is None:
+            return
+        self.running_compile = None
+        kind = "broken"
+        if isinstance(result, CompileBreakdown):
+            self._record_breakdown(seen, running, result)
+        elif result.ok:
+            kind = "good"
+            self._offer(running, result)
+        else:
+            kind = "rejected"
+            delay = _retry_delay(result, self.given.timings.plan_retry)
+            found = Rejection(result, seen.now, seen.now + delay, self._basis(running))
+            self.rejections[running.commit] = found
+            reason = found.first_error["message"] if found.first_error else "no plan"
+            log.warning("commit rejected", extra={"commit": running.commit, "reason": reason})
+        seconds = seen.now - running.started_at
+        log.info("a compile has ended", extra={"commit": running.commit, "seconds": round(seconds, 3)})
+        self.given.on_compile(running.commit, seconds, kind)
+
+    def _offer(self, running: RunningCompile, result: Snapshot) -> None:
+        """Take a good plan: one of the commit in force replaces the last one at once."""
+        result = result.with_manifests_of(self.snapshot) if self.snapshot else result
+        if (former := self.rejections.get(running.commit)) is not None and former.breakdown:
+            del self.rejections[running.commit]
         fingerprint = fingerprint_of(running.observation, result, running.finished_jobs)
-        offer_candidate(r, p, Candidate(result, fingerprint, running.tree))
-        return
-    rejection = Rejection(result, now, now + _retry_delay(result, r.timings.planning.plan_retry), _basis(r, running))
-    _reject(r, p, running, rejection)
-    reason = rejection.first_error["message"] if rejection.first_error else "no plan"
-    log.warning("commit rejected", extra={"commit": running.commit, "reason": reason})
+        candidate = Candidate(result, fingerprint, running.tree)
+        if result.commit == self.revision:
+            self._put_in_force(candidate)
+        else:
+            self.candidacy.offer(candidate)
 
+    def _record_breakdown(self, seen: Seen, running: RunningCompile, result: CompileBreakdown) -> None:
+        """Note a compile that gave no answer: nothing is held against its commit, and it is tried again."""
+        former, now, timings = self.rejections.get(running.commit), seen.now, self.given.timings
+        attempts = 1 + (former.attempts if former is not None and former.breakdown else 0)
+        pause = min(timings.compile_retry * 2.0 ** min(attempts - 1, 16), timings.plan_retry)
+        nothing, basis = Snapshot(running.commit, ok=False), self._basis(running)
+        found = Rejection(nothing, now, now + pause, basis, attempts, breakdown=result.message)
+        self.rejections[running.commit] = found
+        log.warning("a compile broke down", extra={"commit": running.commit, "reason": result.message, "retry": pause})
 
-def _record_breakdown(r: Reconciler, p: Pass, running: RunningCompile, result: CompileBreakdown) -> None:
-    """Note a compile that gave no answer: nothing is held against its commit, and it is tried again."""
-    r.metrics.compiles.labels(result="broken").inc()
-    former, now = r.planning.rejections.get(running.commit), r.clock()
-    attempts = 1 + (former.attempts if former is not None and former.breakdown else 0)
-    timings = r.timings.planning
-    pause = min(timings.compile_retry * 2.0 ** min(attempts - 1, 16), timings.plan_retry)
-    nothing = Snapshot(running.commit, ok=False)
-    rejection = Rejection(nothing, now, now + pause, _basis(r, running), attempts, breakdown=result.message)
-    _reject(r, p, running, rejection)
-    log.warning("a compile broke down", extra={"commit": running.commit, "reason": result.message, "retry": pause})
+    def _basis(self, running: RunningCompile) -> tuple[Fingerprint | None, int | None]:
+        in_force = self.snapshot
+        base = fingerprint_of(running.observation, in_force, running.finished_jobs) if in_force else None
+        return base, running.due_moment
 
+    # --- the next compile
 
-def _basis(r: Reconciler, running: RunningCompile) -> tuple[Fingerprint | None, int | None]:
-    in_force = r.planning.snapshot
-    base = fingerprint_of(running.observation, in_force, running.finished_jobs) if in_force else None
-    return base, running.due_moment
+    def renew(
+        self,
+        seen: Seen,
+        target: Target,
+        reruns: Mapping[str, tuple[str, int]],
+        given_up: Collection[str],
+        is_free: bool,
+    ) -> Target:
+        """Compile where the plan no longer rests on what is observed, unless something else is waited for; the target
+        with what is known of its plan. given_up: jobs of which only another object can start. is_free: whether nothing
+        that was done is yet to be seen."""
+        jobs = target.snapshot.jobs if target.snapshot else {}
+        runs = PlannedRuns(jobs, reruns, seen.inventory.last_runs(jobs))
+        over = seen.inventory.finished_jobs(runs)
+        current = self._current_fingerprint(seen, target.snapshot, over) if target.snapshot else None
+        if current == self.base_fingerprint:
+            self.base_fingerprint = current  # the very same is compared at once
+        is_of_target = target.snapshot is not None and target.snapshot.commit == target.commit
+        is_fresh = is_of_target and current == self.base_fingerprint and self._due_moment(seen) is None
+        known = replace(target, fingerprint=current, base=self.base_fingerprint, is_fresh=is_fresh, runs=runs)
+        is_waiting = self.candidacy.candidate is not None and not (
+            self.snapshot is not None and self.candidacy.unanswered_message()
+        )
+        if not target.commit or seen.observation.problems or is_waiting or self.compiler.is_busy or not is_free:
+            return known
+        stale = (seen.inventory.runs.keys() - over) | set(given_up)
+        if not is_fresh and not self._is_postponed(seen, known):
+            problem = self._start_compile(seen, target.commit, over, stale)
+            return replace(known, problems=(*known.problems, problem)) if problem else known
+        if seen.is_leading and seen.now >= self.worker_state.tell_at():
+            self._tell_worker(seen, over, stale)
+        return known
 
+    def _current_fingerprint(self, seen: Seen, snapshot: Snapshot, over: frozenset[str]) -> Fingerprint:
+        """What the plan in force rests on now; made anew only when nodes, pods or jobs have changed."""
+        found = seen.observation
+        lists = tuple(found.objects_of_kind(kind) for kind in sorted(FINGERPRINT_KINDS | snapshot.job_kinds))
+        self.worker_state.note_seen(lists, seen.now)
+        inputs = (snapshot, over, found.restrictions, *lists)
+        return self.fingerprint.get(inputs, lambda: fingerprint_of(found, snapshot, over))
 
-def _reject(r: Reconciler, p: Pass, running: RunningCompile, rejection: Rejection) -> None:
-    r.planning.reject(running.commit, rejection)
-    if p.target_commit == running.commit and r.planning.snapshot is not None:
-        p.aim_at(r.planning.snapshot.commit)
+    def _due_moment(self, seen: Seen) -> int | None:
+        """The latest moment that has come since the plan was made and at which the answer may have changed although
+        nothing happened."""
+        moments = self.snapshot.moments if self.snapshot else ()
+        return max((at for at in moments if at <= seen.wall_now), default=None)
+
+    def _is_postponed(self, seen: Seen, target: Target) -> bool:
+        """Whether the target was rejected, and neither time nor what it rests on gives it another chance. The commit in
+        force has one with each change."""
+        rejection = self.rejections.get(target.commit)
+        if rejection is None or seen.now >= rejection.retry_at:
+            return False
+        if target.snapshot is None or target.snapshot.commit != target.commit:
+            return True
+        is_recent = seen.now < rejection.rejected_at + self.given.timings.compile_retry
+        return is_recent or rejection.rests_on == (target.fingerprint, self._due_moment(seen))
+
+    def _start_compile(self, seen: Seen, commit: str, over: frozenset[str], stale: Collection[str]) -> str:
+        """Begin to compile; what is in the way, empty for nothing."""
+        try:
+            tree = self.branch.read_tree(commit)
+        except GitError as error:
+            if self.tree is None or commit != self.revision:
+                return str(error)
+            tree = self.tree
+        request = self._compile_request(seen, over, stale, commit, tree)
+        due = self._due_moment(seen)
+        self.running_compile = RunningCompile(commit, seen.observation, over, due, seen.now, tree)
+        self.worker_state.note_told(seen.now)
+        log.info("a compile begins", extra={"commit": commit})
+        self.compiler.start_compile(request)
+        return ""
+
+    def _tell_worker(self, seen: Seen, over: frozenset[str], stale: Collection[str]) -> None:
+        """Let the compile worker know what the cluster holds by now."""
+        self.worker_state.note_told(seen.now)
+        if self.snapshot is not None and self.tree is not None:
+            self.compiler.tell_state(self._compile_request(seen, over, stale, self.snapshot.commit, self.tree))
+
+    def _compile_request(
+        self, seen: Seen, over: frozenset[str], stale: Collection[str], commit: str, tree: Repository
+    ) -> CompileRequest:
+        """All that a plan of this commit is made of. stale: jobs whose next run is planned, and not what is there."""
+        refs = [seen.inventory.runs[key].ref for key in sorted(over)]
+        restrictions = seen.observation.restrictions
+        return CompileRequest(
+            commit,
+            self.given.cluster,
+            tree.files,
+            tree.commit_dates,
+            problems=[asdict(problem) for problem in tree.problems],
+            state=state_objects(seen.observation, frozenset(stale)),
+            finished_jobs=[(ref.namespace, ref.name, ref.kind) for ref in refs],
+            executor=self.given.executor,
+            clock=int(seen.wall_now),
+            held_jobs=list(_by_job(restrictions.held_jobs)),
+            closed_nodes=[(job, sorted(nodes)) for job, nodes in _by_job(restrictions.closed_nodes)],
+            former_places=list(_by_job(self.snapshot.placed_pods)) if self.snapshot else [],
+        )
 
 
 def _retry_delay(snapshot: Snapshot, plan_retry: float) -> float:
     """Seconds until a rejected commit may be tried again although nothing changed."""
     codes = {diagnostic["code"] for diagnostic in snapshot.diagnostics if diagnostic["severity"] == "error"}
     return plan_retry if codes <= PLAN_CODES else inf
-
-
-def _is_postponed(r: Reconciler, p: Pass) -> bool:
-    """Whether the target was rejected, and neither time nor what it rests on gives it another chance. The commit in
-    force has one with each change."""
-    rejection = r.planning.rejections.get(p.target_commit)
-    if rejection is None or r.clock() >= rejection.retry_at:
-        return False
-    if p.snapshot is None or p.snapshot.commit != p.target_commit:
-        return True
-    is_recent = r.clock() < rejection.rejected_at + r.timings.planning.compile_retry
-    return is_recent or rejection.rests_on == (p.current_fingerprint, due_moment(r))
-
-
-def _start_compile(r: Reconciler, p: Pass, finished_keys: frozenset[str]) -> None:
-    head, commit = r.poller.head, p.target_commit
-    try:
-        tree = head.tree if head.tree is not None and commit == head.commit else r.mirror.read_tree(commit)
-    except GitError as error:
-        if r.planning.tree is None or commit != revision_in_force(r):
-            p.report_problem(str(error))
-            return
-        tree = r.planning.tree
-    request = _compile_request(r, p, finished_keys, commit, tree)
-    r.planning.begin_compile(RunningCompile(commit, p.observation, finished_keys, due_moment(r), r.clock(), tree))
-    r.planning.worker_state.note_told(r.clock())
-    log.info("a compile begins", extra={"commit": commit})
-    r.compiler.start_compile(request)
-
-
-def _tell_worker(r: Reconciler, p: Pass, finished_keys: frozenset[str]) -> None:
-    """Let the compile worker know what the cluster holds by now."""
-    r.planning.worker_state.note_told(r.clock())
-    if p.snapshot is not None and r.planning.tree is not None:
-        r.compiler.tell_state(_compile_request(r, p, finished_keys, p.snapshot.commit, r.planning.tree))
-
-
-def _compile_request(
-    r: Reconciler, p: Pass, finished_keys: frozenset[str], commit: str, tree: Repository
-) -> CompileRequest:
-    """All that a plan of this commit is made of."""
-    refs = [p.inventory.runs[key].ref for key in sorted(finished_keys)]
-    stale = frozenset(p.inventory.runs.keys() - finished_keys) | r.runs.lost_jobs.given_up
-    return CompileRequest(
-        commit,
-        r.settings.cluster,
-        tree.files,
-        tree.commit_dates,
-        problems=[asdict(problem) for problem in tree.problems],
-        state=state_objects(p.observation, stale),
-        finished_jobs=[(ref.namespace, ref.name, ref.kind) for ref in refs],
-        executor=r.settings.executor,
-        clock=int(r.wall_clock()),
-        held_jobs=list(_by_job(p.observation.restrictions.held_jobs)),
-        closed_nodes=[(job, sorted(nodes)) for job, nodes in _by_job(p.observation.restrictions.closed_nodes)],
-        former_places=list(_by_job(r.planning.snapshot.placed_pods)) if r.planning.snapshot else [],
-    )
 
 
 def _by_job(by_key: Mapping[str, Value]) -> Iterator[tuple[JobKey, Value]]:

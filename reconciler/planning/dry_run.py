@@ -23,29 +23,10 @@ from reconciler.cluster.client import ApiError, Client, Conflict, Invalid, LostL
 from reconciler.cluster.objects import Object, Ref, ref_of
 from reconciler.cluster.replacements import WAY_OUT, is_taken_anew, may_be_replaced, under_other_name
 from reconciler.threads.heartbeat import Heartbeat
+from reconciler.timings import TIMINGS, DryRunTimings
 
 log = logging.getLogger(__name__)
 
-ASKERS = 12
-"""Questions under way at a time."""
-ATTEMPTS = 3
-"""Times that a question is asked which gets no answer."""
-PATIENCE = 30.0
-"""Seconds after which no question is asked again that got no answer, and no other of its kind: a webhook that hangs is
-asked about all objects of a kind, and each question to it lasts as long as it may."""
-OUTAGE_SECONDS = 10.0
-"""Seconds for which a question without an answer is asked again, however often: an API server that answers nothing for
-a moment would let everything pass."""
-LONGEST_PAUSE = 1.0
-"""Seconds between two of these attempts."""
-MOMENT = 0.3
-"""Seconds that the start of a round of no more than `ASKERS` questions waits for the answers: most come at once, and a
-pass less stands between a small commit and its first write."""
-HEARTBEAT_LIMIT = 600.0
-"""Seconds within which one of the questions under way has ended: each is a few requests, none of them begun after
-`PATIENCE`."""
-TELL_AFTER = 5.0
-"""Seconds without an answer after which the delay is told."""
 _QUEUE_LIMITS = ("parent", "capability", "deserved", "guarantee")
 """Fields of a Queue that admission compares with other queues."""
 _NO_DRY_RUN = "does not support dry run"
@@ -88,13 +69,17 @@ class _Round:
 
     questions: Sequence[Question]
     began_at: float
+    timings: DryRunTimings
     asked_at: dict[Ref, float] = field(default_factory=dict)
     troubles: dict[Ref, str] = field(default_factory=dict)
     result: tuple[Refusal, ...] | None = None
     ended: threading.Event = field(default_factory=threading.Event)
     is_awaited: bool = False
     is_given_up: bool = False
-    heartbeat: Heartbeat = field(default_factory=lambda: Heartbeat("dry-run", HEARTBEAT_LIMIT))
+    heartbeat: Heartbeat = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.heartbeat = Heartbeat("dry-run", self.timings.heartbeat_limit)
 
     @property
     def has_ended(self) -> bool:
@@ -127,17 +112,17 @@ class _Round:
 
     def may_be_outage(self, now: float) -> bool:
         """Whether it is too early to go without an answer."""
-        return now - self.began_at < OUTAGE_SECONDS
+        return now - self.began_at < self.timings.outage
 
     def is_vain(self, ref: Ref, now: float) -> bool:
         """Whether this is asked no more: the round has lasted long enough, and its kind gave no answer."""
-        if now - self.began_at < PATIENCE:
+        if now - self.began_at < self.timings.patience:
             return False
         return any(known.group_kind == ref.group_kind for known in list(self.troubles))
 
     def delay(self, now: float) -> str:
         """Which questions wait for an answer, and what came instead; empty while none waits for long."""
-        waiting = sorted(ref for ref, since in list(self.asked_at.items()) if now - since >= TELL_AFTER)
+        waiting = sorted(ref for ref, since in list(self.asked_at.items()) if now - since >= self.timings.tell_after)
         if not waiting:
             return ""
         first = waiting[0]
@@ -146,16 +131,22 @@ class _Round:
 
     def seconds_to_tell(self, now: float) -> float:
         """Seconds until the first of the questions under way has waited for long."""
-        return min(list(self.asked_at.values()), default=now) + TELL_AFTER - now
+        return min(list(self.asked_at.values()), default=now) + self.timings.tell_after - now
 
 
 class DryRun:
     """Asks questions in threads of its own; `wake` is called when all are answered."""
 
-    def __init__(self, client: Client, wake: Callable[[], None], clock: Callable[[], float] = time.monotonic) -> None:
-        self.client, self.wake, self.clock = client, wake, clock
+    def __init__(
+        self,
+        client: Client,
+        wake: Callable[[], None],
+        clock: Callable[[], float] = time.monotonic,
+        timings: DryRunTimings = TIMINGS.dry_run,
+    ) -> None:
+        self.client, self.wake, self.clock, self.timings = client, wake, clock, timings
         self._round: _Round | None = None
-        self._resting = Heartbeat("dry-run", HEARTBEAT_LIMIT)
+        self._resting = Heartbeat("dry-run", timings.heartbeat_limit)
 
     @property
     def is_busy(self) -> bool:
@@ -169,11 +160,11 @@ class DryRun:
     def start(self, questions: Sequence[Question]) -> None:
         """Begin to ask; where there are few questions, wait a moment for the answers."""
         self.give_up()
-        asked = _Round(questions, self.clock(), is_awaited=len(questions) <= ASKERS)
+        asked = _Round(questions, self.clock(), self.timings, is_awaited=len(questions) <= self.timings.askers)
         threading.Thread(target=self._ask_all, args=(asked,), name="dry-run", daemon=True).start()
         self._round = asked
         if asked.is_awaited:
-            asked.wait(MOMENT)
+            asked.wait(self.timings.moment)
 
     def take_result(self) -> tuple[Refusal, ...] | None:
         """The refusals, in the order of the questions, once; None while they are asked, or when the lease was lost."""
@@ -218,10 +209,10 @@ class DryRun:
             self.wake()
 
     def refusals_of(self, questions: Sequence[Question]) -> tuple[Refusal, ...]:
-        return self._refusals_of(_Round(questions, self.clock()))
+        return self._refusals_of(_Round(questions, self.clock(), self.timings))
 
     def _refusals_of(self, asked: _Round) -> tuple[Refusal, ...]:
-        with ThreadPoolExecutor(ASKERS, "dry-run") as threads:
+        with ThreadPoolExecutor(self.timings.askers, "dry-run") as threads:
             messages = list(threads.map(lambda question: self._refusal(asked, question), asked.questions))
         pairs = zip(asked.questions, messages, strict=True)
         return tuple(Refusal(question, message) for question, message in pairs if message)
@@ -251,7 +242,7 @@ class DryRun:
 
     def _ask(self, asked: _Round, question: Question, item: Object) -> str:
         ref, attempts = question.ref, 0
-        while attempts < ATTEMPTS or asked.may_be_outage(self.clock()):
+        while attempts < self.timings.attempts or asked.may_be_outage(self.clock()):
             attempts += 1
             if asked.is_given_up or asked.is_vain(ref, self.clock()):
                 return ""
@@ -260,7 +251,7 @@ class DryRun:
             except Retry as error:
                 asked.note_trouble(ref, server_message(error)[:300])
                 if asked.may_be_outage(self.clock()):
-                    time.sleep(min(error.after, LONGEST_PAUSE))
+                    time.sleep(min(error.after, self.timings.longest_pause))
                 continue
             except Invalid as error:
                 message = server_message(error)

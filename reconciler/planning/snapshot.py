@@ -14,7 +14,7 @@ from typing import Any
 from compiler.emit.manifest import Manifest
 from compiler.kubernetes import DEPENDENT_ROLES_ANNOTATION, POD_OWNERS_ANNOTATION, annotations_of
 from compiler.volcano.shared_devices import VGPU_MEMORY
-from reconciler.cluster.objects import Object, Ref, ref_of
+from reconciler.cluster.objects import Object, Ref, group_kind_of, ref_of
 
 FORMAT_VERSION = 2
 
@@ -93,6 +93,15 @@ class Snapshot:
     def jobs(self) -> Mapping[str, Manifest]:
         """Ref.key -> manifest, of what runs once and finishes."""
         return {ref_of(manifest.object).key: manifest for manifest in self.manifests if manifest.run_digest}
+
+    @cached_property
+    def kinds(self) -> frozenset[tuple[str, str]]:
+        """(apiVersion, kind) of all manifests."""
+        return frozenset((manifest.object["apiVersion"], manifest.object["kind"]) for manifest in self.manifests)
+
+    @cached_property
+    def group_kinds(self) -> frozenset[str]:
+        return frozenset(group_kind_of(*kind) for kind in self.kinds)
 
     @cached_property
     def job_kinds(self) -> frozenset[str]:

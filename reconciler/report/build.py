@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from math import isfinite
 
 from reconciler.changes.allowed import Allowed, Changes
 from reconciler.changes.effects import Effects
 from reconciler.context import Pass, Reconciler, seen_by, target_of
-from reconciler.planning.candidate import unanswered_message
-from reconciler.planning.target import Target
-from reconciler.planning.verdict import Verdict
 from reconciler.report.outcome import Outcome, report_of
 from reconciler.report.status import Report
 
@@ -21,7 +17,7 @@ def build_report(r: Reconciler, p: Pass) -> Report:
     done = Effects(tuple(p.results), (), p.lifted_gates, tuple(p.evicted_pods), tuple(p.events))
     outcome = Outcome(
         seen,
-        _verdict(r, target),
+        r.planning.verdict(target),
         Allowed(changes, p.prune_plan, p.standstill),
         done,
         r.writer.memory.failures,
@@ -38,31 +34,18 @@ def build_report(r: Reconciler, p: Pass) -> Report:
     return report_of(outcome, conditions, _deadlines(r), r.publisher.event_object, is_busy=_is_busy(r, p))
 
 
-def _verdict(r: Reconciler, target: Target) -> Verdict:
-    head, known = r.poller.head, r.planning.rejections
-    rejections = {commit: known[commit] for commit in (head.commit, target.commit) if commit in known}
-    return Verdict(head, target, rejections, unanswered_message(r))
-
-
 def _is_busy(r: Reconciler, p: Pass) -> bool:
     """Whether something goes on, or is still to be done that is not refused again and again."""
     memory = r.writer.memory
-    is_planning = r.compiler.is_busy or r.planning.candidate is not None
     is_writing = r.pods.is_busy() or r.writer.is_any_open()
     changes = (*p.changes, *(result.change for result in p.results))
-    return is_planning or is_writing or not all(map(memory.is_given_up, changes))
+    return r.planning.is_busy or is_writing or not all(map(memory.is_given_up, changes))
 
 
 def _deadlines(r: Reconciler) -> Iterator[float]:
     """When something is to be done although nothing happens, on the clock."""
-    now, wall_now = r.clock(), r.wall_clock()
+    now = r.clock()
     for part in r.parts:
         yield from part.deadlines(now)
-    yield from (found.retry_at for found in r.planning.rejections.values() if isfinite(found.retry_at))
     yield from r.writer.retry_times()
     yield from r.pace.deadlines(now)
-    if r.was_holder:
-        yield r.planning.worker_state.tell_at()
-    if (untold := r.dry_run.seconds_to_tell()) is not None:
-        yield now + untold
-    yield from (now + at - wall_now for at in (r.planning.snapshot.moments if r.planning.snapshot else ()))

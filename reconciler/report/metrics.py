@@ -86,6 +86,11 @@ class Metrics:
         finally:
             self.phase_seconds.labels(phase=phase).observe(time.monotonic() - began_at)
 
+    def record_compile(self, seconds: float, result: str) -> None:
+        """Count a compile that has ended. result: "good", "rejected" or "broken"."""
+        self.compile_seconds.observe(seconds)
+        self.compiles.labels(result=result).inc()
+
     def record_fetch(self, good: bool, seconds: float) -> None:
         self.fetches.labels(result="good" if good else "failed").inc()
         self.fetch_seconds.observe(seconds)

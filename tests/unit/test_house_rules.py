@@ -48,7 +48,9 @@ MUTATORS = frozenset(
         "update",
     )
 )
-PACKAGES_OWN = frozenset(("click.UsageError.exit_code", "_current.request", "settings.retries", "yaml.width"))
+PACKAGES_OWN = frozenset(
+    ("click.UsageError.exit_code", "_current.request", "repo.git", "settings.retries", "yaml.width")
+)
 """Attributes of packages' objects that are called as fields of ours are."""
 
 

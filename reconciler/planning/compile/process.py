@@ -30,19 +30,13 @@ from reconciler.planning.compile.confinement import child_environment, child_mem
 from reconciler.planning.compile.inputs import CompileRequest, HeldInputs, encode_request
 from reconciler.planning.snapshot import CompileBreakdown, Snapshot
 from reconciler.threads.heartbeat import Heartbeat
+from reconciler.timings import TIMINGS, CompileTimings
 
 if TYPE_CHECKING:
     from compiler.cluster_state.state import ClusterState
     from compiler.repository import Repository
 
 log = logging.getLogger(__name__)
-
-TELLING_LIMIT = 60.0
-"""Seconds for the worker to read a state."""
-TIME_LIMIT = 600.0
-"""Wall time of one compile."""
-GRACE = 60.0
-"""Seconds beyond these limits after which the thread that waits for the worker counts as one that hangs."""
 
 
 class CompileProcess:
@@ -55,13 +49,14 @@ class CompileProcess:
         self,
         directory: Path,
         on_end: Callable[[], None],
-        time_limit: float = TIME_LIMIT,
+        timings: CompileTimings = TIMINGS.compile,
         memory_limit: int | None = None,
     ) -> None:
-        self.directory, self.on_end, self.time_limit = directory / uuid.uuid4().hex[:8], on_end, time_limit
+        self.directory, self.on_end, self.timings = directory / uuid.uuid4().hex[:8], on_end, timings
         self.memory_limit = memory_limit or child_memory_limit()
-        self.heartbeat = Heartbeat("compile", TELLING_LIMIT + time_limit + GRACE)
-        self.telling_heartbeat = Heartbeat("compile-state", TELLING_LIMIT + GRACE)
+        most = timings.telling_limit + timings.grace
+        self.heartbeat = Heartbeat("compile", timings.time_limit + most)
+        self.telling_heartbeat = Heartbeat("compile-state", most)
         self._worker: subprocess.Popen[bytes] | None = None
         self._held = HeldInputs()
         self._child = 0
@@ -116,7 +111,7 @@ class CompileProcess:
         try:
             question = self.directory / "state.json"
             question.write_bytes(encode_request(request, self._held))
-            if self._order({"request": str(question)}, time.monotonic() + TELLING_LIMIT) == 0:
+            if self._order({"request": str(question)}, time.monotonic() + self.timings.telling_limit) == 0:
                 self._held = HeldInputs.of(request)
         except Exception as error:  # whatever it is: what the worker holds, and says next, is not known
             log.warning("the compile worker was not told the state", extra={"reason": short_error(error)})
@@ -148,12 +143,12 @@ class CompileProcess:
         self.warm_up()
         question.write_bytes(encode_request(request, self._held))
         paths = {"request": str(question), "answer": str(answer), "errors": str(errors)}
-        order = {**paths, "memory": self.memory_limit, "seconds": int(self.time_limit)}
+        order = {**paths, "memory": self.memory_limit, "seconds": int(self.timings.time_limit)}
         try:
-            status = self._run_in_worker(order, time.monotonic() + self.time_limit)
+            status = self._run_in_worker(order, time.monotonic() + self.timings.time_limit)
         except TimeoutError:
             self._drop_worker()
-            return CompileBreakdown(request.commit, f"it was stopped after {self.time_limit:g} s")
+            return CompileBreakdown(request.commit, f"it was stopped after {self.timings.time_limit:g} s")
         except (EOFError, OSError):  # it was killed, by the kernel or by somebody
             status = self._drop_worker()
         except ValueError:  # it says what is no number, so what it says next may be about this compile or another

@@ -6,15 +6,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import inf
 
-QUIET, LONGEST = 5.0, 120.0
-"""Seconds without a change after which the worker is told, and seconds after which it is told although changes go on:
-to work out what they come to takes about a second of a core where there are ten thousand nodes."""
+from reconciler.timings import TIMINGS, CompileTimings
 
 
 @dataclass(slots=True)
 class WorkerState:
     """seen: the lists of objects that plans rest on, as they were last. changed_at, told_at: on the clock."""
 
+    timings: CompileTimings = TIMINGS.compile
     seen: tuple[object, ...] = ()
     changed_at: float = -inf
     told_at: float = -inf
@@ -31,4 +30,6 @@ class WorkerState:
     def tell_at(self) -> float:
         """On the clock; infinite where the worker knows what was seen last."""
         is_known = self.told_at >= self.changed_at
-        return inf if is_known else min(self.changed_at + QUIET, self.told_at + LONGEST)
+        return (
+            inf if is_known else min(self.changed_at + self.timings.quiet, self.told_at + self.timings.longest_untold)
+        )

@@ -16,13 +16,14 @@ from reconciler.context import Pass, Reconciler, Settings, build_reconciler, pla
 from reconciler.git.mirror import Mirror
 from reconciler.git.poller import BranchHead
 from reconciler.inventory.store import Inventory, InventoryEntry
-from reconciler.loop import act_on_changes, compute_changes
+from reconciler.loop import act_on_changes, compute_changes, follow_plan, kinds_in_use
 from reconciler.observation.informers import InformerSet
 from reconciler.observation.observe import Observation, Restrictions
 from reconciler.planning.compile.inputs import CompileRequest
 from reconciler.planning.compile.process import CompileProcess
-from reconciler.planning.controller import choose_commit, update_plan
+from reconciler.planning.fingerprint import Fingerprint
 from reconciler.planning.snapshot import Snapshot
+from reconciler.planning.target import Target
 from reconciler.pods.part import PodsPart
 from reconciler.report.build import build_report
 from tests.builders.scripted_server import ScriptedAnswer, ScriptedServer, error_answer
@@ -88,6 +89,7 @@ class World:
         if snapshot is None or snapshot.manifests != manifests:
             snapshot = self.r.planning.snapshot = Snapshot(COMMIT, True, plan={"gangs": []}, manifests=manifests)
         assert self.r.inventory is not None
+        self.r.watches.watch_kinds(kinds_in_use(self.r, self.r.inventory))
         p = Pass(self.r.watches.observe(Restrictions()), self.r.inventory, snapshot=snapshot)
         compute_changes(self.r, p)
         return p
@@ -138,8 +140,7 @@ def test_a_commit_is_compiled_although_a_kind_that_passes_through_cannot_be_read
     monkeypatch.setattr(CompileProcess, "start_compile", lambda self, request: started.append(request))
     monkeypatch.setattr(Mirror, "is_ancestor", lambda *_: True)
     p = Pass(world.r.watches.observe(Restrictions()), p.inventory)
-    choose_commit(world.r, p)
-    update_plan(world.r, p)
+    follow_plan(world.r, p)
     assert [request.commit for request in started] == ["beef"]
 
 
@@ -177,7 +178,7 @@ def test_no_gate_is_lifted_and_nothing_evicted_on_a_stale_picture(
     r = world.r
     p = world.look(JOB)
     p.observation = Observation({}, frozenset(), problems)
-    p.current_fingerprint = r.planning.base_fingerprint = object()  # type: ignore[assignment]
+    p.follow(Target(COMMIT, snapshot=p.snapshot, fingerprint=Fingerprint(), base=Fingerprint()))
     r.was_holder = True
     monkeypatch.setattr(type(r.fence), "is_open", lambda self: True)
     monkeypatch.setattr(type(r.writer), "save_inventory", lambda self, inventory: "")

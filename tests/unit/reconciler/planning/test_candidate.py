@@ -9,19 +9,10 @@ from typing import Any
 import pytest
 
 from compiler.emit.manifest import Manifest
-from compiler.repository import Repository
-from reconciler.context import Pass, Reconciler, Settings, build_reconciler
-from reconciler.git.mirror import Mirror
-from reconciler.git.poller import BranchHead
-from reconciler.inventory.store import Inventory
-from reconciler.observation.observe import Observation
-from reconciler.planning.controller import choose_commit, give_up_superseded_plan, update_plan
-from reconciler.planning.dry_run import Question, Refusal
 from reconciler.planning.snapshot import Snapshot
-from reconciler.report.build import build_report
-from reconciler.report.status import Report, status_document
-from tests.builders.fake_cluster import FakeCluster
-from tests.unit.reconciler.planning.test_controller import PLAN, Clocked, condition
+from tests.builders.planning import EMPTY, READABLE, PlanningWorld
+
+PLAN = {"digest": "sha256:1", "gangs": []}
 
 
 def job(name: str, queue: str = "team") -> Manifest:
@@ -39,221 +30,181 @@ OLD = Snapshot("old", True, plan=PLAN, manifests=(team(), job("a")))
 NEW = Snapshot("new", True, plan=PLAN, manifests=(team(), job("a"), job("bad"), job("good")))
 
 
-class Asked:
-    """Stands in for the thread that asks: keeps the questions, and answers when told."""
-
-    def __init__(self) -> None:
-        self.questions: tuple[Question, ...] = ()
-        self.answer: tuple[Refusal, ...] | None = None
-        self.is_busy = False
-        self.times = 0
-        self.waits_for = ""
-
-    def give_up(self) -> None:
-        self.is_busy = False
-
-    def delay(self) -> str:
-        return self.waits_for if self.is_busy else ""
-
-    def seconds_to_tell(self) -> float | None:
-        return 5.0 if self.is_busy and not self.waits_for else None
-
-    def start(self, questions: tuple[Question, ...]) -> None:
-        self.questions, self.is_busy = questions, True
-        self.times += 1
-
-    def take_result(self) -> tuple[Refusal, ...] | None:
-        answer, self.answer = self.answer, None
-        return answer
+def other(kind: str, name: str) -> Manifest:
+    item = {"apiVersion": "v1", "kind": kind, "metadata": {"name": name, "namespace": "default"}}
+    return Manifest(4, item, "others.yaml:1")
 
 
-class World:
-    def __init__(self, folder: Path) -> None:
-        settings = Settings(str(folder), "main", "test", "gangplan-system", folder / "data")
-        self.r: Reconciler = build_reconciler(settings, FakeCluster().client(), "me")
-        self.compiler, self.asked, self.time = Clocked(), Asked(), 0.0
-        self.r.compiler, self.r.dry_run = self.compiler, self.asked  # type: ignore[assignment]
-        self.r.clock = self.r.wall_clock = lambda: self.time
-        self.r.inventory, self.r.planning.snapshot = Inventory(commit="old"), OLD
-        self.r.poller.head = BranchHead("new", Repository({}, {}, ()))
-        self.r.was_holder = True
-
-    def look(self, objects: dict[str, Any] | None = None) -> Pass:
-        p = Pass(Observation(objects or {}, frozenset()), self.r.inventory or Inventory())
-        choose_commit(self.r, p)
-        update_plan(self.r, p)
-        return p
-
-    def compiles(self, snapshot: Snapshot = NEW) -> Pass:
-        self.compiler.answer = snapshot
-        return self.look()
-
-    def answers(self, *refused: str) -> Pass:
-        questions = {question.ref.name: question for question in self.asked.questions}
-        self.asked.answer = tuple(Refusal(questions[name], "denied: no") for name in refused)
-        self.asked.is_busy = False
-        return self.look()
-
-    def report(self) -> Report:
-        return build_report(self.r, self.look())
+def asked(world: PlanningWorld) -> list[str]:
+    return [question.ref.name for question in world.asked.questions]
 
 
 @pytest.fixture
-def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
-    monkeypatch.setattr(Mirror, "is_ancestor", lambda self, older, newer: True)
-    made = World(tmp_path)
+def world(tmp_path: Path) -> PlanningWorld:
+    made = PlanningWorld(tmp_path, OLD, "new")
     made.look()
     return made
 
 
-def test_a_new_commit_is_asked_about_before_it_is_in_force(world: World) -> None:
-    assert world.compiles().snapshot is OLD
-    assert [question.ref.name for question in world.asked.questions] == ["bad", "good"]
+def test_a_new_commit_is_asked_about_before_it_is_in_force(world: PlanningWorld) -> None:
+    assert world.compiled(NEW).snapshot is OLD
+    assert asked(world) == ["bad", "good"]
     assert world.asked.questions[1].others == {"team"}, "of the plan in force, and not there yet"
     assert world.look().snapshot is OLD
     assert len(world.compiler.asked) == 1, "no compile while the answer is awaited"
     assert world.answers().snapshot == NEW
-    assert not world.r.planning.rejections
+    assert not world.part.rejections
 
 
-def test_jobs_may_wait_for_a_quota_and_what_a_refusal_may_hang_on_is_named(world: World) -> None:
-    def other(kind: str, name: str) -> Manifest:
-        item = {"apiVersion": "v1", "kind": kind, "metadata": {"name": name, "namespace": "default"}}
-        return Manifest(4, item, "others.yaml:1")
+def test_a_plan_with_a_new_kind_is_in_force_once_the_pass_has_looked_at_that(world: PlanningWorld) -> None:
+    """A Namespace that the pass had not looked at was held up, and its jobs were refused for want of it."""
+    snapshot = replace(NEW, manifests=(*NEW.manifests, other("Namespace", "lab")))
+    world.compiled(snapshot)
+    assert ("v1", "Namespace") in world.part.kinds, "so that the next pass looks at it"
+    assert world.wakes == 1
+    world.asked.answer, world.asked.is_busy = (), False
+    assert world.look().snapshot is OLD
+    assert world.look(readable=READABLE | {"Namespace"}).snapshot == snapshot
+    assert world.asked.times == 1, "the answer is kept meanwhile"
 
+
+def test_jobs_may_wait_for_a_quota_and_what_a_refusal_may_hang_on_is_named(world: PlanningWorld) -> None:
     pod = replace(other("Pod", "pod"), wave=5)
     changed = replace(team(), object={**team().object, "spec": {"weight": 2}})
     manifests = (changed, other("ResourceQuota", "few"), other("ConfigMap", "settings"), job("good"), pod)
-    world.compiles(replace(NEW, manifests=manifests))
-    asked = {question.ref.name: question for question in world.asked.questions}
-    assert {name for name, question in asked.items() if question.may_wait} == {"good", "pod"}
-    assert asked["settings"].others == asked["good"].others == {"team", "few"}
-    assert not asked["team"].others, "a queue is judged by other queues alone"
+    world.compiled(replace(NEW, manifests=manifests))
+    found = {question.ref.name: question for question in world.asked.questions}
+    assert {name for name, question in found.items() if question.may_wait} == {"good", "pod"}
+    assert found["settings"].others == found["good"].others == {"team", "few"}
+    assert not found["team"].others, "a queue is judged by other queues alone"
 
 
-def test_one_refusal_holds_the_commit_whole_and_names_file_and_line(world: World) -> None:
-    world.compiles()
-    p = world.answers("bad")
-    assert p.snapshot is OLD
-    assert p.target_commit == "old"
+def test_one_refusal_holds_the_commit_whole_and_names_file_and_line(world: PlanningWorld) -> None:
+    world.compiled(NEW)
+    target = world.answers("bad")
+    assert (target.snapshot, target.commit) == (OLD, "old")
     for world.time in (0.0, 5.0, 9.0):
-        report = world.report()
-        for kind in ("Accepted", "Applied"):
-            found = condition(report.conditions, kind)
-            assert (found.status, found.reason) == (False, "CommitRefused")
-        assert "jobs/bad.yaml:7: GP505" in condition(report.conditions, "Accepted").message
-        assert condition(report.conditions, "Compiled").status
-        status = status_document(report, {}, "now")
-        assert {"object": "Job default/bad"}.items() <= status["held"][0].items()
-        assert any(line.startswith("jobs/bad.yaml:7:1: error GP505: ") for line in status["diagnostics"])
-    assert any(event.reason == "CommitRefused" for event in report.done.events)
+        verdict = world.verdict()
+        found = {each.type: each for each in verdict.conditions()}
+        assert (found["Accepted"].status, found["Accepted"].reason) == (False, "CommitRefused")
+        assert "jobs/bad.yaml:7: GP505" in found["Accepted"].message == verdict.refusal_message
+        assert found["Compiled"].status
+        assert [str(change.ref) for change in verdict.refusals] == ["Job default/bad"]
+        assert [(each["file"], each["line"]) for each in verdict.diagnostics] == [("jobs/bad.yaml", 7)]
+    assert world.reasons() == ["CommitRefused"]
 
 
-def test_a_refused_commit_is_tried_again_later_and_later_and_the_condition_stays_meanwhile(world: World) -> None:
-    world.compiles()
+def test_a_refused_commit_is_tried_again_later_and_later_and_the_condition_stays_meanwhile(
+    world: PlanningWorld,
+) -> None:
+    world.compiled(NEW)
     world.answers("bad")
     for world.time, due in ((9.0, 1), (11.0, 2), (30.0, 2), (32.0, 3), (71.0, 3), (73.0, 4)):
         world.look()
         assert len(world.compiler.asked) == due, world.time
         if world.compiler.is_busy:
-            world.compiles()
-            assert not condition(world.report().conditions, "Accepted").status
+            world.compiled(NEW)
+            assert not world.condition("Accepted").status
             world.answers("bad")
     world.time = 1000.0
     world.look()
-    world.compiles()
+    world.compiled(NEW)
     assert world.answers().snapshot == NEW
-    assert condition(world.report().conditions, "Accepted").status
+    assert world.condition("Accepted").status
 
 
-def test_a_newer_commit_takes_the_place_of_one_that_is_asked_about(world: World) -> None:
-    world.compiles()
-    world.r.poller.head = BranchHead("newer", Repository({}, {}, ()))
+def test_what_is_held_against_a_former_head_is_forgotten(world: PlanningWorld) -> None:
+    world.compiled(NEW)
+    world.answers("bad")
+    assert world.part.rejections.keys() == {"new"}
+    world.move_head("newer")
+    world.look()
+    assert not world.part.rejections
+
+
+def test_a_newer_commit_takes_the_place_of_one_that_is_asked_about(world: PlanningWorld) -> None:
+    world.compiled(NEW)
+    world.move_head("newer")
     world.look()
     assert world.compiler.asked[-1].commit == "newer"
     assert not world.asked.is_busy, "the answers about the former one are not waited for"
-    world.compiles(replace(NEW, commit="newer"))
+    newer = replace(NEW, commit="newer")
+    world.compiled(newer)
     world.look()
     assert world.asked.times == 2
-    p = world.answers()
-    assert p.snapshot is not None
-    assert p.snapshot.commit == "newer"
+    assert world.answers().snapshot == newer
 
 
-def test_a_replica_that_does_not_lead_follows_the_inventory(world: World) -> None:
-    world.r.was_holder = False
-    world.compiles()
+def test_a_replica_that_does_not_lead_follows_the_inventory(world: PlanningWorld) -> None:
+    world.is_leading = False
+    world.compiled(NEW)
     assert not world.asked.questions
-    assert world.r.inventory is not None
-    world.r.inventory.commit = "new"
+    world.inventory.bring_into_force("new")
     assert world.look().snapshot == NEW
 
 
 @pytest.mark.parametrize(("follows", "kept"), [(True, OLD), (False, None)])
 def test_a_plan_older_than_what_another_replica_has_in_force_is_given_up(
-    world: World, monkeypatch: pytest.MonkeyPatch, follows: bool, kept: Snapshot | None
+    world: PlanningWorld, follows: bool, kept: Snapshot | None
 ) -> None:
-    monkeypatch.setattr(Mirror, "is_ancestor", lambda self, older, newer: follows)
-    give_up_superseded_plan(world.r)
-    assert world.r.planning.snapshot is OLD, "the inventory names the commit of the plan"
-    assert world.r.inventory is not None
-    world.r.inventory.commit = "another"
-    give_up_superseded_plan(world.r)
-    assert world.r.planning.snapshot is kept
+    world.clone.follows = follows
+    world.part.take_up(world.inventory)
+    assert world.part.snapshot is OLD, "the inventory names the commit of the plan"
+    world.inventory.bring_into_force("another")
+    world.part.take_up(world.inventory)
+    assert world.part.snapshot is kept
 
 
-def test_another_plan_of_the_commit_in_force_is_not_asked_about(world: World) -> None:
-    world.r.poller.head = BranchHead("old", Repository({}, {}, ()))
+def test_another_plan_of_the_commit_in_force_is_not_asked_about(world: PlanningWorld) -> None:
+    world.move_head("old")
     again = replace(OLD, max_waiting_pods=7)
-    assert world.compiles(again).snapshot is again
+    assert world.compiled(again).snapshot is again
     assert not world.asked.questions
 
 
-def test_only_what_the_commit_makes_or_changes_is_asked_about(world: World) -> None:
+def test_only_what_the_commit_makes_or_changes_is_asked_about(tmp_path: Path) -> None:
+    world = PlanningWorld(tmp_path, replace(OLD, manifests=()), "new")
+    world.look()
     live = {**job("a").object, "metadata": {**job("a").object["metadata"], "uid": "u", "resourceVersion": "1"}}
     live["metadata"] |= {
         "labels": {"app.kubernetes.io/managed-by": "gangplan", "gangplan.dev/cluster": "test"},
         "annotations": {"gangplan.dev/digest": "sha256:a"},
     }
     world.compiler.answer = NEW
-    world.r.planning.snapshot = replace(OLD, manifests=())
     world.look({"Job.batch.volcano.sh/default/a": live})
-    assert [question.ref.name for question in world.asked.questions] == ["team", "bad", "good"]
+    assert asked(world) == ["team", "bad", "good"]
 
 
-def test_what_the_commit_in_force_wants_as_well_is_not_asked_about(world: World) -> None:
+def test_what_the_commit_in_force_wants_as_well_is_not_asked_about(world: PlanningWorld) -> None:
     """While a queue could not be written, since a webhook hung, each later commit waited for its answer again."""
     changed = replace(team(), object={**team().object, "spec": {"weight": 2}})
-    world.compiler.answer = Snapshot("new", True, plan=PLAN, manifests=(team(), job("a"), job("good")))
+    world.compiled(replace(NEW, manifests=(team(), job("a"), job("good"))))
+    assert asked(world) == ["good"]
+    world.move_head("newer")
     world.look()
-    assert [question.ref.name for question in world.asked.questions] == ["good"]
-    world.r.poller.head = BranchHead("newer", Repository({}, {}, ()))
-    world.look()
-    world.compiles(Snapshot("newer", True, plan=PLAN, manifests=(changed, job("a"))))
-    assert [question.ref.name for question in world.asked.questions] == ["team"]
+    world.compiled(replace(NEW, commit="newer", manifests=(changed, job("a"))))
+    assert asked(world) == ["team"]
 
 
 def test_a_commit_that_waits_for_the_servers_answers_says_so_and_what_is_in_force_is_planned_anew(
-    world: World,
+    tmp_path: Path,
 ) -> None:
     """A webhook that hangs: for up to a minute and a half nothing happened, and nothing said why."""
-    world.compiles()
-    report = world.report()
-    assert condition(report.conditions, "Accepted").status
-    assert report.next_wakeup == 5.0, "to tell it"
-    assert not report.is_idle
+    world = PlanningWorld(tmp_path, OLD, "new", tree=EMPTY)
+    world.look()
+    world.compiled(NEW)
+    assert world.condition("Accepted").status
+    assert world.next_look() == 5.0, "to tell it"
+    assert world.part.is_busy
     world.asked.waits_for = "Queue team: failed calling webhook"
-    world.r.planning.tree = Repository({}, {}, ())
-    report = world.report()
-    told = condition(report.conditions, "Accepted")
+    told = world.condition("Accepted")
     assert (told.status, told.reason) == (False, "Unanswered")
     assert "commit new" in told.message
     assert told.message.endswith("Queue team: failed calling webhook")
-    assert [event.reason for event in report.done.events] == ["CommitUnanswered"]
-    assert not report.is_idle
+    assert world.reasons() == ["CommitUnanswered"]
     assert world.compiler.asked[-1].commit == "old", "its plan may rest on nodes that are gone"
     again = replace(OLD, max_waiting_pods=7)
-    assert world.compiles(again).snapshot is again
+    assert world.compiled(again).snapshot is again
     assert world.asked.is_busy, "the new commit goes on waiting"
     assert world.answers().snapshot == NEW
-    assert condition(world.report().conditions, "Accepted").status
+    assert world.condition("Accepted").status

@@ -13,21 +13,20 @@ import pytest
 from compiler.emit.manifest import Manifest
 from compiler.repository import Repository
 from reconciler.cluster.client import Retry
-from reconciler.context import Pass, Reconciler, Settings, build_reconciler
+from reconciler.context import Reconciler, Settings, build_reconciler
 from reconciler.git.poller import BranchHead
-from reconciler.git.process import GitError
 from reconciler.inventory.store import Inventory
 from reconciler.objects.controller import take_up_inventory
-from reconciler.observation.observe import Observation
-from reconciler.planning.candidate import SNAPSHOT_FILE
-from reconciler.planning.cluster_copy import CHUNK, FAILURE_PAUSE, MIN_INTERVAL, KeptPlan, PlanCopy
-from reconciler.planning.controller import choose_commit, restore_snapshot, update_plan
+from reconciler.planning.cluster_copy import CHUNK, KeptPlan, PlanCopy
 from reconciler.planning.snapshot import Snapshot, save_snapshot
+from reconciler.timings import TIMINGS
 from tests.builders.fake_cluster import FakeCluster
 from tests.builders.memory_server import stored_sizes
+from tests.builders.planning import EMPTY, PlanningWorld
 from tests.builders.scripted_server import error_answer
 from tests.builders.threads import no_new_thread
 
+INTERVAL, FAILURE_PAUSE = TIMINGS.plan_copy.interval, TIMINGS.plan_copy.failure_pause
 COMMIT = "c0ffee" * 6 + "c0ff"
 TREE = Repository({"jobs/a.yaml": b"kind: Job\n", "cluster-specs/test/c.yaml": b"\xff"}, {"jobs/a.yaml": 7})
 GOOD = Snapshot(COMMIT, True, plan={"digest": "sha256:1", "gangs": []}, moments=(100,))
@@ -98,9 +97,9 @@ def test_a_new_commit_is_kept_at_once_and_a_new_plan_of_it_not_too_often(cluster
     assert writes("1", 0)
     assert not writes("1", 10)
     assert not writes("2", 10)
-    assert writes("2", 10 + MIN_INTERVAL)
-    assert not writes("2", 10 + 9 * MIN_INTERVAL), "an idle cluster is not written"
-    assert writes("2", 10 + 9 * MIN_INTERVAL, "another")
+    assert writes("2", 10 + INTERVAL)
+    assert not writes("2", 10 + 9 * INTERVAL), "an idle cluster is not written"
+    assert writes("2", 10 + 9 * INTERVAL, "another")
 
 
 def test_a_copy_that_is_refused_is_not_tried_with_each_pass(cluster: FakeCluster) -> None:
@@ -125,59 +124,36 @@ def test_a_copy_that_is_refused_is_not_tried_with_each_pass(cluster: FakeCluster
 # ---- a lost data folder
 
 
-class Clone:
-    """A fresh clone: it knows the head, and not the commit in force."""
-
-    def is_ancestor(self, old: str, new: str) -> bool:
-        return False
-
-    def read_tree(self, commit: str) -> Repository:
-        raise GitError(f"commit {commit} is not in the clone")
+def world_on(cluster: FakeCluster, folder: Path, head: BranchHead) -> PlanningWorld:
+    """A process without a plan, and with a fresh clone: it knows the head, and not the commit in force."""
+    return PlanningWorld(folder, None, head, COMMIT, follows=False, cluster=cluster)
 
 
-class Compiler:
-    """Keeps what it was asked."""
-
-    is_busy = False
-
-    def __init__(self) -> None:
-        self.asked: list[Any] = []
-
-    def take_result(self) -> None:
-        return None
-
-    def start_compile(self, request: Any) -> None:
-        self.asked.append(request)
+REWRITTEN = BranchHead("f" * 40, EMPTY)
 
 
 @pytest.mark.parametrize(
-    "head",
-    [BranchHead("f" * 40, Repository({}, {}, ())), BranchHead(problem="no route to the git server")],
-    ids=["held rewrite", "no git server"],
+    "head", [REWRITTEN, BranchHead(problem="no route to the git server")], ids=["held rewrite", "no git server"]
 )
 def test_the_plan_in_force_survives_the_loss_of_the_data_folder(
     cluster: FakeCluster, tmp_path: Path, head: BranchHead
 ) -> None:
     """S15: "git rev-parse failed: Needed a single revision", no drift put back, no gate lifted."""
     copy_in(cluster).write(KeptPlan(GOOD, TREE))
-    r = reconciler_on(cluster, tmp_path)
-    r.poller.head = head
-    restore_snapshot(r)
-    assert r.inventory is not None
-    p = Pass(Observation({}, frozenset()), r.inventory)
-    choose_commit(r, p)
-    update_plan(r, p)
-    assert (p.target_commit, p.snapshot, p.problems) == (COMMIT, GOOD, [])
-    assert bool(p.rewrite_message) == bool(head.commit)
-    (request,) = r.compiler.asked  # type: ignore[attr-defined]
+    world = world_on(cluster, tmp_path, head)
+    world.part.take_up(world.inventory)
+    target = world.look()
+    assert (target.commit, target.snapshot, target.problems) == (COMMIT, GOOD, ())
+    assert bool(target.rewrite_message) == bool(head.commit)
+    (request,) = world.compiler.asked
     assert (request.commit, request.files, request.commit_dates) == (COMMIT, TREE.files, TREE.commit_dates)
 
 
 def test_a_copy_of_another_commit_is_not_in_force(cluster: FakeCluster, tmp_path: Path) -> None:
     copy_in(cluster).write(KeptPlan(replace(GOOD, commit="another"), TREE))
-    r = reconciler_on(cluster, tmp_path)
-    restore_snapshot(r)
-    assert r.planning.snapshot is None
+    world = world_on(cluster, tmp_path, REWRITTEN)
+    world.part.take_up(world.inventory)
+    assert not world.part.revision
 
 
 @pytest.mark.parametrize(("planned_for", "is_taken"), [("test", True), ("other", False)])
@@ -186,28 +162,21 @@ def test_a_plan_of_another_cluster_in_the_data_folder_is_not_in_force(
 ) -> None:
     """Two clusters of one repository, kept in turn with one --data: of the commit that was in force on both, the plan
     of one was applied to the other, and what it does not hold was deleted there."""
-    r = reconciler_on(cluster, tmp_path)
-    save_snapshot(replace(GOOD, plan={**GOOD.plan, "cluster": planned_for}), r.settings.data / SNAPSHOT_FILE)
-    restore_snapshot(r)
-    assert (r.planning.snapshot is not None) == is_taken
+    world = world_on(cluster, tmp_path, REWRITTEN)
+    kept = replace(GOOD, plan={**GOOD.plan, "cluster": planned_for})
+    save_snapshot(kept, world.part.given.snapshot_file)
+    world.part.take_up(world.inventory)
+    assert bool(world.part.revision) == is_taken
 
 
 def test_a_rewrite_takes_effect_when_an_annotation_names_it(cluster: FakeCluster, tmp_path: Path) -> None:
     """S31: it took a flag."""
-    r = reconciler_on(cluster, tmp_path)
-    r.poller.head = BranchHead("f" * 40, Repository({}, {}, ()))
+    world = world_on(cluster, tmp_path, REWRITTEN)
     for value in ("", "e" * 40, "f" * 40):
-        metadata = {
-            "namespace": "gangplan-system",
-            "name": "gangplan-test-status",
-            "annotations": {"gangplan.dev/allow-rewrite": value},
-        }
-        path = f"/api/v1/namespaces/gangplan-system/configmaps/{metadata['name']}"
-        cluster.put(path, {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata})
-        p = Pass(Observation({}, frozenset()), Inventory(commit=COMMIT))
-        choose_commit(r, p)
-        assert (p.target_commit == "f" * 40) == (value == "f" * 40)
-        assert bool(p.rewrite_message) == (value != "f" * 40)
+        world.annotations = {"gangplan.dev/allow-rewrite": value}
+        target = world.part.follow(world.seen())
+        assert (target.commit == "f" * 40) == (value == "f" * 40)
+        assert bool(target.rewrite_message) == (value != "f" * 40)
 
 
 def test_an_inventory_that_was_taken_up_in_part_is_read_again(cluster: FakeCluster, tmp_path: Path) -> None:
@@ -246,7 +215,6 @@ def reconciler_on(cluster: FakeCluster, folder: Path) -> Reconciler:
     settings = Settings(str(folder), "main", "test", "gangplan-system", folder / "data")
     r = build_reconciler(settings, cluster.client(), "me")
     r.client.fence = lambda: None
-    r.mirror, r.compiler = Clone(), Compiler()  # type: ignore[assignment]
     r.inventory = Inventory(commit=COMMIT)
     return r
 

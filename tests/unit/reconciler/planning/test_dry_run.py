@@ -9,12 +9,13 @@ from typing import Any
 import pytest
 
 from reconciler.cluster.client import LostLease
-from reconciler.planning import dry_run as dry_run_module
-from reconciler.planning.dry_run import ASKERS, ATTEMPTS, PATIENCE, TELL_AFTER, DryRun, Question
+from reconciler.planning.dry_run import DryRun, Question
+from reconciler.timings import TIMINGS, DryRunTimings
 from tests.builders.fake_cluster import FakeCluster
 from tests.builders.scripted_server import ScriptedAnswer, error_answer
 from tests.builders.threads import no_new_thread
 
+TIMES = TIMINGS.dry_run
 JOBS = "/apis/batch.volcano.sh/v1alpha1/namespaces/default/jobs"
 
 
@@ -27,8 +28,9 @@ def queue(name: str, **spec: Any) -> dict[str, Any]:
     return {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "metadata": {"name": name}, "spec": spec}
 
 
-def messages(cluster: FakeCluster, *questions: Question) -> list[str]:
-    return [refusal.message for refusal in DryRun(cluster.client(), lambda: None).refusals_of(questions)]
+def messages(cluster: FakeCluster, *questions: Question, timings: DryRunTimings = TIMES) -> list[str]:
+    dry_run = DryRun(cluster.client(), lambda: None, timings=timings)
+    return [refusal.message for refusal in dry_run.refusals_of(questions)]
 
 
 def denied(message: str) -> ScriptedAnswer:
@@ -60,13 +62,10 @@ def test_all_objects_are_asked_about_and_none_is_written() -> None:
         error_answer(400, "admission webhook mutate does not support dry run"),
     ],
 )
-def test_what_says_nothing_about_the_object_is_no_refusal(
-    answer: ScriptedAnswer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("reconciler.planning.dry_run.OUTAGE_SECONDS", 0.0)
+def test_what_says_nothing_about_the_object_is_no_refusal(answer: ScriptedAnswer) -> None:
     cluster = FakeCluster()
     cluster.before = lambda method, path, body: answer
-    assert not messages(cluster, Question(job("a"), "a:1"))
+    assert not messages(cluster, Question(job("a"), "a:1"), timings=DryRunTimings(outage=0.0))
 
 
 FULL = "exceeded quota: few, requested: count/jobs=1, used: count/jobs=3, limited: count/jobs=3"
@@ -183,7 +182,7 @@ def test_a_lost_lease_ends_the_questions_without_an_answer() -> None:
     client.fence = closed
     woken = threading.Event()
     dry_run = DryRun(client, woken.set)
-    many = [Question(job(f"job-{at}"), "a:1") for at in range(ASKERS + 1)]
+    many = [Question(job(f"job-{at}"), "a:1") for at in range(TIMES.askers + 1)]
     dry_run.start(many)
     assert woken.wait(30)
     assert dry_run.take_result() is None
@@ -195,10 +194,9 @@ def test_a_lost_lease_ends_the_questions_without_an_answer() -> None:
     assert dry_run.take_result() == ()
 
 
-def test_the_answers_to_few_questions_are_there_at_once_and_late_ones_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_answers_to_few_questions_are_there_at_once_and_late_ones_are_told() -> None:
     cluster, woken, hangs = FakeCluster(), threading.Event(), threading.Event()
-    dry_run = DryRun(cluster.client(), woken.set)
-    monkeypatch.setattr(dry_run_module, "MOMENT", 30.0)
+    dry_run = DryRun(cluster.client(), woken.set, timings=DryRunTimings(moment=30.0))
     dry_run.start([Question(job("a"), "a:1")])
     assert not dry_run.is_busy
     assert dry_run.take_result() == ()
@@ -209,7 +207,7 @@ def test_the_answers_to_few_questions_are_there_at_once_and_late_ones_are_told(m
         return None
 
     cluster.before = hang
-    monkeypatch.setattr(dry_run_module, "MOMENT", 0.01)
+    dry_run = DryRun(cluster.client(), woken.set, timings=DryRunTimings(moment=0.01))
     dry_run.start([Question(job("b"), "b:1")])
     assert dry_run.is_busy
     hangs.set()
@@ -233,8 +231,8 @@ def test_a_kind_that_gets_no_answer_is_not_asked_about_for_long_and_others_are()
     assert not DryRun(cluster.client(), lambda: None, lambda: times[-1]).refusals_of(questions)
     asked = [body["kind"] for _, _, body in cluster.requests]
     assert asked.count("Job") == 20
-    assert PATIENCE <= asked.count("Queue") < PATIENCE + 2 * 12, "those under way end"
-    assert asked.count("Queue") < 200 * ATTEMPTS
+    assert TIMES.patience <= asked.count("Queue") < TIMES.patience + 2 * TIMES.askers, "those under way end"
+    assert asked.count("Queue") < 200 * TIMES.attempts
 
 
 def test_a_long_wait_is_told_and_a_round_that_is_given_up_keeps_no_other_waiting() -> None:
@@ -252,8 +250,8 @@ def test_a_long_wait_is_told_and_a_round_that_is_given_up_keeps_no_other_waiting
     assert (dry_run.delay(), dry_run.seconds_to_tell()) == ("", None)
     dry_run.start([Question(queue("slow"), "q:1")])
     assert asked.wait(30)
-    assert (dry_run.delay(), dry_run.seconds_to_tell()) == ("", TELL_AFTER)
-    now[0] = TELL_AFTER
+    assert (dry_run.delay(), dry_run.seconds_to_tell()) == ("", TIMES.tell_after)
+    now[0] = TIMES.tell_after
     assert dry_run.delay() == "Queue slow: nothing has come yet"
     assert dry_run.seconds_to_tell() is None
     dry_run.give_up()

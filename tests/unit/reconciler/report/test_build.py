@@ -13,6 +13,7 @@ from reconciler.inventory.store import Inventory
 from reconciler.objects.memory import GIVEN_UP_AFTER
 from reconciler.observation.observe import Observation
 from reconciler.planning.snapshot import Snapshot
+from reconciler.planning.target import Target
 from reconciler.report.build import build_report
 from tests.builders.fake_cluster import FakeCluster
 from tests.unit.reconciler.ownership.world import COMMIT, creation
@@ -38,7 +39,7 @@ def test_what_is_refused_again_and_again_keeps_nothing_busy(r: Reconciler) -> No
     change, memory = creation("refused"), r.writer.memory
     p = a_pass()
     p.changes = [change]
-    p.aim_at(COMMIT)
+    p.follow(Target(COMMIT, snapshot=p.snapshot, is_fresh=True))
 
     def is_idle_after(outcome: ChangeOutcome, times: int) -> bool:
         for _ in range(times):

@@ -15,6 +15,7 @@ from compiler.syntax.runs import run_digest
 from reconciler.planning.compile.inputs import CompileRequest, HeldInputs, encode_request
 from reconciler.planning.compile.process import CompileProcess, _receive, compile_request
 from reconciler.planning.snapshot import CompileBreakdown, Snapshot, load_snapshot, save_snapshot, write_answer
+from reconciler.timings import TIMINGS, CompileTimings
 from solver.verify import Violation
 from tests.builders.threads import no_new_thread
 
@@ -144,7 +145,7 @@ def answer_of(compiler: CompileProcess, done: threading.Event, wanted: CompileRe
     return found
 
 
-def compiled(directory: Path, wanted: CompileRequest, **limits: int | float) -> Snapshot | CompileBreakdown:
+def compiled(directory: Path, wanted: CompileRequest, **limits: object) -> Snapshot | CompileBreakdown:
     done = threading.Event()
     compiler = CompileProcess(directory, done.set, **limits)  # type: ignore[arg-type]
     try:
@@ -285,7 +286,7 @@ def test_a_worker_that_says_what_is_no_number_is_replaced(tmp_path: Path) -> Non
 
 
 def test_a_child_that_takes_too_long_is_stopped_and_says_nothing_about_the_repository(tmp_path: Path) -> None:
-    found = compiled(tmp_path, request(train=JOB), time_limit=0.01)
+    found = compiled(tmp_path, request(train=JOB), timings=CompileTimings(time_limit=0.01))
     assert isinstance(found, CompileBreakdown)
     assert "stopped after" in found.message
 
@@ -351,6 +352,6 @@ def test_a_compile_shows_that_it_goes_on_and_rests_when_it_has_ended(
     try:
         compiled_by(compiler, done, request(train=JOB))
         assert (during, compiler.heartbeat.last_beat) == ([True], None)
-        assert compiler.heartbeat.limit > compiler.time_limit
+        assert compiler.heartbeat.limit > TIMINGS.compile.time_limit
     finally:
         compiler.stop()

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from math import inf
 
-from reconciler.planning.compile.worker_state import LONGEST, QUIET, WorkerState
+from reconciler.planning.compile.worker_state import WorkerState
+from reconciler.timings import TIMINGS
+
+QUIET, LONGEST = TIMINGS.compile.quiet, TIMINGS.compile.longest_untold
 
 
 def test_it_is_told_once_nothing_changes_and_not_again() -> None:

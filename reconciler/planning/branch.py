@@ -1,0 +1,69 @@
+"""Which commit is to be in force: the head of the branch, unless its history was rewritten."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from compiler.kubernetes import ALLOW_REWRITE_ANNOTATION
+from compiler.repository import Repository
+from reconciler.git.mirror import Mirror
+from reconciler.git.poller import BranchHead, GitPoller
+from reconciler.git.process import GitError
+
+
+@dataclass(frozen=True, slots=True)
+class Aim:
+    """The commit that is to be in force. rewrite_message: why the head, which does not descend from what is in force,
+    is held, and how to allow it. problem: why git does not say whether it descends."""
+
+    commit: str
+    rewrite_message: str = ""
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Branch:
+    """The branch, its clone and the permission to rewrite it. annotations: of the ConfigMap `status_name`."""
+
+    poller: GitPoller
+    mirror: Mirror
+    annotations: Callable[[], Mapping[str, str]]
+    status_name: str
+
+    @property
+    def head(self) -> BranchHead:
+        return self.poller.head
+
+    def aim(self, in_force: str) -> Aim:
+        """Where to go from the commit in force, empty for none."""
+        head = self.head.commit
+        if not head or not in_force or head == in_force:
+            return Aim(head or in_force)
+        try:
+            if self.mirror.is_ancestor(in_force, head) or self._may_rewrite_to(head):
+                return Aim(head)
+        except GitError as error:
+            return Aim(in_force, problem=str(error))
+        held = (
+            f"{head} does not descend from {in_force}, which is in force; allow it with the annotation "
+            f"{ALLOW_REWRITE_ANNOTATION}: {head} on ConfigMap {self.status_name}"
+        )
+        return Aim(in_force, held)
+
+    def may_follow(self, newer: str, older: str) -> bool:
+        """Whether one may go on from a commit that another replica has in force to this one."""
+        try:
+            if self.mirror.is_ancestor(older, newer):
+                return True
+        except GitError:
+            pass
+        return self._may_rewrite_to(newer)
+
+    def read_tree(self, commit: str) -> Repository:
+        """The files of a commit. Raises GitError."""
+        head = self.head
+        return head.tree if head.tree is not None and commit == head.commit else self.mirror.read_tree(commit)
+
+    def _may_rewrite_to(self, commit: str) -> bool:
+        return self.annotations().get(ALLOW_REWRITE_ANNOTATION) == commit

@@ -1,0 +1,179 @@
+"""The planning part alone, with stand-ins for git, the process that compiles and the thread that asks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, cast
+
+from compiler.repository import Repository
+from reconciler.changes.desired import DesiredManifests
+from reconciler.changes.events import Condition
+from reconciler.cluster.objects import Object
+from reconciler.git.poller import BranchHead
+from reconciler.git.process import GitError
+from reconciler.inventory.store import Inventory
+from reconciler.observation.observe import Observation
+from reconciler.observation.seen import Seen
+from reconciler.planning.branch import Branch
+from reconciler.planning.candidate import Candidacy
+from reconciler.planning.cluster_copy import PlanCopy
+from reconciler.planning.compile.inputs import CompileRequest
+from reconciler.planning.controller import PlanningGiven, PlanningPart
+from reconciler.planning.dry_run import Question, Refusal
+from reconciler.planning.snapshot import CompileBreakdown, Snapshot
+from reconciler.planning.target import Target
+from reconciler.planning.verdict import Verdict
+from reconciler.timings import TIMINGS, DryRunTimings
+from tests.builders.fake_cluster import FakeCluster
+
+EMPTY = Repository({}, {}, ())
+READABLE = frozenset({"Job.batch.volcano.sh", "Queue.scheduling.volcano.sh", "Pod", "ConfigMap", "ResourceQuota"})
+
+
+@dataclass
+class Clone:
+    """Stands in for the poller and the mirror. follows: whether any commit descends from any other."""
+
+    head: BranchHead
+    follows: bool = True
+
+    def is_ancestor(self, older: str, newer: str) -> bool:
+        return self.follows
+
+    def read_tree(self, commit: str) -> Repository:
+        raise GitError(f"commit {commit} is not in the clone")
+
+
+@dataclass
+class Clocked:
+    """Stands in for the child process: keeps what it was asked, and answers when told."""
+
+    asked: list[CompileRequest] = field(default_factory=list)
+    told: list[CompileRequest] = field(default_factory=list)
+    answer: Snapshot | CompileBreakdown | None = None
+    is_busy: bool = False
+
+    def start_compile(self, request: CompileRequest) -> None:
+        self.asked.append(request)
+        self.is_busy = True
+
+    def tell_state(self, request: CompileRequest) -> None:
+        self.told.append(request)
+
+    def take_result(self) -> Snapshot | CompileBreakdown | None:
+        answer, self.answer = self.answer, None
+        self.is_busy = self.is_busy and answer is None
+        return answer
+
+
+@dataclass
+class Asked:
+    """Stands in for the thread that asks: keeps the questions, and answers when told."""
+
+    questions: tuple[Question, ...] = ()
+    answer: tuple[Refusal, ...] | None = None
+    is_busy: bool = False
+    times: int = 0
+    waits_for: str = ""
+    timings: DryRunTimings = TIMINGS.dry_run
+
+    def give_up(self) -> None:
+        self.is_busy = False
+
+    def delay(self) -> str:
+        return self.waits_for if self.is_busy else ""
+
+    def seconds_to_tell(self) -> float | None:
+        return 5.0 if self.is_busy and not self.waits_for else None
+
+    def start(self, questions: Iterable[Question]) -> None:
+        self.questions, self.is_busy = tuple(questions), True
+        self.times += 1
+
+    def take_result(self) -> tuple[Refusal, ...] | None:
+        answer, self.answer = self.answer, None
+        return answer
+
+
+class PlanningWorld:
+    """The part with a plan in force, of the commit of the inventory, and a head."""
+
+    def __init__(
+        self,
+        folder: Path,
+        in_force: Snapshot | None,
+        head: str | BranchHead,
+        commit: str = "",
+        follows: bool = True,
+        cluster: FakeCluster | None = None,
+        tree: Repository | None = None,
+    ) -> None:
+        self.clone, self.compiler, self.asked = Clone(_head(head), follows), Clocked(), Asked()
+        self.inventory = Inventory(commit=commit or (in_force.commit if in_force else ""))
+        self.time, self.is_leading, self.wakes = 0.0, True, 0
+        self.annotations: Mapping[str, str] = {}
+        self.compiles: list[tuple[str, float, str]] = []
+        client = (cluster or FakeCluster()).client()
+        self.part = PlanningPart(
+            PlanningGiven(
+                "test",
+                folder / "data" / "snapshot.json",
+                "processes",
+                lambda: self.time,
+                lambda *row: self.compiles.append(row),
+                self.wake,
+            ),
+            Branch(cast("Any", self.clone), cast("Any", self.clone), lambda: self.annotations, "gangplan-test-status"),
+            cast("Any", self.compiler),
+            Candidacy(cast("Any", self.asked), DesiredManifests(client, "test")),
+            PlanCopy(client, "gangplan-system", "test"),
+            snapshot=in_force,
+            tree=tree,
+        )
+
+    def wake(self) -> None:
+        self.wakes += 1
+
+    def seen(self, objects: Mapping[str, Object] | None = None, readable: frozenset[str] = READABLE) -> Seen:
+        observation = Observation(objects or {}, readable)
+        return Seen(self.time, self.time, self.is_leading, observation, self.inventory)
+
+    def look(self, objects: Mapping[str, Object] | None = None, readable: frozenset[str] = READABLE) -> Target:
+        """One look at the cluster."""
+        seen = self.seen(objects, readable)
+        return self.part.renew(seen, self.part.follow(seen), {}, (), is_free=True)
+
+    def compiled(self, result: Snapshot | CompileBreakdown) -> Target:
+        self.compiler.answer = result
+        return self.look()
+
+    def answers(self, *refused: str) -> Target:
+        """The API server takes all but these."""
+        questions = {question.ref.name: question for question in self.asked.questions}
+        self.asked.answer = tuple(Refusal(questions[name], "denied: no") for name in refused)
+        self.asked.is_busy = False
+        return self.look()
+
+    def move_head(self, commit: str) -> None:
+        self.clone.head = _head(commit)
+
+    def verdict(self) -> Verdict:
+        return self.part.verdict(self.look())
+
+    def condition(self, kind: str) -> Condition:
+        return next(each for each in self.verdict().conditions() if each.type == kind)
+
+    def reasons(self) -> list[str]:
+        """Of the events."""
+        return [event.reason for event in self.verdict().events({})]
+
+    def next_look(self) -> float | None:
+        """Seconds until something is due."""
+        seconds = (at - self.time for at in self.part.deadlines(self.time))
+        return min((left for left in seconds if left > 0), default=None)
+
+
+def _head(head: str | BranchHead) -> BranchHead:
+    return BranchHead(head, EMPTY) if isinstance(head, str) else head

@@ -182,7 +182,7 @@ class GateLifter:
             writes = [open_lifts[uid_of(pod)] for pod in this.seen.pods[key] if uid_of(pod) in open_lifts]
             if not writes or key in self.troubles.texts:
                 continue
-            lost = [write.lift for write in writes if write.lift is not None and write.is_lost]
+            lost = list(filter(None, (write.lost_lift for write in writes)))
             if lost and self.memory.may_lift(key, this.now) and key not in this.orders.suspended:
                 found[key] = lost
             else:

@@ -56,7 +56,7 @@ def test_a_plan_is_made_with_the_places_of_the_plan_in_force(world: World) -> No
     ]
     world.time = 100
     world.look()
-    world.answered(replace(GOOD, plan={**PLAN, "gangs": gangs}))
+    world.answered(replace(GOOD, plan={"digest": "sha256:1", "gangs": gangs}))
     world.time = 200
     world.look()
     before, after = world.compiler.asked

@@ -166,6 +166,18 @@ class PlanCopyTimings:
 
 
 @dataclass(frozen=True, slots=True)
+class InventoryTimings:
+    """Of what is stored of objects and runs."""
+
+    follow: float = 60.0
+    """Between two looks of a replica that does not act at tables that change."""
+    run_memory: int = 30 * 86_400
+    """For which a finished run is remembered after its job left the repository."""
+    run_memory_size: int = 100_000
+    """Finished runs, not seconds, that are remembered at most, those of jobs in the repository apart."""
+
+
+@dataclass(frozen=True, slots=True)
 class Timings:
     """All groups."""
 
@@ -178,6 +190,9 @@ class Timings:
     dry_run: DryRunTimings = DryRunTimings()
     compile: CompileTimings = CompileTimings()
     plan_copy: PlanCopyTimings = PlanCopyTimings()
+    inventory: InventoryTimings = InventoryTimings()
+    housekeeping: float = 30.0
+    """Between two rounds in which what is gone is forgotten, and what was deleted by hand is written again."""
 
 
 TIMINGS = Timings()

@@ -50,7 +50,7 @@ from reconciler.pods.departures import PodEvictor
 from reconciler.pods.lifts import GateLifter
 from reconciler.pods.part import PodsPart
 from reconciler.pods.writes import PodWrites
-from reconciler.report.events import EVENT_BURST, EVENTS_PER_SECOND, EventWriter
+from reconciler.report.events import EventWriter
 from reconciler.report.metrics import Metrics
 from reconciler.report.status import StatusPublisher
 from reconciler.report.tracing import Tracing, open_tracing
@@ -317,11 +317,11 @@ def build_reconciler(settings: Settings, client: Client, identity: str, timings:
         pod_writes, client, settings.bind_timeout, settings.node_timeout, time.monotonic, wake.set, timings.pods
     )
     poller = GitPoller(mirror, settings.poll, wake.set, metrics.record_fetch, timings.git)
-    publisher = StatusPublisher(client, settings.namespace, settings.cluster)
+    publisher = StatusPublisher(client, settings.namespace, settings.cluster, timings=timings.report)
     requests = RequestsPart(
         RequestStore(_side_client(client, fence), settings.namespace, settings.cluster), wake.set, timings.requests
     )
-    event_client = _side_client(client, fence, RateLimit(EVENTS_PER_SECOND, EVENT_BURST))
+    event_client = _side_client(client, fence, RateLimit(timings.report.events_per_second, timings.report.event_burst))
     tracing, desired = open_tracing(settings.traces, settings.cluster), DesiredManifests(client, settings.cluster)
 
     def note_compile(commit: str, seconds: float, result: str) -> None:
@@ -363,7 +363,7 @@ def build_reconciler(settings: Settings, client: Client, identity: str, timings:
             client,
             Ref("v1", "ConfigMap", settings.namespace, f"gangplan-{settings.cluster}-scheduler"),
             settings.cluster,
-            SchedulerProbe(settings.scheduler_metrics, wake.set),
+            SchedulerProbe(settings.scheduler_metrics, wake.set, timings=timings.scheduler),
             settings.scheduler_timeout,
             timings.scheduler,
         ),
@@ -380,7 +380,7 @@ def build_reconciler(settings: Settings, client: Client, identity: str, timings:
             timings.ownership,
         ),
         publisher=publisher,
-        event_writer=EventWriter(event_client, identity, lambda: writer.busy_at),
+        event_writer=EventWriter(event_client, identity, lambda: writer.busy_at, timings=timings.report),
         metrics=metrics,
         tracing=tracing,
         wake_event=wake,

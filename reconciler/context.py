@@ -26,6 +26,7 @@ from reconciler.cluster.objects import Object, Ref
 from reconciler.cluster.rate import RateLimit
 from reconciler.git.mirror import Mirror
 from reconciler.git.poller import GitPoller
+from reconciler.inventory.keeper import InventoryKeeper
 from reconciler.inventory.store import Inventory, InventoryStore
 from reconciler.objects.pace import CorrectionPace, StartPace
 from reconciler.objects.writer import MANY_CHANGES, ClusterWriter
@@ -49,7 +50,7 @@ from reconciler.pods.departures import PodEvictor
 from reconciler.pods.lifts import GateLifter
 from reconciler.pods.part import PodsPart
 from reconciler.pods.writes import PodWrites
-from reconciler.report.events import EVENT_BURST, EVENTS_PER_SECOND, EventWriter
+from reconciler.report.events import EventWriter
 from reconciler.report.metrics import Metrics
 from reconciler.report.status import StatusPublisher
 from reconciler.report.tracing import Tracing, open_tracing
@@ -110,7 +111,7 @@ class Reconciler:
     wall_clock: seconds since the epoch, only to see which of a plan's moments have come.
     drift_basis: None while only a pass may write. correction_pace: of objects that are put back between passes.
     other_heartbeats: of threads that are no parts of it. was_holder: whether the lease was ours when the last pass
-    began. leads_since: when this replica last began to lead, on the clock.
+    began.
     """
 
     settings: Settings
@@ -120,6 +121,7 @@ class Reconciler:
     poller: GitPoller
     watches: InformerSet
     store: InventoryStore
+    keeper: InventoryKeeper
     writer: ClusterWriter
     lease: Lease
     fence: Fence
@@ -145,7 +147,6 @@ class Reconciler:
     heartbeat: Heartbeat = field(default_factory=lambda: Heartbeat("loop", LOOP_LIMIT))
     other_heartbeats: list[Heartbeat] = field(default_factory=list)
     was_holder: bool = False
-    leads_since: float = 0.0
     next_housekeeping: float = 0.0
 
     @property
@@ -160,9 +161,7 @@ class Reconciler:
     def forget_inventory(self) -> None:
         """Let the next pass read the inventory again."""
         self.inventory = None
-
-    def begin_to_lead(self) -> None:
-        self.leads_since = self.clock()
+        self.keeper.forget()
 
     def note_lease(self, is_held: bool) -> None:
         """Note whether this pass begins with the lease."""
@@ -307,7 +306,7 @@ def build_reconciler(settings: Settings, client: Client, identity: str, timings:
     lease = Lease(client, settings.namespace, lease_name, identity, on_change=lambda held: wake.set())
     fence = Fence(lease)
     client.ask_before_writes(fence.check)
-    store = InventoryStore(client, settings.namespace, settings.cluster)
+    store = InventoryStore(client, settings.namespace, settings.cluster, timings.inventory)
     own = OwnWrites()
     writer = ClusterWriter(client, store, time.monotonic, own)
     writer.threads.tell_ends(wake.set)
@@ -318,11 +317,11 @@ def build_reconciler(settings: Settings, client: Client, identity: str, timings:
         pod_writes, client, settings.bind_timeout, settings.node_timeout, time.monotonic, wake.set, timings.pods
     )
     poller = GitPoller(mirror, settings.poll, wake.set, metrics.record_fetch, timings.git)
-    publisher = StatusPublisher(client, settings.namespace, settings.cluster)
+    publisher = StatusPublisher(client, settings.namespace, settings.cluster, timings=timings.report)
     requests = RequestsPart(
         RequestStore(_side_client(client, fence), settings.namespace, settings.cluster), wake.set, timings.requests
     )
-    event_client = _side_client(client, fence, RateLimit(EVENTS_PER_SECOND, EVENT_BURST))
+    event_client = _side_client(client, fence, RateLimit(timings.report.events_per_second, timings.report.event_burst))
     tracing, desired = open_tracing(settings.traces, settings.cluster), DesiredManifests(client, settings.cluster)
 
     def note_compile(commit: str, seconds: float, result: str) -> None:
@@ -353,6 +352,7 @@ def build_reconciler(settings: Settings, client: Client, identity: str, timings:
         poller=poller,
         watches=InformerSet(client.with_limits(REQUEST_LIMITS), settings.cluster, wake.set, wake.stirred.set, own=own),
         store=store,
+        keeper=InventoryKeeper(store, lease, fence, time.monotonic),
         writer=writer,
         lease=lease,
         fence=fence,
@@ -363,7 +363,7 @@ def build_reconciler(settings: Settings, client: Client, identity: str, timings:
             client,
             Ref("v1", "ConfigMap", settings.namespace, f"gangplan-{settings.cluster}-scheduler"),
             settings.cluster,
-            SchedulerProbe(settings.scheduler_metrics, wake.set),
+            SchedulerProbe(settings.scheduler_metrics, wake.set, timings=timings.scheduler),
             settings.scheduler_timeout,
             timings.scheduler,
         ),
@@ -380,7 +380,7 @@ def build_reconciler(settings: Settings, client: Client, identity: str, timings:
             timings.ownership,
         ),
         publisher=publisher,
-        event_writer=EventWriter(event_client, identity, lambda: writer.busy_at),
+        event_writer=EventWriter(event_client, identity, lambda: writer.busy_at, timings=timings.report),
         metrics=metrics,
         tracing=tracing,
         wake_event=wake,
@@ -422,7 +422,9 @@ def planned_runs(r: Reconciler, key: str = "") -> PlannedRuns:
 
 def seen_by(r: Reconciler, p: Pass) -> Seen:
     """What the pass has seen, as the parts take it."""
-    return Seen(r.clock(), r.wall_clock(), r.was_holder, p.observation, p.inventory, r.leads_since, p.unconfirmed_ends)
+    return Seen(
+        r.clock(), r.wall_clock(), r.was_holder, p.observation, p.inventory, r.keeper.leads_since, p.unconfirmed_ends
+    )
 
 
 def changes_of(p: Pass) -> Changes:

@@ -9,6 +9,7 @@ import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 
 from compiler.emit.manifest import Manifest
 from compiler.kubernetes import (
@@ -25,9 +26,8 @@ from reconciler.changes.results import ChangeResult
 from reconciler.cluster.client import ApiError
 from reconciler.cluster.objects import Ref, group_kind_of, ref_of, version_of
 from reconciler.context import Pass, Reconciler, changes_of, planned_runs, seen_by, target_of
-from reconciler.housekeeping import keep_house
 from reconciler.inventory.store import Inventory, InventoryEntry
-from reconciler.objects.controller import take_up_inventory, write_changes
+from reconciler.objects.controller import write_changes
 from reconciler.objects.drift import note_basis
 from reconciler.observation.observe import Restrictions
 from reconciler.observation.pods import has_ended
@@ -79,7 +79,8 @@ def _phase(r: Reconciler, name: str) -> Iterator[None]:
 
 def observe(r: Reconciler) -> Pass:
     """Begin a pass with what the caches hold now, and bring the inventory up to it."""
-    inventory = take_up_inventory(r)
+    inventory = r.keeper.take_up(partial(_go_on_with, r))
+    r.note_lease(r.keeper.is_leading)
     r.watches.watch_kinds(kinds_in_use(r, inventory))
     r.watches.expect_kinds({entry.ref.group_kind for entry in inventory.entries.values() if entry.uid})
     doubts = find_unlabelled(r, inventory)
@@ -100,6 +101,15 @@ def observe(r: Reconciler) -> Pass:
     r.ownership.confirm_entries(seen, runs)
     r.runs.record_ends(seen, runs)
     return p
+
+
+def _go_on_with(r: Reconciler, inventory: Inventory, is_leading: bool) -> None:
+    """Take up what hangs on an inventory that was read."""
+    r.take_up(inventory)
+    r.planning.take_up(inventory)
+    r.scheduler.recall()
+    if is_leading:
+        r.watches.read_pods()
 
 
 def kinds_in_use(r: Reconciler, inventory: Inventory) -> frozenset[tuple[str, str]]:
@@ -282,3 +292,24 @@ def act_on_changes(r: Reconciler, p: Pass) -> None:
         p.take(r.pods.act(seen_by(r, p), target_of(r, p), orders))
     if trouble := r.writer.save_inventory(p.inventory):
         p.record_results([r.writer.record_failed_save(trouble)])
+
+
+def keep_house(r: Reconciler, p: Pass) -> None:
+    """Let the parts forget what is neither in the repository nor in the inventory. The holder of the lease also keeps a
+    copy of the plan in force, and what is stored whole."""
+    if p.snapshot is None:
+        return
+    acts = r.was_holder and r.lease.is_held() and not p.standstill
+    if acts:
+        r.planning.keep_copy(p.inventory, r.clock())
+    if not r.begin_housekeeping(r.timings.housekeeping):
+        return
+    known = p.desired_keys | p.inventory.entries.keys() | {r.store.ref.key}
+    r.desired.forget_except(known)
+    r.writer.memory.trim(known, r.clock())
+    r.writer.own.forget_except(known)
+    for part in r.parts:
+        part.forget_except(known)
+    if acts:
+        r.keeper.keep_whole(p.inventory, p.desired_keys | p.observation.objects.keys(), int(r.wall_clock()))
+        r.publisher.recheck()

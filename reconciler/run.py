@@ -19,7 +19,7 @@ from reconciler.inventory.neighbours import OtherGangplanError
 from reconciler.loop import reconcile_once
 from reconciler.objects.drift import put_back_updates
 from reconciler.report.server import HttpAnswer, serve_pages
-from reconciler.report.status import FAILURE_TYPE, WRITE_INTERVAL, Report
+from reconciler.report.status import FAILURE_TYPE, Report
 from reconciler.threads.heartbeat import Heartbeat
 from reconciler.threads.rest import LoopRest
 
@@ -126,7 +126,6 @@ def _repeat_passes(r: Reconciler, stop: Callable[[], bool], once: bool) -> Repor
     failures, problem = 0, ""
     pause, rested_at, rest = 0.0, 0.0, LoopRest()
     started_at = time.monotonic()
-    r.publisher.write_every(0.0 if once else WRITE_INTERVAL)
     while not stop():
         _pause(r, stop, FAILURE_PAUSES[0] if failures else DEBOUNCE, pause, rested_at)
         r.wake_event.clear()
@@ -138,7 +137,7 @@ def _repeat_passes(r: Reconciler, stop: Callable[[], bool], once: bool) -> Repor
                 _publish_failure(r, problem)
             with r.tracing.span("pass", revision=r.planning.revision):
                 last = reconcile_once(r)
-            _publish_report(r, last, time.monotonic() - began_at)
+            _publish_report(r, last, time.monotonic() - began_at, once)
         except StopRequestedError:
             log.info("stopped in the middle of a pass")
             return last
@@ -160,7 +159,8 @@ def _repeat_passes(r: Reconciler, stop: Callable[[], bool], once: bool) -> Repor
         if r.writer.is_out_of_time():
             r.wake_event.set()
         pause = min(MAX_PASS_INTERVAL, last.next_wakeup if last.next_wakeup is not None else MAX_PASS_INTERVAL)
-        pause = min(pause, r.publisher.seconds_due())
+        if r.lease.is_held():
+            pause = min(pause, r.publisher.seconds_due())
         if once and r.lease.is_held() and _is_complete(r, last):
             return last
         if once and not r.lease.is_held() and time.monotonic() - started_at > r.lease.duration + r.lease.deadline:
@@ -233,7 +233,7 @@ def _is_complete(r: Reconciler, last: Report) -> bool:
     return not last.commit and not reasons.isdisjoint(("CommitRejected", "CommitRefused"))
 
 
-def _publish_report(r: Reconciler, report: Report, seconds: float) -> None:
+def _publish_report(r: Reconciler, report: Report, seconds: float, at_once: bool) -> None:
     r.record_good_pass()
     r.metrics.record_report(report, seconds)
     _log_results(report.done.results)
@@ -241,9 +241,8 @@ def _publish_report(r: Reconciler, report: Report, seconds: float) -> None:
         log.info("gates lifted", extra={"object": gang, "pods": pods})
     for pod in report.done.evicted:
         log.info("evicted", extra={"object": pod})
-    r.publisher.drop_waiting()
     if r.lease.is_held():
-        r.publisher.publish(report)
+        r.publisher.publish(report, at_once=at_once)
         r.event_writer.put([*report.done.events, *_status_events(r)])
 
 

@@ -44,6 +44,10 @@ class SchedulerTimings:
     believed (`WATCH_SILENCE` of the client)."""
     look: float = 5.0
     """Between two looks for that: each goes over all jobs and pods, and several passes of a wave follow in a second."""
+    probe: float = 5.0
+    """Between two looks at the metrics, and within which they are to be sent."""
+    probe_limit: float = 120.0
+    """For one look at the metrics, then the thread counts as stuck."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,6 +170,44 @@ class PlanCopyTimings:
 
 
 @dataclass(frozen=True, slots=True)
+class InventoryTimings:
+    """Of what is stored of objects and runs."""
+
+    follow: float = 60.0
+    """Between two looks of a replica that does not act at tables that change."""
+    run_memory: int = 30 * 86_400
+    """For which a finished run is remembered after its job left the repository."""
+    run_memory_size: int = 100_000
+    """Finished runs, not seconds, that are remembered at most, those of jobs in the repository apart."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReportTimings:
+    """Of the status and of Events."""
+
+    status_interval: float = 1.0
+    """Between two writes of the status while nothing but gangs and held objects change."""
+    many_gangs_interval: float = 5.0
+    """The same for gangs that stand in ConfigMaps of their own."""
+    slow_write: float = 2.0
+    """After which an attempt that fails is followed by a pause: `slow_factor` times as long, up to the one after."""
+    slow_factor: float = 3.0
+    longest_pause: float = 60.0
+    events_per_second: float = 50.0
+    """Events, not seconds: they are the least of what the API server has to do."""
+    event_burst: float = 200.0
+    calm: float = 1.0
+    """For which nothing was changed before Events are written that wait for that; up to the next."""
+    longest_event_hold: float = 30.0
+    first_event_retry: float = 0.5
+    """Until an Event that the server did not take for now is tried again: doubled while none is taken, up to the
+    next."""
+    longest_event_retry: float = 30.0
+    event_attempts: int = 10
+    """Attempts, not seconds, after which an Event is given up."""
+
+
+@dataclass(frozen=True, slots=True)
 class Timings:
     """All groups."""
 
@@ -178,6 +220,10 @@ class Timings:
     dry_run: DryRunTimings = DryRunTimings()
     compile: CompileTimings = CompileTimings()
     plan_copy: PlanCopyTimings = PlanCopyTimings()
+    report: ReportTimings = ReportTimings()
+    inventory: InventoryTimings = InventoryTimings()
+    housekeeping: float = 30.0
+    """Between two rounds in which what is gone is forgotten, and what was deleted by hand is written again."""
 
 
 TIMINGS = Timings()

@@ -7,7 +7,6 @@ An inventory in the cluster is the claim on it. It is found by its labels in any
 from __future__ import annotations
 
 from compiler.kubernetes import CLUSTER_LABEL, MANAGED_BY_LABEL, MEMORY_LABEL, created_at, labels_of, namespace_of
-from reconciler.cluster.client import Client
 from reconciler.cluster.objects import FIELD_MANAGER, Object
 from reconciler.inventory.store import InventoryStore
 
@@ -16,11 +15,11 @@ class OtherGangplanError(Exception):
     """Another gangplan keeps this cluster; this one must not start."""
 
 
-def refuse_beside_another(client: Client, store: InventoryStore) -> None:
+def refuse_beside_another(store: InventoryStore) -> None:
     """Raise OtherGangplanError when another gangplan came first. Where both inventories exist, that of the older one
     decides, so that of two that start together one goes on."""
-    configmaps = client.resource("v1", "ConfigMap")
-    found, _ = client.list(configmaps, selector=f"{MANAGED_BY_LABEL}={FIELD_MANAGER}")
+    configmaps = store.client.resource("v1", "ConfigMap")
+    found, _ = store.client.list(configmaps, selector=f"{MANAGED_BY_LABEL}={FIELD_MANAGER}")
     claims = sorted(_claim(item) for item in found if _is_inventory(item))
     first = next(iter(claims), None)
     is_ours = first is not None and first[1:] == (store.namespace, store.cluster)

@@ -32,15 +32,10 @@ from reconciler.inventory.shards import (
     unpack_text,
     unreadable,
 )
+from reconciler.timings import TIMINGS, InventoryTimings
 
 FORMAT_VERSION = 2
-FOLLOW_SECONDS = 60.0
-"""Seconds between two looks of a replica that does not act at tables that change."""
 _HEAD_KEY, _FORMER_PACKED_KEY = "inventory.json", "inventory.json.gz"
-RUN_MEMORY_SECONDS = 30 * 86_400
-"""How long a finished run is remembered after its job left the repository."""
-RUN_MEMORY_SIZE = 100_000
-"""Finished runs that are remembered at most, those of jobs in the repository apart."""
 
 Origin = Literal["created", "joined", "taken", "former"]
 """created: by us, so it is deleted when it leaves the repository. joined: it existed before our first write, so it is
@@ -149,7 +144,7 @@ class Inventory:
         """Jobs whose present specification has had its run."""
         return frozenset(key for key, run in self.runs.items() if run.digest == planned.of(key, run.digest))
 
-    def trim_runs(self, present: Collection[str], now: int) -> None:
+    def trim_runs(self, present: Collection[str], now: int, timings: InventoryTimings) -> None:
         """Forget finished runs whose job left the repository long ago; where there are too many, those that left first.
         present: Ref.key of jobs in the repository or the cluster. now: seconds since the epoch."""
         absent: list[tuple[int, str]] = []
@@ -160,11 +155,11 @@ class Inventory:
             elif not run.left_at:
                 self.runs[key] = replace(run, left_at=now)
                 absent.append((now, key))
-            elif now - run.left_at > RUN_MEMORY_SECONDS:
+            elif now - run.left_at > timings.run_memory:
                 self.runs.pop(key)
             else:
                 absent.append((run.left_at, key))
-        for _, key in sorted(absent)[: max(0, len(absent) - RUN_MEMORY_SIZE)]:
+        for _, key in sorted(absent)[: max(0, len(absent) - timings.run_memory_size)]:
             self.runs.pop(key)
 
     def mark_started(self, key: str) -> bool:
@@ -255,6 +250,7 @@ class InventoryStore:
     client: Client
     namespace: str
     cluster: str
+    timings: InventoryTimings = TIMINGS.inventory
     _objects: ShardSet = field(init=False)
     _runs: ShardSet = field(init=False)
     _version: str = ""
@@ -302,7 +298,7 @@ class InventoryStore:
         except NotFound:
             return self.read()
         head, found = _decode_head(item), str(item["metadata"]["resourceVersion"])
-        if found != version and now - seen_at >= FOLLOW_SECONDS:
+        if found != version and now - seen_at >= self.timings.follow:
             self._followed = found, now
             return self._read_tables(head)
         known.bring_into_force(str(head["commit"]))

@@ -1,5 +1,4 @@
-"""Phase 5 of a pass, objects: apply what has changed, then delete what has left the repository; and the inventory that
-knows of both."""
+"""Phase 5 of a pass, objects: apply what has changed, then delete what has left the repository."""
 
 from __future__ import annotations
 
@@ -10,39 +9,7 @@ from reconciler.changes.diff import Change
 from reconciler.changes.results import ChangeResult
 from reconciler.context import Pass, Reconciler, changes_of, seen_by
 from reconciler.inventory.neighbours import refuse_beside_another
-from reconciler.inventory.store import Inventory
 from reconciler.planning.snapshot import Snapshot
-
-
-def take_up_inventory(r: Reconciler) -> Inventory:
-    """Read the inventory unless it is known: it is, as long as this replica leads without a break. Raises
-    OtherGangplanError."""
-    is_holder = r.lease.is_held()
-    inventory = r.inventory
-    if inventory is None or not is_holder or not r.was_holder or not r.fence.is_open():
-        try:
-            inventory = _read_inventory(r, is_holder)
-        except Exception:
-            r.forget_inventory()  # one that was taken up in part would pass for one that is known
-            raise
-    r.note_lease(is_holder)
-    return inventory
-
-
-def _read_inventory(r: Reconciler, is_holder: bool) -> Inventory:
-    """Read the inventory, with what hangs on it, and go on with that."""
-    transitions = r.fence.enter()
-    follows = not is_holder and not r.was_holder and r.inventory is not None
-    inventory = r.store.follow(r.inventory, r.clock()) if follows and r.inventory else r.store.read()
-    r.take_up(inventory)
-    r.planning.take_up(inventory)
-    r.scheduler.recall()
-    if is_holder:
-        r.begin_to_lead()
-        r.watches.read_pods()
-        inventory.take_over(transitions)
-        refuse_beside_another(r.client, r.store)
-    return inventory
 
 
 def write_changes(r: Reconciler, p: Pass, snapshot: Snapshot) -> None:
@@ -52,7 +19,7 @@ def write_changes(r: Reconciler, p: Pass, snapshot: Snapshot) -> None:
     if trouble := r.writer.save_inventory(p.inventory):
         p.record_results([r.writer.record_failed_save(trouble)])
     elif is_first_inventory:
-        refuse_beside_another(r.client, r.store)
+        refuse_beside_another(r.store)
     due = [change for change in p.changes if r.writer.is_due(change)]
     p.record_results(_apply_next_changes(r, p, snapshot, due))
     allowed = Allowed(changes_of(p), p.prune_plan)

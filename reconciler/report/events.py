@@ -17,18 +17,12 @@ from reconciler.changes.events import ObjectEvent
 from reconciler.cluster.client import ApiError, Client, Conflict, LostLease, Retry
 from reconciler.cluster.objects import FIELD_MANAGER, Object, ref_of
 from reconciler.threads.heartbeat import Heartbeat, repeat_step
+from reconciler.timings import TIMINGS, ReportTimings
 
 log = logging.getLogger(__name__)
 
-EVENTS_PER_SECOND, EVENT_BURST = 50.0, 200.0
-"""Events are the least of what the API server has to do."""
 MAX_WAITING = 5_000
 MAX_REMEMBERED = 10_000
-CALM_SECONDS, LONGEST_HOLD = 1.0, 30.0
-"""While many objects are changed or gates lifted, Events wait until that is over for so long; at most the latter."""
-RETRY_PAUSES = (0.5, 30.0)
-"""Seconds after an Event that the server did not take for now: at first, doubled while none is taken, and at most."""
-MAX_ATTEMPTS = 10
 _TURN = 0.5
 """Seconds for which the thread waits for an Event, at most and at the end of the process as well."""
 
@@ -43,9 +37,11 @@ class EventWriter:
         identity: str,
         last_busy: Callable[[], float] = lambda: -inf,
         clock: Callable[[], float] = time.monotonic,
+        timings: ReportTimings = TIMINGS.report,
     ) -> None:
         """last_busy: when something more urgent was written last, on the clock."""
         self.client, self.identity, self.last_busy, self.clock = client, identity, last_busy, clock
+        self.timings = timings
         self._held_since: float | None = None
         self.dropped = 0
         self.heartbeat = Heartbeat("events", 120.0)
@@ -119,23 +115,24 @@ class EventWriter:
         """Let an Event that the server did not take for now wait behind the others; seconds until the next try. One
         that is given up may be told again."""
         log.info("an event waits", extra={"object": str(ref_of(event.object)), "reason": str(error)[:300]})
-        pause = min(RETRY_PAUSES[0] * 2.0**self._failures, RETRY_PAUSES[1])
+        longest = self.timings.longest_event_retry
+        pause = min(self.timings.first_event_retry * 2.0**self._failures, longest)
         self._failures = min(self._failures + 1, 16)
-        is_given_up = attempt >= MAX_ATTEMPTS or self._is_ending
+        is_given_up = attempt >= self.timings.event_attempts or self._is_ending
         self.dropped += is_given_up
         if is_given_up or not self._enqueue(event, attempt + 1):
             self._known.discard(_digest(event))
-        return 0.0 if self._is_ending else max(pause, min(error.after, RETRY_PAUSES[1]))
+        return 0.0 if self._is_ending else max(pause, min(error.after, longest))
 
     def _is_held(self) -> bool:
         """Whether what waits gives way to what is more urgent."""
         now = self.clock()
-        if self._waiting.empty() or self._stop.is_set() or now - self.last_busy() >= CALM_SECONDS:
+        if self._waiting.empty() or self._stop.is_set() or now - self.last_busy() >= self.timings.calm:
             self._held_since = None
             return False
         if self._held_since is None:
             self._held_since = now
-        return now - self._held_since < LONGEST_HOLD
+        return now - self._held_since < self.timings.longest_event_hold
 
     def _object_of(self, event: ObjectEvent, name: str) -> Object:
         ref = ref_of(event.object)

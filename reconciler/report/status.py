@@ -21,6 +21,7 @@ from reconciler.inventory.store import FinishedRun
 from reconciler.planning.snapshot import PlannedGang
 from reconciler.report.explain import condition_sentence
 from reconciler.runs.records import record_line, record_row
+from reconciler.timings import TIMINGS, ReportTimings
 
 log = logging.getLogger(__name__)
 
@@ -31,12 +32,6 @@ PART_LIMIT = 512 << 10
 FIRST_PART_LIMIT = 64 << 10
 """Bytes of gangs beside the conditions. Of more gangs none stands there: conditions say something new in each pass of a
 large commit, gangs do not, and a large ConfigMap is dear to write."""
-WRITE_INTERVAL = 1.0
-"""Seconds between two writes of the status while nothing but gangs and held objects change."""
-SLOW_WRITE, SLOW_FACTOR, MAX_PAUSE = 2.0, 3.0, 60.0
-"""Seconds after which an attempt that fails is followed by a pause: so many times as long, and at most."""
-MANY_GANGS_FACTOR = 5.0
-"""So many times that long for gangs that stand in ConfigMaps of their own."""
 _SHAPE: Mapping[str, type] = {
     "commit": str,
     "head": str,
@@ -198,31 +193,31 @@ def _diagnostic_line(entry: Mapping[str, Any]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _SplitGangs:
-    """The gangs of a status, and those of each of its ConfigMaps."""
+    """The gangs of a status, and those of each of its ConfigMaps. made_at: on the clock."""
 
-    gangs: Sequence[Mapping[str, Any]]
-    parts: list[list[Mapping[str, Any]]]
+    gangs: Sequence[Mapping[str, Any]] = ()
+    parts: Sequence[Sequence[Mapping[str, Any]]] = ((),)
+    made_at: float = -inf
 
 
 @dataclass(slots=True)
 class StatusPublisher:
     """Writes the status ConfigMap, only when it says something new; what is no condition waits for the rest of
-    `interval`, until `due_at`. Failing to report never stops the loop, and where it took long it pauses. refusal:
+    the interval, until `due_at`. Failing to report never stops the loop, and where it took long it pauses. refusal:
     why the server does not take the status; empty when it did, or gave no answer."""
 
     client: Client
     namespace: str
     cluster: str
     clock: Callable[[], float] = time.monotonic
-    interval: float = WRITE_INTERVAL
+    timings: ReportTimings = TIMINGS.report
     due_at: float | None = None
     refusal: str = ""
     _written_at: float = -inf
     _retry_at: float = -inf
     _last_status: dict[str, Any] | None = None
     _last_parts: dict[str, dict[str, Any]] = field(default_factory=dict)
-    _gangs_at: float = -inf
-    _split: _SplitGangs = field(default_factory=lambda: _SplitGangs([], [[]]))
+    _split: _SplitGangs = field(default_factory=_SplitGangs)
 
     @property
     def ref(self) -> Ref:
@@ -246,23 +241,16 @@ class StatusPublisher:
             log.info("the annotations of the status cannot be read", extra={"reason": str(error)})
             return {}
 
-    def write_every(self, seconds: float) -> None:
-        """Set `interval`."""
-        self.interval = seconds
-
-    def drop_waiting(self) -> None:
-        """Have nothing wait to be written."""
+    def publish(self, report: Report, *, at_once: bool = False) -> None:
+        """Say what is new. at_once: nothing waits for the rest of an interval."""
         self.due_at = None
-
-    def publish(self, report: Report) -> None:
-        self.drop_waiting()
         if self._is_put_off():
             return
         self.refusal, began_at = "", self.clock()
         try:
             last = self._known_status()
-            gangs = last.get("gangs") if self._gangs_wait() else None
-            self._write_status(status_document(report, last, _now(), gangs))
+            gangs = last.get("gangs") if not at_once and self._gangs_wait() else None
+            self._write_status(status_document(report, last, _now(), gangs), at_once)
         except ApiError as error:
             self.refusal = "" if isinstance(error, Retry) else str(error)
             self._put_off(began_at)
@@ -270,8 +258,9 @@ class StatusPublisher:
 
     def _put_off(self, began_at: float) -> None:
         """Pause after an attempt that failed after a long time: the loop has waited for it."""
-        if (took := self.clock() - began_at) > SLOW_WRITE:
-            self._retry_at = self.clock() + min(SLOW_FACTOR * took, MAX_PAUSE)
+        if (took := self.clock() - began_at) > self.timings.slow_write:
+            pause = min(self.timings.slow_factor * took, self.timings.longest_pause)
+            self._retry_at = self.clock() + pause
 
     def _is_put_off(self) -> bool:
         if self.clock() >= self._retry_at:
@@ -306,7 +295,7 @@ class StatusPublisher:
             log.info("whether the status is as it was written is not known", extra={"reason": str(error)})
             return
         if not is_as_written:
-            self._last_status, self._last_parts, self._gangs_at = None, {}, -inf
+            self._last_status, self._last_parts, self._split = None, {}, _SplitGangs()
 
     def seconds_due(self) -> float:
         """Seconds until what waits to be written is due."""
@@ -317,16 +306,17 @@ class StatusPublisher:
             self._last_status = self._read_status()
         return self._last_status
 
-    def _write_status(self, status: dict[str, Any]) -> None:
+    def _write_status(self, status: dict[str, Any], at_once: bool = False) -> None:
         last = self._known_status()
         if status == last:
             return
-        is_urgent = any(status.get(part) != last.get(part) for part in ("commit", "head", "conditions"))
-        if not is_urgent and self.clock() < self._written_at + self.interval:
-            self.due_at = self._written_at + self.interval
+        is_urgent = at_once or any(status.get(part) != last.get(part) for part in ("commit", "head", "conditions"))
+        due_at = self._written_at + self.timings.status_interval
+        if not is_urgent and self.clock() < due_at:
+            self.due_at = due_at
             return
         if status["gangs"] is not self._split.gangs:
-            self._split, self._gangs_at = _SplitGangs(status["gangs"], split_gangs(status["gangs"])), self.clock()
+            self._split = _SplitGangs(status["gangs"], split_gangs(status["gangs"]), self.clock())
         for name, part in reversed(join_parts(status, self._split.parts, self.ref.name).items()):
             if part != self._last_parts.get(name):
                 self._write_part(name, part)
@@ -336,7 +326,7 @@ class StatusPublisher:
     def _gangs_wait(self) -> bool:
         """Whether gangs that fill ConfigMaps of their own were written a moment ago: each pass of a large commit says
         something new of them."""
-        due_at = self._gangs_at + MANY_GANGS_FACTOR * self.interval
+        due_at = self._split.made_at + self.timings.many_gangs_interval
         if len(self._split.parts) == 1 or self.clock() >= due_at:
             return False
         self.due_at = due_at

@@ -11,17 +11,17 @@ import threading
 import urllib.request
 from collections import Counter
 from collections.abc import Callable, Mapping
+from functools import partial
 
 from reconciler.cluster.client import short_error
 from reconciler.threads.heartbeat import Heartbeat, repeat_step
+from reconciler.timings import TIMINGS, SchedulerTimings
 
 CHART_ADDRESS = "http://volcano-scheduler-service.volcano-system:8080/metrics"
 """Where Volcano's Helm chart has the metrics, seen from a pod."""
-PERIOD = 5.0
-"""Seconds between two looks."""
 WHOLE_CYCLES = 2
 """Cycles that end between two looks that are compared: at least one of them lies between them as a whole."""
-ANSWER_LIMIT, ANSWER_SECONDS = 16 << 20, 5.0
+ANSWER_LIMIT = 16 << 20
 _COUNTS = re.compile(r"^volcano_(action|plugin)_scheduling_latency_milliseconds_count\{([^}]*)\} (\S+)", re.MULTILINE)
 _CYCLES = re.compile(r"^volcano_e2e_scheduling_latency_milliseconds_count (\S+)", re.MULTILINE)
 
@@ -51,11 +51,18 @@ class SchedulerProbe:
     metrics cannot be read.
     """
 
-    def __init__(self, url: str, wake: Callable[[], None], read: Callable[[str], str] | None = None) -> None:
-        self.url, self.wake, self._read = url, wake, read or _fetch
+    def __init__(
+        self,
+        url: str,
+        wake: Callable[[], None],
+        read: Callable[[str], str] | None = None,
+        timings: SchedulerTimings = TIMINGS.scheduler,
+    ) -> None:
+        self.url, self.wake, self.timings = url, wake, timings
+        self._read = read or partial(_fetch, seconds=timings.probe)
         self.active: frozenset[str] | None = None
         self.problem = ""
-        self.heartbeat = Heartbeat("scheduler", 120.0)
+        self.heartbeat = Heartbeat("scheduler", timings.probe_limit)
         self._base: tuple[float, Mapping[str, float]] | None = None
         self._stop = threading.Event()
 
@@ -79,7 +86,7 @@ class SchedulerProbe:
             self.problem = f"the scheduler's metrics cannot be read: {short_error(error)}"
         if (self.active, self.problem) != before:
             self.wake()
-        return PERIOD
+        return self.timings.probe
 
     def _compare(self, cycles: float, counts: Mapping[str, float]) -> None:
         if self._base is None or cycles < self._base[0]:  # it has begun anew
@@ -90,7 +97,7 @@ class SchedulerProbe:
             self._base = cycles, counts
 
 
-def _fetch(url: str) -> str:
-    with urllib.request.urlopen(url, timeout=ANSWER_SECONDS) as answer:  # noqa: S310  # the operator's own address
+def _fetch(url: str, seconds: float) -> str:
+    with urllib.request.urlopen(url, timeout=seconds) as answer:  # noqa: S310  # the operator's own address
         text: bytes = answer.read(ANSWER_LIMIT)
     return text.decode("utf-8", "replace")

@@ -25,16 +25,16 @@ def test_another_name_or_namespace_is_refused_and_the_first_is_named(namespace: 
     cluster = FakeCluster()
     claim(cluster, "gangplan-system", "test", "2026-01-01")
     with pytest.raises(OtherGangplanError, match="--cluster test --namespace gangplan-system"):
-        refuse_beside_another(cluster.client(), InventoryStore(cluster.client(), namespace, name))
+        refuse_beside_another(InventoryStore(cluster.client(), namespace, name))
 
 
 def test_of_two_that_start_together_the_older_inventory_stays() -> None:
     cluster = FakeCluster()
     first = claim(cluster, "gangplan-system", "test", "2026-01-01")
     second = claim(cluster, "gangplan-system", "other", "2026-01-02")
-    refuse_beside_another(cluster.client(), first)
+    refuse_beside_another(first)
     with pytest.raises(OtherGangplanError):
-        refuse_beside_another(cluster.client(), second)
+        refuse_beside_another(second)
 
 
 def test_its_own_replicas_and_what_a_plan_holds_are_no_other() -> None:
@@ -44,4 +44,4 @@ def test_its_own_replicas_and_what_a_plan_holds_are_no_other() -> None:
     path = "/api/v1/namespaces/volcano-system/configmaps/volcano-scheduler-configmap"
     metadata = {"name": Path(path).name, "namespace": "volcano-system", "labels": labels}
     cluster.put(path, {"metadata": {**metadata, "creationTimestamp": "2025"}})
-    refuse_beside_another(cluster.client(), store)
+    refuse_beside_another(store)

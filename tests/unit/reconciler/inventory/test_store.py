@@ -17,13 +17,12 @@ from reconciler.cluster.objects import Ref
 from reconciler.inventory.packed import PackedRecord
 from reconciler.inventory.shards import Table, place_of, shard_of
 from reconciler.inventory.store import (
-    FOLLOW_SECONDS,
-    RUN_MEMORY_SECONDS,
     FinishedRun,
     Inventory,
     InventoryEntry,
     InventoryStore,
 )
+from reconciler.timings import TIMINGS
 from tests.builders.memory_server import MemoryServer, stored_sizes
 from tests.builders.scripted_server import error_answer
 
@@ -155,7 +154,7 @@ def test_a_replica_that_does_not_act_reads_the_head_and_seldom_the_tables(server
     leader.write(acting)
     known = standby.follow(known, 11.0)
     assert (known.commit, len(known.entries)) == ("cafe", 9), "the commit at once, the tables later"
-    known = standby.follow(known, 10.0 + FOLLOW_SECONDS)
+    known = standby.follow(known, 10.0 + TIMINGS.inventory.follow)
     assert len(known.entries) == 8
 
 
@@ -460,20 +459,18 @@ def test_a_read_that_fails_changes_nothing_of_what_is_known(server: MemoryServer
         store.write(inventory)
 
 
-def test_a_run_is_remembered_while_its_job_is_in_the_repository_and_a_month_longer(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_run_is_remembered_while_its_job_is_in_the_repository_and_a_month_longer() -> None:
     """S10: nothing trimmed the inventory until no more could be written."""
     inventory = Inventory()
     for name in ("kept", "gone", "back"):
         inventory.record_run(FinishedRun(job(name), "sha256:1", "Completed"))
-    inventory.trim_runs({job("kept").key}, 1000)
+    inventory.trim_runs({job("kept").key}, 1000, TIMINGS.inventory)
     assert [run.left_at for run in inventory.runs.values()] == [0, 1000, 1000]
     inventory.runs.mark_written()
-    inventory.trim_runs({job("kept").key}, 1000)
+    inventory.trim_runs({job("kept").key}, 1000, TIMINGS.inventory)
     assert not inventory.runs.changed_keys, "an idle cluster is not written"
-    inventory.trim_runs({job("kept").key, job("back").key}, 1000 + RUN_MEMORY_SECONDS + 1)
+    inventory.trim_runs({job("kept").key, job("back").key}, 1000 + TIMINGS.inventory.run_memory + 1, TIMINGS.inventory)
     assert [(run.ref.name, run.left_at) for run in inventory.runs.values()] == [("kept", 0), ("back", 0)]
-    monkeypatch.setattr("reconciler.inventory.store.RUN_MEMORY_SIZE", 0)
-    inventory.trim_runs({job("kept").key}, 1000 + RUN_MEMORY_SECONDS + 1)
+    timings = replace(TIMINGS.inventory, run_memory_size=0)
+    inventory.trim_runs({job("kept").key}, 1000 + timings.run_memory + 1, timings)
     assert [run.ref.name for run in inventory.runs.values()] == ["kept"], "of too many, those of the repository stay"

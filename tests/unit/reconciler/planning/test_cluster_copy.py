@@ -13,10 +13,7 @@ import pytest
 from compiler.emit.manifest import Manifest
 from compiler.repository import Repository
 from reconciler.cluster.client import Retry
-from reconciler.context import Reconciler, Settings, build_reconciler
 from reconciler.git.poller import BranchHead
-from reconciler.inventory.store import Inventory
-from reconciler.objects.controller import take_up_inventory
 from reconciler.planning.cluster_copy import CHUNK, KeptPlan, PlanCopy
 from reconciler.planning.snapshot import Snapshot, save_snapshot
 from reconciler.timings import TIMINGS
@@ -177,46 +174,6 @@ def test_a_rewrite_takes_effect_when_an_annotation_names_it(cluster: FakeCluster
         target = world.part.follow(world.seen())
         assert (target.commit == "f" * 40) == (value == "f" * 40)
         assert bool(target.rewrite_message) == (value != "f" * 40)
-
-
-def test_an_inventory_that_was_taken_up_in_part_is_read_again(cluster: FakeCluster, tmp_path: Path) -> None:
-    """It passed for one that is known: it kept the transitions of the former leader, intents of that one were forgotten
-    at once, and another gangplan was not looked for."""
-    r = reconciler_on(cluster, tmp_path)
-    r.store.write(Inventory(commit=COMMIT))
-    r.lease.try_acquire()
-    r.note_lease(True)
-    r.forget_inventory()
-    cluster.before = lambda method, path, body: error_answer(500) if "labelSelector" in path else None
-    with pytest.raises(Retry):
-        take_up_inventory(r)
-    cluster.before = lambda method, path, body: None
-    cluster.requests.clear()
-    assert take_up_inventory(r).transitions == r.lease.transitions == 1
-    assert any("labelSelector" in path for _, path, _ in cluster.requests)
-
-
-def test_a_replica_that_does_not_act_does_not_read_the_tables_for_each_pass(
-    cluster: FakeCluster, tmp_path: Path
-) -> None:
-    reconciler_on(cluster, tmp_path).store.write(Inventory(commit=COMMIT))
-    r = reconciler_on(cluster, tmp_path)
-    take_up_inventory(r)
-    cluster.requests.clear()
-    for _ in range(5):
-        assert take_up_inventory(r).commit == COMMIT
-    assert not any("gangplan-test-objects" in path or "gangplan-test-runs" in path for _, path, _ in cluster.requests)
-    r.lease.try_acquire()
-    take_up_inventory(r)
-    assert any("gangplan-test-objects" in path for _, path, _ in cluster.requests), "who acts reads all of it"
-
-
-def reconciler_on(cluster: FakeCluster, folder: Path) -> Reconciler:
-    settings = Settings(str(folder), "main", "test", "gangplan-system", folder / "data")
-    r = build_reconciler(settings, cluster.client(), "me")
-    r.client.fence = lambda: None
-    r.inventory = Inventory(commit=COMMIT)
-    return r
 
 
 @pytest.mark.parametrize("error", [MemoryError(), ValueError("not what was expected")])

@@ -14,10 +14,11 @@ from reconciler.cluster.client import LostLease, NotFound
 from reconciler.cluster.objects import Object, Ref
 from reconciler.inventory.store import FinishedRun
 from reconciler.planning.snapshot import PlannedGang
-from reconciler.report.events import MAX_ATTEMPTS, MAX_WAITING, EventWriter
+from reconciler.report.events import MAX_WAITING, EventWriter
 from reconciler.report.explain import condition_sentence
 from reconciler.report.logs import JsonFormatter
 from reconciler.report.status import MAX_MESSAGES, Report, StatusPublisher, read_status, status_document, status_text
+from reconciler.timings import TIMINGS
 from tests.builders.fake_cluster import FakeCluster
 from tests.builders.memory_server import stored_sizes
 from tests.builders.scripted_server import ScriptedAnswer, ScriptedServer, error_answer
@@ -157,9 +158,9 @@ def test_an_event_that_is_given_up_is_counted_and_may_be_told_again() -> None:
     events = EventWriter(server.client(), "me")
     for told in (1, 2):
         events.put([ObjectEvent(QUEUE, "Waiting", "no room", False)])
-        for _ in range(MAX_ATTEMPTS):
+        for _ in range(TIMINGS.report.event_attempts):
             events.write_next()
-        assert (len(server.requests), events.dropped) == (told * MAX_ATTEMPTS, told)
+        assert (len(server.requests), events.dropped) == (told * TIMINGS.report.event_attempts, told)
 
 
 def test_an_event_that_the_fence_stops_may_be_told_again() -> None:
@@ -242,18 +243,18 @@ def large_report(gangs: int, note: str = "") -> Report:
 def test_5000_gangs_are_spread_over_config_maps_below_the_limit_and_read_as_one() -> None:
     """S10: the status ended at about 4,500 gangs."""
     server = FakeCluster()
-    publisher = StatusPublisher(server.client(), "gangplan-system", "test", interval=0.0)
-    publisher.publish(large_report(5000))
+    publisher = StatusPublisher(server.client(), "gangplan-system", "test")
+    publisher.publish(large_report(5000), at_once=True)
     assert max(stored_sizes(server.objects).values()) < 900 << 10
     found = read_status(server.client(), publisher.ref)
     assert found == status_document(large_report(5000), found, "later")
     assert (len(found["gangs"]), len(found["finished"]), found["finishedTotal"]) == (5000, 1000, 10_000)
     before = len(server.writes)
-    publisher.publish(large_report(5000))
+    publisher.publish(large_report(5000), at_once=True)
     assert len(server.writes) == before
-    publisher.publish(large_report(5000, note=" now"))
+    publisher.publish(large_report(5000, note=" now"), at_once=True)
     assert len(server.writes) == before + 1, "only the part that says something new"
-    publisher.publish(large_report(3))
+    publisher.publish(large_report(3), at_once=True)
     assert len(read_status(server.client(), publisher.ref)["gangs"]) == 3
 
 

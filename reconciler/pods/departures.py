@@ -74,7 +74,8 @@ class PodEvictor:
         effects, gangs = Effects(), snapshot.gangs
         if not any(gang.evicted_for for gang in gangs.values()):
             return effects
-        starting = {gang.name for key, gang in gangs.items() if gang.decision == "start" and is_as_planned(key, gang)}
+        begins = ((key, gang) for key, gang in gangs.items() if gang.decision == "start")
+        starting = {gang.name for key, gang in begins if is_as_planned(key, gang)}
         for key, gang in gangs.items():
             if gang.evicted_for and starting.issuperset(gang.evicted_for) and is_as_planned(key, gang):
                 for pod in pods_to_evict(gang, seen.pods.get(key, ()), nodes):

@@ -199,9 +199,11 @@ def test_an_intent_of_a_kind_in_no_plan_is_gone_only_if_the_server_says_so(
 ) -> None:
     intent = creation("intended").ref
     world.inventory.enter(InventoryEntry(intent))
-    world.cluster.before = lambda method, path, body: answer if "configmaps?" in path else None
+    served = ScriptedAnswer(200, {"resources": [{"name": "configmaps", "kind": "ConfigMap", "namespaced": True}]})
+    answers = {"/api/v1": served}
+    world.cluster.before = lambda method, path, body: answer if "configmaps?" in path else answers.get(path)
     assert world.guard(world.look(kinds=())).prune_plan.vanished_keys == ()
-    world.cluster.before = lambda method, path, body: None
+    world.cluster.before = lambda method, path, body: answers.get(path)
     assert world.guard(world.look(kinds=())).prune_plan.vanished_keys == (intent.key,)
 
 

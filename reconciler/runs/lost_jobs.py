@@ -16,22 +16,11 @@ from compiler.kubernetes import conditions_of, created_at, is_terminating, statu
 from reconciler.cluster.objects import Object
 from reconciler.observation.volcano import VOLCANO_JOB, pod_group_key
 from reconciler.threads.memo import drop_other_keys
+from reconciler.timings import TIMINGS, RunTimings
 
-LOST_SECONDS = 60.0
-"""Seconds for which the controller does nothing for a job, while it does for one that came later, before the job is
-made again; twice as long after each time, up to MAX_SECONDS."""
-UNSURE_FACTOR = 5
-"""Times as long where no other job shows that the controller works."""
-MAX_SECONDS = 3600.0
-MAX_GIVEN_UP_SECONDS = 600.0
-"""The same for a job that the controller has ended without pods: whatever refused them may be mended any time."""
 _POD_COUNTS = ("running", "succeeded", "failed", "terminating", "unknown", "retryCount", "taskStatusCount")
 _UNBEGUN = ("Pending", "Terminating", "Terminated", "Failed")
 """Phases, in a job's conditions, of one that never began."""
-CLEANUPS_PER_SECOND = 10.0
-"""Retries of the clean-up that the controller makes at most (`New` of the same package)."""
-CLEANUP_MARGIN = 0.5
-"""Seconds added to the time in which the controller may still lose a new job of an old name."""
 
 
 @dataclass(slots=True)
@@ -42,6 +31,7 @@ class LostJobs:
     got no pods then either -> why it keeps no room: a quota refuses them, more likely than not.
     """
 
+    timings: RunTimings = TIMINGS.runs
     idle_since: dict[str, float] = field(default_factory=dict)
     repeats: dict[str, int] = field(default_factory=dict)
     due_at: dict[str, float] = field(default_factory=dict)
@@ -77,8 +67,9 @@ class LostJobs:
         self.refused_jobs = {key: _refusal(self.repeats.get(key, 0)) for key in sorted(refused)}
 
     def _patience(self, key: str, is_sure: bool) -> float:
-        patience = LOST_SECONDS * (1 << self.repeats.get(key, 0)) * (1 if is_sure else UNSURE_FACTOR)
-        return min(patience, MAX_GIVEN_UP_SECONDS if key in self.given_up else MAX_SECONDS)
+        times = self.timings
+        patience = times.lost * (1 << self.repeats.get(key, 0)) * (1 if is_sure else times.unsure_factor)
+        return min(patience, times.longest_given_up if key in self.given_up else times.longest_lost)
 
     def message(self, job: Object, now: float) -> str:
         """Why the job is made again now; empty when it is not lost."""
@@ -138,6 +129,7 @@ class DepartedJobs:
     times: Ref.key of such a job -> when it was seen to be gone, and when the last of its pods was seen (on the clock).
     """
 
+    timings: RunTimings = TIMINGS.runs
     times: dict[str, tuple[float, float]] = field(default_factory=dict)
 
     def __contains__(self, key: str) -> bool:
@@ -163,8 +155,8 @@ class DepartedJobs:
         One more retry of the clean-up may come as long after the last pod as the pods took to end; and of many jobs as
         late as the controller needs for a retry of each.
         """
-        one_each = sum(key.startswith(f"{VOLCANO_JOB}/") for key in self.times) / CLEANUPS_PER_SECOND
+        one_each = sum(key.startswith(f"{VOLCANO_JOB}/") for key in self.times) / self.timings.cleanups_a_second
         return {
-            key: last_pod + max(last_pod - gone, one_each) + CLEANUP_MARGIN
+            key: last_pod + max(last_pod - gone, one_each) + self.timings.cleanup_margin
             for key, (gone, last_pod) in self.times.items()
         }

@@ -367,7 +367,7 @@ def build_reconciler(settings: Settings, client: Client, identity: str, timings:
             settings.scheduler_timeout,
             timings.scheduler,
         ),
-        runs=RunsPart(client.find, time.monotonic, wake.set),
+        runs=RunsPart(client.find, time.monotonic, wake.set, timings.runs),
         pods=PodsPart(lifter, evictor, time.monotonic),
         ownership=OwnershipPart(
             settings.cluster,

@@ -21,7 +21,9 @@ from compiler.kubernetes import (
 )
 from compiler.outcome import HELD_SENTENCE
 from compiler.run_kinds import PLANNED_RUN_KINDS
+from reconciler.changes.allowed import Allowed
 from reconciler.changes.diff import Change, classify_change
+from reconciler.changes.effects import Effects
 from reconciler.changes.results import ChangeResult
 from reconciler.cluster.client import ApiError
 from reconciler.cluster.objects import Ref, group_kind_of, ref_of, version_of
@@ -34,7 +36,7 @@ from reconciler.observation.pods import has_ended
 from reconciler.observation.unlabelled import believed_deletions, find_unlabelled
 from reconciler.planning.snapshot import Snapshot
 from reconciler.pods.lifts import Orders
-from reconciler.report.build import build_report
+from reconciler.report.outcome import Outcome, report_of
 from reconciler.report.status import Report
 from reconciler.requests.part import SUSPENDED
 
@@ -63,7 +65,7 @@ def reconcile_once(r: Reconciler) -> Report:
     with _phase(r, "report"):  # 6
         r.metrics.prune_held.set(len(p.prune_plan.held_changes))
         r.metrics.suspects.set(r.pods.suspects())
-        return build_report(r, p)
+        return make_report(r, p)
 
 
 @contextmanager
@@ -313,3 +315,39 @@ def keep_house(r: Reconciler, p: Pass) -> None:
     if acts:
         r.keeper.keep_whole(p.inventory, p.desired_keys | p.observation.objects.keys(), int(r.wall_clock()))
         r.publisher.recheck()
+
+
+# --- 6 report
+
+
+def make_report(r: Reconciler, p: Pass) -> Report:
+    """The report, of what the parts say."""
+    seen, target = seen_by(r, p), target_of(r, p)
+    done = Effects(tuple(p.results), (), p.lifted_gates, tuple(p.evicted_pods), tuple(p.events))
+    outcome = Outcome(
+        seen,
+        r.planning.verdict(target),
+        Allowed(changes_of(p), p.prune_plan, p.standstill),
+        done,
+        r.writer.memory.failures,
+        tuple(r.pods.unplaced_jobs(p.observation)),
+        r.scheduler.stalled(seen, target),
+        frozenset(r.requests.current().suspended | p.suspended_keys),
+        (*p.problems, *p.observation.partial_problems, *filter(None, [r.requests.problem])),
+    )
+    conditions = (
+        *r.writer.memory.fights.conditions(seen.now),
+        *r.scheduler.conditions(seen.now, target),
+        *r.pods.conditions(),
+    )
+    deadlines = [at for part in r.parts for at in part.deadlines(seen.now)]
+    deadlines += (*r.writer.retry_times(), *r.pace.deadlines(seen.now))
+    return report_of(outcome, conditions, deadlines, r.publisher.event_object, is_busy=_is_busy(r, p))
+
+
+def _is_busy(r: Reconciler, p: Pass) -> bool:
+    """Whether something goes on, or is still to be done that is not refused again and again."""
+    memory = r.writer.memory
+    is_writing = r.pods.is_busy() or r.writer.is_any_open()
+    changes = (*p.changes, *(result.change for result in p.results))
+    return r.planning.is_busy or is_writing or not all(map(memory.is_given_up, changes))

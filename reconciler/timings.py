@@ -170,6 +170,30 @@ class PlanCopyTimings:
 
 
 @dataclass(frozen=True, slots=True)
+class RunTimings:
+    """Of jobs that Volcano's job controller has lost, and of names that it has not cleaned up."""
+
+    lost: float = 60.0
+    """For which the controller does nothing for a job, while it does for one that came later, before the job is made
+    again: twice as long after each time, up to `longest_lost`. It counts from when the controller last did something
+    for a job that came with this one and waited as well: until then it is busy."""
+    cohort: float = 60.0
+    """Within which jobs come together: the controller serves them in no order. Jobs that come later and are served at
+    once do not excuse that one is not."""
+    per_waiting_job: float = 1.0
+    """Longer for each other job that waits for the controller: on a busy machine it serves two a second."""
+    unsure_factor: int = 5
+    """Times as long, not seconds, where no other job shows that the controller works."""
+    longest_lost: float = 3600.0
+    longest_given_up: float = 600.0
+    """The same for a job that the controller has ended without pods: whatever refused them may be mended any time."""
+    cleanups_a_second: float = 10.0
+    """Retries of the clean-up that the controller makes at most (`New` of pkg/controllers/job)."""
+    cleanup_margin: float = 0.5
+    """Added to the time in which the controller may still lose a new job of an old name."""
+
+
+@dataclass(frozen=True, slots=True)
 class InventoryTimings:
     """Of what is stored of objects and runs."""
 
@@ -177,6 +201,9 @@ class InventoryTimings:
     """Between two looks of a replica that does not act at tables that change."""
     run_memory: int = 30 * 86_400
     """For which a finished run is remembered after its job left the repository."""
+    shard_limit: int = 192 << 10
+    """Bytes of a shard as it is stored, above which a table is spread wider; a ConfigMap holds 1 MiB, and a small shard
+    is written fast."""
     run_memory_size: int = 100_000
     """Finished runs, not seconds, that are remembered at most, those of jobs in the repository apart."""
 
@@ -221,6 +248,7 @@ class Timings:
     compile: CompileTimings = CompileTimings()
     plan_copy: PlanCopyTimings = PlanCopyTimings()
     report: ReportTimings = ReportTimings()
+    runs: RunTimings = RunTimings()
     inventory: InventoryTimings = InventoryTimings()
     housekeeping: float = 30.0
     """Between two rounds in which what is gone is forgotten, and what was deleted by hand is written again."""

@@ -1,6 +1,6 @@
 """Rows of a table, spread over as many ConfigMaps as they need, of which only those that changed are written.
 
-A key belongs to the shard that its checksum names. When a shard outgrows `SHARD_LIMIT` the table gets a new layout:
+A key belongs to the shard that its checksum names. When a shard outgrows `limit` the table gets a new layout:
 twice the shards, under new names, so that the former ones stay whole until the head names the new ones.
 
 Each shard carries the digest of its rows: one that somebody wrote into is no table, however well it reads. It is made
@@ -23,9 +23,6 @@ from compiler.kubernetes import MANAGED_BY_LABEL, MEMORY_LABEL, PLACE_ANNOTATION
 from reconciler.cluster.client import Client, Conflict, NotFound
 from reconciler.cluster.objects import FIELD_MANAGER, Object, Ref
 
-SHARD_LIMIT = 192 << 10
-"""Bytes of a shard as it is stored, above which the table is spread wider; a ConfigMap holds 1 MiB, and a small shard
-is written fast."""
 SAMPLE_SIZE = 1000
 """Rows from whose size the number of shards is guessed."""
 PLAIN_LIMIT = 32 << 10
@@ -85,13 +82,14 @@ class PreparedShards:
 
 @dataclass(slots=True)
 class ShardSet:
-    """The ConfigMaps of one table. name: the prefix of their names. labels: of each. header: what each says of itself,
-    beside its place."""
+    """The ConfigMaps of one table. name: the prefix of their names. labels: of each. limit: bytes of a
+    shard as it is stored, above which the table is spread wider."""
 
     client: Client
     namespace: str
     name: str
     labels: Mapping[str, str]
+    limit: int
     layout: Layout = field(default_factory=Layout)
     _versions: dict[int, str] = field(default_factory=dict)
     _keys: dict[int, set[str]] = field(default_factory=dict)
@@ -133,10 +131,10 @@ class ShardSet:
             contents = {
                 index: encode_rows([as_row(table[key]) for key in sorted(self._keys[index])]) for index in touched
             }
-            if all(_stored_size(content) <= SHARD_LIMIT for content in contents.values()):
+            if all(_stored_size(content) <= self.limit for content in contents.values()):
                 return PreparedShards(self.layout, contents)
         sample = encode_rows([as_row(row) for row in islice(table.values(), SAMPLE_SIZE)])
-        expected = _stored_size(sample) * len(table) // (max(1, min(len(table), SAMPLE_SIZE)) * SHARD_LIMIT)
+        expected = _stored_size(sample) * len(table) // (max(1, min(len(table), SAMPLE_SIZE)) * self.limit)
         shards = max(1 << expected.bit_length(), 2 * self.layout.shards)
         return self._spread(table, as_row, Layout(generation, shards))
 
@@ -146,7 +144,7 @@ class ShardSet:
             for key in sorted(table):
                 keys[shard_of(key, layout.shards)].append(key)
             contents = {index: encode_rows([as_row(table[key]) for key in found]) for index, found in keys.items()}
-            if all(_stored_size(content) <= SHARD_LIMIT for content in contents.values()):
+            if all(_stored_size(content) <= self.limit for content in contents.values()):
                 return PreparedShards(layout, contents)
             layout = Layout(layout.generation, 2 * layout.shards)
 

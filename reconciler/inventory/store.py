@@ -262,7 +262,7 @@ class InventoryStore:
     def __post_init__(self) -> None:
         labels = memory_labels(self.cluster)
         self._objects, self._runs = (
-            ShardSet(self.client, self.namespace, f"gangplan-{self.cluster}-{table}", labels)
+            ShardSet(self.client, self.namespace, f"gangplan-{self.cluster}-{table}", labels, self.timings.shard_limit)
             for table in ("objects", "runs")
         )
 

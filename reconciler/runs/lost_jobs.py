@@ -18,28 +18,11 @@ from compiler.kubernetes import conditions_of, created_at, is_terminating, statu
 from reconciler.cluster.objects import Object
 from reconciler.observation.volcano import VOLCANO_JOB, pod_group_key
 from reconciler.threads.memo import drop_other_keys
+from reconciler.timings import TIMINGS, RunTimings
 
-LOST_SECONDS = 60.0
-"""Seconds for which the controller does nothing for a job, while it does for one that came later, before the job is
-made again; twice as long after each time, up to MAX_SECONDS. It counts from when the controller last did something
-for a job that came with this one and waited as well: until then it is busy."""
-COHORT_SECONDS = 60.0
-"""Seconds within which jobs come together: the controller serves them in no order. Jobs that come later and are served
-at once do not excuse that one is not."""
-SECONDS_PER_JOB = 1.0
-"""Seconds longer for each other job that waits for the controller: on a busy machine it serves two a second."""
-UNSURE_FACTOR = 5
-"""Times as long where no other job shows that the controller works."""
-MAX_SECONDS = 3600.0
-MAX_GIVEN_UP_SECONDS = 600.0
-"""The same for a job that the controller has ended without pods: whatever refused them may be mended any time."""
 _POD_COUNTS = ("running", "succeeded", "failed", "terminating", "unknown", "retryCount", "taskStatusCount")
 _UNBEGUN = ("Pending", "Terminating", "Terminated", "Failed")
 """Phases, in a job's conditions, of one that never began."""
-CLEANUPS_PER_SECOND = 10.0
-"""Retries of the clean-up that the controller makes at most (`New` of the same package)."""
-CLEANUP_MARGIN = 0.5
-"""Seconds added to the time in which the controller may still lose a new job of an old name."""
 
 
 @dataclass(slots=True)
@@ -51,6 +34,7 @@ class LostJobs:
     got no pods then either -> why it keeps no room: a quota refuses them, more likely than not.
     """
 
+    timings: RunTimings = TIMINGS.runs
     idle_since: dict[str, float] = field(default_factory=dict)
     busy_until: dict[str, float] = field(default_factory=dict)
     repeats: dict[str, int] = field(default_factory=dict)
@@ -89,7 +73,7 @@ class LostJobs:
         since = {uid_of(job): self.idle_since.get(uid_of(job), now) for job in idle.values()}
         first = min((self.idle_since[uid] for uid in served if uid in self.idle_since), default=inf)
         busy_until = {uid: until for uid, until in self.busy_until.items() if uid in since}
-        self.busy_until = busy_until | {uid: now for uid, at in since.items() if first <= at + COHORT_SECONDS}
+        self.busy_until = busy_until | {uid: now for uid, at in since.items() if first <= at + self.timings.cohort}
         self.idle_since = since
 
     def _due_at(self, key: str, job: Object, last_served: str, backlog: int) -> float:
@@ -97,12 +81,13 @@ class LostJobs:
         since = self.idle_since[uid_of(job)]
         if key in self.given_up:
             return since + self._patience(key, is_sure=True)
-        patience = self._patience(key, last_served > created_at(job), SECONDS_PER_JOB * backlog)
+        patience = self._patience(key, last_served > created_at(job), self.timings.per_waiting_job * backlog)
         return self.busy_until.get(uid_of(job), since) + patience
 
     def _patience(self, key: str, is_sure: bool, backlog: float = 0.0) -> float:
-        patience = LOST_SECONDS * (1 << self.repeats.get(key, 0)) * (1 if is_sure else UNSURE_FACTOR) + backlog
-        return min(patience, MAX_GIVEN_UP_SECONDS if key in self.given_up else MAX_SECONDS)
+        times = self.timings
+        patience = times.lost * (1 << self.repeats.get(key, 0)) * (1 if is_sure else times.unsure_factor) + backlog
+        return min(patience, times.longest_given_up if key in self.given_up else times.longest_lost)
 
     def message(self, job: Object, now: float) -> str:
         """Why the job is made again now; empty when it is not lost."""
@@ -162,6 +147,7 @@ class DepartedJobs:
     times: Ref.key of such a job -> when it was seen to be gone, and when the last of its pods was seen (on the clock).
     """
 
+    timings: RunTimings = TIMINGS.runs
     times: dict[str, tuple[float, float]] = field(default_factory=dict)
 
     def __contains__(self, key: str) -> bool:
@@ -187,8 +173,8 @@ class DepartedJobs:
         One more retry of the clean-up may come as long after the last pod as the pods took to end; and of many jobs as
         late as the controller needs for a retry of each.
         """
-        one_each = sum(key.startswith(f"{VOLCANO_JOB}/") for key in self.times) / CLEANUPS_PER_SECOND
+        one_each = sum(key.startswith(f"{VOLCANO_JOB}/") for key in self.times) / self.timings.cleanups_a_second
         return {
-            key: last_pod + max(last_pod - gone, one_each) + CLEANUP_MARGIN
+            key: last_pod + max(last_pod - gone, one_each) + self.timings.cleanup_margin
             for key, (gone, last_pod) in self.times.items()
         }

@@ -25,6 +25,7 @@ from reconciler.runs.deletions import UnsavedDeletions
 from reconciler.runs.lost_jobs import DepartedJobs, LostJobs, is_given_up
 from reconciler.runs.run_record import RunRecord, final_record, with_pods
 from reconciler.threads.memo import drop_other_keys
+from reconciler.timings import TIMINGS, RunTimings
 
 _FLOW = "JobFlow.flow.volcano.sh"
 UNKNOWN_PHASE = "Unknown"
@@ -43,10 +44,14 @@ class RunsPart(Part):
     find: Callable[[Ref], Object | None]
     clock: Callable[[], float]
     wake: Callable[[], None]
-    lost_jobs: LostJobs = field(default_factory=LostJobs)
-    departed_jobs: DepartedJobs = field(default_factory=DepartedJobs)
+    timings: RunTimings = TIMINGS.runs
+    lost_jobs: LostJobs = field(init=False)
+    departed_jobs: DepartedJobs = field(init=False)
     deletions: UnsavedDeletions = field(default_factory=UnsavedDeletions)
     running: dict[str, Object] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.lost_jobs, self.departed_jobs = LostJobs(self.timings), DepartedJobs(self.timings)
 
     def record_deletions(self, seen: Seen, runs: PlannedRuns, gone: Sequence[tuple[Object, bool]]) -> None:
         """Take up what the watches saw go: a finished job has had its run, another of ours may be created again. gone:

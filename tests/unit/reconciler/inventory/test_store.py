@@ -34,6 +34,10 @@ def store_of(server: MemoryServer) -> InventoryStore:
     return InventoryStore(server.client(), "gangplan-system", "test")
 
 
+def with_small_shards(server: MemoryServer) -> InventoryStore:
+    return InventoryStore(server.client(), "gangplan-system", "test", replace(TIMINGS.inventory, shard_limit=4 << 10))
+
+
 def job(name: str) -> Ref:
     return Ref("batch.volcano.sh/v1alpha1", "Job", "default", name)
 
@@ -75,20 +79,13 @@ def server() -> MemoryServer:
     return MemoryServer()
 
 
-@pytest.fixture
-def small_shards(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("reconciler.inventory.shards.SHARD_LIMIT", 4 << 10)
-
-
 @pytest.mark.parametrize(("objects", "runs"), [(0, 0), (1, 1), (900, 1900)])
-def test_what_was_written_is_read_whatever_its_size(
-    server: MemoryServer, small_shards: None, objects: int, runs: int
-) -> None:
+def test_what_was_written_is_read_whatever_its_size(server: MemoryServer, objects: int, runs: int) -> None:
     inventory = inventory_of(objects, runs)
     inventory.deletions, inventory.transitions = [[1, 2, 3, 4, 5]], 7
-    assert store_of(server).read().is_lost
-    store_of(server).write(inventory)
-    assert store_of(server).read() == inventory
+    assert with_small_shards(server).read().is_lost
+    with_small_shards(server).write(inventory)
+    assert with_small_shards(server).read() == inventory
 
 
 def test_100_000_finished_runs_and_10_000_objects_stay_below_the_limit_of_a_config_map(server: MemoryServer) -> None:
@@ -182,11 +179,9 @@ def test_a_second_writer_is_a_conflict_whatever_row_it_writes(server: MemoryServ
     assert store_of(server).read() == new
 
 
-def test_a_table_that_grows_is_spread_and_a_writer_killed_in_between_loses_nothing(
-    server: MemoryServer, small_shards: None
-) -> None:
-    store_of(server).write(inventory_of(10))
-    store = store_of(server)
+def test_a_table_that_grows_is_spread_and_a_writer_killed_in_between_loses_nothing(server: MemoryServer) -> None:
+    with_small_shards(server).write(inventory_of(10))
+    store = with_small_shards(server)
     store.read()
     larger = inventory_of(300)
     for stop_after in range(1, 40, 2):
@@ -202,17 +197,17 @@ def test_a_table_that_grows_is_spread_and_a_writer_killed_in_between_loses_nothi
             store.write(larger)
         except Exception:
             server.before = lambda method, path, body: None
-            assert store_of(server).read().entries in (inventory_of(10).entries, larger.entries)
-            store = store_of(server)
+            assert with_small_shards(server).read().entries in (inventory_of(10).entries, larger.entries)
+            store = with_small_shards(server)
             store.read()
             larger = inventory_of(300)
         else:
             break
-    assert store_of(server).read().entries == larger.entries
+    assert with_small_shards(server).read().entries == larger.entries
 
 
-def test_of_a_table_that_was_spread_nothing_is_left_where_it_was(server: MemoryServer, small_shards: None) -> None:
-    store = store_of(server)
+def test_of_a_table_that_was_spread_nothing_is_left_where_it_was(server: MemoryServer) -> None:
+    store = with_small_shards(server)
     store.write(inventory_of(10))
     former = {path for path in server.objects if "-objects-" in path}
     store.write(inventory_of(300))
@@ -220,11 +215,9 @@ def test_of_a_table_that_was_spread_nothing_is_left_where_it_was(server: MemoryS
     assert former.isdisjoint(server.objects)
 
 
-def test_an_inventory_deleted_by_hand_while_we_run_is_made_again_from_memory(
-    server: MemoryServer, small_shards: None
-) -> None:
+def test_an_inventory_deleted_by_hand_while_we_run_is_made_again_from_memory(server: MemoryServer) -> None:
     """S9: every pass ended in "PUT ... 404", for ever."""
-    store = store_of(server)
+    store = with_small_shards(server)
     inventory = inventory_of(100, 10)
     store.write(inventory)
     for path in list(server.objects):
@@ -233,7 +226,7 @@ def test_an_inventory_deleted_by_hand_while_we_run_is_made_again_from_memory(
         for _ in range(16):
             store.restore(inventory)
         store.write(inventory)
-        assert store_of(server).read() == inventory
+        assert with_small_shards(server).read() == inventory
 
 
 def test_all_that_was_deleted_by_hand_is_there_again_after_the_next_write(server: MemoryServer) -> None:

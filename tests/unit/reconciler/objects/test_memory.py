@@ -1,11 +1,11 @@
-"""What the writer remembers ends."""
+"""What the writer remembers ends, and what is refused again and again is given up."""
 
 from __future__ import annotations
 
 from reconciler.changes.diff import Change
-from reconciler.changes.results import ChangeResult
+from reconciler.changes.results import ChangeOutcome, ChangeResult
 from reconciler.cluster.objects import Ref
-from reconciler.objects.memory import WriterMemory
+from reconciler.objects.memory import GIVEN_UP_AFTER, WriterMemory
 from reconciler.observation.own_writes import OwnWrites
 
 
@@ -28,3 +28,20 @@ def test_nothing_that_one_process_remembers_outlives_its_object() -> None:
     for table in (*tables, memory.refused_updates, memory.paused_changes, own.entries["ConfigMap"]):
         assert table.keys() == kept
     assert not memory.fights.heat
+
+
+def test_what_is_refused_again_and_again_is_given_up() -> None:
+    """`--once` waited its whole time limit, ten minutes, for an object of a namespace that is not there."""
+    memory, change = WriterMemory(), Change("create", Ref("v1", "ConfigMap", "none", "refused"))
+
+    def is_given_up_after(outcome: ChangeOutcome, times: int) -> bool:
+        for _ in range(times):
+            memory.record_result(ChangeResult(change, outcome, "no such namespace"), 0.0)
+        return memory.is_given_up(change)
+
+    assert not is_given_up_after("refused", GIVEN_UP_AFTER - 1)
+    assert is_given_up_after("refused", 1)
+    assert not is_given_up_after("retry", 1), "a server that is too busy will answer"
+    assert is_given_up_after("conflict", GIVEN_UP_AFTER)
+    assert is_given_up_after("fight", 1)
+    assert not memory.is_given_up(Change("create", Ref("v1", "ConfigMap", "none", "new")))

@@ -8,16 +8,10 @@ import pytest
 
 from compiler.fields.timestamp import rfc3339
 from reconciler.cluster.objects import Object, ref_of
-from reconciler.runs.lost_jobs import (
-    CLEANUP_MARGIN,
-    COHORT_SECONDS,
-    LOST_SECONDS,
-    MAX_SECONDS,
-    SECONDS_PER_JOB,
-    DepartedJobs,
-    LostJobs,
-)
+from reconciler.runs.lost_jobs import DepartedJobs, LostJobs
+from reconciler.timings import TIMINGS
 
+TIMES = TIMINGS.runs
 EARLY, LATE = "2026-01-01T00:00:00Z", "2026-01-01T00:00:01Z"
 
 
@@ -67,21 +61,21 @@ def message_after(seconds: float, jobs: list[Object], *groups: Object, pods: boo
 def test_a_job_is_lost_when_the_controller_owes_it_something(
     jobs: list[Object], groups: list[Object], is_lost: bool
 ) -> None:
-    assert bool(message_after(LOST_SECONDS, jobs, *groups)) == is_lost
-    assert not message_after(LOST_SECONDS - 1, jobs, *groups)
-    assert not message_after(MAX_SECONDS, jobs, *groups, pods=True)
+    assert bool(message_after(TIMES.lost, jobs, *groups)) == is_lost
+    assert not message_after(TIMES.lost - 1, jobs, *groups)
+    assert not message_after(TIMES.longest_lost, jobs, *groups, pods=True)
 
 
 def test_a_job_alone_is_lost_after_a_longer_time() -> None:
-    assert not message_after(4 * LOST_SECONDS, [BARE])
-    assert message_after(5 * LOST_SECONDS, [BARE])
+    assert not message_after(4 * TIMES.lost, [BARE])
+    assert message_after(5 * TIMES.lost, [BARE])
 
 
 def test_a_job_that_is_lost_again_waits_twice_as_long() -> None:
     lost, key = LostJobs(), ref_of(BARE).key
     for count in range(3):
         again = job("job", phase="", uid=f"uid-{count}")
-        patience, now = LOST_SECONDS * 2**count, 1000.0 * count
+        patience, now = TIMES.lost * 2**count, 1000.0 * count
         for at in (now, now + patience - 1, now + patience):
             lost.observe(by_key(again, OTHER), {}, {}, at)
             assert bool(lost.message(again, at)) == (at == now + patience)
@@ -126,10 +120,10 @@ def test_a_job_that_the_controller_ends_without_a_pod_is_made_again(
     """A ResourceQuota refused its pods for a minute: it was terminated, and counted as a run that is over."""
     ended, lost = job("job", phases[-1]), LostJobs()
     ended["status"] |= {"conditions": [{"status": phase} for phase in phases], **counts}
-    for now in (100.0, 100.0 + LOST_SECONDS):
+    for now in (100.0, 100.0 + TIMES.lost):
         lost.observe(by_key(ended), {}, {}, now, by_key(ended) if started else ())
         assert lost.refused_jobs.keys() == (by_key(ended).keys() if given_up else set())
-    assert bool(lost.message(ended, 100.0 + LOST_SECONDS)) == given_up, "surely, though no other job is served"
+    assert bool(lost.message(ended, 100.0 + TIMES.lost)) == given_up, "surely, though no other job is served"
 
 
 def lost_of_a_wave(seconds: int, vanished: set[int], per_second: int, later_every: int = 0) -> dict[str, int]:
@@ -164,14 +158,17 @@ def test_a_job_that_is_lost_in_a_wave_is_found_when_the_others_are_served(later_
     """Also where others come all the time: the controller serves these at once."""
     found = lost_of_a_wave(400, vanished={7, 150}, per_second=2, later_every=later_every)
     assert found.keys() == {"g7", "g150"}
-    served_by = 200 / 2 + COHORT_SECONDS
-    assert all(LOST_SECONDS < at <= served_by + LOST_SECONDS + 3 * SECONDS_PER_JOB for at in found.values())
+    served_by = 200 / 2 + TIMINGS.runs.cohort
+    assert all(
+        TIMINGS.runs.lost < at <= served_by + TIMINGS.runs.lost + 3 * TIMINGS.runs.per_waiting_job
+        for at in found.values()
+    )
 
 
 def test_the_names_of_many_deleted_jobs_stay_reserved_until_each_was_cleaned_up_once_more() -> None:
     few = {"Job.batch.volcano.sh/default/a": (0.0, 5.0)}
-    assert DepartedJobs(few).reservations() == {next(iter(few)): 10.0 + CLEANUP_MARGIN}
+    assert DepartedJobs(times=few).reservations() == {next(iter(few)): 10.0 + TIMES.cleanup_margin}
     many = {f"Job.batch.volcano.sh/default/{at}": (5.0, 5.0) for at in range(200)}
-    assert set(DepartedJobs(many).reservations().values()) == {25.0 + CLEANUP_MARGIN}
+    assert set(DepartedJobs(times=many).reservations().values()) == {25.0 + TIMES.cleanup_margin}
     others = {key.replace("Job.batch.volcano.sh", "Job.batch"): times for key, times in many.items()}
-    assert set(DepartedJobs(others).reservations().values()) == {5.0 + CLEANUP_MARGIN}
+    assert set(DepartedJobs(times=others).reservations().values()) == {5.0 + TIMES.cleanup_margin}

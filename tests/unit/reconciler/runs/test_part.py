@@ -20,9 +20,9 @@ from reconciler.cluster.objects import FIELD_MANAGER, Object, Ref, ref_of
 from reconciler.inventory.store import Inventory, InventoryEntry, _as_row
 from reconciler.observation.observe import Observation
 from reconciler.observation.seen import Seen
-from reconciler.runs.lost_jobs import LOST_SECONDS
 from reconciler.runs.part import RunsPart, former_flows
 from reconciler.runs.run_record import final_record
+from reconciler.timings import TIMINGS
 
 RAY: Object = {
     "apiVersion": "ray.io/v1",
@@ -136,13 +136,13 @@ def test_how_often_a_lost_job_is_made_again_is_counted(part: RunsPart) -> None:
     wanted = [(ref_of(lost), Manifest(4, lost, "", pods=1)), (ref_of(bare), Manifest(4, bare, "", pods=0))]
     now = seen(lost, bare)
     replaced = [ChangeResult(Change("replace", ref, manifest, manifest.object), "done") for ref, manifest in wanted]
-    times = (0.0, LOST_SECONDS, 5 * LOST_SECONDS)
+    times = (0.0, TIMINGS.runs.lost, 5 * TIMINGS.runs.lost)
     clock = iter([at for at in times for _ in replaced])
     part = replace(part, clock=lambda: next(clock))
     for at in times:
         part.observe_lost_jobs(replace(now, now=at), wanted)
         part.record_results(replaced)
-        assert [*part.lost_jobs.repeats] == ([ref_of(lost).key] if at > LOST_SECONDS else [])
+        assert [*part.lost_jobs.repeats] == ([ref_of(lost).key] if at > TIMINGS.runs.lost else [])
 
 
 FLOW: Object = {

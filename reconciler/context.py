@@ -411,11 +411,9 @@ def load_identity(data: Path) -> str:
         return name
 
 
-def planned_runs(r: Reconciler, key: str = "") -> PlannedRuns:
-    """Which run of each job is to be now, by the plan in force; or only of this one."""
+def planned_runs(r: Reconciler) -> PlannedRuns:
+    """Which run of each job is to be now, by the plan in force."""
     jobs = r.planning.snapshot.jobs if r.planning.snapshot else {}
-    if key:
-        jobs = {key: jobs[key]} if key in jobs else {}
     over = r.inventory.last_runs(jobs) if r.inventory else {}
     return PlannedRuns(jobs, r.requests.current().reruns, over)
 

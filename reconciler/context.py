@@ -117,8 +117,6 @@ class Reconciler:
     settings: Settings
     timings: Timings
     client: Client
-    mirror: Mirror
-    poller: GitPoller
     watches: InformerSet
     store: InventoryStore
     keeper: InventoryKeeper
@@ -240,9 +238,6 @@ class Pass:
         self.events += effects.events
         self.problems += effects.problems
 
-    def report_problem(self, problem: str) -> None:
-        self.problems.append(problem)
-
     def follow(self, target: Target) -> None:
         """Set what the pass aims at."""
         self.target, self.target_commit, self.snapshot = target, target.commit, target.snapshot
@@ -301,6 +296,7 @@ def build_reconciler(settings: Settings, client: Client, identity: str, timings:
         size_limit=settings.git_max_size << 20,
         trusted_keys=settings.git_trusted_keys,
         ignored_faults=settings.git_ignored_faults,
+        timings=timings.git,
     )
     lease_name = f"gangplan-{settings.cluster}"
     lease = Lease(client, settings.namespace, lease_name, identity, on_change=lambda held: wake.set())
@@ -348,8 +344,6 @@ def build_reconciler(settings: Settings, client: Client, identity: str, timings:
         settings=settings,
         timings=timings,
         client=client,
-        mirror=mirror,
-        poller=poller,
         watches=InformerSet(client.with_limits(REQUEST_LIMITS), settings.cluster, wake.set, wake.stirred.set, own=own),
         store=store,
         keeper=InventoryKeeper(store, lease, fence, time.monotonic),
@@ -411,11 +405,9 @@ def load_identity(data: Path) -> str:
         return name
 
 
-def planned_runs(r: Reconciler, key: str = "") -> PlannedRuns:
-    """Which run of each job is to be now, by the plan in force; or only of this one."""
+def planned_runs(r: Reconciler) -> PlannedRuns:
+    """Which run of each job is to be now, by the plan in force."""
     jobs = r.planning.snapshot.jobs if r.planning.snapshot else {}
-    if key:
-        jobs = {key: jobs[key]} if key in jobs else {}
     over = r.inventory.last_runs(jobs) if r.inventory else {}
     return PlannedRuns(jobs, r.requests.current().reruns, over)
 

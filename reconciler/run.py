@@ -97,8 +97,8 @@ def run_reconciler(r: Reconciler, stop: Callable[[], bool], once: bool = False) 
 def _start_servers(r: Reconciler) -> list[ThreadingHTTPServer]:
     servers = [serve_pages(r.settings.listen, http_pages(r))] if r.settings.listen else []
     if r.settings.webhook and r.settings.webhook_secret is not None:
-        receiver = WebhookReceiver(r.settings.branch, r.settings.webhook_secret, r.poller.poke)
-        server = serve_webhook(r.settings.webhook, receiver)
+        receiver = WebhookReceiver(r.settings.branch, r.settings.webhook_secret, r.planning.branch.poller.poke)
+        server = serve_webhook(r.settings.webhook, receiver, r.timings.git)
         r.watch_over(server.heartbeat)
         servers.append(server)
     return servers
@@ -116,7 +116,7 @@ def _wait_for_start(r: Reconciler, stop: Callable[[], bool]) -> None:
     until = time.monotonic() + START_WAIT
     while not stop() and time.monotonic() < until:
         r.heartbeat.beat()
-        if r.poller.first_poll.is_set() and r.watches.wait_for_lists(0.0):
+        if r.planning.branch.poller.first_poll.is_set() and r.watches.wait_for_lists(0.0):
             return
         time.sleep(DEBOUNCE)
 
@@ -124,7 +124,7 @@ def _wait_for_start(r: Reconciler, stop: Callable[[], bool]) -> None:
 def _repeat_passes(r: Reconciler, stop: Callable[[], bool], once: bool) -> Report | None:
     last: Report | None = None
     failures, problem = 0, ""
-    pause, rested_at, rest = 0.0, 0.0, LoopRest()
+    pause, rested_at, rest = 0.0, 0.0, LoopRest(r.timings.rest)
     started_at = time.monotonic()
     while not stop():
         _pause(r, stop, FAILURE_PAUSES[0] if failures else DEBOUNCE, pause, rested_at)
@@ -226,7 +226,7 @@ def _is_complete(r: Reconciler, last: Report) -> bool:
     if last.is_idle or r.planning.compiler.is_busy:
         return last.is_idle
     reasons = {condition.reason for condition in last.conditions if not condition.status}
-    if not last.commit and "GitFailed" in reasons and r.poller.failures:
+    if not last.commit and "GitFailed" in reasons and r.planning.branch.poller.failures:
         return True
     if not reasons.isdisjoint(("PlanRefused", "CompileFailed", "InventoryLost")):
         return True

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class GitTimings:
-    """Of the poller."""
+    """Of the poller, the clone and the receiver of webhooks."""
 
     poll_limit: float = 900.0
     """For one poll; each of its git commands has a limit of its own."""
@@ -20,6 +20,16 @@ class GitTimings:
     """For pauses while the repository cannot be fetched; the interval, where that is longer."""
     least_spacing: float = 1.0
     """From the begin of a fetch to the next, however often it is asked for."""
+    packs: int = 30
+    """Packs, not seconds, that a clone may have; each fetch that brings something makes one or two."""
+    gc_limit: float = 60.0
+    """For joining them."""
+    gc_pause: float = 3600.0
+    """Between two tries. A clone that is too large for the limit stays as it is, and works."""
+    webhook_request: float = 10.0
+    """For the whole of a webhook's request, from the connection on."""
+    webhook_heartbeat_limit: float = 60.0
+    """Within which the receiver's thread shows that it turns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +158,9 @@ class CompileTimings:
     """Wall time of one compile."""
     telling_limit: float = 60.0
     """For the worker to read a state."""
+    idle: float = 2.0
+    """Without an order after which the worker prepares the next one: by then the plan of the last one is written, and
+    nothing waits for the cores."""
     grace: float = 60.0
     """Beyond these limits after which the thread that waits for the worker counts as one that hangs."""
     quiet: float = 5.0
@@ -235,6 +248,23 @@ class ReportTimings:
 
 
 @dataclass(frozen=True, slots=True)
+class RestTimings:
+    """Of the loop between two passes."""
+
+    factor: float = 4.0
+    """Times what a pass has computed for which the loop rests, up to the next: while much happens, a pass for each
+    event would take the cores from those who do the work. What it has waited for the API server is rest."""
+    longest: float = 0.3
+    credit: float = 1.0
+    """Of rest that may be put off: the few passes that a commit needs in a quiet cluster follow one another."""
+    paced_factor: float = 10.0
+    """The same times, from the second to the third of these, while new jobs are left to later passes: each pass makes
+    as many as got their pods since the last one, and writes the inventory once for all of them."""
+    paced: float = 1.0
+    longest_paced: float = 2.0
+
+
+@dataclass(frozen=True, slots=True)
 class Timings:
     """All groups."""
 
@@ -249,6 +279,7 @@ class Timings:
     plan_copy: PlanCopyTimings = PlanCopyTimings()
     report: ReportTimings = ReportTimings()
     runs: RunTimings = RunTimings()
+    rest: RestTimings = RestTimings()
     inventory: InventoryTimings = InventoryTimings()
     housekeeping: float = 30.0
     """Between two rounds in which what is gone is forgotten, and what was deleted by hand is written again."""

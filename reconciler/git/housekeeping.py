@@ -8,14 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from reconciler.git.process import GitError, git_command, local_environment, redact, run_git
+from reconciler.timings import GitTimings
 
 log = logging.getLogger(__name__)
-
-PACK_LIMIT = 30
-"""Packs that a clone may have; each fetch that brings something makes one or two."""
-GC_SECONDS = 60.0
-GC_PAUSE = 3600.0
-"""Seconds between two tries. A clone that is too large for the budget stays as it is, and works."""
 
 _LOCKS = ("*.lock", "refs/**/*.lock", "objects/**/*.lock")
 _LEFTOVERS = ("objects/pack/tmp_*", "objects/pack/.tmp-*", "objects/tmp_*", "objects/??/tmp_*")
@@ -43,18 +38,19 @@ def largest_leftover(clone: Path) -> int:
 class Housekeeping:
     """When the next garbage collection may be tried, on the monotonic clock."""
 
+    timings: GitTimings
     due_at: float = 0.0
 
     def collect_garbage(self, clone: Path, size_limit: int) -> None:
         """Join the packs and drop what no ref reaches, where there are many. A failure is logged, no more."""
         packs = sum(1 for _ in clone.glob("objects/pack/*.pack"))
-        if packs <= PACK_LIMIT or time.monotonic() < self.due_at:
+        if packs <= self.timings.packs or time.monotonic() < self.due_at:
             return
-        self.due_at = time.monotonic() + GC_PAUSE
+        self.due_at = time.monotonic() + self.timings.gc_pause
         environment = {**local_environment(), "GIT_DIR": "."}
         command = git_command("gc", "--quiet", "--prune=now")
         try:
-            code, _, errors = run_git(clone, command, environment, GC_SECONDS, size_limit)
+            code, _, errors = run_git(clone, command, environment, self.timings.gc_limit, size_limit)
             problem = redact(errors.decode("utf-8", "replace")).strip() if code else ""
         except GitError as error:
             problem = str(error)

@@ -42,6 +42,7 @@ from reconciler.git.objects import (
 )
 from reconciler.git.process import GitError, TooLarge, TooSlow, local_environment, redact
 from reconciler.git.signatures import check_signature
+from reconciler.timings import TIMINGS, GitTimings
 
 REPOSITORY_LIMIT = 64 << 20
 FILES_LIMIT = 20_000
@@ -87,11 +88,13 @@ class Mirror:
     size_limit: int = 512 << 20
     trusted_keys: Path | None = None
     ignored_faults: tuple[str, ...] = ()
+    timings: GitTimings = TIMINGS.git
     _trees: dict[str, Repository] = field(default_factory=dict)
     _deepening: int = FIRST_DEEPENING
-    _housekeeping: Housekeeping = field(default_factory=Housekeeping)
+    _housekeeping: Housekeeping = field(init=False)
 
     def __post_init__(self) -> None:
+        self._housekeeping = Housekeeping(self.timings)
         if not _BRANCH_PATTERN.fullmatch(self.branch):
             raise UnsafeError(f"branch {self.branch!r} is not a name that git may be given")
         if faults := [fault for fault in self.ignored_faults if not _FAULT_PATTERN.fullmatch(fault)]:

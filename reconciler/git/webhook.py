@@ -24,15 +24,12 @@ from pathlib import Path
 from typing import Any
 
 from reconciler.threads.heartbeat import Heartbeat, repeat_step
+from reconciler.timings import TIMINGS, GitTimings
 
 log = logging.getLogger(__name__)
 
 BODY_LIMIT = 1 << 20
 CONCURRENT_LIMIT = 16
-REQUEST_SECONDS = 10.0
-"""For the whole of a request, from the connection on."""
-HEARTBEAT_LIMIT = 60.0
-"""Seconds within which the server's thread shows that it turns."""
 _SIGNATURE_HEADERS = ("X-Hub-Signature-256", "X-Hub-Signature", "X-Gitea-Signature")
 _TOKEN_HEADER = "X-Gitlab-Token"  # noqa: S105 (the name of a header)
 
@@ -82,8 +79,9 @@ class WebhookServer(ThreadingHTTPServer):
 
     daemon_threads = True
 
-    def __init__(self, *args: Any) -> None:
-        self.heartbeat, self._stop = Heartbeat("webhook", HEARTBEAT_LIMIT), threading.Event()
+    def __init__(self, *args: Any, timings: GitTimings = TIMINGS.git) -> None:
+        self.heartbeat, self._stop = Heartbeat("webhook", timings.webhook_heartbeat_limit), threading.Event()
+        self._request_limit = timings.webhook_request
         self._opened_at: dict[socket.socket, float] = {}
         self._lock = threading.Lock()
         super().__init__(*args)
@@ -99,7 +97,7 @@ class WebhookServer(ThreadingHTTPServer):
         self.heartbeat.beat()
         now = time.monotonic()
         with self._lock:
-            self._shut([each for each, at in self._opened_at.items() if now - at > REQUEST_SECONDS])
+            self._shut([each for each, at in self._opened_at.items() if now - at > self._request_limit])
 
     def _shut(self, connections: list[socket.socket]) -> None:
         """End what reads from them; each thread then closes its own."""
@@ -127,7 +125,7 @@ class WebhookServer(ThreadingHTTPServer):
         log.info("a webhook's connection broke", exc_info=True)
 
 
-def serve_webhook(listen: str, receiver: WebhookReceiver) -> WebhookServer:
+def serve_webhook(listen: str, receiver: WebhookReceiver, timings: GitTimings = TIMINGS.git) -> WebhookServer:
     """Serve POST on "host:port" from a thread, until `shutdown()` of the returned server. Raises ValueError for an
     address of another form, OSError for one that is in use."""
     host, _, port = listen.rpartition(":")
@@ -135,7 +133,7 @@ def serve_webhook(listen: str, receiver: WebhookReceiver) -> WebhookServer:
         raise ValueError(f"{listen!r} is not host:port")
 
     class Handler(BaseHTTPRequestHandler):
-        timeout = REQUEST_SECONDS
+        timeout = timings.webhook_request
         server_version = "gangplan"
         sys_version = ""
 
@@ -163,6 +161,6 @@ def serve_webhook(listen: str, receiver: WebhookReceiver) -> WebhookServer:
         def log_message(self, format: str, *args: object) -> None:
             log.info("webhook", extra={"detail": format % args})
 
-    server = WebhookServer((host, int(port)), Handler)
+    server = WebhookServer((host, int(port)), Handler, timings=timings)
     server.start()
     return server

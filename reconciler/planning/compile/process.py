@@ -143,7 +143,12 @@ class CompileProcess:
         self.warm_up()
         question.write_bytes(encode_request(request, self._held))
         paths = {"request": str(question), "answer": str(answer), "errors": str(errors)}
-        order = {**paths, "memory": self.memory_limit, "seconds": int(self.timings.time_limit)}
+        order = {
+            **paths,
+            "memory": self.memory_limit,
+            "seconds": int(self.timings.time_limit),
+            "idle": self.timings.idle,
+        }
         try:
             status = self._run_in_worker(order, time.monotonic() + self.timings.time_limit)
         except TimeoutError:

@@ -1,12 +1,12 @@
 """The process that compiles: all modules are loaded once, and each compile is a fork of it with limits of its own.
 
-It reads one order a line (paths of request, answer and errors, bytes of memory, seconds) and says two numbers
-for each: the child's process id, and how the child ended. It ends with its parent, whose end of the pipe closes. What
-a request says is read by a child first; when that has ended well the worker holds its files and its state as well, read
-after it has answered, so that the next request and the next child deal only with what has changed. An order without a
-path for the answer tells only the state: the worker reads that itself, and says 0, or 1 where it cannot. While no order
-comes it works out of them what plans rest on, nodes as they are planned with for one, which the next child then finds
-done.
+It reads one order a line (paths of request, answer and errors, bytes of memory, seconds, and seconds after which it is
+idle) and says two numbers for each: the child's process id, and how the child ended. It ends with its parent, whose end
+of the pipe closes. What a request says is read by a child first; when that has ended well the worker holds its files
+and its state as well, read after it has answered, so that the next request and the next child deal only with what has
+changed. An order without a path for the answer tells only the state: the worker reads that itself, and says 0, or 1
+where it cannot. While no order comes it works out of them what plans rest on, nodes as they are planned with for one,
+which the next child then finds done.
 """
 
 from __future__ import annotations
@@ -40,9 +40,6 @@ _MODULES = (
 """What a compile imports when it begins."""
 GC_THRESHOLD = 100_000, 50, 100
 """When the worker and its children look for reference cycles: much of what they make stays."""
-IDLE = 2.0
-"""Seconds without an order after which the next one is prepared: by then the plan of the last one is written, and
-nothing waits for the cores."""
 
 
 def main() -> None:
@@ -53,8 +50,10 @@ def main() -> None:
     gc.freeze()
     memory, held = FileMemory(), HeldInputs()
     request: CompileRequest | None = None
-    while line := _next_order(request, memory):
+    idle = 0.0
+    while line := _next_order(request, memory, idle):
         order = json.loads(line)
+        idle = order.get("idle", idle)
         if "answer" not in order:
             told = _read_state(order, held)
             _say(answers, int(told is None))
@@ -78,10 +77,10 @@ def main() -> None:
             gc.freeze()
 
 
-def _next_order(request: CompileRequest | None, memory: FileMemory) -> bytes:
-    """The next line. Where none comes for a while, what the next compile needs of the last request, which a child dealt
-    with well, is worked out meanwhile: what is not is left to that compile."""
-    if request is not None and not select.select([sys.stdin], [], [], IDLE)[0]:
+def _next_order(request: CompileRequest | None, memory: FileMemory, idle: float) -> bytes:
+    """The next line. Where none comes for `idle` seconds, what the next compile needs of the last request, which a
+    child dealt with well, is worked out meanwhile: what is not is left to that compile."""
+    if request is not None and not select.select([sys.stdin], [], [], idle)[0]:
         with contextlib.suppress(Exception):
             prepare_next(request, memory.parse)
         gc.freeze()

@@ -175,7 +175,7 @@ Verb = tuple[str, str, str, str]
 """(verb, group, resource, namespace), the namespace empty for the whole cluster."""
 
 UNIT = "unit/reconciler"
-GONE = f"{UNIT}/phases/test_ownership.py::test_an_entry_ends_when_the_server_says_that_the_object_is_gone"
+GONE = f"{UNIT}/ownership/test_part.py::test_an_entry_ends_when_the_server_says_that_the_object_is_gone"
 ELSEWHERE: Mapping[Verb, str] = {
     # Nothing is evicted here: that needs priorities, and a cluster that is full.
     ("create", "", "pods/eviction", ""): (
@@ -183,11 +183,11 @@ ELSEWHERE: Mapping[Verb, str] = {
     ),
     # A claim is asked for when a gang has been held for it, after three rounds of the bind timeout.
     ("get", "", "persistentvolumeclaims", ""): (
-        f"{UNIT}/phases/test_pods.py::test_a_gang_held_for_a_claim_gets_another_round_when_the_claim_is_there"
+        f"{UNIT}/pods/test_part.py::test_a_gang_held_for_a_claim_gets_another_round_when_the_claim_is_there"
     ),
     # A table of the inventory leaves its ConfigMaps when it has outgrown them, with some thousand objects.
     ("delete", "", "configmaps", "gangplan-system"): (
-        f"{UNIT}/cluster/test_inventory.py::test_of_a_table_that_was_spread_nothing_is_left_where_it_was"
+        f"{UNIT}/inventory/test_store.py::test_of_a_table_that_was_spread_nothing_is_left_where_it_was"
     ),
     # Their watches show all objects, so one that is gone is asked for by name only before its entry ends, which the
     # story saw a minute and a half after the start. Jobs of other kinds are asked for when they lose our label.

@@ -84,7 +84,7 @@ def test_once_ends_where_nothing_is_known_of_the_repository(
     steps has not failed."""
     monkeypatch.setattr(Lease, "is_held", lambda _: True)
     monkeypatch.setattr(GitPoller, "start", lambda _: None)
-    life.r.poller.failures = failures
+    life.r.planning.branch.poller.failures = failures
     problem = Condition("Fetched", False, "GitFailed", "no branch")
     life.steps = [lambda _: Report("", "", (problem,), next_wakeup=0.0), lambda _: IDLE, lambda _: IDLE]
     run_reconciler(life.r, lambda: False, once=True)

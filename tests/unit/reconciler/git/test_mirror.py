@@ -14,6 +14,7 @@ from compiler.repository import MAX_FILE_BYTES
 from reconciler.git.history import work_tree_dates
 from reconciler.git.mirror import HEAD_REF, Mirror, Unfinished, UnsafeError
 from reconciler.git.process import GitError, TooLarge, TooSlow, redact
+from reconciler.timings import GitTimings
 from tests.builders.git_source import Source
 from tests.builders.processes import ends
 
@@ -374,8 +375,8 @@ def test_a_damaged_clone_is_made_anew(source: Source, mirror: Mirror) -> None:
     assert mirror.read_tree(commit).files == {"jobs/a.yaml": b"2\n"}
 
 
-def test_packs_are_joined_when_there_are_many(source: Source, mirror: Mirror, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("reconciler.git.housekeeping.PACK_LIMIT", 2)
+def test_packs_are_joined_when_there_are_many(source: Source, tmp_path: Path) -> None:
+    mirror = Mirror(str(source.folder), "main", tmp_path / "mirror.git", timings=GitTimings(packs=2))
     for number in range(4):
         commit = source.commit(a=f"{number}\n")
         mirror.fetch()

@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from reconciler.git.webhook import BODY_LIMIT, CONCURRENT_LIMIT, WebhookReceiver, WebhookServer, serve_webhook
+from reconciler.timings import GitTimings
 
 SECRET = b"hook-secret"
 PUSH = json.dumps({"ref": "refs/heads/main"}).encode()
@@ -134,14 +135,16 @@ def test_connections_that_drip_keep_nobody_out(hook: Hook, port: int) -> None:
         each.close()
 
 
-def test_a_request_has_a_limit_for_the_whole_of_it(hook: Hook, port: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("reconciler.git.webhook.REQUEST_SECONDS", 0.2)
-    with socket.create_connection(("127.0.0.1", port)) as slow:
+def test_a_request_has_a_limit_for_the_whole_of_it(hook: Hook) -> None:
+    server = serve_webhook("127.0.0.1:0", hook.receiver, GitTimings(webhook_request=0.2))
+    with socket.create_connection(("127.0.0.1", server.server_port)) as slow:
         slow.sendall(b"POST / HTTP/1.1\r\nContent-Length: 100000\r\n\r\n")
         with contextlib.suppress(OSError):  # it is shut, or reset
             while select.select([slow], [], [], 0.05)[0] == []:
                 slow.sendall(b"x")
     assert hook.count == 0
+    server.shutdown()
+    server.server_close()
 
 
 def test_an_address_that_is_none_is_refused(hook: Hook) -> None:

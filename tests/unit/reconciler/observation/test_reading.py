@@ -67,7 +67,7 @@ class World:
         settings = Settings(str(folder), "main", "test", "gangplan-system", folder / "data")
         self.r: Reconciler = build_reconciler(settings, self.server.client(), "me")
         self.r.inventory = Inventory(commit=COMMIT)
-        self.r.poller.head = BranchHead(COMMIT, Repository({}, {}, ()))
+        self.r.planning.branch.poller.head = BranchHead(COMMIT, Repository({}, {}, ()))
         self.r.watches.start()
         assert self.r.watches.wait_for_lists(60)
 
@@ -129,7 +129,7 @@ def test_a_commit_is_compiled_although_a_kind_that_passes_through_cannot_be_read
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     p = world.look(MONITOR, CLAIM)
-    world.r.poller.head = BranchHead("beef", Repository({}, {}, ()))
+    world.r.planning.branch.poller.head = BranchHead("beef", Repository({}, {}, ()))
     world.r.inventory = p.inventory
     started: list[CompileRequest] = []
     monkeypatch.setattr(CompileProcess, "start_compile", lambda self, request: started.append(request))

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from reconciler.threads.rest import CREDIT, MAX_REST, PACED_REST, LoopRest
+from reconciler.threads.rest import LoopRest
+from reconciler.timings import TIMINGS
+
+TIMES = TIMINGS.rest
 
 
 def test_a_few_passes_need_no_rest_and_many_rest_as_long_as_they_would_have() -> None:
@@ -14,9 +17,9 @@ def test_a_few_passes_need_no_rest_and_many_rest_as_long_as_they_would_have() ->
         pauses.append(max(0.0, until - now - 0.1))
         now += 0.1 + pauses[-1]
     assert not any(pauses[:3])
-    assert pauses[-30:] == pytest.approx([MAX_REST] * 30)
+    assert pauses[-30:] == pytest.approx([TIMES.longest] * 30)
     now += 60.0
-    assert rest.rested_at(now, now + 0.1, 0.1, False) - now - 0.1 == pytest.approx(MAX_REST - CREDIT), (
+    assert rest.rested_at(now, now + 0.1, 0.1, False) - now - 0.1 == pytest.approx(TIMES.longest - TIMES.credit), (
         "as in the beginning"
     )
 
@@ -28,5 +31,5 @@ def test_what_a_pass_has_waited_for_is_rest() -> None:
 
 
 def test_while_new_jobs_are_left_to_later_passes_each_pass_is_rested_from() -> None:
-    assert LoopRest().rested_at(10.0, 10.01, 0.01, True) == pytest.approx(10.01 + PACED_REST)
+    assert LoopRest().rested_at(10.0, 10.01, 0.01, True) == pytest.approx(10.01 + TIMES.paced)
     assert LoopRest().rested_at(10.0, 15.5, 5.0, True) == pytest.approx(17.0)

@@ -70,15 +70,16 @@ def test_the_next_compile_is_prepared_when_no_order_comes_and_its_trouble_is_non
         raise RecursionError
 
     monkeypatch.setattr(compile_worker, "prepare_next", prepare)
-    monkeypatch.setattr(compile_worker, "IDLE", 0.01)
     with os.fdopen(receiving, "rb", buffering=0) as pipe:
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BufferedReader(pipe)))
         if kept is None:
             os.write(sending, b"order\n")
-        assert compile_worker._next_order(kept, FileMemory()) == b"order\n"
+        assert compile_worker._next_order(kept, FileMemory(), 0.01) == b"order\n"
         assert len(found) == prepared
         os.write(sending, b"another\n")
-        assert compile_worker._next_order(kept, FileMemory()) == b"another\n", "an order is there: nothing is prepared"
+        assert compile_worker._next_order(kept, FileMemory(), 0.01) == b"another\n", (
+            "an order is there: nothing is prepared"
+        )
         assert len(found) == prepared
         os.close(sending)
-        assert compile_worker._next_order(None, FileMemory()) == b""
+        assert compile_worker._next_order(None, FileMemory(), 0.01) == b""

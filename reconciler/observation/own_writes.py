@@ -6,7 +6,7 @@ ends by version, by deletion, or when it is certain that the write was not made;
     answered    the server returned the object at a version: ends when the watch has reached that version
     deleted     the server took the deletion: ends when the watch shows the object ending, gone, or replaced
     under way   the gate of a pod is being lifted, or the answer was lost: ends when the watch shows the pod without its
-                gate or gone, or when the server says for certain that the patch was not made
+                gate or gone, or when it is certain that the patch was not made
 """
 
 from __future__ import annotations
@@ -43,15 +43,24 @@ class OwnWrite:
         if self.item is not None:
             version = version_number(self.item)
             return reached >= version or (shown is not None and version_number(shown) >= version)
-        if shown is None or uid_of(shown) != self.uid:
-            return True
-        return not is_gated(shown) if self.lift is not None else is_terminating(shown)
+        if self.lift is not None:
+            return self._is_lift_shown_by(self.lift, shown, reached)
+        return shown is None or uid_of(shown) != self.uid or is_terminating(shown)
+
+    def _is_lift_shown_by(self, lift: GateLift, shown: Object | None, reached: int) -> bool:
+        """A watch that lags behind the pod itself, which we have read elsewhere, says nothing of it."""
+        if shown is None:
+            return reached >= version_number(lift.pod)
+        if uid_of(shown) != self.uid:
+            return max(reached, version_number(shown)) >= version_number(lift.pod)
+        return not is_gated(shown)
 
     def newest(self, shown: Object | None) -> Object | None:
         """What the object is, or may be, where the watch shows this."""
-        if self.lift is None or shown is None:
+        if self.lift is None:
             return self.item
-        return self.lift.lifted(shown)
+        is_behind = shown is None or uid_of(shown) != self.uid or version_number(shown) < version_number(self.lift.pod)
+        return self.lift.lifted(self.lift.pod if is_behind or shown is None else shown)
 
 
 @dataclass(slots=True)
@@ -91,9 +100,9 @@ class OwnWrites:
         write = self._of_kind(ref_of(lift.pod).key).get(ref_of(lift.pod).key)
         return write is not None and write.lift is lift and not write.is_lost
 
-    def drop(self, key: str) -> None:
-        """End an entry: the write was certainly not made."""
-        self._of_kind(key).pop(key, None)
+    def refuse_lift(self, lift: GateLift) -> None:
+        """Note that the gate was certainly not lifted: the pod is what it was."""
+        self._enter(ref_of(lift.pod).key, OwnWrite(uid_of(lift.pod), lift.pod))
 
     def open_lifts(self) -> Mapping[str, OwnWrite]:
         """uid of a pod -> the lift of its gate of which it is not known whether it was made."""

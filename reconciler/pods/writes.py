@@ -81,7 +81,7 @@ class PodWrites:
         return GateResult(gang, lift, "done")
 
     def _note_refused(self, gang: str, lift: GateLift, message: str) -> GateResult:
-        self.own.drop(ref_of(lift.pod).key)
+        self.own.refuse_lift(lift)
         return GateResult(gang, lift, "refused", message)
 
     def _note_unanswered(
@@ -91,7 +91,7 @@ class PodWrites:
         if outcome == "retry" or (outcome == "put off" and was_lost):
             self.own.lose_answer(lift)
         elif outcome == "put off":
-            self.own.drop(ref_of(lift.pod).key)
+            self.own.refuse_lift(lift)
         return GateResult(gang, lift, outcome, message)
 
     def evict(self, eviction: Eviction) -> EvictionResult:

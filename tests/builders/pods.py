@@ -113,10 +113,10 @@ class Acted:
 class PodsWorld:
     """saves: how often the inventory was stored. wakes: how often another pass was asked for."""
 
-    def __init__(self) -> None:
-        self.cluster, self.now, self.wall_now = FakeCluster(), 0.0, 0.0
+    def __init__(self, cluster: FakeCluster | None = None, threads: WriteThreads | None = None) -> None:
+        self.cluster, self.now, self.wall_now = cluster or FakeCluster(), 0.0, 0.0
         self.inventory, self.saves, self.wakes = Inventory(), 0, 0
-        self.threads, self.own = WriteThreads(), OwnWrites()
+        self.threads, self.own = threads or WriteThreads(), OwnWrites()
         client = self.cluster.client()
         self.writes = PodWrites(client, self.threads, self.own, lambda: False)
         self.lifter = GateLifter(self.writes, self._save, lambda: self.clock(), self._wake)

@@ -1,0 +1,178 @@
+"""A node is given once: by a late watch, a patch without an answer, a new leader, and a plan that is behind."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+
+from reconciler.cluster.objects import Object
+from reconciler.cluster.write_threads import NO_ANSWER
+from tests.builders.pods import GPU, Acted, PodsWorld, evicted_pod, key_of, live_job, node, planned, pod
+from tests.builders.scripted_server import ScriptedAnswer
+
+FULL = {GPU: "8"}
+PORTS = "all nodes are unavailable: 1 node(s) didn't have free ports for the requested pod ports."
+NODES = [node(name) for name in ("n1", "n2", "n3", "n4")]
+
+
+@pytest.fixture
+def world() -> PodsWorld:
+    return PodsWorld()
+
+
+def both(world: PodsWorld) -> list[Object]:
+    """Two gangs of one pod of eight GPUs, whose pods the watch shows as they were made."""
+    pods = [pod("g1", 0, asks=FULL), pod("g2", 0, asks=FULL)]
+    world.put(*pods)
+    return [*NODES, live_job("g1"), live_job("g2"), *pods]
+
+
+def give_n2_to_g1(world: PodsWorld, objects: list[Object]) -> Acted:
+    """A pass with a plan that was made before g2 was given n2, of what the watch shows still."""
+    behind = PodsWorld()
+    behind.plan(planned("g1", "start", n2=1), planned("g2", "start", n3=1))
+    base = behind.look(objects).fingerprint
+    world.plan(planned("g1", "start", n2=1), planned("g2", "start", n3=1))
+    return world.look(objects, base=base)
+
+
+def given(world: PodsWorld, node: str) -> list[str]:
+    items = world.cluster.objects.values()
+    there = (item for item in items if node in (item["spec"].get("nodeSelector") or {}).values())
+    return sorted(item["metadata"]["name"] for item in there)
+
+
+@pytest.mark.parametrize("seconds", [0.1, 11.0, 3600.0])
+def test_a_watch_that_is_late_by_our_own_patch(world: PodsWorld, seconds: float) -> None:
+    objects = both(world)
+    world.plan(planned("g1", "wait"), planned("g2", "start", n2=1))
+    assert world.look(objects).lifted == {key_of("g2"): 1}
+    world.now += seconds
+    p = give_n2_to_g1(world, objects)
+    assert (p.lifted, given(world, "n2")) == ({}, ["g2-w-0"])
+    assert p.unlifted[key_of("g1")] == "node n2 changed since it was planned there; it is planned again"
+
+
+def test_a_patch_that_has_no_answer_yet(world: PodsWorld) -> None:
+    objects, landed = both(world), threading.Event()
+    world.threads.patience = 0.05
+
+    def hang(method: str, path: str, body: Any) -> None:
+        if method == "PATCH" and "g2-w-0" in path:
+            landed.wait(10)
+
+    world.cluster.before = hang
+    world.plan(planned("g1", "wait"), planned("g2", "start", n2=1))
+    assert world.look(objects).unlifted == {key_of("g2"): NO_ANSWER}
+    assert give_n2_to_g1(world, objects).lifted == {}
+    landed.set()
+    while not all(call.answer.done() for call in world.threads._left.values()):
+        landed.wait(0.001)
+    give_n2_to_g1(world, objects)
+    assert given(world, "n2") == ["g2-w-0"]
+
+
+def test_an_answer_that_was_lost_is_asked_for_again_and_counts_meanwhile(world: PodsWorld) -> None:
+    objects, lost = both(world), [True]
+
+    def lose(method: str, path: str, body: Any) -> ScriptedAnswer | None:
+        is_lost = method == "PATCH" and "g2-w-0" in path and lost[0]
+        return ScriptedAnswer(200, {}, breaks_off=True) if is_lost else None
+
+    world.cluster.before = lose
+    world.plan(planned("g1", "wait"), planned("g2", "start", n2=1))
+    assert world.look(objects).lifted == {}
+    assert give_n2_to_g1(world, objects).lifted == {}
+    lost[0], world.now = False, 60.0
+    world.plan(planned("g1", "wait"), planned("g2", "start", n2=1))
+    assert world.look(objects).lifted == {key_of("g2"): 1}
+    assert given(world, "n2") == ["g2-w-0"]
+
+
+def test_another_replica_leads_and_its_watch_is_late(world: PodsWorld) -> None:
+    objects = both(world)
+    world.plan(planned("g1", "wait"), planned("g2", "start", n2=1))
+    world.look(objects)
+    follower = PodsWorld(world.cluster)
+    pods = {f"Pod/default/{item['metadata']['name']}": item for item in objects if item["kind"] == "Pod"}
+    follower.own.record_reads("Pod", [item for path, item in world.cluster.objects.items() if "/pods/" in path], pods)
+    assert give_n2_to_g1(follower, objects).lifted == {}
+    assert given(world, "n2") == ["g2-w-0"]
+
+
+def test_a_pod_that_a_new_leader_has_only_read_counts_while_its_gate_is_lifted(world: PodsWorld) -> None:
+    """Its watch did not show the pod yet, so its own lift counted as one of a pod that was gone."""
+    objects = both(world)
+    pods = [item for path, item in world.cluster.objects.items() if "/pods/" in path]
+    without_pods = [item for item in objects if item["kind"] != "Pod"]
+    world.own.record_reads("Pod", pods, {})
+    world.threads.patience = 0.05
+    landed = threading.Event()
+
+    def hang(method: str, path: str, body: Any) -> None:
+        if method == "PATCH":
+            landed.wait(10)
+
+    world.cluster.before = hang
+    world.plan(planned("g1", "wait"), planned("g2", "start", n2=1))
+    world.look(without_pods)
+    p = world.look(without_pods)
+    assert [name for name, there in sorted(p.seen.pods.items()) if there] == [key_of("g1"), key_of("g2")]
+    assert p.unlifted == {key_of("g2"): NO_ANSWER}
+    landed.set()
+
+
+def test_foreign_pods_and_what_pods_really_ask_count_whatever_the_plan_says(world: PodsWorld) -> None:
+    world.plan(planned("g1", "start", n2=1), planned("g2", "start", n1=1))
+    stranger = pod("stranger", 0, "n2", asks={GPU: "1"})
+    p = world.act(live_job("g1"), live_job("g2"), pod("g1", 0, asks=FULL), pod("g2", 0, asks={GPU: "9"}), stranger)
+    assert p.lifted == {}
+    assert p.unlifted == {
+        key_of("g1"): f"node n2: 7 {GPU} free, 8 needed",
+        key_of("g2"): f"node n1: 8 {GPU} free, 9 needed",
+    }
+    again = world.act(live_job("g1"), live_job("g2"), pod("g1", 0, asks=FULL), pod("g2", 0, asks={GPU: "9"}), stranger)
+    assert again.observation.restrictions.crowded_jobs == {key_of("g1"), key_of("g2")}, "a reason for a new plan"
+
+
+def test_two_gangs_of_one_pass_are_counted_together(world: PodsWorld) -> None:
+    world.plan(planned("g1", "start", n2=1), planned("g2", "start", n2=1))
+    p = world.act(live_job("g1"), live_job("g2"), pod("g1", 0, asks=FULL), pod("g2", 0, asks=FULL))
+    assert p.lifted == {key_of("g1"): 1}
+
+
+def test_virtual_gpus_count_by_what_the_cards_of_a_node_have_together(world: PodsWorld) -> None:
+    cards = "GPU-0,10,8000,NVIDIA,true:GPU-1,10,8000,NVIDIA,true:"
+    register = {"volcano.sh/node-vgpu-register": cards}
+    nodes = [{**item, "metadata": {**item["metadata"], "annotations": register}} for item in NODES]
+    asks = {"volcano.sh/vgpu-number": "1", "volcano.sh/vgpu-memory": "6000"}
+    pods = [pod(f"g{at}", 0, asks=asks) for at in (1, 2, 3)]
+    world.put(*pods)
+    world.plan(*(planned(f"g{at}", "start", n2=1) for at in (1, 2, 3)))
+    p = world.look([*nodes, *(live_job(f"g{at}") for at in (1, 2, 3)), *pods])
+    assert p.lifted == {key_of("g1"): 1, key_of("g2"): 1}
+    assert p.unlifted == {key_of("g3"): "node n2: 4000 volcano.sh/vgpu-memory free, 6000 needed"}
+
+
+def test_a_gang_whose_planned_node_is_closed_to_it_is_planned_again_and_says_so(world: PodsWorld) -> None:
+    """Its pods were evicted in two passes, the plan kept it at the closed node, and it waited for five minutes."""
+    world.plan(planned("g", "start", n1=2))
+    waiting = [pod("g", at, "n1", bound=False, message=PORTS) for at in (0, 1)]
+    for world.now in (0.0, 120.0):
+        world.act(live_job("g"), *waiting)
+    assert world.evicted == ["g-w-0", "g-w-1"]
+    world.plan(planned("g", "keep", n1=2))
+    gated = [pod("g", at) for at in (0, 1)]
+    back = [{**item, "metadata": {**item["metadata"], "uid": f"new-{at}"}} for at, item in enumerate(gated)]
+    p = world.act(live_job("g"), *back)
+    assert "planned on node n1, where its pods were not bound before" in p.unlifted[key_of("g")]
+    assert world.act(live_job("g"), *back).observation.restrictions.crowded_jobs == {key_of("g")}
+
+
+def test_room_that_evicted_pods_still_hold_is_awaited_in_silence(world: PodsWorld) -> None:
+    world.plan(planned("winner", "start", n1=1), planned("victim", "wait"))
+    victim = evicted_pod("victim", "1970-01-01T00:10:00Z", FULL)
+    p = world.act(live_job("winner"), live_job("victim"), pod("winner", 0, asks=FULL), victim)
+    assert (p.lifted, p.unlifted) == ({}, {})

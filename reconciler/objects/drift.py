@@ -16,7 +16,7 @@ from reconciler.changes.results import ChangeResult, events_of_results
 from reconciler.cluster.objects import Object, ref_of
 from reconciler.context import DriftBasis, Pass, Reconciler
 from reconciler.objects.writer import BATCH
-from reconciler.scheduler.configuration import text_of
+from reconciler.observation.volcano import scheduler_text
 
 
 def note_basis(r: Reconciler, p: Pass) -> None:
@@ -77,7 +77,7 @@ def _is_decided_alone(r: Reconciler, basis: DriftBasis, manifest: Manifest, item
     if informer is None or informer.obstacle():
         return False
     is_job = ref.group_kind in RUN_KINDS or manifest.run_digest or manifest.pods or is_planned_job(item)
-    return not is_job and not text_of(manifest.object)
+    return not is_job and not scheduler_text(manifest.object)
 
 
 def _correction(r: Reconciler, basis: DriftBasis, manifest: Manifest, item: Object) -> Change | None:

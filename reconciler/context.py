@@ -43,7 +43,6 @@ from reconciler.planning.compile.process import CompileProcess
 from reconciler.planning.compile.worker_state import WorkerState
 from reconciler.planning.controller import PlanningGiven, PlanningPart
 from reconciler.planning.dry_run import DryRun
-from reconciler.planning.fingerprint import Fingerprint
 from reconciler.planning.snapshot import Snapshot
 from reconciler.planning.target import Target
 from reconciler.pods.departures import PodEvictor
@@ -201,10 +200,7 @@ class Pass:
     observation: Observation
     inventory: Inventory
     target: Target = field(default_factory=Target)
-    target_commit: str = ""
-    rewrite_message: str = ""
     snapshot: Snapshot | None = None
-    current_fingerprint: Fingerprint | None = None
     suspended_keys: set[str] = field(default_factory=set)
     desired_manifests: list[Manifest] = field(default_factory=list)
     manifests: Mapping[str, Manifest] = field(default_factory=dict)
@@ -240,8 +236,7 @@ class Pass:
 
     def follow(self, target: Target) -> None:
         """Set what the pass aims at."""
-        self.target, self.target_commit, self.snapshot = target, target.commit, target.snapshot
-        self.rewrite_message, self.current_fingerprint = target.rewrite_message, target.fingerprint
+        self.target, self.snapshot = target, target.snapshot
         self.problems = [*dict.fromkeys((*self.problems, *target.problems))]
 
     def take_manifests(self, refs: Sequence[Ref], manifests: list[Manifest]) -> None:
@@ -426,5 +421,4 @@ def changes_of(p: Pass) -> Changes:
 
 def target_of(r: Reconciler, p: Pass) -> Target:
     """What the pass aims at, as the parts take it."""
-    target = replace(p.target, commit=p.target_commit, rewrite_message=p.rewrite_message, snapshot=p.snapshot)
-    return replace(target, problems=tuple(p.problems))
+    return replace(p.target, snapshot=p.snapshot, problems=tuple(p.problems))

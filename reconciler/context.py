@@ -109,8 +109,7 @@ class Reconciler:
 
     wall_clock: seconds since the epoch, only to see which of a plan's moments have come.
     drift_basis: None while only a pass may write. correction_pace: of objects that are put back between passes.
-    other_heartbeats: of threads that are no parts of it. was_holder: whether the lease was ours when the last pass
-    began.
+    other_heartbeats: of threads that are no parts of it.
     """
 
     settings: Settings
@@ -136,33 +135,17 @@ class Reconciler:
     wake_event: WakeEvent
     clock: Callable[[], float] = time.monotonic
     wall_clock: Callable[[], float] = time.time
-    inventory: Inventory | None = None
     pace: StartPace = field(default_factory=StartPace)
     drift_basis: DriftBasis | None = None
     correction_pace: CorrectionPace = field(default_factory=lambda: CorrectionPace(MANY_CHANGES))
     last_good_pass: float = 0.0
     heartbeat: Heartbeat = field(default_factory=lambda: Heartbeat("loop", LOOP_LIMIT))
     other_heartbeats: list[Heartbeat] = field(default_factory=list)
-    was_holder: bool = False
     next_housekeeping: float = 0.0
 
     @property
     def parts(self) -> tuple[Part, ...]:
         return self.planning, self.requests, self.runs, self.ownership, self.scheduler, self.pods
-
-    def take_up(self, inventory: Inventory) -> None:
-        """Go on with what is stored in the cluster."""
-        self.inventory = inventory
-        self.pods.lifter.memory.believe_starts()
-
-    def forget_inventory(self) -> None:
-        """Let the next pass read the inventory again."""
-        self.inventory = None
-        self.keeper.forget()
-
-    def note_lease(self, is_held: bool) -> None:
-        """Note whether this pass begins with the lease."""
-        self.was_holder = is_held
 
     def allow_corrections(self, basis: DriftBasis) -> None:
         """Let single objects be put back between this pass and the next."""
@@ -403,14 +386,20 @@ def load_identity(data: Path) -> str:
 def planned_runs(r: Reconciler) -> PlannedRuns:
     """Which run of each job is to be now, by the plan in force."""
     jobs = r.planning.snapshot.jobs if r.planning.snapshot else {}
-    over = r.inventory.last_runs(jobs) if r.inventory else {}
+    over = r.keeper.inventory.last_runs(jobs) if r.keeper.inventory else {}
     return PlannedRuns(jobs, r.requests.current().reruns, over)
 
 
 def seen_by(r: Reconciler, p: Pass) -> Seen:
     """What the pass has seen, as the parts take it."""
     return Seen(
-        r.clock(), r.wall_clock(), r.was_holder, p.observation, p.inventory, r.keeper.leads_since, p.unconfirmed_ends
+        r.clock(),
+        r.wall_clock(),
+        r.keeper.is_leading,
+        p.observation,
+        p.inventory,
+        r.keeper.leads_since,
+        p.unconfirmed_ends,
     )
 
 

@@ -43,7 +43,6 @@ from reconciler.planning.compile.process import CompileProcess
 from reconciler.planning.compile.worker_state import WorkerState
 from reconciler.planning.controller import PlanningGiven, PlanningPart
 from reconciler.planning.dry_run import DryRun
-from reconciler.planning.fingerprint import Fingerprint
 from reconciler.planning.snapshot import Snapshot
 from reconciler.planning.target import Target
 from reconciler.pods.departures import PodEvictor
@@ -110,8 +109,7 @@ class Reconciler:
 
     wall_clock: seconds since the epoch, only to see which of a plan's moments have come.
     drift_basis: None while only a pass may write. correction_pace: of objects that are put back between passes.
-    other_heartbeats: of threads that are no parts of it. was_holder: whether the lease was ours when the last pass
-    began.
+    other_heartbeats: of threads that are no parts of it.
     """
 
     settings: Settings
@@ -137,33 +135,17 @@ class Reconciler:
     wake_event: WakeEvent
     clock: Callable[[], float] = time.monotonic
     wall_clock: Callable[[], float] = time.time
-    inventory: Inventory | None = None
     pace: StartPace = field(default_factory=StartPace)
     drift_basis: DriftBasis | None = None
     correction_pace: CorrectionPace = field(default_factory=lambda: CorrectionPace(MANY_CHANGES))
     last_good_pass: float = 0.0
     heartbeat: Heartbeat = field(default_factory=lambda: Heartbeat("loop", LOOP_LIMIT))
     other_heartbeats: list[Heartbeat] = field(default_factory=list)
-    was_holder: bool = False
     next_housekeeping: float = 0.0
 
     @property
     def parts(self) -> tuple[Part, ...]:
         return self.planning, self.requests, self.runs, self.ownership, self.scheduler, self.pods
-
-    def take_up(self, inventory: Inventory) -> None:
-        """Go on with what is stored in the cluster."""
-        self.inventory = inventory
-        self.pods.lifter.memory.believe_starts()
-
-    def forget_inventory(self) -> None:
-        """Let the next pass read the inventory again."""
-        self.inventory = None
-        self.keeper.forget()
-
-    def note_lease(self, is_held: bool) -> None:
-        """Note whether this pass begins with the lease."""
-        self.was_holder = is_held
 
     def allow_corrections(self, basis: DriftBasis) -> None:
         """Let single objects be put back between this pass and the next."""
@@ -201,10 +183,7 @@ class Pass:
     observation: Observation
     inventory: Inventory
     target: Target = field(default_factory=Target)
-    target_commit: str = ""
-    rewrite_message: str = ""
     snapshot: Snapshot | None = None
-    current_fingerprint: Fingerprint | None = None
     suspended_keys: set[str] = field(default_factory=set)
     desired_manifests: list[Manifest] = field(default_factory=list)
     manifests: Mapping[str, Manifest] = field(default_factory=dict)
@@ -240,8 +219,7 @@ class Pass:
 
     def follow(self, target: Target) -> None:
         """Set what the pass aims at."""
-        self.target, self.target_commit, self.snapshot = target, target.commit, target.snapshot
-        self.rewrite_message, self.current_fingerprint = target.rewrite_message, target.fingerprint
+        self.target, self.snapshot = target, target.snapshot
         self.problems = [*dict.fromkeys((*self.problems, *target.problems))]
 
     def take_manifests(self, refs: Sequence[Ref], manifests: list[Manifest]) -> None:
@@ -408,14 +386,20 @@ def load_identity(data: Path) -> str:
 def planned_runs(r: Reconciler) -> PlannedRuns:
     """Which run of each job is to be now, by the plan in force."""
     jobs = r.planning.snapshot.jobs if r.planning.snapshot else {}
-    over = r.inventory.last_runs(jobs) if r.inventory else {}
+    over = r.keeper.inventory.last_runs(jobs) if r.keeper.inventory else {}
     return PlannedRuns(jobs, r.requests.current().reruns, over)
 
 
 def seen_by(r: Reconciler, p: Pass) -> Seen:
     """What the pass has seen, as the parts take it."""
     return Seen(
-        r.clock(), r.wall_clock(), r.was_holder, p.observation, p.inventory, r.keeper.leads_since, p.unconfirmed_ends
+        r.clock(),
+        r.wall_clock(),
+        r.keeper.is_leading,
+        p.observation,
+        p.inventory,
+        r.keeper.leads_since,
+        p.unconfirmed_ends,
     )
 
 
@@ -426,5 +410,4 @@ def changes_of(p: Pass) -> Changes:
 
 def target_of(r: Reconciler, p: Pass) -> Target:
     """What the pass aims at, as the parts take it."""
-    target = replace(p.target, commit=p.target_commit, rewrite_message=p.rewrite_message, snapshot=p.snapshot)
-    return replace(target, problems=tuple(p.problems))
+    return replace(p.target, snapshot=p.snapshot, problems=tuple(p.problems))

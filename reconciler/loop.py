@@ -82,7 +82,6 @@ def _phase(r: Reconciler, name: str) -> Iterator[None]:
 def observe(r: Reconciler) -> Pass:
     """Begin a pass with what the caches hold now, and bring the inventory up to it."""
     inventory = r.keeper.take_up(partial(_go_on_with, r))
-    r.note_lease(r.keeper.is_leading)
     r.watches.watch_kinds(kinds_in_use(r, inventory))
     r.watches.expect_kinds({entry.ref.group_kind for entry in inventory.entries.values() if entry.uid})
     doubts = find_unlabelled(r, inventory)
@@ -107,7 +106,7 @@ def observe(r: Reconciler) -> Pass:
 
 def _go_on_with(r: Reconciler, inventory: Inventory, is_leading: bool) -> None:
     """Take up what hangs on an inventory that was read."""
-    r.take_up(inventory)
+    r.pods.lifter.memory.believe_starts()
     r.planning.take_up(inventory)
     r.scheduler.recall()
     if is_leading:
@@ -284,7 +283,7 @@ def _may_adopt(desired: Manifest | None) -> bool:
 def act_on_changes(r: Reconciler, p: Pass) -> None:
     """Write to the cluster. Nothing is written without the lease; LostLease ends the pass in the middle, which is as
     good as a kill."""
-    if not r.was_holder or not r.fence.is_open() or p.snapshot is None or p.standstill:
+    if not r.keeper.is_leading or not r.fence.is_open() or p.snapshot is None or p.standstill:
         return
     write_changes(r, p, p.snapshot)
     p.take(r.scheduler.follow(seen_by(r, p), target_of(r, p), p.results))
@@ -301,7 +300,7 @@ def keep_house(r: Reconciler, p: Pass) -> None:
     copy of the plan in force, and what is stored whole."""
     if p.snapshot is None:
         return
-    acts = r.was_holder and r.lease.is_held() and not p.standstill
+    acts = r.keeper.is_leading and r.lease.is_held() and not p.standstill
     if acts:
         r.planning.keep_copy(p.inventory, r.clock())
     if not r.begin_housekeeping(r.timings.housekeeping):

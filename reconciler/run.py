@@ -145,7 +145,7 @@ def _repeat_passes(r: Reconciler, stop: Callable[[], bool], once: bool) -> Repor
             raise
         except LostLease as error:
             log.warning("stopped writing", extra={"reason": str(error)})
-            r.forget_inventory()
+            r.keeper.forget()
             pause = FAILURE_PAUSES[0]
             continue
         except Exception as error:  # whatever it is: a process that ends leaves the cluster to nobody
@@ -196,7 +196,7 @@ def _put_back_updates(r: Reconciler) -> None:
         return
     except Exception as error:
         if isinstance(error, LostLease):
-            r.forget_inventory()
+            r.keeper.forget()
         _log_failure(r, error)
         r.forbid_corrections()
         r.wake_event.set()

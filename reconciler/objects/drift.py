@@ -16,13 +16,13 @@ from reconciler.changes.results import ChangeResult, events_of_results
 from reconciler.cluster.objects import Object, ref_of
 from reconciler.context import DriftBasis, Pass, Reconciler
 from reconciler.objects.writer import BATCH
-from reconciler.scheduler.configuration import text_of
+from reconciler.observation.volcano import scheduler_text
 
 
 def note_basis(r: Reconciler, p: Pass) -> None:
     """Remember what this pass leaves as it is to be: the objects of the plan in force, less those of which a write is
     outstanding or held. Where the pass could not write, nothing is put back without another one."""
-    if not r.was_holder or p.snapshot is None or p.standstill:
+    if not r.keeper.is_leading or p.snapshot is None or p.standstill:
         r.forbid_corrections()
         return
     left = {change.ref.key for change in (*p.changes, *p.held_changes, *p.obstructed_changes)}
@@ -62,8 +62,8 @@ def put_back_updates(r: Reconciler) -> list[ChangeResult]:
 
 def _is_valid(r: Reconciler, basis: DriftBasis) -> bool:
     """Whether what the last pass found is still what counts, and this replica has led without a break since."""
-    is_in_force = basis.snapshot is r.planning.snapshot and basis.inventory is r.inventory
-    return is_in_force and basis.requests == r.requests.current() and r.was_holder and r.fence.is_open()
+    is_in_force = basis.snapshot is r.planning.snapshot and basis.inventory is r.keeper.inventory
+    return is_in_force and basis.requests == r.requests.current() and r.keeper.is_leading and r.fence.is_open()
 
 
 def _is_decided_alone(r: Reconciler, basis: DriftBasis, manifest: Manifest, item: Object) -> bool:
@@ -77,7 +77,7 @@ def _is_decided_alone(r: Reconciler, basis: DriftBasis, manifest: Manifest, item
     if informer is None or informer.obstacle():
         return False
     is_job = ref.group_kind in RUN_KINDS or manifest.run_digest or manifest.pods or is_planned_job(item)
-    return not is_job and not text_of(manifest.object)
+    return not is_job and not scheduler_text(manifest.object)
 
 
 def _correction(r: Reconciler, basis: DriftBasis, manifest: Manifest, item: Object) -> Change | None:

@@ -131,7 +131,9 @@ class InformerSet:
             with suppress(NotFound):
                 return self.client.resource(api, kind)
         api, kind = versions[-1]
-        return self.client.resource(self.client.served_version(api, kind), kind)
+        with suppress(NotFound):
+            api = self.client.served_version(api, kind)
+        return self.client.resource(api, kind)  # where no version is served, its error names the kind
 
     def expect_kinds(self, group_kinds: Iterable[str]) -> None:
         """Say of which kinds there are objects, so that a 404 of one does not mean that there are none."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -11,18 +10,9 @@ from typing import Any
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
-from compiler.volcano.scheduler_conf import CONF_KEY
-from reconciler.cluster.objects import Object
-
 FORMAT_VERSION = 1
 _KEPT = ("written", "previous", "refused", "reason")
 """What outlives a process."""
-
-
-def text_of(item: Object | None) -> str:
-    """The configuration in a ConfigMap; empty where it holds none."""
-    data = (item or {}).get("data")
-    return str(data.get(CONF_KEY) or "") if isinstance(data, Mapping) else ""
 
 
 @lru_cache(maxsize=8)

@@ -17,9 +17,10 @@ from reconciler.cluster.client import ApiError, Client, NotFound
 from reconciler.cluster.objects import Object, Ref
 from reconciler.inventory.shards import memory_labels
 from reconciler.observation.seen import Seen
+from reconciler.observation.volcano import scheduler_text
 from reconciler.part import Part
 from reconciler.planning.target import Target
-from reconciler.scheduler.configuration import SchedulerMemory, text_of
+from reconciler.scheduler.configuration import SchedulerMemory
 from reconciler.scheduler.probe import SchedulerProbe
 from reconciler.scheduler.stalls import VolcanoStalls
 from reconciler.threads.heartbeat import Heartbeat
@@ -66,7 +67,7 @@ class SchedulerPart(Part):
 
     def standing(self, manifest: Manifest) -> Manifest:
         """The manifest; one whose configuration the scheduler did not take holds the former one."""
-        text = text_of(manifest.object) if manifest.object["kind"] == "ConfigMap" else ""
+        text = scheduler_text(manifest.object) if manifest.object["kind"] == "ConfigMap" else ""
         standing = self.memory.text_for(text)
         if standing == text:
             return manifest
@@ -83,14 +84,18 @@ class SchedulerPart(Part):
         memory, wanted, now = self.memory, _wanted_text(target), seen.now
         for result in results if wanted and memory.written != wanted else ():
             change = result.change
-            if result.outcome == "done" and change.desired is not None and text_of(change.desired.object) == wanted:
-                memory.record_write(wanted, text_of(change.live), now)
+            if (
+                result.outcome == "done"
+                and change.desired is not None
+                and scheduler_text(change.desired.object) == wanted
+            ):
+                memory.record_write(wanted, scheduler_text(change.live), now)
         if wanted and memory.observe(wanted, self.probe.active, now):
             log.warning("the scheduler did not take its configuration", extra={"reason": memory.reason})
             self.probe.wake()
         if not memory.is_stored:
             self._store()
-        live = next(filter(text_of, seen.observation.objects_of_kind("ConfigMap")), None)
+        live = next(filter(scheduler_text, seen.observation.objects_of_kind("ConfigMap")), None)
         if live is not None and (message := self._behind_message(now, target)):
             return Effects.of_event(live, "SchedulerBehind", message, True)
         return Effects()
@@ -150,5 +155,5 @@ class SchedulerPart(Part):
 def _wanted_text(target: Target) -> str:
     """The configuration in the repository; empty where there is none."""
     manifests = target.snapshot.manifests if target.snapshot else ()
-    texts = (text_of(manifest.object) for manifest in manifests if manifest.object["kind"] == "ConfigMap")
+    texts = (scheduler_text(manifest.object) for manifest in manifests if manifest.object["kind"] == "ConfigMap")
     return next(filter(None, texts), "")

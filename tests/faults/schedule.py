@@ -17,6 +17,16 @@ SHORT_TIMES: Numbers = {
         "refusal_retry": 2.0,
         "longest_refusal_retry": 8.0,
     },
+    "pods": {
+        "closed": 10.0,
+        "first_pause": 3.0,
+        "first_hold": 5.0,
+        "longest_eviction_pause": 4.0,
+        "settle": 1.0,
+        "first_quarantine": 1.0,
+        "longest_quarantine": 4.0,
+    },
+    "ownership": {"prune_window": 10},
     "reconciler.cluster.client": {"WATCH_SILENCE": 8.0, "WATCH_GRACE": 3.0},
     "reconciler.cluster.unanswered": {"PAUSE": 3.0},
     "reconciler.cluster.lease": {"DURATION": 5.0, "DEADLINE": 4.0, "PERIOD": 0.7, "REQUEST_SHARE": 0.75},
@@ -27,10 +37,6 @@ SHORT_TIMES: Numbers = {
         "LONGEST_RELIST_PAUSE": 3.0,
         "LONGEST_UNAVAILABLE_PAUSE": 10.0,
     },
-    "reconciler.pods.binding": {"CLOSED_SECONDS": 10.0, "FIRST_PAUSE": 3.0, "FIRST_HOLD": 5.0},
-    "reconciler.pods.evictions": {"MAX_PAUSE": 4.0},
-    "ownership": {"prune_window": 10},
-    "reconciler.pods.node_health": {"SETTLE_SECONDS": 1.0, "FIRST_QUARANTINE": 1.0, "LONGEST_QUARANTINE": 4.0},
     "reconciler.objects.writer": {"MAX_PAUSE": 4.0},
 }
 """What the reconciler waits for in production is waited for shortly: a lease that nobody gives back, a watch that is

@@ -266,13 +266,16 @@ def test_objects_are_put_back_while_the_loop_rests_and_trouble_with_that_makes_a
         return []
 
     def first(r: Reconciler) -> Report:
-        r.inventory, r.drift_basis = Inventory(), DriftBasis(Snapshot("c0ffee", True), Inventory(), Requests(), {})
+        r.keeper.inventory, r.drift_basis = (
+            Inventory(),
+            DriftBasis(Snapshot("c0ffee", True), Inventory(), Requests(), {}),
+        )
         return replace(IDLE, next_wakeup=None)
 
     def second(r: Reconciler) -> Report:
         assert len(looks) >= 3
         assert r.drift_basis is None
-        assert (r.inventory is None) == isinstance(error, LostLease)
+        assert (r.keeper.inventory is None) == isinstance(error, LostLease)
         return IDLE
 
     monkeypatch.setattr(run, "put_back_updates", put_back)

@@ -64,7 +64,7 @@ class World:
         r.lease.clock = lambda: self.time
         r.lease._renewed_at = self.time
         r.fence.enter()
-        r.was_holder, r.inventory = True, Inventory()
+        r.keeper.is_leading, r.keeper.inventory = True, Inventory()
         r.planning.snapshot = Snapshot("c0ffee", True, plan={"gangs": []})
         informer = Informer(r.client, r.client.resource("v1", "ConfigMap"), lambda: None)
         informer.health.is_synced = True
@@ -72,8 +72,8 @@ class World:
         self.desired = [config_map(name) for name in names]
         for item in self.desired:
             live = self.cluster.put(self.path(item["metadata"]["name"]), item)
-            r.inventory.entries[ref_of(item).key] = InventoryEntry(ref_of(item), live["metadata"]["uid"])
-        r.store.write(r.inventory)
+            r.keeper.inventory.entries[ref_of(item).key] = InventoryEntry(ref_of(item), live["metadata"]["uid"])
+        r.store.write(r.keeper.inventory)
         self.cluster.requests.clear()
         self.note()
 
@@ -83,8 +83,8 @@ class World:
 
     def note(self, **of_pass: Any) -> None:
         """The end of a pass."""
-        assert self.r.inventory is not None
-        p = Pass(Observation({}, frozenset()), self.r.inventory, snapshot=self.r.planning.snapshot)
+        assert self.r.keeper.inventory is not None
+        p = Pass(Observation({}, frozenset()), self.r.keeper.inventory, snapshot=self.r.planning.snapshot)
         p.manifests = {ref_of(item).key: Manifest(4, item, "x.yaml:1") for item in self.desired}
         for name, value in of_pass.items():
             setattr(p, name, value)
@@ -164,14 +164,14 @@ def test_work_is_in_proportion_to_what_has_changed(world: World, monkeypatch: py
     [
         lambda world: setattr(world.r, "drift_basis", None),
         lambda world: world.note(standstill="the inventory is lost"),
-        lambda world: setattr(world.r, "was_holder", False),
+        lambda world: setattr(world.r.keeper, "is_leading", False),
         lambda world: setattr(world.r.lease, "_renewed_at", None),
         lambda world: setattr(world.r.lease, "transitions", 7),
         lambda world: setattr(world.r.planning, "snapshot", replace(world.r.planning.snapshot, commit="other")),
-        lambda world: setattr(world.r, "inventory", Inventory()),
+        lambda world: setattr(world.r.keeper, "inventory", Inventory()),
         lambda world: setattr(world.r.requests, "_latest", Requests(suspended=frozenset({"all"}))),
         lambda world: setattr(world.r.watches.informers["ConfigMap"].health, "is_synced", False),
-        lambda world: world.r.inventory.entries.pop("ConfigMap/default/a"),
+        lambda world: world.r.keeper.inventory.entries.pop("ConfigMap/default/a"),
         lambda world: world.note(held_changes=[Change("held", ref_of(world.desired[0]))]),
         lambda world: world.note(changes=[Change("update", ref_of(world.desired[0]))]),
         lambda world: world.note(manifests={}),
@@ -255,11 +255,11 @@ def test_a_leader_that_lost_the_lease_meanwhile_writes_nothing(world: World) -> 
 
 def test_of_a_joined_object_the_inventory_is_written_by_a_pass(world: World) -> None:
     """What another manager held was taken over: when the object leaves the repository that keeps its value."""
-    assert world.r.inventory is not None
+    assert world.r.keeper.inventory is not None
     key = ref_of(world.desired[0]).key
-    entry = replace(world.r.inventory.entries[key], origin="joined")
-    world.r.inventory.entries[key] = entry
-    world.r.store.write(world.r.inventory)
+    entry = replace(world.r.keeper.inventory.entries[key], origin="joined")
+    world.r.keeper.inventory.entries[key] = entry
+    world.r.store.write(world.r.keeper.inventory)
     world.note()
     held = {"manager": "kubectl", "operation": "Update", "fieldsV1": {"f:data": {"f:value": {}}}}
     ours = {"metadata": {"managedFields": [{**held, "manager": "gangplan", "operation": "Apply"}]}}
@@ -270,7 +270,7 @@ def test_of_a_joined_object_the_inventory_is_written_by_a_pass(world: World) -> 
     world.cluster.before = lambda method, path, body: conflict if "force=false" in path else None
     (result,) = put_back_updates(world.r)
     assert "kubectl" in result.message
-    assert world.r.inventory.entries[key].origin == "taken"
+    assert world.r.keeper.inventory.entries[key].origin == "taken"
     assert world.is_woken
 
 

@@ -6,8 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from reconciler.ownership.controller import plan_pruning
-from tests.unit.reconciler.ownership.test_controller import CONFIGMAPS, LABELS, OURS, World
 
 from compiler.emit.manifest import Manifest
 from reconciler.changes.diff import Change
@@ -15,7 +13,7 @@ from reconciler.changes.results import ChangeResult, events_of_results
 from reconciler.cluster.client import LostLease
 from reconciler.cluster.objects import Object, ref_of
 from reconciler.cluster.replacements import is_taken_anew
-from reconciler.context import Pass
+from reconciler.context import Pass, Settings, build_reconciler, changes_of, seen_by
 from reconciler.inventory.store import Origin
 from reconciler.loop import _required_change
 from reconciler.objects.controller import write_changes
@@ -23,6 +21,7 @@ from reconciler.ownership.guard import PRUNE_LIMITS, deletion_digest
 from reconciler.planning.dry_run import DryRun, Question
 from tests.builders.fake_cluster import FakeCluster
 from tests.builders.scripted_server import ScriptedAnswer, error_answer
+from tests.unit.reconciler.ownership.world import CONFIGMAPS, LABELS, OURS, PODS, World
 
 REPLACE = {"gangplan.dev/replace": "true"}
 ADOPT = {"gangplan.dev/adopt": "true"}
@@ -35,9 +34,16 @@ class Fixed(World):
     """A cluster that lets no object be changed, and takes each one anew."""
 
     def __init__(self, folder: Path) -> None:
-        super().__init__(folder)
+        super().__init__()
+        settings = Settings(str(folder), "main", "test", "gangplan-system", folder / "data")
+        self.r = build_reconciler(settings, self.cluster.client(), "me")
+        self.r.writer, self.r.ownership, self.r.store, self.r.clock = (
+            self.writer,
+            self.part,
+            self.store,
+            lambda: self.time,
+        )
         self.cluster.before = self.refuse
-        self.r.was_holder = True
 
     def refuse(self, method: str, path: str, body: Any) -> ScriptedAnswer | None:
         if path == "/api/v1":
@@ -56,13 +62,22 @@ class Fixed(World):
         self.enter(live, origin)
         return live
 
+    def begin(self, desired: Manifest) -> Pass:
+        look = self.look(desired.object)
+        p = Pass(look.seen.observation, self.inventory, self.target, self.target.snapshot)
+        p.desired_keys |= look.changes.declared
+        return p
+
+    def guard_pass(self, p: Pass) -> None:
+        p.allow(self.part.guard(changes_of(p), seen_by(self.r, p), self.target))
+
     def go(self, desired: Manifest) -> Pass:
         """A pass as far as the change, the guard and the writes."""
-        p = self.look(desired.object)
-        assert p.snapshot is not None
+        p = self.begin(desired)
         if (change := _required_change(self.r, p, desired, ref_of(desired.object))) is not None:
             p.add_change(change)
-        plan_pruning(self.r, p)
+        self.guard_pass(p)
+        assert p.snapshot is not None
         write_changes(self.r, p, p.snapshot)
         self.time += 60.0
         return p
@@ -122,7 +137,7 @@ def test_what_is_deleted_meanwhile_is_not_joined(world: Fixed) -> None:
     live["metadata"] |= {"finalizers": ["x"], "deletionTimestamp": "2026"}
     desired = world.declare("new", REPLACE)
     change = Change("create", ref_of(desired.object), desired)
-    (result,) = world.r.writer.apply_changes([change], world.inventory)
+    (result,) = world.writer.apply_changes([change], world.inventory)
     assert result.outcome == "retry"
     assert "being deleted" in result.message
 
@@ -172,16 +187,23 @@ def test_a_set_that_takes_its_claims_with_it_waits_for_a_release_too(world: Fixe
 def test_what_runs_and_would_end_counts(world: Fixed) -> None:
     live, desired = world.made(), world.declare("new", REPLACE)
     world.go(desired)
-    pods = [
-        {"metadata": {"uid": str(at), "namespace": "default", "name": f"p{at}"}, "spec": {}}
+    owners = [{"apiVersion": "v1", "kind": "ConfigMap", "name": "a", "uid": live["metadata"]["uid"]}]
+    pods: list[Object] = [
+        {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"namespace": "default", "name": f"p{at}", "ownerReferences": owners},
+            "spec": {},
+        }
         for at in range(PRUNE_LIMITS.pods + 1)
     ]
-    p = world.look(desired.object)
-    p.pods[ref_of(live).key] = pods
+    for pod in pods:
+        world.cluster.put(f"{PODS}/{pod['metadata']['name']}", pod)
+    p = world.begin(desired)
     change = _required_change(world.r, p, desired, ref_of(live))
     assert change is not None
     p.add_change(change)
-    plan_pruning(world.r, p)
+    world.guard_pass(p)
     assert p.changes == []
     assert "running pods would be deleted" in p.prune_plan.held_changes[0].reason
 
@@ -226,6 +248,7 @@ def test_a_leader_that_loses_the_lease_asks_nothing_more(world: Fixed) -> None:
     def close() -> None:
         raise LostLease("another replica holds the lease")
 
-    world.r.client.fence = close
+    client = world.cluster.client()
+    client.fence = close
     with pytest.raises(LostLease):
-        is_taken_anew(world.r.client, world.declare("new", REPLACE).object)
+        is_taken_anew(client, world.declare("new", REPLACE).object)

@@ -66,7 +66,7 @@ class World:
         self.server = ScriptedServer(self.answer)
         settings = Settings(str(folder), "main", "test", "gangplan-system", folder / "data")
         self.r: Reconciler = build_reconciler(settings, self.server.client(), "me")
-        self.r.inventory = Inventory(commit=COMMIT)
+        self.r.keeper.inventory = Inventory(commit=COMMIT)
         self.r.planning.branch.poller.head = BranchHead(COMMIT, Repository({}, {}, ()))
         self.r.watches.start()
         assert self.r.watches.wait_for_lists(60)
@@ -87,9 +87,9 @@ class World:
         snapshot = self.r.planning.snapshot
         if snapshot is None or snapshot.manifests != manifests:
             snapshot = self.r.planning.snapshot = Snapshot(COMMIT, True, plan={"gangs": []}, manifests=manifests)
-        assert self.r.inventory is not None
-        self.r.watches.watch_kinds(kinds_in_use(self.r, self.r.inventory))
-        p = Pass(self.r.watches.observe(Restrictions()), self.r.inventory, snapshot=snapshot)
+        assert self.r.keeper.inventory is not None
+        self.r.watches.watch_kinds(kinds_in_use(self.r, self.r.keeper.inventory))
+        p = Pass(self.r.watches.observe(Restrictions()), self.r.keeper.inventory, snapshot=snapshot)
         compute_changes(self.r, p)
         return p
 
@@ -130,7 +130,7 @@ def test_a_commit_is_compiled_although_a_kind_that_passes_through_cannot_be_read
 ) -> None:
     p = world.look(MONITOR, CLAIM)
     world.r.planning.branch.poller.head = BranchHead("beef", Repository({}, {}, ()))
-    world.r.inventory = p.inventory
+    world.r.keeper.inventory = p.inventory
     started: list[CompileRequest] = []
     monkeypatch.setattr(CompileProcess, "start_compile", lambda self, request: started.append(request))
     monkeypatch.setattr(Mirror, "is_ancestor", lambda *_: True)
@@ -140,9 +140,9 @@ def test_a_commit_is_compiled_although_a_kind_that_passes_through_cannot_be_read
 
 
 def entered(world: World, item: Object, uid: str = "u1") -> InventoryEntry:
-    assert world.r.inventory is not None
+    assert world.r.keeper.inventory is not None
     ref = ref_of(item)
-    entry = world.r.inventory.entries[ref.key] = InventoryEntry(ref, uid, started=True)
+    entry = world.r.keeper.inventory.entries[ref.key] = InventoryEntry(ref, uid, started=True)
     return entry
 
 
@@ -174,7 +174,7 @@ def test_no_gate_is_lifted_and_nothing_evicted_on_a_stale_picture(
     p = world.look(JOB)
     p.observation = Observation({}, frozenset(), problems)
     p.follow(Target(COMMIT, snapshot=p.snapshot, fingerprint=Fingerprint(), base=Fingerprint()))
-    r.was_holder = True
+    r.keeper.is_leading = True
     monkeypatch.setattr(type(r.fence), "is_open", lambda self: True)
     monkeypatch.setattr(type(r.writer), "save_inventory", lambda self, inventory: "")
     act_on_changes(r, p)

@@ -6,21 +6,23 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.unit.reconciler.ownership.test_controller import COMMIT, LABELS, OURS, World
 
 from compiler.emit.manifest import Manifest
 from reconciler.changes.diff import Change
 from reconciler.cluster.client import NotFound
 from reconciler.cluster.objects import Object, Ref, ref_of
 from reconciler.cluster.watch import Informer
+from reconciler.context import Pass, Reconciler, Settings, build_reconciler
 from reconciler.inventory.shards import Table
 from reconciler.inventory.store import Inventory, InventoryEntry, Origin
-from reconciler.loop import _kinds_in_use, reading_obstacle
+from reconciler.loop import kinds_in_use, reading_obstacle
 from reconciler.observation.informers import LOOK_AGAIN_SECONDS, InformerSet
+from reconciler.observation.observe import Restrictions
 from reconciler.planning.snapshot import Snapshot
 from tests.builders.fake_cluster import FakeCluster
 from tests.builders.scripted_server import ScriptedAnswer, error_answer
 from tests.unit.reconciler.objects.test_writer import writer_for
+from tests.unit.reconciler.ownership.world import COMMIT, LABELS, OURS, World
 
 OLD, NEW = "example.com/v1alpha1", "example.com/v1"
 GROUP = {
@@ -54,6 +56,10 @@ class Moved:
         if path.partition("?")[0] == f"/apis/{NEW}/namespaces/default/things":
             return ScriptedAnswer(200, {"metadata": {"resourceVersion": "9"}, "items": []})
         return None
+
+
+def reconciler_on(cluster: FakeCluster, folder: Path) -> Reconciler:
+    return build_reconciler(Settings(str(folder), "main", "test", "system", folder / "data"), cluster.client(), "me")
 
 
 @pytest.fixture
@@ -155,9 +161,9 @@ def test_an_object_is_found_in_the_version_that_is_served(is_known: bool) -> Non
 
 
 @pytest.mark.parametrize("origin", ["created", "joined"])
-def test_what_leaves_is_deleted_or_released_in_the_version_that_is_served(tmp_path: Path, origin: Origin) -> None:
+def test_what_leaves_is_deleted_or_released_in_the_version_that_is_served(origin: Origin) -> None:
     """The deletion in the old version answered 404, which counted as gone, and the object stayed."""
-    world = World(tmp_path)
+    world = World()
     live = world.cluster.put(f"{THINGS}/t", thing(NEW))
     entry = InventoryEntry(Ref(OLD, "Thing", "default", "t"), live["metadata"]["uid"], origin=origin)
     world.inventory.enter(entry)
@@ -188,12 +194,13 @@ def test_the_entry_of_an_object_takes_the_version_that_was_written() -> None:
 
 def test_the_version_of_the_plan_counts_before_the_one_of_the_inventory(tmp_path: Path) -> None:
     """The last by name won: v1alpha1 over v1."""
-    world = World(tmp_path)
+    r, inventory = reconciler_on(FakeCluster(), tmp_path), Inventory()
     for ref in (Ref(OLD, "Thing", "default", "t"), Ref("other.com/v1", "Other", "default", "o")):
-        world.inventory.enter(InventoryEntry(ref, "uid"))
+        inventory.enter(InventoryEntry(ref, "uid"))
     manifests = (Manifest(4, thing(NEW), "x.yaml:1"),)
     snapshot = Snapshot(COMMIT, True, plan={"digest": "", "gangs": []}, manifests=manifests)
-    assert _kinds_in_use(world.look(), snapshot) == {(NEW, "Thing"), ("other.com/v1", "Other")}
+    r.planning.snapshot = snapshot
+    assert kinds_in_use(r, inventory) == {(NEW, "Thing"), ("other.com/v1", "Other")}
 
 
 def test_an_object_that_is_declared_in_a_version_that_is_not_served_is_told(
@@ -201,13 +208,12 @@ def test_an_object_that_is_declared_in_a_version_that_is_not_served_is_told(
 ) -> None:
     """Its kind is watched all the same, in the version that is."""
     monkeypatch.setattr(Informer, "start", lambda self: self._ready.set())
-    world = World(tmp_path)
-    world.cluster.before = Moved(NEW)
-    world.r.watches.client = world.r.client
-    world.r.watches.watch_kinds([(OLD, "Thing")])
-    p = world.look()
-    p.observation = world.r.watches.observe(p.observation.restrictions)
-    world.r.watches.informers["Thing.example.com"].health.record_list(0.0)
-    p.observation = world.r.watches.observe(p.observation.restrictions)
-    assert OLD in reading_obstacle(world.r, p, ref_of(thing(OLD)))
-    assert reading_obstacle(world.r, p, ref_of(thing(NEW))) == ""
+    cluster = FakeCluster()
+    cluster.before = Moved(NEW)
+    r = reconciler_on(cluster, tmp_path)
+    r.watches.watch_kinds([(OLD, "Thing")])
+    r.watches.observe(Restrictions())
+    r.watches.informers["Thing.example.com"].health.record_list(0.0)
+    p = Pass(r.watches.observe(Restrictions()), Inventory())
+    assert OLD in reading_obstacle(r, p, ref_of(thing(OLD)))
+    assert reading_obstacle(r, p, ref_of(thing(NEW))) == ""

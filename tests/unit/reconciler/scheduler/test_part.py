@@ -16,9 +16,10 @@ from reconciler.cluster.objects import Object, Ref, ref_of
 from reconciler.inventory.store import Inventory
 from reconciler.observation.observe import Observation
 from reconciler.observation.seen import Seen
+from reconciler.observation.volcano import scheduler_text
 from reconciler.planning.snapshot import Snapshot
 from reconciler.planning.target import Target
-from reconciler.scheduler.configuration import parts_of, text_of
+from reconciler.scheduler.configuration import parts_of
 from reconciler.scheduler.part import SchedulerPart
 from reconciler.scheduler.probe import SchedulerProbe
 from reconciler.timings import SchedulerTimings
@@ -67,7 +68,7 @@ class World:
         target = Target(snapshot=Snapshot("c0ffee", True, plan={"gangs": []}, manifests=(manifest,)))
         seen = seen_at(self.now, *([self.live] if self.live else []))
         desired, results = self.part.standing(manifest), []
-        if text_of(desired.object) != text_of(self.live):
+        if scheduler_text(desired.object) != scheduler_text(self.live):
             results = [ChangeResult(Change("update", REF, desired, self.live), "done")]
             self.live = desired.object
         self.part.probe.active = frozenset((*(f"action {name}" for name in actions), *more)) if actions else None
@@ -93,7 +94,7 @@ def test_one_that_is_taken_stands(world: World) -> None:
     assert not world.look(NEW, "allocate", "preempt").status
     world.now += 10 * PATIENCE
     assert not world.look(NEW, "allocate", "preempt").status
-    assert text_of(world.live) == NEW
+    assert scheduler_text(world.live) == NEW
     assert world.part.memory.previous == OLD, "it is kept"
 
 
@@ -107,11 +108,11 @@ def test_one_that_is_not_taken_is_rolled_back_and_told_also_by_the_next_process(
     for _ in range(3):
         world.now += PATIENCE
         assert world.look(NEW, "allocate").status
-        assert text_of(world.live) == OLD
+        assert scheduler_text(world.live) == OLD
         world.begin()
     world.now = 0.0
     assert not world.look(NEXT, "allocate").status, "another text is tried"
-    assert text_of(world.live) == NEXT
+    assert scheduler_text(world.live) == NEXT
     assert world.part.memory.previous == OLD
 
 
@@ -119,7 +120,7 @@ def test_what_is_not_known_is_no_reason_to_roll_back(world: World) -> None:
     for world.now in (0.0, PATIENCE + 1, 5 * PATIENCE):
         said = world.look(NEW)
         assert (said.status, said.reason) == (False, "NotKnown")
-    assert text_of(world.live) == NEW
+    assert scheduler_text(world.live) == NEW
 
 
 def test_a_plugin_that_the_scheduler_lacks_under_the_former_text_as_well_is_told_and_the_rest_stands(
@@ -129,7 +130,7 @@ def test_a_plugin_that_the_scheduler_lacks_under_the_former_text_as_well_is_told
         said = world.look(NEW, "allocate", "preempt", more=())
     assert said.status
     assert "it does not go through plugin gang" in said.message
-    assert text_of(world.live) == NEW
+    assert scheduler_text(world.live) == NEW
 
 
 def test_a_new_plugin_that_the_scheduler_lacks_is_rolled_back(world: World) -> None:
@@ -141,7 +142,7 @@ def test_a_new_plugin_that_the_scheduler_lacks_is_rolled_back(world: World) -> N
     assert (said.status, said.reason) == (True, "NotTaken")
     assert "it does not go through plugin ours" in said.message
     world.look(wanted, "allocate")
-    assert text_of(world.live) == OLD
+    assert scheduler_text(world.live) == OLD
 
 
 def test_a_pass_comes_when_the_time_to_take_it_is_over_and_another_when_the_former_one_returns(world: World) -> None:
@@ -159,14 +160,14 @@ def test_without_a_former_one_nothing_can_return(world: World) -> None:
         said = world.look(NEW, "allocate", "backfill")
     assert said.status
     assert "it does not go through action preempt and it goes through action backfill" in said.message
-    assert text_of(world.live) == NEW
+    assert scheduler_text(world.live) == NEW
 
 
 def test_drift_that_is_put_back_is_not_kept_as_the_former_one(world: World) -> None:
     world.look(NEW, "allocate", "preempt")
     world.live = config("by hand")
     world.look(NEW, "allocate", "preempt")
-    assert (text_of(world.live), world.part.memory.previous) == (NEW, OLD)
+    assert (scheduler_text(world.live), world.part.memory.previous) == (NEW, OLD)
 
 
 def test_what_is_known_of_the_scheduler_is_stored_though_the_first_write_fails(world: World) -> None:

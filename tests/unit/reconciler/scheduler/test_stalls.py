@@ -38,23 +38,6 @@ def test_who_owes_something_and_does_nothing_has_stalled() -> None:
     assert found.deadlines(100.0) == [100.0 + STALLED_SECONDS]
 
 
-@pytest.mark.parametrize(
-    "last",
-    [
-        ({"job"}, {"a": {"phase": "Running"}}),
-        ({"job"}, {"a": {"phase": "Pending"}, "new": {"phase": "Pending"}}),
-        (set[str](), {}),
-    ],
-    ids=["another changed", "a new one was served", "nothing waits"],
-)
-def test_who_does_something_meanwhile_has_not(last: tuple[set[str], Signs]) -> None:
-    """A large wave serves one job after the other, and some wait for minutes."""
-    before: Signs = {"a": {"phase": "Pending"}}
-    found = detector((0.0, {"job"}, before), (80.0, *last), (80.0, {"job"}, last[1]), (169.0, {"job"}, last[1]))
-    assert not found.message(169.0)
-    assert found.message(170.0)
-
-
 def test_what_goes_is_no_sign_and_what_was_seen_while_the_cluster_could_not_be_read_neither() -> None:
     found = detector((0.0, {"job"}, {"a": 1, "b": 2}), (80.0, {"other"}, {"a": 1}), (90.0, {"other"}, {"a": 1}))
     assert found.message(90.0)

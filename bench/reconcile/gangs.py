@@ -49,6 +49,7 @@ from tests.e2e.stories.story import (
     volcano_job,
 )
 from tests.faults.answers import late_watch
+from tests.faults.kinds import POD_WATCH
 from tests.faults.proxy import FaultProxy, Rule
 
 LOOK = 1.0
@@ -59,7 +60,6 @@ BARS = {1: 1.1}
 BAR, BUSY_BAR = 1.05, 1.2
 LATE_SECONDS = 1.0
 """By which the watch of pods is late."""
-POD_WATCH = r"^/api/v1/pods\?.*watch=1"
 
 
 @dataclass(frozen=True, slots=True)

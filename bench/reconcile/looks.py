@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
@@ -11,41 +10,17 @@ from dataclasses import dataclass
 from typing import Any
 
 from bench.reconcile.bed import WAIT
+from tests.builders.overbooked import GPU, overbooked_nodes
 from tests.controlplane import ApiError, ControlPlane
-from tests.e2e.stories.story import HOSTNAME, is_gated
 
 PODS_PATH = "/api/v1/namespaces/default/pods"
 NODES_PATH = "/api/v1/nodes"
-GPU = "nvidia.com/gpu"
 WHOLE_LOOK = 5.0
 """Seconds between two looks at all pods: 1,600 are 8 MB."""
 CACHED = "resourceVersion=0"
 """Such a list comes from the API server's cache, without a read of etcd: a state that was, at most a moment old."""
 FLAP_SECONDS, CORDONED_SECONDS = 1.5, 0.3
 """From one cordon to the next, and until the node is open again."""
-
-
-def overbooked_nodes(pods: Iterable[Mapping[str, Any]], gpus: Mapping[str, int]) -> dict[str, int]:
-    """Node -> GPUs that its pods ask for beyond what it has. gpus: node -> what it has.
-
-    A pod is on a node where it is bound there, or has lost its gate and selects it; one that has ended holds nothing.
-    """
-    asked: Counter[str] = Counter()
-    for pod in pods:
-        if pod.get("status", {}).get("phase") not in ("Succeeded", "Failed"):
-            asked[_node_of(pod)] += sum(map(_gpus_of, pod["spec"]["containers"]))
-    del asked[""]
-    return {node: more for node, count in sorted(asked.items()) if (more := count - gpus.get(node, 0)) > 0}
-
-
-def _node_of(pod: Mapping[str, Any]) -> str:
-    spec = pod["spec"]
-    given = "" if is_gated(pod) else spec.get("nodeSelector", {}).get(HOSTNAME, "")  # type: ignore[arg-type]
-    return str(spec.get("nodeName") or given)
-
-
-def _gpus_of(container: Mapping[str, Any]) -> int:
-    return int(container.get("resources", {}).get("requests", {}).get(GPU, 0))
 
 
 @dataclass(slots=True)

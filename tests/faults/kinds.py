@@ -12,6 +12,7 @@ from tests.faults import answers, git_faults, nodes
 from tests.faults.proxy import Fault, Rule
 from tests.faults.world import World
 
+POD_WATCH = r"^/api/v1/pods\?.*watch=1"
 JOBS = r"/batch\.volcano\.sh/v1alpha1/.*jobs"
 WRITES: Mapping[str, tuple[str, str]] = {
     "a job": ("POST|PATCH", JOBS),
@@ -128,6 +129,16 @@ def _half_open(world: World, step: Step) -> Iterator[None]:
     del step
     world.proxy.freeze_watches()
     yield
+
+
+@_kind("late watches of pods")
+def _late_pods(world: World, step: Step) -> Iterator[None]:
+    """What the reconciler has just written is not part of what its watch shows, for a second and more."""
+    with world.proxy.rule(Rule(answers.late_watch(step.seconds), "GET", POD_WATCH)):
+        world.proxy.cut_streams("/pods")
+        yield
+        time.sleep(step.seconds)
+    world.proxy.cut_streams("/pods")
 
 
 @_kind("credentials rotate")

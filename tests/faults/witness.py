@@ -10,8 +10,10 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from compiler.kubernetes import DIGEST_ANNOTATION, annotations_of
+from tests.builders.overbooked import overbooked_nodes
 from tests.controlplane import ApiError, ControlPlane
 from tests.e2e.stories.story import VOLCANO_JOBS_PATH, Object, is_gated
+from tests.faults.nodes import GPUS, NAMES
 from tests.faults.proxy import FaultProxy, Request
 
 PODS_PATH = "/api/v1/namespaces/default/pods"
@@ -21,13 +23,14 @@ PODS_PATH = "/api/v1/namespaces/default/pods"
 class Witness:
     """Looks at the cluster all the time, past the proxy. uids: (job, digest of the run) -> its objects.
     longest_partial: job -> seconds for which it was partly started while no fault was at work, less those in which the
-    bed waited for a core: `starved`, of two times. whole_at: job -> when all of its pods were first seen to have
-    started, on the monotonic clock."""
+    bed waited for a core: `starved`, of two times. overbooked: node -> the most GPUs that its pods asked for beyond
+    what it has. whole_at: job -> when all of its pods were first seen to have started, on the monotonic clock."""
 
     plane: ControlPlane
     starved: Callable[[float, float], float] = lambda since, until: 0.0
     uids: dict[tuple[str, str], set[str]] = field(default_factory=dict)
     longest_partial: dict[str, float] = field(default_factory=dict)
+    overbooked: dict[str, int] = field(default_factory=dict)
     whole_at: dict[str, float] = field(default_factory=dict)
     calm_since: float = 0.0
     _partial_since: dict[str, float] = field(default_factory=dict)
@@ -54,6 +57,8 @@ class Witness:
                 pods = self.plane.api("GET", PODS_PATH)["items"]
             except (ApiError, OSError, ValueError):
                 continue
+            for node, more in overbooked_nodes(pods, dict.fromkeys(NAMES, GPUS)).items():
+                self.overbooked[node] = max(more, self.overbooked.get(node, 0))
             for job in jobs:
                 self._look(job, pods, time.monotonic())
 

@@ -423,6 +423,7 @@ class World:
             *wrong_evictions(
                 granted_evictions(self.proxies, self.rested_at), self.causes, self.urgent_jobs, self.witness
             ),
+            *(f"node {node} was given {more} GPUs more than it has" for node, more in self.witness.overbooked.items()),
             *(
                 f"gang {name} was partly started for {seconds:.1f} s"
                 for name, seconds in self.witness.longest_partial.items()

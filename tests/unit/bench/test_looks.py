@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 from bench.reconcile.bed import child_cpu_seconds
-from bench.reconcile.looks import granted_evictions, overbooked_nodes, repeated
+from bench.reconcile.looks import granted_evictions, repeated
 from compiler.kubernetes import SCHEDULING_GATE
+from tests.builders.overbooked import overbooked_nodes
 from tests.controlplane import ApiError
 from tests.e2e.stories.story import HOSTNAME
 

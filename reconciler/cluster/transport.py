@@ -1,4 +1,5 @@
-"""The connection to an API server: urllib3 with the configuration of the kubernetes package."""
+"""The connection to an API server: connections of urllib3 with the configuration of the kubernetes package, and the
+requests of http.client on them (docs/decisions/0015-kubernetes-client.md)."""
 
 from __future__ import annotations
 
@@ -8,11 +9,13 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
+from http.client import HTTPConnection, HTTPException, HTTPResponse, IncompleteRead
+from math import inf
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import urllib3
-from urllib3.connection import HTTPConnection, HTTPSConnection
 
 from reconciler.cluster.client import Limits, Response, Transport, short_error
 from reconciler.cluster.timelimit import TimeLimiter, note_socket
@@ -26,42 +29,86 @@ MAX_ANSWER_BYTES = 256 << 20
 LATE = "the request took longer than it may"
 MAX_LINE_BYTES = 8 << 20
 """Of one event of a watch; etcd holds objects of up to 1.5 MB."""
+CREDENTIAL_SECONDS = 1.0
+"""For which the header with the token is good: the kubernetes package looks at the whole environment to make it."""
+_WIRE_ERRORS = (urllib3.exceptions.HTTPError, HTTPException, OSError)
 
 
 class TransportError(OSError):
-    """urllib3's errors, as the OSError that `Transport` promises."""
+    """The errors of urllib3 and http.client, as the OSError that `Transport` promises."""
 
 
 class LimitPassedError(TransportError, TimeoutError):
     """A time limit was passed."""
 
 
-class _LimitedConnection(HTTPConnection):
-    def getresponse(self) -> Any:
-        note_socket(self.sock)
-        return super().getresponse()
+class _Connection(urllib3.connection.HTTPConnection):
+    def limit_connecting(self, seconds: float) -> None:
+        """Until it is connected, be so patient for each step."""
+        self.timeout = seconds
 
 
-class _LimitedTLSConnection(HTTPSConnection):
-    def getresponse(self) -> Any:
-        note_socket(self.sock)
-        return super().getresponse()
+class _TLSConnection(_Connection, urllib3.connection.HTTPSConnection):
+    pass
 
 
-class _LimitedPool(urllib3.HTTPConnectionPool):
-    ConnectionCls = _LimitedConnection
+class _Pool(urllib3.HTTPConnectionPool):
+    """Connections that are made, checked and kept by urllib3, TLS and proxies included. A request on one is that of
+    http.client: urllib3's own layers above take longer than all else that a request computes."""
+
+    ConnectionCls = _Connection
+
+    def ask(
+        self, method: str, target: str, headers: Mapping[str, str], body: bytes | None, limits: Limits
+    ) -> tuple[Any, HTTPResponse]:
+        """A connection, and the answer that is still to be read from it."""
+        connection: Any = self._get_conn()
+        try:
+            if connection.is_closed:
+                connection.limit_connecting(limits.connect)
+                self._connect(connection)
+            connection.sock.settimeout(limits.read)
+            HTTPConnection.request(connection, method, target, body, dict(headers))
+            note_socket(connection.sock)
+            return connection, HTTPConnection.getresponse(connection)
+        except BaseException:
+            connection.close()
+            raise
+
+    def _connect(self, connection: Any) -> None:
+        connection.connect()
+
+    def keep(self, connection: Any) -> None:
+        """Keep a connection, of which the last answer was read to its end, for the next request."""
+        self._put_conn(connection)
 
 
-class _LimitedTLSPool(urllib3.HTTPSConnectionPool):
-    ConnectionCls = _LimitedTLSConnection
+class _TLSPool(_Pool, urllib3.HTTPSConnectionPool):
+    ConnectionCls = _TLSConnection
+
+    def _connect(self, connection: Any) -> None:
+        if self.proxy is None:
+            connection.connect()
+        else:
+            self._prepare_proxy(connection)  # asks it for a tunnel, and connects
 
 
 class PooledResponse:
-    """An answer that is read as a whole or line by line. `end` is called once, when nothing more is read of it."""
+    """An answer that is read as a whole or line by line. silence: seconds for a line of it. end: called when nothing
+    more is read; whether the request was late. keep: called with the connection where another request may use it."""
 
-    def __init__(self, raw: Any, silence: float, end: Callable[[], bool]) -> None:
-        self.raw, self.status, self.headers = raw, int(raw.status), raw.headers
-        self._silence, self._end = silence, end
+    def __init__(
+        self,
+        connection: Any,
+        raw: HTTPResponse,
+        silence: float,
+        end: Callable[[], bool],
+        keep: Callable[[Any], None],
+    ) -> None:
+        self.status: int = raw.status
+        self.headers: Any = raw.headers
+        self._connection, self._raw = connection, raw
+        self._silence, self._end, self._keep = silence, end, keep
 
     def read(self) -> bytes:
         chunks: list[bytes] = []
@@ -69,7 +116,7 @@ class PooledResponse:
         for chunk in self._chunks():
             chunks.append(chunk)
             if (size := size + len(chunk)) > MAX_ANSWER_BYTES:
-                self._end()
+                self.close()
                 raise TransportError(f"the answer has more than {MAX_ANSWER_BYTES} bytes")
         return b"".join(chunks)
 
@@ -89,17 +136,31 @@ class PooledResponse:
                 raise TransportError(f"a line has more than {MAX_LINE_BYTES} bytes")
 
     def _chunks(self) -> Iterator[bytes]:
+        raw = self._raw
+        read = raw.read1 if raw.chunked else raw.read  # read1 of an answer with a length would wait beyond its end
         try:
-            yield from self.raw.stream(CHUNK_BYTES, decode_content=True)
-        except (urllib3.exceptions.HTTPError, OSError) as error:
-            raise transport_error(error, self._end()) from error
+            while chunk := read(CHUNK_BYTES):
+                yield chunk
+            if raw.length:
+                raise IncompleteRead(b"", raw.length)
+        except _WIRE_ERRORS as error:
+            is_late = self._end()
+            self.close()
+            raise transport_error(error, is_late) from error
         if self._end():  # what was shut may look like an ordinary end
             raise LimitPassedError(LATE)
 
     def close(self) -> None:
-        self._end()
-        self.raw.release_conn()
-        self.raw.close()
+        """Give the connection back where the answer was read to its end; else its rest would come with the next."""
+        connection, self._connection = self._connection, None
+        is_whole, is_late = self._raw.isclosed() and not self._raw.will_close, self._end()
+        if connection is None:
+            return
+        if is_whole and not is_late:
+            self._keep(connection)
+        else:
+            connection.close()
+            self._raw.close()
 
 
 def transport_error(error: BaseException, is_late: bool) -> TransportError:
@@ -116,39 +177,51 @@ class PooledTransport:
     long as the process, so it is not the transport's own: each 401 makes another transport."""
 
     def __init__(self, api: Any, limiter: TimeLimiter) -> None:
-        self.api, self.pool = api, api.rest_client.pool_manager
-        self.pool.pool_classes_by_scheme = {"http": _LimitedPool, "https": _LimitedTLSPool}
-        self._limiter = limiter
+        self.api, self._manager, self._limiter = api, api.rest_client.pool_manager, limiter
+        self._manager.pool_classes_by_scheme = {"http": _Pool, "https": _TLSPool}
+        host = api.configuration.host.rstrip("/")
+        is_forwarded = self._manager.proxy is not None and urlsplit(host).scheme == "http"
+        self._prefix = host if is_forwarded else urlsplit(host).path
+        self._proxy_headers = dict(self._manager.proxy_headers) if is_forwarded else {}
+        self._host, self._pool = host, self._manager.connection_from_url(host)
+        self._credentials: tuple[dict[str, str], float] = ({}, -inf)
 
     def send(self, method: str, path: str, headers: Mapping[str, str], body: bytes | None, limits: Limits) -> Response:
-        all_headers = dict(headers)
-        try:
-            self.api.update_params_for_auth(all_headers, [], ["BearerToken"], path, method, body)
-        except Exception as error:  # the package reads the token's file, which may be half written, with any exception
-            raise TransportError(f"the credentials cannot be read: {short_error(error)}") from error
-        address = self.api.configuration.host.rstrip("/") + path
-        timeout = urllib3.Timeout(connect=limits.connect, read=limits.read)
-        options = {
-            "headers": all_headers,
-            "body": body,
-            "timeout": timeout,
-            "preload_content": False,
-            "redirect": False,
-        }
+        all_headers = {**headers, **self._proxy_headers, **self._current_credentials(method, path)}
         try:
             end = self._limiter.begin(limits.total)
         except RuntimeError as error:
             raise TransportError(f"no request is sent without a time limit: {short_error(error)}") from error
+        pool = self._pool
         try:
-            return PooledResponse(self.pool.request(method, address, **options), limits.read, end)
-        except (urllib3.exceptions.HTTPError, OSError) as error:
+            connection, raw = pool.ask(method, self._prefix + path, all_headers, body, limits)
+        except _WIRE_ERRORS as error:
             translated = transport_error(error, end())
             if isinstance(translated, LimitPassedError):
-                self.pool.clear()  # the idle connections may lead nowhere as well
+                self._forget_connections()
             raise translated from error
         except BaseException:
             end()
             raise
+        return PooledResponse(connection, raw, limits.read, end, pool.keep)
+
+    def _current_credentials(self, method: str, path: str) -> dict[str, str]:
+        """The header that says who asks. Raises TransportError."""
+        known, good_until = self._credentials
+        if time.monotonic() < good_until:
+            return known
+        made: dict[str, str] = {}
+        try:
+            self.api.update_params_for_auth(made, [], ["BearerToken"], path, method, None)
+        except Exception as error:  # the package reads the token's file, which may be half written, with any exception
+            raise TransportError(f"the credentials cannot be read: {short_error(error)}") from error
+        self._credentials = made, time.monotonic() + CREDENTIAL_SECONDS
+        return made
+
+    def _forget_connections(self) -> None:
+        """The idle ones may lead nowhere as well."""
+        self._manager.clear()
+        self._pool = self._manager.connection_from_url(self._host)
 
 
 @cache
@@ -178,7 +251,6 @@ class Connector:
             load_kubeconfig(self.kubeconfig, self.context, settings)
         if not settings.verify_ssl:
             _tell_unverified(settings.host)
-            urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)  # two lines for each request
         settings.connection_pool_maxsize = CONNECTIONS
         settings.retries = False
         return PooledTransport(client.ApiClient(settings), self.limiter)

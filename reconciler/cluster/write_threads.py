@@ -1,8 +1,9 @@
 """Several writes at a time, and none that holds up the others: the loop waits for each of them for `PATIENCE` seconds.
 
-A write is not begun, under way, left or ended, and only the loop moves it on: it begins each in a thread of its own,
-leaves one that has no answer in time (an admission webhook that hangs), and a later pass takes up what came of that. So
-of each write the loop is told once how it ended, by `run`, or by `take_ended` where `run` has said that it was left.
+A write is not begun, under way, left or ended, and only the loop moves it on: it gives each to a thread that has no
+other, leaves one that has no answer in time (an admission webhook that hangs), and a later pass takes up what came of
+that. So of each write the loop is told once how it ended, by `run`, or by `take_ended` where `run` has said that it was
+left.
 
 What a write is to change in the reconciler's memory it returns, and the loop's own thread does it. The request that is
 under way is the last one of a write that is left: it asks `proceed` before each further one.
@@ -18,6 +19,7 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from math import inf
 from queue import Empty, SimpleQueue
 from typing import Any, Literal, NamedTuple
@@ -36,6 +38,8 @@ LOOK = 0.25
 MAX_LEFT_OF_GROUP, MAX_LEFT_OF_KIND, MAX_LEFT = 8, 24, 64
 """Writes under way that are left, of one kind in one namespace, of one kind, and of all: then no more are begun. Those
 that the loop waits for by then may come on top of the first two; for the last they are counted in."""
+IDLE_SECONDS = 5.0
+"""After which a thread ends that has nothing to write."""
 NO_ANSWER = "the API server has not answered yet, about it or about others of its kind"
 
 Unanswered = Literal["left", "put off", "retry"]
@@ -65,15 +69,15 @@ class _Call:
     is_left: bool = False
 
     def begin(self) -> None:
-        """Raises RuntimeError where the system has no thread for it."""
         self.began_at = time.monotonic()
-        threading.Thread(target=self._send, name="writer", daemon=True).start()
 
-    def _send(self) -> None:
+    def send(self) -> Callable[[], None]:
+        """Make the write; the result tells how it ended."""
         try:
-            self.answer.set_result(self.task.send(self._proceed))
+            note = self.task.send(self._proceed)
         except BaseException as error:  # it is raised where the loop takes it up
-            self.answer.set_exception(error)
+            return partial(self.answer.set_exception, error)
+        return partial(self.answer.set_result, note)
 
     def _proceed(self) -> None:
         if self.is_left:
@@ -111,12 +115,44 @@ class _Call:
 
 
 @dataclass(slots=True)
+class _Threads:
+    """Threads that make one write after the other: to start one takes as long as half a request. idle: where those
+    without a write wait for one."""
+
+    idle: deque[SimpleQueue[_Call]] = field(default_factory=deque)
+
+    def give(self, call: _Call) -> None:
+        """Let an idle thread make the write, else a new one. Raises RuntimeError where the system has none."""
+        call.begin()
+        try:
+            orders = self.idle.pop()
+        except IndexError:
+            orders = SimpleQueue()
+            threading.Thread(target=self._work, args=(orders,), name="writer", daemon=True).start()
+        orders.put(call)
+
+    def _work(self, orders: SimpleQueue[_Call]) -> None:
+        while True:
+            try:
+                tell = orders.get(timeout=IDLE_SECONDS).send()
+            except Empty:
+                with suppress(ValueError):  # a write is on its way
+                    self.idle.remove(orders)
+                    return
+            else:
+                self.idle.append(orders)  # first: who is told may have the next write
+                tell()
+                del tell  # it holds what was written
+
+
+@dataclass(slots=True)
 class WriteThreads:
     """Runs writes, and keeps those that are left, by the key of their object, until they are taken up. on_end: called
     when one of them ends. The process ends without waiting for their threads."""
 
     patience: float = PATIENCE
     on_end: Callable[[], None] = lambda: None
+    _threads: _Threads = field(default_factory=_Threads)
     _left: dict[str, _Call] = field(default_factory=dict)
 
     def tell_ends(self, on_end: Callable[[], None]) -> None:
@@ -181,7 +217,7 @@ class WriteThreads:
             if self.is_crowded(call.task.ref):
                 continue
             try:
-                call.begin()
+                self._threads.give(call)
             except RuntimeError as error:
                 if begun or room < WRITERS:
                     waiting.appendleft(call)

@@ -15,6 +15,7 @@ from compiler.emit.manifest import Manifest
 from reconciler.changes.diff import Change
 from reconciler.changes.pods import Eviction, GateLift
 from reconciler.changes.results import ChangeResult, EvictionResult, GateResult
+from reconciler.cluster import write_threads
 from reconciler.cluster.client import LostLease
 from reconciler.cluster.objects import Ref, ref_of
 from reconciler.cluster.write_threads import (
@@ -217,15 +218,31 @@ def test_without_more_threads_each_write_is_made_once_or_not_at_all(
     assert sum(server.asked(change.ref.name) for change in changes) == made, "nothing has stayed behind"
 
 
-def test_what_was_made_before_there_were_no_more_threads_is_noted(
-    server: HangingServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_thread_makes_one_write_after_the_other(server: HangingServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """To start one for each took a tenth of the CPU of a wave; and those that there are do when there are no more."""
     limit_threads(server, monkeypatch, 3, are_given_back=False)
     server.writer.threads.patience = 60.0
-    changes = [creation(f"o-{at}") for at in range(10)]
-    with pytest.raises(RuntimeError, match="new thread"):
-        server.writer.apply_changes(changes, server.inventory)
-    assert [bool(server.inventory.entries[change.ref.key].uid) for change in changes] == [True] * 3 + [False] * 7
+    for round_of in range(2):
+        changes = [creation(f"o-{round_of}-{at}") for at in range(10)]
+        assert {result.outcome for result in server.writer.apply_changes(changes, server.inventory)} == {"done"}
+        assert all(server.inventory.entries[change.ref.key].uid for change in changes)
+
+
+def test_threads_end_when_there_is_nothing_to_write(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(write_threads, "IDLE_SECONDS", 0.02)
+    threads, users = WriteThreads(), set[threading.Thread]()
+    ref = Ref("v1", "ConfigMap", "default", "o")
+
+    def send(proceed: Callable[[], None]) -> Callable[[], Ref]:
+        users.add(threading.current_thread())
+        return lambda: ref
+
+    for _ in range(100):
+        assert threads.run([Task(ref, send, lambda outcome, message: outcome)] * 2) == [ref, ref]
+        time.sleep(0.019)  # an idle thread ends at about this time: none takes a write with it
+    for user in users:
+        user.join(10.0)
+        assert not user.is_alive()
 
 
 def limit_threads(

@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import fcntl
 import logging
 import time
 from collections.abc import Callable, Iterable, Iterator
 from http.server import ThreadingHTTPServer
-from pathlib import Path
-from typing import IO
 
 from reconciler.changes.events import ObjectEvent
-from reconciler.changes.results import ChangeResult
+from reconciler.changes.results import ChangeResult, events_of_results
 from reconciler.cluster.client import ApiError, LostLease, short_error
-from reconciler.context import Reconciler
 from reconciler.git.webhook import WebhookReceiver, serve_webhook
 from reconciler.inventory.neighbours import OtherGangplanError
-from reconciler.loop import reconcile_once
-from reconciler.objects.drift import put_back_updates
+from reconciler.loop import basis, reconcile_once
+from reconciler.parts import Hands, Parts, Voices
 from reconciler.report.server import HttpAnswer, serve_pages
-from reconciler.report.status import FAILURE_TYPE, Report
+from reconciler.report.status import FAILURE_TYPE, Report, StatusPublisher
 from reconciler.threads.heartbeat import Heartbeat
 from reconciler.threads.rest import LoopRest
 
@@ -48,96 +44,83 @@ class StopRequestedError(Exception):
     """The process is to end, and asks the API server for nothing more."""
 
 
-class DataFolderInUse(Exception):
-    """Another process works in the data folder."""
-
-
-def lock_data_folder(data: Path) -> IO[str]:
-    """Take the data folder for this process alone until the returned file is closed. Raises DataFolderInUse."""
-    data.mkdir(parents=True, exist_ok=True)
-    file = (data / "lock").open("w")
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        file.close()
-        raise DataFolderInUse(f"another reconciler works in {data}; give each its own --data") from error
-    return file
-
-
-def run_reconciler(r: Reconciler, stop: Callable[[], bool], once: bool = False) -> Report | None:
+def run_reconciler(parts: Parts, stop: Callable[[], bool], once: bool = False) -> Report | None:
     """Repeat the pass until `stop()` or, with `once`, until there is nothing left to do; the last report.
 
     Raises OtherGangplanError when another gangplan keeps this cluster. `stop()` is asked twice a second. The lease is
     given back at the end, so that a successor need not wait.
     """
-    servers = _start_servers(r)
-    r.record_good_pass()
-    r.heartbeat.beat()
-    r.client.ask_before_requests(lambda: _check_before_request(r, stop))
-    r.lease.start()
-    r.event_writer.start()
-    r.watches.start()
-    for part in r.parts:
+    hands, voices = parts.hands, parts.voices
+    servers = _start_servers(parts)
+    hands.pulse.record_good_pass()
+    hands.pulse.heartbeat.beat()
+    hands.client.ask_before_requests(lambda: _check_before_request(hands, stop))
+    hands.lease.start()
+    voices.event_writer.start()
+    hands.watches.start()
+    for part in parts.all:
         part.start()
     try:
-        _wait_for_start(r, stop)
-        return _repeat_passes(r, stop, once)
+        _wait_for_start(parts, stop)
+        return _repeat_passes(parts, stop, once)
     finally:
-        r.watches.stop()
-        for part in r.parts:
+        hands.watches.stop()
+        for part in parts.all:
             part.stop()
-        r.event_writer.stop(EVENT_SECONDS)
-        if not r.writer.is_any_open():  # a successor could not know of it; else it waits until the lease has run out
-            r.lease.release()
-        r.tracing.stop()
+        voices.event_writer.stop(EVENT_SECONDS)
+        if not parts.objects.writer.is_any_open():  # a successor could not know of it, and waits for the lease's end
+            hands.lease.release()
+        voices.tracing.stop()
         for server in servers:
             server.shutdown()
 
 
-def _start_servers(r: Reconciler) -> list[ThreadingHTTPServer]:
-    servers = [serve_pages(r.settings.listen, http_pages(r))] if r.settings.listen else []
-    if r.settings.webhook and r.settings.webhook_secret is not None:
-        receiver = WebhookReceiver(r.settings.branch, r.settings.webhook_secret, r.planning.branch.poller.poke)
-        server = serve_webhook(r.settings.webhook, receiver, r.timings.git)
-        r.watch_over(server.heartbeat)
+def _start_servers(parts: Parts) -> list[ThreadingHTTPServer]:
+    hands, settings = parts.hands, parts.hands.settings
+    servers = [serve_pages(settings.listen, http_pages(parts))] if settings.listen else []
+    if settings.webhook and settings.webhook_secret is not None:
+        receiver = WebhookReceiver(settings.branch, settings.webhook_secret, parts.planning.branch.poller.poke)
+        server = serve_webhook(settings.webhook, receiver, hands.timings.git)
+        hands.pulse.watch_over(server.heartbeat)
         servers.append(server)
     return servers
 
 
-def _check_before_request(r: Reconciler, stop: Callable[[], bool]) -> None:
+def _check_before_request(hands: Hands, stop: Callable[[], bool]) -> None:
     """Note that a long pass goes on. Raises StopRequestedError once the process is to end: a pass that looks up many
     objects of a server that is slow to answer would outlive it by hours."""
-    r.heartbeat.beat()
+    hands.pulse.heartbeat.beat()
     if stop():
         raise StopRequestedError
 
 
-def _wait_for_start(r: Reconciler, stop: Callable[[], bool]) -> None:
+def _wait_for_start(parts: Parts, stop: Callable[[], bool]) -> None:
     until = time.monotonic() + START_WAIT
     while not stop() and time.monotonic() < until:
-        r.heartbeat.beat()
-        if r.planning.branch.poller.first_poll.is_set() and r.watches.wait_for_lists(0.0):
+        parts.hands.pulse.heartbeat.beat()
+        if parts.planning.branch.poller.first_poll.is_set() and parts.hands.watches.wait_for_lists(0.0):
             return
         time.sleep(DEBOUNCE)
 
 
-def _repeat_passes(r: Reconciler, stop: Callable[[], bool], once: bool) -> Report | None:
+def _repeat_passes(parts: Parts, stop: Callable[[], bool], once: bool) -> Report | None:
+    hands, voices = parts.hands, parts.voices
     last: Report | None = None
     failures, problem = 0, ""
-    pause, rested_at, rest = 0.0, 0.0, LoopRest(r.timings.rest)
-    started_at = time.monotonic()
+    pause, rested_at, rest = 0.0, 0.0, LoopRest(hands.timings.rest)
+    started_at, patience = time.monotonic(), hands.lease.duration + hands.lease.deadline
     while not stop():
-        _pause(r, stop, FAILURE_PAUSES[0] if failures else DEBOUNCE, pause, rested_at)
-        r.wake_event.clear()
+        _pause(parts, stop, FAILURE_PAUSES[0] if failures else DEBOUNCE, pause, rested_at)
+        hands.wake.clear()
         began_at, computed = time.monotonic(), time.thread_time()
-        r.heartbeat.beat()
-        r.writer.set_deadline(PASS_SECONDS)
+        hands.pulse.heartbeat.beat()
+        parts.objects.writer.set_deadline(PASS_SECONDS)
         try:
             if failures >= TOLD_FAILURES:
-                _publish_failure(r, problem)
-            with r.tracing.span("pass", revision=r.planning.revision):
-                last = reconcile_once(r)
-            _publish_report(r, last, time.monotonic() - began_at, once)
+                _publish_failure(hands, voices, problem)
+            with voices.tracing.span("pass", revision=parts.planning.revision):
+                last = reconcile_once(parts)
+            _publish_report(hands, voices, last, time.monotonic() - began_at, once)
         except StopRequestedError:
             log.info("stopped in the middle of a pass")
             return last
@@ -145,112 +128,115 @@ def _repeat_passes(r: Reconciler, stop: Callable[[], bool], once: bool) -> Repor
             raise
         except LostLease as error:
             log.warning("stopped writing", extra={"reason": str(error)})
-            r.keeper.forget()
+            hands.keeper.forget()
             pause = FAILURE_PAUSES[0]
             continue
         except Exception as error:  # whatever it is: a process that ends leaves the cluster to nobody
             failures += 1
             pause = min(FAILURE_PAUSES[0] * 2.0**failures, FAILURE_PAUSES[1])
-            r.metrics.passes.labels(result="failed").inc()
-            problem = _log_failure(r, error)
+            voices.metrics.passes.labels(result="failed").inc()
+            problem = _log_failure(hands.pulse.heartbeat, error)
             continue
         failures = 0
-        rested_at = rest.rested_at(began_at, time.monotonic(), time.thread_time() - computed, r.pace.is_holding)
-        if r.writer.is_out_of_time():
-            r.wake_event.set()
+        is_paced = parts.objects.pace.is_holding
+        rested_at = rest.rested_at(began_at, time.monotonic(), time.thread_time() - computed, is_paced)
+        if parts.objects.writer.is_out_of_time():
+            hands.wake.set()
         pause = min(MAX_PASS_INTERVAL, last.next_wakeup if last.next_wakeup is not None else MAX_PASS_INTERVAL)
-        if r.lease.is_held():
-            pause = min(pause, r.publisher.seconds_due())
-        if once and r.lease.is_held() and _is_complete(r, last):
+        if hands.lease.is_held():
+            pause = min(pause, voices.publisher.seconds_due())
+        if once and hands.lease.is_held() and _is_complete(parts, last):
             return last
-        if once and not r.lease.is_held() and time.monotonic() - started_at > r.lease.duration + r.lease.deadline:
+        if once and not hands.lease.is_held() and time.monotonic() - started_at > patience:
             log.error("another reconciler holds the lease of this cluster, and keeps it")
             return None
     return last
 
 
-def _pause(r: Reconciler, stop: Callable[[], bool], least: float, longest: float, rested_at: float) -> None:
+def _pause(parts: Parts, stop: Callable[[], bool], least: float, longest: float, rested_at: float) -> None:
     """Wait up to `longest` seconds for something to happen, then `least` for what else happens with it, and at least
     until `rested_at` unless it is urgent. Meanwhile single objects are put back."""
-    wake, until = r.wake_event, time.monotonic() + longest
+    wake, until = parts.hands.wake, time.monotonic() + longest
     while not stop() and not wake.is_set() and (left := until - time.monotonic()) > 0:
         wake.stirred.wait(min(left, STOP_LOOK))
-        _put_back_updates(r)
+        _put_back_updates(parts)
     joined_until = time.monotonic() + least
     rested_until = max(joined_until, rested_at)
     while not stop() and (left := (joined_until if wake.is_urgent else rested_until) - time.monotonic()) > 0:
         wake.stirred.wait(min(DEBOUNCE, left))
-        _put_back_updates(r)
+        _put_back_updates(parts)
 
 
-def _put_back_updates(r: Reconciler) -> None:
+def _put_back_updates(parts: Parts) -> None:
     """Put back single objects without a pass. Where that fails, nothing more is done until a pass was made, which meets
     the same trouble and tells of it."""
-    r.wake_event.stirred.clear()
-    r.writer.set_deadline(PASS_SECONDS)
+    hands, voices = parts.hands, parts.voices
+    hands.wake.stirred.clear()
+    parts.objects.writer.set_deadline(PASS_SECONDS)
     try:
-        results = put_back_updates(r)
-        r.metrics.record_results(results)
-        _log_results(results)
+        if results := parts.objects.corrections.put_back(basis(parts)):
+            voices.metrics.record_results(results)
+            voices.event_writer.put(events_of_results(results))
+            _log_results(results)
     except StopRequestedError:
         return
     except Exception as error:
         if isinstance(error, LostLease):
-            r.keeper.forget()
-        _log_failure(r, error)
-        r.forbid_corrections()
-        r.wake_event.set()
+            hands.keeper.forget()
+        _log_failure(hands.pulse.heartbeat, error)
+        parts.objects.corrections.forbid()
+        hands.wake.set()
 
 
-def _log_failure(r: Reconciler, error: Exception) -> str:
+def _log_failure(heartbeat: Heartbeat, error: Exception) -> str:
     """Log what ended a pass; in a sentence for the status."""
     if isinstance(error, (ApiError, ValueError, OSError)):
         log.warning("a pass failed", extra={"reason": str(error)})
         return str(error)
-    r.heartbeat.record_error(error)
+    heartbeat.record_error(error)
     return f"unexpected, see the log: {short_error(error)}"
 
 
-def _publish_failure(r: Reconciler, problem: str) -> None:
+def _publish_failure(hands: Hands, voices: Voices, problem: str) -> None:
     """A status that says nothing of a pass that fails looks as if all were well."""
-    r.metrics.condition.labels(type=FAILURE_TYPE).set(True)
-    if r.lease.is_held():
-        r.publisher.publish_failure(problem)
-        r.event_writer.put([ObjectEvent(r.publisher.event_object, FAILURE_TYPE, problem, True)])
+    voices.metrics.condition.labels(type=FAILURE_TYPE).set(True)
+    if hands.lease.is_held():
+        voices.publisher.publish_failure(problem)
+        voices.event_writer.put([ObjectEvent(voices.publisher.event_object, FAILURE_TYPE, problem, True)])
 
 
-def _is_complete(r: Reconciler, last: Report) -> bool:
+def _is_complete(parts: Parts, last: Report) -> bool:
     """Whether waiting would change nothing: all is done, or the commit does not compile and there is no other, or its
     new plan was refused, or its compile broke down, or the inventory is lost; or nothing is known of the repository,
     which cannot be fetched."""
-    if last.is_idle or r.planning.compiler.is_busy:
+    if last.is_idle or parts.planning.compiler.is_busy:
         return last.is_idle
     reasons = {condition.reason for condition in last.conditions if not condition.status}
-    if not last.commit and "GitFailed" in reasons and r.planning.branch.poller.failures:
+    if not last.commit and "GitFailed" in reasons and parts.planning.branch.poller.failures:
         return True
     if not reasons.isdisjoint(("PlanRefused", "CompileFailed", "InventoryLost")):
         return True
     return not last.commit and not reasons.isdisjoint(("CommitRejected", "CommitRefused"))
 
 
-def _publish_report(r: Reconciler, report: Report, seconds: float, at_once: bool) -> None:
-    r.record_good_pass()
-    r.metrics.record_report(report, seconds)
+def _publish_report(hands: Hands, voices: Voices, report: Report, seconds: float, at_once: bool) -> None:
+    hands.pulse.record_good_pass()
+    voices.metrics.record_report(report, seconds)
     _log_results(report.done.results)
     for gang, pods in filter(lambda item: item[1], report.done.lifted.items()):
         log.info("gates lifted", extra={"object": gang, "pods": pods})
     for pod in report.done.evicted:
         log.info("evicted", extra={"object": pod})
-    if r.lease.is_held():
-        r.publisher.publish(report, at_once=at_once)
-        r.event_writer.put([*report.done.events, *_status_events(r)])
+    if hands.lease.is_held():
+        voices.publisher.publish(report, at_once=at_once)
+        voices.event_writer.put([*report.done.events, *_status_events(voices.publisher)])
 
 
-def _status_events(r: Reconciler) -> Iterator[ObjectEvent]:
+def _status_events(publisher: StatusPublisher) -> Iterator[ObjectEvent]:
     """An Event where the status cannot say anything: what stands there is old, and looks as if it were not."""
-    if r.publisher.refusal:
-        message = f"what the status says is old, since it cannot be written: {r.publisher.refusal}"
-        yield ObjectEvent(r.publisher.event_object, "StatusNotWritten", message, True)
+    if publisher.refusal:
+        message = f"what the status says is old, since it cannot be written: {publisher.refusal}"
+        yield ObjectEvent(publisher.event_object, "StatusNotWritten", message, True)
 
 
 def _log_results(results: Iterable[ChangeResult]) -> None:
@@ -259,64 +245,67 @@ def _log_results(results: Iterable[ChangeResult]) -> None:
         log.info("change", extra={"object": str(result.change.ref), **detail})
 
 
-def http_pages(r: Reconciler) -> dict[str, Callable[[], HttpAnswer]]:
+def http_pages(parts: Parts) -> dict[str, Callable[[], HttpAnswer]]:
     """What /healthz, /readyz and /metrics answer."""
 
     def healthz() -> HttpAnswer:
-        late = [beat for beat in _heartbeats(r) if beat.seconds_late() > 0]
+        late = [beat for beat in _heartbeats(parts) if beat.seconds_late() > 0]
         names = ", ".join(f"{beat.name} ({beat.seconds_late() + beat.limit:.0f} s)" for beat in late)
-        age = time.monotonic() - r.last_good_pass
+        age = time.monotonic() - parts.hands.pulse.last_good_pass
         text = f"without a sign of life: {names}" if late else f"all threads turn; last good pass {age:.1f} s ago"
         return (503 if late else 200), text + "\n"
 
     def readyz() -> HttpAnswer:
-        obstacle = _ready_obstacle(r)
+        obstacle = _ready_obstacle(parts)
         return (503 if obstacle else 200), (obstacle or "a plan is in hand, and the cluster is read") + "\n"
 
     def metrics() -> HttpAnswer:
-        _refresh_gauges(r)
-        return 200, r.metrics.text()
+        _refresh_gauges(parts)
+        return 200, parts.voices.metrics.text()
 
     return {"/healthz": healthz, "/readyz": readyz, "/metrics": metrics}
 
 
-def _heartbeats(r: Reconciler) -> list[Heartbeat]:
+def _heartbeats(parts: Parts) -> list[Heartbeat]:
     """The heartbeats of every thread: none is late because the API server or git does not answer. Writers and others
     that make requests are seen by requests that do not end."""
+    hands, voices = parts.hands, parts.voices
     return [
-        r.heartbeat,
-        r.lease.heartbeat,
-        r.event_writer.heartbeat,
-        *(beat for part in r.parts for beat in part.heartbeats()),
-        *r.other_heartbeats,
-        *(informer.heartbeat for informer in list(r.watches.informers.values())),
+        hands.pulse.heartbeat,
+        hands.lease.heartbeat,
+        voices.event_writer.heartbeat,
+        *(beat for part in parts.all for beat in part.heartbeats()),
+        *hands.pulse.others,
+        *(informer.heartbeat for informer in list(hands.watches.informers.values())),
     ]
 
 
-def _ready_obstacle(r: Reconciler) -> str:
+def _ready_obstacle(parts: Parts) -> str:
     """Why this replica could not do its work now; empty when it could."""
-    if r.planning.snapshot is None:
+    hands = parts.hands
+    if parts.planning.snapshot is None:
         return "no plan yet"
-    if problems := r.watches.state_problems():
+    if problems := hands.watches.state_problems():
         return problems[0]
-    if obstacle := r.lease.obstacle():
+    if obstacle := hands.lease.obstacle():
         return obstacle
-    age = time.monotonic() - r.last_good_pass
+    age = time.monotonic() - hands.pulse.last_good_pass
     return f"the last good pass was {age:.0f} s ago" if age > 3 * MAX_PASS_INTERVAL else ""
 
 
-def _refresh_gauges(r: Reconciler) -> None:
-    metrics, now = r.metrics, time.monotonic()
-    metrics.refresh_ages(r.last_good_pass)
-    metrics.leader.set(r.lease.is_held())
-    metrics.events_dropped.set(r.event_writer.dropped)
+def _refresh_gauges(parts: Parts) -> None:
+    hands, voices = parts.hands, parts.voices
+    metrics, now = voices.metrics, time.monotonic()
+    metrics.refresh_ages(hands.pulse.last_good_pass)
+    metrics.leader.set(hands.lease.is_held())
+    metrics.events_dropped.set(voices.event_writer.dropped)
     for gauge in (metrics.watch_relists, metrics.watch_event_age, metrics.watch_synced):
         gauge.clear()
-    for kind, informer in list(r.watches.informers.items()):
+    for kind, informer in list(hands.watches.informers.items()):
         health = informer.health
         metrics.watch_relists.labels(kind=kind).set(health.relists)
         metrics.watch_synced.labels(kind=kind).set(health.is_synced)
         if health.is_served:
             metrics.watch_event_age.labels(kind=kind).set(now - health.last_event)
-    for beat in _heartbeats(r):
+    for beat in _heartbeats(parts):
         metrics.thread_errors.labels(thread=beat.name).set(beat.errors)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Set
+from collections.abc import Callable, Iterator, Mapping, Set
 from dataclasses import dataclass, field, replace
 
+from compiler.emit.manifest import Manifest
 from reconciler.changes.diff import Change
 from reconciler.changes.events import MAX_TEXTS, Condition
 
@@ -13,12 +14,15 @@ from reconciler.changes.events import MAX_TEXTS, Condition
 @dataclass(frozen=True, slots=True)
 class Changes:
     """due: to be written. held: what is not done, with the reason in each. obstructed: of objects that could not be
-    looked at, as well. declared: Ref.key of all that the plan has, also where no manifest of it can be made."""
+    looked at, as well. declared: Ref.key of all that the plan has, also where no manifest of it can be made. suspended:
+    Ref.key of what is left alone. manifests: Ref.key -> what the object is to be in the cluster."""
 
     due: tuple[Change, ...] = ()
     held: tuple[Change, ...] = ()
     obstructed: tuple[Change, ...] = ()
     declared: Set[str] = frozenset()
+    suspended: Set[str] = frozenset()
+    manifests: Mapping[str, Manifest] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

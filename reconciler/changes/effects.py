@@ -16,14 +16,13 @@ from reconciler.cluster.objects import Object, ref_of
 @dataclass(frozen=True, slots=True)
 class Effects:
     """results: of changes. held: what is not done, with the reason in each. lifted: Ref.key of a job -> pods that were
-    given their nodes. evicted: the pods, as text. problems: what could not be read."""
+    given their nodes. evicted: the pods, as text."""
 
     results: tuple[ChangeResult, ...] = ()
     held: tuple[Change, ...] = ()
     lifted: Mapping[str, int] = field(default_factory=dict)
     evicted: tuple[str, ...] = ()
     events: tuple[ObjectEvent, ...] = ()
-    problems: tuple[str, ...] = ()
 
     def __add__(self, other: Effects) -> Effects:
         return Effects(
@@ -32,7 +31,6 @@ class Effects:
             Counter(self.lifted) + Counter(other.lifted),
             (*self.evicted, *other.evicted),
             (*self.events, *other.events),
-            (*self.problems, *other.problems),
         )
 
     @classmethod

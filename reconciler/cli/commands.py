@@ -20,6 +20,7 @@ import click
 from compiler.cli import executor_option
 from compiler.fields.timestamp import rfc3339
 from compiler.kubernetes import SNAPSHOT_TIME_ANNOTATION, name_of
+from reconciler.assembly import build_parts
 from reconciler.cli import add_cluster_options, add_kubeconfig_options, state_folder
 from reconciler.cli.config import load_config
 from reconciler.cli.connection import TimeLimitError, check_kubeconfig, cluster_command, time_limit
@@ -29,18 +30,20 @@ from reconciler.cluster.lease import vacancy
 from reconciler.cluster.objects import Object, Ref, ref_of
 from reconciler.cluster.preflight import START_LIMITS, CannotStartError, check_cluster, wait_for_cluster
 from reconciler.cluster.transport import Connector
-from reconciler.context import Reconciler, Settings, build_reconciler, load_identity
+from reconciler.data_folder import DataFolderInUse, load_identity, lock_data_folder
 from reconciler.git.process import GitError
 from reconciler.inventory.neighbours import OtherGangplanError
 from reconciler.inventory.store import FinishedRun, InventoryStore
 from reconciler.observation.informers import STATE_KINDS
+from reconciler.parts import Parts
 from reconciler.planning.fingerprint import without_server_fields
 from reconciler.report.logs import JsonFormatter
 from reconciler.report.process_log import log_as_json
 from reconciler.report.status import Report, read_status, status_text
-from reconciler.run import DataFolderInUse, lock_data_folder, run_reconciler
+from reconciler.run import run_reconciler
 from reconciler.runs.records import record_row, record_text
 from reconciler.scheduler.probe import default_address
+from reconciler.settings import Settings
 
 log = logging.getLogger(__name__)
 
@@ -195,12 +198,12 @@ def reconcile(
         with lock_data_folder(settings.data):
             connect = Connector(kubeconfig, context)
             client = Client(connect)
-            reconciler = build_reconciler(settings, client, load_identity(settings.data))
-            reconciler.watch_over(connect.limiter.heartbeat, connect.limiter.late_requests)
+            parts = build_parts(settings, client, load_identity(settings.data))
+            parts.hands.pulse.watch_over(connect.limiter.heartbeat, connect.limiter.late_requests)
             asking = client.with_limits(START_LIMITS)  # the client itself writes nothing without the lease
             _wait_for_cluster(asking, settings.namespace, limit, once)
-            reconcile.formatter.add_fields(lambda: {"revision": reconciler.planning.revision})
-            last = _run_until_signal(reconciler, signals, started_at + limit if once else None)
+            reconcile.formatter.add_fields(lambda: {"revision": parts.planning.revision})
+            last = _run_until_signal(parts, signals, started_at + limit if once else None)
     except (DataFolderInUse, GitError, CannotStartError, OtherGangplanError, OSError, ValueError) as error:
         raise click.ClickException(str(error)) from error
     if not once:
@@ -266,17 +269,17 @@ def _wait_for_cluster(client: Client, namespace: str, limit: float, once: bool) 
         raise CannotStartError(f"unable to reach the server: no answer within {limit:g} s (--timeout)") from error
 
 
-def _run_until_signal(reconciler: Reconciler, signals: StopSignals, once_until: float | None) -> Report | None:
+def _run_until_signal(parts: Parts, signals: StopSignals, once_until: float | None) -> Report | None:
     """Run until SIGTERM or SIGINT; with `once_until`, also until nothing is left to do, and to that time at most."""
     signals.begin_noting()
     end_in_time(signals.is_stop, STOP_SECONDS)
     if once_until is None:
-        return run_reconciler(reconciler, signals.is_stop)
-    alarm = threading.Timer(once_until - time.monotonic(), reconciler.wake_event.set)
+        return run_reconciler(parts, signals.is_stop)
+    alarm = threading.Timer(once_until - time.monotonic(), parts.hands.wake.set)
     alarm.daemon = True
     alarm.start()
     try:
-        return run_reconciler(reconciler, lambda: signals.is_stop() or time.monotonic() >= once_until, once=True)
+        return run_reconciler(parts, lambda: signals.is_stop() or time.monotonic() >= once_until, once=True)
     finally:
         alarm.cancel()
 

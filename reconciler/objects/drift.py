@@ -8,87 +8,115 @@ no plan rests on its kind. Everything else is left to a pass, which is woken.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+
 from compiler.emit.manifest import Manifest
 from compiler.kubernetes import is_planned_job, is_terminating, uid_of
 from compiler.run_kinds import RUN_KINDS
+from reconciler.changes.allowed import Allowed
 from reconciler.changes.diff import Change, classify_change
-from reconciler.changes.results import ChangeResult, events_of_results
+from reconciler.changes.effects import Effects
+from reconciler.changes.results import ChangeResult
 from reconciler.cluster.objects import Object, ref_of
-from reconciler.context import DriftBasis, Pass, Reconciler
-from reconciler.objects.writer import BATCH
+from reconciler.inventory.store import Inventory
+from reconciler.objects.pace import CorrectionPace
+from reconciler.objects.writer import BATCH, MANY_CHANGES, ClusterWriter
+from reconciler.observation.informers import InformerSet
 from reconciler.observation.volcano import scheduler_text
+from reconciler.planning.snapshot import Snapshot
 
 
-def note_basis(r: Reconciler, p: Pass) -> None:
-    """Remember what this pass leaves as it is to be: the objects of the plan in force, less those of which a write is
-    outstanding or held. Where the pass could not write, nothing is put back without another one."""
-    if not r.keeper.is_leading or p.snapshot is None or p.standstill:
-        r.forbid_corrections()
-        return
-    left = {change.ref.key for change in (*p.changes, *p.held_changes, *p.obstructed_changes)}
-    left -= {result.change.ref.key for result in p.results if result.outcome == "done"}
-    targets = {key: manifest for key, manifest in p.manifests.items() if key not in left}
-    r.allow_corrections(DriftBasis(p.snapshot, p.inventory, r.requests.current(), targets))
+@dataclass(frozen=True, slots=True)
+class Basis:
+    """By what a leader judges objects: the plan in force, the inventory, and what operators ask for."""
+
+    snapshot: Snapshot
+    inventory: Inventory
+    requests: object
+
+    def is_of(self, other: Basis) -> bool:
+        """Whether nothing has changed in between."""
+        return self.snapshot is other.snapshot and self.inventory is other.inventory and self.requests == other.requests
 
 
-def put_back_updates(r: Reconciler) -> list[ChangeResult]:
-    """Put back what was updated since the last look, as far as that can be decided object by object; what was done.
-    Wakes a pass for the rest, and where a write failed or has changed what the inventory says. Raises LostLease."""
-    updates = {ref_of(item).key: item for item in r.watches.take_updates(BATCH)}
-    if not updates:
-        return []
-    basis = r.drift_basis
-    if basis is None or not _is_valid(r, basis):
-        r.wake_event.set()
-        return []
-    changes = []
-    for key, item in updates.items():
-        manifest = basis.targets.get(key)
-        if manifest is None or not _is_decided_alone(r, basis, manifest, item):
-            r.wake_event.set()
-        elif (change := _correction(r, basis, manifest, item)) is not None and r.writer.is_due(change):
-            changes.append(change)
-    if not changes:
-        return []
-    with r.metrics.time_phase("drift"):
-        results = r.writer.apply_changes(changes, basis.inventory)
-    if r.correction_pace.record(len(results), r.writer.clock()):
-        r.writer.note_busy()  # Events wait
-    if any(result.outcome != "done" for result in results) or basis.inventory.entries.changed_keys:
-        r.wake_event.set()
-    r.event_writer.put(events_of_results(results))
-    return results
+@dataclass(slots=True)
+class Corrections:
+    """wake: asks for a pass. timed: measures the writes. basis: of the last pass; None while only a pass may write.
+    targets: Ref.key -> the manifest of an object that was as planned; others are left to a pass."""
 
+    watches: InformerSet
+    writer: ClusterWriter
+    wake: Callable[[], None]
+    timed: Callable[[], AbstractContextManager[None]] = nullcontext
+    pace: CorrectionPace = field(default_factory=lambda: CorrectionPace(MANY_CHANGES))
+    basis: Basis | None = None
+    targets: Mapping[str, Manifest] = field(default_factory=dict)
 
-def _is_valid(r: Reconciler, basis: DriftBasis) -> bool:
-    """Whether what the last pass found is still what counts, and this replica has led without a break since."""
-    is_in_force = basis.snapshot is r.planning.snapshot and basis.inventory is r.keeper.inventory
-    return is_in_force and basis.requests == r.requests.current() and r.keeper.is_leading and r.fence.is_open()
+    def forbid(self) -> None:
+        """Leave all writes to passes."""
+        self.basis = None
 
+    def note_pass(self, basis: Basis | None, allowed: Allowed, done: Effects) -> None:
+        """Remember what a pass leaves as it is to be: the objects of the plan in force, less those of which a write is
+        outstanding or held. Where the pass could not write, nothing is put back without another one. basis: None where
+        there is no plan, or this replica does not lead."""
+        self.basis = None if allowed.standstill else basis
+        changes = allowed.changes
+        left = {change.ref.key for change in (*changes.due, *changes.held, *changes.obstructed, *done.held)}
+        left -= {result.change.ref.key for result in done.results if result.outcome == "done"}
+        self.targets = {key: manifest for key, manifest in changes.manifests.items() if key not in left}
 
-def _is_decided_alone(r: Reconciler, basis: DriftBasis, manifest: Manifest, item: Object) -> bool:
-    """Whether the object's own fields tell what is to be done: it is no job, not the scheduler's configuration, whose
-    writes are followed, its kind is listed and watched, and by the inventory this very object is ours."""
-    ref = ref_of(item)
-    entry = basis.inventory.entries.get(ref.key)
-    if entry is None or entry.uid != uid_of(item) or entry.origin == "former" or is_terminating(item):
-        return False
-    informer = r.watches.informers.get(ref.group_kind)
-    if informer is None or informer.obstacle():
-        return False
-    is_job = ref.group_kind in RUN_KINDS or manifest.run_digest or manifest.pods or is_planned_job(item)
-    return not is_job and not scheduler_text(manifest.object)
+    def put_back(self, now: Basis | None) -> list[ChangeResult]:
+        """Put back what was updated since the last look, as far as that can be decided object by object; what was done.
+        Wakes a pass for the rest, and where a write failed or has changed what the inventory says. Raises LostLease.
+        now: the basis as it is now; None where this replica does not lead."""
+        updates = {ref_of(item).key: item for item in self.watches.take_updates(BATCH)}
+        if not updates:
+            return []
+        if now is None or self.basis is None or not self.basis.is_of(now):
+            self.wake()
+            return []
+        changes, inventory = [], now.inventory
+        for key, item in updates.items():
+            manifest = self.targets.get(key)
+            if manifest is None or not self._is_decided_alone(inventory, manifest, item):
+                self.wake()
+            elif (change := self._correction(inventory, manifest, item)) is not None and self.writer.is_due(change):
+                changes.append(change)
+        if not changes:
+            return []
+        with self.timed():
+            results = self.writer.apply_changes(changes, inventory)
+        if self.pace.record(len(results), self.writer.clock()):
+            self.writer.note_busy()  # Events wait
+        if any(result.outcome != "done" for result in results) or inventory.entries.changed_keys:
+            self.wake()
+        return results
 
+    def _is_decided_alone(self, inventory: Inventory, manifest: Manifest, item: Object) -> bool:
+        """Whether the object's own fields tell what is to be done: it is no job, not the scheduler's configuration,
+        whose writes are followed, its kind is listed and watched, and by the inventory this very object is ours."""
+        ref = ref_of(item)
+        entry = inventory.entries.get(ref.key)
+        if entry is None or entry.uid != uid_of(item) or entry.origin == "former" or is_terminating(item):
+            return False
+        informer = self.watches.informers.get(ref.group_kind)
+        if informer is None or informer.obstacle():
+            return False
+        is_job = ref.group_kind in RUN_KINDS or manifest.run_digest or manifest.pods or is_planned_job(item)
+        return not is_job and not scheduler_text(manifest.object)
 
-def _correction(r: Reconciler, basis: DriftBasis, manifest: Manifest, item: Object) -> Change | None:
-    """The update that puts the object back; None where there is nothing to do, or the newest object is another."""
-    key = ref_of(item).key
-    live = r.writer.own.newest(key, item)
-    if live is None or uid_of(live) != basis.inventory.entries[key].uid:
-        r.wake_event.set()
-        return None
-    change = classify_change(manifest, live, finished_digest=None, has_started=False, is_update_refused=False)
-    if change is not None and change.action != "update":
-        r.wake_event.set()
-        return None
-    return change
+    def _correction(self, inventory: Inventory, manifest: Manifest, item: Object) -> Change | None:
+        """The update that puts the object back; None where there is nothing to do, or the newest object is another."""
+        key = ref_of(item).key
+        live = self.writer.own.newest(key, item)
+        if live is None or uid_of(live) != inventory.entries[key].uid:
+            self.wake()
+            return None
+        change = classify_change(manifest, live, finished_digest=None, has_started=False, is_update_refused=False)
+        if change is not None and change.action != "update":
+            self.wake()
+            return None
+        return change

@@ -138,6 +138,11 @@ class ClusterWriter:
                 return ""
         return trouble
 
+    def try_to_save(self, inventory: Inventory) -> ChangeResult | None:
+        """Write the inventory, if it has changed; the result where that failed. Raises LostLease."""
+        trouble = self.save_inventory(inventory)
+        return self.record_failed_save(trouble) if trouble else None
+
     def record_failed_save(self, trouble: str) -> ChangeResult:
         """The result of a write of the inventory that failed; it is tried again soon."""
         result = ChangeResult(Change("update", self.store.ref), "retry", trouble)

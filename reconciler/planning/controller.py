@@ -118,6 +118,11 @@ class PlanningPart(Part):
         """Whether the object of this Ref.key runs once: by its kind, or as the plan in force has it."""
         return key.partition("/")[0] in RUN_KINDS or (self.snapshot is not None and key in self.snapshot.jobs)
 
+    def runs(self, inventory: Inventory, reruns: Mapping[str, tuple[str, int]]) -> PlannedRuns:
+        """Which run of each job is to be now, by the plan in force."""
+        jobs = self.snapshot.jobs if self.snapshot else {}
+        return PlannedRuns(jobs, reruns, inventory.last_runs(jobs))
+
     def verdict(self, target: Target) -> Verdict:
         """What is to be told of the newest commit."""
         head = self.branch.head
@@ -297,8 +302,7 @@ class PlanningPart(Part):
         """Compile where the plan no longer rests on what is observed, unless something else is waited for; the target
         with what is known of its plan. given_up: jobs of which only another object can start. is_free: whether nothing
         that was done is yet to be seen."""
-        jobs = target.snapshot.jobs if target.snapshot else {}
-        runs = PlannedRuns(jobs, reruns, seen.inventory.last_runs(jobs))
+        runs = self.runs(seen.inventory, reruns)
         over = seen.inventory.finished_jobs(runs)
         current = self._current_fingerprint(seen, target.snapshot, over) if target.snapshot else None
         if current == self.base_fingerprint:

@@ -6,10 +6,12 @@ import logging
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 log = logging.getLogger(__name__)
 
+LOOP_LIMIT = 150.0
+"""Seconds within which the loop shows that it turns: between two passes, two phases, and two writes."""
 ERROR_PAUSE = 1.0
 """Seconds before a thread goes on after an exception that its step did not expect."""
 
@@ -48,6 +50,23 @@ class Heartbeat:
         """Count and log an unexpected exception."""
         self.errors += 1
         log.error("an unexpected error was survived", exc_info=error, extra={"heartbeat": self.name})
+
+
+@dataclass(slots=True)
+class LoopPulse:
+    """last_good_pass: when a pass ended well last, on the clock. others: heartbeats of threads that belong to no
+    part."""
+
+    heartbeat: Heartbeat = field(default_factory=lambda: Heartbeat("loop", LOOP_LIMIT))
+    last_good_pass: float = 0.0
+    others: list[Heartbeat] = field(default_factory=list)
+
+    def watch_over(self, *heartbeats: Heartbeat) -> None:
+        """Count these heartbeats with those of the parts."""
+        self.others += heartbeats
+
+    def record_good_pass(self) -> None:
+        self.last_good_pass = time.monotonic()
 
 
 def repeat_step(step: Callable[[], float], stop: threading.Event, heartbeat: Heartbeat) -> None:

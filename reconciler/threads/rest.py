@@ -2,9 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from reconciler.timings import TIMINGS, RestTimings
+
+
+@dataclass(slots=True)
+class Interval:
+    """seconds: between two rounds of something. next_at: when one is due, on the clock."""
+
+    seconds: float
+    clock: Callable[[], float]
+    next_at: float = 0.0
+
+    def has_come(self) -> bool:
+        """Whether a round is due, which then begins."""
+        if self.clock() < self.next_at:
+            return False
+        self.next_at = self.clock() + self.seconds
+        return True
 
 
 @dataclass(slots=True)

@@ -52,7 +52,7 @@ def take_timings(numbers: dict[str, dict[str, Any]]) -> None:
         if hasattr(timings, name)
     }
     commands: Any = importlib.import_module("reconciler.cli.commands")
-    commands.build_reconciler = partial(commands.build_reconciler, timings=replace(timings, **groups))
+    commands.build_parts = partial(commands.build_parts, timings=replace(timings, **groups))
 
 
 def set_constants(numbers: dict[str, dict[str, Any]]) -> None:

@@ -1,0 +1,161 @@
+"""Puts a reconciler together: makes its parts, and gives each its client, clock, writer and timings."""
+
+from __future__ import annotations
+
+import time
+from functools import partial
+
+from reconciler.changes.desired import DesiredManifests
+from reconciler.cluster.client import REQUEST_LIMITS, Client
+from reconciler.cluster.lease import Fence, Lease
+from reconciler.cluster.objects import Ref
+from reconciler.cluster.rate import RateLimit
+from reconciler.git.mirror import Mirror
+from reconciler.git.poller import GitPoller
+from reconciler.inventory.keeper import InventoryKeeper
+from reconciler.inventory.store import InventoryStore
+from reconciler.objects.differ import Differ
+from reconciler.objects.drift import Corrections
+from reconciler.objects.part import ObjectsPart
+from reconciler.objects.writer import ClusterWriter
+from reconciler.observation.informers import InformerSet
+from reconciler.observation.own_writes import OwnWrites
+from reconciler.observation.unlabelled import UnlabelledSearch
+from reconciler.ownership.part import OwnershipPart, Releases
+from reconciler.parts import Hands, Parts, Voices
+from reconciler.planning.branch import Branch
+from reconciler.planning.candidate import Candidacy
+from reconciler.planning.cluster_copy import PlanCopy
+from reconciler.planning.compile.process import CompileProcess
+from reconciler.planning.compile.worker_state import WorkerState
+from reconciler.planning.controller import PlanningGiven, PlanningPart
+from reconciler.planning.dry_run import DryRun
+from reconciler.pods.departures import PodEvictor
+from reconciler.pods.lifts import GateLifter
+from reconciler.pods.part import PodsPart
+from reconciler.pods.writes import PodWrites
+from reconciler.report.events import EventWriter
+from reconciler.report.metrics import Metrics
+from reconciler.report.status import StatusPublisher
+from reconciler.report.tracing import open_tracing
+from reconciler.requests.part import RequestsPart
+from reconciler.requests.store import RequestStore
+from reconciler.runs.part import RunsPart
+from reconciler.scheduler.part import SchedulerPart
+from reconciler.scheduler.probe import SchedulerProbe
+from reconciler.settings import Settings
+from reconciler.threads.heartbeat import LoopPulse
+from reconciler.threads.rest import Interval
+from reconciler.threads.wake import WakeEvent
+from reconciler.timings import TIMINGS, Timings
+
+
+def build_parts(settings: Settings, client: Client, identity: str, timings: Timings = TIMINGS) -> Parts:
+    """Put the parts together; nothing is started and nothing is sent yet. Raises GitError for an address that git is
+    never given, CannotStartError where the packages for traces are missing."""
+    wake, clock = WakeEvent(), time.monotonic
+    lease = Lease(client, settings.namespace, f"gangplan-{settings.cluster}", identity, on_change=lambda _: wake.set())
+    fence = Fence(lease)
+    client.ask_before_writes(fence.check)
+    store = InventoryStore(client, settings.namespace, settings.cluster, timings.inventory)
+    own = OwnWrites()
+    watches = InformerSet(client.with_limits(REQUEST_LIMITS), settings.cluster, wake.set, wake.stirred.set, own=own)
+    keeper = InventoryKeeper(store, lease, fence, clock)
+    pulse, housekeeping = LoopPulse(), Interval(timings.housekeeping, clock)
+    hands = Hands(settings, timings, client, watches, lease, fence, keeper, wake, pulse, housekeeping, clock, time.time)
+    writer = ClusterWriter(client, store, clock, own)
+    writer.threads.tell_ends(wake.set)
+    event_client = side_client(hands, RateLimit(timings.report.events_per_second, timings.report.event_burst))
+    voices = Voices(
+        StatusPublisher(client, settings.namespace, settings.cluster, timings=timings.report),
+        EventWriter(event_client, identity, lambda: writer.busy_at, timings=timings.report),
+        Metrics(),
+        open_tracing(settings.traces, settings.cluster),
+    )
+    desired = DesiredManifests(client, settings.cluster)
+    planning = make_planning(hands, voices, desired)
+    request_store = RequestStore(side_client(hands), settings.namespace, settings.cluster)
+    requests = RequestsPart(request_store, wake.set, timings.requests)
+    corrections = Corrections(watches, writer, wake.set, partial(voices.metrics.time_phase, "drift"))
+    return Parts(
+        planning,
+        requests,
+        RunsPart(client.find, clock, wake.set, timings.runs),
+        OwnershipPart(
+            settings.cluster,
+            client.find,
+            writer,
+            lambda: planning.branch.head,
+            Releases(voices.publisher.ref, voices.publisher.read_annotations, planning.branch.mirror.is_parent),
+            requests.hold_reason,
+            clock,
+            timings.ownership,
+        ),
+        make_scheduler(hands),
+        make_pods(hands, writer),
+        ObjectsPart(writer, Differ(desired, writer, watches), corrections, wake.set),
+        UnlabelledSearch(client.find, watches, planning.is_job, clock, wake.set),
+        hands,
+        voices,
+    )
+
+
+def make_planning(hands: Hands, voices: Voices, desired: DesiredManifests) -> PlanningPart:
+    settings, timings, wake = hands.settings, hands.timings, hands.wake
+    mirror = Mirror(
+        settings.repo,
+        settings.branch,
+        settings.data / "mirror.git",
+        settings.auth,
+        size_limit=settings.git_max_size << 20,
+        trusted_keys=settings.git_trusted_keys,
+        ignored_faults=settings.git_ignored_faults,
+        timings=timings.git,
+    )
+
+    def note_compile(commit: str, seconds: float, result: str) -> None:
+        voices.metrics.record_compile(seconds, result)
+        voices.tracing.record("compile", seconds, commit=commit)
+
+    return PlanningPart(
+        PlanningGiven(
+            settings.cluster,
+            settings.data / "snapshot.json",
+            settings.executor,
+            hands.wall_clock,
+            note_compile,
+            wake.hurry,
+            timings.planning,
+        ),
+        Branch(
+            GitPoller(mirror, settings.poll, wake.set, voices.metrics.record_fetch, timings.git),
+            mirror,
+            voices.publisher.read_annotations,
+            voices.publisher.ref.name,
+        ),
+        CompileProcess(settings.data / "compile", wake.hurry, timings.compile),
+        Candidacy(DryRun(side_client(hands), wake.hurry, timings=timings.dry_run), desired),
+        PlanCopy(side_client(hands), settings.namespace, settings.cluster, timings.plan_copy),
+        worker_state=WorkerState(timings.compile),
+    )
+
+
+def make_scheduler(hands: Hands) -> SchedulerPart:
+    settings, timings = hands.settings, hands.timings.scheduler
+    ref = Ref("v1", "ConfigMap", settings.namespace, f"gangplan-{settings.cluster}-scheduler")
+    probe = SchedulerProbe(settings.scheduler_metrics, hands.wake.set, timings=timings)
+    return SchedulerPart(hands.client, ref, settings.cluster, probe, settings.scheduler_timeout, timings)
+
+
+def make_pods(hands: Hands, writer: ClusterWriter) -> PodsPart:
+    settings, timings, wake = hands.settings, hands.timings.pods, hands.wake.set
+    writes = PodWrites(hands.client, writer.threads, writer.own, writer.is_out_of_time)
+    lifter = GateLifter(writes, writer.try_to_save, hands.clock, wake, timings)
+    patience = settings.bind_timeout, settings.node_timeout
+    return PodsPart(lifter, PodEvictor(writes, hands.client, *patience, hands.clock, wake, timings), hands.clock)
+
+
+def side_client(hands: Hands, rate: RateLimit | None = None) -> Client:
+    """A client of the same server for a thread beside the loop, as fenced as the loop's."""
+    client = hands.client
+    return Client(client.connect, REQUEST_LIMITS, fence=hands.fence.check, rate=rate or client.rate)

@@ -1,0 +1,100 @@
+"""The part of the plan's objects: what of them differs, writing it, and putting it back between passes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from reconciler.changes.allowed import Allowed
+from reconciler.changes.diff import Change
+from reconciler.changes.effects import Effects
+from reconciler.changes.events import Condition
+from reconciler.changes.results import ChangeResult, WriteResult
+from reconciler.inventory.neighbours import refuse_beside_another
+from reconciler.inventory.store import Inventory
+from reconciler.objects.differ import Differ
+from reconciler.objects.drift import Corrections
+from reconciler.objects.pace import StartPace
+from reconciler.objects.writer import ClusterWriter
+from reconciler.observation.seen import Seen
+from reconciler.part import Part
+from reconciler.planning.snapshot import Snapshot
+
+
+@dataclass(slots=True)
+class ObjectsPart(Part):
+    """corrections: of objects between passes. wake: asks for another pass. pace: of new jobs."""
+
+    writer: ClusterWriter
+    differ: Differ
+    corrections: Corrections
+    wake: Callable[[], None]
+    pace: StartPace = field(default_factory=StartPace)
+
+    def settle(self) -> list[WriteResult]:
+        """What came of the writes that were left and have ended."""
+        return self.writer.settle()
+
+    def begin(self, seen: Seen, snapshot: Snapshot) -> Effects:
+        """Store which commit is in force before anything of it is written."""
+        store = self.writer.store
+        seen.inventory.bring_into_force(snapshot.commit)
+        is_first = not store.exists
+        saved = self.save(seen.inventory)
+        if is_first and not saved.results:
+            refuse_beside_another(store)
+        return saved
+
+    def save(self, inventory: Inventory) -> Effects:
+        """Store the inventory; the result where that failed."""
+        failed = self.writer.try_to_save(inventory)
+        return Effects((failed,) if failed else ())
+
+    def next_changes(self, allowed: Allowed, seen: Seen, snapshot: Snapshot) -> list[Change]:
+        """As many changes as a pass may make; new jobs that start come no faster than those before them get their
+        pods."""
+        due = [change for change in allowed.changes.due if self.writer.is_due(change)]
+        self.pace.observe(lambda key: _has_pods(seen, key), self.writer.clock())
+        starting = _starting(snapshot)
+        chosen = self.pace.next_changes(due, starting, snapshot.gangs.keys() - starting)
+        if len(chosen) < len(due) and not self.pace.is_holding:
+            self.wake()
+        return chosen
+
+    def apply(self, changes: Sequence[Change], seen: Seen, snapshot: Snapshot, earlier: Effects) -> Effects:
+        """Make these changes. earlier: what has ended since the last pass, of which jobs may be new as well."""
+        results = tuple(self.writer.apply_changes(changes, seen.inventory))
+        starting, now = _starting(snapshot), self.writer.clock()
+        for result in (*earlier.results, *results):
+            change = result.change
+            if result.outcome == "done" and change.action == "create" and change.ref.key in starting:
+                self.pace.record_creation(change.ref.key, now)
+        return Effects(results)
+
+    def is_busy(self, allowed: Allowed, results: Sequence[ChangeResult]) -> bool:
+        """Whether a write is under way, or one is still to be made that is not refused again and again."""
+        changes = (*allowed.changes.due, *(result.change for result in results))
+        return self.writer.is_any_open() or not all(map(self.writer.memory.is_given_up, changes))
+
+    def conditions(self, now: float) -> Iterator[Condition]:
+        return self.writer.memory.fights.conditions(now)
+
+    def deadlines(self, now: float) -> list[float]:
+        return [*self.writer.retry_times(), *self.pace.deadlines(now)]
+
+    def forget_except(self, live: Collection[str]) -> None:
+        """Forget all objects but these, by Ref.key."""
+        self.differ.desired.forget_except(live)
+        self.writer.memory.trim(live, self.writer.clock())
+        self.writer.own.forget_except(live)
+
+
+def _starting(snapshot: Snapshot) -> set[str]:
+    """The gangs that are to start or to go on, by Ref.key."""
+    return {key for key, gang in snapshot.gangs.items() if gang.decision != "wait"}
+
+
+def _has_pods(seen: Seen, key: str) -> bool:
+    """Whether the controller has made pods of the job, or need not."""
+    entry = seen.inventory.entries.get(key)
+    return entry is None or entry.started or key in seen.pods

@@ -12,11 +12,11 @@ from compiler.kubernetes import conditions_of, is_planned_job, labels_of, name_o
 from compiler.last_result import LastOfEach
 from compiler.run_kinds import RUN_KINDS
 from compiler.syntax.runs import json_digest
+from reconciler.changes.planned_gangs import PlannedGang
 from reconciler.cluster.objects import Object
 from reconciler.observation.nodes import NodeIndex, facts_of_node
 from reconciler.observation.owners import OwnershipMemory
 from reconciler.observation.pods import has_ended, role_of
-from reconciler.planning.snapshot import PlannedGang
 
 
 @dataclass(slots=True)

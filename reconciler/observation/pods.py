@@ -13,8 +13,8 @@ from compiler.kubernetes import (
     labels_of,
     name_of,
 )
+from reconciler.changes.planned_gangs import PlannedGang
 from reconciler.cluster.objects import Object
-from reconciler.planning.snapshot import PlannedGang
 
 
 def has_ended(pod: Object) -> bool:

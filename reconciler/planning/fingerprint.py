@@ -24,13 +24,14 @@ from compiler.kubernetes import (
 )
 from compiler.run_kinds import end_of_run
 from compiler.syntax.runs import json_digest
+from reconciler.changes.planned_gangs import PlannedGang
 from reconciler.cluster.objects import Object
 from reconciler.observation.informers import _STATE_GROUPS
 from reconciler.observation.nodes import NodeIndex
 from reconciler.observation.observe import Observation
 from reconciler.observation.owners import pods_by_job
 from reconciler.observation.pods import has_ended, role_of
-from reconciler.planning.snapshot import PlannedGang, Snapshot
+from reconciler.planning.snapshot import Snapshot
 
 _SERVER_FIELDS = frozenset({"managedFields", "generation", "selfLink"})
 

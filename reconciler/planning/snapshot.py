@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import operator
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from pathlib import Path
@@ -14,57 +14,10 @@ from typing import Any
 from compiler.emit.manifest import Manifest
 from compiler.kubernetes import DEPENDENT_ROLES_ANNOTATION, POD_OWNERS_ANNOTATION, annotations_of
 from compiler.volcano.shared_devices import VGPU_MEMORY
+from reconciler.changes.planned_gangs import PlannedGang
 from reconciler.cluster.objects import Object, Ref, group_kind_of, ref_of
 
 FORMAT_VERSION = 2
-
-
-@dataclass(frozen=True, slots=True)
-class PlannedGang:
-    """A job as planned.
-
-    pods: role -> node name -> pods, roles in the job's order. dependent_roles: those whose pods appear only after other
-    roles run. evicted_for: the jobs ("namespace/name") for which the plan takes running pods away: what exceeds `pods`
-    has to go. device_numbers: role -> node -> the numbers of the cards on which its new pods fit, the highest first.
-    starts_at: when it is expected to start, for a waiting job that the plan reserves room for. has_helpers: its
-    controller may run other pods beside those of the plan, which say no role. held: it waits, and is not created
-    meanwhile. written_pods: role -> pods, of a service that may have more of them than is written. bound: whether the
-    plan binds its pods to nodes. succeeded_pods: role -> pods that had ended well, and are not among `pods`.
-    """
-
-    job: Ref
-    decision: str
-    pods: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
-    queue: str = ""
-    domains: tuple[str, ...] = ()
-    reasons: tuple[str, ...] = ()
-    dependent_roles: frozenset[str] = frozenset()
-    evicted_for: tuple[str, ...] = ()
-    device_numbers: Mapping[str, Mapping[str, Sequence[int]]] = field(default_factory=dict)
-    starts_at: str | None = None
-    has_helpers: bool = False
-    held: bool = False
-    written_pods: Mapping[str, int] = field(default_factory=dict)
-    bound: bool = True
-    succeeded_pods: Mapping[str, int] = field(default_factory=dict)
-
-    @property
-    def name(self) -> str:
-        """namespace/name, as in `evicted_for`."""
-        return f"{self.job.namespace}/{self.job.name}"
-
-    @property
-    def may_run_pods(self) -> bool:
-        """Whether it is not to wait, or is a service that may have more pods than are written."""
-        return self.decision != "wait" or bool(self.written_pods)
-
-    def pods_by_place(self) -> dict[tuple[str, str], int]:
-        """(Role, node name) -> pods."""
-        counts: dict[tuple[str, str], int] = {}
-        for role, by_node in self.pods.items():
-            for node, pods in by_node.items():
-                counts[role, node] = pods
-        return counts
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from compiler.kubernetes import bound_node, is_gated, is_terminating, name_of, uid_of
 from reconciler.changes.diff import Change
 from reconciler.changes.effects import Effects
+from reconciler.changes.planned_gangs import PlannedGang
 from reconciler.changes.pods import Eviction
 from reconciler.changes.results import UNANSWERED, EvictionResult
 from reconciler.cluster.client import ApiError, Client
@@ -16,7 +17,7 @@ from reconciler.cluster.write_threads import NO_ANSWER
 from reconciler.observation.nodes import NodeIndex
 from reconciler.observation.pods import has_ended
 from reconciler.observation.seen import Seen
-from reconciler.planning.snapshot import PlannedGang, Snapshot
+from reconciler.planning.snapshot import Snapshot
 from reconciler.planning.target import Target
 from reconciler.pods.binding import BindingMemory, GangTrouble, UnboundPod
 from reconciler.pods.evictions import EvictionMemory

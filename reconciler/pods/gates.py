@@ -21,11 +21,11 @@ from compiler.kubernetes import (
     labels_of,
 )
 from compiler.volcano.eviction_votes import preemptable_word
+from reconciler.changes.planned_gangs import PlannedGang
 from reconciler.changes.pods import GateLift
 from reconciler.cluster.objects import Object
 from reconciler.observation.nodes import NodeIndex
 from reconciler.observation.pods import has_ended, index_of, role_of
-from reconciler.planning.snapshot import PlannedGang
 
 
 def gate_lifts(gang: PlannedGang, pods: Sequence[Object], nodes: NodeIndex) -> tuple[GateLift, ...]:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from compiler.cluster_state.pods import RequestCache
 from compiler.kubernetes import DIGEST_ANNOTATION, annotations_of, is_gated, name_of, uid_of
 from reconciler.changes.effects import Effects
+from reconciler.changes.planned_gangs import PlannedGang
 from reconciler.changes.pods import GateLift
 from reconciler.changes.results import UNANSWERED, ChangeResult, GateResult
 from reconciler.cluster.objects import ref_of
@@ -16,7 +17,7 @@ from reconciler.cluster.write_threads import NO_ANSWER
 from reconciler.inventory.store import Inventory
 from reconciler.observation.nodes import NodeIndex
 from reconciler.observation.seen import Seen
-from reconciler.planning.snapshot import PlannedGang, Snapshot
+from reconciler.planning.snapshot import Snapshot
 from reconciler.planning.target import Target
 from reconciler.pods.gate_memory import GateMemory
 from reconciler.pods.gates import gate_lifts, has_strayed

@@ -10,13 +10,14 @@ from compiler.kubernetes import uid_of
 from reconciler.changes.diff import Change
 from reconciler.changes.effects import Effects
 from reconciler.changes.events import Condition
+from reconciler.changes.planned_gangs import PlannedGang
 from reconciler.changes.results import EvictionResult, GateResult, WriteResult
 from reconciler.cluster.objects import Ref, name_of_key, ref_of
 from reconciler.observation.observe import Observation, Restrictions
 from reconciler.observation.owners import pods_by_job
 from reconciler.observation.seen import Seen
 from reconciler.part import Part
-from reconciler.planning.snapshot import PlannedGang, Snapshot
+from reconciler.planning.snapshot import Snapshot
 from reconciler.planning.target import Target
 from reconciler.pods.departures import PodEvictor
 from reconciler.pods.lifts import GateLifter, Orders

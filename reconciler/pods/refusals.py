@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from reconciler.planning.snapshot import PlannedGang, Snapshot
+from reconciler.changes.planned_gangs import PlannedGang
+from reconciler.planning.snapshot import Snapshot
 
 
 @dataclass(slots=True)

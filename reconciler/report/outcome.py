@@ -9,10 +9,10 @@ from reconciler.changes.allowed import Allowed
 from reconciler.changes.diff import Change
 from reconciler.changes.effects import Effects
 from reconciler.changes.events import Condition, ObjectEvent, summary
+from reconciler.changes.planned_gangs import PlannedGang
 from reconciler.changes.results import ChangeResult, events_of_results
 from reconciler.cluster.objects import Object, Ref
 from reconciler.observation.seen import Seen
-from reconciler.planning.snapshot import PlannedGang
 from reconciler.planning.verdict import Verdict
 from reconciler.report.explain import CONDITION_TYPES
 from reconciler.report.status import FAILURE_TYPE, Report

@@ -14,11 +14,11 @@ from compiler.fields.timestamp import rfc3339
 from compiler.kubernetes import CLUSTER_LABEL, MANAGED_BY_LABEL, annotations_of
 from reconciler.changes.effects import Effects
 from reconciler.changes.events import Condition
+from reconciler.changes.planned_gangs import PlannedGang
 from reconciler.cluster.client import ApiError, Client, NotFound, Retry
 from reconciler.cluster.objects import FIELD_MANAGER, Object, Ref
 from reconciler.inventory.shards import memory_labels
 from reconciler.inventory.store import FinishedRun
-from reconciler.planning.snapshot import PlannedGang
 from reconciler.report.explain import condition_sentence
 from reconciler.runs.records import record_line, record_row
 from reconciler.timings import TIMINGS, ReportTimings

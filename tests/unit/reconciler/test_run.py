@@ -12,21 +12,26 @@ import pytest
 from kubernetes.config import ConfigException
 
 from reconciler import run
+from reconciler.assembly import build_parts
+from reconciler.changes.allowed import Allowed
+from reconciler.changes.effects import Effects
 from reconciler.changes.events import Condition, ObjectEvent
 from reconciler.changes.results import ChangeResult
 from reconciler.cluster.client import ApiError, Client, Forbidden, LostLease, Retry
 from reconciler.cluster.lease import Lease
 from reconciler.cluster.objects import Object, Ref
 from reconciler.cluster.timelimit import TimeLimiter
-from reconciler.context import DriftBasis, Reconciler, Settings, build_reconciler
 from reconciler.git.poller import GitPoller
 from reconciler.inventory.neighbours import OtherGangplanError
 from reconciler.inventory.store import Inventory
+from reconciler.objects.drift import Basis, Corrections
+from reconciler.parts import Parts
 from reconciler.planning.snapshot import Snapshot
 from reconciler.report.events import EventWriter
 from reconciler.report.status import Report, StatusPublisher
 from reconciler.requests.store import Requests
 from reconciler.run import http_pages, run_reconciler
+from reconciler.settings import Settings
 from tests.builders.scripted_server import ScriptedAnswer, ScriptedServer, error_answer
 
 QUEUE = Ref("scheduling.volcano.sh/v1beta1", "Queue", "", "team")
@@ -39,8 +44,8 @@ class Life:
     def __init__(self, folder: Path) -> None:
         self.server = ScriptedServer(self.answer)
         settings = Settings(str(folder), "main", "test", "gangplan-system", folder / "data")
-        self.r = build_reconciler(settings, self.server.client(), "me")
-        self.steps: list[Callable[[Reconciler], Report]] = []
+        self.parts = build_parts(settings, self.server.client(), "me")
+        self.steps: list[Callable[[Parts], Report]] = []
         self.stopped = False
 
     def answer(self, method: str, path: str, body: object) -> ScriptedAnswer:
@@ -50,12 +55,12 @@ class Life:
             return error_answer(404)
         return ScriptedAnswer(200, {"metadata": {"resourceVersion": "5"}, "items": []})
 
-    def live(self, *steps: Callable[[Reconciler], Report]) -> Report | None:
+    def live(self, *steps: Callable[[Parts], Report]) -> Report | None:
         self.steps = list(steps)
-        return run_reconciler(self.r, lambda: self.stopped or not self.steps)
+        return run_reconciler(self.parts, lambda: self.stopped or not self.steps)
 
-    def one_pass(self, r: Reconciler) -> Report:
-        return self.steps.pop(0)(r)
+    def one_pass(self, parts: Parts) -> Report:
+        return self.steps.pop(0)(parts)
 
 
 @pytest.fixture
@@ -64,13 +69,13 @@ def life(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Life]:
     monkeypatch.setattr(run, "reconcile_once", made.one_pass)
     monkeypatch.setattr(run, "_wait_for_start", lambda *_: None)
     monkeypatch.setattr(run, "FAILURE_PAUSES", (0.001, 0.002))
-    made.r.client.fence = lambda: None
+    made.parts.hands.client.fence = lambda: None
     yield made
-    made.r.watches.stop()
+    made.parts.hands.watches.stop()
 
 
-def failing(error: BaseException) -> Callable[[Reconciler], Report]:
-    def step(r: Reconciler) -> Report:
+def failing(error: BaseException) -> Callable[[Parts], Report]:
+    def step(parts: Parts) -> Report:
         raise error
 
     return step
@@ -84,10 +89,10 @@ def test_once_ends_where_nothing_is_known_of_the_repository(
     steps has not failed."""
     monkeypatch.setattr(Lease, "is_held", lambda _: True)
     monkeypatch.setattr(GitPoller, "start", lambda _: None)
-    life.r.planning.branch.poller.failures = failures
+    life.parts.planning.branch.poller.failures = failures
     problem = Condition("Fetched", False, "GitFailed", "no branch")
     life.steps = [lambda _: Report("", "", (problem,), next_wakeup=0.0), lambda _: IDLE, lambda _: IDLE]
-    run_reconciler(life.r, lambda: False, once=True)
+    run_reconciler(life.parts, lambda: False, once=True)
     assert len(life.steps) == 3 - passes
 
 
@@ -102,9 +107,9 @@ def test_whatever_a_pass_meets_the_next_one_comes(life: Life) -> None:
         ValueError("the inventory cannot be read"),
         RecursionError(),
     ]
-    assert life.live(*(failing(error) for error in errors), lambda r: IDLE) == IDLE
-    assert life.r.metrics.passes.labels(result="failed")._value.get() == len(errors)
-    assert life.r.heartbeat.errors == 5, "what no API and no file explains is counted on its own"
+    assert life.live(*(failing(error) for error in errors), lambda parts: IDLE) == IDLE
+    assert life.parts.voices.metrics.passes.labels(result="failed")._value.get() == len(errors)
+    assert life.parts.hands.pulse.heartbeat.errors == 5, "what no API and no file explains is counted on its own"
 
 
 @pytest.mark.parametrize(("error", "told"), [(Forbidden("may not patch configmaps"), True), (Retry("503"), False)])
@@ -120,7 +125,7 @@ def test_a_status_that_may_not_be_written_is_told_by_an_event(
     monkeypatch.setattr(Lease, "is_held", lambda self: True)
     monkeypatch.setattr(Client, "apply_anyway", refuse)
     monkeypatch.setattr(EventWriter, "put", lambda self, more: events.extend(more))
-    life.live(lambda r: replace(IDLE, commit="new"), lambda r: IDLE)
+    life.live(lambda parts: replace(IDLE, commit="new"), lambda parts: IDLE)
     found = {(each.reason, "may not patch configmaps" in each.message) for each in events}
     assert found == ({("StatusNotWritten", True)} if told else set())
 
@@ -132,26 +137,26 @@ def test_the_status_says_that_passes_fail_until_one_does_not(life: Life, monkeyp
 
     written: list[Object] = []
 
-    def look(r: Reconciler) -> None:
+    def look(parts: Parts) -> None:
         document = json.loads(written[-1]["data"]["status.json"])
         (entry,) = (each for each in document["conditions"] if each["type"] == "PassFailed")
         assert any(each["type"] == "Fetched" for each in document["conditions"]), "what was said last stays"
         said.append((entry["status"] == "True", entry["message"]))
 
-    def fail(r: Reconciler) -> Report:
-        look(r)
+    def fail(parts: Parts) -> Report:
+        look(parts)
         raise ValueError("ConfigMap x holds no inventory")
 
-    def succeed(r: Reconciler) -> Report:
-        look(r)
+    def succeed(parts: Parts) -> Report:
+        look(parts)
         return good
 
     monkeypatch.setattr(Lease, "is_held", lambda self: True)
     monkeypatch.setattr(Client, "apply_anyway", lambda self, item: written.append(item))
-    life.live(lambda r: good, fail, fail, fail, succeed, succeed)
+    life.live(lambda parts: good, fail, fail, fail, succeed, succeed)
     failed = (True, "ConfigMap x holds no inventory")
     assert said == [(False, ""), (False, ""), failed, failed, (False, "")]
-    assert life.r.metrics.condition.labels(type="PassFailed")._value.get() == 0
+    assert life.parts.voices.metrics.condition.labels(type="PassFailed")._value.get() == 0
 
 
 def test_a_status_that_waits_is_written_although_nothing_happens(life: Life, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -163,7 +168,7 @@ def test_a_status_that_waits_is_written_although_nothing_happens(life: Life, mon
         due.append(bool(held))
         return 0.05
 
-    def take_over(_r: Reconciler) -> Report:
+    def take_over(_parts: Parts) -> Report:
         held.append(True)
         return replace(IDLE, next_wakeup=None)
 
@@ -171,7 +176,7 @@ def test_a_status_that_waits_is_written_although_nothing_happens(life: Life, mon
     monkeypatch.setattr(StatusPublisher, "seconds_due", seconds_due)
     monkeypatch.setattr(StatusPublisher, "publish", lambda *_, **__: None)
     began_at = time.monotonic()
-    life.live(lambda r: IDLE, take_over, lambda r: IDLE)
+    life.live(lambda parts: IDLE, take_over, lambda parts: IDLE)
     assert time.monotonic() - began_at < run.MAX_PASS_INTERVAL
     assert due == [True, True]
 
@@ -182,13 +187,13 @@ def test_another_gangplan_in_the_cluster_ends_it(life: Life) -> None:
 
 
 def test_a_stop_is_obeyed_between_two_writes(life: Life) -> None:
-    def many_writes(r: Reconciler) -> Report:
+    def many_writes(parts: Parts) -> Report:
         for _ in range(100):
-            r.client.delete(QUEUE, "uid")
+            parts.hands.client.delete(QUEUE, "uid")
             life.stopped = True
         return IDLE
 
-    assert life.live(many_writes, lambda r: IDLE) is None
+    assert life.live(many_writes, lambda parts: IDLE) is None
     assert len([path for method, path, _ in life.server.requests if method == "DELETE"]) == 1
     assert len(life.steps) == 1
 
@@ -196,55 +201,55 @@ def test_a_stop_is_obeyed_between_two_writes(life: Life) -> None:
 def test_a_stop_is_obeyed_between_two_reads(life: Life) -> None:
     """A pass that looks up a hundred objects of a server that hangs outlived SIGTERM by an hour."""
 
-    def many_reads(r: Reconciler) -> Report:
+    def many_reads(parts: Parts) -> Report:
         for _ in range(100):
-            r.client.request("GET", "/version")
+            parts.hands.client.request("GET", "/version")
             life.stopped = True
         return IDLE
 
-    assert life.live(many_reads, lambda r: IDLE) is None
+    assert life.live(many_reads, lambda parts: IDLE) is None
     assert len([path for _, path, _ in life.server.requests if path == "/version"]) == 1
 
 
 def test_a_long_pass_that_writes_is_alive_and_one_that_hangs_is_not(life: Life) -> None:
     now = 0.0
-    r = life.r
-    r.heartbeat.clock = lambda: now
-    healthz = http_pages(r)["/healthz"]
+    parts = life.parts
+    parts.hands.pulse.heartbeat.clock = lambda: now
+    healthz = http_pages(parts)["/healthz"]
     seen = []
 
-    def long_pass(r: Reconciler) -> Report:
+    def long_pass(parts: Parts) -> Report:
         nonlocal now
         for _ in range(4):
             now += 100.0
-            r.client.delete(QUEUE, "uid")
+            parts.hands.client.delete(QUEUE, "uid")
             seen.append(healthz()[0])
         now += 200.0
         seen.append(healthz()[0])
         return IDLE
 
-    life.live(long_pass, lambda r: IDLE)
+    life.live(long_pass, lambda parts: IDLE)
     assert seen == [200, 200, 200, 200, 503]
 
 
 def test_an_outage_of_the_api_server_is_no_reason_to_restart_and_each_thread_is(life: Life) -> None:
-    r = life.r
+    parts = life.parts
     limiter = TimeLimiter()
-    r.watch_over(limiter.heartbeat, limiter.late_requests)
-    pages = http_pages(r)
-    r.last_good_pass = time.monotonic() - 10_000
-    names = {beat.name for beat in run._heartbeats(r)}
+    parts.hands.pulse.watch_over(limiter.heartbeat, limiter.late_requests)
+    pages = http_pages(parts)
+    parts.hands.pulse.last_good_pass = time.monotonic() - 10_000
+    names = {beat.name for beat in run._heartbeats(parts)}
     assert names >= {"loop", "lease", "events", "requests", "scheduler", "git"}
     assert names >= {"compile", "compile-state", "dry-run", "plan-copy", "time-limits", "late-requests"}
-    for beat in run._heartbeats(r):
+    for beat in run._heartbeats(parts):
         beat.beat()
     assert pages["/healthz"]()[0] == 200
     assert pages["/readyz"]() == (503, "no plan yet\n")
-    r.planning.snapshot = Snapshot("c0ffee", True)
+    parts.planning.snapshot = Snapshot("c0ffee", True)
     assert "the last good pass was 10000 s ago" in pages["/readyz"]()[1]
-    r.last_good_pass = time.monotonic()
+    parts.hands.pulse.last_good_pass = time.monotonic()
     assert pages["/readyz"]()[0] == 200
-    for beat in run._heartbeats(r):
+    for beat in run._heartbeats(parts):
         beat.last_beat = time.monotonic() - beat.limit - 5
         assert pages["/healthz"]()[0] == 503
         assert beat.name in pages["/healthz"]()[1]
@@ -255,56 +260,55 @@ def test_an_outage_of_the_api_server_is_no_reason_to_restart_and_each_thread_is(
 def test_objects_are_put_back_while_the_loop_rests_and_trouble_with_that_makes_a_pass(
     life: Life, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
-    r, looks = life.r, list[int]()
+    parts, looks = life.parts, list[int]()
 
-    def put_back(r: Reconciler) -> list[ChangeResult]:
+    def put_back(_: Corrections, now: Basis | None) -> list[ChangeResult]:
         if len(life.steps) == 1:
             looks.append(1)
-            r.wake_event.stirred.set()
+            parts.hands.wake.stirred.set()
             if len(looks) == 3:
                 raise error
         return []
 
-    def first(r: Reconciler) -> Report:
-        r.keeper.inventory, r.drift_basis = (
-            Inventory(),
-            DriftBasis(Snapshot("c0ffee", True), Inventory(), Requests(), {}),
-        )
+    def first(parts: Parts) -> Report:
+        parts.hands.keeper.inventory = Inventory()
+        basis = Basis(Snapshot("c0ffee", True), parts.hands.keeper.inventory, Requests())
+        parts.objects.corrections.note_pass(basis, Allowed(), Effects())
         return replace(IDLE, next_wakeup=None)
 
-    def second(r: Reconciler) -> Report:
+    def second(parts: Parts) -> Report:
         assert len(looks) >= 3
-        assert r.drift_basis is None
-        assert (r.keeper.inventory is None) == isinstance(error, LostLease)
+        assert parts.objects.corrections.basis is None
+        assert (parts.hands.keeper.inventory is None) == isinstance(error, LostLease)
         return IDLE
 
-    monkeypatch.setattr(run, "put_back_updates", put_back)
+    monkeypatch.setattr(Corrections, "put_back", put_back)
     assert life.live(first, second) == IDLE
-    assert r.metrics.passes.labels(result="good")._value.get() == 2
+    assert parts.voices.metrics.passes.labels(result="good")._value.get() == 2
 
 
 def test_a_replica_that_cannot_read_the_cluster_is_not_ready(life: Life) -> None:
-    r = life.r
-    r.planning.snapshot, r.last_good_pass = Snapshot("c0ffee", True), time.monotonic()
-    r.watches.start()
-    assert r.watches.wait_for_lists(60)
-    health = r.watches.informers["Pod"].health
+    parts = life.parts
+    parts.planning.snapshot, parts.hands.pulse.last_good_pass = Snapshot("c0ffee", True), time.monotonic()
+    parts.hands.watches.start()
+    assert parts.hands.watches.wait_for_lists(60)
+    health = parts.hands.watches.informers["Pod"].health
     health.is_synced, health.problem = False, "403: may not list pods"
-    assert http_pages(r)["/readyz"]() == (503, "Pod cannot be read: 403: may not list pods\n")
-    health.is_synced, r.lease.trouble = True, ("403: may not get leases", -1e9)
-    status, text = http_pages(r)["/readyz"]()
+    assert http_pages(parts)["/readyz"]() == (503, "Pod cannot be read: 403: may not list pods\n")
+    health.is_synced, parts.hands.lease.trouble = True, ("403: may not get leases", -1e9)
+    status, text = http_pages(parts)["/readyz"]()
     assert (status, "403: may not get leases" in text) == (503, True)
     health.is_synced = False
-    metrics = http_pages(r)["/metrics"]()[1]
+    metrics = http_pages(parts)["/metrics"]()[1]
     assert 'gangplan_watch_synced{kind="Pod"} 0.0' in metrics
     assert 'gangplan_watch_synced{kind="Node"} 1.0' in metrics
 
 
 def test_only_what_is_urgent_cuts_a_rest_short(life: Life) -> None:
-    wake = life.r.wake_event
+    wake = life.parts.hands.wake
     for tell, rest, least, most in ((wake.set, 0.3, 0.3, 60.0), (wake.hurry, 60.0, 0.0, 50.0)):
         wake.clear()
         tell()
         began_at = time.monotonic()
-        run._pause(life.r, lambda: False, 0.01, 1.0, began_at + rest)
+        run._pause(life.parts, lambda: False, 0.01, 1.0, began_at + rest)
         assert least <= time.monotonic() - began_at < most

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from compiler.emit.manifest import Manifest
+from reconciler.changes.allowed import Allowed
+from reconciler.changes.desired import DesiredManifests
 from reconciler.changes.diff import Change
 from reconciler.changes.results import ChangeResult, events_of_results
 from reconciler.cluster.client import LostLease
 from reconciler.cluster.objects import Object, ref_of
 from reconciler.cluster.replacements import is_taken_anew
-from reconciler.context import Pass, Settings, build_reconciler, changes_of, seen_by
 from reconciler.inventory.store import Origin
-from reconciler.loop import _required_change
-from reconciler.objects.controller import write_changes
+from reconciler.objects.differ import Differ, Fates, Wanted
+from reconciler.observation.informers import InformerSet
+from reconciler.observation.seen import Seen
 from reconciler.ownership.guard import PRUNE_LIMITS, deletion_digest
 from reconciler.planning.dry_run import DryRun, Question
 from tests.builders.fake_cluster import FakeCluster
@@ -33,16 +34,10 @@ CLAIM = {"kind": "PersistentVolumeClaim", "name": "persistentvolumeclaims", "nam
 class Fixed(World):
     """A cluster that lets no object be changed, and takes each one anew."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self) -> None:
         super().__init__()
-        settings = Settings(str(folder), "main", "test", "gangplan-system", folder / "data")
-        self.r = build_reconciler(settings, self.cluster.client(), "me")
-        self.r.writer, self.r.ownership, self.r.store, self.r.clock = (
-            self.writer,
-            self.part,
-            self.store,
-            lambda: self.time,
-        )
+        client = self.cluster.client()
+        self.differ = Differ(DesiredManifests(client, "test"), self.writer, InformerSet(client, "test", lambda: None))
         self.cluster.before = self.refuse
 
     def refuse(self, method: str, path: str, body: Any) -> ScriptedAnswer | None:
@@ -62,59 +57,56 @@ class Fixed(World):
         self.enter(live, origin)
         return live
 
-    def begin(self, desired: Manifest) -> Pass:
-        look = self.look(desired.object)
-        p = Pass(look.seen.observation, self.inventory, self.target, self.target.snapshot)
-        p.desired_keys |= look.changes.declared
-        return p
+    def guarded(self, desired: Manifest) -> tuple[Allowed, Seen]:
+        """A pass as far as the change and the guard."""
+        look, ref = self.look(desired.object, kinds=(desired.object["kind"], "Pod")), ref_of(desired.object)
+        wanted = Wanted(((ref, desired),), declared=frozenset(look.changes.declared))
+        changes = self.differ.changes(wanted, look.seen, look.target, Fates())
+        return self.part.guard(changes, look.seen, look.target), look.seen
 
-    def guard_pass(self, p: Pass) -> None:
-        p.allow(self.part.guard(changes_of(p), seen_by(self.r, p), self.target))
-
-    def go(self, desired: Manifest) -> Pass:
-        """A pass as far as the change, the guard and the writes."""
-        p = self.begin(desired)
-        if (change := _required_change(self.r, p, desired, ref_of(desired.object))) is not None:
-            p.add_change(change)
-        self.guard_pass(p)
-        assert p.snapshot is not None
-        write_changes(self.r, p, p.snapshot)
+    def go(self, desired: Manifest) -> tuple[Allowed, list[ChangeResult]]:
+        """A pass up to the writes."""
+        allowed, seen = self.guarded(desired)
+        due = [change for change in allowed.changes.due if self.writer.is_due(change)]
+        self.part.announce_deletions(due, seen, allowed.prune_plan)
+        results = self.writer.apply_changes(due, self.inventory)
+        results += self.part.prune(allowed, seen, results).results
         self.time += 60.0
-        return p
+        return allowed, results
 
-    def result(self, p: Pass) -> ChangeResult:
-        (result,) = p.results
+    def result(self, desired: Manifest) -> ChangeResult:
+        _, (result,) = self.go(desired)
         return result
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> Fixed:
-    return Fixed(tmp_path)
+def world() -> Fixed:
+    return Fixed()
 
 
 def test_an_object_that_may_not_be_changed_is_deleted_by_uid_and_made_anew_where_that_is_allowed(world: Fixed) -> None:
     """It was refused for ever: one had to delete it by hand, or give it another name by two commits."""
     live, desired = world.made(), world.declare("new", REPLACE)
-    assert world.result(world.go(desired)).outcome == "retry"
+    assert world.result(desired).outcome == "retry"
     assert world.deleted() == [], "a pass decides, with the guard"
-    p = world.go(desired)
-    assert [(change.action, change.live) for change in p.changes] == [("replace", live)]
-    assert world.result(p).outcome == "done"
-    assert [event.reason for event in events_of_results(p.results)] == ["Replaced"]
+    allowed, results = world.go(desired)
+    assert [(change.action, change.live) for change in allowed.changes.due] == [("replace", live)]
+    assert [result.outcome for result in results] == ["done"]
+    assert [event.reason for event in events_of_results(results)] == ["Replaced"]
     bodies = [body for method, _, body in world.cluster.requests if method == "DELETE"]
     assert [body["preconditions"]["uid"] for body in bodies] == [live["metadata"]["uid"]]
-    assert world.result(world.go(desired)).change.action == "create"
+    assert world.result(desired).change.action == "create"
     made = world.cluster.objects[f"{CONFIGMAPS}/a"]
     assert made["data"] == {"a": "new"}
     entry = world.inventory.entries[ref_of(live).key]
     assert (entry.uid, entry.origin) == (made["metadata"]["uid"], "created")
-    assert world.go(desired).changes == []
+    assert world.go(desired)[0].changes.due == ()
 
 
 def test_without_the_annotation_the_refusal_names_it(world: Fixed) -> None:
     world.made()
     for _ in range(3):
-        result = world.result(world.go(world.declare("new", {})))
+        result = world.result(world.declare("new", {}))
         assert result.outcome == "refused"
         assert IMMUTABLE in result.message
         assert "gangplan.dev/replace" in result.message
@@ -125,7 +117,7 @@ def test_what_would_not_be_taken_anew_either_is_not_deleted(world: Fixed) -> Non
     world.made()
     world.cluster.before = lambda method, path, body: error_answer(422, "bad") if CONFIGMAPS in path else None
     for _ in range(3):
-        result = world.result(world.go(world.declare("new", REPLACE)))
+        result = world.result(world.declare("new", REPLACE))
         assert result.outcome == "refused"
         assert "gangplan.dev/replace" not in result.message
     assert world.deleted() == []
@@ -149,10 +141,10 @@ def test_an_object_that_was_joined_is_replaced_only_with_adopt(
     world.made(origin="joined")
     desired = world.declare("new", annotations)
     world.go(desired)
-    p = world.go(desired)
+    held = world.go(desired)[0].changes.held
     assert world.deleted() == (["a"] if is_deleted else [])
-    assert [change.action for change in p.held_changes] == ([] if is_deleted else ["held"])
-    assert is_deleted or "gangplan.dev/adopt" in p.held_changes[0].reason
+    assert [change.action for change in held] == ([] if is_deleted else ["held"])
+    assert is_deleted or "gangplan.dev/adopt" in held[0].reason
 
 
 def test_a_claim_is_not_deleted_to_be_made_anew_until_that_is_released(world: Fixed) -> None:
@@ -161,10 +153,10 @@ def test_a_claim_is_not_deleted_to_be_made_anew_until_that_is_released(world: Fi
     desired = world.declare("new", REPLACE, "PersistentVolumeClaim")
     world.go(desired)
     for _ in range(2):
-        p = world.go(desired)
-        assert p.changes == []
+        allowed, _ = world.go(desired)
+        assert allowed.changes.due == ()
         assert world.deleted() == []
-        (held,) = p.prune_plan.held_changes
+        (held,) = allowed.prune_plan.held_changes
         assert held.desired is desired
     digest = deletion_digest([Change("replace", ref_of(live), desired, live)])
     assert f"gangplan.dev/allow-prune: {digest}" in held.reason
@@ -180,7 +172,7 @@ def test_a_set_that_takes_its_claims_with_it_waits_for_a_release_too(world: Fixe
     live["spec"] = {"persistentVolumeClaimRetentionPolicy": {"whenDeleted": "Delete"}}
     desired = world.declare("new", REPLACE)
     world.go(desired)
-    assert len(world.go(desired).prune_plan.held_changes) == 1
+    assert len(world.go(desired)[0].prune_plan.held_changes) == 1
     assert world.deleted() == []
 
 
@@ -199,13 +191,9 @@ def test_what_runs_and_would_end_counts(world: Fixed) -> None:
     ]
     for pod in pods:
         world.cluster.put(f"{PODS}/{pod['metadata']['name']}", pod)
-    p = world.begin(desired)
-    change = _required_change(world.r, p, desired, ref_of(live))
-    assert change is not None
-    p.add_change(change)
-    world.guard_pass(p)
-    assert p.changes == []
-    assert "running pods would be deleted" in p.prune_plan.held_changes[0].reason
+    allowed, _ = world.guarded(desired)
+    assert allowed.changes.due == ()
+    assert "running pods would be deleted" in allowed.prune_plan.held_changes[0].reason
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 
 import pytest
 
@@ -12,11 +11,14 @@ from reconciler.changes.planned_runs import PlannedRuns
 from reconciler.cluster.client import BRIEF_LIMITS
 from reconciler.cluster.objects import Object, ref_of
 from reconciler.cluster.watch import WatchHealth
-from reconciler.context import Pass, Settings, build_reconciler, seen_by
 from reconciler.inventory.store import Inventory, InventoryEntry
 from reconciler.observation import look_ups
+from reconciler.observation.informers import InformerSet
 from reconciler.observation.observe import Restrictions
-from reconciler.observation.unlabelled import believed_deletions, find_unlabelled
+from reconciler.observation.seen import Seen
+from reconciler.observation.unlabelled import UnlabelledSearch
+from reconciler.runs.part import RunsPart
+from reconciler.threads.wake import WakeEvent
 from tests.builders.fake_cluster import FakeCluster
 from tests.builders.scripted_server import error_answer
 
@@ -48,11 +50,14 @@ class Shown:
 
 
 class World:
-    def __init__(self, folder: Path) -> None:
+    def __init__(self) -> None:
         self.cluster, self.shown, self.inventory = FakeCluster(), Shown(), Inventory()
-        settings = Settings(str(folder), "main", "test", "gangplan-system", folder / "data")
-        self.r = build_reconciler(settings, self.cluster.client(), "me")
-        self.r.watches.informers = {KIND: self.shown}  # type: ignore[dict-item]
+        self.now, self.wake, client = 0.0, WakeEvent(), self.cluster.client()
+        informers = {KIND: self.shown}
+        self.watches = InformerSet(client, "test", self.wake.set, informers=informers)  # type: ignore[arg-type]
+        self.runs = RunsPart(client.find, lambda: self.now, self.wake.set)
+        is_job = PlannedRuns().is_job
+        self.search = UnlabelledSearch(client.find, self.watches, is_job, lambda: self.now, self.wake.set)
 
     def put(self, name: str) -> Object:
         """A job of ours that runs, without our label."""
@@ -65,41 +70,38 @@ class World:
     def vanishes(self, job: Object) -> None:
         """The watch says that it is gone."""
         self.shown.objects.pop(ref_of(job).key, None)
-        self.r.watches.deleted_objects.append((job, True))
+        self.watches.deleted_objects.append((job, True))
 
-    def look(self) -> Pass:
-        self.r.wake_event.clear()
-        doubts = find_unlabelled(self.r, self.inventory)
-        p = Pass(self.r.watches.observe(Restrictions()), self.inventory)
-        for key, doubt in doubts.items():
-            p.doubt_end(key, doubt)
-        gone = list(believed_deletions(self.r, p))
-        self.r.runs.record_deletions(seen_by(self.r, p), PlannedRuns(), gone)
-        return p
+    def look(self) -> Seen:
+        self.wake.clear()
+        doubts = self.search.doubts(self.inventory)
+        seen = Seen(self.now, 0.0, True, self.watches.observe(Restrictions()), self.inventory, doubts=doubts)
+        self.runs.record_deletions(seen, PlannedRuns(), list(self.search.believed_deletions(seen)))
+        return seen
 
     def is_ours(self, job: Object) -> bool:
         return self.inventory.entries[ref_of(job).key].uid == uid_of(job)
 
     def is_departed(self, job: Object) -> bool:
-        return ref_of(job).key in self.r.runs.departed_jobs
+        return ref_of(job).key in self.runs.departed_jobs
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> World:
-    return World(tmp_path)
+def world() -> World:
+    return World()
 
 
 def test_a_job_without_our_label_is_seen_when_the_server_has_it(world: World) -> None:
     job = world.put("train")
     world.vanishes(job)
-    p = world.look()
-    assert p.observation.objects[ref_of(job).key]["metadata"]["uid"] == uid_of(job)
+    seen = world.look()
+    assert seen.observation.objects[ref_of(job).key]["metadata"]["uid"] == uid_of(job)
     assert world.is_ours(job)
     assert not world.is_departed(job)
-    assert (p.unconfirmed_ends, world.r.watches.deleted_objects) == ({}, [])
+    assert (seen.doubts, world.watches.deleted_objects) == ({}, [])
     world.shown.objects[ref_of(job).key] = {**job, "metadata": {**job["metadata"], "labels": {CLUSTER_LABEL: "test"}}}
     assert world.look().observation.objects[ref_of(job).key]["metadata"]["labels"], "the watch has it again"
-    assert not world.r.watches.unlabelled.found
+    assert not world.watches.unlabelled.found
 
 
 def test_one_that_was_unlabelled_while_we_were_down_is_seen_too(world: World) -> None:
@@ -111,8 +113,8 @@ def test_one_that_the_server_does_not_have_is_gone(world: World) -> None:
     job = world.put("train")
     world.cluster.objects.clear()
     world.vanishes(job)
-    p = world.look()
-    assert ref_of(job).key not in p.observation.objects
+    seen = world.look()
+    assert ref_of(job).key not in seen.observation.objects
     assert not world.is_ours(job), "it may be made again"
     assert world.is_departed(job)
 
@@ -122,11 +124,11 @@ def test_while_the_server_does_not_say_nothing_is_concluded(world: World) -> Non
     world.vanishes(job)
     world.cluster.before = lambda method, path, body: error_answer(503)
     for _ in range(2):
-        p = world.look()
-        assert "whether it is gone is not known" in p.unconfirmed_ends[ref_of(job).key]
+        seen = world.look()
+        assert "whether it is gone is not known" in seen.doubts[ref_of(job).key]
         assert world.is_ours(job)
         assert not world.is_departed(job)
-        assert not world.r.wake_event.is_set(), "no pass after pass"
+        assert not world.wake.is_set(), "no pass after pass"
     world.cluster.before = lambda method, path, body: None
     world.cluster.objects.clear()
     world.look()
@@ -138,7 +140,7 @@ def test_while_the_kind_cannot_be_read_nothing_is_asked_or_concluded(world: Worl
     world.vanishes(job)
     world.shown.health = WatchHealth(is_synced=False)
     world.look()
-    assert (world.cluster.requests, world.is_ours(job), world.r.wake_event.is_set()) == ([], True, False)
+    assert (world.cluster.requests, world.is_ours(job), world.wake.is_set()) == ([], True, False)
 
 
 def test_one_that_goes_while_it_has_no_label_has_gone_unseen(world: World) -> None:
@@ -147,8 +149,8 @@ def test_one_that_goes_while_it_has_no_label_has_gone_unseen(world: World) -> No
     world.vanishes(job)
     world.look()
     world.cluster.objects.clear()
-    p = world.look()
-    assert ref_of(job).key not in p.observation.objects
+    seen = world.look()
+    assert ref_of(job).key not in seen.observation.objects
     assert world.is_departed(job)
     assert world.is_ours(job)
 
@@ -169,9 +171,9 @@ def test_so_many_are_asked_for_in_a_pass(world: World, monkeypatch: pytest.Monke
     for job in jobs:
         world.vanishes(job)
     world.cluster.objects.clear()
-    p = world.look()
-    assert list(p.unconfirmed_ends) == [ref_of(jobs[2]).key]
-    assert world.r.wake_event.is_set()
+    seen = world.look()
+    assert list(seen.doubts) == [ref_of(jobs[2]).key]
+    assert world.wake.is_set()
     assert [world.is_departed(job) for job in jobs] == [True, True, False]
     world.look()
     assert world.is_departed(jobs[2])
@@ -179,23 +181,21 @@ def test_so_many_are_asked_for_in_a_pass(world: World, monkeypatch: pytest.Monke
 
 def test_a_pass_waits_for_one_answer_that_does_not_come_and_the_next_one_asks_for_others(world: World) -> None:
     """A hundred of them held up a pass for 400 s."""
-    now, asked = 0.0, list[str]()
-    world.r.clock = lambda: now
+    asked = list[str]()
     jobs = [world.put(f"train-{at}") for at in range(4)]
     for job in jobs:
         world.vanishes(job)
 
     def hang(method: str, path: str, body: object) -> None:
-        nonlocal now
         asked.append(path.rpartition("/")[2])
-        now += BRIEF_LIMITS.total
+        world.now += BRIEF_LIMITS.total
         raise TimeoutError("the read timed out")
 
     world.cluster.before = hang
     for _ in range(2):
-        p = world.look()
-        assert p.unconfirmed_ends.keys() == {ref_of(job).key for job in jobs}
-        assert not world.r.wake_event.is_set(), "no pass after pass"
+        seen = world.look()
+        assert seen.doubts.keys() == {ref_of(job).key for job in jobs}
+        assert not world.wake.is_set(), "no pass after pass"
     assert asked == ["train-0", "train-1"], "the first one is not asked for again at once"
     world.cluster.before = lambda method, path, body: None
     world.cluster.objects.clear()

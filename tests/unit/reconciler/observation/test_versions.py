@@ -2,27 +2,28 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from compiler.emit.manifest import Manifest
+from reconciler.changes.desired import DesiredManifests
 from reconciler.changes.diff import Change
 from reconciler.cluster.client import NotFound
 from reconciler.cluster.objects import Object, Ref, ref_of
 from reconciler.cluster.watch import Informer
-from reconciler.context import Pass, Reconciler, Settings, build_reconciler
 from reconciler.inventory.shards import Table
 from reconciler.inventory.store import Inventory, InventoryEntry, Origin
-from reconciler.loop import kinds_in_use, reading_obstacle
+from reconciler.loop import kinds_in_use
+from reconciler.objects.differ import Differ
 from reconciler.observation.informers import LOOK_AGAIN_SECONDS, InformerSet
 from reconciler.observation.observe import Restrictions
-from reconciler.planning.snapshot import Snapshot
+from reconciler.observation.seen import Seen
+from reconciler.planning.target import Target
 from tests.builders.fake_cluster import FakeCluster
 from tests.builders.scripted_server import ScriptedAnswer, error_answer
 from tests.unit.reconciler.objects.test_writer import writer_for
-from tests.unit.reconciler.ownership.world import COMMIT, LABELS, OURS, World
+from tests.unit.reconciler.ownership.world import LABELS, OURS, World
 
 OLD, NEW = "example.com/v1alpha1", "example.com/v1"
 GROUP = {
@@ -56,10 +57,6 @@ class Moved:
         if path.partition("?")[0] == f"/apis/{NEW}/namespaces/default/things":
             return ScriptedAnswer(200, {"metadata": {"resourceVersion": "9"}, "items": []})
         return None
-
-
-def reconciler_on(cluster: FakeCluster, folder: Path) -> Reconciler:
-    return build_reconciler(Settings(str(folder), "main", "test", "system", folder / "data"), cluster.client(), "me")
 
 
 @pytest.fixture
@@ -192,28 +189,21 @@ def test_the_entry_of_an_object_takes_the_version_that_was_written() -> None:
     assert (entry.ref, entry.uid, entry.started) == (ref, old.uid, True)
 
 
-def test_the_version_of_the_plan_counts_before_the_one_of_the_inventory(tmp_path: Path) -> None:
+def test_the_version_of_the_plan_counts_before_the_one_of_the_inventory() -> None:
     """The last by name won: v1alpha1 over v1."""
-    r, inventory = reconciler_on(FakeCluster(), tmp_path), Inventory()
+    inventory = Inventory()
     for ref in (Ref(OLD, "Thing", "default", "t"), Ref("other.com/v1", "Other", "default", "o")):
         inventory.enter(InventoryEntry(ref, "uid"))
-    manifests = (Manifest(4, thing(NEW), "x.yaml:1"),)
-    snapshot = Snapshot(COMMIT, True, plan={"digest": "", "gangs": []}, manifests=manifests)
-    r.planning.snapshot = snapshot
-    assert kinds_in_use(r, inventory) == {(NEW, "Thing"), ("other.com/v1", "Other")}
+    assert kinds_in_use({(NEW, "Thing")}, inventory) == {(NEW, "Thing"), ("other.com/v1", "Other")}
 
 
-def test_an_object_that_is_declared_in_a_version_that_is_not_served_is_told(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_object_that_is_declared_in_a_version_that_is_not_served_is_told(watches: InformerSet) -> None:
     """Its kind is watched all the same, in the version that is."""
-    monkeypatch.setattr(Informer, "start", lambda self: self._ready.set())
-    cluster = FakeCluster()
-    cluster.before = Moved(NEW)
-    r = reconciler_on(cluster, tmp_path)
-    r.watches.watch_kinds([(OLD, "Thing")])
-    r.watches.observe(Restrictions())
-    r.watches.informers["Thing.example.com"].health.record_list(0.0)
-    p = Pass(r.watches.observe(Restrictions()), Inventory())
-    assert OLD in reading_obstacle(r, p, ref_of(thing(OLD)))
-    assert reading_obstacle(r, p, ref_of(thing(NEW))) == ""
+    serve(watches, NEW)
+    watches.watch_kinds([(OLD, "Thing")])
+    watches.observe(Restrictions())
+    watches.informers["Thing.example.com"].health.record_list(0.0)
+    differ = Differ(DesiredManifests(watches.client, "test"), writer_for(watches.client), watches)
+    seen = Seen(0.0, 0.0, True, watches.observe(Restrictions()), Inventory())
+    assert OLD in differ.reading_obstacle(seen, Target(), ref_of(thing(OLD)))
+    assert differ.reading_obstacle(seen, Target(), ref_of(thing(NEW))) == ""

@@ -14,11 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from compiler.kubernetes import HOSTNAME_LABEL, SCHEDULING_GATE
+from reconciler.changes.planned_gangs import PlannedGang
 from reconciler.changes.pods import GateLift
 from reconciler.cluster.objects import Object, Ref, ref_of
 from reconciler.observation.nodes import NodeIndex
 from reconciler.observation.owners import OwnershipMemory, pods_by_job
-from reconciler.planning.snapshot import PlannedGang
 from reconciler.pods.gates import gate_lifts, pods_to_evict
 
 JOB = Ref("batch.volcano.sh/v1alpha1", "Job", "default", "train")

@@ -15,7 +15,7 @@ from compiler.fields.timestamp import rfc3339
 from compiler.kubernetes import NUMA_POLICY_ANNOTATION, PLACEMENT_ANNOTATION, uid_of
 from reconciler.cluster.objects import ref_of
 from reconciler.inventory.store import InventoryEntry
-from reconciler.observation.observe import Restrictions
+from reconciler.observation.observe import Observation, Restrictions
 from reconciler.planning.fingerprint import fingerprint_of, state_objects
 from reconciler.planning.snapshot import Snapshot
 from reconciler.pods.lifts import Orders
@@ -77,7 +77,7 @@ def test_a_refusal_by_a_budget_is_no_failed_read_and_is_asked_again_with_pauses(
     )
     for world.now in (0.0, 60.0, 60.5, 61.0, 62.0, 63.0):
         p = world.act(live_job("g"), pod("g", 0, "n1"), lost="n1")
-        assert (p.effects.problems, p.effects.evicted) == ((), ())
+        assert p.effects.evicted == ()
     assert len(world.evicted) == 3, "at 60, 61 and 63"
     assert "the budget says no" in p.effects.held[0].reason
     world.cluster.before = lambda method, path, body: None
@@ -363,3 +363,13 @@ def test_gates_that_cannot_be_lifted_are_reported_while_that_is_so(world: PodsWo
     assert p.lifted == {key_of("g"): 1}
     assert world.inventory.entries[key_of("g")].started
     assert not list(world.part.unplaced_jobs(p.observation))
+
+
+def test_a_job_of_a_kind_that_is_not_served_keeps_no_room(world: PodsWorld) -> None:
+    rest: Any = {"queue": "q", "domains": [], "reasons": [], "evictedFor": [], "startsAt": None, "pods": {}}
+    jobs = ({"apiVersion": api, "kind": kind} for api, kind in (("kubeflow.org/v1", "PyTorchJob"), ("batch/v1", "Job")))
+    gangs = [{**job, "namespace": "d", "name": "j", "decision": "start", **rest} for job in jobs]
+    kind = "PyTorchJob.kubeflow.org"
+    observation = Observation({}, frozenset(), obstacles={kind: "not served"}, unserved_kinds=frozenset({kind}))
+    restrictions = world.part.restrictions(observation, Snapshot("c", True, plan={"gangs": gangs}), {}, 0.0)
+    assert restrictions.held_jobs == {f"{kind}/d/j": "not served"}

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from reconciler.changes.events import Condition, ObjectEvent
+from reconciler.changes.planned_gangs import PlannedGang
 from reconciler.cluster.client import LostLease, NotFound
 from reconciler.cluster.objects import Object, Ref
 from reconciler.inventory.store import FinishedRun
-from reconciler.planning.snapshot import PlannedGang
 from reconciler.report.events import MAX_WAITING, EventWriter
 from reconciler.report.explain import condition_sentence
 from reconciler.report.logs import JsonFormatter

@@ -1,0 +1,55 @@
+"""Which waiting jobs are made in the cluster, gated, and which are not; and what counts as declared."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from compiler.emit.manifest import Manifest
+from reconciler.changes.allowed import Changes
+from reconciler.changes.desired import DesiredManifests
+from reconciler.changes.diff import Change
+from reconciler.changes.planned_runs import PlannedRuns
+from reconciler.cluster.objects import ref_of
+from reconciler.inventory.store import Inventory
+from reconciler.objects.differ import Differ, withhold_waiting_jobs
+from reconciler.observation.informers import InformerSet
+from reconciler.observation.observe import Observation
+from reconciler.observation.seen import Seen
+from reconciler.planning.snapshot import Snapshot
+from tests.builders.fake_cluster import FakeCluster
+from tests.unit.reconciler.objects.test_writer import writer_for
+from tests.unit.reconciler.planning.test_candidate import job
+
+
+def test_a_held_job_is_not_created_and_the_status_says_why() -> None:
+    jobs = [job(name) for name in ("held", "waits", "starts")]
+    shared: dict[str, Any] = {"pods": {}, "queue": "team", "domains": [], "reasons": [], "evictedFor": []}
+    shared |= {"startsAt": None, "apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "namespace": "default"}
+    entries = [
+        {**shared, "name": "held", "decision": "wait", "held": True},
+        {**shared, "name": "waits", "decision": "wait"},
+        {**shared, "name": "starts", "decision": "start"},
+    ]
+    snapshot = Snapshot("c", True, plan={"gangs": entries}, manifests=tuple(jobs), max_waiting_pods=10)
+    seen = Seen(0.0, 0.0, True, Observation({}, frozenset()), Inventory())
+    due = tuple(Change("create", ref_of(each.object), each) for each in jobs)
+    changes = withhold_waiting_jobs(Changes(due), seen, snapshot)
+    assert [change.ref.name for change in changes.due] == ["waits", "starts"]
+    assert [(change.ref.name, "share" in change.reason) for change in changes.held] == [("held", True)]
+    assert changes.held[0].is_deferred, "told after what is wrong"
+
+
+@pytest.mark.parametrize("namespace", [{}, {"namespace": "default"}])
+def test_an_object_that_is_declared_in_a_version_that_is_not_served_has_not_left_the_repository(
+    namespace: dict[str, str],
+) -> None:
+    """Its kind was watched in the version that the cluster serves, so it was deleted, by a typing error in its
+    apiVersion."""
+    client = FakeCluster().client()
+    differ = Differ(DesiredManifests(client, "test"), writer_for(client), InformerSet(client, "test", lambda: None))
+    declared = {"apiVersion": "example.com/v7", "kind": "Thing", "metadata": {"name": "t", **namespace}}
+    snapshot = Snapshot("c", True, manifests=(Manifest(4, declared, "x.yaml:1"),))
+    wanted = differ.collect(snapshot, PlannedRuns(), lambda manifest: manifest)
+    assert "Thing.example.com/default/t" in wanted.declared

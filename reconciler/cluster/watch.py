@@ -188,8 +188,9 @@ class WatchHealth:
         """Take the kind for one that was served before."""
         self.was_served = True
 
-    def mark_withdrawn(self, is_withdrawn: bool) -> None:
-        self.is_withdrawn = is_withdrawn
+    def note_discovery(self, is_shown: bool) -> None:
+        """Note whether discovery shows the kind, which answers 404."""
+        self.is_withdrawn = self.was_served and not is_shown
 
 
 @dataclass(slots=True)
@@ -287,7 +288,7 @@ class Informer:
         health.expect_served()
         if not health.is_served:
             health.record_problem(self._removal_message(), health.is_withdrawn)
-            health.mark_withdrawn(not self._is_discovered())
+            health.note_discovery(self._is_discovered())
 
     def obstacle(self) -> str:
         """Why the objects of this kind are not known for certain now; empty when they are."""
@@ -362,7 +363,7 @@ class Informer:
         health = self.health
         was_withdrawn = health.is_withdrawn
         self._record_problem(error, self._removal_message() if health.was_served else str(error), was_withdrawn)
-        health.mark_withdrawn(health.was_served and not self._is_discovered())
+        health.note_discovery(not health.was_served or self._is_discovered())
         if health.is_withdrawn != was_withdrawn:
             self.wake()
 

@@ -98,7 +98,7 @@ def test_what_is_served_no_more_is_watched_in_the_version_that_discovery_prefers
     serve(watches, OLD, NEW)
     watches.watch_kinds([(OLD, "Thing")])
     moved = serve(watches, NEW)
-    watches.informers["Thing.example.com"].health.mark_withdrawn(True)
+    watches.informers["Thing.example.com"].health.record_problem("404", is_withdrawn=True)
     assert watches.watch_kinds([(OLD, "Thing")])
     assert watched(watches) == NEW
     asked = moved.asked
@@ -130,7 +130,7 @@ def test_an_informer_whose_kind_is_gone_stays_and_says_so(watches: InformerSet) 
     serve(watches, OLD)
     watches.watch_kinds([(OLD, "Thing")])
     serve(watches)
-    watches.informers["Thing.example.com"].health.mark_withdrawn(True)
+    watches.informers["Thing.example.com"].health.record_problem("404", is_withdrawn=True)
     assert not watches.watch_kinds([(OLD, "Thing")])
     assert watched(watches) == OLD
     assert watches.unknown_kinds == {}

@@ -63,7 +63,7 @@ def build_parts(settings: Settings, client: Client, identity: str, timings: Timi
     keeper = InventoryKeeper(store, lease, fence, clock)
     pulse, housekeeping = LoopPulse(), Interval(timings.housekeeping, clock)
     hands = Hands(settings, timings, client, watches, lease, fence, keeper, wake, pulse, housekeeping, clock, time.time)
-    writer = ClusterWriter(client, store, clock, own)
+    writer = ClusterWriter(client, store, clock, own, timings=timings.objects)
     writer.threads.tell_ends(wake.set)
     event_client = side_client(hands, RateLimit(timings.report.events_per_second, timings.report.event_burst))
     voices = Voices(

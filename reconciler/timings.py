@@ -114,6 +114,50 @@ class PodTimings:
 
 
 @dataclass(frozen=True, slots=True)
+class ObjectTimings:
+    """Of writes of objects."""
+
+    batch: int = 200
+    """Writes, not seconds, between two writes of the inventory."""
+    many: int = 20
+    """Changes, not seconds, of a batch to which Events give way; of corrections between passes, within the next."""
+    busy: float = 1.0
+    save_pauses: tuple[float, ...] = (0.1, 0.3, 0.6)
+    """Before the inventory is written again after an attempt that failed."""
+    slow_save: float = 2.0
+    """After which a failed write of the inventory is not repeated at once, but paused like an object: the pass waits
+    for it, and what has no need of it for the pass."""
+    slow_factor: float = 3.0
+    """Times that the server has taken to say that it cannot answer (a webhook that hangs), for which an object is then
+    left alone, up to `longest_pause`."""
+    first_pause: float = 0.5
+    """Until a failed change is tried again: doubled with each failure, up to the next."""
+    longest_pause: float = 60.0
+    given_up_after: int = 5
+    """Refusals, not seconds, of the same change in a row after which only what others do can help: 15 s, within which a
+    queue that has just been made takes jobs."""
+    first_unfixable_pause: float = 60.0
+    """Until differences are looked at again that stayed when an object was written: doubled each time, up to the
+    next."""
+    longest_unfixable_pause: float = 3600.0
+    fight_window: float = 60.0
+    """In which `fight_threshold` corrections are forgotten."""
+    fight_threshold: float = 5.0
+    """Corrections, not seconds, within that time that make a fight."""
+    fight_pause: float = 120.0
+    """For which an object that is fought over is left alone."""
+    jobs_in_flight: int = 32
+    """Jobs, not seconds, that may have been made and have no pods yet."""
+    flight: float = 8.0
+    """After which a job without pods holds up no other."""
+    soon: float = 0.1
+    """After which a pass follows where room came while the last one was made."""
+    slice: int = 400
+    """Changes, not seconds, of one pass: gates of the first jobs are lifted while the last ones are still to be
+    made."""
+
+
+@dataclass(frozen=True, slots=True)
 class OwnershipTimings:
     """Of what is ours, and what of it is deleted."""
 
@@ -273,6 +317,7 @@ class Timings:
     scheduler: SchedulerTimings = SchedulerTimings()
     requests: RequestTimings = RequestTimings()
     pods: PodTimings = PodTimings()
+    objects: ObjectTimings = ObjectTimings()
     ownership: OwnershipTimings = OwnershipTimings()
     dry_run: DryRunTimings = DryRunTimings()
     compile: CompileTimings = CompileTimings()

@@ -15,9 +15,9 @@ from reconciler.changes.pods import GateLift
 from reconciler.cluster.client import Client
 from reconciler.cluster.transport import Connector
 from reconciler.cluster.write_threads import WriteThreads
-from reconciler.objects.writer import BATCH
 from reconciler.observation.own_writes import OwnWrites
 from reconciler.pods.writes import PodWrites
+from reconciler.timings import TIMINGS
 
 CREATORS = 8
 GATES_BAR = 300
@@ -43,8 +43,9 @@ def measure_gates(bed: Bed, sizes: Sizes) -> Iterator[Row]:
     lifts = [GateLift(pod, "node-0", "node-0") for pod in found]
     writes = PodWrites(client, WriteThreads(), OwnWrites(), lambda: False)
     served, began = bed.cpu_seconds("kube-apiserver"), time.monotonic()
-    for at in range(0, len(lifts), BATCH):
-        batch = {f"gang-{number}": [lift] for number, lift in enumerate(lifts[at : at + BATCH])}
+    most = TIMINGS.pods.batch
+    for at in range(0, len(lifts), most):
+        batch = {f"gang-{number}": [lift] for number, lift in enumerate(lifts[at : at + most])}
         failed = [result for result in writes.lift_gates(batch) if result.outcome != "done"]
         if failed:
             raise RuntimeError(f"{len(failed)} gates were not lifted: {failed[0].message}")

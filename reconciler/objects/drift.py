@@ -22,7 +22,7 @@ from reconciler.changes.results import ChangeResult
 from reconciler.cluster.objects import Object, ref_of
 from reconciler.inventory.store import Inventory
 from reconciler.objects.pace import CorrectionPace
-from reconciler.objects.writer import BATCH, MANY_CHANGES, ClusterWriter
+from reconciler.objects.writer import ClusterWriter
 from reconciler.observation.informers import InformerSet
 from reconciler.observation.volcano import scheduler_text
 from reconciler.planning.snapshot import Snapshot
@@ -50,9 +50,12 @@ class Corrections:
     writer: ClusterWriter
     wake: Callable[[], None]
     timed: Callable[[], AbstractContextManager[None]] = nullcontext
-    pace: CorrectionPace = field(default_factory=lambda: CorrectionPace(MANY_CHANGES))
     basis: Basis | None = None
     targets: Mapping[str, Manifest] = field(default_factory=dict)
+    pace: CorrectionPace = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.pace = CorrectionPace(self.writer.timings)
 
     def forbid(self) -> None:
         """Leave all writes to passes."""
@@ -72,7 +75,7 @@ class Corrections:
         """Put back what was updated since the last look, as far as that can be decided object by object; what was done.
         Wakes a pass for the rest, and where a write failed or has changed what the inventory says. Raises LostLease.
         now: the basis as it is now; None where this replica does not lead."""
-        updates = {ref_of(item).key: item for item in self.watches.take_updates(BATCH)}
+        updates = {ref_of(item).key: item for item in self.watches.take_updates(self.writer.timings.batch)}
         if not updates:
             return []
         if now is None or self.basis is None or not self.basis.is_of(now):

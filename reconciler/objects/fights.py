@@ -8,13 +8,7 @@ from dataclasses import dataclass, field
 from reconciler.changes.events import Condition
 from reconciler.cluster.objects import name_of_key
 from reconciler.threads.memo import drop_other_keys
-
-FIGHT_WINDOW = 60.0
-"""Seconds in which `FIGHT_THRESHOLD` corrections are forgotten."""
-FIGHT_THRESHOLD = 5.0
-"""Corrections within that time that make a fight."""
-FIGHT_PAUSE = 120.0
-"""Seconds for which an object that is fought over is left alone."""
+from reconciler.timings import TIMINGS, ObjectTimings
 
 
 @dataclass(slots=True)
@@ -25,19 +19,20 @@ class FightDetector:
     heat: key -> heat and when it was so. opponents: key -> a sentence on who the fight is with.
     """
 
+    timings: ObjectTimings = TIMINGS.objects
     heat: dict[str, tuple[float, float]] = field(default_factory=dict)
     paused_until: dict[str, float] = field(default_factory=dict)
     opponents: dict[str, str] = field(default_factory=dict)
 
     def record_correction(self, key: str, opponent: str, now: float) -> bool:
         """Count a correction; True when this object has just become a fight. opponent: a sentence on who it is with."""
-        heat, at = self.heat.get(key, (0.0, now))
-        heat = max(0.0, heat - (now - at) * FIGHT_THRESHOLD / FIGHT_WINDOW) + 1.0
+        (heat, at), times = self.heat.get(key, (0.0, now)), self.timings
+        heat = max(0.0, heat - (now - at) * times.fight_threshold / times.fight_window) + 1.0
         self.heat[key] = (heat, now)
-        if heat <= FIGHT_THRESHOLD:
+        if heat <= times.fight_threshold:
             return False
         self.heat[key] = (0.0, now)
-        self.paused_until[key] = now + FIGHT_PAUSE
+        self.paused_until[key] = now + times.fight_pause
         self.opponents[key] = opponent
         return True
 
@@ -49,7 +44,8 @@ class FightDetector:
 
     def trim(self, now: float) -> None:
         """Forget objects that have cooled down, and fights that are over."""
-        drop_other_keys(self.heat, {key for key, (_, at) in self.heat.items() if now - at < FIGHT_WINDOW})
+        window = self.timings.fight_window
+        drop_other_keys(self.heat, {key for key, (_, at) in self.heat.items() if now - at < window})
         drop_other_keys(self.paused_until, {key for key, until in self.paused_until.items() if until > now})
         drop_other_keys(self.opponents, self.paused_until.keys())
 

@@ -14,14 +14,7 @@ from reconciler.changes.results import UNANSWERED, ChangeResult
 from reconciler.cluster.objects import Object
 from reconciler.objects.fights import FightDetector
 from reconciler.threads.memo import drop_other_keys
-
-FIRST_PAUSE, MAX_PAUSE = 0.5, 60.0
-"""Seconds before a failed change is tried again: at first, doubled with each failure, and at most."""
-GIVEN_UP_AFTER = 5
-"""Refusals of the same change in a row after which only what others do can help: 15 s, within which a queue that has
-just been made takes jobs."""
-UNFIXABLE_PAUSES = (60.0, 3600.0)
-"""The same for differences that stayed when an object was written."""
+from reconciler.timings import TIMINGS, ObjectTimings
 
 
 @dataclass(slots=True)
@@ -39,6 +32,7 @@ class WriterMemory:
     failures: key -> how the last attempt failed, or that it has no answer, until one succeeds.
     """
 
+    timings: ObjectTimings = TIMINGS.objects
     unfixable_differences: dict[str, tuple[str, float, float]] = field(default_factory=dict)
     applied_digests: dict[str, str] = field(default_factory=dict)
     paused_changes: dict[str, tuple[str, int, float]] = field(default_factory=dict)
@@ -47,7 +41,10 @@ class WriterMemory:
     unsaved_intents: set[str] = field(default_factory=set)
     lost_answers: dict[str, float] = field(default_factory=dict)
     failures: dict[str, ChangeResult] = field(default_factory=dict)
-    fights: FightDetector = field(default_factory=FightDetector)
+    fights: FightDetector = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.fights = FightDetector(self.timings)
 
     def record_intent(self, key: str) -> None:
         """Note that an object is about to be made that the stored inventory does not hold."""
@@ -67,7 +64,9 @@ class WriterMemory:
         is_correction = self.applied_digests.get(key) == desired_digest
         former, pause, _ = self.unfixable_differences.pop(key, ("", 0.0, 0.0))
         if differences:
-            pause = min(2 * pause, UNFIXABLE_PAUSES[1]) if former == differences else UNFIXABLE_PAUSES[0]
+            times = self.timings
+            longer = min(2 * pause, times.longest_unfixable_pause)
+            pause = longer if former == differences else times.first_unfixable_pause
             self.unfixable_differences[key] = differences, pause, now + pause
         self.applied_digests[key] = desired_digest
         return is_correction
@@ -96,7 +95,7 @@ class WriterMemory:
             self.record_refused_update(change)
         previous, failures, _ = self.paused_changes.get(key, ("", 0, 0.0))
         failures = failures + 1 if previous == digest else 1
-        pause = max(result.retry_after, min(FIRST_PAUSE * 2 ** (failures - 1), MAX_PAUSE))
+        pause = max(result.retry_after, min(self.timings.first_pause * 2 ** (failures - 1), self.timings.longest_pause))
         self.paused_changes[key] = (digest, failures, now + pause)
 
     def record_refused_update(self, change: Change) -> None:
@@ -121,7 +120,7 @@ class WriterMemory:
         if failure is None or failure.outcome in ("retry", *UNANSWERED):
             return False
         digest, failures, _ = self.paused_changes.get(key, ("", 0, 0.0))
-        is_refused_again = failures >= GIVEN_UP_AFTER and digest == change_digest(change)
+        is_refused_again = failures >= self.timings.given_up_after and digest == change_digest(change)
         return failure.outcome == "fight" or is_refused_again
 
     def trim(self, keys: Collection[str], now: float) -> None:

@@ -12,30 +12,20 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 
 from reconciler.changes.diff import Change
-
-IN_FLIGHT = 32
-"""Jobs that may have been made and have no pods yet."""
-FLIGHT_SECONDS = 8.0
-"""Seconds after which a job without pods holds up no other."""
-SOON = 0.1
-"""Seconds after which a pass follows where room came while the last one was made."""
-SLICE = 400
-"""Changes of one pass: gates of the first jobs are lifted while the last ones are still to be made."""
-BUSY_SECONDS = 1.0
-"""Seconds in which `CorrectionPace.most` corrections are so many that Events wait for them."""
+from reconciler.timings import TIMINGS, ObjectTimings
 
 
 class CorrectionPace:
-    """When the last `most` objects were put back between passes."""
+    """When the last objects were put back between passes."""
 
-    def __init__(self, most: int) -> None:
-        self.most = most
-        self._times: deque[float] = deque(maxlen=most)
+    def __init__(self, timings: ObjectTimings = TIMINGS.objects) -> None:
+        self.timings = timings
+        self._times: deque[float] = deque(maxlen=timings.many)
 
     def record(self, count: int, now: float) -> bool:
         """Note so many corrections; whether there are many now, as in a pass that makes many changes."""
-        self._times.extend([now] * min(count, self.most))
-        return len(self._times) == self.most and now - self._times[0] < BUSY_SECONDS
+        self._times.extend([now] * min(count, self.timings.many))
+        return len(self._times) == self.timings.many and now - self._times[0] < self.timings.busy
 
 
 @dataclass(slots=True)
@@ -43,12 +33,13 @@ class StartPace:
     """made_at: Ref.key of a job without pods -> when it was made, on the clock. is_holding: whether jobs were
     left to a later pass."""
 
+    timings: ObjectTimings = TIMINGS.objects
     made_at: dict[str, float] = field(default_factory=dict)
     is_holding: bool = False
 
     def observe(self, has_pods: Callable[[str], bool], now: float) -> None:
         """Forget the jobs that have their pods, and those that take too long."""
-        recent = {key: at for key, at in self.made_at.items() if now - at < FLIGHT_SECONDS}
+        recent = {key: at for key, at in self.made_at.items() if now - at < self.timings.flight}
         self.made_at = {key: at for key, at in recent.items() if not has_pods(key)}
 
     def record_creation(self, key: str, now: float) -> None:
@@ -57,7 +48,7 @@ class StartPace:
     def next_changes(self, due: Sequence[Change], starting: Collection[str], waiting: Collection[str]) -> list[Change]:
         """The changes of this pass in their order: wave by wave, new jobs last, and of them those that wait after those
         that start. starting, waiting: Ref.key of gangs."""
-        room = max(IN_FLIGHT - len(self.made_at), 0)
+        room = max(self.timings.jobs_in_flight - len(self.made_at), 0)
         by_rank: tuple[list[Change], list[Change], list[Change]] = ([], [], [])
         for change in due:
             key = change.ref.key
@@ -66,10 +57,11 @@ class StartPace:
         others, starts, waits = by_rank
         self.is_holding = len(starts) > room
         chosen = [*others, *starts[:room]] if self.is_holding else [*others, *starts, *waits]
-        return sorted(chosen, key=lambda change: change.desired.wave if change.desired else 0)[:SLICE]
+        return sorted(chosen, key=lambda change: change.desired.wave if change.desired else 0)[: self.timings.slice]
 
     def deadlines(self, now: float) -> list[float]:
         """When jobs without pods let others go on, on the clock: soon, where that came during a long pass."""
         if not self.is_holding:
             return []
-        return [max(at + FLIGHT_SECONDS, now + SOON) for at in self.made_at.values()] or [now + SOON]
+        soon, flight = now + self.timings.soon, self.timings.flight
+        return [max(at + flight, soon) for at in self.made_at.values()] or [soon]

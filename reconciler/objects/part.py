@@ -29,7 +29,10 @@ class ObjectsPart(Part):
     differ: Differ
     corrections: Corrections
     wake: Callable[[], None]
-    pace: StartPace = field(default_factory=StartPace)
+    pace: StartPace = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.pace = StartPace(self.writer.timings)
 
     def settle(self) -> list[WriteResult]:
         """What came of the writes that were left and have ended."""

@@ -44,24 +44,13 @@ from reconciler.cluster.replacements import WAY_OUT, is_taken_anew, may_be_repla
 from reconciler.cluster.write_threads import Proceed, Task, WriteThreads
 from reconciler.inventory.marks import origin_of
 from reconciler.inventory.store import Inventory, InventoryEntry, InventoryStore, Origin
-from reconciler.objects.memory import MAX_PAUSE, WriterMemory, change_digest
+from reconciler.objects.memory import WriterMemory, change_digest
 from reconciler.objects.release import empty_set, hand_over_patch
 from reconciler.observation.own_writes import OwnWrites
+from reconciler.timings import TIMINGS, ObjectTimings
 
 log = logging.getLogger(__name__)
 
-BATCH = 200
-"""Writes between two writes of the inventory."""
-MANY_CHANGES = 20
-"""Changes of a batch to which Events give way."""
-SAVE_PAUSES = (0.1, 0.3, 0.6)
-"""Seconds before the inventory is written again after an attempt that failed."""
-SLOW_FACTOR = 3.0
-"""Times that the server has taken to say that it cannot answer (a webhook that hangs), for which an object is then left
-alone, `MAX_PAUSE` at most."""
-SLOW_SAVE = 2.0
-"""Seconds after which a failed write of the inventory is not repeated at once, but paused like an object: the pass
-waits for it, and what has no need of it for the pass."""
 PUT_OFF = "left to the next pass: this one has taken too long"
 _CREATED: Origin = "created"
 _UNKNOWN_OPPONENT = "who changes it is not known"
@@ -91,11 +80,15 @@ class ClusterWriter:
     clock: Callable[[], float]
     own: OwnWrites = field(default_factory=OwnWrites)
     sleep: Callable[[float], None] = time.sleep
-    memory: WriterMemory = field(default_factory=WriterMemory)
+    timings: ObjectTimings = TIMINGS.objects
+    memory: WriterMemory = field(init=False)
     threads: WriteThreads = field(default_factory=WriteThreads)
     deadline: float = inf
     busy_at: float = -inf
     failed_save: tuple[str, float] = ("", -inf)
+
+    def __post_init__(self) -> None:
+        self.memory = WriterMemory(self.timings)
 
     def set_deadline(self, seconds: float) -> None:
         """Leave to the next pass what is not begun so many seconds from now."""
@@ -118,7 +111,7 @@ class ClusterWriter:
         (trouble, until), began_at = self.failed_save, self.clock()
         if began_at < until:
             return trouble
-        for pause in (*SAVE_PAUSES, 0.0):
+        for pause in (*self.timings.save_pauses, 0.0):
             try:
                 self.store.write(inventory)
             except Conflict as error:  # with our own write, where one failed before this one
@@ -128,8 +121,8 @@ class ClusterWriter:
             except ApiError as error:
                 trouble = str(error)
                 self.failed_save = trouble, -inf
-                if (took := self.clock() - began_at) > SLOW_SAVE:
-                    self.failed_save = trouble, self.clock() + min(SLOW_FACTOR * took, MAX_PAUSE)
+                if (took := self.clock() - began_at) > self.timings.slow_save:
+                    self.failed_save = trouble, self.clock() + self._slow_pause(took)
                     return trouble
                 self.sleep(pause)
             else:
@@ -176,10 +169,11 @@ class ClusterWriter:
         """Attempt each change; those that are refused again, as long as another succeeds meanwhile."""
         final: list[ChangeResult] = []
         remaining = list(changes)
+        most = self.timings.batch
         while remaining:
             results: list[ChangeResult] = []
-            for start in range(0, len(remaining), BATCH):
-                results += self._attempt_batch(remaining[start : start + BATCH], inventory, attempt)
+            for start in range(0, len(remaining), most):
+                results += self._attempt_batch(remaining[start : start + most], inventory, attempt)
             progress = any(result.outcome == "done" for result in results)
             remaining = []
             for result in results:
@@ -207,7 +201,7 @@ class ClusterWriter:
 
         tasks = [Task(each.ref, partial(attempt_one, each), partial(ChangeResult, each)) for each in batch]
         results: list[ChangeResult] = self.threads.run(tasks)
-        self.busy_at = self.clock() if len(batch) >= MANY_CHANGES else self.busy_at
+        self.busy_at = self.clock() if len(batch) >= self.timings.many else self.busy_at
         return [*results, self.record_failed_save(trouble)] if trouble else results
 
     def settle(self) -> list[WriteResult]:
@@ -273,7 +267,10 @@ class ClusterWriter:
     def _pause_after(self, error: Retry, began_at: float) -> float:
         """Seconds for which an object is left alone about which the server gave no answer, or a late one."""
         took = self.clock() - began_at if error.is_answer else 0.0
-        return max(error.after, min(SLOW_FACTOR * took, MAX_PAUSE))
+        return max(error.after, self._slow_pause(took))
+
+    def _slow_pause(self, took: float) -> float:
+        return min(self.timings.slow_factor * took, self.timings.longest_pause)
 
     def _apply_object(self, change: Change, desired: Manifest, inventory: Inventory, proceed: Proceed) -> Note:
         known = inventory.entries.get(change.ref.key, InventoryEntry(change.ref))

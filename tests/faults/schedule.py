@@ -37,7 +37,7 @@ SHORT_TIMES: Numbers = {
         "LONGEST_RELIST_PAUSE": 3.0,
         "LONGEST_UNAVAILABLE_PAUSE": 10.0,
     },
-    "reconciler.objects.writer": {"MAX_PAUSE": 4.0},
+    "objects": {"longest_pause": 4.0},
 }
 """What the reconciler waits for in production is waited for shortly: a lease that nobody gives back, a watch that is
 half-open, the pauses after many failures. The order of the times stays what it is. By group of `reconciler.timings`, or

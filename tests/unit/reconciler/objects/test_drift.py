@@ -19,13 +19,13 @@ from reconciler.cluster.client import LostLease
 from reconciler.cluster.objects import Object, ref_of
 from reconciler.cluster.watch import Informer
 from reconciler.inventory.store import Inventory, InventoryEntry, InventoryStore
-from reconciler.objects import drift
 from reconciler.objects.drift import Basis, Corrections
-from reconciler.objects.writer import MANY_CHANGES, ClusterWriter
+from reconciler.objects.writer import ClusterWriter
 from reconciler.observation.informers import InformerSet
 from reconciler.planning.snapshot import Snapshot
 from reconciler.requests.store import Requests
 from reconciler.threads.wake import WakeEvent
+from reconciler.timings import TIMINGS, ObjectTimings
 from tests.builders.fake_cluster import FakeCluster
 from tests.builders.scripted_server import error_answer
 
@@ -53,11 +53,12 @@ def config_map(name: str, **data: str) -> Object:
 class World:
     """Of a leader that has just made a pass, which found these objects as they are to be."""
 
-    def __init__(self, *names: str) -> None:
+    def __init__(self, *names: str, timings: ObjectTimings = TIMINGS.objects) -> None:
         self.cluster, self.time, self.wake = FakeCluster(), 1000.0, WakeEvent()
         self.client = client = self.cluster.client()
         client.fence = lambda: None
-        self.writer = ClusterWriter(client, InventoryStore(client, "gangplan-system", "test"), lambda: self.time)
+        store = InventoryStore(client, "gangplan-system", "test")
+        self.writer = ClusterWriter(client, store, lambda: self.time, timings=timings)
         watches = InformerSet(client, "test", self.wake.set, self.wake.stirred.set)
         self.corrections, self.watches = Corrections(watches, self.writer, self.wake.set), watches
         self.informer = Informer(client, client.resource("v1", "ConfigMap"), lambda: None)
@@ -118,7 +119,7 @@ class World:
 
 @pytest.fixture
 def world() -> World:
-    return World("a", "b", *(f"more-{at}" for at in range(MANY_CHANGES)))
+    return World("a", "b", *(f"more-{at}" for at in range(TIMINGS.objects.many)))
 
 
 def test_an_object_is_put_back_by_one_write_and_no_pass(world: World) -> None:
@@ -278,14 +279,14 @@ def test_events_wait_for_many_corrections(world: World) -> None:
     world.edit("a")
     world.put_back()
     assert world.writer.busy_at < 0
-    for at in range(MANY_CHANGES):
+    for at in range(TIMINGS.objects.many):
         world.edit(f"more-{at}")
     world.put_back()
     assert world.writer.busy_at == world.time
 
 
-def test_more_updates_than_a_batch_are_put_back_in_turns(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(drift, "BATCH", 1)
+def test_more_updates_than_a_batch_are_put_back_in_turns() -> None:
+    world = World("a", "b", timings=replace(TIMINGS.objects, batch=1))
     world.edit("a")
     world.edit("b")
     world.wake.stirred.clear()

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from reconciler.objects.fights import FIGHT_PAUSE, FIGHT_THRESHOLD, FightDetector
+from reconciler.objects.fights import FightDetector
+from reconciler.timings import TIMINGS
 
 
 def test_corrections_in_quick_succession_are_a_fight_and_slow_ones_are_not() -> None:
     fights = FightDetector()
     assert not any(fights.record_correction("slow", "them", now=60.0 * at) for at in range(20))
-    turns = [fights.record_correction("quick", "them", now=1200.0 + at) for at in range(int(FIGHT_THRESHOLD) + 1)]
-    assert turns == [*[False] * int(FIGHT_THRESHOLD), True]
+    most = int(TIMINGS.objects.fight_threshold)
+    turns = [
+        fights.record_correction("quick", "them", now=1200.0 + at)
+        for at in range(int(TIMINGS.objects.fight_threshold) + 1)
+    ]
+    assert turns == [*[False] * most, True]
     assert fights.is_paused("quick", 1210.0)
     assert not fights.is_paused("slow", 1210.0)
-    assert not fights.is_paused("quick", 1206.0 + FIGHT_PAUSE)
+    assert not fights.is_paused("quick", 1206.0 + TIMINGS.objects.fight_pause)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from reconciler.changes.diff import Change
 from reconciler.changes.results import ChangeOutcome, ChangeResult
 from reconciler.cluster.objects import Ref
-from reconciler.objects.memory import GIVEN_UP_AFTER, WriterMemory
+from reconciler.objects.memory import WriterMemory
 from reconciler.observation.own_writes import OwnWrites
+from reconciler.timings import TIMINGS
 
 
 def test_nothing_that_one_process_remembers_outlives_its_object() -> None:
@@ -39,9 +40,9 @@ def test_what_is_refused_again_and_again_is_given_up() -> None:
             memory.record_result(ChangeResult(change, outcome, "no such namespace"), 0.0)
         return memory.is_given_up(change)
 
-    assert not is_given_up_after("refused", GIVEN_UP_AFTER - 1)
+    assert not is_given_up_after("refused", TIMINGS.objects.given_up_after - 1)
     assert is_given_up_after("refused", 1)
     assert not is_given_up_after("retry", 1), "a server that is too busy will answer"
-    assert is_given_up_after("conflict", GIVEN_UP_AFTER)
+    assert is_given_up_after("conflict", TIMINGS.objects.given_up_after)
     assert is_given_up_after("fight", 1)
     assert not memory.is_given_up(Change("create", Ref("v1", "ConfigMap", "none", "new")))

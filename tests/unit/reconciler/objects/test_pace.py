@@ -5,9 +5,12 @@ from __future__ import annotations
 from compiler.emit.manifest import Manifest
 from reconciler.changes.diff import Change
 from reconciler.cluster.objects import Ref
-from reconciler.objects.pace import FLIGHT_SECONDS, IN_FLIGHT, SLICE, SOON, StartPace
+from reconciler.objects.pace import StartPace
+from reconciler.timings import TIMINGS
 
 VOLCANO = "batch.volcano.sh/v1alpha1"
+
+IN_FLIGHT = TIMINGS.objects.jobs_in_flight
 
 
 def change(name: str, action: str = "create", wave: int = 5) -> Change:
@@ -32,8 +35,8 @@ def test_jobs_beyond_the_window_come_when_others_begin_or_take_too_long() -> Non
     make(pace, first, 10.0)
     assert pace.next_changes(jobs[IN_FLIGHT:], starting, ()) == []
     assert pace.is_holding
-    assert min(pace.deadlines(10.0)) == 10.0 + FLIGHT_SECONDS
-    assert min(pace.deadlines(60.0)) == 60.0 + SOON
+    assert min(pace.deadlines(10.0)) == 10.0 + TIMINGS.objects.flight
+    assert min(pace.deadlines(60.0)) == 60.0 + TIMINGS.objects.soon
 
     begun = {first[0].ref.key, first[5].ref.key}
     pace.observe(begun.__contains__, 11.0)
@@ -41,7 +44,7 @@ def test_jobs_beyond_the_window_come_when_others_begin_or_take_too_long() -> Non
     assert second == jobs[IN_FLIGHT : IN_FLIGHT + 2]
     make(pace, second, 11.0)
 
-    pace.observe(lambda key: False, 10.0 + FLIGHT_SECONDS)
+    pace.observe(lambda key: False, 10.0 + TIMINGS.objects.flight)
     third = pace.next_changes(jobs[IN_FLIGHT + 2 :], starting, ())
     assert len(third) == IN_FLIGHT - len(second)
 
@@ -62,8 +65,8 @@ def test_only_new_jobs_wait_and_starting_jobs_come_before_waiting_ones() -> None
 
 
 def test_a_pass_takes_so_many_changes_at_most_and_early_waves_first() -> None:
-    many = [change(f"wait-{at}") for at in range(SLICE)]
+    many = [change(f"wait-{at}") for at in range(TIMINGS.objects.slice)]
     early = [change(f"settings-{at}", wave=3) for at in range(10)]
     chosen = StartPace().next_changes([*many, *early], (), keys_of(many))
-    assert len(chosen) == SLICE
+    assert len(chosen) == TIMINGS.objects.slice
     assert chosen[:10] == early

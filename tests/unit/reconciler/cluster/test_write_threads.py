@@ -29,8 +29,9 @@ from reconciler.cluster.write_threads import (
 )
 from reconciler.inventory.shards import Table
 from reconciler.inventory.store import Inventory, InventoryEntry, InventoryStore
-from reconciler.objects.writer import SLOW_SAVE, ClusterWriter
+from reconciler.objects.writer import ClusterWriter
 from reconciler.pods.writes import PodWrites
+from reconciler.timings import TIMINGS
 from tests.builders.fake_cluster import FakeCluster
 from tests.builders.scripted_server import ScriptedAnswer, error_answer
 
@@ -327,7 +328,7 @@ def test_an_inventory_whose_write_hangs_is_not_waited_for_again_at_once(server: 
         nonlocal now
         if "gangplan-system" not in path or method == "GET":
             return None
-        now += 3 * SLOW_SAVE
+        now += 3 * TIMINGS.objects.slow_save
         return error_answer(500, "the webhook gave no answer")
 
     server.cluster.before, writer.clock = answer, lambda: now
@@ -341,10 +342,10 @@ def test_an_inventory_whose_write_hangs_is_not_waited_for_again_at_once(server: 
         "new": "retry",
         "gangplan-test-inventory": "retry",
     }
-    assert now == 3 * SLOW_SAVE, "one attempt"
+    assert now == 3 * TIMINGS.objects.slow_save, "one attempt"
     assert writer.save_inventory(inventory)
-    assert now == 3 * SLOW_SAVE, "and none for longer than it took"
-    server.cluster.before, now = lambda method, path, body: None, 13 * SLOW_SAVE
+    assert now == 3 * TIMINGS.objects.slow_save, "and none for longer than it took"
+    server.cluster.before, now = lambda method, path, body: None, 13 * TIMINGS.objects.slow_save
     assert not writer.save_inventory(inventory)
 
 
@@ -357,13 +358,13 @@ def test_a_write_of_the_inventory_whose_answer_came_too_late_is_no_other_replica
     def lose(method: str, path: str, body: Any) -> None:
         nonlocal now
         if method == "PUT":
-            now += 3 * SLOW_SAVE
+            now += 3 * TIMINGS.objects.slow_save
             raise TimeoutError("no answer")
 
     server.cluster.after, writer.clock = lose, lambda: now
     inventory.bring_into_force("c0ffee")
     assert writer.save_inventory(inventory)
-    server.cluster.after, now = lambda method, path, body: None, 20 * SLOW_SAVE
+    server.cluster.after, now = lambda method, path, body: None, 20 * TIMINGS.objects.slow_save
     assert not writer.save_inventory(inventory)
     assert writer.failed_save[0] == ""
     server.cluster.objects[INVENTORY]["metadata"]["resourceVersion"] += "0"

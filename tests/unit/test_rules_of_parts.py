@@ -67,6 +67,12 @@ def test_there_is_no_record_that_all_steps_of_a_pass_share() -> None:
     assert names.isdisjoint({"Pass", "Reconciler"})
 
 
+def test_a_pass_makes_one_observation() -> None:
+    """Two that were mixed in one pass gave a node to two gangs."""
+    calls = [(file, node) for file, tree in TREES.items() for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    assert [file for file, node in calls if ast.unparse(node.func).endswith("watches.observe")] == ["loop.py"]
+
+
 def test_no_function_takes_more_than_two_parts() -> None:
     parts = frozenset(made.name for tree in TREES.values() for made in classes(tree) if is_part(made))
     assert len(parts) == 7

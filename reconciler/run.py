@@ -21,24 +21,6 @@ from reconciler.threads.rest import LoopRest
 
 log = logging.getLogger(__name__)
 
-DEBOUNCE = 0.05
-"""Seconds in which further events join the same pass; drift is to be put back within a second."""
-STOP_LOOK = 0.5
-"""Seconds between looks at whether the process is to end: a signal's handler sets no event, since the main thread may
-hold that event's lock when it is interrupted."""
-MAX_PASS_INTERVAL = 30.0
-"""Seconds after which a pass is made although nothing happened."""
-FAILURE_PAUSES = (0.5, 5.0)
-"""Least and longest pause after a pass that failed as a whole. Events cut it short, but not below the least."""
-TOLD_FAILURES = 2
-"""Failed passes in a row of which the status speaks."""
-START_WAIT = 60.0
-"""Seconds for which the first pass waits for the lists and for git."""
-EVENT_SECONDS = 3.0
-"""Seconds for which the Events that wait are written at the end of the process."""
-PASS_SECONDS = 60.0
-"""Seconds after which a pass begins no further change; the next one goes on."""
-
 
 class StopRequestedError(Exception):
     """The process is to end, and asks the API server for nothing more."""
@@ -67,7 +49,7 @@ def run_reconciler(parts: Parts, stop: Callable[[], bool], once: bool = False) -
         hands.watches.stop()
         for part in parts.all:
             part.stop()
-        voices.event_writer.stop(EVENT_SECONDS)
+        voices.event_writer.stop(hands.timings.loop.last_events)
         if not parts.objects.writer.is_any_open():  # a successor could not know of it, and waits for the lease's end
             hands.lease.release()
         voices.tracing.stop()
@@ -95,28 +77,29 @@ def _check_before_request(hands: Hands, stop: Callable[[], bool]) -> None:
 
 
 def _wait_for_start(parts: Parts, stop: Callable[[], bool]) -> None:
-    until = time.monotonic() + START_WAIT
+    timings = parts.hands.timings.loop
+    until = time.monotonic() + timings.start
     while not stop() and time.monotonic() < until:
         parts.hands.pulse.heartbeat.beat()
         if parts.planning.branch.poller.first_poll.is_set() and parts.hands.watches.wait_for_lists(0.0):
             return
-        time.sleep(DEBOUNCE)
+        time.sleep(timings.debounce)
 
 
 def _repeat_passes(parts: Parts, stop: Callable[[], bool], once: bool) -> Report | None:
-    hands, voices = parts.hands, parts.voices
+    hands, voices, timings = parts.hands, parts.voices, parts.hands.timings.loop
     last: Report | None = None
     failures, problem = 0, ""
     pause, rested_at, rest = 0.0, 0.0, LoopRest(hands.timings.rest)
     started_at, patience = time.monotonic(), hands.lease.duration + hands.lease.deadline
     while not stop():
-        _pause(parts, stop, FAILURE_PAUSES[0] if failures else DEBOUNCE, pause, rested_at)
+        _pause(parts, stop, timings.first_failure_pause if failures else timings.debounce, pause, rested_at)
         hands.wake.clear()
         began_at, computed = time.monotonic(), time.thread_time()
         hands.pulse.heartbeat.beat()
-        parts.objects.writer.set_deadline(PASS_SECONDS)
+        parts.objects.writer.set_deadline(timings.longest_pass)
         try:
-            if failures >= TOLD_FAILURES:
+            if failures >= timings.told_failures:
                 _publish_failure(hands, voices, problem)
             with voices.tracing.span("pass", revision=parts.planning.revision):
                 last = reconcile_once(parts)
@@ -129,11 +112,11 @@ def _repeat_passes(parts: Parts, stop: Callable[[], bool], once: bool) -> Report
         except LostLease as error:
             log.warning("stopped writing", extra={"reason": str(error)})
             hands.keeper.forget()
-            pause = FAILURE_PAUSES[0]
+            pause = timings.first_failure_pause
             continue
         except Exception as error:  # whatever it is: a process that ends leaves the cluster to nobody
             failures += 1
-            pause = min(FAILURE_PAUSES[0] * 2.0**failures, FAILURE_PAUSES[1])
+            pause = min(timings.first_failure_pause * 2.0**failures, timings.longest_failure_pause)
             voices.metrics.passes.labels(result="failed").inc()
             problem = _log_failure(hands.pulse.heartbeat, error)
             continue
@@ -142,7 +125,7 @@ def _repeat_passes(parts: Parts, stop: Callable[[], bool], once: bool) -> Report
         rested_at = rest.rested_at(began_at, time.monotonic(), time.thread_time() - computed, is_paced)
         if parts.objects.writer.is_out_of_time():
             hands.wake.set()
-        pause = min(MAX_PASS_INTERVAL, last.next_wakeup if last.next_wakeup is not None else MAX_PASS_INTERVAL)
+        pause = min(timings.longest_pause, last.next_wakeup if last.next_wakeup is not None else timings.longest_pause)
         if hands.lease.is_held():
             pause = min(pause, voices.publisher.seconds_due())
         if once and hands.lease.is_held() and _is_complete(parts, last):
@@ -156,14 +139,14 @@ def _repeat_passes(parts: Parts, stop: Callable[[], bool], once: bool) -> Report
 def _pause(parts: Parts, stop: Callable[[], bool], least: float, longest: float, rested_at: float) -> None:
     """Wait up to `longest` seconds for something to happen, then `least` for what else happens with it, and at least
     until `rested_at` unless it is urgent. Meanwhile single objects are put back."""
-    wake, until = parts.hands.wake, time.monotonic() + longest
+    wake, timings, until = parts.hands.wake, parts.hands.timings.loop, time.monotonic() + longest
     while not stop() and not wake.is_set() and (left := until - time.monotonic()) > 0:
-        wake.stirred.wait(min(left, STOP_LOOK))
+        wake.stirred.wait(min(left, timings.stop_look))
         _put_back_updates(parts)
     joined_until = time.monotonic() + least
     rested_until = max(joined_until, rested_at)
     while not stop() and (left := (joined_until if wake.is_urgent else rested_until) - time.monotonic()) > 0:
-        wake.stirred.wait(min(DEBOUNCE, left))
+        wake.stirred.wait(min(timings.debounce, left))
         _put_back_updates(parts)
 
 
@@ -172,7 +155,7 @@ def _put_back_updates(parts: Parts) -> None:
     the same trouble and tells of it."""
     hands, voices = parts.hands, parts.voices
     hands.wake.stirred.clear()
-    parts.objects.writer.set_deadline(PASS_SECONDS)
+    parts.objects.writer.set_deadline(hands.timings.loop.longest_pass)
     try:
         if results := parts.objects.corrections.put_back(basis(parts)):
             voices.metrics.record_results(results)
@@ -290,7 +273,7 @@ def _ready_obstacle(parts: Parts) -> str:
     if obstacle := hands.lease.obstacle():
         return obstacle
     age = time.monotonic() - hands.pulse.last_good_pass
-    return f"the last good pass was {age:.0f} s ago" if age > 3 * MAX_PASS_INTERVAL else ""
+    return f"the last good pass was {age:.0f} s ago" if age > 3 * hands.timings.loop.longest_pause else ""
 
 
 def _refresh_gauges(parts: Parts) -> None:

@@ -309,6 +309,31 @@ class RestTimings:
 
 
 @dataclass(frozen=True, slots=True)
+class LoopTimings:
+    """Of the loop, from its start to its end."""
+
+    debounce: float = 0.05
+    """In which further events join the same pass; drift is to be put back within a second."""
+    stop_look: float = 0.5
+    """Between looks at whether the process is to end: a signal's handler sets no event, since the main thread may hold
+    that event's lock when it is interrupted."""
+    longest_pause: float = 30.0
+    """After which a pass is made although nothing happened."""
+    first_failure_pause: float = 0.5
+    """After a pass that failed as a whole: doubled with each failure, up to the next. Events cut it short, but not
+    below this."""
+    longest_failure_pause: float = 5.0
+    told_failures: int = 2
+    """Failed passes in a row, not seconds, of which the status speaks."""
+    start: float = 60.0
+    """For which the first pass waits for the lists and for git."""
+    last_events: float = 3.0
+    """For which the Events that wait are written at the end of the process."""
+    longest_pass: float = 60.0
+    """After which a pass begins no further change; the next one goes on."""
+
+
+@dataclass(frozen=True, slots=True)
 class Timings:
     """All groups."""
 
@@ -324,6 +349,7 @@ class Timings:
     plan_copy: PlanCopyTimings = PlanCopyTimings()
     report: ReportTimings = ReportTimings()
     runs: RunTimings = RunTimings()
+    loop: LoopTimings = LoopTimings()
     rest: RestTimings = RestTimings()
     inventory: InventoryTimings = InventoryTimings()
     housekeeping: float = 30.0

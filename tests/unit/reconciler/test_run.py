@@ -32,9 +32,11 @@ from reconciler.report.status import Report, StatusPublisher
 from reconciler.requests.store import Requests
 from reconciler.run import http_pages, run_reconciler
 from reconciler.settings import Settings
+from reconciler.timings import TIMINGS, LoopTimings
 from tests.builders.scripted_server import ScriptedAnswer, ScriptedServer, error_answer
 
 QUEUE = Ref("scheduling.volcano.sh/v1beta1", "Queue", "", "team")
+SHORT = LoopTimings(first_failure_pause=0.001, longest_failure_pause=0.002)
 IDLE = Report(commit="c0ffee", head="c0ffee", conditions=(), is_idle=True, next_wakeup=0.0)
 
 
@@ -44,7 +46,7 @@ class Life:
     def __init__(self, folder: Path) -> None:
         self.server = ScriptedServer(self.answer)
         settings = Settings(str(folder), "main", "test", "gangplan-system", folder / "data")
-        self.parts = build_parts(settings, self.server.client(), "me")
+        self.parts = build_parts(settings, self.server.client(), "me", replace(TIMINGS, loop=SHORT))
         self.steps: list[Callable[[Parts], Report]] = []
         self.stopped = False
 
@@ -68,7 +70,6 @@ def life(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Life]:
     made = Life(tmp_path)
     monkeypatch.setattr(run, "reconcile_once", made.one_pass)
     monkeypatch.setattr(run, "_wait_for_start", lambda *_: None)
-    monkeypatch.setattr(run, "FAILURE_PAUSES", (0.001, 0.002))
     made.parts.hands.client.fence = lambda: None
     yield made
     made.parts.hands.watches.stop()
@@ -177,7 +178,7 @@ def test_a_status_that_waits_is_written_although_nothing_happens(life: Life, mon
     monkeypatch.setattr(StatusPublisher, "publish", lambda *_, **__: None)
     began_at = time.monotonic()
     life.live(lambda parts: IDLE, take_over, lambda parts: IDLE)
-    assert time.monotonic() - began_at < run.MAX_PASS_INTERVAL
+    assert time.monotonic() - began_at < SHORT.longest_pause
     assert due == [True, True]
 
 

@@ -295,11 +295,11 @@ class ReportTimings:
 class RestTimings:
     """Of the loop between two passes."""
 
-    factor: float = 4.0
+    factor: float = 10.0
     """Times what a pass has computed for which the loop rests, up to the next: while much happens, a pass for each
     event would take the cores from those who do the work. What it has waited for the API server is rest."""
-    longest: float = 0.3
-    credit: float = 1.0
+    longest: float = 0.7
+    credit: float = 2.4
     """Of rest that may be put off: the few passes that a commit needs in a quiet cluster follow one another."""
     paced_factor: float = 10.0
     """The same times, from the second to the third of these, while new jobs are left to later passes: each pass makes

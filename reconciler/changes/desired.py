@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
 
 from compiler.emit.manifest import Manifest
 from compiler.kubernetes import CLUSTER_LABEL, DIGEST_ANNOTATION, MANAGED_BY_LABEL, YIELD_ANNOTATION, annotations_of
-from reconciler.changes.diff import without_fields
+from reconciler.changes.diff import Change, without_fields
 from reconciler.cluster.client import Client
 from reconciler.cluster.objects import FIELD_MANAGER, Object, Ref, ref_of
 from reconciler.threads.memo import drop_other_keys
@@ -34,14 +34,14 @@ def desired_manifest(client: Client, cluster: str, manifest: Manifest) -> Manife
 class DesiredManifests:
     """What manifests are to be in the cluster, made once for each manifest and run.
 
-    made: by the manifest's id(). unchanged: Ref.key -> the manifest and the live version for which there was nothing to
-    do. kept: the manifests of the plan in force.
+    made: by the manifest's id(). classified: Ref.key -> the manifest, the versions of what else counts, and what was to
+    be done about them. kept: the manifests of the plan in force.
     """
 
     client: Client
     cluster: str
     made: dict[int, tuple[Manifest, Manifest, Ref]] = field(default_factory=dict)
-    unchanged: dict[str, tuple[Manifest, tuple[object, ...]]] = field(default_factory=dict)
+    classified: dict[str, tuple[Manifest, tuple[object, ...], Change | None]] = field(default_factory=dict)
     kept: tuple[Manifest, ...] = ()
 
     def ref_of(self, manifest: Manifest) -> Ref:
@@ -64,16 +64,24 @@ class DesiredManifests:
             self.made = {at: known for at, known in self.made.items() if at in ids}
             self.kept = manifests
 
-    def note_unchanged(self, key: str, desired: Manifest, versions: tuple[object, ...]) -> None:
-        """Remember for which live versions there is nothing to do."""
-        self.unchanged[key] = desired, versions
+    def change(
+        self, key: str, desired: Manifest, versions: tuple[object, ...], classify: Callable[[], Change | None]
+    ) -> tuple[Change | None, bool]:
+        """What is to be done about this very manifest and these versions, None for nothing, and whether that was worked
+        out just now: a change may wait for its turn for many passes."""
+        known = self.classified.get(key)
+        if known is not None and known[0] is desired and known[1] == versions:
+            return known[2], False
+        change = classify()
+        self.classified[key] = desired, versions, change
+        return change, True
 
     def is_unchanged(self, key: str, desired: Manifest, version: tuple[str, str], finished: str | None) -> bool:
         """Whether there was nothing to do about this very manifest and this live version, of which no update was
         refused; then its pods do not matter."""
-        known, versions = self.unchanged.get(key, (None, ()))
-        return known is desired and versions[:2] == (version, finished) and not versions[3]
+        known, versions, change = self.classified.get(key, (None, (), None))
+        return known is desired and change is None and versions[:2] == (version, finished) and not versions[3]
 
     def forget_except(self, live: Collection[str]) -> None:
         """Forget other objects than these, by Ref.key."""
-        drop_other_keys(self.unchanged, live)
+        drop_other_keys(self.classified, live)

@@ -19,6 +19,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import Any
 
 from compiler.kubernetes import CLUSTER_LABEL, labels_of, uid_of
@@ -237,6 +238,7 @@ class Informer:
         self._is_removed = False
         self._logged_reason = ""
         self._keyed: tuple[int, Mapping[str, Object]] = (-1, {})
+        self._sorted_keys: Mapping[ObjectKey, str] = {}
         self._lock = threading.Lock()
         self._stop = threading.Event()
         self._ready = threading.Event()
@@ -273,11 +275,19 @@ class Informer:
         with self._lock:
             changes, keyed = self._keyed
             if changes != self._cache.changes:
-                kind = group_kind_of(self.resource.api_version, self.resource.kind)
-                found = {f"{kind}/{space}/{name}": item for (space, name), item in self._cache.objects.items()}
-                keyed = dict(sorted(found.items()))
+                objects = self._cache.objects
+                keyed = {key: objects[at] for at, key in self._keys_in_order(objects).items()}
                 self._keyed = self._cache.changes, keyed
             return keyed
+
+    def _keys_in_order(self, objects: Mapping[ObjectKey, Object]) -> Mapping[ObjectKey, str]:
+        """The `Ref.key` of each object, made and sorted anew only where objects came or went."""
+        if self._sorted_keys.keys() != objects.keys():
+            kind = group_kind_of(self.resource.api_version, self.resource.kind)
+            known = {at: key for at, key in self._sorted_keys.items() if at in objects}
+            known |= {at: f"{kind}/{at[0]}/{at[1]}" for at in objects if at not in known}
+            self._sorted_keys = dict(sorted(known.items(), key=itemgetter(1)))
+        return self._sorted_keys
 
     def expect_kind(self) -> None:
         """Take the kind for one that was served before: there are objects of ours, so a 404 does not mean that there

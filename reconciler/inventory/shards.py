@@ -29,6 +29,8 @@ PLAIN_LIMIT = 32 << 10
 """Bytes of text up to which it is stored as it is, for people to read."""
 _PLAIN_KEY, _PACKED_KEY = "rows.json", "rows.json.gz"
 
+_encode_row = json.JSONEncoder(separators=(",", ":")).encode
+
 Row = TypeVar("Row")
 
 
@@ -238,7 +240,7 @@ def shard_of(key: str, shards: int) -> int:
 
 def encode_rows(rows: Iterable[Any]) -> Mapping[str, Any]:
     """One row a line, so that people can read and compare them; compressed when there are many."""
-    text = "[" + ",\n".join(json.dumps(row, separators=(",", ":")) for row in rows) + "]\n"
+    text = "[" + ",\n".join(map(_encode_row, rows)) + "]\n"
     if len(text) <= PLAIN_LIMIT:
         return {"data": {_PLAIN_KEY: text}}
     return {"binaryData": {_PACKED_KEY: pack_text(text)}}

@@ -13,7 +13,7 @@ import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from math import inf
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from typing import Any, Literal, TypeVar
 
 from compiler.syntax.runs import json_digest
@@ -235,10 +235,13 @@ def _end_of_row(row: list[Any]) -> str:
     return str(details.get("ended") or "")
 
 
+_VALUES = {row: attrgetter(*(each.name for each in fields(row)[1:])) for row in (InventoryEntry, FinishedRun)}
+"""Gives the fields of a row but for its ref, in their order."""
+
+
 def _as_row(entry: InventoryEntry | FinishedRun) -> list[Any]:
     ref = entry.ref
-    rest = (getattr(entry, each.name) for each in fields(entry)[1:])
-    plain = [value.unpack() if isinstance(value, PackedRecord) else value for value in rest]
+    plain = [value.unpack() if isinstance(value, PackedRecord) else value for value in _VALUES[type(entry)](entry)]
     return [ref.api_version, ref.kind, ref.namespace, ref.name, *plain]
 
 

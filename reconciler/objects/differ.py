@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from compiler.emit.manifest import Manifest
 from compiler.kubernetes import ADOPT_ANNOTATION, annotations_of, is_gated, status_of, uid_of
@@ -135,16 +136,10 @@ class Differ:
             return Change("held", ref, desired, reason=reason)
         finished, started = run.digest if run else None, _has_started(seen, desired, ref, live)
         versions = (version_of(live), finished, started, refused)
-        known, known_versions = self.desired.unchanged.get(key, (None, ()))
-        if known is desired and known_versions == versions:
-            return None
-        change = classify_change(
-            desired, live, finished_digest=finished, has_started=started, is_update_refused=refused
-        )
-        if change is None:
-            self.desired.note_unchanged(key, desired, versions)
-            if live is not None and entry is not None and not entry.is_created:
-                memory.record_own_fields(key, live)
+        classify = partial(classify_change, finished_digest=finished, has_started=started, is_update_refused=refused)
+        change, is_new = self.desired.change(key, desired, versions, partial(classify, desired, live))
+        if change is None and is_new and live is not None and entry is not None and not entry.is_created:
+            memory.record_own_fields(key, live)
         return change and _unless_joined(change, entry)
 
 

@@ -61,10 +61,15 @@ class ObservationMemory:
         """Those of the objects of one kind, by Ref.key, that are jobs. A node is none, whatever it says of itself."""
         if kind in RUN_KINDS or kind == "Node":
             return objects if kind in RUN_KINDS else {}
-        known = self.jobs.get(kind)
-        if known is None or known[0] is not objects:
-            known = self.jobs[kind] = objects, {key: item for key, item in objects.items() if is_planned_job(item)}
-        return known[1]
+        before, jobs = self.jobs.get(kind, ({}, {}))
+        if before is not objects:
+            jobs = {
+                key: item
+                for key, item in objects.items()
+                if (key in jobs if before.get(key) is item else is_planned_job(item))
+            }
+            self.jobs[kind] = objects, jobs
+        return jobs
 
     def pods_as_planned(self, key: str, gang: PlannedGang, pods: list[Object], nodes: NodeIndex) -> set[str]:
         """The uids of the gang's pods that stand where the plan wants them."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from compiler.kubernetes import (
@@ -71,38 +71,63 @@ class _Lookups(Mapping[str, Object]):
         return len(self.jobs)
 
 
+_OWNERSHIP_FIELDS = ("uid", "name", "namespace", "ownerReferences", "labels", "annotations", "creationTimestamp")
+
+
 @dataclass(slots=True)
 class OwnershipMemory:
-    """The jobs each pod belongs to, remembered while the pod and the relevant fields of the jobs are unchanged. known:
-    by the pod's id()."""
+    """The jobs each pod belongs to, remembered while what it says of its owners and the relevant fields of the jobs are
+    unchanged: most of what changes of a pod is its status. known: by the pod's uid. identities: Ref.key -> a job, and
+    its relevant fields."""
 
-    known: dict[int, _Owners] = field(default_factory=dict)
-    identities: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
+    known: dict[str, _Owners] = field(default_factory=dict)
+    identities: dict[str, tuple[Object, tuple[Any, ...]]] = field(default_factory=dict)
 
     def pods_by_job(
         self, pods: Sequence[Object], jobs: Mapping[str, Object]
     ) -> tuple[dict[str, list[Object]], set[str]]:
         """`pods_by_job`, the function, with this memory."""
-        identities = {key: _job_identity(job) for key, job in jobs.items()}
-        known = self._still_known(identities)
-        self.known, self.identities = {}, identities
+        known = self._still_known(jobs)
+        self.known = {}
         found: dict[str, list[Object]] = {key: [] for key in jobs}
         former: set[str] = set()
         for pod in pods:
-            owners = known.get(id(pod)) or _owners_of_pod(pod, jobs)
-            self.known[id(pod)] = owners
+            uid = uid_of(pod)
+            owners = known.get(uid)
+            if owners is None or (owners.pod is not pod and not _says_the_same(owners.pod, pod)):
+                owners = _owners_of_pod(pod, jobs)
+            elif owners.pod is not pod:
+                owners = replace(owners, pod=pod)
+            self.known[uid] = owners
             for key in owners.jobs:
                 found[key].append(pod)
             former |= owners.former
         return found, former
 
-    def _still_known(self, identities: Mapping[str, tuple[Any, ...]]) -> Mapping[int, _Owners]:
+    def _still_known(self, jobs: Mapping[str, Object]) -> Mapping[str, _Owners]:
         """What still holds with these jobs: a new one changes the owners of pods that were looked for there."""
-        if any(identities.get(key) != former for key, former in self.identities.items()):
+        before, self.identities = self.identities, {}
+        new, is_changed = set[str](), False
+        for key, job in jobs.items():
+            former = before.get(key)
+            if former is None:
+                new.add(key)
+            if former is None or former[0] is not job:
+                identity = _job_identity(job)
+                is_changed |= former is not None and former[1] != identity
+                former = job, identity
+            self.identities[key] = former
+        if is_changed or len(jobs) - len(new) < len(before):
             return {}
-        if not (new := identities.keys() - self.identities.keys()):
+        if not new:
             return self.known
-        return {at: owners for at, owners in self.known.items() if owners.missed.isdisjoint(new)}
+        return {uid: owners for uid, owners in self.known.items() if owners.missed.isdisjoint(new)}
+
+
+def _says_the_same(one: Object, other: Object) -> bool:
+    """Whether two states of a pod say the same of whose it is."""
+    was, now = one["metadata"], other["metadata"]
+    return all(was.get(name) == now.get(name) for name in _OWNERSHIP_FIELDS)
 
 
 def _job_identity(job: Object) -> tuple[Any, ...]:

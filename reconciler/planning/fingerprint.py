@@ -161,8 +161,9 @@ def _pods_of_gangs(observation: Observation, gangs: Mapping[str, PlannedGang]) -
 
 def _surplus(gang: PlannedGang, pods: Sequence[Object]) -> dict[str, int]:
     """Role -> pods beyond what is written, of a service: with each the plan is another."""
-    counted = pods if gang.written_pods else ()
-    alive = Counter(role_of(pod, gang) for pod in counted if not has_ended(pod))
+    if not gang.written_pods:
+        return {}
+    alive = Counter(role_of(pod, gang) for pod in pods if not has_ended(pod))
     return {role: alive[role] - number for role, number in gang.written_pods.items() if alive[role] > number}
 
 

@@ -39,6 +39,9 @@ class EvictionMemory:
 
     def observe(self, pods: Iterable[Object], now: float) -> None:
         """Keep what is known of pods that are there still, and what is unseen of those that do not end."""
+        pods = list(pods)
+        if not (self.refused or self.unseen or self.ending or any(map(is_terminating, pods))):
+            return
         is_ending = {uid_of(pod): is_terminating(pod) for pod in pods}
         self.refused = {uid: known for uid, known in self.refused.items() if uid in is_ending}
         self.unseen = {uid for uid in self.unseen if not is_ending.get(uid, True)}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -437,3 +438,16 @@ def test_objects_by_key_are_made_once_for_each_state_of_the_cache() -> None:
     event = {"type": "DELETED", "object": {"metadata": {"namespace": "b", "name": "a", "resourceVersion": "2"}}}
     cache.apply_event(json.dumps(event).encode())
     assert list(informer.keyed_items()) == ["Pod/b/z"]
+
+
+def test_objects_by_key_are_as_they_are_now_and_in_order_whatever_came_and_went() -> None:
+    """The keys are made and sorted again only where objects came or went."""
+    client = ScriptedServer(lambda method, path, body: ScriptedAnswer(200, {})).client()
+    informer = Informer(client, client.resource("v1", "Pod"), lambda: None)
+    names = random.Random(1)  # noqa: S311  - the same each time
+    for version in range(200):
+        kind = names.choice(("ADDED", "MODIFIED", "MODIFIED", "DELETED"))
+        informer._cache.apply_event(event(kind, pod(names.choice("abcdefgh"), version)))
+        found, now = informer.keyed_items(), informer.items()
+        assert list(found) == sorted(f"Pod/{space}/{name}" for space, name in now)
+        assert all(found[f"Pod/{space}/{name}"] is item for (space, name), item in now.items())

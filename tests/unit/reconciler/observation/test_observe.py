@@ -229,6 +229,18 @@ def test_what_is_remembered_of_nodes_is_what_the_nodes_say() -> None:
     assert memory.node_digests([node("b", beat=2)]) == digests
 
 
+def test_what_is_a_job_is_asked_anew_of_what_has_changed_alone() -> None:
+    def item(name: str, *annotations: str) -> Object:
+        return {"metadata": {"name": name, "annotations": dict.fromkeys(annotations, "")}}
+
+    a, b, mark = item("a"), item("b", "gangplan.dev/placement"), "gangplan.dev/waiting"
+    memory = ObservationMemory()
+    for objects in ({}, {"a": a, "b": b}, {"a": a, "b": item("b")}, {"b": b}, {"a": item("a", mark), "b": b}, {"a": a}):
+        fresh = ObservationMemory().jobs_of_kind("Thing.x", objects)
+        assert memory.jobs_of_kind("Thing.x", objects) == fresh
+        assert list(fresh) == [key for key in objects if objects[key]["metadata"]["annotations"]]
+
+
 def test_updates_are_taken_of_kinds_alone_that_no_plan_rests_on(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Informer, "start", lambda self: self._ready.set())
     watches = InformerSet(FakeCluster().client(), "test", lambda: None)

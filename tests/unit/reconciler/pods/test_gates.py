@@ -13,12 +13,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from compiler.kubernetes import HOSTNAME_LABEL, SCHEDULING_GATE
+from compiler.kubernetes import HOSTNAME_LABEL, SCHEDULING_GATE, uid_of
 from reconciler.changes.planned_gangs import PlannedGang
 from reconciler.changes.pods import GateLift
 from reconciler.cluster.objects import Object, Ref, ref_of
+from reconciler.observation import owners
 from reconciler.observation.nodes import NodeIndex
-from reconciler.observation.owners import OwnershipMemory, pods_by_job
+from reconciler.observation.owners import OwnershipMemory, _owners_of_pod, pods_by_job
 from reconciler.pods.gates import gate_lifts, pods_to_evict
 
 JOB = Ref("batch.volcano.sh/v1alpha1", "Job", "default", "train")
@@ -366,7 +367,28 @@ def test_a_new_job_leaves_what_is_known_of_pods_that_were_not_looked_for_there()
     memory.pods_by_job(pods, {ref_of(first).key: first})
     known = dict(memory.known)
     memory.pods_by_job(pods, {ref_of(each).key: each for each in (first, second)})
-    assert [memory.known[id(pod)] is known[id(pod)] for pod in pods] == [True, False]
+    assert [memory.known[uid_of(pod)] is known[uid_of(pod)] for pod in pods] == [True, False]
+
+
+def test_of_a_pod_whose_status_changes_the_owners_stay_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each event brings another object, and most tell of nothing but the status."""
+    job = {**owned("a", None), "apiVersion": "batch/v1", "kind": "Job"}
+    pod, jobs = owned("p", ("batch/v1", "Job", "a", "a")), {ref_of(job).key: job}
+    memory, looked_up = OwnershipMemory(), list[Any]()
+
+    def look_up(pod: Object, jobs: Mapping[str, Object]) -> Any:
+        looked_up.append(pod)
+        return _owners_of_pod(pod, jobs)
+
+    monkeypatch.setattr(owners, "_owners_of_pod", look_up)
+    ready = {**pod, "metadata": {**pod["metadata"], "resourceVersion": "9"}, "status": {"phase": "Running"}}
+    renewed_job = {**job, "status": {"active": 1}}
+    freed = {**ready, "metadata": {**ready["metadata"], "ownerReferences": []}}
+    steps = [(pod, job), (ready, job), (ready, renewed_job), (freed, renewed_job)]
+    found = [memory.pods_by_job([pod], {ref_of(job).key: job})[0][ref_of(job).key] for pod, job in steps]
+    assert found == [[pod], [ready], [ready], []]
+    assert looked_up == [pod, freed]
+    assert memory.pods_by_job([pod], jobs) == pods_by_job([pod], jobs)
 
 
 def test_owners_of_which_only_the_nearer_are_watched_are_followed_to_the_first_that_is_not() -> None:

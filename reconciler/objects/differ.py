@@ -123,8 +123,7 @@ class Differ:
         return replace(change, action="held", reason=f"{UNFIXABLE}: {paths}")
 
     def _required_change(self, seen: Seen, desired: Manifest, ref: Ref, fates: Fates) -> Change | None:
-        """The change of one object, None when there is nothing to do. Remembers for which versions there was
-        nothing."""
+        """The change of one object, None when there is nothing to do."""
         key, memory = ref.key, self.writer.memory
         live = seen.observation.objects.get(key)
         run, entry = seen.inventory.runs.get(key), seen.inventory.entries.get(key)

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
 
+from compiler.cluster_state.live_requests import with_live_requests
 from compiler.cluster_state.observed import with_closed_nodes
 from compiler.cluster_state.state import ClusterState
 from compiler.cluster_state.succeeded import without_succeeded_pods
@@ -192,6 +193,7 @@ def _plan_diagnostics(
         partial(caveats.unplanned_numa_diagnostics, origins),
         partial(caveats.reserved_room_diagnostics, origins),
         partial(caveats.unfit_run_diagnostics, specs, origins),
+        partial(caveats.live_request_diagnostics, origins),
         partial(caveats.unnamed_device_diagnostics, problem, origins, plan),
         partial(quota_diagnostics, specs, origins, problem, plan, state),
     ):
@@ -205,11 +207,12 @@ def _plan_diagnostics(
 
 
 def _specs_within(specs: Specs, state: ClusterState | None) -> Specs:
-    """The specs as the state lets them be: without closed nodes and pods that have ended well, and with the pods that
-    services have beyond theirs."""
+    """The specs as the state lets them be: without closed nodes and pods that have ended well, with the pods that
+    services have beyond theirs, and with what the cluster's pods ask for."""
     if state is None:
         return specs
-    return with_present_pods(without_succeeded_pods(with_closed_nodes(specs, state), state), state)
+    present = with_present_pods(without_succeeded_pods(with_closed_nodes(specs, state), state), state)
+    return with_live_requests(present, state)
 
 
 def _options_within(limit: CommandLimit, reserved: float, specs: Specs) -> Options:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from compiler.cluster_state.disruption_budgets import BudgetSelection, read_budgets
+from compiler.cluster_state.live_requests import asked_by_pods
 from compiler.cluster_state.nodes import observed_hypernodes, observed_nodes, unready_nodes
 from compiler.cluster_state.owners import JobIdentity, RoleLookup, gang_identity, object_identity, queue_of
 from compiler.cluster_state.pod_records import PodRecord, gang_of_pod
@@ -34,6 +35,7 @@ from compiler.specs import (
     JobKey,
     NodeSelectorTerm,
     NodeSpec,
+    PodSpec,
     RoleSpec,
     Specs,
 )
@@ -54,7 +56,8 @@ class ObservedState:
     now: when the cluster was read, or the newest event if that is later.
     reserved_starts: gang -> the start that an earlier plan reserved for it, as its job says. gangs_with_pods: of which
     the cluster has pods, running or not. present_gangs: of which it has these, the job or its PodGroup. finished_jobs:
-    that are over, whether they are planned or not. former_places: as in `ClusterState`.
+    that are over, whether they are planned or not. former_places: as in `ClusterState`. lighter_pods: (namespace, name)
+    of running pods that hold less of something than their role asks for, which `foreign_amounts` takes back.
     """
 
     nodes: tuple[NodeSpec, ...]
@@ -80,6 +83,7 @@ class ObservedState:
     present_gangs: set[int] = field(default_factory=set)
     finished_jobs: frozenset[JobKey] = frozenset()
     former_places: Mapping[JobKey, Mapping[str, Mapping[str, int]]] = field(default_factory=dict)
+    lighter_pods: set[tuple[str, str]] = field(default_factory=set)
 
     def pods_on(self, node: int) -> Sequence[Object]:
         return self.pods_by_node.get(node, ())
@@ -128,6 +132,13 @@ class ObservedState:
         self.foreign_pods.append(foreign_pod(record.pod, node))
         self.charge(node, queue_of(record.pod, record.group), requests)
 
+    def charge_difference(self, record: PodRecord, node: int, queue: str, planned: Amounts, asked: Amounts) -> None:
+        """Count what a running pod holds beyond what it is planned with; less than nothing where it holds less."""
+        difference = {name: asked.get(name, 0) - planned.get(name, 0) for name in {**planned, **asked}}
+        self.charge(node, queue, difference)
+        if min(difference.values()) < 0:
+            self.lighter_pods.add(record.key)
+
     def charge(self, node: int, queue: str | None, amounts: Amounts) -> None:
         """Count these amounts as held on the node and in the queue, by no planned gang."""
         self.foreign_amounts[node] = amounts_sum(self.foreign_amounts.get(node, {}), amounts)
@@ -152,8 +163,8 @@ def observe_state(specs: Specs, state: ClusterState) -> ObservedState:
     index = {gang_identity(gang): j for j, gang in enumerate(specs.gangs)}
     _read_jobs(observed, specs.gangs, index, state)
     counter = _PodCounter(observed, specs.gangs, index, state.now)
-    for record in state.pod_records:
-        counter.count_pod(record)
+    for record, asked in zip(state.pod_records, asked_by_pods(state), strict=True):
+        counter.count_pod(record, asked)
     observed.enter_gangs_with_pods(counter.gangs_of_pods)
     return observed
 
@@ -245,25 +256,29 @@ class _PodCounter:
         self.left_out = observed.finished_gangs | observed.held_gangs.keys()
         self.room: dict[tuple[int, int], int] = {}  # (gang, role) -> pods of it that may still count as running
 
-    def count_pod(self, record: PodRecord) -> None:
+    def count_pod(self, record: PodRecord, asked: PodSpec | None) -> None:
         """Count the pod as a running pod of a planned gang, or else as a foreign one; ignored if it holds no node. An
         evicted pod of a gang gives its room away at once; a foreign one, which was evicted for no gang, when it is
-        gone."""
-        gang = gang_of_pod(record, self.gangs, self.index)
-        if gang is not None:
-            self.gangs_of_pods.add(gang)
+        gone. asked: what it asks for; None where it does not say so."""
+        j = gang_of_pod(record, self.gangs, self.index)
+        if j is not None:
+            self.gangs_of_pods.add(j)
         if record.node_name:
             node = self.nodes_by_name.get(record.node_name)
         else:
             node = self.nodes_by_hostname.get(record.selected_hostname)
-        if node is None or (gang is not None and self._is_leaving(record)):
+        if node is None or (j is not None and self._is_leaving(record)):
             return
         self.observed.enter_pod(record.pod, node)
-        gang_role = None if gang is None else self._planned_role(record, gang)
+        gang_role = None if j is None else self._planned_role(record, j)
         if gang_role is None:
-            self.observed.count_foreign_pod(record, node, self.requests.requests_of(record.pod))
-        else:
-            self.observed.count_running_pod(record, gang_role, node)
+            requests = self.requests.requests_of(record.pod) if asked is None else asked.requests
+            self.observed.count_foreign_pod(record, node, requests)
+            return
+        self.observed.count_running_pod(record, gang_role, node)
+        gang, t = self.gangs[gang_role[0]], gang_role[1]
+        if asked is not None and asked.requests != (planned := gang.roles[t].pod.requests):
+            self.observed.charge_difference(record, node, gang.queue, planned, asked.requests)
 
     def _is_leaving(self, record: PodRecord) -> bool:
         until = leaving_until(record.pod) if record.is_terminating else None

@@ -12,7 +12,7 @@ from compiler.cluster_state.state import StateError
 from compiler.fields.timestamp import epoch_seconds
 from compiler.kinds.common import pod_rules
 from compiler.kinds.common.pod_rules import PodAffinity
-from compiler.kinds.common.pods import PodSpecModel, pod_requests, pod_spec
+from compiler.kinds.common.pods import PodSpecModel, pod_spec
 from compiler.kubernetes import (
     NUMA_POLICY_ANNOTATION,
     REQUIRED,
@@ -82,12 +82,16 @@ def foreign_pod(pod: Object, node: int) -> ForeignPod:
 
 
 class RequestCache:
-    """Requests of pods; those with equal containers, of which a cluster has thousands, are computed once."""
+    """What pods ask for; of those with equal containers, of which a cluster has thousands, it is computed once."""
 
     def __init__(self) -> None:
-        self._requests_by_spec: dict[str, Amounts] = {}
+        self._asked_by_containers: dict[str, PodSpec] = {}
 
     def requests_of(self, pod: Object) -> Amounts:
+        return self.asked_by(pod).requests
+
+    def asked_by(self, pod: Object) -> PodSpec:
+        """The pod as a specification that says what it asks for and nothing else."""
         spec = pod["spec"]
         decisive = {
             "containers": [_request_fields(container) for container in spec.get("containers") or ()],
@@ -96,15 +100,20 @@ class RequestCache:
             "resources": spec.get("resources"),
         }
         key = repr(decisive)
-        if key not in self._requests_by_spec:
+        if key not in self._asked_by_containers:
             try:
-                self._requests_by_spec[key] = pod_requests(PodSpecModel.model_validate(decisive))
+                self._asked_by_containers[key] = pod_spec(PodSpecModel.model_validate(decisive))
             except ValidationError as error:
                 problem = error.errors()[0]
                 where = ".".join(map(str, problem["loc"]))
                 pod_name = f"{namespace_of(pod)}/{name_of(pod)}"
                 raise StateError(f"Pod {pod_name} of the state, spec.{where}: {problem['msg']}") from error
-        return self._requests_by_spec[key]
+        return self._asked_by_containers[key]
+
+
+def asked_by_pod(pod: Object, cache: RequestCache) -> PodSpec | None:
+    """What the pod asks for; None where it names no container."""
+    return cache.asked_by(pod) if (pod.get("spec") or {}).get("containers") else None
 
 
 def _request_fields(container: Mapping[str, Any]) -> dict[str, Any]:

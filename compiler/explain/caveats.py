@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from compiler.diagnostics import Diagnostic, declare_rule
+from compiler.fields.amounts import named_amount, rounded_amount
 from compiler.lower.origins import Origins
 from compiler.lower.reserved_room import unfit_pods
 from compiler.specs import Specs
@@ -54,6 +55,36 @@ UNFIT_RUN = declare_rule(
     node of the cluster, if it were empty, takes a pod of this template, so that it would wait for ever. Mend: its
     requests, node selector, affinity and tolerations.""",
 )
+
+LIVE_REQUESTS = declare_rule(
+    "GP528",
+    "info",
+    "pods that ask for other than their template",
+    """Pods of the job in the cluster ask for other than the template in its file: a webhook has added a sidecar, a
+    LimitRange its defaults, a RuntimeClass its overhead. Scheduler and nodes count what a pod asks for, so the plan
+    does as well; the template stays as it is written. Pods that are yet to be placed count as the largest of those that
+    wait. Fix: nothing, if that is meant; else what adds to them, or the template.""",
+)
+
+
+def live_request_diagnostics(origins: Origins) -> Iterator[Diagnostic]:
+    """One for each role that is planned with what its pods ask for and not with what its template says."""
+    for gang in origins.gangs:
+        for role in gang.roles:
+            if role.live is None:
+                continue
+            document, path = (role.pod_documents[0], ("spec",)) if role.pod_documents else (gang.document, role.path)
+            asks, template = role.pod.requests, role.live.template
+            changes = [
+                f"{named_amount(name, asks.get(name, 0))} instead of {rounded_amount(name, template.get(name, 0))}"
+                for name in {**template, **asks}
+                if asks.get(name, 0) != template.get(name, 0)
+            ]
+            verb = "pod asks" if role.live.pods == 1 else "pods ask"
+            message = f"{role.live.pods} {verb} for other than the template of role {role.name}"
+            message += f": the plan counts {', '.join(changes)} for each" if changes else ""
+            help = "nothing to mend if a webhook or a LimitRange is to add to them"
+            yield LIVE_REQUESTS.diagnostic(document.position(*path), message, help, object=gang.document.display_name)
 
 
 def unfit_run_diagnostics(specs: Specs, origins: Origins) -> Iterator[Diagnostic]:

@@ -25,7 +25,8 @@ def lower_queues(
     index = {name: q for q, name in enumerate([*declared, *implied])}
 
     def used(name: str) -> Vector:
-        return vector(observed.queue_used.get(name, {}), names)
+        # What lighter pods leave of their role's requests may be more than others use: a queue uses no less than 0.
+        return tuple(max(0, amount) for amount in vector(observed.queue_used.get(name, {}), names))
 
     queues = [
         Queue(

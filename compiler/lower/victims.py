@@ -76,12 +76,13 @@ def _protected_pods(
 ) -> Counter[tuple[int, int]]:
     """(role, node) -> running pods that may not go, each by what it says itself, otherwise by its template: that are
     not preemptable, of a system priority class, or guarded by the plugin cdp while they run for less than their
-    cooldown."""
+    cooldown. Nor may those go that hold less than their role asks for: a plan would count on what they do not have."""
     guards_young, protected = has_cooldown_plugin(scheduler), Counter[tuple[int, int]]()
     templates = [_template_words(gang, role) for role in gang.roles]
     for t, node, record in observed.running_records.get(j, ()):
         words = record.eviction_words.completed_by(templates[t])
-        if _says_no(words) or (guards_young and _is_young(words, record.start_time, observed.now)):
+        is_guarded = guards_young and _is_young(words, record.start_time, observed.now)
+        if _says_no(words) or is_guarded or record.key in observed.lighter_pods:
             protected[t, node] += 1
     return protected
 

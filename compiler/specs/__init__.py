@@ -137,6 +137,14 @@ class TopologySpec:
 
 
 @dataclass(frozen=True, slots=True)
+class LiveRequests:
+    """That the cluster's pods of a role ask for other than their template: how many do, and what the template says."""
+
+    pods: int
+    template: Amounts
+
+
+@dataclass(frozen=True, slots=True)
 class RoleSpec:
     """A role of a gang (Volcano: task): `replicas` equal pods, of which `minimum` must start.
 
@@ -147,7 +155,8 @@ class RoleSpec:
     for each that has ended well, up to its completions. selector_paths: of pods without a template the objects in which
     node selector, affinity and tolerations may stand; each is taken from the first that has it. unit: its pods come so
     many at a time (groups, Jobs, hosts), as often as unit_path says. minimum_path: of the number of pods (of units,
-    where it has some) below which its replicas may not be.
+    where it has some) below which its replicas may not be. live: where `pod` asks for what the cluster's pods do, and
+    not for what the template says.
     """
 
     name: str
@@ -165,6 +174,7 @@ class RoleSpec:
     unit: int = 1
     unit_path: tuple[str | int, ...] = ()
     minimum_path: tuple[str | int, ...] = ()
+    live: LiveRequests | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -77,6 +77,9 @@ def _role_lines(decision: JobDecision, role: RoleSpec, least: int, width: int) -
     most = count_text(role.replicas, "pod")
     pods = most if least >= role.replicas else f"{least} to {most}" if least else f"up to {most}"
     yield f"  role {role.name} (line {line}): needs {pods}{_requests_text(role.pod.requests, role.replicas)}"
+    if role.live is not None:
+        written = ", ".join(_requests_texts(role.live.template)) or "nothing"
+        yield from wrap_text(f"as the pods ask in the cluster; the template asks for {written}", "    ", width)
     nodes_by_count: dict[int, list[str]] = {}
     for node, count in decision.pods.get(role.name, {}).items():
         nodes_by_count.setdefault(count, []).append(node)
@@ -92,10 +95,13 @@ def _topology_text(topology: TopologySpec) -> str:
 
 def _requests_text(requests: Mapping[str, int], pods: int) -> str:
     """What each of so many pods asks for."""
-    texts = [f"{rounded_amount(name, requests[name])} {name}" for name in _requested_names(requests)]
-    if texts:
+    if texts := _requests_texts(requests):
         return f" of {', '.join(texts)}"
     return " that asks for nothing" if pods == 1 else " that ask for nothing"
+
+
+def _requests_texts(requests: Mapping[str, int]) -> list[str]:
+    return [f"{rounded_amount(name, requests[name])} {name}" for name in _requested_names(requests)]
 
 
 def _requested_names(requests: Mapping[str, int]) -> list[str]:

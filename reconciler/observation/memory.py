@@ -4,13 +4,16 @@ follows what has changed, not how many nodes and jobs there are."""
 from __future__ import annotations
 
 import operator
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from compiler.cluster_state.pods import RequestCache, asked_by_pod
 from compiler.kubernetes import conditions_of, is_planned_job, labels_of, name_of, status_of, uid_of
 from compiler.last_result import LastOfEach
 from compiler.run_kinds import RUN_KINDS
+from compiler.specs import Amounts
 from compiler.syntax.runs import json_digest
 from reconciler.changes.planned_gangs import PlannedGang
 from reconciler.cluster.objects import Object
@@ -26,7 +29,8 @@ class ObservationMemory:
     owners: which pods are a job's. digests: name of each of `digested_nodes` -> the digest of what decides whether pods
     may go to it. index: of `indexed_nodes`. jobs: group kind -> its objects, and those of them that are jobs. expected:
     Ref.key of a gang -> the gang, its pods, nodes by hostname, and the uids of the pods that are as planned.
-    stated: objects as the compiler is given them.
+    stated: objects as the compiler is given them. unlike: Ref.key of a gang -> what its plan counts for its pods, its
+    pods, and how many ask for something else. requests: of pods.
     """
 
     owners: OwnershipMemory = field(default_factory=OwnershipMemory)
@@ -37,6 +41,8 @@ class ObservationMemory:
     jobs: dict[str, tuple[Mapping[str, Object], Mapping[str, Object]]] = field(default_factory=dict)
     expected: dict[str, tuple[PlannedGang, list[Object], Mapping[str, str], set[str]]] = field(default_factory=dict)
     stated: LastOfEach[Object] = field(default_factory=LastOfEach)
+    unlike: dict[str, tuple[Sequence[Amounts], list[Object], Mapping[str, int]]] = field(default_factory=dict)
+    requests: RequestCache = field(default_factory=RequestCache)
 
     def node_digests(self, nodes: Sequence[Object]) -> Mapping[str, str]:
         """Name of each node -> its digest. nodes: in the order of their names."""
@@ -80,10 +86,22 @@ class ObservationMemory:
             self.expected[key] = known
         return known[3]
 
+    def pods_unlike_plan(self, key: str, planned: Sequence[Amounts], pods: list[Object]) -> Mapping[str, int]:
+        """What pods of the gang ask for that is planned for none of its roles, and how many do: whether they wait or
+        run, since a gate that is lifted changes no plan."""
+        known = self.unlike.get(key)
+        if known is None or known[0] is not planned or not _are_identical(known[1], pods):
+            asked = (asked_by_pod(pod, self.requests) for pod in pods if not has_ended(pod))
+            texts = (repr(sorted(one.requests.items())) for one in asked if one and one.requests not in planned)
+            unlike = Counter(texts)
+            known = self.unlike[key] = planned, pods, dict(sorted(unlike.items()))
+        return known[2]
+
     def keep_gangs(self, gangs: Mapping[str, PlannedGang]) -> None:
         """Forget gangs that no plan holds any more."""
-        for key in self.expected.keys() - gangs.keys():
-            del self.expected[key]
+        for kept in (self.expected, self.unlike):
+            for key in kept.keys() - gangs.keys():
+                del kept[key]
 
 
 def _are_identical(one: Sequence[Object], other: Sequence[Object]) -> bool:

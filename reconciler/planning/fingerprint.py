@@ -46,7 +46,8 @@ FINGERPRINT_KINDS = frozenset({"Node", "Pod", "Numatopology.nodeinfo.volcano.sh"
 @dataclass(frozen=True, slots=True)
 class Fingerprint:
     """What a plan rests on, node by node, so that a change tells which gangs it touches. restrictions: a digest of what
-    is kept from single jobs, of what budgets let go, and of domains that others declare."""
+    is kept from single jobs, of what budgets let go, of domains that others declare, and of pods that ask for something
+    else than the plan counts."""
 
     nodes: Mapping[str, str] = field(default_factory=dict)
     finished_jobs: frozenset[str] = frozenset()
@@ -72,7 +73,8 @@ def fingerprint_of(observation: Observation, snapshot: Snapshot, finished_jobs: 
     restrictions = observation.restrictions
     for quarantined in restrictions.quarantined_nodes & known.keys():
         parts[quarantined].append("quarantined")
-    pods_of = _pods_of_gangs(observation, snapshot.gangs)
+    all_pods = _pods_of_gangs(observation, snapshot.gangs)
+    pods_of = {key: pods for key, pods in all_pods.items() if snapshot.gangs[key].may_run_pods}
     for node_name, trace in _traces_of_pods(observation, snapshot, pods_of):
         if node_name in known:
             parts[node_name].append(trace)
@@ -83,6 +85,9 @@ def fingerprint_of(observation: Observation, snapshot: Snapshot, finished_jobs: 
     others.append(sorted(restrictions.crowded_jobs))
     others += [_budgets(observation, snapshot), _domains_of_others(observation), _ended_steps(observation, snapshot)]
     others.append(_succeeded_pods(snapshot, pods_of))
+    counted = ((key, snapshot.requests[key], pods) for key, pods in all_pods.items() if key in snapshot.requests)
+    unlike = {key: memory.pods_unlike_plan(key, requests, pods) for key, requests, pods in counted}
+    others.append({key: found for key, found in unlike.items() if found})
     return Fingerprint(digests, finished_jobs, json_digest(others))
 
 
@@ -150,9 +155,8 @@ def _traces_of_pods(
 
 
 def _pods_of_gangs(observation: Observation, gangs: Mapping[str, PlannedGang]) -> Mapping[str, list[Object]]:
-    """Ref.key -> its pods, of each gang that counts by them."""
-    counted = (key for key, gang in gangs.items() if gang.may_run_pods)
-    keys = [key for key in counted if key in observation.objects]
+    """Ref.key -> its pods, of each gang that the cluster has."""
+    keys = [key for key in gangs if key in observation.objects]
     found, _ = observation.pods_by_job
     if others := {key: observation.objects[key] for key in keys if key not in found}:
         found = {**found, **pods_by_job(observation.objects_of_kind("Pod"), others)[0]}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import operator
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from pathlib import Path
@@ -27,7 +27,8 @@ class Snapshot:
     plan: as in `plan -o json`. gated: whether the cluster binds by gates. leaves: node name -> the hypernode that holds
     it. moments: when the answer may change although nothing happens, in seconds since the epoch. nodes_behind: nodes of
     whose device slots the cluster reports less than its pods hold (`lower.origins`).
-    allow_prune: the annotation of the Cluster that releases a list of deletions.
+    allow_prune: the annotation of the Cluster that releases a list of deletions. requests: Ref.key of a job -> what the
+    plan counts for a pod of each of its roles; cpu in millicores.
     """
 
     commit: str
@@ -41,6 +42,7 @@ class Snapshot:
     moments: tuple[int, ...] = ()
     nodes_behind: tuple[str, ...] = ()
     allow_prune: str = ""
+    requests: Mapping[str, Sequence[Mapping[str, int]]] = field(default_factory=dict)
 
     @cached_property
     def jobs(self) -> Mapping[str, Manifest]:

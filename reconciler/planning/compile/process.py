@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any
 
 from compiler.syntax.parse import Parse, parse_file
 from reconciler.cluster.client import short_error
+from reconciler.cluster.objects import Ref
 from reconciler.planning.compile.confinement import child_environment, child_memory_limit
 from reconciler.planning.compile.inputs import CompileRequest, HeldInputs, encode_request
 from reconciler.planning.snapshot import CompileBreakdown, Snapshot
@@ -35,6 +36,7 @@ from reconciler.timings import TIMINGS, CompileTimings
 if TYPE_CHECKING:
     from compiler.cluster_state.state import ClusterState
     from compiler.repository import Repository
+    from compiler.specs import GangSpec
 
 log = logging.getLogger(__name__)
 
@@ -268,7 +270,7 @@ def compile_request(request: CompileRequest, parse: Parse = parse_file) -> Snaps
     if outcome.problem is None or not outcome.ok or outcome.error_count:
         return Snapshot(request.commit, ok=False, diagnostics=diagnostics)
     hypernodes, nodes = outcome.problem.hypernodes, outcome.problem.nodes
-    cluster = outcome.specs.cluster
+    cluster, gangs = outcome.specs.cluster, [decision.gang for decision in outcome.decisions]
     return Snapshot(
         request.commit,
         ok=True,
@@ -280,8 +282,14 @@ def compile_request(request: CompileRequest, parse: Parse = parse_file) -> Snaps
         max_waiting_pods=cluster.max_waiting_pods,
         moments=outcome.recheck_times,
         nodes_behind=outcome.origins.outdated_nodes if outcome.origins else (),
+        requests={_job_key(gang): [dict(role.pod.requests) for role in gang.roles] for gang in gangs},
         allow_prune=annotations_of(cluster.document.data).get(ALLOW_PRUNE_ANNOTATION, ""),
     )
+
+
+def _job_key(gang: GangSpec) -> str:
+    document = gang.document
+    return Ref(document.api_version, document.kind, gang.namespace, document.name).key
 
 
 def _tree_and_state(request: CompileRequest) -> tuple[Repository, ClusterState]:

@@ -74,6 +74,25 @@ def test_loss_counts_from_the_last_checkpoint_where_a_pod_says_when_that_was(spe
     assert (gang(problem, "sweep").loss, gang(problem, "sweep").tells_checkpoint) == (3600, False)
 
 
+def test_no_pod_goes_that_holds_less_than_its_role_asks_for(specs: Specs, state: ClusterState) -> None:
+    """A plan would give away what it does not have. Of one that holds more only what the role asks for comes back."""
+    name = min(pod["metadata"]["name"] for pod in state.pods if pod["metadata"]["name"].startswith("sweep"))
+    before = gang(lower(specs, state)[0], "sweep")
+    assert not before.protected
+
+    def with_gpus(number: int) -> Gang:
+        spec = {"containers": [{"resources": {"requests": {"nvidia.com/gpu": number}}}]}
+        pods = tuple(
+            {**pod, "spec": {**pod["spec"], **spec}} if pod["metadata"]["name"] == name else pod for pod in state.pods
+        )
+        return gang(lower(specs, replace(state, pods=pods))[0], "sweep")
+
+    asked = max(before.roles[before.running[0].role].request)
+    assert sum(place.pods for place in with_gpus(asked - 1).protected) == 1
+    assert with_gpus(asked + 1).evictable
+    assert not with_gpus(asked + 1).protected
+
+
 def test_an_owner_protects_by_annotation_and_no_annotation_protects_no_pod(specs: Specs, state: ClusterState) -> None:
     problem, _ = lower(specs, state)
     assert not gang(problem, "protected").evictable

@@ -130,6 +130,33 @@ def test_pods_of_a_service_beyond_what_is_written_are_news() -> None:
         assert [each == seen[0] for each in seen] == [True, True, prints == 1]
 
 
+def test_pods_that_ask_for_other_than_the_plan_counts_are_news_until_a_plan_counts_it() -> None:
+    """As a webhook has made them; whether the gang waits or starts, and no more news when a gate is lifted."""
+    owner = {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "name": "j", "uid": "j"}
+    job: Object = {**owner, "metadata": {"namespace": "d", **owner}, "spec": {}}
+    entry: Object = {**owner, "namespace": "d", "pods": {"w": {}}, "queue": "q", "domains": [], "reasons": []}
+    key, memory = "Job.batch.volcano.sh/d/j", ObservationMemory()
+
+    def print_of(decision: str, planned: int, *asked: int, **spec: str) -> str:
+        plan = {"gangs": [{**entry, "evictedFor": [], "startsAt": None, "decision": decision}]}
+        snapshot = replace(GOOD, plan=plan, requests={key: [{"cpu": planned * 1000, "pods": 1}]})
+        pods = {}
+        for number, cpu in enumerate(asked):
+            metadata = {"namespace": "d", "name": f"j-{number}", "uid": f"{number}", "ownerReferences": [owner]}
+            containers = [{"resources": {"requests": {"cpu": cpu}}}]
+            body: Object = {"metadata": metadata, "spec": {"containers": containers, **spec}}
+            pods[f"Pod/d/j-{number}"] = {"apiVersion": "v1", "kind": "Pod", **body}
+        observation = Observation({"Node//n": NODE, key: job, **pods}, frozenset(), memory=memory)
+        return fingerprint_of(observation, snapshot, frozenset()).restrictions
+
+    for decision in ("start", "wait"):
+        usual = print_of(decision, 8)
+        assert print_of(decision, 8, 8, 8) == usual
+        assert len({print_of(decision, 8, *asked) for asked in ((48,), (48, 48), (8, 4))} | {usual}) == 4
+        assert print_of(decision, 48, 48, 48) == usual
+        assert print_of(decision, 8, 8, 48) == print_of(decision, 8, 8, 48, nodeName="n")
+
+
 def test_the_end_of_a_step_of_a_flow_is_news_for_those_after_it() -> None:
     """No manifest of ours makes it, so no run of it is recorded; the next step waited for whatever came next."""
     owner = {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "namespace": "d", "name": "nightly-a"}

@@ -270,6 +270,12 @@ def test_the_child_answers_as_the_function_does(tmp_path: Path) -> None:
     assert compiled(tmp_path, request(train=JOB)) == compile_request(request(train=JOB))
 
 
+def test_a_plan_says_what_it_counts_for_a_pod_of_each_job() -> None:
+    """By the keys of its gangs: so it is known when the pods that come ask for something else."""
+    answer = compile_request(request(train=JOB))
+    assert answer.requests == {key: [{"nvidia.com/gpu": 4, "pods": 1}] for key in answer.gangs}
+
+
 def test_a_worker_that_says_what_is_no_number_is_replaced(tmp_path: Path) -> None:
     """What it said next was taken for the end of the compile after that, and so on."""
     done = threading.Event()

@@ -167,9 +167,12 @@ def source_if_written(document: Document, what: str, *path: str | int) -> Iterat
 
 
 def _request_source(spec: GangSpec, role: RoleSpec, resource: str | None) -> Source:
-    """The first container that asks for the resource, else the role."""
+    """The first container that asks for the resource, else the role; the pods where these ask for another amount."""
     document, base = spec.pod_spec_of(role)
     what = f"request of role {role.name}"
+    written, asked = role.live.template if role.live else role.pod.requests, role.pod.requests
+    if resource is not None and written.get(resource, 0) != asked.get(resource, 0):
+        return Source(f"pods of {spec.document.display_name}", what)
     for path in document.positions if resource is not None else ():
         if path[: len(base)] == base and path[-3:] in (
             ("resources", "requests", resource),

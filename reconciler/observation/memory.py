@@ -91,9 +91,8 @@ class ObservationMemory:
         run, since a gate that is lifted changes no plan."""
         known = self.unlike.get(key)
         if known is None or known[0] is not planned or not _are_identical(known[1], pods):
-            asked = (asked_by_pod(pod, self.requests) for pod in pods if not has_ended(pod))
-            texts = (repr(sorted(one.requests.items())) for one in asked if one and one.requests not in planned)
-            unlike = Counter(texts)
+            asked = filter(None, (asked_by_pod(pod, self.requests) for pod in pods if not has_ended(pod)))
+            unlike = Counter(repr(sorted(one.requests.items())) for one in asked if one.requests not in planned)
             known = self.unlike[key] = planned, pods, dict(sorted(unlike.items()))
         return known[2]
 

@@ -133,6 +133,7 @@ def test_a_gang_that_does_not_fit_with_what_its_pods_ask_waits_for_that() -> Non
     found = decided(tree(nodes=3), gated(*[48] * 8))
     assert found.action == "wait"
     assert found.reasons[0].message == "the job asks for 384 cpu; the whole cluster, empty, has 300"
+    assert ("pods of Job x/j", None) in [(each.object, each.position) for each in found.reasons[0].sources]
     found = decided(tree(nodes=3), [*gated(*[48] * 6), *gated(120)])
     assert "a pod asks for 120 cpu" in found.reasons[0].message
 

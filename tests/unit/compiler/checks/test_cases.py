@@ -16,8 +16,8 @@ from compiler.repository import Repository
 FIXTURES = Path(__file__).parents[3] / "fixtures" / "diagnostics"
 IN_BYTES = {"GP104", "GP105", "GP106", "GP119", "GP120", "GP122", "GP126"}
 """Tested in tests/unit/compiler/syntax/test_bytes.py: a text file cannot show them."""
-ELSEWHERE = {"GP128", "GP130", "GP133", "GP134"}
-"""Found among several clusters, in git objects and by kustomize: tested where those are."""
+ELSEWHERE = {"GP128", "GP130", "GP133", "GP134", "GP139"}
+"""Found among several clusters, in git objects, by kustomize and where our own code fails: tested where those are."""
 OF_KINDS = "GP357"
 """Said of any kind that the shipped rights do not cover, whatever a case is about: stated in its own cases only."""
 

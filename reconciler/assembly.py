@@ -54,7 +54,8 @@ def build_parts(settings: Settings, client: Client, identity: str, timings: Timi
     """Put the parts together; nothing is started and nothing is sent yet. Raises GitError for an address that git is
     never given, CannotStartError where the packages for traces are missing."""
     wake, clock = WakeEvent(), time.monotonic
-    lease = Lease(client, settings.namespace, f"gangplan-{settings.cluster}", identity, on_change=lambda _: wake.set())
+    name = f"gangplan-{settings.cluster}"
+    lease = Lease(client, settings.namespace, name, identity, timings.lease, on_change=lambda _: wake.set())
     fence = Fence(lease)
     client.ask_before_writes(fence.check)
     store = InventoryStore(client, settings.namespace, settings.cluster, timings.inventory)

@@ -91,7 +91,7 @@ def _repeat_passes(parts: Parts, stop: Callable[[], bool], once: bool) -> Report
     last: Report | None = None
     failures, problem = 0, ""
     pause, rested_at, rest = 0.0, 0.0, LoopRest(hands.timings.rest)
-    started_at, patience = time.monotonic(), hands.lease.duration + hands.lease.deadline
+    started_at, patience = time.monotonic(), hands.timings.lease.duration + hands.timings.lease.deadline
     while not stop():
         _pause(parts, stop, timings.first_failure_pause if failures else timings.debounce, pause, rested_at)
         hands.wake.clear()

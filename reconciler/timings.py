@@ -9,6 +9,25 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
+class LeaseTimings:
+    """Of the lease by which one replica acts."""
+
+    duration: float = 15.0
+    """After which others may take over."""
+    deadline: float = 10.0
+    """After which the holder stops."""
+    period: float = 2.0
+    """Between the begins of two renewals."""
+    request_share: float = 0.4
+    """Of the deadline: the time for one request. A server that answers within it renews the lease for ever, and one
+    request that hangs does not lose it."""
+    clock_slack: float = 60.0
+    """By which the clocks of two machines may differ."""
+    heartbeat_limit: float = 60.0
+    """Within which the lease's thread shows that it turns."""
+
+
+@dataclass(frozen=True, slots=True)
 class GitTimings:
     """Of the poller, the clone and the receiver of webhooks."""
 
@@ -337,6 +356,7 @@ class LoopTimings:
 class Timings:
     """All groups."""
 
+    lease: LeaseTimings = LeaseTimings()
     git: GitTimings = GitTimings()
     planning: PlanningTimings = PlanningTimings()
     scheduler: SchedulerTimings = SchedulerTimings()

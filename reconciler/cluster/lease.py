@@ -24,18 +24,9 @@ from reconciler.cluster.client import ApiError, Client, Conflict, Limits, LostLe
 from reconciler.cluster.objects import Object, Ref
 from reconciler.cluster.rate import RateLimit
 from reconciler.threads.heartbeat import Heartbeat, repeat_step
+from reconciler.timings import TIMINGS, LeaseTimings
 
 log = logging.getLogger(__name__)
-
-DURATION, DEADLINE, PERIOD = 15.0, 10.0, 2.0
-"""Of a lease that is told nothing else."""
-REQUEST_SHARE = 0.4
-"""Of the deadline: the time for one request. A server that answers within it renews the lease for ever, and one request
-that hangs does not lose it."""
-CLOCK_SLACK = 60.0
-"""Seconds by which the clocks of two machines may differ."""
-HEARTBEAT_LIMIT = 60.0
-"""Seconds within which the lease's thread shows that it turns."""
 
 
 def seconds_since_boot() -> float:
@@ -47,22 +38,19 @@ def seconds_since_boot() -> float:
 class Lease:
     """The lease of one cluster, renewed by a thread.
 
-    client: its requests get limits of their own. duration: seconds after which others may take over. deadline: after
-    which the holder stops. period: between the begins of two renewals. on_change: called when the lease is won or lost.
-    transitions: of its holders, as of the last renewal. trouble: why it could not be asked for, and since when on the
-    clock; no message where it could.
+    client: its requests get limits of their own. on_change: called when the lease is won or lost. transitions: of its
+    holders, as of the last renewal. trouble: why it could not be asked for, and since when on the clock; no message
+    where it could.
     """
 
     client: Client
     namespace: str
     name: str
     identity: str
-    duration: float = field(default_factory=lambda: DURATION)
-    deadline: float = field(default_factory=lambda: DEADLINE)
-    period: float = field(default_factory=lambda: PERIOD)
+    timings: LeaseTimings = TIMINGS.lease
     clock: Callable[[], float] = seconds_since_boot
     on_change: Callable[[bool], None] = lambda held: None
-    heartbeat: Heartbeat = field(default_factory=lambda: Heartbeat("lease", HEARTBEAT_LIMIT))
+    heartbeat: Heartbeat = field(init=False)
     transitions: int = 0
     trouble: tuple[str, float] = ("", 0.0)
     _was_held: bool = False
@@ -73,24 +61,25 @@ class Lease:
     _thread: threading.Thread | None = None
 
     def __post_init__(self) -> None:
-        if not 0 < self.period < self.deadline < self.duration:
-            raise ValueError(
-                f"a lease needs 0 < period < deadline < duration, not {self.period}, {self.deadline}, {self.duration}"
-            )
-        seconds = REQUEST_SHARE * self.deadline
+        period, deadline, duration = self.timings.period, self.timings.deadline, self.timings.duration
+        if not 0 < period < deadline < duration:
+            raise ValueError(f"a lease needs 0 < period < deadline < duration, not {period}, {deadline}, {duration}")
+        self.heartbeat = Heartbeat("lease", self.timings.heartbeat_limit)
+        seconds = self.timings.request_share * deadline
         limits = Limits(min(2.0, seconds), seconds, seconds)
         connect = BriefConnect(self.client.connect, limits.connect)
-        self.client = Client(connect, limits, rate=RateLimit(longest=self.period))
+        self.client = Client(connect, limits, rate=RateLimit(longest=period))
 
     def is_held(self) -> bool:
-        return self._renewed_at is not None and self.clock() - self._renewed_at < self.deadline
+        return self._renewed_at is not None and self.clock() - self._renewed_at < self.timings.deadline
 
     def obstacle(self) -> str:
         """Why this replica could not lead now, where that is not only so for a moment: then the status, which only the
         holder writes, cannot say it."""
         reason, since = self.trouble
         lasts = self.clock() - since
-        return f"the lease could not be had for {lasts:.0f} s: {reason}" if reason and lasts > self.duration else ""
+        is_told = reason and lasts > self.timings.duration
+        return f"the lease could not be had for {lasts:.0f} s: {reason}" if is_told else ""
 
     def start(self) -> None:
         self._thread = threading.Thread(target=self._run, name="lease", daemon=True)
@@ -100,7 +89,7 @@ class Lease:
         """Stop renewing and give the lease away, so that the next replica need not wait."""
         self._stop.set()
         if self._thread is not None:
-            self._thread.join(self.deadline)
+            self._thread.join(self.timings.deadline)
         if not self.is_held():
             return
         self._renewed_at = self._written = None
@@ -128,7 +117,7 @@ class Lease:
             if (is_held := self.is_held()) != self._was_held:
                 self._was_held = is_held
                 self.on_change(is_held)
-        return max(0.0, began_at + self.period - self.clock())
+        return max(0.0, began_at + self.timings.period - self.clock())
 
     def try_acquire(self) -> bool:
         """Take or renew the lease if that is allowed now; whether it is ours. Raises ApiError."""
@@ -145,7 +134,7 @@ class Lease:
             self._last_seen_version = (version, asked_at)
         holder = spec.get("holderIdentity") or ""
         unchanged_for = asked_at - self._last_seen_version[1]
-        duration = float(spec.get("leaseDurationSeconds") or self.duration)
+        duration = float(spec.get("leaseDurationSeconds") or self.timings.duration)
         if holder not in ("", self.identity) and unchanged_for < duration:
             self._renewed_at = None
             return False
@@ -173,7 +162,8 @@ class Lease:
         if spec.get("holderIdentity") != self.identity:
             transitions = int(spec.get("leaseTransitions") or 0) + 1
             spec = {**spec, "acquireTime": now, "leaseTransitions": transitions}
-        spec = {**spec, "holderIdentity": self.identity, "leaseDurationSeconds": int(self.duration), "renewTime": now}
+        seconds = int(self.timings.duration)
+        spec = {**spec, "holderIdentity": self.identity, "leaseDurationSeconds": seconds, "renewTime": now}
         is_new = not lease["metadata"].get("resourceVersion")
         answer = (self.client.create if is_new else self.client.replace)({**lease, "spec": spec})
         version = str(answer["metadata"]["resourceVersion"])
@@ -190,15 +180,15 @@ class Lease:
         return {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata, "spec": {}}
 
 
-def vacancy(lease: Object, now: datetime) -> str:
+def vacancy(lease: Object, now: datetime, timings: LeaseTimings = TIMINGS.lease) -> str:
     """Whether nobody renews the lease, in a sentence; empty where somebody does, or where that cannot be told."""
     spec = lease.get("spec") or {}
     try:
         age = (now - datetime.fromisoformat(str(spec["renewTime"]))).total_seconds()
-        duration = float(spec.get("leaseDurationSeconds") or DURATION)
+        duration = float(spec.get("leaseDurationSeconds") or timings.duration)
     except (KeyError, TypeError, ValueError):
         return ""
-    if spec.get("holderIdentity") and age < duration + CLOCK_SLACK:
+    if spec.get("holderIdentity") and age < duration + timings.clock_slack:
         return ""
     return f"no replica leads, the last one did {max(age, 0.0):.0f} s ago: what follows is as it was then"
 

@@ -29,7 +29,7 @@ SHORT_TIMES: Numbers = {
     "ownership": {"prune_window": 10},
     "reconciler.cluster.client": {"WATCH_SILENCE": 8.0, "WATCH_GRACE": 3.0},
     "reconciler.cluster.unanswered": {"PAUSE": 3.0},
-    "reconciler.cluster.lease": {"DURATION": 5.0, "DEADLINE": 4.0, "PERIOD": 0.7, "REQUEST_SHARE": 0.75},
+    "lease": {"duration": 5.0, "deadline": 4.0, "period": 0.7, "request_share": 0.75},
     "reconciler.cluster.watch": {
         "WATCH_SECONDS": [6, 7],
         "STABLE_SECONDS": 2.0,

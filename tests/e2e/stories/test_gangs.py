@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.cluster.lease import DURATION, PERIOD
+from reconciler.timings import TIMINGS
 from tests.controlplane import ControlPlane
 from tests.e2e.stories.story import (
     CLUSTER,
@@ -299,7 +299,9 @@ def test_sigterm_gives_the_lease_away_and_another_replica_goes_on_at_once(plane:
             lambda seen: seen not in ("", holder),
             what="a new holder",
         )
-        assert time.monotonic() - began < DURATION - PERIOD, "a lease that was given away is not waited for"
+        assert time.monotonic() - began < TIMINGS.lease.duration - TIMINGS.lease.period, (
+            "a lease that was given away is not waited for"
+        )
         repository.write_file("jobs/late.yaml", volcano_job("late", role("worker", 2, gpus=1), queue="team"))
         repository.commit()
         plane.wait_until(lambda: job_phase(plane, "late"), lambda seen: seen == "Running", what="the job to run")

@@ -11,7 +11,10 @@ import pytest
 
 from reconciler.cluster.client import Client, Limits, LostLease, Retry
 from reconciler.cluster.lease import Fence, Lease, vacancy
+from reconciler.timings import TIMINGS, LeaseTimings
 from tests.builders.scripted_server import ScriptedAnswer, ScriptedServer, error_answer
+
+OFTEN = LeaseTimings(period=0.01)
 
 
 class Kept:
@@ -38,10 +41,9 @@ class Kept:
         self.thing = {**body, "metadata": {**body["metadata"], "resourceVersion": str(self.version)}}
         return ScriptedAnswer(200, self.thing)
 
-    def lease(self, identity: str) -> Lease:
-        return Lease(
-            ScriptedServer(self.script).client(), "gangplan-system", "gangplan-test", identity, clock=lambda: self.now
-        )
+    def lease(self, identity: str, timings: LeaseTimings = TIMINGS.lease) -> Lease:
+        client = ScriptedServer(self.script).client()
+        return Lease(client, "gangplan-system", "gangplan-test", identity, timings, lambda: self.now)
 
 
 def test_the_first_takes_it_and_the_second_waits_until_it_was_not_renewed_for_its_duration() -> None:
@@ -123,9 +125,7 @@ def test_timings_under_which_two_could_hold_it_are_refused(period: float, deadli
             "n",
             "l",
             "one",
-            period=period,
-            deadline=deadline,
-            duration=duration,
+            LeaseTimings(duration, deadline, period),
         )
 
 
@@ -175,7 +175,7 @@ def test_a_lease_that_cannot_be_had_for_long_is_told_until_it_can() -> None:
     kept.down = True
     for kept.now in range(0, 17, 2):
         one._renew()
-        assert bool(one.obstacle()) == (kept.now > one.duration)
+        assert bool(one.obstacle()) == (kept.now > one.timings.duration)
     assert "503" in one.obstacle()
     kept.down = False
     one._renew()
@@ -192,7 +192,7 @@ def test_a_server_that_asks_to_wait_for_minutes_is_asked_for_the_lease_all_the_s
         asked += method == "PUT"
         return error_answer(429, headers={"Retry-After": "300"}) if asked == 1 else kept.script(method, path, body)
 
-    one = Lease(ScriptedServer(throttle_once).client(), "gangplan-system", "gangplan-test", "one", period=0.01)
+    one = Lease(ScriptedServer(throttle_once).client(), "gangplan-system", "gangplan-test", "one", OFTEN)
     assert one.try_acquire()
     with pytest.raises(Retry):
         one.try_acquire()
@@ -226,7 +226,7 @@ def test_one_request_that_hangs_loses_no_lease() -> None:
     assert one.try_acquire()
     assert one.try_acquire()
     assert seconds.keys() == {"GET", "POST", "PUT"}
-    assert all(one.period + 2 * limit <= one.deadline for limit in seconds.values())
+    assert all(one.timings.period + 2 * limit <= one.timings.deadline for limit in seconds.values())
 
 
 def test_a_credential_plugin_that_hangs_loses_no_lease(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -244,7 +244,7 @@ def test_a_credential_plugin_that_hangs_loses_no_lease(monkeypatch: pytest.Monke
     def cut(method: str, path: str, body: Any) -> ScriptedAnswer:
         raise ConnectionResetError("the wire was cut")
 
-    one = Lease(Client(connect), "n", "l", "one", duration=0.3, deadline=0.2, period=0.1, clock=lambda: kept.now)
+    one = Lease(Client(connect), "n", "l", "one", LeaseTimings(0.3, 0.2, 0.1), clock=lambda: kept.now)
     assert one.try_acquire()
     servers[0].script = cut
     with pytest.raises(Retry):
@@ -317,10 +317,9 @@ def test_the_clock_counts_what_the_machine_sleeps(monkeypatch: pytest.MonkeyPatc
 
 def test_an_answer_that_is_no_lease_does_not_end_the_thread() -> None:
     kept = Kept()
-    one = kept.lease("one")
+    one = kept.lease("one", OFTEN)
     answers = iter([ScriptedAnswer(200, None)])
     one.client = ScriptedServer(lambda *asked: next(answers, None) or kept.script(*asked)).client()
-    one.period = 0.01
     won = threading.Event()
     one.on_change = lambda held: won.set()
     one.start()

@@ -14,7 +14,10 @@ from reconciler.cluster.lease import Lease
 from reconciler.git.mirror import Mirror
 from reconciler.git.poller import GitPoller
 from reconciler.threads.heartbeat import Heartbeat, repeat_step
+from reconciler.timings import LeaseTimings
 from tests.builders.scripted_server import ScriptedAnswer, ScriptedServer
+
+OFTEN = LeaseTimings(period=0.01)
 
 
 @pytest.fixture(autouse=True)
@@ -89,7 +92,7 @@ class Replies:
 def test_the_lease_is_won_whatever_the_first_answer_was(reply: Exception | ScriptedAnswer) -> None:
     won = threading.Event()
     client = ScriptedServer(Replies(reply).script).client()
-    lease = Lease(client, "n", "l", "one", period=0.01, on_change=lambda held: won.set() if held else None)
+    lease = Lease(client, "n", "l", "one", OFTEN, on_change=lambda held: won.set() if held else None)
     lease.start()
     assert won.wait(60)
     lease.release()
@@ -105,7 +108,7 @@ def test_the_lease_is_won_after_its_credentials_could_not_be_read() -> None:
             raise error
         return server
 
-    lease = Lease(Client(connect), "n", "l", "one", period=0.01, on_change=lambda held: won.set() if held else None)
+    lease = Lease(Client(connect), "n", "l", "one", OFTEN, on_change=lambda held: won.set() if held else None)
     lease.start()
     assert won.wait(60)
     lease.release()

@@ -28,6 +28,34 @@ class LeaseTimings:
 
 
 @dataclass(frozen=True, slots=True)
+class WatchTimings:
+    """Of the informers."""
+
+    request: tuple[int, int] = (240, 480)
+    """Least and greatest duration of one watch request."""
+    relist: float = 600.0
+    """After which a kind is listed again in any case."""
+    stable: float = 5.0
+    """After which a watch counts as one that works; one that ends before is followed by a pause."""
+    first_pause: float = 0.5
+    """After a failure: doubled with each, up to one of the following."""
+    longest_pause: float = 5.0
+    """After requests that fail, so that an API server that is back is seen soon."""
+    longest_relist_pause: float = 10.0
+    """After watches that end at once or are refused with 410: each costs a request, or a whole list."""
+    longest_unavailable_pause: float = 60.0
+    """For a kind that was never read: no right, or not served."""
+    start: float = 60.0
+    """For this long after it began, a 403 or 404 may come from an API server that has just started."""
+    unserved_after: float = 3.0
+    """Of 404, after which a kind that was never served is taken to be empty."""
+    removed_after: float = 300.0
+    """Of 404, after which a kind that was served is taken to be removed, if discovery does not show it either."""
+    heartbeat_limit: float = 200.0
+    """Within which an informer's thread shows that it turns: it may wait for a page, an event, or the next try."""
+
+
+@dataclass(frozen=True, slots=True)
 class GitTimings:
     """Of the poller, the clone and the receiver of webhooks."""
 
@@ -357,6 +385,7 @@ class Timings:
     """All groups."""
 
     lease: LeaseTimings = LeaseTimings()
+    watch: WatchTimings = WatchTimings()
     git: GitTimings = GitTimings()
     planning: PlanningTimings = PlanningTimings()
     scheduler: SchedulerTimings = SchedulerTimings()

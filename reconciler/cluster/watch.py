@@ -37,31 +37,9 @@ from reconciler.cluster.client import (
 from reconciler.cluster.objects import Object, group_kind_of, version_as_number
 from reconciler.cluster.resources import Resource
 from reconciler.threads.heartbeat import Heartbeat, repeat_step
+from reconciler.timings import TIMINGS, WatchTimings
 
 log = logging.getLogger(__name__)
-
-WATCH_SECONDS = (240, 480)
-"""Least and greatest duration of one watch request."""
-RELIST_SECONDS = 600.0
-"""Seconds after which a kind is listed again in any case."""
-STABLE_SECONDS = 5.0
-"""Seconds after which a watch counts as one that works; one that ends before is followed by a pause."""
-FIRST_PAUSE = 0.5
-"""Seconds of the first pause after a failure; each further one doubles it, up to one of the following."""
-LONGEST_PAUSE = 5.0
-"""After requests that fail, so that an API server that is back is seen soon."""
-LONGEST_RELIST_PAUSE = 10.0
-"""After watches that end at once or are refused with 410: each costs a request, or a whole list."""
-LONGEST_UNAVAILABLE_PAUSE = 60.0
-"""For a kind that was never read: no right, or not served."""
-START_SECONDS = 60.0
-"""For this long after it began, a 403 or 404 may come from an API server that has just started."""
-UNSERVED_AFTER = 3.0
-"""Seconds of 404 after which a kind that was never served is taken to be empty."""
-REMOVED_AFTER = 300.0
-"""Seconds of 404 after which a kind that was served is taken to be removed, if discovery does not show it either."""
-HEARTBEAT_LIMIT = 200.0
-"""Seconds within which an informer's thread shows that it turns: it may wait for a page, an event, or the next try."""
 
 ObjectKey = tuple[str, str]
 """(namespace, name)."""
@@ -198,6 +176,7 @@ class WatchHealth:
 class Backoff:
     """Pauses that double while the same thing goes wrong, with jitter."""
 
+    first_pause: float
     random: random.Random = field(default_factory=random.Random)
     cause: str = ""
     failures: int = 0
@@ -206,7 +185,7 @@ class Backoff:
         """Seconds to wait now that `cause` has happened, once more or for the first time."""
         self.failures = self.failures + 1 if cause == self.cause else 1
         self.cause = cause
-        most = min(longest, FIRST_PAUSE * 2.0 ** min(self.failures - 1, 16))
+        most = min(longest, self.first_pause * 2.0 ** min(self.failures - 1, 16))
         return most * self.random.uniform(0.5, 1.0)
 
     def reset(self) -> None:
@@ -226,12 +205,13 @@ class Informer:
         on_delete: Callable[[Object, bool], None] = lambda item, seen: None,
         clock: Callable[[], float] = time.monotonic,
         on_update: Callable[[Object], None] | None = None,
+        timings: WatchTimings = TIMINGS.watch,
     ) -> None:
         self.client, self.resource, self.selector, self.wake, self.clock = client, resource, selector, wake, clock
         self.health = WatchHealth(last_event=clock())
-        self.heartbeat = Heartbeat(f"watch-{resource.plural}", HEARTBEAT_LIMIT)
-        self.backoff = Backoff()
-        self.on_update = on_update
+        self.heartbeat = Heartbeat(f"watch-{resource.plural}", timings.heartbeat_limit)
+        self.backoff = Backoff(timings.first_pause)
+        self.on_update, self.timings = on_update, timings
         self._cache = ObjectCache(on_delete)
         self._refused_since: float | None = None
         self._missing_since: float | None = None
@@ -316,7 +296,7 @@ class Informer:
         try:
             self._list_and_watch()
         except (Gone, RelistError) as error:
-            pause = self.backoff.next_pause("relist", LONGEST_RELIST_PAUSE)
+            pause = self.backoff.next_pause("relist", self.timings.longest_relist_pause)
             self._record_relist(error)
         except Silent as error:
             pause = 0.0
@@ -324,14 +304,14 @@ class Informer:
         except (Forbidden, NotFound, Unauthorized) as error:
             pause = self._record_refusal(error)
         except ApiError as error:
-            pause = self.backoff.next_pause("unreachable", LONGEST_PAUSE)
+            pause = self.backoff.next_pause("unreachable", self.timings.longest_pause)
             if isinstance(error, Retry) and self.backoff.failures > 1:
-                pause = max(pause, min(error.after, LONGEST_UNAVAILABLE_PAUSE))
+                pause = max(pause, min(error.after, self.timings.longest_unavailable_pause))
             self._refused_since = self._missing_since = None
             self._record_problem(error, str(error))
         except Exception as error:
             self.heartbeat.record_error(error)
-            pause = self.backoff.next_pause("unexpected", LONGEST_PAUSE)
+            pause = self.backoff.next_pause("unexpected", self.timings.longest_pause)
             self._record_problem(error, short_error(error))
         else:
             pause = 0.0
@@ -365,8 +345,10 @@ class Informer:
             self._record_unserved(error)
         else:
             self._record_absence(error)
-        is_new = health.was_served or now - self._refused_since < START_SECONDS
-        return self.backoff.next_pause("refused", LONGEST_PAUSE if is_new else LONGEST_UNAVAILABLE_PAUSE)
+        timings = self.timings
+        is_new = health.was_served or now - self._refused_since < timings.start
+        longest = timings.longest_pause if is_new else timings.longest_unavailable_pause
+        return self.backoff.next_pause("refused", longest)
 
     def _record_absence(self, error: ApiError) -> None:
         """Note a 404 that does not mean yet that there are no objects."""
@@ -382,8 +364,8 @@ class Informer:
         self._missing_since = now if self._missing_since is None else self._missing_since
         missing_for = now - self._missing_since
         if not self.health.was_served:
-            return missing_for >= UNSERVED_AFTER
-        return missing_for >= REMOVED_AFTER and not self._is_discovered()
+            return missing_for >= self.timings.unserved_after
+        return missing_for >= self.timings.removed_after and not self._is_discovered()
 
     def _record_unserved(self, error: ApiError) -> None:
         self._record_relist(error)
@@ -425,17 +407,17 @@ class Informer:
         self._ready.set()
         if changed or not was_good:
             self.wake()
-        until = self.clock() + RELIST_SECONDS * self.backoff.random.uniform(0.9, 1.1)
+        until = self.clock() + self.timings.relist * self.backoff.random.uniform(0.9, 1.1)
         while not self._stop.is_set() and self.clock() < until:
             began = self.clock()
             self._watch_once(began)
-            if self.clock() - began < STABLE_SECONDS:
-                self._stop.wait(self.backoff.next_pause("ends at once", LONGEST_RELIST_PAUSE))
+            if self.clock() - began < self.timings.stable:
+                self._stop.wait(self.backoff.next_pause("ends at once", self.timings.longest_relist_pause))
             else:
                 self.backoff.reset()
 
     def _watch_once(self, began: float) -> None:
-        seconds = self.backoff.random.randint(*WATCH_SECONDS)
+        seconds = self.backoff.random.randint(*self.timings.request)
         for line in self.client.watch(self.resource, self._cache.version, seconds, self.selector):
             if self._stop.is_set():
                 return
@@ -446,7 +428,7 @@ class Informer:
             now = self.clock()
             if line.strip():
                 self.health.record_event(now)
-            if now - began >= STABLE_SECONDS:
+            if now - began >= self.timings.stable:
                 self.backoff.reset()
             if updated is not None and self.on_update is not None:
                 self.on_update(updated)

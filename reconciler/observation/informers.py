@@ -19,6 +19,7 @@ from reconciler.observation.memory import ObservationMemory
 from reconciler.observation.observe import Observation, Restrictions
 from reconciler.observation.own_writes import OwnWrites
 from reconciler.observation.unlabelled_jobs import UnlabelledJobs
+from reconciler.timings import TIMINGS, WatchTimings
 
 STATE_KINDS = (
     ("v1", "Node"),
@@ -68,10 +69,11 @@ class InformerSet:
     unknown_kinds: dict[str, str] = field(default_factory=dict)
     deleted_objects: list[tuple[Object, bool]] = field(default_factory=list)
     updates: deque[Ref] = field(default_factory=deque)
-    memory: ObservationMemory = field(default_factory=ObservationMemory)
+    timings: WatchTimings = TIMINGS.watch
     unlabelled: UnlabelledJobs = field(default_factory=UnlabelledJobs)
     own: OwnWrites = field(default_factory=OwnWrites)
     clock: Callable[[], float] = time.monotonic
+    _memory: ObservationMemory = field(default_factory=ObservationMemory)
     _looked_for: dict[str, tuple[float, str]] = field(default_factory=dict)
 
     def start(self) -> None:
@@ -145,7 +147,9 @@ class InformerSet:
         group_kind = group_kind_of(resource.api_version, resource.kind)
         is_plan_input = group_kind in _STATE_GROUPS or group_kind in RUN_KINDS
         on_update = None if is_plan_input else self._record_update
-        informer = Informer(self.client, resource, self.wake, selector, self.record_deletion, on_update=on_update)
+        informer = Informer(
+            self.client, resource, self.wake, selector, self.record_deletion, on_update=on_update, timings=self.timings
+        )
         if (former := self.informers.get(group_kind)) is not None:
             former.stop()
         self.informers[group_kind] = informer
@@ -235,7 +239,7 @@ class InformerSet:
             withdrawn,
             unserved,
             by_kind,
-            self.memory,
+            self._memory,
         )
 
     def read_pods(self) -> None:

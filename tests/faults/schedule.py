@@ -30,12 +30,12 @@ SHORT_TIMES: Numbers = {
     "reconciler.cluster.client": {"WATCH_SILENCE": 8.0, "WATCH_GRACE": 3.0},
     "reconciler.cluster.unanswered": {"PAUSE": 3.0},
     "lease": {"duration": 5.0, "deadline": 4.0, "period": 0.7, "request_share": 0.75},
-    "reconciler.cluster.watch": {
-        "WATCH_SECONDS": [6, 7],
-        "STABLE_SECONDS": 2.0,
-        "LONGEST_PAUSE": 2.0,
-        "LONGEST_RELIST_PAUSE": 3.0,
-        "LONGEST_UNAVAILABLE_PAUSE": 10.0,
+    "watch": {
+        "request": [6, 7],
+        "stable": 2.0,
+        "longest_pause": 2.0,
+        "longest_relist_pause": 3.0,
+        "longest_unavailable_pause": 10.0,
     },
     "objects": {"longest_pause": 4.0},
 }

@@ -13,7 +13,8 @@ from kubernetes.config import ConfigException
 
 from reconciler.cluster.client import Client, Retry
 from reconciler.cluster.resources import KNOWN_RESOURCES
-from reconciler.cluster.watch import LONGEST_PAUSE, START_SECONDS, Informer, ObjectCache, RelistError
+from reconciler.cluster.watch import Informer, ObjectCache, RelistError
+from reconciler.timings import TIMINGS
 from tests.builders.scripted_server import ScriptedAnswer, ScriptedServer, error_answer
 
 PODS = KNOWN_RESOURCES["v1", "Pod"]
@@ -266,7 +267,7 @@ RECOVERY = 10
 
 
 @pytest.mark.parametrize("refusal", [404, 403, 401])
-@pytest.mark.parametrize("refused_for", [2.0, 3 * START_SECONDS])
+@pytest.mark.parametrize("refused_for", [2.0, 3 * TIMINGS.watch.start])
 def test_a_kind_that_was_read_is_listed_soon_after_any_outage(refusal: int, refused_for: float) -> None:
     """One pause is all that may lie between the server's being ready and the list: as long as the outage had made the
     pauses, and whatever the server answered while it started."""
@@ -287,7 +288,7 @@ def test_a_kind_that_was_read_is_listed_soon_after_any_outage(refusal: int, refu
     informer, _ = followed(script, pauses)
     assert not informer.obstacle()
     first = next(at for at in listed_at if at >= gone_at)
-    assert ready_at <= first <= ready_at + LONGEST_PAUSE <= ready_at + RECOVERY / 2
+    assert ready_at <= first <= ready_at + TIMINGS.watch.longest_pause <= ready_at + RECOVERY / 2
 
 
 def test_a_kind_that_never_was_served_is_empty_after_a_while_and_seldom_asked_for() -> None:

@@ -342,7 +342,7 @@ class ReportTimings:
 class RestTimings:
     """Of the loop between two passes."""
 
-    factor: float = 10.0
+    factor: float = 15.0
     """Times what a pass has computed for which the loop rests, up to the next: while much happens, a pass for each
     event would take the cores from those who do the work. What it has waited for the API server is rest."""
     longest: float = 0.7

@@ -164,11 +164,13 @@ class WriteThreads:
         that are left, and those that have ended well are noted."""
         calls = [_Call(task) for task in tasks]
         waiting, signals = deque(calls), SimpleQueue[None]()
-        under_way = self._begin(waiting, WRITERS, signals)
+        under_way, look_at = self._begin(waiting, WRITERS, signals), time.monotonic() + LOOK
         while under_way:
             with suppress(Empty):
                 signals.get(timeout=LOOK)
-            self._leave_late(under_way)
+            if time.monotonic() >= look_at:
+                self._leave_late(under_way)
+                look_at = time.monotonic() + LOOK
             under_way = [call for call in under_way if call.is_awaited()]
             under_way += self._begin(waiting, WRITERS - len(under_way), signals)
         errors = [call.error() for call in calls]

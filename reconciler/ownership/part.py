@@ -111,7 +111,8 @@ class OwnershipPart(Part):
                 entry = replace(entry, origin=origin_of(item, self.cluster))
             if entry.uid == uid_of(item) and not entry.started:
                 has_begun = is_job and entry.ref.group_kind not in PLANNED_RUN_KINDS and bool(status_of(item))
-                entry = replace(entry, started=has_begun or any(not is_gated(pod) for pod in seen.pods.get(key, ())))
+                if has_begun or not all(map(is_gated, seen.pods.get(key, ()))):
+                    entry = replace(entry, started=True)
             if entry.uid == uid_of(item) and is_job and not _is_known_run(entry, item):
                 entry = replace(entry, run=runs.digest_of(item))
             seen.inventory.enter(entry)

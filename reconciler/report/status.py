@@ -25,7 +25,7 @@ from reconciler.timings import TIMINGS, ReportTimings
 
 log = logging.getLogger(__name__)
 
-READABLE_GANGS = 200
+READABLE_GANGS = 100
 """Gangs up to which the status is indented; that takes its time."""
 PART_LIMIT = 512 << 10
 """Bytes of gangs in one ConfigMap of the status; one holds 1 MiB."""

@@ -15,13 +15,16 @@ class WakeEvent(threading.Event):
         self.is_urgent = False
 
     def set(self) -> None:
-        super().set()
-        self.stirred.set()
+        """Nothing where a pass is due already: of the hundreds of events of a wave each would stir the loop."""
+        if not self.is_set():
+            super().set()
+            self.stirred.set()
 
     def hurry(self) -> None:
         """Let a pass be made without a rest: for what happens seldom, as an answer that a commit waits for."""
         self.is_urgent = True
-        self.set()
+        super().set()
+        self.stirred.set()
 
     def clear(self) -> None:
         self.is_urgent = False

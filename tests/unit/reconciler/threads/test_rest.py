@@ -1,4 +1,4 @@
-"""Passes follow one another where little happens; where much does, the loop rests ten times as long as it computes."""
+"""Passes follow one another where little happens; where much does, the loop rests much longer than it computes."""
 
 from __future__ import annotations
 

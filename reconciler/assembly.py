@@ -10,6 +10,7 @@ from reconciler.cluster.client import REQUEST_LIMITS, Client
 from reconciler.cluster.lease import Fence, Lease
 from reconciler.cluster.objects import Ref
 from reconciler.cluster.rate import RateLimit
+from reconciler.cluster.write_threads import WriteThreads
 from reconciler.git.mirror import Mirror
 from reconciler.git.poller import GitPoller
 from reconciler.inventory.keeper import InventoryKeeper
@@ -65,8 +66,8 @@ def build_parts(settings: Settings, client: Client, identity: str, timings: Timi
     keeper = InventoryKeeper(store, lease, fence, clock)
     pulse, housekeeping = LoopPulse(), Interval(timings.housekeeping, clock)
     hands = Hands(settings, timings, client, watches, lease, fence, keeper, wake, pulse, housekeeping, clock, time.time)
-    writer = ClusterWriter(client, store, clock, own, timings=timings.objects)
-    writer.threads.tell_ends(wake.set)
+    threads = WriteThreads(timings.writes, wake.set)
+    writer = ClusterWriter(client, store, clock, own, timings=timings.objects, threads=threads)
     event_client = side_client(hands, RateLimit(timings.report.events_per_second, timings.report.event_burst))
     voices = Voices(
         StatusPublisher(client, settings.namespace, settings.cluster, timings=timings.report),

@@ -56,6 +56,28 @@ class WatchTimings:
 
 
 @dataclass(frozen=True, slots=True)
+class WriteTimings:
+    """Of the threads that write for the loop."""
+
+    writers: int = 12
+    """Writes at a time, not seconds, those that are left not counted."""
+    patience: float = 2.0
+    """That the loop waits for a write."""
+    short_patience: float = 0.5
+    """The same while others of its kind are left."""
+    look: float = 0.25
+    """Between looks at what has begun too long ago."""
+    most_left_of_group: int = 8
+    """Writes under way that are left, not seconds, of one kind in one namespace, of one kind, and of all: then no more
+    are begun. Those that the loop waits for by then may come on top of the first two; for the last they are counted
+    in."""
+    most_left_of_kind: int = 24
+    most_left: int = 64
+    idle: float = 5.0
+    """After which a thread ends that has nothing to write."""
+
+
+@dataclass(frozen=True, slots=True)
 class GitTimings:
     """Of the poller, the clone and the receiver of webhooks."""
 
@@ -386,6 +408,7 @@ class Timings:
 
     lease: LeaseTimings = LeaseTimings()
     watch: WatchTimings = WatchTimings()
+    writes: WriteTimings = WriteTimings()
     git: GitTimings = GitTimings()
     planning: PlanningTimings = PlanningTimings()
     scheduler: SchedulerTimings = SchedulerTimings()

@@ -1,4 +1,4 @@
-"""Several writes at a time, and none that holds up the others: the loop waits for each of them for `PATIENCE` seconds.
+"""Several writes at a time, and none that holds up the others: the loop waits for each of them for a while only.
 
 A write is not begun, under way, left or ended, and only the loop moves it on: it gives each to a thread that has no
 other, leaves one that has no answer in time (an admission webhook that hangs), and a later pass takes up what came of
@@ -26,20 +26,10 @@ from typing import Any, Literal, NamedTuple
 
 from reconciler.cluster.client import Retry
 from reconciler.cluster.objects import Ref
+from reconciler.timings import TIMINGS, WriteTimings
 
 log = logging.getLogger(__name__)
 
-WRITERS = 12
-"""Writes at a time, those that are left not counted."""
-PATIENCE, SHORT_PATIENCE = 2.0, 0.5
-"""Seconds that the loop waits for a write, and for one while others of its kind are left."""
-LOOK = 0.25
-"""Seconds between looks at what has begun too long ago."""
-MAX_LEFT_OF_GROUP, MAX_LEFT_OF_KIND, MAX_LEFT = 8, 24, 64
-"""Writes under way that are left, of one kind in one namespace, of one kind, and of all: then no more are begun. Those
-that the loop waits for by then may come on top of the first two; for the last they are counted in."""
-IDLE_SECONDS = 5.0
-"""After which a thread ends that has nothing to write."""
 NO_ANSWER = "the API server has not answered yet, about it or about others of its kind"
 
 Unanswered = Literal["left", "put off", "retry"]
@@ -116,9 +106,10 @@ class _Call:
 
 @dataclass(slots=True)
 class _Threads:
-    """Threads that make one write after the other: to start one takes as long as half a request. idle: where those
-    without a write wait for one."""
+    """Threads that make one write after the other: to start one takes as long as half a request. longest_idle: seconds
+    without a write after which one ends. idle: where those without a write wait for one."""
 
+    longest_idle: float
     idle: deque[SimpleQueue[_Call]] = field(default_factory=deque)
 
     def give(self, call: _Call) -> None:
@@ -134,7 +125,7 @@ class _Threads:
     def _work(self, orders: SimpleQueue[_Call]) -> None:
         while True:
             try:
-                tell = orders.get(timeout=IDLE_SECONDS).send()
+                tell = orders.get(timeout=self.longest_idle).send()
             except Empty:
                 with suppress(ValueError):  # a write is on its way
                     self.idle.remove(orders)
@@ -150,29 +141,29 @@ class WriteThreads:
     """Runs writes, and keeps those that are left, by the key of their object, until they are taken up. on_end: called
     when one of them ends. The process ends without waiting for their threads."""
 
-    patience: float = PATIENCE
+    timings: WriteTimings = TIMINGS.writes
     on_end: Callable[[], None] = lambda: None
-    _threads: _Threads = field(default_factory=_Threads)
+    _threads: _Threads = field(init=False)
     _left: dict[str, _Call] = field(default_factory=dict)
 
-    def tell_ends(self, on_end: Callable[[], None]) -> None:
-        """Set `on_end`."""
-        self.on_end = on_end
+    def __post_init__(self) -> None:
+        self._threads = _Threads(self.timings.idle)
 
     def run(self, tasks: Sequence[Task]) -> list[Any]:
         """The result of each, in the order of the tasks. Raises the first error, when none of them goes on but those
         that are left, and those that have ended well are noted."""
         calls = [_Call(task) for task in tasks]
         waiting, signals = deque(calls), SimpleQueue[None]()
-        under_way, look_at = self._begin(waiting, WRITERS, signals), time.monotonic() + LOOK
+        look, writers = self.timings.look, self.timings.writers
+        under_way, look_at = self._begin(waiting, writers, signals), time.monotonic() + look
         while under_way:
             with suppress(Empty):
-                signals.get(timeout=LOOK)
+                signals.get(timeout=look)
             if time.monotonic() >= look_at:
                 self._leave_late(under_way)
-                look_at = time.monotonic() + LOOK
+                look_at = time.monotonic() + look
             under_way = [call for call in under_way if call.is_awaited()]
-            under_way += self._begin(waiting, WRITERS - len(under_way), signals)
+            under_way += self._begin(waiting, writers - len(under_way), signals)
         errors = [call.error() for call in calls]
         results = [call.result() for call, error in zip(calls, errors, strict=True) if error is None]
         if failed := next(filter(None, errors), None):
@@ -189,12 +180,14 @@ class WriteThreads:
 
     def is_crowded(self, ref: Ref) -> bool:
         """Whether so many writes like one of this object are left that no more are begun."""
-        if len(self._left) < MAX_LEFT_OF_GROUP:
+        timings = self.timings
+        if len(self._left) < timings.most_left_of_group:
             return False
         left = self._left_under_way()
         of_kind = [each for each in left if each.group_kind == ref.group_kind]
         of_group = sum(each.namespace == ref.namespace for each in of_kind)
-        return of_group >= MAX_LEFT_OF_GROUP or len(of_kind) >= MAX_LEFT_OF_KIND or len(left) > MAX_LEFT - WRITERS
+        is_crowded = of_group >= timings.most_left_of_group or len(of_kind) >= timings.most_left_of_kind
+        return is_crowded or len(left) > timings.most_left - timings.writers
 
     def must_wait(self, ref: Ref) -> bool:
         """Whether a write of the object is left, or so many like it that none is begun."""
@@ -221,7 +214,7 @@ class WriteThreads:
             try:
                 self._threads.give(call)
             except RuntimeError as error:
-                if begun or room < WRITERS:
+                if begun or room < self.timings.writers:
                     waiting.appendleft(call)
                     break
                 call.fail(error)
@@ -234,8 +227,8 @@ class WriteThreads:
         """Leave the calls that the loop has waited for too long."""
         kinds = {ref.group_kind for ref in self._left_under_way()}
         for call in under_way:
-            patience = SHORT_PATIENCE if call.task.ref.group_kind in kinds else self.patience
-            if call.is_awaited() and call.has_lasted(min(patience, self.patience)):
+            patience = self.timings.short_patience if call.task.ref.group_kind in kinds else inf
+            if call.is_awaited() and call.has_lasted(min(patience, self.timings.patience)):
                 call.leave()
                 self._left[call.task.ref.key] = call
                 call.answer.add_done_callback(lambda _: self.on_end())

@@ -1,4 +1,4 @@
-"""A machine that lets no thread be started for a moment."""
+"""A machine that lets no thread be started for a moment, and a loop that leaves writes soon."""
 
 from __future__ import annotations
 
@@ -7,6 +7,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
+
+from reconciler.timings import WriteTimings
+
+HASTY_WRITES = WriteTimings(patience=0.05)
 
 
 @contextmanager

@@ -15,15 +15,10 @@ from compiler.emit.manifest import Manifest
 from reconciler.changes.diff import Change
 from reconciler.changes.pods import Eviction, GateLift
 from reconciler.changes.results import ChangeResult, EvictionResult, GateResult
-from reconciler.cluster import write_threads
 from reconciler.cluster.client import LostLease
 from reconciler.cluster.objects import Ref, ref_of
 from reconciler.cluster.write_threads import (
-    MAX_LEFT,
-    MAX_LEFT_OF_GROUP,
-    MAX_LEFT_OF_KIND,
     NO_ANSWER,
-    WRITERS,
     Task,
     WriteThreads,
 )
@@ -31,9 +26,10 @@ from reconciler.inventory.shards import Table
 from reconciler.inventory.store import Inventory, InventoryEntry, InventoryStore
 from reconciler.objects.writer import ClusterWriter
 from reconciler.pods.writes import PodWrites
-from reconciler.timings import TIMINGS
+from reconciler.timings import TIMINGS, WriteTimings
 from tests.builders.fake_cluster import FakeCluster
 from tests.builders.scripted_server import ScriptedAnswer, error_answer
+from tests.builders.threads import HASTY_WRITES
 
 JOBS = "/apis/batch.volcano.sh/v1alpha1/namespaces/default/jobs"
 CONFIGMAPS = "/api/v1/namespaces/default/configmaps"
@@ -53,9 +49,9 @@ class HangingServer:
         self.cluster.before = self._wait
         self.inventory = Inventory()
         store = InventoryStore(self.cluster.client(), "gangplan-system", "test")
-        self.writer = ClusterWriter(self.cluster.client(), store, clock=lambda: 0.0, sleep=lambda seconds: None)
-        self.writer.threads.patience = 0.05
-        self.writer.threads.tell_ends(self.ended.set)
+        threads = WriteThreads(HASTY_WRITES, self.ended.set)
+        client = self.cluster.client()
+        self.writer = ClusterWriter(client, store, lambda: 0.0, sleep=lambda seconds: None, threads=threads)
 
     def _wait(self, method: str, path: str, body: Any) -> Answer:
         if not self.hangs(method, path):
@@ -144,7 +140,7 @@ def test_many_that_hang_take_no_thread_from_objects_of_other_kinds(server: Hangi
     results = server.writer.apply_changes([*bad, creation("good", "Job")], server.inventory)
     assert {result.change.ref.name for result in results if result.outcome == "done"} == {"good"}
     asked = sum(server.asked(f"bad-{at}") for at in range(60))
-    assert MAX_LEFT_OF_GROUP <= asked <= 2 * WRITERS
+    assert TIMINGS.writes.most_left_of_group <= asked <= 2 * TIMINGS.writes.writers
     server.writer.apply_changes([change for change in bad if server.writer.is_due(change)], server.inventory)
     assert sum(server.asked(f"bad-{at}") for at in range(60)) == asked, "no more of its kind while so many have none"
     server.let_go()
@@ -166,7 +162,7 @@ def test_what_was_not_begun_has_not_failed_and_is_due_as_soon_as_others_have_end
         made, passes = made + len(done), passes + 1
         assert len(due) == len(left) + len(done), "although the clock stands still"
         server.gate.clear()
-    assert (made, passes) == (60, 60 // WRITERS)
+    assert (made, passes) == (60, 60 // TIMINGS.writes.writers)
     assert not server.writer.memory.failures
 
 
@@ -177,13 +173,13 @@ def test_a_kind_that_hangs_in_many_namespaces_holds_the_loop_no_longer_than_in_o
     results = server.writer.apply_changes([*spread, creation("good", "Job")], server.inventory)
     assert {result.change.ref.name for result in results if result.outcome == "done"} == {"good"}
     left = sum(result.outcome == "left" for result in results)
-    assert MAX_LEFT_OF_KIND <= left < MAX_LEFT_OF_KIND + WRITERS
+    assert TIMINGS.writes.most_left_of_kind <= left < TIMINGS.writes.most_left_of_kind + TIMINGS.writes.writers
     assert not any(map(server.writer.is_due, spread)), "no more of its kind while so many have no answer"
 
 
 def test_no_more_writes_are_left_than_may_be_whatever_their_kinds() -> None:
     """Those that have ended took the room of others until they were taken up, and the loop waited for the rest."""
-    gate, threads = threading.Event(), WriteThreads(patience=0.01)
+    gate, threads = threading.Event(), WriteThreads(WriteTimings(patience=0.01))
 
     def task(at: int) -> Task:
         ref = Ref("v1", f"Kind{at % 40}", "default", f"o-{at}")
@@ -193,7 +189,7 @@ def test_no_more_writes_are_left_than_may_be_whatever_their_kinds() -> None:
         return task(at)._replace(send=lambda proceed: partial(str, gate.wait()))
 
     outcomes = threads.run([hanging(at) for at in range(200)])
-    assert MAX_LEFT - WRITERS < outcomes.count("left") <= MAX_LEFT
+    assert TIMINGS.writes.most_left - TIMINGS.writes.writers < outcomes.count("left") <= TIMINGS.writes.most_left
     assert outcomes.count("put off") == 200 - outcomes.count("left")
     gate.set()
     while any(not call.answer.done() for call in threads._left.values()):
@@ -209,7 +205,7 @@ def test_without_more_threads_each_write_is_made_once_or_not_at_all(
 ) -> None:
     """Those that could not be begun stayed behind, and were sent beside the next pass, which sent them too."""
     limit_threads(server, monkeypatch, threads, are_given_back=True)
-    server.writer.threads.patience = 60.0
+    server.writer.threads.timings = WriteTimings(patience=60.0)
     changes = [creation(f"o-{at}") for at in range(40)]
     with nullcontext() if made else pytest.raises(RuntimeError, match="new thread"):
         assert {result.outcome for result in server.writer.apply_changes(changes, server.inventory)} == {"done"}
@@ -222,16 +218,15 @@ def test_without_more_threads_each_write_is_made_once_or_not_at_all(
 def test_a_thread_makes_one_write_after_the_other(server: HangingServer, monkeypatch: pytest.MonkeyPatch) -> None:
     """To start one for each took a tenth of the CPU of a wave; and those that there are do when there are no more."""
     limit_threads(server, monkeypatch, 3, are_given_back=False)
-    server.writer.threads.patience = 60.0
+    server.writer.threads.timings = WriteTimings(patience=60.0)
     for round_of in range(2):
         changes = [creation(f"o-{round_of}-{at}") for at in range(10)]
         assert {result.outcome for result in server.writer.apply_changes(changes, server.inventory)} == {"done"}
         assert all(server.inventory.entries[change.ref.key].uid for change in changes)
 
 
-def test_threads_end_when_there_is_nothing_to_write(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(write_threads, "IDLE_SECONDS", 0.02)
-    threads, users = WriteThreads(), set[threading.Thread]()
+def test_threads_end_when_there_is_nothing_to_write() -> None:
+    threads, users = WriteThreads(WriteTimings(idle=0.02)), set[threading.Thread]()
     ref = Ref("v1", "ConfigMap", "default", "o")
 
     def send(proceed: Callable[[], None]) -> Callable[[], Ref]:

@@ -12,12 +12,13 @@ from reconciler.changes.diff import Change, field_differences
 from reconciler.changes.pods import Eviction, GateLift
 from reconciler.cluster.client import Client, LostLease
 from reconciler.cluster.objects import Ref, ref_of
-from reconciler.cluster.write_threads import WRITERS, WriteThreads
+from reconciler.cluster.write_threads import WriteThreads
 from reconciler.inventory.shards import Table
 from reconciler.inventory.store import Inventory, InventoryEntry, InventoryStore
 from reconciler.objects.writer import PUT_OFF, ClusterWriter, _differences_digest
 from reconciler.observation.own_writes import OwnWrites
 from reconciler.pods.writes import PodWrites
+from reconciler.timings import TIMINGS
 from tests.builders.fake_cluster import FakeCluster
 from tests.builders.scripted_server import ScriptedAnswer, error_answer
 
@@ -263,7 +264,7 @@ def test_a_pass_of_slow_writes_ends_and_the_next_one_goes_on() -> None:
     while left:
         results = writer.apply_changes(left, inventory)
         done = {result.change.ref for result in results if result.outcome == "done"}
-        assert 0 < len(done) <= 6 + WRITERS
+        assert 0 < len(done) <= 6 + TIMINGS.writes.writers
         assert all(r.message == PUT_OFF for r in results if r.change.ref not in done)
         assert not writer.memory.paused_changes, "nothing has failed"
         left = [change for change in left if change.ref not in done]

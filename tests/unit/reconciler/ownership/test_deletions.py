@@ -11,6 +11,7 @@ import pytest
 from reconciler.cluster.client import BRIEF_LIMITS
 from reconciler.timings import TIMINGS
 from tests.builders.scripted_server import ScriptedAnswer, error_answer
+from tests.builders.threads import HASTY_WRITES
 from tests.unit.reconciler.ownership.world import CONFIGMAPS, OURS, World, creation
 
 
@@ -91,7 +92,7 @@ def test_a_deletion_that_was_refused_for_long_counts_from_when_it_was_made(world
 def test_the_entry_of_an_object_whose_creation_has_no_answer_stays(world: World) -> None:
     """Its commit is superseded, and it may still come to be: nobody else would know that it is ours."""
     gate, writer = threading.Event(), world.writer
-    writer.threads.patience = 0.05
+    writer.threads.timings = HASTY_WRITES
     new = creation("late")
 
     def hang(method: str, path: str, body: Any) -> None:

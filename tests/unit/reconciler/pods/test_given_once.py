@@ -11,6 +11,7 @@ from reconciler.cluster.objects import Object
 from reconciler.cluster.write_threads import NO_ANSWER
 from tests.builders.pods import GPU, Acted, PodsWorld, evicted_pod, key_of, live_job, node, planned, pod
 from tests.builders.scripted_server import ScriptedAnswer
+from tests.builders.threads import HASTY_WRITES
 
 FULL = {GPU: "8"}
 PORTS = "all nodes are unavailable: 1 node(s) didn't have free ports for the requested pod ports."
@@ -57,7 +58,7 @@ def test_a_watch_that_is_late_by_our_own_patch(world: PodsWorld, seconds: float)
 
 def test_a_patch_that_has_no_answer_yet(world: PodsWorld) -> None:
     objects, landed = both(world), threading.Event()
-    world.threads.patience = 0.05
+    world.threads.timings = HASTY_WRITES
 
     def hang(method: str, path: str, body: Any) -> None:
         if method == "PATCH" and "g2-w-0" in path:
@@ -108,7 +109,7 @@ def test_a_pod_that_a_new_leader_has_only_read_counts_while_its_gate_is_lifted(w
     pods = [item for path, item in world.cluster.objects.items() if "/pods/" in path]
     without_pods = [item for item in objects if item["kind"] != "Pod"]
     world.own.record_reads("Pod", pods, {})
-    world.threads.patience = 0.05
+    world.threads.timings = HASTY_WRITES
     landed = threading.Event()
 
     def hang(method: str, path: str, body: Any) -> None:

@@ -10,10 +10,14 @@ from typing import Any
 import pytest
 
 from reconciler.cluster.objects import Object, ref_of
-from reconciler.cluster.write_threads import NO_ANSWER, WRITERS
+from reconciler.cluster.write_threads import NO_ANSWER
 from reconciler.inventory.store import InventoryEntry
+from reconciler.timings import TIMINGS
 from tests.builders.pods import NOTHING, PodsWorld, key_of, live_job, planned, pod
 from tests.builders.scripted_server import ScriptedAnswer, error_answer
+from tests.builders.threads import HASTY_WRITES
+
+WRITERS = TIMINGS.writes.writers
 
 PORTS = "all nodes are unavailable: 1 node(s) didn't have free ports for the requested pod ports."
 Answer = ScriptedAnswer | None
@@ -29,7 +33,7 @@ class HangingWorld(PodsWorld):
         self.hangs: Callable[[str, str], bool] = lambda method, path: False
         self.gate = threading.Event()
         self.cluster.before = self._wait
-        self.threads.patience = 0.05
+        self.threads.timings = HASTY_WRITES
 
     def _wait(self, method: str, path: str, body: Any) -> Answer:
         if not self.hangs(method, path):

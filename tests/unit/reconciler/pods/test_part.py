@@ -35,6 +35,7 @@ from tests.builders.pods import (
     pod,
 )
 from tests.builders.scripted_server import ScriptedAnswer, error_answer
+from tests.builders.threads import HASTY_WRITES
 
 CLAIM = 'all nodes are unavailable: 4 persistentvolumeclaim "data" not found.'
 PORTS = "all nodes are unavailable: 1 node(s) didn't have free ports for the requested pod ports."
@@ -289,7 +290,7 @@ def test_a_lone_pod_is_given_its_node(world: PodsWorld) -> None:
 def test_a_gang_of_which_a_gate_has_no_answer_waits_for_it_and_no_other_gang_does(world: PodsWorld) -> None:
     """Its pod may be on the way to where no newer plan knows it: the rest would be put elsewhere."""
     gate, threads = threading.Event(), world.threads
-    threads.patience, threads.on_end = 0.05, gate.set
+    threads.timings, threads.on_end = HASTY_WRITES, gate.set
 
     def hang(method: str, path: str, body: Any) -> None:
         if method == "PATCH" and "/g-w-0" in path:

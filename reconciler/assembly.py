@@ -83,7 +83,7 @@ def build_parts(settings: Settings, client: Client, identity: str, timings: Timi
     return Parts(
         planning,
         requests,
-        RunsPart(client.find, clock, wake.set, timings.runs),
+        RunsPart(client.find, clock, wake.set, timings.runs, timings.look_ups),
         OwnershipPart(
             settings.cluster,
             client.find,
@@ -93,11 +93,12 @@ def build_parts(settings: Settings, client: Client, identity: str, timings: Timi
             requests.hold_reason,
             clock,
             timings.ownership,
+            timings.look_ups,
         ),
         make_scheduler(hands),
         make_pods(hands, writer),
         ObjectsPart(writer, Differ(desired, writer, watches), corrections, wake.set),
-        UnlabelledSearch(client.find, watches, planning.is_job, clock, wake.set),
+        UnlabelledSearch(client.find, watches, planning.is_job, clock, wake.set, timings.look_ups),
         hands,
         voices,
     )

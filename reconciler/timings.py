@@ -53,6 +53,21 @@ class WatchTimings:
     """Of 404, after which a kind that was served is taken to be removed, if discovery does not show it either."""
     heartbeat_limit: float = 200.0
     """Within which an informer's thread shows that it turns: it may wait for a page, an event, or the next try."""
+    look_again: float = 5.0
+    """After which another version is looked for again, of a kind that is not served in the one that is watched."""
+    list_wait: float = 10.0
+    """For which a pass waits for the first lists of kinds that a new plan brings."""
+
+
+@dataclass(frozen=True, slots=True)
+class LookUpTimings:
+    """Of the objects that a phase of a pass asks for by name."""
+
+    most: int = 100
+    """Objects, not seconds."""
+    limit: float = 4.0
+    """After which no further object is asked for: one read without an answer takes as long, and is not repeated for a
+    while, so that the next pass comes to others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -409,6 +424,7 @@ class Timings:
     lease: LeaseTimings = LeaseTimings()
     watch: WatchTimings = WatchTimings()
     writes: WriteTimings = WriteTimings()
+    look_ups: LookUpTimings = LookUpTimings()
     git: GitTimings = GitTimings()
     planning: PlanningTimings = PlanningTimings()
     scheduler: SchedulerTimings = SchedulerTimings()

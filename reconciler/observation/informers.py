@@ -41,12 +41,6 @@ _FOUNDATIONS = frozenset({"Node", "Pod", "PodGroup.scheduling.volcano.sh", "Queu
 objects."""
 
 
-LOOK_AGAIN_SECONDS = 5.0
-"""Seconds after which another version is looked for again, of a kind that is not served in the one that is watched."""
-LIST_WAIT = 10.0
-"""Seconds for which a pass waits for the first lists of kinds that a new plan brings."""
-
-
 _STATE_GROUPS = frozenset(group_kind_of(api, kind) for api, kind in STATE_KINDS)
 
 
@@ -99,14 +93,14 @@ class InformerSet:
             if former is not None and (group_kind in _STATE_GROUPS or _is_good(former, versions)):
                 continue
             looked_at, _ = self._looked_for.get(group_kind, (-inf, ""))
-            if not failure and self.clock() - looked_at >= LOOK_AGAIN_SECONDS:
+            if not failure and self.clock() - looked_at >= self.timings.look_again:
                 try:
                     added += self._look_for(group_kind, versions, former)
                 except ApiError as error:
                     failure = str(error)
             if group_kind not in self.informers:
                 self.unknown_kinds[group_kind] = failure or self._looked_for[group_kind][1]
-        _wait_for_lists(added, LIST_WAIT)
+        _wait_for_lists(added, self.timings.list_wait)
         return bool(obsolete or added or unknown_before != self.unknown_kinds)
 
     def _look_for(

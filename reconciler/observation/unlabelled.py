@@ -14,6 +14,7 @@ from reconciler.inventory.store import Inventory, InventoryEntry
 from reconciler.observation.informers import InformerSet
 from reconciler.observation.look_ups import LookUps
 from reconciler.observation.seen import Seen
+from reconciler.timings import TIMINGS, LookUpTimings
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,13 +27,14 @@ class UnlabelledSearch:
     is_job: Callable[[str], bool]
     clock: Callable[[], float]
     wake: Callable[[], None]
+    look_up_timings: LookUpTimings = TIMINGS.look_ups
 
     def doubts(self, inventory: Inventory) -> dict[str, str]:
         """Ask for the jobs that the watches do not show. Ref.key -> why it is not known whether that one is gone."""
         doubts: dict[str, str] = {}
         unseen, jobs = dict(self._unseen(inventory)), self.watches.unlabelled
         jobs.keep_only(unseen, {entry.uid for entry in inventory.entries.values()} if jobs.gone else ())
-        look_ups, is_answered, are_all_asked = LookUps(self.clock), True, True
+        look_ups, is_answered, are_all_asked = LookUps(self.clock, self.look_up_timings), True, True
         for key, entry in unseen.items():
             if entry.uid in jobs.gone:
                 continue

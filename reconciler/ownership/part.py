@@ -40,7 +40,7 @@ from reconciler.ownership.guard import PruneSafety, Toll, prune_plan, sum_tolls,
 from reconciler.ownership.occupied_queues import without_occupied_queues
 from reconciler.part import Part
 from reconciler.planning.target import Target
-from reconciler.timings import TIMINGS, OwnershipTimings
+from reconciler.timings import TIMINGS, LookUpTimings, OwnershipTimings
 
 log = logging.getLogger(__name__)
 
@@ -93,6 +93,7 @@ class OwnershipPart(Part):
     hold_reason: Callable[[Change], str]
     clock: Callable[[], float]
     timings: OwnershipTimings = TIMINGS.ownership
+    look_up_timings: LookUpTimings = TIMINGS.look_ups
 
     # --- what is ours
 
@@ -286,7 +287,7 @@ class OwnershipPart(Part):
         """End the entries of objects that are gone. One that is there again under another uid belongs to others unless
         it carries our mark, and so does one where we only had the intention. An intention whose object is not there is
         kept for as long as a request may still arrive, a former leader's or one of ours."""
-        entries, look_ups = seen.inventory.entries, LookUps(self.clock)
+        entries, look_ups = seen.inventory.entries, LookUps(self.clock, self.look_up_timings)
         for key in self._settled_keys(seen, vanished):
             if self.deleter.is_out_of_time() or not look_ups.may_ask():
                 return

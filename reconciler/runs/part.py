@@ -25,7 +25,7 @@ from reconciler.runs.deletions import UnsavedDeletions
 from reconciler.runs.lost_jobs import DepartedJobs, LostJobs, is_given_up
 from reconciler.runs.run_record import RunRecord, final_record, with_pods
 from reconciler.threads.memo import drop_other_keys
-from reconciler.timings import TIMINGS, RunTimings
+from reconciler.timings import TIMINGS, LookUpTimings, RunTimings
 
 _FLOW = "JobFlow.flow.volcano.sh"
 UNKNOWN_PHASE = "Unknown"
@@ -45,6 +45,7 @@ class RunsPart(Part):
     clock: Callable[[], float]
     wake: Callable[[], None]
     timings: RunTimings = TIMINGS.runs
+    look_up_timings: LookUpTimings = TIMINGS.look_ups
     lost_jobs: LostJobs = field(init=False)
     departed_jobs: DepartedJobs = field(init=False)
     deletions: UnsavedDeletions = field(default_factory=UnsavedDeletions)
@@ -109,7 +110,7 @@ class RunsPart(Part):
         that one is gone.
         """
         doubts: dict[str, str] = {}
-        failure, look_ups = "", LookUps(self.clock)
+        failure, look_ups = "", LookUps(self.clock, self.look_up_timings)
         for key, run in list(_unobserved_ends(seen, runs)):
             if not failure and not look_ups.may_ask():
                 failure = "the server is yet to be asked whether it is gone"

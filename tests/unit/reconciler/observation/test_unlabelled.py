@@ -12,13 +12,13 @@ from reconciler.cluster.client import BRIEF_LIMITS
 from reconciler.cluster.objects import Object, ref_of
 from reconciler.cluster.watch import WatchHealth
 from reconciler.inventory.store import Inventory, InventoryEntry
-from reconciler.observation import look_ups
 from reconciler.observation.informers import InformerSet
 from reconciler.observation.observe import Restrictions
 from reconciler.observation.seen import Seen
 from reconciler.observation.unlabelled import UnlabelledSearch
 from reconciler.runs.part import RunsPart
 from reconciler.threads.wake import WakeEvent
+from reconciler.timings import TIMINGS, LookUpTimings
 from tests.builders.fake_cluster import FakeCluster
 from tests.builders.scripted_server import error_answer
 
@@ -50,14 +50,14 @@ class Shown:
 
 
 class World:
-    def __init__(self) -> None:
+    def __init__(self, look_ups: LookUpTimings = TIMINGS.look_ups) -> None:
         self.cluster, self.shown, self.inventory = FakeCluster(), Shown(), Inventory()
         self.now, self.wake, client = 0.0, WakeEvent(), self.cluster.client()
         informers = {KIND: self.shown}
         self.watches = InformerSet(client, "test", self.wake.set, informers=informers)  # type: ignore[arg-type]
         self.runs = RunsPart(client.find, lambda: self.now, self.wake.set)
         is_job = PlannedRuns().is_job
-        self.search = UnlabelledSearch(client.find, self.watches, is_job, lambda: self.now, self.wake.set)
+        self.search = UnlabelledSearch(client.find, self.watches, is_job, lambda: self.now, self.wake.set, look_ups)
 
     def put(self, name: str) -> Object:
         """A job of ours that runs, without our label."""
@@ -165,8 +165,8 @@ def test_one_that_others_made_anew_is_gone(world: World) -> None:
     assert uid_of(another) != uid_of(job)
 
 
-def test_so_many_are_asked_for_in_a_pass(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(look_ups, "MAX_LOOK_UPS", 2)
+def test_so_many_are_asked_for_in_a_pass() -> None:
+    world = World(LookUpTimings(most=2))
     jobs = [world.put(f"train-{at}") for at in range(3)]
     for job in jobs:
         world.vanishes(job)

@@ -16,10 +16,11 @@ from reconciler.inventory.shards import Table
 from reconciler.inventory.store import Inventory, InventoryEntry, Origin
 from reconciler.loop import kinds_in_use
 from reconciler.objects.differ import Differ
-from reconciler.observation.informers import LOOK_AGAIN_SECONDS, InformerSet
+from reconciler.observation.informers import InformerSet
 from reconciler.observation.observe import Restrictions
 from reconciler.observation.seen import Seen
 from reconciler.planning.target import Target
+from reconciler.timings import TIMINGS
 from tests.builders.fake_cluster import FakeCluster
 from tests.builders.scripted_server import ScriptedAnswer, error_answer
 from tests.unit.reconciler.objects.test_writer import writer_for
@@ -105,7 +106,7 @@ def test_what_is_served_no_more_is_watched_in_the_version_that_discovery_prefers
     assert not watches.watch_kinds([(OLD, "Thing")])
     assert moved.asked == asked, "not with each pass"
     serve(watches, OLD, NEW)
-    now += LOOK_AGAIN_SECONDS
+    now += TIMINGS.watch.look_again
     watches.client._unserved_until.clear()
     assert watches.watch_kinds([(OLD, "Thing")])
     assert watched(watches) == OLD, "it is served again"
@@ -121,7 +122,7 @@ def test_a_kind_that_is_served_in_no_version_is_told_and_looked_for_now_and_then
         assert watches.unknown_kinds["Thing.example.com"]
     assert moved.asked == 1
     serve(watches, NEW)
-    now += LOOK_AGAIN_SECONDS
+    now += TIMINGS.watch.look_again
     assert watches.watch_kinds([(OLD, "Thing")])
     assert (watched(watches), watches.unknown_kinds) == (NEW, {})
 

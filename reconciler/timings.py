@@ -247,6 +247,12 @@ class OwnershipTimings:
 
     prune_window: int = 3600
     """For which deletions are summed up."""
+    prune_limits: tuple[int, int, int, int] = (10, 5, 50, 64)
+    """Objects, running jobs, running pods and devices in use, not seconds, that may always be deleted within it."""
+    prune_share: float = 0.1
+    """Beyond that, this share of what there is."""
+    whole_kind: int = 4
+    """Objects of a kind, not seconds, from which on they are not all deleted at once."""
     intent: float = 90.0
     """Until no request arrives any more of a former leader, or of which the answer was lost: the API server's time
     limit is 60 s."""

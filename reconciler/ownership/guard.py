@@ -29,11 +29,8 @@ from reconciler.changes.allowed import PrunePlan
 from reconciler.changes.diff import Change
 from reconciler.cluster.objects import Object
 from reconciler.inventory.store import Inventory, InventoryEntry
+from reconciler.timings import TIMINGS, OwnershipTimings
 
-PRUNE_SHARE = 0.1
-"""Beyond `PRUNE_LIMITS`, this share of what there is may be deleted within an hour."""
-WHOLE_KIND = 4
-"""Objects of a kind from which on they are not all deleted at once."""
 _CONTAINERS = frozenset({"Namespace", "CustomResourceDefinition.apiextensions.k8s.io"})
 """Group kinds of objects with which others go that gangplan never made, and does not see."""
 _STORES = frozenset({"PersistentVolumeClaim", "PersistentVolume"})
@@ -51,8 +48,6 @@ class Toll(NamedTuple):
     devices: int = 0
 
 
-PRUNE_LIMITS = Toll(objects=10, jobs=5, pods=50, devices=64)
-"""What may always be deleted within the last hour."""
 _NOUNS = ("objects", "running jobs", "running pods", "devices in use")
 
 
@@ -75,6 +70,7 @@ class PruneSafety:
     allowed: frozenset[str] = frozenset()
     recent: Toll = field(default_factory=Toll)
     status_name: str = ""
+    timings: OwnershipTimings = TIMINGS.ownership
 
 
 Departure = Literal["deletion", "release", "protected", "leaving", "vanished"]
@@ -101,9 +97,9 @@ def prune_plan(
     if deaths and not is_allowed:
         toll = sum_tolls(toll_of_change(change, pods.get(change.ref.key, ())) for change in deaths)
         total = sum_tolls(toll_of(pods.get(key, ())) for key in inventory.entries)
-        excess = tuple(_excesses(toll, total, safety.recent))
+        excess = tuple(_excesses(toll, total, safety))
         if deletions and not doubts:
-            excess += tuple(_lost_kinds(deletions, inventory, live))
+            excess += tuple(_lost_kinds(deletions, inventory, live, safety.timings.whole_kind))
             excess += ("the repository is empty",) if not desired_keys else ()
         excess += (_way_out(deaths, safety),) if excess else ()
     obstacles = (doubts or excess) if deletions else ()
@@ -229,19 +225,22 @@ def _doubts(safety: PruneSafety) -> Iterator[str]:
         yield f"nothing is deleted while a read fails: {safety.problems[0]}{more}"
 
 
-def _excesses(toll: Toll, total: Toll, recent: Toll) -> Iterator[str]:
-    for noun, count, of_all, before, always in zip(_NOUNS, toll, total, recent, PRUNE_LIMITS, strict=True):
-        limit = max(always, int(PRUNE_SHARE * (of_all + before)))
+def _excesses(toll: Toll, total: Toll, safety: PruneSafety) -> Iterator[str]:
+    limits, share = safety.timings.prune_limits, safety.timings.prune_share
+    for noun, count, of_all, before, always in zip(_NOUNS, toll, total, safety.recent, limits, strict=True):
+        limit = max(always, int(share * (of_all + before)))
         if count and count + before > limit:
             earlier = f" after {before} within the last hour" if before else ""
             yield f"{count} of {of_all} {noun} would be deleted{earlier}, the limit is {limit}"
 
 
-def _lost_kinds(deletions: Iterable[Change], inventory: Inventory, live: Mapping[str, Object | None]) -> Iterator[str]:
-    """The kinds of which nothing would be left."""
+def _lost_kinds(
+    deletions: Iterable[Change], inventory: Inventory, live: Mapping[str, Object | None], whole_kind: int
+) -> Iterator[str]:
+    """The kinds of which nothing would be left, and so many objects are there."""
     present = Counter(entry.ref.kind for key, entry in inventory.entries.items() if live.get(key, entry) is not None)
     for kind, count in sorted(Counter(change.ref.kind for change in deletions).items()):
-        if count == present[kind] >= WHOLE_KIND:
+        if count == present[kind] >= whole_kind:
             yield f"all {count} objects of kind {kind} would be deleted"
 
 

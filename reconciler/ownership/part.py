@@ -194,6 +194,7 @@ class OwnershipPart(Part):
             problems=_problems(seen, target),
             recent=self._recent_toll(seen, live),
             status_name=self.releases.status.name,
+            timings=self.timings,
         )
         plan = prune_plan(changes.declared, seen.inventory, live, pods, safety, ended)
         awaits_leave = plan.excess or plan.waits_for_release

@@ -18,8 +18,9 @@ from reconciler.inventory.store import Origin
 from reconciler.objects.differ import Differ, Fates, Wanted
 from reconciler.observation.informers import InformerSet
 from reconciler.observation.seen import Seen
-from reconciler.ownership.guard import PRUNE_LIMITS, deletion_digest
+from reconciler.ownership.guard import deletion_digest
 from reconciler.planning.dry_run import DryRun, Question
+from reconciler.timings import TIMINGS
 from tests.builders.fake_cluster import FakeCluster
 from tests.builders.scripted_server import ScriptedAnswer, error_answer
 from tests.unit.reconciler.ownership.world import CONFIGMAPS, LABELS, OURS, PODS, World
@@ -187,7 +188,7 @@ def test_what_runs_and_would_end_counts(world: Fixed) -> None:
             "metadata": {"namespace": "default", "name": f"p{at}", "ownerReferences": owners},
             "spec": {},
         }
-        for at in range(PRUNE_LIMITS.pods + 1)
+        for at in range(TIMINGS.ownership.prune_limits[2] + 1)
     ]
     for pod in pods:
         world.cluster.put(f"{PODS}/{pod['metadata']['name']}", pod)

@@ -13,12 +13,12 @@ from reconciler.cluster.objects import Object, Ref, ref_of
 from reconciler.inventory.shards import Table
 from reconciler.inventory.store import Inventory, InventoryEntry, Origin
 from reconciler.ownership.guard import (
-    PRUNE_LIMITS,
     PruneSafety,
     Toll,
     deletion_digest,
     prune_plan,
 )
+from reconciler.timings import TIMINGS
 
 GOOD = PruneSafety("c0ffee", has_compiled=True)
 
@@ -109,7 +109,7 @@ def test_an_empty_repository_prunes_nothing_until_an_annotation_names_the_commit
     assert plan_of(set(), inventory, seen(remade), safety).changes == (), "an annotation that was left standing"
 
 
-LIMIT = PRUNE_LIMITS.objects
+LIMIT = TIMINGS.ownership.prune_limits[0]
 
 
 @pytest.mark.parametrize(

@@ -68,7 +68,8 @@ def build_parts(settings: Settings, client: Client, identity: str, timings: Timi
     hands = Hands(settings, timings, client, watches, lease, fence, keeper, wake, pulse, housekeeping, clock, time.time)
     threads = WriteThreads(timings.writes, wake.set)
     writer = ClusterWriter(client, store, clock, own, timings=timings.objects, threads=threads)
-    event_client = side_client(hands, RateLimit(timings.report.events_per_second, timings.report.event_burst))
+    event_rate = RateLimit(timings.report.events_per_second, timings.report.event_burst, timings=timings.rate)
+    event_client = side_client(hands, event_rate)
     voices = Voices(
         StatusPublisher(client, settings.namespace, settings.cluster, timings=timings.report),
         EventWriter(event_client, identity, lambda: writer.busy_at, timings=timings.report),

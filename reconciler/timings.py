@@ -71,6 +71,23 @@ class LookUpTimings:
 
 
 @dataclass(frozen=True, slots=True)
+class RateTimings:
+    """Of how fast one client writes."""
+
+    per_second: float = 400.0
+    """Writes, not seconds, in the long run."""
+    burst: float = 400.0
+    """The same, at once after a rest."""
+    longest_wait: float = 1.0
+    """That a writer waits for its turn; after that it has other things to do."""
+    first_pause: float = 1.0
+    """For which all writers wait where the server has asked for one object alone: it may be about that one, which waits
+    for as long as it says."""
+    longest_pause: float = 30.0
+    """The same at most, once it has asked for another as well."""
+
+
+@dataclass(frozen=True, slots=True)
 class WriteTimings:
     """Of the threads that write for the loop."""
 
@@ -429,6 +446,7 @@ class Timings:
 
     lease: LeaseTimings = LeaseTimings()
     watch: WatchTimings = WatchTimings()
+    rate: RateTimings = RateTimings()
     writes: WriteTimings = WriteTimings()
     look_ups: LookUpTimings = LookUpTimings()
     git: GitTimings = GitTimings()

@@ -9,13 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from math import inf
 
-WRITES_PER_SECOND, BURST = 400.0, 400.0
-"""Of one client in the long run, and at once after a rest."""
-LONGEST_WAIT = 1.0
-"""Seconds that a writer waits for its turn; after that it has other things to do."""
-FIRST_PAUSE, LONGEST_PAUSE = 1.0, 30.0
-"""Seconds for which all writers wait where the server has asked for one object alone: it may be about that one, which
-waits for as long as it says. And at most, once it has asked for another as well."""
+from reconciler.timings import TIMINGS, RateTimings
 
 
 @dataclass(slots=True)
@@ -26,11 +20,12 @@ class RateLimit:
     it asked that.
     """
 
-    rate: float = WRITES_PER_SECOND
-    burst: float = BURST
+    rate: float = TIMINGS.rate.per_second
+    burst: float = TIMINGS.rate.burst
     clock: Callable[[], float] = time.monotonic
     sleep: Callable[[float], None] = time.sleep
     longest: float = inf
+    timings: RateTimings = TIMINGS.rate
     _tokens: float = 0.0
     _counted_at: float = -1.0
     _paused_until: float = 0.0
@@ -47,7 +42,7 @@ class RateLimit:
             self._tokens, self._counted_at = min(self.burst, self._tokens + since * self.rate), now
             paused_until = max(self._paused_until, self._asked_until.get(path, 0.0))
             wait = max(paused_until - now, (1.0 - self._tokens) / self.rate, 0.0)
-            if wait > LONGEST_WAIT:
+            if wait > self.timings.longest_wait:
                 return wait
             self._tokens -= 1.0
         if wait > 0:
@@ -61,7 +56,8 @@ class RateLimit:
             self._asked_until = {known: until for known, until in self._asked_until.items() if until > now}
             self._asked_until[path] = now + min(seconds, self.longest)
             is_alone = len(self._asked_until) == 1
-            for_all = min(seconds, self.longest, FIRST_PAUSE if is_alone else LONGEST_PAUSE)
+            most = self.timings.first_pause if is_alone else self.timings.longest_pause
+            for_all = min(seconds, self.longest, most)
             self._paused_until = max(self._paused_until, now + for_all)
 
 

@@ -8,7 +8,8 @@ import pytest
 
 from reconciler.cluster.client import NotFound, Retry
 from reconciler.cluster.objects import Ref
-from reconciler.cluster.rate import FIRST_PAUSE, LONGEST_PAUSE, RateLimit
+from reconciler.cluster.rate import RateLimit
+from reconciler.timings import TIMINGS
 from tests.builders.fake_cluster import FakeCluster
 from tests.builders.scripted_server import error_answer
 
@@ -88,6 +89,6 @@ def test_one_object_does_not_make_all_wait_for_minutes() -> None:
     limit = clock.limit(10, 5)
     limit.pause(300, "/one")
     assert limit.take_turn("/one") == 300
-    assert (limit.take_turn("/two"), clock.now) == (0.0, 100 + FIRST_PAUSE)
+    assert (limit.take_turn("/two"), clock.now) == (0.0, 100 + TIMINGS.rate.first_pause)
     limit.pause(300, "/two")
-    assert limit.take_turn("/three") == LONGEST_PAUSE, "it asks whatever it is asked about"
+    assert limit.take_turn("/three") == TIMINGS.rate.longest_pause, "it asks whatever it is asked about"

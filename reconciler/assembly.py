@@ -45,7 +45,7 @@ from reconciler.runs.part import RunsPart
 from reconciler.scheduler.part import SchedulerPart
 from reconciler.scheduler.probe import SchedulerProbe
 from reconciler.settings import Settings
-from reconciler.threads.heartbeat import LoopPulse
+from reconciler.threads.heartbeat import Heartbeat, LoopPulse
 from reconciler.threads.rest import Interval
 from reconciler.threads.wake import WakeEvent
 from reconciler.timings import TIMINGS, Timings
@@ -64,7 +64,8 @@ def build_parts(settings: Settings, client: Client, identity: str, timings: Timi
     watching = client.with_limits(REQUEST_LIMITS)
     watches = InformerSet(watching, settings.cluster, wake.set, wake.stirred.set, own=own, timings=timings.watch)
     keeper = InventoryKeeper(store, lease, fence, clock)
-    pulse, housekeeping = LoopPulse(), Interval(timings.housekeeping, clock)
+    pulse = LoopPulse(Heartbeat("loop", timings.loop.heartbeat_limit))
+    housekeeping = Interval(timings.housekeeping, clock)
     hands = Hands(settings, timings, client, watches, lease, fence, keeper, wake, pulse, housekeeping, clock, time.time)
     threads = WriteThreads(timings.writes, wake.set)
     writer = ClusterWriter(client, store, clock, own, timings=timings.objects, threads=threads)

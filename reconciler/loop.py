@@ -209,6 +209,7 @@ def report(parts: Parts, seen: Seen, target: Target, allowed: Allowed, done: Eff
         parts.scheduler.stalled(seen, target),
         frozenset(requests.current().suspended | allowed.changes.suspended),
         (*problems, *observation.partial_problems, *filter(None, [requests.problem])),
+        parts.hands.timings.report,
     )
     conditions = (
         *parts.objects.conditions(seen.now),

@@ -157,6 +157,9 @@ class SchedulerTimings:
     """Between two looks for that: each goes over all jobs and pods, and several passes of a wave follow in a second."""
     probe: float = 5.0
     """Between two looks at the metrics, and within which they are to be sent."""
+    whole_cycles: int = 2
+    """Cycles, not seconds, that end between two looks that are compared: at least one of them lies between them as a
+    whole."""
     probe_limit: float = 120.0
     """For one look at the metrics, then the thread counts as stuck."""
 
@@ -384,6 +387,8 @@ class ReportTimings:
     """After which an attempt that fails is followed by a pause: `slow_factor` times as long, up to the one after."""
     slow_factor: float = 3.0
     longest_pause: float = 60.0
+    annotation_look: float = 5.0
+    """Between looks for an annotation that allows what is held."""
     events_per_second: float = 50.0
     """Events, not seconds: they are the least of what the API server has to do."""
     event_burst: float = 200.0
@@ -434,6 +439,12 @@ class LoopTimings:
     """Failed passes in a row, not seconds, of which the status speaks."""
     start: float = 60.0
     """For which the first pass waits for the lists and for git."""
+    heartbeat_limit: float = 150.0
+    """Within which the loop shows that it turns: between two passes, two phases, and two writes."""
+    missing_grace: float = 10.0
+    """Before that, for which a missing kind or right may be that of an API server that has just started."""
+    server_look: float = 0.5
+    """Between two tries whether the server has all that."""
     last_events: float = 3.0
     """For which the Events that wait are written at the end of the process."""
     longest_pass: float = 60.0

@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -35,7 +36,7 @@ from reconciler.git.process import GitError
 from reconciler.inventory.neighbours import OtherGangplanError
 from reconciler.inventory.store import FinishedRun, InventoryStore
 from reconciler.observation.informers import STATE_KINDS
-from reconciler.parts import Parts
+from reconciler.parts import Hands, Parts
 from reconciler.planning.fingerprint import without_server_fields
 from reconciler.report.logs import JsonFormatter
 from reconciler.report.process_log import log_as_json
@@ -201,7 +202,7 @@ def reconcile(
             parts = build_parts(settings, client, load_identity(settings.data))
             parts.hands.pulse.watch_over(connect.limiter.heartbeat, connect.limiter.late_requests)
             asking = client.with_limits(START_LIMITS)  # the client itself writes nothing without the lease
-            _wait_for_cluster(asking, settings.namespace, limit, once)
+            _wait_for_cluster(asking, parts.hands, limit, once)
             reconcile.formatter.add_fields(lambda: {"revision": parts.planning.revision})
             last = _run_until_signal(parts, signals, started_at + limit if once else None)
     except (DataFolderInUse, GitError, CannotStartError, OtherGangplanError, OSError, ValueError) as error:
@@ -259,12 +260,14 @@ def end_in_time(stop: Callable[[], bool], seconds: float) -> None:
     threading.Thread(target=wait_and_end, name="end", daemon=True).start()
 
 
-def _wait_for_cluster(client: Client, namespace: str, limit: float, once: bool) -> None:
+def _wait_for_cluster(client: Client, hands: Hands, limit: float, once: bool) -> None:
     """Return when the reconciler can work here. Raises CannotStartError, at the latest soon after the limit: a server
     that takes connections and says nothing, and a credential plugin, have limits of their own, which are longer."""
     try:
         with time_limit(limit + LAST_ANSWER_SECONDS):
-            wait_for_cluster(lambda: check_cluster(client, namespace), 0.0 if once else limit)
+            patience = 0.0 if once else limit
+            check = partial(check_cluster, client, hands.settings.namespace)
+            wait_for_cluster(check, patience, timings=hands.timings.loop)
     except TimeLimitError as error:
         raise CannotStartError(f"unable to reach the server: no answer within {limit:g} s (--timeout)") from error
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from reconciler.cluster.client import ApiError, Client, Forbidden, Limits, NotFound, Retry, Unauthorized
 from reconciler.cluster.rights import Right, rights_at_start
+from reconciler.timings import TIMINGS, LoopTimings
 
 VOLCANO_KINDS = (
     ("batch.volcano.sh/v1alpha1", "Job"),
@@ -18,9 +19,6 @@ VOLCANO_KINDS = (
 """Without these nothing can be planned."""
 START_LIMITS = Limits(5.0, 10.0, 15.0)
 """Of one request."""
-GRACE = 10.0
-"""Seconds for which a missing kind or right may be that of an API server that has just started."""
-PAUSE = 0.5
 
 
 class CannotStartError(Exception):
@@ -90,9 +88,10 @@ def wait_for_cluster(
     timeout: float,
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
+    timings: LoopTimings = TIMINGS.loop,
 ) -> None:
-    """Repeat `check` until it passes. Raises CannotStartError when something is missing for `GRACE` seconds, or the
-    server gives no answer within `timeout` seconds."""
+    """Repeat `check` until it passes. Raises CannotStartError when something is missing for `missing_grace` seconds, or
+    the server gives no answer within `timeout` seconds."""
     began_at = clock()
     answered_at: float | None = None
     while True:
@@ -106,9 +105,9 @@ def wait_for_cluster(
             raise CannotStartError(f"the server does not accept the credentials: {error}") from error
         except (CannotStartError, Forbidden, NotFound) as error:
             answered_at = now if answered_at is None else answered_at
-            problem, give_up_at = str(error), min(answered_at + GRACE, began_at + timeout)
+            problem, give_up_at = str(error), min(answered_at + timings.missing_grace, began_at + timeout)
         except ApiError as error:
             raise CannotStartError(str(error)) from error
         if now >= give_up_at:
             raise CannotStartError(problem)
-        sleep(PAUSE)
+        sleep(timings.server_look)

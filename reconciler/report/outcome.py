@@ -16,9 +16,7 @@ from reconciler.observation.seen import Seen
 from reconciler.planning.verdict import Verdict
 from reconciler.report.explain import CONDITION_TYPES
 from reconciler.report.status import FAILURE_TYPE, Report
-
-ANNOTATION_INTERVAL = 5.0
-"""Seconds between looks for an annotation that allows what is held."""
+from reconciler.timings import TIMINGS, ReportTimings
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +37,7 @@ class Outcome:
     stalled: tuple[Change, ...] = ()
     suspended: frozenset[str] = frozenset()
     problems: tuple[str, ...] = ()
+    timings: ReportTimings = TIMINGS.report
 
     @property
     def is_open(self) -> bool:
@@ -122,7 +121,7 @@ class Outcome:
         """Seconds to the next of these, or to what this pass itself has to look at again."""
         seconds = [at - self.seen.now for at in deadlines]
         if self.verdict.target.rewrite_message or self.allowed.waits_for_leave:
-            seconds.append(ANNOTATION_INTERVAL)
+            seconds.append(self.timings.annotation_look)
         leaving = self.seen.observation.restrictions.leaving_pods.values()
         seconds += [until + 1 - self.seen.wall_now for until in leaving]
         return min((left for left in seconds if left > 0), default=None)

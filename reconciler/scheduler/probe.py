@@ -19,8 +19,6 @@ from reconciler.timings import TIMINGS, SchedulerTimings
 
 CHART_ADDRESS = "http://volcano-scheduler-service.volcano-system:8080/metrics"
 """Where Volcano's Helm chart has the metrics, seen from a pod."""
-WHOLE_CYCLES = 2
-"""Cycles that end between two looks that are compared: at least one of them lies between them as a whole."""
 ANSWER_LIMIT = 16 << 20
 _COUNTS = re.compile(r"^volcano_(action|plugin)_scheduling_latency_milliseconds_count\{([^}]*)\} (\S+)", re.MULTILINE)
 _CYCLES = re.compile(r"^volcano_e2e_scheduling_latency_milliseconds_count (\S+)", re.MULTILINE)
@@ -91,7 +89,7 @@ class SchedulerProbe:
     def _compare(self, cycles: float, counts: Mapping[str, float]) -> None:
         if self._base is None or cycles < self._base[0]:  # it has begun anew
             self.active, self._base = None, (cycles, counts)
-        elif cycles >= self._base[0] + WHOLE_CYCLES:
+        elif cycles >= self._base[0] + self.timings.whole_cycles:
             former = self._base[1]
             self.active = frozenset(part for part, count in counts.items() if count > former.get(part, 0.0))
             self._base = cycles, counts

@@ -10,8 +10,6 @@ from dataclasses import dataclass, field
 
 log = logging.getLogger(__name__)
 
-LOOP_LIMIT = 150.0
-"""Seconds within which the loop shows that it turns: between two passes, two phases, and two writes."""
 ERROR_PAUSE = 1.0
 """Seconds before a thread goes on after an exception that its step did not expect."""
 
@@ -57,7 +55,7 @@ class LoopPulse:
     """last_good_pass: when a pass ended well last, on the clock. others: heartbeats of threads that belong to no
     part."""
 
-    heartbeat: Heartbeat = field(default_factory=lambda: Heartbeat("loop", LOOP_LIMIT))
+    heartbeat: Heartbeat
     last_good_pass: float = 0.0
     others: list[Heartbeat] = field(default_factory=list)
 

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from reconciler.cluster.client import ApiError, Client, Forbidden, Limits, NotFound, Retry, Unauthorized
-from reconciler.cluster.preflight import GRACE, CannotStartError, check_cluster, wait_for_cluster
+from reconciler.cluster.preflight import CannotStartError, check_cluster, wait_for_cluster
 from reconciler.cluster.rights import rights_at_start
+from reconciler.timings import TIMINGS
 from tests.builders.scripted_server import ScriptedAnswer, error_answer
 
 VOLCANO = {"batch.volcano.sh/v1alpha1": ["Job"], "scheduling.volcano.sh/v1beta1": ["PodGroup", "Queue"]}
@@ -122,7 +123,7 @@ def test_what_is_missing_is_believed_after_the_grace() -> None:
     with pytest.raises(CannotStartError) as ending:
         wait(lambda now: Retry("refused") if now < 30 else CannotStartError("no namespace x"))
     waited, message = ending.value.args
-    assert 30 + GRACE <= waited < 32 + GRACE
+    assert 30 <= waited - TIMINGS.loop.missing_grace < 32
     assert message == "no namespace x"
 
 

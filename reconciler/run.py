@@ -50,7 +50,8 @@ def run_reconciler(parts: Parts, stop: Callable[[], bool], once: bool = False) -
         for part in parts.all:
             part.stop()
         voices.event_writer.stop(hands.timings.loop.last_events)
-        if not parts.objects.writer.is_any_open():  # a successor could not know of it, and waits for the lease's end
+        writer = parts.objects.writer
+        if not writer.is_any_open() and not writer.own.open_lifts():  # else a successor waits for the lease's end
             hands.lease.release()
         voices.tracing.stop()
         for server in servers:

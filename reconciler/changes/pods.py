@@ -33,6 +33,13 @@ class GateLift:
             else {"op": "remove", "path": "/spec/schedulingGates"},
         ]
 
+    def may_hold_for(self, pod: Object) -> bool:
+        """Whether the tests of the patch hold for what the pod is now; where they do not, it was not made and is not
+        made later."""
+        now, then = pod["spec"], self.pod["spec"]
+        is_selected = not then.get("nodeSelector") or now.get("nodeSelector") == then["nodeSelector"]
+        return bool(now.get("schedulingGates") == then["schedulingGates"] and is_selected)
+
     def lifted(self, pod: Object) -> Object:
         """The pod as it is once this patch was made."""
         spec = pod["spec"]

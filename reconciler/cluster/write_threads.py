@@ -98,10 +98,14 @@ class _Call:
 
     def late_result(self) -> Any:
         """How it ended after it was left. Nobody waits for it: what it raised ends nothing else."""
-        if error := self.answer.exception():
-            log.warning("a write that was left failed", exc_info=error, extra={"object": str(self.task.ref)})
-            return self.task.unanswered("retry", f"{type(error).__name__}: {error}")
-        return self.answer.result()()
+        error = self.answer.exception()
+        if error is None:
+            try:
+                return self.answer.result()()
+            except Exception as raised:  # the results of the others are taken up all the same
+                error = raised
+        log.warning("a write that was left failed", exc_info=error, extra={"object": str(self.task.ref)})
+        return self.task.unanswered("retry", f"{type(error).__name__}: {error}")
 
 
 @dataclass(slots=True)

@@ -145,6 +145,9 @@ class OwnWrites:
         """
         found = {ref_of(item).key: item for item in listed}
         for key, item in found.items():
+            known = self._of_kind(key).get(key)
+            if known is not None and known.lift is not None and not known.is_shown_by(item, 0):
+                continue
             if key not in shown or version_number(item) > version_number(shown[key]):
                 self.record_write(item)
         for key in shown.keys() - found.keys():

@@ -6,7 +6,6 @@ import logging
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from compiler.cluster_state.pods import RequestCache
 from compiler.kubernetes import DIGEST_ANNOTATION, annotations_of, is_gated, name_of, uid_of
 from reconciler.changes.effects import Effects
 from reconciler.changes.planned_gangs import PlannedGang
@@ -85,7 +84,6 @@ class GateLifter:
     timings: PodTimings = field(default_factory=PodTimings)
     memory: GateMemory = field(init=False)
     refusals: StartRefusals = field(default_factory=StartRefusals)
-    requests: RequestCache = field(default_factory=RequestCache)
     troubles: Troubles = field(default_factory=Troubles)
 
     def __post_init__(self) -> None:
@@ -135,7 +133,7 @@ class GateLifter:
             return ""
         places = {node for _, node in gang.pods_by_place()}
         if closed := sorted(places & restrictions.closed_nodes.get(key, frozenset())):
-            self.refusals.record(key, gang)
+            self._refuse(key, gang)
             return f"planned on {_names(closed)}, where its pods were not bound before; {REPLANNED}"
         now = target.fingerprint.nodes if target.fingerprint else {}
         base = target.base.nodes if target.base else {}
@@ -161,34 +159,53 @@ class GateLifter:
         lifts = gate_lifts(gang, pods, this.nodes)
         if shortage := this.room.take(lifts):
             if not shortage.is_passing:
-                self.refusals.record(key, gang)
+                self._refuse(key, gang)
                 self.troubles.record(key, shortage.message, is_prompt=True)
             return ()
         self.refusals.drop(key)
         return lifts
+
+    def _refuse(self, key: str, gang: PlannedGang) -> None:
+        """Note that the plan itself is in the way, and let the next one be made at once."""
+        if self.refusals.record(key, gang):
+            self.wake()
 
     def _room(self, seen: Seen, nodes: NodeIndex) -> Room:
         """What the nodes have free by the observation, in which our own writes are."""
         leaving, pods = seen.observation.restrictions.leaving_pods, seen.observation.objects_of_kind("Pod")
         shared = {nodes.node_of(pod) or "" for pod in pods if uid_of(pod) in leaving} if leaving else set()
         by_name = {name_of(node): node for node in seen.observation.objects_of_kind("Node")}
-        return Room(by_name, pods, nodes, self.requests, shared)
+        return Room(by_name, pods, nodes, shared_nodes=shared)
 
     def _lost_lifts(self, this: _Round) -> dict[str, Sequence[GateLift]]:
-        """Ref.key of a gang -> its lifts whose answer was lost, to be asked for again as they were. That no answer has
-        come is noted."""
+        """Ref.key of a gang -> its lifts whose answer was lost, to be asked for again as they were. Of all others, also
+        of jobs that left the plan, it is noted that no answer has come."""
         open_lifts = self.writes.own.open_lifts()
         found: dict[str, Sequence[GateLift]] = {}
-        for key in sorted(this.snapshot.gangs.keys() & this.seen.pods.keys()) if open_lifts else ():
-            writes = [open_lifts[uid_of(pod)] for pod in this.seen.pods[key] if uid_of(pod) in open_lifts]
+        for key, pods in sorted(this.seen.pods.items()) if open_lifts else ():
+            writes = [open_lifts[uid_of(pod)] for pod in pods if uid_of(pod) in open_lifts]
             if not writes or key in self.troubles.texts:
                 continue
             lost = list(filter(None, (write.lost_lift for write in writes)))
-            if lost and self.memory.may_lift(key, this.now) and key not in this.orders.suspended:
+            if obstacle := next(filter(None, (self._resend_obstacle(this, lift) for lift in lost)), ""):
+                self.troubles.record(key, obstacle, is_prompt=True)
+            elif lost and self._may_resend(this, key):
                 found[key] = lost
             else:
                 self.troubles.record(key, NO_ANSWER, is_prompt=True)
         return found
+
+    def _may_resend(self, this: _Round, key: str) -> bool:
+        """Whether lost lifts of a gang of the plan are asked for again now: not beside another write of its pods."""
+        if key not in this.snapshot.gangs or key in this.orders.suspended or not self.memory.may_lift(key, this.now):
+            return False
+        return not any(self.writes.must_wait(ref_of(pod)) for pod in this.seen.pods[key])
+
+    def _resend_obstacle(self, this: _Round, lift: GateLift) -> str:
+        """Why a lift whose answer was lost is not asked for again now: what counts already may be too much since."""
+        if not this.nodes.accepts(lift.node, lift.pod):
+            return f"node {lift.node} takes no pods now, and an earlier request may still lift the gate"
+        return this.room.excess(lift)
 
     def _lift_batch(self, seen: Seen, batch: Mapping[str, Sequence[GateLift]]) -> Effects:
         """Lift the gates of these gangs, several at a time. That a gang has started is stored before; while that fails,

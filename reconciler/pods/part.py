@@ -41,7 +41,8 @@ class PodsPart(Part):
         if observation.readable_kinds >= {"Node", "Pod"}:
             index, pods = observation.node_index({}), observation.objects_of_kind("Pod")
             evictor.node_health.observe(index, pods, now)
-            evictor.binding.observe(pods, index, now)
+            gated = evictor.writes.own.open_lifts()  # the scheduler may not see them yet
+            evictor.binding.observe([pod for pod in pods if uid_of(pod) not in gated] if gated else pods, index, now)
             evictor.memory.observe(pods, now)
 
     def restrictions(

@@ -14,9 +14,11 @@ class StartRefusals:
 
     refused: dict[str, PlannedGang] = field(default_factory=dict)
 
-    def record(self, key: str, gang: PlannedGang) -> None:
-        """Note that the gang cannot start as it is planned."""
+    def record(self, key: str, gang: PlannedGang) -> bool:
+        """Note that the gang cannot start as it is planned; whether that is news."""
+        is_news = self.refused.get(key) != gang
         self.refused[key] = gang
+        return is_news
 
     def drop(self, key: str) -> None:
         """Note that nothing of the kind is in the gang's way."""

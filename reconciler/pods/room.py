@@ -12,7 +12,7 @@ from typing import NamedTuple
 from compiler.cluster_state.nodes import allocatable_amounts
 from compiler.cluster_state.pods import RequestCache, live_pod_spec
 from compiler.cluster_state.state import StateError
-from compiler.kubernetes import annotations_of, is_finished_pod
+from compiler.kubernetes import annotations_of, is_finished_pod, status_of
 from compiler.specs import Amounts, VgpuRequest
 from compiler.volcano.shared_devices import VGPU_CORES, VGPU_MEMORY, VGPU_NUMBER, shared_devices_of
 from reconciler.changes.pods import GateLift
@@ -69,6 +69,14 @@ class Room:
             self.taken.setdefault(node, Counter()).update(amounts)
         return None
 
+    def excess(self, lift: GateLift) -> str:
+        """Of what a pod requests that counts already, the first resource of which more is given than the node has."""
+        try:
+            needed = dict.fromkeys(self._amounts_of(lift.pod, lift.node), 0)
+        except StateError as error:
+            return str(error)
+        return self._shortage(lift.node, needed)
+
     def _shortage(self, node: str, needed: Mapping[str, int]) -> str:
         """The first resource of which the node has less free than is needed; empty where it has enough of each."""
         if node not in self.nodes:
@@ -84,6 +92,8 @@ class Room:
 
     def _free_amounts(self, node: str) -> Counter[str]:
         cards = self._cards_of(node)
+        if not status_of(self.nodes[node]).get("allocatable"):
+            raise StateError(f"node {node} does not say what it has")
         free = Counter(allocatable_amounts(self.nodes[node]))
         free.update({name: sum(card[name] for card in cards) - free[name] for name in _VGPU_AMOUNTS if cards})
         for pod in self._pods_on.get(node, ()):

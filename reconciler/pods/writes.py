@@ -72,6 +72,8 @@ class PodWrites:
             return partial(self._note_unanswered, gang, lift, was_lost, "retry", str(error))
         if found is None or uid_of(found) != uid_of(lift.pod):
             return partial(self._note_refused, gang, lift, "the pod is gone")
+        if is_gated(found) and not lift.may_hold_for(found):
+            return partial(self._note_refused, gang, lift, "its gates or its selector were changed by others")
         if is_gated(found):
             return partial(self._note_unanswered, gang, lift, was_lost, "retry", STILL_GATED)
         return partial(self._note_lifted, gang, lift, found)
@@ -104,12 +106,25 @@ class PodWrites:
         ref = ref_of(eviction.pod)
         try:
             self.client.evict(ref, uid_of(eviction.pod))
-        except (NotFound, Conflict):
-            log.info("it was gone already, or a namesake has come", extra={"object": str(ref)})
+        except NotFound:
+            log.info("it was gone already", extra={"object": str(ref)})
+        except Conflict as error:
+            if (obstacle := self._conflict_obstacle(eviction, error)) is not None:
+                return partial(EvictionResult, eviction, "refused", obstacle, 0.0)
+            log.info("a namesake was created", extra={"object": str(ref)})
         except ApiError as error:
             after = error.after if isinstance(error, Retry) else 0.0
             return partial(EvictionResult, eviction, "refused", str(error), after)
         return partial(EvictionResult, eviction, "done")
+
+    def _conflict_obstacle(self, eviction: Eviction, error: Conflict) -> str | None:
+        """Why a pod whose eviction met a conflict was not evicted; None where it is gone."""
+        try:
+            found = self.client.find(ref_of(eviction.pod))
+        except ApiError as failure:
+            return str(failure)
+        is_there = found is not None and uid_of(found) == uid_of(eviction.pod)
+        return str(error) if is_there else None
 
     def is_open(self, ref: Ref) -> bool:
         """Whether a write of the object is left, of which nothing is known yet."""

@@ -10,7 +10,7 @@ import pytest
 
 from reconciler.timings import WriteTimings
 
-HASTY_WRITES = WriteTimings(patience=0.05)
+HASTY_WRITES = WriteTimings(patience=0.2)
 
 
 @contextmanager

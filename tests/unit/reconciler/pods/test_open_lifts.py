@@ -18,6 +18,7 @@ from reconciler.pods.lifts import Orders
 from tests.builders.fake_cluster import FakeCluster
 from tests.builders.pods import GPU, PodsWorld, key_of, live_job, node, planned, pod
 from tests.builders.scripted_server import ScriptedAnswer, error_answer
+from tests.builders.threads import HASTY_WRITES
 
 FULL = {GPU: "8"}
 NODES = [node(name) for name in ("n1", "n2", "n3", "n4")]
@@ -171,7 +172,7 @@ def test_one_of_a_job_that_left_the_plan_or_is_suspended_is_reported(world: Loss
 def test_one_is_not_asked_for_beside_an_eviction_under_way(world: LossyWorld) -> None:
     """The eviction's result was lost."""
     objects, gate = world.lose_lift(), threading.Event()
-    world.threads.patience = 0.05
+    world.threads.timings = HASTY_WRITES
 
     def hang(method: str, path: str, body: Any) -> None:
         gate.wait(10)
@@ -217,7 +218,7 @@ def test_a_refusal_asks_for_the_next_pass_once(world: LossyWorld) -> None:
 
 
 def test_a_note_that_raises_loses_no_other_result() -> None:
-    threads, gate = WriteThreads(0.05), threading.Event()
+    threads, gate = WriteThreads(HASTY_WRITES), threading.Event()
 
     def fail() -> str:
         raise ValueError("a note")

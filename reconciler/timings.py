@@ -445,6 +445,12 @@ class LoopTimings:
     """Before that, for which a missing kind or right may be that of an API server that has just started."""
     server_look: float = 0.5
     """Between two tries whether the server has all that."""
+    last_answer: float = 1.0
+    """For the last answer before --timeout to be told, rather than that there was none."""
+    stop_limit: float = 20.0
+    """That the process has to end in order once it is told to; Kubernetes kills it after 30."""
+    last_words: float = 5.0
+    """For the log of a process that is cut off: perhaps it hangs because no reader takes it."""
     last_events: float = 3.0
     """For which the Events that wait are written at the end of the process."""
     longest_pass: float = 60.0

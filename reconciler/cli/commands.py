@@ -45,17 +45,12 @@ from reconciler.run import run_reconciler
 from reconciler.runs.records import record_row, record_text
 from reconciler.scheduler.probe import default_address
 from reconciler.settings import Settings
+from reconciler.timings import LoopTimings
 
 log = logging.getLogger(__name__)
 
-STOP_SECONDS = 20.0
-"""Seconds that the process has to end in order once it is told to; Kubernetes kills it after 30."""
-LAST_WORDS_SECONDS = 5.0
-"""Seconds for the log of a process that is cut off: perhaps it hangs because no reader takes it."""
 START_TIMEOUT, ONCE_TIMEOUT = 60.0, 600.0
 """Seconds: for the server to answer at the start, and for all of `--once`."""
-LAST_ANSWER_SECONDS = 1.0
-"""Seconds for the last answer before --timeout to be told, rather than that there was none."""
 QUOTA_KIND = ("v1", "ResourceQuota")
 """In a snapshot beside what every plan rests on: a plan only warns of full ones."""
 REQUIRED_CONDITIONS = frozenset({"Fetched", "Compiled", "Accepted", "Observed", "Applied"})
@@ -243,18 +238,18 @@ class StopSignals:
         return bool(self._numbers)
 
 
-def end_in_time(stop: Callable[[], bool], seconds: float) -> None:
-    """Start a thread that ends the process so many seconds after `stop()`, whatever its other threads wait for: a
+def end_in_time(stop: Callable[[], bool], timings: LoopTimings) -> None:
+    """Start a thread that ends the process `stop_limit` seconds after `stop()`, whatever its other threads wait for: a
     request under way, a log that nobody reads."""
 
     def wait_and_end() -> None:
         while not stop():
             time.sleep(0.2)
-        time.sleep(seconds)
-        message = f"the process did not end within {seconds:g} s, and is cut off"
+        time.sleep(timings.stop_limit)
+        message = f"the process did not end within {timings.stop_limit:g} s, and is cut off"
         said = threading.Thread(target=log.error, args=(message,), daemon=True)
         said.start()
-        said.join(LAST_WORDS_SECONDS)
+        said.join(timings.last_words)
         os._exit(1)
 
     threading.Thread(target=wait_and_end, name="end", daemon=True).start()
@@ -264,7 +259,7 @@ def _wait_for_cluster(client: Client, hands: Hands, limit: float, once: bool) ->
     """Return when the reconciler can work here. Raises CannotStartError, at the latest soon after the limit: a server
     that takes connections and says nothing, and a credential plugin, have limits of their own, which are longer."""
     try:
-        with time_limit(limit + LAST_ANSWER_SECONDS):
+        with time_limit(limit + hands.timings.loop.last_answer):
             patience = 0.0 if once else limit
             check = partial(check_cluster, client, hands.settings.namespace)
             wait_for_cluster(check, patience, timings=hands.timings.loop)
@@ -275,7 +270,7 @@ def _wait_for_cluster(client: Client, hands: Hands, limit: float, once: bool) ->
 def _run_until_signal(parts: Parts, signals: StopSignals, once_until: float | None) -> Report | None:
     """Run until SIGTERM or SIGINT; with `once_until`, also until nothing is left to do, and to that time at most."""
     signals.begin_noting()
-    end_in_time(signals.is_stop, STOP_SECONDS)
+    end_in_time(signals.is_stop, parts.hands.timings.loop)
     if once_until is None:
         return run_reconciler(parts, signals.is_stop)
     alarm = threading.Timer(once_until - time.monotonic(), parts.hands.wake.set)

@@ -13,7 +13,8 @@ import yaml
 HUNG = """
 import threading
 from reconciler.cli.commands import end_in_time
-end_in_time(lambda: True, 0.2)
+from reconciler.timings import LoopTimings
+end_in_time(lambda: True, LoopTimings(stop_limit=0.2))
 threading.Event().wait()
 """
 

@@ -20,7 +20,7 @@ FIXED = {
     "watches": (
         Step("drift", "watches expire", 1.0),
         Step("delete_gang", "watches are refused", 1.0),
-        Step("lasting_urgent_gang", "late watches of pods", 2.0),
+        Step("urgent_gang", "late watches of pods", 2.0),
     ),
     "process": (Step("run_again", "clock jumps", 0.5),),
     "evictions": (

@@ -50,11 +50,12 @@ def _job(name: str, created: int, annotations: dict[str, str]) -> dict[str, Any]
 def _pod(of: str, start: int) -> dict[str, Any]:
     owner = {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "name": of}
     metadata = {"name": "p", "namespace": "team", "creationTimestamp": rfc3339(start), "ownerReferences": [owner]}
+    asked = {"nvidia.com/gpu": "8"}
     return {
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": metadata,
-        "spec": {"nodeName": "n0", "containers": [{"name": "c", "image": "a"}]},
+        "spec": {"nodeName": "n0", "containers": [{"name": "c", "image": "a", "resources": {"limits": asked}}]},
         "status": {"phase": "Running", "startTime": rfc3339(start)},
     }
 

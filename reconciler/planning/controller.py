@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import TypeVar
 
 from compiler.repository import Repository
-from compiler.run_kinds import RUN_KINDS
 from compiler.specs import JobKey
 from reconciler.changes.planned_runs import PlannedRuns
 from reconciler.git.process import GitError
@@ -116,7 +115,7 @@ class PlanningPart(Part):
 
     def is_job(self, key: str) -> bool:
         """Whether the object of this Ref.key runs once: by its kind, or as the plan in force has it."""
-        return key.partition("/")[0] in RUN_KINDS or (self.snapshot is not None and key in self.snapshot.jobs)
+        return PlannedRuns(self.snapshot.jobs if self.snapshot else {}).is_job(key)
 
     def runs(self, inventory: Inventory, reruns: Mapping[str, tuple[str, int]]) -> PlannedRuns:
         """Which run of each job is to be now, by the plan in force."""

@@ -35,14 +35,14 @@ class Shortage(NamedTuple):
 class Room:
     """nodes: by name. pods: of the whole cluster, with our own writes; each counts until it is gone, whoever made it.
     shared_nodes: where evicted pods still run that plans no longer count: of their cards and NUMA cells it is not known
-    which are free, so pods that are placed in single ones find no room. taken: node -> what this pass has given."""
+    which are free, so pods that are placed in single ones find no room. free: node -> what it has left in this pass."""
 
     nodes: Mapping[str, Object]
     pods: Iterable[Object]
     index: NodeIndex
     requests: RequestCache = field(default_factory=RequestCache)
     shared_nodes: Collection[str] = ()
-    taken: dict[str, Counter[str]] = field(default_factory=dict)
+    free: dict[str, Counter[str]] = field(default_factory=dict)
 
     @cached_property
     def _pods_on(self) -> Mapping[str, list[Object]]:
@@ -66,7 +66,7 @@ class Room:
         if found := next(((node, text) for node, text in texts if text), None):
             return Shortage(*found, is_passing=found[0] in self.shared_nodes)
         for node, amounts in needed.items():
-            self.taken.setdefault(node, Counter()).update(amounts)
+            self._free_amounts(node).subtract(amounts)
         return None
 
     def excess(self, lift: GateLift) -> str:
@@ -86,11 +86,17 @@ class Room:
         except StateError as error:
             return str(error)
         for resource, amount in sorted(needed.items()):
-            if amount > (left := free[resource] - self.taken.get(node, Counter())[resource]):
-                return f"node {node}: {max(left, 0)} {resource} free, {amount} needed"
+            if amount > free[resource]:
+                return f"node {node}: {max(free[resource], 0)} {resource} free, {amount} needed"
         return ""
 
     def _free_amounts(self, node: str) -> Counter[str]:
+        """What the node has left, worked out once a pass. Raises StateError."""
+        if node not in self.free:
+            self.free[node] = self._unused_amounts(node)
+        return self.free[node]
+
+    def _unused_amounts(self, node: str) -> Counter[str]:
         cards = self._cards_of(node)
         if not status_of(self.nodes[node]).get("allocatable"):
             raise StateError(f"node {node} does not say what it has")

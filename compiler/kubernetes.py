@@ -104,6 +104,7 @@ PLACE_ANNOTATION = f"{ANNOTATION_PREFIX}place"
 # Kubernetes, Kubeflow and Ray
 MANAGED_BY_LABEL = "app.kubernetes.io/managed-by"
 HOSTNAME_LABEL = "kubernetes.io/hostname"
+_PLATFORM_LABELS = ("kubernetes.io/{}", "beta.kubernetes.io/{}")
 GROUP_NAME_ANNOTATION = "scheduling.k8s.io/group-name"
 """On a pod: the name of its PodGroup."""
 VOLCANO_GROUP_NAME_ANNOTATION = "scheduling.volcano.sh/group-name"
@@ -296,6 +297,11 @@ def is_succeeded_pod(pod: Object) -> bool:
 def is_gated(pod: Object) -> bool:
     """Whether the pod still carries gangplan's scheduling gate."""
     return any(gate.get("name") == SCHEDULING_GATE for gate in (pod.get("spec") or {}).get("schedulingGates") or ())
+
+
+def kubelet_labels(arch: str) -> dict[str, str]:
+    """The labels that every kubelet of Linux sets, the node's name aside (pkg/kubelet, initialNode)."""
+    return {label.format(key): value for key, value in (("os", "linux"), ("arch", arch)) for label in _PLATFORM_LABELS}
 
 
 def assigned_node(pod: Object, node_of_hostname: Mapping[str, str]) -> str | None:

@@ -14,7 +14,7 @@ from compiler.fields.quantity import integer_amounts
 from compiler.kinds import Kind
 from compiler.kinds.common.jobs import ObjectModel, Positive
 from compiler.kinds.common.pods import ResourceAmounts
-from compiler.kubernetes import HOSTNAME_LABEL
+from compiler.kubernetes import HOSTNAME_LABEL, kubelet_labels
 from compiler.specs import Amounts, HyperNodeSpec, NodeSpec, NumaSpec, SharedDeviceSpec, Taint
 from compiler.syntax.documents import Document, DocumentIdentity
 from compiler.volcano.shared_devices import DEFAULT_DEVICE_SHARES, VGPU_MEMORY, vgpu_devices
@@ -100,7 +100,12 @@ class Spec(StrictModel):
     )
     names: list[str] | None = Field(None, description="Names of the nodes, instead of count; gpu-[000-255] is a range.")
     capacity: ResourceAmounts = Field(description="What one node offers (allocatable). pods is 110 unless given.")
-    labels: dict[str, str] | None = Field(None, description="Labels of each node, for selectors and affinity.")
+    labels: dict[str, str] | None = Field(
+        None, description="Labels of each node, for selectors and affinity, besides those that every kubelet sets."
+    )
+    arch: Literal["amd64", "arm64", "ppc64le", "s390x", "riscv64"] = Field(
+        "amd64", description="The nodes' label kubernetes.io/arch."
+    )
     taints: list[PoolTaint] | None = Field(None, description="Taints of each node; pods need a toleration.")
     numa: NumaCells | None = Field(None, description="The NUMA cells of each node.")
     shared_devices: list[SharedDevices] | None = Field(
@@ -208,7 +213,7 @@ def _made_specs(document: Document, pool: NodePool) -> Iterator[NodeSpec | Hyper
         yield NodeSpec(
             document,
             name,
-            {**(spec.labels or {}), HOSTNAME_LABEL: name},
+            {**kubelet_labels(spec.arch), **(spec.labels or {}), HOSTNAME_LABEL: name},
             taints,
             allocatable,
             numa=numa,

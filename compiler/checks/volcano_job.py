@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from compiler.checks import DocumentInput, Finding, ModelOf, check
+from compiler.checks import CheckInput, DocumentInput, Finding, ModelOf, check
 from compiler.diagnostics import Severity, suggestion
 from compiler.syntax.documents import Document, FieldPath
 from compiler.volcano.task_topology import wrong_names
@@ -280,22 +280,45 @@ def inconsistent_partition_minimum(check_input: DocumentInput) -> Iterator[Findi
 @check("GP336", "minima of roles without effect", "warning", of_document=True)
 def ignored_role_minimums(check_input: DocumentInput) -> Iterator[Finding]:
     """When a job's minAvailable is below the sum of its tasks' minima (a task without one needs all its replicas),
-    Volcano skips the tasks' minima altogether: any pods may make up the number, all of one role even. Mend: raise the
-    job's minAvailable to the sum or leave it out, or lower minAvailable of the tasks."""
+    Volcano skips the tasks' minima altogether: any pods may make up the number, all of one role even. Tasks that depend
+    on others are left aside, since their pods come later (GP368). Mend: raise the job's minAvailable to the sum or
+    leave it out, or lower minAvailable of the tasks."""
     for document, job in check_input.documents_of(VOLCANO_JOB):
-        has_minima = any(task.min_available is not None or task.partition_policy is not None for task in job.spec.tasks)
-        if job.spec.ignores_role_minimums and (has_minima or len(job.spec.tasks) > 1):
-            total = sum(task.minimum for task in job.spec.tasks)
+        first = job.spec.first_tasks
+        has_minima = any(task.min_available is not None or task.partition_policy is not None for task in first)
+        total = sum(task.minimum for task in first)
+        if job.spec.minimum < total and (has_minima or len(job.spec.tasks) > 1):
             message = (
                 f"minAvailable {job.spec.minimum} is below the {total} that the tasks need together, "
                 "so Volcano ignores each task's minimum"
             )
-            yield Finding(
-                document,
-                ("spec", "minAvailable"),
-                message,
-                f"write {total}, leave it out, or lower minAvailable of the tasks",
+            choices = f"write {total}" if len(first) < len(job.spec.tasks) else f"write {total}, leave it out"
+            path = ("spec", "minAvailable")
+            yield Finding(document, path, message, f"{choices}, or lower minAvailable of the tasks")
+
+
+@check("GP368", "minimum of tasks that come later")
+def minimum_of_later_tasks(check_input: CheckInput) -> Iterator[Finding]:
+    """Volcano makes the pods of a task with dependsOn once the tasks that it names run, and the plugin gang starts none
+    before minAvailable of the job exist: a minimum that counts later tasks is never met. Without minAvailable it is the
+    sum of all tasks. Mend: write the minimum of the tasks that come first."""
+    if check_input.specs.scheduler is not None and check_input.specs.scheduler.plugin("gang") is None:
+        return
+    for document, job in check_input.documents_of(VOLCANO_JOB):
+        first, names = job.spec.first_tasks, {task.name for task in job.spec.tasks}
+        later = [task for task in job.spec.tasks if task.awaited]
+        if not first or not all(names.issuperset(task.awaited) for task in later):
+            continue
+        there, least = sum(task.replicas or 0 for task in first), sum(task.minimum for task in first)
+        counts_later = not job.spec.ignores_role_minimums and any(task.minimum for task in later)
+        if later and (job.spec.minimum > there or counts_later):
+            waiting = ", ".join(sorted(task.name or "" for task in later))
+            message = (
+                f"minAvailable {job.spec.minimum} counts {waiting}, whose pods come only once others run: "
+                f"the {there} pods that exist at first wait for them for ever"
             )
+            path = ("spec", "minAvailable") if job.spec.min_available else ("spec",)
+            yield Finding(document, path, message, f"write minAvailable: {least}")
 
 
 @check("GP361", "volume without a single source", of_document=True)

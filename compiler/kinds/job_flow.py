@@ -7,7 +7,6 @@ the JobTemplate, so that the gate stands there. Volcano 1.15's controller reads 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 
 from compiler.diagnostics import Diagnostic
 from compiler.fields.models import LenientModel, Name
@@ -55,9 +54,8 @@ def _flow_specs(document: Document, flow: JobFlow) -> Iterable[JobFlowDraft]:
 def _template_specs(document: Document, template: JobTemplate) -> Iterable[JobTemplateDraft]:
     data = {**document.data, "apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job"}
     job = Document(document.file, document.line, document.text, data, document.positions, document.item_path)
-    late = tuple(filter(None, (task.name for task in template.spec.tasks if task.depends_on)))
     for gang in job_specs(job, VolcanoJob.model_validate(without_nulls(data))):
-        yield JobTemplateDraft(document, replace(gang, dependent_roles=late))
+        yield JobTemplateDraft(document, gang)
 
 
 def _template_diagnostics(document: Document) -> Iterator[Diagnostic]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Annotated, Any, Literal
 
@@ -67,6 +67,11 @@ class Task(StrictModel):
     partition_policy: PartitionPolicy | None = None
 
     @property
+    def awaited(self) -> list[str]:
+        """The tasks that it depends on."""
+        return (self.depends_on.name if self.depends_on else None) or []
+
+    @property
     def minimum(self) -> int:
         """Volcano's admission default: minPartitions * partitionSize, else the replicas."""
         if self.min_available is not None:
@@ -108,6 +113,11 @@ class Spec(StrictModel):
         """Whether Volcano's gang plugin ignores the roles' minima, since the job's minimum is below their sum."""
         return self.minimum < sum(task.minimum for task in self.tasks)
 
+    @property
+    def first_tasks(self) -> tuple[Task, ...]:
+        """The tasks whose pods the controller makes at once; those of others it makes once tasks above them run."""
+        return tuple(task for task in self.tasks if not task.awaited)
+
 
 class VolcanoJob(ObjectModel):
     spec: Spec
@@ -122,6 +132,9 @@ def specs(document: Document, job: VolcanoJob) -> Iterable[GangSpec]:
         QUEUE_NAME_LABEL: spec.queue or "default",
     }
     roles = tuple(_task_role(task, index, relaxed, common) for index, task in enumerate(spec.tasks))
+    late = tuple(role.name for role, task in zip(roles, spec.tasks, strict=True) if task.awaited)
+    if relaxed and late:
+        roles = _with_first_minima(roles, late, spec.minimum)
     if spec.volumes:
         roles = tuple(replace(role, pod=replace(role.pod, has_unplanned_needs=True)) for role in roles)
     scheduler = spec.scheduler_name or VOLCANO_SCHEDULER
@@ -146,7 +159,16 @@ def specs(document: Document, job: VolcanoJob) -> Iterable[GangSpec]:
             "scheduler": ("spec", "schedulerName"),
         },
         scheduler_name=scheduler,
+        dependent_roles=late,
     )
+
+
+def _with_first_minima(roles: tuple[RoleSpec, ...], late: Collection[str], minimum: int) -> tuple[RoleSpec, ...]:
+    """The job's minimum is one of the tasks that come first: of the only one, or of all of them with all their pods."""
+    first = [role for role in roles if role.name not in late]
+    if len(first) > 1 and sum(role.replicas for role in first) != minimum:
+        return roles
+    return tuple(replace(role, minimum=min(minimum, role.replicas)) if role in first else role for role in roles)
 
 
 def _task_role(task: Task, index: int, relaxed: bool, labels: Mapping[str, str]) -> RoleSpec:

@@ -96,8 +96,10 @@ def _is_told_by_check(kind_key: str, path: FieldPath) -> bool:
 
 
 def _is_filled_by_webhook(kind_key: str, path: FieldPath, document: Document) -> bool:
-    """Whether Volcano's mutating webhook, which comes before the schema, replaces this empty value."""
+    """Whether a mutating webhook, which comes before the schema, replaces this empty value: Volcano's or JobSet's."""
     match kind_key, path:
+        case ("JobSet.jobset.x-k8s.io", ("spec", "failurePolicy", "rules", _, "name")):
+            return not _value(document.data, path)
         case ("Job.batch.volcano.sh", ("spec", "queue")) | ("Job.batch.volcano.sh", ("spec", "tasks", _, "name")):
             return bool(_value(document.data, path) == "")
         case ("Queue.scheduling.volcano.sh", ("spec", "weight")):
@@ -122,14 +124,30 @@ def _value_flaws(document: Document) -> list[Flaw]:
     for path in pod_spec_paths(document, without_schema=kind_key in kinds()):
         if path != ("spec",):
             metadata(judge, _value(document.data, (*path[:-1], "metadata")), (*path[:-1], "metadata"))
-        pod_spec(judge, _value(document.data, path), path, document.group, _claimed_volumes(document, path))
+        pod_spec(judge, _value(document.data, path), path, document.group, _added_volumes(document, path))
     return judge.flaws
 
 
-def _claimed_volumes(document: Document, path: FieldPath) -> frozenset[str]:
-    """The volumes that volumeClaimTemplates around a pod template (of a StatefulSet, a LeaderWorkerSet, a Workflow) add
-    to its pods."""
-    found = set()
+_VOLUMES_OF_OPERATORS = {
+    "kubeflow.org/v1 MPIJob": ("mpi-job-config", "mpi-job-kubectl"),
+    "kubeflow.org/v2beta1 MPIJob": ("mpi-job-config", "ssh-auth"),
+    **{
+        f"ray.io/{version} Ray{name}": ("ray-logs", "shared-mem")
+        for version in ("v1", "v1alpha1")
+        for name in ("Cluster", "Job", "Service")
+    },
+    **{
+        f"trainer.kubeflow.org/v1alpha1 {name}": ("mpi-hostfile", "mpi-ssh-auth")
+        for name in ("ClusterTrainingRuntime", "TrainingRuntime", "TrainJob")
+    },
+}
+"""API version and kind -> the volumes that the operator adds to each pod, which containers may mount."""
+
+
+def _added_volumes(document: Document, path: FieldPath) -> frozenset[str]:
+    """The volumes that its operator adds to the pods, and those of volumeClaimTemplates around a pod template (of a
+    StatefulSet, a LeaderWorkerSet, a Workflow)."""
+    found = set(_VOLUMES_OF_OPERATORS.get(f"{document.api_version} {document.kind}", ()))
     for length in range(len(path)):
         around = _value(document.data, path[:length])
         claims = around.get("volumeClaimTemplates") if isinstance(around, dict) else None

@@ -29,14 +29,14 @@ _DNS_POLICIES = ("ClusterFirst", "ClusterFirstWithHostNet", "Default", "None")
 
 
 def pod_spec(
-    judge: Judge, pod: dict[str, Any], path: FieldPath, group: str, claimed: frozenset[str] = frozenset()
+    judge: Judge, pod: dict[str, Any], path: FieldPath, group: str, added: frozenset[str] = frozenset()
 ) -> None:
-    """A pod spec. group: the API group of the object that holds it. claimed: volumes that its controller adds."""
+    """A pod spec. group: the API group of the object that holds it. added: volumes that its controller adds."""
     claims = frozenset(str(claim.get("name")) for _, claim in items(pod, "resourceClaims"))
     by_webhook, needs_image = group == "batch.volcano.sh", group in _IMAGES_AS_WRITTEN
     grace = pod.get("terminationGracePeriodSeconds")
     grace = grace if isinstance(grace, int) else _GRACE_SECONDS
-    around = Surroundings(volumes(judge, pod, path) | claimed, claims, by_webhook, needs_image, grace)
+    around = Surroundings(volumes(judge, pod, path) | added, claims, by_webhook, needs_image, grace)
     if not pod.get("containers"):
         judge.missing((*path, "containers"))
     containers(judge, pod, path, around)

@@ -21,7 +21,6 @@ from reconciler.objects.part import ObjectsPart
 from reconciler.objects.writer import ClusterWriter
 from reconciler.observation.informers import InformerSet
 from reconciler.observation.own_writes import OwnWrites
-from reconciler.observation.unlabelled import UnlabelledSearch
 from reconciler.ownership.part import OwnershipPart, Releases
 from reconciler.parts import Hands, Parts, Voices
 from reconciler.planning.branch import Branch
@@ -100,7 +99,6 @@ def build_parts(settings: Settings, client: Client, identity: str, timings: Timi
         make_scheduler(hands),
         make_pods(hands, writer),
         ObjectsPart(writer, Differ(desired, writer, watches), corrections, wake.set),
-        UnlabelledSearch(client.find, watches, planning.is_job, clock, wake.set, timings.look_ups),
         hands,
         voices,
     )

@@ -71,13 +71,12 @@ def observe(parts: Parts) -> tuple[Seen, Effects]:
     """What the caches hold now, with the inventory brought up to it; and what came of writes that were left."""
     hands, planning = parts.hands, parts.planning
     inventory = hands.keeper.take_up(partial(_go_on_with, parts))
-    hands.watches.watch_kinds(kinds_in_use(planning.kinds, inventory))
+    hands.watches.watch_kinds(kinds_in_use(planning.kinds, inventory), planning.job_kinds)
     hands.watches.expect_kinds({entry.ref.group_kind for entry in inventory.entries.values() if entry.uid})
-    doubts = parts.unlabelled.doubts(inventory)
     ended = parts.objects.settle()  # before the observation: they are laid over it
     observation, now, wall_now = hands.watches.observe(Restrictions()), hands.clock(), hands.wall_clock()
     keeper, snapshot = hands.keeper, planning.snapshot
-    seen = Seen(now, wall_now, keeper.is_leading, observation, inventory, keeper.leads_since, doubts)
+    seen = Seen(now, wall_now, keeper.is_leading, observation, inventory, keeper.leads_since)
     parts.pods.observe(observation, wall_now)
     settled = Effects(tuple(each for each in ended if isinstance(each, ChangeResult))) + parts.pods.settle(ended, seen)
     jobs = [gang.job for gang in snapshot.gangs.values()] if snapshot else []
@@ -85,7 +84,7 @@ def observe(parts: Parts) -> tuple[Seen, Effects]:
     restrictions = parts.pods.restrictions(observation, snapshot, held, wall_now)
     seen = replace(seen, observation=observation.with_restrictions(restrictions))
     runs = planning.runs(inventory, parts.requests.current().reruns)
-    parts.runs.record_deletions(seen, runs, list(parts.unlabelled.believed_deletions(seen)))
+    parts.runs.record_deletions(seen, runs, hands.watches.take_deletions())
     parts.ownership.confirm_entries(seen, runs)
     parts.runs.record_ends(seen, runs)
     return seen, settled
@@ -116,7 +115,7 @@ def follow(parts: Parts, seen: Seen) -> tuple[Seen, Target]:
     """What the pass aims at; the runs that have ended unseen are entered by the plan that is now in force."""
     target, reruns = parts.planning.follow(seen), parts.requests.current().reruns
     doubts = parts.runs.record_unobserved_ends(seen, parts.planning.runs(seen.inventory, reruns))
-    seen = replace(seen, doubts={**seen.doubts, **doubts})
+    seen = replace(seen, doubts=doubts)
     is_free = not parts.pods.awaits_evictions
     return seen, parts.planning.renew(seen, target, reruns, parts.runs.lost_jobs.given_up, is_free)
 

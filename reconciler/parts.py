@@ -10,7 +10,6 @@ from reconciler.cluster.lease import Fence, Lease
 from reconciler.inventory.keeper import InventoryKeeper
 from reconciler.objects.part import ObjectsPart
 from reconciler.observation.informers import InformerSet
-from reconciler.observation.unlabelled import UnlabelledSearch
 from reconciler.ownership.part import OwnershipPart
 from reconciler.part import Part
 from reconciler.planning.controller import PlanningPart
@@ -69,7 +68,6 @@ class Parts:
     scheduler: SchedulerPart
     pods: PodsPart
     objects: ObjectsPart
-    unlabelled: UnlabelledSearch
     hands: Hands
     voices: Voices
 

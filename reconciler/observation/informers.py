@@ -1,10 +1,13 @@
-"""The informers: one for each kind of the state, and one for each other kind that a plan holds."""
+"""The informers: one for each kind of the state, and one for each other kind that a plan holds.
+
+Kinds of the state and of jobs are watched whole: a watch by our label shows a job that lost the label as gone.
+"""
 
 from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from math import inf
@@ -18,7 +21,6 @@ from reconciler.cluster.watch import Informer, drop_unused_fields
 from reconciler.observation.memory import ObservationMemory
 from reconciler.observation.observe import Observation, Restrictions
 from reconciler.observation.own_writes import OwnWrites
-from reconciler.observation.unlabelled_jobs import UnlabelledJobs
 from reconciler.timings import TIMINGS, WatchTimings
 
 STATE_KINDS = (
@@ -46,14 +48,10 @@ _STATE_GROUPS = frozenset(group_kind_of(api, kind) for api, kind in STATE_KINDS)
 
 @dataclass(slots=True)
 class InformerSet:
-    """An informer for each kind of the state, and one, with our label, for each other kind that a plan holds.
-
-    unknown_kinds: of a plan, by group kind -> why it cannot be watched. deleted_objects: the last state of each, and
-    whether the deletion itself was seen; the loop takes them away. updates: the objects that were updated, of
-    kinds that no plan rests on; `stir` tells of them, `wake` of everything else. unlabelled: jobs of ours that lack our
-    label. own: our writes, laid over what the watches show. _looked_for: group kind -> when a version in which it is
-    served was looked for, and why there is none.
-    """
+    """unknown_kinds: of a plan, by group kind -> why it cannot be watched. deleted_objects: the last state of each, and
+    whether the deletion itself was seen. updates: the objects that were updated, of kinds that no plan rests on;
+    `stir` tells of them, `wake` of everything else. own: our writes, laid over what the watches show. _looked_for:
+    group kind -> when a version in which it is served was looked for, and why there is none."""
 
     client: Client
     cluster: str
@@ -64,7 +62,6 @@ class InformerSet:
     deleted_objects: list[tuple[Object, bool]] = field(default_factory=list)
     updates: deque[Ref] = field(default_factory=deque)
     timings: WatchTimings = TIMINGS.watch
-    unlabelled: UnlabelledJobs = field(default_factory=UnlabelledJobs)
     own: OwnWrites = field(default_factory=OwnWrites)
     clock: Callable[[], float] = time.monotonic
     _memory: ObservationMemory = field(default_factory=ObservationMemory)
@@ -74,10 +71,10 @@ class InformerSet:
         for api, kind in STATE_KINDS:
             self._add_informer(self.client.resource(api, kind), "")
 
-    def watch_kinds(self, kinds: Iterable[tuple[str, str]]) -> bool:
+    def watch_kinds(self, kinds: Iterable[tuple[str, str]], job_kinds: Collection[str] = ()) -> bool:
         """Watch these kinds, by (apiVersion, kind), beside those of the state, and no others; whether anything has
-        changed. A kind that is not served in the wanted version is watched in the one that its group prefers: its
-        objects are there all the same."""
+        changed. A kind that is not served in the wanted version is watched in the one that its group prefers.
+        job_kinds: group kinds that are watched whole, in addition to the known ones."""
         wanted: dict[str, list[tuple[str, str]]] = {}
         for api, kind in sorted(kinds):
             wanted.setdefault(group_kind_of(api, kind), []).append((api, kind))
@@ -90,12 +87,14 @@ class InformerSet:
         failure = ""
         for group_kind, versions in sorted(wanted.items()):
             former = self.informers.get(group_kind)
-            if former is not None and (group_kind in _STATE_GROUPS or _is_good(former, versions)):
+            is_whole = group_kind in _STATE_GROUPS or group_kind in RUN_KINDS or group_kind in job_kinds
+            if former is not None and (group_kind in _STATE_GROUPS or _is_good(former, versions, is_whole)):
                 continue
             looked_at, _ = self._looked_for.get(group_kind, (-inf, ""))
             if not failure and self.clock() - looked_at >= self.timings.look_again:
                 try:
-                    added += self._look_for(group_kind, versions, former)
+                    selector = "" if is_whole else f"{CLUSTER_LABEL}={self.cluster}"
+                    added += self._look_for(group_kind, versions, former, selector)
                 except ApiError as error:
                     failure = str(error)
             if group_kind not in self.informers:
@@ -104,7 +103,7 @@ class InformerSet:
         return bool(obsolete or added or unknown_before != self.unknown_kinds)
 
     def _look_for(
-        self, group_kind: str, versions: Sequence[tuple[str, str]], former: Informer | None
+        self, group_kind: str, versions: Sequence[tuple[str, str]], former: Informer | None, selector: str
     ) -> Iterator[Informer]:
         """The new informer of a kind, in the place of the former one; none where the kind is not served, or that
         watches the right version. Raises ApiError where that cannot be said."""
@@ -115,8 +114,8 @@ class InformerSet:
             return
         if former is not None:
             self._looked_for[group_kind] = self.clock(), ""
-        if former is None or former.resource != resource:
-            yield self._add_informer(resource, f"{CLUSTER_LABEL}={self.cluster}")
+        if former is None or former.resource != resource or former.selector != selector:
+            yield self._add_informer(resource, selector)
 
     def _resource_of(self, versions: Sequence[tuple[str, str]], former: Informer | None) -> Resource:
         """The resource of a kind in the last of these versions that is served, else in the one that its group prefers.
@@ -164,24 +163,12 @@ class InformerSet:
         found = (kinds[ref.group_kind].item((ref.namespace, ref.name)) for ref in refs if ref.group_kind in kinds)
         return [item for item in found if item is not None]
 
-    def take_deletions(self) -> Iterator[tuple[Object, bool]]:
+    def take_deletions(self) -> list[tuple[Object, bool]]:
         """The `deleted_objects`, the last one first; each is no longer among them."""
-        while self.deleted_objects:
-            yield self.deleted_objects.pop()
+        return [self.deleted_objects.pop() for _ in range(len(self.deleted_objects))]
 
     def record_deletion(self, item: Object, witnessed: bool) -> None:
-        """Tell the next pass that an object is gone. witnessed: whether the deletion itself was seen."""
         self.deleted_objects.append((item, witnessed))
-
-    def is_labelled_kind(self, group_kind: str) -> bool:
-        """Whether the kind is watched by our label."""
-        return group_kind in self.informers and bool(self.informers[group_kind].selector)
-
-    def labelled_objects(self) -> dict[str, Mapping[str, Object]]:
-        """Group kind -> its objects by Ref.key, of the kinds that are watched by our label and are known for
-        certain."""
-        kinds = {kind: informer for kind, informer in self.informers.items() if informer.selector}
-        return {kind: informer.keyed_items() for kind, informer in kinds.items() if not informer.obstacle()}
 
     def wait_for_lists(self, seconds: float) -> bool:
         """Wait for the first lists; whether all have come, or turned out to be impossible."""
@@ -212,7 +199,7 @@ class InformerSet:
                 if kind not in _STATE_GROUPS or kind in withdrawn:
                     partial.append(obstacle)
             reached = informer.version_reached()  # before the objects: they are as new as that, or newer
-            keyed = self.unlabelled.joined_with(kind, informer.keyed_items())
+            keyed = informer.keyed_items()
             if informer.health.is_served:
                 keyed = self.own.laid_over(kind, keyed, reached)
             else:
@@ -249,9 +236,11 @@ class InformerSet:
             informer.stop()
 
 
-def _is_good(informer: Informer, versions: Sequence[tuple[str, str]]) -> bool:
-    """Whether it watches the kind in one of these versions, as far as that is served."""
-    return (informer.resource.api_version, informer.resource.kind) in versions and not _is_lost(informer)
+def _is_good(informer: Informer, versions: Sequence[tuple[str, str]], is_whole: bool) -> bool:
+    """Whether it watches the kind in one of these versions, as far as that is served, and no less than is wanted."""
+    is_narrow = is_whole and informer.selector
+    version = informer.resource.api_version, informer.resource.kind
+    return version in versions and not is_narrow and not _is_lost(informer)
 
 
 def _is_lost(informer: Informer) -> bool:

@@ -109,13 +109,17 @@ class PlanningPart(Part):
     @property
     def kinds(self) -> frozenset[tuple[str, str]]:
         """(apiVersion, kind) of what the plan in force holds, and the one that may soon be."""
-        candidate = self.candidacy.candidate
-        snapshots = (self.snapshot, candidate.snapshot if candidate else None)
-        return frozenset().union(*(snapshot.kinds for snapshot in snapshots if snapshot is not None))
+        return frozenset().union(*(snapshot.kinds for snapshot in self._snapshots))
 
-    def is_job(self, key: str) -> bool:
-        """Whether the object of this Ref.key runs once: by its kind, or as the plan in force has it."""
-        return PlannedRuns(self.snapshot.jobs if self.snapshot else {}).is_job(key)
+    @property
+    def job_kinds(self) -> frozenset[str]:
+        """Group kinds of what runs once in these plans."""
+        return frozenset(key.partition("/")[0] for snapshot in self._snapshots for key in snapshot.jobs)
+
+    @property
+    def _snapshots(self) -> Iterator[Snapshot]:
+        candidate = self.candidacy.candidate
+        return filter(None, (self.snapshot, candidate.snapshot if candidate else None))
 
     def runs(self, inventory: Inventory, reruns: Mapping[str, tuple[str, int]]) -> PlannedRuns:
         """Which run of each job is to be now, by the plan in force."""

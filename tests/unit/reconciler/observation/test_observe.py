@@ -10,14 +10,11 @@ import pytest
 
 from compiler.kubernetes import CLUSTER_LABEL
 from reconciler.cluster.objects import Object, ref_of
-from reconciler.cluster.watch import Informer
-from reconciler.observation.informers import InformerSet
 from reconciler.observation.memory import ObservationMemory
 from reconciler.observation.nodes import NodeIndex
 from reconciler.observation.observe import Observation, Restrictions
 from reconciler.planning.fingerprint import fingerprint_of, state_objects
 from reconciler.planning.snapshot import Snapshot
-from tests.builders.fake_cluster import FakeCluster
 
 GOOD = Snapshot("c0ffee", True, plan={"digest": "sha256:1", "gangs": []})
 NUMA: Object = {
@@ -266,15 +263,6 @@ def test_what_is_a_job_is_asked_anew_of_what_has_changed_alone() -> None:
         fresh = ObservationMemory().jobs_of_kind("Thing.x", objects)
         assert memory.jobs_of_kind("Thing.x", objects) == fresh
         assert list(fresh) == [key for key in objects if objects[key]["metadata"]["annotations"]]
-
-
-def test_updates_are_taken_of_kinds_alone_that_no_plan_rests_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Informer, "start", lambda self: self._ready.set())
-    watches = InformerSet(FakeCluster().client(), "test", lambda: None)
-    watches.start()
-    watches.watch_kinds([("v1", "ConfigMap"), ("ray.io/v1", "RayJob"), ("v1", "Pod")])
-    taken = {kind for kind, informer in watches.informers.items() if informer.on_update is not None}
-    assert taken == {"ConfigMap"}
 
 
 def test_the_compiler_is_given_the_same_object_as_long_as_nothing_in_it_changes() -> None:

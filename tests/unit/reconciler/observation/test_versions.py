@@ -79,6 +79,20 @@ def watched(watches: InformerSet) -> str:
     return watches.informers["Thing.example.com"].resource.api_version
 
 
+def test_jobs_are_watched_whole_and_what_else_a_plan_holds_by_our_label(watches: InformerSet) -> None:
+    """A watch by label shows a job that lost the label as deleted: it counted as gone."""
+    serve(watches, NEW)
+    watches.start()
+    kinds = [(NEW, "Thing"), ("ray.io/v1", "RayJob"), ("v1", "ConfigMap")]
+    found = []
+    for job_kinds in ((), ("Thing.example.com",), ()):
+        watches.watch_kinds(kinds, job_kinds)
+        found.append({kind for kind, informer in watches.informers.items() if informer.selector})
+    assert found == [{"Thing.example.com", "ConfigMap"}, {"ConfigMap"}, {"ConfigMap"}]
+    taken = {kind for kind, informer in watches.informers.items() if informer.on_update is not None}
+    assert taken == {"Thing.example.com", "ConfigMap"}, "of kinds that no plan rests on"
+
+
 def test_an_informer_of_another_version_than_wanted_is_replaced(watches: InformerSet) -> None:
     serve(watches, OLD, NEW)
     watches.start()

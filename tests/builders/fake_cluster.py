@@ -38,6 +38,14 @@ class FakeCluster:
     def writes(self) -> list[tuple[str, str]]:
         return [(method, path.partition("?")[0]) for method, path, _ in self.requests if method != "GET"]
 
+    def fail(self, answer: ScriptedAnswer, part: str = "", method: str = "") -> None:
+        """From now on answer so where the path has this part and the method is this one."""
+        self.before = lambda sent, path, body: answer if part in path and method in ("", sent) else None
+
+    def recover(self) -> None:
+        """Let no fault be left."""
+        self.before = lambda method, path, body: None
+
     def put(self, path: str, item: Mapping[str, Any]) -> dict[str, Any]:
         """Store an object as somebody else wrote it."""
         self.version += 1

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -25,10 +27,16 @@ from reconciler.pods.part import PodsPart
 from reconciler.pods.writes import PodWrites
 from tests.builders.fake_cluster import FakeCluster
 from tests.builders.observed import observed
+from tests.builders.scripted_server import ScriptedAnswer
+from tests.builders.threads import HASTY_WRITES
 
 VOLCANO = "batch.volcano.sh/v1alpha1"
 GPU, VGPU = "nvidia.com/gpu", "volcano.sh/vgpu-number"
-NOTHING = {"example.com/none": "0"}
+NOTHING, FULL = {"example.com/none": "0"}, {GPU: "8"}
+PODS = "/api/v1/namespaces/default/pods/"
+PORTS = "all nodes are unavailable: 1 node(s) didn't have free ports for the requested pod ports."
+LOST = ScriptedAnswer(200, {}, breaks_off=True)
+"""An answer that does not arrive; where it is given instead of the cluster's, nothing was done."""
 COMMIT = "c0ffee"
 KINDS = frozenset({"Node", "Pod", "Job.batch.volcano.sh"})
 Asked = dict[str, str] | None
@@ -83,6 +91,9 @@ def node(name: str, *, is_ready: bool = True, is_named: bool = True, gpus: int =
     return {"apiVersion": "v1", "kind": "Node", "metadata": meta, "status": status}
 
 
+NODES = [node(name) for name in ("n1", "n2", "n3", "n4")]
+
+
 @dataclass(frozen=True)
 class Acted:
     """What one pass saw and did. unlifted: Ref.key of a job -> why gates of it were not lifted."""
@@ -124,7 +135,8 @@ class PodsWorld:
         self.part = PodsPart(self.lifter, self.evictor, lambda: self.clock())
         self.snapshot = plan_of()
         self.orders = Orders()
-        self.held: dict[str, str] = {}
+        self.gate = threading.Event()
+        self.answer: ScriptedAnswer | None = None
 
     def clock(self) -> float:
         return self.now
@@ -152,7 +164,7 @@ class PodsWorld:
         self.part.observe(observation, self.wall_now)
         seen = Seen(self.clock(), self.wall_now, True, observation, self.inventory)
         effects = self.part.settle(settled, seen)
-        restrictions = self.part.restrictions(observation, self.snapshot, self.held, self.wall_now)
+        restrictions = self.part.restrictions(observation, self.snapshot, {}, self.wall_now)
         observation = observation.with_restrictions(restrictions)
         seen = Seen(self.clock(), self.wall_now, True, observation, self.inventory)
         fingerprint = fingerprint_of(observation, self.snapshot, frozenset())
@@ -168,9 +180,40 @@ class PodsWorld:
     def evicted(self) -> list[str]:
         return [path.split("/")[-2] for _, path in self.cluster.writes if path.endswith("/eviction")]
 
+    def given(self, node: str) -> list[str]:
+        """The pods that select this node."""
+        items = self.cluster.objects.values()
+        there = (item for item in items if node in (item["spec"].get("nodeSelector") or {}).values())
+        return sorted(item["metadata"]["name"] for item in there)
+
     def put(self, *pods: Object) -> None:
         """Let the API server hold these pods, where it does not yet."""
         for item in pods:
-            path = f"/api/v1/namespaces/default/pods/{item['metadata']['name']}"
-            if path not in self.cluster.objects:
+            if (path := f"{PODS}{item['metadata']['name']}") not in self.cluster.objects:
                 self.cluster.put(path, item)
+
+    def two_gangs(self) -> list[Object]:
+        """The nodes, and g1 and g2, each with a gated pod of eight GPUs, as the watch shows them."""
+        pods = [pod("g1", 0, asks=FULL), pod("g2", 0, asks=FULL)]
+        self.put(*pods)
+        return [*NODES, live_job("g1"), live_job("g2"), *pods]
+
+    def hang(self, part: str, method: str = "") -> None:
+        """Let requests wait until `let_go` where the path has this part; a pass leaves them soon."""
+        self.threads.timings, self.gate, self.answer = HASTY_WRITES, threading.Event(), None
+
+        def wait(sent: str, path: str, body: Any) -> ScriptedAnswer | None:
+            if part not in path or method not in ("", sent):
+                return None
+            self.gate.wait(10)
+            return self.answer
+
+        self.cluster.before = wait
+
+    def let_go(self, answer: ScriptedAnswer | None = None) -> None:
+        """Let what hangs have this answer, or the cluster's own, and wait until nothing is under way."""
+        self.answer = answer
+        self.gate.set()
+        while not all(call.answer.done() for call in self.threads._left.values()):
+            time.sleep(0.001)
+        self.cluster.recover()

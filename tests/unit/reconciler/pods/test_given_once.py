@@ -2,146 +2,112 @@
 
 from __future__ import annotations
 
-import threading
-from typing import Any
-
 import pytest
 
-from reconciler.cluster.objects import Object
+from reconciler.cluster.objects import Object, ref_of
 from reconciler.cluster.write_threads import NO_ANSWER
-from tests.builders.pods import GPU, Acted, PodsWorld, evicted_pod, key_of, live_job, node, planned, pod
-from tests.builders.scripted_server import ScriptedAnswer
-from tests.builders.threads import HASTY_WRITES
-
-FULL = {GPU: "8"}
-PORTS = "all nodes are unavailable: 1 node(s) didn't have free ports for the requested pod ports."
-NODES = [node(name) for name in ("n1", "n2", "n3", "n4")]
+from tests.builders.pods import (
+    FULL,
+    GPU,
+    LOST,
+    NODES,
+    PODS,
+    PORTS,
+    Acted,
+    PodsWorld,
+    evicted_pod,
+    key_of,
+    live_job,
+    planned,
+    pod,
+)
 
 
 @pytest.fixture
 def world() -> PodsWorld:
-    return PodsWorld()
-
-
-def both(world: PodsWorld) -> list[Object]:
-    """Two gangs of one pod of eight GPUs, whose pods the watch shows as they were made."""
-    pods = [pod("g1", 0, asks=FULL), pod("g2", 0, asks=FULL)]
-    world.put(*pods)
-    return [*NODES, live_job("g1"), live_job("g2"), *pods]
+    """A plan starts g2 on n2."""
+    made = PodsWorld()
+    made.plan(planned("g1", "wait"), planned("g2", "start", n2=1))
+    return made
 
 
 def give_n2_to_g1(world: PodsWorld, objects: list[Object]) -> Acted:
     """A pass with a plan that was made before g2 was given n2, of what the watch shows still."""
     behind = PodsWorld()
-    behind.plan(planned("g1", "start", n2=1), planned("g2", "start", n3=1))
-    base = behind.look(objects).fingerprint
-    world.plan(planned("g1", "start", n2=1), planned("g2", "start", n3=1))
-    return world.look(objects, base=base)
+    for each in (behind, world):
+        each.plan(planned("g1", "start", n2=1), planned("g2", "start", n3=1))
+    return world.look(objects, base=behind.look(objects).fingerprint)
 
 
-def given(world: PodsWorld, node: str) -> list[str]:
-    items = world.cluster.objects.values()
-    there = (item for item in items if node in (item["spec"].get("nodeSelector") or {}).values())
-    return sorted(item["metadata"]["name"] for item in there)
+def stored(world: PodsWorld) -> list[Object]:
+    return [item for path, item in world.cluster.objects.items() if path.startswith(PODS)]
 
 
 @pytest.mark.parametrize("seconds", [0.1, 11.0, 3600.0])
 def test_a_watch_that_is_late_by_our_own_patch(world: PodsWorld, seconds: float) -> None:
-    objects = both(world)
-    world.plan(planned("g1", "wait"), planned("g2", "start", n2=1))
+    objects = world.two_gangs()
     assert world.look(objects).lifted == {key_of("g2"): 1}
     world.now += seconds
     p = give_n2_to_g1(world, objects)
-    assert (p.lifted, given(world, "n2")) == ({}, ["g2-w-0"])
+    assert (p.lifted, world.given("n2")) == ({}, ["g2-w-0"])
     assert p.unlifted[key_of("g1")] == "node n2 changed since it was planned there; it is planned again"
 
 
 def test_a_patch_that_has_no_answer_yet(world: PodsWorld) -> None:
-    objects, landed = both(world), threading.Event()
-    world.threads.timings = HASTY_WRITES
-
-    def hang(method: str, path: str, body: Any) -> None:
-        if method == "PATCH" and "g2-w-0" in path:
-            landed.wait(10)
-
-    world.cluster.before = hang
-    world.plan(planned("g1", "wait"), planned("g2", "start", n2=1))
+    objects = world.two_gangs()
+    world.hang("g2-w-0", "PATCH")
     assert world.look(objects).unlifted == {key_of("g2"): NO_ANSWER}
     assert give_n2_to_g1(world, objects).lifted == {}
-    landed.set()
-    while not all(call.answer.done() for call in world.threads._left.values()):
-        landed.wait(0.001)
+    world.let_go()
     give_n2_to_g1(world, objects)
-    assert given(world, "n2") == ["g2-w-0"]
+    assert world.given("n2") == ["g2-w-0"]
 
 
-def test_an_answer_that_was_lost_is_asked_for_again_and_counts_meanwhile(world: PodsWorld) -> None:
-    objects, lost = both(world), [True]
-
-    def lose(method: str, path: str, body: Any) -> ScriptedAnswer | None:
-        is_lost = method == "PATCH" and "g2-w-0" in path and lost[0]
-        return ScriptedAnswer(200, {}, breaks_off=True) if is_lost else None
-
-    world.cluster.before = lose
-    world.plan(planned("g1", "wait"), planned("g2", "start", n2=1))
+def test_an_answer_that_was_lost_counts_meanwhile(world: PodsWorld) -> None:
+    objects = world.two_gangs()
+    world.cluster.fail(LOST, "g2-w-0", "PATCH")
     assert world.look(objects).lifted == {}
     assert give_n2_to_g1(world, objects).lifted == {}
-    lost[0], world.now = False, 60.0
-    world.plan(planned("g1", "wait"), planned("g2", "start", n2=1))
-    assert world.look(objects).lifted == {key_of("g2"): 1}
-    assert given(world, "n2") == ["g2-w-0"]
 
 
 def test_another_replica_leads_and_its_watch_is_late(world: PodsWorld) -> None:
-    objects = both(world)
-    world.plan(planned("g1", "wait"), planned("g2", "start", n2=1))
+    objects = world.two_gangs()
     world.look(objects)
     follower = PodsWorld(world.cluster)
-    pods = {f"Pod/default/{item['metadata']['name']}": item for item in objects if item["kind"] == "Pod"}
-    follower.own.record_reads("Pod", [item for path, item in world.cluster.objects.items() if "/pods/" in path], pods)
+    pods = {ref_of(item).key: item for item in objects if item["kind"] == "Pod"}
+    follower.own.record_reads("Pod", stored(world), pods)
     assert give_n2_to_g1(follower, objects).lifted == {}
-    assert given(world, "n2") == ["g2-w-0"]
+    assert world.given("n2") == ["g2-w-0"]
 
 
 def test_a_pod_that_a_new_leader_has_only_read_counts_while_its_gate_is_lifted(world: PodsWorld) -> None:
     """Its watch did not show the pod yet, so its own lift counted as one of a pod that was gone."""
-    objects = both(world)
-    pods = [item for path, item in world.cluster.objects.items() if "/pods/" in path]
-    without_pods = [item for item in objects if item["kind"] != "Pod"]
-    world.own.record_reads("Pod", pods, {})
-    world.threads.timings = HASTY_WRITES
-    landed = threading.Event()
-
-    def hang(method: str, path: str, body: Any) -> None:
-        if method == "PATCH":
-            landed.wait(10)
-
-    world.cluster.before = hang
-    world.plan(planned("g1", "wait"), planned("g2", "start", n2=1))
+    without_pods = [item for item in world.two_gangs() if item["kind"] != "Pod"]
+    world.own.record_reads("Pod", stored(world), {})
+    world.hang("", "PATCH")
     world.look(without_pods)
     p = world.look(without_pods)
     assert [name for name, there in sorted(p.seen.pods.items()) if there] == [key_of("g1"), key_of("g2")]
     assert p.unlifted == {key_of("g2"): NO_ANSWER}
-    landed.set()
+    world.let_go()
 
 
 def test_foreign_pods_and_what_pods_really_ask_count_whatever_the_plan_says(world: PodsWorld) -> None:
     world.plan(planned("g1", "start", n2=1), planned("g2", "start", n1=1))
-    stranger = pod("stranger", 0, "n2", asks={GPU: "1"})
-    p = world.act(live_job("g1"), live_job("g2"), pod("g1", 0, asks=FULL), pod("g2", 0, asks={GPU: "9"}), stranger)
-    assert p.lifted == {}
-    assert p.unlifted == {
-        key_of("g1"): f"node n2: 7 {GPU} free, 8 needed",
-        key_of("g2"): f"node n1: 8 {GPU} free, 9 needed",
-    }
-    again = world.act(live_job("g1"), live_job("g2"), pod("g1", 0, asks=FULL), pod("g2", 0, asks={GPU: "9"}), stranger)
-    assert again.observation.restrictions.crowded_jobs == {key_of("g1"), key_of("g2")}, "a reason for a new plan"
+    pods = pod("g1", 0, asks=FULL), pod("g2", 0, asks={GPU: "9"}), pod("stranger", 0, "n2", asks={GPU: "1"})
+    for crowded in (set(), {key_of("g1"), key_of("g2")}):
+        p = world.act(live_job("g1"), live_job("g2"), *pods)
+        assert p.observation.restrictions.crowded_jobs == crowded, "a reason for a new plan"
+        assert p.lifted == {}
+        assert p.unlifted == {
+            key_of("g1"): f"node n2: 7 {GPU} free, 8 needed",
+            key_of("g2"): f"node n1: 8 {GPU} free, 9 needed",
+        }
 
 
 def test_two_gangs_of_one_pass_are_counted_together(world: PodsWorld) -> None:
     world.plan(planned("g1", "start", n2=1), planned("g2", "start", n2=1))
-    p = world.act(live_job("g1"), live_job("g2"), pod("g1", 0, asks=FULL), pod("g2", 0, asks=FULL))
-    assert p.lifted == {key_of("g1"): 1}
+    assert world.look(world.two_gangs()).lifted == {key_of("g1"): 1}
 
 
 def test_virtual_gpus_count_by_what_the_cards_of_a_node_have_together(world: PodsWorld) -> None:
@@ -160,9 +126,8 @@ def test_virtual_gpus_count_by_what_the_cards_of_a_node_have_together(world: Pod
 def test_a_gang_whose_planned_node_is_closed_to_it_is_planned_again_and_says_so(world: PodsWorld) -> None:
     """Its pods were evicted in two passes, the plan kept it at the closed node, and it waited for five minutes."""
     world.plan(planned("g", "start", n1=2))
-    waiting = [pod("g", at, "n1", bound=False, message=PORTS) for at in (0, 1)]
     for world.now in (0.0, 120.0):
-        world.act(live_job("g"), *waiting)
+        world.act(live_job("g"), *(pod("g", at, "n1", bound=False, message=PORTS) for at in (0, 1)))
     assert world.evicted == ["g-w-0", "g-w-1"]
     world.plan(planned("g", "keep", n1=2))
     gated = [pod("g", at) for at in (0, 1)]

@@ -2,81 +2,39 @@
 
 from __future__ import annotations
 
-import threading
-import time
-from collections.abc import Callable, Iterator
-from typing import Any
-
 import pytest
 
 from reconciler.cluster.objects import Object, ref_of
 from reconciler.cluster.write_threads import NO_ANSWER
 from reconciler.inventory.store import InventoryEntry
 from reconciler.timings import TIMINGS
-from tests.builders.pods import NOTHING, PodsWorld, key_of, live_job, planned, pod
-from tests.builders.scripted_server import ScriptedAnswer, error_answer
-from tests.builders.threads import HASTY_WRITES
+from tests.builders.pods import NOTHING, PODS, PORTS, PodsWorld, key_of, live_job, planned, pod
+from tests.builders.scripted_server import error_answer
 
 WRITERS = TIMINGS.writes.writers
 
-PORTS = "all nodes are unavailable: 1 node(s) didn't have free ports for the requested pod ports."
-Answer = ScriptedAnswer | None
-
-
-class HangingWorld(PodsWorld):
-    """A world whose answers to some requests wait until a test lets them go; then they are the cluster's own, or
-    `answer`."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.answer: Answer = None
-        self.hangs: Callable[[str, str], bool] = lambda method, path: False
-        self.gate = threading.Event()
-        self.cluster.before = self._wait
-        self.threads.timings = HASTY_WRITES
-
-    def _wait(self, method: str, path: str, body: Any) -> Answer:
-        if not self.hangs(method, path):
-            return None
-        self.gate.wait()
-        return self.answer
-
-    def let_go(self, answer: Answer = None) -> None:
-        """Let what hangs have its answer, and wait until nothing is under way."""
-        self.answer = answer
-        self.gate.set()
-        while any(not call.answer.done() for call in self.threads._left.values()):
-            time.sleep(0.001)
-        self.hangs = lambda method, path: False
-
-    def hold(self, *objects: Object) -> tuple[Object, ...]:
-        """Put jobs into the inventory, and pods into the cluster."""
-        for item in objects:
-            ref = ref_of(item)
-            if ref.kind == "Pod":
-                self.cluster.put(f"/api/v1/namespaces/default/pods/{ref.name}", item)
-            else:
-                self.inventory.enter(InventoryEntry(ref, item["metadata"]["uid"]))
-        return objects
-
-    def has_started(self, name: str) -> bool:
-        return self.inventory.entries[key_of(name)].started
-
-    def patched(self, start: str) -> int:
-        return sum(f"/pods/{start}" in path for _, path in self.cluster.writes)
-
 
 @pytest.fixture
-def world() -> Iterator[HangingWorld]:
-    world = HangingWorld()
-    yield world
-    world.let_go()
+def world() -> PodsWorld:
+    return PodsWorld()
 
 
-def evict_late(world: HangingWorld) -> tuple[Object, ...]:
+def hold(world: PodsWorld, name: str, *pods: Object) -> list[Object]:
+    """Put a job into the inventory, and its pods into the cluster."""
+    job = live_job(name)
+    world.inventory.enter(InventoryEntry(ref_of(job), job["metadata"]["uid"]))
+    world.put(*pods)
+    return [job, *pods]
+
+
+def has_started(world: PodsWorld, name: str) -> bool:
+    return world.inventory.entries[key_of(name)].started
+
+
+def evict_late(world: PodsWorld) -> tuple[Object, ...]:
     """A pod of a gang that runs is not bound in time, and its eviction has no answer."""
     pods = pod("g", 0, "n1", bound=False, message=PORTS), pod("g", 1, "n2")
-    world.hangs = lambda method, path: path.endswith("/eviction")
+    world.hang("/eviction")
     world.plan(planned("g", "start", n1=1, n2=1))
     for world.now in (0.0, 120.0):
         p = world.act(live_job("g"), *pods)
@@ -86,7 +44,7 @@ def evict_late(world: HangingWorld) -> tuple[Object, ...]:
     return pods
 
 
-def test_an_eviction_that_is_granted_late_counts_as_any_other(world: HangingWorld) -> None:
+def test_an_eviction_that_is_granted_late_counts_as_any_other(world: PodsWorld) -> None:
     """It counted as refused: the plan took the pod to be there still, and the rest of the gang kept its nodes."""
     pods = evict_late(world)
     assert world.act(live_job("g"), *pods).effects.evicted == ()
@@ -103,7 +61,7 @@ def test_an_eviction_that_is_granted_late_counts_as_any_other(world: HangingWorl
     assert world.act(live_job("g"), again, pods[1]).effects.evicted == ("Pod default/g-w-1",)
 
 
-def test_an_eviction_that_is_refused_late_was_refused_once(world: HangingWorld) -> None:
+def test_an_eviction_that_is_refused_late_was_refused_once(world: PodsWorld) -> None:
     pods = evict_late(world)
     world.let_go(error_answer(429, "Cannot evict pod as it would violate its budget"))
     p = world.act(live_job("g"), *pods)
@@ -111,59 +69,58 @@ def test_an_eviction_that_is_refused_late_was_refused_once(world: HangingWorld) 
     assert (refusals, "budget" in message, p.effects.evicted, world.evictor.broken) == (1, True, (), set())
 
 
-def test_a_gang_of_which_no_gate_was_sent_has_not_started_and_starts_when_others_have_ended(
-    world: HangingWorld,
-) -> None:
+def test_a_gang_of_which_no_gate_was_sent_has_not_started_and_starts_when_others_have_ended(world: PodsWorld) -> None:
     """Another specification of it was held until the end of a run that never began."""
-    everything = world.hold(
-        live_job("a"), live_job("z"), *(pod("a", at, asks=NOTHING) for at in range(WRITERS)), pod("z", 0)
-    )
-    world.hangs = lambda method, path: "/a-w-" in path
+    many = hold(world, "a", *(pod("a", at, asks=NOTHING) for at in range(WRITERS)))
+    everything = [*many, *hold(world, "z", pod("z", 0))]
+
+    def patched(name: str) -> int:
+        return sum(f"/pods/{name}-w-" in path for _, path in world.cluster.writes)
+
+    world.hang("/a-w-")
     world.plan(planned("a", "start", n1=6, n2=6), planned("z", "start", n3=1))
     for world.now in (0.0, 10.0):
         p = world.act(*everything)
         assert p.unlifted == {key_of("a"): NO_ANSWER, key_of("z"): NO_ANSWER}
-        assert (world.patched("a-w-"), world.patched("z-w-")) == (WRITERS, 0)
-        assert (world.has_started("a"), world.has_started("z")) == (True, False)
+        assert (patched("a"), patched("z")) == (WRITERS, 0)
+        assert (has_started(world, "a"), has_started(world, "z")) == (True, False)
     world.let_go()
     p = world.act(*everything)
     assert (p.lifted, p.reasons) == ({key_of("a"): WRITERS, key_of("z"): 1}, ["Placed", "Placed"])
-    assert (world.has_started("z"), world.patched("a-w-")) == (True, WRITERS)
+    assert (has_started(world, "z"), patched("a")) == (True, WRITERS)
 
 
-@pytest.mark.parametrize(("status", "has_started"), [(403, False), (500, True)])
-def test_a_gang_whose_gates_are_refused_late_has_not_started(
-    world: HangingWorld, status: int, has_started: bool
-) -> None:
+@pytest.mark.parametrize(("status", "counts"), [(403, False), (500, True)])
+def test_a_gang_whose_gates_are_refused_late_has_not_started(world: PodsWorld, status: int, counts: bool) -> None:
     """Where an answer says nothing for certain, a pod may be on its way."""
-    everything = world.hold(live_job("g"), pod("g", 0), pod("g", 1))
-    world.hangs = lambda method, path: method == "PATCH" and "/g-w-" in path
+    everything = hold(world, "g", pod("g", 0), pod("g", 1))
+    world.hang("/g-w-", "PATCH")
     world.plan(planned("g", "start", n1=2))
     world.act(*everything)
-    assert world.has_started("g"), "while it is under way"
+    assert has_started(world, "g"), "while it is under way"
     world.let_go(error_answer(status, "no"))
     before = len(world.cluster.writes)
     p = world.act(*everything)
-    assert (world.has_started("g"), [*p.unlifted]) == (has_started, [key_of("g")])
+    assert (has_started(world, "g"), [*p.unlifted]) == (counts, [key_of("g")])
     assert len(world.cluster.writes) == before, "the pass that takes up an answer does not try again"
 
 
-def test_an_inventory_that_is_read_again_decides_which_gangs_have_started(world: HangingWorld) -> None:
+def test_an_inventory_that_is_read_again_decides_which_gangs_have_started(world: PodsWorld) -> None:
     """Another replica has led meanwhile, and has lifted the gates that we were refused."""
-    everything = world.hold(live_job("g"), pod("g", 0))
-    world.hangs = lambda method, path: method == "PATCH" and "/g-w-" in path
+    everything = hold(world, "g", pod("g", 0))
+    world.hang("/g-w-", "PATCH")
     world.plan(planned("g", "start", n1=1))
     world.act(*everything)
     world.lifter.memory.believe_starts()
     world.let_go(error_answer(422, "the gate is gone"))
     world.act(*everything)
-    assert world.has_started("g")
+    assert has_started(world, "g")
 
 
-def test_a_pass_is_busy_while_a_write_is_under_way_or_a_gate_is_not_lifted(world: HangingWorld) -> None:
+def test_a_pass_is_busy_while_a_write_is_under_way_or_a_gate_is_not_lifted(world: PodsWorld) -> None:
     """`--once` ended with 0 in the second pass, while a gate hung: it told of that only after three seconds."""
-    everything = world.hold(live_job("g"), pod("g", 0), pod("g", 1))
-    world.hangs = lambda method, path: method == "PATCH" and "/g-w-0" in path
+    everything = hold(world, "g", pod("g", 0), pod("g", 1))
+    world.hang("/g-w-0", "PATCH")
     world.plan(planned("g", "start", n1=2))
 
     def is_idle() -> bool:
@@ -176,15 +133,13 @@ def test_a_pass_is_busy_while_a_write_is_under_way_or_a_gate_is_not_lifted(world
     for world.now in (11.0, 11.1):
         assert is_idle(), "it is told, and may never be over"
     world.now = 20.0
-    everything = world.hold(
-        live_job("g"), *(world.cluster.objects[f"/api/v1/namespaces/default/pods/g-w-{at}"] for at in (0, 1))
-    )
+    everything = hold(world, "g", *(world.cluster.objects[f"{PODS}g-w-{at}"] for at in (0, 1)))
     assert not is_idle(), "a gate is lifted"
 
 
-def test_a_pass_is_busy_until_it_is_told_that_a_gate_cannot_be_lifted(world: HangingWorld) -> None:
-    everything = world.hold(live_job("g"), pod("g", 0))
-    world.cluster.before = lambda method, path, body: error_answer(403, "no") if "/g-w-0" in path else None
+def test_a_pass_is_busy_until_it_is_told_that_a_gate_cannot_be_lifted(world: PodsWorld) -> None:
+    everything = hold(world, "g", pod("g", 0))
+    world.cluster.fail(error_answer(403, "no"), "/g-w-0")
     world.plan(planned("g", "start", n1=1))
     for world.now, is_idle in ((0.0, False), (1.0, False), (1.1, False), (5.0, True)):
         world.act(*everything)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import threading
-import time
 from dataclasses import replace
 from typing import Any
 
@@ -24,6 +22,7 @@ from tests.builders.observed import observed
 from tests.builders.pods import (
     GPU,
     NOTHING,
+    PORTS,
     VGPU,
     Acted,
     PodsWorld,
@@ -35,10 +34,8 @@ from tests.builders.pods import (
     pod,
 )
 from tests.builders.scripted_server import ScriptedAnswer, error_answer
-from tests.builders.threads import HASTY_WRITES
 
 CLAIM = 'all nodes are unavailable: 4 persistentvolumeclaim "data" not found.'
-PORTS = "all nodes are unavailable: 1 node(s) didn't have free ports for the requested pod ports."
 
 
 @pytest.fixture
@@ -73,15 +70,13 @@ def test_a_process_that_begins_goes_on_with_the_time_of_lost_nodes(
 def test_a_refusal_by_a_budget_is_no_failed_read_and_is_asked_again_with_pauses(world: PodsWorld) -> None:
     """S30, the second half."""
     world.plan(planned("g", "keep", n1=1))
-    world.cluster.before = lambda method, path, body: (
-        error_answer(429, "the budget says no") if "eviction" in path else None
-    )
+    world.cluster.fail(error_answer(429, "the budget says no"), "eviction")
     for world.now in (0.0, 60.0, 60.5, 61.0, 62.0, 63.0):
         p = world.act(live_job("g"), pod("g", 0, "n1"), lost="n1")
         assert p.effects.evicted == ()
     assert len(world.evicted) == 3, "at 60, 61 and 63"
     assert "the budget says no" in p.effects.held[0].reason
-    world.cluster.before = lambda method, path, body: None
+    world.cluster.recover()
     world.now = 67.0
     assert world.act(live_job("g"), pod("g", 0, "n1"), lost="n1").effects.evicted == ("Pod default/g-w-0",)
 
@@ -267,11 +262,10 @@ def test_a_pod_that_comes_back_waits_for_a_plan_where_its_node_offers_less_than_
 def test_nothing_is_planned_on_a_node_that_no_selector_can_name(world: PodsWorld) -> None:
     """The plan gave a gang such a node, its gates were never lifted, and nothing said so."""
     world.plan(planned("g", "keep", n1=1))
-    assert world.act(live_job("g"), pod("g", 0, "n1"), unnamed="n2").observation.restrictions.quarantined_nodes == {
-        "n2"
-    }
-    world.snapshot = replace(world.snapshot, gated=False)
-    assert not world.act(live_job("g"), pod("g", 0, "n1"), unnamed="n2").observation.restrictions.quarantined_nodes
+    for is_gated, closed in ((True, {"n2"}), (False, set())):
+        world.snapshot = replace(world.snapshot, gated=is_gated)
+        p = world.act(live_job("g"), pod("g", 0, "n1"), unnamed="n2")
+        assert p.observation.restrictions.quarantined_nodes == closed
 
 
 def test_a_lone_pod_is_given_its_node(world: PodsWorld) -> None:
@@ -289,16 +283,8 @@ def test_a_lone_pod_is_given_its_node(world: PodsWorld) -> None:
 
 def test_a_gang_of_which_a_gate_has_no_answer_waits_for_it_and_no_other_gang_does(world: PodsWorld) -> None:
     """Its pod may be on the way to where no newer plan knows it: the rest would be put elsewhere."""
-    gate, threads = threading.Event(), world.threads
-    threads.timings, threads.on_end = HASTY_WRITES, gate.set
-
-    def hang(method: str, path: str, body: Any) -> None:
-        if method == "PATCH" and "/g-w-0" in path:
-            gate.wait()
-
     everything = [live_job("g"), live_job("h"), pod("g", 0), pod("g", 1), pod("h", 0)]
-    world.put(*everything[2:])
-    world.cluster.before = hang
+    world.hang("/g-w-0", "PATCH")
     world.plan(planned("g", "start", n1=2), planned("h", "start", n2=1))
     p = world.act(*everything)
     assert (p.lifted, [*p.unlifted]) == ({key_of("g"): 1, key_of("h"): 1}, [key_of("g")])
@@ -308,9 +294,7 @@ def test_a_gang_of_which_a_gate_has_no_answer_waits_for_it_and_no_other_gang_doe
     p = world.act(*everything)
     assert ([*p.unlifted], p.lifted) == ([key_of("g")], {})
     assert not any("/pods/" in path for _, path in world.cluster.writes[before:])
-    gate.set()
-    while not world.threads._left[ref_of(everything[2]).key].answer.done():
-        time.sleep(0.001)
+    world.let_go()
     world.act(*everything)
     assert not world.threads.is_any_open()
 
@@ -340,9 +324,7 @@ def test_gates_that_cannot_be_lifted_are_reported_while_that_is_so(world: PodsWo
     """A right that was taken away, or a webhook: the gang waited, and only the log said why."""
     world.plan(planned("g", "start", n1=1))
     world.inventory.enter(InventoryEntry(ref_of(live_job("g")), "job-g"))
-    world.cluster.before = lambda method, path, body: (
-        error_answer(403, "may not patch pods") if method == "PATCH" and "/pods/" in path else None
-    )
+    world.cluster.fail(error_answer(403, "may not patch pods"), "/pods/", "PATCH")
 
     def reported() -> list[str]:
         p = world.act(live_job("g"), pod("g", 0))
@@ -356,7 +338,7 @@ def test_gates_that_cannot_be_lifted_are_reported_while_that_is_so(world: PodsWo
     (reason,) = reported()
     assert reason.startswith("its pods are not given their nodes: ")
     assert "may not patch pods" in reason
-    world.cluster.before = lambda method, path, body: None
+    world.cluster.recover()
     world.put(pod("g", 0))
     assert world.act(live_job("g"), pod("g", 0)).lifted == {}, "it pauses"
     world.now += PodTimings().longest_gate_pause

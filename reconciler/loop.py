@@ -12,8 +12,7 @@ from dataclasses import replace
 from functools import partial
 
 from reconciler.changes.allowed import Allowed, Changes
-from reconciler.changes.effects import Effects
-from reconciler.changes.results import ChangeResult
+from reconciler.changes.results import ChangeResult, Effects
 from reconciler.cluster.objects import group_kind_of
 from reconciler.inventory.store import Inventory
 from reconciler.objects.differ import Fates, withhold_waiting_jobs
@@ -73,7 +72,7 @@ def observe(parts: Parts) -> tuple[Seen, Effects]:
     inventory = hands.keeper.take_up(partial(_go_on_with, parts))
     hands.watches.watch_kinds(kinds_in_use(planning.kinds, inventory), planning.job_kinds)
     hands.watches.expect_kinds({entry.ref.group_kind for entry in inventory.entries.values() if entry.uid})
-    ended = parts.objects.settle()  # before the observation: they are laid over it
+    ended = parts.objects.writer.settle()  # before the observation: they are laid over it
     observation, now, wall_now = hands.watches.observe(Restrictions()), hands.clock(), hands.wall_clock()
     keeper, snapshot = hands.keeper, planning.snapshot
     seen = Seen(now, wall_now, keeper.is_leading, observation, inventory, keeper.leads_since)

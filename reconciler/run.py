@@ -50,8 +50,8 @@ def run_reconciler(parts: Parts, stop: Callable[[], bool], once: bool = False) -
         for part in parts.all:
             part.stop()
         voices.event_writer.stop(hands.timings.loop.last_events)
-        writer = parts.objects.writer
-        if not writer.is_any_open() and not writer.own.open_lifts():  # else a successor waits for the lease's end
+        writer = parts.objects.writer  # while a write is open, a successor waits for the lease's end
+        if not writer.threads.is_any_open() and not writer.own.open_lifts():
             hands.lease.release()
         voices.tracing.stop()
         for server in servers:

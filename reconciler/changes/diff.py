@@ -24,27 +24,15 @@ from compiler.kubernetes import (
     is_terminating,
 )
 from compiler.run_kinds import RUN_KINDS, end_of_run
-from reconciler.cluster.objects import FIELD_MANAGER, Object, Ref, ref_of
+from reconciler.changes.managed_fields import FieldPath, applied_fields, format_path
+from reconciler.cluster.objects import Object, Ref, ref_of
 
-FieldPath = tuple[str | int, ...]
 ChangeAction = Literal["create", "update", "in-place", "replace", "held", "forbidden", "prune", "release"]
 
-_QUANTITY_FIELDS = frozenset(
-    [
-        "capability",
-        "deserved",
-        "guarantee",
-        "requests",
-        "limits",
-        "hard",
-        "capacity",
-        "allocatable",
-        "minResources",
-        "overhead",
-    ]
+_QUANTITY_FIELDS = re.compile(
+    "capability|deserved|guarantee|requests|limits|hard|capacity|allocatable|minResources|overhead"
 )
 """Fields whose values are quantities, directly or one level below (guarantee.resource)."""
-
 _IN_PLACE_FIELDS: Mapping[str, re.Pattern[str]] = {
     "Job.batch.volcano.sh": re.compile(
         r"metadata\..*|spec\.(minAvailable|priorityClassName|tasks\[\d+\]\.(replicas|minAvailable))"
@@ -106,7 +94,7 @@ class Change:
 
 def field_differences(desired: Object, live: Object) -> tuple[FieldDifference, ...]:
     """All fields of ours in which `live` differs from `desired`, in the order of the latter, removed ones last."""
-    owned = _owned_fields(live)
+    owned = applied_fields(live)
     body = {key: value for key, value in desired.items() if key not in ("apiVersion", "kind", "status")}
     metadata = desired["metadata"]
     body["metadata"] = {key: metadata[key] for key in ("labels", "annotations") if key in metadata}
@@ -142,10 +130,7 @@ def _compare_lists(
 def _item_with_keys(items: list[Any], like: Any, keys: Sequence[str]) -> Any:
     """The first item that agrees with `like` in those of `keys` that it has; None where none does."""
     wanted = {key: like[key] for key in keys if key in like}
-    for item in items:
-        if all(item.get(key) == value for key, value in wanted.items()):
-            return item
-    return None
+    return next((item for item in items if item.items() >= wanted.items()), None)
 
 
 def _removed_fields(desired: Any, live: Any, owned: Mapping[str, Any], path: FieldPath) -> Iterator[FieldDifference]:
@@ -161,50 +146,6 @@ def _removed_fields(desired: Any, live: Any, owned: Mapping[str, Any], path: Fie
             yield from _removed_fields(desired[key], live[key], below, (*path, key))
 
 
-def _owned_fields(live: Object) -> Mapping[str, Any]:
-    """Our applied field set, without metadata beyond labels and annotations."""
-    for entry in filter(is_our_apply, live["metadata"].get("managedFields") or ()):
-        fields = dict(entry.get("fieldsV1") or {})
-        meta = fields.get("f:metadata") or {}
-        fields["f:metadata"] = {k: v for k, v in meta.items() if k in ("f:labels", "f:annotations")}
-        return fields
-    return {}
-
-
-def is_annotation_overwritten(live: Object, name: str) -> bool:
-    """Whether we have applied our fields to the object, and this annotation of it is no longer ours."""
-    owned = _owned_fields(live)
-    return bool(owned) and f"f:{name}" not in (owned["f:metadata"].get("f:annotations") or {})
-
-
-def is_our_apply(entry: Mapping[str, Any]) -> bool:
-    """Whether an entry of managedFields has the fields that we have applied."""
-    is_ours = entry.get("manager") == FIELD_MANAGER and entry.get("operation") == "Apply"
-    return is_ours and not entry.get("subresource")
-
-
-def other_holders(live: Object, fields: Sequence[FieldDifference]) -> list[tuple[str, str]]:
-    """Of those fields (as the server names them) each one that another manager holds, as far as the live object tells,
-    with that manager."""
-    others = [entry for entry in live["metadata"].get("managedFields") or () if not is_our_apply(entry)]
-    found = []
-    for field in fields:
-        holders = (entry for entry in others if _is_held(entry.get("fieldsV1") or {}, field.steps))
-        found += [(f".{field.path_text}", str(entry.get("manager") or "another manager")) for entry in holders]
-    return found
-
-
-def _is_held(owned: Mapping[str, Any], steps: FieldPath) -> bool:
-    """Whether a field is in this set, by itself or within a value that is held whole. Items of lists are not found."""
-    for step in steps:
-        if f"f:{step}" not in owned:
-            return False
-        owned = owned[f"f:{step}"]
-        if not owned:
-            return True
-    return False
-
-
 def _is_same_value(desired: Any, live: Any, path: FieldPath) -> bool:
     """Whether two values are equal. true is not 1. Quantities are compared by value; elsewhere 1 is not "1". false, 0,
     an empty text or list are as good as nothing."""
@@ -212,20 +153,12 @@ def _is_same_value(desired: Any, live: Any, path: FieldPath) -> bool:
         return isinstance(desired, bool) == isinstance(live, bool)
     if live is None and path[:1] == ("spec",) and _TEXT_MAPS.isdisjoint(path):  # the API server leaves such values out
         return not desired and not isinstance(desired, dict)
-    if not any(name in _QUANTITY_FIELDS for name in path[-3:-1]):
+    if not any(_QUANTITY_FIELDS.fullmatch(str(name)) for name in path[-3:-1]):
         return False
     try:
         return parse_quantity(desired) == parse_quantity(live)
     except QuantityError:
         return False
-
-
-def format_path(path: FieldPath) -> str:
-    """spec.tasks[0].replicas"""
-    text = ""
-    for step in path:
-        text += f"[{step}]" if isinstance(step, int) else f".{step}"
-    return text.removeprefix(".")
 
 
 def without_fields(item: Object, paths: Sequence[str]) -> Object:
@@ -245,9 +178,9 @@ def classify_change(
     desired: Manifest,
     live: Object | None,
     *,
-    finished_digest: str | None,
-    has_started: bool,
-    is_update_refused: bool,
+    finished_digest: str | None = None,
+    has_started: bool = False,
+    is_update_refused: bool = False,
 ) -> Change | None:
     """What is to be done about one manifest; None when nothing is.
 
@@ -270,11 +203,10 @@ def classify_change(
         fields = tuple(field for field in fields if field not in bound)
         desired = replace(desired, object=_with_live_values(desired.object, bound)) if bound else desired
     if ref.group_kind not in RUN_KINDS and not desired.run_digest:
-        if not fields:
-            return None
+        if not fields or not is_update_refused:
+            return Change("update", ref, desired, live, fields) if fields else None
         reason = f"the server lets it not be changed so, and {REPLACE_ANNOTATION} allows to make it anew"
-        action: ChangeAction = "replace" if is_update_refused else "update"
-        return Change(action, ref, desired, live, fields, reason if is_update_refused else "")
+        return Change("replace", ref, desired, live, fields, reason)
     others = _KUBEFLOW_FIELDS if ref.group_kind.partition(".")[2] == "kubeflow.org" else _PASSED_THROUGH_FIELDS
     allowed = _IN_PLACE_FIELDS.get(ref.group_kind, others)
     fixed = tuple(field for field in fields if not allowed.fullmatch(field.path_text))
@@ -309,10 +241,8 @@ def _with_claim_names(desired: Object, live: Object) -> Object:
     wanted, known = ((item.get("spec") or {}).get("volumes") or () for item in (desired, live))
     if "tasks" not in desired.get("spec", {}) or not wanted or len(wanted) != len(known):
         return desired
-    volumes = [
-        {**known_one, **volume} if volume.get("volumeClaim") else volume
-        for volume, known_one in zip(wanted, known, strict=True)
-    ]
+    pairs = zip(wanted, known, strict=True)
+    volumes = [{**old, **volume} if volume.get("volumeClaim") else volume for volume, old in pairs]
     return {**desired, "spec": {**desired["spec"], "volumes": volumes}}
 
 
@@ -321,8 +251,9 @@ def _classify_new_run(change: Change, may_end_live: bool) -> Change:
     if may_end_live:
         return replace(change, reason="the specification changed: a new run")
     if change.desired and annotations_of(change.desired.object).get(REPLACE_ANNOTATION) == "true":
-        reason = f"the specification changed and {REPLACE_ANNOTATION} allows to end the running job"
-        return replace(change, reason=reason)
+        return replace(
+            change, reason=f"the specification changed and {REPLACE_ANNOTATION} allows to end the running job"
+        )
     reason = f"the specification changed while the job runs; its new run waits for the end, or for {REPLACE_ANNOTATION}"
     return replace(change, action="held", reason=reason)
 
@@ -332,8 +263,8 @@ def _with_live_values(desired: Object, fixed: Sequence[FieldDifference]) -> Obje
     written."""
     copied: Object = json.loads(json.dumps(desired))
     for field in fixed:
-        steps: list[Any] = list(field.steps[:-1])
-        last: Any = field.steps[-1]
+        steps: list[Any] = [*field.steps]
+        last = steps.pop()
         at: Any = copied
         for step in steps:
             at = at[step] if isinstance(at, list) else at.setdefault(step, {})

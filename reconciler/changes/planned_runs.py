@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from compiler.emit.manifest import Manifest
 from compiler.kubernetes import DIGEST_ANNOTATION, annotations_of
 from compiler.run_kinds import RUN_KINDS
-from reconciler.changes.diff import is_annotation_overwritten
+from reconciler.changes.managed_fields import is_annotation_overwritten
 from reconciler.cluster.objects import Object, ref_of
 
 

@@ -51,7 +51,7 @@ class GateLift:
         selector = self.pod["spec"].get("nodeSelector")
         if not selector:
             return [{"op": "add", "path": "/spec/nodeSelector", "value": {HOSTNAME_LABEL: self.hostname}}]
-        path = f"/spec/nodeSelector/{_escape_json_pointer(HOSTNAME_LABEL)}"
+        path = f"/spec/nodeSelector/{escape_json_pointer(HOSTNAME_LABEL)}"
         return [
             {"op": "test", "path": "/spec/nodeSelector", "value": selector},
             {"op": "add", "path": path, "value": self.hostname},
@@ -63,11 +63,11 @@ class GateLift:
         value = str(self.task_priority)
         if not annotations_of(self.pod):
             return [{"op": "add", "path": "/metadata/annotations", "value": {TASK_PRIORITY_ANNOTATION: value}}]
-        path = f"/metadata/annotations/{_escape_json_pointer(TASK_PRIORITY_ANNOTATION)}"
+        path = f"/metadata/annotations/{escape_json_pointer(TASK_PRIORITY_ANNOTATION)}"
         return [{"op": "add", "path": path, "value": value}]
 
 
-def _escape_json_pointer(name: str) -> str:
+def escape_json_pointer(name: str) -> str:
     return name.replace("~", "~0").replace("/", "~1")
 
 

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, TypeAlias
 
 from reconciler.changes.diff import Change
 from reconciler.changes.events import ObjectEvent
 from reconciler.changes.pods import Eviction, GateLift
+from reconciler.cluster.objects import Object, ref_of
 
 PodOutcome = Literal["done", "refused", "retry", "left", "put off"]
 """left: it is under way, and how it ends is another result. put off: it was not begun. retry: it failed for now, or how
 it ended is not known."""
-
-
 ChangeOutcome = Literal[PodOutcome, "conflict", "fight"]
-
-
 UNANSWERED = ("left", "put off")
 
 
@@ -52,6 +50,37 @@ class EvictionResult(NamedTuple):
 
 
 WriteResult: TypeAlias = ChangeResult | GateResult | EvictionResult
+
+
+@dataclass(frozen=True, slots=True)
+class Effects:
+    """What a part did; the report is made of the sum. results: of changes. held: what is not done, with the reason in
+    each. lifted: Ref.key of a job -> pods that were given their nodes. evicted: the pods, as text."""
+
+    results: tuple[ChangeResult, ...] = ()
+    held: tuple[Change, ...] = ()
+    lifted: Mapping[str, int] = field(default_factory=dict)
+    evicted: tuple[str, ...] = ()
+    events: tuple[ObjectEvent, ...] = ()
+
+    def __add__(self, other: Effects) -> Effects:
+        return Effects(
+            (*self.results, *other.results),
+            (*self.held, *other.held),
+            Counter(self.lifted) + Counter(other.lifted),
+            (*self.evicted, *other.evicted),
+            (*self.events, *other.events),
+        )
+
+    @classmethod
+    def of_event(cls, item: Object, reason: str, message: str, is_warning: bool) -> Effects:
+        return cls(events=(ObjectEvent(item, reason, message, is_warning),))
+
+    @classmethod
+    def of_eviction(cls, eviction: Eviction) -> Effects:
+        """An evicted pod, with its Event."""
+        event = ObjectEvent(eviction.pod, eviction.reason, eviction.message, True)
+        return cls(evicted=(str(ref_of(eviction.pod)),), events=(event,))
 
 
 def events_of_results(results: Iterable[ChangeResult]) -> Iterator[ObjectEvent]:

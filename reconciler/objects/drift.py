@@ -1,9 +1,7 @@
-"""Between two passes: single objects that the watch shows changed are put back at once, for work in proportion to what
-has changed.
+"""Between two passes: single objects that the watch shows changed are put back at once, without looking at the rest.
 
-A pass looks at everything. Here an object is looked at only where nothing but its own fields can decide what is to be
-done: the last pass found it ours, as planned and free to be written, it was updated and not deleted or made again, and
-no plan rests on its kind. Everything else is left to a pass, which is woken.
+That is done only where an object's own fields decide: the last pass found it ours, as planned and free to be written,
+it was updated and not deleted or made again, and no plan rests on its kind. Everything else wakes a pass.
 """
 
 from __future__ import annotations
@@ -17,8 +15,7 @@ from compiler.kubernetes import is_planned_job, is_terminating, uid_of
 from compiler.run_kinds import RUN_KINDS
 from reconciler.changes.allowed import Allowed
 from reconciler.changes.diff import Change, classify_change
-from reconciler.changes.effects import Effects
-from reconciler.changes.results import ChangeResult
+from reconciler.changes.results import ChangeResult, Effects
 from reconciler.cluster.objects import Object, ref_of
 from reconciler.inventory.store import Inventory
 from reconciler.objects.pace import CorrectionPace
@@ -118,7 +115,7 @@ class Corrections:
         if live is None or uid_of(live) != inventory.entries[key].uid:
             self.wake()
             return None
-        change = classify_change(manifest, live, finished_digest=None, has_started=False, is_update_refused=False)
+        change = classify_change(manifest, live)
         if change is not None and change.action != "update":
             self.wake()
             return None

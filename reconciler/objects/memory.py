@@ -1,35 +1,73 @@
-"""What the writer remembers between passes: what became of its changes, and what it wrote last."""
+"""What the writer remembers between passes: what became of its changes, what it wrote last, and who fights with it."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 
 from compiler.emit.manifest import Manifest
 from compiler.kubernetes import uid_of
 from compiler.syntax.runs import json_digest
 from reconciler.changes.diff import Change
-from reconciler.changes.own_fields import own_fields
+from reconciler.changes.events import Condition
+from reconciler.changes.managed_fields import own_fields
 from reconciler.changes.results import UNANSWERED, ChangeResult
-from reconciler.cluster.objects import Object
-from reconciler.objects.fights import FightDetector
+from reconciler.cluster.objects import Object, name_of_key
 from reconciler.threads.memo import drop_other_keys
 from reconciler.timings import TIMINGS, ObjectTimings
 
 
 @dataclass(slots=True)
-class WriterMemory:
-    """What one process remembers between passes to stay calm; losing it costs a few needless requests, nothing else.
+class FightDetector:
+    """Heat per object: each correction adds one, and it cools down linearly. An object above the threshold is left
+    alone for a while, and no other.
 
-    unfixable_differences: key -> (digest of differences that stay after an apply, since a webhook changes the fields or
-    the server spells them otherwise; pause; time before which it is not tried again).
-    applied_digests: key -> digest of what was applied last. paused_changes: key -> (digest of what was refused,
-    failures, time before which it is not tried again). refused_updates: objects that the server does not let be
-    changed -> what was refused (`refusal_digest`). own_fields: key of an object that existed before us -> the fields
-    that were ours alone when it was last as planned (`changes.own_fields`). unsaved_intents: keys that the stored
-    inventory does not hold yet.
-    lost_answers: key -> when a write of the object got no answer last, so that it may still be made.
-    failures: key -> how the last attempt failed, or that it has no answer, until one succeeds.
+    heat: key -> heat and when it was so. fights: key -> until when it is left alone, and a sentence on who it is with.
+    """
+
+    timings: ObjectTimings = TIMINGS.objects
+    heat: dict[str, tuple[float, float]] = field(default_factory=dict)
+    fights: dict[str, tuple[float, str]] = field(default_factory=dict)
+
+    def record_correction(self, key: str, opponent: str, now: float) -> bool:
+        """Count a correction; whether this object has just become a fight."""
+        (heat, at), times = self.heat.get(key, (0.0, now)), self.timings
+        heat = max(0.0, heat - (now - at) * times.fight_threshold / times.fight_window) + 1.0
+        is_fight = heat > times.fight_threshold
+        self.heat[key] = (0.0 if is_fight else heat, now)
+        if is_fight:
+            self.fights[key] = now + times.fight_pause, opponent
+        return is_fight
+
+    def opponent(self, key: str, now: float) -> str:
+        """Who the object is fought over with; empty where it is not left alone."""
+        until, opponent = self.fights.get(key, (0.0, ""))
+        return opponent if now < until else ""
+
+    def conditions(self, now: float) -> Iterator[Condition]:
+        """Which objects are left alone now, and who the fight is with."""
+        texts = [f"{name_of_key(key)}: {who}" for key, (until, who) in sorted(self.fights.items()) if now < until]
+        yield Condition.of_texts("Fighting", texts, "None", "Fighting")
+
+    def trim(self, now: float) -> None:
+        """Forget objects that have cooled down, and fights that are over."""
+        window = self.timings.fight_window
+        drop_other_keys(self.heat, {key for key, (_, at) in self.heat.items() if now - at < window})
+        drop_other_keys(self.fights, {key for key, (until, _) in self.fights.items() if now < until})
+
+
+@dataclass(slots=True)
+class WriterMemory:
+    """Tables by Ref.key; losing them costs a few needless requests, nothing else.
+
+    unfixable_differences: (digest of differences that stay after an apply, since a webhook changes the fields or the
+    server spells them otherwise; pause; time before which it is not tried again).
+    applied_digests: of what was applied last. paused_changes: (digest of what was refused, failures, time before which
+    it is not tried again). refused_updates: of an object that the server does not let be changed, what was refused
+    (`refusal_digest`). own_fields: of an object that existed before us, the fields that were ours alone when it was
+    last as planned: only these are put back. unsaved_intents: what the stored inventory does not hold yet.
+    lost_answers: when a write of the object got no answer last, so that it may still be made.
+    failures: how the last attempt failed, or that it has no answer, until one succeeds.
     """
 
     timings: ObjectTimings = TIMINGS.objects
@@ -74,19 +112,16 @@ class WriterMemory:
     def record_result(self, result: ChangeResult, now: float) -> None:
         """Remember a failure, which pauses its change, or forget those before a success. While there is no answer
         nothing has failed yet: what the server could not do the last time says more."""
-        key = result.change.ref.key
-        former = self.failures.get(key)
+        key, former = result.change.ref.key, self.failures.pop(result.change.ref.key, None)
         if result.outcome == "done":
-            self.failures.pop(key, None)
             self.paused_changes.pop(key, None)
             self.refused_updates.pop(key, None)
-            return
-        if result.outcome in UNANSWERED:
+        elif result.outcome in UNANSWERED:
             self.failures[key] = former if former is not None and former.outcome == "retry" else result
-            return
-        self.failures[key] = result
-        if result.outcome != "fight":
-            self._pause_change(result, now)
+        else:
+            self.failures[key] = result
+            if result.outcome != "fight":
+                self._pause_change(result, now)
 
     def _pause_change(self, result: ChangeResult, now: float) -> None:
         change = result.change
@@ -109,7 +144,6 @@ class WriterMemory:
         return known is not None and known == refusal_digest(desired, live)
 
     def record_own_fields(self, key: str, live: Object) -> None:
-        """Note which fields are ours alone in an object that existed before us: only these are put back."""
         self.own_fields[key] = own_fields(live)
 
     def is_given_up(self, change: Change) -> bool:
@@ -125,15 +159,8 @@ class WriterMemory:
 
     def trim(self, keys: Collection[str], now: float) -> None:
         """Forget other objects than these, and fights that are over."""
-        for table in (
-            self.unfixable_differences,
-            self.applied_digests,
-            self.paused_changes,
-            self.refused_updates,
-            self.own_fields,
-            self.failures,
-            self.lost_answers,
-        ):
+        refusals = self.paused_changes, self.refused_updates, self.failures, self.lost_answers
+        for table in (self.unfixable_differences, self.applied_digests, self.own_fields, *refusals):
             drop_other_keys(table, keys)
         self.fights.trim(now)
 

@@ -7,9 +7,8 @@ from dataclasses import dataclass, field
 
 from reconciler.changes.allowed import Allowed
 from reconciler.changes.diff import Change
-from reconciler.changes.effects import Effects
 from reconciler.changes.events import Condition
-from reconciler.changes.results import ChangeResult, WriteResult
+from reconciler.changes.results import ChangeResult, Effects
 from reconciler.inventory.neighbours import refuse_beside_another
 from reconciler.inventory.store import Inventory
 from reconciler.objects.differ import Differ
@@ -33,10 +32,6 @@ class ObjectsPart(Part):
 
     def __post_init__(self) -> None:
         self.pace = StartPace(self.writer.timings)
-
-    def settle(self) -> list[WriteResult]:
-        """What came of the writes that were left and have ended."""
-        return self.writer.settle()
 
     def begin(self, seen: Seen, snapshot: Snapshot) -> Effects:
         """Store which commit is in force before anything of it is written."""
@@ -77,7 +72,7 @@ class ObjectsPart(Part):
     def is_busy(self, allowed: Allowed, results: Sequence[ChangeResult]) -> bool:
         """Whether a write is under way, or one is still to be made that is not refused again and again."""
         changes = (*allowed.changes.due, *(result.change for result in results))
-        return self.writer.is_any_open() or not all(map(self.writer.memory.is_given_up, changes))
+        return self.writer.threads.is_any_open() or not all(map(self.writer.memory.is_given_up, changes))
 
     def conditions(self, now: float) -> Iterator[Condition]:
         return self.writer.memory.fights.conditions(now)

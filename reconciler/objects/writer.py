@@ -1,5 +1,4 @@
-"""Writes to the cluster, and the only place that does. Changes come in as data, and what became of them goes out as
-data.
+"""Writes of objects to the cluster: changes come in as data, and what became of them goes out as data.
 
 Objects are written by server-side apply, wave by wave, only where something differs. A conflict with another manager is
 not forced unless we made the object, or the field was ours alone (then it is put back), or the user allows it; the
@@ -28,15 +27,11 @@ from math import inf
 from typing import NamedTuple, TypeAlias
 
 from compiler.emit.manifest import Manifest
-from compiler.kubernetes import (
-    ADOPT_ANNOTATION,
-    annotations_of,
-    is_terminating,
-    uid_of,
-)
+from compiler.kubernetes import ADOPT_ANNOTATION, annotations_of, is_terminating, uid_of
 from compiler.run_kinds import is_run
 from compiler.syntax.runs import json_digest
-from reconciler.changes.diff import Change, FieldDifference, field_differences, other_holders
+from reconciler.changes.diff import Change, FieldDifference, field_differences
+from reconciler.changes.managed_fields import empty_set, hand_over_patch, other_holders
 from reconciler.changes.results import ChangeOutcome, ChangeResult, WriteResult
 from reconciler.cluster.client import ApiError, Client, Conflict, Invalid, LostLease, NotFound, Retry
 from reconciler.cluster.objects import Object, Ref
@@ -45,7 +40,6 @@ from reconciler.cluster.write_threads import Proceed, Task, WriteThreads
 from reconciler.inventory.marks import origin_of
 from reconciler.inventory.store import Inventory, InventoryEntry, InventoryStore, Origin
 from reconciler.objects.memory import WriterMemory, change_digest
-from reconciler.objects.release import empty_set, hand_over_patch
 from reconciler.observation.own_writes import OwnWrites
 from reconciler.timings import TIMINGS, ObjectTimings
 
@@ -55,10 +49,8 @@ PUT_OFF = "left to the next pass: this one has taken too long"
 _CREATED: Origin = "created"
 _UNKNOWN_OPPONENT = "who changes it is not known"
 
-
 Note: TypeAlias = Callable[[], ChangeResult]
 """Remembers what a write that has ended has done, in the loop's thread; what became of the change."""
-Attempt: TypeAlias = Callable[[Change, Inventory, Proceed], Note]
 
 
 class _Forced(NamedTuple):
@@ -70,10 +62,12 @@ class _Forced(NamedTuple):
 
 @dataclass(slots=True)
 class ClusterWriter:
-    """Writes with a client that asks the fence; LostLease ends whatever it does. deadline: on the clock; what is not
-    begun by then is left to the next pass. busy_at: when many objects were changed or gates lifted
-    last, on the clock. failed_save: why the inventory could not be written since it was written last, and until when it
-    is not tried again; no message where it was written."""
+    """Writes with a client that asks the fence; LostLease ends whatever it does.
+
+    deadline: on the clock; what is not begun by then is left to the next pass. busy_at: when many objects were changed
+    or gates lifted last, on the clock. failed_save: why the inventory could not be written since it was written last,
+    and until when it is not tried again; no message where it was written.
+    """
 
     client: Client
     store: InventoryStore
@@ -101,6 +95,8 @@ class ClusterWriter:
     def is_out_of_time(self) -> bool:
         """Whether the rest is left to the next pass, so that a pass ends although each of its writes is slow."""
         return self.clock() > self.deadline
+
+    # --- the inventory
 
     def save_inventory(self, inventory: Inventory) -> str:
         """Write the inventory, if it has changed; why that failed, empty when it did not. Raises LostLease when another
@@ -134,13 +130,15 @@ class ClusterWriter:
     def try_to_save(self, inventory: Inventory) -> ChangeResult | None:
         """Write the inventory, if it has changed; the result where that failed. Raises LostLease."""
         trouble = self.save_inventory(inventory)
-        return self.record_failed_save(trouble) if trouble else None
+        return self._record_failed_save(trouble) if trouble else None
 
-    def record_failed_save(self, trouble: str) -> ChangeResult:
+    def _record_failed_save(self, trouble: str) -> ChangeResult:
         """The result of a write of the inventory that failed; it is tried again soon."""
         result = ChangeResult(Change("update", self.store.ref), "retry", trouble)
-        self._record_results([result])
+        self.memory.record_result(result, self.clock())
         return result
+
+    # --- what became of changes
 
     def apply_changes(self, changes: Sequence[Change], inventory: Inventory) -> list[ChangeResult]:
         """Apply wave by wave. What is to be created enters the inventory before it exists, so that a crash in between
@@ -149,41 +147,43 @@ class ClusterWriter:
         for change in changes:
             if change.desired is not None:
                 waves.setdefault(change.desired.wave, []).append(change)
-        results: list[ChangeResult] = []
-        for _, of_wave in sorted(waves.items()):
-            results += self._try_repeatedly(of_wave, inventory, self._apply_change)
-        self._record_results(results)
-        return results
+        return self._make_in_turns([of_wave for _, of_wave in sorted(waves.items())], inventory)
 
     def prune_objects(self, changes: Sequence[Change], inventory: Inventory) -> list[ChangeResult]:
         """Delete what left the repository, jobs first, queues last; a failed delete stays in the inventory."""
         ordered = sorted(changes, key=lambda change: change.ref.key)
-        results: list[ChangeResult] = []
-        for are_queues in (False, True):
-            of_turn = [change for change in ordered if (change.ref.kind == "Queue") == are_queues]
-            results += self._try_repeatedly(of_turn, inventory, self._prune_object)
+        turns = [[each for each in ordered if (each.ref.kind == "Queue") == are_queues] for are_queues in (False, True)]
+        return self._make_in_turns(turns, inventory)
+
+    def settle(self) -> list[WriteResult]:
+        """Take up what came of the changes, gates and evictions that were left and have ended."""
+        results: list[WriteResult] = self.threads.take_ended()
+        self._record_results(each for each in results if isinstance(each, ChangeResult))
+        return results
+
+    def _record_results(self, results: Iterable[ChangeResult]) -> None:
+        for result in results:
+            self.memory.record_result(result, self.clock())
+
+    def _make_in_turns(self, turns: Iterable[Sequence[Change]], inventory: Inventory) -> list[ChangeResult]:
+        results = [result for changes in turns for result in self._try_repeatedly(changes, inventory)]
         self._record_results(results)
         return results
 
-    def _try_repeatedly(self, changes: Sequence[Change], inventory: Inventory, attempt: Attempt) -> list[ChangeResult]:
+    def _try_repeatedly(self, changes: Sequence[Change], inventory: Inventory) -> list[ChangeResult]:
         """Attempt each change; those that are refused again, as long as another succeeds meanwhile."""
         final: list[ChangeResult] = []
-        remaining = list(changes)
         most = self.timings.batch
-        while remaining:
+        while changes:
             results: list[ChangeResult] = []
-            for start in range(0, len(remaining), most):
-                results += self._attempt_batch(remaining[start : start + most], inventory, attempt)
-            progress = any(result.outcome == "done" for result in results)
-            remaining = []
-            for result in results:
-                if progress and result.outcome == "refused":
-                    remaining.append(result.change)
-                else:
-                    final.append(result)
+            for start in range(0, len(changes), most):
+                results += self._attempt_batch(changes[start : start + most], inventory)
+            again = "refused" if any(result.outcome == "done" for result in results) else None
+            final += [result for result in results if result.outcome != again]
+            changes = [result.change for result in results if result.outcome == again]
         return final
 
-    def _attempt_batch(self, batch: Sequence[Change], inventory: Inventory, attempt: Attempt) -> list[ChangeResult]:
+    def _attempt_batch(self, batch: Sequence[Change], inventory: Inventory) -> list[ChangeResult]:
         """Attempt the changes of one batch, several at a time. While the inventory cannot be written nothing is done
         that it does not know of."""
         for change in batch:
@@ -194,64 +194,47 @@ class ClusterWriter:
         trouble = self.save_inventory(inventory)
         unknown = self.memory.unsaved_intents if trouble else ()
 
-        def attempt_one(change: Change, proceed: Proceed) -> Note:
+        def attempt(change: Change, proceed: Proceed) -> Note:
             if change.ref.key in unknown:
                 return _conclusion(change, "retry", trouble)
-            return attempt(change, inventory, proceed)
+            return self._attempt(change, inventory, proceed)
 
-        tasks = [Task(each.ref, partial(attempt_one, each), partial(ChangeResult, each)) for each in batch]
+        tasks = [Task(each.ref, partial(attempt, each), partial(ChangeResult, each)) for each in batch]
         results: list[ChangeResult] = self.threads.run(tasks)
         self.busy_at = self.clock() if len(batch) >= self.timings.many else self.busy_at
-        return [*results, self.record_failed_save(trouble)] if trouble else results
+        return [*results, self._record_failed_save(trouble)] if trouble else results
 
-    def settle(self) -> list[WriteResult]:
-        """Take up what came of the changes, gates and evictions that were left and have ended."""
-        results: list[WriteResult] = self.threads.take_ended()
-        self._record_results(each for each in results if isinstance(each, ChangeResult))
-        return results
+    # --- one change, in a thread of its own
 
-    def is_open(self, ref: Ref) -> bool:
-        """Whether a write of the object is left, of which nothing is known yet."""
-        return self.threads.is_open(ref.key)
-
-    def is_any_open(self) -> bool:
-        """Whether any write is left of which nothing is known yet."""
-        return self.threads.is_any_open()
-
-    def must_wait(self, ref: Ref) -> bool:
-        """Whether a write of the object is left, or so many like it that none is begun."""
-        return self.threads.must_wait(ref)
-
-    def _apply_change(self, change: Change, inventory: Inventory, proceed: Proceed) -> Note:
-        assert change.desired is not None  # noqa: S101 (only changes that have a manifest get here)
+    def _attempt(self, change: Change, inventory: Inventory, proceed: Proceed) -> Note:
         if self.is_out_of_time():
             return _conclusion(change, "put off", PUT_OFF)
-        key, now = change.ref.key, self.clock()
-        if self.memory.fights.is_paused(key, now):
-            return _conclusion(change, "fight", self.memory.fights.opponents[key])
+        began_at, desired = self.clock(), change.desired
+        if desired is not None and (opponent := self.memory.fights.opponent(change.ref.key, began_at)):
+            return _conclusion(change, "fight", opponent)
         try:
-            if change.action == "replace":
-                return self._delete_object(change, inventory, change.reason)
-            return self._apply_object(change, change.desired, inventory, proceed)
+            if change.action == "release":
+                return self._release_object(change, inventory, proceed)
+            if desired is None or change.action == "replace":
+                return self._delete_object(change, inventory)
+            return self._apply_object(change, desired, inventory, proceed)
         except Conflict as error:
-            if not error.owners:
-                return _conclusion(change, "retry", f"it changed meanwhile: {error}")
-            return _conclusion(change, "conflict", _conflict_message(error))
+            return _conclusion(change, *_conflict(change, error))
         except Retry as error:
-            return partial(self._note_trouble, change, error, self._pause_after(error, now))
+            return partial(self._note_trouble, change, error, self._pause_after(error, began_at))
         except Invalid as error:
-            return self._conclude_refusal(change, change.desired, str(error), proceed)
+            return self._conclude_refusal(change, str(error), proceed)
         except ApiError as error:
             return _conclusion(change, "refused", str(error))
 
-    def _conclude_refusal(self, change: Change, desired: Manifest, message: str, proceed: Proceed) -> Note:
+    def _conclude_refusal(self, change: Change, message: str, proceed: Proceed) -> Note:
         """A refusal, and the way out of one of a change that would be none of a new object."""
-        if change.action != "update":
+        if change.action != "update" or change.desired is None:
             return _conclusion(change, "refused", message)
         proceed()
-        if not is_taken_anew(self.client, desired.object):
+        if not is_taken_anew(self.client, change.desired.object):
             return _conclusion(change, "refused", message)
-        if not may_be_replaced(desired.object):
+        if not may_be_replaced(change.desired.object):
             return _conclusion(change, "refused", f"{message}; {WAY_OUT}")
         return partial(self._note_replaceable, change, message)
 
@@ -290,13 +273,7 @@ class ClusterWriter:
         return partial(self._note_applied, change, desired, inventory, written, forced, origin)
 
     def _note_applied(
-        self,
-        change: Change,
-        desired: Manifest,
-        inventory: Inventory,
-        written: Object,
-        forced: _Forced,
-        origin: Origin,
+        self, change: Change, desired: Manifest, inventory: Inventory, written: Object, forced: _Forced, origin: Origin
     ) -> ChangeResult:
         """Note an object that was written. origin: where it comes from, if it was not ours."""
         key, overridden = change.ref.key, forced.message
@@ -337,7 +314,7 @@ class ClusterWriter:
         None where the whole object is; where that tells who holds them, they are taken at once."""
         uid = uid_of(live)
         may_adopt = annotations_of(desired.object).get(ADOPT_ANNOTATION) == "true"
-        holders = other_holders(live, change.fields) if own is None else []
+        holders = other_holders(live, [each.steps for each in change.fields]) if own is None else []
         if not holders:
             try:
                 return self.client.apply(desired.object, uid), _Forced()
@@ -351,38 +328,22 @@ class ClusterWriter:
         is_takeover = own is not None and any(field not in own for field, _ in holders)
         return self.client.apply(desired.object, uid, force=True), _Forced(message, is_takeover)
 
-    def _delete_object(self, change: Change, inventory: Inventory, message: str = "") -> Note:
-        """Delete by uid. NotFound is as good; a namesake with another uid is left alone. What replaces the object is
-        created when a later pass sees that it is gone."""
+    def _delete_object(self, change: Change, inventory: Inventory) -> Note:
+        """Delete by uid. NotFound is as good; a namesake with another uid is left alone. The entry stays until the
+        object is gone, and what replaces it is created when a later pass sees that."""
         assert change.live is not None  # noqa: S101
         try:
             self.client.delete(change.ref, uid_of(change.live))
         except NotFound:
             log.info("it was gone already", extra={"object": str(change.ref)})
-        return partial(self._note_deleted, change, change.live, inventory, message)
+        return partial(self._note_deleted, change, change.live, inventory)
 
-    def _note_deleted(self, change: Change, target: Object, inventory: Inventory, message: str) -> ChangeResult:
+    def _note_deleted(self, change: Change, target: Object, inventory: Inventory) -> ChangeResult:
         ref = change.ref
         self.own.record_deletion(ref.key, uid_of(target))
         if is_run(target) and ref.key in inventory.entries:
             inventory.enter(InventoryEntry(ref))
-        return ChangeResult(change, "done", message)
-
-    def _prune_object(self, change: Change, inventory: Inventory, proceed: Proceed) -> Note:
-        """Delete or release. The entry of a deleted object stays until the object is gone."""
-        if self.is_out_of_time():
-            return _conclusion(change, "put off", PUT_OFF)
-        began_at = self.clock()
-        try:
-            if change.action == "release":
-                return self._release_object(change, inventory, proceed)
-            return self._delete_object(change, inventory)
-        except Conflict:
-            return _conclusion(change, "conflict", "another object has taken its name")
-        except Retry as error:
-            return partial(self._note_trouble, change, error, self._pause_after(error, began_at))
-        except ApiError as error:
-            return _conclusion(change, "refused", str(error))
+        return ChangeResult(change, "done", change.reason)
 
     def _release_object(self, change: Change, inventory: Inventory, proceed: Proceed) -> Note:
         """Give back an object that existed before us: what we added goes, labels and annotations included, and what we
@@ -405,6 +366,8 @@ class ClusterWriter:
         inventory.drop_entry(change.ref.key)
         return ChangeResult(change, "done", change.reason)
 
+    # --- what parts ask
+
     def announce(self, key: str) -> None:
         """Note that the stored inventory does not say yet what is about to be written of this object."""
         self.memory.record_intent(key)
@@ -414,17 +377,14 @@ class ClusterWriter:
         failures = self.memory.failures.items()
         return {key for key, result in failures if result.outcome in ("refused", "conflict")}
 
-    def deleted_uids(self) -> set[str]:
-        """Of objects whose deletion the server has taken, and that the watches still show."""
-        return self.own.deleted_uids()
-
     def may_still_come(self, ref: Ref, seconds: float) -> bool:
         """Whether a write of the object is under way, or has lost its answer so many seconds ago at most."""
-        return self.is_open(ref) or self.clock() - self.memory.lost_answers.get(ref.key, -inf) <= seconds
+        lost_at = self.memory.lost_answers.get(ref.key, -inf)
+        return self.threads.is_open(ref.key) or self.clock() - lost_at <= seconds
 
     def is_due(self, change: Change) -> bool:
         """Whether a change is to be tried now: not while it pauses after a failure, unless its manifest has changed."""
-        if self.is_unfixable(change) or self.must_wait(change.ref):
+        if self.is_unfixable(change) or self.threads.must_wait(change.ref):
             return False
         digest, _, retry_at = self.memory.paused_changes.get(change.ref.key, ("", 0, 0.0))
         return self.clock() >= retry_at or digest != change_digest(change)
@@ -439,11 +399,7 @@ class ClusterWriter:
     def retry_times(self) -> list[float]:
         """When paused changes are due, on the writer's clock."""
         changes = [retry_at for _, _, retry_at in self.memory.paused_changes.values()]
-        return [*changes, *self.memory.fights.paused_until.values()]
-
-    def _record_results(self, results: Iterable[ChangeResult]) -> None:
-        for result in results:
-            self.memory.record_result(result, self.clock())
+        return [*changes, *(until for until, _ in self.memory.fights.fights.values())]
 
 
 def _conclusion(change: Change, outcome: ChangeOutcome, message: str) -> Note:
@@ -456,9 +412,13 @@ def _differences_digest(desired: Manifest, fields: Sequence[FieldDifference]) ->
     return json_digest([desired.object, [[field.path_text, field.live] for field in fields]]) if fields else ""
 
 
-def _conflict_message(error: Conflict) -> str:
+def _conflict(change: Change, error: Conflict) -> tuple[ChangeOutcome, str]:
+    """What a conflict means for the change."""
+    if change.desired is None:
+        return "conflict", "another object has taken its name"
     if not error.owners:
-        return str(error)
+        return "retry", f"it changed meanwhile: {error}"
     owners = "; ".join(f"{owner.field} is held by {owner.manager}" for owner in error.owners)
     adopt = f'{ADOPT_ANNOTATION}: "true"'
-    return f"{owners}. Take it over with the annotation {adopt}, or leave the field out of the repository"
+    message = f"{owners}. Take it over with the annotation {adopt}, or leave the field out of the repository"
+    return "conflict", message

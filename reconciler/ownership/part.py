@@ -24,9 +24,8 @@ from compiler.kubernetes import (
 from compiler.run_kinds import PLANNED_RUN_KINDS
 from reconciler.changes.allowed import Allowed, Changes, PrunePlan
 from reconciler.changes.diff import Change
-from reconciler.changes.effects import Effects
 from reconciler.changes.planned_runs import PlannedRuns
-from reconciler.changes.results import ChangeResult
+from reconciler.changes.results import ChangeResult, Effects
 from reconciler.cluster.client import ApiError
 from reconciler.cluster.objects import Object, Ref, ref_of
 from reconciler.git.poller import BranchHead
@@ -34,6 +33,7 @@ from reconciler.git.process import GitError
 from reconciler.inventory.marks import is_marked, origin_of
 from reconciler.inventory.store import Inventory, InventoryEntry
 from reconciler.observation.look_ups import LookUps
+from reconciler.observation.own_writes import OwnWrites
 from reconciler.observation.seen import Seen
 from reconciler.ownership.dependents import pods_of_all
 from reconciler.ownership.guard import PruneSafety, Toll, prune_plan, sum_tolls, takes_data, toll_of_change
@@ -46,28 +46,16 @@ log = logging.getLogger(__name__)
 
 
 class Deleter(Protocol):
-    """What of the writer the part needs."""
+    """What the part needs of `reconciler.objects.writer.ClusterWriter`, which says what each does."""
 
-    def is_due(self, change: Change) -> bool:
-        """Whether a change is to be tried now."""
+    own: OwnWrites
 
-    def is_out_of_time(self) -> bool:
-        """Whether the rest is left to the next pass."""
-
-    def prune_objects(self, changes: Sequence[Change], inventory: Inventory) -> list[ChangeResult]:
-        """Delete and release these."""
-
-    def announce(self, key: str) -> None:
-        """Note that the stored inventory does not say yet what is about to be written of this object."""
-
-    def refused_keys(self) -> set[str]:
-        """Ref.key of what the server refuses, or others hold."""
-
-    def deleted_uids(self) -> set[str]:
-        """Of objects whose deletion the server has taken, and that the watches still show."""
-
-    def may_still_come(self, ref: Ref, seconds: float) -> bool:
-        """Whether a write of the object is under way, or has lost its answer so many seconds ago at most."""
+    def is_due(self, change: Change) -> bool: ...
+    def is_out_of_time(self) -> bool: ...
+    def prune_objects(self, changes: Sequence[Change], inventory: Inventory) -> list[ChangeResult]: ...
+    def announce(self, key: str) -> None: ...
+    def refused_keys(self) -> set[str]: ...
+    def may_still_come(self, ref: Ref, seconds: float) -> bool: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,7 +221,7 @@ class OwnershipPart(Part):
         if inventory.announced:  # seldom, and it goes over all objects
             there = {uid_of(item) for item in filter(None, live.values()) if not is_terminating(item)}
             unknown = {entry.uid for key, entry in inventory.entries.items() if key not in live}
-            inventory.settle_announced(there | (unknown - self.deleter.deleted_uids()))
+            inventory.settle_announced(there | (unknown - self.deleter.own.deleted_uids()))
         inventory.trim_deletions(int(seen.wall_now), self.timings.prune_window)
         return sum_tolls(Toll(*row[1:]) for row in inventory.deletions)
 

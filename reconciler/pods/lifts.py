@@ -7,10 +7,9 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from compiler.kubernetes import DIGEST_ANNOTATION, annotations_of, is_gated, name_of, uid_of
-from reconciler.changes.effects import Effects
 from reconciler.changes.planned_gangs import PlannedGang
 from reconciler.changes.pods import GateLift
-from reconciler.changes.results import UNANSWERED, ChangeResult, GateResult
+from reconciler.changes.results import UNANSWERED, ChangeResult, Effects, GateResult
 from reconciler.cluster.objects import ref_of
 from reconciler.cluster.write_threads import NO_ANSWER
 from reconciler.inventory.store import Inventory

@@ -7,10 +7,9 @@ from dataclasses import dataclass, field, replace
 
 from reconciler.changes.allowed import Allowed
 from reconciler.changes.diff import Change
-from reconciler.changes.effects import Effects
 from reconciler.changes.events import Condition, ObjectEvent, summary
 from reconciler.changes.planned_gangs import PlannedGang
-from reconciler.changes.results import ChangeResult, events_of_results
+from reconciler.changes.results import ChangeResult, Effects, events_of_results
 from reconciler.cluster.objects import Object, Ref
 from reconciler.observation.seen import Seen
 from reconciler.planning.verdict import Verdict

@@ -10,8 +10,8 @@ from typing import Any
 
 from compiler.emit.manifest import Manifest
 from compiler.kubernetes import DIGEST_ANNOTATION, HOSTNAME_LABEL, SCHEDULING_GATE, is_gated
-from reconciler.changes.effects import Effects
 from reconciler.changes.planned_runs import PlannedRuns
+from reconciler.changes.results import Effects
 from reconciler.cluster.objects import Object, Ref
 from reconciler.cluster.write_threads import WriteThreads
 from reconciler.inventory.store import Inventory

@@ -9,7 +9,7 @@ import pytest
 
 from reconciler.assembly import build_parts
 from reconciler.changes.allowed import Allowed
-from reconciler.changes.effects import Effects
+from reconciler.changes.results import Effects
 from reconciler.cluster.lease import Fence
 from reconciler.inventory.store import Inventory
 from reconciler.loop import act

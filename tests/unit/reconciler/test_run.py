@@ -14,9 +14,8 @@ from kubernetes.config import ConfigException
 from reconciler import run
 from reconciler.assembly import build_parts
 from reconciler.changes.allowed import Allowed
-from reconciler.changes.effects import Effects
 from reconciler.changes.events import Condition, ObjectEvent
-from reconciler.changes.results import ChangeResult
+from reconciler.changes.results import ChangeResult, Effects
 from reconciler.cluster.client import ApiError, Client, Forbidden, LostLease, Retry
 from reconciler.cluster.lease import Lease
 from reconciler.cluster.objects import Object, Ref

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from reconciler.changes.own_fields import own_fields
+from reconciler.changes.managed_fields import own_fields
 
 
 def entry(manager: str, fields: dict[str, Any], operation: str = "Apply") -> dict[str, Any]:

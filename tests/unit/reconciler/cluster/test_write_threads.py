@@ -308,7 +308,7 @@ def test_a_gate_and_an_eviction_without_an_answer_are_left_as_well(server: Hangi
     server.gate.clear()
     eviction = Eviction(pods[1], "NodeLost", "its node is lost")
     assert writes.evict(eviction) == EvictionResult(eviction, "left", NO_ANSWER)
-    assert server.writer.is_open(ref_of(pods[1]))
+    assert server.writer.threads.is_open(ref_of(pods[1]).key)
     server.let_go(error_answer(429, "its budget"))
     (settled,) = server.writer.settle()
     assert (settled.outcome, "its budget" in settled.message) == ("refused", True)

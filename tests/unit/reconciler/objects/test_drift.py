@@ -13,8 +13,7 @@ from compiler.emit.manifest import Manifest
 from compiler.kubernetes import CLUSTER_LABEL, MANAGED_BY_LABEL
 from reconciler.changes.allowed import Allowed, Changes
 from reconciler.changes.diff import Change, classify_change
-from reconciler.changes.effects import Effects
-from reconciler.changes.results import ChangeResult
+from reconciler.changes.results import ChangeResult, Effects
 from reconciler.cluster.client import LostLease
 from reconciler.cluster.objects import Object, ref_of
 from reconciler.cluster.watch import Informer

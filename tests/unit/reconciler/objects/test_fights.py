@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from reconciler.objects.fights import FightDetector
+from reconciler.objects.memory import FightDetector
 from reconciler.timings import TIMINGS
 
 
@@ -15,6 +15,6 @@ def test_corrections_in_quick_succession_are_a_fight_and_slow_ones_are_not() -> 
         for at in range(int(TIMINGS.objects.fight_threshold) + 1)
     ]
     assert turns == [*[False] * most, True]
-    assert fights.is_paused("quick", 1210.0)
-    assert not fights.is_paused("slow", 1210.0)
-    assert not fights.is_paused("quick", 1206.0 + TIMINGS.objects.fight_pause)
+    assert fights.opponent("quick", 1210.0) == "them"
+    assert not fights.opponent("slow", 1210.0)
+    assert not fights.opponent("quick", 1206.0 + TIMINGS.objects.fight_pause)

@@ -19,7 +19,7 @@ def test_nothing_that_one_process_remembers_outlives_its_object() -> None:
         memory.record_apply(key, "x", "differences", 0.0)
         memory.record_result(ChangeResult(change, "refused"), 0.0)
         memory.refused_updates[key] = "x"
-        memory.record_lost_answer(key, 0.0)
+        memory.lost_answers[key] = 0.0
         memory.fights.record_correction(key, "them", 0.0)
         own.record_deletion(key, "uid")
     kept = {"ConfigMap/default/kept"}

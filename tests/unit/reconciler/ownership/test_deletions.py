@@ -101,7 +101,7 @@ def test_the_entry_of_an_object_whose_creation_has_no_answer_stays(world: World)
 
     world.cluster.before = hang
     (result,) = writer.apply_changes([new], world.inventory)
-    assert (result.outcome, writer.is_open(new.ref)) == ("left", True)
+    assert (result.outcome, writer.threads.is_open(new.ref.key)) == ("left", True)
     world.leads_since = -1e9
     world.prune(world.look())
     assert new.ref.key in world.inventory.entries

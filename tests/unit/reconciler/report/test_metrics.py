@@ -5,10 +5,9 @@ from __future__ import annotations
 import time
 
 from reconciler.changes.diff import Change
-from reconciler.changes.effects import Effects
 from reconciler.changes.events import Condition
 from reconciler.changes.planned_gangs import PlannedGang
-from reconciler.changes.results import ChangeResult
+from reconciler.changes.results import ChangeResult, Effects
 from reconciler.cluster.objects import Ref
 from reconciler.report.metrics import Metrics
 from reconciler.report.status import Report

@@ -7,9 +7,8 @@ from typing import Any
 
 from reconciler.changes.allowed import Allowed, Changes, PrunePlan
 from reconciler.changes.diff import Change
-from reconciler.changes.effects import Effects
 from reconciler.changes.events import Condition
-from reconciler.changes.results import ChangeResult
+from reconciler.changes.results import ChangeResult, Effects
 from reconciler.cluster.objects import Object, Ref, ref_of
 from reconciler.git.poller import BranchHead
 from reconciler.inventory.store import Inventory, InventoryEntry

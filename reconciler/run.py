@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from http.server import ThreadingHTTPServer
 
 from reconciler.changes.events import ObjectEvent
@@ -15,7 +15,7 @@ from reconciler.inventory.neighbours import OtherGangplanError
 from reconciler.loop import basis, reconcile_once
 from reconciler.parts import Hands, Parts, Voices
 from reconciler.report.server import HttpAnswer, serve_pages
-from reconciler.report.status import FAILURE_TYPE, Report, StatusPublisher
+from reconciler.report.status import FAILURE_TYPE, Report
 from reconciler.threads.heartbeat import Heartbeat
 from reconciler.threads.rest import LoopRest
 
@@ -213,14 +213,10 @@ def _publish_report(hands: Hands, voices: Voices, report: Report, seconds: float
         log.info("evicted", extra={"object": pod})
     if hands.lease.is_held():
         voices.publisher.publish(report, at_once=at_once)
-        voices.event_writer.put([*report.done.events, *_status_events(voices.publisher)])
-
-
-def _status_events(publisher: StatusPublisher) -> Iterator[ObjectEvent]:
-    """An Event where the status cannot say anything: what stands there is old, and looks as if it were not."""
-    if publisher.refusal:
-        message = f"what the status says is old, since it cannot be written: {publisher.refusal}"
-        yield ObjectEvent(publisher.event_object, "StatusNotWritten", message, True)
+        voices.event_writer.put(report.done.events)
+        if refusal := voices.publisher.refusal:  # what stands there looks as if it were not old
+            message = f"what the status says is old, since it cannot be written: {refusal}"
+            voices.event_writer.put([ObjectEvent(voices.publisher.event_object, "StatusNotWritten", message, True)])
 
 
 def _log_results(results: Iterable[ChangeResult]) -> None:

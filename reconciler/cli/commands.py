@@ -38,8 +38,7 @@ from reconciler.inventory.store import FinishedRun, InventoryStore
 from reconciler.observation.informers import STATE_KINDS
 from reconciler.parts import Hands, Parts
 from reconciler.planning.fingerprint import without_server_fields
-from reconciler.report.logs import JsonFormatter
-from reconciler.report.process_log import log_as_json
+from reconciler.report.process_log import JsonFormatter, log_as_json
 from reconciler.report.status import Report, read_status, status_text
 from reconciler.run import run_reconciler
 from reconciler.runs.records import record_row, record_text

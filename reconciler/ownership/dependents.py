@@ -1,5 +1,4 @@
-"""Which pods go with an object that its own pods do not tell: those that its pods make, and those of the runs that it
-has made. Data in, data out.
+"""Which pods go with an object beyond its own: those that its pods make, and those of the runs that it has made.
 
 A run of a kind that is watched names the uid of what made it (CronJob -> Job -> Pod), and so does a pod that another
 makes (a driver's executors). What an operator makes carries a label with the object's name. Runs that are not watched

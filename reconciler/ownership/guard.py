@@ -1,10 +1,9 @@
 """What may be deleted: decisions on data, no IO.
 
-Deleting is the one thing that cannot be taken back, so an error is never read as an empty set: only what the inventory
-says that we created, by uid, and only after a commit that compiled as a whole, with every read good, and not more at
-once than the limits. They count what dies: objects, jobs that run, their pods and devices, a whole kind; a job that is
-ended for a new run counts with what runs of it, and so does what was deleted within the last hour. What existed before
-us is released, never deleted.
+Deleting cannot be taken back, so an error is never read as an empty set: only what the inventory says that we created,
+by uid, after a commit that compiled as a whole, with every read good, and not more at once than the limits. They count
+what dies within the hour: objects, running jobs, their pods and devices, a whole kind, and what runs of a job that ends
+for a new run. What existed before us is released, never deleted.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 from compiler.fields.quantity import QuantityError, parse_quantity
 from compiler.kubernetes import (
@@ -52,10 +51,7 @@ _NOUNS = ("objects", "running jobs", "running pods", "devices in use")
 
 
 def sum_tolls(tolls: Iterable[Toll]) -> Toll:
-    total = Toll()
-    for toll in tolls:
-        total = Toll(*(one + other for one, other in zip(total, toll, strict=True)))
-    return total
+    return Toll(*map(sum, zip(*tolls, strict=True)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,17 +121,12 @@ def prune_plan(
 def _unreleased_containers(deletions: Sequence[Change], safety: PruneSafety) -> list[Change]:
     """The deletions of objects with which others go, or data, where no annotation has released them. They are held
     alone."""
-    found = [change for change in deletions if _takes_others(change)]
+    found = [change for change in deletions if change.ref.group_kind in _CONTAINERS or takes_data(change)]
     return found if safety.allowed.isdisjoint((safety.commit, deletion_digest(found))) else []
 
 
 def _held(changes: Iterable[Change], reason: str) -> Iterator[Change]:
     return (replace(change, action="held", reason=reason) for change in changes)
-
-
-def _takes_others(change: Change) -> bool:
-    """Whether with what is deleted others go, or data."""
-    return change.ref.group_kind in _CONTAINERS or takes_data(change)
 
 
 def takes_data(change: Change) -> bool:
@@ -152,13 +143,7 @@ def _departures(
 ) -> dict[Departure, list[Change]]:
     """The inventory's objects that left the repository, by what becomes of them. A job of the repository whose run is
     over and whose object is gone is no longer an object of ours either."""
-    found: dict[Departure, list[Change]] = {
-        "deletion": [],
-        "release": [],
-        "protected": [],
-        "leaving": [],
-        "vanished": [],
-    }
+    found: dict[Departure, list[Change]] = {kind: [] for kind in get_args(Departure)}
     for key, entry in sorted(inventory.entries.items()):
         if key not in live or (key in keep and (live[key] is not None or key not in inventory.runs)):
             continue

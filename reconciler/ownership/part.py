@@ -149,18 +149,15 @@ class OwnershipPart(Part):
         standstill = self._settle_lost_inventory(changes, seen, target)
         live, obstructed = self._live_inventory(changes, seen, target)
         pods = _pods_of_all(seen) if _may_end_something(changes, seen) else seen.pods
-        ended = [change for change in changes.due if _ends_what_runs(change, pods)]
-        plan = self._prune_plan(changes, seen, target, live, pods, ended)
-        withheld = {change.ref.key for change in plan.held_changes}
-        kept = [change for change in ended if change.ref.key in withheld]
-        changes = replace(changes, due=tuple(change for change in changes.due if change not in kept))
-        ended = [change for change in ended if change not in kept]
+        ended = {change.ref.key: change for change in changes.due if _ends_what_runs(change, pods)}
+        plan = self._prune_plan(changes, seen, target, live, pods, [*ended.values()])
+        held = {change.ref.key for change in plan.held_changes}
         if plan.excess:
-            reason = "; ".join(plan.excess)
-            held = [replace(change, action="held", reason=reason) for change in ended]
-            changes = replace(changes, due=tuple(each for each in changes.due if not _ends_what_runs(each, pods)))
-            plan = replace(plan, held_changes=(*plan.held_changes, *held))
-        changes = replace(changes, obstructed=(*changes.obstructed, *obstructed))
+            reason, others = "; ".join(plan.excess), ended.keys() - held
+            more = [replace(change, action="held", reason=reason) for key, change in ended.items() if key in others]
+            plan, held = replace(plan, held_changes=(*plan.held_changes, *more)), held | others
+        due = tuple(change for change in changes.due if change.ref.key not in ended.keys() & held)
+        changes = replace(changes, due=due, obstructed=(*changes.obstructed, *obstructed))
         plan = without_occupied_queues(seen.observation, plan.holding(self.hold_reason))
         return Allowed(changes, plan, standstill)
 

@@ -56,13 +56,10 @@ class EventWriter:
         """Have these written that have not been; those for which there is no room are dropped and counted."""
         for event in events:
             digest = _digest(event)
-            if digest in self._known:
-                continue
-            if not self._enqueue(event, 1):
-                continue
-            if len(self._known) >= MAX_REMEMBERED:
-                self._known.clear()
-            self._known.add(digest)
+            if digest not in self._known and self._enqueue(event, 1):
+                if len(self._known) >= MAX_REMEMBERED:
+                    self._known.clear()
+                self._known.add(digest)
 
     def _enqueue(self, event: ObjectEvent, attempt: int) -> bool:
         """Let an Event wait to be written; whether there was room, else it is counted as dropped."""

@@ -4,21 +4,47 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import json
 import logging
 import os
 import subprocess
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 
 from reconciler.report import stray_lines
-from reconciler.report.logs import JsonFormatter
 
 log = logging.getLogger(__name__)
 
 LAST_LINES_SECONDS = 2.0
 """Seconds that the end of the process waits for what was said last. The end of a container's first process ends all."""
+
+
+class JsonFormatter(logging.Formatter):
+    """One JSON object a line: time, level, what `fields` gives for every line, the message, and what was logged with it
+    (`object` and `revision` mean the same everywhere)."""
+
+    _STANDARD_FIELDS = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
+
+    def __init__(self, fields: Callable[[], Mapping[str, object]] = dict) -> None:
+        super().__init__()
+        self.fields = fields
+
+    def add_fields(self, fields: Callable[[], Mapping[str, object]]) -> None:
+        """Set what is given for every line from now on."""
+        self.fields = fields
+
+    def format(self, record: logging.LogRecord) -> str:
+        line = stray_lines.line_head(record.created, record.levelname.lower())
+        line |= {name: str(value) for name, value in self.fields().items() if value}
+        line |= {
+            "message": record.getMessage().rstrip(),
+            **{k: v for k, v in vars(record).items() if k not in self._STANDARD_FIELDS},
+        }
+        if record.exc_info:
+            line["exception"] = self.formatException(record.exc_info)
+        return json.dumps(line, default=str)
 
 
 class LineHandler(logging.Handler):

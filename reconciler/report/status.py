@@ -226,11 +226,8 @@ class StatusPublisher:
     @property
     def event_object(self) -> Object:
         """The ConfigMap as Events refer to it."""
-        return {
-            "apiVersion": "v1",
-            "kind": "ConfigMap",
-            "metadata": {"namespace": self.namespace, "name": self.ref.name},
-        }
+        metadata = {"namespace": self.namespace, "name": self.ref.name}
+        return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}
 
     def read_annotations(self) -> Mapping[str, str]:
         """The annotations of the status ConfigMap, by which operators allow what is held; none where it cannot be
@@ -243,46 +240,39 @@ class StatusPublisher:
 
     def publish(self, report: Report, *, at_once: bool = False) -> None:
         """Say what is new. at_once: nothing waits for the rest of an interval."""
-        self.due_at = None
-        if self._is_put_off():
-            return
-        self.refusal, began_at = "", self.clock()
-        try:
-            last = self._known_status()
+
+        def document(last: dict[str, Any]) -> dict[str, Any]:
             gangs = last.get("gangs") if not at_once and self._gangs_wait() else None
-            self._write_status(status_document(report, last, _now(), gangs), at_once)
-        except ApiError as error:
-            self.refusal = "" if isinstance(error, Retry) else str(error)
-            self._put_off(began_at)
-            log.warning("the report was not written", extra={"reason": str(error)})
+            return status_document(report, last, _now(), gangs)
 
-    def _put_off(self, began_at: float) -> None:
-        """Pause after an attempt that failed after a long time: the loop has waited for it."""
-        if (took := self.clock() - began_at) > self.timings.slow_write:
-            pause = min(self.timings.slow_factor * took, self.timings.longest_pause)
-            self._retry_at = self.clock() + pause
-
-    def _is_put_off(self) -> bool:
-        if self.clock() >= self._retry_at:
-            return False
-        self.due_at = self._retry_at
-        return True
+        self._try_to_write(document, at_once)
 
     def publish_failure(self, message: str) -> None:
         """Say that no pass comes to its end, beside what was said last."""
-        if self._is_put_off():
-            return
-        began_at = self.clock()
-        try:
-            last = self._known_status()
+
+        def document(last: dict[str, Any]) -> dict[str, Any]:
             failed = Condition(FAILURE_TYPE, True, "Failed", message[:MAX_FAILURE])
             others = [entry for entry in last.get("conditions") or () if entry["type"] != FAILURE_TYPE]
-            nothing = Report(last.get("commit", ""), last.get("head", ""), (failed,))
-            document = status_document(nothing, last, _now())
-            self._write_status({**document, **last, "conditions": [*others, *document["conditions"]]})
+            new = status_document(Report(last.get("commit", ""), last.get("head", ""), (failed,)), last, _now())
+            return {**new, **last, "conditions": [*others, *new["conditions"]]}
+
+        self._try_to_write(document, at_once=False)
+
+    def _try_to_write(self, document: Callable[[dict[str, Any]], dict[str, Any]], at_once: bool) -> None:
+        """Write what is made of the last status. An attempt that fails after a long time, for which the loop has
+        waited, is followed by a pause."""
+        began_at = self.clock()
+        self.due_at = self._retry_at if began_at < self._retry_at else None
+        if self.due_at is not None:
+            return
+        self.refusal = ""
+        try:
+            self._write_status(document(self._known_status()), at_once)
         except ApiError as error:
-            self._put_off(began_at)
-            log.warning("that passes fail was not written", extra={"reason": str(error)})
+            self.refusal = "" if isinstance(error, Retry) else str(error)
+            if (took := self.clock() - began_at) > self.timings.slow_write:
+                self._retry_at = self.clock() + min(self.timings.slow_factor * took, self.timings.longest_pause)
+            log.warning("the report was not written", extra={"reason": str(error)})
 
     def recheck(self) -> None:
         """Look whether the status is still there as it was written: what somebody deleted or changed is written again
@@ -306,7 +296,7 @@ class StatusPublisher:
             self._last_status = self._read_status()
         return self._last_status
 
-    def _write_status(self, status: dict[str, Any], at_once: bool = False) -> None:
+    def _write_status(self, status: dict[str, Any], at_once: bool) -> None:
         last = self._known_status()
         if status == last:
             return

@@ -16,8 +16,7 @@ from reconciler.report.stray_lines import LINE_LIMIT, copy_lines
 ROOT = Path(__file__).resolve().parents[4]
 SETUP = """
 import ctypes, logging, os, signal, subprocess, sys, threading, time, warnings
-from reconciler.report.logs import JsonFormatter
-from reconciler.report.process_log import log_as_json
+from reconciler.report.process_log import JsonFormatter, log_as_json
 log_as_json(JsonFormatter(lambda: {"revision": "c0ffee"}))
 """
 SPEAKERS = {

@@ -16,7 +16,7 @@ from reconciler.cluster.objects import Object, Ref
 from reconciler.inventory.store import FinishedRun
 from reconciler.report.events import MAX_WAITING, EventWriter
 from reconciler.report.explain import condition_sentence
-from reconciler.report.logs import JsonFormatter
+from reconciler.report.process_log import JsonFormatter
 from reconciler.report.status import MAX_MESSAGES, Report, StatusPublisher, read_status, status_document, status_text
 from reconciler.timings import TIMINGS
 from tests.builders.fake_cluster import FakeCluster

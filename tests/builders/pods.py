@@ -12,7 +12,7 @@ from compiler.emit.manifest import Manifest
 from compiler.kubernetes import DIGEST_ANNOTATION, HOSTNAME_LABEL, SCHEDULING_GATE, is_gated
 from reconciler.changes.planned_runs import PlannedRuns
 from reconciler.changes.results import Effects
-from reconciler.cluster.objects import Object, Ref
+from reconciler.cluster.objects import Object, Ref, ref_of
 from reconciler.cluster.write_threads import WriteThreads
 from reconciler.inventory.store import Inventory
 from reconciler.observation.observe import Observation
@@ -26,11 +26,11 @@ from reconciler.pods.lifts import GateLifter, Orders
 from reconciler.pods.part import PodsPart
 from reconciler.pods.writes import PodWrites
 from tests.builders.fake_cluster import FakeCluster
+from tests.builders.live import VOLCANO, live
 from tests.builders.observed import observed
 from tests.builders.scripted_server import ScriptedAnswer
 from tests.builders.threads import HASTY_WRITES
 
-VOLCANO = "batch.volcano.sh/v1alpha1"
 GPU, VGPU = "nvidia.com/gpu", "volcano.sh/vgpu-number"
 NOTHING, FULL = {"example.com/none": "0"}, {GPU: "8"}
 PODS = "/api/v1/namespaces/default/pods/"
@@ -48,14 +48,19 @@ def key_of(name: str) -> str:
 
 def planned(name: str, decision: str, evicted_for: tuple[str, ...] = (), **nodes: int) -> Object:
     """A gang of the plan: node -> pods of its one role."""
-    identity = {"apiVersion": VOLCANO, "kind": "Job", "namespace": "default", "name": name}
-    rest: Object = {"queue": "q", "domains": [], "reasons": [], "startsAt": None}
-    return {**identity, **rest, "decision": decision, "pods": {"w": nodes}, "evictedFor": list(evicted_for)}
+    return entry(live(VOLCANO, "Job", name), decision, {"w": nodes}, evictedFor=list(evicted_for))
+
+
+def entry(job: Object, decision: str, pods: Mapping[str, Mapping[str, int]], **more: Any) -> Object:
+    """A gang of the plan. pods: role -> node -> number."""
+    ref = ref_of(job)
+    identity = {"apiVersion": ref.api_version, "kind": ref.kind, "namespace": ref.namespace, "name": ref.name}
+    rest: Object = {"queue": "q", "domains": [], "reasons": [], "startsAt": None, "evictedFor": []}
+    return {**identity, **rest, "decision": decision, "pods": pods, **more}
 
 
 def live_job(name: str) -> Object:
-    metadata = {"namespace": "default", "name": name, "uid": f"job-{name}", "annotations": {DIGEST_ANNOTATION: name}}
-    return {"apiVersion": VOLCANO, "kind": "Job", "metadata": metadata, "spec": {}}
+    return {**live(VOLCANO, "Job", name, uid=f"job-{name}", annotations={DIGEST_ANNOTATION: name}), "spec": {}}
 
 
 def plan_of(*gangs: Object) -> Snapshot:
@@ -65,15 +70,13 @@ def plan_of(*gangs: Object) -> Snapshot:
 
 def pod(job: str, index: int, node: str = "", *, bound: bool = True, message: str = "", asks: Asked = None) -> Object:
     """A gated pod, or one that was given a node and is bound to it, or waits with the scheduler's message."""
-    owner = {"apiVersion": VOLCANO, "kind": "Job", "name": job, "uid": f"job-{job}"}
-    metadata = {"namespace": "default", "name": f"{job}-w-{index}", "uid": f"{job}-{index}", "ownerReferences": [owner]}
     spec: dict[str, Any] = {"schedulingGates": [{"name": SCHEDULING_GATE}]}
     if node:
         spec = {"nodeSelector": {HOSTNAME_LABEL: node}, **({"nodeName": node} if bound else {})}
     spec["containers"] = [{"name": "c", "resources": {"limits": asks or {GPU: "1"}}}]
     condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message}
-    status = {"conditions": [condition] if message else []}
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec, "status": status}
+    made = live("v1", "Pod", f"{job}-w-{index}", live_job(job), uid=f"{job}-{index}")
+    return {**made, "spec": spec, "status": {"conditions": [condition] if message else []}}
 
 
 def evicted_pod(job: str, ends_at: str, asks: Asked = None) -> Object:

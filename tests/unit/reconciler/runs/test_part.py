@@ -4,44 +4,51 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from compiler.emit.manifest import Manifest
-from compiler.kubernetes import DIGEST_ANNOTATION, PLACEMENT_ANNOTATION
+from compiler.kubernetes import DIGEST_ANNOTATION, PLACEMENT_ANNOTATION, uid_of
 from compiler.run_kinds import RUN_KINDS, end_of_run
 from compiler.syntax.runs import run_digest
 from reconciler.changes.diff import Change, classify_change
 from reconciler.changes.planned_runs import PlannedRuns
 from reconciler.changes.results import ChangeResult
-from reconciler.cluster.objects import FIELD_MANAGER, Object, Ref, ref_of
+from reconciler.cluster.objects import FIELD_MANAGER, Object, ref_of
 from reconciler.inventory.store import Inventory, InventoryEntry, _as_row
 from reconciler.observation.observe import Observation
 from reconciler.observation.seen import Seen
 from reconciler.runs.part import RunsPart, former_flows
 from reconciler.runs.run_record import final_record
 from reconciler.timings import TIMINGS
+from tests.builders.live import VOLCANO, live, live_pod, with_metadata
 
 RAY: Object = {
-    "apiVersion": "ray.io/v1",
-    "kind": "RayJob",
-    "metadata": {"name": "train", "namespace": "default"},
+    **live("ray.io/v1", "RayJob", "train"),
     "spec": {"entrypoint": "python train.py", "ttlSecondsAfterFinished": 10},
 }
 DIGEST = run_digest(RAY)
 MANIFEST = Manifest(4, RAY, "jobs/ray.yaml:1", DIGEST)
-LIVE: Object = {
-    **RAY,
-    "metadata": {**RAY["metadata"], "uid": "u", "annotations": {DIGEST_ANNOTATION: DIGEST}},
+LIVE = {
+    **with_metadata(RAY, annotations={DIGEST_ANNOTATION: DIGEST}),
     "status": {"jobDeploymentStatus": "Complete"},
 }
+RUNNING = {**LIVE, "status": {"jobDeploymentStatus": "Running"}}
 KEY = ref_of(RAY).key
 
 
-RUNS = PlannedRuns({KEY: MANIFEST})
-STARTED = InventoryEntry(ref_of(RAY), "u", started=True)
+def planned(manifest: Manifest) -> PlannedRuns:
+    return PlannedRuns({ref_of(manifest.object).key: manifest})
+
+
+def started(item: Object, **more: Any) -> InventoryEntry:
+    return InventoryEntry(ref_of(item), uid_of(item), started=True, **more)
+
+
+RUNS = planned(MANIFEST)
 
 
 @pytest.fixture
@@ -50,7 +57,7 @@ def part() -> RunsPart:
     return RunsPart(lambda ref: None, lambda: 0.0, lambda: None)
 
 
-def seen(*objects: Object, entries: tuple[InventoryEntry, ...] = (STARTED,)) -> Seen:
+def seen(*objects: Object, entries: tuple[InventoryEntry, ...] = (started(RAY),)) -> Seen:
     return looking_at(Inventory({entry.ref.key: entry for entry in entries}), *objects)  # type: ignore[arg-type]
 
 
@@ -60,31 +67,32 @@ def looking_at(inventory: Inventory, *objects: Object, is_leading: bool = True) 
     return Seen(0.0, 0.0, is_leading, Observation(found, frozenset(kinds)), inventory)
 
 
+def action(manifest: Manifest, live: Object | None, finished: str | None = None) -> str:
+    """What is done about this run, empty for nothing."""
+    change = classify_change(manifest, live, finished_digest=finished, has_started=True, is_update_refused=False)
+    return change.action if change else ""
+
+
 def test_a_job_of_a_kind_that_passes_through_runs_once(part: RunsPart) -> None:
     """S16: a RayJob ends, and its time to live takes it away."""
     now = seen()
     part.record_deletions(now, RUNS, [(LIVE, True)])
     run = now.inventory.runs[KEY]
     assert (run.digest, run.phase) == (DIGEST, "Completed")
-    kwargs = {"has_started": True, "is_update_refused": False}
-    assert classify_change(MANIFEST, None, finished_digest=run.digest, **kwargs) is None
-    changed = replace(MANIFEST, run_digest="sha256:other")
-    change = classify_change(changed, None, finished_digest=run.digest, **kwargs)
-    assert change is not None
-    assert change.action == "create"
+    assert action(MANIFEST, None, run.digest) == ""
+    assert action(replace(MANIFEST, run_digest="sha256:other"), None, run.digest) == "create"
 
 
 def test_one_that_is_deleted_before_its_end_is_made_again(part: RunsPart) -> None:
     now = seen()
-    part.record_deletions(now, RUNS, [({**LIVE, "status": {"jobDeploymentStatus": "Running"}}, True)])
+    part.record_deletions(now, RUNS, [(RUNNING, True)])
     assert now.inventory.runs == {}
     assert now.inventory.entries[KEY].uid == ""
 
 
 def test_what_was_seen_to_go_is_told_again_to_an_inventory_that_is_read_again(part: RunsPart) -> None:
     """A gang deleted by hand, before the pass that saw it lost its write of the inventory, counted as finished."""
-    gone = [({**LIVE, "status": {"jobDeploymentStatus": "Running"}}, True)]
-    for new in (gone, [], []):
+    for new in ([(RUNNING, True)], [], []):
         now = seen()
         part.record_deletions(now, RUNS, new)
         assert now.inventory.entries[KEY].uid == ""
@@ -92,38 +100,30 @@ def test_what_was_seen_to_go_is_told_again_to_an_inventory_that_is_read_again(pa
     part.record_deletions(now, RUNS, [])
     now = seen()
     part.record_deletions(now, RUNS, [])
-    assert now.inventory.entries[KEY].uid == "u", "it is stored, and told no more"
+    assert now.inventory.entries[KEY].uid == "train", "it is stored, and told no more"
 
 
 def test_the_new_run_of_a_job_that_was_deleted_for_it_just_before_a_stop_is_made(part: RunsPart) -> None:
     """The next process, which saw no object and an entry that had started, took the new run for one that is over."""
-    now = seen(entries=(replace(STARTED, run="sha256:former"),))
+    now = seen(entries=(started(RAY, run="sha256:former"),))
     assert part.record_unobserved_ends(now, RUNS) == {}
     assert now.inventory.runs[KEY].digest == "sha256:former"
-    change = classify_change(MANIFEST, None, finished_digest="sha256:former", has_started=True, is_update_refused=False)
-    assert change is not None
-    assert change.action == "create"
+    assert action(MANIFEST, None, "sha256:former") == "create"
 
 
-def test_a_changed_specification_of_a_running_one_waits_for_the_end() -> None:
-    running = {**LIVE, "status": {"jobDeploymentStatus": "Running"}}
+@pytest.mark.parametrize(("live", "done"), [(RUNNING, "held"), (LIVE, "replace")])
+def test_a_changed_specification_of_a_running_one_waits_for_the_end(live: Object, done: str) -> None:
     changed = replace(MANIFEST, object={**RAY, "spec": {"entrypoint": "python other.py"}}, run_digest="sha256:other")
-    for live, action in ((running, "held"), (LIVE, "replace")):
-        change = classify_change(changed, live, finished_digest=None, has_started=True, is_update_refused=False)
-        assert change is not None
-        assert change.action == action
+    assert action(changed, live) == done
 
 
 def test_a_record_is_made_once_and_keeps_the_former_runs(part: RunsPart) -> None:
     now = seen(LIVE)
     part.record_ends(now, RUNS)
     first = now.inventory.runs[KEY]
-    owner = {"apiVersion": "ray.io/v1", "kind": "RayJob", "name": "train", "uid": "u", "controller": True}
-    late = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "late", "namespace": "default", "uid": "late"}}
-    late["metadata"]["ownerReferences"] = [owner]  # type: ignore[index]
-    part.record_ends(looking_at(now.inventory, LIVE, {**late, "spec": {"nodeName": "n9"}}), RUNS)
+    part.record_ends(looking_at(now.inventory, LIVE, live_pod("late", LIVE, "n9")), RUNS)
     assert now.inventory.runs[KEY] is first
-    again = {**LIVE, "metadata": {**LIVE["metadata"], "uid": "v", "annotations": {DIGEST_ANNOTATION: "sha256:other"}}}
+    again = with_metadata(LIVE, uid="v", annotations={DIGEST_ANNOTATION: "sha256:other"})
     part.record_ends(looking_at(now.inventory, again), RUNS)
     assert now.inventory.runs[KEY].digest == "sha256:other"
     assert [run["digest"] for run in now.inventory.runs[KEY].details["former"]] == [DIGEST]
@@ -131,9 +131,8 @@ def test_a_record_is_made_once_and_keeps_the_former_runs(part: RunsPart) -> None
 
 def test_how_often_a_lost_job_is_made_again_is_counted(part: RunsPart) -> None:
     """Volcano's issue 5973: nothing happens to it any more, for ever."""
-    body: Object = {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "spec": {"minAvailable": 1}}
-    lost, bare = ({**body, "metadata": {"namespace": "default", "name": name, "uid": name}} for name in ("train", "b"))
-    wanted = [(ref_of(lost), Manifest(4, lost, "", pods=1)), (ref_of(bare), Manifest(4, bare, "", pods=0))]
+    lost, bare = (live(VOLCANO, "Job", name) for name in ("train", "b"))
+    wanted = [(ref_of(each), Manifest(4, each, "", pods=int(each is lost))) for each in (lost, bare)]
     now = seen(lost, bare)
     replaced = [ChangeResult(Change("replace", ref, manifest, manifest.object), "done") for ref, manifest in wanted]
     times = (0.0, TIMINGS.runs.lost, 5 * TIMINGS.runs.lost)
@@ -145,33 +144,30 @@ def test_how_often_a_lost_job_is_made_again_is_counted(part: RunsPart) -> None:
         assert [*part.lost_jobs.repeats] == ([ref_of(lost).key] if at > TIMINGS.runs.lost else [])
 
 
-FLOW: Object = {
-    "apiVersion": "flow.volcano.sh/v1alpha1",
-    "kind": "JobFlow",
-    "metadata": {"name": "nightly", "namespace": "default", "uid": "new"},
-}
+FLOW = live("flow.volcano.sh/v1alpha1", "JobFlow", "nightly")
 
 
 def test_the_end_of_a_flow_is_recorded_though_its_conditions_are_a_map(part: RunsPart) -> None:
     """One that was over ended every pass of the reconciler."""
     over = {"state": {"phase": "Succeed"}, "conditions": {"nightly-a": {"phase": "Completed"}}}
-    live = {**FLOW, "metadata": {**FLOW["metadata"], "annotations": {DIGEST_ANNOTATION: "d"}}, "status": over}
-    now = seen(live, entries=(InventoryEntry(ref_of(FLOW), "new", started=True),))
+    now = seen({**with_metadata(FLOW, annotations={DIGEST_ANNOTATION: "d"}), "status": over}, entries=(started(FLOW),))
     part.record_ends(now, PlannedRuns())
     assert now.inventory.runs[ref_of(FLOW).key].phase == "Completed"
 
 
-FIELDS = (
-    "phase",
-    "state",
-    "conditions",
-    "taskStatusCount",
-    "startTime",
-    "completionTime",
-    "jobStatus",
-    "status",
-    "type",
-)
+@pytest.mark.parametrize(("owner", "flows", "former"), [("old", [], 1), ("old", [FLOW], 1), ("nightly", [FLOW], 0)])
+def test_a_flow_is_made_again_when_the_jobs_of_the_former_one_are_gone(
+    owner: str, flows: list[Object], former: int
+) -> None:
+    job = live(VOLCANO, "Job", "nightly-a", with_metadata(FLOW, uid=owner))
+    objects = {ref_of(item).key: item for item in (job, *flows)}
+    for readable in (frozenset({ref_of(FLOW).group_kind}), frozenset[str]()):
+        found = list(former_flows(Observation(objects, readable)))
+        assert found == ([ref_of(FLOW).key] * former if readable else [])
+
+
+TIMES = ("startTime", "completionTime")
+FIELDS = ("phase", "state", "conditions", "taskStatusCount", "jobStatus", "status", "type", *TIMES)
 WORDS = st.sampled_from((*FIELDS, "Completed", "True", "Failed", "Succeed", "lastTransitionTime"))
 ANYTHING = st.recursive(
     st.none() | st.integers() | WORDS,
@@ -189,63 +185,40 @@ def test_whatever_a_status_holds_the_pass_goes_on(kind: str, status: object) -> 
     final_record({}, item, [])
 
 
-def applied(*annotations: str) -> list[Object]:
-    """managedFields of an object of which we have applied these annotations."""
-    fields: Object = {"f:metadata": {"f:annotations": {f"f:{name}": {} for name in annotations}}}
+def applied(annotation: str) -> list[Object]:
+    """managedFields of an object of which we have applied this annotation."""
+    fields: Object = {"f:metadata": {"f:annotations": {f"f:{annotation}": {}}}}
     return [{"manager": FIELD_MANAGER, "operation": "Apply", "fieldsV1": fields}]
 
 
 @pytest.mark.parametrize("is_known", [True, False])
 def test_a_finished_job_whose_digest_others_overwrite_is_not_run_again(part: RunsPart, is_known: bool) -> None:
     """With another digest it looked like a run of another specification, so that the planned one was made again."""
-    metadata = {**LIVE["metadata"], "managedFields": applied(DIGEST_ANNOTATION)}
-    live = {**LIVE, "metadata": metadata}
-    now = seen(live)
-    if is_known:
-        part.record_ends(now, RUNS)
-    others = {**metadata, "annotations": {DIGEST_ANNOTATION: "sha256:else"}, "managedFields": applied("other")}
-    for changed in ({**live, "metadata": others}, {**live, "metadata": {**others, "managedFields": []}}):
-        if is_known or changed["metadata"]["managedFields"]:
-            part.record_ends(looking_at(now.inventory, changed), RUNS)
+    ours = with_metadata(LIVE, managedFields=applied(DIGEST_ANNOTATION))
+    others = with_metadata(LIVE, annotations={DIGEST_ANNOTATION: "sha256:else"}, managedFields=applied("other"))
+    bare = with_metadata(others, managedFields=[])
+    now = seen(ours)
+    for shown in (ours, others, bare) if is_known else (others,):
+        part.record_ends(looking_at(now.inventory, shown), RUNS)
     run = now.inventory.runs[KEY]
     assert (run.digest, "former" in run.details) == (DIGEST, False)
 
 
-@pytest.mark.parametrize("started", [False, True])
+@pytest.mark.parametrize("has_started", [False, True])
 @pytest.mark.parametrize("gone", [False, True])
 def test_a_job_that_was_terminated_before_its_first_pod_has_had_no_run(
-    part: RunsPart, started: bool, gone: bool
+    part: RunsPart, has_started: bool, gone: bool
 ) -> None:
     """Volcano terminates a job whose pods a quota refuses fifteen times; it was recorded as over, and never ran."""
-    metadata = {**LIVE["metadata"], "name": "quoted"}
     status = {"state": {"phase": "Terminated"}, "conditions": [{"status": "Pending"}, {"status": "Terminated"}]}
-    job = {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "metadata": metadata, "status": status}
-    now = seen(*(() if gone else (job,)), entries=(InventoryEntry(ref_of(job), "u", started=started),))
+    job = {**live(VOLCANO, "Job", "quoted", annotations={DIGEST_ANNOTATION: DIGEST}), "status": status}
+    now = seen(*(() if gone else (job,)), entries=(replace(started(job), started=has_started),))
     part.record_deletions(now, RUNS, [(job, True)] if gone else [])
     part.record_ends(now, RUNS)
-    assert (ref_of(job).key in now.inventory.runs) == started
+    assert (ref_of(job).key in now.inventory.runs) == has_started
 
 
-@pytest.mark.parametrize(("owner", "flows", "former"), [("old", [], 1), ("old", [FLOW], 1), ("new", [FLOW], 0)])
-def test_a_flow_is_made_again_when_the_jobs_of_the_former_one_are_gone(
-    owner: str, flows: list[Object], former: int
-) -> None:
-    owners = [{"kind": "JobFlow", "name": "nightly", "uid": owner}]
-    metadata = {"name": "nightly-a", "namespace": "default", "uid": "a", "ownerReferences": owners}
-    job = {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "metadata": metadata}
-    objects = {ref_of(item).key: item for item in (job, *flows)}
-    for readable in (frozenset({ref_of(FLOW).group_kind}), frozenset[str]()):
-        found = list(former_flows(Observation(objects, readable)))
-        assert found == ([ref_of(FLOW).key] * former if readable else [])
-
-
-FOO: Object = {
-    "apiVersion": "example.org/v1",
-    "kind": "FooJob",
-    "metadata": {"name": "foo", "namespace": "default"},
-    "spec": {"ttlSecondsAfterFinished": 10},
-}
-FOO_KEY = ref_of(FOO).key
+FOO: Object = {**live("example.org/v1", "FooJob", "foo"), "spec": {"ttlSecondsAfterFinished": 10}}
 
 
 @pytest.mark.parametrize("way", ["is there", "is deleted", "was deleted unseen"])
@@ -254,10 +227,8 @@ def test_a_run_of_a_kind_that_nobody_knows_is_made_once(part: RunsPart, way: str
     """S16: it was made again each time that its time to live took it away. A former gangplan, to which it was a
     service, has not marked it."""
     manifest = Manifest(4, FOO, "jobs/foo.yaml:1", run_digest(FOO))
-    runs = PlannedRuns({FOO_KEY: manifest})
-    annotations = {DIGEST_ANNOTATION: manifest.run_digest} if marked else {}
-    live = {**FOO, "metadata": {**FOO["metadata"], "uid": "f", "annotations": annotations}}
-    inventory = seen(entries=(InventoryEntry(ref_of(FOO), "f", started=True),)).inventory
+    runs, inventory = planned(manifest), seen(entries=(started(FOO),)).inventory
+    there = with_metadata(FOO, annotations={DIGEST_ANNOTATION: manifest.run_digest} if marked else {})
 
     def look(*objects: Object, gone: tuple[Object, ...] = ()) -> None:
         now = looking_at(inventory, *objects)
@@ -265,34 +236,23 @@ def test_a_run_of_a_kind_that_nobody_knows_is_made_once(part: RunsPart, way: str
         part.record_ends(now, runs)
         part.record_unobserved_ends(now, runs)
 
-    look({**live, "status": {"phase": "Running"}})
+    look({**there, "status": {"phase": "Running"}})
     assert inventory.runs == {}
-    over = {**live, "status": {"phase": "Succeeded"}}
+    over = {**there, "status": {"phase": "Succeeded"}}
     look(*([over] if way == "is there" else []), gone=(over,) if way == "is deleted" else ())
-    run = inventory.runs[FOO_KEY]
+    (run,) = inventory.runs.values()
     assert (run.digest, run.phase) == (manifest.run_digest, "Unknown" if "unseen" in way else "Completed")
 
 
-TRAIN: Object = {
-    "apiVersion": "batch.volcano.sh/v1alpha1",
-    "kind": "Job",
-    "metadata": {"name": "train", "namespace": "default", "uid": "t", "annotations": {DIGEST_ANNOTATION: "sha256:1"}},
-    "status": {"state": {"phase": "Running"}},
-}
+TRAIN = live(VOLCANO, "Job", "train", annotations={DIGEST_ANNOTATION: "sha256:1"})
 TRAIN_KEY = ref_of(TRAIN).key
 
 
-def train_pod(name: str, code: int) -> Object:
-    owner = {"apiVersion": TRAIN["apiVersion"], "kind": "Job", "name": "train", "uid": "t", "controller": True}
-    metadata = {"name": name, "namespace": "default", "uid": name, "ownerReferences": [owner]}
-    state = {"terminated": {"exitCode": code, "finishedAt": "2026-01-01T00:05:00Z"}}
-    status = {"phase": "Failed", "containerStatuses": [{"state": state}]}
+def train_pod(name: str, code: int, owner: Object = TRAIN) -> Object:
+    ended = {"terminated": {"exitCode": code, "finishedAt": "2026-01-01T00:05:00Z"}}
     return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": metadata,
-        "spec": {"nodeName": f"on-{name}"},
-        "status": status,
+        **live_pod(name, owner, f"on-{name}"),
+        "status": {"phase": "Failed", "containerStatuses": [{"state": ended}]},
     }
 
 
@@ -318,9 +278,7 @@ def stored(inventory: Inventory) -> Inventory:
 
 def test_what_became_of_former_pods_outlives_the_process_and_is_counted_once(part: RunsPart) -> None:
     """Exit codes and nodes of pods that were made anew were lost, and evictions with the process."""
-    inventory = Inventory()
-    inventory.entries[TRAIN_KEY] = InventoryEntry(ref_of(TRAIN), "t", started=True)
-    inventory = stored(inventory)
+    inventory = stored(seen(entries=(started(TRAIN),)).inventory)
     after_losing(part, inventory, train_pod("unled", 1), is_leading=False)
     assert inventory.is_stored, "the one that leads tells it"
     after_losing(part, inventory, train_pod("a", 3))
@@ -339,13 +297,7 @@ def test_what_became_of_former_pods_outlives_the_process_and_is_counted_once(par
 
 
 def test_the_pods_of_a_service_are_not_recorded(part: RunsPart) -> None:
-    inventory, key = Inventory(), "Deployment.apps/default/web"
-    inventory.entries[key] = InventoryEntry(Ref("apps/v1", "Deployment", "default", "web"), "w")
-    inventory.entries.mark_written()
-    web = {**TRAIN, "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web", "namespace": "default"}}
-    web["metadata"] |= {"uid": "w", "annotations": {PLACEMENT_ANNOTATION: "{}"}}
-    pod = train_pod("web-1", 0)
-    owner = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web", "uid": "w", "controller": True}
-    gone = {**pod, "metadata": {**pod["metadata"], "ownerReferences": [owner]}}
-    part.record_deletions(looking_at(inventory, web), RUNS, [(gone, True)])
+    web = live("apps/v1", "Deployment", "web", annotations={PLACEMENT_ANNOTATION: "{}"})
+    inventory = stored(seen(entries=(InventoryEntry(ref_of(web), "web"),)).inventory)
+    part.record_deletions(looking_at(inventory, web), RUNS, [(train_pod("web-1", 0, web), True)])
     assert inventory.is_stored

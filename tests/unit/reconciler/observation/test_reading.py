@@ -22,34 +22,17 @@ from reconciler.observation.seen import Seen
 from reconciler.planning.snapshot import Snapshot
 from reconciler.planning.target import Target
 from reconciler.runs.part import RunsPart
+from tests.builders.live import VOLCANO, live, with_metadata
 from tests.builders.scripted_server import ScriptedAnswer, ScriptedServer, error_answer
 from tests.unit.reconciler.objects.test_writer import writer_for
 
 COMMIT = "c0ffee"
-JOB: Object = {
-    "apiVersion": "batch.volcano.sh/v1alpha1",
-    "kind": "Job",
-    "metadata": {"name": "train", "namespace": "default"},
-    "spec": {"tasks": [], "ttlSecondsAfterFinished": 60},
-}
-MONITOR: Object = {
-    "apiVersion": "monitoring.coreos.com/v1",
-    "kind": "ServiceMonitor",
-    "metadata": {"name": "metrics"},
-    "spec": {},
-}
-CLAIM: Object = {
-    "apiVersion": "v1",
-    "kind": "PersistentVolumeClaim",
-    "metadata": {"name": "data", "namespace": "default"},
-    "spec": {},
-}
-CORE = {
-    "resources": [
-        {"name": "persistentvolumeclaims", "kind": "PersistentVolumeClaim", "namespaced": True},
-        {"name": "secrets", "kind": "Secret", "namespaced": True},
-    ]
-}
+JOB: Object = {**live(VOLCANO, "Job", "train"), "spec": {"tasks": [], "ttlSecondsAfterFinished": 60}}
+MONITOR = live("monitoring.coreos.com/v1", "ServiceMonitor", "metrics")
+CLAIM = live("v1", "PersistentVolumeClaim", "data")
+MONITOR_NAME, CLAIM_NAME = "ServiceMonitor default/metrics", "PersistentVolumeClaim default/data"
+KINDS = {"persistentvolumeclaims": "PersistentVolumeClaim", "secrets": "Secret"}
+CORE = {"resources": [{"name": name, "kind": kind, "namespaced": True} for name, kind in KINDS.items()]}
 NOTHING = ScriptedAnswer(200, {"metadata": {"resourceVersion": "5"}, "items": []})
 
 
@@ -107,9 +90,9 @@ def test_kinds_that_cannot_be_read_hold_up_only_their_own_objects(world: World) 
     seen = world.look(JOB, MONITOR, CLAIM)
     changes = world.changes(seen)
     assert [str(change) for change in changes.due] == ["create Job default/train"]
-    assert reasons(changes).keys() == {"ServiceMonitor metrics", "PersistentVolumeClaim default/data"}
-    assert "serves no kind ServiceMonitor" in reasons(changes)["ServiceMonitor metrics"]
-    assert "may not list claims" in reasons(changes)["PersistentVolumeClaim default/data"]
+    assert reasons(changes).keys() == {MONITOR_NAME, CLAIM_NAME}
+    assert "serves no kind ServiceMonitor" in reasons(changes)[MONITOR_NAME]
+    assert "may not list claims" in reasons(changes)[CLAIM_NAME]
     assert seen.observation.problems == (), "planning and pruning of the others go on"
     assert any("ServiceMonitor" in problem for problem in seen.observation.partial_problems), "and it is told"
 
@@ -158,7 +141,7 @@ def test_a_job_that_the_server_says_is_gone_has_had_its_run(world: World) -> Non
         (NOTHING, error_answer(500)),
         (NOTHING, error_answer(403)),
         (NOTHING, ScriptedAnswer(200, None)),
-        (NOTHING, ScriptedAnswer(200, {**JOB, "metadata": {**JOB["metadata"], "uid": "u1"}})),
+        (NOTHING, ScriptedAnswer(200, with_metadata(JOB, uid="u1"))),
     ],
 )
 def test_a_job_of_which_that_is_not_known_has_not_ended_and_is_not_made_again(
@@ -182,7 +165,7 @@ def test_a_kind_of_which_we_have_objects_is_never_taken_to_be_empty(world: World
 
 def test_a_kind_whose_definition_was_deleted_holds_up_only_its_own_objects(world: World) -> None:
     """It stopped all planning for five minutes."""
-    torch: Object = {"apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob", "metadata": JOB["metadata"], "spec": {}}
+    torch = live("kubeflow.org/v1", "PyTorchJob", "train")
     world.watches.informers["PyTorchJob.kubeflow.org"].health.record_problem("404", is_withdrawn=True)
     seen = world.look(JOB, torch)
     changes = world.changes(seen)

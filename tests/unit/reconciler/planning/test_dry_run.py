@@ -4,32 +4,46 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
+from compiler.kubernetes import name_of, uid_of
 from reconciler.cluster.client import LostLease
+from reconciler.cluster.objects import Object
 from reconciler.planning.dry_run import DryRun, Question
 from reconciler.timings import TIMINGS, DryRunTimings
 from tests.builders.fake_cluster import FakeCluster
+from tests.builders.live import VOLCANO
 from tests.builders.scripted_server import ScriptedAnswer, error_answer
 from tests.builders.threads import no_new_thread
 
 TIMES = TIMINGS.dry_run
-JOBS = "/apis/batch.volcano.sh/v1alpha1/namespaces/default/jobs"
+JOBS = f"/apis/{VOLCANO}/namespaces/default/jobs"
+TEAM = frozenset({"team"})
 
 
-def job(name: str, queue: str = "team") -> dict[str, Any]:
+def job(name: str, queue: str = "team") -> Object:
     metadata = {"name": name, "namespace": "default"}
-    return {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "metadata": metadata, "spec": {"queue": queue}}
+    return {"apiVersion": VOLCANO, "kind": "Job", "metadata": metadata, "spec": {"queue": queue}}
 
 
-def queue(name: str, **spec: Any) -> dict[str, Any]:
+def queue(name: str, **spec: Any) -> Object:
     return {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "metadata": {"name": name}, "spec": spec}
 
 
-def messages(cluster: FakeCluster, *questions: Question, timings: DryRunTimings = TIMES) -> list[str]:
-    dry_run = DryRun(cluster.client(), lambda: None, timings=timings)
+def ask(item: Object, **more: Any) -> Question:
+    return Question(item, f"{name_of(item)}.yaml:1", **more)
+
+
+@pytest.fixture
+def cluster() -> FakeCluster:
+    return FakeCluster()
+
+
+def messages(cluster: FakeCluster, *questions: Question, outage: float = TIMES.outage) -> list[str]:
+    dry_run = DryRun(cluster.client(), lambda: None, timings=DryRunTimings(outage=outage))
     return [refusal.message for refusal in dry_run.refusals_of(questions)]
 
 
@@ -37,14 +51,34 @@ def denied(message: str) -> ScriptedAnswer:
     return error_answer(403, f'admission webhook "validate" denied the request: {message}')
 
 
-def test_all_objects_are_asked_about_and_none_is_written() -> None:
-    cluster = FakeCluster()
-    cluster.before = lambda method, path, body: (
-        denied("too greedy") if body and body["metadata"]["name"] in ("job-3", "job-30") else None
-    )
-    questions = [Question(job(f"job-{at}"), f"jobs/x.yaml:{at}") for at in range(40)]
-    refusals = DryRun(cluster.client(), lambda: None).refusals_of(questions)
-    assert [refusal.question.position for refusal in refusals] == ["jobs/x.yaml:3", "jobs/x.yaml:30"]
+def refuse(cluster: FakeCluster, message: str, is_refused: Callable[[Object], bool]) -> None:
+    """Let admission refuse such objects."""
+    cluster.before = lambda method, path, body: denied(message) if body and is_refused(body) else None
+
+
+def hang(cluster: FakeCluster, kind: str = "Queue") -> tuple[threading.Event, threading.Event]:
+    """Let questions about this kind wait for the second event; the first says that one has come."""
+    come, gate = threading.Event(), threading.Event()
+
+    def wait(method: str, path: str, body: Any) -> None:
+        if body["kind"] == kind:
+            come.set()
+            gate.wait(30)
+
+    cluster.before = wait
+    return come, gate
+
+
+def result_of(dry_run: DryRun) -> tuple[Any, ...]:
+    while (found := dry_run.take_result()) is None:
+        time.sleep(0.001)
+    return found
+
+
+def test_all_objects_are_asked_about_and_none_is_written(cluster: FakeCluster) -> None:
+    refuse(cluster, "too greedy", lambda item: name_of(item) in ("job-3", "job-30"))
+    refusals = DryRun(cluster.client(), lambda: None).refusals_of([ask(job(f"job-{at}")) for at in range(40)])
+    assert [refusal.question.position for refusal in refusals] == ["job-3.yaml:1", "job-30.yaml:1"]
     assert refusals[0].message == 'admission webhook "validate" denied the request: too greedy'
     assert len(cluster.requests) == 40
     assert all("dryRun=All" in path for _, path, _ in cluster.requests)
@@ -62,10 +96,9 @@ def test_all_objects_are_asked_about_and_none_is_written() -> None:
         error_answer(400, "admission webhook mutate does not support dry run"),
     ],
 )
-def test_what_says_nothing_about_the_object_is_no_refusal(answer: ScriptedAnswer) -> None:
-    cluster = FakeCluster()
-    cluster.before = lambda method, path, body: answer
-    assert not messages(cluster, Question(job("a"), "a:1"), timings=DryRunTimings(outage=0.0))
+def test_what_says_nothing_about_the_object_is_no_refusal(cluster: FakeCluster, answer: ScriptedAnswer) -> None:
+    cluster.fail(answer)
+    assert not messages(cluster, ask(job("a")), outage=0.0)
 
 
 FULL = "exceeded quota: few, requested: count/jobs=1, used: count/jobs=3, limited: count/jobs=3"
@@ -73,48 +106,41 @@ POLICY = "ValidatingAdmissionPolicy 'no-bad' with binding 'no-bad' denied reques
 
 
 @pytest.mark.parametrize("message", [FULL, POLICY, 'violates PodSecurity "restricted:latest": privileged'])
-def test_what_admission_refuses_with_403_holds_the_commit(message: str) -> None:
+def test_what_admission_refuses_with_403_holds_the_commit(cluster: FakeCluster, message: str) -> None:
     """It was taken for a missing right, and the commit applied in part."""
-    cluster = FakeCluster()
-    cluster.before = lambda method, path, body: error_answer(403, f'jobs "a" is forbidden: {message}')
-    assert messages(cluster, Question(job("a"), "a:1")) == [f'jobs "a" is forbidden: {message}']
+    cluster.fail(error_answer(403, f'jobs "a" is forbidden: {message}'))
+    assert messages(cluster, ask(job("a"))) == [f'jobs "a" is forbidden: {message}']
 
 
 @pytest.mark.parametrize(
-    ("message", "is_refused"),
+    ("message", "is_refused", "more"),
     [
-        (FULL, False),
-        ("status unknown for quota: few, resources: count/jobs", False),
-        ("failed quota: few: must specify limits.cpu for: main", True),
-        (POLICY, True),
+        (FULL, False, {"may_wait": True}),
+        (FULL, False, {"others": frozenset({"few"})}),
+        ("status unknown for quota: few, resources: count/jobs", False, {"may_wait": True}),
+        ("failed quota: few: must specify limits.cpu for: main", True, {"may_wait": True}),
+        (POLICY, True, {"may_wait": True}),
     ],
 )
-def test_what_may_wait_for_room_in_a_quota_is_not_refused_by_a_full_one(message: str, is_refused: bool) -> None:
-    """What holds the quota now may be a job that the very same commit takes out."""
-    cluster = FakeCluster()
-    cluster.before = lambda method, path, body: error_answer(403, f'jobs "a" is forbidden: {message}')
-    assert bool(messages(cluster, Question(job("a"), "a:1", may_wait=True))) == is_refused
+def test_what_may_wait_for_room_in_a_quota_is_not_refused_by_a_full_one(
+    cluster: FakeCluster, message: str, is_refused: bool, more: dict[str, Any]
+) -> None:
+    """What holds the quota now may be a job that the very same commit takes out; or the quota is of that commit."""
+    cluster.fail(error_answer(403, f'jobs "a" is forbidden: {message}'))
+    assert bool(messages(cluster, ask(job("a"), **more))) == is_refused
 
 
-def test_a_quota_of_the_same_commit_refuses_nothing() -> None:
-    cluster = FakeCluster()
-    cluster.before = lambda method, path, body: error_answer(403, f'jobs "a" is forbidden: {FULL}')
-    assert not messages(cluster, Question(job("a"), "a:1", others=frozenset({"few"})))
-
-
-def test_a_question_without_an_answer_is_asked_again() -> None:
-    cluster = FakeCluster()
+def test_a_question_without_an_answer_is_asked_again(cluster: FakeCluster) -> None:
     answers = iter([error_answer(503), denied("no")])
     cluster.before = lambda method, path, body: next(answers)
-    assert messages(cluster, Question(job("a"), "a:1"))
+    assert messages(cluster, ask(job("a")))
 
 
-def test_a_server_that_answers_nothing_for_a_moment_lets_nothing_pass() -> None:
+def test_a_server_that_answers_nothing_for_a_moment_lets_nothing_pass(cluster: FakeCluster) -> None:
     """Three questions within a millisecond had no answer, and a commit with a job that is refused was in force."""
-    cluster = FakeCluster()
     back_at = time.monotonic() + 0.5
     cluster.before = lambda method, path, body: error_answer(503) if time.monotonic() < back_at else denied("no")
-    assert messages(cluster, *(Question(job(f"job-{at}"), f"jobs/x.yaml:{at}") for at in range(20)))
+    assert messages(cluster, *(ask(job(f"job-{at}")) for at in range(20)))
 
 
 def refuse_unknown_queue(method: str, path: str, body: Any) -> ScriptedAnswer | None:
@@ -124,110 +150,83 @@ def refuse_unknown_queue(method: str, path: str, body: Any) -> ScriptedAnswer | 
     return denied(";".join(problems)) if problems else None
 
 
-def test_a_job_whose_queue_comes_in_the_same_commit_is_dry_run_with_another_queue() -> None:
-    cluster = FakeCluster()
+def test_a_job_whose_queue_comes_in_the_same_commit_is_dry_run_with_another_queue(cluster: FakeCluster) -> None:
     cluster.before = refuse_unknown_queue
-    others = frozenset({"team"})
-    assert messages(
-        cluster, Question(job("good"), "a:1", others=others), Question(job("greedy"), "b:1", others=others)
-    ) == ['admission webhook "validate" denied the request: minAvailable should not be greater']
+    assert messages(cluster, ask(job("good"), others=TEAM), ask(job("greedy"), others=TEAM)) == [
+        'admission webhook "validate" denied the request: minAvailable should not be greater'
+    ]
+    assert messages(cluster, ask(job("lost"))), "its queue is nowhere"
 
 
-def test_a_job_that_exists_keeps_its_queue_though_that_changes_in_the_same_commit() -> None:
+def test_a_job_that_exists_keeps_its_queue_though_that_changes_in_the_same_commit(cluster: FakeCluster) -> None:
     """Volcano refuses another queue of a job that exists, so every such commit was held for good."""
-    cluster = FakeCluster()
     live = cluster.put(f"{JOBS}/a", job("a"))
-    cluster.before = lambda method, path, body: (
-        denied("job updates may not change fields") if body["spec"]["queue"] != "team" else None
-    )
-    assert not messages(cluster, Question(job("a"), "a:1", uid=live["metadata"]["uid"], others=frozenset({"team"})))
+    refuse(cluster, "job updates may not change fields", lambda item: item["spec"]["queue"] != "team")
+    assert not messages(cluster, ask(job("a"), uid=uid_of(live), others=TEAM))
 
 
-def test_a_job_whose_queue_is_nowhere_is_refused() -> None:
-    cluster = FakeCluster()
-    cluster.before = refuse_unknown_queue
-    assert messages(cluster, Question(job("lost"), "a:1"))
+def test_a_queue_is_not_measured_against_queues_that_change_with_it(cluster: FakeCluster) -> None:
+    good, bad = (ask(queue("q", weight=weight, capability={"cpu": 1}), others=TEAM) for weight in (1, 0))
+    refuse(cluster, "more than its parent has", lambda item: "capability" in item["spec"] or not item["spec"]["weight"])
+    assert not messages(cluster, good)
+    refuse(cluster, "weight", lambda item: not item["spec"]["weight"])
+    assert messages(cluster, bad)
 
 
-def test_a_queue_is_not_measured_against_queues_that_change_with_it() -> None:
-    cluster = FakeCluster()
-    cluster.before = lambda method, path, body: (
-        denied("more than queue parent has") if "capability" in body["spec"] or body["spec"]["weight"] == 0 else None
-    )
-    others = frozenset({"parent"})
-    assert not messages(cluster, Question(queue("good", weight=1, capability={"cpu": 1}), "a:1", others=others))
-    cluster.before = lambda method, path, body: denied("weight") if body["spec"]["weight"] == 0 else None
-    assert messages(cluster, Question(queue("bad", weight=0, capability={"cpu": 1}), "a:1", others=others))
-
-
-def test_an_object_that_exists_is_asked_about_as_a_change_and_a_new_run_under_another_name() -> None:
-    cluster = FakeCluster()
+def test_an_object_that_exists_is_asked_about_as_a_change_and_a_new_run_under_another_name(
+    cluster: FakeCluster,
+) -> None:
     live = cluster.put(f"{JOBS}/a", job("a"))
-    question = Question(job("a", "other"), "a:1", uid=live["metadata"]["uid"])
-    renamed = Question(job("a", "third"), "a:1", is_renamed=True)
-    assert not messages(cluster, question, renamed)
+    assert not messages(cluster, ask(job("a", "other"), uid=uid_of(live)), ask(job("a", "third"), is_renamed=True))
     asked = {path.partition("?")[0].rpartition("/")[2]: body for _, path, body in cluster.requests}
-    assert asked["a"]["metadata"]["uid"] == live["metadata"]["uid"]
+    assert asked["a"]["metadata"]["uid"] == uid_of(live)
     assert asked["x"]["spec"]["queue"] == "third"
     assert cluster.objects[f"{JOBS}/a"]["spec"]["queue"] == "team"
 
 
-def test_a_lost_lease_ends_the_questions_without_an_answer() -> None:
-    cluster = FakeCluster()
-    client = cluster.client()
+def test_a_lost_lease_ends_the_questions_without_an_answer(cluster: FakeCluster) -> None:
+    client, woken = cluster.client(), threading.Event()
 
     def closed() -> None:
         raise LostLease("another replica holds the lease")
 
-    client.fence = closed
-    woken = threading.Event()
     dry_run = DryRun(client, woken.set)
-    many = [Question(job(f"job-{at}"), "a:1") for at in range(TIMES.askers + 1)]
-    dry_run.start(many)
-    assert woken.wait(30)
-    assert dry_run.take_result() is None
-    assert not dry_run.is_busy
-    client.fence = lambda: None
-    woken.clear()
-    dry_run.start(many)
-    assert woken.wait(30)
-    assert dry_run.take_result() == ()
+    for fence, result in ((closed, None), (lambda: None, ())):
+        client.fence = fence
+        woken.clear()
+        dry_run.start([ask(job(f"job-{at}")) for at in range(TIMES.askers + 1)])
+        assert woken.wait(30)
+        assert dry_run.take_result() == result
+        assert not dry_run.is_busy
 
 
-def test_the_answers_to_few_questions_are_there_at_once_and_late_ones_are_told() -> None:
-    cluster, woken, hangs = FakeCluster(), threading.Event(), threading.Event()
+def test_the_answers_to_few_questions_are_there_at_once_and_late_ones_are_told(cluster: FakeCluster) -> None:
+    woken = threading.Event()
     dry_run = DryRun(cluster.client(), woken.set, timings=DryRunTimings(moment=30.0))
-    dry_run.start([Question(job("a"), "a:1")])
-    assert not dry_run.is_busy
-    assert dry_run.take_result() == ()
+    dry_run.start([ask(job("a"))])
+    assert (dry_run.is_busy, dry_run.take_result()) == (False, ())
     assert not woken.is_set(), "nobody waits for it any more"
-
-    def hang(method: str, path: str, body: Any) -> ScriptedAnswer | None:
-        hangs.wait(30)
-        return None
-
-    cluster.before = hang
+    _, gate = hang(cluster, "Job")
     dry_run = DryRun(cluster.client(), woken.set, timings=DryRunTimings(moment=0.01))
-    dry_run.start([Question(job("b"), "b:1")])
+    dry_run.start([ask(job("b"))])
     assert dry_run.is_busy
-    hangs.set()
+    gate.set()
     assert woken.wait(30)
     assert dry_run.take_result() == ()
 
 
-def test_a_kind_that_gets_no_answer_is_not_asked_about_for_long_and_others_are() -> None:
+def test_a_kind_that_gets_no_answer_is_not_asked_about_for_long_and_others_are(cluster: FakeCluster) -> None:
     """A webhook that hangs was waited for three times for each object of its kind, twelve at a time."""
-    cluster, times = FakeCluster(), [0.0]
+    times = [0.0]
 
-    def hang(method: str, path: str, body: Any) -> ScriptedAnswer | None:
+    def time_out(method: str, path: str, body: Any) -> ScriptedAnswer | None:
         if body["kind"] != "Queue":
             return None
         times.append(times[-1] + 1.0)
         return error_answer(500, "failed calling webhook: context deadline exceeded")
 
-    cluster.before = hang
-    questions = [Question(queue(f"q-{at}"), f"q.yaml:{at}") for at in range(200)]
-    questions += [Question(job(f"job-{at}"), f"jobs.yaml:{at}") for at in range(20)]
+    cluster.before = time_out
+    questions = [ask(queue(f"q-{at}")) for at in range(200)] + [ask(job(f"job-{at}")) for at in range(20)]
     assert not DryRun(cluster.client(), lambda: None, lambda: times[-1]).refusals_of(questions)
     asked = [body["kind"] for _, _, body in cluster.requests]
     assert asked.count("Job") == 20
@@ -235,56 +234,39 @@ def test_a_kind_that_gets_no_answer_is_not_asked_about_for_long_and_others_are()
     assert asked.count("Queue") < 200 * TIMES.attempts
 
 
-def test_a_long_wait_is_told_and_a_round_that_is_given_up_keeps_no_other_waiting() -> None:
-    cluster, now, hangs, woken = FakeCluster(), [0.0], threading.Event(), threading.Event()
-    asked = threading.Event()
-
-    def hang(method: str, path: str, body: Any) -> ScriptedAnswer | None:
-        if body["kind"] == "Queue":
-            asked.set()
-            hangs.wait(30)
-        return None
-
-    cluster.before = hang
+def test_a_long_wait_is_told_and_a_round_that_is_given_up_keeps_no_other_waiting(cluster: FakeCluster) -> None:
+    now, woken = [0.0], threading.Event()
+    come, gate = hang(cluster)
     dry_run = DryRun(cluster.client(), woken.set, lambda: now[0])
     assert (dry_run.delay(), dry_run.seconds_to_tell()) == ("", None)
-    dry_run.start([Question(queue("slow"), "q:1")])
-    assert asked.wait(30)
+    dry_run.start([ask(queue("slow"))])
+    assert come.wait(30)
     assert (dry_run.delay(), dry_run.seconds_to_tell()) == ("", TIMES.tell_after)
     now[0] = TIMES.tell_after
-    assert dry_run.delay() == "Queue slow: nothing has come yet"
-    assert dry_run.seconds_to_tell() is None
+    assert (dry_run.delay(), dry_run.seconds_to_tell()) == ("Queue slow: nothing has come yet", None)
     dry_run.give_up()
     assert (dry_run.is_busy, dry_run.delay()) == (False, "")
-    dry_run.start([Question(job("good"), "j:1")])
-    assert woken.wait(30)
-    assert dry_run.take_result() == ()
-    hangs.set()
+    dry_run.start([ask(job("good"))])
+    assert result_of(dry_run) == ()
+    gate.set()
 
 
-def test_a_thread_that_cannot_be_started_keeps_no_commit_waiting() -> None:
+def test_a_thread_that_cannot_be_started_keeps_no_commit_waiting(cluster: FakeCluster) -> None:
     """The round without a thread never ended: its commit was never in force."""
-    asked = DryRun(FakeCluster().client(), lambda: None)
-    question = Question(queue("a"), "x:1")
-    with no_new_thread(), pytest.raises(RuntimeError):
-        asked.start([question])
-    assert not asked.is_busy
-    asked.start([question])
-    while (result := asked.take_result()) is None:
-        time.sleep(0.001)
-    assert result == ()
-
-
-def test_a_round_shows_that_it_goes_on_with_each_question_and_one_that_was_given_up_shows_nothing() -> None:
-    gate, cluster = threading.Event(), FakeCluster()
-
-    def hang(method: str, path: str, body: Any) -> None:
-        if "hangs" in path:
-            gate.wait()
-
-    cluster.before = hang
     asked = DryRun(cluster.client(), lambda: None)
-    asked.start([Question(queue("hangs"), "x:1"), *(Question(queue(f"q-{at}"), "x:1") for at in range(20))])
+    with no_new_thread(), pytest.raises(RuntimeError):
+        asked.start([ask(queue("a"))])
+    assert not asked.is_busy
+    asked.start([ask(queue("a"))])
+    assert result_of(asked) == ()
+
+
+def test_a_round_shows_that_it_goes_on_with_each_question_and_one_that_was_given_up_shows_nothing(
+    cluster: FakeCluster,
+) -> None:
+    _, gate = hang(cluster)
+    asked = DryRun(cluster.client(), lambda: None)
+    asked.start([ask(queue("hangs")), *(ask(job(f"job-{at}")) for at in range(20))])
     while len(cluster.requests) < 21:
         time.sleep(0.001)
     under_way = asked.heartbeat

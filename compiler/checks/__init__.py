@@ -17,10 +17,11 @@ from typing import Any, Generic, TypeVar, cast
 
 from compiler.diagnostics import Diagnostic, Rule, Severity, declare_rule
 from compiler.kinds import kinds
+from compiler.kubernetes import VOLCANO_SCHEDULER
 from compiler.specs import GangSpec, SchedulerSpec, Specs
-from compiler.specs.drafts import PodDraft, PrivilegedContainers
+from compiler.specs.drafts import InnerJob, PodDraft, PrivilegedContainers
 from compiler.specs.hypernode_tree import TreeProblem
-from compiler.syntax.documents import Document, FieldPath
+from compiler.syntax.documents import Document, DocumentIdentity, FieldPath
 
 Model = TypeVar("Model")
 ObjectIdentity = tuple[str, str, str]
@@ -80,13 +81,24 @@ class DocumentInput:
             yield found.document, found.model
 
 
+def _template_identity(gang: GangSpec) -> DocumentIdentity | None:
+    """The identity of the document that a step of a flow is made from; None of any other job."""
+    file, line, path = gang.document.identity
+    return (file, line, path[:-2]) if gang.made_by is not None else None
+
+
+def _names_volcano(gang: GangSpec) -> bool:
+    return VOLCANO_SCHEDULER in (gang.scheduler_name, *(role.pod.scheduler_name for role in gang.roles))
+
+
 @dataclass(frozen=True)
 class CheckInput(DocumentInput):
     """What checks examine: the specs, those of objects with errors included, and the models that they were made of.
 
     failed_objects: objects with errors, which must not be reported as missing. tree_problems: of the hypernode tree.
     schedulers: every scheduler configuration found; `specs` has the first. unbound_gangs: those whose pods the plan
-    binds to no node; `specs` has the others. privileged: the privileged containers of all documents.
+    binds to no node; `specs` has the others. privileged: the privileged containers of all documents. inner_jobs: those
+    that controllers make of a part of an object.
     """
 
     specs: Specs
@@ -97,6 +109,26 @@ class CheckInput(DocumentInput):
     schedulers: tuple[SchedulerSpec, ...] = ()
     unbound_gangs: tuple[GangSpec, ...] = ()
     privileged: tuple[PrivilegedContainers, ...] = ()
+    inner_jobs: tuple[InnerJob, ...] = ()
+
+    @cached_property
+    def jobs(self) -> tuple[GangSpec, ...]:
+        """The jobs that documents describe: planned ones, and those that controllers make of a part of an object."""
+        inner = {job.gang.document.identity for job in self.inner_jobs}
+        written = (gang for gang in self.specs.gangs if _template_identity(gang) not in inner)
+        return (*written, *(job.gang for job in self.inner_jobs))
+
+    @cached_property
+    def volcano_jobs(self) -> tuple[GangSpec, ...]:
+        """The jobs without those inside other objects that do not name Volcano."""
+        others = {id(job.gang) for job in self.inner_jobs if not _names_volcano(job.gang)}
+        return tuple(gang for gang in self.jobs if id(gang) not in others)
+
+    @cached_property
+    def jobs_and_services(self) -> tuple[GangSpec, ...]:
+        """The jobs, and whatever else runs pods that no plan binds."""
+        known = {inner.gang.document.identity for inner in self.inner_jobs}
+        return (*self.jobs, *(gang for gang in self.unbound_gangs if gang.document.identity not in known))
 
     def failed_names(self, key: str) -> set[str]:
         """Names of the objects of a kind ("Kind.group") that have errors."""
@@ -166,7 +198,7 @@ def document_findings(models: Iterable[ReadModel[Any]]) -> list[tuple[Document, 
     """What the checks of one document find, with the document."""
     examined = DocumentInput(models)
     checks = [check for check in all_checks() if check.of_document] if examined.models else []
-    return [(found.document, check.diagnostic(found)) for check in checks for found in check.function(examined)]
+    return [(found.document.written, check.diagnostic(found)) for check in checks for found in check.function(examined)]
 
 
 @cache

@@ -74,7 +74,7 @@ def impossible_device_share(check_input: CheckInput) -> Iterator[Finding]:
         for shared in pool.spec.shared_devices or ()
     }
     known.pop(VGPU_MEMORY, None)
-    for gang in check_input.specs.gangs:
+    for gang in check_input.jobs:
         for role in gang.roles:
             for resource, shared in known.items():
                 amount = role.pod.requests.get(resource, 0)
@@ -97,7 +97,7 @@ def topology_policy_without_effect(check_input: CheckInput) -> Iterator[Finding]
     """Volcano minds a task's topologyPolicy by its plugin numa-aware, and only for pods of QoS class Guaranteed (limits
     of cpu and memory in every container, requests equal to them). Mend: add the plugin, complete the limits, or remove
     the policy."""
-    for gang in check_input.specs.gangs:
+    for gang in check_input.jobs:
         document = gang.document
         for role in gang.roles if (document.kind, document.group) == ("Job", "batch.volcano.sh") else ():
             path = (*role.path, "topologyPolicy")
@@ -146,7 +146,7 @@ def vgpus_without_plugin(check_input: CheckInput) -> Iterator[Finding]:
     scheduler = check_input.specs.scheduler
     if scheduler is None or any(map(_enables_vgpus, scheduler.plugins)):
         return
-    for gang in check_input.specs.gangs:
+    for gang in check_input.jobs:
         for role in gang.roles:
             if role.pod.vgpu_requests:
                 message = f"role {role.name} asks for virtual GPUs, and the scheduler does not share devices"

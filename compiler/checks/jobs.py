@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from compiler.checks import CheckInput, DocumentInput, Finding, ModelOf, check
 from compiler.checks.volcano_job import dependency_cycle, shown_cycle
 from compiler.diagnostics import suggestion
+from compiler.kinds.common.paths import value_at
 from compiler.kubernetes import (
     GROUP_NAME_ANNOTATION,
     METAX_ATOMIC_GROUP_SIZE_ANNOTATION,
@@ -18,6 +19,7 @@ from compiler.kubernetes import (
 )
 from compiler.specs import GangSpec
 from compiler.specs.pod_groups import group_key, pods_by_group, subgroup_key
+from compiler.syntax.documents import Document, FieldPath
 from compiler.volcano import metax
 
 if TYPE_CHECKING:
@@ -31,17 +33,28 @@ JOB_TEMPLATE: ModelOf[JobTemplate] = ModelOf("JobTemplate.flow.volcano.sh")
 
 @check("GP320", "unknown priority class", folds=True, on_partial=True)
 def unknown_priority_class(check_input: CheckInput) -> Iterator[Finding]:
-    """A job's priority class is a PriorityClass of the cluster, or one of the two that every cluster has. The API
-    server refuses pods of an unknown one. Mend: correct the name, or add the class."""
+    """The priority class of a job and of its pod templates is a PriorityClass of the cluster, or one of the two that
+    every cluster has. The API server refuses pods of an unknown one. Mend: correct the name, or add the class."""
     known = {found.name for found in check_input.specs.priority_classes} | SYSTEM_PRIORITIES.keys()
     failed = check_input.failed_names("PriorityClass.scheduling.k8s.io")
-    for gang in check_input.specs.gangs:
-        name = gang.priority_class
-        if name and name not in known and name not in failed:
-            help = suggestion(name, known, f"add the PriorityClass, or use one of {', '.join(sorted(known))}")
-            yield Finding(
-                gang.document, gang.field_paths["priority_class"], f"there is no priority class {name!r}", help
-            )
+    for gang in check_input.jobs_and_services:
+        for name, document, path in _priority_classes(gang):
+            if name not in known and name not in failed:
+                help = suggestion(name, known, f"add the PriorityClass, or use one of {', '.join(sorted(known))}")
+                yield Finding(document, path, f"there is no priority class {name!r}", help)
+
+
+def _priority_classes(gang: GangSpec) -> Iterator[tuple[str, Document, FieldPath]]:
+    """The priority classes that a job and its pod templates name, each with its place."""
+    own = gang.field_paths.get("priority_class", ())
+    if gang.priority_class:
+        yield gang.priority_class, gang.document, own
+    for role in gang.roles:
+        document, path = gang.pod_spec_of(role)
+        at = (*path, "priorityClassName")
+        name = value_at(document.data, at) if role.pod_documents or role.template_path else None
+        if isinstance(name, str) and name and at != own:
+            yield name, document, at
 
 
 @check("GP321", "two default priority classes", "warning")
@@ -62,7 +75,7 @@ def several_default_priority_classes(check_input: CheckInput) -> Iterator[Findin
 @check("GP323", "minimum above the replicas of the whole job")
 def minimum_above_replicas(check_input: CheckInput) -> Iterator[Finding]:
     """A job that needs more pods than it has replicas never starts. Mend: lower the minimum, or raise the replicas."""
-    for gang in check_input.specs.gangs:
+    for gang in check_input.jobs:
         total = sum(role.replicas for role in gang.roles)
         if gang.minimum > total:
             message = f"the job needs {gang.minimum} pods to start, but has {total}"
@@ -77,7 +90,7 @@ def not_scheduled_by_volcano(check_input: CheckInput) -> Iterator[Finding]:
     default, and binding writes it into pod templates where nothing names a scheduler. A job of another scheduler is
     left out of the plan. The pods of a TrainJob are planned whatever its runtime names, but where that is nothing
     Kubernetes' default scheduler starts them one by one. Mend: write schedulerName: volcano in the pod template."""
-    for gang in check_input.specs.gangs:
+    for gang in check_input.volcano_jobs:
         if gang.scheduler_name:
             if gang.scheduler_name != VOLCANO_SCHEDULER:
                 message = f"the job is for the scheduler {gang.scheduler_name!r} and is left out of the plan"
@@ -108,7 +121,7 @@ def not_scheduled_by_volcano(check_input: CheckInput) -> Iterator[Finding]:
 def missing_requests(check_input: CheckInput) -> Iterator[Finding]:
     """A pod that requests nothing counts as best effort: Volcano places it outside topology and quota, and it takes
     from its neighbours. Mend: give every container resources.requests (limits will do)."""
-    for gang in check_input.specs.gangs:
+    for gang in check_input.volcano_jobs:
         for role in gang.roles:
             if role.replicas and not any(name != "pods" for name in role.pod.requests):
                 path = (*role.template_path, "spec", "containers") if role.template_path else ("spec", "minMember")
@@ -124,7 +137,7 @@ def missing_requests(check_input: CheckInput) -> Iterator[Finding]:
 def pinned_by_node_name(check_input: CheckInput) -> Iterator[Finding]:
     """spec.nodeName in a template puts every replica on one node, past every scheduler and every check. Mend: remove
     it; use a node selector if the job must be on certain nodes."""
-    for gang in check_input.specs.gangs:
+    for gang in check_input.jobs:
         for role in gang.roles:
             if role.pod.node_name:
                 path = (*role.template_path, "spec", "nodeName")
@@ -137,7 +150,7 @@ def pinned_by_node_name(check_input: CheckInput) -> Iterator[Finding]:
 
 
 def _metax_findings(check_input: CheckInput, categories: tuple[str, ...]) -> Iterator[Finding]:
-    for gang in check_input.specs.gangs:
+    for gang in check_input.jobs:
         for problem in metax.annotation_problems(gang.roles):
             if problem.category in categories:
                 yield Finding(gang.document, problem.path, problem.message, problem.help)
@@ -174,7 +187,7 @@ def metax_annotation_without_effect(check_input: CheckInput) -> Iterator[Finding
     """The group annotations work on the pod template of one role, and only for pods that Volcano schedules
     (schedulerName: volcano). On the job's own metadata they do nothing. Mend: move the annotation into a pod template;
     name the scheduler."""
-    for gang in check_input.specs.gangs:
+    for gang in check_input.jobs:
         for key in (METAX_GROUP_SIZE_ANNOTATION, METAX_ATOMIC_GROUP_SIZE_ANNOTATION):
             if (gang.document.metadata.get("annotations") or {}).get(
                 key
@@ -292,7 +305,7 @@ def depends_on_failed_object(check_input: CheckInput) -> Iterator[Finding]:
     itself. Mend: the errors of the other object."""
     queues = check_input.failed_names("Queue.scheduling.volcano.sh")
     classes = check_input.failed_names("PriorityClass.scheduling.k8s.io")
-    for gang in check_input.specs.gangs:
+    for gang in check_input.jobs:
         yield from _failed_dependency(gang, "queue", gang.queue, queues)
         yield from _failed_dependency(gang, "priority_class", gang.priority_class, classes)
     for queue in check_input.specs.queues:
@@ -312,7 +325,7 @@ def _failed_dependency(gang: GangSpec, field: str, name: str | None, failed: set
 def two_roles_of_one_name(check_input: CheckInput) -> Iterator[Finding]:
     """Replicated Jobs of a JobSet, worker groups of Ray and roles of a declared kind have names of their own: the API
     server or the operator refuses the job. Mend: rename one."""
-    for gang in (*check_input.specs.gangs, *check_input.unbound_gangs):
+    for gang in check_input.jobs_and_services:
         seen: set[str] = set()
         for role in gang.roles if gang.document.group != "batch.volcano.sh" else ():
             if role.name in seen:

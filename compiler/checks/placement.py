@@ -112,7 +112,7 @@ def _declared_nodes(check_input: CheckInput) -> _Nodes | None:
 
 
 def _roles(check_input: CheckInput) -> Iterator[tuple[GangSpec, RoleSpec]]:
-    for gang in check_input.specs.gangs:
+    for gang in check_input.jobs:
         for role in gang.roles if gang.schedulable else ():
             if role.replicas:
                 yield gang, role
@@ -216,7 +216,7 @@ def gangs_without_room(check_input: CheckInput) -> Iterator[Finding]:
     if (nodes := _declared_nodes(check_input)) is None:
         return
     domains = _domain_masks(check_input)
-    for gang in check_input.specs.gangs:
+    for gang in check_input.jobs:
         if not gang.schedulable or any(
             name not in nodes.facts.resources for role in gang.roles for name in _devices(role)
         ):

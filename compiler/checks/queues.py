@@ -298,7 +298,7 @@ def unknown_queue(check_input: CheckInput) -> Iterator[Finding]:
         help = suggestion(cluster.default_queue, known, "add the queue")
         yield Finding(cluster.document, ("spec", "defaultQueue"), f"there is no queue {cluster.default_queue!r}", help)
         known.add(cluster.default_queue)  # report it once
-    for gang in (*check_input.specs.gangs, *check_input.unbound_gangs):
+    for gang in check_input.jobs_and_services:
         if gang.queue not in known and (gang.is_bound or gang.queue):
             help = suggestion(gang.queue, known, f"the queues are {', '.join(sorted(known - {ROOT_QUEUE}))}")
             yield Finding(gang.document, gang.field_paths["queue"], f"there is no queue {gang.queue!r}", help)
@@ -313,7 +313,7 @@ def job_in_parent_queue(check_input: CheckInput) -> Iterator[Finding]:
     """Jobs run in leaf queues only. Volcano's admission refuses the job, and with the capacity plugin's hierarchy one
     such job stops all scheduling. Mend: name one of the children."""
     children = _children_by_queue(check_input)
-    for gang in check_input.specs.gangs:
+    for gang in check_input.volcano_jobs:
         if gang.queue != ROOT_QUEUE and (below := children.get(gang.queue)):
             names = ", ".join(sorted(queue.name for queue in below))
             yield Finding(
@@ -324,7 +324,7 @@ def job_in_parent_queue(check_input: CheckInput) -> Iterator[Finding]:
 @check("GP307", "job in the root queue", folds=True, on_partial=True)
 def job_in_root_queue(check_input: CheckInput) -> Iterator[Finding]:
     """Volcano takes no jobs into the root queue. Mend: name a leaf queue."""
-    for gang in check_input.specs.gangs:
+    for gang in check_input.volcano_jobs:
         if gang.queue == ROOT_QUEUE:
             yield Finding(
                 gang.document, gang.field_paths["queue"], "a job cannot be in the root queue", "name a leaf queue"

@@ -275,7 +275,7 @@ def ignored_cooldowns(check_input: CheckInput) -> Iterator[Finding]:
     that is no duration, which cdp ignores. Mend: enable cdp, in the first tier, write a duration like 10m or 1h30m, or
     remove the annotation."""
     for spec in check_input.schedulers:
-        for gang in check_input.specs.gangs if has_eviction_action(spec) else ():
+        for gang in check_input.jobs if has_eviction_action(spec) else ():
             for path in sorted(
                 (path for path in gang.document.positions if path[-1:] == (COOLDOWN_ANNOTATION,)), key=repr
             ):

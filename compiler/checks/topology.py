@@ -26,7 +26,7 @@ def minima_under_hard_topology(check_input: CheckInput) -> Iterator[Finding]:
     its pods, those above its minima too; the same holds for a subgroup. So it starts with all its replicas or not at
     all; once some of it runs, its minima count again. Mend: lower the replicas, make the topology soft, or use
     partitions of fixed size."""
-    for gang in check_input.specs.gangs:
+    for gang in check_input.jobs:
         yield from _elastic_subgroups(gang, check_input.specs.scheduler)
         if starts_in_full(gang, check_input.specs.scheduler) and has_lower_minima(gang):
             replicas = sum(role.replicas for role in gang.roles)
@@ -112,7 +112,7 @@ def unknown_member_nodes(check_input: CheckInput) -> Iterator[Finding]:
 
 
 def _topology_requests(check_input: CheckInput) -> Iterator[tuple[Document, FieldPath, TopologySpec]]:
-    for gang in check_input.specs.gangs:
+    for gang in check_input.jobs:
         if gang.topology is not None:
             yield gang.document, gang.field_paths["topology"], gang.topology
         for part in {part.path: part for part in gang.subgroups}.values():  # one field may ask for many subgroups
@@ -165,7 +165,7 @@ def missing_topology_plugin(check_input: CheckInput) -> Iterator[Finding]:
     scheduler = check_input.specs.scheduler
     if scheduler is None or scheduler.plugin("network-topology-aware") is not None:
         return
-    for gang in check_input.specs.gangs:
+    for gang in check_input.jobs:
         if gang.topology is not None:
             message = "the scheduler configuration lacks the plugin network-topology-aware"
             yield Finding(

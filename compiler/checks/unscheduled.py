@@ -24,7 +24,7 @@ def best_effort_without_backfill(check_input: CheckInput) -> Iterator[Finding]:
     scheduler = check_input.specs.scheduler
     if scheduler is None or scheduler.is_partial or "backfill" in scheduler.actions:
         return
-    for gang in check_input.specs.gangs:
+    for gang in check_input.volcano_jobs:
         for role in gang.roles if gang.schedulable and gang.is_bound else ():
             asks = any(amount for name, amount in role.pod.requests.items() if name != "pods")
             if role.replicas and not asks and role.pod.scheduler_name in ("", VOLCANO_SCHEDULER):

@@ -176,10 +176,15 @@ def unknown_dependencies(check_input: DocumentInput) -> Iterator[Finding]:
             wanted = (task.depends_on.name if task.depends_on else None) or []
             for number, name in enumerate(wanted):
                 path = ("spec", "tasks", index, "dependsOn", "name", number)
+                others = tuple(other for at, other in enumerate(names) if at != index)
                 if name not in names:
-                    yield Finding(document, path, f"there is no task {name!r}", _suggestion(name, tuple(names)))
+                    yield Finding(document, path, f"there is no task {name!r}", _other_task(name, others))
                 elif name in wanted[:number]:
                     yield Finding(document, path, f"the task {name!r} is here twice", "remove one")
+
+
+def _other_task(name: str, others: tuple[str, ...]) -> str:
+    return _suggestion(name, others) if others else "remove dependsOn: the job has no other task"
 
 
 @check("GP329", "dependsOn runs in a circle", of_document=True)
@@ -286,8 +291,9 @@ def ignored_role_minimums(check_input: DocumentInput) -> Iterator[Finding]:
     for document, job in check_input.documents_of(VOLCANO_JOB):
         first = job.spec.first_tasks
         has_minima = any(task.min_available is not None or task.partition_policy is not None for task in first)
-        total = sum(task.minimum for task in first)
-        if job.spec.minimum < total and (has_minima or len(job.spec.tasks) > 1):
+        total = sum(task.attainable_minimum for task in first)
+        is_refused = any((task.min_available or 0) > (task.replicas or 0) for task in job.spec.tasks)  # GP322
+        if job.spec.minimum < total and not is_refused and (has_minima or len(job.spec.tasks) > 1):
             message = (
                 f"minAvailable {job.spec.minimum} is below the {total} that the tasks need together, "
                 "so Volcano ignores each task's minimum"

@@ -81,6 +81,11 @@ class Task(StrictModel):
             return partitions.min_partitions * partitions.partition_size
         return self.replicas or 0
 
+    @property
+    def attainable_minimum(self) -> int:
+        """The minimum, one above the replicas counting as these: that is an error of the task and not of the job."""
+        return min(self.minimum, self.replicas or 0)
+
 
 class Volume(StrictModel):
     mount_path: str | None = None
@@ -106,12 +111,12 @@ class Spec(StrictModel):
     @property
     def minimum(self) -> int:
         """Volcano's admission default: the sum of the tasks' minima when it is 0 or missing."""
-        return self.min_available or sum(task.minimum for task in self.tasks)
+        return self.min_available or sum(task.attainable_minimum for task in self.tasks)
 
     @property
     def ignores_role_minimums(self) -> bool:
         """Whether Volcano's gang plugin ignores the roles' minima, since the job's minimum is below their sum."""
-        return self.minimum < sum(task.minimum for task in self.tasks)
+        return self.minimum < sum(task.attainable_minimum for task in self.tasks)
 
     @property
     def first_tasks(self) -> tuple[Task, ...]:

@@ -28,6 +28,7 @@ from compiler.specs import (
 )
 from compiler.specs.drafts import (
     HyperNodeDraft,
+    InnerJob,
     JobFlowDraft,
     JobTemplateDraft,
     PodDraft,
@@ -117,6 +118,9 @@ def _check_input(cluster: ClusterSpec, collector: DocumentCollector) -> CheckInp
         schedulers=tuple(schedulers),
         unbound_gangs=unbound,
         privileged=tuple(collector.specs_of(PrivilegedContainers)),
+        inner_jobs=tuple(
+            replace(inner, gang=_with_queue(inner.gang, cluster)) for inner in collector.specs_of(InnerJob)
+        ),
     )
 
 
@@ -157,7 +161,7 @@ def _run_checks(
 ) -> None:
     """Run all checks once, then the one on dependencies until it rejects no more objects. Adds to `rejected` and
     `diagnostics`."""
-    jobs = {gang.document.identity for gang in check_input.specs.gangs}
+    jobs = {gang.document.identity for gang in (*check_input.specs.gangs, *check_input.jobs)}
     partial_jobs = partial & jobs
     told = {diagnostic.position for diagnostic in diagnostics if diagnostic.severity == "error"}
     for check in all_checks():
@@ -222,7 +226,7 @@ def without_documents(specs: Specs, documents: Iterable[Document], errors: Itera
 def _add_finding(document: Document, diagnostic: Diagnostic, rejected: Rejected, diagnostics: list[Diagnostic]) -> None:
     diagnostics.append(diagnostic)
     if diagnostic.severity == "error":
-        rejected.setdefault(document.identity, document)
+        rejected.setdefault(document.identity, document.written)
 
 
 def _is_written(found: Finding) -> bool:

@@ -235,7 +235,7 @@ class DocumentCollector:
                 gang, missing = workflow_gang(draft, templates[document.namespace or "default"])
                 if gang is not None:
                     self.spec_items.append(gang)
-                    self.diagnostics.append(not_bound_diagnostic(document, WHY))
+                    self.diagnostics.append(not_bound_diagnostic(document, WHY, is_recurring=gang.is_recurring))
                 elif missing:
                     self._forget_name(document)
                 else:

@@ -14,12 +14,13 @@ from compiler.kinds import Kind, kinds
 from compiler.kinds.common.unbound import not_bound_diagnostic
 from compiler.kubernetes import API_GROUP
 from compiler.reading.files import configurations_inside
+from compiler.reading.inner_objects import inner_objects
 from compiler.reading.sensitive_objects import sensitive_object_diagnostics
 from compiler.reading.shape import document_flaws, shape_diagnostics
 from compiler.reading.unplanned import DESCRIBED_ELSEWHERE, declared_pods, runs_pods, unplanned_pods
 from compiler.run_kinds import runs_once
 from compiler.specs import GangSpec
-from compiler.specs.drafts import PrivilegedContainers
+from compiler.specs.drafts import InnerJob, PrivilegedContainers
 from compiler.syntax.documents import Document
 from compiler.validation.pod_security import privileged_places
 from compiler.validation.templates import pod_spec_paths
@@ -136,8 +137,21 @@ class DocumentReading:
         if document.has_generated_name:
             problems += _generated_name_diagnostics(document, kind, is_rejected)
         self.diagnostics += problems
-        if is_rejected or _is_left_out(document, kind):
+        if is_rejected or _is_left_out(document, kind) or not self._add_inner_objects(document):
             self.rejected.append(document)
+
+    def _add_inner_objects(self, document: Document) -> bool:
+        """Add the jobs inside the document, and what is wrong with them; false where something is."""
+        errors = list[Diagnostic]()
+        with guarded(document, errors.append):
+            for inner in inner_objects(document):
+                errors += inner.problems
+                if inner.model is not None and not has_error(inner.problems):
+                    self.models.append(ReadModel(inner.document, inner.model))
+                    specs = inner.kind.specs(inner.document, inner.model)
+                    self.spec_items += [InnerJob(spec) for spec in specs if isinstance(spec, GangSpec)]
+        self.diagnostics += errors
+        return not has_error(errors)
 
     def _pass_through(self, document: Document, failed: bool) -> list[Diagnostic]:
         problems = [*metadata_diagnostics(document, document.metadata, ("metadata",))]
@@ -186,8 +200,9 @@ class DocumentReading:
         if is_refused or errors:
             return () if is_refused else errors
         if found:
-            is_planned = kind.unbound_reason and isinstance(found[0], GangSpec)  # not a draft yet
-            return (not_bound_diagnostic(document, kind.unbound_reason),) if is_planned else ()
+            if not kind.unbound_reason or not isinstance(gang := found[0], GangSpec):  # nothing, or a draft yet
+                return ()
+            return (not_bound_diagnostic(document, kind.unbound_reason, is_recurring=gang.is_recurring),)
         return unplanned_pods(document, DESCRIBED_ELSEWHERE) if kind.is_foreign else ()
 
 

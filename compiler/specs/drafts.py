@@ -78,6 +78,13 @@ class JobTemplateDraft:
 
 
 @dataclass(frozen=True, slots=True)
+class InnerJob:
+    """The gang of a job that a controller makes of a part of another object: it is checked, and not planned."""
+
+    gang: GangSpec
+
+
+@dataclass(frozen=True, slots=True)
 class HyperJobDraft:
     """A HyperJob: the gang of all of its Jobs, of which some may be for other clusters."""
 

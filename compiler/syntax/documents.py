@@ -72,6 +72,11 @@ class Document:
         return self.file, self.line, self.item_path
 
     @property
+    def written(self) -> Document:
+        """The document that a file holds: this one, or the one that it is a part of."""
+        return self
+
+    @property
     def display_name(self) -> str:
         """ "Kind namespace/name", or "Kind name" without a namespace."""
         return f"{self.kind} {self.namespace}/{self.name}" if self.namespace else f"{self.kind} {self.name}"

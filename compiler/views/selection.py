@@ -11,6 +11,7 @@ from compiler.diagnostics.guard import guarded
 from compiler.diagnostics.render.json import diagnostic_entry
 from compiler.explain.names import compact_names
 from compiler.explain.reason_entries import REASONS
+from compiler.kinds.common.paths import value_at
 from compiler.kubernetes import ROOT_QUEUE
 from compiler.outcome import JobDecision, Outcome
 from compiler.reading.unplanned import runs_pods
@@ -101,6 +102,7 @@ def left_out(outcome: Outcome) -> list[LeftOut]:
     """The jobs that errors keep out of the plan, by file."""
     planned = {decision.gang.document.identity for decision in outcome.decisions}
     planned |= {pod.identity for decision in outcome.decisions for pod in decision.gang.pod_documents}
+    steps = {key for document in outcome.specs.documents for key in _template_keys(document)}
     errors: dict[tuple[str, str], list[Diagnostic]] = {}
     for each in outcome.diagnostics:
         if each.severity == "error":
@@ -108,12 +110,24 @@ def left_out(outcome: Outcome) -> list[LeftOut]:
     found = []
     for document in sorted(outcome.specs.documents, key=lambda document: document.identity[:2]):
         mine = errors.get((document.file, document.display_name))
-        if mine and document.identity not in planned and _is_job(document):
+        if mine and document.identity not in planned and (_is_job(document) or _key(document) in steps):
             found.append(LeftOut(document.file, document, tuple(mine)))
     for (file, subject), mine in errors.items():
         if not subject and file.startswith(f"{JOBS_FOLDER}/"):
             found.append(LeftOut(file, None, tuple(mine)))
     return sorted(found, key=lambda one: one.errors[0].position)
+
+
+def _key(document: Document) -> tuple[str, str, str]:
+    return document.kind, document.namespace or "default", document.name
+
+
+def _template_keys(document: Document) -> Iterator[tuple[str, str, str]]:
+    """The JobTemplates of which a JobFlow makes its Jobs."""
+    flows = value_at(document.data, ("spec", "flows")) if document.kind == "JobFlow" else None
+    for flow in flows if isinstance(flows, list) else ():
+        if isinstance(flow, dict):
+            yield "JobTemplate", document.namespace or "default", str(flow.get("name"))
 
 
 def _is_job(document: Document) -> bool:

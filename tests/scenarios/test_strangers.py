@@ -56,7 +56,7 @@ def is_as_expected(found: Diagnostic, wanted: str) -> bool:
     return (
         (at.file, at.line, found.severity, found.code) == (file, int(line), severity, code)
         and (column is None or at.column == int(column))
-        and (text or "") in f"{found.message}. {found.help}"
+        and (text or "").lower() in f"{found.message}. {found.help}".lower()
     )
 
 

@@ -127,7 +127,7 @@ def test_a_template_in_one_step_with_selectors_keeps_its_name() -> None:
         ({"action": "delete", "manifest": manifest()}, {}, ""),
         ({"action": "create", "manifest": "kind: ["}, {}, ""),
         ({"action": "create", "manifest": manifest(minAvailable="{{inputs.parameters.n}}")}, {}, ""),
-        ({"action": "create", "manifest": "{apiVersion: v1, kind: ConfigMap, spec: {}}"}, {}, ""),
+        ({"action": "create", "manifest": "{apiVersion: v1, kind: ConfigMap, data: {}}"}, {}, ""),
     ],
 )
 def test_an_object_of_a_known_kind_counts_with_its_pods(resource: Item, expected: dict[str, int], queue: str) -> None:

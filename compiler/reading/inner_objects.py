@@ -1,0 +1,157 @@
+"""Objects that a controller will make of what stands inside another object: they are judged like objects of their own.
+
+No webhook looks into templates, so that their mistakes would show when the controller makes the object.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from compiler.diagnostics import Diagnostic
+from compiler.fields.validation import validate_document
+from compiler.kinds import Kind, kinds
+from compiler.kinds.common.paths import found_paths, parse_path, value_at
+from compiler.reading.shape import document_flaws, shape_diagnostics
+from compiler.syntax.documents import Document, FieldPath
+from compiler.syntax.parse import parse_embedded_text
+
+Form = Literal["spec", "template", "object", "text"]
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where an object stands inside another. form: only its spec; metadata and spec; all of it; all of it as YAML text.
+    kind: "Kind.group", where the form does not say it."""
+
+    path: str
+    form: Form
+    kind: str = ""
+
+
+_VOLCANO_JOB = "Job.batch.volcano.sh"
+_MANIFEST = "templates[].resource.manifest"
+_PLACES: Mapping[str, tuple[_Place, ...]] = {
+    "AppWrapper.workload.codeflare.dev": (_Place("spec.components[].template", "object"),),
+    "ClusterWorkflowTemplate.argoproj.io": (_Place(f"spec.{_MANIFEST}", "text"),),
+    "CronJob.batch": (_Place("spec.jobTemplate", "template", "Job.batch"),),
+    "CronJob.batch.volcano.sh": (_Place("spec.jobTemplate", "template", _VOLCANO_JOB),),
+    "CronWorkflow.argoproj.io": (
+        _Place("spec.workflowSpec", "spec", "Workflow.argoproj.io"),
+        _Place(f"spec.workflowSpec.{_MANIFEST}", "text"),
+    ),
+    "Experiment.kubeflow.org": (_Place("spec.trialTemplate.trialSpec", "object"),),
+    "HyperJob.training.volcano.sh": (_Place("spec.replicatedJobs[].templateSpec", "spec", _VOLCANO_JOB),),
+    "JobTemplate.flow.volcano.sh": (_Place("spec", "spec", _VOLCANO_JOB),),
+    "ManifestWork.work.open-cluster-management.io": (_Place("spec.workload.manifests[]", "object"),),
+    "Work.work.karmada.io": (_Place("spec.workload.manifests[]", "object"),),
+    "Workflow.argoproj.io": (_Place(f"spec.{_MANIFEST}", "text"),),
+    "WorkflowTemplate.argoproj.io": (_Place(f"spec.{_MANIFEST}", "text"),),
+}
+"""Kind.group -> what its controller makes objects of."""
+
+_CREATING = ("create", "apply", "replace")
+"""Actions of a Workflow's resource template with which its manifest is a whole object."""
+_PARAMETER = re.compile(r"\{\{.*?\}\}", re.DOTALL)
+_UNKNOWN = "\ue000"
+"""Stands for each character of a parameter, so that columns stay; no manifest holds it otherwise."""
+
+
+@dataclass(frozen=True, slots=True)
+class InnerDocument(Document):
+    """An object inside the document `outer`: its findings are the outer one's, at the lines where it stands."""
+
+    outer: Document | None = None
+
+    @property
+    def written(self) -> Document:
+        """The document that a file holds."""
+        return self.outer or self
+
+    @property
+    def display_name(self) -> str:
+        return self.written.display_name
+
+
+@dataclass(frozen=True, slots=True)
+class InnerObject:
+    """An object of a known kind inside another. model: None where something is wrong with its shape, which `problems`
+    has, or where parameters stand for it."""
+
+    document: InnerDocument
+    kind: Kind
+    model: Any
+    problems: list[Diagnostic]
+
+
+def inner_objects(document: Document) -> Iterator[InnerObject]:
+    """Each object inside the document that is of a known kind."""
+    for place in _PLACES.get(f"{document.kind}.{document.group}", ()):
+        for path in found_paths(document.data, parse_path(place.path)):
+            inner = _inner_document(document, place, path)
+            kind = kinds().get(f"{inner.kind}.{inner.group}") if inner is not None else None
+            if inner is not None and kind is not None and inner.api_version == kind.api_version:
+                model, problems = validate_document(inner, kind.model)
+                found = [(at, problem) for at, problem in problems if not _is_parameter(inner, at)]
+                flaws = document_flaws(inner) if place.form in ("object", "text") else ([], [])
+                known = tuple([flaw for flaw in some if not _is_parameter(inner, flaw.path)] for some in flaws)
+                told = [problem for _, problem in found]
+                told += shape_diagnostics(inner, (known[0], known[1]), told, [at for at, _ in found])
+                yield InnerObject(inner, kind, model, told)
+
+
+def _is_parameter(document: Document, path: FieldPath) -> bool:
+    """Whether the value at `path`, or what holds it, is filled in later."""
+    values = (value_at(document.data, path[:length]) for length in range(1, len(path) + 1))
+    return any(isinstance(value, str) and (_UNKNOWN in value or "${" in value) for value in values)
+
+
+def _inner_document(document: Document, place: _Place, path: FieldPath) -> InnerDocument | None:
+    found, positions = value_at(document.data, path), document.positions
+    if place.form == "text":
+        found, positions = _from_text(document, path, found)
+    if not isinstance(found, dict):
+        return None
+    data = {"spec": found} if place.form == "spec" else found
+    if place.kind:
+        kind = kinds()[place.kind]
+        data = {**data, "apiVersion": kind.api_version, "kind": kind.name}
+    return InnerDocument(
+        document.file,
+        document.line,
+        document.text,
+        {**data, "metadata": _metadata(document, data.get("metadata"))},
+        _moved(positions, path, ("spec",) if place.form == "spec" else ()),
+        document.item_path,
+        document,
+    )
+
+
+def _metadata(document: Document, written: Any) -> dict[str, Any]:
+    """The metadata of the object; its name is the outer one's where the controller gives it one."""
+    own = {key: value for key, value in written.items() if key != "generateName"} if isinstance(written, dict) else {}
+    name = own.get("name")
+    is_known = isinstance(name, str) and _UNKNOWN not in name
+    names = {"name": name if is_known else document.name, "namespace": own.get("namespace") or document.namespace}
+    return {**own, **names}
+
+
+def _moved(
+    positions: Mapping[FieldPath, tuple[int, int]], path: FieldPath, before: FieldPath
+) -> dict[FieldPath, tuple[int, int]]:
+    """The positions of the inner object; before: the path in it of what stands at `path`."""
+    found: dict[FieldPath, tuple[int, int]] = {(): positions[path]} if path in positions else {}
+    for at, position in positions.items():
+        if at[: len(path)] == path:
+            found[(*before, *at[len(path) :])] = position
+    return found
+
+
+def _from_text(document: Document, path: FieldPath, text: Any) -> tuple[Any, Mapping[FieldPath, tuple[int, int]]]:
+    if not isinstance(text, str) or value_at(document.data, (*path[:-1], "action")) not in _CREATING:
+        return None, {}
+    masked = _PARAMETER.sub(lambda match: re.sub(r"[^\n]", _UNKNOWN, match.group()), text)
+    data, positions, _ = parse_embedded_text(document, path, masked)
+    return data, positions

@@ -20,6 +20,11 @@ def _running(world: World) -> list[str]:
     return sorted(name for name, job in world.declared.jobs.items() if not job.seconds)
 
 
+def _over(world: World) -> list[str]:
+    """Gangs that have ended once the world is at rest, and that nobody deletes."""
+    return sorted(name for name, job in world.declared.jobs.items() if name.startswith("short-") and job.ttl is None)
+
+
 def _next_name(world: World, prefix: str) -> str:
     numbers = [name for _, name in _all_names(world) if name.startswith(prefix)]
     return f"{prefix}{len(set(numbers))}"
@@ -37,6 +42,24 @@ def _has_room(world: World, job: JobSpec) -> bool:
 
 def _make_room(world: World, dice: random.Random) -> None:
     (remove_gang if len(_running(world)) > 1 else change_settings)(world, dice)
+
+
+def meet_needs(world: World, action: str) -> None:
+    """Declare what the action needs to do what its name says, whatever earlier stories left: a world is shared by tests
+    in any order. Waits for rest if that was a change."""
+    jobs = world.declared.jobs
+    before = dict(jobs)
+    if action in EVICTING:
+        for name in [name for name in jobs if name.startswith("lasting-")]:
+            del jobs[name]
+        if not _running(world):
+            jobs[_next_name(world, "long-")] = JobSpec(2, 2)
+    if action == "run_again" and not _over(world):
+        jobs[_next_name(world, "short-")] = JobSpec(2, 1, seconds=0.5)
+    if jobs != before:
+        world.witness.calm_since = float("inf")
+        world.commit(f"what {action} needs")
+        world.settle()
 
 
 def add_gang(world: World, dice: random.Random) -> None:
@@ -76,8 +99,7 @@ def relabel_gangs(world: World, dice: random.Random) -> None:
 
 def run_again(world: World, dice: random.Random) -> None:
     """Another specification of a gang that is over is a new run."""
-    over = sorted(name for name, job in world.declared.jobs.items() if name.startswith("short-") and job.ttl is None)
-    if not over:
+    if not (over := _over(world)):
         add_short_gang(world, dice)
         return
     name = dice.choice(over)

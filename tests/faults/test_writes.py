@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from tests.faults import story
 from tests.faults.kinds import WRITES, Step
 from tests.faults.schedule import run_step
 from tests.faults.shared import SharedWorld
@@ -45,4 +46,5 @@ def test_every_named_write_is_struck() -> None:
 @pytest.mark.parametrize("step", STEPS, ids=lambda step: f"{step.fault}, {step.write}")
 def test_nothing_is_lost_or_doubled_where_the_reconciler_is_struck(step: Step, shared_world: SharedWorld) -> None:
     with shared_world.use() as world:
+        story.meet_needs(world, step.action)
         run_step(world, replace(step, is_certain=True))

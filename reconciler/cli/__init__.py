@@ -4,6 +4,7 @@ GitPython, when they are called."""
 from __future__ import annotations
 
 import gc
+import io
 import os
 import signal
 import sys
@@ -77,9 +78,27 @@ def reduce_garbage_collection() -> None:
     gc.set_threshold(50_000, 20, 50)
 
 
+def keep_stdout_for_python() -> None:
+    """Let only Python write to standard output: a native library that prints there would spoil JSON, SARIF and
+    Markdown. HiGHS 1.16 prints two lines when the first solver of a process is made, whatever its options say."""
+    if sys.stdout is None:  # closed by who called
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115
+        return
+    former = sys.stdout
+    former.flush()
+    kept = io.TextIOWrapper(
+        os.fdopen(os.dup(1), "wb"), former.encoding, former.errors, line_buffering=former.line_buffering
+    )
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 1)
+    os.close(nowhere)
+    sys.stdout = sys.__stdout__ = kept  # type: ignore[misc]
+
+
 def main() -> None:
     """The `gangplan` command. SIGTERM ends it also as the first process of a container, which no signal without a
     handler ends."""
+    keep_stdout_for_python()
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     reduce_garbage_collection()
     cli(obj=load_tree)

@@ -83,6 +83,8 @@ def _handler_of_process() -> logging.Handler:
     taken = [stream.fileno() for stream in opened if not stream.isatty()]
     if not taken:
         return logging.StreamHandler(sys.stderr)
+    if sys.__stdout__ is not None:
+        taken.append(1)  # that of native libraries and child processes: see `reconciler.cli.keep_stdout_for_python`
     target, lock = os.dup(2), os.memfd_create("gangplan-log")
     source, sink = os.pipe()
     reader = subprocess.Popen(

@@ -37,7 +37,7 @@ def test_a_queue_takes_back_what_it_deserves_from_one_that_borrowed_though_prior
 def test_borrowed_resources_are_reclaimed_regardless_of_priority() -> None:
     running = [single_pod_gang(f"g{n}", n, queue="lender", priority=1000) for n in range(3)]
     world = problem(*teams(), nodes(3, gpu=8), *running, preemptor(1, queue="owner", priority=0), reclaim_enabled=True)  # type: ignore[arg-type]
-    assert evicted_pods_by_gang(world) == {"g2": 1}
+    assert [*evicted_pods_by_gang(world).values()] == [1]  # of any: they are alike
 
 
 def borrowed(*roles: RoleSpec, asked: int, lender: int = 1, owner: int = 2) -> Problem:

@@ -177,6 +177,7 @@ TASK_ORDER_ANNOTATION = "volcano.sh/task-topology-task-order"
 WAITING_TIME_ANNOTATIONS = ("volcano.sh/sla-waiting-time", "sla-waiting-time")
 """On a job: how long it may wait (plugin sla); Volcano reads the first that is there."""
 NUMA_POLICY_ANNOTATION = "volcano.sh/numa-topology-policy"
+NUMA_POLICIES = ("best-effort", "restricted", "single-numa-node")
 VGPU_REGISTER_ANNOTATION = "volcano.sh/node-vgpu-register"
 """On a node: `id,shares,MiB,type,healthy,mode:` for each device."""
 VGPU_ASSIGNMENT_ANNOTATION = "volcano.sh/vgpu-ids-new"

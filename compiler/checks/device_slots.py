@@ -9,16 +9,18 @@ from typing import TYPE_CHECKING
 from compiler.checks import CheckInput, DocumentInput, Finding, ModelOf, check
 from compiler.checks.volcano_job import VOLCANO_JOB
 from compiler.fields.quantity import exact_amount, integer_amounts
+from compiler.kubernetes import NUMA_POLICY_ANNOTATION, VGPU_REGISTER_ANNOTATION
 from compiler.specs import GangSpec, PluginSpec, RoleSpec
 from compiler.syntax.documents import Document, FieldPath
 from compiler.volcano.numatopology import is_numa_aware
-from compiler.volcano.shared_devices import VGPU_MEMORY
+from compiler.volcano.shared_devices import SHARING_MODE, VGPU_MEMORY, VGPU_NUMBER
 
 if TYPE_CHECKING:
     from compiler.kinds.node_pool import NodePool, SharedDevices
     from compiler.kinds.numatopology import Numatopology
 
 NODE_POOL: ModelOf[NodePool] = ModelOf("NodePool.gangplan.dev")
+WHOLE_GPU = "nvidia.com/gpu"
 NUMATOPOLOGY: ModelOf[Numatopology] = ModelOf("Numatopology.nodeinfo.volcano.sh")
 
 
@@ -94,13 +96,12 @@ def _pod_location(gang: GangSpec, role: RoleSpec) -> tuple[Document, FieldPath]:
 
 @check("GP373", "topologyPolicy without effect", "warning")
 def topology_policy_without_effect(check_input: CheckInput) -> Iterator[Finding]:
-    """Volcano minds a task's topologyPolicy by its plugin numa-aware, and only for pods of QoS class Guaranteed (limits
-    of cpu and memory in every container, requests equal to them). Mend: add the plugin, complete the limits, or remove
-    the policy."""
+    """Volcano minds a task's topologyPolicy, and the annotation volcano.sh/numa-topology-policy of any pod, by its
+    plugin numa-aware, and only for pods of QoS class Guaranteed (limits of cpu and memory in every container, requests
+    equal to them). Mend: add the plugin, complete the limits, or remove the policy."""
     for gang in check_input.jobs:
-        document = gang.document
-        for role in gang.roles if (document.kind, document.group) == ("Job", "batch.volcano.sh") else ():
-            path = (*role.path, "topologyPolicy")
+        for role in gang.roles:
+            document, path = _policy_location(gang, role)
             if not role.pod.topology_policy:
                 continue
             if check_input.specs.scheduler is not None and not is_numa_aware(check_input.specs.scheduler):
@@ -117,6 +118,15 @@ def topology_policy_without_effect(check_input: CheckInput) -> Iterator[Finding]
                     "the pods are not Guaranteed",
                     "give every container limits of cpu and memory, and no other requests",
                 )
+
+
+def _policy_location(gang: GangSpec, role: RoleSpec) -> tuple[Document, FieldPath]:
+    """Where the topology policy of a role is written."""
+    document, of_task = gang.document, (*role.path, "topologyPolicy")
+    if of_task in document.positions:
+        return document, of_task
+    document, path = _pod_location(gang, role)
+    return document, (*path[: -1 if role.pod_documents else None], "metadata", "annotations", NUMA_POLICY_ANNOTATION)
 
 
 @check("GP374", "topologyPolicy with a part of a CPU", of_document=True)
@@ -153,6 +163,56 @@ def vgpus_without_plugin(check_input: CheckInput) -> Iterator[Finding]:
                 yield Finding(
                     *_pod_location(gang, role), message, "add the plugin deviceshare with deviceshare.VGPUEnable: true"
                 )
+
+
+@check("GP384", "two resources of the same cards", "warning")
+def two_resources_of_one_card(check_input: CheckInput) -> Iterator[Finding]:
+    """A node that offers nvidia.com/gpu and volcano.sh/vgpu-number makes both of the same cards, and each resource is
+    counted on its own: a card may be given whole to one pod and in parts to others. Mend: let one device plugin run on
+    each node, and separate the nodes by labels."""
+    requested = {name for gang in check_input.specs.gangs for role in gang.roles for name in role.pod.requests}
+    if not {WHOLE_GPU, VGPU_NUMBER} <= requested:
+        return
+    both = [
+        node
+        for node in check_input.specs.nodes
+        if min(node.allocatable.get(WHOLE_GPU, 0), node.allocatable.get(VGPU_NUMBER, 0)) > 0
+    ]
+    for node in both[:1]:
+        message = f"{WHOLE_GPU} and {VGPU_NUMBER} are made of the same cards of {len(both)} nodes, such as {node.name}"
+        help = "let each node offer one of the two, and select nodes by label"
+        yield Finding(node.document, ("metadata", "name"), message, help)
+
+
+@check("GP385", "cards cut into fixed parts", "warning")
+def cards_in_mig_mode(check_input: CheckInput) -> Iterator[Finding]:
+    """A card in mode mig is cut into instances of fixed sizes, which stand in the device plugin's ConfigMap; the plan
+    counts its memory in MiB, so that more pods may have room there than the card has instances. Mend: ask for the
+    memory of an instance, and leave room."""
+    if not any(role.pod.vgpu_requests for gang in check_input.specs.gangs for role in gang.roles):
+        return
+    cut = [node for node in check_input.specs.nodes if node.labels.get(SHARING_MODE) == "mig"]
+    for node in cut[:1]:
+        message = f"the cards of {len(cut)} nodes, such as {node.name}, are in mode mig, which is planned by MiB alone"
+        help = "ask for what one instance has, and for no more instances than there are"
+        yield Finding(node.document, ("metadata", "annotations", VGPU_REGISTER_ANNOTATION), message, help)
+
+
+@check("GP386", "annotation of devices that the plan does not follow", "warning", folds=True)
+def unplanned_device_annotations(check_input: CheckInput) -> Iterator[Finding]:
+    """Volcano's plugin deviceshare reads the annotation, and the plan does not: pods may wait at their planned nodes.
+    Mend: remove it, or leave room."""
+    for gang in check_input.jobs:
+        for role in gang.roles:
+            for key, (value, meaning) in _UNPLANNED.items():
+                if role.annotations.get(key) == value:
+                    document, path = _pod_location(gang, role)
+                    at = (*path[: -1 if role.pod_documents else None], "metadata", "annotations", key)
+                    yield Finding(document, at, f"{key}: {value} is not planned: {meaning}", "remove it, or leave room")
+
+
+_UNPLANNED = {"volcano.sh/vgpu-podgroup-policy": ("spread", "no two pods of a gang share a card")}
+"""Annotation of a pod -> the value that Volcano reads, and what follows from it."""
 
 
 def _enables_vgpus(plugin: PluginSpec) -> bool:

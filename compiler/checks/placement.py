@@ -16,6 +16,7 @@ from compiler.specs.eligibility import NodeMasks, NodeRequirement, node_requirem
 from compiler.specs.hypernode_tree import tier_of
 from compiler.specs.quotas import has_scopes, limited_amounts
 from compiler.syntax.documents import Document, FieldPath
+from compiler.volcano.shared_devices import CARD_ANNOTATIONS
 
 DEFAULT_PODS = 110
 """Pods of a node that states no number: the kubelet's default."""
@@ -166,6 +167,11 @@ def selectors_without_nodes(check_input: CheckInput) -> Iterator[Finding]:
                 yield Finding(document, (*path, "nodeSelector", key), f"no node has {key}: {value}", help)
                 break
         else:
+            if asked := [key for key in CARD_ANNOTATIONS if key in role.annotations]:
+                at = (*path[:-1], "metadata", "annotations", asked[0])
+                message = f"no node has what {asked[0]}: {role.annotations[asked[0]]} asks of cards"
+                yield Finding(document, at, message, "correct it, or add such nodes")
+                continue
             at = (*path, "affinity", "nodeAffinity") if pod.node_affinity is not None else (*path, "nodeSelector")
             what = "this node affinity" if pod.node_affinity is not None else "all of these labels"
             yield Finding(document, at, f"no node satisfies {what}", "correct it, or label nodes")

@@ -12,7 +12,7 @@ from compiler.diagnostics import did_you_mean, suggestion
 from compiler.fields.duration import go_duration_seconds
 from compiler.specs import PluginSpec, SchedulerSpec
 from compiler.syntax.documents import FieldPath
-from compiler.volcano.arguments import TRUTH_WORDS, Argument, find_argument, known_arguments
+from compiler.volcano.arguments import TRUTH_WORDS, Argument, find_argument, known_arguments, moved_argument
 from compiler.volcano.plugins import (
     HIERARCHY_FLAG,
     HIERARCHY_PLUGINS,
@@ -210,6 +210,8 @@ def unknown_arguments(check_input: CheckInput) -> Iterator[Finding]:
         elif given.type_name is None:
             fallback = f"the arguments are {', '.join(given.names)}" if given.names else "remove it"
             help = suggestion(given.name, given.names, fallback)
+            if moved := moved_argument(given.owner, given.name):
+                help = f"write {moved[1]}, of the plugin {moved[0]}"
             yield given.finding(f"nothing reads the argument {given.name!r}", help)
 
 

@@ -119,7 +119,8 @@ class ClosedNodes:
         values = self._values_of(row.key)
         most = sorted(values, key=lambda value: (-values[value], value))[:MAX_LISTED]
         listed = [f"{value} ({_count_text(values[value])})" for value in most]
-        return f"there is {_list_text(listed, len(values))}" if row.operator == "In" and listed else ""
+        is_named = row.operator in ("In", "Like", "Unlike")
+        return f"there is {_list_text(listed, len(values))}" if is_named and listed else ""
 
     def _values_of(self, label: str) -> Counter[str]:
         """The values of the label, with how many nodes have each."""
@@ -176,6 +177,8 @@ def _expression_text(row: Expression) -> str:
             return row.key
         case "DoesNotExist":
             return f"no {row.key}"
+        case "Like" | "Unlike":
+            return f"{row.key} {'un' if row.operator == 'Unlike' else ''}like {' or '.join(row.values)}"
     return f"{row.key} {'above' if row.operator == 'Gt' else 'below'} {', '.join(row.values)}"
 
 

@@ -11,7 +11,7 @@ from compiler.kinds.common.jobs import Metadata
 from compiler.kinds.common.pods import ResourceAmounts, TaintModel
 from compiler.specs import NodeSpec
 from compiler.syntax.documents import Document
-from compiler.volcano.shared_devices import shared_devices_of
+from compiler.volcano.shared_devices import card_labels, shared_devices_of
 
 
 class Spec(LenientModel):
@@ -48,7 +48,7 @@ def specs(document: Document, node: Node) -> Iterable[NodeSpec]:
     yield NodeSpec(
         document,
         document.name,
-        labels,
+        {**labels, **card_labels(annotations)},
         taints,
         allocatable,
         bool(spec.unschedulable) or not ready,

@@ -17,7 +17,7 @@ from compiler.kinds.common.pods import ResourceAmounts
 from compiler.kubernetes import HOSTNAME_LABEL, kubelet_labels
 from compiler.specs import Amounts, HyperNodeSpec, NodeSpec, NumaSpec, SharedDeviceSpec, Taint
 from compiler.syntax.documents import Document, DocumentIdentity
-from compiler.volcano.shared_devices import DEFAULT_DEVICE_SHARES, VGPU_MEMORY, vgpu_devices
+from compiler.volcano.shared_devices import CARD_LABEL, DEFAULT_DEVICE_SHARES, VGPU_MEMORY, vgpu_devices
 
 MAX_NODES = 100_000
 _NAME_RANGE = re.compile(r"([^\[\]]*)(?:\[(\d{1,9})-(\d{1,9})\]([^\[\]]*))?\Z", re.ASCII)
@@ -75,6 +75,9 @@ class SharedDevices(StrictModel):
     devices: Annotated[int, Field(ge=1, le=64)] = Field(description="Devices of one node.")
     each: Positive = Field(description="What one device offers of the resource.")
     whole: str | None = Field(None, description="The resource by which a pod asks for whole devices.")
+    model: str | None = Field(
+        None, description="Of volcano.sh/vgpu-memory only: the cards' model, by which nvidia.com/use-gputype chooses."
+    )
     shares: Positive | None = Field(
         None, description="Of volcano.sh/vgpu-memory only: pods that may share one device, 10 unless given."
     )
@@ -207,13 +210,15 @@ def _made_specs(document: Document, pool: NodePool) -> Iterator[NodeSpec | Hyper
         **{name: amount for some in devices for name, amount in some.node_amounts().items()},
         **integer_amounts(spec.capacity, "down"),
     }
+    models = [some.model for some in devices if some.model]
+    given = {**kubelet_labels(spec.arch), **({CARD_LABEL: ",".join(models)} if models else {}), **(spec.labels or {})}
     numa, shared = _numa_spec(spec.numa), tuple(some.to_spec() for some in devices)
     windows = tuple(sorted((window.start, window.start + window.duration) for window in spec.maintenance or ()))
     for name in names:
         yield NodeSpec(
             document,
             name,
-            {**kubelet_labels(spec.arch), **(spec.labels or {}), HOSTNAME_LABEL: name},
+            {**given, HOSTNAME_LABEL: name},
             taints,
             allocatable,
             numa=numa,

@@ -24,7 +24,7 @@ def specs(document: Document, pod: Pod) -> Iterable[PodDraft | ServiceDraft]:
     notes = pod.annotations
     if group := notes.get(GROUP_NAME_ANNOTATION):
         role = notes.get(TASK_LABEL) or pod.labels.get(TASK_LABEL, "")
-        yield PodDraft(document, group, role, pods.pod_spec(pod.spec), notes, pod.labels)
+        yield PodDraft(document, group, role, pods.annotated_pod_spec(pod.spec, notes), notes, pod.labels)
         return
     gang = _lone_pod(document, pod)
     yield ServiceDraft(gang, bool(gang.queue) or pod.spec.scheduler_name == VOLCANO_SCHEDULER)
@@ -32,7 +32,8 @@ def specs(document: Document, pod: Pod) -> Iterable[PodDraft | ServiceDraft]:
 
 def _lone_pod(document: Document, pod: Pod) -> GangSpec:
     submitted, expected = submission_and_duration(document)
-    role = RoleSpec("pod", 1, 1, pods.pod_spec(pod.spec), (), (), pod.annotations, labels=pod.labels)
+    spec = pods.annotated_pod_spec(pod.spec, pod.annotations)
+    role = RoleSpec("pod", 1, 1, spec, (), (), pod.annotations, labels=pod.labels)
     return GangSpec(
         document=document,
         queue=pod.annotations.get(QUEUE_NAME_ANNOTATION, ""),

@@ -16,7 +16,13 @@ from compiler.lower.resources import vector, vector_sum
 from compiler.lower.slot_groups import NUMA, SlotGroups
 from compiler.lower.slot_holders import SlotState, certain_slots
 from compiler.specs import Amounts, GangSpec, NodeSpec, NumaSpec
-from compiler.volcano.shared_devices import VGPU_CORES, VGPU_MEMORY, assigned_devices
+from compiler.volcano.shared_devices import (
+    FULL_PERCENTAGE,
+    VGPU_CORES,
+    VGPU_MEMORY,
+    VGPU_MEMORY_PERCENTAGE,
+    assigned_devices,
+)
 from solver.problem import DeviceSlot, SlotHold, SlotRequest, Vector
 
 
@@ -130,9 +136,20 @@ class _NodeSlots:
         found = []
         for c, slot in enumerate(self.empty):
             if slot.slot_group == request.slot_group and slot.name in held:
-                amounts = held[slot.name]
-                found.append((c, vector({**amounts, VGPU_CORES: max(1, amounts[VGPU_CORES])}, self.names)))
+                amounts = {**held[slot.name], VGPU_CORES: max(1, held[slot.name][VGPU_CORES])}
+                amounts[VGPU_MEMORY_PERCENTAGE] = -(
+                    -FULL_PERCENTAGE * amounts[VGPU_MEMORY] // self._device_size(slot.name)
+                )
+                found.append((c, vector(amounts, self.names)))
         return found
+
+    def _device_size(self, name: str) -> int:
+        """The memory of a virtual GPU of the node."""
+        return next(
+            dict(shared.devices)[name][VGPU_MEMORY]
+            for shared in self.node.shared_devices
+            if shared.resource == VGPU_MEMORY
+        )
 
     def _deduct(self, holder: SlotHolder, share: Vector) -> None:
         self.free[holder.slot] = tuple(map(sub, self.free[holder.slot], share))
@@ -196,7 +213,8 @@ def _empty_slots(groups: SlotGroups, node: NodeSpec, group: int, names: Sequence
             yield _EmptySlot(group, f"numa-{c}", vector(capacity, names), vector({**capacity, **free}, names))
     for shared in node.shared_devices:
         if shared.resource == groups.names[group]:
-            for name, offer in shared.devices:
+            for name, of_device in shared.devices:
+                offer = {**of_device, VGPU_MEMORY_PERCENTAGE: FULL_PERCENTAGE}
                 yield _EmptySlot(group, name, vector(offer, names), vector(offer, names))
 
 

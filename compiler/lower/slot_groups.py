@@ -6,7 +6,7 @@ are in the problem.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -15,7 +15,14 @@ from compiler.lower.resources import vector
 from compiler.specs import Amounts, GangSpec, NodeSpec, PodSpec, SchedulerSpec
 from compiler.specs.eligibility import NodeRequirement, node_requirement
 from compiler.volcano.numatopology import is_numa_aware
-from compiler.volcano.shared_devices import FULL_DEVICE_CORES, VGPU_CORES, VGPU_MEMORY, VGPU_NUMBER
+from compiler.volcano.shared_devices import (
+    FULL_DEVICE_CORES,
+    FULL_PERCENTAGE,
+    VGPU_CORES,
+    VGPU_MEMORY,
+    VGPU_MEMORY_PERCENTAGE,
+    VGPU_NUMBER,
+)
 from solver.problem import SlotRequest
 
 NUMA = "numa"
@@ -64,6 +71,16 @@ class SlotGroups:
         return found
 
     @cached_property
+    def _vgpu_sizes_differ(self) -> bool:
+        devices = [shared for node in self.nodes for shared in node.shared_devices if shared.resource == VGPU_MEMORY]
+        return len({offer[VGPU_MEMORY] for shared in devices for _, offer in shared.devices}) > 1
+
+    @cached_property
+    def divides_by_percentage(self) -> bool:
+        """Whether the memory of virtual GPUs counts in percent: cards differ in size, and every pod asks for a part."""
+        return self._vgpu_sizes_differ and not any(r.memory for pod in self.pods for r in pod.vgpu_requests)
+
+    @cached_property
     def _whole_device_resources(self) -> Mapping[str, str]:
         """Resource -> the resource by which whole devices are requested."""
         devices = [shared for node in self.nodes for shared in node.shared_devices]
@@ -88,14 +105,29 @@ class SlotGroups:
         return found
 
     def is_over_constrained(self, gang: GangSpec) -> bool:
-        """Whether the slot requests are stricter than the kubelet: they exclude nodes that it might let the gang use;
-        or a pod of whole NUMA nodes reserves room in each of them that it needs in one, and another role could use it.
+        """Whether the slot requests are stricter than kubelet and scheduler: they exclude nodes that the kubelet might
+        let the gang use; a pod of whole NUMA nodes reserves room in each of them that it needs in one, and another role
+        could use it; or virtual GPUs are requested in a way that has no exact slot request.
         """
+        if any(map(self._has_inexact_vgpus, (role.pod for role in gang.roles))):
+            return True
         plans = [self.numa_plan(role.pod) for role in gang.roles if role.pod.topology_policy]
         if any(plan.planned_layouts is not None for plan in plans):
             return True
         requests = [plan.request for plan in plans if plan.request is not None]
         return len(requests) > 1 and any(request.number > 1 for request in requests)
+
+    def _has_inexact_vgpus(self, pod: PodSpec) -> bool:
+        """Several containers may or may not share cards; of cards that differ a part counts as one of the largest where
+        others name MiB; and a pod without cores takes one percent."""
+        requests, has_one_unit = pod.vgpu_requests, not self._vgpu_sizes_differ or self.divides_by_percentage
+        is_inexact_part = not has_one_unit and any(0 < r.percentage < FULL_PERCENTAGE for r in requests)
+        return len(requests) > 1 or is_inexact_part or (bool(requests) and self._mixes_cores)
+
+    @cached_property
+    def _mixes_cores(self) -> bool:
+        """Whether some containers request cores of virtual GPUs and others do not."""
+        return len({bool(request.cores) for pod in self.pods for request in pod.vgpu_requests}) > 1
 
     def node_requirement(self, pod: PodSpec) -> NodeRequirement:
         """What decides which nodes a pod can use."""
@@ -119,7 +151,7 @@ class SlotGroups:
             yield NUMA, request.number, dict(request.share)
         for resource, size in sorted(self.device_sizes.items()):
             if resource == VGPU_MEMORY:
-                yield from _vgpu_slot_requests(pod, size)
+                yield from self._vgpu_slot_requests(pod, size)
                 continue
             amount = pod.requests.get(resource, 0)
             whole = pod.requests.get(self._whole_device_resources.get(resource, ""), 0)
@@ -128,18 +160,31 @@ class SlotGroups:
             elif amount:
                 yield resource, 1, {resource: amount}
 
-
-def _vgpu_slot_requests(pod: PodSpec, device_memory: int) -> Iterator[NamedSlotRequest]:
-    """All containers together, each with the largest request of any of them: pods with several such containers are
-    rare."""
-    if not pod.vgpu_requests:
-        return
-    number = sum(request.number for request in pod.vgpu_requests)
-    memory = max(request.memory or device_memory * request.percentage // 100 for request in pod.vgpu_requests)
-    cores = max(request.cores for request in pod.vgpu_requests)
-    # A pod that requests no cores may not join a device that another pod has for itself, nor the other way round.
-    cores = max(1, min(cores, FULL_DEVICE_CORES))
-    yield VGPU_MEMORY, number, {VGPU_MEMORY: memory, VGPU_CORES: cores, VGPU_NUMBER: 1}
+    def _vgpu_slot_requests(self, pod: PodSpec, device_memory: int) -> Iterator[NamedSlotRequest]:
+        """All containers together: where one card has room for all of them they share cards, else each has its own,
+        with the largest request of any of them."""
+        requests = pod.vgpu_requests
+        if not requests:
+            return
+        in_percent = self.divides_by_percentage
+        unit, size = (VGPU_MEMORY_PERCENTAGE, FULL_PERCENTAGE) if in_percent else (VGPU_MEMORY, device_memory)
+        if (
+            self._vgpu_sizes_differ
+            and not in_percent
+            and len(requests) == 1
+            and requests[0].percentage == FULL_PERCENTAGE
+        ):
+            # All of a card, whatever its size: nobody else finds cores there.
+            yield VGPU_MEMORY, requests[0].number, {VGPU_CORES: FULL_DEVICE_CORES, VGPU_NUMBER: 1}
+            return
+        # A pod that requests no cores may not join a device that another pod has for itself, nor the other way round.
+        cores = [max(1, min(request.cores, FULL_DEVICE_CORES)) for request in requests]
+        memory = [request.memory or size * request.percentage // FULL_PERCENTAGE for request in requests]
+        shares = sum(memory) <= size and sum(cores) <= FULL_DEVICE_CORES
+        of_all: Callable[[Iterable[int]], int] = sum if shares else max
+        number = max(request.number for request in requests) if shares else sum(request.number for request in requests)
+        share = {unit: of_all(memory), VGPU_CORES: of_all(cores), VGPU_NUMBER: len(requests) if shares else 1}
+        yield VGPU_MEMORY, number, share
 
 
 def slot_groups_of(nodes: Sequence[NodeSpec], pods: Iterable[PodSpec], scheduler: SchedulerSpec | None) -> SlotGroups:

@@ -23,10 +23,14 @@ ServiceBinding = Literal["on-request", "devices", "all"]
 
 @dataclass(frozen=True, slots=True)
 class Expression:
-    """One row of a node selector term: `key operator values`; Gt and Lt have one value."""
+    """One row of a node selector term: `key operator values`; Gt and Lt have one value.
+
+    Like, Unlike: not Kubernetes', but Volcano's, of the cards of a node, which a label lists with commas: one of them
+    has one of the values in its name, or none, case aside. A node without the label is not known to differ.
+    """
 
     key: str
-    operator: Literal["In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"]
+    operator: Literal["In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt", "Like", "Unlike"]
     values: tuple[str, ...] = ()
 
 
@@ -118,8 +122,8 @@ class PodSpec:
 
 @dataclass(frozen=True, slots=True)
 class VgpuRequest:
-    """One container's request for Volcano's virtual GPUs: `number` devices, with `memory` MiB (if 0, `percentage`
-    percent of the memory) and `cores` percent of each."""
+    """One container's request for Volcano's virtual GPUs: `number` different devices, with `memory` MiB (if 0,
+    `percentage` percent of the memory) and `cores` percent of each."""
 
     number: int
     memory: int

@@ -280,6 +280,21 @@ def _integer_comparison(compare: Callable[[int, int], bool]) -> Callable[[int, M
     return operator
 
 
+def _card_comparison(wanted: bool) -> Callable[[int, Mapping[str, int], Sequence[str]], int]:
+    """Like and Unlike: whether one of the cards that the label lists has one of the values in its name, or none."""
+
+    def operator(everything: int, by_value: Mapping[str, int], values: Sequence[str]) -> int:
+        parts = [value.upper() for value in values]
+        refusing = (
+            mask
+            for listed, mask in by_value.items()
+            if not any(any(part in card for part in parts) == wanted for card in listed.upper().split(","))
+        )
+        return everything & ~_union(refusing)
+
+    return operator
+
+
 def _parse_integer(text: str) -> int | None:
     try:
         return int(text)
@@ -294,4 +309,6 @@ _OPERATORS: Mapping[str, Callable[[int, Mapping[str, int], Sequence[str]], int]]
     "DoesNotExist": lambda everything, by_value, values: everything & ~_union(by_value.values()),
     "Gt": _integer_comparison(lambda number, limit: number > limit),
     "Lt": _integer_comparison(lambda number, limit: number < limit),
+    "Like": _card_comparison(True),
+    "Unlike": _card_comparison(False),
 }

@@ -247,6 +247,18 @@ def known_arguments(owner: str) -> tuple[Argument, ...]:
     return OWNERS[owner].arguments if owner in OWNERS else ()
 
 
+def moved_argument(owner: str, name: str) -> tuple[str, str] | None:
+    """(plugin, argument) of another plugin whose last word is this one's, of which there is one."""
+    _, dot, word = name.rpartition(".")
+    found = [
+        (other.name, argument.name)
+        for other in OWNERS.values()
+        for argument in other.arguments
+        if dot and other.name != owner and argument.name.rpartition(".")[2] == word
+    ]
+    return found[0] if len(found) == 1 else None
+
+
 def find_argument(owner: str, name: str) -> Argument | None:
     """The argument of that name, or the family that it belongs to; None where nothing reads it."""
     for argument in known_arguments(owner):

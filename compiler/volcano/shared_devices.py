@@ -1,27 +1,43 @@
 """Shared devices: Volcano's virtual GPUs and shared GPU memory, on nodes, pods and in annotations.
 
 Source: volcano-sh/volcano, pkg/scheduler/api/devices/nvidia (vgpu, gpushare). A container requests `vgpu-number`
-devices, each with `vgpu-memory` MiB (or a percentage, or all of it) and `vgpu-cores` percent; 100 percent of the cores
-is a device of its own.
+devices, each with `vgpu-memory` MiB (a percentage goes before it; neither means all of it) and `vgpu-cores` percent;
+100 percent of the cores is a device of its own. Annotations of a pod choose cards by the name of their model, and nodes
+by how their cards are shared.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from fractions import Fraction
+from typing import Literal
 
 from compiler.kubernetes import VGPU_REGISTER_ANNOTATION
-from compiler.specs import Amounts, SharedDeviceSpec, VgpuRequest
+from compiler.specs import Amounts, Expression, NodeSelectorTerm, PodSpec, SharedDeviceSpec, VgpuRequest
 
 VGPU_NUMBER = "volcano.sh/vgpu-number"
 VGPU_MEMORY = "volcano.sh/vgpu-memory"
 VGPU_MEMORY_PERCENTAGE = "volcano.sh/vgpu-memory-percentage"
 VGPU_CORES = "volcano.sh/vgpu-cores"
 FULL_DEVICE_CORES = 100
+FULL_PERCENTAGE = 100
 GPU_MEMORY = "volcano.sh/gpu-memory"
 GPU_NUMBER = "volcano.sh/gpu-number"
 DEFAULT_DEVICE_SHARES = 10
 """Pods that the device plugin lets share one device by default."""
+UNHEALTHY_CARDS_ANNOTATION = "volcano.sh/gpu-unhealthy-ids"
+CARD_LABEL = "volcano.sh/vgpu-card"
+"""Not a label of the node, but planned like one: the models of its cards."""
+SHARING_MODE = "volcano.sh/vgpu-mode"
+"""Annotation of pods, and planned like a label of nodes: how cards are shared."""
+SHARING_MODES = ("hami-core", "mig")
+_CARD_ROWS: Mapping[str, tuple[str, Literal["In", "Like", "Unlike"]]] = {
+    "nvidia.com/use-gputype": (CARD_LABEL, "Like"),
+    "nvidia.com/nouse-gputype": (CARD_LABEL, "Unlike"),
+}
+"""Annotation of a pod -> what it asks of the node's cards; the first that is there counts."""
+CARD_ANNOTATIONS = (*_CARD_ROWS, SHARING_MODE)
 
 
 def vgpu_request(requests: Mapping[str, Fraction]) -> VgpuRequest | None:
@@ -31,10 +47,36 @@ def vgpu_request(requests: Mapping[str, Fraction]) -> VgpuRequest | None:
     memory, percentage = int(requests.get(VGPU_MEMORY, 0)), int(requests.get(VGPU_MEMORY_PERCENTAGE, 0))
     return VgpuRequest(
         int(requests.get(VGPU_NUMBER, 1)),
-        memory,
+        0 if percentage else memory,
         percentage or (0 if memory else 100),
         int(requests.get(VGPU_CORES, 0)),
     )
+
+
+def with_card_rules(pod: PodSpec, annotations: Mapping[str, str]) -> PodSpec:
+    """The pod with what its annotations ask of the cards of its node, as rows of the required node affinity."""
+    if not pod.vgpu_requests:
+        return pod
+    rows = [Expression(SHARING_MODE, "In", (annotations[SHARING_MODE],))] if SHARING_MODE in annotations else []
+    for key, (label, operator) in _CARD_ROWS.items():
+        if key in annotations:
+            rows.append(Expression(label, operator, tuple(annotations[key].split(","))))
+            break
+    if not rows:
+        return pod
+    terms = pod.node_affinity if pod.node_affinity is not None else (NodeSelectorTerm(),)
+    added = tuple(replace(term, label_expressions=(*term.label_expressions, *rows)) for term in terms)
+    return replace(pod, node_affinity=added)
+
+
+def card_labels(annotations: Mapping[str, str]) -> dict[str, str]:
+    """What the vGPU register of a live node says of its cards, as labels of the node; the last card's mode counts."""
+    records = _records(annotations.get(VGPU_REGISTER_ANNOTATION, ""))
+    if not records:
+        return {}
+    mode = records[-1][5] if len(records[-1]) > 5 else ""
+    models = ",".join(dict.fromkeys(fields[3] for fields in records))
+    return {CARD_LABEL: models, SHARING_MODE: mode if mode in SHARING_MODES else SHARING_MODES[0]}
 
 
 def vgpu_devices(devices: int, memory: int, shares: int = DEFAULT_DEVICE_SHARES) -> SharedDeviceSpec:
@@ -56,17 +98,21 @@ def shared_devices_of(annotations: Mapping[str, str], allocatable: Amounts) -> t
         found.append(SharedDeviceSpec(VGPU_MEMORY, "", devices))
     cards = allocatable.get(GPU_NUMBER, 0)
     if cards and (memory := allocatable.get(GPU_MEMORY, 0) // cards):
-        found.append(
-            SharedDeviceSpec(GPU_MEMORY, "", tuple((f"device-{i}", {GPU_MEMORY: memory}) for i in range(cards)))
-        )
+        unhealthy = annotations.get(UNHEALTHY_CARDS_ANNOTATION, "").split(",")
+        usable = (f"device-{i}" for i in range(cards) if str(i) not in unhealthy)
+        found.append(SharedDeviceSpec(GPU_MEMORY, "", tuple((name, {GPU_MEMORY: memory}) for name in usable)))
     return tuple(found)
+
+
+def _records(text: str) -> list[list[str]]:
+    """The fields of each device of a vGPU register."""
+    return [fields for record in text.split(":") if len(fields := record.split(",")) >= 5]
 
 
 def _registered_devices(text: str) -> Iterator[tuple[str, Amounts]]:
     """The healthy devices of a vGPU register; malformed text yields none, as in Volcano."""
-    for record in text.split(":"):
-        fields = record.split(",")
-        if len(fields) >= 5 and fields[1].isdigit() and fields[2].isdigit() and fields[4].lower() in ("true", "t", "1"):
+    for fields in _records(text):
+        if fields[1].isdigit() and fields[2].isdigit() and fields[4].lower() in ("true", "t", "1"):
             yield fields[0], _device_amounts(int(fields[2]), int(fields[1]))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from fractions import Fraction
 from typing import Annotated, Any, Literal
 
@@ -23,10 +24,16 @@ from compiler.fields.quantity import integer_amounts
 from compiler.fields.validation import metadata_diagnostics
 from compiler.kinds.common import pod_rules
 from compiler.kinds.common.pod_rules import PodAffinity, SpreadConstraint
-from compiler.kubernetes import PER_POD_LABELS, SCHEDULING_GATE, SYSTEM_PRIORITIES
+from compiler.kubernetes import (
+    NUMA_POLICIES,
+    NUMA_POLICY_ANNOTATION,
+    PER_POD_LABELS,
+    SCHEDULING_GATE,
+    SYSTEM_PRIORITIES,
+)
 from compiler.specs import Expression, NodeSelectorTerm, PodSpec, RoleSpec, Taint, Toleration
 from compiler.syntax.documents import Document, FieldPath
-from compiler.volcano.shared_devices import VGPU_MEMORY_PERCENTAGE, vgpu_request
+from compiler.volcano.shared_devices import VGPU_MEMORY_PERCENTAGE, vgpu_request, with_card_rules
 
 _POD_FIELDS = """
     activeDeadlineSeconds affinity automountServiceAccountToken containers dnsConfig dnsPolicy enableServiceLinks
@@ -239,6 +246,12 @@ def pod_spec(pod: PodSpecModel) -> PodSpec:
     )
 
 
+def annotated_pod_spec(pod: PodSpecModel, annotations: Mapping[str, str]) -> PodSpec:
+    """The pod with what Volcano's plugins read in its annotations: deviceshare of cards, numa-aware a policy."""
+    found, policy = with_card_rules(pod_spec(pod), annotations), annotations.get(NUMA_POLICY_ANNOTATION, "")
+    return replace(found, topology_policy=policy) if policy in NUMA_POLICIES else found
+
+
 def _has_unplanned_needs(pod: PodSpecModel) -> bool:
     """Whether it asks for host ports, volumes that a claim stands behind, or devices claimed by DRA."""
     ports = [port for container in pod.containers for port in _mappings(container.ports)]
@@ -288,7 +301,7 @@ def role_spec(
         name,
         replicas,
         minimum,
-        pod_spec(template.spec),
+        annotated_pod_spec(template.spec, template.annotations),
         path,
         (*path, "template"),
         template.annotations,

@@ -42,7 +42,10 @@ def test_ten_lines_are_a_thousand_nodes_in_three_tiers() -> None:
     )
     first = specs.nodes[0]
     assert (len(specs.nodes), first.name, specs.nodes[-1].name) == (1000, "gpu-000", "gpu-999")
-    assert first.labels == {"gen": "h", "kubernetes.io/hostname": "gpu-000"}
+    platform = {
+        f"{of}kubernetes.io/{key}": value for of in ("", "beta.") for key, value in (("os", "linux"), ("arch", "amd64"))
+    }
+    assert first.labels == {"gen": "h", "kubernetes.io/hostname": "gpu-000", **platform}
     assert first.taints == (Taint("gpu", "", "NoSchedule"),)
     assert first.allocatable == {"cpu": 96000, "memory": 1 << 40, "nvidia.com/gpu": 8, "pods": 110}
     tiers = [[h for h in specs.hypernodes if h.tier == tier] for tier in (1, 2, 3)]

@@ -6,7 +6,7 @@ import time
 from functools import partial
 
 from reconciler.changes.desired import DesiredManifests
-from reconciler.cluster.client import REQUEST_LIMITS, Client
+from reconciler.cluster.client import Client
 from reconciler.cluster.lease import Fence, Lease
 from reconciler.cluster.objects import Ref
 from reconciler.cluster.rate import RateLimit
@@ -60,7 +60,7 @@ def build_parts(settings: Settings, client: Client, identity: str, timings: Timi
     client.ask_before_writes(fence.check)
     store = InventoryStore(client, settings.namespace, settings.cluster, timings.inventory)
     own = OwnWrites()
-    watching = client.with_limits(REQUEST_LIMITS)
+    watching = Client(client.connect, timings.client)
     watches = InformerSet(watching, settings.cluster, wake.set, wake.stirred.set, own=own, timings=timings.watch)
     keeper = InventoryKeeper(store, lease, fence, clock)
     pulse = LoopPulse(Heartbeat("loop", timings.loop.heartbeat_limit))
@@ -162,4 +162,4 @@ def make_pods(hands: Hands, writer: ClusterWriter) -> PodsPart:
 def side_client(hands: Hands, rate: RateLimit | None = None) -> Client:
     """A client of the same server for a thread beside the loop, as fenced as the loop's."""
     client = hands.client
-    return Client(client.connect, REQUEST_LIMITS, fence=hands.fence.check, rate=rate or client.rate)
+    return Client(client.connect, hands.timings.client, fence=hands.fence.check, rate=rate or client.rate)

@@ -10,6 +10,37 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
+class Limits:
+    """Of a request: to connect, for the next byte, and for the whole of it."""
+
+    connect: float
+    read: float
+    total: float
+
+
+@dataclass(frozen=True, slots=True)
+class ClientTimings:
+    """Of requests to the API server."""
+
+    request: Limits = Limits(5.0, 34.0, 40.0)  # an admission webhook may take 30 s; then the server names it
+    brief: Limits = Limits(4.0, 4.0, 4.0)  # of a read that the loop waits for and can do without
+    page: Limits = Limits(5.0, 30.0, 60.0)  # of a list
+    start: Limits = Limits(5.0, 10.0, 15.0)  # before the reconciler begins
+    watch_silence: float = 80.0  # then a watch is dead: the server sends a bookmark every minute
+    watch_grace: float = 30.0  # beyond the time that a watch was asked for
+    reconnect: float = 10.0  # of a connection through which nothing comes
+    unserved: float = 5.0  # between looks for a kind that discovery does not show
+    unanswered: float = 30.0  # between tries of a brief read without an answer: all objects wait for the loop
+    credentials: float = 1.0  # for which the token's header is good: the kubernetes package takes long to make it
+    plugin: float = 30.0  # for a credential plugin; below the heartbeat limits of the threads that wait for it
+    plugin_refresh: float = 3.0  # the same while the last token is good: the lease's thread waits as well
+    plugin_pause: float = 30.0  # between such tries
+    limiter_look: float = 20.0  # between signs of life of the thread that ends late requests
+    limiter_heartbeat_limit: float = 120.0
+    late_heartbeat_limit: float = 300.0  # of a request that was ended; looking up names of dead servers takes long
+
+
+@dataclass(frozen=True, slots=True)
 class LeaseTimings:
     duration: float = 15.0  # then others may take over
     deadline: float = 10.0  # then the holder stops
@@ -95,7 +126,7 @@ class PlanningTimings:
 class SchedulerTimings:
     """Of Volcano."""
 
-    stalled: float = 90.0  # of a component that owes something: longer than `WATCH_SILENCE` of the client
+    stalled: float = 90.0  # of a component that owes something: longer than a watch may be silent
     look: float = 5.0  # between two looks for that: each goes over all jobs and pods
     probe: float = 5.0  # between two looks at the metrics, and for one request
     whole_cycles: int = 2  # cycles between two looks: at least one is whole
@@ -266,11 +297,13 @@ class LoopTimings:
     stop_limit: float = 20.0  # for an orderly end; Kubernetes kills the process after 30
     last_words: float = 5.0  # for the log of a process that is cut off
     last_events: float = 3.0  # for Events that wait at the end
+    error_pause: float = 1.0  # of a thread, after an exception that its step did not expect
     longest_pass: float = 60.0  # then a pass begins no further change
 
 
 @dataclass(frozen=True, slots=True)
 class Timings:
+    client: ClientTimings = ClientTimings()
     lease: LeaseTimings = LeaseTimings()
     watch: WatchTimings = WatchTimings()
     rate: RateTimings = RateTimings()

@@ -10,6 +10,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -29,7 +30,7 @@ from reconciler.cli.requests import target_key
 from reconciler.cluster.client import ApiError, Client, Forbidden, NotFound
 from reconciler.cluster.lease import vacancy
 from reconciler.cluster.objects import Object, Ref, ref_of
-from reconciler.cluster.preflight import START_LIMITS, CannotStartError, check_cluster, wait_for_cluster
+from reconciler.cluster.preflight import CannotStartError, check_cluster, wait_for_cluster
 from reconciler.cluster.transport import Connector
 from reconciler.data_folder import DataFolderInUse, load_identity, lock_data_folder
 from reconciler.git.process import GitError
@@ -44,7 +45,7 @@ from reconciler.run import run_reconciler
 from reconciler.runs.records import record_row, record_text
 from reconciler.scheduler.probe import default_address
 from reconciler.settings import Settings
-from reconciler.timings import LoopTimings
+from reconciler.timings import TIMINGS, LoopTimings
 
 log = logging.getLogger(__name__)
 
@@ -192,10 +193,12 @@ def reconcile(
     try:
         with lock_data_folder(settings.data):
             connect = Connector(kubeconfig, context)
-            client = Client(connect)
-            parts = build_parts(settings, client, load_identity(settings.data))
+            client = Client(connect, TIMINGS.client)
+            parts = build_parts(settings, client, load_identity(settings.data), TIMINGS)
             parts.hands.pulse.watch_over(connect.limiter.heartbeat, connect.limiter.late_requests)
-            asking = client.with_limits(START_LIMITS)  # the client itself writes nothing without the lease
+            asking = Client(
+                connect, replace(client.timings, request=client.timings.start)
+            )  # the client itself writes nothing without the lease
             _wait_for_cluster(asking, parts.hands, limit, once)
             reconcile.formatter.add_fields(lambda: {"revision": parts.planning.revision})
             last = _run_until_signal(parts, signals, started_at + limit if once else None)

@@ -18,8 +18,8 @@ from compiler.reading import read_specs
 from compiler.repository import Repository
 from compiler.specs import Specs
 from compiler.views.machine import to_json
+from reconciler.git.commits import read_revision
 from reconciler.git.process import GitError
-from reconciler.git.revisions import read_revision
 
 WORK_TREE = "work tree"
 SHORT_ID = 12

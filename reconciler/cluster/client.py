@@ -25,37 +25,14 @@ import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 from urllib.parse import urlencode
 
 from reconciler.cluster.objects import FIELD_MANAGER, Object, Ref, is_list, is_object, ref_of
 from reconciler.cluster.rate import RateLimit, retry_after
-from reconciler.cluster.resources import KNOWN_RESOURCES, Resource, first_served, resources_of
-from reconciler.cluster.unanswered import Unanswered
+from reconciler.cluster.resources import KNOWN_RESOURCES, Resource, group_path, resources_of
+from reconciler.timings import TIMINGS, ClientTimings, Limits
 
-
-class Limits(NamedTuple):
-    """Seconds to connect, to wait for the next byte, and for the whole of a request."""
-
-    connect: float
-    read: float
-    total: float
-
-
-REQUEST_LIMITS = Limits(5.0, 34.0, 40.0)
-"""Of an ordinary request; an admission webhook may take 30 s, after which the server says which one it was."""
-BRIEF_LIMITS = Limits(4.0, 4.0, 4.0)
-"""Of a read that the loop waits for and can do without: which kinds there are, whether one object is there."""
-LIST_LIMITS = Limits(5.0, 30.0, 60.0)
-"""Of one page of a list."""
-WATCH_SILENCE = 80.0
-"""Seconds without an event after which a watch is taken for dead; the server sends a bookmark every minute."""
-WATCH_GRACE = 30.0
-"""Seconds by which a watch may outlast the time that it was asked for."""
-RECONNECT_SECONDS = 10.0
-"""Seconds for which a transport is kept although nothing comes through."""
-UNSERVED_SECONDS = 5.0
-"""Seconds for which a kind that discovery does not show is not looked up again."""
 PAGE_SIZE = 500
 _NO_MATTER_OF_THE_OBJECT = re.compile(r'User "[^"]*" cannot |because it is being terminated')
 """In a 403: the authorizer's words (forbiddenMessage of k8s.io/apiserver), and those about a namespace that goes."""
@@ -86,27 +63,22 @@ class Retry(ApiError):
 
 
 class Silent(Retry):
-    """A watch on which nothing has come for `WATCH_SILENCE` seconds."""
+    """A watch on which nothing comes any more."""
 
 
-class Gone(ApiError):
-    pass
+class Gone(ApiError): ...
 
 
-class NotFound(ApiError):
-    pass
+class NotFound(ApiError): ...
 
 
-class Forbidden(ApiError):
-    pass
+class Forbidden(ApiError): ...
 
 
-class Unauthorized(ApiError):
-    pass
+class Unauthorized(ApiError): ...
 
 
-class Invalid(ApiError):
-    pass
+class Invalid(ApiError): ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,12 +127,13 @@ class ListPage:
 @dataclass(slots=True)
 class Client:
     """Requests to one API server. `connect` reads address and credentials and returns a transport; it is called again,
-    once for a request, when the server answers 401, and every `RECONNECT_SECONDS` at most where nothing comes through:
-    a kubeconfig that was being rewritten may have named another server. admit: asked before each request; fence: before
-    each that writes. What they raise (StopRequestedError, LostLease) ends the request unsent."""
+    once for a request, when the server answers 401, and now and then where nothing comes through: a kubeconfig that was
+    being rewritten may have named another server. admit: asked before each request; fence: before each that writes.
+    What they raise (StopRequestedError, LostLease) ends the request unsent. _unanswered: path of a brief read that got
+    no answer -> what came instead, and until when that is told without asking."""
 
     connect: Callable[[], Transport]
-    limits: Limits = REQUEST_LIMITS
+    timings: ClientTimings = TIMINGS.client
     admit: Callable[[], None] = lambda: None
     fence: Callable[[], None] = lambda: None
     rate: RateLimit = field(default_factory=RateLimit)
@@ -168,7 +141,7 @@ class Client:
     _connected_at: float = 0.0
     _resources: dict[tuple[str, str], Resource] = field(default_factory=lambda: dict(KNOWN_RESOURCES))
     _unserved_until: dict[tuple[str, str], float] = field(default_factory=dict)
-    _unanswered: Unanswered = field(default_factory=Unanswered)
+    _unanswered: dict[str, tuple[str, float]] = field(default_factory=dict)
 
     def ask_before_requests(self, admit: Callable[[], None]) -> None:
         """Set `admit`."""
@@ -178,16 +151,12 @@ class Client:
         """Set `fence`."""
         self.fence = fence
 
-    def with_limits(self, limits: Limits) -> Client:
-        """A client of the same server with other limits, and with connections of its own."""
-        return Client(self.connect, limits)
-
     def resource(self, api_version: str, kind: str) -> Resource:
         """The resource of a kind, by discovery unless it is known. Raises NotFound for a kind that is not served."""
         named = (api_version, kind)
         if named not in self._resources and time.monotonic() >= self._unserved_until.get(named, 0.0):
             self._resources = {**self._resources, **{(r.api_version, r.kind): r for r in self._discover(api_version)}}
-            self._unserved_until[named] = time.monotonic() + UNSERVED_SECONDS
+            self._unserved_until[named] = time.monotonic() + self.timings.unserved
         try:
             return self._resources[named]
         except KeyError:
@@ -198,17 +167,24 @@ class Client:
         return resource in self._discover(resource.api_version)
 
     def served_version(self, api_version: str, kind: str) -> str:
-        """The version in which discovery shows a kind, asked live: this one, else the one that its group prefers. What
-        is served no more is forgotten. Raises NotFound where it is served in none."""
-        found = first_served(api_version, kind, self._discover, self._read_briefly)
-        if found != api_version:
-            self._resources = {named: known for named, known in self._resources.items() if named != (api_version, kind)}
-        if not found:
-            raise NotFound(f"the cluster serves no kind {kind} in {api_version}")
-        return found
+        """The version in which discovery shows a kind, asked live: this one, else the first of its group, the preferred
+        one before others. What is served no more is forgotten. Raises NotFound where it is served in none."""
+        if self._shows(api_version, kind):
+            return api_version
+        self._resources = {named: known for named, known in self._resources.items() if named != (api_version, kind)}
+        group = api_version.rpartition("/")[0]
+        answer = self._read_briefly(f"/apis/{group}") if group else {}  # the core group has one version
+        for each in (answer.get("preferredVersion"), *(answer.get("versions") or ())):
+            other = str(each.get("groupVersion")) if isinstance(each, Mapping) else ""
+            if other and self._shows(other, kind):
+                return other
+        raise NotFound(f"the cluster serves no kind {kind} in {api_version}")
+
+    def _shows(self, api_version: str, kind: str) -> bool:
+        return any(each.kind == kind for each in self._discover(api_version))
 
     def _discover(self, api_version: str) -> list[Resource]:
-        path = f"/apis/{api_version}" if "/" in api_version else f"/api/{api_version}"
+        path = group_path(api_version)
         try:
             return resources_of(api_version, self._read_briefly(path))
         except NotFound:
@@ -217,6 +193,7 @@ class Client:
             raise Retry(f"the answer to GET {path} is no list of resources: {short_error(error)}") from error
 
     def path_of(self, ref: Ref, subresource: str = "") -> str:
+        """The path of the object; without a name, that of all in its namespace."""
         resource = self.resource(ref.api_version, ref.kind)
         return resource.path(ref.namespace or ("default" if resource.namespaced else ""), ref.name, subresource)
 
@@ -240,10 +217,9 @@ class Client:
         try:
             return self.get_briefly(ref)
         except NotFound:
-            resource = self.resource(ref.api_version, ref.kind)
-            path = resource.path(ref.namespace or ("default" if resource.namespaced else ""))
+            path = self.path_of(ref._replace(name=""))
             page = self._read_briefly(f"{path}?{urlencode({'fieldSelector': f'metadata.name={ref.name}'})}")
-            found = _items_of(page, resource, path)
+            found = _items_of(page, self.resource(ref.api_version, ref.kind), path)
             return found[0] if found else None
 
     def list(self, resource: Resource, namespace: str = "", selector: str = "") -> tuple[list[Object], str]:
@@ -256,7 +232,7 @@ class Client:
         path = resource.path(namespace)
         query = {"limit": str(PAGE_SIZE), **({"labelSelector": selector} if selector else {})}
         while True:
-            page = self.request("GET", path, query, limits=LIST_LIMITS)
+            page = self.request("GET", path, query, limits=self.timings.page)
             items, meta = _items_of(page, resource, path), page["metadata"]
             yield ListPage(items, str(meta["resourceVersion"]))
             token = meta.get("continue") or ""
@@ -274,9 +250,9 @@ class Client:
             "resourceVersion": version,
             "timeoutSeconds": str(seconds),
         }
-        if selector:
-            query["labelSelector"] = selector
-        limits = Limits(self.limits.connect, WATCH_SILENCE, seconds + WATCH_GRACE)
+        query |= {"labelSelector": selector} if selector else {}
+        timings = self.timings
+        limits = Limits(timings.request.connect, timings.watch_silence, seconds + timings.watch_grace)
         response = self._send("GET", resource.path(), query, None, {}, limits)
         try:
             yield from response.lines()
@@ -324,21 +300,17 @@ class Client:
 
     def delete(self, ref: Ref, uid: str) -> None:
         """Delete the object with this uid, not a namesake; its dependents are collected in the background."""
-        body = {
-            "apiVersion": "v1",
-            "kind": "DeleteOptions",
-            "preconditions": {"uid": uid},
-            "propagationPolicy": "Background",
-        }
-        self.request("DELETE", self.path_of(ref), {}, body)
+        options = {"preconditions": {"uid": uid}, "propagationPolicy": "Background"}
+        self.request("DELETE", self.path_of(ref), {}, {"apiVersion": "v1", "kind": "DeleteOptions", **options})
 
     def evict(self, ref: Ref, uid: str) -> None:
         """Ask for the end of a pod by the Eviction API, which keeps disruption budgets and grace periods. Raises Retry
         where a budget forbids it now."""
+        named = {"metadata": {"name": ref.name, "namespace": ref.namespace}}
         body = {
             "apiVersion": "policy/v1",
             "kind": "Eviction",
-            "metadata": {"name": ref.name, "namespace": ref.namespace},
+            **named,
             "deleteOptions": {"preconditions": {"uid": uid}},
         }
         self.request("POST", self.path_of(ref, "eviction"), {}, body)
@@ -351,13 +323,15 @@ class Client:
 
     def _read_briefly(self, path: str) -> Object:
         """The answer to a GET; where none comes soon that is told for a while without asking again. Raises Retry."""
-        if trouble := self._unanswered.trouble(path):
-            raise Retry(trouble)
+        now = time.monotonic()
+        recent = {known: row for known, row in self._unanswered.items() if row[1] > now}
+        if path in recent:
+            raise Retry(recent[path][0])
         try:
-            return self.request("GET", path, limits=BRIEF_LIMITS)
+            return self.request("GET", path, limits=self.timings.brief)
         except Retry as error:
             if not error.is_answer and isinstance(error.__cause__, TimeoutError):
-                self._unanswered.record(path, str(error))
+                self._unanswered = {**recent, path: (str(error), time.monotonic() + self.timings.unanswered)}
             raise
 
     def request(
@@ -372,7 +346,7 @@ class Client:
         """The answer, a JSON object. Raises Retry for any other answer."""
         headers = {"Content-Type": content_type} if body is not None else {}
         data = json.dumps(body).encode() if body is not None else None
-        response = self._send(method, path, query or {}, data, headers, limits or self.limits)
+        response = self._send(method, path, query or {}, data, headers, limits or self.timings.request)
         try:
             answer = json.loads(response.read() or b"{}")
         except (ValueError, OSError, RecursionError) as error:
@@ -440,7 +414,7 @@ class Client:
 
     def _give_up(self, transport: Transport) -> None:
         """Connect anew with the next request, unless that was done a moment ago."""
-        if self._transport is transport and time.monotonic() - self._connected_at >= RECONNECT_SECONDS:
+        if self._transport is transport and time.monotonic() - self._connected_at >= self.timings.reconnect:
             self._transport = None
 
 

@@ -15,16 +15,16 @@ import logging
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from concurrent.futures import Future, wait
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from reconciler.cluster.brief_connect import BriefConnect
-from reconciler.cluster.client import ApiError, Client, Conflict, Limits, LostLease, NotFound
+from reconciler.cluster.client import ApiError, Client, Conflict, LostLease, NotFound, Transport, short_error
 from reconciler.cluster.objects import Object, Ref
 from reconciler.cluster.rate import RateLimit
-from reconciler.threads.heartbeat import Heartbeat, repeat_step
-from reconciler.timings import TIMINGS, LeaseTimings
+from reconciler.threads.heartbeat import Heartbeat, start_thread
+from reconciler.timings import TIMINGS, LeaseTimings, Limits
 
 log = logging.getLogger(__name__)
 
@@ -32,6 +32,44 @@ log = logging.getLogger(__name__)
 def seconds_since_boot() -> float:
     """A clock that is never set and goes on while the machine sleeps, where the system has one."""
     return time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic()
+
+
+class BriefConnect:
+    """Connects by `connect`, for which it waits so many seconds: a credential plugin may take 30 s, and the lease is
+    lost after ten. What has not come by then serves a later call; until then the last connection does, whose
+    credentials may well be good."""
+
+    def __init__(self, connect: Callable[[], Transport], seconds: float) -> None:
+        self.connect, self.seconds = connect, seconds
+        self._attempt: Future[Transport] | None = None
+        self._last: Transport | None = None
+
+    def __call__(self) -> Transport:
+        """A new connection, or the last one. Raises what `connect` raised, or TimeoutError, where there is none."""
+        attempt = self._attempt = self._attempt or self._begin()
+        error: BaseException | None = TimeoutError(f"they were not read within {self.seconds:g} s")
+        if wait([attempt], self.seconds).done:
+            self._attempt, error = None, attempt.exception()
+        if error is None:
+            self._last = attempt.result()
+        elif self._last is None:
+            raise error
+        else:
+            reason = {"reason": short_error(error)}
+            log.info("the last connection is used again, since a new one cannot be had", extra=reason)
+        return self._last
+
+    def _begin(self) -> Future[Transport]:
+        attempt: Future[Transport] = Future()
+
+        def run() -> None:
+            try:
+                attempt.set_result(self.connect())
+            except Exception as error:  # it is raised where somebody waits for it
+                attempt.set_exception(error)
+
+        threading.Thread(target=run, name="connect", daemon=True).start()
+        return attempt
 
 
 @dataclass(slots=True)
@@ -68,7 +106,8 @@ class Lease:
         seconds = self.timings.request_share * deadline
         limits = Limits(min(2.0, seconds), seconds, seconds)
         connect = BriefConnect(self.client.connect, limits.connect)
-        self.client = Client(connect, limits, rate=RateLimit(longest=period))
+        timings = replace(self.client.timings, request=limits)
+        self.client = Client(connect, timings, rate=RateLimit(longest=period))
 
     def is_held(self) -> bool:
         return self._renewed_at is not None and self.clock() - self._renewed_at < self.timings.deadline
@@ -82,8 +121,7 @@ class Lease:
         return f"the lease could not be had for {lasts:.0f} s: {reason}" if is_told else ""
 
     def start(self) -> None:
-        self._thread = threading.Thread(target=self._run, name="lease", daemon=True)
-        self._thread.start()
+        self._thread = start_thread(self._renew, self._stop, self.heartbeat)
 
     def release(self) -> None:
         """Stop renewing and give the lease away, so that the next replica need not wait."""
@@ -100,9 +138,6 @@ class Lease:
                 self.client.replace(current)
         except ApiError as error:
             log.info("the lease was not given back", extra={"reason": str(error)})
-
-    def _run(self) -> None:
-        repeat_step(self._renew, self._stop, self.heartbeat)
 
     def _renew(self) -> float:
         """Take or renew the lease if that is allowed now; seconds until it is tried again."""

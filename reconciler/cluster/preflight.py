@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from reconciler.cluster.client import ApiError, Client, Forbidden, Limits, NotFound, Retry, Unauthorized
+from reconciler.cluster.client import ApiError, Client, Forbidden, NotFound, Retry, Unauthorized
 from reconciler.cluster.rights import Right, rights_at_start
 from reconciler.timings import TIMINGS, LoopTimings
 
@@ -17,8 +17,6 @@ VOLCANO_KINDS = (
     ("scheduling.volcano.sh/v1beta1", "Queue"),
 )
 """Without these nothing can be planned."""
-START_LIMITS = Limits(5.0, 10.0, 15.0)
-"""Of one request."""
 
 
 class CannotStartError(Exception):

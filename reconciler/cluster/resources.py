@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
@@ -18,9 +18,8 @@ class Resource:
     namespaced: bool
 
     def path(self, namespace: str = "", name: str = "", subresource: str = "") -> str:
-        root = f"/apis/{self.api_version}" if "/" in self.api_version else f"/api/{self.api_version}"
         scope = f"/namespaces/{quote(namespace, safe='')}" if self.namespaced and namespace else ""
-        path = f"{root}{scope}/{self.plural}"
+        path = f"{group_path(self.api_version)}{scope}/{self.plural}"
         if name:
             path += f"/{quote(name, safe='')}"
         return f"{path}/{subresource}" if subresource else path
@@ -48,27 +47,8 @@ KNOWN_RESOURCES = {
 }
 
 
-def first_served(
-    api_version: str,
-    kind: str,
-    discover: Callable[[str], list[Resource]],
-    read: Callable[[str], Mapping[str, Any]],
-) -> str:
-    """The version in which a kind is served: this one, else the first of its group, the preferred one before others;
-    empty for none. discover: the resources of a version; read: the answer to a GET."""
-
-    def is_served(version: str) -> bool:
-        return any(each.kind == kind for each in discover(version))
-
-    if is_served(api_version):
-        return api_version
-    group = api_version.rpartition("/")[0]
-    if not group:  # the core group has one version
-        return ""
-    answer = read(f"/apis/{group}")
-    named = [answer.get("preferredVersion"), *(answer.get("versions") or ())]
-    others = dict.fromkeys(str(each.get("groupVersion")) for each in named if isinstance(each, Mapping))
-    return next(filter(is_served, others), "")
+def group_path(api_version: str) -> str:
+    return f"/apis/{api_version}" if "/" in api_version else f"/api/{api_version}"
 
 
 def resources_of(api_version: str, answer: Mapping[str, Any]) -> list[Resource]:

@@ -12,15 +12,10 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from reconciler.threads.heartbeat import Heartbeat, repeat_step
+from reconciler.threads.heartbeat import Heartbeat, start_thread
+from reconciler.timings import TIMINGS, ClientTimings
 
 log = logging.getLogger(__name__)
-
-IDLE_SECONDS, IDLE_LIMIT = 20.0, 120.0
-"""Seconds between two signs of life while nothing is to be ended, and after which one is missed."""
-LATE_LIMIT = 300.0
-"""Seconds after which a request that was ended and goes on counts as a thread that hangs. Names that are looked up of
-dead servers take their time, and cannot be ended."""
 _current = threading.local()
 
 
@@ -45,10 +40,9 @@ class _Request:
         self.has_ended, self.connection = True, None
 
     def shut(self) -> None:
-        """Make the request late, and end what reads from its connection."""
+        """Make the request late, and end what reads from its connection: its plain socket, since TLS has a state that
+        the reading thread is using, and within TLS the socket is wrapped once more."""
         self.is_late = True
-        # The plain socket: TLS has a state of its own that the reading thread is using. Within TLS it is wrapped once
-        # more.
         used = self.connection
         plain = used if isinstance(used, socket.socket) else getattr(used, "socket", None)
         try:
@@ -67,13 +61,14 @@ def note_socket(used: socket.socket | None) -> None:
 class TimeLimiter:
     """Shuts the sockets of requests that take too long. Its thread starts with the first request.
 
-    heartbeat: of that thread. late_requests: the sign of life of all threads that make requests, writers and others:
-    missed where a request goes on although it was ended.
+    heartbeat: of that thread. late_requests: the sign of life of all threads that make requests: missed where one goes
+    on although it was ended.
     """
 
-    def __init__(self) -> None:
-        self.heartbeat = Heartbeat("time-limits", IDLE_LIMIT)
-        self.late_requests = Heartbeat("late-requests", LATE_LIMIT)
+    def __init__(self, timings: ClientTimings = TIMINGS.client) -> None:
+        self.heartbeat = Heartbeat("time-limits", timings.limiter_heartbeat_limit)
+        self.late_requests = Heartbeat("late-requests", timings.late_heartbeat_limit)
+        self._look = timings.limiter_look
         self._requests: list[_Request] = []
         self._shut: list[_Request] = []
         self._numbers = itertools.count()
@@ -85,7 +80,8 @@ class TimeLimiter:
         late. Raises RuntimeError where no thread can be started that would end it."""
         request = _Request(time.monotonic() + seconds, next(self._numbers))
         with self._changed:
-            self._keep_thread()
+            if self._thread is None or not self._thread.is_alive():
+                self._thread = start_thread(self._end_late, threading.Event(), self.heartbeat)
             heapq.heappush(self._requests, request)
             if self._requests[0] is request:
                 self._changed.notify()
@@ -98,17 +94,6 @@ class TimeLimiter:
 
         return end
 
-    def _keep_thread(self) -> None:
-        if self._thread is None or not self._thread.is_alive():
-            thread = threading.Thread(
-                target=repeat_step,
-                args=(self._end_late, threading.Event(), self.heartbeat),
-                name="time-limits",
-                daemon=True,
-            )
-            thread.start()
-            self._thread = thread
-
     def _end_late(self) -> float:
         """End the requests that are late by now, and wait for the next, for a while at most."""
         with self._changed:
@@ -120,6 +105,6 @@ class TimeLimiter:
             self._shut = [request for request in self._shut if not request.has_ended]
             now = time.monotonic()
             self.late_requests.beat_as_of(min((request.end_at for request in self._shut), default=now))
-            next_end = self._requests[0].end_at if self._requests else now + IDLE_SECONDS
-            self._changed.wait(min(max(next_end - now, 0.0), IDLE_SECONDS))
+            next_end = self._requests[0].end_at if self._requests else now + self._look
+            self._changed.wait(min(max(next_end - now, 0.0), self._look))
         return 0.0

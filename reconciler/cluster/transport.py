@@ -17,8 +17,9 @@ from urllib.parse import urlsplit
 
 import urllib3
 
-from reconciler.cluster.client import Limits, Response, Transport, short_error
+from reconciler.cluster.client import Response, Transport, short_error
 from reconciler.cluster.timelimit import TimeLimiter, note_socket
+from reconciler.timings import TIMINGS, ClientTimings, Limits
 
 log = logging.getLogger(__name__)
 
@@ -29,8 +30,6 @@ MAX_ANSWER_BYTES = 256 << 20
 LATE = "the request took longer than it may"
 MAX_LINE_BYTES = 8 << 20
 """Of one event of a watch; etcd holds objects of up to 1.5 MB."""
-CREDENTIAL_SECONDS = 1.0
-"""For which the header with the token is good: the kubernetes package looks at the whole environment to make it."""
 _WIRE_ERRORS = (urllib3.exceptions.HTTPError, HTTPException, OSError)
 
 
@@ -176,8 +175,8 @@ class PooledTransport:
     """A connection pool with the credentials of an `ApiClient` of the kubernetes package. limiter: its thread lasts as
     long as the process, so it is not the transport's own: each 401 makes another transport."""
 
-    def __init__(self, api: Any, limiter: TimeLimiter) -> None:
-        self.api, self._manager, self._limiter = api, api.rest_client.pool_manager, limiter
+    def __init__(self, api: Any, limiter: TimeLimiter, timings: ClientTimings = TIMINGS.client) -> None:
+        self.api, self._manager, self._limiter, self._timings = api, api.rest_client.pool_manager, limiter, timings
         self._manager.pool_classes_by_scheme = {"http": _Pool, "https": _TLSPool}
         host = api.configuration.host.rstrip("/")
         is_forwarded = self._manager.proxy is not None and urlsplit(host).scheme == "http"
@@ -215,7 +214,7 @@ class PooledTransport:
             self.api.update_params_for_auth(made, [], ["BearerToken"], path, method, None)
         except Exception as error:  # the package reads the token's file, which may be half written, with any exception
             raise TransportError(f"the credentials cannot be read: {short_error(error)}") from error
-        self._credentials = made, time.monotonic() + CREDENTIAL_SECONDS
+        self._credentials = made, time.monotonic() + self._timings.credentials
         return made
 
     def _forget_connections(self) -> None:
@@ -236,6 +235,7 @@ class Connector:
 
     kubeconfig: Path | None = None
     context: str | None = None
+    timings: ClientTimings = TIMINGS.client
     limiter: TimeLimiter = field(default_factory=TimeLimiter)
 
     def __call__(self) -> Transport:
@@ -248,9 +248,9 @@ class Connector:
         if self.kubeconfig is None and "KUBECONFIG" not in os.environ and "KUBERNETES_SERVICE_HOST" in os.environ:
             config.load_incluster_config(client_configuration=settings)  # type: ignore[no-untyped-call]
         else:
-            load_kubeconfig(self.kubeconfig, self.context, settings)
+            load_kubeconfig(self.kubeconfig, self.context, settings, self.timings)
         if not settings.verify_ssl:
             _tell_unverified(settings.host)
         settings.connection_pool_maxsize = CONNECTIONS
         settings.retries = False
-        return PooledTransport(client.ApiClient(settings), self.limiter)
+        return PooledTransport(client.ApiClient(settings), self.limiter, self.timings)

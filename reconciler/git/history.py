@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from compiler.repository.paths import ROOT_FOLDERS
-from reconciler.git.process import GitError, git_command, local_environment, redact, run_git
+from reconciler.git.process import GitError, read_git
 
 WORK_TREE_TIMEOUT = 30.0
 _LOG_COMMAND = ("log", "-z", "--format=%x01%ct", "--name-only", "--diff-filter=A", "--no-renames")
@@ -18,21 +18,18 @@ _LOG_COMMAND = ("log", "-z", "--format=%x01%ct", "--name-only", "--diff-filter=A
 def commit_dates(clone: Path, commit: str, timeout: float, folder: str = "") -> dict[str, int]:
     """Path below `folder` -> seconds since the epoch, of every path that a commit up to `commit` added. Raises
     GitError."""
-    command = git_command(*_LOG_COMMAND, "--end-of-options", commit, "--", *(folder + name for name in ROOT_FOLDERS))
-    code, output, errors = run_git(clone, command, {**local_environment(), "GIT_DIR": "."}, timeout)
-    if code != 0:
-        raise GitError(f"git log failed ({code}): {redact(errors.decode('utf-8', 'replace')).strip()}")
-    return {path.removeprefix(folder): date for path, date in _parse_log(output).items()}
+    paths = (folder + name for name in ROOT_FOLDERS)
+    log = read_git(clone, *_LOG_COMMAND, "--end-of-options", commit, "--", *paths, timeout=timeout)
+    return {path.removeprefix(folder): date for path, date in _parse_log(log).items()}
 
 
 def work_tree_dates(folder: Path) -> dict[str, int]:
     """The same for a work tree of the user's own, paths below `folder`; empty without git or without history."""
-    command = git_command(*_LOG_COMMAND, "--relative", "HEAD", "--", *ROOT_FOLDERS)
+    command = (*_LOG_COMMAND, "--relative", "HEAD", "--", *ROOT_FOLDERS)
     try:
-        code, output, _ = run_git(folder, command, local_environment(), WORK_TREE_TIMEOUT)
+        return _parse_log(read_git(folder, *command, timeout=WORK_TREE_TIMEOUT, more={}))
     except (GitError, OSError):
         return {}
-    return _parse_log(output) if code == 0 else {}
 
 
 def _parse_log(log: bytes) -> dict[str, int]:

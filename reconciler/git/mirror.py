@@ -1,66 +1,53 @@
 """A bare clone of one branch, read without ever making a work tree.
 
 Repositories are input from strangers: only https and ssh may be spoken (and plain paths when the operator names one),
-symbolic links and submodules are refused by name, and sizes are capped before anything is read. Where the server can
-filter, a file above the limit is not fetched at all. What a tree or commit holds never changes, so caches are keyed by
-object id and never by a branch.
+and sizes are capped. Where the server can filter, a file above the limit is not fetched at all. What a commit holds
+never changes, so caches are keyed by object id and never by a branch.
 """
 
 from __future__ import annotations
 
+import logging
 import re
 import shutil
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from compiler.diagnostics import Diagnostic
 from compiler.repository import MAX_FILE_BYTES, Repository
-from compiler.repository.paths import (
-    IGNORE_FILE,
-    ROOT_FILES,
-    ROOT_FOLDERS,
-    PathRules,
-    file_name_diagnostic,
-    is_manifest,
-    is_suspicious_link,
-    submodule_diagnostic,
-    symlink_diagnostic,
-)
-from git import Blob, Commit, Submodule, Tree
 from reconciler.git.access import hint, network_environment
-from reconciler.git.history import commit_dates
-from reconciler.git.housekeeping import Housekeeping, clone_size, largest_leftover, remove_leftovers
-from reconciler.git.objects import (
+from reconciler.git.commits import SHA_PATTERN, checked_sha, read_commit
+from reconciler.git.objects import HardenedGit, find_commit, open_clone
+from reconciler.git.process import (
     CommandFailed,
-    HardenedGit,
-    files_below,
-    find_commit,
-    missing_objects,
-    open_clone,
-    read_blob,
+    GitError,
+    TooLarge,
+    TooSlow,
+    local_environment,
+    read_git,
+    redact,
 )
-from reconciler.git.process import GitError, TooLarge, TooSlow, local_environment, redact
 from reconciler.git.signatures import check_signature
 from reconciler.timings import TIMINGS, GitTimings
 
-REPOSITORY_LIMIT = 64 << 20
-FILES_LIMIT = 20_000
+log = logging.getLogger(__name__)
+
 HEAD_REF, INCOMING_REF = "refs/gangplan/head", "refs/gangplan/incoming"
 REMOTE = "origin"
-
 _URL_PATTERN = re.compile(r"https://[^\s@/][^\s@]*|ssh://([A-Za-z0-9._-]+@)?[^\s@:/-][^\s@]*")
 _SCP_PATTERN = re.compile(r"[A-Za-z0-9._-]+@[A-Za-z0-9.-]+:[^\s-][^\s]*")
 _BRANCH_PATTERN = re.compile(r"(?!-)(?!.*\.\.)(?!.*@\{)[A-Za-z0-9._/+@-]+(?<!\.lock)(?<![./])")
-_SHA_PATTERN = re.compile(r"[0-9a-f]{40}")
-
-
 _FAULT_PATTERN = re.compile(r"[A-Za-z]+")
 
 FETCH_OPTIONS = ("--quiet", "--no-tags", "--no-recurse-submodules", "--no-write-fetch-head")
 FILTER = f"--filter=blob:limit={MAX_FILE_BYTES + 1}"
 FIRST_DEEPENING, DEEPENING_FACTOR = 64, 4
 """Commits that are asked for first where a clone comes in steps, and how much more each time that it went well."""
+_LEFTOVERS = (
+    *("*.lock", "refs/**/*.lock", "objects/**/*.lock"),
+    *("objects/pack/tmp_*", "objects/pack/.tmp-*", "objects/tmp_*", "objects/??/tmp_*"),
+)
+"""Locks and half-written packs of a git that was killed."""
 
 
 class UnsafeError(GitError):
@@ -91,10 +78,9 @@ class Mirror:
     timings: GitTimings = TIMINGS.git
     _trees: dict[str, Repository] = field(default_factory=dict)
     _deepening: int = FIRST_DEEPENING
-    _housekeeping: Housekeeping = field(init=False)
+    _garbage_due_at: float = 0.0
 
     def __post_init__(self) -> None:
-        self._housekeeping = Housekeeping(self.timings)
         if not _BRANCH_PATTERN.fullmatch(self.branch):
             raise UnsafeError(f"branch {self.branch!r} is not a name that git may be given")
         if faults := [fault for fault in self.ignored_faults if not _FAULT_PATTERN.fullmatch(fault)]:
@@ -132,7 +118,7 @@ class Mirror:
         if self.trusted_keys is not None:
             check_signature(self.directory, commit, self.trusted_keys, self.timeout)
         git.update_ref(HEAD_REF, commit)
-        self._housekeeping.collect_garbage(self.directory, self.size_limit)
+        self._collect_garbage()
         return commit
 
     def _fetch_everything(self) -> bool:
@@ -169,7 +155,7 @@ class Mirror:
         return int(self._local_git().rev_list("--count", INCOMING_REF))
 
     def _fetch_branch(self, *options: str) -> None:
-        if (size := clone_size(self.directory)) > self.size_limit:
+        if (size := sum(self._sizes("*.pack"))) > self.size_limit:
             raise TooLarge(f"the clone has {size >> 20} MiB, the limit is {self.size_limit >> 20}")
         reference = f"+refs/heads/{self.branch}:{INCOMING_REF}"
         # git 2.39 cannot ignore single faults in what comes through a filter
@@ -177,7 +163,7 @@ class Mirror:
         try:
             self._network_git().fetch(*FETCH_OPTIONS, chosen, *options, "--end-of-options", REMOTE, reference)
         except CommandFailed as error:
-            if largest_leftover(self.directory) >= self.size_limit:
+            if max(self._sizes("tmp_*"), default=0) >= self.size_limit:
                 raise TooLarge(f"git fetch was stopped: it brings more than {self.size_limit >> 20} MiB") from error
             if f"couldn't find remote ref refs/heads/{self.branch}" in str(error):
                 doubt = "" if self.is_local else ", or there is no git server (a page to log in, say)"
@@ -198,17 +184,17 @@ class Mirror:
         all: a rewritten history, and an inventory that another client wrote into, look like that."""
         if old == new:
             return True
-        if not _SHA_PATTERN.fullmatch(old):
+        if not SHA_PATTERN.fullmatch(old):
             return False
         with open_clone(self.directory, self.timeout) as repo:
             before = find_commit(repo, old)
-            after = find_commit(repo, _checked_sha(new))
+            after = find_commit(repo, checked_sha(new))
             return before is not None and after is not None and repo.is_ancestor(before, after)
 
     def is_parent(self, old: str, new: str) -> bool:
         """Whether `old` is a parent of `new`, by the full ids."""
         with open_clone(self.directory, self.timeout) as repo:
-            commit = find_commit(repo, _checked_sha(new))
+            commit = find_commit(repo, checked_sha(new))
             return commit is not None and any(parent.hexsha == old for parent in commit.parents)
 
     def read_tree(self, commit: str) -> Repository:
@@ -225,7 +211,25 @@ class Mirror:
             shutil.rmtree(self.directory, ignore_errors=True)
             self.directory.mkdir(parents=True)
             self._local_git().init("--quiet", "--bare", "--template=", ".")
-        remove_leftovers(self.directory)
+        for path in (path for pattern in _LEFTOVERS for path in self.directory.glob(pattern)):
+            if path.is_file():
+                path.unlink(missing_ok=True)
+
+    def _sizes(self, names: str) -> list[int]:
+        """Bytes of each of these packs."""
+        return [path.stat().st_size for path in self.directory.glob(f"objects/pack/{names}")]
+
+    def _collect_garbage(self) -> None:
+        """Join the packs and drop what no ref reaches, where there are many. A failure is logged, no more."""
+        packs, now = len(self._sizes("*.pack")), time.monotonic()
+        if packs <= self.timings.packs or now < self._garbage_due_at:
+            return
+        self._garbage_due_at = now + self.timings.gc_pause
+        command, limit = ("gc", "--quiet", "--prune=now"), self.timings.gc_limit
+        try:
+            read_git(self.directory, *command, timeout=limit, size_limit=self.size_limit)
+        except GitError as error:
+            log.warning("the clone was not packed anew", extra={"packs": packs, "reason": str(error)[:300]})
 
     def _local_git(self) -> HardenedGit:
         return HardenedGit(self.directory, local_environment(), self.timeout)
@@ -234,76 +238,3 @@ class Mirror:
         environment = network_environment("file" if self.is_local else "https:ssh", self.auth)
         config = [f"remote.{REMOTE}.url={self.url}", *(f"fetch.fsck.{name}=ignore" for name in self.ignored_faults)]
         return HardenedGit(self.directory, environment, self.timeout, self.size_limit, config)
-
-
-def read_commit(clone: Path, commit: str, timeout: float, folder: str = "") -> Repository:
-    """The files of `folder` ("" or ending in "/") at `commit` that gangplan reads, each with the date of the commit
-    that brought it. Raises GitError."""
-    with open_clone(clone, timeout) as repo:
-        found = find_commit(repo, _checked_sha(commit))
-        if found is None:
-            raise GitError(f"commit {commit} is not in the clone")
-        missing = missing_objects(repo, found.hexsha, [folder + name for name in (*ROOT_FILES, *ROOT_FOLDERS)])
-        top_files = _read_files(_root_blobs(found, folder), missing)
-        rules = PathRules(top_files.get(IGNORE_FILE, b""))
-        blobs, refused = _readable_blobs(found, folder, rules)
-        files = _read_files(blobs, missing)
-    problems = (*rules.problems, *refused)
-    return Repository.of_files({**top_files, **files}, problems, commit_dates(clone, commit, timeout, folder))
-
-
-def _root_of(commit: Commit, folder: str) -> Tree | None:
-    """The tree of a folder; None where the folder came later."""
-    try:
-        return commit.tree.join(folder.rstrip("/")) if folder else commit.tree
-    except KeyError:
-        return None
-
-
-def _root_blobs(commit: Commit, folder: str) -> dict[str, Blob]:
-    root = _root_of(commit, folder)
-    entries = [] if root is None else [entry for entry in files_below(root, ROOT_FILES) if entry.name in ROOT_FILES]
-    blobs = (entry for entry in entries if isinstance(entry, Blob))
-    return {blob.name: blob for blob in blobs if blob.mode != Blob.link_mode}
-
-
-def _readable_blobs(commit: Commit, folder: str, rules: PathRules) -> tuple[dict[str, Blob], list[Diagnostic]]:
-    """path -> blob, and what is refused by its name or mode."""
-    blobs: dict[str, Blob] = {}
-    refused: list[Diagnostic] = []
-    root = _root_of(commit, folder)
-    for entry in () if root is None else files_below(root, ROOT_FOLDERS):
-        path = str(entry.path).removeprefix(folder)
-        if rules.is_ignored(path, is_folder=isinstance(entry, Submodule)):
-            continue
-        if isinstance(entry, Submodule):
-            refused.append(submodule_diagnostic(path))
-        elif entry.mode == Blob.link_mode:
-            refused += [symlink_diagnostic(path)] if is_suspicious_link(path) else []
-        elif not is_manifest(path):
-            continue
-        elif problem := file_name_diagnostic(path):
-            refused.append(problem)
-        elif isinstance(entry, Blob):
-            blobs[path] = entry
-    if len(blobs) > FILES_LIMIT:
-        raise GitError(f"the repository holds {len(blobs)} files, the limit is {FILES_LIMIT}")
-    return blobs, refused
-
-
-def _read_files(blobs: dict[str, Blob], missing: frozenset[str]) -> dict[str, bytes]:
-    """path -> contents. Sizes are asked first: a file above the limit is never loaded, the parser only learns that it
-    is too long. missing: ids of those that were not even fetched."""
-    distinct = {blob.binsha: blob for blob in blobs.values() if blob.hexsha not in missing}
-    small = [blob for blob in distinct.values() if blob.size <= MAX_FILE_BYTES]
-    if (total := sum(blob.size for blob in small)) > REPOSITORY_LIMIT:
-        raise GitError(f"the repository's files have {total} bytes, the limit is {REPOSITORY_LIMIT}")
-    contents = {blob.binsha: read_blob(blob) for blob in small}
-    too_long = b" " * (MAX_FILE_BYTES + 1)
-    return {path: contents.get(blob.binsha, too_long) for path, blob in sorted(blobs.items())}
-
-
-def _checked_sha(text: str) -> str:
-    if not _SHA_PATTERN.fullmatch(text):
-        raise GitError(f"{text[:80]!r} is not an object id")
-    return text

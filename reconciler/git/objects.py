@@ -7,7 +7,6 @@ pgrep or ps, which the image of the reconciler lacks.
 
 from __future__ import annotations
 
-import resource
 import subprocess
 import threading
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,14 +18,16 @@ from git import Blob, Commit, Git, GitCommandError, Repo, Tree
 from git.db import GitCmdObjectDB
 from git.objects.base import IndexObject
 from reconciler.git.process import (
+    BARE,
     GIT_CONFIG,
+    NO_LIMIT,
+    CommandFailed,
     GitError,
     kill_group,
     local_environment,
     redact,
     run_git,
     start_git,
-    subcommand_of,
 )
 
 COMMIT_LIMIT = 1 << 20
@@ -37,15 +38,12 @@ ENTRIES_LIMIT = 200_000
 """Files in all folders together; nested trees that share their contents can name any number."""
 
 
-class CommandFailed(GitError, GitCommandError):
-    """A git command that ended with an error. The message holds no credentials."""
+class _CommandFailed(CommandFailed, GitCommandError):  # type: ignore[misc]  # its status may be anything
+    """A command that failed, as GitPython knows it."""
 
-    def __init__(self, name: str, status: int, errors: bytes) -> None:
-        lines = redact(errors.decode("utf-8", "replace")).splitlines()
-        telling = (line.strip() for line in lines if not line.startswith("warning: "))
-        text = "; ".join(filter(None, telling))
-        GitCommandError.__init__(self, ["git", name], status, text)
-        self.summary = f"git {name} failed ({status}): {text or 'no message'}"
+    def __init__(self, error: CommandFailed) -> None:
+        GitCommandError.__init__(self, ["git", error.name], error.status, error.said)
+        self.name, self.said, self.summary = error.name, error.said, str(error)
 
     def __str__(self) -> str:
         return self.summary
@@ -59,12 +57,12 @@ class HardenedGit(Git):
         directory: Path,
         environment: Mapping[str, str],
         timeout: float,
-        size_limit: int = resource.RLIM_INFINITY,
+        size_limit: int = NO_LIMIT,
         config: Sequence[str] = (),
     ) -> None:
         super().__init__(directory)
         self._directory, self._timeout, self._size_limit = directory, timeout, size_limit
-        self._process_environment = {**environment, "GIT_DIR": "."}
+        self._process_environment = {**environment, **BARE}
         self._children: list[subprocess.Popen[bytes]] = []
         self._are_killed = False
         self.set_persistent_git_options(c=[*GIT_CONFIG, *config])
@@ -77,11 +75,10 @@ class HardenedGit(Git):
             if self._are_killed:
                 kill_group(child)
             return self.AutoInterrupt(child, command)
-        status, output, errors = run_git(
-            self._directory, command, self._process_environment, self._timeout, self._size_limit
-        )
-        if status != 0:
-            raise CommandFailed(subcommand_of(command), status, errors)
+        try:
+            output = run_git(self._directory, command, self._process_environment, self._timeout, self._size_limit)
+        except CommandFailed as error:
+            raise _CommandFailed(error) from error
         return output.decode("utf-8", "surrogateescape").removesuffix("\n")
 
     def kill_children(self) -> None:

@@ -6,12 +6,12 @@ import random
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from compiler.repository import Repository
 from reconciler.git.mirror import Mirror, Unfinished
 from reconciler.git.process import GitError
-from reconciler.threads.heartbeat import Heartbeat, repeat_step
+from reconciler.threads.heartbeat import Heartbeat, start_thread
 from reconciler.timings import TIMINGS, GitTimings
 
 
@@ -25,10 +25,8 @@ class BranchHead:
 
 
 class GitPoller:
-    """A thread that fetches the branch again and again; `wake` is called when the head or the problem changes.
-
-    on_poll: told after each fetch whether it went well, and how many seconds it took.
-    """
+    """Fetches the branch again and again; `wake` is called when the head or the problem changes. on_poll: told after
+    each fetch whether it went well, and how many seconds it took."""
 
     def __init__(
         self,
@@ -46,10 +44,9 @@ class GitPoller:
         self.heartbeat = Heartbeat("git", interval * timings.jitter[1] + timings.longest_pause + timings.poll_limit)
         self._stop, self._poked = threading.Event(), threading.Event()
         self._random = random.Random()  # noqa: S311 (spreads load; nothing secret)
-        self._thread = threading.Thread(target=self._run, name="git", daemon=True)
 
     def start(self) -> None:
-        self._thread.start()
+        start_thread(self._poll, self._stop, self.heartbeat)
 
     def stop(self) -> None:
         self._stop.set()
@@ -68,30 +65,23 @@ class GitPoller:
                 self.head = BranchHead(commit, self.mirror.read_tree(commit))
             self.failures = 0
         except Unfinished as error:
-            self._note_problem(str(error))
+            self.head = replace(before, problem=str(error))
             self.poke()
-        except (GitError, OSError) as error:
-            self.failures += 1
-            self._note_problem(str(error))
         except Exception as error:
             self.failures += 1
-            self.heartbeat.record_error(error)
-            self._note_problem(f"{type(error).__name__}: {error}")
+            is_expected = isinstance(error, (GitError, OSError))
+            if not is_expected:
+                self.heartbeat.record_error(error)
+            self.head = replace(before, problem=str(error) if is_expected else f"{type(error).__name__}: {error}")
         self.on_poll(not self.head.problem, time.monotonic() - began_at)
         self.first_poll.set()
         if self.head != before:
             self.wake()
 
-    def _note_problem(self, problem: str) -> None:
-        self.head = BranchHead(self.head.commit, self.head.tree, problem)
-
     def pause(self) -> float:
         """Seconds until the next fetch: the interval, doubled with each failure, and a little by chance."""
         longest = max(self.timings.longest_pause, self.interval)
         return min(self.interval * 2.0 ** min(self.failures, 32), longest) * self._random.uniform(*self.timings.jitter)
-
-    def _run(self) -> None:
-        repeat_step(self._poll, self._stop, self.heartbeat)
 
     def _poll(self) -> float:
         """Fetch, and wait here for what comes first: the next time, or a poke."""

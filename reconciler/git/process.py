@@ -36,6 +36,9 @@ ERRORS_LIMIT = 64 << 10
 """Bytes of what a command says that are kept."""
 MEMORY_LIMIT = 2 << 30
 """Bytes of memory for each process of a command that speaks to a remote, which may name branches without end."""
+NO_LIMIT = resource.RLIM_INFINITY
+BARE = {"GIT_DIR": "."}
+"""Of the environment of a command in a bare clone."""
 _CREDENTIALS_PATTERN = re.compile(r"(?<=://)\S*@")
 """Up to the last `@` of the word: a password may hold `@` and `/`. Of a path that holds `@` more goes than need be."""
 
@@ -50,6 +53,16 @@ class TooLarge(GitError):
 
 class TooSlow(GitError):
     """Git was stopped because it did not end in time."""
+
+
+class CommandFailed(GitError):
+    """A command that ended with an error. said: its lines but for warnings."""
+
+    def __init__(self, name: str, status: int, errors: bytes) -> None:
+        lines = redact(errors.decode("utf-8", "replace")).splitlines()
+        telling = (line.strip() for line in lines if not line.startswith("warning: "))
+        self.name, self.status, self.said = name, status, "; ".join(filter(None, telling))
+        super().__init__(f"git {name} failed ({status}): {self.said or 'no message'}")
 
 
 def redact(text: str) -> str:
@@ -73,12 +86,13 @@ def local_environment() -> dict[str, str]:
     }
 
 
-def git_command(*arguments: str) -> list[str]:
-    """The argument list of git with the fixed configuration."""
-    command = ["git"]
-    for entry in GIT_CONFIG:
-        command += ["-c", entry]
-    return [*command, *arguments]
+def read_git(
+    directory: Path, *arguments: str, timeout: float, more: Mapping[str, str] = BARE, size_limit: int = NO_LIMIT
+) -> bytes:
+    """The output of a git command that speaks to nobody. more: added to its environment. Raises GitError."""
+    settings = [word for entry in GIT_CONFIG for word in ("-c", entry)]
+    command, environment = ["git", *settings, *arguments], {**local_environment(), **more}
+    return run_git(directory, command, environment, timeout, size_limit)
 
 
 def start_git(
@@ -98,10 +112,8 @@ def start_git(
 
 def kill_group(process: subprocess.Popen[bytes]) -> None:
     """End git and what it started (ssh, git-remote-https), which would else keep the pipes open."""
-    try:
+    with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
-    except ProcessLookupError:
-        return
 
 
 def run_git(
@@ -109,13 +121,13 @@ def run_git(
     command: Sequence[str],
     environment: Mapping[str, str],
     timeout: float,
-    size_limit: int = resource.RLIM_INFINITY,
-) -> tuple[int, bytes, bytes]:
-    """Exit code, output and errors of `command`, of whose files (packs) none grows beyond `size_limit` bytes. Raises
-    TooSlow when it does not end within `timeout` seconds. Of the errors the end is kept: a remote may say things
-    without end."""
+    size_limit: int = NO_LIMIT,
+) -> bytes:
+    """The output of `command`, of whose files (packs) none grows beyond `size_limit` bytes. Raises TooSlow when it does
+    not end within `timeout` seconds, and CommandFailed with the end of its errors: a remote may say things without
+    end."""
     process = start_git(directory, command, environment)
-    if size_limit != resource.RLIM_INFINITY:
+    if size_limit != NO_LIMIT:
         _limit_sizes(process.pid, size_limit)
     # communicate() reads no pipe that the process object does not show.
     stream, process.stderr = process.stderr, None
@@ -131,7 +143,9 @@ def run_git(
         raise TooSlow(f"git {subcommand_of(command)} did not end within {timeout:g} s") from None
     finally:
         reader.join(timeout)
-    return process.returncode, output, b"".join(errors)
+    if process.returncode != 0:
+        raise CommandFailed(subcommand_of(command), process.returncode, b"".join(errors))
+    return output
 
 
 def _read_end(stream: IO[bytes], found: list[bytes]) -> None:

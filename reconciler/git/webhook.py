@@ -23,7 +23,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-from reconciler.threads.heartbeat import Heartbeat, repeat_step
+from reconciler.threads.heartbeat import Heartbeat, start_thread
 from reconciler.timings import TIMINGS, GitTimings
 
 log = logging.getLogger(__name__)
@@ -118,8 +118,7 @@ class WebhookServer(ThreadingHTTPServer):
 
     def start(self) -> None:
         """Serve from a thread."""
-        arguments = self.serve, self._stop, self.heartbeat
-        threading.Thread(target=repeat_step, args=arguments, name="webhook", daemon=True).start()
+        start_thread(self.serve, self._stop, self.heartbeat)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         log.info("a webhook's connection broke", exc_info=True)

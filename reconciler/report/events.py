@@ -16,7 +16,7 @@ from compiler.syntax.runs import json_digest
 from reconciler.changes.events import ObjectEvent
 from reconciler.cluster.client import ApiError, Client, Conflict, LostLease, Retry
 from reconciler.cluster.objects import FIELD_MANAGER, Object, ref_of
-from reconciler.threads.heartbeat import Heartbeat, repeat_step
+from reconciler.threads.heartbeat import Heartbeat, start_thread
 from reconciler.timings import TIMINGS, ReportTimings
 
 log = logging.getLogger(__name__)
@@ -71,10 +71,7 @@ class EventWriter:
         return True
 
     def start(self) -> None:
-        self._thread = threading.Thread(
-            target=repeat_step, args=(self.write_next, self._stop, self.heartbeat), name="events", daemon=True
-        )
-        self._thread.start()
+        self._thread = start_thread(self.write_next, self._stop, self.heartbeat)
 
     def stop(self, seconds: float) -> None:
         """Write what waits, for so many seconds at most, and end."""

@@ -11,7 +11,7 @@ from reconciler.cluster.client import ApiError
 from reconciler.cluster.objects import Object, Ref, ref_of
 from reconciler.part import Part
 from reconciler.requests.store import Requests, RequestStore
-from reconciler.threads.heartbeat import Heartbeat, repeat_step
+from reconciler.threads.heartbeat import Heartbeat, start_thread
 from reconciler.timings import RequestTimings
 
 SUSPENDED = "it is suspended, so nothing of it is written, started, evicted or deleted"
@@ -32,9 +32,7 @@ class RequestsPart(Part):
         self._stop = threading.Event()
 
     def start(self) -> None:
-        threading.Thread(
-            target=repeat_step, args=(self.poll_once, self._stop, self.heartbeat), name="requests", daemon=True
-        ).start()
+        start_thread(self.poll_once, self._stop, self.heartbeat)
 
     def stop(self) -> None:
         self._stop.set()

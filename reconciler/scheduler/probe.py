@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 
 from reconciler.cluster.client import short_error
-from reconciler.threads.heartbeat import Heartbeat, repeat_step
+from reconciler.threads.heartbeat import Heartbeat, start_thread
 from reconciler.timings import TIMINGS, SchedulerTimings
 
 CHART_ADDRESS = "http://volcano-scheduler-service.volcano-system:8080/metrics"
@@ -66,9 +66,7 @@ class SchedulerProbe:
 
     def start(self) -> None:
         if self.url:
-            threading.Thread(
-                target=repeat_step, args=(self.look, self._stop, self.heartbeat), name="scheduler", daemon=True
-            ).start()
+            start_thread(self.look, self._stop, self.heartbeat)
 
     def stop(self) -> None:
         self._stop.set()

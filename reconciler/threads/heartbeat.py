@@ -8,10 +8,9 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-log = logging.getLogger(__name__)
+from reconciler.timings import TIMINGS
 
-ERROR_PAUSE = 1.0
-"""Seconds before a thread goes on after an exception that its step did not expect."""
+log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
@@ -75,5 +74,12 @@ def repeat_step(step: Callable[[], float], stop: threading.Event, heartbeat: Hea
             pause = step()
         except Exception as error:
             heartbeat.record_error(error)
-            pause = ERROR_PAUSE
+            pause = TIMINGS.loop.error_pause
         stop.wait(pause)
+
+
+def start_thread(step: Callable[[], float], stop: threading.Event, heartbeat: Heartbeat) -> threading.Thread:
+    """Start a thread, named as its heartbeat, that repeats the step."""
+    thread = threading.Thread(target=repeat_step, args=(step, stop, heartbeat), name=heartbeat.name, daemon=True)
+    thread.start()
+    return thread

@@ -9,8 +9,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from reconciler.cluster.client import Client, Limits
+from reconciler.cluster.client import Client
 from reconciler.cluster.resources import KNOWN_RESOURCES
+from reconciler.timings import Limits
 from tests.builders.scripted_server import ScriptedAnswer, error_answer
 
 Fault = Callable[[str, str, Any], ScriptedAnswer | None]

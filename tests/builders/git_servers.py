@@ -48,14 +48,19 @@ class Certificates:
             signing = ("-CA", "ca.crt", "-CAkey", "ca.key", "-CAcreateserial", "-extfile", "extensions")
             self._run("x509", "-req", "-in", f"{name}.csr", *signing, "-out", f"{name}.crt")
 
+    def context(self) -> ssl.SSLContext:
+        """Of a server."""
+        made = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        made.load_cert_chain(self.folder / "server.crt", self.folder / "server.key")
+        return made
+
     def _run(self, *arguments: str) -> None:
         key = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes") if arguments[0] == "req" else ()
         subprocess.run(["openssl", *arguments, *key], cwd=self.folder, check=True, capture_output=True)
 
 
 def _tls_context(certificates: Certificates, *, asks_certificate: bool) -> ssl.SSLContext:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(certificates.folder / "server.crt", certificates.folder / "server.key")
+    context = certificates.context()
     if asks_certificate:
         context.verify_mode = ssl.CERT_REQUIRED
         context.load_verify_locations(certificates.folder / "ca.crt")

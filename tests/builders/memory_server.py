@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from reconciler.cluster.client import Client, Limits
+from reconciler.cluster.client import Client
+from reconciler.timings import Limits
 from tests.builders.scripted_server import ScriptedAnswer, error_answer
 
 CONFIG_MAP_LIMIT = 1 << 20

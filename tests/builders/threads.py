@@ -8,9 +8,14 @@ from contextlib import contextmanager
 
 import pytest
 
-from reconciler.timings import WriteTimings
+from reconciler.timings import LoopTimings, Timings, WriteTimings
 
 HASTY_WRITES = WriteTimings(patience=0.2)
+
+
+def skip_error_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let threads go on at once after an exception that they did not expect."""
+    monkeypatch.setattr("reconciler.threads.heartbeat.TIMINGS", Timings(loop=LoopTimings(error_pause=0.0)))
 
 
 @contextmanager

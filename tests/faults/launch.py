@@ -14,7 +14,6 @@ import json
 import sys
 import time
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -52,18 +51,7 @@ def take_timings(numbers: dict[str, dict[str, Any]]) -> None:
         if hasattr(timings, name)
     }
     commands: Any = importlib.import_module("reconciler.cli.commands")
-    commands.build_parts = partial(commands.build_parts, timings=replace(timings, **groups))
-
-
-def set_constants(numbers: dict[str, dict[str, Any]]) -> None:
-    for name, values in numbers.items():
-        try:
-            module = importlib.import_module(name)
-        except ModuleNotFoundError:
-            continue
-        for constant, value in tupled(values).items():
-            if hasattr(module, constant):
-                setattr(module, constant, value)
+    commands.TIMINGS = replace(timings, **groups)
 
 
 def tupled(values: dict[str, Any]) -> dict[str, Any]:
@@ -74,9 +62,7 @@ def main() -> None:
     settings = json.loads(sys.argv.pop(1))
     shift_clock(Path(settings["clock"]))
     sys.path[0] = settings["root"]  # and no longer this folder
-    numbers = settings["numbers"]
-    set_constants({name: values for name, values in numbers.items() if "." in name})
-    take_timings({name: values for name, values in numbers.items() if "." not in name})
+    take_timings(settings["numbers"])
     from reconciler.cli import main as gangplan
 
     gangplan()

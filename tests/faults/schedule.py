@@ -27,8 +27,7 @@ SHORT_TIMES: Numbers = {
         "longest_quarantine": 4.0,
     },
     "ownership": {"prune_window": 10},
-    "reconciler.cluster.client": {"WATCH_SILENCE": 8.0, "WATCH_GRACE": 3.0},
-    "reconciler.cluster.unanswered": {"PAUSE": 3.0},
+    "client": {"watch_silence": 8.0, "watch_grace": 3.0, "unanswered": 3.0},
     "lease": {"duration": 5.0, "deadline": 4.0, "period": 0.7, "request_share": 0.75},
     "watch": {
         "request": [6, 7],
@@ -40,8 +39,7 @@ SHORT_TIMES: Numbers = {
     "objects": {"longest_pause": 4.0},
 }
 """What the reconciler waits for in production is waited for shortly: a lease that nobody gives back, a watch that is
-half-open, the pauses after many failures. The order of the times stays what it is. By group of `reconciler.timings`, or
-by module."""
+half-open, the pauses after many failures. The order of the times stays what it is. By group of `reconciler.timings`."""
 SLOW = ("API server restarts", "half-open watches", "stopped at a write")
 """Kinds that random schedules take less often."""
 

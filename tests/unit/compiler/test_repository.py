@@ -12,7 +12,7 @@ from compiler.reading import read_specs
 from compiler.repository import Repository, find_root
 from compiler.repository.kustomize import BUILT_MARK
 from compiler.repository.paths import PathRules
-from reconciler.git.revisions import read_revision
+from reconciler.git.commits import read_revision
 
 OBJECT = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: NAME}\n"
 KUSTOMIZE = """\

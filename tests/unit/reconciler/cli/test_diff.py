@@ -10,8 +10,8 @@ from click.testing import CliRunner
 
 from compiler.cli import cli
 from reconciler.cli import load_tree
+from reconciler.git.commits import read_revision
 from reconciler.git.process import GitError
-from reconciler.git.revisions import read_revision
 from tests.builders.repositories import FILES, JOB
 from tests.e2e.stories.story import GitRepository
 

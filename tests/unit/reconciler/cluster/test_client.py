@@ -9,7 +9,6 @@ import pytest
 from kubernetes.config import ConfigException
 
 from reconciler.cluster.client import (
-    BRIEF_LIMITS,
     ApiError,
     Client,
     Conflict,
@@ -17,7 +16,6 @@ from reconciler.cluster.client import (
     Forbidden,
     Gone,
     Invalid,
-    Limits,
     NotFound,
     Retry,
     Unauthorized,
@@ -26,6 +24,7 @@ from reconciler.cluster.objects import Object, Ref
 from reconciler.cluster.resources import KNOWN_RESOURCES
 from reconciler.inventory.store import Inventory, InventoryStore
 from reconciler.report.status import StatusPublisher
+from reconciler.timings import TIMINGS, ClientTimings, Limits
 from tests.builders.scripted_server import ScriptedAnswer, ScriptedServer, answers_in_order, error_answer
 
 QUEUE = Ref("scheduling.volcano.sh/v1beta1", "Queue", "", "team")
@@ -86,30 +85,25 @@ def test_what_admission_refuses_is_no_missing_right(message: str, error: type[Ap
         client.get(QUEUE)
 
 
-def test_a_throttled_request_says_when_to_come_back() -> None:
-    with pytest.raises(Retry) as raised:
-        ScriptedServer(answers_in_order(error_answer(429, headers={"Retry-After": "7"}))).client().get(QUEUE)
-    assert raised.value.after == 7
-
-
 def test_a_conflict_names_manager_and_field() -> None:
-    cause = {
-        "reason": "FieldManagerConflict",
-        "message": 'conflict with "kubectl-edit" using v1beta1',
-        "field": ".spec.weight",
-    }
+    said = 'conflict with "kubectl-edit" using v1beta1'
+    cause = {"reason": "FieldManagerConflict", "message": said, "field": ".spec.weight"}
     with pytest.raises(Conflict) as raised:
         ScriptedServer(answers_in_order(error_answer(409, causes=[cause]))).client().get(QUEUE)
     assert raised.value.owners == (FieldOwner("kubectl-edit", ".spec.weight"),)
 
 
-def test_an_expired_token_is_read_again_once() -> None:
+def test_an_expired_token_is_read_again_once_and_not_for_ever() -> None:
     server = ScriptedServer(answers_in_order(error_answer(401), ScriptedAnswer(200, TEAM)))
     assert server.client().get(QUEUE) == TEAM
     assert server.connections == 2
+    server = ScriptedServer(lambda method, path, body: error_answer(401))
+    with pytest.raises(Unauthorized):
+        server.client().get(QUEUE)
+    assert len(server.requests) == 2
 
 
-@pytest.mark.parametrize("answer", [{}, {"kind": "Status", "status": "Success"}, {"metadata": None}, [], "x", 1])
+@pytest.mark.parametrize("answer", [{}, {"kind": "Status", "status": "Success"}, {"metadata": None}, [], "x", 1, None])
 def test_what_is_no_object_is_not_believed_of_a_write(answer: Any) -> None:
     """It was remembered as what the object is now, and then ended every pass."""
     client = ScriptedServer(lambda method, path, body: ScriptedAnswer(200, answer)).client()
@@ -126,39 +120,40 @@ def test_what_is_no_object_is_not_believed_of_a_write(answer: Any) -> None:
             write()
 
 
-def test_an_address_that_leads_nowhere_is_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
+class Watched(ScriptedServer):
+    """Keeps the limits of each GET, and gives no answer where `is_dead` says so."""
+
+    def __init__(self, answer: ScriptedAnswer, is_dead: Callable[[str], bool]) -> None:
+        super().__init__(lambda method, path, body: answer)
+        self.is_dead, self.reads = is_dead, list[tuple[str, Limits]]()
+
+    def send(self, method: str, path: str, headers: Any, body: bytes | None, limits: Limits) -> ScriptedAnswer:
+        if method == "GET":
+            self.reads.append((path.rpartition("/")[2], limits))
+        if self.is_dead(path):
+            raise TimeoutError("the read timed out")
+        return super().send(method, path, headers, body, limits)
+
+
+def test_an_address_that_leads_nowhere_is_read_again() -> None:
     """A kubeconfig that was well-formed for a moment, with another address, was kept for ever: there is no 401 then."""
-
-    class Nowhere(ScriptedServer):
-        def send(self, *_: Any) -> ScriptedAnswer:
-            raise OSError("no route to host")
-
-    right = ScriptedServer(lambda method, path, body: ScriptedAnswer(200, TEAM))
-    servers = [Nowhere(right.script), Nowhere(right.script)]
+    right = Watched(ScriptedAnswer(200, TEAM), lambda path: False)
+    servers = [Watched(right.script("", "", None), lambda path: True) for _ in range(2)]
     client = Client(lambda: servers.pop(0) if servers else right)
     for _ in range(5):
         with pytest.raises(Retry):
             client.get(QUEUE)
     assert len(servers) == 1, "not with each request: a credential plugin may be dear"
-    monkeypatch.setattr("reconciler.cluster.client.RECONNECT_SECONDS", 0.0)
+    client.timings = ClientTimings(reconnect=0.0)
     for _ in range(2):
         with pytest.raises(Retry):
             client.get(QUEUE)
     assert client.get(QUEUE) == TEAM
 
 
-def test_a_read_that_gets_no_answer_is_not_waited_for_again_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_read_that_gets_no_answer_is_not_waited_for_again_at_once() -> None:
     """The discovery of a dead aggregated API held up every pass for half a minute, several times."""
-    limits: list[Limits] = []
-
-    class Silent(ScriptedServer):
-        def send(self, method: str, path: str, headers: Any, body: bytes | None, given: Limits) -> ScriptedAnswer:
-            limits.append(given)
-            if "dead" in path:
-                raise TimeoutError("the read timed out")
-            return super().send(method, path, headers, body, given)
-
-    server = Silent(lambda method, path, body: ScriptedAnswer(200, TEAM))
+    server = Watched(ScriptedAnswer(200, TEAM), lambda path: "dead" in path)
     client = Client(lambda: server)
     dead = Ref("policy/v1", "PodDisruptionBudget", "default", "dead")
     for _ in range(5):
@@ -166,30 +161,19 @@ def test_a_read_that_gets_no_answer_is_not_waited_for_again_at_once(monkeypatch:
             client.resource("dead.example.com/v1", "Thing")
         with pytest.raises(Retry, match="timed out"):
             client.find(dead)
-    assert limits == [BRIEF_LIMITS, BRIEF_LIMITS]
+    assert [limits for _, limits in server.reads] == [TIMINGS.client.brief] * 2
     assert client.find(QUEUE) == TEAM, "others are asked for"
-    monkeypatch.setattr("reconciler.cluster.unanswered.PAUSE", -1.0)
-    client._unanswered.until.clear()
+    client = Client(lambda: server, ClientTimings(unanswered=0.0))
     for _ in range(2):
         with pytest.raises(Retry):
             client.find(dead)
-    assert len(limits) == 5, "and this one again later"
+    assert len(server.reads) == 5, "and this one again later"
 
 
 def test_what_the_loop_waits_for_and_can_do_without_is_read_briefly() -> None:
     """Whether an object is gone is asked by name and by list, whose answer may take as long; annotations of the status
     and a look at the inventory held up a pass for 40 s each."""
-    reads: list[tuple[str, Limits]] = []
-
-    class Slow(ScriptedServer):
-        def send(self, method: str, path: str, headers: Any, body: bytes | None, given: Limits) -> ScriptedAnswer:
-            if method == "GET":
-                reads.append((path.rpartition("/")[2], given))
-            if "fieldSelector" in path:
-                raise TimeoutError("the read timed out")
-            return super().send(method, path, headers, body, given)
-
-    server = Slow(lambda method, path, body: error_answer(404))
+    server = Watched(error_answer(404), lambda path: "fieldSelector" in path)
     client = Client(lambda: server)
     for _ in range(2):
         with pytest.raises(Retry, match="timed out"):
@@ -200,22 +184,17 @@ def test_what_the_loop_waits_for_and_can_do_without_is_read_briefly() -> None:
         store.restore(Inventory())
     by_list = "queues?fieldSelector=metadata.name%3Dteam"
     names = ["team", by_list, "team", "gangplan-test-status", "gangplan-test-inventory"]
-    assert reads == [(name, BRIEF_LIMITS) for name in names], "and the list is not waited for again at once"
+    brief = TIMINGS.client.brief
+    assert server.reads == [(name, brief) for name in names], "and the list is not waited for again at once"
 
 
-def test_credentials_that_stay_refused_are_not_tried_for_ever() -> None:
-    server = ScriptedServer(lambda method, path, body: error_answer(401))
-    with pytest.raises(Unauthorized):
-        server.client().get(QUEUE)
-    assert len(server.requests) == 2
+def page(*names: str, following: str = "") -> ScriptedAnswer:
+    metadata = {"resourceVersion": "5", "continue": following}
+    return ScriptedAnswer(200, {"metadata": metadata, "items": [{"metadata": {"name": name}} for name in names]})
 
 
 def test_a_list_takes_all_pages_and_gives_items_their_kind() -> None:
-    first = ScriptedAnswer(
-        200, {"metadata": {"resourceVersion": "5", "continue": "more"}, "items": [{"metadata": {"name": "a"}}]}
-    )
-    last = ScriptedAnswer(200, {"metadata": {"resourceVersion": "5"}, "items": [{"metadata": {"name": "b"}}]})
-    server = ScriptedServer(answers_in_order(first, last))
+    server = ScriptedServer(answers_in_order(page("a", following="more"), page("b")))
     items, version = server.client().list(PODS)
     assert [(item["kind"], item["metadata"]["name"]) for item in items] == [("Pod", "a"), ("Pod", "b")]
     assert version == "5"
@@ -223,9 +202,10 @@ def test_a_list_takes_all_pages_and_gives_items_their_kind() -> None:
 
 
 def test_a_continue_token_that_is_too_old_is_gone_and_no_short_list() -> None:
-    first = ScriptedAnswer(200, {"metadata": {"resourceVersion": "5", "continue": "more"}, "items": []})
     with pytest.raises(Gone):
-        ScriptedServer(answers_in_order(first, error_answer(410))).client().list(PODS)
+        ScriptedServer(answers_in_order(page(following="more"), error_answer(410))).client().list(PODS)
+    with pytest.raises(Retry, match="does not come to an end"):
+        ScriptedServer(lambda *_: page(following="more")).client().list(PODS)
 
 
 def test_apply_is_not_forced_unless_asked_and_names_its_manager() -> None:
@@ -245,31 +225,15 @@ def test_a_delete_is_of_this_very_object() -> None:
 
 
 def test_a_kind_that_is_not_known_is_discovered_once_and_one_that_is_not_served_is_not_found() -> None:
-    listing = ScriptedAnswer(
-        200,
-        {
-            "resources": [
-                {"name": "widgets", "kind": "Widget", "namespaced": True},
-                {"name": "widgets/status", "kind": "Widget"},
-            ]
-        },
-    )
-    server = ScriptedServer(lambda method, path, body: listing)
+    rows = [{"name": "widgets", "kind": "Widget", "namespaced": True}, {"name": "widgets/status", "kind": "Widget"}]
+    server = ScriptedServer(lambda method, path, body: ScriptedAnswer(200, {"resources": rows}))
     client = server.client()
-    assert (
-        client.resource("example.com/v1", "Widget").path("here", "w")
-        == "/apis/example.com/v1/namespaces/here/widgets/w"
-    )
-    client.resource("example.com/v1", "Widget")
+    for _ in range(2):
+        found = client.resource("example.com/v1", "Widget")
+    assert found.path("here", "w") == "/apis/example.com/v1/namespaces/here/widgets/w"
     assert len(server.requests) == 1
     with pytest.raises(NotFound):
         client.resource("example.com/v1", "Gadget")
-
-
-@pytest.mark.parametrize("body", [b"null", b"[]", b'"text"', b"7", b"{}", b'{"kind": "Status"}'])
-def test_an_answer_that_is_no_object_is_tried_again(body: bytes) -> None:
-    with pytest.raises(Retry):
-        ScriptedServer(lambda *_: ScriptedAnswer(200, body)).client().get(QUEUE)
 
 
 def test_credentials_that_cannot_be_read_are_an_error_of_the_api() -> None:
@@ -280,23 +244,14 @@ def test_credentials_that_cannot_be_read_are_an_error_of_the_api() -> None:
         Client(connect).get(QUEUE)
 
 
-def test_a_list_whose_pages_do_not_end_is_no_list() -> None:
-    page = ScriptedAnswer(200, {"metadata": {"resourceVersion": "5", "continue": "more"}, "items": []})
-    with pytest.raises(Retry, match="does not come to an end"):
-        ScriptedServer(lambda *_: page).client().list(PODS)
-
-
 def found(get: ScriptedAnswer, listed: ScriptedAnswer) -> Object | None:
     return ScriptedServer(lambda m, path, b: listed if "fieldSelector" in path else get).client().find(QUEUE)
 
 
 def test_an_object_is_gone_only_if_the_list_of_its_kind_says_so_as_well() -> None:
-    nothing = ScriptedAnswer(200, {"metadata": {"resourceVersion": "5"}, "items": []})
-    there = ScriptedAnswer(200, {"kind": "Queue", "metadata": {"name": "team"}})
-    listed = ScriptedAnswer(200, {"metadata": {"resourceVersion": "5"}, "items": [{"metadata": {"name": "team"}}]})
-    assert found(error_answer(404), nothing) is None
-    assert found(there, nothing) == {"kind": "Queue", "metadata": {"name": "team"}}
-    assert (found(error_answer(404), listed) or {})["metadata"] == {"name": "team"}
+    assert found(error_answer(404), page()) is None
+    assert found(ScriptedAnswer(200, TEAM), page()) == TEAM
+    assert (found(error_answer(404), page("team")) or {})["metadata"] == {"name": "team"}
 
 
 @pytest.mark.parametrize("answer", [error_answer(404), error_answer(403), error_answer(500), ScriptedAnswer(200, None)])

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from reconciler.cluster.client import ApiError, Client, Forbidden, Limits, NotFound, Retry, Unauthorized
+from reconciler.cluster.client import ApiError, Client, Forbidden, NotFound, Retry, Unauthorized
 from reconciler.cluster.preflight import CannotStartError, check_cluster, wait_for_cluster
 from reconciler.cluster.rights import rights_at_start
-from reconciler.timings import TIMINGS
+from reconciler.timings import TIMINGS, Limits
 from tests.builders.scripted_server import ScriptedAnswer, error_answer
 
 VOLCANO = {"batch.volcano.sh/v1alpha1": ["Job"], "scheduling.volcano.sh/v1beta1": ["PodGroup", "Queue"]}

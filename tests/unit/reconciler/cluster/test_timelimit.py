@@ -10,7 +10,8 @@ import pytest
 
 from reconciler.cluster import timelimit
 from reconciler.cluster.timelimit import TimeLimiter, note_socket
-from tests.builders.threads import no_new_thread
+from reconciler.timings import ClientTimings
+from tests.builders.threads import no_new_thread, skip_error_pauses
 
 
 @pytest.fixture
@@ -24,7 +25,7 @@ def wire() -> Iterator[socket.socket]:
 
 def test_an_error_ends_no_time_limit(wire: socket.socket, monkeypatch: pytest.MonkeyPatch) -> None:
     """After one MemoryError no request had a limit any more, for good."""
-    monkeypatch.setattr("reconciler.threads.heartbeat.ERROR_PAUSE", 0.0)
+    skip_error_pauses(monkeypatch)
     errors, shut = [MemoryError()], timelimit._Request.shut
 
     def fail_once(request: timelimit._Request) -> None:
@@ -54,11 +55,8 @@ def test_without_a_thread_nothing_is_sent_and_the_next_request_has_its_limit(wir
     assert wire.recv(1) == b""
 
 
-def test_it_shows_that_it_turns_while_nothing_is_asked_and_misses_a_request_that_does_not_end(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(timelimit, "IDLE_SECONDS", 0.001)
-    limiter = TimeLimiter()
+def test_it_shows_that_it_turns_while_nothing_is_asked_and_misses_a_request_that_does_not_end() -> None:
+    limiter = TimeLimiter(ClientTimings(limiter_look=0.001))
     assert limiter.heartbeat.seconds_late() == limiter.late_requests.seconds_late() == 0.0, "nothing was asked yet"
     limiter.begin(60.0)()
     for _ in range(2):

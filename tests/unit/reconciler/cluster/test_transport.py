@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import socket
 import threading
 import time
@@ -14,11 +15,12 @@ import urllib3
 from kubernetes.config import ConfigException
 
 from reconciler.cluster import transport
-from reconciler.cluster.client import Client, Limits, Silent, Unauthorized
+from reconciler.cluster.client import Client, Silent, Unauthorized
 from reconciler.cluster.timelimit import TimeLimiter
 from reconciler.cluster.transport import Connector, LimitPassedError, PooledTransport, TransportError
+from reconciler.timings import ClientTimings, Limits
+from tests.builders.kubeconfigs import write_kubeconfig
 from tests.builders.threads import no_new_thread
-from tests.faults.proxy import kubeconfig_text
 from tests.unit.reconciler.cluster.test_client import PODS
 
 HEADERS = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
@@ -26,45 +28,36 @@ SHORT = Limits(60.0, 60.0, 0.5)
 """Seconds; each byte may take longer than the whole."""
 
 
-def drip(connection: socket.socket, data: bytes, ended: threading.Event) -> None:
-    """A byte each 50 ms for as long as somebody reads."""
-    while not ended.is_set():
-        for at in range(len(data)):
-            connection.sendall(data[at : at + 1])
-            if ended.wait(0.05):
-                return
-
-
-def drip_headers(connection: socket.socket, ended: threading.Event) -> None:
-    connection.sendall(b"HTTP/1.1 200 OK\r\n")
-    drip(connection, b"X-Slow: yes\r\n", ended)
-
-
-def drip_body(connection: socket.socket, ended: threading.Event) -> None:
-    connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n")
-    drip(connection, b" ", ended)
-
-
-def drip_chunks(connection: socket.socket, ended: threading.Event) -> None:
-    connection.sendall(HEADERS)
-    drip(connection, b"1\r\nx\r\n", ended)
-
-
-def drip_empty_lines(connection: socket.socket, ended: threading.Event) -> None:
-    connection.sendall(HEADERS)
-    drip(connection, b"1\r\n\n\r\n", ended)
-
-
-def say_nothing(connection: socket.socket, ended: threading.Event) -> None:
-    connection.sendall(HEADERS)
-    ended.wait()
-
-
-def answer_well(connection: socket.socket, ended: threading.Event) -> None:
-    connection.sendall(b'HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 15\r\n\r\n{"kind": "Pod"}')
-
-
 Serve = Callable[[socket.socket, threading.Event], None]
+
+
+def drip(head: bytes, data: bytes) -> Serve:
+    """A server that says `head`, then a byte of the data each 50 ms for as long as somebody reads."""
+
+    def serve(connection: socket.socket, ended: threading.Event) -> None:
+        connection.sendall(head)
+        bytes_of = itertools.cycle(data[at : at + 1] for at in range(len(data)))
+        while not ended.wait(0.05):
+            connection.sendall(next(bytes_of, b""))
+
+    return serve
+
+
+DRIPS = {
+    "headers": drip(b"HTTP/1.1 200 OK\r\n", b"X-Slow: yes\r\n"),
+    "body": drip(b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n", b" "),
+    "chunks": drip(HEADERS, b"1\r\nx\r\n"),
+    "empty lines": drip(HEADERS, b"1\r\n\n\r\n"),
+    "nothing": drip(HEADERS, b""),
+}
+
+
+def say(text: bytes) -> Serve:
+    return lambda connection, ended: connection.sendall(text)
+
+
+answer_well = say(b'HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 15\r\n\r\n{"kind": "Pod"}')
+refuse_credentials = say(b"HTTP/1.1 401 Unauthorized\r\nConnection: close\r\nContent-Length: 2\r\n\r\n{}")
 
 
 @pytest.fixture
@@ -111,18 +104,12 @@ def made_transport(host: str) -> PooledTransport:
     )
 
 
-def refuse_credentials(connection: socket.socket, ended: threading.Event) -> None:
-    connection.sendall(b"HTTP/1.1 401 Unauthorized\r\nConnection: close\r\nContent-Length: 2\r\n\r\n{}")
-
-
 def test_credentials_that_are_refused_for_hours_leave_no_threads_behind(
     serve: Callable[[Serve], PooledTransport], tmp_path: Path
 ) -> None:
     """Each 401 makes another transport, and each had a thread for its time limits, which never ended."""
     host = serve(refuse_credentials).api.configuration.host
-    kubeconfig = tmp_path / "kubeconfig"
-    kubeconfig.write_text(kubeconfig_text(int(host.rpartition(":")[2]), "expired"))
-    client = Client(Connector(kubeconfig))
+    client = Client(Connector(write_kubeconfig(tmp_path, host)))
     before = threading.active_count()
     for _ in range(5):
         with pytest.raises(Unauthorized):
@@ -130,24 +117,23 @@ def test_credentials_that_are_refused_for_hours_leave_no_threads_behind(
     assert threading.active_count() <= before + 1
 
 
-@pytest.mark.parametrize("answer", [drip_headers, drip_body, drip_chunks, say_nothing])
+@pytest.mark.parametrize("answer", ["headers", "body", "chunks", "nothing"])
 def test_a_request_ends_in_its_time_however_slowly_its_bytes_come(
-    serve: Callable[[Serve], PooledTransport], answer: Serve
+    serve: Callable[[Serve], PooledTransport], answer: str
 ) -> None:
     began = time.monotonic()
     with pytest.raises(LimitPassedError, match="took longer than it may"):
-        serve(answer).send("GET", "/", {}, None, SHORT).read()
+        serve(DRIPS[answer]).send("GET", "/", {}, None, SHORT).read()
     assert time.monotonic() - began < 50, "it ended by the limit of the whole, not by that of a byte"
 
 
-@pytest.mark.parametrize("answer", [drip_chunks, drip_empty_lines, say_nothing])
+@pytest.mark.parametrize("answer", ["chunks", "empty lines", "nothing"])
 def test_a_watch_on_which_no_event_comes_is_silent_although_bytes_come(
-    serve: Callable[[Serve], PooledTransport], monkeypatch: pytest.MonkeyPatch, answer: Serve
+    serve: Callable[[Serve], PooledTransport], answer: str
 ) -> None:
-    monkeypatch.setattr("reconciler.cluster.client.WATCH_SILENCE", 0.4)
-    connected = serve(answer)
+    connected = serve(DRIPS[answer])
     with pytest.raises(Silent, match="nothing came on the watch of pods"):
-        list(Client(lambda: connected).watch(PODS, "5", 300))
+        list(Client(lambda: connected, ClientTimings(watch_silence=0.4)).watch(PODS, "5", 300))
 
 
 def test_a_good_answer_is_read_and_its_limit_ends_nothing_later(serve: Callable[[Serve], PooledTransport]) -> None:

@@ -18,7 +18,7 @@ import pytest
 from reconciler.git.history import commit_dates
 from reconciler.git.mirror import Mirror
 from reconciler.git.poller import GitPoller
-from reconciler.git.process import ERRORS_LIMIT, run_git
+from reconciler.git.process import ERRORS_LIMIT, CommandFailed, run_git
 from tests.builders.git_servers import PASSWORD, Answer, Certificates, Trick, http_backend, https_git_server
 from tests.builders.git_source import Source
 
@@ -175,11 +175,13 @@ def test_an_answer_without_end_is_cut_off(trick: Trick, remote: Remote) -> None:
 
 def test_the_end_of_what_a_command_says_is_kept_and_no_more(tmp_path: Path) -> None:
     """A remote that talks without end filled the reconciler's memory."""
-    script = f"head -c {4 * ERRORS_LIMIT} /dev/zero >&2; echo fatal: the end >&2; echo out; exit 3"
-    status, output, errors = run_git(tmp_path, ["sh", "-c", script], {"PATH": "/usr/bin:/bin"}, 60)
-    assert (status, output) == (3, b"out\n")
-    assert errors.endswith(b"fatal: the end\n")
-    assert len(errors) == ERRORS_LIMIT
+    script = tmp_path / "script"
+    script.write_text(f"head -c {4 * ERRORS_LIMIT} /dev/zero >&2; echo fatal: the end >&2; echo out; exit 3")
+    with pytest.raises(CommandFailed) as failure:
+        run_git(tmp_path, ["sh", str(script)], {"PATH": "/usr/bin:/bin"}, 60)
+    assert failure.value.status == 3
+    assert failure.value.said.endswith("fatal: the end")
+    assert len(failure.value.said) < ERRORS_LIMIT
 
 
 def test_decoys_a_rewrite_and_an_empty_tree_over_https(remote: Remote) -> None:

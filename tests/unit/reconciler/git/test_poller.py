@@ -47,6 +47,7 @@ def test_whatever_a_fetch_ends_in_is_a_problem_and_the_last_head_stays(
     poller.poll_once()
     assert poller.head == head
     assert seen == [True, False, True]
+    assert poller.heartbeat.errors == (not isinstance(error, (GitError, OSError)))
 
 
 def test_pauses_vary_grow_with_failures_and_have_an_end(poller: GitPoller, monkeypatch: pytest.MonkeyPatch) -> None:

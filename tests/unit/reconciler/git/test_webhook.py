@@ -18,6 +18,7 @@ import pytest
 
 from reconciler.git.webhook import BODY_LIMIT, CONCURRENT_LIMIT, WebhookReceiver, WebhookServer, serve_webhook
 from reconciler.timings import GitTimings
+from tests.builders.threads import skip_error_pauses
 
 SECRET = b"hook-secret"
 PUSH = json.dumps({"ref": "refs/heads/main"}).encode()
@@ -156,7 +157,7 @@ def test_the_servers_thread_survives_what_it_did_not_expect_and_shows_that_it_tu
     hook: Hook, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One error where it looks for connections that are open for too long, and no webhook came any more."""
-    monkeypatch.setattr("reconciler.threads.heartbeat.ERROR_PAUSE", 0.0)
+    skip_error_pauses(monkeypatch)
     errors, look = [MemoryError()], WebhookServer.service_actions
 
     def fail_once(server: WebhookServer) -> None:

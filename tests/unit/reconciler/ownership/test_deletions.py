@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from reconciler.cluster.client import BRIEF_LIMITS
 from reconciler.timings import TIMINGS
 from tests.builders.scripted_server import ScriptedAnswer, error_answer
 from tests.builders.threads import HASTY_WRITES
@@ -155,7 +154,7 @@ def test_whether_what_was_deleted_is_gone_is_not_asked_for_without_end(world: Wo
 
     def hang(method: str, path: str, body: Any) -> None:
         asked.append(path.rpartition("/")[2])
-        world.time += BRIEF_LIMITS.total
+        world.time += TIMINGS.client.brief.total
         raise TimeoutError("the read timed out")
 
     world.cluster.before = hang

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,18 +10,15 @@ from kubernetes.config import ConfigException
 
 from reconciler.cluster.client import Client
 from reconciler.cluster.lease import Lease
-from reconciler.git.mirror import Mirror
-from reconciler.git.poller import GitPoller
 from reconciler.threads.heartbeat import Heartbeat, repeat_step
 from reconciler.timings import LeaseTimings
-from tests.builders.scripted_server import ScriptedAnswer, ScriptedServer
-
-OFTEN = LeaseTimings(period=0.01)
+from tests.builders.scripted_server import ScriptedAnswer, ScriptedServer, error_answer
+from tests.builders.threads import skip_error_pauses
 
 
 @pytest.fixture(autouse=True)
 def no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("reconciler.threads.heartbeat.ERROR_PAUSE", 0.0)
+    skip_error_pauses(monkeypatch)
 
 
 def test_a_step_is_repeated_whatever_it_raises() -> None:
@@ -57,73 +53,25 @@ def test_a_heartbeat_is_late_after_its_limit_and_not_before_it_began() -> None:
     assert heartbeat.seconds_late() == 5
 
 
-class Replies:
-    """What a lease meets: each reply once, then a server that keeps the lease."""
+@pytest.mark.parametrize("body", [None, [], {"kind": "Lease"}, {"kind": "Lease", "metadata": None, "spec": None}])
+def test_the_lease_is_won_whatever_could_not_be_read_at_first(body: Any) -> None:
+    """The thread of the lease ended with the first exception that it did not expect."""
+    failures = [ConfigException("empty"), ValueError("yaml")]
+    errors, won = [MemoryError(), TypeError("null")], threading.Event()
+    answers = iter((ScriptedAnswer(200, body), error_answer(404)))
 
-    def __init__(self, *errors: Exception | ScriptedAnswer) -> None:
-        self.errors, self.kept, self.version = list(errors), None, 0
-
-    def script(self, method: str, path: str, body: Any) -> ScriptedAnswer:
-        if self.errors:
-            error = self.errors.pop(0)
-            if isinstance(error, ScriptedAnswer):
-                return error
-            raise error
-        self.version += 1
-        spec = {} if body is None else body["spec"]
-        lease = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "spec": spec}
-        metadata = {"namespace": "n", "name": "l", "resourceVersion": str(self.version)}
-        return ScriptedAnswer(200, {**lease, "metadata": metadata})
-
-
-@pytest.mark.parametrize(
-    "reply",
-    [
-        ConfigException("Invalid kube-config file"),
-        MemoryError(),
-        TypeError("null"),
-        ScriptedAnswer(200, None),
-        ScriptedAnswer(200, []),
-        ScriptedAnswer(200, {"kind": "Lease"}),
-        ScriptedAnswer(200, {"kind": "Lease", "metadata": None, "spec": None}),
-    ],
-    ids=["credentials", "memory", "type", "null", "list", "bare", "nulls"],
-)
-def test_the_lease_is_won_whatever_the_first_answer_was(reply: Exception | ScriptedAnswer) -> None:
-    won = threading.Event()
-    client = ScriptedServer(Replies(reply).script).client()
-    lease = Lease(client, "n", "l", "one", OFTEN, on_change=lambda held: won.set() if held else None)
-    lease.start()
-    assert won.wait(60)
-    lease.release()
-
-
-def test_the_lease_is_won_after_its_credentials_could_not_be_read() -> None:
-    failures = iter((ConfigException("empty"), OSError("gone"), ValueError("yaml")))
-    server = ScriptedServer(Replies().script)
-    won = threading.Event()
+    def script(method: str, path: str, sent: Any) -> ScriptedAnswer:
+        if errors:
+            raise errors.pop()
+        written = {**(sent or {}), "metadata": {"name": "l", "resourceVersion": "1"}}
+        return ScriptedAnswer(201, written) if sent else next(answers)
 
     def connect() -> ScriptedServer:
-        if (error := next(failures, None)) is not None:
-            raise error
-        return server
+        if failures:
+            raise failures.pop()
+        return ScriptedServer(script)
 
-    lease = Lease(Client(connect), "n", "l", "one", OFTEN, on_change=lambda held: won.set() if held else None)
+    lease = Lease(Client(connect), "n", "l", "one", LeaseTimings(period=0.01), on_change=lambda held: won.set())
     lease.start()
     assert won.wait(60)
-    lease.release()
-
-
-def test_the_git_thread_survives_what_it_did_not_expect(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    errors: list[Exception] = [MemoryError(), TypeError("null"), OSError(28, "No space left on device")]
-    mirror = Mirror(str(tmp_path), "main", tmp_path / "mirror")
-
-    def fetch(self: Mirror) -> str:
-        raise errors.pop(0) if errors else ValueError("still no good")
-
-    monkeypatch.setattr(Mirror, "fetch", fetch)
-    poller = GitPoller(mirror, 30.0, lambda: None)
-    for _ in range(4):
-        poller.poll_once()
-    assert poller.head.problem == "ValueError: still no good"
-    assert poller.heartbeat.errors == 3
+    lease._stop.set()

@@ -8,11 +8,12 @@ from dataclasses import dataclass
 
 from compiler.checks import CheckInput, Finding, check
 from compiler.checks.scheduler import actions_of, plugins_of
-from compiler.diagnostics import did_you_mean, suggestion
+from compiler.diagnostics import Severity, did_you_mean, suggestion
 from compiler.fields.duration import go_duration_seconds
 from compiler.specs import PluginSpec, SchedulerSpec
 from compiler.syntax.documents import FieldPath
 from compiler.volcano.arguments import TRUTH_WORDS, Argument, find_argument, known_arguments, moved_argument
+from compiler.volcano.nested_arguments import Category, NestedFlaw, nested_flaws
 from compiler.volcano.plugins import (
     HIERARCHY_FLAG,
     HIERARCHY_PLUGINS,
@@ -22,6 +23,7 @@ from compiler.volcano.plugins import (
 )
 from compiler.volcano.scheduler_conf import CONFIGURATION_KEYS, FILE_KEYS
 
+METRICS = "metrics"
 ASCEND_CONFIGURATION = "init-params"
 """An entry of configurations that is for no action: Ascend's devices read it, and a vendor's build more of it."""
 
@@ -43,7 +45,10 @@ def unknown_actions(check_input: CheckInput) -> Iterator[Finding]:
     case-sensitive. Source: UnmarshalSchedulerConf of pkg/scheduler/util.go. Mend: correct the name."""
     for spec in check_input.schedulers:
         for path, action in actions_of(spec):
-            if action not in SCHEDULER_ACTIONS:
+            if not action:
+                message = "an action has no name, and Volcano rejects the whole file"
+                yield Finding(spec.document, path, message, "remove the extra comma or the empty entry")
+            elif action not in SCHEDULER_ACTIONS:
                 fallback = f"use {', '.join(SCHEDULER_ACTIONS)}"
                 help = suggestion(action, SCHEDULER_ACTIONS, fallback)
                 yield Finding(spec.document, path, f"there is no action {action!r}", help)
@@ -122,6 +127,13 @@ class _GivenArgument:
     type_name: str | None
     names: tuple[str, ...]
 
+    def nested(self, *categories: Category) -> Iterator[tuple[FieldPath, NestedFlaw]]:
+        """What is wrong inside it, with the place."""
+        if self.type_name is not None and _has_type(self.value, self.type_name):
+            for flaw in nested_flaws(self.owner, self.name, self.value):
+                if flaw.category in categories:
+                    yield (*self.path, *flaw.path), flaw
+
     @property
     def name(self) -> str:
         return str(self.path[-1])
@@ -148,6 +160,7 @@ def _arguments(check_input: CheckInput) -> Iterator[_GivenArgument]:
                 yield _argument_at(
                     spec, (*spec.base_path, "configurations", index, "arguments", name), action, value, ()
                 )
+        yield _GivenArgument(spec, (*spec.base_path, METRICS), METRICS, dict(spec.metrics), None, "map", ())
 
 
 def _argument_at(
@@ -165,6 +178,8 @@ def argument_types(check_input: CheckInput) -> Iterator[Finding]:
     pkg/scheduler/framework/arguments.go; docs/scheduler-arguments.md names the reader of each. Mend: write the value in
     the type that the message names."""
     for given in _arguments(check_input):
+        for path, flaw in given.nested("type"):
+            yield Finding(given.spec.document, path, flaw.message, flaw.help)
         expected, value = given.type_name, given.value
         if expected is None or (given.known and not given.known.is_read) or _has_type(value, expected):
             continue
@@ -204,6 +219,9 @@ def unknown_arguments(check_input: CheckInput) -> Iterator[Finding]:
     """Volcano ignores an argument that the plugin or action does not read. docs/scheduler-arguments.md has all that are
     read; init-params, which Ascend's devices read, may have others. Mend: correct the spelling, or remove it."""
     for given in _arguments(check_input):
+        for path, flaw in given.nested("unknown", "unread"):
+            severity: Severity | None = "info" if flaw.category == "unread" else None
+            yield Finding(given.spec.document, path, flaw.message, flaw.help, severity=severity)
         if given.known is not None and not given.known.is_read:
             message = f"Volcano 1.15 does not read {given.name}: {given.known.meaning}"
             yield Finding(given.spec.document, given.path, message, "remove it", severity="info")
@@ -218,9 +236,13 @@ def unknown_arguments(check_input: CheckInput) -> Iterator[Finding]:
 @check("GP420", "argument out of its range", "warning")
 def argument_ranges(check_input: CheckInput) -> Iterator[Finding]:
     """Some arguments have a range outside which Volcano takes the default, with a line in its log at most; with others
-    it goes on computing. Source: docs/scheduler-arguments.md, which names the reader of each. Mend: write a value in
-    the range."""
+    it goes on computing. Source: docs/scheduler-arguments.md, which names the reader of each. For a word
+    that it does not know Volcano takes the default too, which may be the opposite: an error. Mend: write a value that
+    is allowed."""
     for given in _arguments(check_input):
+        for path, flaw in given.nested("range"):
+            severity: Severity | None = "error" if flaw.is_word else None
+            yield Finding(given.spec.document, path, flaw.message, flaw.help, severity=severity)
         known, value = given.known, given.value
         if known is None or known.low is None or isinstance(value, bool) or not isinstance(value, int | float):
             continue
@@ -235,6 +257,8 @@ def argument_times(check_input: CheckInput) -> Iterator[Finding]:
     default counts, or nothing: New and parseRevocableZone of tdm.go, OnSessionOpen of sla.go, parseArguments of
     rescheduling.go, parseExtenderConfig of extender.go. Mend: write the time so."""
     for given in _arguments(check_input):
+        for path, flaw in given.nested("time"):
+            yield Finding(given.spec.document, path, flaw.message, flaw.help)
         if not isinstance(given.value, str):
             continue
         if given.type_name == "duration" and not go_duration_seconds(given.value):

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from compiler.diagnostics import did_you_mean
+from compiler.volcano.nested_arguments import MISTYPES as NESTED_MISTYPES
+from compiler.volcano.nested_arguments import ROWS
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,13 +250,13 @@ def known_arguments(owner: str) -> tuple[Argument, ...]:
 
 
 def moved_argument(owner: str, name: str) -> tuple[str, str] | None:
-    """(plugin, argument) of another plugin whose last word is this one's, of which there is one."""
+    """(plugin, argument) of another plugin that has this name, or whose last word is this one's; of several none."""
     _, dot, word = name.rpartition(".")
     found = [
         (other.name, argument.name)
         for other in OWNERS.values()
         for argument in other.arguments
-        if dot and other.name != owner and argument.name.rpartition(".")[2] == word
+        if other.name != owner and (argument.name == name or (dot and argument.name.rpartition(".")[2] == word))
     ]
     return found[0] if len(found) == 1 else None
 
@@ -360,8 +362,22 @@ def arguments_page() -> str:
         for one in owner.arguments:
             cells = (f"`{one.name}`", one.type_name, one.default, one.allowed, one.meaning, one.mistype)
             rows.append(f"| {' | '.join(cells)} |")
-    mistypes = "; ".join(f"*{word}*: {text}" for word, text in MISTYPES.items())
+        rows += _nested_rows(owner.name)
+    rows += ["", "## metrics", "", "Source: cache/cache.go, metrics/source.", *_nested_rows("metrics")]
+    mistypes = "; ".join(f"*{word}*: {text}" for word, text in (MISTYPES | NESTED_MISTYPES).items())
     return "\n".join([*rows, "", f"Mistyped: {mistypes}."]) + "\n"
+
+
+def _nested_rows(owner: str) -> list[str]:
+    """The table of what is read inside the arguments of an action or a plugin; empty for most."""
+    found = []
+    for name, type_name, default, bounds, mistype, meaning in ROWS.get(owner, ()):
+        low, _, high = bounds.rstrip("!").partition("..")
+        allowed = (f"{low} to {high}" if high else f"{low} or more") if low else ""
+        shown = name.removeprefix("metrics.") if owner == "metrics" else name
+        found.append(f"| `{shown}` | {type_name} | {default} | {allowed} | {meaning} | {mistype} |")
+    header = ["", "| inside | type | default | range | meaning | mistyped |", "|---|---|---|---|---|---|"]
+    return [*header, *found] if found else []
 
 
 if __name__ == "__main__":

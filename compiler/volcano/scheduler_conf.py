@@ -117,7 +117,8 @@ class _ConfReader:
             return ()
         if not any(value):
             self.add_problem(("actions",), "actions is empty", 'write actions: "enqueue, allocate, backfill"')
-        return tuple(part for part in value if part)
+            return ()
+        return tuple(value)
 
     def tier_plugins(self, tier: Mapping[str, Any], path: FieldPath) -> Iterator[PluginSpec]:
         """A PluginSpec for each entry, so that its index is its place; one without a name has the name ""."""

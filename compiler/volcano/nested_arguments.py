@@ -1,0 +1,254 @@
+"""What Volcano 1.15.1 reads inside arguments that are lists or mappings, down to the leaves.
+
+The table is data like that of `compiler.volcano.arguments`, which docs/scheduler-arguments.md shows beside it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from compiler.diagnostics import suggestion
+from compiler.fields.duration import go_duration_seconds
+from compiler.syntax.documents import FieldPath
+
+Category = Literal["type", "unknown", "unread", "range", "time"]
+
+# Columns: path below the argument ({} each entry, [] each item), type or the words allowed, default, range (! where the
+# default counts outside of it), what another type does, meaning.
+_TABLE = """
+resource-strategy-fit resources
+{} | map | | | stops | a resource, or the beginning of names with one * at the end
+{}.type | LeastAllocated, MostAllocated | LeastAllocated | | default | spread over nodes, or fill them
+{}.weight | int | 1 | 1..! | decoded | weight of the resource
+
+resource-strategy-fit sra
+enable | bool | false | | stops | keep jobs without scarce resources off nodes that have them
+resources | string | none | | stops | the scarce resources, with commas between them
+weight | int | 0 | 0.. | decoded | weight of the score; 0 is off
+resourceWeight | map | 1 each | | stops | weight of each of the resources
+resourceWeight{} | int | 1 | 0..! | decoded | weight of a resource that resources lists
+
+resource-strategy-fit proportional
+enable | bool | false | | stops | keep cpu and memory beside scarce resources
+resources | string | none | | stops | the scarce resources, with commas between them
+resourceProportion | map | 1 each | | stops | RESOURCE.cpu and RESOURCE.memory: how much is kept for one of it
+resourceProportion{} | float | 1 | 0..! | stops | cores, or MB of memory
+
+usage thresholds
+cpu | int | 80 | 0..100 | zero | percent of load above which a node takes no pod
+mem | int | 80 | 0..100 | zero | percent of memory in use above which a node takes no pod
+
+rescheduling strategies
+[] | map | | | ignored | a strategy
+[].name | lowNodeUtilization | | | ignored | the one strategy that there is
+[].params | map | | | ignored | its thresholds
+[].params.thresholds | map | 100 each | | ignored | below them a node is underused
+[].params.thresholds.cpu | int | 100 | 0..100 | stops | percent
+[].params.thresholds.memory | int | 100 | 0..100 | stops | percent
+[].params.thresholds.pod | int | none | 0..100 | stops | percent
+[].params.targetThresholds | map | 100 each | | ignored | above them a node gives pods away
+[].params.targetThresholds.cpu | int | 100 | 0..100 | stops | percent
+[].params.targetThresholds.memory | int | 100 | 0..100 | stops | percent
+[].params.targetThresholds.pod | int | none | 0..100 | stops | percent
+[].params.thresholdPriorityClassName | string | | | unread | system-cluster-critical counts
+[].params.thresholdPriority | int | | | unread | system-cluster-critical counts
+[].params.nodeFit | bool | | | unread | true counts
+[].params.numberOfNodes | int | | | unread | 0 counts
+
+deviceshare deviceshare.GPUExclusiveRules
+[] | map | | | ignored | labels; a pod matches that has all of them
+[]{} | string | | | ignored | value of the label
+
+predicates volumebinding.shape
+[] | map | | | stops | a point of the score
+[].utilization | int | 0 | 0..100 | decoded | percent in use
+[].score | int | 0 | 0..10 | decoded | score at that utilization
+
+extender extender.managedResources
+[] | string | | | stops | name of a resource
+
+metrics metrics
+type | prometheus, prometheus_adaptor, elasticsearch | none | | ignored | where the load is measured
+address | string | none | | ignored | URL of the source
+interval | duration | 30s | | default | time between two queries
+tls.insecureSkipVerify | string | false | | ignored | "true": take any certificate
+elasticsearch.index | string | metricbeat-* | | ignored | index with the load
+elasticsearch.username | string | none | | ignored | user
+elasticsearch.password | string | none | | ignored | password
+elasticsearch.hostnameFieldName | string | host.hostname | | ignored | field with the node's name
+"""
+
+_OLD_NAMES = {"CPUUsageAvg.": "cpu", "MEMUsageAvg.": "mem", "pods": "pod"}
+"""Beginning of a key that older versions or documents have -> its name."""
+MISTYPES = {
+    "decoded": "text ends the scheduler, again after each restart; a fraction is cut",
+    "zero": "a value of another type counts as 0",
+}
+_TYPES: Mapping[str, tuple[tuple[type, ...], str]] = {
+    "int": ((int,), "a whole number"),
+    "float": ((int, float), "a number"),
+    "bool": ((bool,), "true or false"),
+    "string": ((str,), "text"),
+    "duration": ((str,), "text"),
+    "list": ((list,), "a list"),
+    "map": ((dict,), "a mapping"),
+}
+
+
+@dataclass(slots=True)
+class Shape:
+    """What may stand at a place. words: the texts allowed, where only some are. keys: of a mapping; each: of all
+    entries, or items. mistype: as of `Argument`."""
+
+    type_name: str = "map"
+    words: tuple[str, ...] = ()
+    default: str = ""
+    low: float | None = None
+    high: float | None = None
+    is_enforced: bool = False
+    mistype: str = "ignored"
+    meaning: str = ""
+    keys: dict[str, Shape] = field(default_factory=dict)
+    each: Shape | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class NestedFlaw:
+    """What is wrong at `path` below the argument. is_word: it is a text, and others are allowed there."""
+
+    path: FieldPath
+    category: Category
+    message: str
+    help: str
+    is_word: bool = False
+
+
+def _read_table() -> tuple[dict[tuple[str, str], Shape], dict[str, list[tuple[str, ...]]]]:
+    shapes: dict[tuple[str, str], Shape] = {}
+    rows: dict[str, list[tuple[str, ...]]] = {}
+    for line in filter(None, _TABLE.split("\n")):
+        cells = tuple(cell.strip() for cell in line.split("|"))
+        if len(cells) == 1:
+            owner, _, argument = line.partition(" ")
+            root = shapes[owner, argument] = Shape()
+            continue
+        _plant(root, cells)
+        shown = cells[0].replace("{}", ".<key>")
+        rows.setdefault(owner, []).append((f"{argument}{'' if shown[0] in '[.' else '.'}{shown}", *cells[1:]))
+    return shapes, rows
+
+
+def _plant(root: Shape, cells: tuple[str, ...]) -> None:
+    path, kind, default, bounds, mistype, meaning = cells
+    low, _, high = bounds.rstrip("!").partition("..")
+    shape = root
+    for step in _steps(root, path):
+        if step in ("{}", "[]"):
+            shape.type_name = "map" if step == "{}" else "list"
+            shape.each = shape = shape.each or Shape()
+        else:
+            shape = shape.keys.setdefault(step, Shape())
+    is_type = kind in _TYPES
+    shape.type_name, shape.words = (kind, ()) if is_type else ("string", tuple(kind.split(", ")))
+    shape.default, shape.mistype, shape.is_enforced = default, mistype, bounds.endswith("!")
+    shape.meaning = meaning
+    shape.low, shape.high = (float(text) if text else None for text in (low, high))
+
+
+def _steps(root: Shape, path: str) -> list[str]:
+    """The keys, {} and [] of a path; keys of `metrics` have dots of their own."""
+    if not path.startswith(("{}", "[]")) and path.split(".")[0] in ("tls", "elasticsearch"):
+        return [path]
+    return [step for step in path.replace("{}", ".{}.").replace("[]", ".[].").split(".") if step]
+
+
+_SHAPES, ROWS = _read_table()
+"""ROWS: owner -> rows of docs/scheduler-arguments.md: name, type, default, range, mistype, meaning."""
+
+
+def nested_flaws(owner: str, argument: str, value: Any) -> Iterator[NestedFlaw]:
+    """What is wrong inside an argument that is a list or a mapping; its own type is known to be right."""
+    if (shape := _SHAPES.get((owner, argument))) is not None:
+        yield from _inside(value, shape, (argument,))
+
+
+def _inside(value: Any, shape: Shape, path: FieldPath) -> Iterator[NestedFlaw]:
+    entries: Iterator[tuple[str | int, Any]] = iter(())
+    if isinstance(value, list | dict):
+        entries = iter(enumerate(value)) if isinstance(value, list) else iter(value.items())
+    for key, child in entries:
+        at = (*path, key)
+        inner = shape.each or shape.keys.get(str(key))
+        if inner is None:
+            yield _unknown(at, shape)
+        elif inner.mistype == "unread":
+            yield NestedFlaw(at[1:], "unread", f"Volcano 1.15 does not read {key}: {inner.meaning}", "remove it")
+        elif child is None:
+            continue
+        elif (flaw := _leaf_flaw(child, inner, at)) is not None:
+            yield flaw
+        else:
+            yield from _inside(child, inner, at)
+
+
+def _unknown(at: FieldPath, shape: Shape) -> NestedFlaw:
+    key = str(at[-1])
+    now = next((now for old, now in _OLD_NAMES.items() if key.startswith(old) and now in shape.keys), "")
+    known = ", ".join(shape.keys)
+    help = f"write {now}" if now else suggestion(key, list(shape.keys), f"the keys here are {known}")
+    return NestedFlaw(at[1:], "unknown", f"nothing reads {key!r} of {at[0]}", help)
+
+
+def _leaf_flaw(value: Any, shape: Shape, at: FieldPath) -> NestedFlaw | None:
+    return _type_flaw(value, shape, at) or _value_flaw(value, shape, at)
+
+
+def _type_flaw(value: object, shape: Shape, at: FieldPath) -> NestedFlaw | None:
+    types, wanted = _TYPES[shape.type_name]
+    if isinstance(value, types) and (shape.type_name == "bool" or not isinstance(value, bool)):
+        return None
+    message = f"{_name(at)} is {value!r}, not {wanted}{_effect(value, shape)}"
+    return NestedFlaw(at[1:], "type", message, _rewritten(value, wanted))
+
+
+def _name(at: FieldPath) -> str:
+    return at[-1] if isinstance(at[-1], str) else f"an entry of {at[0]}"
+
+
+def _value_flaw(value: Any, shape: Shape, at: FieldPath) -> NestedFlaw | None:
+    name = _name(at)
+    if shape.words and value not in shape.words:
+        then = (
+            f": Volcano takes {shape.default}" if shape.default and shape.default != "none" else ": Volcano ignores it"
+        )
+        help = suggestion(value, shape.words, f"write {' or '.join(shape.words)}")
+        return NestedFlaw(at[1:], "range", f"{name} is {value!r}{then}", help, is_word=True)
+    if shape.type_name == "duration" and not go_duration_seconds(value):
+        help = f"write {value}s" if value.isdigit() and int(value) else "write it like 30s or 1m"
+        return NestedFlaw(at[1:], "time", f"{name}: {value!r} is no duration, and {shape.default} counts", help)
+    if shape.low is not None and (value < shape.low or (shape.high is not None and value > shape.high)):
+        allowed = f"{shape.low:g} to {shape.high:g}" if shape.high is not None else f"{shape.low:g} or more"
+        then = f"Volcano takes {shape.default}" if shape.is_enforced else "Volcano computes with it all the same"
+        return NestedFlaw(at[1:], "range", f"{name} is {value}: {then}", f"write {allowed}")
+    return None
+
+
+def _effect(value: Any, shape: Shape) -> str:
+    if shape.mistype == "zero":
+        return "; Volcano takes 0"
+    if shape.mistype == "decoded" and isinstance(value, float):
+        return f"; Volcano takes {int(value)}"
+    return "; Volcano's scheduler stops" if shape.mistype in ("stops", "decoded") else ""
+
+
+def _rewritten(value: Any, wanted: str) -> str:
+    is_plain = isinstance(value, str) and (
+        value in ("true", "false") or value.lstrip("-").replace(".", "", 1).isdigit()
+    )
+    return (
+        "remove the quotes"
+        if is_plain and wanted in ("a whole number", "a number", "true or false")
+        else f"write {wanted}"
+    )

@@ -192,6 +192,7 @@ ROLE_KEYS = (ROLE_MARK, TASK_LABEL, KUBEFLOW_ROLE_LABEL)
 """Labels or annotations that name a pod's role, the surest first."""
 INDEX_LABELS = (TASK_INDEX_LABEL, KUBEFLOW_INDEX_LABEL, BATCH_INDEX_LABEL)
 """Labels or annotations that number a pod within its role."""
+KUEUE_QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
 QUEUE_KEYS = (QUEUE_NAME_LABEL, QUEUE_NAME_ANNOTATION)
 PER_POD_LABELS = frozenset(
     (

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from math import ceil, floor
 from typing import Any
 
 from compiler.checks import DocumentInput, Finding, check
 from compiler.diagnostics import did_you_mean
+from compiler.kubernetes import GROUP_MIN_MEMBER_ANNOTATION
 from compiler.syntax.documents import Document, FieldPath
 from compiler.validation.judge import items, mapping
 
@@ -44,7 +46,8 @@ def refused_by_operator(check_input: DocumentInput) -> Iterator[Finding]:
     tensorflow, xgboost, paddle, jax), roles that it knows, one master at most and of an XGBoostJob exactly one, and a
     name that a Service may have; the MPI operator wants one launcher. Where the operator runs without its webhook the
     job fails at once. A JobSet whose pods restart always is taken, and its Jobs are refused; its steps depend on those
-    above them. A RayCluster has a head, a group of a LeaderWorkerSet a pod, the entrypoint of a Workflow is one of its
+    above them. A Deployment that is a gang of its own hangs in each update that makes fewer pods than the gang needs. A
+    RayCluster has a head, a group of a LeaderWorkerSet a pod, the entrypoint of a Workflow is one of its
     templates. Mend: as the message says."""
     for found in check_input.models:
         document = found.document
@@ -123,7 +126,33 @@ def _workflow(document: Document) -> Iterator[Finding]:
         yield Finding(document, ("spec", "entrypoint"), f"there is no template {entrypoint!r} to begin with", help)
 
 
+def _deployment(document: Document) -> Iterator[Finding]:
+    """A new ReplicaSet has pods of its own PodGroup, at first as many as the update may add or take away."""
+    annotations = document.metadata.get("annotations")
+    text = str(annotations.get(GROUP_MIN_MEMBER_ANNOTATION) if isinstance(annotations, dict) else "")
+    spec = mapping(document.data, "spec")
+    strategy, replicas = mapping(spec, "strategy"), spec.get("replicas", 1)
+    if strategy.get("type") == "Recreate" or not (text.isascii() and text.isdigit()) or not isinstance(replicas, int):
+        return
+    rolling = mapping(strategy, "rollingUpdate")
+    surge = _pods_of(rolling.get("maxSurge", "25%"), replicas, ceil)
+    first = surge + _pods_of(rolling.get("maxUnavailable", "25%"), replicas, floor)
+    if first < int(text[:9]) <= replicas:
+        message = f"an update makes {first} new pods at first, and their gang starts with {text}: each update hangs"
+        at = ("metadata", "annotations", GROUP_MIN_MEMBER_ANNOTATION)
+        yield Finding(document, at, message, "write strategy.rollingUpdate.maxSurge: 100%, or strategy.type: Recreate")
+
+
+def _pods_of(share: object, replicas: int, rounded: Callable[[float], int]) -> int:
+    """A number of pods, or a percentage of the replicas."""
+    if isinstance(share, int):
+        return share
+    text = str(share).removesuffix("%")
+    return rounded(replicas * int(text) / 100) if text.isascii() and text.isdigit() else 0
+
+
 _OTHERS = {
+    "Deployment.apps": _deployment,
     "JobSet.jobset.x-k8s.io": _job_set,
     "LeaderWorkerSet.leaderworkerset.x-k8s.io": _leader_worker_set,
     "RayCluster.ray.io": _ray_cluster,

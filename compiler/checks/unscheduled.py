@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import reduce
 
 from compiler.checks import CheckInput, Finding, check
@@ -11,7 +11,7 @@ from compiler.checks.queues import UNCOUNTED_RESOURCES
 from compiler.checks.scheduler import ENQUEUE_VOTERS
 from compiler.fields.quantity import amounts_sum, exact_amount, integer_amounts
 from compiler.kubernetes import VOLCANO_SCHEDULER
-from compiler.specs import PluginSpec, QueueSpec, SchedulerSpec
+from compiler.specs import PluginSpec, QueueSpec
 
 DEFAULT_OVERCOMMIT = 1.2
 
@@ -34,6 +34,10 @@ def best_effort_without_backfill(check_input: CheckInput) -> Iterator[Finding]:
                 yield Finding(gang.document, path, message, "add resources.requests, or the action backfill", see)
 
 
+STOCK_VOTERS = (PluginSpec("overcommit", {}, {}), PluginSpec("proportion", {}, {}))
+"""The plugins that have a say in Volcano's own configuration, which holds where none is declared."""
+
+
 @check("GP434", "pod group that is never let in", "warning")
 def never_enqueued(check_input: CheckInput) -> Iterator[Finding]:
     """The action enqueue lets a PodGroup in only while its minResources find room: below the cluster times
@@ -41,13 +45,14 @@ def never_enqueued(check_input: CheckInput) -> Iterator[Finding]:
     than that even of an empty cluster stays Pending for good, and the plan, which goes by its pods, starts it. Source:
     Execute of enqueue.go, JobEnqueueableFn of the three plugins. Mend: lower minResources, or remove it."""
     scheduler = check_input.specs.scheduler
-    if scheduler is None or scheduler.is_partial or "enqueue" not in scheduler.actions:
+    if scheduler is not None and (scheduler.is_partial or "enqueue" not in scheduler.actions):
         return
+    plugins = STOCK_VOTERS if scheduler is None else tuple(scheduler.plugins)
     for document, group in check_input.documents_of(POD_GROUP):
         asked = integer_amounts(group.spec.min_resources or {}, "up")
         asked = {name: amount for name, amount in asked.items() if not UNCOUNTED_RESOURCES.match(name)}
         queue = group.spec.queue or check_input.specs.cluster.default_queue
-        over = next(_exceeded_limits(check_input, scheduler, queue, asked), None) if asked else None
+        over = next(_exceeded_limits(check_input, plugins, queue, asked), None) if asked else None
         if over is not None:
             resource, whose, most = over
             amount, limit = exact_amount(resource, asked[resource]), exact_amount(resource, most)
@@ -56,20 +61,22 @@ def never_enqueued(check_input: CheckInput) -> Iterator[Finding]:
 
 
 def _exceeded_limits(
-    check_input: CheckInput, scheduler: SchedulerSpec, queue: str, asked: Mapping[str, int]
+    check_input: CheckInput, plugins: Iterable[PluginSpec], queue: str, asked: Mapping[str, int]
 ) -> Iterator[tuple[str, str, int]]:
     """(resource, whose limit in words, the limit) of those that the amounts exceed. Nothing is said of the number of
     pods, which Volcano does not compare, nor of what no declared node has or a queue does not limit."""
-    for whose, limits in _limits(check_input, scheduler, queue):
+    for whose, limits in _limits(check_input, plugins, queue):
         for name in sorted(asked.keys() & limits.keys() - {"pods"}):
             if asked[name] > limits[name] > 0:
                 yield name, whose, limits[name]
 
 
-def _limits(check_input: CheckInput, scheduler: SchedulerSpec, queue: str) -> Iterator[tuple[str, Mapping[str, int]]]:
+def _limits(
+    check_input: CheckInput, plugins: Iterable[PluginSpec], queue: str
+) -> Iterator[tuple[str, Mapping[str, int]]]:
     """(whose in words, resource -> the most that one group may ask for), of each plugin that has a say."""
     total = reduce(amounts_sum, (node.allocatable for node in check_input.specs.nodes), dict[str, int]())
-    for plugin in scheduler.plugins:
+    for plugin in plugins:
         if plugin.name not in ENQUEUE_VOTERS or not plugin.flags.get("enableJobEnqueued", True):
             continue
         if plugin.name == "overcommit":

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 from typing import Protocol, TypeVar
 
@@ -10,7 +10,8 @@ from compiler.checks import Check, CheckInput, Finding, all_checks, identity_of
 from compiler.diagnostics import Diagnostic, sorted_diagnostics
 from compiler.diagnostics.guard import internal_error
 from compiler.fields.natural_order import natural_sort_key
-from compiler.kubernetes import VOLCANO_SCHEDULER
+from compiler.kinds.common.jobs import annotation_value
+from compiler.kubernetes import DEFAULT_QUEUE, QUEUE_NAME_ANNOTATION, VOLCANO_SCHEDULER
 from compiler.reading.culprits import LeftOut, attributed, check_input_without, spec_documents
 from compiler.reading.documents import DocumentCollector
 from compiler.specs import (
@@ -87,7 +88,7 @@ def _check_input(cluster: ClusterSpec, collector: DocumentCollector) -> CheckInp
     hypernodes, tree_problems = resolve_hypernodes(
         collector.specs_of(HyperNodeDraft), collector.specs_of(HyperNodeSpec), nodes
     )
-    pods = collector.specs_of(PodDraft)
+    pods, of_namespaces = collector.specs_of(PodDraft), _queues_of_namespaces(collector.documents)
     bound, unbound = bound_and_unbound(collector.specs_of(GangSpec))
     gangs = [
         *bound,
@@ -99,7 +100,7 @@ def _check_input(cluster: ClusterSpec, collector: DocumentCollector) -> CheckInp
         cluster=cluster,
         documents=_sorted_by_object(collector.documents, lambda document: document),
         gangs=_sorted_by_object(
-            (with_scheduler(_with_queue(gang, cluster)) for gang in gangs), lambda gang: gang.document
+            (with_scheduler(_with_queue(gang, cluster, of_namespaces)) for gang in gangs), lambda gang: gang.document
         ),
         queues=_sorted_by_object(collector.specs_of(QueueSpec), lambda queue: queue.document),
         priority_classes=_sorted_by_object(collector.specs_of(PriorityClassSpec), lambda found: found.document),
@@ -119,7 +120,8 @@ def _check_input(cluster: ClusterSpec, collector: DocumentCollector) -> CheckInp
         unbound_gangs=unbound,
         privileged=tuple(collector.specs_of(PrivilegedContainers)),
         inner_jobs=tuple(
-            replace(inner, gang=_with_queue(inner.gang, cluster)) for inner in collector.specs_of(InnerJob)
+            replace(inner, gang=_with_queue(inner.gang, cluster, of_namespaces))
+            for inner in collector.specs_of(InnerJob)
         ),
     )
 
@@ -152,8 +154,23 @@ def _is_of_another_scheduler(gang: GangSpec, role: RoleSpec) -> bool:
     return (gang.scheduler_name or role.pod.scheduler_name or VOLCANO_SCHEDULER) != VOLCANO_SCHEDULER
 
 
-def _with_queue(gang: GangSpec, cluster: ClusterSpec) -> GangSpec:
-    return gang if gang.queue else replace(gang, queue=cluster.default_queue)
+def _queues_of_namespaces(documents: Iterable[Document]) -> dict[str, str]:
+    """Namespace -> the queue that its annotation names, into which Volcano's webhook puts its pod groups of the queue
+    default."""
+    found = {}
+    for document in documents:
+        if document.kind == "Namespace" and not document.group:
+            queue = annotation_value(document, QUEUE_NAME_ANNOTATION)
+            if isinstance(queue, str) and queue:
+                found[document.name] = queue
+    return found
+
+
+def _with_queue(gang: GangSpec, cluster: ClusterSpec, of_namespaces: Mapping[str, str]) -> GangSpec:
+    queue = gang.queue or cluster.default_queue
+    if queue == DEFAULT_QUEUE:
+        queue = of_namespaces.get(gang.namespace, queue)
+    return gang if gang.queue == queue else replace(gang, queue=queue)
 
 
 def _run_checks(

@@ -33,6 +33,9 @@ def _training_runtime(judge: Judge, data: dict[str, Any]) -> None:
         judge.contradiction(at, "torch and mpi are both given", "keep one")
     if policy.get("numNodes") is not None and mapping(policy, "torch").get("elasticPolicy") is not None:
         judge.contradiction((*at, "numNodes"), "torch.elasticPolicy says it", "remove one of the two")
+    if len(given := [key for key, value in mapping(data, "spec", "podGroupPolicy").items() if value is not None]) > 1:
+        what = f"{' and '.join(given)} each make a PodGroup of their own"
+        judge.contradiction(("spec", "podGroupPolicy"), what, "keep only one")
     processes = mapping(policy, "torch").get("numProcPerNode")
     is_number = isinstance(processes, int) and not isinstance(processes, bool)
     if processes is not None and processes not in _NUMBERS_OF_PROCESSES and not (is_number and processes > 0):

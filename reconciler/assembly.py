@@ -51,8 +51,7 @@ from reconciler.timings import TIMINGS, Timings
 
 
 def build_parts(settings: Settings, client: Client, identity: str, timings: Timings = TIMINGS) -> Parts:
-    """Put the parts together; nothing is started and nothing is sent yet. Raises GitError for an address that git is
-    never given, CannotStartError where the packages for traces are missing."""
+    """Put the parts together; nothing is started or sent. Raises GitError for an address that git is never given."""
     wake, clock = WakeEvent(), time.monotonic
     name = f"gangplan-{settings.cluster}"
     lease = Lease(client, settings.namespace, name, identity, timings.lease, on_change=lambda _: wake.set())
@@ -160,6 +159,6 @@ def make_pods(hands: Hands, writer: ClusterWriter) -> PodsPart:
 
 
 def side_client(hands: Hands, rate: RateLimit | None = None) -> Client:
-    """A client of the same server for a thread beside the loop, as fenced as the loop's."""
+    """A client of the same server, as fenced, for a thread beside the loop."""
     client = hands.client
     return Client(client.connect, hands.timings.client, fence=hands.fence.check, rate=rate or client.rate)

@@ -28,8 +28,7 @@ from reconciler.requests.part import SUSPENDED
 
 
 def reconcile_once(parts: Parts) -> Report:
-    """Make one pass. Raises ApiError when the inventory cannot be read (then nothing is done), LostLease when another
-    replica took over."""
+    """Make one pass. Raises ApiError without an inventory, LostLease when another replica took over."""
     phase = partial(_phase, parts.hands, parts.voices)
     parts.objects.corrections.forbid()
     with phase("observe"):  # 1
@@ -52,7 +51,6 @@ def reconcile_once(parts: Parts) -> Report:
 
 @contextmanager
 def _phase(hands: Hands, voices: Voices, name: str) -> Iterator[None]:
-    """Each phase is timed, and a sign of life."""
     with voices.metrics.time_phase(name), voices.tracing.span(name):
         yield
     hands.pulse.heartbeat.beat()
@@ -67,7 +65,7 @@ def _now(hands: Hands, seen: Seen) -> Seen:
 
 
 def observe(parts: Parts) -> tuple[Seen, Effects]:
-    """What the caches hold now, with the inventory brought up to it; and what came of writes that were left."""
+    """What the caches hold, with the inventory brought up to it, and what came of writes that were left."""
     hands, planning = parts.hands, parts.planning
     inventory = hands.keeper.take_up(partial(_go_on_with, parts))
     hands.watches.watch_kinds(kinds_in_use(planning.kinds, inventory), planning.job_kinds)
@@ -99,9 +97,8 @@ def _go_on_with(parts: Parts, inventory: Inventory, is_leading: bool) -> None:
 
 
 def kinds_in_use(declared: Collection[tuple[str, str]], inventory: Inventory) -> frozenset[tuple[str, str]]:
-    """Kinds, by (apiVersion, kind), of plans and of what we have made. One that left the repository before any object
-    of it was made is in use no more. Where a plan has a kind its version counts: what is known of an object may be of a
-    version that is served no more."""
+    """Kinds, by (apiVersion, kind), of plans, and of what we have made and no plan has. Where a plan has a kind its
+    version counts."""
     known = {group_kind_of(api, kind) for api, kind in declared}
     made = (entry.ref for entry in inventory.entries.values() if entry.uid)
     return frozenset(declared).union((ref.api_version, ref.kind) for ref in made if ref.group_kind not in known)
@@ -111,7 +108,7 @@ def kinds_in_use(declared: Collection[tuple[str, str]], inventory: Inventory) ->
 
 
 def follow(parts: Parts, seen: Seen) -> tuple[Seen, Target]:
-    """What the pass aims at; the runs that have ended unseen are entered by the plan that is now in force."""
+    """What the pass aims at; runs that ended unseen are entered by the plan that is now in force."""
     target, reruns = parts.planning.follow(seen), parts.requests.current().reruns
     doubts = parts.runs.record_unobserved_ends(seen, parts.planning.runs(seen.inventory, reruns))
     seen = replace(seen, doubts=doubts)
@@ -123,7 +120,6 @@ def follow(parts: Parts, seen: Seen) -> tuple[Seen, Target]:
 
 
 def differ(parts: Parts, seen: Seen, target: Target) -> Changes:
-    """What is to be written, and what is held, from the manifests of the plan and the live objects."""
     if target.snapshot is None:
         return Changes()
     diff, lost_jobs = parts.objects.differ, parts.runs.lost_jobs
@@ -143,8 +139,7 @@ def differ(parts: Parts, seen: Seen, target: Target) -> Changes:
 
 
 def act(parts: Parts, seen: Seen, target: Target, allowed: Allowed, settled: Effects) -> Effects:
-    """Write to the cluster; what was done, with what had ended before. Nothing is written without the lease; LostLease
-    ends the pass in the middle, which is as good as a kill."""
+    """Write to the cluster; what was done, with what had ended before. LostLease ends it anywhere, as a kill would."""
     objects, snapshot, done = parts.objects, target.snapshot, settled
     if not seen.is_leading or not parts.hands.fence.is_open() or snapshot is None or allowed.standstill:
         return done
@@ -164,8 +159,7 @@ def act(parts: Parts, seen: Seen, target: Target, allowed: Allowed, settled: Eff
 
 
 def keep_house(parts: Parts, seen: Seen, target: Target, allowed: Allowed) -> None:
-    """Let the parts forget what is neither in the repository nor in the inventory. The holder of the lease also keeps a
-    copy of the plan in force, and what is stored whole."""
+    """Let the parts forget what is gone. The holder of the lease keeps a copy of the plan, and what is stored whole."""
     if target.snapshot is None:
         return
     hands, inventory, declared = parts.hands, seen.inventory, allowed.changes.declared
@@ -194,7 +188,6 @@ def basis(parts: Parts) -> Basis | None:
 
 
 def report(parts: Parts, seen: Seen, target: Target, allowed: Allowed, done: Effects) -> Report:
-    """The report, of what the parts say."""
     observation, requests = seen.observation, parts.requests
     problems = dict.fromkeys((*observation.problems, *target.problems))
     outcome = Outcome(

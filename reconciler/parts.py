@@ -30,8 +30,7 @@ from reconciler.timings import Timings
 
 @dataclass(frozen=True, slots=True)
 class Hands:
-    """What the loop works with. clock: seconds, of this process. wall_clock: seconds since the epoch, only to see which
-    of a plan's moments have come."""
+    """What the loop works with. clock: seconds, of this process. wall_clock: seconds since the epoch."""
 
     settings: Settings
     timings: Timings
@@ -49,8 +48,6 @@ class Hands:
 
 @dataclass(frozen=True, slots=True)
 class Voices:
-    """Where the loop says what it does."""
-
     publisher: StatusPublisher
     event_writer: EventWriter
     metrics: Metrics

@@ -29,8 +29,7 @@ class StopRequestedError(Exception):
 def run_reconciler(parts: Parts, stop: Callable[[], bool], once: bool = False) -> Report | None:
     """Repeat the pass until `stop()` or, with `once`, until there is nothing left to do; the last report.
 
-    Raises OtherGangplanError when another gangplan keeps this cluster. `stop()` is asked twice a second. The lease is
-    given back at the end, so that a successor need not wait.
+    Raises OtherGangplanError. The lease is given back at the end, so that a successor need not wait.
     """
     hands, voices = parts.hands, parts.voices
     servers = _start_servers(parts)
@@ -70,8 +69,7 @@ def _start_servers(parts: Parts) -> list[ThreadingHTTPServer]:
 
 
 def _check_before_request(hands: Hands, stop: Callable[[], bool]) -> None:
-    """Note that a long pass goes on. Raises StopRequestedError once the process is to end: a pass that looks up many
-    objects of a server that is slow to answer would outlive it by hours."""
+    """A sign of life. Raises StopRequestedError: a pass with many slow look-ups would outlive the stop by hours."""
     hands.pulse.heartbeat.beat()
     if stop():
         raise StopRequestedError
@@ -138,8 +136,8 @@ def _repeat_passes(parts: Parts, stop: Callable[[], bool], once: bool) -> Report
 
 
 def _pause(parts: Parts, stop: Callable[[], bool], least: float, longest: float, rested_at: float) -> None:
-    """Wait up to `longest` seconds for something to happen, then `least` for what else happens with it, and at least
-    until `rested_at` unless it is urgent. Meanwhile single objects are put back."""
+    """Wait for something to happen, `longest` seconds at most, then `least`, and until `rested_at` unless it is urgent.
+    Meanwhile single objects are put back."""
     wake, timings, until = parts.hands.wake, parts.hands.timings.loop, time.monotonic() + longest
     while not stop() and not wake.is_set() and (left := until - time.monotonic()) > 0:
         wake.stirred.wait(min(left, timings.stop_look))
@@ -152,8 +150,7 @@ def _pause(parts: Parts, stop: Callable[[], bool], least: float, longest: float,
 
 
 def _put_back_updates(parts: Parts) -> None:
-    """Put back single objects without a pass. Where that fails, nothing more is done until a pass was made, which meets
-    the same trouble and tells of it."""
+    """Put back single objects without a pass. What fails is left to a pass, which tells of it."""
     hands, voices = parts.hands, parts.voices
     hands.wake.stirred.clear()
     parts.objects.writer.set_deadline(hands.timings.loop.longest_pass)
@@ -173,7 +170,6 @@ def _put_back_updates(parts: Parts) -> None:
 
 
 def _log_failure(heartbeat: Heartbeat, error: Exception) -> str:
-    """Log what ended a pass; in a sentence for the status."""
     if isinstance(error, (ApiError, ValueError, OSError)):
         log.warning("a pass failed", extra={"reason": str(error)})
         return str(error)
@@ -190,9 +186,8 @@ def _publish_failure(hands: Hands, voices: Voices, problem: str) -> None:
 
 
 def _is_complete(parts: Parts, last: Report) -> bool:
-    """Whether waiting would change nothing: all is done, or the commit does not compile and there is no other, or its
-    new plan was refused, or its compile broke down, or the inventory is lost; or nothing is known of the repository,
-    which cannot be fetched."""
+    """Whether waiting changes nothing: all is done, or there is no good plan, or the inventory or the repository is
+    gone."""
     if last.is_idle or parts.planning.compiler.is_busy:
         return last.is_idle
     reasons = {condition.reason for condition in last.conditions if not condition.status}
@@ -226,8 +221,6 @@ def _log_results(results: Iterable[ChangeResult]) -> None:
 
 
 def http_pages(parts: Parts) -> dict[str, Callable[[], HttpAnswer]]:
-    """What /healthz, /readyz and /metrics answer."""
-
     def healthz() -> HttpAnswer:
         late = [beat for beat in _heartbeats(parts) if beat.seconds_late() > 0]
         names = ", ".join(f"{beat.name} ({beat.seconds_late() + beat.limit:.0f} s)" for beat in late)
@@ -247,8 +240,8 @@ def http_pages(parts: Parts) -> dict[str, Callable[[], HttpAnswer]]:
 
 
 def _heartbeats(parts: Parts) -> list[Heartbeat]:
-    """The heartbeats of every thread: none is late because the API server or git does not answer. Writers and others
-    that make requests are seen by requests that do not end."""
+    """Of every thread: none is late because the API server or git does not answer. Writers are seen by their
+    requests."""
     hands, voices = parts.hands, parts.voices
     return [
         hands.pulse.heartbeat,

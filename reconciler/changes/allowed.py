@@ -28,12 +28,12 @@ class Changes:
 @dataclass(frozen=True, slots=True)
 class PrunePlan:
     """changes: what is deleted. releases: what existed before us and is given back. held_changes: what would be
-    deleted, with the reason in each. leaving: what was deleted and is not gone yet. vanished_keys: of the inventory,
-    whose object is not seen any more.
+    deleted, with the reason in each. leaving: deleted and not gone yet. vanished_keys: of the inventory, whose object
+    is not seen any more.
 
-    obstacles: why nothing is deleted now, but for containers, which wait each for its own release. excess: why so much
-    may not die at once, replacements included; empty where it may. waits_for_release: whether an annotation would let
-    more be deleted. counts: whether it counts against what is deleted later; what an annotation released does not.
+    obstacles: why nothing is deleted now but containers, which wait for their own releases. excess: why so much may not
+    die at once, replacements included. waits_for_release: whether an annotation would let more be deleted. counts:
+    against what is deleted later; what an annotation released does not.
     """
 
     changes: tuple[Change, ...] = ()
@@ -68,12 +68,11 @@ class Allowed:
 
     @property
     def waits_for_leave(self) -> bool:
-        """Whether an annotation may release something."""
         plan = self.prune_plan
         return bool(self.standstill or plan.obstacles or plan.excess or plan.waits_for_release)
 
     def conditions(self) -> Iterator[Condition]:
-        """All reasons for which something that left the repository stays, with how many objects each keeps."""
+        """Why objects that left the repository stay, and how many."""
         lost, held = self.standstill, Counter(change.reason for change in self.prune_plan.held_changes)
         yield Condition("InventoryLost", bool(lost), "Held" if lost else "Present", lost)
         texts = (f"{count} object{'s' if count > 1 else ''}: {reason}" for reason, count in held.most_common(MAX_TEXTS))

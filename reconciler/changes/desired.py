@@ -15,8 +15,7 @@ from reconciler.threads.memo import drop_other_keys
 
 
 def desired_manifest(client: Client, cluster: str, manifest: Manifest) -> Manifest:
-    """The manifest with our labels and the digest of its run, without the fields that its owner leaves to others.
-    Raises NotFound for a kind that is not served."""
+    """The manifest with our labels and its run's digest, without what its owner leaves to others. Raises NotFound."""
     item: Object = json.loads(json.dumps(manifest.object))
     metadata = item["metadata"]
     labels = {MANAGED_BY_LABEL: FIELD_MANAGER, CLUSTER_LABEL: cluster}
@@ -58,7 +57,7 @@ class DesiredManifests:
         return known[1], known[2]
 
     def keep_only(self, manifests: tuple[Manifest, ...]) -> None:
-        """Forget all others, those of candidates as well."""
+        """Forget the manifests of others, of candidates as well."""
         if self.kept is not manifests:
             ids = {id(manifest) for manifest in manifests}
             self.made = {at: known for at, known in self.made.items() if at in ids}
@@ -67,8 +66,7 @@ class DesiredManifests:
     def change(
         self, key: str, desired: Manifest, versions: tuple[object, ...], classify: Callable[[], Change | None]
     ) -> tuple[Change | None, bool]:
-        """What is to be done about this very manifest and these versions, None for nothing, and whether that was worked
-        out just now: a change may wait for its turn for many passes."""
+        """What is to be done about this very manifest and these versions, and whether that was worked out just now."""
         known = self.classified.get(key)
         if known is not None and known[0] is desired and known[1] == versions:
             return known[2], False
@@ -77,11 +75,9 @@ class DesiredManifests:
         return change, True
 
     def is_unchanged(self, key: str, desired: Manifest, version: tuple[str, str], finished: str | None) -> bool:
-        """Whether there was nothing to do about this very manifest and this live version, of which no update was
-        refused; then its pods do not matter."""
+        """Whether nothing was to be done about this manifest and live version, whatever its pods are."""
         known, versions, change = self.classified.get(key, (None, (), None))
         return known is desired and change is None and versions[:2] == (version, finished) and not versions[3]
 
     def forget_except(self, live: Collection[str]) -> None:
-        """Forget other objects than these, by Ref.key."""
         drop_other_keys(self.classified, live)

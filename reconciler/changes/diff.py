@@ -70,8 +70,8 @@ class FieldDifference:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What to do to one object, or (held, forbidden) what is not done and why. is_deferred: it is held as intended: it
-    waits, or is suspended."""
+    """What to do to one object, or what is not done and why. is_deferred: held as intended: it waits, or is
+    suspended."""
 
     action: ChangeAction
     ref: Ref
@@ -83,7 +83,6 @@ class Change:
 
     @property
     def run_digest(self) -> str:
-        """Of the run that the desired object is, "" for none."""
         return "" if self.desired is None else self.desired.run_digest
 
     def __str__(self) -> str:
@@ -128,14 +127,12 @@ def _compare_lists(
 
 
 def _item_with_keys(items: list[Any], like: Any, keys: Sequence[str]) -> Any:
-    """The first item that agrees with `like` in those of `keys` that it has; None where none does."""
     wanted = {key: like[key] for key in keys if key in like}
     return next((item for item in items if item.items() >= wanted.items()), None)
 
 
 def _removed_fields(desired: Any, live: Any, owned: Mapping[str, Any], path: FieldPath) -> Iterator[FieldDifference]:
-    """Fields in our applied set that are still there and that we no longer want. Inside atomic lists there are none:
-    they are compared whole."""
+    """Fields that we applied and no longer want. Inside atomic lists there are none: they are compared whole."""
     for name, below in owned.items():
         if not name.startswith("f:") or not isinstance(live, dict) or name[2:] not in live:
             continue
@@ -147,8 +144,7 @@ def _removed_fields(desired: Any, live: Any, owned: Mapping[str, Any], path: Fie
 
 
 def _is_same_value(desired: Any, live: Any, path: FieldPath) -> bool:
-    """Whether two values are equal. true is not 1. Quantities are compared by value; elsewhere 1 is not "1". false, 0,
-    an empty text or list are as good as nothing."""
+    """Whether two values are equal; quantities by value. false, 0, an empty text or list are as good as nothing."""
     if desired == live:
         return isinstance(desired, bool) == isinstance(live, bool)
     if live is None and path[:1] == ("spec",) and _TEXT_MAPS.isdisjoint(path):  # the API server leaves such values out
@@ -185,8 +181,7 @@ def classify_change(
     """What is to be done about one manifest; None when nothing is.
 
     finished_digest: of the run of this job that is known to be over. has_started: its pods have been given nodes.
-    is_update_refused: the API server has already refused to change this live object so; of one that is no job, it would
-    take it anew, and that is allowed.
+    is_update_refused: the API server refused to change this live object so; it would take one that is no job anew.
     """
     ref = ref_of(desired.object)
     if desired.run_digest and finished_digest == desired.run_digest:
@@ -225,8 +220,7 @@ def classify_change(
 
 
 def _comes_of_running(field: FieldDifference) -> bool:
-    """Whether a live pod differs there since it was bound, or since its tolerations are the wanted ones and those that
-    every pod gets."""
+    """Whether a live pod differs there because it was bound, or got the tolerations of every pod."""
     if field.steps[:2] in _BINDING_FIELDS:
         return True
     if field.steps != ("spec", "tolerations") or not isinstance(field.live, list):
@@ -247,7 +241,6 @@ def _with_claim_names(desired: Object, live: Object) -> Object:
 
 
 def _classify_new_run(change: Change, may_end_live: bool) -> Change:
-    """Replace the live job, or hold the new run until the live job is over."""
     if may_end_live:
         return replace(change, reason="the specification changed: a new run")
     if change.desired and annotations_of(change.desired.object).get(REPLACE_ANNOTATION) == "true":
@@ -259,8 +252,7 @@ def _classify_new_run(change: Change, may_end_live: bool) -> Change:
 
 
 def _with_live_values(desired: Object, fixed: Sequence[FieldDifference]) -> Object:
-    """The manifest's object with the fields that cannot be changed as they are in the cluster, so that the rest can be
-    written."""
+    """The manifest's object, with the fields that cannot be changed as they are in the cluster."""
     copied: Object = json.loads(json.dumps(desired))
     for field in fixed:
         steps: list[Any] = [*field.steps]

@@ -13,8 +13,6 @@ MAX_TEXTS = 5
 
 
 class ObjectEvent(NamedTuple):
-    """An Event to write on an object."""
-
     object: Object
     reason: str
     message: str
@@ -34,12 +32,11 @@ class Condition:
     def of_texts(
         cls, name: str, texts: Sequence[str], without: str, with_texts: str, *, holds: bool = True
     ) -> Condition:
-        """One that says these sentences. without, with_texts: the reason where there are none, and where there are;
-        then the condition `holds` or does not."""
+        """One that `holds`, or does not, where there are sentences. without, with_texts: the reason without and with
+        them."""
         return cls(name, bool(texts) == holds, with_texts if texts else without, summary(texts))
 
 
 def summary(texts: Sequence[str]) -> str:
-    """The first sentences, and how many more there are."""
     more = len(texts) - MAX_TEXTS
     return "; ".join(texts[:MAX_TEXTS]) + (f"; and {more} more" if more > 0 else "")

@@ -12,13 +12,12 @@ from reconciler.cluster.objects import Ref
 class PlannedGang:
     """A job as planned.
 
-    pods: role -> node name -> pods, roles in the job's order. dependent_roles: those whose pods appear only after other
-    roles run. evicted_for: the jobs ("namespace/name") for which the plan takes running pods away: what exceeds `pods`
-    has to go. device_numbers: role -> node -> the numbers of the cards on which its new pods fit, the highest first.
-    starts_at: when it is expected to start, for a waiting job that the plan reserves room for. has_helpers: its
-    controller may run other pods beside those of the plan, which say no role. held: it waits, and is not created
-    meanwhile. written_pods: role -> pods, of a service that may have more of them than is written. bound: whether the
-    plan binds its pods to nodes. succeeded_pods: role -> pods that had ended well, and are not among `pods`.
+    pods: role -> node name -> pods, roles in the job's order. dependent_roles: whose pods appear only after other roles
+    run. evicted_for: the jobs ("namespace/name") for which pods beyond `pods` have to go. device_numbers: role -> node
+    -> the cards on which its new pods fit, the highest first. starts_at: of a waiting job that room is reserved for.
+    has_helpers: its controller may run pods that say no role. held: it waits, and is not created. written_pods: role ->
+    pods, of a service that may have more. bound: whether the plan binds its pods. succeeded_pods: role -> pods that
+    ended well, not among `pods`.
     """
 
     job: Ref
@@ -39,7 +38,6 @@ class PlannedGang:
 
     @property
     def name(self) -> str:
-        """namespace/name, as in `evicted_for`."""
         return f"{self.job.namespace}/{self.job.name}"
 
     @property

@@ -31,16 +31,14 @@ class PlannedRuns:
         return self.numbered(key, manifest.run_digest) if manifest else default
 
     def digest_of(self, job: Object) -> str:
-        """The digest of the run that a job in the cluster was made from; of the planned run where another manager has
-        overwritten ours."""
+        """The digest of the run that a live job was made from; of the planned one where others overwrote it."""
         written = annotations_of(job).get(DIGEST_ANNOTATION)
         if written and not is_annotation_overwritten(job, DIGEST_ANNOTATION):
             return written
         return self.of(ref_of(job).key)
 
     def numbered(self, key: str, digest: str) -> str:
-        """The digest with the number of the run that is to be now: what an operator asked for, and never less than what
-        is over already."""
+        """The digest with the number of the run that is due: the operator's, and never less than what is over."""
         wanted, number = self.reruns.get(key, ("", 1))
         if wanted != digest:
             number = 1

@@ -34,14 +34,12 @@ class GateLift:
         ]
 
     def may_hold_for(self, pod: Object) -> bool:
-        """Whether the tests of the patch hold for what the pod is now; where they do not, it was not made and is not
-        made later."""
+        """Whether the tests of the patch hold for what the pod is now; else it is never made."""
         now, then = pod["spec"], self.pod["spec"]
         is_selected = not then.get("nodeSelector") or now.get("nodeSelector") == then["nodeSelector"]
         return bool(now.get("schedulingGates") == then["schedulingGates"] and is_selected)
 
     def lifted(self, pod: Object) -> Object:
-        """The pod as it is once this patch was made."""
         spec = pod["spec"]
         selector = {**(spec.get("nodeSelector") or {}), HOSTNAME_LABEL: self.hostname}
         gates = [gate for gate in spec.get("schedulingGates") or () if gate.get("name") != SCHEDULING_GATE]
@@ -73,8 +71,7 @@ def escape_json_pointer(name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Eviction:
-    """A pod that is to go, and the Event that tells why. breaks: uid of the job whose gang is not whole without it;
-    empty where the plan takes the pod away."""
+    """A pod that is to go, and its Event. breaks: uid of the job whose gang it breaks, if the plan did not mean it."""
 
     pod: Object
     reason: str

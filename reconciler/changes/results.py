@@ -21,8 +21,7 @@ UNANSWERED = ("left", "put off")
 
 @dataclass(frozen=True, slots=True)
 class ChangeResult:
-    """What became of a change. retry_after: seconds until it is worth another try. is_takeover: fields were taken from
-    other managers that were not ours before."""
+    """What became of a change. retry_after: in seconds. is_takeover: fields of others were taken that were not ours."""
 
     change: Change
     outcome: ChangeOutcome
@@ -78,7 +77,6 @@ class Effects:
 
     @classmethod
     def of_eviction(cls, eviction: Eviction) -> Effects:
-        """An evicted pod, with its Event."""
         event = ObjectEvent(eviction.pod, eviction.reason, eviction.message, True)
         return cls(evicted=(str(ref_of(eviction.pod)),), events=(event,))
 

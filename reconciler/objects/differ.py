@@ -61,8 +61,8 @@ class Differ:
     watches: InformerSet
 
     def collect(self, snapshot: Snapshot, runs: PlannedRuns, standing: Callable[[Manifest], Manifest]) -> Wanted:
-        """The manifests of the plan as they are to be in the cluster, each made once. standing: gives the manifest that
-        stands in the place of one."""
+        """The manifests of the plan as they are to be in the cluster. standing: the manifest that stands in place of
+        one."""
         items, obstructed, declared = [], [], set[str]()
         self.desired.keep_only(snapshot.manifests)
         for manifest in snapshot.manifests:
@@ -79,7 +79,6 @@ class Differ:
         return Wanted(tuple(items), manifests, tuple(obstructed), frozenset(declared | manifests.keys()))
 
     def changes(self, wanted: Wanted, seen: Seen, target: Target, fates: Fates) -> Changes:
-        """What is to be written, and what is held."""
         due: list[Change] = []
         held: list[Change] = []
         obstructed = [*wanted.obstructed]
@@ -96,8 +95,7 @@ class Differ:
         return Changes(tuple(due), tuple(held), tuple(obstructed), wanted.declared, suspended, wanted.manifests)
 
     def reading_obstacle(self, seen: Seen, target: Target, ref: Ref) -> str:
-        """Why what the cluster holds of this object is not known for certain; empty when it is. Of a job the pods count
-        too: what may be done to it depends on whether they have started."""
+        """Why the object is not known for certain; empty when it is. Of a job the pods count too."""
         kinds = (ref.group_kind, "Pod") if target.runs.is_job(ref.key) else (ref.group_kind,)
         for kind in kinds:
             if kind not in seen.observation.readable_kinds:
@@ -116,14 +114,13 @@ class Differ:
         return ""
 
     def _unless_unfixable(self, change: Change) -> Change:
-        """The change; held and told where it was written not long ago and the server kept other values."""
+        """The change; held where the server kept other values when it was written."""
         if not self.writer.is_unfixable(change):
             return change
         paths = ", ".join(each.path_text for each in change.fields)
         return replace(change, action="held", reason=f"{UNFIXABLE}: {paths}")
 
     def _required_change(self, seen: Seen, desired: Manifest, ref: Ref, fates: Fates) -> Change | None:
-        """The change of one object, None when there is nothing to do."""
         key, memory = ref.key, self.writer.memory
         live = seen.observation.objects.get(key)
         run, entry = seen.inventory.runs.get(key), seen.inventory.entries.get(key)
@@ -167,8 +164,7 @@ def _may_adopt(desired: Manifest | None) -> bool:
 
 
 def withhold_waiting_jobs(changes: Changes, seen: Seen, snapshot: Snapshot) -> Changes:
-    """Hold back waiting jobs that the plan holds, and those beyond the cluster's `maxWaitingPods`; others are created,
-    gated."""
+    """Hold back waiting jobs that the plan holds, and those beyond the cluster's `maxWaitingPods`."""
     waiting = {key for key, gang in snapshot.gangs.items() if gang.decision == "wait"}
     if not waiting or not changes.due:
         return changes

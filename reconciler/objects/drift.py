@@ -34,7 +34,6 @@ class Basis:
     requests: object
 
     def is_of(self, other: Basis) -> bool:
-        """Whether nothing has changed in between."""
         return self.snapshot is other.snapshot and self.inventory is other.inventory and self.requests == other.requests
 
 
@@ -55,13 +54,10 @@ class Corrections:
         self.pace = CorrectionPace(self.writer.timings)
 
     def forbid(self) -> None:
-        """Leave all writes to passes."""
         self.basis = None
 
     def note_pass(self, basis: Basis | None, allowed: Allowed, done: Effects) -> None:
-        """Remember what a pass leaves as it is to be: the objects of the plan in force, less those of which a write is
-        outstanding or held. Where the pass could not write, nothing is put back without another one. basis: None where
-        there is no plan, or this replica does not lead."""
+        """Remember what a pass leaves as planned. basis: None without a plan or the lease; nothing is then put back."""
         self.basis = None if allowed.standstill else basis
         changes = allowed.changes
         left = {change.ref.key for change in (*changes.due, *changes.held, *changes.obstructed, *done.held)}
@@ -69,9 +65,9 @@ class Corrections:
         self.targets = {key: manifest for key, manifest in changes.manifests.items() if key not in left}
 
     def put_back(self, now: Basis | None) -> list[ChangeResult]:
-        """Put back what was updated since the last look, as far as that can be decided object by object; what was done.
-        Wakes a pass for the rest, and where a write failed or has changed what the inventory says. Raises LostLease.
-        now: the basis as it is now; None where this replica does not lead."""
+        """Put back what was updated and can be decided alone; what was done. Wakes a pass for the rest, and where a
+        write failed or changed the inventory. Raises LostLease. now: the basis as it is now; None where this replica
+        does not lead."""
         updates = {ref_of(item).key: item for item in self.watches.take_updates(self.writer.timings.batch)}
         if not updates:
             return []
@@ -96,8 +92,7 @@ class Corrections:
         return results
 
     def _is_decided_alone(self, inventory: Inventory, manifest: Manifest, item: Object) -> bool:
-        """Whether the object's own fields tell what is to be done: it is no job, not the scheduler's configuration,
-        whose writes are followed, its kind is listed and watched, and by the inventory this very object is ours."""
+        """Whether the object's own fields decide: it is ours, read and no job, nor the scheduler's configuration."""
         ref = ref_of(item)
         entry = inventory.entries.get(ref.key)
         if entry is None or entry.uid != uid_of(item) or entry.origin == "former" or is_terminating(item):
@@ -109,7 +104,7 @@ class Corrections:
         return not is_job and not scheduler_text(manifest.object)
 
     def _correction(self, inventory: Inventory, manifest: Manifest, item: Object) -> Change | None:
-        """The update that puts the object back; None where there is nothing to do, or the newest object is another."""
+        """The update that puts the object back; None where there is nothing to do, or it is another object."""
         key = ref_of(item).key
         live = self.writer.own.newest(key, item)
         if live is None or uid_of(live) != inventory.entries[key].uid:

@@ -45,12 +45,10 @@ class FightDetector:
         return opponent if now < until else ""
 
     def conditions(self, now: float) -> Iterator[Condition]:
-        """Which objects are left alone now, and who the fight is with."""
         texts = [f"{name_of_key(key)}: {who}" for key, (until, who) in sorted(self.fights.items()) if now < until]
         yield Condition.of_texts("Fighting", texts, "None", "Fighting")
 
     def trim(self, now: float) -> None:
-        """Forget objects that have cooled down, and fights that are over."""
         window = self.timings.fight_window
         drop_other_keys(self.heat, {key for key, (_, at) in self.heat.items() if now - at < window})
         drop_other_keys(self.fights, {key for key, (until, _) in self.fights.items() if now < until})
@@ -85,20 +83,17 @@ class WriterMemory:
         self.fights = FightDetector(self.timings)
 
     def record_intent(self, key: str) -> None:
-        """Note that an object is about to be made that the stored inventory does not hold."""
         self.unsaved_intents.add(key)
 
     def record_lost_answer(self, key: str, now: float) -> None:
         self.lost_answers[key] = now
 
     def record_save(self, inventory_key: str) -> None:
-        """Note that the inventory is stored, every intent with it."""
         self.unsaved_intents.clear()
         self.paused_changes.pop(inventory_key, None)
 
     def record_apply(self, key: str, desired_digest: str, differences: str, now: float) -> bool:
-        """Note what was applied, and the differences that stay; whether the same was applied before, so that this was a
-        correction."""
+        """Note what was applied, and the differences that stay; whether the same was applied before: a correction."""
         is_correction = self.applied_digests.get(key) == desired_digest
         former, pause, _ = self.unfixable_differences.pop(key, ("", 0.0, 0.0))
         if differences:
@@ -110,8 +105,7 @@ class WriterMemory:
         return is_correction
 
     def record_result(self, result: ChangeResult, now: float) -> None:
-        """Remember a failure, which pauses its change, or forget those before a success. While there is no answer
-        nothing has failed yet: what the server could not do the last time says more."""
+        """Remember a failure, which pauses its change, or a success. Without an answer the former failure says more."""
         key, former = result.change.ref.key, self.failures.pop(result.change.ref.key, None)
         if result.outcome == "done":
             self.paused_changes.pop(key, None)
@@ -139,7 +133,6 @@ class WriterMemory:
             self.refused_updates[change.ref.key] = refusal_digest(change.desired, change.live)
 
     def is_update_refused(self, key: str, desired: Manifest, live: Object | None) -> bool:
-        """Whether that has been noted of this live object and what it is to be."""
         known = self.refused_updates.get(key)
         return known is not None and known == refusal_digest(desired, live)
 
@@ -147,8 +140,7 @@ class WriterMemory:
         self.own_fields[key] = own_fields(live)
 
     def is_given_up(self, change: Change) -> bool:
-        """Whether waiting for the change is in vain as far as we can tell: the same was refused again and again, or the
-        object is fought over. It is still tried from time to time."""
+        """Whether waiting for the change seems in vain: it was refused again and again, or is fought over."""
         key = change.ref.key
         failure = self.failures.get(key)
         if failure is None or failure.outcome in ("retry", *UNANSWERED):
@@ -158,7 +150,6 @@ class WriterMemory:
         return failure.outcome == "fight" or is_refused_again
 
     def trim(self, keys: Collection[str], now: float) -> None:
-        """Forget other objects than these, and fights that are over."""
         refusals = self.paused_changes, self.refused_updates, self.failures, self.lost_answers
         for table in (self.unfixable_differences, self.applied_digests, self.own_fields, *refusals):
             drop_other_keys(table, keys)

@@ -16,8 +16,6 @@ from reconciler.timings import TIMINGS, ObjectTimings
 
 
 class CorrectionPace:
-    """When the last objects were put back between passes."""
-
     def __init__(self, timings: ObjectTimings = TIMINGS.objects) -> None:
         self.timings = timings
         self._times: deque[float] = deque(maxlen=timings.many)
@@ -30,8 +28,8 @@ class CorrectionPace:
 
 @dataclass(slots=True)
 class StartPace:
-    """made_at: Ref.key of a job without pods -> when it was made, on the clock. is_holding: whether jobs were
-    left to a later pass."""
+    """made_at: Ref.key of a job without pods -> when it was made. is_holding: whether jobs were left to a later
+    pass."""
 
     timings: ObjectTimings = TIMINGS.objects
     made_at: dict[str, float] = field(default_factory=dict)
@@ -46,8 +44,7 @@ class StartPace:
         self.made_at[key] = now
 
     def next_changes(self, due: Sequence[Change], starting: Collection[str], waiting: Collection[str]) -> list[Change]:
-        """The changes of this pass in their order: wave by wave, new jobs last, and of them those that wait after those
-        that start. starting, waiting: Ref.key of gangs."""
+        """The changes of this pass, by wave, starting jobs before waiting ones. starting, waiting: Ref.key of gangs."""
         room = max(self.timings.jobs_in_flight - len(self.made_at), 0)
         by_rank: tuple[list[Change], list[Change], list[Change]] = ([], [], [])
         for change in due:
@@ -60,7 +57,7 @@ class StartPace:
         return sorted(chosen, key=lambda change: change.desired.wave if change.desired else 0)[: self.timings.slice]
 
     def deadlines(self, now: float) -> list[float]:
-        """When jobs without pods let others go on, on the clock: soon, where that came during a long pass."""
+        """When jobs without pods let others go on; soon, where that came during a long pass."""
         if not self.is_holding:
             return []
         soon, flight = now + self.timings.soon, self.timings.flight

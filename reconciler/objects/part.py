@@ -44,13 +44,11 @@ class ObjectsPart(Part):
         return saved
 
     def save(self, inventory: Inventory) -> Effects:
-        """Store the inventory; the result where that failed."""
         failed = self.writer.try_to_save(inventory)
         return Effects((failed,) if failed else ())
 
     def next_changes(self, allowed: Allowed, seen: Seen, snapshot: Snapshot) -> list[Change]:
-        """As many changes as a pass may make; new jobs that start come no faster than those before them get their
-        pods."""
+        """As many changes as a pass may make; new jobs come no faster than those before them get their pods."""
         due = [change for change in allowed.changes.due if self.writer.is_due(change)]
         self.pace.observe(lambda key: _has_pods(seen, key), self.writer.clock())
         starting = _starting(snapshot)
@@ -81,14 +79,12 @@ class ObjectsPart(Part):
         return [*self.writer.retry_times(), *self.pace.deadlines(now)]
 
     def forget_except(self, live: Collection[str]) -> None:
-        """Forget all objects but these, by Ref.key."""
         self.differ.desired.forget_except(live)
         self.writer.memory.trim(live, self.writer.clock())
         self.writer.own.forget_except(live)
 
 
 def _starting(snapshot: Snapshot) -> set[str]:
-    """The gangs that are to start or to go on, by Ref.key."""
     return {key for key, gang in snapshot.gangs.items() if gang.decision != "wait"}
 
 

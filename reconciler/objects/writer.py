@@ -85,11 +85,9 @@ class ClusterWriter:
         self.memory = WriterMemory(self.timings)
 
     def set_deadline(self, seconds: float) -> None:
-        """Leave to the next pass what is not begun so many seconds from now."""
         self.deadline = self.clock() + seconds
 
     def note_busy(self) -> None:
-        """Note that many objects are changed now."""
         self.busy_at = self.clock()
 
     def is_out_of_time(self) -> bool:
@@ -99,8 +97,7 @@ class ClusterWriter:
     # --- the inventory
 
     def save_inventory(self, inventory: Inventory) -> str:
-        """Write the inventory, if it has changed; why that failed, empty when it did not. Raises LostLease when another
-        replica has written it."""
+        """Write the inventory, if it has changed; why that failed. Raises LostLease when another replica wrote it."""
         if self.store.is_written(inventory):
             self.memory.record_save(self.store.ref.key)
             return ""
@@ -133,7 +130,6 @@ class ClusterWriter:
         return self._record_failed_save(trouble) if trouble else None
 
     def _record_failed_save(self, trouble: str) -> ChangeResult:
-        """The result of a write of the inventory that failed; it is tried again soon."""
         result = ChangeResult(Change("update", self.store.ref), "retry", trouble)
         self.memory.record_result(result, self.clock())
         return result
@@ -141,8 +137,8 @@ class ClusterWriter:
     # --- what became of changes
 
     def apply_changes(self, changes: Sequence[Change], inventory: Inventory) -> list[ChangeResult]:
-        """Apply wave by wave. What is to be created enters the inventory before it exists, so that a crash in between
-        leaves nothing unknown behind."""
+        """Apply wave by wave. What is to be created enters the inventory first, so that a crash leaves nothing
+        unknown."""
         waves: dict[int, list[Change]] = {}
         for change in changes:
             if change.desired is not None:
@@ -184,8 +180,7 @@ class ClusterWriter:
         return final
 
     def _attempt_batch(self, batch: Sequence[Change], inventory: Inventory) -> list[ChangeResult]:
-        """Attempt the changes of one batch, several at a time. While the inventory cannot be written nothing is done
-        that it does not know of."""
+        """Attempt several changes at a time; only known ones while the inventory cannot be written."""
         for change in batch:
             key = change.ref.key
             if change.action in ("create", "update", "in-place") and key not in inventory.entries:
@@ -248,7 +243,6 @@ class ClusterWriter:
         return ChangeResult(change, "retry", str(error), pause)
 
     def _pause_after(self, error: Retry, began_at: float) -> float:
-        """Seconds for which an object is left alone about which the server gave no answer, or a late one."""
         took = self.clock() - began_at if error.is_answer else 0.0
         return max(error.after, self._slow_pause(took))
 
@@ -275,7 +269,7 @@ class ClusterWriter:
     def _note_applied(
         self, change: Change, desired: Manifest, inventory: Inventory, written: Object, forced: _Forced, origin: Origin
     ) -> ChangeResult:
-        """Note an object that was written. origin: where it comes from, if it was not ours."""
+        """origin: where the object comes from, if it was not ours."""
         key, overridden = change.ref.key, forced.message
         known = inventory.entries.get(key, InventoryEntry(change.ref))
         self.own.record_write(written)
@@ -296,8 +290,7 @@ class ClusterWriter:
         return ChangeResult(change, "done", overridden, is_takeover=forced.is_takeover)
 
     def _create(self, change: Change, desired: Manifest) -> Object | None:
-        """The new object; None where there is one already. A job that exists is left to the next pass: what may be
-        changed in it depends on its state, which the watch will show."""
+        """The new object; None where there is one. A job that exists is left to the next pass, which sees its state."""
         if change.live is not None:
             return None
         try:
@@ -346,8 +339,7 @@ class ClusterWriter:
         return ChangeResult(change, "done", change.reason)
 
     def _release_object(self, change: Change, inventory: Inventory, proceed: Proceed) -> Note:
-        """Give back an object that existed before us: what we added goes, labels and annotations included, and what we
-        had taken over from others keeps its value."""
+        """Give back an object that existed before us; what we had taken over keeps its value."""
         assert change.live is not None  # noqa: S101
         live, entry = change.live, inventory.entries[change.ref.key]
         try:
@@ -397,7 +389,6 @@ class ClusterWriter:
         return known == _differences_digest(change.desired, change.fields)
 
     def retry_times(self) -> list[float]:
-        """When paused changes are due, on the writer's clock."""
         changes = [retry_at for _, _, retry_at in self.memory.paused_changes.values()]
         return [*changes, *(until for until, _ in self.memory.fights.fights.values())]
 
@@ -413,7 +404,6 @@ def _differences_digest(desired: Manifest, fields: Sequence[FieldDifference]) ->
 
 
 def _conflict(change: Change, error: Conflict) -> tuple[ChangeOutcome, str]:
-    """What a conflict means for the change."""
     if change.desired is None:
         return "conflict", "another object has taken its name"
     if not error.owners:

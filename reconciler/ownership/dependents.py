@@ -48,8 +48,7 @@ def pods_of_all(
     objects: Mapping[str, Object],
     pods: Iterable[Object],
 ) -> dict[str, list[Object]]:
-    """Ref.key of a job, or of an inventory's object -> all pods that go with it, each once. pods_by_job: Ref.key of a
-    job -> its own. objects: what is watched. pods: all of them."""
+    """Ref.key of a job, or of an inventory's object -> all pods that go with it. pods_by_job: its own."""
     counted = (key for key in entries if not key.startswith(_SERVICES))
     key_of = {entries[key].uid: key for key in counted if entries[key].uid}
     found: dict[str, dict[str, Object]] = {key: {} for key in pods_by_job}

@@ -56,9 +56,8 @@ def sum_tolls(tolls: Iterable[Toll]) -> Toll:
 
 @dataclass(frozen=True, slots=True)
 class PruneSafety:
-    """How far what is seen can be trusted. commit: the branch's head. problems: one sentence for each read that failed.
-    allowed: commits and digests of deletions that annotations release. recent: deleted within the last hour.
-    status_name: of the ConfigMap on which an annotation may stand."""
+    """How far what is seen can be trusted. commit: the head. problems: reads that failed. allowed: commits and digests
+    that annotations release. recent: died within the hour. status_name: of the ConfigMap to annotate."""
 
     commit: str
     has_compiled: bool
@@ -80,9 +79,8 @@ def prune_plan(
     safety: PruneSafety,
     replacements: Sequence[Change] = (),
 ) -> PrunePlan:
-    """What becomes of the inventory's objects that are not desired any more, and whether so many jobs may be ended for
-    a new run (`excess`). `live` is by Ref.key; a key that is missing there was not looked at. `pods`: Ref.key of what
-    has pods -> its pods."""
+    """What becomes of the inventory's objects that left the repository, and whether so many jobs may end for a new run
+    (`excess`). `live` has only what was looked at. `pods`: by Ref.key of what has them."""
     found = _departures(desired_keys, inventory, live)
     doubts, containers = tuple(_doubts(safety)), _unreleased_containers([*found["deletion"], *replacements], safety)
     deletions = [change for change in found["deletion"] if change not in containers]
@@ -119,8 +117,7 @@ def prune_plan(
 
 
 def _unreleased_containers(deletions: Sequence[Change], safety: PruneSafety) -> list[Change]:
-    """The deletions of objects with which others go, or data, where no annotation has released them. They are held
-    alone."""
+    """The deletions with which others go, or data, and which no annotation has released."""
     found = [change for change in deletions if change.ref.group_kind in _CONTAINERS or takes_data(change)]
     return found if safety.allowed.isdisjoint((safety.commit, deletion_digest(found))) else []
 
@@ -130,8 +127,7 @@ def _held(changes: Iterable[Change], reason: str) -> Iterator[Change]:
 
 
 def takes_data(change: Change) -> bool:
-    """Whether it is a replacement with which data goes: of a volume or its claim, or of a StatefulSet that takes its
-    claims with it."""
+    """Whether it is a replacement of a volume, its claim, or a StatefulSet that takes its claims with it."""
     if change.action != "replace" or change.live is None:
         return False
     policy = (change.live.get("spec") or {}).get("persistentVolumeClaimRetentionPolicy") or {}
@@ -141,8 +137,7 @@ def takes_data(change: Change) -> bool:
 def _departures(
     keep: Collection[str], inventory: Inventory, live: Mapping[str, Object | None]
 ) -> dict[Departure, list[Change]]:
-    """The inventory's objects that left the repository, by what becomes of them. A job of the repository whose run is
-    over and whose object is gone is no longer an object of ours either."""
+    """The inventory's objects that left the repository, and jobs whose run is over and whose object is gone."""
     found: dict[Departure, list[Change]] = {kind: [] for kind in get_args(Departure)}
     for key, entry in sorted(inventory.entries.items()):
         if key not in live or (key in keep and (live[key] is not None or key not in inventory.runs)):
@@ -168,14 +163,12 @@ def _departure(entry: InventoryEntry, item: Object | None) -> tuple[Departure, C
 
 
 def deletion_digest(deletions: Iterable[Change]) -> str:
-    """The digest that names a list of deletions, so that an annotation can release it, and no other: not that of
-    objects of the same names which were made since, while the annotation still stands."""
+    """Names a list of deletions, so that an annotation releases it and no other; uids count."""
     named = sorted([change.ref.key, uid_of(change.live) if change.live else ""] for change in deletions)
     return json_digest(named)[7:23]
 
 
 def toll_of(pods: Sequence[Object]) -> Toll:
-    """The toll of an object that has these pods."""
     unfinished = (pod for pod in pods if not is_finished_pod(pod))
     running = [pod for pod in unfinished if not is_gated(pod)]
     return Toll(1, bool(running), len(running), sum(map(_devices_of, running)))
@@ -202,7 +195,6 @@ def _devices_of(pod: Object) -> int:
 
 
 def _doubts(safety: PruneSafety) -> Iterator[str]:
-    """The reasons not to trust the observation."""
     if not safety.has_compiled:
         yield "nothing is deleted while the commit does not compile as a whole"
     if safety.problems:
@@ -222,7 +214,7 @@ def _excesses(toll: Toll, total: Toll, safety: PruneSafety) -> Iterator[str]:
 def _lost_kinds(
     deletions: Iterable[Change], inventory: Inventory, live: Mapping[str, Object | None], whole_kind: int
 ) -> Iterator[str]:
-    """The kinds of which nothing would be left, and so many objects are there."""
+    """The kinds of which nothing would be left of so many objects."""
     present = Counter(entry.ref.kind for key, entry in inventory.entries.items() if live.get(key, entry) is not None)
     for kind, count in sorted(Counter(change.ref.kind for change in deletions).items()):
         if count == present[kind] >= whole_kind:

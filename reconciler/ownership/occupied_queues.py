@@ -40,8 +40,7 @@ def without_occupied_queues(observation: Observation, plan: PrunePlan) -> PruneP
 
 
 def _occupants(observation: Observation, queue: str, going: set[str]) -> Iterator[str]:
-    """What is in the queue and stays: PodGroups that are not over, and Volcano Jobs that have none yet. going: uids of
-    what is deleted now or was before."""
+    """PodGroups that are not over, and Volcano Jobs without one. going: uids of what is deleted now or was before."""
     groups = [group for group in observation.objects_of_kind(POD_GROUP) if _is_in(group, queue)]
     over = _groups_that_are_over(observation)
     for group in groups:

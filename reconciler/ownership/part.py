@@ -60,8 +60,7 @@ class Deleter(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Releases:
-    """Where annotations release what is held. status: the ConfigMap that people may annotate. annotations_of_status:
-    reads it. is_parent: whether one commit is another's parent; raises GitError."""
+    """status: the ConfigMap to annotate. is_parent: whether one commit is another's parent; raises GitError."""
 
     status: Ref
     annotations_of_status: Callable[[], Mapping[str, str]]
@@ -70,8 +69,7 @@ class Releases:
 
 @dataclass(slots=True)
 class OwnershipPart(Part):
-    """find: asks the server for an object by name. head: the branch's. hold_reason: why the object of a deletion is
-    left alone; empty where it is not."""
+    """find: asks the server by name. head: the branch's. hold_reason: why the object of a deletion is left alone."""
 
     cluster: str
     find: Callable[[Ref], Object | None]
@@ -86,8 +84,7 @@ class OwnershipPart(Part):
     # --- what is ours
 
     def confirm_entries(self, seen: Seen, runs: PlannedRuns) -> None:
-        """Note the uid of what was created, where former entries come from, which jobs have started, and which runs
-        they are."""
+        """Note uids of what was created, origins of former entries, and starts and runs of jobs."""
         for key, entry in list(seen.inventory.entries.items()):
             if (item := seen.observation.objects.get(key)) is None:
                 continue
@@ -107,8 +104,8 @@ class OwnershipPart(Part):
             seen.inventory.enter(entry)
 
     def _settle_lost_inventory(self, changes: Changes, seen: Seen, target: Target) -> str:
-        """Where there is no inventory: begin an empty one in a cluster without our marks, else make it anew from the
-        objects that carry them. As long as that could run a job a second time, nothing is written: then why."""
+        """Where there is no inventory: begin an empty one, or make it anew from our marks; why that could run a job a
+        second time, so that nothing is written."""
         if not seen.inventory.is_lost or target.snapshot is None:
             return ""
         observation = seen.observation
@@ -144,8 +141,7 @@ class OwnershipPart(Part):
     # --- what may be deleted
 
     def guard(self, changes: Changes, seen: Seen, target: Target) -> Allowed:
-        """What may be deleted, and what of the changes may be made: replacements that would end too much at once are
-        held, those of which nothing runs go their way."""
+        """What may be made and deleted; replacements that would end too much at once are held."""
         standstill = self._settle_lost_inventory(changes, seen, target)
         live, obstructed = self._live_inventory(changes, seen, target)
         pods = _pods_of_all(seen) if _may_end_something(changes, seen) else seen.pods
@@ -191,8 +187,8 @@ class OwnershipPart(Part):
     def _live_inventory(
         self, changes: Changes, seen: Seen, target: Target
     ) -> tuple[Mapping[str, Object | None], list[Change]]:
-        """The inventory's objects of which it is known what they are now, or that they are gone. One whose kind no plan
-        holds any more is asked for by name; one that cannot be read is left alone, and no other: those, held."""
+        """What the inventory's objects are now. One whose kind no plan holds is asked for by name; what cannot be read
+        is held."""
         live: dict[str, Object | None] = {}
         obstructed: list[Change] = []
         obstacles = dict(seen.observation.obstacles)
@@ -212,8 +208,7 @@ class OwnershipPart(Part):
         return live, obstructed
 
     def _recent_toll(self, seen: Seen, live: Mapping[str, Object | None]) -> Toll:
-        """What has died within the hour. What was announced has not, as long as it is there, or that is not known and
-        the server has not taken its deletion."""
+        """What has died within the hour. What was announced and is there, or was not taken, has not."""
         inventory = seen.inventory
         if inventory.announced:  # seldom, and it goes over all objects
             there = {uid_of(item) for item in filter(None, live.values()) if not is_terminating(item)}
@@ -223,8 +218,8 @@ class OwnershipPart(Part):
         return sum_tolls(Toll(*row[1:]) for row in inventory.deletions)
 
     def _allowed_deletions(self, target: Target) -> frozenset[str]:
-        """Digests and commits that annotations name: on the status ConfigMap, and on the Cluster in the repository,
-        which cannot name its own commit and so may name the one before it."""
+        """Digests and commits that annotations name, on the status ConfigMap and on the Cluster, which can only name
+        the parent of its own commit."""
         head, on_cluster = self.head().commit, target.snapshot.allow_prune if target.snapshot else ""
         allowed = {self.releases.annotations_of_status().get(ALLOW_PRUNE_ANNOTATION, ""), on_cluster}
         try:
@@ -238,9 +233,8 @@ class OwnershipPart(Part):
     # --- deleting it
 
     def announce_deletions(self, changes: Iterable[Change], seen: Seen, plan: PrunePlan) -> None:
-        """Note what these changes end, for what may end within the hour, before any of them is made: a process that is
-        killed meanwhile would let as much go again. While that cannot be stored they wait. One that is tried again
-        counts from that time on: it may have been refused for most of the hour."""
+        """Note what these changes end before any is made: a process that is killed meanwhile would let as much go
+        again. One that is tried again counts from then on."""
         ended = [change for change in changes if change.action in ("prune", "replace")] if plan.counts else []
         pods, now = _pods_of_all(seen) if ended else {}, int(seen.wall_now)
         for change in ended:
@@ -249,11 +243,8 @@ class OwnershipPart(Part):
                 self.deleter.announce(change.ref.key)
 
     def prune(self, allowed: Allowed, seen: Seen, done: Iterable[ChangeResult]) -> Effects:
-        """Delete and release what left the repository, and end the entries of what is gone. done: what became of the
-        changes so far.
-
-        It waits for nothing but a new object of the same name that has not been tried yet.
-        """
+        """Delete and release what left the repository, and end the entries of what is gone. done: of the changes so
+        far."""
         plan, awaited = allowed.prune_plan, self._awaited_names(allowed.changes.due, done)
         due = [change for change in (*plan.releases, *plan.changes) if self.deleter.is_due(change)]
         due = [change for change in due if (change.ref.namespace, change.ref.name) not in awaited]
@@ -263,16 +254,14 @@ class OwnershipPart(Part):
         return Effects(tuple(results))
 
     def _awaited_names(self, changes: Iterable[Change], done: Iterable[ChangeResult]) -> set[tuple[str, str]]:
-        """Names under which a new object of another kind is still to be tried: what had the name before goes after it.
-        One that the server refuses is not waited for, it may need the room."""
+        """Names that a new object of another kind takes first. One that the server refuses may need the room."""
         tried = {result.change.ref.key for result in done if result.outcome == "done"} | self.deleter.refused_keys()
         new = (change.ref for change in changes if change.action == "create")
         return {(ref.namespace, ref.name) for ref in new if ref.key not in tried}
 
     def _trim_gone_entries(self, seen: Seen, vanished: Collection[str]) -> None:
-        """End the entries of objects that are gone. One that is there again under another uid belongs to others unless
-        it carries our mark, and so does one where we only had the intention. An intention whose object is not there is
-        kept for as long as a request may still arrive, a former leader's or one of ours."""
+        """End the entries of what is gone, or is there again without our mark. Intentions stay while a request may
+        still arrive."""
         entries, look_ups = seen.inventory.entries, LookUps(self.clock, self.look_up_timings)
         for key in self._settled_keys(seen, vanished):
             if self.deleter.is_out_of_time() or not look_ups.may_ask():
@@ -305,8 +294,7 @@ def _is_known_run(entry: InventoryEntry, job: Object) -> bool:
 
 
 def _with_uid_of(cluster: str, entry: InventoryEntry, item: Object | None) -> InventoryEntry:
-    """The entry of an intention, or of an object that was made anew just before a stop, with the uid of what has come
-    of it. That is ours only with our mark: without it the object of this name was made by others."""
+    """The entry of an intention, or of what was made anew just before a stop, with its uid: ours only with our mark."""
     if item is None or uid_of(item) == entry.uid or not is_marked(item, cluster):
         return entry
     if is_terminating(item):  # deleted by us for a new run, or what was before the one that we know
@@ -315,7 +303,6 @@ def _with_uid_of(cluster: str, entry: InventoryEntry, item: Object | None) -> In
 
 
 def _problems(seen: Seen, target: Target) -> tuple[str, ...]:
-    """Reads that failed, of the cluster and of git; each once."""
     return (*dict.fromkeys((*seen.observation.problems, *target.problems)),)
 
 
@@ -326,7 +313,6 @@ def _may_end_something(changes: Changes, seen: Seen) -> bool:
 
 
 def _pods_of_all(seen: Seen) -> Mapping[str, list[Object]]:
-    """Ref.key of what has pods, of its own, made by those or of the runs that it has made -> these pods."""
     observation = seen.observation
     return pods_of_all(seen.inventory.entries, seen.pods, observation.objects, observation.objects_of_kind("Pod"))
 

@@ -28,8 +28,7 @@ _TURN = 0.5
 
 
 class EventWriter:
-    """Writes Events in a thread of its own, each message once: the name is made of the contents, so a restart does not
-    repeat it."""
+    """Writes each message once: the name is made of the contents, so a restart does not repeat it."""
 
     def __init__(
         self,
@@ -106,8 +105,8 @@ class EventWriter:
         return 0.0
 
     def _put_back(self, event: ObjectEvent, attempt: int, error: Retry) -> float:
-        """Let an Event that the server did not take for now wait behind the others; seconds until the next try. One
-        that is given up may be told again."""
+        """Let an Event that the server did not take wait again; seconds until the next try. One given up may be told
+        again."""
         log.info("an event waits", extra={"object": str(ref_of(event.object)), "reason": str(error)[:300]})
         longest = self.timings.longest_event_retry
         pause = min(self.timings.first_event_retry * 2.0**self._failures, longest)
@@ -119,7 +118,6 @@ class EventWriter:
         return 0.0 if self._is_ending else max(pause, min(error.after, longest))
 
     def _is_held(self) -> bool:
-        """Whether what waits gives way to what is more urgent."""
         now = self.clock()
         if self._waiting.empty() or self._stop.is_set() or now - self.last_busy() >= self.timings.calm:
             self._held_since = None

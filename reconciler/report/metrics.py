@@ -113,7 +113,6 @@ class Metrics:
             self._revision, self._revision_since = report.commit, time.monotonic()
 
     def record_results(self, results: Iterable[ChangeResult]) -> None:
-        """Count what became of changes."""
         for result in results:
             kind = result.change.ref.group_kind
             self.changes.labels(action=result.change.action, kind=kind, outcome=result.outcome).inc()
@@ -129,5 +128,4 @@ class Metrics:
             self.revision_age.set(now - self._revision_since)
 
     def text(self) -> str:
-        """All of them in the text format of Prometheus."""
         return generate_latest(self.registry).decode()

@@ -22,9 +22,8 @@ from reconciler.timings import TIMINGS, ReportTimings
 class Outcome:
     """What a pass saw, aimed at and did.
 
-    failures: Ref.key of an object -> how its last write failed. unplaced: jobs whose pods are not given their nodes.
-    stalled: components of Volcano, at a job that waits. suspended: what is left alone. problems: what could not be
-    read.
+    failures: Ref.key -> how the last write failed. unplaced: jobs whose pods get no nodes. stalled: components of
+    Volcano. suspended: what is left alone. problems: what could not be read.
     """
 
     seen: Seen
@@ -55,7 +54,6 @@ class Outcome:
 
     @property
     def standing(self) -> tuple[Change, ...]:
-        """What else is not as it should be."""
         return (*self.allowed.changes.obstructed, *self.unplaced, *self.stalled)
 
     @property
@@ -63,14 +61,14 @@ class Outcome:
         return (*self.allowed.changes.held, *self.done.held)
 
     def outstanding(self) -> list[ChangeResult]:
-        """The last failure of each object that is still to be written, whether or not it was tried in this pass."""
+        """The last failure of each object that is still to be written, also of former passes."""
         prunes = self.allowed.prune_plan
         wanted = {change.ref.key for change in (*self.allowed.changes.due, *prunes.changes, *prunes.releases)}
         wanted |= {result.change.ref.key for result in self.done.results}
         return [result for key, result in sorted(self.failures.items()) if key in wanted]
 
     def held(self) -> Iterator[tuple[Ref, str]]:
-        """What is not done, and why: first what is wrong, which a cut must not hide behind what is only deferred."""
+        """What is not done, and why: what is wrong first, since the list is cut."""
         prunes, held = self.allowed.prune_plan, self.held_changes
         wrong = (change for change in held if not change.is_deferred)
         rows = (*self.verdict.refusals, *self.standing, *prunes.leaving, *wrong)
@@ -80,7 +78,6 @@ class Outcome:
         yield from ((change.ref, change.reason) for change in (*prunes.held_changes, *deferred))
 
     def conditions(self) -> Iterator[Condition]:
-        """Of the pass as a whole."""
         yield Condition.of_texts("Observed", self.problems, "Observed", "ReadFailed", holds=False)
         yield Condition(FAILURE_TYPE, False, "None")
         yield self._applied()
@@ -88,7 +85,6 @@ class Outcome:
         yield from self.allowed.conditions()
 
     def _applied(self) -> Condition:
-        """What is outstanding now."""
         if standstill := self.allowed.standstill:
             return Condition("Applied", False, "InventoryLost", standstill)
         refused = self.verdict.refusal_message
@@ -129,8 +125,7 @@ class Outcome:
 def report_of(
     outcome: Outcome, conditions: Iterable[Condition], deadlines: Iterable[float], status: Object, *, is_busy: bool
 ) -> Report:
-    """conditions, deadlines: of the parts, the latter on the clock. status: the object that stands for the whole.
-    is_busy: whether a part has something under way."""
+    """conditions, deadlines: of the parts. status: the object that stands for the whole. is_busy: whether a part is."""
     snapshot, done = outcome.verdict.target.snapshot, outcome.done
     found = sorted((*outcome.conditions(), *conditions), key=lambda each: CONDITION_TYPES.index(each.type))
     return Report(

@@ -22,8 +22,7 @@ LAST_LINES_SECONDS = 2.0
 
 
 class JsonFormatter(logging.Formatter):
-    """One JSON object a line: time, level, what `fields` gives for every line, the message, and what was logged with it
-    (`object` and `revision` mean the same everywhere)."""
+    """One JSON object a line, with what `fields` gives for every line and what was logged with it."""
 
     _STANDARD_FIELDS = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 
@@ -32,7 +31,6 @@ class JsonFormatter(logging.Formatter):
         self.fields = fields
 
     def add_fields(self, fields: Callable[[], Mapping[str, object]]) -> None:
-        """Set what is given for every line from now on."""
         self.fields = fields
 
     def format(self, record: logging.LogRecord) -> str:
@@ -62,8 +60,8 @@ class LineHandler(logging.Handler):
 
 
 def log_as_json(formatter: JsonFormatter) -> None:
-    """Log to standard error. Where that is the process's own, all that is said otherwise becomes log lines too:
-    warnings, errors that nobody catches, and what is written to standard output and error."""
+    """Log to standard error. Where that is the process's own, so do warnings, errors that nobody catches, and what is
+    written to standard output and error."""
     is_own = sys.stderr is not None and sys.stderr is sys.__stderr__
     handler = _handler_of_process() if is_own else logging.StreamHandler(sys.stderr)
     handler.setFormatter(formatter)
@@ -77,8 +75,8 @@ def log_as_json(formatter: JsonFormatter) -> None:
 
 
 def _handler_of_process() -> logging.Handler:
-    """A handler that writes to standard error itself; the descriptors are those of a pipe from then on. Terminals stay:
-    a person is there, whom a credential plugin may ask something."""
+    """A handler that writes to standard error itself; all else goes through a pipe. Terminals stay: a person is there,
+    whom a credential plugin may ask something."""
     opened = [stream for stream in (sys.__stdout__, sys.__stderr__) if stream is not None]
     taken = [stream.fileno() for stream in opened if not stream.isatty()]
     if not taken:

@@ -66,10 +66,10 @@ FAILURE_TYPE = "PassFailed"
 class Report:
     """What one pass saw and did.
 
-    commit: in force, empty for none. head: of the branch. digest: of the plan in force. held: what is not done, with
-    why, the worst first. runs: that are over, the last ones first. suspended: `all`, kinds and objects that are left
-    alone. done: by this pass, and all Events. is_idle: nothing was written, and what is outstanding was refused again
-    and again. next_wakeup: seconds until there is something to do even if nothing happens.
+    commit: in force, empty for none. head: of the branch. digest: of the plan. held: what is not done, with why, the
+    worst first. runs: that are over, the last first. suspended: `all`, kinds and objects. done: with all Events.
+    is_idle: nothing was written, and what is outstanding was refused again and again. next_wakeup: seconds until there
+    is something to do.
     """
 
     commit: str
@@ -89,8 +89,8 @@ class Report:
 def status_document(
     report: Report, previous: Mapping[str, Any], now: str, gangs: Sequence[Mapping[str, Any]] | None = None
 ) -> dict[str, Any]:
-    """The status document. lastTransitionTime moves only when a condition turns; nothing else in it is a clock, so an
-    idle cluster is not written. gangs: the entries of the report's gangs, where they are known."""
+    """The status document. Its only clock is lastTransitionTime, so an idle cluster is not written. gangs: the entries
+    of the report's gangs, where they are known."""
     known = {entry["type"]: entry for entry in previous.get("conditions") or ()}
     return {
         "commit": report.commit,
@@ -147,8 +147,7 @@ def read_status(client: Client, ref: Ref) -> dict[str, Any]:
 
 
 def _check_shape(status: Mapping[str, Any]) -> None:
-    """Raise TypeError or KeyError for a document that gangplan has not written: every client that may write the
-    ConfigMap can have changed it."""
+    """Raise TypeError or KeyError for a document that somebody else has written."""
     for part, kind in _SHAPE.items():
         if not isinstance(status.get(part, kind()), kind):
             raise TypeError(f"{part} is no {kind.__name__}")
@@ -202,9 +201,8 @@ class _SplitGangs:
 
 @dataclass(slots=True)
 class StatusPublisher:
-    """Writes the status ConfigMap, only when it says something new; what is no condition waits for the rest of
-    the interval, until `due_at`. Failing to report never stops the loop, and where it took long it pauses. refusal:
-    why the server does not take the status; empty when it did, or gave no answer."""
+    """Writes the status ConfigMap when it says something new; what is no condition waits until `due_at`. A failure
+    never stops the loop. refusal: why the server does not take the status."""
 
     client: Client
     namespace: str
@@ -225,13 +223,11 @@ class StatusPublisher:
 
     @property
     def event_object(self) -> Object:
-        """The ConfigMap as Events refer to it."""
         metadata = {"namespace": self.namespace, "name": self.ref.name}
         return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}
 
     def read_annotations(self) -> Mapping[str, str]:
-        """The annotations of the status ConfigMap, by which operators allow what is held; none where it cannot be
-        read."""
+        """The annotations by which operators allow what is held; none where they cannot be read."""
         try:
             return annotations_of(self.client.get_briefly(self.ref))
         except ApiError as error:
@@ -259,8 +255,7 @@ class StatusPublisher:
         self._try_to_write(document, at_once=False)
 
     def _try_to_write(self, document: Callable[[dict[str, Any]], dict[str, Any]], at_once: bool) -> None:
-        """Write what is made of the last status. An attempt that fails after a long time, for which the loop has
-        waited, is followed by a pause."""
+        """Write what is made of the last status. The loop waits for it, so a slow failure is followed by a pause."""
         began_at = self.clock()
         self.due_at = self._retry_at if began_at < self._retry_at else None
         if self.due_at is not None:
@@ -275,8 +270,7 @@ class StatusPublisher:
             log.warning("the report was not written", extra={"reason": str(error)})
 
     def recheck(self) -> None:
-        """Look whether the status is still there as it was written: what somebody deleted or changed is written again
-        with the next report."""
+        """Have what somebody deleted or changed written again with the next report."""
         if self._last_status is None:
             return
         try:
@@ -288,7 +282,6 @@ class StatusPublisher:
             self._last_status, self._last_parts, self._split = None, {}, _SplitGangs()
 
     def seconds_due(self) -> float:
-        """Seconds until what waits to be written is due."""
         return inf if self.due_at is None else max(0.0, self.due_at - self.clock())
 
     def _known_status(self) -> dict[str, Any]:
@@ -314,8 +307,8 @@ class StatusPublisher:
         self._last_status, self._written_at = status, self.clock()
 
     def _gangs_wait(self) -> bool:
-        """Whether gangs that fill ConfigMaps of their own were written a moment ago: each pass of a large commit says
-        something new of them."""
+        """Whether gangs that fill ConfigMaps of their own were written a moment ago: each pass says something new of
+        them."""
         due_at = self._split.made_at + self.timings.many_gangs_interval
         if len(self._split.parts) == 1 or self.clock() >= due_at:
             return False
@@ -352,7 +345,6 @@ def _now() -> str:
 
 
 def status_text(document: Mapping[str, Any]) -> str:
-    """The status document for people."""
     commit, head = document.get("commit"), document.get("head")
     lines = [f"commit {commit or 'none'}" + (f" (head {head})" if head != commit else ""), ""]
     for condition in document.get("conditions") or ():

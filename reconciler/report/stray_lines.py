@@ -26,7 +26,6 @@ CLICK_ERROR = "Error: "
 
 
 def line_head(created: float, level: str) -> dict[str, object]:
-    """What each line begins with."""
     time_text = datetime.fromtimestamp(created, UTC).isoformat(timespec="milliseconds")
     return {"time": time_text, "level": level}
 
@@ -52,8 +51,8 @@ def wrapped(line: bytes) -> bytes:
 
 
 def copy_lines(source: int, target: int, lock: int) -> None:
-    """Copy lines as JSON until nobody can write to `source` any more. What cannot be written is read all the same,
-    since who writes it would wait."""
+    """Copy lines as JSON until nobody can write to `source`. It is read on where nothing can be written: writers
+    wait."""
 
     def say(line: bytes) -> None:
         if said := wrapped(line):

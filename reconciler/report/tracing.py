@@ -28,7 +28,6 @@ class Tracing:
         self._end = lambda: None
 
     def export_to(self, exporter: SpanExporter, cluster: str) -> None:
-        """Send the spans by this exporter."""
         from opentelemetry.sdk.resources import Resource
         from opentelemetry.sdk.trace import TracerProvider
         from opentelemetry.sdk.trace.export import BatchSpanProcessor
@@ -62,8 +61,7 @@ class Tracing:
 
 
 def open_tracing(url: str, cluster: str) -> Tracing:
-    """Tracing to the collector at this address ("http://collector:4318"); none for an empty one. Raises
-    CannotStartError where the packages for it are missing."""
+    """Tracing to the collector at this address; none for an empty one. Raises CannotStartError without the packages."""
     tracing = Tracing()
     if url:
         try:

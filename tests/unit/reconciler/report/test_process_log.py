@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import subprocess
 import sys
@@ -11,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from reconciler.report.process_log import JsonFormatter
 from reconciler.report.stray_lines import LINE_LIMIT, copy_lines
 
 ROOT = Path(__file__).resolve().parents[4]
@@ -73,6 +75,14 @@ def lines_of(code: str, **environment: str) -> list[dict[str, Any]]:
     lines: list[dict[str, Any]] = [json.loads(line) for line in done.stderr.splitlines()]
     assert all({"time", "level", "message"} <= line.keys() for line in lines)
     return lines
+
+
+def test_a_line_has_what_was_logged_with_it_and_the_revision_in_force() -> None:
+    record = logging.makeLogRecord({"msg": "change", "levelname": "INFO", "object": "Queue team"})
+    for fields, added in (({"revision": ""}, {}), ({"revision": "c0ffee"}, {"revision": "c0ffee"})):
+        line = json.loads(JsonFormatter(lambda fields=fields: fields).format(record))  # type: ignore[misc]
+        del line["time"]
+        assert line == {"level": "info", "message": "change", "object": "Queue team", **added}
 
 
 @pytest.mark.parametrize("speaker", SPEAKERS)

@@ -19,7 +19,7 @@ from reconciler.observation.observe import Observation
 from reconciler.observation.seen import Seen
 from reconciler.planning.snapshot import Snapshot
 from tests.builders.fake_cluster import FakeCluster
-from tests.unit.reconciler.objects.test_writer import writer_for
+from tests.builders.writing import writer_for
 from tests.unit.reconciler.planning.test_candidate import job
 
 

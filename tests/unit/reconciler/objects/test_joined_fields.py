@@ -6,25 +6,17 @@ from typing import Any
 
 import pytest
 
-from compiler.emit.manifest import Manifest
-from reconciler.changes.diff import Change, field_differences
 from reconciler.changes.results import ChangeResult, events_of_results
 from reconciler.cluster.objects import Object, ref_of
-from reconciler.inventory.shards import Table
-from reconciler.inventory.store import Inventory, InventoryEntry, Origin
-from reconciler.objects.writer import ClusterWriter
-from tests.builders.fake_cluster import FakeCluster
+from reconciler.inventory.store import Origin
 from tests.builders.scripted_server import ScriptedAnswer, error_answer
-from tests.unit.reconciler.objects.test_writer import writer_for
+from tests.builders.writing import CONFIGMAPS, LABELS, Writing, config_map
 
-PATH = "/api/v1/namespaces/default/configmaps/c"
 FIELD = ".data.mode"
 
 
-def config_map(mode: str, **metadata: Any) -> Object:
-    labels = {"app.kubernetes.io/managed-by": "gangplan", "gangplan.dev/cluster": "test"}
-    metadata = {"name": "c", "namespace": "default", "labels": labels, **metadata}
-    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"mode": mode}}
+def mode(text: str, **metadata: Any) -> Object:
+    return config_map("c", {"mode": text}, labels=LABELS, **metadata)
 
 
 def held_by(*managers: str) -> list[dict[str, Any]]:
@@ -37,18 +29,17 @@ def held_by(*managers: str) -> list[dict[str, Any]]:
     return [*made, {"manager": "gangplan", "operation": "Apply", "time": "2026", "fieldsV1": mark}]
 
 
-class Joined:
+class Joined(Writing):
     """A ConfigMap of the inventory, and a server that refuses an apply which takes its field from kubectl, unless that
     is forced."""
 
     def __init__(self, origin: Origin = "joined") -> None:
-        self.cluster, self.origin, self.forced = FakeCluster(), origin, 0
-        self.writer: ClusterWriter = writer_for(self.cluster.client())
+        super().__init__()
+        self.origin, self.forced = origin, 0
         self.cluster.before = self.answer
-        self.inventory = Inventory()
 
     def answer(self, method: str, path: str, body: Any) -> ScriptedAnswer | None:
-        if method != "PATCH" or not path.startswith(PATH):
+        if method != "PATCH" or not path.startswith(f"{CONFIGMAPS}/c"):
             return None
         if "force=true" in path:
             self.forced += 1
@@ -56,22 +47,19 @@ class Joined:
         cause = {"reason": "FieldManagerConflict", "field": FIELD, "message": 'conflict with "kubectl" using v1'}
         return error_answer(409, "conflict", [cause])
 
-    def see(self, item: Object, *managers: str) -> Object:
+    def see(self, text: str, *managers: str) -> Object:
         """The object as somebody has written it."""
-        former = self.cluster.objects.get(PATH, {}).get("metadata", {}).get("uid", "u")
-        live = self.cluster.put(PATH, {**item, "metadata": {**item["metadata"], "uid": former}})
-        live["metadata"]["managedFields"] = held_by(*managers)
-        entry = InventoryEntry(ref_of(item), former, origin=self.origin)
-        self.inventory = Inventory(Table({entry.ref.key: entry}))
+        live = self.put(mode(text, uid="u", managedFields=held_by(*managers)))
+        self.enter(live, self.origin)
         return live
 
-    def note_as_planned(self, live: Object) -> None:
+    def see_as_planned(self, text: str, *managers: str) -> Object:
+        live = self.see(text, *managers)
         self.writer.memory.record_own_fields(ref_of(live).key, live)
+        return live
 
-    def write(self, item: Object, live: Object) -> ChangeResult:
-        desired = Manifest(4, item, "x.yaml:1")
-        change = Change("update", ref_of(item), desired, live, field_differences(item, live))
-        (result,) = self.writer.apply_changes([change], self.inventory)
+    def write(self, live: Object, **metadata: Any) -> ChangeResult:
+        (result,) = self.apply(self.update(mode("ours", **metadata), live))
         return result
 
 
@@ -85,20 +73,18 @@ def test_a_field_of_another_manager_is_not_forced_in_an_object_that_was_joined(m
     """It was, without `gangplan.dev/adopt`, and the Event said "put back" of a field that never was gangplan's. One
     that both hold, since both wanted the same, is the other's as well."""
     joined = Joined()
-    live = joined.see(config_map("theirs"), *managers)
-    joined.note_as_planned(live)
-    result = joined.write(config_map("ours"), live)
+    result = joined.write(joined.see_as_planned("theirs", *managers))
     assert (result.outcome, joined.forced) == ("conflict", 0)
     assert f"{FIELD} is held by kubectl" in result.message
     assert "gangplan.dev/adopt" in result.message
-    assert joined.cluster.objects[PATH]["data"] == {"mode": "theirs"}
+    assert joined.live("c", CONFIGMAPS)["data"] == {"mode": "theirs"}
     assert "put back" not in event_of(result)
 
 
 def test_what_was_ours_alone_in_an_object_that_was_joined_is_put_back() -> None:
     joined = Joined()
-    joined.note_as_planned(joined.see(config_map("ours"), "gangplan"))
-    result = joined.write(config_map("ours"), joined.see(config_map("theirs"), "kubectl"))
+    joined.see_as_planned("ours", "gangplan")
+    result = joined.write(joined.see("theirs", "kubectl"))
     assert (result.outcome, joined.forced) == ("done", 1)
     assert event_of(result) == f"put back: {FIELD} was set by kubectl"
     assert joined.writer.memory.own_fields, "what was written is known at once"
@@ -106,15 +92,14 @@ def test_what_was_ours_alone_in_an_object_that_was_joined_is_put_back() -> None:
 
 def test_after_a_restart_nothing_is_taken_for_ours_that_another_holds() -> None:
     joined = Joined()
-    result = joined.write(config_map("ours"), joined.see(config_map("theirs"), "kubectl"))
-    assert (result.outcome, joined.forced) == ("conflict", 0)
+    assert (joined.write(joined.see("theirs", "kubectl")).outcome, joined.forced) == ("conflict", 0)
 
 
 @pytest.mark.parametrize("origin", ["joined", "taken"])
 def test_what_is_adopted_is_taken_over_and_not_put_back(origin: Origin) -> None:
     joined = Joined(origin)
-    live = joined.see(config_map("theirs"), "kubectl")
-    result = joined.write(config_map("ours", annotations={"gangplan.dev/adopt": "true"}), live)
+    live = joined.see("theirs", "kubectl")
+    result = joined.write(live, annotations={"gangplan.dev/adopt": "true"})
     assert (result.outcome, joined.forced) == ("done", 1)
     assert event_of(result) == f"taken over: {FIELD} was set by kubectl"
     assert joined.inventory.entries[ref_of(live).key].origin == "taken"
@@ -122,7 +107,7 @@ def test_what_is_adopted_is_taken_over_and_not_put_back(origin: Origin) -> None:
 
 def test_in_an_object_that_we_made_every_field_is_put_back() -> None:
     joined = Joined("created")
-    result = joined.write(config_map("ours"), joined.see(config_map("theirs"), "kubectl"))
+    result = joined.write(joined.see("theirs", "kubectl"))
     assert (result.outcome, joined.forced) == ("done", 1)
     assert event_of(result) == f"put back: {FIELD} was set by kubectl"
     assert not joined.writer.memory.own_fields, "nothing need be remembered"

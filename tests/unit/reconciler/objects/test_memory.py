@@ -1,11 +1,11 @@
-"""What the writer remembers ends, and what is refused again and again is given up."""
+"""What the writer remembers ends, what is refused again and again is given up, and a fight stops one object only."""
 
 from __future__ import annotations
 
 from reconciler.changes.diff import Change
 from reconciler.changes.results import ChangeOutcome, ChangeResult
 from reconciler.cluster.objects import Ref
-from reconciler.objects.memory import WriterMemory
+from reconciler.objects.memory import FightDetector, WriterMemory
 from reconciler.observation.own_writes import OwnWrites
 from reconciler.timings import TIMINGS
 
@@ -19,7 +19,7 @@ def test_nothing_that_one_process_remembers_outlives_its_object() -> None:
         memory.record_apply(key, "x", "differences", 0.0)
         memory.record_result(ChangeResult(change, "refused"), 0.0)
         memory.refused_updates[key] = "x"
-        memory.lost_answers[key] = 0.0
+        memory.record_lost_answer(key, 0.0)
         memory.fights.record_correction(key, "them", 0.0)
         own.record_deletion(key, "uid")
     kept = {"ConfigMap/default/kept"}
@@ -46,3 +46,13 @@ def test_what_is_refused_again_and_again_is_given_up() -> None:
     assert is_given_up_after("conflict", TIMINGS.objects.given_up_after)
     assert is_given_up_after("fight", 1)
     assert not memory.is_given_up(Change("create", Ref("v1", "ConfigMap", "none", "new")))
+
+
+def test_corrections_in_quick_succession_are_a_fight_and_slow_ones_are_not() -> None:
+    fights, most = FightDetector(), int(TIMINGS.objects.fight_threshold)
+    assert not any(fights.record_correction("slow", "them", now=60.0 * at) for at in range(20))
+    turns = [fights.record_correction("quick", "them", now=1200.0 + at) for at in range(most + 1)]
+    assert turns == [*[False] * most, True]
+    end = 1200.0 + most + TIMINGS.objects.fight_pause
+    assert [fights.opponent("quick", at) for at in (1210.0, end - 1, end)] == ["them", "them", ""]
+    assert not fights.opponent("slow", 1210.0)

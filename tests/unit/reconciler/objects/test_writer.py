@@ -2,49 +2,56 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from compiler.emit.manifest import Manifest
-from reconciler.changes.diff import Change, field_differences
+from reconciler.changes.diff import Change
 from reconciler.changes.pods import Eviction, GateLift
-from reconciler.cluster.client import Client, LostLease
-from reconciler.cluster.objects import Ref, ref_of
-from reconciler.cluster.write_threads import WriteThreads
-from reconciler.inventory.shards import Table
-from reconciler.inventory.store import Inventory, InventoryEntry, InventoryStore
-from reconciler.objects.writer import PUT_OFF, ClusterWriter, _differences_digest
-from reconciler.observation.own_writes import OwnWrites
+from reconciler.cluster.client import LostLease
+from reconciler.cluster.objects import Object, Ref, ref_of
+from reconciler.inventory.store import InventoryStore
+from reconciler.objects.writer import PUT_OFF, _differences_digest
 from reconciler.pods.writes import PodWrites
 from reconciler.timings import TIMINGS
-from tests.builders.fake_cluster import FakeCluster
 from tests.builders.scripted_server import ScriptedAnswer, error_answer
+from tests.builders.writing import (
+    CONFIGMAPS,
+    JOBS,
+    LABELS,
+    OURS,
+    Writing,
+    config_map,
+    creation,
+    manifest_of,
+    thing,
+    volcano_job,
+)
 
-JOBS = "/apis/batch.volcano.sh/v1alpha1/namespaces/default/jobs"
 INVENTORY = "/api/v1/namespaces/gangplan-system/configmaps/gangplan-test-inventory"
 
 
-def writer_for(client: Client) -> ClusterWriter:
-    store = InventoryStore(client, "gangplan-system", "test")
-    return ClusterWriter(client, store, clock=lambda: 0.0, sleep=lambda seconds: None)
+@pytest.fixture
+def world() -> Writing:
+    return Writing()
 
 
-def job(name: str, **spec: Any) -> Manifest:
-    metadata = {"name": name, "namespace": "default"}
-    item = {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "metadata": metadata, "spec": {"a": 1, **spec}}
-    return Manifest(5, item, "jobs/x.yaml:1", run_digest=f"sha256:{name}")
+def job(name: str, a: int = 1) -> Object:
+    return volcano_job(name, {"a": a})
 
 
-def creation(name: str) -> Change:
-    manifest = job(name)
-    return Change("create", ref_of(manifest.object), manifest)
+def creations(names: Iterable[str]) -> list[Change]:
+    return [creation(job(name)) for name in names]
 
 
-def update(cluster: FakeCluster, name: str, **spec: Any) -> Change:
-    manifest = job(name, **spec)
-    return Change("in-place", ref_of(manifest.object), manifest, cluster.objects[f"{JOBS}/{name}"])
+def gated_pod(name: str) -> Object:
+    return {**thing("Pod", name), "spec": {"schedulingGates": [{"name": "gangplan.dev/placement"}]}}
+
+
+def pod_writes(world: Writing) -> PodWrites:
+    return PodWrites(world.client, world.writer.threads, world.writer.own, lambda: False)
 
 
 class LeaseLostAfter:
@@ -59,308 +66,205 @@ class LeaseLostAfter:
             raise LostLease("another replica holds the lease")
 
 
-def test_a_leader_that_loses_the_lease_inside_a_wave_writes_nothing_more() -> None:
-    cluster = FakeCluster()
-    client = cluster.client()
-    client.fence = LeaseLostAfter(9).check  # the inventory, and eight jobs
+def test_a_leader_that_loses_the_lease_inside_a_wave_writes_nothing_more(world: Writing) -> None:
+    world.client.fence = LeaseLostAfter(9).check  # the inventory, and eight jobs
     with pytest.raises(LostLease):
-        writer_for(client).apply_changes([creation(f"job-{at}") for at in range(120)], Inventory())
-    assert len(cluster.writes) == 9
-    assert cluster.writes[0][1].startswith(INVENTORY.rpartition("/")[0])
+        world.apply(*creations(f"job-{at}" for at in range(120)))
+    assert len(world.cluster.writes) == 9
+    assert world.cluster.writes[0][1].startswith(INVENTORY.rpartition("/")[0])
 
 
-def test_every_request_that_writes_asks_the_fence_first() -> None:
-    cluster = FakeCluster()
-    client = cluster.client()
-    pod = cluster.put(
-        "/api/v1/namespaces/default/pods/p", {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}}
-    )
-    pod["spec"] = {"schedulingGates": [{"name": "gangplan.dev/placement"}]}
-    pod["metadata"]["namespace"] = "default"
-    client.fence = LeaseLostAfter(0).check
-    writer = writer_for(client)
-    pods = PodWrites(client, writer.threads, writer.own, lambda: False)
-    ref = Ref("v1", "ConfigMap", "default", "c")
+def test_every_request_that_writes_asks_the_fence_first(world: Writing) -> None:
+    pod, pods = world.put(gated_pod("p")), pod_writes(world)
+    world.client.fence = LeaseLostAfter(0).check
+    gone = Change("prune", Ref("v1", "ConfigMap", "default", "c"), live={"metadata": {"uid": "uid"}})
+    world.inventory.bring_into_force("c0ffee")
     for attempt in (
         lambda: pods.lift_gates({"g": [GateLift(pod, "n", "n")]}),
         lambda: pods.evict(Eviction(pod, "NodeLost", "its node is lost")),
-        lambda: writer.prune_objects([Change("prune", ref, live={"metadata": {"uid": "uid"}})], Inventory()),
-        lambda: writer.save_inventory(Inventory(commit="c0ffee")),
-        lambda: client.create(pod),
-        lambda: client.apply_anyway(pod),
+        lambda: world.writer.prune_objects([gone], world.inventory),
+        lambda: world.writer.save_inventory(world.inventory),
+        lambda: world.client.create(pod),
+        lambda: world.client.apply_anyway(pod),
     ):
         with pytest.raises(LostLease):
             attempt()
-    assert not cluster.writes
+    assert not world.cluster.writes
 
 
-def test_a_change_of_an_object_that_is_gone_makes_none() -> None:
-    cluster = FakeCluster()
-    cluster.put(f"{JOBS}/done", job("done").object)
-    change = update(cluster, "done", a=2)
-    del cluster.objects[f"{JOBS}/done"]
-    (result,) = writer_for(cluster.client()).apply_changes([change], Inventory())
-    assert result.outcome == "retry"
-    assert f"{JOBS}/done" not in cluster.objects
+def test_a_change_is_meant_for_one_object_and_makes_none(world: Writing) -> None:
+    change = world.update(job("done", 2), world.put(job("done")))
+    del world.cluster.objects[f"{JOBS}/done"]
+    assert world.outcome(change)[0] == "retry", "it is gone"
+    assert f"{JOBS}/done" not in world.cluster.objects
+    for each in (change, creation(job("done"))):
+        world.put(job("done", 3))
+        assert world.outcome(each)[0] == "retry", "a job of that name is left to the next pass"
+        assert world.live("done")["spec"] == {"a": 3}
 
 
-def test_a_change_of_an_object_whose_name_another_has_taken_changes_nothing() -> None:
-    cluster = FakeCluster()
-    cluster.put(f"{JOBS}/done", job("done").object)
-    change = update(cluster, "done", a=2)
-    cluster.put(f"{JOBS}/done", job("done", a=3).object)
-    (result,) = writer_for(cluster.client()).apply_changes([change], Inventory())
-    assert result.outcome == "retry"
-    assert cluster.objects[f"{JOBS}/done"]["spec"] == {"a": 3}
+def test_a_create_that_meets_an_object_which_no_watch_shows_joins_it(world: Writing) -> None:
+    theirs, ours = world.put(config_map("c", {"theirs": "1"})), config_map("c", {"ours": "1"})
+    assert world.outcome(creation(ours))[0] == "done"
+    assert world.inventory.entries[ref_of(ours).key].origin == "joined"
+    assert world.live("c", CONFIGMAPS)["data"] == {"theirs": "1", "ours": "1"}
+    assert world.live("c", CONFIGMAPS)["metadata"]["uid"] == theirs["metadata"]["uid"]
 
 
-def test_a_create_that_meets_a_job_leaves_it_to_the_next_pass() -> None:
-    cluster = FakeCluster()
-    cluster.put(f"{JOBS}/new", job("new", a=3).object)
-    (result,) = writer_for(cluster.client()).apply_changes([creation("new")], Inventory())
-    assert result.outcome == "retry"
-    assert cluster.objects[f"{JOBS}/new"]["spec"] == {"a": 3}
-
-
-def test_a_create_that_meets_an_object_which_no_watch_shows_joins_it() -> None:
-    cluster = FakeCluster()
-    path = "/api/v1/namespaces/default/configmaps/c"
-    item = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c", "namespace": "default"}}
-    theirs = cluster.put(path, {**item, "data": {"theirs": "1"}})
-    manifest = Manifest(4, {**item, "data": {"ours": "1"}}, "x.yaml:1")
-    inventory = Inventory()
-    (result,) = writer_for(cluster.client()).apply_changes([Change("create", ref_of(item), manifest)], inventory)
-    assert result.outcome == "done"
-    assert inventory.entries[ref_of(item).key].origin == "joined"
-    assert cluster.objects[path]["data"] == {"theirs": "1", "ours": "1"}
-    assert cluster.objects[path]["metadata"]["uid"] == theirs["metadata"]["uid"]
-
-
-def test_the_inventory_knows_each_object_before_it_exists_and_carries_the_term() -> None:
-    cluster = FakeCluster()
+def test_the_inventory_knows_each_object_before_it_exists_and_carries_the_term(world: Writing) -> None:
     seen: list[int] = []
+    world.inventory.transitions = 7
 
     def look(method: str, path: str, body: Any) -> None:
         if path.startswith(f"{JOBS}/job-") and "0?" in path:
-            stored = InventoryStore(cluster.client(), "gangplan-system", "test").read()
+            stored = InventoryStore(world.client, "gangplan-system", "test").read()
             assert body["metadata"]["name"] in {entry.ref.name for entry in stored.entries.values()}
             seen.append(stored.transitions)
 
-    cluster.before = look
-    results = writer_for(cluster.client()).apply_changes(
-        [creation(f"job-{at:03}") for at in range(450)], Inventory(transitions=7)
-    )
-    assert [result.change.ref.name for result in results] == [f"job-{at:03}" for at in range(450)]
+    world.cluster.before = look
+    names = [f"job-{at:03}" for at in range(450)]
+    assert [result.change.ref.name for result in world.apply(*creations(names))] == names
     assert set(seen) == {7}
-    saves = [path for _, path in cluster.writes if "configmaps" in path]
+    saves = [path for _, path in world.cluster.writes if "configmaps" in path]
     assert len(saves) <= 9, "head, shard and new layout for each of three batches, and none for an object"
 
 
-def test_another_replica_that_wrote_the_inventory_ends_the_wave_at_its_next_batch() -> None:
-    cluster = FakeCluster()
-    writer = writer_for(cluster.client())
-    inventory = Inventory(transitions=1)
-    writer.apply_changes([creation("first")], inventory)
-    other = InventoryStore(cluster.client(), "gangplan-system", "test")
+def test_another_replica_that_wrote_the_inventory_ends_the_wave_at_its_next_batch(world: Writing) -> None:
+    world.apply(*creations(["first"]))
+    other = InventoryStore(world.client, "gangplan-system", "test")
     taken = other.read()
     taken.transitions = 2
     other.write(taken)
-    before = len(cluster.writes)
+    before = len(world.cluster.writes)
     with pytest.raises(LostLease):
-        writer.apply_changes([creation(f"job-{at}") for at in range(120)], inventory)
-    assert len(cluster.writes) == before + 1, "the refused write of the inventory and no other"
+        world.apply(*creations(f"job-{at}" for at in range(120)))
+    assert len(world.cluster.writes) == before + 1, "the refused write of the inventory and no other"
 
 
-def test_a_failed_write_of_the_inventory_holds_up_only_what_it_does_not_know() -> None:
-    cluster = FakeCluster()
-    live = cluster.put(f"{JOBS}/old", job("old").object)
-    change = update(cluster, "old", a=2)
-    inventory = Inventory(Table({change.ref.key: InventoryEntry(change.ref, live["metadata"]["uid"])}))
-    cluster.before = lambda method, path, body: (
+def test_a_failed_write_of_the_inventory_holds_up_only_what_it_does_not_know(world: Writing) -> None:
+    live = world.put(job("old"))
+    world.enter(live)
+    world.cluster.before = lambda method, path, body: (
         error_answer(500) if "inventory" in path or (method == "POST" and "configmaps" in path) else None
     )
-    writer = writer_for(cluster.client())
-    results = writer.apply_changes([change, creation("new")], inventory)
+    results = world.apply(world.update(job("old", 2), live), *creations(["new"]))
     assert [(result.change.ref.name, result.outcome) for result in results] == [
         ("old", "done"),
         ("new", "retry"),
         ("gangplan-test-inventory", "retry"),
     ]
-    assert cluster.objects[f"{JOBS}/old"]["spec"] == {"a": 2}
-    cluster.before = lambda method, path, body: None
-    assert writer.apply_changes([creation("new")], inventory)[0].outcome == "done"
+    assert world.live("old")["spec"] == {"a": 2}
+    world.cluster.before = lambda method, path, body: None
+    assert world.outcome(creation(job("new")))[0] == "done"
 
 
-def test_one_failed_write_of_the_inventory_is_made_good_at_once() -> None:
-    cluster = FakeCluster()
+def test_one_failed_write_of_the_inventory_or_a_lost_answer_to_it_is_made_good_at_once(world: Writing) -> None:
+    """The conflict with our own write was taken for another replica."""
     answers = iter([error_answer(500)])
-    cluster.before = lambda method, path, body: next(answers, None) if "configmaps" in path else None
-    (result,) = writer_for(cluster.client()).apply_changes([creation("new")], Inventory())
-    assert result.outcome == "done"
-
-
-def test_an_inventory_that_was_written_although_the_answer_was_lost_is_no_other_replica() -> None:
-    cluster = FakeCluster()
-    writer = writer_for(cluster.client())
-    inventory = Inventory(transitions=3)
-    assert not writer.save_inventory(inventory)
+    world.cluster.before = lambda method, path, body: next(answers, None) if "configmaps" in path else None
+    assert world.outcome(creation(job("new")))[0] == "done"
     lost = iter([error_answer(500)])
-    cluster.after = lambda method, path, body: next(lost, None) if method == "PUT" else None
-    (result,) = writer.apply_changes([creation("new")], inventory)
-    assert result.outcome == "done"
+    world.cluster.after = lambda method, path, body: next(lost, None) if method == "PUT" else None
+    assert world.outcome(creation(job("newer")))[0] == "done"
 
 
-def test_one_object_that_is_refused_holds_up_no_other() -> None:
-    cluster = FakeCluster()
-    cluster.before = lambda method, path, body: error_answer(422, "no") if path.startswith(f"{JOBS}/bad") else None
-    names = ["a", "bad", "c"]
-    results = writer_for(cluster.client()).apply_changes([creation(name) for name in names], Inventory())
-    assert {result.change.ref.name: result.outcome for result in results} == {
-        "a": "done",
-        "bad": "refused",
-        "c": "done",
-    }
+def test_one_object_that_is_refused_holds_up_no_other(world: Writing) -> None:
+    world.cluster.before = lambda _, path, body: error_answer(422, "no") if path.startswith(f"{JOBS}/bad") else None
+    results = world.apply(*creations(["a", "bad", "c"]))
+    outcomes = {result.change.ref.name: result.outcome for result in results}
+    assert outcomes == {"a": "done", "bad": "refused", "c": "done"}
 
 
-def test_gates_of_a_gang_are_lifted_also_where_one_of_its_pods_is_gone() -> None:
-    cluster = FakeCluster()
-    pods = []
-    for at in range(40):
-        item = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": f"p-{at}", "namespace": "default"}}
-        spec = {"schedulingGates": [{"name": "gangplan.dev/placement"}]}
-        pods.append(cluster.put(f"/api/v1/namespaces/default/pods/p-{at}", {**item, "spec": spec}))
-    del cluster.objects["/api/v1/namespaces/default/pods/p-7"]
-    writes = PodWrites(cluster.client(), WriteThreads(), OwnWrites(), lambda: False)
-    results = writes.lift_gates({"g": [GateLift(pod, "n", "n") for pod in pods]})
+def test_gates_of_a_gang_are_lifted_also_where_one_of_its_pods_is_gone(world: Writing) -> None:
+    pods = [world.put(gated_pod(f"p-{at}")) for at in range(40)]
+    del world.cluster.objects["/api/v1/namespaces/default/pods/p-7"]
+    results = pod_writes(world).lift_gates({"g": [GateLift(pod, "n", "n") for pod in pods]})
     assert [result.outcome for result in results] == ["refused" if at == 7 else "done" for at in range(40)]
-    assert all("schedulingGates" not in item["spec"] for item in cluster.objects.values())
+    assert all("schedulingGates" not in item["spec"] for item in world.cluster.objects.values())
 
 
-def test_an_answer_that_is_lost_does_not_make_a_second_object() -> None:
-    cluster = FakeCluster()
+def test_an_answer_that_is_lost_does_not_make_a_second_object(world: Writing) -> None:
     lost = iter([ScriptedAnswer(200, {}, breaks_off=True)])
-    cluster.after = lambda method, path, body: next(lost, None) if path.startswith(JOBS) else None
-    writer, inventory = writer_for(cluster.client()), Inventory()
-    assert writer.apply_changes([creation("new")], inventory)[0].outcome == "retry"
-    uid = cluster.objects[f"{JOBS}/new"]["metadata"]["uid"]
-    assert writer.apply_changes([creation("new")], inventory)[0].outcome == "retry"
-    assert cluster.objects[f"{JOBS}/new"]["metadata"]["uid"] == uid
+    world.cluster.after = lambda method, path, body: next(lost, None) if path.startswith(JOBS) else None
+    assert world.outcome(creation(job("new")))[0] == "retry"
+    uid = world.live("new")["metadata"]["uid"]
+    assert world.outcome(creation(job("new")))[0] == "retry"
+    assert world.live("new")["metadata"]["uid"] == uid
 
 
-def test_a_pass_of_slow_writes_ends_and_the_next_one_goes_on() -> None:
-    cluster = FakeCluster()
-    client = cluster.client()
-    now = 0.0
-
+def test_a_pass_of_slow_writes_ends_and_the_next_one_goes_on(world: Writing) -> None:
     def take_long() -> None:
-        nonlocal now
-        now += 10.0
+        world.time += 10.0
 
-    client.fence = take_long
-    writer = writer_for(client)
-    writer.clock, writer.deadline = lambda: now, 60.0
-    left = [creation(f"job-{at}") for at in range(60)]
-    inventory, rounds = Inventory(), 0
+    world.client.fence = take_long
+    left, rounds = creations(f"job-{at}" for at in range(60)), 0
     while left:
-        results = writer.apply_changes(left, inventory)
+        world.writer.set_deadline(60.0)
+        results = world.apply(*left)
         done = {result.change.ref for result in results if result.outcome == "done"}
         assert 0 < len(done) <= 6 + TIMINGS.writes.writers
-        assert all(r.message == PUT_OFF for r in results if r.change.ref not in done)
-        assert not writer.memory.paused_changes, "nothing has failed"
-        left = [change for change in left if change.ref not in done]
-        writer.deadline, rounds = now + 60.0, rounds + 1
+        assert all(result.message == PUT_OFF for result in results if result.change.ref not in done)
+        assert not world.writer.memory.paused_changes, "nothing has failed"
+        left, rounds = [change for change in left if change.ref not in done], rounds + 1
     assert rounds > 2
 
 
-def test_what_another_manager_has_taken_is_put_back_with_one_request() -> None:
-    cluster = FakeCluster()
-    theirs = {"manager": "kubectl-edit", "operation": "Update", "fieldsV1": {"f:spec": {"f:a": {}}}}
-    item = job("edited", a=7).object
-    metadata = {**item["metadata"], "managedFields": [theirs]}
-    live = cluster.put(f"{JOBS}/edited", {**item, "metadata": metadata})
-    differences = field_differences(job("edited").object, live)
-    change = replace(update(cluster, "edited"), live=live, fields=differences)
-    inventory = Inventory(Table({change.ref.key: InventoryEntry(change.ref, live["metadata"]["uid"])}))
-    seen: list[str] = []
-    cluster.before = lambda method, path, body: seen.append(path) if f"{JOBS}/edited" in path else None
-    (result,) = writer_for(cluster.client()).apply_changes([change], inventory)
-    assert (result.outcome, result.message) == ("done", ".spec.a was set by kubectl-edit")
-    assert len(seen) == 1
-    assert "force=true" in seen[0]
-
-
-def test_what_was_made_anew_just_before_a_stop_is_ours_though_the_inventory_knows_its_former_uid() -> None:
-    """What somebody then changed in it was held for ever, as if the object were another's."""
-    cluster = FakeCluster()
-    ours: dict[str, Any] = {"manager": "gangplan", "operation": "Apply", "time": "2026-01-02T00:00:00Z"}
-    ours["fieldsV1"] = {"f:metadata": {"f:labels": {"f:gangplan.dev/cluster": {}}}}
-    theirs: dict[str, Any] = {"manager": "their-tool", "operation": "Update", "time": "2026-01-03T00:00:00Z"}
+@pytest.mark.parametrize("known", ["", "the former uid"])
+def test_what_another_manager_has_taken_is_put_back_with_one_request(world: Writing, known: str) -> None:
+    """What was made anew just before a stop is ours, though the inventory knows its former uid. What somebody then
+    changed in it was held for ever, as if the object were another's."""
+    theirs: Object = {"manager": "their-tool", "operation": "Update", "time": "2026-01-03T00:00:00Z"}
     theirs["fieldsV1"] = {"f:data": {"f:mode": {}}}
-    labels = {"app.kubernetes.io/managed-by": "gangplan", "gangplan.dev/cluster": "test"}
-    metadata = {"namespace": "default", "name": "settings", "labels": labels}
-    item = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"mode": "fast"}}
-    path = "/api/v1/namespaces/default/configmaps/settings"
-    written = {**item, "data": {"mode": "theirs"}, "metadata": {**metadata, "managedFields": [ours, theirs]}}
-    live = cluster.put(path, written)
-    desired = Manifest(4, item, "x.yaml:1")
-    change = Change("update", ref_of(item), desired, live, fields=field_differences(item, live))
-    inventory = Inventory(Table({change.ref.key: InventoryEntry(change.ref, "the former uid")}))
+    item = config_map("settings", {"mode": "fast"}, labels=LABELS)
+    live = world.put(config_map("settings", {"mode": "theirs"}, labels=LABELS, managedFields=[OURS, theirs]))
+    world.enter(live, uid=known)
     seen: list[str] = []
-    cluster.before = lambda method, path, body: seen.append(path) if "/settings" in path else None
-    (result,) = writer_for(cluster.client()).apply_changes([change], inventory)
-    assert (result.outcome, result.message) == ("done", ".data.mode was set by their-tool")
-    assert "force=true" in seen[0]
-    assert inventory.entries[change.ref.key].uid == live["metadata"]["uid"]
+    world.cluster.before = lambda method, path, body: seen.append(path) if "/settings" in path else None
+    assert world.outcome(world.update(item, live)) == ("done", ".data.mode was set by their-tool")
+    assert (len(seen), "force=true" in seen[0]) == (1, True)
+    assert world.inventory.entries[ref_of(item).key].uid == live["metadata"]["uid"]
 
 
-def test_what_a_webhook_changes_is_not_written_again_at_once_and_for_ever_is_not_never() -> None:
+def test_what_a_webhook_changes_is_not_written_again_at_once_and_for_ever_is_not_never(world: Writing) -> None:
     """The difference that stayed was passed over without a word for as long as the process lived, also when the webhook
     was gone."""
-    cluster, now = FakeCluster(), 0.0
-    cluster.put(f"{JOBS}/changed", job("changed").object)
-    writer = writer_for(cluster.client())
-    writer.clock = lambda: now
-    pauses = []
+    change, pauses = world.update(job("changed"), world.put(job("changed", 7))), []
+    digest = _differences_digest(manifest_of(job("changed")), change.fields)
     for _ in range(9):
-        live = cluster.put(f"{JOBS}/changed", {**job("changed").object, "spec": {"a": 7}})
-        change = replace(update(cluster, "changed"), live=live, fields=field_differences(job("changed").object, live))
-        before = now
-        while writer.is_unfixable(change):
-            assert not writer.is_due(change)
-            now += 30.0
-        pauses.append(now - before)
-        assert writer.is_due(change)
-        assert change.desired is not None
-        writer.memory.record_apply(change.ref.key, "sha256:1", _differences_digest(change.desired, change.fields), now)
+        before = world.time
+        while world.writer.is_unfixable(change):
+            assert not world.writer.is_due(change)
+            world.time += 30.0
+        pauses.append(world.time - before)
+        assert world.writer.is_due(change)
+        world.writer.memory.record_apply(change.ref.key, "sha256:1", digest, world.time)
     assert pauses == [0.0, 60.0, 120.0, 240.0, 480.0, 960.0, 1920.0, 3600.0, 3600.0]
     other = replace(change, fields=(replace(change.fields[0], live=8),))
-    assert not writer.is_unfixable(other), "what somebody else changes is put back"
+    assert not world.writer.is_unfixable(other), "what somebody else changes is put back"
 
 
 @pytest.mark.parametrize(
     ("is_answer", "seconds", "pause"), [(True, 10.0, 30.0), (True, 30.0, 60.0), (False, 30.0, 1.0)]
 )
 def test_an_object_whose_webhook_hangs_is_left_alone_for_longer_than_it_held_up_the_pass(
-    is_answer: bool, seconds: float, pause: float
+    world: Writing, is_answer: bool, seconds: float, pause: float
 ) -> None:
     """Each pass waited for it again, and so did all that is done to other objects. A connection that was lost is
     another matter."""
-    cluster, now = FakeCluster(), [0.0]
 
     def hang(method: str, path: str, body: Any) -> ScriptedAnswer | None:
         if not path.startswith(JOBS):
             return None
-        now[0] += seconds
+        world.time += seconds
         if not is_answer:
             raise TimeoutError("nothing came")
         return error_answer(500, "failed calling webhook: context deadline exceeded")
 
-    cluster.before = hang
-    writer = writer_for(cluster.client())
-    writer.clock = lambda: now[0]
-    (result,) = writer.apply_changes([creation("a")], Inventory())
+    world.cluster.before = hang
+    change = creation(job("a"))
+    (result,) = world.apply(change)
     assert (result.outcome, result.retry_after) == ("retry", pause)
-    now[0] += pause - 0.1
-    assert not writer.is_due(creation("a"))
-    now[0] += 0.2
-    assert writer.is_due(creation("a"))
+    world.time += pause - 0.1
+    assert not world.writer.is_due(change)
+    world.time += 0.2
+    assert world.writer.is_due(change)

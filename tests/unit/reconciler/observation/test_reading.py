@@ -24,7 +24,7 @@ from reconciler.planning.target import Target
 from reconciler.runs.part import RunsPart
 from tests.builders.live import VOLCANO, live, with_metadata
 from tests.builders.scripted_server import ScriptedAnswer, ScriptedServer, error_answer
-from tests.unit.reconciler.objects.test_writer import writer_for
+from tests.builders.writing import writer_for
 
 COMMIT = "c0ffee"
 JOB: Object = {**live(VOLCANO, "Job", "train"), "spec": {"tasks": [], "ttlSecondsAfterFinished": 60}}

@@ -23,7 +23,7 @@ from reconciler.planning.target import Target
 from reconciler.timings import TIMINGS
 from tests.builders.fake_cluster import FakeCluster
 from tests.builders.scripted_server import ScriptedAnswer, error_answer
-from tests.unit.reconciler.objects.test_writer import writer_for
+from tests.builders.writing import writer_for
 from tests.unit.reconciler.ownership.world import LABELS, OURS, World
 
 OLD, NEW = "example.com/v1alpha1", "example.com/v1"

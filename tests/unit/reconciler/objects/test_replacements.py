@@ -23,7 +23,8 @@ from reconciler.planning.dry_run import DryRun, Question
 from reconciler.timings import TIMINGS
 from tests.builders.fake_cluster import FakeCluster
 from tests.builders.scripted_server import ScriptedAnswer, error_answer
-from tests.unit.reconciler.ownership.world import CONFIGMAPS, LABELS, OURS, PODS, World
+from tests.builders.writing import CONFIGMAPS, LABELS, OURS, config_map, creation, thing
+from tests.unit.reconciler.ownership.world import World
 
 REPLACE = {"gangplan.dev/replace": "true"}
 ADOPT = {"gangplan.dev/adopt": "true"}
@@ -37,8 +38,8 @@ class Fixed(World):
 
     def __init__(self) -> None:
         super().__init__()
-        client = self.cluster.client()
-        self.differ = Differ(DesiredManifests(client, "test"), self.writer, InformerSet(client, "test", lambda: None))
+        watches = InformerSet(self.client, "test", lambda: None)
+        self.differ = Differ(DesiredManifests(self.client, "test"), self.writer, watches)
         self.cluster.before = self.refuse
 
     def refuse(self, method: str, path: str, body: Any) -> ScriptedAnswer | None:
@@ -48,12 +49,11 @@ class Fixed(World):
         return error_answer(422, IMMUTABLE) if is_change else None
 
     def declare(self, value: str, annotations: dict[str, str], kind: str = "ConfigMap") -> Manifest:
-        metadata = {"namespace": "default", "name": "a", "labels": LABELS, "annotations": annotations}
-        return Manifest(4, {"apiVersion": "v1", "kind": kind, "metadata": metadata, "data": {"a": value}}, "x.yaml:1")
+        item = thing(kind, "a", labels=LABELS, annotations=annotations)
+        return Manifest(4, {**item, "data": {"a": value}}, "x.yaml:1")
 
     def made(self, kind: str = "ConfigMap", folder: str = CONFIGMAPS, origin: Origin = "created") -> Object:
-        metadata = {"namespace": "default", "name": "a", "labels": LABELS, "managedFields": [OURS]}
-        item = {"apiVersion": "v1", "kind": kind, "metadata": metadata, "data": {"a": "old"}}
+        item = {**thing(kind, "a", labels=LABELS, managedFields=[OURS]), "data": {"a": "old"}}
         live = self.cluster.put(f"{folder}/a", item)
         self.enter(live, origin)
         return live
@@ -126,13 +126,9 @@ def test_what_would_not_be_taken_anew_either_is_not_deleted(world: Fixed) -> Non
 
 def test_what_is_deleted_meanwhile_is_not_joined(world: Fixed) -> None:
     """The watch is late, and the name still taken: the object that goes was written into."""
-    live = world.made()
-    live["metadata"] |= {"finalizers": ["x"], "deletionTimestamp": "2026"}
-    desired = world.declare("new", REPLACE)
-    change = Change("create", ref_of(desired.object), desired)
-    (result,) = world.writer.apply_changes([change], world.inventory)
-    assert result.outcome == "retry"
-    assert "being deleted" in result.message
+    world.made()["metadata"] |= {"finalizers": ["x"], "deletionTimestamp": "2026"}
+    outcome, message = world.outcome(creation(world.declare("new", REPLACE).object))
+    assert (outcome, "being deleted" in message) == ("retry", True)
 
 
 @pytest.mark.parametrize(("annotations", "is_deleted"), [(REPLACE, False), ({**REPLACE, **ADOPT}, True)])
@@ -148,10 +144,15 @@ def test_an_object_that_was_joined_is_replaced_only_with_adopt(
     assert is_deleted or "gangplan.dev/adopt" in held[0].reason
 
 
-def test_a_claim_is_not_deleted_to_be_made_anew_until_that_is_released(world: Fixed) -> None:
-    """Its data goes with it."""
-    live = world.made("PersistentVolumeClaim", CLAIMS)
-    desired = world.declare("new", REPLACE, "PersistentVolumeClaim")
+@pytest.mark.parametrize(("kind", "folder"), [("PersistentVolumeClaim", CLAIMS), ("ConfigMap", CONFIGMAPS)])
+def test_that_with_which_data_goes_is_not_made_anew_until_that_is_released(
+    world: Fixed, kind: str, folder: str
+) -> None:
+    """A claim, or a set that takes its claims with it."""
+    live = world.made(kind, folder)
+    if kind == "ConfigMap":
+        live["spec"] = {"persistentVolumeClaimRetentionPolicy": {"whenDeleted": "Delete"}}
+    desired = world.declare("new", REPLACE, kind)
     world.go(desired)
     for _ in range(2):
         allowed, _ = world.go(desired)
@@ -161,37 +162,17 @@ def test_a_claim_is_not_deleted_to_be_made_anew_until_that_is_released(world: Fi
         assert held.desired is desired
     digest = deletion_digest([Change("replace", ref_of(live), desired, live)])
     assert f"gangplan.dev/allow-prune: {digest}" in held.reason
-    world.cluster.before = lambda method, path, body: None
     world.annotate("gangplan.dev/allow-prune", digest)
-    world.cluster.before = world.refuse
     world.go(desired)
     assert world.deleted() == ["a"]
-
-
-def test_a_set_that_takes_its_claims_with_it_waits_for_a_release_too(world: Fixed) -> None:
-    live = world.made()
-    live["spec"] = {"persistentVolumeClaimRetentionPolicy": {"whenDeleted": "Delete"}}
-    desired = world.declare("new", REPLACE)
-    world.go(desired)
-    assert len(world.go(desired)[0].prune_plan.held_changes) == 1
-    assert world.deleted() == []
 
 
 def test_what_runs_and_would_end_counts(world: Fixed) -> None:
     live, desired = world.made(), world.declare("new", REPLACE)
     world.go(desired)
     owners = [{"apiVersion": "v1", "kind": "ConfigMap", "name": "a", "uid": live["metadata"]["uid"]}]
-    pods: list[Object] = [
-        {
-            "apiVersion": "v1",
-            "kind": "Pod",
-            "metadata": {"namespace": "default", "name": f"p{at}", "ownerReferences": owners},
-            "spec": {},
-        }
-        for at in range(TIMINGS.ownership.prune_limits[2] + 1)
-    ]
-    for pod in pods:
-        world.cluster.put(f"{PODS}/{pod['metadata']['name']}", pod)
+    for at in range(TIMINGS.ownership.prune_limits[2] + 1):
+        world.put({**thing("Pod", f"p{at}", ownerReferences=owners), "spec": {}})
     allowed, _ = world.guarded(desired)
     assert allowed.changes.due == ()
     assert "running pods would be deleted" in allowed.prune_plan.held_changes[0].reason
@@ -216,10 +197,9 @@ def test_a_commit_with_such_a_change_is_not_held_where_the_object_may_be_made_an
         return error_answer(422, IMMUTABLE) if is_change or not is_taken_new else None
 
     cluster = FakeCluster()
-    item = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": "default", "name": "a"}}
-    live = cluster.put(f"{CONFIGMAPS}/a", item)
-    item["metadata"] = {**item["metadata"], "annotations": annotations}  # type: ignore[dict-item]
+    live = cluster.put(f"{CONFIGMAPS}/a", config_map("a"))
     cluster.before = refuse
+    item = config_map("a", annotations=annotations)
     question = Question(item, "x.yaml:1", live["metadata"]["uid"], is_job=is_job)
     refusals = DryRun(cluster.client(), lambda: None).refusals_of([question])
     assert ["gangplan.dev/replace" in refusal.message for refusal in refusals] == ([] if told is None else [told])
@@ -237,7 +217,6 @@ def test_a_leader_that_loses_the_lease_asks_nothing_more(world: Fixed) -> None:
     def close() -> None:
         raise LostLease("another replica holds the lease")
 
-    client = world.cluster.client()
-    client.fence = close
+    world.client.fence = close
     with pytest.raises(LostLease):
-        is_taken_anew(client, world.declare("new", REPLACE).object)
+        is_taken_anew(world.client, world.declare("new", REPLACE).object)

@@ -23,8 +23,8 @@ from reconciler.planning.target import Target
 from reconciler.timings import TIMINGS
 from tests.builders.fake_cluster import FakeCluster
 from tests.builders.scripted_server import ScriptedAnswer, error_answer
-from tests.builders.writing import writer_for
-from tests.unit.reconciler.ownership.world import LABELS, OURS, World
+from tests.builders.writing import LABELS, OURS, writer_for
+from tests.unit.reconciler.ownership.world import World
 
 OLD, NEW = "example.com/v1alpha1", "example.com/v1"
 GROUP = {

@@ -11,7 +11,8 @@ import pytest
 from reconciler.timings import TIMINGS
 from tests.builders.scripted_server import ScriptedAnswer, error_answer
 from tests.builders.threads import HASTY_WRITES
-from tests.unit.reconciler.ownership.world import CONFIGMAPS, OURS, World, creation
+from tests.builders.writing import CONFIGMAPS, OURS
+from tests.unit.reconciler.ownership.world import World, creation_of
 
 
 @pytest.fixture
@@ -22,8 +23,8 @@ def world() -> World:
 def test_a_process_that_is_killed_while_it_deletes_has_counted_what_it_deleted_and_no_more(world: World) -> None:
     """The toll of a pass was noted after its deletions: a kill before that let as much go again."""
     for at in range(9):
-        world.enter(world.put(f"o{at}"))
-    world.enter(world.put("kept"))
+        world.enter(world.make(f"o{at}"))
+    world.enter(world.make("kept"))
     kept = world.cluster.objects[f"{CONFIGMAPS}/kept"]
 
     def kill(method: str, path: str, body: Any) -> None:
@@ -46,7 +47,7 @@ def test_a_process_that_is_killed_while_it_deletes_has_counted_what_it_deleted_a
     assert world.prune(world.look(kept)).changes == ()
     assert sum(row[1] for row in world.inventory.deletions) == 9, "each counts once"
     for name in ("two", "more"):
-        world.enter(world.put(name))
+        world.enter(world.make(name))
     held = world.prune(world.look(kept))
     assert "2 of 3 objects would be deleted after 9 within the last hour, the limit is 10" in held.obstacles
 
@@ -92,7 +93,7 @@ def test_the_entry_of_an_object_whose_creation_has_no_answer_stays(world: World)
     """Its commit is superseded, and it may still come to be: nobody else would know that it is ours."""
     gate, writer = threading.Event(), world.writer
     writer.threads.timings = HASTY_WRITES
-    new = creation("late")
+    new = creation_of("late")
 
     def hang(method: str, path: str, body: Any) -> None:
         if "/late?" in path:
@@ -117,22 +118,22 @@ def test_an_object_whose_creation_lost_its_answer_is_ours_also_when_it_comes_lat
     """Something between us and the server may have kept the request: it came after its entry was given up."""
     lost = ScriptedAnswer(200, {}, breaks_off=True)
     world.cluster.before = lambda method, path, body: lost if "/late?" in path else None
-    (result,) = world.writer.apply_changes([creation("late")], world.inventory)
+    (result,) = world.writer.apply_changes([creation_of("late")], world.inventory)
     assert result.outcome == "retry"
     world.leads_since = -1e9
     world.prune(world.look())
-    world.put("late")
+    world.make("late")
     world.confirm()
     world.prune(world.look())
     assert world.deleted() == ["late"]
-    world.writer.apply_changes([creation("late")], world.inventory)
+    world.writer.apply_changes([creation_of("late")], world.inventory)
     world.time += TIMINGS.ownership.intent + 1
     world.prune(world.look())
-    assert creation("late").ref.key not in world.inventory.entries
+    assert creation_of("late").ref.key not in world.inventory.entries
 
 
 def test_nothing_is_deleted_while_what_is_deleted_cannot_be_noted(world: World) -> None:
-    world.enter(world.put("left"))
+    world.enter(world.make("left"))
     world.writer.save_inventory(world.inventory)
     world.cluster.before = lambda method, path, body: error_answer(500, "no") if "inventory" in path else None
     look = world.look()

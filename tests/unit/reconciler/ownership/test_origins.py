@@ -12,7 +12,8 @@ from reconciler.changes.planned_runs import PlannedRuns
 from reconciler.cluster.objects import Object, ref_of
 from reconciler.inventory.marks import is_marked, origin_of
 from reconciler.inventory.store import InventoryEntry
-from tests.unit.reconciler.ownership.world import OURS, World, manager
+from tests.builders.writing import OURS
+from tests.unit.reconciler.ownership.world import World, manager
 
 
 @pytest.fixture
@@ -30,7 +31,7 @@ def world() -> World:
     ],
 )
 def test_an_object_that_existed_before_us_is_joined(world: World, others: list[Any], origin: str) -> None:
-    item = world.put("a", managedFields=[OURS, *others])
+    item = world.make("a", managedFields=[OURS, *others])
     assert origin_of(item, "test") == origin
     assert origin_of(item, "another") == "joined", "the mark of another gangplan is not ours"
     world.enter(item, "former")
@@ -39,12 +40,12 @@ def test_an_object_that_existed_before_us_is_joined(world: World, others: list[A
 
 
 def test_labels_that_we_did_not_apply_are_no_mark(world: World) -> None:
-    assert not is_marked(world.put("a", managedFields=[manager("kubectl", "", **{"f:metadata": {}})]), "test")
+    assert not is_marked(world.make("a", managedFields=[manager("kubectl", "", **{"f:metadata": {}})]), "test")
 
 
 def test_an_intention_becomes_ours_only_with_our_mark(world: World) -> None:
     for name, marked in (("ours", True), ("theirs", False)):
-        ref = ref_of(world.put(name, marked=marked))
+        ref = ref_of(world.make(name, marked=marked))
         world.inventory.enter(InventoryEntry(ref))
     world.confirm()
     assert [bool(entry.uid) for entry in world.inventory.entries.values()] == [True, False]
@@ -73,7 +74,7 @@ def test_an_intention_that_joined_what_existed_is_no_creation(
         "managedFields": [OURS, *others],
         "annotations": annotations,
     }
-    item = world.put("a", **fields)
+    item = world.make("a", **fields)
     world.inventory.enter(InventoryEntry(ref_of(item)))
     world.confirm()
     entry = world.inventory.entries[ref_of(item).key]
@@ -90,9 +91,9 @@ def test_what_was_made_anew_just_before_a_stop_goes_when_it_leaves_the_repositor
     """The inventory kept the former uid: the object, a running job too, belonged to nothing and stayed for ever. What
     others made anew is theirs, and what we know is not given up for what was before it."""
     items = {
-        "ours": world.put("ours", job=is_job),
-        "theirs": world.put("theirs", job=is_job, marked=False),
-        "older": world.put("older", job=is_job, deletionTimestamp="2026-01-02T00:00:00Z"),
+        "ours": world.make("ours", job=is_job),
+        "theirs": world.make("theirs", job=is_job, marked=False),
+        "older": world.make("older", job=is_job, deletionTimestamp="2026-01-02T00:00:00Z"),
     }
     for item in items.values():
         entry = InventoryEntry(ref_of(item), "former", started=True, origin="joined")
@@ -110,7 +111,7 @@ def test_what_was_made_anew_just_before_a_stop_goes_when_it_leaves_the_repositor
 def test_the_run_of_a_job_that_is_changed_in_place_is_the_changed_one(world: World) -> None:
     """Else it would run again when it has gone unseen."""
     for digest in ("sha256:a", "sha256:more"):
-        job = world.put("train", job=True, marked=False, uid="u", annotations={DIGEST_ANNOTATION: digest})
+        job = world.make("train", job=True, marked=False, uid="u", annotations={DIGEST_ANNOTATION: digest})
         if not world.inventory.entries:
             world.enter(job)
         world.confirm()

@@ -15,7 +15,8 @@ from reconciler.inventory.store import InventoryEntry
 from reconciler.ownership.guard import deletion_digest
 from reconciler.timings import TIMINGS
 from tests.builders.scripted_server import ScriptedAnswer, error_answer
-from tests.unit.reconciler.ownership.world import COMMIT, CONFIGMAPS, JOBS, OURS, Look, World, creation, manager
+from tests.builders.writing import CONFIGMAPS, JOBS, OURS
+from tests.unit.reconciler.ownership.world import COMMIT, Look, World, creation_of, manager
 
 
 @pytest.fixture
@@ -29,7 +30,7 @@ def world() -> World:
 def test_a_joined_object_is_released_and_a_created_one_deleted(world: World) -> None:
     """S3."""
     for name, origin in (("made", "created"), ("joined", "joined"), ("taken", "taken")):
-        world.enter(world.put(name), origin)  # type: ignore[arg-type]
+        world.enter(world.make(name), origin)  # type: ignore[arg-type]
     world.prune(world.look())
     assert world.deleted() == ["made"]
     bodies = {path.rpartition("/")[2].partition("?")[0]: body for method, path, body in world.cluster.requests if body}
@@ -47,7 +48,7 @@ def test_a_joined_object_is_released_and_a_created_one_deleted(world: World) -> 
 
 def test_an_entry_ends_when_the_server_says_that_the_object_is_gone(world: World) -> None:
     """S30: with a finalizer the entry was gone long before the object."""
-    item = world.put("stuck", finalizers=["example.com/slow"])
+    item = world.make("stuck", finalizers=["example.com/slow"])
     world.enter(item)
     world.prune(world.look())
     assert world.deleted() == ["stuck"]
@@ -67,7 +68,7 @@ def test_an_entry_ends_when_the_server_says_that_the_object_is_gone(world: World
 
 def test_a_kind_that_is_not_served_for_a_moment_ends_no_entry(world: World) -> None:
     """S2: objects that were leaving were forgotten."""
-    world.enter(world.put("a"))
+    world.enter(world.make("a"))
     world.cluster.objects.clear()
     world.cluster.before = lambda method, path, body: error_answer(404, "404 page not found")
     world.prune(world.look())
@@ -77,8 +78,8 @@ def test_a_kind_that_is_not_served_for_a_moment_ends_no_entry(world: World) -> N
 
 def test_pruning_waits_for_no_unrelated_change(world: World) -> None:
     """S13: one refused object anywhere, and nothing that had left the repository was deleted."""
-    world.enter(world.put("old"))
-    world.prune(world.look(due=(creation("refused"),)))
+    world.enter(world.make("old"))
+    world.prune(world.look(due=(creation_of("refused"),)))
     assert world.deleted() == ["old"]
 
 
@@ -86,8 +87,8 @@ def test_pruning_waits_for_no_unrelated_change(world: World) -> None:
 def test_what_takes_over_the_name_goes_first_unless_it_may_need_the_room(
     world: World, outcome: Any, goes: bool
 ) -> None:
-    world.enter(world.put("train"))
-    new = creation("train", "Job")
+    world.enter(world.make("train"))
+    new = creation_of("train", job=True)
     if outcome:
         world.writer.memory.record_result(ChangeResult(new, outcome), world.time)
     world.prune(world.look(due=(new,)))
@@ -97,14 +98,14 @@ def test_what_takes_over_the_name_goes_first_unless_it_may_need_the_room(
 def test_deletions_are_summed_up_for_an_hour_also_by_the_next_process(world: World) -> None:
     """S14: ten at a time took everything."""
     for name in [f"o{at}" for at in range(10)]:
-        world.enter(world.put(name))
-    world.enter(world.put("kept"))
+        world.enter(world.make(name))
+    world.enter(world.make("kept"))
     kept = world.cluster.objects[f"{CONFIGMAPS}/kept"]
     world.prune(world.look(kept))
     assert len(world.deleted()) == 10
     world.read_inventory()  # a process that was killed in the same pass had stored it
     world.prune(world.look(kept))
-    world.enter(world.put("one-more"))
+    world.enter(world.make("one-more"))
     held = world.prune(world.look(kept))
     assert "1 of 2 objects would be deleted after 10 within the last hour, the limit is 10" in held.obstacles
     world.time += TIMINGS.ownership.prune_window
@@ -116,7 +117,7 @@ def replacement(item: Any) -> Change:
 
 
 def test_too_many_new_runs_are_held_and_what_was_ended_is_remembered(world: World) -> None:
-    jobs = [world.put(f"j{at}", job=True) for at in range(7)]
+    jobs = [world.make(f"j{at}", job=True) for at in range(7)]
     for item in jobs:
         world.enter(item)
         world.put_pod(item)
@@ -157,7 +158,7 @@ def test_a_namespace_is_held_until_an_annotation_names_it(world: World) -> None:
 def test_a_job_of_which_nothing_runs_gets_its_new_run_though_too_much_is_deleted(world: World) -> None:
     """A job that waits, and one that is over, were held for an hour by deletions that they had nothing to do with."""
     names = [f"j{at}" for at in range(8)]
-    jobs = [world.put(name, job=True) for name in names]
+    jobs = [world.make(name, job=True) for name in names]
     for item in jobs:
         world.enter(item)
     waits, runs, *leaving = jobs
@@ -173,7 +174,7 @@ def test_a_job_of_which_nothing_runs_gets_its_new_run_though_too_much_is_deleted
 def test_an_annotation_releases_a_held_deletion(world: World, where: str) -> None:
     """S31: it took a flag, and so a rollout of two replicas."""
     for name in [f"o{at}" for at in range(12)]:
-        world.enter(world.put(name))
+        world.enter(world.make(name))
     assert world.prune(world.look()).changes == ()
     digest = deletion_digest(world.prune(world.look()).held_changes)
     if where == "status":
@@ -197,7 +198,7 @@ def test_an_object_that_left_and_cannot_be_looked_at_is_neither_forgotten_nor_in
 def test_an_intent_of_a_kind_in_no_plan_is_gone_only_if_the_server_says_so(
     world: World, answer: ScriptedAnswer
 ) -> None:
-    intent = creation("intended").ref
+    intent = creation_of("intended").ref
     world.inventory.enter(InventoryEntry(intent))
     served = ScriptedAnswer(200, {"resources": [{"name": "configmaps", "kind": "ConfigMap", "namespaced": True}]})
     answers = {"/api/v1": served}
@@ -211,28 +212,28 @@ def test_an_intent_of_a_kind_in_no_plan_is_gone_only_if_the_server_says_so(
 
 
 def test_a_cluster_without_our_marks_begins_with_an_empty_inventory(world: World) -> None:
-    world.put("theirs", marked=False)
+    world.make("theirs", marked=False)
     world.inventory.is_lost = True
-    standstill = world.guard(world.look(due=(creation("train", "Job"),))).standstill
+    standstill = world.guard(world.look(due=(creation_of("train", job=True),))).standstill
     assert (standstill, world.inventory.is_lost, len(world.inventory.entries)) == ("", False, 0)
 
 
 def test_without_an_inventory_nothing_is_written_that_might_run_a_job_again(world: World) -> None:
     """S9: with an empty inventory all finished jobs ran again."""
-    world.put("queue")
-    world.put("joined", managedFields=[OURS, manager("helm", "2026-01-01T00:00:00Z", **{"f:data": {"f:b": {}}})])
+    world.make("queue")
+    world.make("joined", managedFields=[OURS, manager("helm", "2026-01-01T00:00:00Z", **{"f:data": {"f:b": {}}})])
     world.inventory.is_lost = True
-    standstill = world.guard(world.look(due=(creation("train", "Job"),))).standstill
+    standstill = world.guard(world.look(due=(creation_of("train", job=True),))).standstill
     assert "Job default/train" in standstill
     assert f"gangplan.dev/allow-rebuild: {COMMIT} on ConfigMap gangplan-test-status" in standstill
     world.annotate("gangplan.dev/allow-rebuild", COMMIT)
-    standstill = world.guard(world.look(due=(creation("train", "Job"),))).standstill
+    standstill = world.guard(world.look(due=(creation_of("train", job=True),))).standstill
     assert (standstill, world.inventory.is_lost) == ("", False)
     assert [entry.origin for entry in world.inventory.entries.values()] == ["created", "joined"]
 
 
 def test_where_no_job_could_run_again_the_inventory_is_made_anew_from_the_marks(world: World) -> None:
-    train = world.put("train", job=True)
+    train = world.make("train", job=True)
     world.inventory.is_lost = True
     for problems in (("pods cannot be read",), ()):
         assert bool(world.guard(world.look(train, problems=problems)).standstill) == bool(problems)

@@ -11,7 +11,8 @@ from reconciler.cluster.objects import Object, ref_of
 from reconciler.inventory.store import InventoryEntry
 from reconciler.ownership.dependents import pods_of_all
 from tests.builders.scripted_server import ScriptedAnswer
-from tests.unit.reconciler.ownership.world import LABELS, OURS, World
+from tests.builders.writing import LABELS, OURS
+from tests.unit.reconciler.ownership.world import World
 
 SCHEDULED = [
     ("argoproj.io/v1alpha1", "CronWorkflow", "cronworkflows", "workflows.argoproj.io/workflow"),
@@ -37,11 +38,11 @@ def put_pod_of_run(world: World, run: str, label: str, namespace: str = "default
 
 def test_the_runs_of_a_cron_job_count_with_it(world: World) -> None:
     """Seven CronJobs with a running Job each were deleted without a question."""
-    made = [world.put(f"tick{at}") for at in range(7)]
+    made = [world.make(f"tick{at}") for at in range(7)]
     for item in made:
         world.enter(item)
         owner = {"apiVersion": "batch/v1", "kind": "CronJob", "name": "tick", "uid": item["metadata"]["uid"]}
-        run = world.put(f"run-{item['metadata']['name']}", job=True, ownerReferences=[owner])
+        run = world.make(f"run-{item['metadata']['name']}", job=True, ownerReferences=[owner])
         world.put_pod(run)
     assert "6 of 7 running jobs would be deleted, the limit is 5" in world.prune(world.look(made[0])).excess
     world.prune(world.look(*made[:5]))

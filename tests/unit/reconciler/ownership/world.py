@@ -6,7 +6,6 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import Any
 
-from compiler.emit.manifest import Manifest
 from compiler.kubernetes import annotations_of, uid_of
 from reconciler.changes.allowed import Allowed, Changes, PrunePlan
 from reconciler.changes.diff import Change
@@ -14,27 +13,15 @@ from reconciler.changes.planned_runs import PlannedRuns
 from reconciler.changes.results import ChangeResult
 from reconciler.cluster.objects import Object, Ref, ref_of
 from reconciler.git.poller import BranchHead
-from reconciler.inventory.store import Inventory, InventoryEntry, InventoryStore, Origin
-from reconciler.objects.writer import ClusterWriter
 from reconciler.observation.observe import Observation
 from reconciler.observation.seen import Seen
 from reconciler.ownership.part import OwnershipPart, Releases
 from reconciler.planning.snapshot import Snapshot
 from reconciler.planning.target import Target
-from tests.builders.fake_cluster import FakeCluster
+from tests.builders.writing import CONFIGMAPS, LABELS, OURS, Writing, config_map, creation, thing, volcano_job
 
 COMMIT = "c0ffee"
-CONFIGMAPS = "/api/v1/namespaces/default/configmaps"
-JOBS = "/apis/batch.volcano.sh/v1alpha1/namespaces/default/jobs"
-PODS = "/api/v1/namespaces/default/pods"
 STATUS = Ref("v1", "ConfigMap", "gangplan-system", "gangplan-test-status")
-LABELS = {"app.kubernetes.io/managed-by": "gangplan", "gangplan.dev/cluster": "test"}
-OURS = {
-    "manager": "gangplan",
-    "operation": "Apply",
-    "time": "2026-01-02T00:00:00Z",
-    "fieldsV1": {"f:metadata": {"f:labels": {"f:gangplan.dev/cluster": {}}}, "f:data": {"f:a": {}}},
-}
 ALWAYS = Ref("v1", "ConfigMap", "default", "always")
 """In the repository of every world."""
 
@@ -48,51 +35,41 @@ class Look:
     target: Target
 
 
-class World:
+class World(Writing):
     def __init__(self) -> None:
-        self.cluster, self.time, self.inventory, self.leads_since = FakeCluster(), 1000.0, Inventory(), 0.0
-        client = self.cluster.client()
-        client.fence = lambda: None
-        self.store = InventoryStore(client, "gangplan-system", "test")
-        self.writer = ClusterWriter(client, self.store, lambda: self.time, sleep=lambda seconds: None)
+        super().__init__()
+        self.time, self.leads_since, find = 1000.0, 0.0, self.client.find
         self.part = OwnershipPart(
             "test",
-            client.find,
+            find,
             self.writer,
             lambda: BranchHead(COMMIT),
-            Releases(STATUS, lambda: annotations_of(client.find(STATUS) or {"metadata": {}}), lambda old, new: False),
+            Releases(STATUS, lambda: annotations_of(find(STATUS) or {"metadata": {}}), lambda old, new: False),
             lambda change: "",
             lambda: self.time,
         )
         self.target = Target(COMMIT, snapshot=Snapshot(COMMIT, True))
 
-    def put(self, name: str, *, marked: bool = True, job: bool = False, **metadata: Any) -> Object:
-        kind = ("batch.volcano.sh/v1alpha1", "Job") if job else ("v1", "ConfigMap")
+    def make(self, name: str, *, marked: bool = True, job: bool = False, **metadata: Any) -> Object:
+        """An object as it is, by default with our mark."""
         mark = {"labels": LABELS, "managedFields": [OURS]} if marked else {}
-        meta = {"namespace": "default", "name": name, **mark, **metadata}
-        item = {"apiVersion": kind[0], "kind": kind[1], "metadata": meta}
-        return self.cluster.put(f"{JOBS if job else CONFIGMAPS}/{name}", item)
+        return self.put((volcano_job if job else config_map)(name, **{**mark, **metadata}))
 
     def put_pod(self, job: Object, phase: str = "Running") -> None:
         """A pod of this job."""
         name, owner = f"{ref_of(job).name}-0", {"apiVersion": job["apiVersion"], "kind": "Job", "controller": True}
         owners = [{**owner, "name": ref_of(job).name, "uid": uid_of(job)}]
-        metadata = {"namespace": "default", "name": name, "ownerReferences": owners}
-        pod = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {}, "status": {"phase": phase}}
-        self.cluster.put(f"{PODS}/{name}", pod)
-
-    def enter(self, item: Object, origin: Origin = "created") -> None:
-        self.inventory.enter(InventoryEntry(ref_of(item), uid_of(item), origin=origin))
+        self.put({**thing("Pod", name, ownerReferences=owners), "spec": {}, "status": {"phase": phase}})
 
     def put_ours(self, *names: str) -> Object:
         """Objects of ours; the last one."""
         for name in names:
-            self.enter(self.put(name))
-        return self.cluster.objects[f"{CONFIGMAPS}/{names[-1]}"]
+            self.enter(self.make(name))
+        return self.live(names[-1], CONFIGMAPS)
 
     def read_inventory(self) -> None:
         """Go on as another process does."""
-        self.inventory = self.store.read()
+        self.inventory = self.writer.store.read()
 
     def look(
         self,
@@ -123,9 +100,8 @@ class World:
 
     def annotate(self, name: str, value: str) -> None:
         """Annotate the status ConfigMap."""
-        metadata = {"namespace": STATUS.namespace, "name": STATUS.name, "annotations": {name: value}}
-        path = f"/api/v1/namespaces/{STATUS.namespace}/configmaps/{STATUS.name}"
-        self.cluster.put(path, {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata})
+        status = config_map(STATUS.name, namespace=STATUS.namespace, annotations={name: value})
+        self.cluster.put(f"/api/v1/namespaces/{STATUS.namespace}/configmaps/{STATUS.name}", status)
 
     def allow_on_cluster(self, digest: str) -> None:
         """Annotate the Cluster in the repository."""
@@ -139,7 +115,5 @@ def manager(name: str, time: str, **fields: Any) -> dict[str, Any]:
     return {"manager": name, "operation": "Update", "time": time, "fieldsV1": fields}
 
 
-def creation(name: str, kind: str = "ConfigMap") -> Change:
-    ref = Ref("batch.volcano.sh/v1alpha1" if kind == "Job" else "v1", kind, "default", name)
-    item = {"apiVersion": ref.api_version, "kind": kind, "metadata": {"namespace": "default", "name": name}}
-    return Change("create", ref, Manifest(4, item, "x.yaml:1", "run" if kind == "Job" else ""))
+def creation_of(name: str, *, job: bool = False) -> Change:
+    return creation(volcano_job(name) if job else config_map(name))

@@ -21,35 +21,35 @@ def world() -> World:
 
 
 def test_a_process_that_is_killed_while_it_deletes_has_counted_what_it_deleted_and_no_more(world: World) -> None:
-    """The toll of a pass was noted after its deletions: a kill before that let as much go again."""
-    for at in range(9):
-        world.enter(world.make(f"o{at}"))
-    world.enter(world.make("kept"))
-    kept = world.cluster.objects[f"{CONFIGMAPS}/kept"]
+    """The toll of a pass was noted after its deletions: a kill before that let as much go again. And S14: ten at a time
+    took everything."""
+    names = [f"o{at}" for at in range(9)]
+    kept = world.put_ours(*names, "kept")
 
     def kill(method: str, path: str, body: Any) -> None:
         if method == "DELETE" and len(world.deleted()) > 5:
             raise KeyboardInterrupt
 
+    def dead() -> int:
+        return sum(row[1] for row in world.inventory.deletions)
+
     world.cluster.before = kill
     with pytest.raises(KeyboardInterrupt):
         world.prune(world.look(kept))
-    gone = [name for name in (f"o{at}" for at in range(9)) if f"{CONFIGMAPS}/{name}" not in world.cluster.objects]
+    gone = sum(f"{CONFIGMAPS}/{name}" not in world.cluster.objects for name in names)
     world.cluster.before = lambda method, path, body: None
     world.read_inventory()
     look = world.look(kept)
     allowed = world.guard(look)
-    assert (sum(row[1] for row in world.inventory.deletions), len(allowed.prune_plan.changes)) == (
-        len(gone),
-        9 - len(gone),
-    )
+    assert (dead(), len(allowed.prune_plan.changes)) == (gone, 9 - gone)
     world.delete(look, allowed)
     assert world.prune(world.look(kept)).changes == ()
-    assert sum(row[1] for row in world.inventory.deletions) == 9, "each counts once"
-    for name in ("two", "more"):
-        world.enter(world.make(name))
+    assert dead() == 9, "each counts once"
+    world.put_ours("two", "more")
     held = world.prune(world.look(kept))
     assert "2 of 3 objects would be deleted after 9 within the last hour, the limit is 10" in held.obstacles
+    world.time += TIMINGS.ownership.prune_window
+    assert len(world.prune(world.look(kept)).changes) == 2
 
 
 def refuse_deletions(world: World) -> None:
@@ -100,8 +100,7 @@ def test_the_entry_of_an_object_whose_creation_has_no_answer_stays(world: World)
             gate.wait()
 
     world.cluster.before = hang
-    (result,) = writer.apply_changes([new], world.inventory)
-    assert (result.outcome, writer.threads.is_open(new.ref.key)) == ("left", True)
+    assert (world.outcome(new)[0], writer.threads.is_open(new.ref.key)) == ("left", True)
     world.leads_since = -1e9
     world.prune(world.look())
     assert new.ref.key in world.inventory.entries
@@ -109,7 +108,7 @@ def test_the_entry_of_an_object_whose_creation_has_no_answer_stays(world: World)
     while not writer.threads._left[new.ref.key].answer.done():
         time.sleep(0.001)
     writer.settle()
-    world.cluster.objects[f"{CONFIGMAPS}/late"]["metadata"]["managedFields"] = [OURS]
+    world.live("late", CONFIGMAPS)["metadata"]["managedFields"] = [OURS]
     world.prune(world.look())
     assert world.deleted() == ["late"]
 
@@ -118,15 +117,14 @@ def test_an_object_whose_creation_lost_its_answer_is_ours_also_when_it_comes_lat
     """Something between us and the server may have kept the request: it came after its entry was given up."""
     lost = ScriptedAnswer(200, {}, breaks_off=True)
     world.cluster.before = lambda method, path, body: lost if "/late?" in path else None
-    (result,) = world.writer.apply_changes([creation_of("late")], world.inventory)
-    assert result.outcome == "retry"
+    assert world.outcome(creation_of("late"))[0] == "retry"
     world.leads_since = -1e9
     world.prune(world.look())
     world.make("late")
     world.confirm()
     world.prune(world.look())
     assert world.deleted() == ["late"]
-    world.writer.apply_changes([creation_of("late")], world.inventory)
+    world.apply(creation_of("late"))
     world.time += TIMINGS.ownership.intent + 1
     world.prune(world.look())
     assert creation_of("late").ref.key not in world.inventory.entries

@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
+from compiler.kubernetes import uid_of
 from reconciler.changes.allowed import PrunePlan
 from reconciler.changes.diff import Change
 from reconciler.cluster.objects import Object, Ref, ref_of
 from reconciler.inventory.shards import Table
 from reconciler.inventory.store import Inventory, InventoryEntry, Origin
-from reconciler.ownership.guard import (
-    PruneSafety,
-    Toll,
-    deletion_digest,
-    prune_plan,
-)
+from reconciler.ownership.guard import PruneSafety, Toll, deletion_digest, prune_plan
 from reconciler.timings import TIMINGS
+from tests.builders.writing import config_map, thing, volcano_job
 
 GOOD = PruneSafety("c0ffee", has_compiled=True)
 
@@ -28,20 +24,19 @@ def ref(name: str) -> Ref:
 
 
 def live(name: str, uid: str = "", **annotations: str) -> Object:
-    meta: dict[str, Any] = {"namespace": "default", "name": name, "uid": uid or name, "annotations": annotations}
-    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta}
+    return config_map(name, uid=uid or name, annotations=annotations)
 
 
 def wanted(*names: str) -> set[str]:
     return {ref(name).key for name in names}
 
 
-def holding(*names: str) -> Inventory:
-    return Inventory(Table({ref(name).key: InventoryEntry(ref(name), uid=name) for name in names}))
+def holding(*names: str, origin: Origin = "created") -> Inventory:
+    return Inventory(Table({ref(name).key: InventoryEntry(ref(name), name, origin=origin) for name in names}))
 
 
 def seen(*things: Object) -> dict[str, Object | None]:
-    return {f"ConfigMap/default/{thing['metadata']['name']}": thing for thing in things}
+    return {ref_of(each).key: each for each in things}
 
 
 def plan_of(
@@ -59,10 +54,9 @@ def test_only_what_the_inventory_holds_under_this_uid_is_pruned() -> None:
 
 def test_what_existed_before_us_is_released_and_never_deleted() -> None:
     """S3: a ConfigMap of Helm's that had been joined was deleted."""
-    inventory = holding("kept", "joined", "taken", "ours")
-    origins: tuple[Origin, ...] = ("joined", "taken")
-    for origin in origins:
-        inventory.entries[ref(origin).key] = replace(inventory.entries[ref(origin).key], origin=origin)
+    inventory = holding("kept", "ours")
+    for origin in ("joined", "taken"):
+        inventory.entries.update(holding(origin, origin=origin).entries)
     found = plan_of(wanted("kept"), inventory, seen(live("joined"), live("taken"), live("ours")))
     assert [change.ref.name for change in found.changes] == ["ours"]
     assert [(change.action, change.ref.name) for change in found.releases] == [
@@ -80,8 +74,8 @@ def test_what_existed_before_us_is_released_and_never_deleted() -> None:
     ],
 )
 def test_an_error_is_never_an_empty_set(sight: PruneSafety) -> None:
-    inventory = holding("kept", "ours", "joined", "gone")
-    inventory.entries[ref("joined").key] = InventoryEntry(ref("joined"), "joined", origin="joined")
+    inventory = holding("kept", "ours", "gone")
+    inventory.entries.update(holding("joined", origin="joined").entries)
     found = plan_of(wanted("kept"), inventory, {**seen(live("ours"), live("joined")), ref("gone").key: None}, sight)
     assert (found.changes, found.releases, found.vanished_keys) == ((), (), ())
     assert [change.ref.name for change in found.held_changes] == ["ours"]
@@ -102,11 +96,10 @@ def test_an_empty_repository_prunes_nothing_until_an_annotation_names_the_commit
         assert len(plan_of(set(), holding("ours"), seen(live("ours")), safety).changes) == count
         two = plan_of(set(), holding("ours", "too"), seen(live("ours"), live("too")), safety)
         assert bool(two.changes) == (allowed == "c0ffee"), "a digest releases these deletions and no others"
-    remade, inventory = live("ours"), holding("ours")
-    remade["metadata"]["uid"] = "made since"
-    inventory.entries[ref("ours").key] = replace(inventory.entries[ref("ours").key], uid="made since")
+    inventory = Inventory(Table({ref("ours").key: InventoryEntry(ref("ours"), "made since")}))
     safety = PruneSafety("c0ffee", True, allowed=frozenset({digest}))
-    assert plan_of(set(), inventory, seen(remade), safety).changes == (), "an annotation that was left standing"
+    remade = seen(live("ours", "made since"))
+    assert plan_of(set(), inventory, remade, safety).changes == (), "an annotation that was left standing"
 
 
 LIMIT = TIMINGS.ownership.prune_limits[0]
@@ -160,36 +153,18 @@ def test_what_waits_for_a_finalizer_is_neither_deleted_again_nor_gone() -> None:
 # ---- what dies
 
 
-def job(name: str) -> Object:
-    meta = {"namespace": "default", "name": name, "uid": name}
-    return {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "metadata": meta}
-
-
 def pod_with(gpus: int, phase: str = "Running") -> Object:
     resources = {"limits": {"nvidia.com/gpu": gpus, "cpu": "4", "volcano.sh/vgpu-memory": 9000}}
     return {"spec": {"containers": [{"resources": resources}]}, "status": {"phase": phase}, "metadata": {}}
 
 
-def of_jobs(
-    leaving: int, staying: int, pods: list[Object], safety: PruneSafety = GOOD
-) -> tuple[PrunePlan, dict[str, Object | None]]:
-    things = [job(f"j{at}") for at in range(leaving + staying)]
-    keys = [ref_of(thing).key for thing in things]
-    entries = {
-        key: InventoryEntry(ref_of(thing), thing["metadata"]["name"]) for key, thing in zip(keys, things, strict=True)
-    }
-    world: dict[str, Object | None] = dict(zip(keys, things, strict=True))
-    return prune_plan(keys[leaving:], Inventory(Table(entries)), world, dict.fromkeys(keys, pods), safety), world
-
-
-def ending(count: int, pods: list[Object], safety: PruneSafety = GOOD, leaving: int = 0) -> PrunePlan:
-    """The plan where the first `leaving` of 20 jobs are deleted, and `count` others end for a new run."""
-    things = [job(f"j{at}") for at in range(20)]
-    keys = [ref_of(thing).key for thing in things]
-    entries = Table({ref_of(thing).key: InventoryEntry(ref_of(thing), thing["metadata"]["name"]) for thing in things})
-    ended = [Change("replace", ref_of(thing), live=thing) for thing in things[leaving : leaving + count]]
-    world: dict[str, Object | None] = dict(zip(keys, things, strict=True))
-    return prune_plan(keys[leaving:], Inventory(entries), world, dict.fromkeys(keys, pods), safety, ended)
+def of_jobs(leaving: int, staying: int, pods: list[Object], safety: PruneSafety = GOOD, ended: int = 0) -> PrunePlan:
+    """The plan where so many jobs are deleted, and so many of those that stay end for a new run."""
+    jobs = {ref_of(each).key: each for each in (volcano_job(f"j{at}", uid=f"j{at}") for at in range(leaving + staying))}
+    keys, entries = list(jobs), {key: InventoryEntry(ref_of(each), uid_of(each)) for key, each in jobs.items()}
+    changes = [Change("replace", ref_of(jobs[key]), live=jobs[key]) for key in keys[leaving : leaving + ended]]
+    pods_of = dict.fromkeys(keys, pods)
+    return prune_plan(keys[leaving:], Inventory(Table(entries)), {**jobs}, pods_of, safety, changes)
 
 
 @pytest.mark.parametrize(
@@ -205,7 +180,7 @@ def ending(count: int, pods: list[Object], safety: PruneSafety = GOOD, leaving: 
 )
 def test_the_guard_counts_what_dies(leaving: int, staying: int, pods: list[Object], reason: str) -> None:
     """S14: seven running gangs of seven went without a question."""
-    found, _ = of_jobs(leaving, staying, pods)
+    found = of_jobs(leaving, staying, pods)
     assert bool(found.changes) == (not reason)
     assert reason in found.obstacles or not (reason or found.obstacles)
 
@@ -213,6 +188,10 @@ def test_the_guard_counts_what_dies(leaving: int, staying: int, pods: list[Objec
 def test_a_job_that_ends_for_a_new_run_counts_as_one_that_is_deleted() -> None:
     """A commit that replaces every running gang ended them all without a question."""
     running = [pod_with(8)]
+
+    def ending(count: int, pods: list[Object], safety: PruneSafety = GOOD, leaving: int = 0) -> PrunePlan:
+        return of_jobs(leaving, 20 - leaving, pods, safety, count)
+
     assert ending(5, running).excess == ()
     held = ending(6, running)
     assert held.excess[0] == "6 of 20 running jobs would be deleted, the limit is 5"
@@ -229,10 +208,9 @@ def test_a_job_that_ends_for_a_new_run_counts_as_one_that_is_deleted() -> None:
 def test_with_what_others_are_in_goes_only_by_an_annotation_and_holds_up_nothing_else() -> None:
     """A Namespace that left the repository took seven running jobs with it that gangplan had not made."""
     space = Ref("v1", "Namespace", "", "team")
-    item: Object = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team", "uid": "1"}}
     inventory = holding("kept", "ours")
     inventory.entries[space.key] = InventoryEntry(space, "1")
-    world = {**seen(live("kept"), live("ours")), space.key: item}
+    world = {**seen(live("kept"), live("ours")), space.key: thing("Namespace", "team", namespace="", uid="1")}
     held = plan_of(wanted("kept"), inventory, world)
     assert ([change.ref.name for change in held.changes], held.excess) == (["ours"], ())
     assert ([change.ref for change in held.held_changes], held.waits_for_release) == ([space], True)
@@ -246,7 +224,7 @@ def test_with_what_others_are_in_goes_only_by_an_annotation_and_holds_up_nothing
 
 
 def test_all_reasons_that_count_are_said() -> None:
-    found, _ = of_jobs(12, 0, [pod_with(8)] * 5)
+    found = of_jobs(12, 0, [pod_with(8)] * 5)
     assert [text.partition(" would")[0] for text in found.obstacles[:-1]] == [
         "12 of 12 objects",
         "12 of 12 running jobs",

@@ -12,38 +12,27 @@ from reconciler.changes.diff import Change
 from reconciler.cluster.objects import Object, ref_of
 from reconciler.observation.observe import Observation
 from reconciler.ownership.occupied_queues import without_occupied_queues
-
-
-def thing(api: str, kind: str, name: str, owner: str = "", **fields: Any) -> Object:
-    owners = {"ownerReferences": [{"uid": f"uid-{owner}"}]} if owner else {}
-    space = {} if kind == "Queue" else {"namespace": "default"}
-    return {
-        "apiVersion": api,
-        "kind": kind,
-        "metadata": {"name": name, **space, "uid": f"uid-{name}", **owners},
-        **fields,
-    }
+from tests.builders.writing import thing, volcano_job
 
 
 def pod_group(name: str, owner: str = "", queue: str = "team", phase: str = "Running") -> Object:
-    return thing(
-        "scheduling.volcano.sh/v1beta1", "PodGroup", name, owner, spec={"queue": queue}, status={"phase": phase}
-    )
+    owners = [{"uid": f"uid-{owner}"}] if owner else []
+    made = thing("PodGroup", name, api=SCHEDULING, uid=f"uid-{name}", ownerReferences=owners)
+    return {**made, "spec": {"queue": queue}, "status": {"phase": phase}}
 
 
-def job(name: str, phase: str = "") -> Object:
+def job(name: str, phase: str = "", **metadata: Any) -> Object:
     status = {"state": {"phase": phase}} if phase else {}
-    return thing("batch.volcano.sh/v1alpha1", "Job", name, spec={"queue": "team"}, status=status)
+    return {**volcano_job(name, {"queue": "team"}, uid=f"uid-{name}", **metadata), "status": status}
 
 
 def pod(name: str, group: str, phase: str) -> Object:
-    made = thing("v1", "Pod", name, status={"phase": phase})
-    made["metadata"]["annotations"] = {GROUP_NAME_ANNOTATION: group}
-    return made
+    return {**thing("Pod", name, annotations={GROUP_NAME_ANNOTATION: group}), "status": {"phase": phase}}
 
 
-TEAM = thing("scheduling.volcano.sh/v1beta1", "Queue", "team")
-DELETED = {**job("ours", "Running"), "metadata": {**job("ours")["metadata"], "deletionTimestamp": "2026"}}
+SCHEDULING = "scheduling.volcano.sh/v1beta1"
+TEAM = thing("Queue", "team", api=SCHEDULING, namespace="", uid="uid-team")
+DELETED = job("ours", "Running", deletionTimestamp="2026")
 
 
 def held(*seen: Object, going: tuple[Object, ...] = ()) -> list[str]:

@@ -13,7 +13,6 @@ from reconciler.changes.results import ChangeResult
 from reconciler.cluster.objects import ref_of
 from reconciler.inventory.store import InventoryEntry
 from reconciler.ownership.guard import deletion_digest
-from reconciler.timings import TIMINGS
 from tests.builders.scripted_server import ScriptedAnswer, error_answer
 from tests.builders.writing import CONFIGMAPS, JOBS, OURS
 from tests.unit.reconciler.ownership.world import COMMIT, Look, World, creation_of, manager
@@ -68,7 +67,7 @@ def test_an_entry_ends_when_the_server_says_that_the_object_is_gone(world: World
 
 def test_a_kind_that_is_not_served_for_a_moment_ends_no_entry(world: World) -> None:
     """S2: objects that were leaving were forgotten."""
-    world.enter(world.make("a"))
+    world.put_ours("a")
     world.cluster.objects.clear()
     world.cluster.before = lambda method, path, body: error_answer(404, "404 page not found")
     world.prune(world.look())
@@ -78,7 +77,7 @@ def test_a_kind_that_is_not_served_for_a_moment_ends_no_entry(world: World) -> N
 
 def test_pruning_waits_for_no_unrelated_change(world: World) -> None:
     """S13: one refused object anywhere, and nothing that had left the repository was deleted."""
-    world.enter(world.make("old"))
+    world.put_ours("old")
     world.prune(world.look(due=(creation_of("refused"),)))
     assert world.deleted() == ["old"]
 
@@ -87,29 +86,12 @@ def test_pruning_waits_for_no_unrelated_change(world: World) -> None:
 def test_what_takes_over_the_name_goes_first_unless_it_may_need_the_room(
     world: World, outcome: Any, goes: bool
 ) -> None:
-    world.enter(world.make("train"))
+    world.put_ours("train")
     new = creation_of("train", job=True)
     if outcome:
         world.writer.memory.record_result(ChangeResult(new, outcome), world.time)
     world.prune(world.look(due=(new,)))
     assert world.deleted() == (["train"] if goes else [])
-
-
-def test_deletions_are_summed_up_for_an_hour_also_by_the_next_process(world: World) -> None:
-    """S14: ten at a time took everything."""
-    for name in [f"o{at}" for at in range(10)]:
-        world.enter(world.make(name))
-    world.enter(world.make("kept"))
-    kept = world.cluster.objects[f"{CONFIGMAPS}/kept"]
-    world.prune(world.look(kept))
-    assert len(world.deleted()) == 10
-    world.read_inventory()  # a process that was killed in the same pass had stored it
-    world.prune(world.look(kept))
-    world.enter(world.make("one-more"))
-    held = world.prune(world.look(kept))
-    assert "1 of 2 objects would be deleted after 10 within the last hour, the limit is 10" in held.obstacles
-    world.time += TIMINGS.ownership.prune_window
-    assert len(world.prune(world.look(kept)).changes) == 1
 
 
 def replacement(item: Any) -> Change:
@@ -143,18 +125,6 @@ def test_too_many_new_runs_are_held_and_what_was_ended_is_remembered(world: Worl
     assert not new_runs(3)[1].changes.due, "three have died within the hour"
 
 
-def test_a_namespace_is_held_until_an_annotation_names_it(world: World) -> None:
-    known = {"resources": [{"kind": "Namespace", "name": "namespaces", "namespaced": False}]}
-    world.cluster.before = lambda _, path, __: ScriptedAnswer(200, known) if path == "/api/v1" else None
-    space = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team"}}
-    world.enter(world.cluster.put("/api/v1/namespaces/team", space))
-    held = world.prune(world.look())
-    world.annotate("gangplan.dev/allow-prune", deletion_digest(held.held_changes))
-    assert world.deleted() == []
-    world.prune(world.look())
-    assert world.deleted() == ["team"]
-
-
 def test_a_job_of_which_nothing_runs_gets_its_new_run_though_too_much_is_deleted(world: World) -> None:
     """A job that waits, and one that is over, were held for an hour by deletions that they had nothing to do with."""
     names = [f"j{at}" for at in range(8)]
@@ -173,8 +143,7 @@ def test_a_job_of_which_nothing_runs_gets_its_new_run_though_too_much_is_deleted
 @pytest.mark.parametrize("where", ["status", "cluster"])
 def test_an_annotation_releases_a_held_deletion(world: World, where: str) -> None:
     """S31: it took a flag, and so a rollout of two replicas."""
-    for name in [f"o{at}" for at in range(12)]:
-        world.enter(world.make(name))
+    world.put_ours(*(f"o{at}" for at in range(12)))
     assert world.prune(world.look()).changes == ()
     digest = deletion_digest(world.prune(world.look()).held_changes)
     if where == "status":

@@ -11,17 +11,13 @@ from reconciler.cluster.objects import Object, ref_of
 from reconciler.inventory.store import InventoryEntry
 from reconciler.ownership.dependents import pods_of_all
 from tests.builders.scripted_server import ScriptedAnswer
-from tests.builders.writing import LABELS, OURS
+from tests.builders.writing import LABELS, OURS, thing
 from tests.unit.reconciler.ownership.world import World
 
+SPARK = "sparkoperator.k8s.io/v1beta2"
 SCHEDULED = [
-    ("argoproj.io/v1alpha1", "CronWorkflow", "cronworkflows", "workflows.argoproj.io/workflow"),
-    (
-        "sparkoperator.k8s.io/v1beta2",
-        "ScheduledSparkApplication",
-        "scheduledsparkapplications",
-        "sparkoperator.k8s.io/app-name",
-    ),
+    ("argoproj.io/v1alpha1", "CronWorkflow", "workflows.argoproj.io/workflow"),
+    (SPARK, "ScheduledSparkApplication", "sparkoperator.k8s.io/app-name"),
 ]
 
 
@@ -30,10 +26,20 @@ def world() -> World:
     return World()
 
 
-def put_pod_of_run(world: World, run: str, label: str, namespace: str = "default", **metadata: Any) -> None:
-    metadata = {"namespace": namespace, "name": f"{run}-0", "labels": {label: run}, **metadata}
-    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {}, "status": {"phase": "Running"}}
-    world.cluster.put(f"/api/v1/namespaces/{namespace}/pods/{run}-0", pod)
+def put_pod_of_run(world: World, run: str, label: str, namespace: str = "default") -> None:
+    pod = {**thing("Pod", f"{run}-0", namespace=namespace, labels={label: run}), "spec": {}}
+    world.cluster.put(f"/api/v1/namespaces/{namespace}/pods/{run}-0", {**pod, "status": {"phase": "Running"}})
+
+
+def put_served(world: World, api: str, kind: str, name: str) -> Object:
+    """An object of ours of a kind that this cluster serves."""
+    plural = f"{kind.lower()}s"
+    known = {"resources": [{"kind": kind, "name": plural, "namespaced": True}]}
+    world.cluster.before = lambda _, path, __: ScriptedAnswer(200, known) if path == f"/apis/{api}" else None
+    item = thing(kind, name, api=api, labels=LABELS, managedFields=[OURS])
+    made = world.cluster.put(f"/apis/{api}/namespaces/default/{plural}/{name}", item)
+    world.enter(made)
+    return made
 
 
 def test_the_runs_of_a_cron_job_count_with_it(world: World) -> None:
@@ -50,19 +56,14 @@ def test_the_runs_of_a_cron_job_count_with_it(world: World) -> None:
     assert (len(world.deleted()), world.inventory.deletions) == (2, [[1000, 2, 2, 2, 0]])
 
 
-@pytest.mark.parametrize(("api", "kind", "plural", "label"), SCHEDULED)
+@pytest.mark.parametrize(("api", "kind", "label"), SCHEDULED)
 def test_the_runs_of_a_cron_workflow_and_of_a_scheduled_spark_application_count_with_it(
-    world: World, api: str, kind: str, plural: str, label: str
+    world: World, api: str, kind: str, label: str
 ) -> None:
     """Seven of them with a run each were deleted without a question; their runs are not watched."""
-    known = {"resources": [{"kind": kind, "name": plural, "namespaced": True}]}
-    world.cluster.before = lambda _, path, __: ScriptedAnswer(200, known) if path == f"/apis/{api}" else None
     made = []
     for at in range(7):
-        metadata = {"namespace": "default", "name": f"nightly-{at}", "labels": LABELS, "managedFields": [OURS]}
-        item = {"apiVersion": api, "kind": kind, "metadata": metadata}
-        made.append(world.cluster.put(f"/apis/{api}/namespaces/default/{plural}/nightly-{at}", item))
-        world.enter(made[-1])
+        made.append(put_served(world, api, kind, f"nightly-{at}"))
         put_pod_of_run(world, f"nightly-{at}-1700000000", label)
         put_pod_of_run(world, f"nightly-{at}-17000000600000", label)
     put_pod_of_run(world, "weekly-1", label)
@@ -75,7 +76,7 @@ def test_the_runs_of_a_cron_workflow_and_of_a_scheduled_spark_application_count_
 
 
 MAKERS = [
-    ("sparkoperator.k8s.io/v1beta2", "SparkApplication", "sparkoperator.k8s.io/app-name"),
+    (SPARK, "SparkApplication", "sparkoperator.k8s.io/app-name"),
     ("sparkoperator.k8s.io/v1alpha1", "SparkConnect", "sparkoperator.k8s.io/connect-name"),
     ("ray.io/v1", "RayCluster", "ray.io/cluster"),
     ("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", "leaderworkerset.sigs.k8s.io/name"),
@@ -83,13 +84,8 @@ MAKERS = [
 
 
 def item_of(api: str, kind: str, name: str, **metadata: Any) -> Object:
-    return {
-        "apiVersion": api,
-        "kind": kind,
-        "metadata": {"namespace": "default", "name": name, "uid": f"uid of {name}", **metadata},
-        "spec": {},
-        "status": {"phase": "Running"},
-    }
+    made = thing(kind, name, api=api, **{"uid": f"uid of {name}", **metadata})
+    return {**made, "spec": {}, "status": {"phase": "Running"}}
 
 
 def entry_of(item: Object) -> InventoryEntry:
@@ -124,16 +120,3 @@ def test_pods_that_a_jobs_pods_have_made_count_with_it_and_with_what_made_the_jo
         key: ["driver", "executor"],
         ref_of(cron).key: ["driver", "executor"],
     }
-
-
-def test_a_spark_application_with_many_executors_is_held(world: World) -> None:
-    known = {"resources": [{"kind": "SparkApplication", "name": "sparkapplications", "namespaced": True}]}
-    path = "/apis/sparkoperator.k8s.io/v1beta2"
-    world.cluster.before = lambda _, asked, __: ScriptedAnswer(200, known) if asked == path else None
-    app = item_of("sparkoperator.k8s.io/v1beta2", "SparkApplication", "app", labels=LABELS, managedFields=[OURS])
-    world.enter(world.cluster.put(f"{path}/namespaces/default/sparkapplications/app", app))
-    for at in range(51):
-        put_pod_of_run(world, f"app-exec-{at}", "spark-app-selector", labels={"sparkoperator.k8s.io/app-name": "app"})
-    held = world.prune(world.look())
-    assert "51 of 51 running pods would be deleted, the limit is 50" in held.excess
-    assert not world.deleted()

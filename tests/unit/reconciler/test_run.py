@@ -34,6 +34,7 @@ from reconciler.settings import Settings
 from reconciler.timings import TIMINGS, LoopTimings
 from tests.builders.scripted_server import ScriptedAnswer, ScriptedServer, error_answer
 
+QUEUES = "/apis/scheduling.volcano.sh/v1beta1/queues"
 QUEUE = Ref("scheduling.volcano.sh/v1beta1", "Queue", "", "team")
 SHORT = LoopTimings(first_failure_pause=0.001, longest_failure_pause=0.002)
 IDLE = Report(commit="c0ffee", head="c0ffee", conditions=(), is_idle=True, next_wakeup=0.0)
@@ -74,6 +75,16 @@ def life(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Life]:
     made.parts.hands.watches.stop()
 
 
+@pytest.fixture
+def leading(life: Life, monkeypatch: pytest.MonkeyPatch) -> Life:
+    monkeypatch.setattr(Lease, "is_held", lambda _: True)
+    return life
+
+
+def idle(parts: Parts) -> Report:
+    return IDLE
+
+
 def failing(error: BaseException) -> Callable[[Parts], Report]:
     def step(parts: Parts) -> Report:
         raise error
@@ -83,17 +94,16 @@ def failing(error: BaseException) -> Callable[[Parts], Report]:
 
 @pytest.mark.parametrize(("failures", "passes"), [(1, 1), (0, 2)])
 def test_once_ends_where_nothing_is_known_of_the_repository(
-    failures: int, passes: int, life: Life, monkeypatch: pytest.MonkeyPatch
+    failures: int, passes: int, leading: Life, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A branch that is not there: it waited ten minutes, and said that there is more to do. A first clone that comes in
     steps has not failed."""
-    monkeypatch.setattr(Lease, "is_held", lambda _: True)
     monkeypatch.setattr(GitPoller, "start", lambda _: None)
-    life.parts.planning.branch.poller.failures = failures
+    leading.parts.planning.branch.poller.failures = failures
     problem = Condition("Fetched", False, "GitFailed", "no branch")
-    life.steps = [lambda _: Report("", "", (problem,), next_wakeup=0.0), lambda _: IDLE, lambda _: IDLE]
-    run_reconciler(life.parts, lambda: False, once=True)
-    assert len(life.steps) == 3 - passes
+    leading.steps = [lambda _: Report("", "", (problem,), next_wakeup=0.0), idle, idle]
+    run_reconciler(leading.parts, lambda: False, once=True)
+    assert len(leading.steps) == 3 - passes
 
 
 def test_whatever_a_pass_meets_the_next_one_comes(life: Life) -> None:
@@ -107,14 +117,14 @@ def test_whatever_a_pass_meets_the_next_one_comes(life: Life) -> None:
         ValueError("the inventory cannot be read"),
         RecursionError(),
     ]
-    assert life.live(*(failing(error) for error in errors), lambda parts: IDLE) == IDLE
+    assert life.live(*(failing(error) for error in errors), idle) == IDLE
     assert life.parts.voices.metrics.passes.labels(result="failed")._value.get() == len(errors)
     assert life.parts.hands.pulse.heartbeat.errors == 5, "what no API and no file explains is counted on its own"
 
 
 @pytest.mark.parametrize(("error", "told"), [(Forbidden("may not patch configmaps"), True), (Retry("503"), False)])
 def test_a_status_that_may_not_be_written_is_told_by_an_event(
-    life: Life, monkeypatch: pytest.MonkeyPatch, error: ApiError, told: bool
+    leading: Life, monkeypatch: pytest.MonkeyPatch, error: ApiError, told: bool
 ) -> None:
     """With the right to write it taken away, the status stood there as if all were as it says."""
     events: list[ObjectEvent] = []
@@ -122,41 +132,33 @@ def test_a_status_that_may_not_be_written_is_told_by_an_event(
     def refuse(self: Client, item: Object) -> Object:
         raise error
 
-    monkeypatch.setattr(Lease, "is_held", lambda self: True)
     monkeypatch.setattr(Client, "apply_anyway", refuse)
     monkeypatch.setattr(EventWriter, "put", lambda self, more: events.extend(more))
-    life.live(lambda parts: replace(IDLE, commit="new"), lambda parts: IDLE)
+    leading.live(lambda parts: replace(IDLE, commit="new"), idle)
     found = {(each.reason, "may not patch configmaps" in each.message) for each in events}
     assert found == ({("StatusNotWritten", True)} if told else set())
 
 
-def test_the_status_says_that_passes_fail_until_one_does_not(life: Life, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_status_says_that_passes_fail_until_one_does_not(leading: Life, monkeypatch: pytest.MonkeyPatch) -> None:
     """An inventory that somebody had written into stopped everything, and the status still said that all is well."""
-    said: list[tuple[bool, str]] = []
+    said, written = list[tuple[str, str]](), list[Object]()
     good = replace(IDLE, conditions=(Condition("PassFailed", False, "None", ""), Condition("Fetched", True, "Fetched")))
 
-    written: list[Object] = []
-
-    def look(parts: Parts) -> None:
-        document = json.loads(written[-1]["data"]["status.json"])
-        (entry,) = (each for each in document["conditions"] if each["type"] == "PassFailed")
-        assert any(each["type"] == "Fetched" for each in document["conditions"]), "what was said last stays"
-        said.append((entry["status"] == "True", entry["message"]))
+    def look(parts: Parts) -> Report:
+        conditions = {each["type"]: each for each in json.loads(written[-1]["data"]["status.json"])["conditions"]}
+        assert "Fetched" in conditions, "what was said last stays"
+        said.append((conditions["PassFailed"]["status"], conditions["PassFailed"]["message"]))
+        return good
 
     def fail(parts: Parts) -> Report:
         look(parts)
         raise ValueError("ConfigMap x holds no inventory")
 
-    def succeed(parts: Parts) -> Report:
-        look(parts)
-        return good
-
-    monkeypatch.setattr(Lease, "is_held", lambda self: True)
     monkeypatch.setattr(Client, "apply_anyway", lambda self, item: written.append(item))
-    life.live(lambda parts: good, fail, fail, fail, succeed, succeed)
-    failed = (True, "ConfigMap x holds no inventory")
-    assert said == [(False, ""), (False, ""), failed, failed, (False, "")]
-    assert life.parts.voices.metrics.condition.labels(type="PassFailed")._value.get() == 0
+    leading.live(lambda parts: good, fail, fail, fail, look, look)
+    well, failed = ("False", ""), ("True", "ConfigMap x holds no inventory")
+    assert said == [well, well, failed, failed, well]
+    assert leading.parts.voices.metrics.condition.labels(type="PassFailed")._value.get() == 0
 
 
 def test_a_status_that_waits_is_written_although_nothing_happens(life: Life, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -176,7 +178,7 @@ def test_a_status_that_waits_is_written_although_nothing_happens(life: Life, mon
     monkeypatch.setattr(StatusPublisher, "seconds_due", seconds_due)
     monkeypatch.setattr(StatusPublisher, "publish", lambda *_, **__: None)
     began_at = time.monotonic()
-    life.live(lambda parts: IDLE, take_over, lambda parts: IDLE)
+    life.live(idle, take_over, idle)
     assert time.monotonic() - began_at < SHORT.longest_pause
     assert due == [True, True]
 
@@ -186,29 +188,19 @@ def test_another_gangplan_in_the_cluster_ends_it(life: Life) -> None:
         life.live(failing(OtherGangplanError("another")))
 
 
-def test_a_stop_is_obeyed_between_two_writes(life: Life) -> None:
-    def many_writes(parts: Parts) -> Report:
-        for _ in range(100):
-            parts.hands.client.delete(QUEUE, "uid")
-            life.stopped = True
-        return IDLE
-
-    assert life.live(many_writes, lambda parts: IDLE) is None
-    assert len([path for method, path, _ in life.server.requests if method == "DELETE"]) == 1
-    assert len(life.steps) == 1
-
-
-def test_a_stop_is_obeyed_between_two_reads(life: Life) -> None:
+@pytest.mark.parametrize(("method", "path"), [("DELETE", f"{QUEUES}/team"), ("GET", "/version")])
+def test_a_stop_is_obeyed_between_two_requests(life: Life, method: str, path: str) -> None:
     """A pass that looks up a hundred objects of a server that hangs outlived SIGTERM by an hour."""
 
-    def many_reads(parts: Parts) -> Report:
+    def many_requests(parts: Parts) -> Report:
         for _ in range(100):
-            parts.hands.client.request("GET", "/version")
+            parts.hands.client.request(method, path)
             life.stopped = True
         return IDLE
 
-    assert life.live(many_reads, lambda parts: IDLE) is None
-    assert len([path for _, path, _ in life.server.requests if path == "/version"]) == 1
+    assert life.live(many_requests, idle) is None
+    assert [asked for _, asked, _ in life.server.requests].count(path) == 1
+    assert len(life.steps) == 1
 
 
 def test_a_long_pass_that_writes_is_alive_and_one_that_hangs_is_not(life: Life) -> None:
@@ -228,7 +220,7 @@ def test_a_long_pass_that_writes_is_alive_and_one_that_hangs_is_not(life: Life) 
         seen.append(healthz()[0])
         return IDLE
 
-    life.live(long_pass, lambda parts: IDLE)
+    life.live(long_pass, idle)
     assert seen == [200, 200, 200, 200, 503]
 
 

@@ -19,19 +19,18 @@ from compiler.repository import Repository
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
-for _name, _short_help in (
-    ("reconcile", "Keep a cluster at what the repository says."),
-    ("rerun", "Run a finished job again, or try to bind a held one."),
-    ("resume", "End a suspension."),
-    ("suspend", "Keep the reconciler from an object, a kind or all."),
-    ("snapshot", "Write what a cluster holds, for plan --state."),
-    ("status", "Show what the reconciler of a cluster says."),
+for _name, _module, _short_help in (
+    ("reconcile", "commands", "Keep a cluster at what the repository says."),
+    ("rerun", "requests", "Run a finished job again, or try to bind a held one."),
+    ("resume", "requests", "End a suspension."),
+    ("suspend", "requests", "Keep the reconciler from an object, a kind or all."),
+    ("snapshot", "commands", "Write what a cluster holds, for plan --state."),
+    ("status", "commands", "Show what the reconciler of a cluster says."),
+    ("rbac", "rights", "Print the rights that a reconciler of this repository needs."),
+    ("config-schema", "rights", "Print the schema of reconcile's --config."),
+    ("diff", "diff", "Show what a change of the repository does to jobs and queues."),
 ):
-    module = "requests" if _name in ("rerun", "resume", "suspend") else "commands"
-    cli.add_lazy(_name, f"reconciler.cli.{module}:{_name}", _short_help)
-cli.add_lazy("rbac", "reconciler.cli.rights:rbac", "Print the rights that a reconciler of this repository needs.")
-cli.add_lazy("config-schema", "reconciler.cli.rights:config_schema", "Print the schema of reconcile's --config.")
-cli.add_lazy("diff", "reconciler.cli.diff:diff", "Show what a change of the repository does to jobs and queues.")
+    cli.add_lazy(_name, f"reconciler.cli.{_module}:{_name.replace('-', '_')}", _short_help)
 
 
 def load_tree(repo: Path) -> Repository:
@@ -44,26 +43,16 @@ def load_tree(repo: Path) -> Repository:
     return replace(tree, commit_dates=work_tree_dates(repo))
 
 
-def add_cluster_options(command: Command) -> Command:
-    """Add --kubeconfig, --context and --namespace: the cluster, and where gangplan's own objects are in it."""
-    namespace = click.option(
-        "--namespace", default="gangplan-system", show_default=True, help="Where gangplan keeps its own objects."
-    )
-    return add_kubeconfig_options(namespace(command))
+namespace_option = click.option(
+    "--namespace", default="gangplan-system", show_default=True, help="Where gangplan keeps its own objects."
+)
 
 
 def add_kubeconfig_options(command: Command) -> Command:
     """Add --kubeconfig and --context."""
-    for option in (
-        click.option("--context", help="Context of the kubeconfig."),
-        click.option(
-            "--kubeconfig",
-            type=click.Path(path_type=Path),
-            help="Kubeconfig. [default: KUBECONFIG, ~/.kube/config, or the service account in a pod]",
-        ),
-    ):
-        command = option(command)
-    return command
+    help = "Kubeconfig. [default: KUBECONFIG, ~/.kube/config, or the service account in a pod]"
+    kubeconfig = click.option("--kubeconfig", type=click.Path(path_type=Path), help=help)
+    return kubeconfig(click.option("--context", help="Context of the kubeconfig.")(command))
 
 
 def state_folder(cluster: str) -> Path:

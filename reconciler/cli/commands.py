@@ -23,7 +23,7 @@ from compiler.cli import executor_option
 from compiler.fields.timestamp import rfc3339
 from compiler.kubernetes import SNAPSHOT_TIME_ANNOTATION, name_of
 from reconciler.assembly import build_parts
-from reconciler.cli import add_cluster_options, add_kubeconfig_options, state_folder
+from reconciler.cli import Command, add_kubeconfig_options, namespace_option, state_folder
 from reconciler.cli.config import load_config
 from reconciler.cli.connection import TimeLimitError, check_kubeconfig, cluster_command, time_limit
 from reconciler.cli.requests import target_key
@@ -72,10 +72,18 @@ class JsonLogCommand(click.Command):
         return super().make_context(info_name, args, parent, **extra)
 
 
+FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
+
+
+def seconds_option(name: str, default: float, least: float, help: str) -> Callable[[Command], Command]:
+    return click.option(name, default=default, show_default=True, type=click.FloatRange(least), help=help)
+
+
 @click.command(cls=JsonLogCommand)
 @click.option(
     "--config",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    type=FILE,
     is_eager=True,
     expose_value=False,
     callback=load_config,
@@ -84,7 +92,8 @@ class JsonLogCommand(click.Command):
 @click.option("--repo", required=True, help="https or ssh address of the repository, or a folder of this machine.")
 @click.option("--branch", default="main", show_default=True)
 @click.option("--cluster", required=True, help="Which cluster of the repository this is.")
-@add_cluster_options
+@add_kubeconfig_options
+@namespace_option
 @click.option(
     "--data",
     type=click.Path(file_okay=False, path_type=Path),
@@ -92,7 +101,7 @@ class JsonLogCommand(click.Command):
 )
 @click.option(
     "--git-auth",
-    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    type=FOLDER,
     help="Mounted git secret: username and password (or only a token as password), bearerToken, ca.crt, tls.crt and "
     "tls.key, or ssh-privatekey and known_hosts.",
 )
@@ -105,7 +114,7 @@ class JsonLogCommand(click.Command):
 )
 @click.option(
     "--git-trusted-keys",
-    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    type=FOLDER,
     help="Take only commits that are signed by a key in this folder: allowed_signers (ssh), *.asc (OpenPGP).",
 )
 @click.option(
@@ -116,31 +125,14 @@ class JsonLogCommand(click.Command):
     help="Take an old history in spite of this fault (as git's fsck names it); may be repeated.",
 )
 @click.option("--webhook", default="", metavar="HOST:PORT", help="Receive webhooks: a push is fetched at once.")
-@click.option(
-    "--webhook-secret",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="File with the secret by which webhooks are signed.",
-)
-@click.option(
-    "--poll",
-    default=30.0,
-    show_default=True,
-    type=click.FloatRange(0.1),
-    help="Seconds between looks at the repository.",
-)
-@click.option(
-    "--bind-timeout",
-    default=120.0,
-    show_default=True,
-    type=click.FloatRange(1),
-    help="Seconds in which a placed pod must be bound.",
-)
-@click.option(
+@click.option("--webhook-secret", type=FILE, help="File with the secret by which webhooks are signed.")
+@seconds_option("--poll", 30.0, 0.1, "Seconds between looks at the repository.")
+@seconds_option("--bind-timeout", 120.0, 1, "Seconds in which a placed pod must be bound.")
+@seconds_option(
     "--node-timeout",
-    default=60.0,
-    show_default=True,
-    type=click.FloatRange(0),
-    help="Seconds after which the pods of jobs leave a node that is not ready; 0 leaves that to Kubernetes.",
+    60.0,
+    0,
+    "Seconds after which the pods of jobs leave a node that is not ready; 0 leaves that to Kubernetes.",
 )
 @click.option(
     "--scheduler-metrics",
@@ -149,12 +141,11 @@ class JsonLogCommand(click.Command):
     help="Metrics of Volcano's scheduler, by which it is seen whether it has taken its configuration. "
     "[default: in a pod the service of Volcano's chart]",
 )
-@click.option(
+@seconds_option(
     "--scheduler-timeout",
-    default=180.0,
-    show_default=True,
-    type=click.FloatRange(15),
-    help="Seconds in which the scheduler must take a new configuration, before the former one returns.",
+    180.0,
+    15,
+    "Seconds in which the scheduler must take a new configuration, before the former one returns.",
 )
 @click.option(
     "--traces",
@@ -196,9 +187,8 @@ def reconcile(
             client = Client(connect, TIMINGS.client)
             parts = build_parts(settings, client, load_identity(settings.data), TIMINGS)
             parts.hands.pulse.watch_over(connect.limiter.heartbeat, connect.limiter.late_requests)
-            asking = Client(
-                connect, replace(client.timings, request=client.timings.start)
-            )  # the client itself writes nothing without the lease
+            # The client itself writes nothing without the lease.
+            asking = Client(connect, replace(client.timings, request=client.timings.start))
             _wait_for_cluster(asking, parts.hands, limit, once)
             reconcile.formatter.add_fields(lambda: {"revision": parts.planning.revision})
             last = _run_until_signal(parts, signals, started_at + limit if once else None)
@@ -285,15 +275,14 @@ def _run_until_signal(parts: Parts, signals: StopSignals, once_until: float | No
 
 
 @click.command()
-@add_kubeconfig_options
 @cluster_command(120.0)
 @click.option(
     "-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="File to write. [default: standard output]"
 )
-def snapshot(kubeconfig: Path | None, context: str | None, output: Path | None) -> None:
+def snapshot(client: Client, output: Path | None) -> None:
     """Write what a plan needs to know of a cluster (nodes, pods, jobs, queues and so on) as one List, for `gangplan
     plan --state`."""
-    items = [*state_items(Client(Connector(kubeconfig, context)))]
+    items = [*state_items(client)]
     items.sort(key=lambda item: (item["kind"], item["apiVersion"], ref_of(item).namespace, name_of(item)))
     metadata = {"annotations": {SNAPSHOT_TIME_ANNOTATION: rfc3339(int(time.time()))}}
     state = {"apiVersion": "v1", "kind": "List", "metadata": metadata, "items": items}
@@ -325,15 +314,12 @@ def state_items(client: Client) -> Iterator[Object]:
 @click.command()
 @click.argument("job", required=False)
 @click.option("--cluster", required=True, help="Which cluster.")
-@add_cluster_options
+@namespace_option
 @cluster_command(30.0)
 @click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
-def status(
-    job: str | None, cluster: str, kubeconfig: Path | None, context: str | None, namespace: str, output: str
-) -> None:
+def status(client: Client, job: str | None, cluster: str, namespace: str, output: str) -> None:
     """Show the commit in force, the conditions, each gang's decision, and what is held and why; of a JOB
     (NAMESPACE/NAME, or KIND.GROUP/NAMESPACE/NAME) how its last run went."""
-    client = Client(Connector(kubeconfig, context))
     if job is not None:
         run = _finished_run(client, namespace, cluster, job)
         click.echo(json.dumps(record_row(run), indent=1) if output == "json" else record_text(run).rstrip("\n"))
@@ -342,8 +328,6 @@ def status(
         found = read_status(client, Ref("v1", "ConfigMap", namespace, f"gangplan-{cluster}-status"))
     except NotFound as error:
         raise click.ClickException(f"no reconciler has reported on {cluster} in namespace {namespace}") from error
-    except ValueError as error:
-        raise click.ClickException(str(error)) from error
     if output == "json":
         click.echo(json.dumps(found, indent=1, sort_keys=True))
         return
@@ -356,10 +340,7 @@ def status(
 
 def _finished_run(client: Client, namespace: str, cluster: str, job: str) -> FinishedRun:
     """The last run of the job that is over."""
-    try:
-        inventory = InventoryStore(client, namespace, cluster).read()
-    except ValueError as error:
-        raise click.ClickException(str(error)) from error
+    inventory = InventoryStore(client, namespace, cluster).read()
     if (run := inventory.runs.get(target_key(job, inventory))) is None:
         raise click.ClickException(f"no run of {job} is over that gangplan knows of on {cluster}")
     return run

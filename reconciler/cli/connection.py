@@ -14,6 +14,10 @@ from typing import Any, TypeVar, cast
 
 import click
 
+from reconciler.cli import add_kubeconfig_options
+from reconciler.cluster.client import ApiError, Client, Retry, Unauthorized
+from reconciler.cluster.transport import Connector
+
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
@@ -23,43 +27,35 @@ class TimeLimitError(BaseException):
 
 
 def cluster_command(default_timeout: float) -> Callable[[Command], Command]:
-    """Add --timeout to a command with --kubeconfig and --context, end it by then, and turn what goes wrong between here
-    and the cluster into one line."""
+    """Add --kubeconfig, --context and --timeout to a command that takes a `client`, end it by then, and turn what goes
+    wrong between here and the cluster into one line."""
 
     def decorate(command: Command) -> Command:
         @wraps(command)
-        def limited(*args: Any, timeout: float, **options: Any) -> Any:
+        def limited(timeout: float, kubeconfig: Path | None, context: str | None, **options: Any) -> Any:
             with one_line_errors(), time_limit(timeout):
-                check_kubeconfig(options.get("kubeconfig"), options.get("context"))
-                return command(*args, **options)
+                check_kubeconfig(kubeconfig, context)
+                return command(client=Client(Connector(kubeconfig, context)), **options)
 
-        option = click.option(
-            "--timeout",
-            default=default_timeout,
-            show_default=True,
-            type=click.FloatRange(min=0.1),
-            help="Seconds that the command may take.",
-        )
-        return cast(Command, option(limited))
+        help = "Seconds that the command may take."
+        kind = click.FloatRange(min=0.1)
+        option = click.option("--timeout", default=default_timeout, show_default=True, type=kind, help=help)
+        return cast(Command, add_kubeconfig_options(option(limited)))
 
     return decorate
 
 
 @contextmanager
 def one_line_errors() -> Iterator[None]:
-    """Turn errors of the cluster into click's."""
-    from reconciler.cluster.client import ApiError, Retry, Unauthorized
-
+    """Turn errors of the cluster, and of what is stored there, into click's."""
     try:
         yield
     except Unauthorized as error:
         raise click.ClickException("the server does not accept the credentials (Unauthorized)") from error
     except Retry as error:
         raise click.ClickException(f"unable to reach the server: {_one_line(error)}") from error
-    except ApiError as error:
+    except (ApiError, TimeLimitError, ValueError) as error:
         raise click.ClickException(_one_line(error)) from error
-    except TimeLimitError as error:
-        raise click.ClickException(str(error)) from error
 
 
 @contextmanager

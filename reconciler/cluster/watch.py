@@ -1,9 +1,8 @@
 """List and watch: a cache of the objects of one kind that says when it cannot be trusted.
 
-`ObjectCache` is the protocol's state and knows no IO, so a test feeds it lines; `Informer` is the thread that lists,
-watches and feeds it. The recipe: LIST in pages, WATCH from its resource version with bookmarks, resume after an
-ordinary end, list again after 410, an error event or a silence that is longer than the pause between two bookmarks,
-back off with jitter from whatever fails or ends at once, and list again every ten minutes in any case.
+`ObjectCache` is the protocol's state and knows no IO; `Informer` is the thread that lists, watches and feeds it: LIST
+in pages, WATCH from its resource version with bookmarks, resume after an ordinary end, list again after 410, an error
+event or a silence, back off with jitter from whatever fails or ends at once, and list again now and then in any case.
 
 An error is never an empty set. What was listed last stays known, as stale, whatever the server answers later. Only a
 kind that was never served is taken to be empty, and only once it has answered 404 for a while: an API server that has
@@ -36,7 +35,7 @@ from reconciler.cluster.client import (
 )
 from reconciler.cluster.objects import Object, group_kind_of, version_as_number
 from reconciler.cluster.resources import Resource
-from reconciler.threads.heartbeat import Heartbeat, repeat_step
+from reconciler.threads.heartbeat import Heartbeat, start_thread
 from reconciler.timings import TIMINGS, WatchTimings
 
 log = logging.getLogger(__name__)
@@ -64,11 +63,10 @@ def drop_unused_fields(item: Object) -> Object:
 
 @dataclass(slots=True)
 class ObjectCache:
-    """Objects of one kind by (namespace, name).
+    """Objects of one kind by (namespace, name), replaced and never changed in place, so a reader may keep them.
 
-    Objects are replaced, never changed in place, so a reader may keep what it was given. `on_delete` is called with
-    the last state of each object that a DELETED event or a relist took away, and whether the deletion itself was seen
-    (a relist only shows the absence). updated: what the last event made of an object that was there before, by its uid.
+    on_delete: called with the last state of each object that a DELETED event or a relist took away, and whether the
+    deletion itself was seen. updated: what the last event made of an object that was there before, by its uid.
     """
 
     on_delete: Callable[[Object, bool], None] = lambda item, seen: None
@@ -107,12 +105,12 @@ class ObjectCache:
             raise RelistError(f"not a watch event: {line[:80]!r}") from error
         self.version = version
         self.changes += 1
+        known = self.objects.pop(key, None) if kind == "DELETED" else self.objects.get(key)
+        item = drop_unused_fields(item)
         if kind == "DELETED":
-            known = self.objects.pop(key, None)
-            self.on_delete(drop_unused_fields(item), True)
+            self.on_delete(item, True)
             return known is not None
-        known = self.objects.get(key)
-        self.objects[key] = drop_unused_fields(item)
+        self.objects[key] = item
         if known is not None and uid_of(known) == uid_of(item):
             self.updated = item
         elif known is not None:
@@ -129,9 +127,9 @@ class WatchHealth:
     """How far the cache of one informer can be trusted.
 
     is_synced: a list was read, and is followed by a watch. is_served: False for a kind that the cluster does not have.
-    was_served: it is known to have been served once. is_withdrawn: it answers 404 now, and discovery does not show it,
-    as when its definition was deleted. problem: empty while list and watch work. last_event: when the
-    last event or list came; until then, when the informer was made.
+    was_served: it is known to have been served once. is_withdrawn: it answers 404, and discovery does not show it, as
+    when its definition was deleted. problem: empty while list and watch work. last_event: when the last event or list
+    came; until then, when the informer was made.
     """
 
     is_synced: bool = False
@@ -144,9 +142,8 @@ class WatchHealth:
 
     def record_list(self, now: float) -> None:
         """Note that a list has come, and a watch follows."""
-        self.is_synced, self.is_served, self.was_served, self.problem = True, True, True, ""
-        self.is_withdrawn = False
-        self.last_event = now
+        self.is_synced, self.is_served, self.was_served, self.is_withdrawn = True, True, True, False
+        self.problem, self.last_event = "", now
 
     def record_event(self, now: float) -> None:
         self.last_event = now
@@ -160,8 +157,8 @@ class WatchHealth:
 
     def record_unserved(self) -> None:
         """Note that the cluster does not have the kind."""
-        self.is_synced, self.is_served, self.was_served, self.problem = True, False, False, ""
-        self.is_withdrawn = False
+        self.is_synced, self.is_served, self.was_served, self.is_withdrawn = True, False, False, False
+        self.problem = ""
 
     def expect_served(self) -> None:
         """Take the kind for one that was served before."""
@@ -222,17 +219,16 @@ class Informer:
         self._lock = threading.Lock()
         self._stop = threading.Event()
         self._ready = threading.Event()
-        self._thread = threading.Thread(target=self._run, name=self.heartbeat.name, daemon=True)
 
     def start(self) -> None:
-        self._thread.start()
+        start_thread(self.follow, self._stop, self.heartbeat)
 
     def stop(self) -> None:
         """Ask the thread to end; a watch in flight is not waited for and ends with the process at the latest."""
         self._stop.set()
 
     def wait_for_list(self, seconds: float) -> bool:
-        """Wait for the first list; whether it came, or turned out to be impossible, within so many seconds."""
+        """Whether the first list came, or turned out to be impossible, within so many seconds."""
         return self._ready.wait(seconds)
 
     def items(self) -> dict[ObjectKey, Object]:
@@ -288,18 +284,14 @@ class Informer:
             return ""
         return f"{self.resource.kind} cannot be read: {self.health.problem or 'no list has come yet'}"
 
-    def _run(self) -> None:
-        repeat_step(self.follow, self._stop, self.heartbeat)
-
     def follow(self) -> float:
         """List and watch until that fails, or is to begin anew; seconds to wait before."""
+        pause = 0.0
         try:
             self._list_and_watch()
-        except (Gone, RelistError) as error:
-            pause = self.backoff.next_pause("relist", self.timings.longest_relist_pause)
-            self._record_relist(error)
-        except Silent as error:
-            pause = 0.0
+        except (Gone, RelistError, Silent) as error:
+            if not isinstance(error, Silent):
+                pause = self.backoff.next_pause("relist", self.timings.longest_relist_pause)
             self._record_relist(error)
         except (Forbidden, NotFound, Unauthorized) as error:
             pause = self._record_refusal(error)
@@ -313,8 +305,6 @@ class Informer:
             self.heartbeat.record_error(error)
             pause = self.backoff.next_pause("unexpected", self.timings.longest_pause)
             self._record_problem(error, short_error(error))
-        else:
-            pause = 0.0
         return pause
 
     def _record_relist(self, error: Exception) -> None:
@@ -342,7 +332,14 @@ class Informer:
             self._record_problem(error, str(error))
             self._ready.set()
         elif self._has_no_objects(now):
-            self._record_unserved(error)
+            self._record_relist(error)
+            was_served, self._is_removed = health.is_served, health.was_served or self._is_removed
+            health.record_unserved()
+            with self._lock:
+                self._cache.replace_objects((), "")
+            self._ready.set()
+            if was_served:
+                self.wake()
         else:
             self._record_absence(error)
         timings = self.timings
@@ -367,18 +364,6 @@ class Informer:
             return missing_for >= self.timings.unserved_after
         return missing_for >= self.timings.removed_after and not self._is_discovered()
 
-    def _record_unserved(self, error: ApiError) -> None:
-        self._record_relist(error)
-        health = self.health
-        was_served = health.is_served
-        self._is_removed = health.was_served or self._is_removed
-        health.record_unserved()
-        with self._lock:
-            self._cache.replace_objects((), "")
-        self._ready.set()
-        if was_served:
-            self.wake()
-
     def _removal_message(self) -> str:
         return f"{self.resource.kind} in {self.resource.api_version} was served before and is not now (404)"
 
@@ -398,12 +383,10 @@ class Informer:
         items = (item for page in pages for item in page.items)
         with self._lock:
             changed = self._cache.replace_objects(items, pages[-1].version)
-        health = self.health
-        was_good = health.is_synced and health.is_served
-        health.record_list(self.clock())
+        was_good = self.health.is_synced and self.health.is_served
+        self.health.record_list(self.clock())
         self._refused_since = self._missing_since = None
-        self._is_removed = False
-        self._logged_reason = ""
+        self._is_removed, self._logged_reason = False, ""
         self._ready.set()
         if changed or not was_good:
             self.wake()

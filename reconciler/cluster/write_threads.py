@@ -1,12 +1,11 @@
 """Several writes at a time, and none that holds up the others: the loop waits for each of them for a while only.
 
-A write is not begun, under way, left or ended, and only the loop moves it on: it gives each to a thread that has no
-other, leaves one that has no answer in time (an admission webhook that hangs), and a later pass takes up what came of
-that. So of each write the loop is told once how it ended, by `run`, or by `take_ended` where `run` has said that it was
-left.
+A write is not begun, under way, left or ended, and only the loop moves it on: it leaves one that has no answer in time
+(an admission webhook that hangs), and a later pass takes up what came of that. So the loop is told once how each write
+ended, by `run`, or by `take_ended` where `run` has said that it was left.
 
-What a write is to change in the reconciler's memory it returns, and the loop's own thread does it. The request that is
-under way is the last one of a write that is left: it asks `proceed` before each further one.
+What a write is to change in the reconciler's memory it returns, and the loop's own thread does it. A write that is left
+sends nothing more: it asks `proceed` before each further request.
 """
 
 from __future__ import annotations
@@ -73,18 +72,15 @@ class _Call:
         if self.is_left:
             raise Retry(NO_ANSWER)
 
-    def fail(self, error: Exception) -> None:
-        self.answer.set_exception(error)
-
-    def leave(self) -> None:
-        self.is_left = True
-
     def is_awaited(self) -> bool:
         """Of a call that has begun: whether the loop waits for it."""
         return not self.answer.done() and not self.is_left
 
-    def has_lasted(self, seconds: float) -> bool:
-        return time.monotonic() - self.began_at >= seconds
+    def leave_after(self, seconds: float) -> bool:
+        """Leave it if it is awaited and has lasted so long; whether it was left now."""
+        was_awaited = self.is_awaited()
+        self.is_left = self.is_left or (was_awaited and time.monotonic() - self.began_at >= seconds)
+        return was_awaited and self.is_left
 
     def error(self) -> BaseException | None:
         """What it raised that the loop waits for."""
@@ -110,8 +106,8 @@ class _Call:
 
 @dataclass(slots=True)
 class _Threads:
-    """Threads that make one write after the other: to start one takes as long as half a request. longest_idle: seconds
-    without a write after which one ends. idle: where those without a write wait for one."""
+    """Threads that make one write after the other, since starting one takes as long as half a request, and end after
+    `longest_idle` seconds without one. idle: where those without a write wait for one."""
 
     longest_idle: float
     idle: deque[SimpleQueue[_Call]] = field(default_factory=deque)
@@ -221,7 +217,7 @@ class WriteThreads:
                 if begun or room < self.timings.writers:
                     waiting.appendleft(call)
                     break
-                call.fail(error)
+                call.answer.set_exception(error)
             else:
                 begun.append(call)
                 call.answer.add_done_callback(lambda _: signals.put(None))
@@ -232,7 +228,6 @@ class WriteThreads:
         kinds = {ref.group_kind for ref in self._left_under_way()}
         for call in under_way:
             patience = self.timings.short_patience if call.task.ref.group_kind in kinds else inf
-            if call.is_awaited() and call.has_lasted(min(patience, self.timings.patience)):
-                call.leave()
+            if call.leave_after(min(patience, self.timings.patience)):
                 self._left[call.task.ref.key] = call
                 call.answer.add_done_callback(lambda _: self.on_end())

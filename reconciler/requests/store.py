@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from reconciler.cluster.client import Client, Conflict, NotFound
@@ -27,6 +28,19 @@ class Requests:
 
     def suspends(self, ref: Ref) -> bool:
         return not self.suspended.isdisjoint((EVERYTHING, ref.kind, ref.group_kind, ref.key))
+
+    def with_suspended(self, target: str) -> Requests:
+        return replace(self, suspended=self.suspended | {target})
+
+    def with_resumed(self, target: str) -> Requests:
+        """`EVERYTHING` resumes all that is suspended."""
+        return replace(self, suspended=frozenset() if target == EVERYTHING else self.suspended - {target})
+
+    def with_rerun(self, key: str, digest: str, number: int) -> Requests:
+        return replace(self, reruns={**self.reruns, key: (digest, number)})
+
+    def with_retry(self, key: str) -> Requests:
+        return replace(self, retries={**self.retries, key: self.retries.get(key, 0) + 1})
 
     def as_json(self) -> str:
         lists = {"suspended": sorted(self.suspended), "reruns": dict(self.reruns), "retries": dict(self.retries)}
@@ -68,24 +82,20 @@ class RequestStore:
     def change(self, function: Callable[[Requests], Requests]) -> Requests:
         """Replace the requests by what the function makes of them; tried again when another writer was first."""
         for _ in range(MAX_ATTEMPTS - 1):
-            try:
+            with suppress(Conflict):
                 return self._change_once(function)
-            except Conflict:
-                continue
         return self._change_once(function)
 
     def _change_once(self, function: Callable[[Requests], Requests]) -> Requests:
         metadata: dict[str, object] = {"namespace": self.namespace, "name": self.ref.name}
-        item: Object = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}
-        try:
+        known, write = Requests(), self.client.create
+        with suppress(NotFound):
             found = self.client.get(self.ref)
-        except NotFound:
-            changed = function(Requests())
-            self.client.create({**item, "data": {"requests.json": changed.as_json()}})
-            return changed
-        changed = function(_requests_of(found))
-        metadata["resourceVersion"] = found["metadata"]["resourceVersion"]
-        self.client.replace({**item, "data": {"requests.json": changed.as_json()}})
+            known, write = _requests_of(found), self.client.replace
+            metadata["resourceVersion"] = found["metadata"]["resourceVersion"]
+        changed = function(known)
+        data = {"requests.json": changed.as_json()}
+        write({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data})
         return changed
 
 
@@ -94,21 +104,3 @@ def _requests_of(item: Object) -> Requests:
         return Requests.from_json(item["data"]["requests.json"])
     except (KeyError, TypeError) as error:
         raise ValueError(f"ConfigMap {item['metadata'].get('name')} holds no requests: {error!r}") from error
-
-
-def with_suspended(requests: Requests, target: str) -> Requests:
-    return replace(requests, suspended=requests.suspended | {target})
-
-
-def with_resumed(requests: Requests, target: str) -> Requests:
-    """`EVERYTHING` resumes all that is suspended."""
-    left = frozenset() if target == EVERYTHING else requests.suspended - {target}
-    return replace(requests, suspended=left)
-
-
-def with_rerun(requests: Requests, key: str, digest: str, number: int) -> Requests:
-    return replace(requests, reruns={**requests.reruns, key: (digest, number)})
-
-
-def with_retry(requests: Requests, key: str) -> Requests:
-    return replace(requests, retries={**requests.retries, key: requests.retries.get(key, 0) + 1})

@@ -28,6 +28,7 @@ class ApiHandler(BaseHTTPRequestHandler):
 
     protocol_version = "HTTP/1.1"
     seen: Seen
+    status = 200
 
     def setup(self) -> None:
         super().setup()
@@ -40,7 +41,7 @@ class ApiHandler(BaseHTTPRequestHandler):
             self._say_events()
             return
         body = json.dumps({"kind": "Pod"}).encode()
-        self.send_response(404 if self.path == "/missing" else 200)
+        self.send_response(404 if self.path == "/missing" else self.status)
         self.send_header("Content-Length", str(len(body) + 10 * (self.path == "/short")))
         self.end_headers()
         self.wfile.write(body)

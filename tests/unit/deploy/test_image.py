@@ -14,6 +14,7 @@ import yaml
 
 from deploy.generate import FOLDER
 from tests.builders.image import Image
+from tests.builders.kubeconfigs import write_kubeconfig
 from tests.builders.mounts import CAN_MOUNT
 
 ROOT = FOLDER.parent
@@ -92,10 +93,7 @@ def test_the_commands_work(run: Run) -> None:
     ],
 )
 def test_a_cluster_that_cannot_be_reached_is_one_line(folder: Path, run: Run, kubeconfig: str, message: str) -> None:
-    cluster = {"name": "c", "cluster": {"server": "http://127.0.0.1:1"}}
-    context = {"name": "here", "context": {"cluster": "c", "user": "u"}}
-    content = {"clusters": [cluster], "contexts": [context], "users": [{"name": "u", "user": {"token": "t"}}]}
-    (folder / "repository/kubeconfig").write_text(json.dumps({**content, "current-context": "here"}))
+    write_kubeconfig(folder / "repository", "http://127.0.0.1:1")
     once = ("reconcile", "--once", "--repo", "/repository", "--cluster", "demo", "--data", "/data")
     done = run("gangplan", *once, "--kubeconfig", kubeconfig)
     assert (done.returncode, done.stdout) == (1, "")

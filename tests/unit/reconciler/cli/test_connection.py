@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import socket
 import time
 from collections.abc import Iterator
@@ -14,6 +13,7 @@ from click.testing import CliRunner, Result
 
 import reconciler.cli  # noqa: F401 - adds the commands
 from compiler.cli import cli
+from tests.builders.kubeconfigs import TOKEN, write_kubeconfig
 
 COMMANDS = {
     "reconcile": ("reconcile", "--repo", "https://git.invalid/x", "--cluster", "demo", "--once"),
@@ -38,18 +38,8 @@ def _no_cluster_of_the_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setenv("HOME", str(tmp_path))
 
 
-def kubeconfig(folder: Path, port: int) -> Path:
-    content: dict[str, Any] = {
-        "apiVersion": "v1",
-        "kind": "Config",
-        "current-context": "here",
-        "clusters": [{"name": "c", "cluster": {"server": f"http://127.0.0.1:{port}"}}],
-        "users": [{"name": "u", "user": {"token": "secret-token"}}],
-        "contexts": [{"name": "here", "context": {"cluster": "c", "user": "u"}}],
-    }
-    path = folder / "kubeconfig"
-    path.write_text(json.dumps(content))
-    return path
+def kubeconfig(folder: Path, port: int, user: dict[str, Any] | None = None) -> str:
+    return str(write_kubeconfig(folder, f"http://127.0.0.1:{port}", user))
 
 
 def run(*arguments: str) -> Result:
@@ -58,7 +48,7 @@ def run(*arguments: str) -> Result:
     assert done.output.count("\n") == 1, done.output
     assert done.output.startswith("Error: ")
     assert isinstance(done.exception, SystemExit), "a clean end"
-    assert "secret-token" not in done.output
+    assert TOKEN not in done.output
     return done
 
 
@@ -81,7 +71,7 @@ def test_a_kubeconfig_that_is_none(text: str, command: tuple[str, ...], tmp_path
 
 def test_a_context_that_is_not_there(command: tuple[str, ...], tmp_path: Path) -> None:
     path = kubeconfig(tmp_path, 1)
-    output = run(*command, "--kubeconfig", str(path), "--context", "elsewhere").output
+    output = run(*command, "--kubeconfig", path, "--context", "elsewhere").output
     assert f'context "elsewhere" does not exist in {path}' in output
 
 
@@ -89,7 +79,7 @@ def test_a_server_that_is_not_there(command: tuple[str, ...], tmp_path: Path) ->
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         path = kubeconfig(tmp_path, probe.getsockname()[1])
-    output = run(*command, "--kubeconfig", str(path)).output
+    output = run(*command, "--kubeconfig", path).output
     assert "unable to reach the server" in output
     assert "refused" in output
 
@@ -106,7 +96,7 @@ def silent_port() -> Iterator[int]:
 @pytest.mark.parametrize("name", sorted(COMMANDS.keys() - {"reconcile"}))
 def test_a_server_that_says_nothing(name: str, silent_port: int, tmp_path: Path) -> None:
     path = kubeconfig(tmp_path, silent_port)
-    output = run(*COMMANDS[name], "--kubeconfig", str(path), "--timeout", "0.2").output
+    output = run(*COMMANDS[name], "--kubeconfig", path, "--timeout", "0.2").output
     assert "did not end within 0.2 s (--timeout)" in output
 
 
@@ -114,17 +104,14 @@ def test_the_start_of_the_reconciler_obeys_its_time_limit(silent_port: int, tmp_
     """One request may take 15 s, a credential plugin 30."""
     path = kubeconfig(tmp_path, silent_port)
     began_at = time.monotonic()
-    arguments = (*COMMANDS["reconcile"], "--data", str(tmp_path / "data"), "--kubeconfig", str(path), "--timeout", "1")
+    arguments = (*COMMANDS["reconcile"], "--data", str(tmp_path / "data"), "--kubeconfig", path, "--timeout", "1")
     assert "unable to reach the server: no answer within 1 s (--timeout)" in run(*arguments).output
     assert time.monotonic() - began_at < 14
 
 
 def test_a_time_limit_is_no_failure_of_what_it_interrupts(silent_port: int, tmp_path: Path) -> None:
     """It was said to be one of the credentials, where a plugin hangs."""
-    path = kubeconfig(tmp_path, silent_port)
-    content = json.loads(path.read_text())
     plugin = {"apiVersion": "client.authentication.k8s.io/v1", "command": "sleep", "args": ["3179"]}
-    content["users"][0]["user"] = {"exec": plugin}
-    path.write_text(json.dumps(content))
-    output = run(*COMMANDS["status"], "--kubeconfig", str(path), "--timeout", "2").output
+    path = kubeconfig(tmp_path, silent_port, {"exec": plugin})
+    output = run(*COMMANDS["status"], "--kubeconfig", path, "--timeout", "2").output
     assert output == "Error: the command did not end within 2 s (--timeout)\n"

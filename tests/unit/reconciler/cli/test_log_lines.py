@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import json
 import shutil
-import ssl
 import subprocess
 import sys
-import threading
-from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.builders.api_servers import ApiHandler, Seen, serving
 from tests.builders.git_servers import Certificates
+from tests.builders.kubeconfigs import write_kubeconfig
 
 ROOT = Path(__file__).resolve().parents[4]
 
@@ -30,55 +28,20 @@ def lines_of(*arguments: str | Path, code: int) -> list[dict[str, Any]]:
     return lines
 
 
-class _StartingServer(BaseHTTPRequestHandler):
-    """An API server that is not ready yet. Each answer ends its connection."""
-
-    asked: list[str]
-
-    def do_GET(self) -> None:
-        self.asked.append(self.path)
-        self.send_response(503)
-        self.send_header("Content-Length", "0")
-        self.end_headers()
-
-    def log_message(self, *_: Any) -> None:
-        """Nobody reads it."""
-
-
-@pytest.fixture
-def server(tmp_path: Path) -> Iterator[tuple[str, list[str]]]:
-    """Address and requests of an API server whose certificate nobody knows."""
-    certificates = Certificates(tmp_path / "certificates")
-    certificates.make()
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(certificates.folder / "server.crt", certificates.folder / "server.key")
-    asked: list[str] = []
-    handler = type("Handler", (_StartingServer,), {"asked": asked})
-    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as started:
-        started.socket = context.wrap_socket(started.socket, server_side=True)
-        threading.Thread(target=started.serve_forever, daemon=True).start()
-        yield f"https://127.0.0.1:{started.server_port}", asked
-        started.shutdown()
-
-
 @pytest.mark.skipif(shutil.which("openssl") is None, reason="needs openssl")
-def test_a_certificate_that_is_not_checked_is_told_once(server: tuple[str, list[str]], tmp_path: Path) -> None:
+def test_a_certificate_that_is_not_checked_is_told_once(tmp_path: Path) -> None:
     """urllib3 warned of each request in two lines that were no JSON."""
-    address, asked = server
-    config = {
-        "clusters": [{"name": "c", "cluster": {"server": address, "insecure-skip-tls-verify": True}}],
-        "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
-        "users": [{"name": "u", "user": {"token": "t"}}],
-        "current-context": "x",
-    }
-    (tmp_path / "config").write_text(json.dumps(config))
-    where = ("--repo", tmp_path, "--cluster", "c", "--data", tmp_path / "data", "--kubeconfig", tmp_path / "config")
-    told, last = lines_of(*where, "--timeout", "4", code=1)
-    assert len(asked) > 4
-    assert told["level"] == "warning"
-    assert (
-        told["message"] == f"the certificate of {address} is not checked: the kubeconfig says insecure-skip-tls-verify"
-    )
+    certificates, seen = Certificates(tmp_path / "certificates"), Seen()
+    certificates.make()
+    with serving(ApiHandler, certificates, seen=seen, status=503) as port:
+        address = f"https://127.0.0.1:{port}"
+        insecure: Any = {"insecure-skip-tls-verify": True}
+        kubeconfig = write_kubeconfig(tmp_path, address, **insecure)
+        where = ("--repo", tmp_path, "--cluster", "c", "--data", tmp_path / "data", "--kubeconfig", kubeconfig)
+        told, last = lines_of(*where, "--timeout", "4", code=1)
+    assert len(seen.asked) > 4
+    message = f"the certificate of {address} is not checked: the kubeconfig says insecure-skip-tls-verify"
+    assert (told["level"], told["message"]) == ("warning", message)
     assert (last["level"], "503" in last["message"]) == ("error", True)
 
 

@@ -8,7 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-import yaml
+from tests.builders.kubeconfigs import write_kubeconfig
 
 HUNG = """
 import threading
@@ -29,15 +29,9 @@ def test_a_signal_before_the_start_is_handled_and_ends_it(tmp_path: Path) -> Non
     """The first process of a container is not ended by a signal without a handler: it waited for a server on."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         address = f"http://127.0.0.1:{server.getsockname()[1]}"
-        config = {
-            "clusters": [{"name": "c", "cluster": {"server": address}}],
-            "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
-            "users": [{"name": "u", "user": {}}],
-            "current-context": "x",
-        }
-        (tmp_path / "config").write_text(yaml.safe_dump(config))
+        config = str(write_kubeconfig(tmp_path, address))
         options = ["--repo", str(tmp_path), "--cluster", "c", "--data", str(tmp_path / "data")]
-        command = [sys.executable, "-m", "reconciler", "reconcile", *options, "--kubeconfig", str(tmp_path / "config")]
+        command = [sys.executable, "-m", "reconciler", "reconcile", *options, "--kubeconfig", config]
         process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         try:
             server.settimeout(60)

@@ -9,11 +9,11 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from kubernetes.config import ConfigException
 
-from reconciler.cluster.client import Client, Retry
+from reconciler.cluster.client import Retry
 from reconciler.cluster.resources import KNOWN_RESOURCES
 from reconciler.cluster.watch import Informer, ObjectCache, RelistError
+from reconciler.threads.heartbeat import repeat_step
 from reconciler.timings import TIMINGS
 from tests.builders.scripted_server import ScriptedAnswer, ScriptedServer, error_answer
 
@@ -29,36 +29,24 @@ def event(kind: str, thing: dict[str, Any]) -> bytes:
     return json.dumps({"type": kind, "object": thing}).encode()
 
 
-def test_events_change_the_cache_and_move_the_version() -> None:
-    cache = ObjectCache()
+def test_events_change_the_cache_and_move_the_version_and_only_what_was_there_counts_as_updated() -> None:
+    """What is new, made again or gone is for a pass; a bookmark and an empty line are no change."""
+    cache, remade = ObjectCache(), pod("a", 9, "another")
     cache.replace_objects([pod("a", 1)], "5")
-    assert cache.apply_event(event("ADDED", pod("b", 6)))
-    assert cache.apply_event(event("MODIFIED", pod("a", 7)))
-    assert cache.apply_event(event("DELETED", pod("b", 8)))
-    assert {name for _, name in cache.objects} == {"a"}
-    assert cache.version == "8"
-
-
-def test_only_an_object_that_was_there_counts_as_updated() -> None:
-    """What is new, made again or gone is for a pass; so is a line that says nothing."""
-    cache = ObjectCache()
-    cache.replace_objects([pod("a", 1)], "5")
-    remade = pod("a", 9)
-    remade["metadata"]["uid"] = "another"
-    updated = []
-    for kind, item in (("MODIFIED", pod("a", 7)), ("ADDED", pod("b", 8)), ("MODIFIED", remade), ("DELETED", remade)):
-        cache.apply_event(event(kind, item))
-        updated.append(cache.updated and cache.updated["metadata"]["resourceVersion"])
-    assert updated == ["7", None, None, None]
-    cache.apply_event(event("MODIFIED", pod("b", 10)))
-    cache.apply_event(b"")
-    assert cache.updated is None
-
-
-def test_a_bookmark_moves_the_version_and_is_no_change() -> None:
-    cache = ObjectCache(version="5")
-    assert not cache.apply_event(event("BOOKMARK", {"kind": "Pod", "metadata": {"resourceVersion": "9"}}))
-    assert cache.version == "9"
+    rows = [
+        (event("MODIFIED", pod("a", 7)), True, "7", ["a"]),
+        (event("ADDED", pod("b", 8)), True, None, ["a", "b"]),
+        (event("MODIFIED", remade), True, None, ["a", "b"]),
+        (event("DELETED", remade), True, None, ["b"]),
+        (event("BOOKMARK", {"kind": "Pod", "metadata": {"resourceVersion": "10"}}), False, None, ["b"]),
+        (event("MODIFIED", pod("b", 11)), True, "11", ["b"]),
+        (b"", False, None, ["b"]),
+    ]
+    for line, is_change, updated, names in rows:
+        assert cache.apply_event(line) == is_change
+        assert (cache.updated and cache.updated["metadata"]["resourceVersion"]) == updated
+        assert sorted(name for _, name in cache.objects) == names
+    assert cache.version == "11"
 
 
 @pytest.mark.parametrize(
@@ -124,12 +112,10 @@ def listing(*pods: dict[str, Any], version: str = "5") -> ScriptedAnswer:
 
 
 def test_after_410_the_list_is_read_again() -> None:
+    gone = ScriptedAnswer(200, event("ERROR", {"code": 410, "message": "gone"}))
+
     def script(path: str, number: int) -> ScriptedAnswer:
-        if number == 1:
-            return listing(pod("old", 1))
-        if "watch=1" in path:
-            return ScriptedAnswer(200, event("ERROR", {"code": 410, "message": "gone"}))
-        return listing(pod("new", 9), version="9")
+        return gone if "watch=1" in path else listing(pod("old" if number == 1 else "new", number))
 
     informer = informed(script, lambda informer: ("default", "new") in informer.items())
     assert informer.health.relists >= 1
@@ -137,12 +123,11 @@ def test_after_410_the_list_is_read_again() -> None:
 
 
 def test_a_watch_that_is_cut_off_resumes_without_losing_what_it_knew() -> None:
-    def script(path: str, number: int) -> ScriptedAnswer:
-        if "watch=1" not in path:
-            return listing(pod("a", 1))
-        return ScriptedAnswer(200, event("ADDED", pod("b", 6)) + b"\n", breaks_off=True)
-
-    informer = informed(script, lambda informer: len(informer.items()) == 2)
+    cut = ScriptedAnswer(200, event("ADDED", pod("b", 6)) + b"\n", breaks_off=True)
+    informer = informed(
+        lambda path, number: cut if "watch=1" in path else listing(pod("a", 1)),
+        lambda informer: len(informer.items()) == 2,
+    )
     assert set(informer.items()) == {("default", "a"), ("default", "b")}
 
 
@@ -161,14 +146,6 @@ def test_after_an_outage_the_list_is_read_again_though_its_version_is_older() ->
 
     informer = informed(script, lambda informer: ("default", "restored") in informer.items())
     assert {name for _, name in informer.items()} == {"kept", "restored"}
-
-
-def test_a_kind_that_may_not_be_read_is_not_taken_for_an_empty_one() -> None:
-    informer = informed(
-        lambda path, number: error_answer(403, "may not list pods"), lambda informer: bool(informer.health.problem)
-    )
-    assert not informer.health.is_synced
-    assert "may not list pods" in informer.health.problem
 
 
 # ---- what fails, and for how long it is waited
@@ -190,6 +167,19 @@ class Pauses(threading.Event):
         return self.is_set()
 
 
+def run_until_stopped(informer: Informer) -> None:
+    repeat_step(informer.follow, informer._stop, informer.heartbeat)
+
+
+def served_at_first(path: str, number: int) -> ScriptedAnswer:
+    return listing(pod("a", 1)) if number == 1 else error_answer(404)
+
+
+def quiet(path: str) -> ScriptedAnswer:
+    """A server on which all is well."""
+    return ScriptedAnswer(200, b"") if "watch=1" in path else listing(pod("a", 1))
+
+
 def followed(script: Callable[[str, int], ScriptedAnswer | Exception], pauses: Pauses) -> tuple[Informer, list[str]]:
     """An informer that ran in this thread for so many pauses, and what it had to say of its kind at each request."""
     obstacles: list[str] = []
@@ -203,17 +193,13 @@ def followed(script: Callable[[str, int], ScriptedAnswer | Exception], pauses: P
 
     informer = Informer(ScriptedServer(answer).client(), PODS, lambda: None, clock=lambda: pauses.now)
     informer._stop = pauses
-    informer._run()
+    run_until_stopped(informer)
     return informer, obstacles
 
 
 def test_a_kind_that_was_served_and_answers_404_is_a_problem_and_what_was_known_stays() -> None:
     pauses = Pauses(12)
-
-    def script(path: str, number: int) -> ScriptedAnswer:
-        return listing(pod("a", 1)) if number == 1 else error_answer(404)
-
-    informer, obstacles = followed(script, pauses)
+    informer, obstacles = followed(served_at_first, pauses)
     assert set(informer.items()) == {("default", "a")}
     assert "was served before and is not now" in informer.obstacle()
     assert all(obstacles[2:]), "from the first 404 on it is known to be stale"
@@ -225,20 +211,13 @@ def test_a_kind_that_discovery_shows_is_not_withdrawn_and_one_that_returns_is_no
     shown = {"resources": [{"name": "pods", "kind": "Pod", "namespaced": True}]}
 
     def script(path: str, number: int) -> ScriptedAnswer:
-        if path == "/api/v1":
-            return ScriptedAnswer(200, shown)
-        return listing(pod("a", 1)) if number == 1 else error_answer(404)
+        return ScriptedAnswer(200, shown) if path == "/api/v1" else served_at_first(path, number)
 
     informer, _ = followed(script, Pauses(12))
     assert (informer.health.is_withdrawn, bool(informer.obstacle())) == (False, True)
     pauses = Pauses(12)
 
-    def returning(path: str, number: int) -> ScriptedAnswer:
-        if 1 < pauses.now < 8:
-            return error_answer(404)
-        return ScriptedAnswer(200, b"") if "watch=1" in path else listing(pod("a", 1))
-
-    informer, obstacles = followed(returning, pauses)
+    informer, obstacles = followed(lambda path, _: error_answer(404) if 1 < pauses.now < 8 else quiet(path), pauses)
     assert any(obstacles)
     assert (informer.health.is_withdrawn, informer.obstacle()) == (False, "")
 
@@ -250,11 +229,10 @@ def test_refusals_in_the_seconds_after_a_start_pass_soon_and_are_never_an_empty_
 
     def script(path: str, number: int) -> ScriptedAnswer:
         if pauses.now < ready_at:
-            return error_answer(refusal)
-        if "watch=1" in path:
-            return ScriptedAnswer(200, b"")
-        listed_at.append(pauses.now)
-        return listing(pod("a", 1))
+            return error_answer(refusal, "may not list pods")
+        if "watch=1" not in path:
+            listed_at.append(pauses.now)
+        return quiet(path)
 
     informer, obstacles = followed(script, pauses)
     assert not informer.obstacle()
@@ -280,10 +258,9 @@ def test_a_kind_that_was_read_is_listed_soon_after_any_outage(refusal: int, refu
             return Retry("connection refused", 1.0)
         if back_at <= pauses.now < ready_at:
             return error_answer(refusal)
-        if "watch=1" in path:
-            return ScriptedAnswer(200, b"")
-        listed_at.append(pauses.now)
-        return listing(pod("a", 1))
+        if "watch=1" not in path:
+            listed_at.append(pauses.now)
+        return quiet(path)
 
     informer, _ = followed(script, pauses)
     assert not informer.obstacle()
@@ -305,18 +282,14 @@ def test_a_kind_of_which_there_are_objects_is_not_empty_because_of_a_404() -> No
     informer = Informer(ScriptedServer(lambda *_: error_answer(404)).client(), PODS, lambda: None)
     informer.clock, informer._stop = lambda: pauses.now, pauses
     informer.expect_kind()
-    informer._run()
+    run_until_stopped(informer)
     assert informer.health.is_served
     assert "cannot be read" in informer.obstacle()
 
 
 def test_a_kind_that_was_removed_for_good_is_given_up_once_discovery_says_so_too() -> None:
     pauses = Pauses(200)
-
-    def script(path: str, number: int) -> ScriptedAnswer:
-        return listing(pod("a", 1)) if number == 1 else error_answer(404)
-
-    informer, _ = followed(script, pauses)
+    informer, _ = followed(served_at_first, pauses)
     assert pauses.now > 300
     assert not informer.health.is_served
     informer.expect_kind()
@@ -397,30 +370,10 @@ def test_a_watch_on_which_nothing_comes_is_left_for_a_new_list_at_once() -> None
 
 def test_no_exception_ends_the_thread_of_an_informer() -> None:
     failures = iter((MemoryError("no memory"), OSError(28, "No space left"), TypeError("null"), KeyError("x")))
-
-    def script(path: str, number: int) -> ScriptedAnswer | Exception:
-        return next(failures, None) or (ScriptedAnswer(200, b"") if "watch=1" in path else listing(pod("a", 1)))
-
-    informer, _ = followed(script, Pauses(8))
+    informer, _ = followed(lambda path, number: next(failures, None) or quiet(path), Pauses(8))
     assert not informer.obstacle()
     assert set(informer.items()) == {("default", "a")}
     assert informer.heartbeat.errors == 3, "what breaks on the wire is expected, the rest is counted"
-
-
-def test_credentials_that_are_being_rewritten_are_read_again() -> None:
-    server = ScriptedServer(lambda method, path, body: listing(pod("a", 1)))
-    answers = iter((ConfigException("Invalid kube-config file. Expected key current-context"), OSError("empty")))
-
-    def connect() -> ScriptedServer:
-        if (error := next(answers, None)) is not None:
-            raise error
-        return server
-
-    informer = Informer(Client(connect), PODS, lambda: None)
-    informer._stop = Pauses(6)
-    informer._run()
-    assert set(informer.items()) == {("default", "a")}
-    assert informer.heartbeat.errors == 0
 
 
 def test_the_age_of_a_kind_that_was_never_read_counts_from_when_it_was_to_be() -> None:
@@ -428,27 +381,14 @@ def test_the_age_of_a_kind_that_was_never_read_counts_from_when_it_was_to_be() -
     assert informer.health.last_event == 5000.0
 
 
-def test_objects_by_key_are_made_once_for_each_state_of_the_cache() -> None:
-    client = ScriptedServer(lambda method, path, body: ScriptedAnswer(200, {})).client()
-    informer = Informer(client, client.resource("v1", "Pod"), lambda: None)
-    cache = informer._cache
-    cache.replace_objects([{"metadata": {"namespace": "b", "name": name}} for name in ("z", "a")], "1")
-    found = informer.keyed_items()
-    assert list(found) == ["Pod/b/a", "Pod/b/z"]
-    assert informer.keyed_items() is found
-    event = {"type": "DELETED", "object": {"metadata": {"namespace": "b", "name": "a", "resourceVersion": "2"}}}
-    cache.apply_event(json.dumps(event).encode())
-    assert list(informer.keyed_items()) == ["Pod/b/z"]
-
-
 def test_objects_by_key_are_as_they_are_now_and_in_order_whatever_came_and_went() -> None:
-    """The keys are made and sorted again only where objects came or went."""
-    client = ScriptedServer(lambda method, path, body: ScriptedAnswer(200, {})).client()
-    informer = Informer(client, client.resource("v1", "Pod"), lambda: None)
+    """They are made once for each state of the cache, and sorted again only where objects came or went."""
+    informer = Informer(ScriptedServer(lambda *_: error_answer(404)).client(), PODS, lambda: None)
     names = random.Random(1)  # noqa: S311  - the same each time
     for version in range(200):
         kind = names.choice(("ADDED", "MODIFIED", "MODIFIED", "DELETED"))
         informer._cache.apply_event(event(kind, pod(names.choice("abcdefgh"), version)))
         found, now = informer.keyed_items(), informer.items()
+        assert informer.keyed_items() is found
         assert list(found) == sorted(f"Pod/{space}/{name}" for space, name in now)
         assert all(found[f"Pod/{space}/{name}"] is item for (space, name), item in now.items())

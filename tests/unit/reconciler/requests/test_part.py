@@ -9,15 +9,7 @@ from reconciler.changes.diff import Change
 from reconciler.cluster.client import Retry
 from reconciler.cluster.objects import Object, ref_of
 from reconciler.requests.part import BY_REQUEST, SUSPENDED, RequestsPart
-from reconciler.requests.store import (
-    EVERYTHING,
-    Requests,
-    RequestStore,
-    with_rerun,
-    with_resumed,
-    with_retry,
-    with_suspended,
-)
+from reconciler.requests.store import EVERYTHING, Requests, RequestStore
 from reconciler.timings import RequestTimings
 from tests.builders.fake_cluster import FakeCluster
 from tests.builders.scripted_server import error_answer
@@ -49,11 +41,11 @@ def desk() -> Desk:
 
 def test_requests_survive_their_way_through_the_cluster(desk: Desk) -> None:
     assert desk.store.read() == Requests()
-    asked = with_retry(with_rerun(with_suspended(Requests(), "Queue"), REF.key, "sha256:a", 2), REF.key)
+    asked = Requests().with_suspended("Queue").with_rerun(REF.key, "sha256:a", 2).with_retry(REF.key)
     desk.store.change(lambda _: asked)
-    desk.store.change(lambda known: with_suspended(known, EVERYTHING))
-    assert desk.store.read() == with_suspended(asked, EVERYTHING)
-    assert with_resumed(desk.store.read(), EVERYTHING).suspended == frozenset()
+    desk.store.change(lambda known: known.with_suspended(EVERYTHING))
+    assert desk.store.read() == asked.with_suspended(EVERYTHING)
+    assert desk.store.read().with_resumed(EVERYTHING).suspended == frozenset()
     for text in ("[]", "{}", '{"version": 2, "suspended": [], "reruns": {}, "retries": {}}'):
         with pytest.raises(ValueError, match="requests"):
             Requests.from_json(text)
@@ -64,7 +56,7 @@ def test_an_error_is_no_resumption_and_what_changes_wakes_the_loop_once(desk: De
     with pytest.raises(Retry):
         desk.part.current()
     desk.cluster.before = lambda method, path, body: None
-    asked = with_suspended(Requests(), EVERYTHING)
+    asked = Requests().with_suspended(EVERYTHING)
     desk.ask(asked)
     desk.cluster.before = lambda method, path, body: error_answer(500)
     for _ in range(2):
@@ -78,8 +70,8 @@ def test_an_error_is_no_resumption_and_what_changes_wakes_the_loop_once(desk: De
 def test_what_is_suspended_is_neither_written_nor_planned_nor_deleted(desk: Desk, target: str) -> None:
     """What existed before gangplan was given back, and lost its fields, though it was to be left alone."""
     gone = Change("release", REF, live=JOB)
-    for asked, found in ((with_suspended(Requests(), target), {REF.key}), (with_suspended(Requests(), "Queue"), set())):
-        desk.ask(asked)
+    for suspended, found in ((target, {REF.key}), ("Queue", set())):
+        desk.ask(Requests().with_suspended(suspended))
         assert desk.part.suspended_keys({REF.key: JOB}) == found
         assert desk.part.suspended_jobs([REF]) == dict.fromkeys(found, BY_REQUEST)
         assert desk.part.hold_reason(gone) == (SUSPENDED if found else "")

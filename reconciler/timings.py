@@ -167,8 +167,7 @@ class PodTimings:
 @dataclass(frozen=True, slots=True)
 class ObjectTimings:
     batch: int = 200  # writes between two writes of the inventory
-    many: int = 20  # changes to which Events give way: of a batch, or of corrections within the next
-    busy: float = 1.0
+    many: int = 20  # changes of a batch to which Events give way
     save_pauses: tuple[float, ...] = (0.1, 0.3, 0.6)  # between attempts to write the inventory
     slow_save: float = 2.0  # of a failed write of the inventory: no further attempt at once, the pass waits for it
     slow_factor: float = 3.0  # times that a failure took (a webhook that hangs), for which its object is left alone

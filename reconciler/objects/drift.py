@@ -18,7 +18,6 @@ from reconciler.changes.diff import Change, classify_change
 from reconciler.changes.results import ChangeResult, Effects
 from reconciler.cluster.objects import Object, ref_of
 from reconciler.inventory.store import Inventory
-from reconciler.objects.pace import CorrectionPace
 from reconciler.objects.writer import ClusterWriter
 from reconciler.observation.informers import InformerSet
 from reconciler.observation.volcano import scheduler_text
@@ -48,10 +47,6 @@ class Corrections:
     timed: Callable[[], AbstractContextManager[None]] = nullcontext
     basis: Basis | None = None
     targets: Mapping[str, Manifest] = field(default_factory=dict)
-    pace: CorrectionPace = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.pace = CorrectionPace(self.writer.timings)
 
     def forbid(self) -> None:
         self.basis = None
@@ -85,8 +80,6 @@ class Corrections:
             return []
         with self.timed():
             results = self.writer.apply_changes(changes, inventory)
-        if self.pace.record(len(results), self.writer.clock()):
-            self.writer.note_busy()  # Events wait
         if any(result.outcome != "done" for result in results) or inventory.entries.changed_keys:
             self.wake()
         return results

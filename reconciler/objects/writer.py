@@ -87,9 +87,6 @@ class ClusterWriter:
     def set_deadline(self, seconds: float) -> None:
         self.deadline = self.clock() + seconds
 
-    def note_busy(self) -> None:
-        self.busy_at = self.clock()
-
     def is_out_of_time(self) -> bool:
         """Whether the rest is left to the next pass, so that a pass ends although each of its writes is slow."""
         return self.clock() > self.deadline

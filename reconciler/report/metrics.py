@@ -24,24 +24,18 @@ class Metrics:
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
-        self._define_work()
-        self._define_state()
-        self._define_sources()
-        self._revision, self._revision_since = "", 0.0
+        self._revision, self._revision_since, self.fetched_at = "", 0.0, time.monotonic()
 
-    def _define_work(self) -> None:
         self.passes = self._counter("passes", "Passes of the loop, by result (good, failed).", "result")
         self.pass_seconds = self._histogram("pass", "Duration of a good pass.", PASS_BUCKETS)
         self.phase_seconds = self._histogram("phase", "Duration of a phase of a pass.", PASS_BUCKETS, "phase")
         self.compiles = self._counter("compiles", "Compiles, by result (good, rejected, broken).", "result")
         self.compile_seconds = self._histogram("compile", "Duration of a compile.", COMPILE_BUCKETS)
-        self.changes = self._counter(
-            "changes", "Changes that were tried, by action, kind of object and outcome.", "action", "kind", "outcome"
-        )
+        tried = "Changes that were tried, by action, kind of object and outcome."
+        self.changes = self._counter("changes", tried, "action", "kind", "outcome")
         self.gates_lifted = self._counter("gates_lifted", "Pods that were given their node.")
         self.evictions = self._counter("evictions", "Pods that were evicted.")
 
-    def _define_state(self) -> None:
         self.condition = self._gauge("condition", "1 for a condition that holds, else 0.", "type")
         self.gangs = self._gauge("gangs", "Jobs of the plan in force, by decision.", "decision")
         self.leader = self._gauge("leader", "1 for the replica that acts, else 0.")
@@ -51,20 +45,14 @@ class Metrics:
         self.prune_held = self._gauge("prune_held", "Objects that left the repository and are not deleted.")
         self.suspects = self._gauge("suspects", "Nodes that are closed to a gang that was not bound there, in pairs.")
 
-    def _define_sources(self) -> None:
         self.fetches = self._counter("git_fetches", "Fetches of the branch, by result (good, failed).", "result")
         self.fetch_seconds = self._histogram("git_fetch", "Duration of a fetch.", FETCH_BUCKETS)
         self.fetch_age = self._gauge("git_last_fetch_age_seconds", "Seconds since a fetch went well, or the start.")
-        self.fetched_at = time.monotonic()
         self.watch_relists = self._gauge("watch_relists", "How often a kind was listed again.", "kind")
-        self.watch_event_age = self._gauge(
-            "watch_event_age_seconds",
-            "Seconds since the last event or list of a kind, or since it was to be watched if none has come.",
-            "kind",
-        )
-        self.watch_synced = self._gauge(
-            "watch_synced", "1 for a kind whose objects are known for certain, else 0.", "kind"
-        )
+        age = "Seconds since the last event or list of a kind, or since it was to be watched if none has come."
+        self.watch_event_age = self._gauge("watch_event_age_seconds", age, "kind")
+        synced = "1 for a kind whose objects are known for certain, else 0."
+        self.watch_synced = self._gauge("watch_synced", synced, "kind")
         self.events_dropped = self._gauge("events_dropped", "Events for which there was no room since the start.")
         self.thread_errors = self._gauge("thread_errors", "Unexpected errors that a thread has survived.", "thread")
 

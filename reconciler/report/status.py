@@ -6,7 +6,7 @@ import json
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from math import inf
 from typing import Any
 
@@ -161,14 +161,9 @@ def _check_shape(status: Mapping[str, Any]) -> None:
 
 
 def _condition_entry(condition: Condition, previous: Mapping[str, Any] | None, now: str) -> dict[str, str]:
-    is_unchanged = previous is not None and previous["status"] == str(condition.status)
-    return {
-        "type": condition.type,
-        "status": str(condition.status),
-        "reason": condition.reason,
-        "message": condition.message,
-        "lastTransitionTime": str(previous["lastTransitionTime"]) if previous and is_unchanged else now,
-    }
+    status = str(condition.status)
+    since = str(previous["lastTransitionTime"]) if previous and previous["status"] == status else now
+    return {**asdict(condition), "status": status, "lastTransitionTime": since}
 
 
 def _gang_entry(gang: PlannedGang) -> dict[str, Any]:

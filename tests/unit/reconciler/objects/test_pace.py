@@ -5,7 +5,7 @@ from __future__ import annotations
 from compiler.emit.manifest import Manifest
 from reconciler.changes.diff import Change
 from reconciler.cluster.objects import Ref
-from reconciler.objects.pace import StartPace
+from reconciler.objects.part import StartPace
 from reconciler.timings import TIMINGS
 
 VOLCANO = "batch.volcano.sh/v1alpha1"

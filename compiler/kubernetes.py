@@ -190,6 +190,8 @@ METAX_ATOMIC_GROUP_SIZE_ANNOTATION = f"{METAX_PREFIX}atomic-gpu-group-size"
 
 ROLE_KEYS = (ROLE_MARK, TASK_LABEL, KUBEFLOW_ROLE_LABEL)
 """Labels or annotations that name a pod's role, the surest first."""
+LWS_GROUP_LABEL = "leaderworkerset.sigs.k8s.io/group-index"
+"""On a pod of a LeaderWorkerSet: the number of its group."""
 INDEX_LABELS = (TASK_INDEX_LABEL, KUBEFLOW_INDEX_LABEL, BATCH_INDEX_LABEL)
 """Labels or annotations that number a pod within its role."""
 KUEUE_QUEUE_LABEL = "kueue.x-k8s.io/queue-name"

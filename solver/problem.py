@@ -280,6 +280,8 @@ class Gang:
     may_be_held: it is not in the cluster, and may be kept out of it while its queue's share cannot take it.
 
     over_constrained: stricter than the real rules, so infeasibility proves nothing.
+
+    growth_unit: pods of each role that it takes together above its minima; () for pod by pod.
     """
 
     name: str
@@ -307,6 +309,7 @@ class Gang:
     enqueued_first: bool = False
     may_be_held: bool = False
     former: tuple[Placement, ...] = ()
+    growth_unit: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,7 @@
 """LeaderWorkerSet (leaderworkerset.x-k8s.io/v1, lws 0.7): groups of a leader and its workers.
 
-All groups start together, so that none has workers without a leader.
+Each group is a gang of its own, as in LWS and in Volcano (a PodGroup for each): the set starts with one, and takes more
+as there is room for them whole; all together where the object says so (`gangplan.dev/gang`).
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from compiler.kinds.common.annotated import with_annotated_queue
+from compiler.kinds.common.annotated import is_gang, with_annotated_queue
 from compiler.kinds.common.job_kinds import Count, JobKind, RolePaths, job_kind
 from compiler.kinds.common.jobs import annotation_value
 from compiler.kinds.common.paths import value_at
@@ -30,9 +31,12 @@ def _amend(gang: GangSpec) -> GangSpec:
     size = int(size) if isinstance(size, int | float) else 1  # what else stands there, the schema has said to be wrong
     workers = size - (len(gang.roles) > 1)
 
+    comes_together = is_gang(gang.document)
+
     def with_group_size(role: RoleSpec) -> RoleSpec:
-        pods = role.replicas * (1 if role.name == "leader" else workers)
-        return replace(role, replicas=pods, minimum=pods, unit=max(1, pods // max(1, role.replicas)))
+        of_group = 1 if role.name == "leader" else workers
+        pods = role.replicas * of_group
+        return replace(role, replicas=pods, minimum=pods if comes_together else min(pods, of_group), unit=of_group)
 
     roles = tuple(map(with_group_size, gang.roles))
     is_late = (
@@ -40,7 +44,8 @@ def _amend(gang: GangSpec) -> GangSpec:
         or annotation_value(gang.document, LEADER_WORKER_TOPOLOGY_ANNOTATION) is not None
     )
     late = ("worker",) if is_late else ()
-    gang = replace(gang, roles=roles, minimum=sum(role.replicas for role in roles), dependent_roles=late)
+    minimum = sum(role.minimum for role in roles)
+    gang = replace(gang, roles=roles, minimum=minimum, dependent_roles=late, grows_in_units=not comes_together)
     return with_annotated_queue(gang)
 
 

@@ -107,6 +107,7 @@ class GangLowering:
             and j not in observed.present_gangs
             and run_kind_of(spec.document.data) in PLANNED_RUN_KINDS,
             former=self._former_places(j),
+            growth_unit=tuple(role.unit for role in spec.roles) if spec.grows_in_units else (),
         )
 
     def _former_places(self, j: int) -> tuple[Placement, ...]:

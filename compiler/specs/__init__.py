@@ -251,6 +251,7 @@ class GangSpec:
     writes_scheduler: binding names Volcano in pod templates that name no scheduler. written_pods: role -> pods, of a
     job whose controller may run more than that (a rolling update, an autoscaler); those that are there are planned.
     succeeded_pods: role -> pods that have ended well and do not come back; they are not among the role's `replicas`.
+    grows_in_units: above its minimum it starts a unit of all its roles at a time.
     """
 
     document: Document
@@ -276,6 +277,7 @@ class GangSpec:
     writes_scheduler: bool = False
     written_pods: Mapping[str, int] = field(default_factory=dict)
     succeeded_pods: Mapping[str, int] = field(default_factory=dict)
+    grows_in_units: bool = False
 
     @property
     def namespace(self) -> str:

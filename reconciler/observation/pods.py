@@ -6,6 +6,7 @@ import re
 
 from compiler.kubernetes import (
     INDEX_LABELS,
+    LWS_GROUP_LABEL,
     ROLE_KEYS,
     annotations_of,
     is_finished_pod,
@@ -32,8 +33,13 @@ def role_of(pod: Object, gang: PlannedGang) -> str | None:
     return roles[0] if len(roles) == 1 and not gang.has_helpers else None
 
 
-def index_of(pod: Object) -> tuple[int, str]:
-    """The pod's number within its role, then its name."""
+def index_of(pod: Object) -> tuple[int, int, str]:
+    """The number of the pod's group, if it has one, and its number within its role; then its name."""
+    group = str(labels_of(pod).get(LWS_GROUP_LABEL, ""))
+    return (int(group) if group.isdigit() else 0, *_number_in_role(pod))
+
+
+def _number_in_role(pod: Object) -> tuple[int, str]:
     name = name_of(pod)
     for key in INDEX_LABELS:
         if (value := labels_of(pod).get(key) or annotations_of(pod).get(key) or "").isdigit():

@@ -4,7 +4,7 @@ first, within what they are entitled to before beyond it."""
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Container, Iterator
+from collections.abc import Collection, Container, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from solver.greedy.best_fit import GreedyPlacer
@@ -20,11 +20,11 @@ from solver.state.state import Pods, State
 
 @dataclass(frozen=True, slots=True)
 class GrowthRequest:
-    """What a gang would still like: whole units of one role after another, `stride` units at a time, fewer where that
-    many do not fit."""
+    """What a gang would still like: whole units of one kind after another, `stride` units at a time, fewer where that
+    many do not fit. unit: pods of each role."""
 
-    role: int
-    unit: int
+    kind: int
+    unit: tuple[int, ...]
     stride: int
 
 
@@ -88,7 +88,7 @@ class _Growth:
                 wanting[j] = replace(wish, stride=wish.stride // 2)
                 continue
             gang = self._state.problem.gangs[j]
-            again = _next_request(gang, self.grown[j], wish.role + (not found), self._strides, wish)
+            again = _next_request(gang, self.grown[j], wish.kind + (not found), self._strides, wish)
             if again is None:
                 del wanting[j]
             else:
@@ -114,8 +114,10 @@ class _Growth:
     def _place(self, j: int, wish: GrowthRequest, only_entitled: bool) -> bool:
         """Whether the pods of the request find room and the queues allow them; takes the room then."""
         gang, books = self._state.problem.gangs[j], self._state.queue_books
-        mix = [wish.stride * wish.unit if t == wish.role else 0 for t in range(len(gang.roles))]
-        amount = tuple(sum(mix) * x for x in gang.roles[wish.role].request)
+        mix = [wish.stride * pods for pods in wish.unit]
+        amount = tuple(
+            map(sum, zip(*([n * x for x in r.request] for n, r in zip(mix, gang.roles, strict=True)), strict=True))
+        )
         bound = [books]
         if self._books_at_start is not None and j in self._lasting_gangs:
             bound.append(self._books_at_start)
@@ -137,13 +139,27 @@ class _Growth:
 def _next_request(
     gang: Gang, pods: tuple[Placement, ...], first: int, strides: int, previous: GrowthRequest | None = None
 ) -> GrowthRequest | None:
-    """The next stride of the first role, from `first` on, that has not reached its replicas; never longer than the one
-    before it in that role."""
-    have = pods_per_role(len(gang.roles), pods)
-    for t, role in enumerate(gang.roles):
-        unit = math.lcm(*(s.size for s in gang.subgroups if t in s.roles))
-        left = (role.replicas - have[t]) // unit
-        if t >= first and left > 0:
-            stride = max(1, left // strides) if previous is None or previous.role != t else min(previous.stride, left)
-            return GrowthRequest(t, unit, stride)
+    """The next stride of the first kind of units, from `first` on, of which some are left; never longer than the one
+    before it of that kind."""
+    for kind, (unit, left) in enumerate(_units(gang, pods_per_role(len(gang.roles), pods))):
+        if kind >= first and left > 0:
+            is_new = previous is None or previous.kind != kind
+            stride = max(1, left // strides) if previous is None or is_new else min(previous.stride, left)
+            return GrowthRequest(kind, unit, stride)
     return None
+
+
+def _units(gang: Gang, have: Sequence[int]) -> Iterator[tuple[tuple[int, ...], int]]:
+    """The kinds of units by which a gang grows, and how many of each are left: one role after another; or what a begun
+    unit of all roles lacks, then whole ones."""
+    if not gang.growth_unit:
+        for t, role in enumerate(gang.roles):
+            size = math.lcm(*(s.size for s in gang.subgroups if t in s.roles))
+            unit = tuple(size if other == t else 0 for other in range(len(gang.roles)))
+            yield unit, (role.replicas - have[t]) // size
+        return
+    roles = [(n, of_unit, role.replicas) for n, of_unit, role in zip(have, gang.growth_unit, gang.roles, strict=True)]
+    begun = max(-(-n // of_unit) for n, of_unit, _ in roles if of_unit)
+    lacking = tuple(max(0, min(begun * of_unit, most) - n) for n, of_unit, most in roles)
+    yield lacking, int(any(lacking))
+    yield gang.growth_unit, min(most // of_unit for _, of_unit, most in roles if of_unit) - begun

@@ -212,7 +212,8 @@ GROUPED = {
         f"template: {POD}}}}}}}]}}\n"
     ),
     "LeaderWorkerSet": (
-        "apiVersion: leaderworkerset.x-k8s.io/v1\nkind: LeaderWorkerSet\nmetadata: {name: asks, namespace: team}\n"
+        "apiVersion: leaderworkerset.x-k8s.io/v1\nkind: LeaderWorkerSet\n"
+        "metadata: {name: asks, namespace: team, annotations: {gangplan.dev/gang: 'true'}}\n"
         f"spec: {{replicas: COUNT, leaderWorkerTemplate: {{size: 3, workerTemplate: {POD}}}}}\n"
     ),
 }

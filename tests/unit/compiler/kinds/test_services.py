@@ -169,15 +169,23 @@ def leader_worker_set(template: dict[str, Any], **more: object) -> dict[str, Any
 @pytest.mark.parametrize(
     ("spec", "expected"),
     [
-        (leader_worker_set({"leaderTemplate": POD, "size": 4}, replicas=2), (8, {"leader": (2, 2), "worker": (6, 6)})),
-        (leader_worker_set({"size": 4}, replicas=2), (8, {"worker": (8, 8)})),
+        (leader_worker_set({"leaderTemplate": POD, "size": 4}, replicas=2), (4, {"leader": (1, 2), "worker": (3, 6)})),
+        (leader_worker_set({"size": 4}, replicas=2), (4, {"worker": (4, 8)})),
         (leader_worker_set({"leaderTemplate": POD}), (1, {"leader": (1, 1), "worker": (0, 0)})),
     ],
 )
-def test_groups_of_a_leader_worker_set_start_together(spec: object, expected: object) -> None:
+def test_a_leader_worker_set_starts_with_a_group(spec: object, expected: object) -> None:
     found = gang("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", spec)
     assert minima(found) == expected
-    assert (found.pod_owners, found.dependent_roles) == (("StatefulSet.apps",), ())
+    assert (found.pod_owners, found.dependent_roles, found.grows_in_units) == (("StatefulSet.apps",), (), True)
+
+
+def test_groups_of_a_leader_worker_set_start_together_where_it_says_so() -> None:
+    spec = leader_worker_set({"leaderTemplate": POD, "size": 4}, replicas=2)
+    together = {"annotations": {"gangplan.dev/gang": "true"}}
+    found = gang("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", spec, **together)
+    assert minima(found) == (8, {"leader": (2, 2), "worker": (6, 6)})
+    assert not found.grows_in_units
 
 
 def test_workers_that_are_made_after_their_leader_are_not_waited_for() -> None:

@@ -13,6 +13,7 @@ from reconciler.cluster.objects import Object, ref_of
 from reconciler.observation.memory import ObservationMemory
 from reconciler.observation.nodes import NodeIndex
 from reconciler.observation.observe import Observation, Restrictions
+from reconciler.observation.pods import index_of
 from reconciler.planning.fingerprint import Fingerprint, fingerprint_of, state_objects
 from reconciler.planning.snapshot import Snapshot
 from tests.builders.live import BATCH, VOLCANO, live, live_pod, with_metadata
@@ -194,6 +195,14 @@ def test_what_is_remembered_of_nodes_is_what_the_nodes_say() -> None:
     index, digests = memory.index_of([b]), memory.node_digests([b])
     assert memory.index_of([node("b", beat=1)]) is index
     assert memory.node_digests([node("b", beat=2)]) == digests
+
+
+def test_pods_of_one_group_come_before_those_of_the_next() -> None:
+    def member(name: str, group: int) -> Object:
+        return {"metadata": {"name": name, "labels": {"leaderworkerset.sigs.k8s.io/group-index": str(group)}}}
+
+    pods = [member("s-1-1", 1), member("s-0-2", 0), member("s-1-2", 1), member("s-0-1", 0)]
+    assert [pod["metadata"]["name"] for pod in sorted(pods, key=index_of)] == ["s-0-1", "s-0-2", "s-1-1", "s-1-2"]
 
 
 def test_what_is_a_job_is_asked_anew_of_what_has_changed_alone() -> None:

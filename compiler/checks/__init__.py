@@ -138,7 +138,7 @@ class CheckInput(DocumentInput):
 @dataclass(frozen=True, slots=True)
 class Finding:
     """A violation at `path` of `document`. see: a second location. severity: replaces the rule's own. cause: the object
-    whose errors are behind it, by its display name."""
+    whose errors are behind it, by its display name. is_rejecting: an error of it keeps the document out of the plan."""
 
     document: Document
     path: FieldPath
@@ -147,6 +147,7 @@ class Finding:
     see: tuple[Document, FieldPath] | None = None
     severity: Severity | None = None
     cause: str = ""
+    is_rejecting: bool = True
 
 
 CheckFunction = Callable[[Any], Iterator[Finding]]

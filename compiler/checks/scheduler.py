@@ -23,6 +23,7 @@ from compiler.volcano.scheduler_conf import PREDICATE_CACHE
 
 ENQUEUE_VOTERS = ("overcommit", "proportion", "capacity")
 """Plugins that keep a job Pending for want of room."""
+NODE_FILTER = "predicate.NodeAffinityEnable"
 CACHED_ACTIONS = ("allocate", "backfill", "preempt")
 
 
@@ -201,6 +202,27 @@ def missing_gang_plugin(check_input: CheckInput) -> Iterator[Finding]:
             yield Finding(
                 spec.document, (*spec.base_path, "tiers"), "the plugin gang is not enabled", "add it to the first tier"
             )
+
+
+@check("GP435", "nothing keeps pods at their nodes")
+def missing_node_filter(check_input: CheckInput) -> Iterator[Finding]:
+    """Pods are bound by a node selector or node affinity on the planned nodes, which the plugin predicates enforces.
+    Without it, or with its filter of nodes off, Volcano puts them anywhere. The plan still uses the configuration.
+    Source: predicates.go. Mend: add predicates to a tier, or remove what switches it off."""
+    for spec in check_input.schedulers:
+        plugins = [(path, plugin) for path, plugin in plugins_of(spec) if plugin.name == "predicates"]
+        if not plugins and not spec.is_partial:
+            message = "the plugin predicates is not enabled, so that nothing keeps pods at their planned nodes"
+            path = (*spec.base_path, "tiers")
+            yield Finding(spec.document, path, message, "add predicates to a tier", is_rejecting=False)
+        for path, plugin in plugins[:1]:
+            for off, at in (
+                (plugin.flags.get("enablePredicate") is False, (*path, "enablePredicate")),
+                (plugin.arguments.get(NODE_FILTER) is False, (*path, "arguments", NODE_FILTER)),
+            ):
+                if off:
+                    message = f"{at[-1]} is false, so that nothing keeps pods at their planned nodes"
+                    yield Finding(spec.document, at, message, "remove it", is_rejecting=False)
 
 
 @check("GP418", "queue field without its plugin", "warning")

@@ -189,7 +189,10 @@ def _run_checks(
                 continue
             if found.document.identity in jobs and diagnostic.position in told:
                 continue  # of one cause with what the server says of that place
-            _add_finding(found.document, diagnostic, rejected, diagnostics)
+            if found.is_rejecting:
+                _add_finding(found.document, diagnostic, rejected, diagnostics)
+            else:
+                diagnostics.append(diagnostic)
     _reject_dependents(check_input, rejected, diagnostics)
 
 

@@ -153,10 +153,9 @@ PLUGIN_PLANS: Mapping[str, PluginPlan] = {
                 "info",
             ),
             Difference(
-                "the plan keeps node affinity and taints that Volcano is told to ignore: "
-                "a job may wait that Volcano would start",
-                "predicate.NodeAffinityEnable or predicate.TaintTolerationEnable: false",
-                _says(False, "predicate.NodeAffinityEnable", "predicate.TaintTolerationEnable"),
+                "the plan keeps taints that Volcano is told to ignore: a job may wait that Volcano would start",
+                "predicate.TaintTolerationEnable: false",
+                _says(False, "predicate.TaintTolerationEnable"),
             ),
         ),
     ),

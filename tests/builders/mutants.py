@@ -67,7 +67,10 @@ SPECS: dict[str, Any] = {
     },
     "Cluster.gangplan.dev": {"services": "devices", "jobs": ["jobs/*"], "patience": "1h"},
     "NodePool.gangplan.dev": {"count": 2, "capacity": {"cpu": 8, "nvidia.com/gpu": 8}, "labels": {"zone": "a"}},
-    "SchedulerConfiguration.gangplan.dev": {"actions": ["allocate"], "tiers": [{"plugins": [{"name": "gang"}]}]},
+    "SchedulerConfiguration.gangplan.dev": {
+        "actions": ["allocate"],
+        "tiers": [{"plugins": [{"name": "gang"}, {"name": "predicates"}]}],
+    },
     "JobSet.jobset.x-k8s.io": {"replicatedJobs": [{"name": "w", "replicas": 2, "template": {"spec": BATCH}}]},
     "LeaderWorkerSet.leaderworkerset.x-k8s.io": {
         "replicas": 2,
@@ -90,7 +93,11 @@ SPECS: dict[str, Any] = {
     "ElasticJob.elastic.iml.github.io": {"replicaSpecs": {"worker": ROLE}},
 }
 WITHOUT_SPEC: dict[str, Any] = {
-    "ConfigMap.": {"data": {"volcano-scheduler.conf": 'actions: "allocate"\ntiers:\n- plugins:\n  - name: gang\n'}},
+    "ConfigMap.": {
+        "data": {
+            "volcano-scheduler.conf": 'actions: "allocate"\ntiers:\n- plugins:\n  - name: gang\n  - name: predicates\n'
+        }
+    },
     "PriorityClass.scheduling.k8s.io": {"value": 10, "globalDefault": True},
     "Numatopology.nodeinfo.volcano.sh": {"spec": {"policies": {"CPUManagerPolicy": "static"}}},
 }

@@ -64,7 +64,8 @@ def changes(case: Object) -> dict[str, int]:
     outcome = compile_repository(
         Repository(files), state=ClusterState.from_objects([*queue_objects(case), *gangs, *pods])
     )
-    assert [found.message for found in outcome.diagnostics if found.severity == "error"] == []
+    errors = [found for found in outcome.diagnostics if found.severity == "error"]
+    assert {found.code for found in errors} <= {"GP435"}  # Volcano's unit tests do without predicates
     found = {}
     for decision in outcome.decisions:
         new = decision.pod_count - decision.running_count if decision.grows else 0

@@ -15,6 +15,7 @@ from reconciler.git.mirror import Mirror
 from reconciler.git.poller import GitPoller
 from reconciler.inventory.keeper import InventoryKeeper
 from reconciler.inventory.store import InventoryStore
+from reconciler.loop import Hands, Parts, Voices
 from reconciler.objects.differ import Differ
 from reconciler.objects.drift import Corrections
 from reconciler.objects.part import ObjectsPart
@@ -22,7 +23,6 @@ from reconciler.objects.writer import ClusterWriter
 from reconciler.observation.informers import InformerSet
 from reconciler.observation.own_writes import OwnWrites
 from reconciler.ownership.part import OwnershipPart, Releases
-from reconciler.parts import Hands, Parts, Voices
 from reconciler.planning.branch import Branch
 from reconciler.planning.candidate import Candidacy
 from reconciler.planning.cluster_copy import PlanCopy

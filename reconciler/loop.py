@@ -6,25 +6,88 @@ Each step is given values and returns one; nothing else is handed from one to th
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 
 from reconciler.changes.allowed import Allowed, Changes
 from reconciler.changes.results import ChangeResult, Effects
+from reconciler.cluster.client import Client
+from reconciler.cluster.lease import Fence, Lease
 from reconciler.cluster.objects import group_kind_of
+from reconciler.inventory.keeper import InventoryKeeper
 from reconciler.inventory.store import Inventory
 from reconciler.objects.differ import Fates, withhold_waiting_jobs
 from reconciler.objects.drift import Basis
+from reconciler.objects.part import ObjectsPart
+from reconciler.observation.informers import InformerSet
 from reconciler.observation.observe import Restrictions
 from reconciler.observation.seen import Seen
-from reconciler.parts import Hands, Parts, Voices
+from reconciler.ownership.part import OwnershipPart
+from reconciler.part import Part
+from reconciler.planning.controller import PlanningPart
 from reconciler.planning.target import Target
 from reconciler.pods.lifts import Orders
+from reconciler.pods.part import PodsPart
+from reconciler.report.events import EventWriter
+from reconciler.report.metrics import Metrics
 from reconciler.report.outcome import Outcome, report_of
-from reconciler.report.status import Report
-from reconciler.requests.part import SUSPENDED
+from reconciler.report.status import Report, StatusPublisher
+from reconciler.report.tracing import Tracing
+from reconciler.requests.part import SUSPENDED, RequestsPart
+from reconciler.runs.part import RunsPart
+from reconciler.scheduler.part import SchedulerPart
+from reconciler.settings import Settings
+from reconciler.threads.heartbeat import LoopPulse
+from reconciler.threads.rest import Interval
+from reconciler.threads.wake import WakeEvent
+from reconciler.timings import Timings
+
+
+@dataclass(frozen=True, slots=True)
+class Hands:
+    """What the loop works with. clock: seconds, of this process. wall_clock: seconds since the epoch."""
+
+    settings: Settings
+    timings: Timings
+    client: Client
+    watches: InformerSet
+    lease: Lease
+    fence: Fence
+    keeper: InventoryKeeper
+    wake: WakeEvent
+    pulse: LoopPulse
+    housekeeping: Interval
+    clock: Callable[[], float]
+    wall_clock: Callable[[], float]
+
+
+@dataclass(frozen=True, slots=True)
+class Voices:
+    publisher: StatusPublisher
+    event_writer: EventWriter
+    metrics: Metrics
+    tracing: Tracing
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """Only the loop, what is above it, and the assembly know them all."""
+
+    planning: PlanningPart
+    requests: RequestsPart
+    runs: RunsPart
+    ownership: OwnershipPart
+    scheduler: SchedulerPart
+    pods: PodsPart
+    objects: ObjectsPart
+    hands: Hands
+    voices: Voices
+
+    @property
+    def all(self) -> tuple[Part, ...]:
+        return self.planning, self.requests, self.runs, self.ownership, self.scheduler, self.pods, self.objects
 
 
 def reconcile_once(parts: Parts) -> Report:

@@ -12,8 +12,7 @@ from reconciler.changes.results import ChangeResult, events_of_results
 from reconciler.cluster.client import ApiError, LostLease, short_error
 from reconciler.git.webhook import WebhookReceiver, serve_webhook
 from reconciler.inventory.neighbours import OtherGangplanError
-from reconciler.loop import basis, reconcile_once
-from reconciler.parts import Hands, Parts, Voices
+from reconciler.loop import Hands, Parts, Voices, basis, reconcile_once
 from reconciler.report.server import HttpAnswer, serve_pages
 from reconciler.report.status import FAILURE_TYPE, Report
 from reconciler.threads.heartbeat import Heartbeat

@@ -36,8 +36,8 @@ from reconciler.data_folder import DataFolderInUse, load_identity, lock_data_fol
 from reconciler.git.process import GitError
 from reconciler.inventory.neighbours import OtherGangplanError
 from reconciler.inventory.store import FinishedRun, InventoryStore
+from reconciler.loop import Hands, Parts
 from reconciler.observation.informers import STATE_KINDS
-from reconciler.parts import Hands, Parts
 from reconciler.planning.fingerprint import without_server_fields
 from reconciler.report.process_log import JsonFormatter, log_as_json
 from reconciler.report.status import Report, read_status, status_text

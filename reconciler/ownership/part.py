@@ -36,8 +36,15 @@ from reconciler.observation.look_ups import LookUps
 from reconciler.observation.own_writes import OwnWrites
 from reconciler.observation.seen import Seen
 from reconciler.ownership.dependents import pods_of_all
-from reconciler.ownership.guard import PruneSafety, Toll, prune_plan, sum_tolls, takes_data, toll_of_change
-from reconciler.ownership.occupied_queues import without_occupied_queues
+from reconciler.ownership.guard import (
+    PruneSafety,
+    Toll,
+    prune_plan,
+    sum_tolls,
+    takes_data,
+    toll_of_change,
+    without_occupied_queues,
+)
 from reconciler.part import Part
 from reconciler.planning.target import Target
 from reconciler.timings import TIMINGS, LookUpTimings, OwnershipTimings

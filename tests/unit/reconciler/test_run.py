@@ -23,8 +23,8 @@ from reconciler.cluster.timelimit import TimeLimiter
 from reconciler.git.poller import GitPoller
 from reconciler.inventory.neighbours import OtherGangplanError
 from reconciler.inventory.store import Inventory
+from reconciler.loop import Parts
 from reconciler.objects.drift import Basis, Corrections
-from reconciler.parts import Parts
 from reconciler.planning.snapshot import Snapshot
 from reconciler.report.events import EventWriter
 from reconciler.report.status import Report, StatusPublisher

@@ -11,7 +11,7 @@ from reconciler.changes.allowed import PrunePlan
 from reconciler.changes.diff import Change
 from reconciler.cluster.objects import Object, ref_of
 from reconciler.observation.observe import Observation
-from reconciler.ownership.occupied_queues import without_occupied_queues
+from reconciler.ownership.guard import without_occupied_queues
 from tests.builders.writing import thing, volcano_job
 
 

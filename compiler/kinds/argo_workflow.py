@@ -2,7 +2,9 @@
 
 The controller makes the pods of a step when the step before is over, so that none is bound. Room is kept for the widest
 step: of all that run side by side the one that asks for the most devices, then cpu. What its objects of known kinds run
-counts like pods. A step that repeats by a parameter counts once. Templates that lie in a WorkflowTemplate or
+counts like pods. A step that repeats by a parameter counts once. `parallelism` of the workflow or of a template, and a
+mutex of a template, bound how many pods run side by side: then the largest of them count. `podSpecPatch` is applied,
+with parameters whose values are written beside them. Templates that lie in a WorkflowTemplate or
 ClusterWorkflowTemplate (`workflowTemplateRef`, `templateRef` of a step) are taken from there if the repository has it.
 """
 
@@ -23,11 +25,13 @@ from compiler.fields.validation import without_nulls
 from compiler.kinds import Kind, kinds
 from compiler.kinds.common import pods
 from compiler.kinds.common.job_kinds import KindObject
-from compiler.kinds.common.jobs import submission_and_duration, time_diagnostics
+from compiler.kinds.common.jobs import Natural, submission_and_duration, time_diagnostics
+from compiler.kinds.common.pod_patches import patched, pod_patch
 from compiler.kubernetes import VOLCANO_SCHEDULER
 from compiler.specs import GangSpec, RoleSpec
 from compiler.specs.services import ServiceDraft, unbound
 from compiler.syntax.documents import Document, FieldPath
+from compiler.validation.judge import items, mapping
 
 GROUP = "argoproj.io"
 _CREATING = ("create", "apply", "replace")
@@ -39,6 +43,15 @@ TEMPLATES_ELSEWHERE = declare_rule(
     """The Workflow runs templates of a WorkflowTemplate or ClusterWorkflowTemplate that the repository does not hold.
     Which pods these run is not known: they are in no plan, and no room is kept for them. Mend: add the WorkflowTemplate
     to the repository, or leave room for the pods.""",
+)
+UNREAD_LIMIT = declare_rule(
+    "GP227",
+    "warning",
+    "part of a workflow that is not planned",
+    """A podSpecPatch with parameters whose values come from elsewhere, or that is neither JSON nor YAML, is not
+    applied: the pods count as the template says. The number of a semaphore lies in a ConfigMap, and is not read: room
+    is kept for all pods that may run side by side without it. Mend: write the resources into the template; limit the
+    pods by `parallelism` as well.""",
 )
 Scope = tuple[str, str]
 """Kind and name of the WorkflowTemplate that holds a template; empty for the Workflow's own."""
@@ -86,6 +99,15 @@ class Dag(LenientModel):
     tasks: list[Repeated] = Field(default_factory=list)
 
 
+class Synchronization(LenientModel):
+    mutex: Any = None
+    mutexes: list[Any] | None = None
+
+    @property
+    def is_exclusive(self) -> bool:
+        return self.mutex is not None or bool(self.mutexes)
+
+
 class ContainerSet(LenientModel):
     containers: list[pods.Container] = Field(default_factory=list)
 
@@ -93,6 +115,21 @@ class ContainerSet(LenientModel):
 class Resource(LenientModel):
     action: str = ""
     manifest: str | None = None
+
+
+class Parameter(LenientModel):
+    name: str = ""
+    value: Any = None
+    default: Any = None
+
+
+class Arguments(LenientModel):
+    parameters: list[Parameter] | None = None
+
+    def values(self, prefix: str) -> dict[str, str]:
+        """`prefix` and the name of each parameter -> its value, as far as it is written here."""
+        found = ((f"{prefix}{p.name}", p.default if p.value is None else p.value) for p in self.parameters or ())
+        return {name: str(value) for name, value in found if value is not None}
 
 
 class Template(LenientModel):
@@ -110,6 +147,15 @@ class Template(LenientModel):
     affinity: pods.Affinity | None = None
     tolerations: list[pods.TolerationModel] | None = None
     scheduler_name: str | None = None
+    parallelism: Natural | None = None
+    synchronization: Synchronization | None = None
+    pod_spec_patch: str | None = None
+    inputs: Arguments | None = None
+
+    @property
+    def is_exclusive(self) -> bool:
+        """Whether one of it runs at a time."""
+        return self.synchronization is not None and self.synchronization.is_exclusive
 
     @property
     def is_leaf(self) -> bool:
@@ -127,6 +173,9 @@ class Spec(LenientModel):
     affinity: pods.Affinity | None = None
     tolerations: list[pods.TolerationModel] | None = None
     pod_priority_class_name: str | None = None
+    parallelism: Natural | None = None
+    pod_spec_patch: str | None = None
+    arguments: Arguments | None = None
 
 
 class Workflow(KindObject):
@@ -194,7 +243,7 @@ def workflow_gang(draft: WorkflowDraft, elsewhere: Mapping[Scope, Spec]) -> tupl
         written = {name: value for name in spec.model_fields_set if (value := getattr(spec, name)) is not None}
         spec = named.model_copy(update=written)
     steps = _Steps(document, spec, path, elsewhere)
-    widest = steps.widest((OWN, spec.entrypoint or ""), ())
+    widest = steps.limited(steps.widest((OWN, spec.entrypoint or ""), ()), spec.parallelism)
     missing = tuple(map(_scope_text, steps.missing))
     found = [(leaf, widest[use]) for use, leaf in steps.named_leaves()]
     roles = [replace(role, replicas=role.replicas * count) for leaf, count in found for role in leaf.roles]
@@ -283,8 +332,18 @@ class _Steps:
                 self.known[use] = Counter({use: 1})
             else:
                 sums = (self._sum(stage, (*above, key)) for stage in _stages(template))
-                self.known[use] = max(sums, key=self._weight, default=Counter())
+                bounded = (self.limited(counts, template.parallelism) for counts in sums)
+                self.known[use] = max(bounded, key=self._weight, default=Counter())
         return self.known[use]
+
+    def limited(self, counts: Counter[Use], most: int | None) -> Counter[Use]:
+        """The largest pods of these, so many of them; all where there is no limit. One of an exclusive template."""
+        left, found = most or sum(counts.values()), Counter[Use]()
+        for use in sorted(counts, key=lambda use: self._weight({use: 1}), reverse=True):
+            there = min(counts[use], 1) if self.templates[use[0]][1].is_exclusive else counts[use]
+            if number := min(there, left):
+                found[use], left = number, left - number
+        return found
 
     def _is_placed_by(self, around: Key, template: Template) -> bool:
         """Whether pods of the template go where the one around it says."""
@@ -295,9 +354,13 @@ class _Steps:
 
     def _sum(self, stage: Sequence[Repeated], above: tuple[Key, ...]) -> Counter[Use]:
         total: Counter[Use] = Counter()
+        times: Counter[Key] = Counter()
         for step in stage:
-            for leaf, count in self.widest(self._key(step, above[-1]), above).items():
-                total[leaf] += count * step.repeats
+            times[self._key(step, above[-1])] += step.repeats
+        for key, number in times.items():
+            is_exclusive = key in self.templates and self.templates[key][1].is_exclusive
+            for leaf, count in self.widest(key, above).items():
+                total[leaf] += count * (min(number, 1) if is_exclusive else number)
         return total
 
     def _key(self, step: Repeated, parent: Key) -> Key:
@@ -346,6 +409,10 @@ class _Steps:
             "scheduler_name": template.scheduler_name or spec.scheduler_name,
         }
         told = pods.PodSpecModel(containers=[*containers, *(template.sidecars or ())]).model_copy(update=others)
+        values = (spec.arguments or Arguments()).values("workflow.parameters.")
+        values |= (template.inputs or Arguments()).values("inputs.parameters.")
+        for patch in (spec.pod_spec_patch, template.pod_spec_patch):
+            told = patched(told, patch, values) or told
         pod = pods.PodTemplate(metadata=template.metadata, spec=told)
         role = pods.role_spec(template.name, 1, 0, pod, path)
         return _Leaf((replace(role, template_path=(), selector_paths=places),))
@@ -408,8 +475,36 @@ def _step(item: object) -> Repeated | None:
         return None
 
 
+def _diagnostics(document: Document) -> Iterator[Diagnostic]:
+    """What of a workflow is not planned, after all else."""
+    yield from time_diagnostics(document)
+    path = ("spec", "workflowSpec") if document.kind == "CronWorkflow" else ("spec",)
+    spec = mapping(document.data, *path)
+    given = _arguments_of(spec.get("arguments")).values("workflow.parameters.")
+    places: list[tuple[FieldPath, dict[str, Any]]] = [(path, spec)]
+    places += [((*path, "templates", number), each) for number, each in items(spec, "templates")]
+    for at, each in places:
+        values = given | _arguments_of(each.get("inputs")).values("inputs.parameters.")
+        if (patch := each.get("podSpecPatch")) and pod_patch(str(patch), values) is None:
+            message = "the podSpecPatch cannot be read: its pods count without it"
+            help = "write the resources into the template, or values beside the parameters"
+            yield document.diagnostic(UNREAD_LIMIT, (*at, "podSpecPatch"), message, help)
+        synchronization = mapping(each, "synchronization")
+        if key := next((key for key in ("semaphore", "semaphores") if synchronization.get(key)), None):
+            message = "the number of the semaphore is not read: room is kept for all pods that may run side by side"
+            yield document.diagnostic(UNREAD_LIMIT, (*at, "synchronization", key), message, "write parallelism as well")
+
+
+def _arguments_of(data: Any) -> Arguments:
+    """Arguments or inputs; none where they are malformed."""
+    try:
+        return Arguments.model_validate(without_nulls(data)) if data else Arguments()
+    except ValidationError:
+        return Arguments()
+
+
 WHY = "they are made step by step"
 KINDS = tuple(
-    Kind(name, GROUP, ("v1alpha1",), model, specs, time_diagnostics, is_foreign=True, unbound_reason=WHY)
+    Kind(name, GROUP, ("v1alpha1",), model, specs, _diagnostics, is_foreign=True, unbound_reason=WHY)
     for name, model, specs in (("Workflow", Workflow, _workflow), ("CronWorkflow", CronWorkflow, _cron_workflow))
 )

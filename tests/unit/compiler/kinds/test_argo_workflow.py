@@ -59,6 +59,46 @@ def test_room_is_kept_for_the_widest_step(main: Item, widest: dict[str, int] | N
         assert pods(found) == {"a": 0, "b": 0, "c": 1}
 
 
+EIGHT = {"name": "main", "steps": [[step("b", withItems=[*range(8)]), step("c", withItems=[1, 2])]]}
+MUTEX = {"synchronization": {"mutex": {"name": "one"}}}
+
+
+@pytest.mark.parametrize(
+    ("templates", "spec", "widest"),
+    [
+        ((EIGHT, *LEAVES), {"parallelism": 3}, {"b": 1, "c": 2}),
+        (({**EIGHT, "parallelism": 1}, *LEAVES), {}, {"b": 0, "c": 1}),
+        ((EIGHT, LEAVES[1], leaf("c", 4, **MUTEX)), {}, {"b": 8, "c": 1}),
+        (
+            ({"name": "main", "steps": [[step("x", withItems=[1, 2])]]}, {**EIGHT, "name": "x", **MUTEX}, *LEAVES),
+            {},
+            {"b": 8, "c": 2},
+        ),
+    ],
+)
+def test_no_more_pods_run_side_by_side_than_limits_let(templates: tuple[Item, ...], spec: Item, widest: Item) -> None:
+    assert pods(workflow(*templates, **spec)) == widest
+
+
+PATCHES = {
+    '{"containers": [{"name": "main", "resources": {"limits": {"nvidia.com/gpu": 4}}}]}': 4,
+    "containers: [{name: main, resources: {limits: {nvidia.com/gpu: '{{workflow.parameters.gpus}}'}}}]": 2,
+    "containers: [{name: other, resources: {limits: {nvidia.com/gpu: 8}}}]": 1,
+    "containers: [{name: main, resources: {limits: {nvidia.com/gpu: '{{inputs.parameters.gpus}}'}}}]": 1,
+    "{": 1,
+}
+"""Patch -> the GPUs of the pod, whose template says 1."""
+
+
+@pytest.mark.parametrize("patch", PATCHES)
+@pytest.mark.parametrize("is_of_template", [True, False])
+def test_a_patch_of_the_pod_counts(patch: str, is_of_template: bool) -> None:
+    of_template, of_spec = ({"podSpecPatch": patch}, {}) if is_of_template else ({}, {"podSpecPatch": patch})
+    arguments = {"parameters": [{"name": "gpus", "value": 2}]}
+    found = workflow(leaf("main", 1, **of_template), arguments=arguments, **of_spec)
+    assert found.roles[0].pod.requests["nvidia.com/gpu"] == PATCHES[patch]
+
+
 def test_steps_of_steps_multiply_and_a_pod_has_what_the_workflow_says_of_all() -> None:
     inner = {"name": "inner", "steps": [[step("b", withItems=[1, 2])]]}
     outer = {"name": "main", "steps": [[step("inner", withItems=[1, 2, 3])]]}

@@ -13,6 +13,7 @@ from tests.builders.scripted_server import ScriptedAnswer, error_answer
 from tests.builders.writing import CONFIGMAPS, LABELS, Writing, config_map
 
 FIELD = ".data.mode"
+ADOPT = {"annotations": {"gangplan.dev/adopt": "true"}}
 
 
 def mode(text: str, **metadata: Any) -> Object:
@@ -81,33 +82,26 @@ def test_a_field_of_another_manager_is_not_forced_in_an_object_that_was_joined(m
     assert "put back" not in event_of(result)
 
 
-def test_what_was_ours_alone_in_an_object_that_was_joined_is_put_back() -> None:
-    joined = Joined()
-    joined.see_as_planned("ours", "gangplan")
-    result = joined.write(joined.see("theirs", "kubectl"))
-    assert (result.outcome, joined.forced) == ("done", 1)
-    assert event_of(result) == f"put back: {FIELD} was set by kubectl"
-    assert joined.writer.memory.own_fields, "what was written is known at once"
-
-
-def test_after_a_restart_nothing_is_taken_for_ours_that_another_holds() -> None:
-    joined = Joined()
-    assert (joined.write(joined.see("theirs", "kubectl")).outcome, joined.forced) == ("conflict", 0)
-
-
-@pytest.mark.parametrize("origin", ["joined", "taken"])
-def test_what_is_adopted_is_taken_over_and_not_put_back(origin: Origin) -> None:
+@pytest.mark.parametrize(
+    ("origin", "was_ours", "adopt", "said"),
+    [
+        ("joined", True, {}, "put back"),
+        ("created", False, {}, "put back"),
+        ("joined", False, ADOPT, "taken over"),
+        ("taken", False, ADOPT, "taken over"),
+        ("joined", False, {}, None),  # after a restart nothing is taken for ours
+    ],
+)
+def test_what_was_ours_is_put_back_and_what_is_adopted_is_taken_over(
+    origin: Origin, was_ours: bool, adopt: dict[str, Any], said: str | None
+) -> None:
     joined = Joined(origin)
+    if was_ours:
+        joined.see_as_planned("ours", "gangplan")
     live = joined.see("theirs", "kubectl")
-    result = joined.write(live, annotations={"gangplan.dev/adopt": "true"})
-    assert (result.outcome, joined.forced) == ("done", 1)
-    assert event_of(result) == f"taken over: {FIELD} was set by kubectl"
-    assert joined.inventory.entries[ref_of(live).key].origin == "taken"
-
-
-def test_in_an_object_that_we_made_every_field_is_put_back() -> None:
-    joined = Joined("created")
-    result = joined.write(joined.see("theirs", "kubectl"))
-    assert (result.outcome, joined.forced) == ("done", 1)
-    assert event_of(result) == f"put back: {FIELD} was set by kubectl"
-    assert not joined.writer.memory.own_fields, "nothing need be remembered"
+    result = joined.write(live, **adopt)
+    assert (result.outcome, joined.forced) == (("done", 1) if said else ("conflict", 0))
+    assert said is None or event_of(result) == f"{said}: {FIELD} was set by kubectl"
+    is_taken = said is not None and origin != "created"
+    assert joined.inventory.entries[ref_of(live).key].origin == ("taken" if is_taken else origin)
+    assert bool(joined.writer.memory.own_fields) == is_taken, "what was written is known at once"

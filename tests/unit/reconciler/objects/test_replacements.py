@@ -20,7 +20,6 @@ from reconciler.observation.informers import InformerSet
 from reconciler.observation.seen import Seen
 from reconciler.ownership.guard import deletion_digest
 from reconciler.planning.dry_run import DryRun, Question
-from reconciler.timings import TIMINGS
 from tests.builders.fake_cluster import FakeCluster
 from tests.builders.scripted_server import ScriptedAnswer, error_answer
 from tests.builders.writing import CONFIGMAPS, LABELS, OURS, config_map, creation, thing
@@ -104,23 +103,17 @@ def test_an_object_that_may_not_be_changed_is_deleted_by_uid_and_made_anew_where
     assert world.go(desired)[0].changes.due == ()
 
 
-def test_without_the_annotation_the_refusal_names_it(world: Fixed) -> None:
+@pytest.mark.parametrize(("annotations", "is_taken_new"), [({}, True), (REPLACE, False)])
+def test_without_the_annotation_the_refusal_names_it_and_what_would_not_be_taken_anew_stays(
+    world: Fixed, annotations: dict[str, str], is_taken_new: bool
+) -> None:
     world.made()
+    if not is_taken_new:
+        world.cluster.before = lambda method, path, body: error_answer(422, IMMUTABLE) if CONFIGMAPS in path else None
     for _ in range(3):
-        result = world.result(world.declare("new", {}))
-        assert result.outcome == "refused"
-        assert IMMUTABLE in result.message
-        assert "gangplan.dev/replace" in result.message
-    assert world.deleted() == []
-
-
-def test_what_would_not_be_taken_anew_either_is_not_deleted(world: Fixed) -> None:
-    world.made()
-    world.cluster.before = lambda method, path, body: error_answer(422, "bad") if CONFIGMAPS in path else None
-    for _ in range(3):
-        result = world.result(world.declare("new", REPLACE))
-        assert result.outcome == "refused"
-        assert "gangplan.dev/replace" not in result.message
+        result = world.result(world.declare("new", annotations))
+        assert (result.outcome, IMMUTABLE in result.message) == ("refused", True)
+        assert ("gangplan.dev/replace" in result.message) == is_taken_new
     assert world.deleted() == []
 
 
@@ -165,17 +158,6 @@ def test_that_with_which_data_goes_is_not_made_anew_until_that_is_released(
     world.annotate("gangplan.dev/allow-prune", digest)
     world.go(desired)
     assert world.deleted() == ["a"]
-
-
-def test_what_runs_and_would_end_counts(world: Fixed) -> None:
-    live, desired = world.made(), world.declare("new", REPLACE)
-    world.go(desired)
-    owners = [{"apiVersion": "v1", "kind": "ConfigMap", "name": "a", "uid": live["metadata"]["uid"]}]
-    for at in range(TIMINGS.ownership.prune_limits[2] + 1):
-        world.put({**thing("Pod", f"p{at}", ownerReferences=owners), "spec": {}})
-    allowed, _ = world.guarded(desired)
-    assert allowed.changes.due == ()
-    assert "running pods would be deleted" in allowed.prune_plan.held_changes[0].reason
 
 
 @pytest.mark.parametrize(

@@ -52,19 +52,6 @@ def test_only_what_the_inventory_holds_under_this_uid_is_pruned() -> None:
     assert found.vanished_keys == ("ConfigMap/default/again",), "a namesake is somebody else's"
 
 
-def test_what_existed_before_us_is_released_and_never_deleted() -> None:
-    """S3: a ConfigMap of Helm's that had been joined was deleted."""
-    inventory = holding("kept", "ours")
-    for origin in ("joined", "taken"):
-        inventory.entries.update(holding(origin, origin=origin).entries)
-    found = plan_of(wanted("kept"), inventory, seen(live("joined"), live("taken"), live("ours")))
-    assert [change.ref.name for change in found.changes] == ["ours"]
-    assert [(change.action, change.ref.name) for change in found.releases] == [
-        ("release", "joined"),
-        ("release", "taken"),
-    ]
-
-
 @pytest.mark.parametrize(
     "sight",
     [
@@ -79,10 +66,6 @@ def test_an_error_is_never_an_empty_set(sight: PruneSafety) -> None:
     found = plan_of(wanted("kept"), inventory, {**seen(live("ours"), live("joined")), ref("gone").key: None}, sight)
     assert (found.changes, found.releases, found.vanished_keys) == ((), (), ())
     assert [change.ref.name for change in found.held_changes] == ["ours"]
-
-
-def test_an_object_whose_kind_was_not_read_is_left_alone() -> None:
-    assert plan_of(wanted("kept"), holding("kept", "unseen"), {}) == plan_of(wanted("kept"), holding("kept"), {})
 
 
 def test_an_empty_repository_prunes_nothing_until_an_annotation_names_the_commit_or_the_deletions() -> None:
@@ -133,21 +116,6 @@ def test_a_protected_object_stays_and_does_not_count() -> None:
     assert [change.ref.name for change in found.changes] == ["ours"]
     assert [change.ref.name for change in found.held_changes] == ["guarded"]
     assert found.obstacles == ()
-
-
-def test_a_creation_that_was_never_confirmed_is_not_ours_to_delete() -> None:
-    inventory = Inventory(Table({ref("maybe").key: InventoryEntry(ref("maybe"))}))
-    found = plan_of(wanted("kept"), inventory, seen(live("maybe")))
-    assert (found.changes, found.vanished_keys) == ((), (ref("maybe").key,))
-
-
-def test_what_waits_for_a_finalizer_is_neither_deleted_again_nor_gone() -> None:
-    """S30: the entry ended when the server had accepted the deletion."""
-    stuck = live("stuck")
-    stuck["metadata"] |= {"deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": ["example.com/slow"]}
-    found = plan_of(wanted("kept"), holding("kept", "stuck"), seen(stuck))
-    assert (found.changes, found.vanished_keys) == ((), ())
-    assert [change.reason for change in found.leaving] == ["it was deleted and waits for example.com/slow"]
 
 
 # ---- what dies

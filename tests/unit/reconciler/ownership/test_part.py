@@ -204,13 +204,9 @@ def test_without_an_inventory_nothing_is_written_that_might_run_a_job_again(worl
 def test_where_no_job_could_run_again_the_inventory_is_made_anew_from_the_marks(world: World) -> None:
     train = world.make("train", job=True)
     world.inventory.is_lost = True
-    for problems in (("pods cannot be read",), ()):
-        assert bool(world.guard(world.look(train, problems=problems)).standstill) == bool(problems)
-    assert [entry.uid for entry in world.inventory.entries.values()] == [train["metadata"]["uid"]]
-
-
-def test_an_inventory_is_not_made_anew_while_a_kind_is_gone(world: World) -> None:
-    world.inventory.is_lost = True
     gone: dict[str, Any] = {"withdrawn_kinds": frozenset({"Job.batch"}), "obstacles": {"Job.batch": "404"}}
-    assert world.guard(world.look(**gone)).standstill.endswith("while a read fails: 404")
-    assert world.inventory.is_lost
+    for doubt, reason in (({"problems": ("no pods",)}, "no pods"), (gone, "404")):
+        assert world.guard(world.look(train, **doubt)).standstill.endswith(f"while a read fails: {reason}")
+        assert world.inventory.is_lost
+    assert world.guard(world.look(train)).standstill == ""
+    assert [entry.uid for entry in world.inventory.entries.values()] == [train["metadata"]["uid"]]

@@ -42,20 +42,6 @@ def put_served(world: World, api: str, kind: str, name: str) -> Object:
     return made
 
 
-def test_the_runs_of_a_cron_job_count_with_it(world: World) -> None:
-    """Seven CronJobs with a running Job each were deleted without a question."""
-    made = [world.make(f"tick{at}") for at in range(7)]
-    for item in made:
-        world.enter(item)
-        owner = {"apiVersion": "batch/v1", "kind": "CronJob", "name": "tick", "uid": item["metadata"]["uid"]}
-        run = world.make(f"run-{item['metadata']['name']}", job=True, ownerReferences=[owner])
-        world.put_pod(run)
-    assert "6 of 7 running jobs would be deleted, the limit is 5" in world.prune(world.look(made[0])).excess
-    world.prune(world.look(*made[:5]))
-    world.prune(world.look(*made[:5]))
-    assert (len(world.deleted()), world.inventory.deletions) == (2, [[1000, 2, 2, 2, 0]])
-
-
 @pytest.mark.parametrize(("api", "kind", "label"), SCHEDULED)
 def test_the_runs_of_a_cron_workflow_and_of_a_scheduled_spark_application_count_with_it(
     world: World, api: str, kind: str, label: str
@@ -108,6 +94,7 @@ def test_what_an_operator_has_made_counts_by_its_label(api: str, kind: str, labe
 
 
 def test_pods_that_a_jobs_pods_have_made_count_with_it_and_with_what_made_the_job() -> None:
+    """Seven CronJobs with a running Job each were deleted without a question."""
     cron, job = item_of("batch/v1", "CronJob", "cron"), item_of("batch/v1", "Job", "run")
     job["metadata"]["ownerReferences"] = [{**cron, **cron["metadata"]}]
     driver, executor = item_of("v1", "Pod", "driver"), item_of("v1", "Pod", "executor")

@@ -32,7 +32,6 @@ from reconciler.cluster.lease import vacancy
 from reconciler.cluster.objects import Object, Ref, ref_of
 from reconciler.cluster.preflight import CannotStartError, check_cluster, wait_for_cluster
 from reconciler.cluster.transport import Connector
-from reconciler.data_folder import DataFolderInUse, load_identity, lock_data_folder
 from reconciler.git.process import GitError
 from reconciler.inventory.neighbours import OtherGangplanError
 from reconciler.inventory.store import FinishedRun, InventoryStore
@@ -44,7 +43,7 @@ from reconciler.report.status import Report, read_status, status_text
 from reconciler.run import run_reconciler
 from reconciler.runs.records import record_row, record_text
 from reconciler.scheduler.probe import default_address
-from reconciler.settings import Settings
+from reconciler.settings import DataFolderInUse, Settings, load_identity, lock_data_folder
 from reconciler.timings import TIMINGS, LoopTimings
 
 log = logging.getLogger(__name__)

@@ -56,6 +56,10 @@ def _duplicate_items(what: str, items: Sequence[NodeSpec | HyperNodeSpec]) -> It
         yield Finding(item.document, ("metadata", "name"), message, "use other names", (first, ("metadata", "name")))
 
 
+_MOST_KINDS = 5
+"""Kinds that one message names; more are counted."""
+
+
 @check("GP355", "cluster without nodes", "warning")
 def cluster_without_nodes(check_input: CheckInput) -> Iterator[Finding]:
     """A cluster without nodes can run nothing: every gang waits, unless a state file or the live cluster brings nodes.
@@ -89,27 +93,31 @@ def missing_hostname_labels(check_input: CheckInput) -> Iterator[Finding]:
 
 @check("GP357", "kind that the shipped rights do not cover", "info")
 def kinds_without_rights(check_input: CheckInput) -> Iterator[Finding]:
-    """The rights in `deploy/` cover the kinds that gangplan plans, priority classes, queues, hypernodes, and ConfigMaps
-    in the namespace of Volcano. Without a right for a kind, or in a cluster that does not serve it, the reconciler
-    holds its objects, says why, and goes on with everything else. It is told once for each kind; not of one whose
-    CustomResourceDefinition the repository holds, since that is told itself. Mend: apply the rights that `gangplan
-    rbac` prints; where the reconciler has them already, or somebody else applies what is compiled, there is nothing to
-    mend."""
+    """The RBAC permissions in `deploy/` cover the kinds that gangplan plans, priority classes, queues, hypernodes, and
+    ConfigMaps in the namespace of Volcano. Without permission for a kind, or in a cluster that does not serve it, the
+    reconciler does not apply its objects, reports why, and goes on with everything else. One info names all such kinds
+    of the repository, at the first object of them; a kind is not named whose CustomResourceDefinition the repository
+    holds, since that is named itself. Mend: apply the permissions that `gangplan rbac` prints; where the reconciler has
+    them already, or somebody else applies what is compiled, there is nothing to mend."""
     documents = sorted(check_input.specs.documents, key=lambda document: (document.file, *_line_and_column(document)))
-    defined, told = set(map(_defined_kind, documents)), set[tuple[str, str]]()
+    defined, found = set(map(_defined_kind, documents)), dict[tuple[str, str], Document]()
     for document in documents:
-        kind, found = (document.group, document.kind), kind_in_use(document)
-        is_known = found is None or found in DEFAULT_KINDS or kind in defined or kind in told
-        if is_known or identity_of(document) in check_input.failed_objects:
-            continue
-        told.add(kind)
-        help = (
-            "`gangplan rbac` prints rights that do; without them, or where the cluster does not serve the kind, its "
-            "objects are held, and nothing else is"
-        )
-        name = f"{document.kind} of {document.group}" if document.group else document.kind
-        place = f" outside of {SCHEDULER_NAMESPACE}" if kind == ("", "ConfigMap") else ""
-        yield Finding(document, ("kind",), f"the rights that gangplan ships do not cover {name}{place}", help)
+        kind, in_use = (document.group, document.kind), kind_in_use(document)
+        is_known = in_use is None or in_use in DEFAULT_KINDS or kind in defined
+        if not is_known and identity_of(document) not in check_input.failed_objects:
+            found.setdefault(kind, document)
+    if found:
+        names = [_kind_name(document) for document in found.values()]
+        shown = ", ".join(names[:_MOST_KINDS]) + (f" and {len(names) - _MOST_KINDS} more" * (len(names) > _MOST_KINDS))
+        count = f"{len(names)} kinds: " if len(names) > 1 else ""
+        help = "`gangplan rbac` prints permissions that do; without them these objects are not applied, all others are"
+        first = next(iter(found.values()))
+        yield Finding(first, ("kind",), f"the shipped RBAC permissions do not cover {count}{shown}", help)
+
+
+def _kind_name(document: Document) -> str:
+    place = f" outside of {SCHEDULER_NAMESPACE}" if (document.group, document.kind) == ("", "ConfigMap") else ""
+    return f"{document.kind} of {document.group}" if document.group else f"{document.kind}{place}"
 
 
 def _defined_kind(document: Document) -> tuple[str, str]:

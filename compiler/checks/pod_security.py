@@ -25,12 +25,6 @@ from compiler.validation.templates import pod_spec_paths
 _RUNTIME_KINDS = frozenset(("ClusterTrainingRuntime", "TrainingRuntime"))
 """Kinds whose templates are judged in the TrainJobs that name them."""
 _MOST_PLACES = 3
-_UNSAID_PRIVILEGE = (
-    "a container is privileged, which the API server refuses unless it runs with --allow-privileged "
-    "(as kubeadm's and managed ones do)",
-    "write allowPrivileged: true in the Cluster if it does, else remove privileged: true",
-)
-"""Message and help where the Cluster does not say whether privileged containers are allowed."""
 
 
 @check("GP377", "pods that Pod Security refuses", folds=True, on_partial=True)
@@ -53,24 +47,31 @@ def refused_pods(check_input: CheckInput) -> Iterator[Finding]:
                 yield Finding(document, at, message, found.help, (namespace, ("metadata", "labels", ENFORCE)))
 
 
-@check("GP378", "privileged container in a cluster that takes none", folds=True, on_partial=True)
+@check("GP378", "privileged container in a cluster that takes none", on_partial=True)
 def privileged_containers(check_input: CheckInput) -> Iterator[Finding]:
-    """The API server refuses privileged containers unless it runs with --allow-privileged, which is off by Kubernetes'
-    default; kubeadm and the managed services set it. gangplan takes it to be off until the Cluster says it is on.
-    Mend: `allowPrivileged: true` in the Cluster where the API server takes such containers, else remove
-    privileged: true."""
+    """The API server takes privileged containers only with --allow-privileged, which kubeadm, kind, k3s and the managed
+    services set. With `allowPrivileged: false` in the Cluster each such container is an error. Where the Cluster does
+    not say, they are planned, and one info of the repository counts them. Mend: remove privileged: true, or write
+    `allowPrivileged: true` where the server takes them."""
     cluster = check_input.specs.cluster
     if cluster.allow_privileged:
         return
-    cause, told = (cluster.document, ("spec", "allowPrivileged")), set()
-    for document, path, place in _privileged_places(check_input):
-        at = (*path, *place) if path is not None else ("spec", "runtimeRef")
-        if cluster.allow_privileged is False:
-            message = f"a container is privileged{_places((place,), path)}, and cluster {cluster.name} allows none"
+    cause = (cluster.document, ("spec", "allowPrivileged"))
+    found = [
+        (document, (*path, *place) if path is not None else ("spec", "runtimeRef"), _places((place,), path))
+        for document, path, place in _privileged_places(check_input)
+    ]
+    if cluster.allow_privileged is False:
+        for document, at, places in found:
+            message = f"a container is privileged{places}, and cluster {cluster.name} allows none"
             yield Finding(document, at, message, "remove it", cause)
-        elif document.identity not in told:  # in one word for all, so that they fold
-            told.add(document.identity)
-            yield Finding(document, at, *_UNSAID_PRIVILEGE, cause)
+    elif found:
+        objects = len({document.identity for document, _, _ in found})
+        document, at, _ = min(found, key=lambda one: one[0].position(*one[1]))
+        what = f"{objects} objects have privileged containers" if objects > 1 else "a container is privileged"
+        message = f"{what}, which the API server takes with --allow-privileged, as almost every distribution sets it"
+        help = "nothing where yours does: allowPrivileged: true in the Cluster ends this info, false makes it an error"
+        yield Finding(document, at, message, help, severity="info")
 
 
 def _privileged_places(check_input: CheckInput) -> Iterator[tuple[Document, FieldPath | None, FieldPath]]:

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from compiler.checks import CheckInput, Finding, check
 from compiler.checks.jobs import POD_GROUP
-from compiler.diagnostics import suggestion
-from compiler.specs import GangSpec, SchedulerSpec, SubgroupSpec, TopologySpec
+from compiler.diagnostics import Severity, suggestion
+from compiler.specs import GangSpec, HyperNodeSpec, SchedulerSpec, SubgroupSpec, TopologySpec
 from compiler.syntax.documents import Document, FieldPath
 from compiler.volcano.full_starts import has_lower_minima, starts_in_full, subgroup_starts_in_full
 
@@ -156,6 +156,30 @@ def unknown_tier_names(check_input: CheckInput) -> Iterator[Finding]:
             fallback = "no hypernode has a tierName: use highestTierAllowed"
             help = suggestion(name, known, f"the tier names are {', '.join(known)}" if known else fallback)
             yield Finding(document, (*path, "highestTierName"), f"no hypernode has tierName {name!r}", help)
+
+
+@check("GP352", "one tier name at two tiers", "warning", on_partial=True)
+def repeated_tier_names(check_input: CheckInput) -> Iterator[Finding]:
+    """Volcano maps a tier name to one tier, and where hypernodes of several tiers have it, to one of them by chance: an
+    error where a job names it in highestTierName. Source: HyperNodeTierNameMap of
+    pkg/scheduler/api/hyper_node_info.go. Mend: give each tier a name of its own."""
+    first: dict[str, HyperNodeSpec] = {}
+    asked = {topology.highest_tier_name for _, _, topology in _topology_requests(check_input)}
+    told = set[tuple[str, int]]()
+    for hypernode in check_input.specs.hypernodes:
+        name = hypernode.tier_name
+        if not name or (one := first.setdefault(name, hypernode)).tier == hypernode.tier:
+            continue
+        if (name, hypernode.tier) not in told:
+            told.add((name, hypernode.tier))
+            message = f"tier name {name!r} is at tiers {one.tier} and {hypernode.tier}: Volcano takes either"
+            severity: Severity | None = "error" if name in asked else None
+            see = (one.document, _TIER_NAME)
+            help = "give each tier its own name"
+            yield Finding(hypernode.document, _TIER_NAME, message, help, see, severity, is_rejecting=False)
+
+
+_TIER_NAME = ("spec", "tierName")
 
 
 @check("GP335", "topology job without the topology plugin", "warning", folds=True)

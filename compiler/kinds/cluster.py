@@ -79,8 +79,9 @@ class Spec(StrictModel):
     allow_privileged: Bool | None = Field(
         None,
         description=(
-            "Whether the API server takes privileged containers (its flag --allow-privileged). Kubernetes' default, "
-            "and what is assumed where nothing is written, is false; kubeadm and the managed services set true."
+            "Whether the API server takes privileged containers (its flag --allow-privileged), as it does with "
+            "kubeadm, kind, k3s and the managed services. false: each one is an error. Unset: they are planned, and "
+            "one info counts them."
         ),
     )
     scheduler_plugins: list[CustomPlugin] | None = Field(

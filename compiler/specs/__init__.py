@@ -464,7 +464,7 @@ class ClusterSpec:
     patience: seconds after which a waiting job is overdue and precedes the others of its priority. order: whether what
     queues are entitled to or jobs' priorities come first. unplanned: whether declared pods that no plan places take
     room in the plan. services: which services are bound to the plan's nodes. allow_privileged: whether the API server
-    takes privileged containers; None: the Cluster does not say, which is taken for no. scheduler_plugins: plugin of a
+    takes privileged containers; None: the Cluster does not say, which is taken for yes. scheduler_plugins: plugin of a
     vendor's build -> argument -> type.
     """
 

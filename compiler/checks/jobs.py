@@ -18,7 +18,7 @@ from compiler.kubernetes import (
     VOLCANO_SCHEDULER,
 )
 from compiler.specs import GangSpec
-from compiler.specs.pod_groups import group_key, pods_by_group, subgroup_key
+from compiler.specs.pod_groups import group_key, named_group, pods_by_group, subgroup_key
 from compiler.syntax.documents import Document, FieldPath
 from compiler.volcano import metax
 
@@ -211,20 +211,19 @@ def metax_annotation_without_effect(check_input: CheckInput) -> Iterator[Finding
 
 @check("GP356", "unknown pod group", "warning")
 def unknown_pod_group(check_input: CheckInput) -> Iterator[Finding]:
-    """The annotation scheduling.k8s.io/group-name of a pod names a PodGroup of its namespace; without it the pod never
-    starts. Mend: correct the name, or add the PodGroup."""
+    """The annotation scheduling.k8s.io/group-name of a pod, or of the template of a job whose controller makes no
+    PodGroup, names a PodGroup of its namespace; without it the pod never starts. Mend: correct the name, or add the
+    PodGroup."""
     groups = {(d.namespace or "default", d.name) for d in check_input.specs.documents if d.kind == "PodGroup"}
-    for pod in check_input.bare_pods:
-        space = pod.document.namespace or "default"
-        if pod.pod_group and (space, pod.pod_group) not in groups:
-            near = [name for namespace, name in groups if namespace == space]
-            path = ("metadata", "annotations", GROUP_NAME_ANNOTATION)
-            yield Finding(
-                pod.document,
-                path,
-                f"there is no PodGroup {pod.pod_group!r}",
-                suggestion(pod.pod_group, near, "add the PodGroup"),
-            )
+    path: FieldPath = ("metadata", "annotations", GROUP_NAME_ANNOTATION)
+    naming = [(pod.document, path, pod.pod_group) for pod in check_input.bare_pods]
+    by_template = ((gang, name) for gang in check_input.jobs if (name := named_group(gang)))
+    naming += [(g.document, (*at, *path), name) for g, name in by_template if (at := g.roles[0].template_path)]
+    for document, at, name in naming:
+        space = document.namespace or "default"
+        if name and (space, name) not in groups:
+            near = [other for namespace, other in groups if namespace == space]
+            yield Finding(document, at, f"there is no PodGroup {name!r}", suggestion(name, near, "add the PodGroup"))
 
 
 @check("GP364", "unknown step of a job flow", "warning")

@@ -155,7 +155,7 @@ def observe_state(specs: Specs, state: ClusterState) -> ObservedState:
         unready_nodes=unready_nodes(state),
         closed_queues=_closed_queues(state.queues),
         now=state.now,
-        budget_selections=read_budgets(state.disruption_budgets),
+        budget_selections=read_budgets(state.disruption_budgets, specs.documents),
         held_gangs=_held_gangs(specs.gangs, state),
         finished_jobs=state.finished,
         former_places=state.former_places,

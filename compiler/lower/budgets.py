@@ -21,7 +21,7 @@ def disruption_budgets(inputs: LoweringInputs) -> tuple[DisruptionBudget, ...]:
         roles = tuple(sorted((index[j], t) for j, t in selection.selected_roles if j in index))
         if roles:
             name = f"{selection.namespace}/{selection.name}"
-            budgets.append(DisruptionBudget(name, selection.disruptions_allowed, roles))
+            budgets.append(DisruptionBudget(name, selection.allowed, roles))
     counts = Counter(role for budget in budgets for role in budget.roles)
     if twice := tuple(sorted(role for role, count in counts.items() if count > 1)):
         budgets.append(DisruptionBudget("several budgets at once", 0, twice))

@@ -11,6 +11,7 @@ from compiler.diagnostics import Diagnostic, sorted_diagnostics
 from compiler.diagnostics.guard import internal_error
 from compiler.fields.natural_order import natural_sort_key
 from compiler.kinds.common.jobs import annotation_value
+from compiler.kinds.common.limit_ranges import limit_ranges, with_default_requests
 from compiler.kubernetes import DEFAULT_QUEUE, QUEUE_NAME_ANNOTATION, VOLCANO_SCHEDULER
 from compiler.reading.culprits import LeftOut, attributed, check_input_without, spec_documents
 from compiler.reading.documents import DocumentCollector
@@ -38,7 +39,7 @@ from compiler.specs.drafts import (
 )
 from compiler.specs.hypernode_tree import resolve_hypernodes
 from compiler.specs.job_flows import job_flow_gangs
-from compiler.specs.pod_groups import pod_group_gangs
+from compiler.specs.pod_groups import pod_group_gangs, with_named_groups
 from compiler.specs.services import bound_and_unbound, unbound_pods, with_scheduler
 from compiler.syntax.documents import Document, DocumentIdentity
 from compiler.volcano.numatopology import with_numa_topologies
@@ -90,11 +91,15 @@ def _check_input(cluster: ClusterSpec, collector: DocumentCollector) -> CheckInp
     )
     pods, of_namespaces = collector.specs_of(PodDraft), _queues_of_namespaces(collector.documents)
     bound, unbound = bound_and_unbound(collector.specs_of(GangSpec))
+    ranges = limit_ranges(collector.documents)
+    drafts = collector.specs_of(PodGroupDraft)
     gangs = [
-        *bound,
-        *pod_group_gangs(collector.specs_of(PodGroupDraft), pods),
+        *with_named_groups(bound, drafts),
+        *pod_group_gangs(drafts, pods),
         *job_flow_gangs(collector.specs_of(JobFlowDraft), collector.specs_of(JobTemplateDraft)),
     ]
+    gangs = [with_default_requests(gang, ranges) for gang in gangs]
+    unbound = tuple(with_default_requests(gang, ranges) for gang in unbound)
     schedulers = sorted(collector.specs_of(SchedulerSpec), key=lambda spec: not spec.is_emitted)
     specs = Specs(
         cluster=cluster,

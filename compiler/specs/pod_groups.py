@@ -7,10 +7,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from compiler.fields.label_selector import selector_matches
+from compiler.kubernetes import GROUP_NAME_ANNOTATION, VOLCANO_GROUP_NAME_ANNOTATION
 from compiler.specs import GangSpec, RoleSpec, SubgroupSpec
 from compiler.specs.drafts import PodDraft, PodGroupDraft, SubgroupPolicyDraft
 from compiler.syntax.documents import Document
 
+_GROUPLESS = ("", "apps", "batch", "jobset.x-k8s.io")
+"""API groups of the kinds whose pods Volcano puts into a PodGroup of its own making unless they name one."""
 SubgroupKey = tuple[int, tuple[str, ...]]
 """A subgroup: (index of its policy, values of the policy's labels)."""
 
@@ -35,6 +38,46 @@ def pod_group_gangs(groups: Iterable[PodGroupDraft], pods: Iterable[PodDraft]) -
                 )
             )
     return gangs
+
+
+def with_named_groups(gangs: Sequence[GangSpec], groups: Iterable[PodGroupDraft]) -> list[GangSpec]:
+    """The jobs; one whose pod templates name a PodGroup of its namespace has that one's minimum, queue, priority class
+    and topology, if no other job names it."""
+    by_key = {group_key(draft.gang.document): draft.gang for draft in groups}
+    keys = [(gang.namespace, named_group(gang)) for gang in gangs] if by_key else []
+    number = Counter(keys)
+    found = []
+    for gang, key in zip(gangs, keys, strict=True) if by_key else ():
+        is_named = key in by_key and number[key] == 1
+        found.append(_with_group(gang, by_key[key]) if is_named else gang)
+    return found or list(gangs)
+
+
+def named_group(gang: GangSpec) -> str:
+    """The PodGroup that all pod templates of a job name, whose controller makes none of its own; "" for none."""
+    if gang.document.group not in _GROUPLESS:
+        return ""
+    names = {
+        role.annotations.get(GROUP_NAME_ANNOTATION) or role.annotations.get(VOLCANO_GROUP_NAME_ANNOTATION) or ""
+        for role in gang.roles
+    }
+    return names.pop() if len(names) == 1 else ""
+
+
+def _with_group(gang: GangSpec, group: GangSpec) -> GangSpec:
+    path = (*gang.roles[0].template_path, "metadata", "annotations", GROUP_NAME_ANNOTATION)
+    roles = gang.roles
+    if len(roles) == 1:
+        roles = (replace(roles[0], minimum=min(group.minimum, roles[0].replicas)),)
+    return replace(
+        gang,
+        roles=roles,
+        minimum=group.minimum,
+        queue=group.queue or gang.queue,
+        priority_class=group.priority_class or gang.priority_class,
+        topology=group.topology,
+        field_paths={**gang.field_paths, "minimum": path, "queue": path, "topology": path},
+    )
 
 
 def group_key(document: Document) -> tuple[str, str]:

@@ -10,16 +10,7 @@ from compiler.repository import Repository
 from reconciler.git.mirror import Mirror
 from reconciler.git.poller import BranchHead, GitPoller
 from reconciler.git.process import GitError
-
-
-@dataclass(frozen=True, slots=True)
-class Aim:
-    """The commit that is to be in force. rewrite_message: why the head, which does not descend from what is in force,
-    is held, and how to allow it. problem: why git does not say whether it descends."""
-
-    commit: str
-    rewrite_message: str = ""
-    problem: str = ""
+from reconciler.planning.target import Target
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,21 +26,21 @@ class Branch:
     def head(self) -> BranchHead:
         return self.poller.head
 
-    def aim(self, in_force: str) -> Aim:
-        """Where to go from the commit in force, empty for none."""
+    def aim(self, in_force: str) -> Target:
+        """Where to go from the commit in force, empty for none; or why git does not say it, or the head is held."""
         head = self.head.commit
         if not head or not in_force or head == in_force:
-            return Aim(head or in_force)
+            return Target(head or in_force)
         try:
             if self.mirror.is_ancestor(in_force, head) or self._may_rewrite_to(head):
-                return Aim(head)
+                return Target(head)
         except GitError as error:
-            return Aim(in_force, problem=str(error))
+            return Target(in_force, problems=(str(error),))
         held = (
             f"{head} does not descend from {in_force}, which is in force; allow it with the annotation "
             f"{ALLOW_REWRITE_ANNOTATION}: {head} on ConfigMap {self.status_name}"
         )
-        return Aim(in_force, held)
+        return Target(in_force, held)
 
     def may_follow(self, newer: str, older: str) -> bool:
         """Whether one may go on from a commit that another replica has in force to this one."""

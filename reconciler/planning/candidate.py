@@ -9,6 +9,7 @@ from typing import Any
 
 from compiler.emit.manifest import JOBS_WAVE, REFUSED_BY_SERVER, Manifest
 from compiler.kubernetes import name_of, uid_of
+from compiler.repository import Repository
 from compiler.run_kinds import RUN_KINDS, is_run
 from reconciler.changes.desired import DesiredManifests
 from reconciler.changes.diff import Change, classify_change
@@ -17,11 +18,20 @@ from reconciler.cluster.objects import Ref, version_of
 from reconciler.observation.observe import Observation
 from reconciler.observation.seen import Seen
 from reconciler.planning.dry_run import DryRun, Question, Refusal
+from reconciler.planning.fingerprint import Fingerprint
 from reconciler.planning.snapshot import Snapshot
-from reconciler.planning.state import Candidate
 
 _NEEDED_KINDS = frozenset({"Queue", "Namespace", "PriorityClass", "ResourceQuota"})
 """What admission may look up by name when it judges another object; a Queue by other queues only."""
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A good plan of a commit that is not in force yet, what it rests on, and the commit's files."""
+
+    snapshot: Snapshot
+    fingerprint: Fingerprint
+    tree: Repository
 
 
 @dataclass(slots=True)

@@ -17,10 +17,11 @@ from compiler.specs import JobKey
 from reconciler.changes.planned_runs import PlannedRuns
 from reconciler.git.process import GitError
 from reconciler.inventory.store import Inventory
+from reconciler.observation.observe import Observation
 from reconciler.observation.seen import Seen
 from reconciler.part import Part
 from reconciler.planning.branch import Branch
-from reconciler.planning.candidate import Candidacy, are_kinds_seen, refusal_diagnostic, refused_change
+from reconciler.planning.candidate import Candidacy, Candidate, are_kinds_seen, refusal_diagnostic, refused_change
 from reconciler.planning.cluster_copy import KeptPlan, PlanCopy
 from reconciler.planning.compile.inputs import CompileRequest
 from reconciler.planning.compile.process import CompileProcess
@@ -28,9 +29,8 @@ from reconciler.planning.compile.worker_state import WorkerState
 from reconciler.planning.dry_run import Refusal
 from reconciler.planning.fingerprint import FINGERPRINT_KINDS, Fingerprint, fingerprint_of, state_objects
 from reconciler.planning.snapshot import CompileBreakdown, Snapshot, load_snapshot, save_snapshot
-from reconciler.planning.state import Candidate, Rejection, RunningCompile
 from reconciler.planning.target import Target
-from reconciler.planning.verdict import Verdict
+from reconciler.planning.verdict import Rejection, Verdict
 from reconciler.threads.heartbeat import Heartbeat
 from reconciler.threads.memo import Memo, drop_other_keys
 from reconciler.timings import TIMINGS, PlanningTimings
@@ -56,6 +56,19 @@ class PlanningGiven:
     on_compile: Callable[[str, float, str], None]
     wake: Callable[[], None]
     timings: PlanningTimings = TIMINGS.planning
+
+
+@dataclass(frozen=True, slots=True)
+class RunningCompile:
+    """What a compile was begun for, and when (on the clock). due_moment: the moment that had come. tree: the commit's
+    files."""
+
+    commit: str
+    observation: Observation
+    finished_jobs: frozenset[str]
+    due_moment: int | None
+    started_at: float
+    tree: Repository
 
 
 @dataclass(slots=True)
@@ -187,7 +200,7 @@ class PlanningPart(Part):
         if self.snapshot is not None and self.candidacy.unanswered_message():
             commit = self.snapshot.commit  # it is planned anew meanwhile, where nodes or jobs change
         drop_other_keys(self.rejections, {self.branch.head.commit, commit, self._in_force(seen)})
-        return Target(commit, aim.rewrite_message, self.snapshot, problems=(aim.problem,) if aim.problem else ())
+        return replace(aim, commit=commit, snapshot=self.snapshot)
 
     def _in_force(self, seen: Seen) -> str:
         return self.snapshot.commit if self.snapshot else seen.inventory.commit

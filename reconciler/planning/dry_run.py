@@ -15,7 +15,7 @@ import threading
 import time
 from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from compiler.kubernetes import uid_of
 from compiler.run_kinds import is_run
@@ -26,6 +26,8 @@ from reconciler.threads.heartbeat import Heartbeat
 from reconciler.timings import TIMINGS, DryRunTimings
 
 log = logging.getLogger(__name__)
+
+Clock = Callable[[], float]
 
 _QUEUE_LIMITS = ("parent", "capability", "deserved", "guarantee")
 """Fields of a Queue that admission compares with other queues."""
@@ -61,77 +63,126 @@ class Refusal:
     message: str
 
 
-@dataclass(slots=True)
 class _Round:
-    """The questions about one commit. asked_at: of the questions under way -> since when. troubles: of those that got
-    no answer so far -> what came instead. result: None until all are answered, and for good when the lease was lost.
-    is_awaited: whether somebody waits for the end, who need not be woken."""
+    """The questions about one commit.
 
-    questions: Sequence[Question]
-    began_at: float
-    timings: DryRunTimings
-    asked_at: dict[Ref, float] = field(default_factory=dict)
-    troubles: dict[Ref, str] = field(default_factory=dict)
-    result: tuple[Refusal, ...] | None = None
-    ended: threading.Event = field(default_factory=threading.Event)
-    is_awaited: bool = False
-    is_given_up: bool = False
-    heartbeat: Heartbeat = field(init=False)
+    asked_at: of the questions under way -> since when. troubles: of those without an answer so far -> what came
+    instead. result: set before `ended`; None when the lease was lost. is_awaited: somebody waits for the end, who need
+    not be woken.
+    """
 
-    def __post_init__(self) -> None:
-        self.heartbeat = Heartbeat("dry-run", self.timings.heartbeat_limit)
+    def __init__(self, client: Client, questions: Sequence[Question], clock: Clock, timings: DryRunTimings) -> None:
+        self.client, self.questions, self.clock, self.timings = client, questions, clock, timings
+        self.began_at, self.is_awaited = clock(), len(questions) <= timings.askers
+        self.asked_at: dict[Ref, float] = {}
+        self.troubles: dict[Ref, str] = {}
+        self.result: tuple[Refusal, ...] | None = None
+        self.ended, self.is_given_up = threading.Event(), False
+        self.heartbeat = Heartbeat("dry-run", timings.heartbeat_limit)
 
-    @property
-    def has_ended(self) -> bool:
-        return self.ended.is_set()
-
-    def end(self, result: tuple[Refusal, ...] | None) -> None:
-        self.result = result
-        self.ended.set()
-
-    def wait(self, seconds: float) -> None:
-        """Wait for the end. An end that comes right after that is seen by `has_ended`, or is told by a wake."""
-        self.ended.wait(seconds)
-        self.is_awaited = False
-
-    def give_up(self) -> None:
-        """Let no question be asked any more."""
-        self.is_given_up = True
-
-    def begin_question(self, ref: Ref, now: float) -> None:
-        self.asked_at[ref] = now
-
-    def end_question(self, ref: Ref) -> None:
-        del self.asked_at[ref]
-
-    def note_trouble(self, ref: Ref, message: str) -> None:
-        self.troubles[ref] = message
-
-    def note_answer(self, ref: Ref) -> None:
-        self.troubles.pop(ref, None)
-
-    def may_be_outage(self, now: float) -> bool:
-        """Whether it is too early to go without an answer."""
-        return now - self.began_at < self.timings.outage
-
-    def is_vain(self, ref: Ref, now: float) -> bool:
-        """Whether this is asked no more: the round has lasted long enough, and its kind gave no answer."""
-        if now - self.began_at < self.timings.patience:
-            return False
-        return any(known.group_kind == ref.group_kind for known in list(self.troubles))
-
-    def delay(self, now: float) -> str:
+    def delay(self) -> str:
         """Which questions wait for an answer, and what came instead; empty while none waits for long."""
-        waiting = sorted(ref for ref, since in list(self.asked_at.items()) if now - since >= self.timings.tell_after)
+        latest = self.clock() - self.timings.tell_after
+        waiting = sorted(ref for ref, since in list(self.asked_at.items()) if since <= latest)
         if not waiting:
             return ""
         first = waiting[0]
         more = f" and {len(waiting) - 1} more" if len(waiting) > 1 else ""
         return f"{first}{more}: {self.troubles.get(first, 'nothing has come yet')}"
 
-    def seconds_to_tell(self, now: float) -> float:
+    def seconds_to_tell(self) -> float:
         """Seconds until the first of the questions under way has waited for long."""
+        now = self.clock()
         return min(list(self.asked_at.values()), default=now) + self.timings.tell_after - now
+
+    def ask_all(self, wake: Callable[[], None]) -> None:
+        self.heartbeat.beat()
+        try:
+            self.result = self._refusals()
+            counts = {"objects": len(self.questions), "refused": len(self.result), "unanswered": len(self.troubles)}
+            log.info("dry run", extra={**counts, "seconds": round(self.clock() - self.began_at, 3)})
+        except LostLease:
+            log.info("the dry run was given up with the lease")
+        except Exception as error:  # a plan must not wait for ever: what is refused then holds up only itself
+            log.warning("the dry run broke down", extra={"reason": short_error(error)})
+            self.heartbeat.record_error(error)
+            self.result = ()
+        self.heartbeat.rest()
+        self.ended.set()
+        if not self.is_awaited:
+            wake()
+
+    def _refusals(self) -> tuple[Refusal, ...]:
+        with ThreadPoolExecutor(self.timings.askers, "dry-run") as threads:
+            messages = list(threads.map(self._refusal, self.questions))
+        pairs = zip(self.questions, messages, strict=True)
+        return tuple(Refusal(question, message) for question, message in pairs if message)
+
+    def _refusal(self, question: Question) -> str:
+        """Why the object is not taken, empty when it is or when that cannot be said."""
+        self.asked_at[question.ref] = self.clock()
+        try:
+            return self._answer_to(question)
+        finally:
+            del self.asked_at[question.ref]
+            self.heartbeat.beat()
+
+    def _answer_to(self, question: Question) -> str:
+        item = under_other_name(question.item) if question.is_renamed else question.item
+        reduced = _without_references(item, question.others, is_new=not question.uid)
+        is_queue = item["kind"] == "Queue"
+        message = self._ask(question, item if is_queue else reduced)
+        if message and is_queue and question.others:
+            message = self._ask(question, reduced)
+        if not message or _names(message) & question.others:
+            return ""
+        anew = _without_references(item, question.others, is_new=True)
+        if not question.uid or question.is_job or self.is_given_up or not is_taken_anew(self.client, anew):
+            return message
+        return "" if may_be_replaced(item) else f"{message}; {WAY_OUT}"
+
+    def _ask(self, question: Question, item: Object) -> str:
+        ref, attempts = question.ref, 0
+        while (attempts < self.timings.attempts or self._may_be_outage()) and not self._is_vain(ref):
+            attempts += 1
+            try:
+                self._try(item, question.uid)
+            except Retry as error:
+                self.troubles[ref] = server_message(error)[:300]
+                if self._may_be_outage():
+                    time.sleep(min(error.after, self.timings.longest_pause))
+                continue
+            except Invalid as error:
+                message = server_message(error)
+                self.troubles.pop(ref, None)
+                is_late = question.may_wait and _FULL_QUOTA.search(message)
+                return "" if is_late or _NO_DRY_RUN in message else message
+            except ApiError as error:
+                log.info("a dry run says nothing", extra={"object": str(ref), "reason": str(error)[:300]})
+            self.troubles.pop(ref, None)
+            break
+        return ""
+
+    def _may_be_outage(self) -> bool:
+        """Whether it is too early to go without an answer."""
+        return self.clock() - self.began_at < self.timings.outage
+
+    def _is_vain(self, ref: Ref) -> bool:
+        """Whether this is asked no more: nobody wants to know, or the round has lasted long enough and its kind gave no
+        answer."""
+        is_long = self.clock() - self.began_at >= self.timings.patience
+        return self.is_given_up or (is_long and any(each.group_kind == ref.group_kind for each in list(self.troubles)))
+
+    def _try(self, item: Object, uid: str) -> None:
+        if not uid:
+            try:
+                self.client.create_by_apply(item, dry_run=True)
+            except Conflict:
+                if is_run(item):
+                    raise
+                uid = uid_of(self.client.get(ref_of(item)))
+        if uid:
+            self.client.apply(item, uid, dry_run=True)
 
 
 class DryRun:
@@ -141,140 +192,51 @@ class DryRun:
         self,
         client: Client,
         wake: Callable[[], None],
-        clock: Callable[[], float] = time.monotonic,
+        clock: Clock = time.monotonic,
         timings: DryRunTimings = TIMINGS.dry_run,
     ) -> None:
         self.client, self.wake, self.clock, self.timings = client, wake, clock, timings
         self._round: _Round | None = None
-        self._resting = Heartbeat("dry-run", timings.heartbeat_limit)
 
     @property
     def is_busy(self) -> bool:
-        return self._round is not None and not self._round.has_ended
+        return self._round is not None and not self._round.ended.is_set()
 
     @property
     def heartbeat(self) -> Heartbeat:
         """Of the round under way; nobody waits for one that was given up."""
-        return self._resting if self._round is None else self._round.heartbeat
+        return self._round.heartbeat if self._round else Heartbeat("dry-run", self.timings.heartbeat_limit)
 
     def start(self, questions: Sequence[Question]) -> None:
         """Begin to ask; where there are few questions, wait a moment for the answers."""
         self.give_up()
-        asked = _Round(questions, self.clock(), self.timings, is_awaited=len(questions) <= self.timings.askers)
-        threading.Thread(target=self._ask_all, args=(asked,), name="dry-run", daemon=True).start()
+        asked = _Round(self.client, questions, self.clock, self.timings)
+        threading.Thread(target=asked.ask_all, args=(self.wake,), name="dry-run", daemon=True).start()
         self._round = asked
         if asked.is_awaited:
-            asked.wait(self.timings.moment)
+            asked.ended.wait(self.timings.moment)
+            asked.is_awaited = False  # an end that comes right now is seen by `is_busy`, or is told by a wake
 
     def take_result(self) -> tuple[Refusal, ...] | None:
         """The refusals, in the order of the questions, once; None while they are asked, or when the lease was lost."""
-        ended = self._round
-        if ended is None or not ended.has_ended:
+        if self._round is None or self.is_busy:
             return None
-        self._round = None
-        return ended.result
+        result, self._round = self._round.result, None
+        return result
 
     def give_up(self) -> None:
         """Want no answer any more. Requests under way end by themselves."""
         if self._round is not None:
-            self._round.give_up()
+            self._round.is_given_up = True
             self._round = None
 
     def delay(self) -> str:
         """Which objects the API server says nothing about, and what came instead; empty where none waits for long."""
-        return self._round.delay(self.clock()) if self._round is not None else ""
+        return self._round.delay() if self._round else ""
 
     def seconds_to_tell(self) -> float | None:
         """Seconds until a delay may be told; None where nothing is asked, or one is told already."""
-        asked = self._round
-        return None if asked is None or asked.has_ended or self.delay() else asked.seconds_to_tell(self.clock())
-
-    def _ask_all(self, asked: _Round) -> None:
-        result: tuple[Refusal, ...] | None = None
-        asked.heartbeat.beat()
-        try:
-            result = self._refusals_of(asked)
-            seconds = round(self.clock() - asked.began_at, 3)
-            counts = {"objects": len(asked.questions), "refused": len(result), "unanswered": len(asked.troubles)}
-            log.info("dry run", extra={**counts, "seconds": seconds})
-        except LostLease:
-            log.info("the dry run was given up with the lease")
-        except Exception as error:  # a plan must not wait for ever: what is refused then holds up only itself
-            log.warning("the dry run broke down", extra={"reason": short_error(error)})
-            asked.heartbeat.record_error(error)
-            result = ()
-        asked.heartbeat.rest()
-        asked.end(result)
-        if not asked.is_awaited:
-            self.wake()
-
-    def refusals_of(self, questions: Sequence[Question]) -> tuple[Refusal, ...]:
-        return self._refusals_of(_Round(questions, self.clock(), self.timings))
-
-    def _refusals_of(self, asked: _Round) -> tuple[Refusal, ...]:
-        with ThreadPoolExecutor(self.timings.askers, "dry-run") as threads:
-            messages = list(threads.map(lambda question: self._refusal(asked, question), asked.questions))
-        pairs = zip(asked.questions, messages, strict=True)
-        return tuple(Refusal(question, message) for question, message in pairs if message)
-
-    def _refusal(self, asked: _Round, question: Question) -> str:
-        """Why the object is not taken, empty when it is or when that cannot be said."""
-        asked.begin_question(question.ref, self.clock())
-        try:
-            return self._answer_to(asked, question)
-        finally:
-            asked.end_question(question.ref)
-            asked.heartbeat.beat()
-
-    def _answer_to(self, asked: _Round, question: Question) -> str:
-        item = under_other_name(question.item) if question.is_renamed else question.item
-        reduced = _without_references(item, question.others, is_new=not question.uid)
-        is_queue = item["kind"] == "Queue"
-        message = self._ask(asked, question, item if is_queue else reduced)
-        if message and is_queue and question.others:
-            message = self._ask(asked, question, reduced)
-        if not message or _names(message) & question.others:
-            return ""
-        anew = _without_references(item, question.others, is_new=True)
-        if not question.uid or question.is_job or asked.is_given_up or not is_taken_anew(self.client, anew):
-            return message
-        return "" if may_be_replaced(item) else f"{message}; {WAY_OUT}"
-
-    def _ask(self, asked: _Round, question: Question, item: Object) -> str:
-        ref, attempts = question.ref, 0
-        while attempts < self.timings.attempts or asked.may_be_outage(self.clock()):
-            attempts += 1
-            if asked.is_given_up or asked.is_vain(ref, self.clock()):
-                return ""
-            try:
-                self._try(item, question.uid)
-            except Retry as error:
-                asked.note_trouble(ref, server_message(error)[:300])
-                if asked.may_be_outage(self.clock()):
-                    time.sleep(min(error.after, self.timings.longest_pause))
-                continue
-            except Invalid as error:
-                message = server_message(error)
-                asked.note_answer(ref)
-                is_late = question.may_wait and _FULL_QUOTA.search(message)
-                return "" if is_late or _NO_DRY_RUN in message else message
-            except ApiError as error:
-                log.info("a dry run says nothing", extra={"object": str(ref), "reason": str(error)[:300]})
-            asked.note_answer(ref)
-            return ""
-        return ""
-
-    def _try(self, item: Object, uid: str) -> None:
-        if not uid:
-            try:
-                self.client.create_by_apply(item, dry_run=True)
-            except Conflict:
-                ref = ref_of(item)
-                if is_run(item):
-                    raise
-                uid = uid_of(self.client.get(ref))
-        if uid:
-            self.client.apply(item, uid, dry_run=True)
+        return self._round.seconds_to_tell() if self._round and self.is_busy and not self.delay() else None
 
 
 def _without_references(item: Object, others: Collection[str], *, is_new: bool) -> Object:

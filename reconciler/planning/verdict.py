@@ -10,9 +10,29 @@ from reconciler.changes.diff import Change
 from reconciler.changes.events import Condition, ObjectEvent
 from reconciler.cluster.objects import Object
 from reconciler.git.poller import BranchHead
+from reconciler.planning.fingerprint import Fingerprint
 from reconciler.planning.snapshot import Snapshot
-from reconciler.planning.state import Rejection
 from reconciler.planning.target import Target
+
+
+@dataclass(frozen=True, slots=True)
+class Rejection:
+    """A commit without a plan to apply. rejected_at, retry_at: on the clock; at the latter it may be tried again
+    although nothing changed. rests_on: what it rested on in the cluster, and the moment that had come. attempts: how
+    often in a row. refusals: the objects that the API server does not take; then there was a plan. breakdown: how the
+    compile broke down; then nothing is known against the commit."""
+
+    snapshot: Snapshot
+    rejected_at: float
+    retry_at: float
+    rests_on: tuple[Fingerprint | None, int | None]
+    attempts: int = 0
+    refusals: tuple[Change, ...] = ()
+    breakdown: str = ""
+
+    @property
+    def first_error(self) -> Mapping[str, Any] | None:
+        return next((each for each in self.snapshot.diagnostics if each["severity"] == "error"), None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -12,7 +12,7 @@ import pytest
 from compiler.kubernetes import name_of, uid_of
 from reconciler.cluster.client import LostLease
 from reconciler.cluster.objects import Object
-from reconciler.planning.dry_run import DryRun, Question
+from reconciler.planning.dry_run import DryRun, Question, Refusal
 from reconciler.timings import TIMINGS, DryRunTimings
 from tests.builders.fake_cluster import FakeCluster
 from tests.builders.live import VOLCANO
@@ -44,7 +44,7 @@ def cluster() -> FakeCluster:
 
 def messages(cluster: FakeCluster, *questions: Question, outage: float = TIMES.outage) -> list[str]:
     dry_run = DryRun(cluster.client(), lambda: None, timings=DryRunTimings(outage=outage))
-    return [refusal.message for refusal in dry_run.refusals_of(questions)]
+    return [refusal.message for refusal in answers(dry_run, questions)]
 
 
 def denied(message: str) -> ScriptedAnswer:
@@ -69,7 +69,8 @@ def hang(cluster: FakeCluster, kind: str = "Queue") -> tuple[threading.Event, th
     return come, gate
 
 
-def result_of(dry_run: DryRun) -> tuple[Any, ...]:
+def answers(dry_run: DryRun, questions: Sequence[Question]) -> tuple[Refusal, ...]:
+    dry_run.start(questions)
     while (found := dry_run.take_result()) is None:
         time.sleep(0.001)
     return found
@@ -77,7 +78,7 @@ def result_of(dry_run: DryRun) -> tuple[Any, ...]:
 
 def test_all_objects_are_asked_about_and_none_is_written(cluster: FakeCluster) -> None:
     refuse(cluster, "too greedy", lambda item: name_of(item) in ("job-3", "job-30"))
-    refusals = DryRun(cluster.client(), lambda: None).refusals_of([ask(job(f"job-{at}")) for at in range(40)])
+    refusals = answers(DryRun(cluster.client(), lambda: None), [ask(job(f"job-{at}")) for at in range(40)])
     assert [refusal.question.position for refusal in refusals] == ["job-3.yaml:1", "job-30.yaml:1"]
     assert refusals[0].message == 'admission webhook "validate" denied the request: too greedy'
     assert len(cluster.requests) == 40
@@ -131,8 +132,8 @@ def test_what_may_wait_for_room_in_a_quota_is_not_refused_by_a_full_one(
 
 
 def test_a_question_without_an_answer_is_asked_again(cluster: FakeCluster) -> None:
-    answers = iter([error_answer(503), denied("no")])
-    cluster.before = lambda method, path, body: next(answers)
+    said = iter([error_answer(503), denied("no")])
+    cluster.before = lambda method, path, body: next(said)
     assert messages(cluster, ask(job("a")))
 
 
@@ -227,7 +228,7 @@ def test_a_kind_that_gets_no_answer_is_not_asked_about_for_long_and_others_are(c
 
     cluster.before = time_out
     questions = [ask(queue(f"q-{at}")) for at in range(200)] + [ask(job(f"job-{at}")) for at in range(20)]
-    assert not DryRun(cluster.client(), lambda: None, lambda: times[-1]).refusals_of(questions)
+    assert not answers(DryRun(cluster.client(), lambda: None, lambda: times[-1]), questions)
     asked = [body["kind"] for _, _, body in cluster.requests]
     assert asked.count("Job") == 20
     assert TIMES.patience <= asked.count("Queue") < TIMES.patience + 2 * TIMES.askers, "those under way end"
@@ -246,8 +247,7 @@ def test_a_long_wait_is_told_and_a_round_that_is_given_up_keeps_no_other_waiting
     assert (dry_run.delay(), dry_run.seconds_to_tell()) == ("Queue slow: nothing has come yet", None)
     dry_run.give_up()
     assert (dry_run.is_busy, dry_run.delay()) == (False, "")
-    dry_run.start([ask(job("good"))])
-    assert result_of(dry_run) == ()
+    assert answers(dry_run, [ask(job("good"))]) == ()
     gate.set()
 
 
@@ -257,8 +257,7 @@ def test_a_thread_that_cannot_be_started_keeps_no_commit_waiting(cluster: FakeCl
     with no_new_thread(), pytest.raises(RuntimeError):
         asked.start([ask(queue("a"))])
     assert not asked.is_busy
-    asked.start([ask(queue("a"))])
-    assert result_of(asked) == ()
+    assert answers(asked, [ask(queue("a"))]) == ()
 
 
 def test_a_round_shows_that_it_goes_on_with_each_question_and_one_that_was_given_up_shows_nothing(

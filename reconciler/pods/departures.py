@@ -196,7 +196,7 @@ class PodEvictor:
             return effects
         if len(self.evicted) >= self.timings.eviction_batch or self.writes.is_out_of_time():
             self.wake()
-        elif self.memory.is_due(eviction.pod, self.clock()) and not self.writes.must_wait(ref):
+        elif self.memory.is_due(eviction.pod, self.clock()) and not self.writes.threads.must_wait(ref):
             effects = self.note_result(self.writes.evict(eviction))
         obstacle = self._obstacle(eviction)
         if obstacle and str(ref) not in self.evicted:
@@ -205,7 +205,7 @@ class PodEvictor:
 
     def _obstacle(self, eviction: Eviction) -> str:
         """Why a pod that is to go is not evicted; empty where nothing is known against it."""
-        if self.memory.is_due(eviction.pod, self.clock()) and self.writes.must_wait(ref_of(eviction.pod)):
+        if self.memory.is_due(eviction.pod, self.clock()) and self.writes.threads.must_wait(ref_of(eviction.pod)):
             return f"it is to be evicted ({eviction.message}): {NO_ANSWER}"
         if known := self.memory.refused.get(uid_of(eviction.pod)):
             return f"its eviction was refused {known[0]} times ({eviction.message}): {known[2]}"

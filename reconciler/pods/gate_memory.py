@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from reconciler.changes.planned_gangs import PlannedGang
 from reconciler.cluster.objects import Ref
+from reconciler.planning.snapshot import Snapshot
 from reconciler.timings import PodTimings
 
 
@@ -20,26 +22,30 @@ class UnliftedGates:
 
 @dataclass(slots=True)
 class GateMemory:
-    """unlifted: by the Ref.key of their job. due_at: when gates that the server refused are tried again.
-    doubtful_starts: gang -> the pods whose gates were to be lifted, where none is known to be."""
+    """By the Ref.key of a gang's job.
+
+    unlifted: of former passes. troubles: of this pass so far, why, and whether the next pass looks again: such gates
+    wait for an answer or another plan. due_at: when gates that the server refused are tried again. doubtful_starts: the
+    pods whose gates were to be lifted, where none is known to be. refused: how the gang was planned when its nodes were
+    closed to it or had no room for it: a reason for a new plan.
+    """
 
     timings: PodTimings = field(default_factory=PodTimings)
     unlifted: dict[str, UnliftedGates] = field(default_factory=dict)
+    troubles: dict[str, tuple[str, bool]] = field(default_factory=dict)
     due_at: float = 0.0
     doubtful_starts: dict[str, tuple[Ref, ...]] = field(default_factory=dict)
+    refused: dict[str, PlannedGang] = field(default_factory=dict)
 
-    def record_troubles(self, troubles: Mapping[str, str], prompt: Collection[str], now: float) -> None:
-        """Note which gangs have gates that could not be lifted now, with why; of all others they could, or need not.
-
-        They are tried again after as long as that goes on, and `longest_gate_pause` at most; those in `prompt`, which
-        wait for an answer or another plan, in each pass.
-        """
+    def end_pass(self, now: float) -> None:
+        """Take the troubles of this pass: all other gates could be lifted, or need not. They are tried again after as
+        long as that goes on, and `longest_gate_pause` at most."""
         found = {key: known for key, known in self.unlifted.items() if now < known.retry_at}
-        for key, message in troubles.items():
+        for key, (message, is_prompt) in self.troubles.items():
             since = self.unlifted[key].since if key in self.unlifted else now
-            pause = 0.0 if key in prompt else min(now - since, self.timings.longest_gate_pause)
+            pause = 0.0 if is_prompt else min(now - since, self.timings.longest_gate_pause)
             found[key] = UnliftedGates(since, now + pause, message)
-        self.unlifted = found
+        self.unlifted, self.troubles = found, {}
 
     def may_lift(self, key: str, now: float) -> bool:
         """Whether the gates of this gang are to be tried now."""
@@ -54,21 +60,10 @@ class GateMemory:
         """Whether gates are not lifted of which it is not reported yet, since that may be over in a moment."""
         return len(self.lasting_troubles(now)) < len(self.unlifted)
 
-    def pause(self, now: float) -> None:
-        """Let a pass come soon for the gates that the server refused."""
-        self.due_at = now + self.timings.first_gate_pause
-
-    def doubt_start(self, gang: str, pods: Iterable[Ref]) -> None:
-        """Note that a gang counts as started whose gates are about to be lifted."""
-        self.doubtful_starts[gang] = tuple(pods)
-
-    def confirm_start(self, gang: str) -> None:
-        """Note that a gate of the gang was lifted, or may have been."""
-        self.doubtful_starts.pop(gang, None)
-
-    def take_failed_starts(self, is_open: Callable[[Ref], bool]) -> list[str]:
-        """The gangs of which no gate was lifted, and none is under way any more; each once."""
-        failed = [gang for gang, pods in self.doubtful_starts.items() if not any(map(is_open, pods))]
+    def take_failed_starts(self, is_open: Callable[[str], bool]) -> list[str]:
+        """The gangs of which no gate was lifted, and none is under way any more; each once. is_open: by Ref.key."""
+        doubtful = self.doubtful_starts.items()
+        failed = [gang for gang, pods in doubtful if not any(is_open(pod.key) for pod in pods)]
         for gang in failed:
             del self.doubtful_starts[gang]
         return failed
@@ -76,6 +71,12 @@ class GateMemory:
     def believe_starts(self) -> None:
         """Count what the inventory has as started as started: another replica may have lifted gates meanwhile."""
         self.doubtful_starts.clear()
+
+    def still_refused(self, snapshot: Snapshot | None) -> frozenset[str]:
+        """The refused gangs that the plan in force has as they were when they were refused; forgets the others."""
+        gangs = snapshot.gangs if snapshot else {}
+        self.refused = {key: gang for key, gang in self.refused.items() if gangs.get(key) == gang}
+        return frozenset(self.refused)
 
     def deadlines(self) -> list[float]:
         """When gates that were not lifted are tried again."""

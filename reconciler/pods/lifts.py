@@ -19,7 +19,6 @@ from reconciler.planning.snapshot import Snapshot
 from reconciler.planning.target import Target
 from reconciler.pods.gate_memory import GateMemory
 from reconciler.pods.gates import gate_lifts, has_strayed
-from reconciler.pods.refusals import StartRefusals
 from reconciler.pods.room import Room
 from reconciler.pods.writes import PodWrites
 from reconciler.timings import PodTimings
@@ -44,20 +43,6 @@ class Orders:
     is_making_jobs: bool = False
 
 
-@dataclass(slots=True)
-class Troubles:
-    """Why gates are not lifted in this pass, by the Ref.key of their job. prompt: those that wait for an answer or for
-    another plan, which each pass looks at again."""
-
-    texts: dict[str, str] = field(default_factory=dict)
-    prompt: set[str] = field(default_factory=set)
-
-    def record(self, key: str, reason: str, *, is_prompt: bool) -> None:
-        self.texts[key] = reason
-        if is_prompt:
-            self.prompt.add(key)
-
-
 @dataclass(frozen=True, slots=True)
 class _Round:
     """What one pass lifts gates by."""
@@ -73,8 +58,7 @@ class _Round:
 
 @dataclass(slots=True)
 class GateLifter:
-    """save: stores the inventory, and returns the result where that failed. wake: asks for another pass. troubles: of
-    this pass so far."""
+    """save: stores the inventory, and returns the result where that failed. wake: asks for another pass."""
 
     writes: PodWrites
     save: Callable[[Inventory], ChangeResult | None]
@@ -82,8 +66,6 @@ class GateLifter:
     wake: Callable[[], None]
     timings: PodTimings = field(default_factory=PodTimings)
     memory: GateMemory = field(init=False)
-    refusals: StartRefusals = field(default_factory=StartRefusals)
-    troubles: Troubles = field(default_factory=Troubles)
 
     def __post_init__(self) -> None:
         self.memory = GateMemory(self.timings)
@@ -105,8 +87,8 @@ class GateLifter:
             if gang.decision not in ("start", "keep") or gang.name in preemptors or key in batch:
                 continue
             if not any(map(is_gated, seen.pods.get(key, ()))):
-                self.refusals.drop(key)
-            elif key not in self.troubles.texts and (lifts := self._next_lifts(this, key, gang)):
+                self.memory.refused.pop(key, None)
+            elif key not in self.memory.troubles and (lifts := self._next_lifts(this, key, gang)):
                 batch[key] = lifts
             if sum(map(len, batch.values())) >= most:
                 effects += self._lift_batch(seen, batch)
@@ -115,8 +97,7 @@ class GateLifter:
                     self.wake()
                     break
         effects += self._lift_batch(seen, batch)
-        self.memory.record_troubles(self.troubles.texts, self.troubles.prompt, self.clock())
-        self.troubles = Troubles()
+        self.memory.end_pass(self.clock())
         return effects
 
     def obstacle(self, seen: Seen, target: Target, orders: Orders, key: str, gang: PlannedGang) -> str | None:
@@ -147,11 +128,11 @@ class GateLifter:
         obstacle = self.obstacle(this.seen, this.target, this.orders, key, gang)
         if obstacle is None and not this.target.is_fresh and has_strayed(gang, pods, this.nodes):
             obstacle = f"pods of it have nodes that the plan does not give them; {REPLANNED}"
-        if obstacle is None and any(self.writes.must_wait(ref_of(pod)) for pod in pods):
+        if obstacle is None and any(self.writes.threads.must_wait(ref_of(pod)) for pod in pods):
             obstacle = NO_ANSWER
         if obstacle is not None:
             if obstacle:
-                self.troubles.record(key, obstacle, is_prompt=True)
+                self.memory.troubles[key] = obstacle, True
             return ()
         if not self.memory.may_lift(key, this.now):
             return ()
@@ -159,14 +140,15 @@ class GateLifter:
         if shortage := this.room.take(lifts):
             if not shortage.is_passing:
                 self._refuse(key, gang)
-                self.troubles.record(key, shortage.message, is_prompt=True)
+                self.memory.troubles[key] = shortage.message, True
             return ()
-        self.refusals.drop(key)
+        self.memory.refused.pop(key, None)
         return lifts
 
     def _refuse(self, key: str, gang: PlannedGang) -> None:
         """Note that the plan itself is in the way, and let the next one be made at once."""
-        if self.refusals.record(key, gang):
+        if self.memory.refused.get(key) != gang:
+            self.memory.refused[key] = gang
             self.wake()
 
     def _room(self, seen: Seen, nodes: NodeIndex) -> Room:
@@ -183,22 +165,22 @@ class GateLifter:
         found: dict[str, Sequence[GateLift]] = {}
         for key, pods in sorted(this.seen.pods.items()) if open_lifts else ():
             writes = [open_lifts[uid_of(pod)] for pod in pods if uid_of(pod) in open_lifts]
-            if not writes or key in self.troubles.texts:
+            if not writes or key in self.memory.troubles:
                 continue
             lost = list(filter(None, (write.lost_lift for write in writes)))
             if obstacle := next(filter(None, (self._resend_obstacle(this, lift) for lift in lost)), ""):
-                self.troubles.record(key, obstacle, is_prompt=True)
+                self.memory.troubles[key] = obstacle, True
             elif lost and self._may_resend(this, key):
                 found[key] = lost
             else:
-                self.troubles.record(key, NO_ANSWER, is_prompt=True)
+                self.memory.troubles[key] = NO_ANSWER, True
         return found
 
     def _may_resend(self, this: _Round, key: str) -> bool:
         """Whether lost lifts of a gang of the plan are asked for again now: not beside another write of its pods."""
         if key not in this.snapshot.gangs or key in this.orders.suspended or not self.memory.may_lift(key, this.now):
             return False
-        return not any(self.writes.must_wait(ref_of(pod)) for pod in this.seen.pods[key])
+        return not any(self.writes.threads.must_wait(ref_of(pod)) for pod in this.seen.pods[key])
 
     def _resend_obstacle(self, this: _Round, lift: GateLift) -> str:
         """Why a lift whose answer was lost is not asked for again now: what counts already may be too much since."""
@@ -219,13 +201,13 @@ class GateLifter:
             effects += Effects(results=(failure,))
             batch = {key: lifts for key, lifts in batch.items() if key not in newly_started}
         for key in newly_started & batch.keys():
-            self.memory.doubt_start(key, (ref_of(lift.pod) for lift in batch[key]))
+            self.memory.doubtful_starts[key] = tuple(ref_of(lift.pod) for lift in batch[key])
         began_at = self.clock()
         results = self.writes.lift_gates(batch)
         if results:
             log.info("lifting gates", extra={"pods": len(results), "seconds": round(self.clock() - began_at, 3)})
         if any(result.outcome in ("refused", "retry") for result in results):
-            self.memory.pause(self.clock())
+            self.memory.due_at = self.clock() + self.timings.first_gate_pause
         return effects + self.note_results(seen, results)
 
     def note_results(self, seen: Seen, results: Iterable[GateResult]) -> Effects:
@@ -237,10 +219,10 @@ class GateLifter:
         effects = Effects()
         for gang, of_gang in by_gang.items():
             if any(each.outcome in ("done", "retry") for each in of_gang):
-                self.memory.confirm_start(gang)
+                self.memory.doubtful_starts.pop(gang, None)
             self._note_troubles(gang, [each for each in of_gang if each.outcome != "done"])
             effects += _placed(seen, gang, [each.lift.node for each in of_gang if each.outcome == "done"])
-        for gang in self.memory.take_failed_starts(self.writes.is_open):
+        for gang in self.memory.take_failed_starts(self.writes.threads.is_open):
             if gang in seen.inventory.entries:
                 seen.inventory.unmark_started(gang)
         return effects
@@ -249,7 +231,7 @@ class GateLifter:
         if troubles:
             answered = [each for each in troubles if each.outcome not in UNANSWERED]
             told = (answered or troubles)[0].message
-            self.troubles.record(gang, told, is_prompt=not answered)
+            self.memory.troubles[gang] = told, not answered
             log.info("a gate was not lifted", extra={"gang": gang, "reason": told})
 
 

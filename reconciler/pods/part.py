@@ -53,7 +53,7 @@ class PodsPart(Part):
         held = {**evictor.binding.held_jobs(now), **dict(_unserved_jobs(observation, jobs)), **held}
         quarantined = frozenset(evictor.node_health.quarantined_nodes(now)) | _unnamed_nodes(observation, snapshot)
         leaving = dict(self._leaving_pods(observation, snapshot, wall_now))
-        crowded = self.lifter.refusals.still_planned(snapshot)
+        crowded = self.lifter.memory.still_refused(snapshot)
         return Restrictions(quarantined, held, evictor.binding.closed_nodes(now), leaving, crowded)
 
     def _leaving_pods(

@@ -24,6 +24,37 @@ Note = Callable[[], GateResult]
 
 
 @dataclass(frozen=True, slots=True)
+class _Lift:
+    """The lift of one gate. was_lost: an earlier request for it had no answer, so that it may still be made: what the
+    pod is decides."""
+
+    gang: str
+    lift: GateLift
+    was_lost: bool
+    own: OwnWrites
+
+    @property
+    def ref(self) -> Ref:
+        return ref_of(self.lift.pod)
+
+    def lifted(self, written: Object) -> GateResult:
+        self.own.record_write(written)
+        return GateResult(self.gang, self.lift, "done")
+
+    def refused(self, message: str) -> GateResult:
+        self.own.refuse_lift(self.lift)
+        return GateResult(self.gang, self.lift, "refused", message)
+
+    def unanswered(self, outcome: Unanswered, message: str) -> GateResult:
+        """The request is still under way, was not sent, or ended without an answer."""
+        if outcome == "retry" or (outcome == "put off" and self.was_lost):
+            self.own.lose_answer(self.lift)
+        elif outcome == "put off":
+            self.own.refuse_lift(self.lift)
+        return GateResult(self.gang, self.lift, outcome, message)
+
+
+@dataclass(frozen=True, slots=True)
 class PodWrites:
     """is_out_of_time: whether the rest is left to the next pass."""
 
@@ -34,67 +65,43 @@ class PodWrites:
 
     def lift_gates(self, gangs: Mapping[str, Sequence[GateLift]]) -> list[GateResult]:
         """Give each pod its node and lift its gate. gangs: by the Ref.key of their job. Raises LostLease."""
-        lifts = [(gang, lift) for gang, of_gang in gangs.items() for lift in of_gang]
         lost = {uid for uid, write in self.own.open_lifts().items() if write.is_lost}
-        tasks = []
-        for gang, lift in lifts:
-            was_lost = uid_of(lift.pod) in lost
-            send = partial(self._lift_gate, gang, lift, was_lost)
-            tasks.append(Task(ref_of(lift.pod), send, partial(self._note_unanswered, gang, lift, was_lost)))
-            self.own.begin_lift(lift)
+        all_lifts = ((gang, lift) for gang, lifts in gangs.items() for lift in lifts)
+        asked = [_Lift(gang, lift, uid_of(lift.pod) in lost, self.own) for gang, lift in all_lifts]
+        for each in asked:
+            self.own.begin_lift(each.lift)
         try:
+            tasks = [Task(each.ref, partial(self._lift_gate, each), each.unanswered) for each in asked]
             results: list[GateResult] = self.threads.run(tasks)
         except BaseException:
-            for _, lift in lifts:
-                if self.own.is_under_way(lift) and not self.is_open(ref_of(lift.pod)):
-                    self.own.lose_answer(lift)
+            for each in asked:
+                if self.own.is_under_way(each.lift) and not self.threads.is_open(each.ref.key):
+                    self.own.lose_answer(each.lift)
             raise
         return results
 
-    def _lift_gate(self, gang: str, lift: GateLift, was_lost: bool, proceed: Proceed) -> Note:
-        """was_lost: an earlier request for it had no answer, so that it may still be made: what the pod is decides."""
-        ref = ref_of(lift.pod)
+    def _lift_gate(self, asked: _Lift, proceed: Proceed) -> Note:
         if self.is_out_of_time():
-            return partial(self._note_unanswered, gang, lift, was_lost, "put off", PUT_OFF)
+            return partial(asked.unanswered, "put off", PUT_OFF)
         try:
-            written = self.client.patch(ref, lift.json_patch())
+            return partial(asked.lifted, self.client.patch(asked.ref, asked.lift.json_patch()))
         except Retry as error:
-            return partial(self._note_unanswered, gang, lift, was_lost, "retry", str(error))
+            return partial(asked.unanswered, "retry", str(error))
         except ApiError as error:
-            if not was_lost:
-                return partial(self._note_refused, gang, lift, str(error))
-        else:
-            return partial(self._note_lifted, gang, lift, written)
+            if not asked.was_lost:
+                return partial(asked.refused, str(error))
         proceed()
         try:
-            found = self.client.find(ref)
+            found = self.client.find(asked.ref)
         except ApiError as error:
-            return partial(self._note_unanswered, gang, lift, was_lost, "retry", str(error))
-        if found is None or uid_of(found) != uid_of(lift.pod):
-            return partial(self._note_refused, gang, lift, "the pod is gone")
-        if is_gated(found) and not lift.may_hold_for(found):
-            return partial(self._note_refused, gang, lift, "its gates or its selector were changed by others")
-        if is_gated(found):
-            return partial(self._note_unanswered, gang, lift, was_lost, "retry", STILL_GATED)
-        return partial(self._note_lifted, gang, lift, found)
-
-    def _note_lifted(self, gang: str, lift: GateLift, written: Object) -> GateResult:
-        self.own.record_write(written)
-        return GateResult(gang, lift, "done")
-
-    def _note_refused(self, gang: str, lift: GateLift, message: str) -> GateResult:
-        self.own.refuse_lift(lift)
-        return GateResult(gang, lift, "refused", message)
-
-    def _note_unanswered(
-        self, gang: str, lift: GateLift, was_lost: bool, outcome: Unanswered, message: str
-    ) -> GateResult:
-        """Note a request that is still under way, was not sent, or ended without an answer."""
-        if outcome == "retry" or (outcome == "put off" and was_lost):
-            self.own.lose_answer(lift)
-        elif outcome == "put off":
-            self.own.refuse_lift(lift)
-        return GateResult(gang, lift, outcome, message)
+            return partial(asked.unanswered, "retry", str(error))
+        if found is None or uid_of(found) != uid_of(asked.lift.pod):
+            return partial(asked.refused, "the pod is gone")
+        if not is_gated(found):
+            return partial(asked.lifted, found)
+        if not asked.lift.may_hold_for(found):
+            return partial(asked.refused, "its gates or its selector were changed by others")
+        return partial(asked.unanswered, "retry", STILL_GATED)
 
     def evict(self, eviction: Eviction) -> EvictionResult:
         """Ask for the pod's end. Raises LostLease."""
@@ -104,32 +111,19 @@ class PodWrites:
 
     def _evict(self, eviction: Eviction, proceed: Proceed) -> Callable[[], EvictionResult]:
         ref = ref_of(eviction.pod)
+        refused = partial(EvictionResult, eviction, "refused")
         try:
             self.client.evict(ref, uid_of(eviction.pod))
         except NotFound:
             log.info("it was gone already", extra={"object": str(ref)})
         except Conflict as error:
-            if (obstacle := self._conflict_obstacle(eviction, error)) is not None:
-                return partial(EvictionResult, eviction, "refused", obstacle, 0.0)
+            try:
+                found = self.client.find(ref)
+            except ApiError as failure:
+                return partial(refused, str(failure), 0.0)
+            if found is not None and uid_of(found) == uid_of(eviction.pod):
+                return partial(refused, str(error), 0.0)
             log.info("a namesake was created", extra={"object": str(ref)})
         except ApiError as error:
-            after = error.after if isinstance(error, Retry) else 0.0
-            return partial(EvictionResult, eviction, "refused", str(error), after)
+            return partial(refused, str(error), error.after if isinstance(error, Retry) else 0.0)
         return partial(EvictionResult, eviction, "done")
-
-    def _conflict_obstacle(self, eviction: Eviction, error: Conflict) -> str | None:
-        """Why a pod whose eviction met a conflict was not evicted; None where it is gone."""
-        try:
-            found = self.client.find(ref_of(eviction.pod))
-        except ApiError as failure:
-            return str(failure)
-        is_there = found is not None and uid_of(found) == uid_of(eviction.pod)
-        return str(error) if is_there else None
-
-    def is_open(self, ref: Ref) -> bool:
-        """Whether a write of the object is left, of which nothing is known yet."""
-        return self.threads.is_open(ref.key)
-
-    def must_wait(self, ref: Ref) -> bool:
-        """Whether a write of the object is left, or so many like it that none is begun."""
-        return self.threads.must_wait(ref)

@@ -44,7 +44,7 @@ class GangTrouble:
     whether it has had all of its rounds."""
 
     run: tuple[str, int]
-    message: str
+    message: str = ""
     rounds: int = 0
     failed_at: float = -inf
     closed: dict[str, float] = field(default_factory=dict)
@@ -53,14 +53,16 @@ class GangTrouble:
     cause: Mapping[str, str | None] = field(default_factory=dict)
     is_given_up: bool = False
 
-    def record_round(self, blamed: Iterable[str], now: float, timeout: float, timings: PodTimings) -> None:
-        """Count a failed round: close the nodes that are to blame, pause where none is, hold after the last."""
+    def record_round(
+        self, overdue: Sequence[UnboundPod], now: float, timeout: float, timings: PodTimings, prints: Mapping[str, str]
+    ) -> None:
+        """Count a failed round: close the nodes that are to blame, pause where none is, hold after the last. prints:
+        node -> digest of what it is like."""
         if now - self.failed_at >= timeout / 2:  # pods of one round may come a little after each other
             self.rounds += 1
             self.failed_at = now
-        until = now + timings.closed * 2.0 ** (self.rounds - 1)
-        blamed = tuple(blamed)
-        self.closed.update(dict.fromkeys(blamed, until))
+        blamed = [each.node for each in overdue if each.blames_node]
+        self.closed.update(dict.fromkeys(blamed, now + timings.closed * 2.0 ** (self.rounds - 1)))
         if self.rounds >= timings.rounds:
             self.is_given_up = True
             beyond = 2.0 ** (self.rounds - timings.rounds)
@@ -68,19 +70,11 @@ class GangTrouble:
             self.held_until = now + timings.longest_hold
         elif not blamed:
             self.held_until = now + timings.first_pause * 2.0 ** (self.rounds - 1)
-
-    def blame(self, message: str, prints: Mapping[str, str | None]) -> None:
-        """Note the scheduler's message, and what the closed nodes are like now. prints: node -> digest."""
-        self.message = message
-        self.cause = {node: prints.get(node) for node in self.closed}
+        self.message, self.cause = overdue[0].message, {node: prints.get(node) for node in self.closed}
 
     def end_hold(self, now: float) -> None:
         """Let the gang start on any node; its rounds stay counted."""
         self.held_until, self.closed = now, {}
-
-    def look_again_at(self, at: float) -> None:
-        """Ask then, and not before, whether the cause has changed."""
-        self.may_retry_at = at
 
     def is_held(self, now: float) -> bool:
         return now < self.held_until
@@ -125,15 +119,6 @@ class BindingMemory:
         if bound - self.bound_pods:
             self.scheduler_acted_at = now
         self.bound_pods, self.unbound_since = frozenset(bound), waiting
-
-    def forget(self, keys: Iterable[str]) -> None:
-        """Hold nothing against these gangs any more."""
-        for key in keys:
-            del self.troubles[key]
-
-    def trouble_of(self, key: str, run: tuple[str, int]) -> GangTrouble:
-        """What is known of the gang; begun with this run."""
-        return self.troubles.setdefault(key, GangTrouble(run, ""))
 
     def is_any_overdue(self, now: float, timeout: float) -> bool:
         """Whether any pod at all waits for too long."""

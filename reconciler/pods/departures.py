@@ -24,6 +24,7 @@ from reconciler.pods.gates import pods_to_evict
 from reconciler.pods.lifts import Orders
 from reconciler.pods.node_health import NodeHealth
 from reconciler.pods.writes import PodWrites
+from reconciler.threads.memo import drop_other_keys
 from reconciler.timings import PodTimings
 
 
@@ -87,46 +88,32 @@ class PodEvictor:
         """Evict pods that the scheduler does not bind to their node in time: each gang has so many rounds, then it is
         held and gives back every node that it was given."""
         now, effects, nodes = self.clock(), Effects(), seen.observation.node_index(snapshot.leaves)
-        self.binding.forget(self.binding.troubles.keys() - seen.pods.keys())
-        if not self.binding.troubles and not self.binding.is_any_overdue(now, self.bind_timeout):
+        troubles = self.binding.troubles
+        drop_other_keys(troubles, seen.pods.keys())
+        if not troubles and not self.binding.is_any_overdue(now, self.bind_timeout):
             return effects
         prints = target.fingerprint.nodes if target.fingerprint else {}
         for key in sorted(_keys_in_reach(seen, snapshot, orders) & seen.pods.keys()):
             pods, run = seen.pods[key], (target.runs.of(key), orders.retries.get(key, 0))
-            trouble = self.binding.troubles.get(key)
-            if trouble is not None and self._is_over(trouble, run, pods, prints):
-                self.binding.forget([key])
-                trouble = None
-            if (trouble is None or not trouble.is_held(now)) and (
-                overdue := self.binding.overdue_pods(pods, nodes, now, self.bind_timeout)
-            ):
-                trouble = self.binding.trouble_of(key, run)
-                effects += self._fail_round(seen, key, trouble, overdue, prints)
-            if trouble is not None and trouble.is_held(now):
+            if key in troubles and self._is_over(troubles[key], run, pods, prints):
+                del troubles[key]
+            is_held = key in troubles and troubles[key].is_held(now)
+            if not is_held and (overdue := self.binding.overdue_pods(pods, nodes, now, self.bind_timeout)):
+                trouble = troubles.setdefault(key, GangTrouble(run))
+                trouble.record_round(overdue, now, self.bind_timeout, self.timings, prints)
+                effects += self._end_round(seen, key, trouble, overdue)
+            if key in troubles and troubles[key].is_held(now):
                 for pod in self.binding.waiting_pods(pods):
-                    what = f"{nodes.node_of(pod)}, so its gang is held: {trouble.message}"
+                    what = f"{nodes.node_of(pod)}, so its gang is held: {troubles[key].message}"
                     effects += self._evict_unbound(seen, key, pod, what)
         return effects
 
-    def _fail_round(
-        self,
-        seen: Seen,
-        key: str,
-        trouble: GangTrouble,
-        overdue: list[UnboundPod],
-        prints: Mapping[str, str],
-    ) -> Effects:
-        """One round of a gang has failed: nodes or the gang itself are closed for a while, and all of its pods that
-        wait for the scheduler are evicted in one pass: it cannot run without the others, which would keep these
-        nodes."""
-        trouble.record_round(
-            [each.node for each in overdue if each.blames_node], self.clock(), self.bind_timeout, self.timings
-        )
-        trouble.blame(overdue[0].message, prints)
-        effects = Effects()
+    def _end_round(self, seen: Seen, key: str, trouble: GangTrouble, overdue: list[UnboundPod]) -> Effects:
+        """Evict all pods of the gang that wait for the scheduler in one pass: it cannot run without the others, which
+        would keep these nodes."""
+        effects, first, job = Effects(), overdue[0], seen.observation.objects[key]
         for each in overdue:
             effects += self._evict_unbound(seen, key, each.pod, f"{each.node}, so it is planned again: {each.message}")
-        first, job = overdue[0], seen.observation.objects[key]
         for pod in self.binding.waiting_pods(seen.pods[key]):
             message = f"its gang is planned again: {name_of(first.pod)} was not bound: {first.message}"
             effects += self._evict(Eviction(pod, "NotBound", message, breaks=uid_of(job)))
@@ -155,7 +142,7 @@ class PodEvictor:
         """Whether a missing claim is there now, or a node that was to blame has changed."""
         if trouble.missing_claim and pods:
             claim = Ref("v1", "PersistentVolumeClaim", ref_of(pods[0]).namespace, trouble.missing_claim)
-            trouble.look_again_at(self.clock() + self.bind_timeout / 4)
+            trouble.may_retry_at = self.clock() + self.bind_timeout / 4
             try:
                 self.client.get_briefly(claim)
             except ApiError:
@@ -172,9 +159,10 @@ class PodEvictor:
         for key in sorted(_keys_in_reach(seen, snapshot, orders) & seen.pods.keys()):
             gang, uid = snapshot.gangs[key], uid_of(seen.observation.objects[key])
             alive = [pod for pod in seen.pods[key] if not has_ended(pod)]
+            bound = sum(bool(bound_node(pod)) for pod in alive)
             if any(self._is_on_bad_node(nodes, pod) for pod in alive):
                 self.broken.add(uid)
-            elif gang.decision != "wait" and _bound_count(alive) >= sum(gang.pods_by_place().values()):
+            elif gang.decision != "wait" and bound >= sum(gang.pods_by_place().values()):
                 self.broken.discard(uid)
             if uid in self.broken and target.is_fresh and _is_stuck(seen, key, gang, nodes):
                 for pod in alive:
@@ -235,10 +223,6 @@ def _keys_in_reach(seen: Seen, snapshot: Snapshot, orders: Orders) -> set[str]:
     """Gangs that are not suspended and whose jobs are known for certain."""
     readable = seen.observation.readable_kinds
     return {key for key, gang in snapshot.gangs.items() if gang.job.group_kind in readable} - set(orders.suspended)
-
-
-def _bound_count(pods: Iterable[Object]) -> int:
-    return sum(bool(bound_node(pod)) for pod in pods)
 
 
 def _is_stuck(seen: Seen, key: str, gang: PlannedGang, nodes: NodeIndex) -> bool:

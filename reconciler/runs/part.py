@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -21,9 +21,8 @@ from reconciler.observation.owners import pods_by_job
 from reconciler.observation.seen import Seen
 from reconciler.observation.volcano import VOLCANO_JOB
 from reconciler.part import Part
-from reconciler.runs.deletions import UnsavedDeletions
 from reconciler.runs.lost_jobs import DepartedJobs, LostJobs, is_given_up
-from reconciler.runs.run_record import RunRecord, final_record, with_pods
+from reconciler.runs.run_record import final_record, with_pods
 from reconciler.threads.memo import drop_other_keys
 from reconciler.timings import TIMINGS, LookUpTimings, RunTimings
 
@@ -34,6 +33,36 @@ MAX_FORMER_RUNS = 5
 """Former runs of a job that are kept at most."""
 _OF_LAST_RUN = frozenset({"former", "failures", "events"})
 """What is kept of the last run only."""
+
+
+@dataclass(slots=True)
+class UnsavedDeletions:
+    """Deletions are seen once. An inventory that is read again, since a write of it was in doubt or another replica
+    led, knows nothing of what its forerunner in memory was told: without these the job of somebody who deleted it would
+    be taken for one that has finished unseen."""
+
+    _seen: list[tuple[Object, bool]] = field(default_factory=list)
+    _told: Inventory | None = None
+    _unsaved_pods: list[Object] = field(default_factory=list)
+    _told_pods: Inventory | None = None
+
+    def take(self, inventory: Inventory, new: Iterable[tuple[Object, bool]]) -> list[tuple[Object, bool]]:
+        """What this inventory is to be told: the last state of each object, and whether the deletion itself was
+        seen."""
+        if inventory is not self._told or inventory.is_stored:
+            self._seen = [each for each in self._seen if _is_entered(inventory, each[0])]
+        self._seen += new
+        self._told = inventory
+        return list(self._seen)
+
+    def take_pods(self, inventory: Inventory, new: Sequence[Object]) -> list[Object]:
+        """The pods that went and that this inventory, which counts each of them once, is to be told."""
+        if self._told_pods is not None and self._told_pods.is_stored:
+            self._unsaved_pods = []
+        told = list(new) if inventory is self._told_pods else [*self._unsaved_pods, *new]
+        self._unsaved_pods += new
+        self._told_pods = inventory
+        return told
 
 
 @dataclass(slots=True)
@@ -63,8 +92,7 @@ class RunsPart(Part):
             if _is_run(runs, item):
                 self.departed_jobs.record_departure(ref_of(item).key, seen.now)
         for item, witnessed in self.deletions.take(inventory, gone):
-            entry = inventory.entries.get(ref_of(item).key)
-            if _is_run(runs, item) and entry is not None and entry.uid == uid_of(item):
+            if _is_run(runs, item) and _is_entered(inventory, item):
                 if (phase := end_of_run(item)) and not _has_never_begun(seen, item):
                     _record_run(seen, runs, item, phase)
                 elif witnessed:
@@ -80,7 +108,7 @@ class RunsPart(Part):
         jobs = {**seen.observation.jobs, **gone_jobs} if pods else {}
         now = rfc3339(int(seen.wall_now))
         for key, found in pods_by_job(pods, jobs)[0].items():
-            if found and runs.is_job(key) and _goes_on(seen.inventory, key, uid_of(jobs[key])):
+            if found and runs.is_job(key) and _goes_on(seen.inventory, jobs[key]):
                 entry = seen.inventory.entries[key]
                 seen.inventory.enter(replace(entry, record=with_pods(entry.record, found, now)))
 
@@ -152,6 +180,12 @@ class RunsPart(Part):
         drop_other_keys(self.running, live)
 
 
+def _is_entered(inventory: Inventory, item: Object) -> bool:
+    """Whether the inventory has this very object."""
+    entry = inventory.entries.get(ref_of(item).key)
+    return entry is not None and entry.uid == uid_of(item)
+
+
 def _is_run(runs: PlannedRuns, item: Object) -> bool:
     """Whether the object runs once: as the plan has it, or by what it says itself."""
     return is_run(item) or runs.is_job(ref_of(item).key)
@@ -169,17 +203,17 @@ def former_flows(observation: Observation) -> Iterator[str]:
                 yield f"{_FLOW}/{namespace_of(job)}/{owner['name']}"
 
 
-def _goes_on(inventory: Inventory, key: str, uid: str) -> bool:
+def _goes_on(inventory: Inventory, job: Object) -> bool:
     """Whether this very object is ours and its end is not recorded."""
-    entry, run = inventory.entries.get(key), inventory.runs.get(key)
-    return entry is not None and entry.uid == uid and (run is None or run.details.get("uid") != uid)
+    run = inventory.runs.get(ref_of(job).key)
+    return _is_entered(inventory, job) and (run is None or run.details.get("uid") != uid_of(job))
 
 
 def _has_never_begun(seen: Seen, job: Object) -> bool:
     """Whether Volcano ended the job without a pod: it has had no run, and is made again."""
-    entry = seen.inventory.entries.get(ref_of(job).key)
-    is_unstarted = entry is not None and entry.uid == uid_of(job) and not entry.started
-    return is_unstarted and is_given_up(job) and not seen.pods.get(ref_of(job).key)
+    key = ref_of(job).key
+    is_unstarted = _is_entered(seen.inventory, job) and not seen.inventory.entries[key].started
+    return is_unstarted and is_given_up(job) and not seen.pods.get(key)
 
 
 def _record_run(seen: Seen, runs: PlannedRuns, job: Object, phase: str) -> None:
@@ -190,24 +224,15 @@ def _record_run(seen: Seen, runs: PlannedRuns, job: Object, phase: str) -> None:
         digest = known.digest  # one object is one run, whatever is written into it afterwards
     if known is not None and (known.digest, known.phase) == (digest, phase):
         return
-    record = final_record(_record_so_far(inventory, ref.key, uid), job, seen.pods.get(ref.key, ()))
-    details: dict[str, Any] = {**record, "uid": uid}
+    so_far = inventory.entries[ref.key].record if _is_entered(inventory, job) else {}
+    details: dict[str, Any] = {**final_record(so_far, job, seen.pods.get(ref.key, ())), "uid": uid}
     former = list(known.details.get("former", ())) if known is not None else []
     if known is not None and known.digest != digest:
-        former.append({"digest": known.digest, "phase": known.phase, **_of_former(known.details)})
+        kept = {key: value for key, value in known.details.items() if key not in _OF_LAST_RUN}
+        former.append({"digest": known.digest, "phase": known.phase, **kept})
     if former:
         details["former"] = former[-MAX_FORMER_RUNS:]
     inventory.record_run(FinishedRun(ref, digest, phase, details=details))
-
-
-def _record_so_far(inventory: Inventory, key: str, uid: str) -> RunRecord:
-    """What the inventory knows of pods of this very object that are gone."""
-    entry = inventory.entries.get(key)
-    return entry.record if entry is not None and entry.uid == uid else {}
-
-
-def _of_former(details: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in details.items() if key not in _OF_LAST_RUN}
 
 
 def _unobserved_ends(seen: Seen, runs: PlannedRuns) -> Iterator[tuple[str, FinishedRun]]:

@@ -7,7 +7,7 @@ import pytest
 from compiler.kubernetes import HOSTNAME_LABEL
 from reconciler.cluster.objects import Object
 from reconciler.observation.nodes import NodeIndex
-from reconciler.pods.binding import SILENCE, BindingMemory, GangTrouble, blames_node
+from reconciler.pods.binding import SILENCE, BindingMemory, GangTrouble, UnboundPod, blames_node
 from reconciler.timings import PodTimings
 
 TIMINGS = PodTimings()
@@ -62,30 +62,32 @@ def test_a_scheduler_that_is_silent_about_all_is_no_fault_of_the_gang() -> None:
 
 
 def test_a_blamed_node_is_closed_to_this_gang_for_longer_each_time_and_the_gang_is_held_at_the_end() -> None:
-    trouble = GangTrouble(("digest", 0), PORTS)
+    trouble = GangTrouble(("digest", 0))
     memory = BindingMemory(troubles={"gang": trouble})
-    trouble.record_round(["n1"], 0, 120, TIMINGS)
+
+    def fail(node: str, now: float) -> None:
+        trouble.record_round([UnboundPod({}, node, PORTS, True)], now, 120, TIMINGS, {})
+
+    fail("n1", 0)
     assert memory.closed_nodes(0) == {"gang": {"n1"}}
     assert memory.closed_nodes(TIMINGS.closed) == {}
     assert memory.held_jobs(0) == {}
-    trouble.record_round(["n1"], 1, 120, TIMINGS)
+    fail("n1", 1)
     assert trouble.rounds == 1, "pods of one round may come a little after each other"
-    trouble.record_round(["n2"], 120, 120, TIMINGS)
+    fail("n2", 120)
     assert memory.closed_nodes(121) == {"gang": {"n1", "n2"}}
-    trouble.record_round(["n1"], 240, 120, TIMINGS)
+    fail("n1", 240)
     assert PORTS in memory.held_jobs(241)["gang"]
     assert "3 times" in memory.held_jobs(241)["gang"]
     assert memory.held_jobs(240 + TIMINGS.longest_hold) == {}
 
 
 def test_where_no_node_is_to_blame_none_is_closed_and_the_gang_pauses() -> None:
-    trouble = GangTrouble(("digest", 0), CLAIM)
+    trouble = GangTrouble(("digest", 0))
     memory = BindingMemory(troubles={"gang": trouble})
-    for at, pause in ((0, 15), (200, 30)):
-        trouble.record_round([], at, 120, TIMINGS)
+    for at, pause in ((0, 15), (200, 30), (400, 2600)):
+        trouble.record_round([UnboundPod({}, "n1", CLAIM, False)], at, 120, TIMINGS, {})
         assert memory.held_jobs(at + pause - 1)
-        assert not memory.held_jobs(at + pause)
-    trouble.record_round([], 400, 120, TIMINGS)
+        assert at == 400 or not memory.held_jobs(at + pause)
     assert memory.closed_nodes(400) == {}
-    assert memory.held_jobs(3000)
     assert trouble.missing_claim == "data"

@@ -26,8 +26,7 @@ from reconciler.ownership.part import OwnershipPart, Releases
 from reconciler.planning.branch import Branch
 from reconciler.planning.candidate import Candidacy
 from reconciler.planning.cluster_copy import PlanCopy
-from reconciler.planning.compile.process import CompileProcess
-from reconciler.planning.compile.worker_state import WorkerState
+from reconciler.planning.compile.process import CompileProcess, WorkerState
 from reconciler.planning.controller import PlanningGiven, PlanningPart
 from reconciler.planning.dry_run import DryRun
 from reconciler.pods.departures import PodEvictor

@@ -32,7 +32,6 @@ from reconciler.git.poller import BranchHead
 from reconciler.git.process import GitError
 from reconciler.inventory.marks import is_marked, origin_of
 from reconciler.inventory.store import Inventory, InventoryEntry
-from reconciler.observation.look_ups import LookUps
 from reconciler.observation.own_writes import OwnWrites
 from reconciler.observation.seen import Seen
 from reconciler.ownership.dependents import pods_of_all
@@ -47,6 +46,7 @@ from reconciler.ownership.guard import (
 )
 from reconciler.part import Part
 from reconciler.planning.target import Target
+from reconciler.threads.rest import LookUps
 from reconciler.timings import TIMINGS, LookUpTimings, OwnershipTimings
 
 log = logging.getLogger(__name__)

@@ -24,8 +24,7 @@ from reconciler.planning.branch import Branch
 from reconciler.planning.candidate import Candidacy, Candidate, are_kinds_seen, refusal_diagnostic, refused_change
 from reconciler.planning.cluster_copy import KeptPlan, PlanCopy
 from reconciler.planning.compile.inputs import CompileRequest
-from reconciler.planning.compile.process import CompileProcess
-from reconciler.planning.compile.worker_state import WorkerState
+from reconciler.planning.compile.process import CompileProcess, WorkerState
 from reconciler.planning.dry_run import Refusal
 from reconciler.planning.fingerprint import FINGERPRINT_KINDS, Fingerprint, fingerprint_of, state_objects
 from reconciler.planning.snapshot import CompileBreakdown, Snapshot, load_snapshot, save_snapshot

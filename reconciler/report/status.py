@@ -20,7 +20,7 @@ from reconciler.cluster.objects import FIELD_MANAGER, Object, Ref
 from reconciler.inventory.shards import memory_labels
 from reconciler.inventory.store import FinishedRun
 from reconciler.report.explain import condition_sentence
-from reconciler.runs.records import record_line, record_row
+from reconciler.runs.run_record import record_line, record_row
 from reconciler.timings import TIMINGS, ReportTimings
 
 log = logging.getLogger(__name__)

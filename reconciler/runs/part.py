@@ -15,7 +15,6 @@ from reconciler.changes.results import ChangeResult
 from reconciler.cluster.client import ApiError
 from reconciler.cluster.objects import Object, Ref, ref_of
 from reconciler.inventory.store import FinishedRun, Inventory, InventoryEntry
-from reconciler.observation.look_ups import LookUps
 from reconciler.observation.observe import Observation
 from reconciler.observation.owners import pods_by_job
 from reconciler.observation.seen import Seen
@@ -24,6 +23,7 @@ from reconciler.part import Part
 from reconciler.runs.lost_jobs import DepartedJobs, LostJobs, is_given_up
 from reconciler.runs.run_record import final_record, with_pods
 from reconciler.threads.memo import drop_other_keys
+from reconciler.threads.rest import LookUps
 from reconciler.timings import TIMINGS, LookUpTimings, RunTimings
 
 _FLOW = "JobFlow.flow.volcano.sh"

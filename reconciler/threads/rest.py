@@ -1,11 +1,11 @@
-"""How long the loop rests between two passes. Decisions on data, no IO."""
+"""How long the loop rests between two passes, and how long one asks for single objects. Decisions on data, no IO."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from reconciler.timings import TIMINGS, RestTimings
+from reconciler.timings import TIMINGS, LookUpTimings, RestTimings
 
 
 @dataclass(slots=True)
@@ -21,6 +21,21 @@ class Interval:
         if self.clock() < self.next_at:
             return False
         self.next_at = self.clock() + self.seconds
+        return True
+
+
+class LookUps:
+    """How many objects a phase of a pass asks for by name, and for how long: it ends soon however slowly the server
+    answers."""
+
+    def __init__(self, clock: Callable[[], float], timings: LookUpTimings) -> None:
+        self.clock, self.until, self.left = clock, clock() + timings.limit, timings.most
+
+    def may_ask(self) -> bool:
+        """Whether one more object may be asked for, which is then counted."""
+        if self.left <= 0 or self.clock() >= self.until:
+            return False
+        self.left -= 1
         return True
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import time
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
@@ -21,7 +22,7 @@ from reconciler.planning.candidate import Candidacy
 from reconciler.planning.cluster_copy import PlanCopy
 from reconciler.planning.compile.inputs import CompileRequest
 from reconciler.planning.controller import PlanningGiven, PlanningPart
-from reconciler.planning.dry_run import Question, Refusal
+from reconciler.planning.dry_run import DryRun, Question, Refusal
 from reconciler.planning.snapshot import CompileBreakdown, Snapshot
 from reconciler.planning.target import Target
 from reconciler.planning.verdict import Verdict
@@ -173,6 +174,14 @@ class PlanningWorld:
         """Seconds until something is due."""
         seconds = (at - self.time for at in self.part.deadlines(self.time))
         return min((left for left in seconds if left > 0), default=None)
+
+
+def refusals_of(dry_run: DryRun, questions: Sequence[Question]) -> tuple[Refusal, ...]:
+    """Ask, and wait for the answers."""
+    dry_run.start(questions)
+    while (found := dry_run.take_result()) is None:
+        time.sleep(0.001)
+    return found
 
 
 def _head(head: str | BranchHead) -> BranchHead:

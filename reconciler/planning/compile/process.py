@@ -20,14 +20,14 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from compiler.syntax.parse import Parse, parse_file
 from reconciler.cluster.client import short_error
 from reconciler.cluster.objects import Ref
-from reconciler.planning.compile.confinement import child_environment, child_memory_limit
 from reconciler.planning.compile.inputs import CompileRequest, HeldInputs, encode_request
 from reconciler.planning.snapshot import CompileBreakdown, Snapshot
 from reconciler.threads.heartbeat import Heartbeat
@@ -39,6 +39,16 @@ if TYPE_CHECKING:
     from compiler.specs import GangSpec
 
 log = logging.getLogger(__name__)
+
+CGROUP_FILES = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
+"""The limit of the container, in cgroup versions 2 and 1."""
+CHILD_SHARE = 0.75
+"""Of the memory; the rest is the reconciler's own."""
+MOST, LEAST = 8 << 30, 1 << 30
+"""Bytes that a child gets at most, and at least: below that no plan is made."""
+
+_PASSED_VARIABLES = frozenset({"PATH", "HOME", "LANG", "TZ", "TMPDIR", "LD_LIBRARY_PATH", "VIRTUAL_ENV"})
+_PASSED_PREFIXES = ("LC_", "PYTHON", "DASK_", "OMP_", "OPENBLAS_", "COVERAGE_")
 
 
 class CompileProcess:
@@ -207,6 +217,32 @@ class CompileProcess:
         return worker.wait()
 
 
+@dataclass(slots=True)
+class WorkerState:
+    """seen: the lists of objects that plans rest on, as they were last. changed_at, told_at: on the clock."""
+
+    timings: CompileTimings = TIMINGS.compile
+    seen: tuple[object, ...] = ()
+    changed_at: float = -inf
+    told_at: float = -inf
+
+    def note_seen(self, lists: tuple[object, ...], now: float) -> None:
+        """Note what the cluster holds; lists of the same objects are compared quickly."""
+        if lists != self.seen:
+            self.seen, self.changed_at = lists, now
+
+    def note_told(self, now: float) -> None:
+        """Note that the worker is being told what was seen last."""
+        self.told_at = now
+
+    def tell_at(self) -> float:
+        """On the clock; infinite where the worker knows what was seen last."""
+        is_known = self.told_at >= self.changed_at
+        return (
+            inf if is_known else min(self.changed_at + self.timings.quiet, self.told_at + self.timings.longest_untold)
+        )
+
+
 def _end_text(status: int) -> str:
     """How a process ended: by an exit code, or by a signal."""
     if status >= 0:
@@ -246,6 +282,30 @@ def _kill_process_group(pid: int) -> None:
         os.killpg(pid, signal.SIGKILL)
     except ProcessLookupError:
         log.debug("the compile had ended already")
+
+
+def available_memory(files: tuple[Path, ...] = CGROUP_FILES) -> int:
+    """Bytes that this container may use: the cgroup's limit, or all of the machine's."""
+    physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    for file in files:
+        try:
+            text = file.read_text().strip()
+        except OSError:
+            continue
+        return min(int(text), physical) if text.isdigit() else physical
+    return physical
+
+
+def child_memory_limit(available: int | None = None) -> int:
+    """Bytes of address space for a child, so that it fails by itself before the kernel ends the whole container."""
+    whole = available_memory() if available is None else available
+    return max(LEAST, min(MOST, int(whole * CHILD_SHARE)))
+
+
+def child_environment() -> dict[str, str]:
+    """The variables of this process that a child needs; no credentials and no address of a cluster."""
+    passed = _PASSED_VARIABLES.union(name for name in os.environ if name.startswith(_PASSED_PREFIXES))
+    return {name: value for name, value in os.environ.items() if name in passed}
 
 
 def compile_request(request: CompileRequest, parse: Parse = parse_file) -> Snapshot:

@@ -21,6 +21,7 @@ from reconciler.observation.seen import Seen
 from reconciler.ownership.guard import deletion_digest
 from reconciler.planning.dry_run import DryRun, Question
 from tests.builders.fake_cluster import FakeCluster
+from tests.builders.planning import refusals_of
 from tests.builders.scripted_server import ScriptedAnswer, error_answer
 from tests.builders.writing import CONFIGMAPS, LABELS, OURS, config_map, creation, thing
 from tests.unit.reconciler.ownership.world import World
@@ -183,7 +184,7 @@ def test_a_commit_with_such_a_change_is_not_held_where_the_object_may_be_made_an
     cluster.before = refuse
     item = config_map("a", annotations=annotations)
     question = Question(item, "x.yaml:1", live["metadata"]["uid"], is_job=is_job)
-    refusals = DryRun(cluster.client(), lambda: None).refusals_of([question])
+    refusals = refusals_of(DryRun(cluster.client(), lambda: None), [question])
     assert ["gangplan.dev/replace" in refusal.message for refusal in refusals] == ([] if told is None else [told])
     assert cluster.objects.keys() == {f"{CONFIGMAPS}/a"}
 

@@ -4,35 +4,38 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from compiler.emit.manifest import Manifest
+from reconciler.cluster.objects import Object
 from reconciler.planning.snapshot import Snapshot
+from tests.builders.live import VOLCANO, live, with_metadata
 from tests.builders.planning import EMPTY, READABLE, PlanningWorld
 
 PLAN = {"digest": "sha256:1", "gangs": []}
 
 
-def job(name: str, queue: str = "team") -> Manifest:
-    metadata = {"name": name, "namespace": "default"}
-    item: dict[str, Any] = {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "metadata": metadata}
-    return Manifest(5, {**item, "spec": {"queue": queue}}, f"jobs/{name}.yaml:7", run_digest=f"sha256:{name}")
+def manifest(kind: str, name: str, wave: int = 4) -> Manifest:
+    return Manifest(wave, live("v1", kind, name), "others.yaml:1")
 
 
-def team() -> Manifest:
-    item = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "metadata": {"name": "team"}}
-    return Manifest(1, {**item, "spec": {"weight": 1}}, "queues.yaml:1")
+def job(name: str) -> Manifest:
+    item = {**live(VOLCANO, "Job", name), "spec": {"queue": "team"}}
+    return Manifest(5, without_uid(item), f"jobs/{name}.yaml:7", run_digest=f"sha256:{name}")
+
+
+def team(weight: int = 1) -> Manifest:
+    item = live("scheduling.volcano.sh/v1beta1", "Queue", "team")
+    return Manifest(1, {**item, "metadata": {"name": "team"}, "spec": {"weight": weight}}, "queues.yaml:1")
+
+
+def without_uid(item: Object) -> Object:
+    return {**item, "metadata": {key: value for key, value in item["metadata"].items() if key != "uid"}}
 
 
 OLD = Snapshot("old", True, plan=PLAN, manifests=(team(), job("a")))
 NEW = Snapshot("new", True, plan=PLAN, manifests=(team(), job("a"), job("bad"), job("good")))
-
-
-def other(kind: str, name: str) -> Manifest:
-    item = {"apiVersion": "v1", "kind": kind, "metadata": {"name": name, "namespace": "default"}}
-    return Manifest(4, item, "others.yaml:1")
 
 
 def asked(world: PlanningWorld) -> list[str]:
@@ -58,7 +61,7 @@ def test_a_new_commit_is_asked_about_before_it_is_in_force(world: PlanningWorld)
 
 def test_a_plan_with_a_new_kind_is_in_force_once_the_pass_has_looked_at_that(world: PlanningWorld) -> None:
     """A Namespace that the pass had not looked at was held up, and its jobs were refused for want of it."""
-    snapshot = replace(NEW, manifests=(*NEW.manifests, other("Namespace", "lab")))
+    snapshot = replace(NEW, manifests=(*NEW.manifests, manifest("Namespace", "lab")))
     world.compiled(snapshot)
     assert ("v1", "Namespace") in world.part.kinds, "so that the next pass looks at it"
     assert world.wakes == 1
@@ -69,10 +72,8 @@ def test_a_plan_with_a_new_kind_is_in_force_once_the_pass_has_looked_at_that(wor
 
 
 def test_jobs_may_wait_for_a_quota_and_what_a_refusal_may_hang_on_is_named(world: PlanningWorld) -> None:
-    pod = replace(other("Pod", "pod"), wave=5)
-    changed = replace(team(), object={**team().object, "spec": {"weight": 2}})
-    manifests = (changed, other("ResourceQuota", "few"), other("ConfigMap", "settings"), job("good"), pod)
-    world.compiled(replace(NEW, manifests=manifests))
+    others = manifest("ResourceQuota", "few"), manifest("ConfigMap", "settings"), manifest("Pod", "pod", wave=5)
+    world.compiled(replace(NEW, manifests=(team(2), *others, job("good"))))
     found = {question.ref.name: question for question in world.asked.questions}
     assert {name for name, question in found.items() if question.may_wait} == {"good", "pod"}
     assert found["settings"].others == found["good"].others == {"team", "few"}
@@ -165,24 +166,20 @@ def test_another_plan_of_the_commit_in_force_is_not_asked_about(world: PlanningW
 def test_only_what_the_commit_makes_or_changes_is_asked_about(tmp_path: Path) -> None:
     world = PlanningWorld(tmp_path, replace(OLD, manifests=()), "new")
     world.look()
-    live = {**job("a").object, "metadata": {**job("a").object["metadata"], "uid": "u", "resourceVersion": "1"}}
-    live["metadata"] |= {
-        "labels": {"app.kubernetes.io/managed-by": "gangplan", "gangplan.dev/cluster": "test"},
-        "annotations": {"gangplan.dev/digest": "sha256:a"},
-    }
+    labels = {"app.kubernetes.io/managed-by": "gangplan", "gangplan.dev/cluster": "test"}
+    about = {"uid": "u", "resourceVersion": "1", "annotations": {"gangplan.dev/digest": "sha256:a"}}
     world.compiler.answer = NEW
-    world.look({"Job.batch.volcano.sh/default/a": live})
+    world.look({"Job.batch.volcano.sh/default/a": with_metadata(dict(job("a").object), labels=labels, **about)})
     assert asked(world) == ["team", "bad", "good"]
 
 
 def test_what_the_commit_in_force_wants_as_well_is_not_asked_about(world: PlanningWorld) -> None:
     """While a queue could not be written, since a webhook hung, each later commit waited for its answer again."""
-    changed = replace(team(), object={**team().object, "spec": {"weight": 2}})
     world.compiled(replace(NEW, manifests=(team(), job("a"), job("good"))))
     assert asked(world) == ["good"]
     world.move_head("newer")
     world.look()
-    world.compiled(replace(NEW, commit="newer", manifests=(changed, job("a"))))
+    world.compiled(replace(NEW, commit="newer", manifests=(team(2), job("a"))))
     assert asked(world) == ["team"]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -12,10 +12,11 @@ import pytest
 from compiler.kubernetes import name_of, uid_of
 from reconciler.cluster.client import LostLease
 from reconciler.cluster.objects import Object
-from reconciler.planning.dry_run import DryRun, Question, Refusal
+from reconciler.planning.dry_run import DryRun, Question
 from reconciler.timings import TIMINGS, DryRunTimings
 from tests.builders.fake_cluster import FakeCluster
 from tests.builders.live import VOLCANO
+from tests.builders.planning import refusals_of
 from tests.builders.scripted_server import ScriptedAnswer, error_answer
 from tests.builders.threads import no_new_thread
 
@@ -44,7 +45,7 @@ def cluster() -> FakeCluster:
 
 def messages(cluster: FakeCluster, *questions: Question, outage: float = TIMES.outage) -> list[str]:
     dry_run = DryRun(cluster.client(), lambda: None, timings=DryRunTimings(outage=outage))
-    return [refusal.message for refusal in answers(dry_run, questions)]
+    return [refusal.message for refusal in refusals_of(dry_run, questions)]
 
 
 def denied(message: str) -> ScriptedAnswer:
@@ -69,16 +70,9 @@ def hang(cluster: FakeCluster, kind: str = "Queue") -> tuple[threading.Event, th
     return come, gate
 
 
-def answers(dry_run: DryRun, questions: Sequence[Question]) -> tuple[Refusal, ...]:
-    dry_run.start(questions)
-    while (found := dry_run.take_result()) is None:
-        time.sleep(0.001)
-    return found
-
-
 def test_all_objects_are_asked_about_and_none_is_written(cluster: FakeCluster) -> None:
     refuse(cluster, "too greedy", lambda item: name_of(item) in ("job-3", "job-30"))
-    refusals = answers(DryRun(cluster.client(), lambda: None), [ask(job(f"job-{at}")) for at in range(40)])
+    refusals = refusals_of(DryRun(cluster.client(), lambda: None), [ask(job(f"job-{at}")) for at in range(40)])
     assert [refusal.question.position for refusal in refusals] == ["job-3.yaml:1", "job-30.yaml:1"]
     assert refusals[0].message == 'admission webhook "validate" denied the request: too greedy'
     assert len(cluster.requests) == 40
@@ -228,7 +222,7 @@ def test_a_kind_that_gets_no_answer_is_not_asked_about_for_long_and_others_are(c
 
     cluster.before = time_out
     questions = [ask(queue(f"q-{at}")) for at in range(200)] + [ask(job(f"job-{at}")) for at in range(20)]
-    assert not answers(DryRun(cluster.client(), lambda: None, lambda: times[-1]), questions)
+    assert not refusals_of(DryRun(cluster.client(), lambda: None, lambda: times[-1]), questions)
     asked = [body["kind"] for _, _, body in cluster.requests]
     assert asked.count("Job") == 20
     assert TIMES.patience <= asked.count("Queue") < TIMES.patience + 2 * TIMES.askers, "those under way end"
@@ -247,7 +241,7 @@ def test_a_long_wait_is_told_and_a_round_that_is_given_up_keeps_no_other_waiting
     assert (dry_run.delay(), dry_run.seconds_to_tell()) == ("Queue slow: nothing has come yet", None)
     dry_run.give_up()
     assert (dry_run.is_busy, dry_run.delay()) == (False, "")
-    assert answers(dry_run, [ask(job("good"))]) == ()
+    assert refusals_of(dry_run, [ask(job("good"))]) == ()
     gate.set()
 
 
@@ -257,7 +251,7 @@ def test_a_thread_that_cannot_be_started_keeps_no_commit_waiting(cluster: FakeCl
     with no_new_thread(), pytest.raises(RuntimeError):
         asked.start([ask(queue("a"))])
     assert not asked.is_busy
-    assert answers(asked, [ask(queue("a"))]) == ()
+    assert refusals_of(asked, [ask(queue("a"))]) == ()
 
 
 def test_a_round_shows_that_it_goes_on_with_each_question_and_one_that_was_given_up_shows_nothing(

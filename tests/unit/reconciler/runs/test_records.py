@@ -11,7 +11,7 @@ from reconciler.cli import commands, connection
 from reconciler.cluster.objects import Ref
 from reconciler.inventory.store import FinishedRun, Inventory, InventoryEntry, InventoryStore
 from reconciler.report.status import Report, status_document, status_text
-from reconciler.runs.records import record_line, record_row, record_text
+from reconciler.runs.run_record import record_line, record_row, record_text
 from tests.builders.fake_cluster import FakeCluster
 
 TRAIN = Ref("batch.volcano.sh/v1alpha1", "Job", "team", "train")

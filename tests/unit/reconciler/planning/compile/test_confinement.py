@@ -6,8 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.planning.compile.confinement import LEAST, MOST, available_memory, child_environment, child_memory_limit
-from reconciler.planning.compile.process import CompileProcess
+from reconciler.planning.compile.process import (
+    LEAST,
+    MOST,
+    CompileProcess,
+    available_memory,
+    child_environment,
+    child_memory_limit,
+)
 
 
 @pytest.mark.parametrize(

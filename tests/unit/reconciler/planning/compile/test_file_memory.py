@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from compiler.reading.files import configurations_inside
-from reconciler.planning.compile.file_memory import FileMemory
+from reconciler.planning.compile.worker import FileMemory
 
 JOB = b"apiVersion: batch.volcano.sh/v1alpha1\nkind: Job\nmetadata: {name: train}\n"
 OTHER = JOB.replace(b"train", b"other")

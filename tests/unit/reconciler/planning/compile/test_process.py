@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import threading
 import time
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -52,22 +53,60 @@ spec:
         containers:
         - {name: main, image: none, resources: {limits: {nvidia.com/gpu: 4}}}
 """
+OTHER = JOB.replace(b"name: train", b"name: other")
 
 
 def request(**files: bytes) -> CompileRequest:
-    return CompileRequest(
-        "c0ffee",
-        "test",
-        {"cluster-specs/test/cluster.yaml": CLUSTER, **{f"jobs/{name}.yaml": text for name, text in files.items()}},
-        {},
-    )
+    jobs = {f"jobs/{name}.yaml": text for name, text in files.items()}
+    return CompileRequest("c0ffee", "test", {"cluster-specs/test/cluster.yaml": CLUSTER, **jobs}, {})
+
+
+ASKED = request(train=JOB)
+
+
+class Compiler(CompileProcess):
+    """A compile process whose answers are waited for."""
+
+    def __init__(self, directory: Path, **limits: Any) -> None:
+        self.done = threading.Event()
+        super().__init__(directory, self.done.set, **limits)
+
+    def answer(self, wanted: CompileRequest = ASKED) -> Snapshot | CompileBreakdown:
+        self.done.clear()
+        self.start_compile(wanted)
+        return self.wait()
+
+    def wait(self) -> Snapshot | CompileBreakdown:
+        assert self.done.wait(120)
+        found = self.take_result()
+        assert found is not None
+        assert not self.is_busy
+        return found
+
+    def plan(self, wanted: CompileRequest = ASKED) -> Snapshot:
+        found = self.answer(wanted)
+        assert isinstance(found, Snapshot)
+        return found
+
+    @property
+    def worker(self) -> subprocess.Popen[bytes]:
+        self.warm_up()
+        assert self._worker is not None
+        return self._worker
+
+
+@pytest.fixture
+def compiler(tmp_path: Path) -> Iterator[Compiler]:
+    made = Compiler(tmp_path / "compile")
+    yield made
+    made.stop()
 
 
 def test_a_plan_that_the_verifier_refuses_is_no_snapshot_to_apply(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         "compiler.pipeline.verify", lambda problem, plan: [Violation("capacity", ("nodes", 0), "holds too much")]
     )
-    found = compile_request(request(train=JOB))
+    found = compile_request(ASKED)
     assert (found.ok, found.manifests, found.plan, found.moments) == (False, (), {}, ())
     assert [(said["code"], said["message"]) for said in found.diagnostics] == [("GP502", "capacity: holds too much")]
 
@@ -76,7 +115,7 @@ def test_a_clock_is_passed_on_and_moments_come_back() -> None:
     window = CLUSTER.replace(
         b"  topology:", b'  maintenance: [{start: "1970-01-01T00:01:40Z", duration: 100s}]\n  topology:', 1
     )
-    asked = replace(request(train=JOB), commit_dates={"jobs/train.yaml": 50})
+    asked = replace(ASKED, commit_dates={"jobs/train.yaml": 50})
     asked = replace(asked, files={**asked.files, "cluster-specs/test/cluster.yaml": window})
 
     def decided(clock: int) -> tuple[str, tuple[int, ...]]:
@@ -88,7 +127,7 @@ def test_a_clock_is_passed_on_and_moments_come_back() -> None:
 
 
 def test_a_snapshot_holds_what_the_loop_needs() -> None:
-    found = compile_request(request(train=JOB))
+    found = compile_request(ASKED)
     assert found.ok
     assert found.gated
     (gang,) = found.plan["gangs"]
@@ -102,7 +141,7 @@ def test_a_snapshot_holds_what_the_loop_needs() -> None:
 
 
 def test_a_run_keeps_its_name_whatever_the_emitter_adds() -> None:
-    (job,) = (manifest for manifest in compile_request(request(train=JOB)).manifests if manifest.run_digest)
+    (job,) = (manifest for manifest in compile_request(ASKED).manifests if manifest.run_digest)
     assert job.object["spec"]["tasks"][0]["template"]["spec"]["schedulingGates"]
     assert job.run_digest != run_digest(job.object)
 
@@ -115,7 +154,7 @@ def test_one_error_in_one_file_rejects_the_whole_commit() -> None:
 
 
 def test_an_unknown_cluster_is_a_rejection() -> None:
-    found = compile_request(CompileRequest("c0ffee", "elsewhere", request(train=JOB).files, {}))
+    found = compile_request(CompileRequest("c0ffee", "elsewhere", ASKED.files, {}))
     assert not found.ok
     assert found.diagnostics
 
@@ -129,108 +168,62 @@ def node(name: str) -> dict[str, Any]:
     }
 
 
-def compiled_by(compiler: CompileProcess, done: threading.Event, wanted: CompileRequest) -> Snapshot:
-    found = answer_of(compiler, done, wanted)
-    assert isinstance(found, Snapshot)
-    return found
-
-
-def answer_of(compiler: CompileProcess, done: threading.Event, wanted: CompileRequest) -> Snapshot | CompileBreakdown:
-    done.clear()
-    compiler.start_compile(wanted)
-    assert done.wait(120)
-    found = compiler.take_result()
-    assert found is not None
-    assert not compiler.is_busy
-    return found
-
-
-def compiled(directory: Path, wanted: CompileRequest, **limits: object) -> Snapshot | CompileBreakdown:
-    done = threading.Event()
-    compiler = CompileProcess(directory, done.set, **limits)  # type: ignore[arg-type]
-    try:
-        return answer_of(compiler, done, wanted)
-    finally:
-        compiler.stop()
-
-
-def test_one_worker_serves_all_compiles_and_a_killed_one_is_replaced(tmp_path: Path) -> None:
-    done = threading.Event()
-    compiler = CompileProcess(tmp_path, done.set)
-    compiler.warm_up()
-    try:
-        worker = compiler._worker
-        assert worker is not None
-        for number, job in enumerate((JOB, JOB.replace(b"name: train", b"name: other"))):
-            asked = replace(request(train=job), commit=f"commit-{number}")
-            assert compiled_by(compiler, done, asked) == compile_request(asked)
-            assert compiler._worker is worker
-        worker.kill()
-        worker.wait()
-        compiler.stop()
-        assert compiled_by(compiler, done, request(train=JOB)).ok
-    finally:
-        compiler.stop()
+def test_one_worker_serves_all_compiles_and_a_killed_one_is_replaced(compiler: Compiler) -> None:
+    worker = compiler.worker
+    for number, job in enumerate((JOB, OTHER)):
+        asked = replace(request(train=job), commit=f"commit-{number}")
+        assert compiler.plan(asked) == compile_request(asked)
+        assert compiler.worker is worker
+    worker.kill()
+    worker.wait()
+    assert compiler.plan().ok
 
 
 def test_a_state_that_was_told_is_not_sent_again_and_the_plan_is_the_same(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    compiler: Compiler, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    done, sent = threading.Event(), list[bytes]()
+    sent = list[bytes]()
 
     def note_and_encode(wanted: CompileRequest, held: HeldInputs) -> bytes:
         sent.append(encode_request(wanted, held))
         return sent[-1]
 
     monkeypatch.setattr("reconciler.planning.compile.process.encode_request", note_and_encode)
-    compiler = CompileProcess(tmp_path, done.set)
-    empty = replace(request(train=JOB), clock=1_800_000_000)
+    empty = replace(ASKED, clock=1_800_000_000)
     told = replace(empty, state=[node("gpu-0"), node("gpu-1")])
-    more = replace(told, files={**told.files, "jobs/other.yaml": JOB.replace(b"name: train", b"name: other")})
-    try:
-        compiler.tell_state(told)
-        assert not sent, "there is no worker yet"
-        assert compiled_by(compiler, done, empty).ok
-        compiler.tell_state(more)
-        assert len(sent) == 1, "only a child reads new files"
-        compiler.tell_state(told)
-        assert compiled_by(compiler, done, more) == compile_request(more), "it waits until the state was read"
-        assert [b"gpu-1" in text for text in sent] == [False, True, False]
-        worker = compiler._worker
-        assert worker is not None
-        (compiler.directory / "state.json").unlink()
-        (compiler.directory / "state.json").mkdir()  # nothing can be written there
-        compiler.tell_state(replace(more, state=[node("gpu-0")]))
-        assert compiled_by(compiler, done, more) == compile_request(more)
-        assert compiler._worker is not worker, "what it holds is not known"
-    finally:
-        compiler.stop()
+    more = replace(told, files={**told.files, "jobs/other.yaml": OTHER})
+    compiler.tell_state(told)
+    assert not sent, "there is no worker yet"
+    assert compiler.plan(empty).ok
+    compiler.tell_state(more)
+    assert len(sent) == 1, "only a child reads new files"
+    compiler.tell_state(told)
+    assert compiler.plan(more) == compile_request(more), "it waits until the state was read"
+    assert [b"gpu-1" in text for text in sent] == [False, True, False]
+    worker = compiler.worker
+    (compiler.directory / "state.json").unlink()
+    (compiler.directory / "state.json").mkdir()  # nothing can be written there
+    compiler.tell_state(replace(more, state=[node("gpu-0")]))
+    assert compiler.plan(more) == compile_request(more)
+    assert compiler.worker is not worker, "what it holds is not known"
 
 
-def test_a_worker_that_is_killed_under_a_compile_gives_a_failure_and_no_hang(tmp_path: Path) -> None:
-    done = threading.Event()
-    compiler = CompileProcess(tmp_path, done.set)
-    compiler.warm_up()
-    worker = compiler._worker
-    assert worker is not None
-    try:
-        # So many jobs keep it busy for seconds.
-        compiler.start_compile(request(**{f"j{n}": JOB.replace(b"name: train", b"name: j%d" % n) for n in range(1000)}))
-        while not compiler._child:
-            assert not done.is_set()
-            time.sleep(0.001)
-        worker.kill()
-        assert done.wait(120)
-        found = compiler.take_result()
-        assert isinstance(found, CompileBreakdown)
-        assert "SIGKILL" in found.message
-        assert compiled_by(compiler, done, request(train=JOB)).ok
-    finally:
-        compiler.stop()
+def test_a_worker_that_is_killed_under_a_compile_gives_a_failure_and_no_hang(compiler: Compiler) -> None:
+    worker = compiler.worker
+    # So many jobs keep it busy for seconds.
+    compiler.start_compile(request(**{f"j{n}": JOB.replace(b"name: train", b"name: j%d" % n) for n in range(1000)}))
+    while not compiler._child:
+        assert not compiler.done.is_set()
+        time.sleep(0.001)
+    worker.kill()
+    found = compiler.wait()
+    assert isinstance(found, CompileBreakdown)
+    assert "SIGKILL" in found.message
+    assert compiler.plan().ok
 
 
 def test_a_library_that_prints_as_it_is_loaded_spoils_no_answer(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    compiler: Compiler, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """The worker answers on its standard output; whatever it printed there was taken for an answer."""
     (tmp_path / "highspy.py").write_text(
@@ -240,67 +233,57 @@ def test_a_library_that_prints_as_it_is_loaded_spoils_no_answer(
         "import highspy\n"
     )
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    found = compiled(tmp_path / "compile", request(train=JOB))
-    assert isinstance(found, Snapshot)
-    assert found.ok
+    assert compiler.plan().ok
     assert capfd.readouterr() == ("", "a banner\na complaint\n")
 
 
-def test_the_worker_ends_with_its_parent(tmp_path: Path) -> None:
-    compiler = CompileProcess(tmp_path, lambda: None)
-    compiler.warm_up()
-    worker = compiler._worker
-    assert worker is not None
-    assert worker.stdin is not None
-    worker.stdin.close()
-    assert worker.wait(60) == 0
-    compiler.stop()
+def test_the_worker_ends_with_its_parent(compiler: Compiler) -> None:
+    assert compiler.worker.stdin is not None
+    compiler.worker.stdin.close()
+    assert compiler.worker.wait(60) == 0
 
 
-def test_the_compile_of_a_process_that_was_killed_answers_nobody(tmp_path: Path) -> None:
+def test_the_compile_of_a_process_that_was_killed_answers_nobody(compiler: Compiler, tmp_path: Path) -> None:
     """Its child went on, and could write its answer, of an older commit, over that of the process after it."""
-    former = CompileProcess(tmp_path / "compile", lambda: None)
+    former = Compiler(tmp_path / "compile")
     former._make_folder()
-    assert isinstance(compiled(tmp_path / "compile", request(train=JOB)), Snapshot)
+    assert compiler.plan().ok
     with pytest.raises(FileNotFoundError):
         write_answer(Snapshot("0ld", ok=True), former.directory / "compiled.json")
 
 
-def test_the_child_answers_as_the_function_does(tmp_path: Path) -> None:
-    assert compiled(tmp_path, request(train=JOB)) == compile_request(request(train=JOB))
-
-
 def test_a_plan_says_what_it_counts_for_a_pod_of_each_job() -> None:
     """By the keys of its gangs: so it is known when the pods that come ask for something else."""
-    answer = compile_request(request(train=JOB))
+    answer = compile_request(ASKED)
     assert answer.requests == {key: [{"nvidia.com/gpu": 4, "pods": 1}] for key in answer.gangs}
 
 
-def test_a_worker_that_says_what_is_no_number_is_replaced(tmp_path: Path) -> None:
+def test_a_worker_that_says_what_is_no_number_is_replaced(compiler: Compiler) -> None:
     """What it said next was taken for the end of the compile after that, and so on."""
-    done = threading.Event()
-    compiler = CompileProcess(tmp_path, done.set)
     noisy = ["/bin/sh", "-c", "read order; echo some library speaks; sleep 60"]
     compiler._worker = subprocess.Popen(
         noisy, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0, start_new_session=True
     )
-    try:
-        assert isinstance(answer_of(compiler, done, request(train=JOB)), CompileBreakdown)
-        assert compiled_by(compiler, done, request(train=JOB)).ok
-    finally:
-        compiler.stop()
+    assert isinstance(compiler.answer(), CompileBreakdown)
+    assert compiler.plan().ok
 
 
-def test_a_child_that_takes_too_long_is_stopped_and_says_nothing_about_the_repository(tmp_path: Path) -> None:
-    found = compiled(tmp_path, request(train=JOB), timings=CompileTimings(time_limit=0.01))
+@pytest.mark.parametrize(
+    ("limits", "message"),
+    [
+        ({"timings": CompileTimings(time_limit=0.01)}, "it was stopped after 0.01 s"),
+        ({"memory_limit": 64 << 20}, "it ended "),  # by MemoryError, or where Rust allocates by SIGABRT
+    ],
+    ids=["time", "memory"],
+)
+def test_a_child_that_takes_too_much_is_stopped_and_says_nothing_about_the_repository(
+    tmp_path: Path, limits: dict[str, Any], message: str
+) -> None:
+    compiler = Compiler(tmp_path, **limits)
+    found = compiler.answer()
+    compiler.stop()
     assert isinstance(found, CompileBreakdown)
-    assert "stopped after" in found.message
-
-
-def test_a_child_that_takes_too_much_memory_ends_and_the_loop_lives(tmp_path: Path) -> None:
-    found = compiled(tmp_path, request(train=JOB), memory_limit=64 << 20)
-    assert isinstance(found, CompileBreakdown)
-    assert found.message.startswith("it ended ")  # by MemoryError, or where Rust allocates by SIGABRT
+    assert found.message.startswith(message)
 
 
 @pytest.mark.parametrize(
@@ -314,7 +297,7 @@ def test_a_torn_snapshot_is_none(tmp_path: Path, torn: str) -> None:
 
 
 def test_a_kept_snapshot_is_read_as_it_was_written(tmp_path: Path) -> None:
-    found = compile_request(request(train=JOB))
+    found = compile_request(ASKED)
     save_snapshot(found, tmp_path / "deep" / "snapshot.json")
     kept = load_snapshot(tmp_path / "deep" / "snapshot.json")
     assert kept is not None
@@ -328,23 +311,18 @@ def test_two_numbers_that_a_worker_says_at_once_are_two_answers() -> None:
         assert [_receive(worker, deadline), _receive(worker, deadline)] == [6040, 0]
 
 
-def test_a_thread_that_cannot_be_started_keeps_no_compile_from_being_made(tmp_path: Path) -> None:
+def test_a_thread_that_cannot_be_started_keeps_no_compile_from_being_made(compiler: Compiler) -> None:
     """It counted as busy for ever: no plan was made any more, and /healthz said that all is well."""
-    done, asked = threading.Event(), request(train=JOB)
-    compiler = CompileProcess(tmp_path, done.set)
-    try:
-        compiled_by(compiler, done, asked)
-        for start in (compiler.start_compile, compiler.tell_state):
-            with no_new_thread(), pytest.raises(RuntimeError):
-                start(asked)
-            assert not compiler.is_busy
-        assert compiled_by(compiler, done, asked).ok
-    finally:
-        compiler.stop()
+    compiler.plan()
+    for start in (compiler.start_compile, compiler.tell_state):
+        with no_new_thread(), pytest.raises(RuntimeError):
+            start(ASKED)
+        assert not compiler.is_busy
+    assert compiler.plan().ok
 
 
 def test_a_compile_shows_that_it_goes_on_and_rests_when_it_has_ended(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    compiler: Compiler, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     during, compile_it = list[bool](), CompileProcess._compile
 
@@ -353,11 +331,6 @@ def test_a_compile_shows_that_it_goes_on_and_rests_when_it_has_ended(
         return compile_it(compiler, asked)
 
     monkeypatch.setattr(CompileProcess, "_compile", look)
-    done = threading.Event()
-    compiler = CompileProcess(tmp_path, done.set)
-    try:
-        compiled_by(compiler, done, request(train=JOB))
-        assert (during, compiler.heartbeat.last_beat) == ([True], None)
-        assert compiler.heartbeat.limit > TIMINGS.compile.time_limit
-    finally:
-        compiler.stop()
+    compiler.plan()
+    assert (during, compiler.heartbeat.last_beat) == ([True], None)
+    assert compiler.heartbeat.limit > TIMINGS.compile.time_limit

@@ -16,14 +16,13 @@ from compiler.lower import digest
 from compiler.lower import nodes as lowered_nodes
 from compiler.specs.eligibility import returned_node
 from reconciler.planning.compile import worker as compile_worker
-from reconciler.planning.compile.file_memory import FileMemory
 from reconciler.planning.compile.inputs import CompileRequest
 from reconciler.planning.compile.process import compile_request, prepare_next
+from reconciler.planning.compile.worker import FileMemory
 from solver.problem import Node
-from tests.unit.reconciler.planning.compile.test_process import JOB, node, request
+from tests.unit.reconciler.planning.compile.test_process import JOB, OTHER, node, request
 
 NODES = [node("gpu-0"), node("gpu-1")]
-OTHER = JOB.replace(b"name: train", b"name: other")
 
 
 def asked(**files: bytes) -> CompileRequest:

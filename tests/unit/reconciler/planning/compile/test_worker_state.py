@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import inf
 
-from reconciler.planning.compile.worker_state import WorkerState
+from reconciler.planning.compile.process import WorkerState
 from reconciler.timings import TIMINGS
 
 QUIET, LONGEST = TIMINGS.compile.quiet, TIMINGS.compile.longest_untold

@@ -12,7 +12,9 @@ import pytest
 from reconciler.planning.snapshot import CompileBreakdown, Snapshot
 from reconciler.planning.target import Target
 from reconciler.timings import TIMINGS
+from tests.builders.live import VOLCANO, live, live_pod
 from tests.builders.planning import PlanningWorld
+from tests.builders.pods import entry
 
 COMMIT = "c0ffee"
 GOOD = Snapshot(COMMIT, True, plan={"digest": "sha256:1", "gangs": []}, moments=(100, 200, 300))
@@ -38,22 +40,32 @@ def world(tmp_path: Path) -> World:
     return made
 
 
-def test_in_a_quiet_cluster_nothing_is_planned_before_a_moment_has_come(world: World) -> None:
-    for world.time in (0.0, 50.0, 99.9):
-        assert world.look().is_fresh
-    assert world.asked_at() == []
+@pytest.mark.parametrize(
+    ("steps", "asked_at"),
+    [
+        ([(0.0, False), (50.0, False), (99.9, False)], []),
+        ([(107.3, False), (107.3, False), (107.3, True), (199.0, False)], [107]),
+        ([(250.0, False), (250.0, True)], [250]),
+        ([(120.0, False), (205.0, True)], [120, 205]),
+        ([(120.0, False), (120.0, True), (20.0, False)], [120]),
+    ],
+    ids=["a quiet cluster", "once", "moments slept through", "one that comes meanwhile", "a clock that was put back"],
+)
+def test_when_a_moment_has_come_it_is_planned_once(
+    world: World, steps: list[tuple[float, bool]], asked_at: list[int]
+) -> None:
+    """steps: the time, and whether the child has answered."""
+    for world.time, is_answered in steps:
+        target = world.answered(GOOD) if is_answered else world.look()
+    assert world.asked_at() == asked_at
+    assert target.is_fresh == (not world.compiler.is_busy)
 
 
 def test_a_plan_is_made_with_the_places_of_the_plan_in_force(world: World) -> None:
     """Of the jobs that this one starts or keeps; those that wait have none."""
-    job = {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "namespace": "team", "queue": "q", "domains": []}
-    said = {**job, "reasons": [], "evictedFor": [], "startsAt": None}
     pods = {"worker": {"n2": 3, "n1": 5}}
-    gangs = [
-        {**said, "name": "b", "decision": "start", "pods": pods},
-        {**said, "name": "a", "decision": "keep", "pods": {"worker": {"n0": 8}}},
-        {**said, "name": "c", "decision": "wait", "pods": {}},
-    ]
+    started, kept, waiting = (live(VOLCANO, "Job", name) for name in "bac")
+    gangs = [entry(started, "start", pods), entry(kept, "keep", {"worker": {"n0": 8}}), entry(waiting, "wait", {})]
     world.time = 100
     world.look()
     world.answered(replace(GOOD, plan={"digest": "sha256:1", "gangs": gangs}))
@@ -61,23 +73,11 @@ def test_a_plan_is_made_with_the_places_of_the_plan_in_force(world: World) -> No
     world.look()
     before, after = world.compiler.asked
     assert before.former_places == []
-    assert after.former_places == [(("team", "a", "Job"), {"worker": {"n0": 8}}), (("team", "b", "Job"), pods)]
-
-
-def test_when_a_moment_has_come_it_is_planned_once(world: World) -> None:
-    world.time = 107.3
-    world.look()
-    world.look()
-    assert world.asked_at() == [107]
-    assert world.answered(GOOD).is_fresh
-    world.time = 199.0
-    assert world.look().is_fresh
-    assert len(world.compiler.asked) == 1
+    assert after.former_places == [(("default", "a", "Job"), {"worker": {"n0": 8}}), (("default", "b", "Job"), pods)]
 
 
 def test_the_worker_is_told_of_the_cluster_by_the_leader_once_that_is_quiet(world: World) -> None:
-    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "namespace": "default"}, "spec": {}}
-    seen = []
+    pod, seen = live_pod("p"), []
     for world.is_leading, world.time in ((False, 1.0), (False, 10.0), (True, 10.0), (True, 20.0)):
         assert world.look({"Pod/default/p": pod}).is_fresh
         seen.append(len(world.compiler.told))
@@ -88,39 +88,6 @@ def test_the_worker_is_told_of_the_cluster_by_the_leader_once_that_is_quiet(worl
     world.look()
     assert world.next_look() == TIMINGS.compile.quiet
     assert not world.compiler.asked
-
-
-def test_moments_that_were_slept_through_are_planned_for_together(world: World) -> None:
-    world.time = 250.0
-    world.look()
-    assert world.answered(GOOD).is_fresh
-    assert len(world.compiler.asked) == 1
-
-
-def test_a_moment_that_comes_while_the_plan_is_made_is_not_missed(world: World) -> None:
-    world.time = 120.0
-    world.look()
-    world.time = 205.0
-    world.answered(GOOD)
-    assert world.asked_at() == [120, 205]
-
-
-def test_a_clock_that_was_put_back_makes_nothing_due(world: World) -> None:
-    world.time = 120.0
-    world.look()
-    world.answered(GOOD)
-    world.time = 20.0
-    assert world.look().is_fresh
-
-
-def test_the_moments_survive_a_restart() -> None:
-    assert Snapshot.from_json(GOOD.as_json()) == GOOD
-
-
-def test_a_plan_of_before_there_were_moments_is_read() -> None:
-    old = GOOD.as_json().replace(', "moments": [100, 200, 300]', "")
-    assert "moments" not in old
-    assert Snapshot.from_json(old) == replace(GOOD, moments=())
 
 
 def test_the_next_pass_comes_with_the_next_moment(world: World) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 from compiler.emit.manifest import Manifest
 from reconciler.planning.snapshot import Snapshot
 
@@ -19,3 +21,10 @@ def test_manifests_that_stay_are_the_former_ones_themselves() -> None:
     assert kept.as_json() == later.as_json()
     assert kept.manifests[0] is former.manifests[0]
     assert kept.manifests[1] is later.manifests[1]
+
+
+def test_a_plan_of_before_there_were_moments_is_read() -> None:
+    snapshot = Snapshot("one", True, moments=(100, 200))
+    former = {key: value for key, value in json.loads(snapshot.as_json()).items() if key not in ("moments", "version")}
+    assert Snapshot.from_json(snapshot.as_json()) == snapshot
+    assert Snapshot.from_json(json.dumps(former)) == Snapshot("one", True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import json
 from collections.abc import Iterable, Mapping
 from functools import cache
@@ -10,57 +9,44 @@ from typing import Any
 
 import pytest
 
-from compiler.kubernetes import DIGEST_ANNOTATION, HOSTNAME_LABEL, SCHEDULING_GATE
+from compiler.kubernetes import DIGEST_ANNOTATION, HOSTNAME_LABEL, SCHEDULING_GATE, annotations_of, name_of
+from reconciler.cluster.objects import Object, ref_of
+from reconciler.observation.observe import Observation
 from reconciler.planning.compile.inputs import CompileRequest
 from reconciler.planning.compile.process import compile_request
+from reconciler.planning.fingerprint import fingerprint_of, state_objects
 from reconciler.planning.snapshot import Snapshot
+from tests.builders.live import VOLCANO, live_pod, with_metadata
 
-VOLCANO, GPU, COUNT = "batch.volcano.sh/v1alpha1", "nvidia.com/gpu", 12
-CONTAINER = {
-    "name": "c",
-    "image": "train",
-    "resources": {"requests": {"cpu": "4", GPU: "1"}, "limits": {GPU: "1"}},
-}
+GPU, COUNT, GATE = "nvidia.com/gpu", 12, {"name": SCHEDULING_GATE}
+REQUESTS = {"requests": {"cpu": "4", GPU: "1"}, "limits": {GPU: "1"}}
+CONTAINER = {"name": "c", "image": "train", "resources": REQUESTS}
 POD_SPEC: Mapping[str, Any] = {"schedulerName": "volcano", "restartPolicy": "Never", "containers": [CONTAINER]}
 ALLOCATABLE = {"cpu": "96", "pods": "110", "memory": "1Ti", GPU: "8"}
 
 
-def node(name: str, *, ready: bool = True) -> dict[str, Any]:
-    conditions = [{"type": "Ready", "status": "True" if ready else "Unknown"}]
-    return {
-        "apiVersion": "v1",
-        "kind": "Node",
-        "metadata": {"name": name, "uid": name, "labels": {HOSTNAME_LABEL: name}},
-        "status": {"allocatable": ALLOCATABLE, "conditions": conditions},
-    }
+def node(name: str, *, ready: bool = True) -> Object:
+    status = {"allocatable": ALLOCATABLE, "conditions": [{"type": "Ready", "status": "True" if ready else "Unknown"}]}
+    metadata = {"name": name, "uid": name, "labels": {HOSTNAME_LABEL: name}}
+    return {"apiVersion": "v1", "kind": "Node", "metadata": metadata, "status": status}
 
 
-def job(name: str) -> dict[str, Any]:
+def job(name: str) -> Object:
     task = {"name": "w", "replicas": 8, "template": {"spec": POD_SPEC}}
     spec = {"minAvailable": 8, "schedulerName": "volcano", "queue": "team", "tasks": [task]}
     return {"apiVersion": VOLCANO, "kind": "Job", "metadata": {"name": name, "namespace": "default"}, "spec": spec}
 
 
-def pods(name: str, node_name: str, given: int) -> Iterable[dict[str, Any]]:
+def pods(name: str, node_name: str, given: int) -> Iterable[Object]:
     """The eight pods of the job; the first of them have got the node."""
-    owner = {"apiVersion": VOLCANO, "kind": "Job", "name": name, "uid": f"job-{name}", "controller": True}
+    role = {"volcano.sh/task-spec": "w"}
     for k in range(8):
-        has_node = {"nodeSelector": {HOSTNAME_LABEL: node_name}}
-        is_gated = {"schedulingGates": [{"name": SCHEDULING_GATE}]}
-        yield {
-            "apiVersion": "v1",
-            "kind": "Pod",
-            "metadata": {
-                "name": f"{name}-w-{k}",
-                "namespace": "default",
-                "uid": f"{name}-{k}",
-                "ownerReferences": [owner],
-                "labels": {"volcano.sh/task-spec": "w"},
-                "annotations": {"volcano.sh/task-spec": "w"},
-            },
-            "spec": {**POD_SPEC, **(has_node if k < given else is_gated)},
-            "status": {"phase": "Pending"},
-        }
+        made = live_pod(f"{name}-w-{k}", with_metadata(job(name), uid=f"job-{name}"), labels=role, annotations=role)
+        has_node, is_gated = (
+            {"nodeSelector": {HOSTNAME_LABEL: node_name}},
+            {"schedulingGates": [{"name": SCHEDULING_GATE}]},
+        )
+        yield {**made, "spec": {**POD_SPEC, **(has_node if k < given else is_gated)}, "status": {"phase": "Pending"}}
 
 
 CLUSTER = "apiVersion: gangplan.dev/v1alpha1\nkind: Cluster\nmetadata: {name: test}\nspec: {binding: gated}\n"
@@ -74,7 +60,7 @@ FILES = {
 }
 
 
-def compiled(state: list[dict[str, Any]], in_force: Snapshot | None = None) -> Snapshot:
+def compiled(state: list[Object], in_force: Snapshot | None = None) -> Snapshot:
     gangs = in_force.gangs.values() if in_force else ()
     request = CompileRequest(
         "c0ffee",
@@ -98,16 +84,15 @@ def first_plan() -> Snapshot:
     return compiled([node(f"n{i}") for i in NAMES])
 
 
-def live_jobs() -> Iterable[dict[str, Any]]:
+def live_jobs() -> Iterable[Object]:
     for manifest in first_plan().manifests:
         if manifest.run_digest:
-            made = copy.deepcopy(dict(manifest.object))
-            about = {"uid": f"job-{made['metadata']['name']}", "creationTimestamp": "1970-01-01T00:10:00Z"}
-            noted = {**made["metadata"].get("annotations", {}), DIGEST_ANNOTATION: manifest.run_digest}
-            yield {**made, "metadata": {**made["metadata"], **about, "annotations": noted}}
+            about = {"uid": f"job-{name_of(manifest.object)}", "creationTimestamp": "1970-01-01T00:10:00Z"}
+            noted = {**annotations_of(manifest.object), DIGEST_ANNOTATION: manifest.run_digest}
+            yield with_metadata(dict(manifest.object), annotations=noted, **about)
 
 
-def seen(given: Mapping[str, int], lost: Iterable[str] = (), gated: Iterable[str] = ()) -> list[dict[str, Any]]:
+def seen(given: Mapping[str, int], lost: Iterable[str] = (), gated: Iterable[str] = ()) -> list[Object]:
     """given: number of a gang -> its pods that have got their node. lost: nodes that are not ready. gated: gangs that
     have pods, and none with a node."""
     nodes = [node(f"n{i}", ready=i not in lost) for i in NAMES]
@@ -132,27 +117,17 @@ SCATTERED = dict.fromkeys(("00", "03", "05", "09"), 8)
 @pytest.mark.parametrize(
     "state",
     [
-        seen(BEGUN),
-        seen(BEGUN, lost=["03"]),
-        seen(SCATTERED),
-        seen(SCATTERED, lost=["03"]),
-        seen({**BEGUN, "06": 3}),
-        seen({**BEGUN, "06": 3}, lost=["03"]),
-        seen({**BEGUN, "06": 3, "08": 1, "11": 7}),
-        seen(BEGUN, gated=["07", "08", "10"]),
-    ],
-    ids=[
-        "five begun",
-        "a node with running pods is lost",
-        "begun out of order",
-        "out of order, a node is lost",
-        "half given",
-        "half given, a node is lost",
-        "three half given",
-        "gated pods",
+        pytest.param(seen(BEGUN), id="five begun"),
+        pytest.param(seen(BEGUN, lost=["03"]), id="a node with running pods is lost"),
+        pytest.param(seen(SCATTERED), id="begun out of order"),
+        pytest.param(seen(SCATTERED, lost=["03"]), id="out of order, a node is lost"),
+        pytest.param(seen({**BEGUN, "06": 3}), id="half given"),
+        pytest.param(seen({**BEGUN, "06": 3}, lost=["03"]), id="half given, a node is lost"),
+        pytest.param(seen({**BEGUN, "06": 3, "08": 1, "11": 7}), id="three half given"),
+        pytest.param(seen(BEGUN, gated=["07", "08", "10"]), id="gated pods"),
     ],
 )
-def test_nobody_moves(state: list[dict[str, Any]]) -> None:
+def test_nobody_moves(state: list[Object]) -> None:
     assert moved(first_plan(), compiled(state, first_plan())) == {}
 
 
@@ -180,3 +155,33 @@ def test_a_younger_gang_that_has_begun_is_finished_before_older_ones() -> None:
     assert after["g11"].keys() == {"n11", "n10"}
     assert (after["g06"], after["g09"], after["g10"]) == ({"n09": 8}, {}, {})
     assert moved(first_plan(), plan).keys() == {"g06", "g09", "g10", "g11"}
+
+
+# ---- a webhook makes pods larger than their template
+
+
+KEY = "Job.batch.volcano.sh/default/g00"
+SIDECAR = {"name": "proxy", "image": "proxy", "resources": {"requests": {"cpu": "36"}}}
+
+
+def larger(given: int, *, with_sidecar: bool = True) -> Observation:
+    """The job with its pods, of which so many have a node."""
+    containers = [CONTAINER, *([SIDECAR] if with_sidecar else [])]
+    there = ({**item, "spec": {**item["spec"], "containers": containers}} for item in pods("g00", "n00", given))
+    items = [*(node(f"n{i}") for i in NAMES), with_metadata(job("g00"), uid="job-g00"), *there]
+    return Observation({ref_of(item).key: item for item in items}, frozenset())
+
+
+def restrictions(observation: Observation, snapshot: Snapshot) -> str:
+    return fingerprint_of(observation, snapshot, frozenset()).restrictions
+
+
+def test_pods_that_a_webhook_made_larger_are_planned_anew_and_once() -> None:
+    anew, before = compiled(state_objects(larger(0))), first_plan()
+    assert sorted(before.gangs[KEY].pods["w"].values()) == [8]
+    usual = restrictions(larger(0, with_sidecar=False), before)
+    assert restrictions(larger(0), before) != usual, "the plan counts 4 cpu for a pod, and each asks for 40"
+    assert anew.requests[KEY] == [{"cpu": 40_000, GPU: 1, "pods": 1}]
+    assert sorted(anew.gangs[KEY].pods["w"].values()) == [1] * 8, "the seven other GPUs of a node need 28 of its 96 cpu"
+    assert restrictions(larger(0), anew) == restrictions(larger(2), anew) == usual
+    assert [each["severity"] for each in anew.diagnostics if each["code"] == "GP528"] == ["info"]

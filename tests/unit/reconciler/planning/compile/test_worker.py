@@ -1,4 +1,4 @@
-"""While nothing is asked of it, the worker works out what the next compile needs."""
+"""What the worker remembers and works out for the next compile, and when it is told of the cluster."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import io
 import os
 import sys
 from dataclasses import replace
+from math import inf
 from typing import Any
 from unittest.mock import Mock
 
@@ -14,11 +15,13 @@ import pytest
 from compiler.kubernetes import is_ready_node
 from compiler.lower import digest
 from compiler.lower import nodes as lowered_nodes
+from compiler.reading.files import configurations_inside
 from compiler.specs.eligibility import returned_node
 from reconciler.planning.compile import worker as compile_worker
 from reconciler.planning.compile.inputs import CompileRequest
-from reconciler.planning.compile.process import compile_request, prepare_next
+from reconciler.planning.compile.process import WorkerState, compile_request, prepare_next
 from reconciler.planning.compile.worker import FileMemory
+from reconciler.timings import TIMINGS
 from solver.problem import Node
 from tests.unit.reconciler.planning.compile.test_process import JOB, OTHER, node, request
 
@@ -82,3 +85,45 @@ def test_the_next_compile_is_prepared_when_no_order_comes_and_its_trouble_is_non
         assert len(found) == prepared
         os.close(sending)
         assert compile_worker._next_order(None, FileMemory(), 0.01) == b""
+
+
+def test_a_file_is_known_by_name_and_content_for_as_long_as_the_repository_has_it() -> None:
+    memory = FileMemory()
+    memory.keep_only({"jobs/a.yaml": JOB, "jobs/b.yaml": OTHER, "README.md": b"text"})
+    assert memory.known.keys() == {("jobs/a.yaml", JOB), ("jobs/b.yaml", OTHER)}
+    kept = memory.known["jobs/b.yaml", OTHER]
+    assert kept.readings, "what its documents say is known as well"
+    memory.keep_only({"jobs/a.yaml": OTHER, "jobs/b.yaml": OTHER})
+    assert memory.known.keys() == {("jobs/a.yaml", OTHER), ("jobs/b.yaml", OTHER)}
+    assert memory.parse("jobs/b.yaml", OTHER, configurations_inside) is kept
+    assert memory.parse("jobs/c.yaml", OTHER, configurations_inside) is not kept
+
+
+# ---- when it is told of the cluster
+
+
+QUIET, LONGEST = TIMINGS.compile.quiet, TIMINGS.compile.longest_untold
+
+
+def test_it_is_told_once_nothing_changes_and_not_again() -> None:
+    nodes, pods, state = [{"kind": "Node"}], list[object](), WorkerState()
+    assert state.tell_at() == inf, "nothing was seen"
+    state.note_seen((nodes, pods), 1.0)
+    state.note_told(1.0)
+    assert state.tell_at() == inf
+    state.note_seen((nodes, [{"kind": "Pod"}]), 2.0)
+    state.note_seen((nodes, [{"kind": "Pod"}]), 4.0)
+    assert state.tell_at() == 2.0 + QUIET
+    state.note_seen((nodes, pods), 6.0)
+    assert state.tell_at() == 6.0 + QUIET
+    state.note_told(11.0)
+    assert state.tell_at() == inf
+
+
+def test_a_cluster_that_never_rests_is_told_of_now_and_then() -> None:
+    state = WorkerState()
+    state.note_seen(([0],), 0.0)
+    state.note_told(0.0)
+    for now in range(1, 200):
+        state.note_seen(([now],), float(now))
+    assert state.tell_at() == LONGEST

@@ -80,6 +80,14 @@ class _Round:
         self.ended, self.is_given_up = threading.Event(), False
         self.heartbeat = Heartbeat("dry-run", timings.heartbeat_limit)
 
+    def wait(self, seconds: float) -> None:
+        """Wait for the end. One that comes right after that is seen by `ended`, or is told by a wake."""
+        self.ended.wait(seconds)
+        self.is_awaited = False
+
+    def give_up(self) -> None:
+        self.is_given_up = True
+
     def delay(self) -> str:
         """Which questions wait for an answer, and what came instead; empty while none waits for long."""
         latest = self.clock() - self.timings.tell_after
@@ -214,8 +222,7 @@ class DryRun:
         threading.Thread(target=asked.ask_all, args=(self.wake,), name="dry-run", daemon=True).start()
         self._round = asked
         if asked.is_awaited:
-            asked.ended.wait(self.timings.moment)
-            asked.is_awaited = False  # an end that comes right now is seen by `is_busy`, or is told by a wake
+            asked.wait(self.timings.moment)
 
     def take_result(self) -> tuple[Refusal, ...] | None:
         """The refusals, in the order of the questions, once; None while they are asked, or when the lease was lost."""
@@ -227,7 +234,7 @@ class DryRun:
     def give_up(self) -> None:
         """Want no answer any more. Requests under way end by themselves."""
         if self._round is not None:
-            self._round.is_given_up = True
+            self._round.give_up()
             self._round = None
 
     def delay(self) -> str:

@@ -1,9 +1,8 @@
 """Pods that the scheduler does not bind: which node is to blame, when a gang is tried again. Decisions on data, no IO.
 
-The plan knows resources, selectors, taints and topology; the scheduler knows more (host ports, volumes). A gang whose
-pods are not bound in time has failed a round. Where the scheduler names the pod's node as the cause, that node is
-closed to this gang, and to no other; where the cause lies elsewhere (a missing claim) the gang pauses. After
-`PodTimings.rounds` it is held with the scheduler's message and keeps no nodes from others.
+The scheduler knows more than the plan (host ports, volumes). A gang whose pods are not bound in time has failed a
+round. A node that the scheduler blames is closed to this gang alone; for another cause (a missing claim) the gang
+pauses. After `PodTimings.rounds` it is held with the scheduler's message and keeps no nodes from others.
 """
 
 from __future__ import annotations
@@ -27,8 +26,7 @@ _MISSING_CLAIM = re.compile(r'persistentvolumeclaim "([^"]+)" not found', re.I)
 
 @dataclass(frozen=True, slots=True)
 class UnboundPod:
-    """A pod that was given `node` and not bound in time. message: the scheduler's, `SILENCE` for none. blames_node:
-    whether the message is about the node."""
+    """A pod that was given `node` and not bound in time. message: the scheduler's, `SILENCE` for none."""
 
     pod: Object
     node: str
@@ -38,10 +36,9 @@ class UnboundPod:
 
 @dataclass(slots=True)
 class GangTrouble:
-    """A gang that could not be bound. run: the digest of the run and the number of the operator's retry; another one
-    begins anew. closed: node -> until when. held_until, may_retry_at: nothing of it starts before; from the latter on a
-    changed cause ends it earlier. cause: what the closed nodes were like when it was held. is_given_up:
-    whether it has had all of its rounds."""
+    """A gang that could not be bound. run: the digest of the run and the number of the operator's retry. closed: node
+    -> until when. held_until: nothing of it starts before. may_retry_at: from then on a changed cause ends the hold.
+    cause: what the closed nodes were like. is_given_up: it has had all of its rounds."""
 
     run: tuple[str, int]
     message: str = ""
@@ -72,8 +69,11 @@ class GangTrouble:
             self.held_until = now + timings.first_pause * 2.0 ** (self.rounds - 1)
         self.message, self.cause = overdue[0].message, {node: prints.get(node) for node in self.closed}
 
+    def look_again_at(self, at: float) -> None:
+        """Ask then, and not before, whether the cause has changed."""
+        self.may_retry_at = at
+
     def end_hold(self, now: float) -> None:
-        """Let the gang start on any node; its rounds stay counted."""
         self.held_until, self.closed = now, {}
 
     def is_held(self, now: float) -> bool:
@@ -81,7 +81,7 @@ class GangTrouble:
 
     @property
     def reason(self) -> str:
-        """The sentence that tells its owner why nothing of the gang starts."""
+        """Why nothing of the gang starts, for its owner."""
         times = "once" if self.rounds == 1 else f"{self.rounds} times"
         after = "it is tried again when its specification or the cause changes, or after `gangplan rerun`"
         end = f"; {after}" if self.is_given_up else ""
@@ -96,12 +96,9 @@ class GangTrouble:
 
 @dataclass(slots=True)
 class BindingMemory:
-    """What one process has seen of the scheduler's work, on its clock; losing it costs a few rounds.
-
-    unbound_since: uid of a pod -> when it was first seen to wait for the scheduler. troubles: Ref.key of a job.
-    bound_pods, scheduler_acted_at: pods that were seen bound, and when the last one was: a scheduler that binds nothing
-    at all is not the fault of a gang.
-    """
+    """unbound_since: uid of a pod -> when it was first seen to wait for the scheduler. troubles: by the Ref.key of a
+    job. scheduler_acted_at: when another pod was seen bound: a scheduler that binds nothing is not the fault of a
+    gang."""
 
     unbound_since: dict[str, float] = field(default_factory=dict)
     troubles: dict[str, GangTrouble] = field(default_factory=dict)
@@ -120,15 +117,22 @@ class BindingMemory:
             self.scheduler_acted_at = now
         self.bound_pods, self.unbound_since = frozenset(bound), waiting
 
+    def forget(self, keys: Iterable[str]) -> None:
+        """Hold nothing against these gangs any more."""
+        for key in keys:
+            del self.troubles[key]
+
+    def trouble_of(self, key: str, run: tuple[str, int]) -> GangTrouble:
+        """What is known of the gang; begun with this run."""
+        return self.troubles.setdefault(key, GangTrouble(run))
+
     def is_any_overdue(self, now: float, timeout: float) -> bool:
         """Whether any pod at all waits for too long."""
         return any(now - since >= timeout for since in self.unbound_since.values())
 
     def overdue_pods(self, pods: Sequence[Object], nodes: NodeIndex, now: float, timeout: float) -> list[UnboundPod]:
         """The pods of a gang to act on: those whose node is to blame; where no node is, all that wait for too long.
-
-        Nothing, while the scheduler is silent about all of them and has bound no other pod meanwhile.
-        """
+        None while the scheduler is silent about all of them and has bound no other pod meanwhile."""
         waiting = [pod for pod in pods if now - self.unbound_since.get(uid_of(pod), now) >= timeout]
         found = []
         for pod in waiting:

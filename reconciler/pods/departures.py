@@ -24,7 +24,6 @@ from reconciler.pods.gates import pods_to_evict
 from reconciler.pods.lifts import Orders
 from reconciler.pods.node_health import NodeHealth
 from reconciler.pods.writes import PodWrites
-from reconciler.threads.memo import drop_other_keys
 from reconciler.timings import PodTimings
 
 
@@ -68,10 +67,8 @@ class PodEvictor:
     def evict_victims(
         self, seen: Seen, snapshot: Snapshot, nodes: NodeIndex, is_as_planned: Callable[[str, PlannedGang], bool]
     ) -> Effects:
-        """Evict what the plan takes away, as long as the preemptors and their nodes are still as planned.
-
-        Gates hold these pods back when they return, and when they are gone the cluster is planned again.
-        """
+        """Evict what the plan takes away, as long as the preemptors and their nodes are still as planned. Gates hold
+        these pods back when they return."""
         effects, gangs = Effects(), snapshot.gangs
         if not any(gang.evicted_for for gang in gangs.values()):
             return effects
@@ -89,17 +86,17 @@ class PodEvictor:
         held and gives back every node that it was given."""
         now, effects, nodes = self.clock(), Effects(), seen.observation.node_index(snapshot.leaves)
         troubles = self.binding.troubles
-        drop_other_keys(troubles, seen.pods.keys())
+        self.binding.forget(troubles.keys() - seen.pods.keys())
         if not troubles and not self.binding.is_any_overdue(now, self.bind_timeout):
             return effects
         prints = target.fingerprint.nodes if target.fingerprint else {}
         for key in sorted(_keys_in_reach(seen, snapshot, orders) & seen.pods.keys()):
             pods, run = seen.pods[key], (target.runs.of(key), orders.retries.get(key, 0))
             if key in troubles and self._is_over(troubles[key], run, pods, prints):
-                del troubles[key]
+                self.binding.forget([key])
             is_held = key in troubles and troubles[key].is_held(now)
             if not is_held and (overdue := self.binding.overdue_pods(pods, nodes, now, self.bind_timeout)):
-                trouble = troubles.setdefault(key, GangTrouble(run))
+                trouble = self.binding.trouble_of(key, run)
                 trouble.record_round(overdue, now, self.bind_timeout, self.timings, prints)
                 effects += self._end_round(seen, key, trouble, overdue)
             if key in troubles and troubles[key].is_held(now):
@@ -142,7 +139,7 @@ class PodEvictor:
         """Whether a missing claim is there now, or a node that was to blame has changed."""
         if trouble.missing_claim and pods:
             claim = Ref("v1", "PersistentVolumeClaim", ref_of(pods[0]).namespace, trouble.missing_claim)
-            trouble.may_retry_at = self.clock() + self.bind_timeout / 4
+            trouble.look_again_at(self.clock() + self.bind_timeout / 4)
             try:
                 self.client.get_briefly(claim)
             except ApiError:
@@ -177,8 +174,7 @@ class PodEvictor:
         return bool(node) and (node in self.node_health.lost_since or not nodes.accepts(node, pod))
 
     def _evict(self, eviction: Eviction) -> Effects:
-        """Evict a pod. A refusal is remembered, reported, and tried again later; that there is no answer yet is
-        reported too."""
+        """Evict a pod. A refusal, or that there is no answer yet, is reported; it is tried again later."""
         ref, effects = ref_of(eviction.pod), Effects()
         if str(ref) in self.evicted:
             return effects

@@ -13,9 +13,9 @@ from reconciler.timings import PodTimings
 
 @dataclass(slots=True)
 class EvictionMemory:
-    """refused: uid of a pod -> (refusals, when it may be asked for again, the last answer). unseen: uids of pods
-    whose end was granted, until the watch shows it; a plan made before would count it as running and take another in
-    its place. ending: uid of a pod -> since when it is seen to end."""
+    """refused: uid of a pod -> (refusals, when it may be asked for again, the last answer). unseen: uids of pods whose
+    end was granted, until the watch shows it: a plan made before would count them as running. ending: uid of a pod ->
+    since when it is seen to end."""
 
     timings: PodTimings = field(default_factory=PodTimings)
     refused: dict[str, tuple[int, float, str]] = field(default_factory=dict)

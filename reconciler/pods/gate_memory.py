@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from reconciler.changes.planned_gangs import PlannedGang
@@ -37,6 +37,9 @@ class GateMemory:
     doubtful_starts: dict[str, tuple[Ref, ...]] = field(default_factory=dict)
     refused: dict[str, PlannedGang] = field(default_factory=dict)
 
+    def note_trouble(self, key: str, reason: str, *, is_prompt: bool = True) -> None:
+        self.troubles[key] = reason, is_prompt
+
     def end_pass(self, now: float) -> None:
         """Take the troubles of this pass: all other gates could be lifted, or need not. They are tried again after as
         long as that goes on, and `longest_gate_pause` at most."""
@@ -60,6 +63,18 @@ class GateMemory:
         """Whether gates are not lifted of which it is not reported yet, since that may be over in a moment."""
         return len(self.lasting_troubles(now)) < len(self.unlifted)
 
+    def pause(self, now: float) -> None:
+        """Let a pass come soon for the gates that the server refused."""
+        self.due_at = now + self.timings.first_gate_pause
+
+    def doubt_start(self, gang: str, pods: Iterable[Ref]) -> None:
+        """Note that a gang counts as started whose gates are about to be lifted."""
+        self.doubtful_starts[gang] = tuple(pods)
+
+    def confirm_start(self, gang: str) -> None:
+        """Note that a gate of the gang was lifted, or may have been."""
+        self.doubtful_starts.pop(gang, None)
+
     def take_failed_starts(self, is_open: Callable[[str], bool]) -> list[str]:
         """The gangs of which no gate was lifted, and none is under way any more; each once. is_open: by Ref.key."""
         doubtful = self.doubtful_starts.items()
@@ -71,6 +86,16 @@ class GateMemory:
     def believe_starts(self) -> None:
         """Count what the inventory has as started as started: another replica may have lifted gates meanwhile."""
         self.doubtful_starts.clear()
+
+    def refuse(self, key: str, gang: PlannedGang) -> bool:
+        """Note that the gang cannot start as it is planned; whether that is news."""
+        is_news = self.refused.get(key) != gang
+        self.refused[key] = gang
+        return is_news
+
+    def accept(self, key: str) -> None:
+        """Note that the plan is not in the gang's way."""
+        self.refused.pop(key, None)
 
     def still_refused(self, snapshot: Snapshot | None) -> frozenset[str]:
         """The refused gangs that the plan in force has as they were when they were refused; forgets the others."""

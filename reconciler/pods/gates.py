@@ -1,9 +1,8 @@
 """Gates: which gated pod gets which planned node, and when. Decisions on data, no IO.
 
-The pods of a gang are created gated. Once all pods that the plan places exist, each gets its node (a node selector on
-the hostname) and loses its gate, in one patch per pod. A pod without our gate that has a node or such a selector counts
-at that node, so that a reconciler killed between two patches goes on with exactly the rest, and a pod that comes back
-after an eviction takes the place that became free.
+Once all pods of a gang that the plan places exist, each gets its node (a node selector on the hostname) and loses its
+gate, in one patch per pod. A pod without our gate that has a node or such a selector counts at that node: so a
+reconciler killed between two patches goes on with the rest, and a pod that comes back takes the place that is free.
 """
 
 from __future__ import annotations
@@ -13,13 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from compiler.fields.natural_order import natural_sort_key
-from compiler.kubernetes import (
-    PARTITION_LABEL,
-    annotations_of,
-    is_gated,
-    is_succeeded_pod,
-    labels_of,
-)
+from compiler.kubernetes import PARTITION_LABEL, annotations_of, is_gated, is_succeeded_pod, labels_of
 from compiler.volcano.eviction_votes import preemptable_word
 from reconciler.changes.planned_gangs import PlannedGang
 from reconciler.changes.pods import GateLift
@@ -27,13 +20,15 @@ from reconciler.cluster.objects import Object
 from reconciler.observation.nodes import NodeIndex
 from reconciler.observation.pods import has_ended, index_of, role_of
 
+LeafOrder = tuple[int, tuple[tuple[int, str | int], ...]]
+"""The first role that uses a leaf, and the leaf's name in natural order."""
+
 
 def gate_lifts(gang: PlannedGang, pods: Sequence[Object], nodes: NodeIndex) -> tuple[GateLift, ...]:
-    """All gates of the gang that can be lifted now: none before every pod that the plan places exists, then all of
-    them.
+    """All gates of the gang that can be lifted now: none before every pod that the plan places exists.
 
-    Never more pods on a node than planned, whatever was lifted before. Pods beyond the plan stay gated. No pod is given
-    a node that does not accept it: of a gang that has not begun then none is lifted, of another those that can be.
+    Never more pods on a node than planned; pods beyond the plan stay gated. No pod is given a node that does not accept
+    it: of a gang that has not begun then none is lifted, of another those that can be.
     """
     by_role: dict[str, list[Object]] = {role: [] for role in gang.pods}
     for pod in pods:
@@ -132,20 +127,17 @@ def _with_task_priorities(
 ) -> Iterator[GateLift]:
     """The lifts with the order in which Volcano finds the cards that the plan found, without being told which.
 
-    It gives each pod the first card with room, from the last one (plugin deviceshare). If the pods that fit on the last
-    card come first, then those that fit on the one before it, and so on, each pod finds room on its own card at the
-    latest: no pod before it has passed by its own.
+    Its plugin deviceshare gives each pod the first card with room, from the last one. If the pods of the last card come
+    first, then those of the one before it, each finds room on its own card at the latest.
     """
     unused = {node: list(numbers) for node, numbers in device_numbers.items()}
     for lift in assigned:
         yield replace(lift, task_priority=unused[lift.node].pop(0)) if unused.get(lift.node) else lift
 
 
-def _leaf_order_keys(
-    gang: PlannedGang, nodes: NodeIndex
-) -> Mapping[str, tuple[int, tuple[tuple[int, str | int], ...]]]:
+def _leaf_order_keys(gang: PlannedGang, nodes: NodeIndex) -> Mapping[str, LeafOrder]:
     """Leaves in the order in which the roles first use them, so that low ranks of different roles meet in one leaf."""
-    order: dict[str, tuple[int, tuple[tuple[int, str | int], ...]]] = {}
+    order: dict[str, LeafOrder] = {}
     for at, counts in enumerate(gang.pods.values()):
         for node in counts:
             leaf = nodes.leaf_of_node(node)

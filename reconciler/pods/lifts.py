@@ -32,11 +32,8 @@ REPLANNED = "it is planned again"
 
 @dataclass(frozen=True, slots=True)
 class Orders:
-    """What other parts say that concerns pods.
-
-    suspended: Ref.key of jobs that are left alone. retries: Ref.key of a job -> how often an operator asked for another
-    round of binding. is_making_jobs: whether jobs wait to be made.
-    """
+    """What other parts say that concerns pods. suspended: Ref.key of jobs that are left alone. retries: Ref.key of a
+    job -> how often an operator asked for another round of binding. is_making_jobs: whether jobs wait to be made."""
 
     suspended: Collection[str] = frozenset()
     retries: Mapping[str, int] = field(default_factory=dict)
@@ -71,13 +68,9 @@ class GateLifter:
         self.memory = GateMemory(self.timings)
 
     def lift(self, seen: Seen, target: Target, snapshot: Snapshot, orders: Orders, nodes: NodeIndex) -> Effects:
-        """Lift the gates of each gang whose nodes are as the plan took them to be, and whose run is the planned one,
-        where the nodes have room for them by the ledger. Lifts whose answer was lost are asked for again first: they
-        count already.
-
-        A gang that others make room for starts with the plan that is made once they are evicted, and when they are
-        gone. One that an older plan has begun to start elsewhere goes on with a plan that knows that.
-        """
+        """Lift the gates of each gang whose nodes and run are as planned, where the nodes have room for them by the
+        ledger. Lifts whose answer was lost are asked for again first: they count already. A gang that others make room
+        for starts with the plan that is made once they are gone."""
         now, effects = self.clock(), Effects()
         this = _Round(seen, target, snapshot, nodes, orders, self._room(seen, nodes), now)
         preemptors = set().union(*(gang.evicted_for for gang in snapshot.gangs.values()))
@@ -87,7 +80,7 @@ class GateLifter:
             if gang.decision not in ("start", "keep") or gang.name in preemptors or key in batch:
                 continue
             if not any(map(is_gated, seen.pods.get(key, ()))):
-                self.memory.refused.pop(key, None)
+                self.memory.accept(key)
             elif key not in self.memory.troubles and (lifts := self._next_lifts(this, key, gang)):
                 batch[key] = lifts
             if sum(map(len, batch.values())) >= most:
@@ -101,10 +94,8 @@ class GateLifter:
         return effects
 
     def obstacle(self, seen: Seen, target: Target, orders: Orders, key: str, gang: PlannedGang) -> str | None:
-        """Why no gate of the gang is lifted by this plan, None where nothing is in the way.
-
-        Empty where that is reported elsewhere: the job is gone, suspended, held, cannot be read, or is of another run.
-        """
+        """Why no gate of the gang is lifted by this plan, None where nothing is in the way. Empty where that is
+        reported elsewhere: the job is gone, suspended, held, cannot be read, or is of another run."""
         job, restrictions = seen.observation.objects.get(key), seen.observation.restrictions
         if job is None or key in orders.suspended or gang.job.group_kind not in seen.observation.readable_kinds:
             return ""
@@ -122,8 +113,7 @@ class GateLifter:
         return None
 
     def _next_lifts(self, this: _Round, key: str, gang: PlannedGang) -> tuple[GateLift, ...]:
-        """The gates of the gang to lift now. Why there are none is noted: where the plan itself is in the way, the next
-        one knows."""
+        """The gates of the gang to lift now. Why there are none is noted."""
         pods = this.seen.pods[key]
         obstacle = self.obstacle(this.seen, this.target, this.orders, key, gang)
         if obstacle is None and not this.target.is_fresh and has_strayed(gang, pods, this.nodes):
@@ -132,7 +122,7 @@ class GateLifter:
             obstacle = NO_ANSWER
         if obstacle is not None:
             if obstacle:
-                self.memory.troubles[key] = obstacle, True
+                self.memory.note_trouble(key, obstacle)
             return ()
         if not self.memory.may_lift(key, this.now):
             return ()
@@ -140,15 +130,14 @@ class GateLifter:
         if shortage := this.room.take(lifts):
             if not shortage.is_passing:
                 self._refuse(key, gang)
-                self.memory.troubles[key] = shortage.message, True
+                self.memory.note_trouble(key, shortage.message)
             return ()
-        self.memory.refused.pop(key, None)
+        self.memory.accept(key)
         return lifts
 
     def _refuse(self, key: str, gang: PlannedGang) -> None:
         """Note that the plan itself is in the way, and let the next one be made at once."""
-        if self.memory.refused.get(key) != gang:
-            self.memory.refused[key] = gang
+        if self.memory.refuse(key, gang):
             self.wake()
 
     def _room(self, seen: Seen, nodes: NodeIndex) -> Room:
@@ -159,8 +148,8 @@ class GateLifter:
         return Room(by_name, pods, nodes, shared_nodes=shared)
 
     def _lost_lifts(self, this: _Round) -> dict[str, Sequence[GateLift]]:
-        """Ref.key of a gang -> its lifts whose answer was lost, to be asked for again as they were. Of all others, also
-        of jobs that left the plan, it is noted that no answer has come."""
+        """Ref.key of a gang -> its lifts whose answer was lost, to be asked for again as they were. Of the other gangs
+        with open lifts it is noted that no answer has come."""
         open_lifts = self.writes.own.open_lifts()
         found: dict[str, Sequence[GateLift]] = {}
         for key, pods in sorted(this.seen.pods.items()) if open_lifts else ():
@@ -169,11 +158,11 @@ class GateLifter:
                 continue
             lost = list(filter(None, (write.lost_lift for write in writes)))
             if obstacle := next(filter(None, (self._resend_obstacle(this, lift) for lift in lost)), ""):
-                self.memory.troubles[key] = obstacle, True
+                self.memory.note_trouble(key, obstacle)
             elif lost and self._may_resend(this, key):
                 found[key] = lost
             else:
-                self.memory.troubles[key] = NO_ANSWER, True
+                self.memory.note_trouble(key, NO_ANSWER)
         return found
 
     def _may_resend(self, this: _Round, key: str) -> bool:
@@ -189,8 +178,8 @@ class GateLifter:
         return this.room.excess(lift)
 
     def _lift_batch(self, seen: Seen, batch: Mapping[str, Sequence[GateLift]]) -> Effects:
-        """Lift the gates of these gangs, several at a time. That a gang has started is stored before; while that fails,
-        only gangs go on that had started."""
+        """Lift the gates of these gangs. That a gang has started is stored before; while that fails, only gangs go on
+        that had started."""
         if not batch:
             return Effects()
         effects, inventory = Effects(), seen.inventory
@@ -201,13 +190,13 @@ class GateLifter:
             effects += Effects(results=(failure,))
             batch = {key: lifts for key, lifts in batch.items() if key not in newly_started}
         for key in newly_started & batch.keys():
-            self.memory.doubtful_starts[key] = tuple(ref_of(lift.pod) for lift in batch[key])
+            self.memory.doubt_start(key, (ref_of(lift.pod) for lift in batch[key]))
         began_at = self.clock()
         results = self.writes.lift_gates(batch)
         if results:
             log.info("lifting gates", extra={"pods": len(results), "seconds": round(self.clock() - began_at, 3)})
         if any(result.outcome in ("refused", "retry") for result in results):
-            self.memory.due_at = self.clock() + self.timings.first_gate_pause
+            self.memory.pause(self.clock())
         return effects + self.note_results(seen, results)
 
     def note_results(self, seen: Seen, results: Iterable[GateResult]) -> Effects:
@@ -219,7 +208,7 @@ class GateLifter:
         effects = Effects()
         for gang, of_gang in by_gang.items():
             if any(each.outcome in ("done", "retry") for each in of_gang):
-                self.memory.doubtful_starts.pop(gang, None)
+                self.memory.confirm_start(gang)
             self._note_troubles(gang, [each for each in of_gang if each.outcome != "done"])
             effects += _placed(seen, gang, [each.lift.node for each in of_gang if each.outcome == "done"])
         for gang in self.memory.take_failed_starts(self.writes.threads.is_open):
@@ -231,7 +220,7 @@ class GateLifter:
         if troubles:
             answered = [each for each in troubles if each.outcome not in UNANSWERED]
             told = (answered or troubles)[0].message
-            self.memory.troubles[gang] = told, not answered
+            self.memory.note_trouble(gang, told, is_prompt=not answered)
             log.info("a gate was not lifted", extra={"gang": gang, "reason": told})
 
 

@@ -19,13 +19,9 @@ from reconciler.timings import PodTimings
 
 @dataclass(slots=True)
 class NodeHealth:
-    """What one process has seen of its nodes, on its clock. A process that begins takes from the nodes themselves since
-    when they are lost; what flapped before it is not known.
-
-    lost_since: node -> when it was lost. back_since: a lost node that is ready now and not trusted yet -> since when.
-    losses: node -> how often it was lost lately, and when the last loss began. is_disrupted: so many are lost that
-    nothing is evicted. has_begun: whether nodes were seen before.
-    """
+    """What one process has seen of its nodes, on its clock. lost_since: node -> when it was lost. back_since: a lost
+    node that is ready now and not trusted yet -> since when. losses: node -> how often it was lost lately, and when the
+    last loss began. is_disrupted: so many are lost that nothing is evicted."""
 
     timings: PodTimings = field(default_factory=PodTimings)
     lost_since: dict[str, float] = field(default_factory=dict)
@@ -76,11 +72,9 @@ class NodeHealth:
 
     def _quarantine(self, node: str) -> float:
         losses, _ = self.losses.get(node, (0, 0.0))
-        return (
-            0.0
-            if losses < 2
-            else min(self.timings.first_quarantine * 2.0 ** (losses - 2), self.timings.longest_quarantine)
-        )
+        if losses < 2:
+            return 0.0
+        return min(self.timings.first_quarantine * 2.0 ** (losses - 2), self.timings.longest_quarantine)
 
     def nodes_to_leave(self, timeout: float, now: float) -> frozenset[str]:
         """Nodes that have been lost for so long that their pods are evicted; none with a timeout of 0."""
@@ -95,7 +89,6 @@ class NodeHealth:
         return {node: at for node, at in until.items() if at > now}
 
     def deadlines(self, timeout: float, now: float) -> list[float]:
-        """The times at which something is to be done although nothing happens."""
         found = [since + timeout for since in self.lost_since.values()] if timeout and not self.is_disrupted else []
         settled = (since + self.timings.settle for since in self.back_since.values())
         return [*found, *settled, *self.quarantined_nodes(now).values()]
@@ -104,6 +97,5 @@ class NodeHealth:
 def unready_since(node: Object) -> int | None:
     """Since when a node is not ready, in seconds since the epoch, as its condition says; None where it is, or that is
     not known."""
-    rows = (row for row in conditions_of(node) if row.get("type") == "Ready")
-    ready = next(rows, None)
+    ready = next((row for row in conditions_of(node) if row.get("type") == "Ready"), None)
     return epoch_seconds(ready.get("lastTransitionTime")) if ready and ready.get("status") != "True" else None

@@ -1,11 +1,10 @@
 """Jobs that Volcano's job controller has lost. Decisions on data, no IO.
 
-The controller keeps its jobs by name, and retries the clean-up of a deleted one with doubling pauses and at most ten a
-second. A late retry takes a new job of the same name for the old one and removes it from the controller's cache
-(pkg/controllers/cache, processCleanupJob; Volcano's issues 3968 and 5973, seen on 1.15.1): the job gets no status, or
-no pods, for ever. After fifteen failures to make its pods (a ResourceQuota) the controller gives a job up as well. One
-that is only slow loses nothing: as long as it serves jobs of a wave, the others of that wave wait for their turn. A job
-without pods has not begun, so it can be deleted and made again; one that is terminated so has had no run.
+The controller retries the clean-up of a deleted job with doubling pauses and at most ten a second. A late retry takes a
+new job of the same name for the old one and removes it from the controller's cache (pkg/controllers/cache,
+processCleanupJob; Volcano's issues 3968 and 5973, seen on 1.15.1): the job gets no status, or no pods, for ever. After
+fifteen failures to make its pods (a ResourceQuota) the controller gives a job up as well. A controller that is only
+slow loses nothing: the jobs of a wave wait for their turn. A job without pods has not begun, so it can be made again.
 """
 
 from __future__ import annotations
@@ -28,11 +27,9 @@ _UNBEGUN = ("Pending", "Terminating", "Terminated", "Failed")
 @dataclass(slots=True)
 class LostJobs:
     """idle_since: uid of a job for which nothing happens -> since when, on the clock. busy_until: uid of an idle job ->
-    when the controller was last seen to serve one that came with it. repeats: Ref.key -> how often it was made again.
-    due_at: uid of an idle job -> when it counts as lost. given_up: Ref.key of jobs that the controller
-    has ended although they never began. refused_jobs: Ref.key of each of these, and of each job that was made again and
-    got no pods then either -> why it keeps no room: a quota refuses them, more likely than not.
-    """
+    when the controller was last seen to serve one that came with it. due_at: uid of an idle job -> when it counts as
+    lost. By Ref.key: repeats, how often it was made again; given_up, ended by the controller although it never began;
+    refused_jobs, why one that was given up, or made again in vain, keeps no room: a quota refuses it most likely."""
 
     timings: RunTimings = TIMINGS.runs
     idle_since: dict[str, float] = field(default_factory=dict)
@@ -68,8 +65,8 @@ class LostJobs:
         self.refused_jobs = {key: _refusal(self.repeats.get(key, 0)) for key in sorted(refused)}
 
     def _note_waits(self, idle: Mapping[str, Object], served: Collection[str], now: float) -> None:
-        """Note since when each idle job waits, and for which of them the controller is busy with jobs that came with
-        it. served: uids of the jobs to which it owes nothing."""
+        """Note since when each idle job waits, and how long the controller was busy with jobs that came with it.
+        served: uids of the jobs to which it owes nothing."""
         since = {uid_of(job): self.idle_since.get(uid_of(job), now) for job in idle.values()}
         first = min((self.idle_since[uid] for uid in served if uid in self.idle_since), default=inf)
         busy_until = {uid: until for uid, until in self.busy_until.items() if uid in since}
@@ -142,10 +139,8 @@ def _phase(job: Object) -> str:
 
 @dataclass(slots=True)
 class DepartedJobs:
-    """Jobs that are gone and whose names are reserved: no job may be created under them.
-
-    times: Ref.key of such a job -> when it was seen to be gone, and when the last of its pods was seen (on the clock).
-    """
+    """Jobs that are gone and whose names are reserved. times: Ref.key of such a job -> when it was seen to be gone, and
+    when the last of its pods was seen (on the clock)."""
 
     timings: RunTimings = TIMINGS.runs
     times: dict[str, tuple[float, float]] = field(default_factory=dict)
@@ -154,11 +149,9 @@ class DepartedJobs:
         return key in self.times
 
     def record_departure(self, key: str, now: float) -> None:
-        """Note that a job has gone now."""
         self.times[key] = now, now
 
     def record_pods(self, key: str, now: float) -> None:
-        """Note that a job is gone and pods of it are still there."""
         gone_at, _ = self.times.get(key, (now, now))
         self.times[key] = gone_at, now
 
@@ -168,11 +161,8 @@ class DepartedJobs:
         self.times = {key: times for key, times in self.times.items() if reserved_until[key] > now}
 
     def reservations(self) -> dict[str, float]:
-        """Ref.key of each job -> until when its name is reserved.
-
-        One more retry of the clean-up may come as long after the last pod as the pods took to end; and of many jobs as
-        late as the controller needs for a retry of each.
-        """
+        """Ref.key of each job -> until when its name is reserved: a retry of the clean-up may come as long after the
+        last pod as the pods took to end; of many jobs as late as the controller needs for a retry of each."""
         one_each = sum(key.startswith(f"{VOLCANO_JOB}/") for key in self.times) / self.timings.cleanups_a_second
         return {
             key: last_pod + max(last_pod - gone, one_each) + self.timings.cleanup_margin

@@ -37,9 +37,8 @@ _OF_LAST_RUN = frozenset({"former", "failures", "events"})
 
 @dataclass(slots=True)
 class UnsavedDeletions:
-    """Deletions are seen once. An inventory that is read again, since a write of it was in doubt or another replica
-    led, knows nothing of what its forerunner in memory was told: without these the job of somebody who deleted it would
-    be taken for one that has finished unseen."""
+    """Deletions are seen once, and are told again to an inventory that is read again: without them a job that somebody
+    deleted would be taken for one that has finished unseen."""
 
     _seen: list[tuple[Object, bool]] = field(default_factory=list)
     _told: Inventory | None = None
@@ -47,8 +46,7 @@ class UnsavedDeletions:
     _told_pods: Inventory | None = None
 
     def take(self, inventory: Inventory, new: Iterable[tuple[Object, bool]]) -> list[tuple[Object, bool]]:
-        """What this inventory is to be told: the last state of each object, and whether the deletion itself was
-        seen."""
+        """What this inventory is to be told: the last state of each object, and whether its deletion was seen."""
         if inventory is not self._told or inventory.is_stored:
             self._seen = [each for each in self._seen if _is_entered(inventory, each[0])]
         self._seen += new
@@ -99,8 +97,8 @@ class RunsPart(Part):
                     inventory.enter(InventoryEntry(ref_of(item)))
 
     def _record_gone_pods(self, seen: Seen, runs: PlannedRuns, gone: Sequence[Object]) -> None:
-        """Add the pods among these objects to the records of the jobs that have not ended. Only the replica that leads
-        does so: what another had seen go is in the inventory already."""
+        """Add the pods among these objects to the records of the jobs that have not ended. The replica that leads does
+        so: what another had seen go is in the inventory already."""
         if not seen.is_leading:
             return
         pods = self.deletions.take_pods(seen.inventory, [item for item in gone if item["kind"] == "Pod"])
@@ -130,13 +128,9 @@ class RunsPart(Part):
         self.departed_jobs.release_names(seen.now)
 
     def record_unobserved_ends(self, seen: Seen, runs: PlannedRuns) -> dict[str, str]:
-        """Enter the runs of started jobs with a time to live that are gone although no reconciler saw them go: most
-        likely they finished, and a doubled run is worse than one that a person has to ask for again. What was written
-        into the repository since is another run.
-
-        The server is asked for each of them: a list that lacks it is not enough. Ref.key -> why it is not known whether
-        that one is gone.
-        """
+        """Enter the runs of started jobs with a time to live that are gone although no reconciler saw them go: a
+        doubled run is worse than one that a person has to ask for again. The server is asked for each: a list that
+        lacks it is not enough. Ref.key -> why it is not known whether that one is gone."""
         doubts: dict[str, str] = {}
         failure, look_ups = "", LookUps(self.clock, self.look_up_timings)
         for key, run in list(_unobserved_ends(seen, runs)):

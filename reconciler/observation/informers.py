@@ -37,12 +37,9 @@ STATE_KINDS = (
 )
 """What a state file holds; watched whole, since pods and jobs that are not ours count as well."""
 
-
 _FOUNDATIONS = frozenset({"Node", "Pod", "PodGroup.scheduling.volcano.sh", "Queue.scheduling.volcano.sh"})
 """Kinds without which nothing is planned; the definition of any other may be deleted for the cost of its own
 objects."""
-
-
 _STATE_GROUPS = frozenset(group_kind_of(api, kind) for api, kind in STATE_KINDS)
 
 
@@ -73,8 +70,7 @@ class InformerSet:
 
     def watch_kinds(self, kinds: Iterable[tuple[str, str]], job_kinds: Collection[str] = ()) -> bool:
         """Watch these kinds, by (apiVersion, kind), beside those of the state, and no others; whether anything has
-        changed. A kind that is not served in the wanted version is watched in the one that its group prefers.
-        job_kinds: group kinds that are watched whole, in addition to the known ones."""
+        changed. job_kinds: group kinds that are watched whole, in addition to the known ones."""
         wanted: dict[str, list[tuple[str, str]]] = {}
         for api, kind in sorted(kinds):
             wanted.setdefault(group_kind_of(api, kind), []).append((api, kind))
@@ -105,8 +101,8 @@ class InformerSet:
     def _look_for(
         self, group_kind: str, versions: Sequence[tuple[str, str]], former: Informer | None, selector: str
     ) -> Iterator[Informer]:
-        """The new informer of a kind, in the place of the former one; none where the kind is not served, or that
-        watches the right version. Raises ApiError where that cannot be said."""
+        """The new informer of a kind, in the place of the former one, if one is needed. Raises ApiError where it cannot
+        be said whether the kind is served."""
         try:
             resource = self._resource_of(versions, former)
         except NotFound as error:
@@ -209,19 +205,8 @@ class InformerSet:
         pending = frozenset(kind for kind, informer in self.informers.items() if not informer.wait_for_list(0))
         readable = frozenset(self.informers.keys() - obstacles.keys())
         unserved = frozenset(kind for kind, informer in self.informers.items() if not informer.health.is_served)
-        return Observation(
-            objects,
-            readable,
-            problems,
-            restrictions,
-            obstacles,
-            tuple(partial),
-            pending,
-            withdrawn,
-            unserved,
-            by_kind,
-            self._memory,
-        )
+        rest = tuple(partial), pending, withdrawn, unserved, by_kind, self._memory
+        return Observation(objects, readable, problems, restrictions, obstacles, *rest)
 
     def read_pods(self) -> None:
         """Read all pods now, and lay what the watch does not show yet over the observations: what the leader before us

@@ -13,12 +13,10 @@ from reconciler.observation.nodes import NodeIndex
 
 @dataclass(frozen=True, slots=True)
 class Restrictions:
-    """What a plan is kept from or counts on, beyond what the cluster's objects say.
-
-    quarantined_nodes: take nothing new. held_jobs: Ref.key -> why nothing of the job starts. closed_nodes: Ref.key of a
-    job -> nodes that get no pod of it. leaving_pods: uid of an evicted pod, whose room is given away already -> until
-    when (epoch seconds). crowded_jobs: running gangs that lost pods whose nodes have no room for them now.
-    """
+    """What a plan is kept from or counts on, beyond what the cluster's objects say. quarantined_nodes: take nothing
+    new. held_jobs: Ref.key -> why nothing of the job starts. closed_nodes: Ref.key of a job -> nodes that get no pod of
+    it. leaving_pods: uid of an evicted pod, whose room is given away already -> until when (epoch seconds).
+    crowded_jobs: running gangs that lost pods whose nodes have no room for them now."""
 
     quarantined_nodes: frozenset[str] = frozenset()
     held_jobs: Mapping[str, str] = field(default_factory=dict)
@@ -29,16 +27,13 @@ class Restrictions:
 
 @dataclass(frozen=True)
 class Observation:
-    """What the caches held at one moment.
-
-    objects: Ref.key -> object, of all kinds that are watched, as last known; they must not be changed. readable_kinds:
-    group kinds of which they are known for certain. obstacles: group kind -> why that is not so of the others.
-    problems: those obstacles that planning waits for, since a plan rests on the kind. partial_problems: those that
-    hold up only the objects of their kind. pending_kinds: those that were not yet read or refused. withdrawn_kinds:
-    that were served and whose definition is gone: their objects are as last known. unserved_kinds: that the cluster
-    does not have. by_kind: group kind -> its objects by Ref.key, in the order of the keys; made from `objects` where it
-    is not given. memory: of former observations.
-    """
+    """What the caches held at one moment. objects: Ref.key -> object, of all kinds that are watched, as last known;
+    they must not be changed. readable_kinds: group kinds of which they are known for certain. obstacles: group kind ->
+    why that is not so of the others. problems: those obstacles that planning waits for, since a plan rests on the kind.
+    partial_problems: those that hold up only the objects of their kind. pending_kinds: those that were not yet read or
+    refused. withdrawn_kinds: that were served and whose definition is gone: their objects are as last known.
+    unserved_kinds: that the cluster does not have. by_kind: group kind -> its objects by Ref.key, in the order of the
+    keys; made from `objects` where it is not given. memory: of former observations."""
 
     objects: Mapping[str, Object]
     readable_kinds: frozenset[str]

@@ -80,15 +80,12 @@ class OwnWrites:
     _overlays: dict[str, _Overlay] = field(default_factory=dict)
 
     def record_write(self, item: Object) -> None:
-        """Note what the server returned of an object."""
         self._enter(ref_of(item).key, OwnWrite(uid_of(item), item))
 
     def record_deletion(self, key: str, uid: str) -> None:
-        """Note that the server took the deletion of this object."""
         self._enter(key, OwnWrite(uid))
 
     def begin_lift(self, lift: GateLift) -> None:
-        """Note that a gate is about to be lifted."""
         self._enter(ref_of(lift.pod).key, OwnWrite(uid_of(lift.pod), lift=lift))
 
     def lose_answer(self, lift: GateLift) -> None:

@@ -66,8 +66,7 @@ class Candidacy:
         return refusals
 
     def unanswered_message(self) -> str:
-        """Why the plan of a new commit is not in force yet, where the API server does not answer for long; else
-        empty."""
+        """Why the plan of a new commit is not in force yet; empty while the API server has not been silent for long."""
         candidate, delay = self.candidate, self.dry_run.delay()
         if candidate is None or not delay:
             return ""
@@ -79,8 +78,7 @@ class Candidacy:
 
     def _questions(self, seen: Seen, snapshot: Snapshot, in_force: Snapshot | None) -> Iterator[Question]:
         """One for each object that the commit makes or changes. Kinds that are not served hold up only themselves, and
-        so does what is not yet as the plan in force wants it, where the commit wants the same: what keeps it from that
-        is no matter of the commit."""
+        so does what the plan in force wants as well: what keeps it from that is no matter of the commit."""
         known = {id(manifest) for manifest in in_force.manifests} if in_force else set[int]()
         changes = list(self._changes(seen, snapshot.with_manifests_of(in_force) if in_force else snapshot))
         objects = [desired.object for _, _, desired in changes]
@@ -99,8 +97,7 @@ class Candidacy:
             yield Question(item, desired.position, uid, others, is_new_run, may_wait, is_job)
 
     def _changes(self, seen: Seen, snapshot: Snapshot) -> Iterator[tuple[Manifest, Change, Manifest]]:
-        """The manifests that the cluster does not hold, each as the plan has it, with its change, and as it is to be in
-        the cluster. Those that are as in the plan in force are that plan's own."""
+        """The manifests that the cluster does not hold, each with its change, and as it is to be in the cluster."""
         for manifest in snapshot.manifests:
             try:
                 desired, ref = self.desired.get(manifest, manifest.run_digest)
@@ -123,8 +120,7 @@ class Candidacy:
 
 
 def are_kinds_seen(snapshot: Snapshot, observation: Observation) -> bool:
-    """Whether the pass has looked at all kinds of the plan, or knows why it cannot: it then writes them in the order in
-    which they need each other."""
+    """Whether the pass has looked at all kinds of the plan, or knows why it cannot: so they are written in order."""
     return snapshot.group_kinds <= observation.readable_kinds | observation.obstacles.keys()
 
 

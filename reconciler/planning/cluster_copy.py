@@ -1,8 +1,8 @@
-"""The plan in force and the files that it was made from, kept in the cluster: a reconciler that lost its data folder
-goes on with them while the head of the branch is held, or no git server answers.
+"""The plan in force and its files, kept in the cluster for a reconciler that lost its data folder while the head of
+the branch is held, or no git server answers.
 
-The text is compressed and cut into ConfigMaps of one of two slots, in turn; a head names the slot, so that a writer
-that is killed leaves the former copy whole.
+The text is cut into ConfigMaps of one of two slots, in turn; a head names the slot, so that a writer that is killed
+leaves the former copy whole.
 """
 
 from __future__ import annotations

@@ -44,9 +44,8 @@ PLAN_CODES = frozenset({"GP501", "GP502"})
 
 @dataclass(frozen=True, slots=True)
 class PlanningGiven:
-    """What planning is told when it is made. snapshot_file: of the plan in force. executor: as in
-    `compiler.cli.executor.open_executor`. on_compile: told of the end of each compile: its commit, the seconds that it
-    took and its result. wake: makes a pass soon."""
+    """snapshot_file: of the plan in force. executor: as in `compiler.cli.executor.open_executor`. on_compile: told of
+    the end of each compile: its commit, its seconds and its result. wake: makes a pass soon."""
 
     cluster: str
     snapshot_file: Path
@@ -72,12 +71,8 @@ class RunningCompile:
 
 @dataclass(slots=True)
 class PlanningPart(Part):
-    """The plan in force and what is known about others.
-
-    snapshot: the last good plan. tree: the files of its commit, where they are known. base_fingerprint: what it rests
-    on. fingerprint: what it rests on now. worker_state: what the compile worker knows of the cluster. rejections: by
-    commit.
-    """
+    """snapshot: the plan in force. tree: the files of its commit, where they are known. base_fingerprint: what it was
+    made from. fingerprint: what it rests on now. rejections: by commit."""
 
     given: PlanningGiven
     branch: Branch
@@ -162,13 +157,12 @@ class PlanningPart(Part):
     def take_up(self, inventory: Inventory) -> None:
         """Go on from an inventory that was just read. Raises ApiError."""
         self._give_up_superseded(inventory)
-        self._restore(inventory)
+        if self.snapshot is None:
+            self._restore(inventory)
 
     def _restore(self, inventory: Inventory) -> None:
-        """Take up the plan of the last process, if its commit is still the one in force: from the data folder, or from
-        the cluster, where the files are kept as well. What it rests on is not known."""
-        if self.snapshot is not None:
-            return
+        """Take up the plan of the last process, if its commit is still in force, from the data folder or the
+        cluster."""
         kept, cluster = load_snapshot(self.given.snapshot_file), self.given.cluster
         is_ours = kept is not None and kept.plan.get("cluster", cluster) == cluster  # the folder may serve two in turn
         if kept is not None and is_ours and kept.commit == inventory.commit:
@@ -181,8 +175,8 @@ class PlanningPart(Part):
             self.snapshot, self.tree = copy.snapshot, copy.tree
 
     def _give_up_superseded(self, inventory: Inventory) -> None:
-        """Forget a plan whose commit is older than what another replica has brought into force, or not known to follow
-        it: who leads again before it has heard of the newer commit does not go back."""
+        """Forget a plan whose commit does not follow what another replica has brought into force: who leads again
+        before it has heard of the newer commit does not go back."""
         if self.snapshot is None or inventory.commit in ("", self.snapshot.commit):
             return
         if not self.branch.may_follow(self.snapshot.commit, inventory.commit):
@@ -210,8 +204,8 @@ class PlanningPart(Part):
         return rejection is not None and commit != self._in_force(seen) and seen.now < rejection.retry_at
 
     def _settle(self, seen: Seen, target: str) -> str:
-        """Put the candidate in force, reject it, or drop it for a newer commit; the commit that is now to be in force.
-        Only a leader asks about it; another replica follows the inventory."""
+        """Put the candidate in force, reject it, or drop it for a newer commit; the commit that is to be in force. Only
+        a leader asks about it; another replica follows the inventory."""
         if (candidate := self.candidacy.candidate) is None:
             return target
         commit, is_in_force = candidate.snapshot.commit, candidate.snapshot.commit == seen.inventory.commit
@@ -231,8 +225,7 @@ class PlanningPart(Part):
         return target
 
     def _put_in_force(self, candidate: Candidate) -> None:
-        """Replace the plan in force; nothing is held against its commit any more. A candidate of another commit goes on
-        waiting."""
+        """Replace the plan in force. A candidate of another commit goes on waiting."""
         self.snapshot, self.tree = candidate.snapshot, candidate.tree
         self.base_fingerprint = candidate.fingerprint
         self.rejections.pop(candidate.snapshot.commit, None)
@@ -315,8 +308,8 @@ class PlanningPart(Part):
         is_free: bool,
     ) -> Target:
         """Compile where the plan no longer rests on what is observed, unless something else is waited for; the target
-        with what is known of its plan. given_up: jobs of which only another object can start. is_free: whether nothing
-        that was done is yet to be seen."""
+        with what is known of its plan. given_up: jobs of which only another object can start. is_free: whether the
+        watches show all that was done."""
         runs = self.runs(seen.inventory, reruns)
         over = seen.inventory.finished_jobs(runs)
         current = self._current_fingerprint(seen, target.snapshot, over) if target.snapshot else None
@@ -347,14 +340,13 @@ class PlanningPart(Part):
         return self.fingerprint.get(inputs, lambda: fingerprint_of(found, snapshot, over))
 
     def _due_moment(self, seen: Seen) -> int | None:
-        """The latest moment that has come since the plan was made and at which the answer may have changed although
-        nothing happened."""
+        """The latest moment that has come since the plan was made, at which the answer may have changed."""
         moments = self.snapshot.moments if self.snapshot else ()
         return max((at for at in moments if at <= seen.wall_now), default=None)
 
     def _is_postponed(self, seen: Seen, target: Target) -> bool:
-        """Whether the target was rejected, and neither time nor what it rests on gives it another chance. The commit in
-        force has one with each change."""
+        """Whether the target was rejected, and neither time nor, for the commit in force, a change of what it rests on
+        gives it another chance."""
         rejection = self.rejections.get(target.commit)
         if rejection is None or seen.now >= rejection.retry_at:
             return False

@@ -57,9 +57,9 @@ class Fingerprint:
 def fingerprint_of(observation: Observation, snapshot: Snapshot, finished_jobs: frozenset[str]) -> Fingerprint:
     """What the plan of `snapshot` rests on in `observation`.
 
-    Evicted pods leave no trace while they end. Pods that are where the plan wants them leave none, unless what the
-    cluster reports of a node's device slots was behind its pods: then that counts as well; and unless the node would
-    not accept them now (not ready, cordoned): then each that goes needs another place.
+    Evicted pods leave no trace while they end, nor do pods where the plan wants them, except on a node that would not
+    accept them now (each that goes needs another place). What the cluster reports of a node's device slots counts only
+    where it was behind its pods.
     """
     nodes, memory = observation.objects_of_kind("Node"), observation.memory
     memory.keep_gangs(snapshot.gangs)

@@ -22,14 +22,12 @@ FORMAT_VERSION = 2
 
 @dataclass(frozen=True)
 class Snapshot:
-    """The result of one compile. ok: there is a verified plan and no file has an error; only then may it be applied.
-
-    plan: as in `plan -o json`. gated: whether the cluster binds by gates. leaves: node name -> the hypernode that holds
-    it. moments: when the answer may change although nothing happens, in seconds since the epoch. nodes_behind: nodes of
-    whose device slots the cluster reports less than its pods hold (`lower.origins`).
-    allow_prune: the annotation of the Cluster that releases a list of deletions. requests: Ref.key of a job -> what the
-    plan counts for a pod of each of its roles; cpu in millicores.
-    """
+    """ok: there is a verified plan and no file has an error; only then may it be applied. plan: as in `plan -o json`.
+    gated: whether the cluster binds by gates. leaves: node name -> the hypernode that holds it. moments: when the
+    answer may change although nothing happens, in seconds since the epoch. nodes_behind: nodes of whose device slots
+    the cluster reports less than its pods hold (`lower.origins`). allow_prune: the annotation of the Cluster that
+    releases a list of deletions. requests: Ref.key of a job -> what the plan counts for a pod of each of its roles; cpu
+    in millicores."""
 
     commit: str
     ok: bool
@@ -175,22 +173,21 @@ def load_snapshot(path: Path) -> Snapshot | None:
         return None
 
 
-def write_answer(snapshot: Snapshot, path: Path) -> None:
-    """Write the file whole or not at all, for a reader that waits for it: nothing reads it after a loss of power."""
+def write_answer(snapshot: Snapshot, path: Path, *, is_kept: bool = False) -> None:
+    """Write the file whole or not at all; is_kept: also when the machine loses power."""
     beside = path.with_suffix(".new")
-    beside.write_text(snapshot.as_json())
+    with beside.open("w") as file:
+        file.write(snapshot.as_json())
+        if is_kept:
+            file.flush()
+            os.fsync(file.fileno())
     beside.replace(path)
 
 
 def save_snapshot(snapshot: Snapshot, path: Path) -> None:
-    """Write the file whole or not at all, also when the machine loses power."""
+    """Write the file, in its folder, for the next process."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_suffix(".new")
-    with beside.open("w") as file:
-        file.write(snapshot.as_json())
-        file.flush()
-        os.fsync(file.fileno())
-    beside.replace(path)
+    write_answer(snapshot, path, is_kept=True)
     folder = os.open(path.parent, os.O_RDONLY)
     try:
         os.fsync(folder)

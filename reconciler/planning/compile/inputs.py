@@ -17,13 +17,11 @@ from reconciler.cluster.objects import Object
 
 @dataclass(frozen=True, slots=True)
 class CompileRequest:
-    """What a compile needs.
-
-    files, commit_dates, problems: of the tree at `commit`. state: the cluster's objects. finished_jobs: (namespace,
+    """files, commit_dates, problems: of the tree at `commit`. state: the cluster's objects. finished_jobs: (namespace,
     name, kind) of jobs that are over. executor: as in `compiler.cli.executor.open_executor`. clock: as in
     `compiler.cluster_state.state.ClusterState`. held_jobs, closed_nodes: such a job with the reason, and with the names
-    of the nodes. former_places: job -> role -> node name -> pods, of the jobs that the plan in force starts or keeps.
-    """
+    of the nodes. former_places: job -> role -> node name -> pods, of the jobs that the plan in force starts or
+    keeps."""
 
     commit: str
     cluster: str
@@ -77,8 +75,7 @@ def decode_request(text: bytes, held: HeldInputs) -> CompileRequest:
 
 
 def _pieces(state: Sequence[Object], held: Sequence[Object]) -> list[Object | list[int]]:
-    """The state as new objects, and as stretches of the held one. Objects are equal in all they say, or are new; parts
-    that are the same are not compared one by one."""
+    """The state as new objects, and as stretches of the held one."""
     place_of = {id(item): at for at, item in enumerate(held)}
     places_by_name: dict[tuple[Any, ...], int] = {}
     pieces: list[Object | list[int]] = []

@@ -1,8 +1,7 @@
 """Compiles in a child process with limits: a YAML bomb or a solver that hangs cannot end the loop.
 
-A worker process (`reconciler.planning.compile.worker`) has loaded all modules and forks for each compile, so that a
-plan does not wait for imports. The request goes into a file; the child writes its answer to a file beside the final one
-and renames it, so the snapshot on disk is always whole.
+A worker process (`reconciler.planning.compile.worker`) has loaded all modules and forks for each compile. Request and
+answer are files; the child renames its answer into place, so it is always whole.
 """
 
 from __future__ import annotations
@@ -52,10 +51,9 @@ _PASSED_PREFIXES = ("LC_", "PYTHON", "DASK_", "OMP_", "OPENBLAS_", "COVERAGE_")
 
 
 class CompileProcess:
-    """Runs at most one child at a time. `on_end` is called, from a thread, when a compile has ended; the loop then
-    takes the result. The worker is sent only what differs from `_held`, the inputs of the last compile that it saw end
-    well. Its files are in a folder of its own below `directory`: the compile of a process that was killed may go on,
-    and answer, when the next one has begun."""
+    """Runs at most one child at a time. `on_end` is called, from a thread, when a compile has ended. The worker is sent
+    only what differs from `_held`, the inputs of the last compile that it saw end well. Its files are in a folder of
+    its own: the compile of a process that was killed may go on, and answer, when the next one has begun."""
 
     def __init__(
         self,
@@ -89,7 +87,7 @@ class CompileProcess:
 
     def tell_state(self, request: CompileRequest) -> None:
         """Let the worker know the state of this request before it is asked to compile. It must know the files already:
-        only a child reads new ones. A compile that is begun meanwhile waits until the worker has read the state."""
+        only a child reads new ones. A compile that is begun meanwhile waits for that."""
         if self.is_busy or self._is_telling or self._worker is None or self._held.files != request.files:
             return
         thread = threading.Thread(target=self._tell, args=(request,), name="compile-state", daemon=True)
@@ -113,10 +111,6 @@ class CompileProcess:
         if self._worker is None:
             self._worker = _start_worker()
 
-    def stop(self) -> None:
-        """End the worker, and the compile under way."""
-        self._drop_worker()
-
     def _tell(self, request: CompileRequest) -> None:
         """Where this fails, the next compile is told all that changed."""
         self.telling_heartbeat.beat()
@@ -127,7 +121,7 @@ class CompileProcess:
                 self._held = HeldInputs.of(request)
         except Exception as error:  # whatever it is: what the worker holds, and says next, is not known
             log.warning("the compile worker was not told the state", extra={"reason": short_error(error)})
-            self._drop_worker()
+            self.stop()
         finally:
             self.telling_heartbeat.rest()
 
@@ -151,25 +145,20 @@ class CompileProcess:
         for old in (answer, errors):
             old.unlink(missing_ok=True)
         if self._worker is not None and self._worker.poll() is not None:
-            self._drop_worker()
+            self.stop()
         self.warm_up()
         question.write_bytes(encode_request(request, self._held))
         paths = {"request": str(question), "answer": str(answer), "errors": str(errors)}
-        order = {
-            **paths,
-            "memory": self.memory_limit,
-            "seconds": int(self.timings.time_limit),
-            "idle": self.timings.idle,
-        }
+        limits = {"memory": self.memory_limit, "seconds": int(self.timings.time_limit), "idle": self.timings.idle}
         try:
-            status = self._run_in_worker(order, time.monotonic() + self.timings.time_limit)
+            status = self._run_in_worker({**paths, **limits}, time.monotonic() + self.timings.time_limit)
         except TimeoutError:
-            self._drop_worker()
+            self.stop()
             return CompileBreakdown(request.commit, f"it was stopped after {self.timings.time_limit:g} s")
         except (EOFError, OSError):  # it was killed, by the kernel or by somebody
-            status = self._drop_worker()
+            status = self.stop()
         except ValueError:  # it says what is no number, so what it says next may be about this compile or another
-            self._drop_worker()
+            self.stop()
             raise
         finally:
             self._child = 0
@@ -202,8 +191,8 @@ class CompileProcess:
         self._worker.stdin.flush()
         return _receive(self._worker, deadline)
 
-    def _drop_worker(self) -> int:
-        """End the worker and its child; its exit status."""
+    def stop(self) -> int:
+        """End the worker, and the compile under way; its exit status."""
         worker, self._worker, self._held = self._worker, None, HeldInputs()
         if self._child:
             _kill_process_group(self._child)
@@ -238,9 +227,9 @@ class WorkerState:
     def tell_at(self) -> float:
         """On the clock; infinite where the worker knows what was seen last."""
         is_known = self.told_at >= self.changed_at
-        return (
-            inf if is_known else min(self.changed_at + self.timings.quiet, self.told_at + self.timings.longest_untold)
-        )
+        if is_known:
+            return inf
+        return min(self.changed_at + self.timings.quiet, self.told_at + self.timings.longest_untold)
 
 
 def _end_text(status: int) -> str:
@@ -309,8 +298,8 @@ def child_environment() -> dict[str, str]:
 
 
 def compile_request(request: CompileRequest, parse: Parse = parse_file) -> Snapshot:
-    """Compile in this process. A commit with any error is not ok: in a reconciler, a job that became unreadable must
-    not look like one that was removed. parse: how a file is read."""
+    """Compile in this process. A commit with any error is not ok: a job that became unreadable must not look like one
+    that was removed. parse: how a file is read."""
     from compiler.cli.executor import open_executor
     from compiler.diagnostics import Diagnostic
     from compiler.diagnostics.render.json import diagnostic_entry
@@ -369,7 +358,7 @@ def _tree_and_state(request: CompileRequest) -> tuple[Repository, ClusterState]:
 
 def prepare_next(request: CompileRequest, parse: Parse) -> None:
     """Work out what a plan of this request rests on, as far as it is remembered for the next one (`LastResult`,
-    `LastOfEach`): that of another commit or state then deals only with what has changed. Nothing is solved."""
+    `LastOfEach`). Nothing is solved."""
     from compiler.lower.digest import problem_digest
     from compiler.pipeline import lowered_problem
     from compiler.reading import read_specs

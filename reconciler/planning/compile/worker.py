@@ -1,12 +1,10 @@
 """The process that compiles: all modules are loaded once, and each compile is a fork of it with limits of its own.
 
 It reads one order a line (paths of request, answer and errors, bytes of memory, seconds, and seconds after which it is
-idle) and says two numbers for each: the child's process id, and how the child ended. It ends with its parent, whose end
-of the pipe closes. What a request says is read by a child first; when that has ended well the worker holds its files
-and its state as well, read after it has answered, so that the next request and the next child deal only with what has
-changed. An order without a path for the answer tells only the state: the worker reads that itself, and says 0, or 1
-where it cannot. While no order comes it works out of them what plans rest on, nodes as they are planned with for one,
-which the next child then finds done.
+idle) and says two numbers for each: the child's process id, and how the child ended. It ends with its parent. A request
+is read by a child first; when that has ended well the worker holds its files and its state as well, so that the next
+child deals only with what has changed. An order without a path for the answer tells only the state: the worker reads
+that itself, and says 0, or 1 where it cannot. While no order comes it works out what the next plan rests on.
 """
 
 from __future__ import annotations
@@ -105,8 +103,8 @@ def main() -> None:
 
 
 def _next_order(request: CompileRequest | None, memory: FileMemory, idle: float) -> bytes:
-    """The next line. Where none comes for `idle` seconds, what the next compile needs of the last request, which a
-    child dealt with well, is worked out meanwhile: what is not is left to that compile."""
+    """The next line. Where none comes for `idle` seconds, what the next compile needs of the last request is worked out
+    meanwhile."""
     if request is not None and not select.select([sys.stdin], [], [], idle)[0]:
         with contextlib.suppress(Exception):
             prepare_next(request, memory.parse)

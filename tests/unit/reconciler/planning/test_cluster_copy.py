@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -27,6 +26,8 @@ INTERVAL, FAILURE_PAUSE = TIMINGS.plan_copy.interval, TIMINGS.plan_copy.failure_
 COMMIT = "c0ffee" * 6 + "c0ff"
 TREE = Repository({"jobs/a.yaml": b"kind: Job\n", "cluster-specs/test/c.yaml": b"\xff"}, {"jobs/a.yaml": 7})
 GOOD = Snapshot(COMMIT, True, plan={"digest": "sha256:1", "gangs": []}, moments=(100,))
+
+KEPT = KeptPlan(GOOD, TREE)
 
 
 @pytest.fixture
@@ -56,7 +57,7 @@ def test_what_is_too_large_is_kept_without_its_files(cluster: FakeCluster, monke
 
 
 def test_a_writer_that_is_killed_leaves_the_former_copy(cluster: FakeCluster) -> None:
-    copy_in(cluster).write(KeptPlan(GOOD, TREE))
+    copy_in(cluster).write(KEPT)
     writer = copy_in(cluster)
     writer.read()
     for limit in range(2):
@@ -68,11 +69,11 @@ def test_a_writer_that_is_killed_leaves_the_former_copy(cluster: FakeCluster) ->
         cluster.before = cut
         with pytest.raises(Retry, match="cut"):
             writer.write(KeptPlan(replace(GOOD, commit="another"), TREE))
-        assert copy_in(cluster).read() == KeptPlan(GOOD, TREE)
+        assert copy_in(cluster).read() == KEPT
 
 
 def test_a_copy_that_is_damaged_or_newer_than_we_know_is_none(cluster: FakeCluster) -> None:
-    copy_in(cluster).write(KeptPlan(GOOD, TREE))
+    copy_in(cluster).write(KEPT)
     path = next(path for path in cluster.objects if path.endswith("-plan"))
     head = cluster.objects[path]
     for text in (head["data"]["plan.json"].replace('"version": 1', '"version": 9'), "{", '{"version": 1}'):
@@ -82,40 +83,31 @@ def test_a_copy_that_is_damaged_or_newer_than_we_know_is_none(cluster: FakeClust
         Snapshot.from_json('{"version": 9}')
 
 
+def is_written(cluster: FakeCluster, copy: PlanCopy, now: float, kept: KeptPlan = KEPT) -> bool:
+    """Whether something is sent where the copy is offered this plan."""
+    before = len(cluster.writes)
+    copy.offer(kept, now)
+    copy.wait()
+    return len(cluster.writes) > before
+
+
 def test_a_new_commit_is_kept_at_once_and_a_new_plan_of_it_not_too_often(cluster: FakeCluster) -> None:
     copy = copy_in(cluster)
-
-    def writes(digest: str, now: float, commit: str = COMMIT) -> bool:
-        before = len(cluster.writes)
-        copy.offer(KeptPlan(replace(GOOD, commit=commit, plan={"digest": digest}), TREE), now)
-        copy.wait()
-        return len(cluster.writes) > before
-
-    assert writes("1", 0)
-    assert not writes("1", 10)
-    assert not writes("2", 10)
-    assert writes("2", 10 + INTERVAL)
-    assert not writes("2", 10 + 9 * INTERVAL), "an idle cluster is not written"
-    assert writes("2", 10 + 9 * INTERVAL, "another")
+    one, two = (KeptPlan(replace(GOOD, plan={"digest": digest}), TREE) for digest in "12")
+    another = KeptPlan(replace(two.snapshot, commit="another"), TREE)
+    offers = [(one, 0.0), (one, 10.0), (two, 10.0), (two, 10 + INTERVAL), (two, 10 + 9 * INTERVAL)]
+    written = [is_written(cluster, copy, now, kept) for kept, now in (*offers, (another, 10 + 9 * INTERVAL))]
+    assert written == [True, False, False, True, False, True], "an idle cluster is not written"
 
 
 def test_a_copy_that_is_refused_is_not_tried_with_each_pass(cluster: FakeCluster) -> None:
     copy = copy_in(cluster)
     cluster.before = lambda method, path, body: error_answer(403, "no right") if method != "GET" else None
-
-    def tries(now: float) -> bool:
-        before = len(cluster.writes)
-        copy.offer(KeptPlan(GOOD, TREE), now)
-        copy.wait()
-        return len(cluster.writes) > before
-
-    assert [tries(at) for at in (100.0, 100.3, 101.0, 100.0 + FAILURE_PAUSE, 101.0 + FAILURE_PAUSE)] == [
-        *(True, False, False),
-        *(True, False),
-    ]
-    cluster.before = lambda method, path, body: None
-    assert tries(100.0 + 2 * FAILURE_PAUSE)
-    assert copy_in(cluster).read() == KeptPlan(GOOD, TREE)
+    tries = [is_written(cluster, copy, 100 + after) for after in (0, 0.3, 1, FAILURE_PAUSE, 1 + FAILURE_PAUSE)]
+    assert tries == [True, False, False, True, False]
+    cluster.recover()
+    assert is_written(cluster, copy, 100 + 2 * FAILURE_PAUSE)
+    assert copy_in(cluster).read() == KEPT
 
 
 # ---- a lost data folder
@@ -136,7 +128,7 @@ def test_the_plan_in_force_survives_the_loss_of_the_data_folder(
     cluster: FakeCluster, tmp_path: Path, head: BranchHead
 ) -> None:
     """S15: "git rev-parse failed: Needed a single revision", no drift put back, no gate lifted."""
-    copy_in(cluster).write(KeptPlan(GOOD, TREE))
+    copy_in(cluster).write(KEPT)
     world = world_on(cluster, tmp_path, head)
     world.part.take_up(world.inventory)
     target = world.look()
@@ -177,30 +169,20 @@ def test_a_rewrite_takes_effect_when_an_annotation_names_it(cluster: FakeCluster
 
 
 @pytest.mark.parametrize("error", [MemoryError(), ValueError("not what was expected")])
-def test_a_copy_that_broke_down_is_made_later_and_counted(
-    cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch, error: Exception
-) -> None:
+def test_a_copy_that_broke_down_is_made_later_and_counted(cluster: FakeCluster, error: Exception) -> None:
     """It counted as written: the plan was not in the cluster until another was made."""
-    copy, kept = copy_in(cluster), KeptPlan(GOOD, TREE)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(PlanCopy, "write", failing(error))
-        copy.offer(kept, 0.0)
-        copy.wait()
-    assert (copy.heartbeat.errors, copy.heartbeat.last_beat) == (1, None)
-    with no_new_thread():
-        copy_without_thread = copy_in(cluster)
-        copy_without_thread.offer(kept, 0.0)
-    for each in (copy, copy_without_thread):
-        each.offer(kept, FAILURE_PAUSE - 1)
-        assert each.read() is None
-        each.offer(kept, FAILURE_PAUSE)
-        each.wait()
-        assert each.read() == kept
-        cluster.objects.clear()
 
-
-def failing(error: Exception) -> Callable[[PlanCopy, KeptPlan], None]:
-    def write(self: PlanCopy, plan: KeptPlan) -> None:
+    def fail(self: PlanCopy, plan: KeptPlan) -> None:
         raise error
 
-    return write
+    copy, copy_without_thread = copy_in(cluster), copy_in(cluster)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(PlanCopy, "write", fail)
+        assert not is_written(cluster, copy, 0.0)
+    assert (copy.heartbeat.errors, copy.heartbeat.last_beat) == (1, None)
+    with no_new_thread():
+        copy_without_thread.offer(KEPT, 0.0)
+    for each in (copy, copy_without_thread):
+        assert not is_written(cluster, each, FAILURE_PAUSE - 1)
+        assert is_written(cluster, each, FAILURE_PAUSE)
+        assert each.read() == KEPT

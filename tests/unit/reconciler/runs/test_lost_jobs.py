@@ -7,25 +7,24 @@ from typing import Any
 import pytest
 
 from compiler.fields.timestamp import rfc3339
+from compiler.kubernetes import name_of, uid_of
 from reconciler.cluster.objects import Object, ref_of
 from reconciler.runs.lost_jobs import DepartedJobs, LostJobs
 from reconciler.timings import TIMINGS
+from tests.builders.live import VOLCANO, live
 
 TIMES = TIMINGS.runs
 EARLY, LATE = "2026-01-01T00:00:00Z", "2026-01-01T00:00:01Z"
 
 
 def job(name: str, phase: str = "Pending", created: str = EARLY, **metadata: Any) -> Object:
-    metadata = {"name": name, "namespace": "default", "uid": f"{name}-uid", "creationTimestamp": created, **metadata}
-    status = {"state": {"phase": phase}} if phase else {}
-    return {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "metadata": metadata, "status": status}
+    made = live(VOLCANO, "Job", name, creationTimestamp=created, **metadata)
+    return {**made, "status": {"state": {"phase": phase}} if phase else {}}
 
 
 def group(of: Object, phase: str) -> Object:
-    name = f"{of['metadata']['name']}-{of['metadata']['uid']}"
-    metadata = {"name": name, "namespace": "default"}
-    api = "scheduling.volcano.sh/v1beta1"
-    return {"apiVersion": api, "kind": "PodGroup", "metadata": metadata, "status": {"phase": phase}}
+    made = live("scheduling.volcano.sh/v1beta1", "PodGroup", f"{name_of(of)}-{uid_of(of)}")
+    return {**made, "status": {"phase": phase}}
 
 
 def by_key(*items: Object) -> dict[str, Object]:
@@ -47,16 +46,15 @@ def message_after(seconds: float, jobs: list[Object], *groups: Object, pods: boo
 @pytest.mark.parametrize(
     ("jobs", "groups", "is_lost"),
     [
-        ([BARE, OTHER], [], True),
-        ([LET_IN, OTHER], [group(LET_IN, "Inqueue")], True),
-        ([LET_IN, OTHER], [group(LET_IN, "Pending")], False),
-        ([LET_IN, OTHER], [], False),
-        ([job("job", "Aborted"), OTHER], [group(LET_IN, "Inqueue")], False),
-        ([job("job", "", deletionTimestamp=LATE), OTHER], [], False),
-        ([BARE], [], False),
-        ([job("job", "", LATE), job("other", "Running", EARLY)], [], False),
+        pytest.param([BARE, OTHER], [], True, id="no status"),
+        pytest.param([LET_IN, OTHER], [group(LET_IN, "Inqueue")], True, id="no pods"),
+        pytest.param([LET_IN, OTHER], [group(LET_IN, "Pending")], False, id="not admitted"),
+        pytest.param([LET_IN, OTHER], [], False, id="no group"),
+        pytest.param([job("job", "Aborted"), OTHER], [group(LET_IN, "Inqueue")], False, id="aborted"),
+        pytest.param([job("job", "", deletionTimestamp=LATE), OTHER], [], False, id="leaving"),
+        pytest.param([BARE], [], False, id="nothing else works"),
+        pytest.param([job("job", "", LATE), job("other", "Running", EARLY)], [], False, id="others before"),
     ],
-    ids=["no status", "no pods", "not let in", "no group", "aborted", "leaving", "nothing else works", "others before"],
 )
 def test_a_job_is_lost_when_the_controller_owes_it_something(
     jobs: list[Object], groups: list[Object], is_lost: bool
@@ -87,13 +85,8 @@ def test_a_job_that_is_lost_again_waits_twice_as_long() -> None:
 def test_a_job_that_was_made_again_and_gets_no_pods_keeps_no_room_until_it_has_some() -> None:
     """A ResourceQuota refused its pods: it kept the nodes that it was to get from all others, and nothing said so."""
     lost, key, groups = LostJobs(), ref_of(LET_IN).key, by_key(group(LET_IN, "Inqueue"))
-    for repeats, pods, jobs in (
-        (0, [], [LET_IN]),
-        (1, [], [LET_IN]),
-        (2, [], []),
-        (2, [], [LET_IN]),
-        (2, [OTHER], [LET_IN]),
-    ):
+    one = [LET_IN]
+    for repeats, pods, jobs in ((0, [], one), (1, [], one), (2, [], []), (2, [], one), (2, [OTHER], one)):
         if repeats > lost.repeats.get(key, 0):
             lost.record_repeat(key)
         lost.observe(by_key(*jobs), {key: pods}, groups, 100.0)
@@ -158,11 +151,8 @@ def test_a_job_that_is_lost_in_a_wave_is_found_when_the_others_are_served(later_
     """Also where others come all the time: the controller serves these at once."""
     found = lost_of_a_wave(400, vanished={7, 150}, per_second=2, later_every=later_every)
     assert found.keys() == {"g7", "g150"}
-    served_by = 200 / 2 + TIMINGS.runs.cohort
-    assert all(
-        TIMINGS.runs.lost < at <= served_by + TIMINGS.runs.lost + 3 * TIMINGS.runs.per_waiting_job
-        for at in found.values()
-    )
+    latest = 200 / 2 + TIMES.cohort + TIMES.lost + 3 * TIMES.per_waiting_job
+    assert all(TIMES.lost < at <= latest for at in found.values())
 
 
 def test_the_names_of_many_deleted_jobs_stay_reserved_until_each_was_cleaned_up_once_more() -> None:

@@ -5,14 +5,7 @@ from __future__ import annotations
 import json
 
 from reconciler.cluster.objects import Object
-from reconciler.runs.run_record import (
-    MAX_FAILURES,
-    MAX_NODES,
-    MAX_ROLES,
-    RunRecord,
-    final_record,
-    with_pods,
-)
+from reconciler.runs.run_record import MAX_FAILURES, MAX_NODES, MAX_ROLES, RunRecord, final_record, with_pods
 
 JOB: Object = {
     "metadata": {"name": "j", "creationTimestamp": "2025-12-31T00:00:00Z"},
@@ -24,7 +17,7 @@ JOB: Object = {
 }
 
 
-def pod(name: str, minute: int, phase: str = "Running", code: int | None = None, **more: object) -> Object:
+def pod(name: str, minute: int, phase: str = "Running", code: int | None = None, role: str = "worker") -> Object:
     """A pod that was made at this minute, bound at once, and ended a minute later."""
     began, ended = (f"2026-01-01T00:{at:02}:00Z" for at in (minute, minute + 1))
     status: dict[str, object] = {"phase": phase, "startTime": began}
@@ -32,41 +25,26 @@ def pod(name: str, minute: int, phase: str = "Running", code: int | None = None,
     if code is not None:
         state = {"terminated": {"exitCode": code, "finishedAt": ended}}
         status["containerStatuses"] = [{"state": state}]
-    labels = {"volcano.sh/task-spec": str(more.get("role", "worker"))}
-    metadata = {"name": name, "creationTimestamp": began, "labels": labels}
+    metadata = {"name": name, "creationTimestamp": began, "labels": {"volcano.sh/task-spec": role}}
     return {"metadata": metadata, "spec": {"nodeName": f"on-{name}"}, "status": status}
 
 
 def evicted(name: str, minute: int) -> Object:
-    found = pod(name, minute)
-    condition = {
-        "type": "DisruptionTarget",
-        "status": "True",
-        "lastTransitionTime": f"2026-01-01T00:{minute + 1:02}:00Z",
-    }
-    return {**found, "status": {**found["status"], "conditions": [*found["status"]["conditions"], condition]}}
+    found, at = pod(name, minute), f"2026-01-01T00:{minute + 1:02}:00Z"
+    found["status"]["conditions"].append({"type": "DisruptionTarget", "status": "True", "lastTransitionTime": at})
+    return found
 
 
 def test_a_record_says_when_where_and_how_it_ended() -> None:
-    ended = {"exitCode": 3, "finishedAt": "2026-01-01T00:05:00Z"}
-    pods: list[Object] = [
-        {
-            "metadata": {"name": f"p{at}", "labels": {"volcano.sh/task-spec": "worker"}},
-            "spec": {"nodeName": f"n{at}"},
-            "status": {
-                "startTime": f"2026-01-01T00:0{at}:00Z",
-                "containerStatuses": [{"state": {"terminated": {**ended, "exitCode": at}}}],
-            },
-        }
-        for at in (1, 0)
-    ]
-    assert final_record({}, JOB, pods) == {
+    pods = [pod(name, minute, "Failed", code) for name, minute, code in (("b", 1, 1), ("a", 0, 0))]
+    bare = [{**item, "status": {**item["status"], "phase": "Running", "conditions": []}} for item in pods]
+    assert final_record({}, JOB, bare) == {
         "started": "2026-01-01T00:00:00Z",
         "ended": "2026-01-01T00:06:00Z",
-        "nodes": ["n0", "n1"],
+        "nodes": ["on-a", "on-b"],
         "retries": 2,
         "exitCodes": {"worker": {"0": 1, "1": 1}},
-        "events": {"worker": {"created": [2, "", ""], "bound": [2, "", ""]}},
+        "events": {"worker": {"created": [2, "2026-01-01T00:00:00Z", "2026-01-01T00:01:00Z"], "bound": [2, "", ""]}},
         "tasks": {"worker": {"Succeeded": 1, "Failed": 1}},
     }
     assert final_record({}, {"metadata": {"name": "j"}}, []) == {}
@@ -83,14 +61,16 @@ def test_pods_that_are_gone_at_the_end_are_told_as_well() -> None:
     assert (found["retries"], found["evictions"]) == (2, 1)
     assert found["exitCodes"] == {"worker": {"7": 1, "0": 1}}
     assert found["failures"] == [{"at": "2026-01-01T00:02:00Z", "role": "worker", "node": "on-a", "exitCode": 7}]
-    assert found["events"]["worker"] == {
-        "created": [4, "2026-01-01T00:01:00Z", "2026-01-01T00:08:00Z"],
-        "bound": [4, "2026-01-01T00:01:00Z", "2026-01-01T00:08:00Z"],
-        "failed": [1, "2026-01-01T00:02:00Z", "2026-01-01T00:02:00Z"],
-        "evicted": [1, "2026-01-01T00:05:00Z", "2026-01-01T00:05:00Z"],
-        "deleted": [1, "2026-01-01T00:06:00Z", "2026-01-01T00:06:00Z"],
-        "ended": [1, "2026-01-01T00:09:00Z", "2026-01-01T00:09:00Z"],
+    events = {
+        "created": (4, 1, 8),
+        "bound": (4, 1, 8),
+        "failed": (1, 2, 2),
+        "evicted": (1, 5, 5),
+        "deleted": (1, 6, 6),
+        "ended": (1, 9, 9),
     }
+    times = {name: [count, *(f"2026-01-01T00:0{at}:00Z" for at in span)] for name, (count, *span) in events.items()}
+    assert found["events"]["worker"] == times
 
 
 def test_a_record_stays_small_however_much_happens() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-import threading
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -18,81 +17,8 @@ from reconciler.planning.compile.process import CompileProcess, _receive, compil
 from reconciler.planning.snapshot import CompileBreakdown, Snapshot, load_snapshot, save_snapshot, write_answer
 from reconciler.timings import TIMINGS, CompileTimings
 from solver.verify import Violation
+from tests.builders.compiles import ASKED, CLUSTER, JOB, OTHER, Compiler, node, request
 from tests.builders.threads import no_new_thread
-
-CLUSTER = b"""\
-apiVersion: gangplan.dev/v1alpha1
-kind: Cluster
-metadata: {name: test}
----
-apiVersion: gangplan.dev/v1alpha1
-kind: NodePool
-metadata: {name: gpu}
-spec:
-  count: 2
-  capacity: {cpu: "8", memory: 64Gi, nvidia.com/gpu: 4}
-  topology: [{name: sn, size: 2}]
----
-apiVersion: scheduling.volcano.sh/v1beta1
-kind: Queue
-metadata: {name: team}
-spec: {}
-"""
-JOB = b"""\
-apiVersion: batch.volcano.sh/v1alpha1
-kind: Job
-metadata: {name: train}
-spec:
-  minAvailable: 2
-  queue: team
-  tasks:
-  - name: worker
-    replicas: 2
-    template:
-      spec:
-        containers:
-        - {name: main, image: none, resources: {limits: {nvidia.com/gpu: 4}}}
-"""
-OTHER = JOB.replace(b"name: train", b"name: other")
-
-
-def request(**files: bytes) -> CompileRequest:
-    jobs = {f"jobs/{name}.yaml": text for name, text in files.items()}
-    return CompileRequest("c0ffee", "test", {"cluster-specs/test/cluster.yaml": CLUSTER, **jobs}, {})
-
-
-ASKED = request(train=JOB)
-
-
-class Compiler(CompileProcess):
-    """A compile process whose answers are waited for."""
-
-    def __init__(self, directory: Path, **limits: Any) -> None:
-        self.done = threading.Event()
-        super().__init__(directory, self.done.set, **limits)
-
-    def answer(self, wanted: CompileRequest = ASKED) -> Snapshot | CompileBreakdown:
-        self.done.clear()
-        self.start_compile(wanted)
-        return self.wait()
-
-    def wait(self) -> Snapshot | CompileBreakdown:
-        assert self.done.wait(120)
-        found = self.take_result()
-        assert found is not None
-        assert not self.is_busy
-        return found
-
-    def plan(self, wanted: CompileRequest = ASKED) -> Snapshot:
-        found = self.answer(wanted)
-        assert isinstance(found, Snapshot)
-        return found
-
-    @property
-    def worker(self) -> subprocess.Popen[bytes]:
-        self.warm_up()
-        assert self._worker is not None
-        return self._worker
 
 
 @pytest.fixture
@@ -127,45 +53,32 @@ def test_a_clock_is_passed_on_and_moments_come_back() -> None:
 
 
 def test_a_snapshot_holds_what_the_loop_needs() -> None:
+    """What the plan counts for a pod of each job as well: so it is known when pods that come ask for something else."""
     found = compile_request(ASKED)
-    assert found.ok
-    assert found.gated
+    assert (found.ok, found.gated) == (True, True)
     (gang,) = found.plan["gangs"]
     assert gang["decision"] == "start"
     (job,) = (manifest for manifest in found.manifests if manifest.run_digest)
-    assert job.pods == 2
-    assert job.position == "jobs/train.yaml:1"
-    assert len(set(found.leaves.values())) == 1
-    assert len(found.leaves) == 2
+    assert (job.pods, job.position) == (2, "jobs/train.yaml:1")
+    assert job.object["spec"]["tasks"][0]["template"]["spec"]["schedulingGates"]
+    assert job.run_digest != run_digest(job.object), "a run keeps its name whatever the emitter adds"
+    assert (len(found.leaves), len(set(found.leaves.values()))) == (2, 1)
+    assert found.requests == {key: [{"nvidia.com/gpu": 4, "pods": 1}] for key in found.gangs}
     assert Snapshot.from_json(found.as_json()).as_json() == found.as_json()
 
 
-def test_a_run_keeps_its_name_whatever_the_emitter_adds() -> None:
-    (job,) = (manifest for manifest in compile_request(ASKED).manifests if manifest.run_digest)
-    assert job.object["spec"]["tasks"][0]["template"]["spec"]["schedulingGates"]
-    assert job.run_digest != run_digest(job.object)
-
-
-def test_one_error_in_one_file_rejects_the_whole_commit() -> None:
-    found = compile_request(request(train=JOB, broken=b"kind: [\n"))
-    assert not found.ok
-    assert found.manifests == ()
-    assert any(d["file"] == "jobs/broken.yaml" and d["severity"] == "error" for d in found.diagnostics)
-
-
-def test_an_unknown_cluster_is_a_rejection() -> None:
-    found = compile_request(CompileRequest("c0ffee", "elsewhere", ASKED.files, {}))
-    assert not found.ok
-    assert found.diagnostics
-
-
-def node(name: str) -> dict[str, Any]:
-    return {
-        "apiVersion": "v1",
-        "kind": "Node",
-        "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name}},
-        "status": {"allocatable": {"cpu": "8", "memory": "64Gi", "nvidia.com/gpu": "4"}},
-    }
+@pytest.mark.parametrize(
+    ("asked", "file"),
+    [
+        (request(train=JOB, broken=b"kind: [\n"), "jobs/broken.yaml"),
+        (replace(ASKED, cluster="elsewhere"), ""),
+    ],
+    ids=["one error in one file", "an unknown cluster"],
+)
+def test_an_error_rejects_the_whole_commit(asked: CompileRequest, file: str) -> None:
+    found = compile_request(asked)
+    assert (found.ok, found.manifests) == (False, ())
+    assert any(file in d["file"] and d["severity"] == "error" for d in found.diagnostics)
 
 
 def test_one_worker_serves_all_compiles_and_a_killed_one_is_replaced(compiler: Compiler) -> None:
@@ -250,12 +163,6 @@ def test_the_compile_of_a_process_that_was_killed_answers_nobody(compiler: Compi
     assert compiler.plan().ok
     with pytest.raises(FileNotFoundError):
         write_answer(Snapshot("0ld", ok=True), former.directory / "compiled.json")
-
-
-def test_a_plan_says_what_it_counts_for_a_pod_of_each_job() -> None:
-    """By the keys of its gangs: so it is known when the pods that come ask for something else."""
-    answer = compile_request(ASKED)
-    assert answer.requests == {key: [{"nvidia.com/gpu": 4, "pods": 1}] for key in answer.gangs}
 
 
 def test_a_worker_that_says_what_is_no_number_is_replaced(compiler: Compiler) -> None:

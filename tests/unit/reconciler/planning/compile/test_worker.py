@@ -23,7 +23,7 @@ from reconciler.planning.compile.process import WorkerState, compile_request, pr
 from reconciler.planning.compile.worker import FileMemory
 from reconciler.timings import TIMINGS
 from solver.problem import Node
-from tests.unit.reconciler.planning.compile.test_process import JOB, OTHER, node, request
+from tests.builders.compiles import JOB, OTHER, node, request
 
 NODES = [node("gpu-0"), node("gpu-1")]
 

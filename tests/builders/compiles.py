@@ -1,0 +1,95 @@
+"""A small repository, requests to compile it, and a compile process whose answers are waited for."""
+
+from __future__ import annotations
+
+import subprocess
+import threading
+from pathlib import Path
+from typing import Any
+
+from reconciler.planning.compile.inputs import CompileRequest
+from reconciler.planning.compile.process import CompileProcess
+from reconciler.planning.snapshot import CompileBreakdown, Snapshot
+
+CLUSTER = b"""\
+apiVersion: gangplan.dev/v1alpha1
+kind: Cluster
+metadata: {name: test}
+---
+apiVersion: gangplan.dev/v1alpha1
+kind: NodePool
+metadata: {name: gpu}
+spec:
+  count: 2
+  capacity: {cpu: "8", memory: 64Gi, nvidia.com/gpu: 4}
+  topology: [{name: sn, size: 2}]
+---
+apiVersion: scheduling.volcano.sh/v1beta1
+kind: Queue
+metadata: {name: team}
+spec: {}
+"""
+JOB = b"""\
+apiVersion: batch.volcano.sh/v1alpha1
+kind: Job
+metadata: {name: train}
+spec:
+  minAvailable: 2
+  queue: team
+  tasks:
+  - name: worker
+    replicas: 2
+    template:
+      spec:
+        containers:
+        - {name: main, image: none, resources: {limits: {nvidia.com/gpu: 4}}}
+"""
+OTHER = JOB.replace(b"name: train", b"name: other")
+
+
+def request(**files: bytes) -> CompileRequest:
+    jobs = {f"jobs/{name}.yaml": text for name, text in files.items()}
+    return CompileRequest("c0ffee", "test", {"cluster-specs/test/cluster.yaml": CLUSTER, **jobs}, {})
+
+
+ASKED = request(train=JOB)
+
+
+class Compiler(CompileProcess):
+    """A compile process whose answers are waited for."""
+
+    def __init__(self, directory: Path, **limits: Any) -> None:
+        self.done = threading.Event()
+        super().__init__(directory, self.done.set, **limits)
+
+    def answer(self, wanted: CompileRequest = ASKED) -> Snapshot | CompileBreakdown:
+        self.done.clear()
+        self.start_compile(wanted)
+        return self.wait()
+
+    def wait(self) -> Snapshot | CompileBreakdown:
+        assert self.done.wait(120)
+        found = self.take_result()
+        assert found is not None
+        assert not self.is_busy
+        return found
+
+    def plan(self, wanted: CompileRequest = ASKED) -> Snapshot:
+        found = self.answer(wanted)
+        assert isinstance(found, Snapshot)
+        return found
+
+    @property
+    def worker(self) -> subprocess.Popen[bytes]:
+        self.warm_up()
+        assert self._worker is not None
+        return self._worker
+
+
+def node(name: str) -> dict[str, Any]:
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name}},
+        "status": {"allocatable": {"cpu": "8", "memory": "64Gi", "nvidia.com/gpu": "4"}},
+    }

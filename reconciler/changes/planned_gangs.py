@@ -47,8 +47,4 @@ class PlannedGang:
 
     def pods_by_place(self) -> dict[tuple[str, str], int]:
         """(Role, node name) -> pods."""
-        counts: dict[tuple[str, str], int] = {}
-        for role, by_node in self.pods.items():
-            for node, pods in by_node.items():
-                counts[role, node] = pods
-        return counts
+        return {(role, node): pods for role, by_node in self.pods.items() for node, pods in by_node.items()}

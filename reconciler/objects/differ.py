@@ -126,7 +126,7 @@ class Differ:
         run, entry = seen.inventory.runs.get(key), seen.inventory.entries.get(key)
         refused = memory.is_update_refused(key, desired, live)
         if live is not None and (lost := fates.lost(live)):
-            return _unless_joined(Change("replace", ref, desired, live, reason=lost), entry)
+            return _unless_joined(Change("replace", ref, desired, live, reason=lost), desired, entry)
         if live is None and key in fates.departed:
             reason = "its former pods or jobs are still ending; it returns when they are gone"
             return Change("held", ref, desired, reason=reason)
@@ -136,7 +136,7 @@ class Differ:
         change, is_new = self.desired.change(key, desired, versions, partial(classify, desired, live))
         if change is None and is_new and live is not None and entry is not None and not entry.is_created:
             memory.record_own_fields(key, live)
-        return change and _unless_joined(change, entry)
+        return change and _unless_joined(change, desired, entry)
 
 
 def _has_started(seen: Seen, desired: Manifest, ref: Ref, live: Object | None) -> bool:
@@ -150,17 +150,13 @@ def _has_started(seen: Seen, desired: Manifest, ref: Ref, live: Object | None) -
     return any(not is_gated(pod) and not has_ended(pod) for pod in seen.pods.get(ref.key, ()))
 
 
-def _unless_joined(change: Change, entry: InventoryEntry | None) -> Change:
+def _unless_joined(change: Change, desired: Manifest, entry: InventoryEntry | None) -> Change:
     """The change; held where it would delete an object that existed before gangplan and is not given to it."""
-    may_delete = entry is None or entry.is_created or _may_adopt(change.desired)
-    if change.action != "replace" or may_delete:
+    is_ours = entry is None or entry.is_created
+    if change.action != "replace" or is_ours or annotations_of(desired.object).get(ADOPT_ANNOTATION) == "true":
         return change
     reason = f'it existed before gangplan, which deletes it only with {ADOPT_ANNOTATION}: "true"'
     return replace(change, action="held", reason=reason)
-
-
-def _may_adopt(desired: Manifest | None) -> bool:
-    return desired is not None and annotations_of(desired.object).get(ADOPT_ANNOTATION) == "true"
 
 
 def withhold_waiting_jobs(changes: Changes, seen: Seen, snapshot: Snapshot) -> Changes:

@@ -1,19 +1,13 @@
 """Writes of objects to the cluster: changes come in as data, and what became of them goes out as data.
 
-Objects are written by server-side apply, wave by wave, only where something differs. A conflict with another manager is
-not forced unless we made the object, or the field was ours alone (then it is put back), or the user allows it; the
-message names manager and field either way. An object that the server refuses is tried again within the pass as long as
-others succeed: queues that grow need their parents first, queues that shrink their children first, and a second round
-settles both. A change that is refused of an object which the server would take anew becomes a replacement in a later
-pass, where the user allows that.
+Objects are written by server-side apply, wave by wave. A conflict with another manager is forced only where we made the
+object, the field was ours alone (then it is put back), or the user allows it. What the server refuses is tried again as
+long as others succeed: queues that grow need their parents first, queues that shrink their children. A refused change
+of an object that the server would take anew becomes a replacement, where the user allows that.
 
-The client asks the fence before each request. Within a wave the writes go out in batches, several at a time; before
-each batch the inventory is written, so that a replica which no longer leads ends there at the latest. A create makes an
-object and never changes one, a change is meant for one uid and never makes an object.
-
-A write without an answer is left after a while (`reconciler.cluster.write_threads`): its object counts as not written
-and is not written again until `settle` has taken up what came of it. While many are left, no other like them is begun.
-Neither counts as a failure, so neither is paused: when one that was left ends, a pass comes for all.
+Before each batch the inventory is written, so that a replica which no longer leads ends there. A create never changes
+an object, and a change is meant for one uid. A write without an answer is left (`reconciler.cluster.write_threads`): it
+has not failed, and the object is not written again until `settle` has taken up what came of it.
 """
 
 from __future__ import annotations

@@ -1,10 +1,8 @@
 """Which pods go with an object beyond its own: those that its pods make, and those of the runs that it has made.
 
-A run of a kind that is watched names the uid of what made it (CronJob -> Job -> Pod), and so does a pod that another
-makes (a driver's executors). What an operator makes carries a label with the object's name. Runs that are not watched
-are told by their names, which the operators form of the object's name and a time: Argo's controller
-`<CronWorkflow>-<seconds>`, Spark's operator `<ScheduledSparkApplication>-<time>`. An object of such a name that
-somebody else made counts with it, so that at worst more is held than dies.
+Watched runs name the uid of what made them (CronJob -> Job -> Pod), and so do pods that another pod makes. What an
+operator makes has a label with the object's name. Runs that are not watched are told by their names: an object's name
+and a time (Argo's CronWorkflow, ScheduledSparkApplication). At worst more is held than dies.
 """
 
 from __future__ import annotations

@@ -40,8 +40,7 @@ from reconciler.timings import TIMINGS, OwnershipTimings
 _CONTAINERS = frozenset({"Namespace", "CustomResourceDefinition.apiextensions.k8s.io"})
 """Group kinds of objects with which others go that gangplan never made, and does not see."""
 _QUEUE = "Queue.scheduling.volcano.sh"
-_NAMED = 3
-"""Objects in a queue that a reason names at most."""
+_NAMED = 3  # objects in a queue that a reason names
 _STORES = frozenset({"PersistentVolumeClaim", "PersistentVolume"})
 """Group kinds of objects with which data goes when they are deleted to be made anew."""
 _SHARES_OF_DEVICES = ("memory", "cores", "percentage")

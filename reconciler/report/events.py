@@ -23,8 +23,7 @@ log = logging.getLogger(__name__)
 
 MAX_WAITING = 5_000
 MAX_REMEMBERED = 10_000
-_TURN = 0.5
-"""Seconds for which the thread waits for an Event, at most and at the end of the process as well."""
+_TURN = 0.5  # seconds for which the thread waits for an Event, at the end of the process as well
 
 
 class EventWriter:

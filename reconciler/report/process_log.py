@@ -17,8 +17,7 @@ from reconciler.report import stray_lines
 
 log = logging.getLogger(__name__)
 
-LAST_LINES_SECONDS = 2.0
-"""Seconds that the end of the process waits for what was said last. The end of a container's first process ends all."""
+LAST_LINES_SECONDS = 2.0  # for what was said last: the end of a container's first process ends all
 
 
 class JsonFormatter(logging.Formatter):

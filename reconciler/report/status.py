@@ -25,24 +25,16 @@ from reconciler.timings import TIMINGS, ReportTimings
 
 log = logging.getLogger(__name__)
 
-READABLE_GANGS = 100
-"""Gangs up to which the status is indented; that takes its time."""
-PART_LIMIT = 512 << 10
-"""Bytes of gangs in one ConfigMap of the status; one holds 1 MiB."""
-FIRST_PART_LIMIT = 64 << 10
-"""Bytes of gangs beside the conditions. Of more gangs none stands there: conditions say something new in each pass of a
-large commit, gangs do not, and a large ConfigMap is dear to write."""
-_SHAPE: Mapping[str, type] = {
-    "commit": str,
-    "head": str,
-    "conditions": list,
-    "gangs": list,
-    "held": list,
-    "heldTotal": int,
-    "suspended": list,
-    "records": list,
-    "diagnostics": list,
-}
+READABLE_GANGS = 100  # up to which the status is indented; that takes its time
+PART_LIMIT = 512 << 10  # bytes of gangs in one ConfigMap of the status; one holds 1 MiB
+FIRST_PART_LIMIT = 64 << 10  # bytes of gangs beside the conditions, which are written far more often
+MAX_FAILURE = 2000  # characters of what ends passes
+MAX_RUNS, MAX_RECORDS = 1000, 10  # finished runs that are named, and of which is said what is known: the last ones
+MAX_MESSAGES = 50  # diagnostics, held and failed changes in the status
+FAILURE_TYPE = "PassFailed"  # the condition that a report cannot say, since there is none
+
+_TABLES = ("conditions", "gangs", "held", "suspended", "records", "diagnostics")
+_SHAPE: Mapping[str, type] = {"commit": str, "head": str, "heldTotal": int, **dict.fromkeys(_TABLES, list)}
 _ROW_TEXTS = {
     "conditions": ("type", "status", "reason", "message", "lastTransitionTime"),
     "gangs": ("decision", "namespace", "name", "queue"),
@@ -50,16 +42,6 @@ _ROW_TEXTS = {
     "records": ("job", "phase"),
 }
 """What a status document holds, and which fields of the rows of its tables are texts."""
-MAX_FAILURE = 2000
-"""Characters of what ends passes."""
-MAX_RUNS, MAX_RECORDS = 1000, 10
-"""Finished runs that are named, and of which is said what is known: the last ones."""
-MAX_MESSAGES = 50
-"""Diagnostics, held and failed changes that are written into the status at most."""
-
-
-FAILURE_TYPE = "PassFailed"
-"""The condition that a report cannot say, since there is none."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,12 +17,9 @@ import sys
 import time
 from datetime import UTC, datetime
 
-LINE_LIMIT = 8 << 10
-"""Bytes of a line; what is longer is told in pieces."""
-IDLE = 1.0
-"""Seconds after which a line without an end counts as one."""
-CLICK_ERROR = "Error: "
-"""How click begins the line that says why a command ends."""
+LINE_LIMIT = 8 << 10  # bytes of a line; what is longer is told in pieces
+IDLE = 1.0  # seconds after which a line without an end counts as one
+CLICK_ERROR = "Error: "  # how click begins the line that says why a command ends
 
 
 def line_head(created: float, level: str) -> dict[str, object]:

@@ -16,8 +16,7 @@ if TYPE_CHECKING:
     from opentelemetry.sdk.trace.export import SpanExporter
     from opentelemetry.trace import Tracer
 
-EXPORT_SECONDS, END_SECONDS = 5.0, 2.0
-"""Longest seconds of one export, and for what is left of them at the end of the process."""
+EXPORT_SECONDS, END_SECONDS = 5.0, 2.0  # for one export, and for what is left at the end of the process
 
 
 class Tracing:

@@ -10,7 +10,7 @@ from pathlib import Path
 import yaml
 
 from deploy.generate import FOLDER
-from reconciler.report.explain import SENTENCES
+from reconciler.report.explain import CONDITION_TYPES
 from reconciler.report.metrics import Metrics
 from reconciler.report.status import FAILURE_TYPE
 
@@ -72,7 +72,7 @@ def test_every_condition_is_alerted_on_by_its_bad_side() -> None:
     named = {
         name for text in expressions() for found in re.findall(r'type=~"([^"]+)"', text) for name in found.split("|")
     }
-    assert named == SENTENCES.keys() - {"Fetched"}, "Fetched has an alert of its own, by age"
+    assert named == {*CONDITION_TYPES} - {"Fetched"}, "Fetched has an alert of its own, by age"
 
 
 def test_each_alert_says_what_to_do() -> None:
@@ -84,4 +84,4 @@ def test_each_alert_says_what_to_do() -> None:
 def test_each_condition_has_a_sentence_for_both_sides() -> None:
     sources = [file.read_text() for file in (Path(FOLDER).parent / "reconciler").rglob("*.py")]
     kinds = {kind for text in sources for kind in re.findall(r'Condition(?:\.of_texts)?\(\s*"(\w+)"', text)}
-    assert kinds | {FAILURE_TYPE} == SENTENCES.keys()
+    assert kinds | {FAILURE_TYPE} == {*CONDITION_TYPES}

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from compiler.checks import CheckInput, Finding, check
-from compiler.diagnostics import Severity, did_you_mean, suggestion
+from compiler.checks.resource_names import misspelt_in_pools, near_resource
+from compiler.diagnostics import Severity, suggestion
 from compiler.fields.quantity import exact_amount
 from compiler.last_result import LastResult
 from compiler.specs import TOLERATE_ALL, Amounts, GangSpec, NodeSpec, PodSpec, RoleSpec
@@ -133,12 +134,13 @@ def unknown_resources(check_input: CheckInput) -> Iterator[Finding]:
     if (nodes := _declared_nodes(check_input)) is None:
         return
     known = sorted(name for name in nodes.facts.resources | nodes.facts.shared_resources if "/" in name)
+    of_pools = misspelt_in_pools(check_input).values()  # GP391 of the pool says so
     for gang, role in _roles(check_input):
         for name in role.pod.requests:
-            if "/" not in name or name in known:
+            if "/" not in name or name in known or name in of_pools:
                 continue
             document, path = gang.pod_spec_of(role)
-            near = did_you_mean(name, known)
+            near = near_resource(name, known)
             severity: Severity | None = "error" if near else None
             help = f"did you mean {near!r}?" if near else f"the nodes offer {', '.join(known) or 'no devices'}"
             at = _request_path(document, path, name)

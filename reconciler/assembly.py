@@ -44,8 +44,7 @@ from reconciler.scheduler.part import SchedulerPart
 from reconciler.scheduler.probe import SchedulerProbe
 from reconciler.settings import Settings
 from reconciler.threads.heartbeat import Heartbeat, LoopPulse
-from reconciler.threads.rest import Interval
-from reconciler.threads.wake import WakeEvent
+from reconciler.threads.rest import Interval, WakeEvent
 from reconciler.timings import TIMINGS, Timings
 
 

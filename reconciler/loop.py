@@ -40,8 +40,7 @@ from reconciler.runs.part import RunsPart
 from reconciler.scheduler.part import SchedulerPart
 from reconciler.settings import Settings
 from reconciler.threads.heartbeat import LoopPulse
-from reconciler.threads.rest import Interval
-from reconciler.threads.wake import WakeEvent
+from reconciler.threads.rest import Interval, WakeEvent
 from reconciler.timings import Timings
 
 

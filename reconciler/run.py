@@ -11,7 +11,7 @@ from reconciler.changes.events import ObjectEvent
 from reconciler.changes.results import ChangeResult, events_of_results
 from reconciler.cluster.client import ApiError, LostLease, short_error
 from reconciler.git.webhook import WebhookReceiver, serve_webhook
-from reconciler.inventory.neighbours import OtherGangplanError
+from reconciler.inventory.keeper import OtherGangplanError
 from reconciler.loop import Hands, Parts, Voices, basis, reconcile_once
 from reconciler.report.server import HttpAnswer, serve_pages
 from reconciler.report.status import FAILURE_TYPE, Report

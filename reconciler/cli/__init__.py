@@ -1,5 +1,4 @@
-"""`gangplan`: the compiler's commands, and those that speak to a cluster. Only the latter import kubernetes and
-GitPython, when they are called."""
+"""`gangplan`: the compiler's commands, and those of a cluster, which alone import kubernetes and GitPython."""
 
 from __future__ import annotations
 
@@ -62,8 +61,7 @@ def state_folder(cluster: str) -> Path:
 
 
 def reduce_garbage_collection() -> None:
-    """Make full runs of Python's garbage collector rare: a plan makes millions of objects that live until it is done,
-    and hardly any in reference cycles."""
+    """Make full garbage collections rare: a plan's millions of objects live until it is done, hardly any in cycles."""
     gc.set_threshold(50_000, 20, 50)
 
 
@@ -85,8 +83,7 @@ def keep_stdout_for_python() -> None:
 
 
 def main() -> None:
-    """The `gangplan` command. SIGTERM ends it also as the first process of a container, which no signal without a
-    handler ends."""
+    """The `gangplan` command. Without a handler no signal ends the first process of a container."""
     keep_stdout_for_python()
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     reduce_garbage_collection()

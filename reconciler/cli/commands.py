@@ -33,7 +33,7 @@ from reconciler.cluster.objects import Object, Ref, ref_of
 from reconciler.cluster.preflight import CannotStartError, check_cluster, wait_for_cluster
 from reconciler.cluster.transport import Connector
 from reconciler.git.process import GitError
-from reconciler.inventory.neighbours import OtherGangplanError
+from reconciler.inventory.keeper import OtherGangplanError
 from reconciler.inventory.store import FinishedRun, InventoryStore
 from reconciler.loop import Hands, Parts
 from reconciler.observation.informers import STATE_KINDS
@@ -230,8 +230,7 @@ class StopSignals:
 
 
 def end_in_time(stop: Callable[[], bool], timings: LoopTimings) -> None:
-    """Start a thread that ends the process `stop_limit` seconds after `stop()`, whatever its other threads wait for: a
-    request under way, a log that nobody reads."""
+    """End the process `stop_limit` seconds after `stop()`, whatever hangs: a request, or a log that nobody reads."""
 
     def wait_and_end() -> None:
         while not stop():
@@ -247,8 +246,8 @@ def end_in_time(stop: Callable[[], bool], timings: LoopTimings) -> None:
 
 
 def _wait_for_cluster(client: Client, hands: Hands, limit: float, once: bool) -> None:
-    """Return when the reconciler can work here. Raises CannotStartError, at the latest soon after the limit: a server
-    that takes connections and says nothing, and a credential plugin, have limits of their own, which are longer."""
+    """Return when the reconciler can work here. Raises CannotStartError soon after the limit: requests and plugins have
+    longer ones of their own."""
     try:
         with time_limit(limit + hands.timings.loop.last_answer):
             patience = 0.0 if once else limit

@@ -71,8 +71,7 @@ def config_schema(command: click.Command) -> dict[str, Any]:
 
 
 def read_config(path: Path, command: click.Command) -> dict[str, Any]:
-    """The values of a file, by the names that click gives the options. Raises click.ClickException with file, line and
-    key for what is wrong."""
+    """The values of a file, by click's names of the options. Raises click.ClickException with file, line and key."""
     import yaml
     from pydantic import ValidationError
 

@@ -22,8 +22,7 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 class TimeLimitError(BaseException):
-    """The command took longer than it may. An Exception would be taken for what failed where it is raised: a request, a
-    credential plugin."""
+    """The command took longer than it may. An Exception would count as a failure of the request that it interrupts."""
 
 
 def cluster_command(default_timeout: float) -> Callable[[Command], Command]:
@@ -60,8 +59,7 @@ def one_line_errors() -> Iterator[None]:
 
 @contextmanager
 def time_limit(seconds: float) -> Iterator[None]:
-    """Raise TimeLimitError in the body when it takes longer. Only the main thread can be interrupted so; elsewhere
-    nothing is limited."""
+    """Raise TimeLimitError in the body when it takes longer. Nothing is limited outside of the main thread."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -79,8 +77,7 @@ def time_limit(seconds: float) -> Iterator[None]:
 
 
 def check_kubeconfig(kubeconfig: Path | None, context: str | None) -> None:
-    """Raise click.ClickException where there is no kubeconfig, it cannot be read, or lacks the context. Nothing is
-    asked of a pod, which has its service account."""
+    """Raise click.ClickException where the kubeconfig is missing, broken, or lacks the context. A pod needs none."""
     if kubeconfig is None and "KUBECONFIG" not in os.environ and "KUBERNETES_SERVICE_HOST" in os.environ:
         return
     named = [kubeconfig] if kubeconfig else _default_kubeconfigs()

@@ -108,8 +108,7 @@ class Response(Protocol):
 
 
 class Transport(Protocol):
-    """One configured connection to an API server; raises OSError (or a subclass of it) when the wire breaks, and
-    TimeoutError when a limit was passed."""
+    """One configured connection; raises OSError where the wire breaks, and TimeoutError where a limit was passed."""
 
     def send(
         self, method: str, path: str, headers: Mapping[str, str], body: bytes | None, limits: Limits
@@ -167,8 +166,7 @@ class Client:
         return resource in self._discover(resource.api_version)
 
     def served_version(self, api_version: str, kind: str) -> str:
-        """The version in which discovery shows a kind, asked live: this one, else the first of its group, the preferred
-        one before others. What is served no more is forgotten. Raises NotFound where it is served in none."""
+        """The version in which discovery shows a kind: this one, else the first of its group. Raises NotFound."""
         if self._shows(api_version, kind):
             return api_version
         self._resources = {named: known for named, known in self._resources.items() if named != (api_version, kind)}
@@ -304,8 +302,7 @@ class Client:
         self.request("DELETE", self.path_of(ref), {}, {"apiVersion": "v1", "kind": "DeleteOptions", **options})
 
     def evict(self, ref: Ref, uid: str) -> None:
-        """Ask for the end of a pod by the Eviction API, which keeps disruption budgets and grace periods. Raises Retry
-        where a budget forbids it now."""
+        """Ask for the end of a pod by the Eviction API. Raises Retry where a disruption budget forbids it now."""
         named = {"metadata": {"name": ref.name, "namespace": ref.namespace}}
         body = {
             "apiVersion": "policy/v1",
@@ -394,15 +391,13 @@ class Client:
         self.fence()
 
     def _obey_pause(self, path: str, response: Response, error: ApiError) -> None:
-        """Let all writers wait when the server asks one to. An eviction is refused by its budget and an object by a
-        webhook, not for the load."""
+        """Let all writers wait when the server asks one to for its load: not for a budget or a webhook."""
         is_of_server = not path.endswith("/eviction") and not server_message(error).startswith(WEBHOOK_DENIAL)
         if isinstance(error, Retry) and response.headers.get("Retry-After") and is_of_server:
             self.rate.pause(error.after, path)
 
     def _current_transport(self, fresh: bool) -> Transport:
-        """The transport, with credentials read anew if `fresh`. A file of credentials that is being rewritten makes any
-        kind of exception in the kubernetes package."""
+        """The transport, with fresh credentials if asked. A half-written kubeconfig makes any kind of exception."""
         transport = self._transport
         if transport is None or fresh:
             try:

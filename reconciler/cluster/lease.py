@@ -35,9 +35,8 @@ def seconds_since_boot() -> float:
 
 
 class BriefConnect:
-    """Connects by `connect`, for which it waits so many seconds: a credential plugin may take 30 s, and the lease is
-    lost after ten. What has not come by then serves a later call; until then the last connection does, whose
-    credentials may well be good."""
+    """Connects within so many seconds, else by the last connection: a credential plugin may take 30 s, and the lease is
+    lost after ten. What comes later serves a later call."""
 
     def __init__(self, connect: Callable[[], Transport], seconds: float) -> None:
         self.connect, self.seconds = connect, seconds
@@ -113,8 +112,7 @@ class Lease:
         return self._renewed_at is not None and self.clock() - self._renewed_at < self.timings.deadline
 
     def obstacle(self) -> str:
-        """Why this replica could not lead now, where that is not only so for a moment: then the status, which only the
-        holder writes, cannot say it."""
+        """Why this replica could not lead for a while: the status, which the holder writes, cannot say it."""
         reason, since = self.trouble
         lasts = self.clock() - since
         is_told = reason and lasts > self.timings.duration
@@ -181,8 +179,7 @@ class Lease:
         return True
 
     def _renew_written(self, lease: Object) -> bool:
-        """Renew by one request the lease that this replica wrote last. False where it was written since: by another
-        replica, or by a request of ours whose answer was lost."""
+        """Renew the lease as last written here. False where it was written since, or our answer was lost."""
         try:
             self._write(lease)
         except (Conflict, NotFound):
@@ -244,7 +241,6 @@ class Fence:
         return self.lease.is_held() and self.lease.transitions == self.term
 
     def check(self) -> None:
-        """Raise LostLease unless this replica leads, and has not lost the lease and won it again meanwhile: what it
-        writes rests on what it saw as leader."""
+        """Raise LostLease unless this replica led without a break: what it writes rests on what it saw as leader."""
         if not self.is_open():
             raise LostLease("another replica holds the lease")

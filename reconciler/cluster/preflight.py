@@ -1,5 +1,4 @@
-"""Whether a reconciler can work here at all, asked once at its start: so that what is missing is one clear message and
-an exit code, and not a loop."""
+"""Whether a reconciler can work here at all, asked at its start: what is missing is one message and an exit code."""
 
 from __future__ import annotations
 
@@ -46,8 +45,7 @@ def _is_served(client: Client, api_version: str, kind: str) -> bool:
 
 
 def _missing_rights(client: Client, namespace: str) -> list[Right]:
-    """The rights that the server says this user lacks. A server that cannot list rights in full is taken to grant
-    them."""
+    """The rights that the server says this user lacks; none where it cannot list rights in full."""
     review = {
         "apiVersion": "authorization.k8s.io/v1",
         "kind": "SelfSubjectRulesReview",

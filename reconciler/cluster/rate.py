@@ -1,5 +1,4 @@
-"""How fast one client writes: a token bucket, shared by all who write with it, and a pause when the server asks for
-one."""
+"""How fast one client writes: a token bucket, and a pause when the server asks for one."""
 
 from __future__ import annotations
 
@@ -14,11 +13,8 @@ from reconciler.timings import TIMINGS, RateTimings
 
 @dataclass(slots=True)
 class RateLimit:
-    """Lets requests pass at `rate` a second, and none while the server has asked to wait.
-
-    longest: seconds for which the server may ask to wait with an object. _asked_until: path of an object -> until when
-    it asked that.
-    """
+    """Lets requests pass at `rate` a second, and none while the server has asked to wait. longest: seconds for which it
+    may ask that of one object. _asked_until: path of an object -> until when it asked."""
 
     rate: float = TIMINGS.rate.per_second
     burst: float = TIMINGS.rate.burst
@@ -33,9 +29,7 @@ class RateLimit:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def take_turn(self, path: str = "") -> float:
-        """Wait for a turn and return 0; or, where that takes too long, do not wait and return the seconds left.
-
-        path: of the object."""
+        """Wait for a turn and return 0; where that takes too long, return the seconds left. path: of the object."""
         with self._lock:
             now = self.clock()
             since = now - self._counted_at if self._counted_at >= 0 else self.burst / self.rate

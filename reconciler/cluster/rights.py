@@ -31,8 +31,7 @@ ADMISSION_API = "admissionregistration.k8s.io/v1"
 
 
 def install_name(namespace: str) -> str:
-    """The name of the roles and policies of the gangplan in this namespace. They stand beside those of others, in the
-    cluster and in namespaces in which both write ConfigMaps, so only one has the plain name."""
+    """The name of the roles and policies of the gangplan in this namespace: one in a cluster has the plain name."""
     return NAME if namespace == NAMESPACE else f"{NAME}-{namespace}"
 
 
@@ -67,8 +66,7 @@ class Right:
 
 
 def rights_at_start() -> list[Right]:
-    """What every reconciler needs, whatever its repository holds. One that is missing for a kind that a plan writes
-    holds up only its objects."""
+    """What every reconciler needs. A right that is missing for a kind in the plan holds up only its objects."""
     rules = [*_cluster_rules(()), *_own_rules()]
     return [Right(verb, rule["apiGroups"][0], rule["resources"][0]) for rule in rules for verb in rule["verbs"]]
 

@@ -52,8 +52,7 @@ class _TLSConnection(_Connection, urllib3.connection.HTTPSConnection):
 
 
 class _Pool(urllib3.HTTPConnectionPool):
-    """Connections that are made, checked and kept by urllib3, TLS and proxies included. A request on one is that of
-    http.client: urllib3's own layers above take longer than all else that a request computes."""
+    """Connections of urllib3, TLS and proxies included, with requests of http.client: urllib3's own layers are slow."""
 
     ConnectionCls = _Connection
 
@@ -120,8 +119,7 @@ class PooledResponse:
         return b"".join(chunks)
 
     def lines(self) -> Iterator[bytes]:
-        """Whole lines. Raises LimitPassedError when none that says anything has come for the time of a read: a line
-        that comes byte by byte, and empty lines, are silence too."""
+        """Whole lines. Raises LimitPassedError when none with anything in it has come for the time of a read."""
         rest = b""
         last_line_at = time.monotonic()
         for chunk in self._chunks():

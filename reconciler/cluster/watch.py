@@ -54,8 +54,7 @@ def key_of(item: Object) -> ObjectKey:
 
 
 def drop_unused_fields(item: Object) -> Object:
-    """Take out what is never read: managedFields of objects without our label. What carries it may have existed before
-    us, or be changed by others: the diff, the origin and the release of an object read all of its entries."""
+    """Take out what is never read: managedFields of objects without our label. Of ours they tell who wrote what."""
     if CLUSTER_LABEL not in labels_of(item):
         item["metadata"]["managedFields"] = []
     return item
@@ -86,8 +85,7 @@ class ObjectCache:
         return _versions(listed) != _versions(before)
 
     def apply_event(self, line: bytes) -> bool:
-        """Take one line of a watch; whether an object changed. Raises RelistError when the server asks for a new list,
-        or the line is no event."""
+        """Take one line of a watch; whether an object changed. Raises RelistError for an error, or what is no event."""
         self.updated = None
         if not line.strip():
             return False
@@ -266,8 +264,7 @@ class Informer:
         return self._sorted_keys
 
     def expect_kind(self) -> None:
-        """Take the kind for one that was served before: there are objects of ours, so a 404 does not mean that there
-        are none."""
+        """Take the kind for one that was served before: with objects of ours a 404 does not mean that it is empty."""
         health = self.health
         if health.was_served or self._is_removed:
             return

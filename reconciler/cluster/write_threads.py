@@ -40,8 +40,7 @@ Note = Callable[[], Any]
 
 
 class Task(NamedTuple):
-    """One write. ref: of the object. send: asks the server, in a thread of its own. unanswered: the result while there
-    is no answer, with why."""
+    """One write, of the object `ref`. send: asks the server. unanswered: the result without an answer, and why."""
 
     ref: Ref
     send: Callable[[Proceed], Note]
@@ -138,8 +137,8 @@ class _Threads:
 
 @dataclass(slots=True)
 class WriteThreads:
-    """Runs writes, and keeps those that are left, by the key of their object, until they are taken up. on_end: called
-    when one of them ends. The process ends without waiting for their threads."""
+    """Runs writes, and keeps those that are left, by their object's key, until they are taken up. on_end: called when
+    one of these ends."""
 
     timings: WriteTimings = TIMINGS.writes
     on_end: Callable[[], None] = lambda: None

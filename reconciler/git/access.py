@@ -51,8 +51,7 @@ HINTS = (
 
 
 def network_environment(protocols: str, auth: Path | None) -> dict[str, str]:
-    """The environment of a command that speaks to a remote. auth: the folder of the Secret. Raises GitError where a
-    file of it cannot be read."""
+    """The environment of a command that speaks to a remote. auth: the folder of the Secret. Raises GitError."""
     environment = {**local_environment(), "GIT_ALLOW_PROTOCOL": protocols}
     environment |= {name: os.environ[name] for name in _PROXY_VARIABLES if name in os.environ}
     known_hosts, identity = Path("/dev/null"), None

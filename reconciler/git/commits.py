@@ -36,8 +36,7 @@ SHA_PATTERN = re.compile(r"[0-9a-f]{40}")
 
 
 def read_commit(clone: Path, commit: str, timeout: float, folder: str = "") -> Repository:
-    """The files of `folder` ("" or ending in "/") at `commit` that gangplan reads, each with the date of the commit
-    that brought it. Raises GitError."""
+    """The files of `folder` ("" or ending in "/") that gangplan reads, dated by the commits that brought them."""
     with open_clone(clone, timeout) as repo:
         found = find_commit(repo, checked_sha(commit))
         if found is None:
@@ -90,8 +89,7 @@ def _readable_blobs(commit: Commit, folder: str, rules: PathRules) -> tuple[dict
 
 
 def _read_files(blobs: dict[str, Blob], missing: frozenset[str]) -> dict[str, bytes]:
-    """path -> contents. Sizes are asked first: a file above the limit is never loaded, the parser only learns that it
-    is too long. missing: ids of those that were not even fetched."""
+    """path -> contents; of a file above the limit only that it is too long. missing: ids of those not even fetched."""
     distinct = {blob.binsha: blob for blob in blobs.values() if blob.hexsha not in missing}
     small = [blob for blob in distinct.values() if blob.size <= MAX_FILE_BYTES]
     if (total := sum(blob.size for blob in small)) > REPOSITORY_LIMIT:

@@ -16,8 +16,7 @@ _LOG_COMMAND = ("log", "-z", "--format=%x01%ct", "--name-only", "--diff-filter=A
 
 
 def commit_dates(clone: Path, commit: str, timeout: float, folder: str = "") -> dict[str, int]:
-    """Path below `folder` -> seconds since the epoch, of every path that a commit up to `commit` added. Raises
-    GitError."""
+    """Path below `folder` -> seconds since the epoch, of all that commits up to this one added. Raises GitError."""
     paths = (folder + name for name in ROOT_FOLDERS)
     log = read_git(clone, *_LOG_COMMAND, "--end-of-options", commit, "--", *paths, timeout=timeout)
     return {path.removeprefix(folder): date for path, date in _parse_log(log).items()}

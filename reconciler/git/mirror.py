@@ -105,8 +105,7 @@ class Mirror:
         return self.url.startswith("/")
 
     def fetch(self) -> str:
-        """Bring the branch here; its commit. The fetch goes into a ref of its own, and the head moves only once the
-        commit is whole and, where that is asked for, signed."""
+        """Bring the branch here; its commit. The head moves only once that is whole and, where asked for, signed."""
         self._prepare_clone()
         if self._is_shallow or not self._fetch_everything():
             self._fetch_in_steps()
@@ -132,8 +131,7 @@ class Mirror:
         return True
 
     def _fetch_in_steps(self) -> None:
-        """Fetch the newest commit, then ever more of the history. Each step that ends is kept, here and by a later
-        process; one that fails makes the next smaller."""
+        """Fetch the newest commit, then ever more of the history. A step that ends is kept, one that fails shrinks."""
         give_up_at = time.monotonic() + self.timeout
         if not self._local_git().for_each_ref(INCOMING_REF):
             self._fetch_branch("--depth=1")

@@ -95,8 +95,7 @@ class HardenedGit(Git):
 
 @contextmanager
 def open_clone(directory: Path, timeout: float) -> Iterator[Repo]:
-    """The bare clone in `directory`, for reading. Its processes end with the context, and after `timeout` seconds at
-    the latest. Raises GitError for whatever goes wrong within it."""
+    """The bare clone, for reading within `timeout` seconds. Raises GitError for whatever goes wrong within."""
     git = HardenedGit(directory, local_environment(), timeout)
     watchdog = threading.Timer(timeout, git.kill_children)
     watchdog.daemon = True

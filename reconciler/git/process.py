@@ -158,8 +158,7 @@ def _read_end(stream: IO[bytes], found: list[bytes]) -> None:
 
 
 def _limit_sizes(pid: int, file_size: int) -> None:
-    """Limit the files and the memory of a process that runs already: its children, which speak to the remote and write
-    the pack, are started later."""
+    """Limit files and memory of a process that runs already: its children, which write the pack, are started later."""
     with suppress(ProcessLookupError):
         resource.prlimit(pid, resource.RLIMIT_FSIZE, (file_size, file_size))
         resource.prlimit(pid, resource.RLIMIT_DATA, (MEMORY_LIMIT, MEMORY_LIMIT))

@@ -36,8 +36,7 @@ _TOKEN_HEADER = "X-Gitlab-Token"  # noqa: S105 (the name of a header)
 
 @dataclass(frozen=True, slots=True)
 class WebhookReceiver:
-    """What is to be done about a request. poke: called for a push to `branch`. The secret is read from its file each
-    time, so that it can be changed."""
+    """What is to be done about a request. poke: called for a push to `branch`. The secret's file is read each time."""
 
     branch: str
     secret_file: Path
@@ -125,8 +124,7 @@ class WebhookServer(ThreadingHTTPServer):
 
 
 def serve_webhook(listen: str, receiver: WebhookReceiver, timings: GitTimings = TIMINGS.git) -> WebhookServer:
-    """Serve POST on "host:port" from a thread, until `shutdown()` of the returned server. Raises ValueError for an
-    address of another form, OSError for one that is in use."""
+    """Serve POST on "host:port" from a thread. Raises ValueError for another form, OSError for an address in use."""
     host, _, port = listen.rpartition(":")
     if not port.isdigit():
         raise ValueError(f"{listen!r} is not host:port")

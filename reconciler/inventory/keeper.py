@@ -1,4 +1,8 @@
-"""The inventory of one replica: taken up from the cluster, and kept whole there."""
+"""The inventory of one replica: taken up from the cluster, and kept whole there.
+
+It is the claim on the cluster. It is found by its labels in any namespace, so a gangplan with another `--cluster` or
+`--namespace`, which would take the first one's objects for its own, does not start (docs/decisions/0018-fencing.md).
+"""
 
 from __future__ import annotations
 
@@ -6,12 +10,38 @@ import logging
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
+from compiler.kubernetes import CLUSTER_LABEL, MANAGED_BY_LABEL, MEMORY_LABEL, created_at, labels_of, namespace_of
 from reconciler.cluster.client import ApiError
 from reconciler.cluster.lease import Fence, Lease
-from reconciler.inventory.neighbours import refuse_beside_another
+from reconciler.cluster.objects import FIELD_MANAGER, Object
 from reconciler.inventory.store import Inventory, InventoryStore
 
 log = logging.getLogger(__name__)
+
+
+class OtherGangplanError(Exception):
+    """Another gangplan keeps this cluster; this one must not start."""
+
+
+def refuse_beside_another(store: InventoryStore) -> None:
+    """Raise OtherGangplanError when another gangplan came first: of two that start together, one goes on."""
+    configmaps = store.client.resource("v1", "ConfigMap")
+    found, _ = store.client.list(configmaps, selector=f"{MANAGED_BY_LABEL}={FIELD_MANAGER}")
+    claims = ((created_at(item), namespace_of(item), cluster) for item in found if (cluster := _inventory_of(item)))
+    _, namespace, cluster = min(claims, default=("", store.namespace, store.cluster))
+    if (namespace, cluster) != (store.namespace, store.cluster):
+        raise OtherGangplanError(
+            f"this cluster is kept by another gangplan: --cluster {cluster} --namespace {namespace}. Two of them would "
+            f"take each other's objects for their own. If it is gone for good, delete ConfigMap {namespace}/"
+            f"gangplan-{cluster}-inventory; its objects then stay where they are"
+        )
+
+
+def _inventory_of(item: Object) -> str:
+    """The cluster whose inventory this is, empty for another ConfigMap. A former one used a plan's label."""
+    labels = labels_of(item)
+    cluster = labels.get(MEMORY_LABEL) or labels.get(CLUSTER_LABEL) or ""
+    return cluster if item["metadata"]["name"] == f"gangplan-{cluster}-inventory" else ""
 
 
 @dataclass(slots=True)

@@ -14,14 +14,15 @@ import gzip
 import hashlib
 import json
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, TypeVar
 
 from compiler.kubernetes import MANAGED_BY_LABEL, MEMORY_LABEL, PLACE_ANNOTATION
 from reconciler.cluster.client import Client, Conflict, NotFound
-from reconciler.cluster.objects import FIELD_MANAGER, Object, Ref
+from reconciler.cluster.objects import FIELD_MANAGER, Object, Ref, ref_of
 
 SAMPLE_SIZE = 1000
 """Rows from whose size the number of shards is guessed."""
@@ -32,6 +33,28 @@ _PLAIN_KEY, _PACKED_KEY = "rows.json", "rows.json.gz"
 _encode_row = json.JSONEncoder(separators=(",", ":")).encode
 
 Row = TypeVar("Row")
+
+
+class PackedRecord(Mapping[str, Any]):
+    """Plain data, kept as text: a hundred thousand records in dicts of their own take hundreds of megabytes."""
+
+    __slots__ = ("_text",)
+
+    def __init__(self, record: Mapping[str, Any]) -> None:
+        self._text = json.dumps(record, separators=(",", ":"))
+
+    def unpack(self) -> dict[str, Any]:
+        data: dict[str, Any] = json.loads(self._text)
+        return data
+
+    def __getitem__(self, key: str) -> Any:
+        return self.unpack()[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.unpack())
+
+    def __len__(self) -> int:
+        return len(self.unpack())
 
 
 class Table(dict[str, Row]):
@@ -84,8 +107,7 @@ class PreparedShards:
 
 @dataclass(slots=True)
 class ShardSet:
-    """The ConfigMaps of one table. name: the prefix of their names. labels: of each. limit: bytes of a
-    shard as it is stored, above which the table is spread wider."""
+    """The ConfigMaps of one table. name: begins their names. limit: bytes above which the table is spread wider."""
 
     client: Client
     namespace: str
@@ -101,13 +123,11 @@ class ShardSet:
         return Ref("v1", "ConfigMap", self.namespace, f"{self.name}-{generation}-{index}")
 
     def fetch(self, layout: Layout) -> list[Object]:
-        """The ConfigMaps of the layout in the order of their indices. Raises ApiError: NotFound for one that is
-        missing."""
+        """The ConfigMaps of the layout, in order. Raises ApiError: NotFound for one that is missing."""
         return [self.client.get(self.ref(index, layout)) for index in range(layout.shards)]
 
     def adopt(self, layout: Layout, items: Iterable[Object], keys: Iterable[str]) -> None:
-        """Take these ConfigMaps, which are all of the layout in the order of their indices and hold these keys, for
-        what is written."""
+        """Take these ConfigMaps, which are all of the layout, in order, and hold these keys, for what is written."""
         versions = {index: str(item["metadata"]["resourceVersion"]) for index, item in enumerate(items)}
         self.layout, self._versions, self._keys = layout, versions, {}
         self._note_keys(keys)
@@ -121,8 +141,7 @@ class ShardSet:
             self._keys.setdefault(shard_of(key, self.layout.shards), set()).add(key)
 
     def prepare(self, table: Table[Any], as_row: Any, generation: str) -> PreparedShards:
-        """The shards that the table's changes touch; all of them, in a new layout, where the present one is too
-        narrow."""
+        """The shards that the table's changes touch; all of a new layout where the present one is too narrow."""
         touched: set[int] = set()
         if self.layout.shards:
             for key in table.changed_keys:
@@ -165,20 +184,8 @@ class ShardSet:
     def _put(self, item: Object, version: str, may_exist: bool) -> str:
         """The new resource version. may_exist: a shard of a layout that no head has named yet is left by a writer that
         was killed, and replaced; so is one that is not as a gangplan has written it."""
-        try:
-            if version:
-                item["metadata"]["resourceVersion"] = version
-                try:
-                    return str(self.client.replace(item)["metadata"]["resourceVersion"])
-                except NotFound:  # deleted by hand: made again from memory
-                    del item["metadata"]["resourceVersion"]
-            return str(self.client.create(item)["metadata"]["resourceVersion"])
-        except Conflict:
-            found = self.client.get(Ref("v1", "ConfigMap", self.namespace, item["metadata"]["name"]))
-            if not may_exist and _is_intact(found):
-                raise
-        item["metadata"]["resourceVersion"] = found["metadata"]["resourceVersion"]
-        return str(self.client.replace(item)["metadata"]["resourceVersion"])
+        written, _ = put_config_map(self.client, item, version, lambda found: may_exist or not _is_intact(found))
+        return str(written["metadata"]["resourceVersion"])
 
     def delete(self, layout: Layout) -> None:
         """Take away the shards of a layout that is no longer in force; what a kill leaves of them is harmless."""
@@ -190,8 +197,7 @@ class ShardSet:
                 continue
 
     def restore(self, turn: int, table: Table[Any], as_row: Any) -> bool:
-        """Look at the shard whose turn it is, and make it again from memory if somebody has deleted it or written into
-        it; whether that was so."""
+        """Look at the shard whose turn it is, and make it again if it was deleted or written into; whether it was."""
         if not self.layout.shards:
             return False
         index = turn % self.layout.shards
@@ -219,9 +225,29 @@ class ShardSet:
         return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, **content}
 
 
+def put_config_map(
+    client: Client, item: Object, version: str, may_be_replaced: Callable[[Object], bool]
+) -> tuple[Object, bool]:
+    """Write a ConfigMap that was last seen in this version (empty: not seen); what it is then, and whether it had been
+    deleted by hand. Raises Conflict where there is another that may not be replaced."""
+
+    def replace(version: str) -> Object:
+        return client.replace({**item, "metadata": {**item["metadata"], "resourceVersion": version}})
+
+    try:
+        if version:
+            with suppress(NotFound):
+                return replace(version), False
+        return client.create(item), bool(version)
+    except Conflict:
+        found = client.get(ref_of(item))
+        if not may_be_replaced(found):
+            raise
+    return replace(str(found["metadata"]["resourceVersion"])), False
+
+
 def place_of(item: Object) -> Mapping[str, Any]:
-    """What a shard says of its place: table, generation, index, shards, and of its rows: digest, unless a former
-    gangplan wrote it. Empty for any other ConfigMap."""
+    """A shard's table, generation, index, shards and digest (a former one has none); empty for another ConfigMap."""
     try:
         place = json.loads((item["metadata"].get("annotations") or {})[PLACE_ANNOTATION])
     except (KeyError, ValueError):

@@ -18,16 +18,17 @@ from typing import Any, Literal, TypeVar
 
 from compiler.syntax.runs import json_digest
 from reconciler.changes.planned_runs import PlannedRuns
-from reconciler.cluster.client import Client, Conflict, NotFound
+from reconciler.cluster.client import Client, NotFound
 from reconciler.cluster.objects import Object, Ref
-from reconciler.inventory.packed import PackedRecord
 from reconciler.inventory.shards import (
     Layout,
+    PackedRecord,
     PreparedShards,
     ShardSet,
     Table,
     memory_labels,
     place_of,
+    put_config_map,
     rows_of,
     unpack_text,
     unreadable,
@@ -163,8 +164,7 @@ class Inventory:
             self.runs.pop(key)
 
     def mark_started(self, key: str) -> bool:
-        """Note that the job's pods are about to get nodes: from now on it is not taken for one that never ran. Whether
-        that is news."""
+        """Note that the job's pods are about to get nodes, so that it counts as one that ran; whether that is news."""
         entry = self.entries.get(key)
         if entry is None or entry.started:
             return False
@@ -188,8 +188,7 @@ class Inventory:
         self.deletions.append([at, *toll])
 
     def announce_deletion(self, uid: str, at: int, toll: Iterable[int]) -> bool:
-        """Note that the deletion of this object is about to be asked for, with what dies of it; whether that is
-        news."""
+        """Note what dies of the deletion of this object, before it is asked for; whether that is news."""
         row = [at, *toll]
         if self.announced.get(uid) == row:
             return False
@@ -205,8 +204,7 @@ class Inventory:
             self.record_deletions(at, map(sum, zip(*of_time, strict=True)))
 
     def trim_deletions(self, now: int, window: int) -> None:
-        """Forget what was deleted so many seconds ago or before. What a clock that was ahead noted for later counts as
-        deleted now."""
+        """Forget what was deleted before the window. What a clock that was ahead noted counts as deleted now."""
         rows = ([min(row[0], now), *row[1:]] for row in self.deletions)
         self.deletions = [row for row in rows if row[0] > now - window]
         announced = {uid: [min(row[0], now), *row[1:]] for uid, row in self.announced.items()}
@@ -247,8 +245,7 @@ def _as_row(entry: InventoryEntry | FinishedRun) -> list[Any]:
 
 @dataclass(slots=True)
 class InventoryStore:
-    """Reads and writes the inventory's ConfigMaps. A store belongs to one reconciler; `write` raises Conflict when
-    another has written."""
+    """Reads and writes the inventory's ConfigMaps. `write` raises Conflict when another has written."""
 
     client: Client
     namespace: str
@@ -279,8 +276,7 @@ class InventoryStore:
         return bool(self._version)
 
     def read(self) -> Inventory:
-        """Lost when there is none, or only a part of it. Raises ApiError, or ValueError when what is there cannot be
-        read."""
+        """Lost when there is none, or only a part of it. Raises ApiError, or ValueError for what cannot be read."""
         try:
             item = self.client.get(self.ref)
         except NotFound:
@@ -323,8 +319,7 @@ class InventoryStore:
     def _take_for_written(
         self, layouts: Sequence[Layout], items: Sequence[Sequence[Object]], head: Mapping[str, Any]
     ) -> Inventory:
-        """The inventory that these ConfigMaps hold, those of the objects first; none of its rows has to be written.
-        Raises ValueError, and then takes nothing for written."""
+        """The inventory that these ConfigMaps hold; none of its rows has to be written. Raises ValueError first."""
         inventory = Inventory.from_rows(rows_of(items[0]), rows_of(items[1]), head)
         tables: list[tuple[ShardSet, Table[Any]]]
         tables = [(self._objects, inventory.entries), (self._runs, inventory.runs)]
@@ -390,8 +385,7 @@ class InventoryStore:
         self._objects.write(prepared[1], inventory.entries)
 
     def restore(self, inventory: Inventory) -> bool:
-        """Look at the head and at one shard in turn, and write again what was deleted by hand, and rows that somebody
-        wrote into; whether there was any of it."""
+        """Write again what was deleted or changed by hand of the head and of one shard in turn; whether any was."""
         if not self._version:
             return False
         self._checks += 1
@@ -424,30 +418,13 @@ class InventoryStore:
         return {"data": {_HEAD_KEY: json.dumps({**head, "digest": _digest_of(head)}, indent=1) + "\n"}}
 
     def _put_head(self, content: Mapping[str, Any]) -> None:
-        """Write the head, which is the fence of what follows: Conflict where another has written it. One that was
-        deleted by hand is made again."""
-        metadata: dict[str, Any] = {"namespace": self.namespace, "name": self.ref.name}
-        metadata["labels"] = memory_labels(self.cluster)
+        """Write the head, which is the fence of what follows: Conflict where another has written it. One that somebody
+        wrote into by hand is no other writer's: a gangplan's is always intact."""
+        metadata = {"namespace": self.namespace, "name": self.ref.name, "labels": memory_labels(self.cluster)}
         item = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, **content}
-        try:
-            written = self._replace_head(item) if self._version else self.client.create(item)
-        except NotFound:
-            del metadata["resourceVersion"]
-            written = self.client.create(item)
-            self._was_deleted = True
+        written, was_deleted = put_config_map(self.client, item, self._version, lambda found: not _is_intact(found))
+        self._was_deleted = self._was_deleted or was_deleted
         self._version, self._head = str(written["metadata"]["resourceVersion"]), content
-
-    def _replace_head(self, item: Object) -> Object:
-        """One that somebody wrote into by hand is no other writer: a gangplan's is always intact."""
-        item["metadata"]["resourceVersion"] = self._version
-        try:
-            return self.client.replace(item)
-        except Conflict:
-            found = self.client.get(self.ref)
-            if _is_intact(found):
-                raise
-        item["metadata"]["resourceVersion"] = found["metadata"]["resourceVersion"]
-        return self.client.replace(item)
 
 
 def _decode_head(item: Object) -> Mapping[str, Any]:

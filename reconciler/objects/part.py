@@ -9,7 +9,7 @@ from reconciler.changes.allowed import Allowed
 from reconciler.changes.diff import Change
 from reconciler.changes.events import Condition
 from reconciler.changes.results import ChangeResult, Effects
-from reconciler.inventory.neighbours import refuse_beside_another
+from reconciler.inventory.keeper import refuse_beside_another
 from reconciler.inventory.store import Inventory
 from reconciler.objects.differ import Differ
 from reconciler.objects.drift import Corrections

@@ -21,8 +21,7 @@ BY_REQUEST = "`gangplan suspend` holds it"
 
 
 class RequestsPart(Part):
-    """A thread reads the requests; `wake` is called when they change. problem: why they could not be read; the last
-    ones count on."""
+    """A thread reads the requests; `wake` is called when they change. problem: why the last ones count on."""
 
     def __init__(self, store: RequestStore, wake: Callable[[], None], timings: RequestTimings) -> None:
         self.store, self.wake, self.timings = store, wake, timings

@@ -1,5 +1,4 @@
-"""What operators ask of a reconciler beside git: leave objects alone for now, run a job again. A ConfigMap that the
-commands `gangplan suspend`, `resume` and `rerun` write and the reconciler only reads."""
+"""What operators ask of a reconciler beside git, in a ConfigMap: leave objects alone for now, run a job again."""
 
 from __future__ import annotations
 

@@ -64,9 +64,8 @@ class SchedulerMemory:
         return self.previous if wanted and wanted == self.refused else wanted
 
     def observe(self, wanted: str, active: frozenset[str] | None, now: float) -> bool:
-        """Compare what the scheduler does with what stands there; whether the former configuration is to return now:
-        where it goes by another one, and where it lacks a plugin that the former one did not ask for.
-        """
+        """Compare what the scheduler does with what stands there. Whether the former configuration is to return now:
+        where the scheduler goes by another one, or lacks a plugin that the former one did not ask for."""
         expected = parts_of(self.text_for(wanted))
         if active is None or not expected:
             return False

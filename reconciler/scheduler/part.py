@@ -1,5 +1,4 @@
-"""The part of Volcano: whether its scheduler goes by the configuration of the repository, and whether its components
-still act."""
+"""The part of Volcano: whether its scheduler runs the repository's configuration, and its components still act."""
 
 from __future__ import annotations
 
@@ -31,12 +30,8 @@ STATE_KEY = "scheduler.json"
 
 
 class SchedulerPart(Part):
-    """The text before the last change is kept; whether the scheduler has taken the new one is found out by what it
-    does, and the former one returns when it has not.
-
-    memory: what was written and what came of it; the cluster holds it as well. stalls: who owes gangs of the plan
-    something.
-    """
+    """The text before the last change is kept, and returns when the scheduler does not act by the new one. memory: what
+    was written and what came of it. stalls: who owes gangs of the plan something."""
 
     def __init__(
         self,

@@ -1,8 +1,5 @@
-"""Which actions and plugins Volcano's scheduler goes through, by its metrics.
-
-A configuration that it cannot use it logs and ignores, and goes on with the last one. What it does in its cycles is
-where that shows from outside: each action and each plugin is counted in each cycle.
-"""
+"""Which actions and plugins Volcano's scheduler goes through, by its metrics: each is counted in each cycle. It logs
+a configuration that it cannot use, and goes on with the last one."""
 
 from __future__ import annotations
 
@@ -30,8 +27,7 @@ def default_address(environment: Mapping[str, str]) -> str:
 
 
 def read_counts(text: str) -> tuple[float, Mapping[str, float]]:
-    """Cycles that have ended, and how often each part ("action allocate", "plugin gang") was gone through. Raises
-    ValueError for what are no metrics of a scheduler."""
+    """Cycles that have ended, and how often each part ("action allocate") was gone through. Raises ValueError."""
     cycles = _CYCLES.search(text)
     if cycles is None:
         raise ValueError("these are no metrics of Volcano's scheduler")
@@ -43,11 +39,8 @@ def read_counts(text: str) -> tuple[float, Mapping[str, float]]:
 
 
 class SchedulerProbe:
-    """A thread that looks at the metrics; `wake` is called when what they show has changed.
-
-    active: the parts that the scheduler goes through, as last seen; None while that is not known. problem: why the
-    metrics cannot be read.
-    """
+    """Looks at the metrics; `wake` is called when what they show has changed. active: the parts that the scheduler goes
+    through; None while that is not known. problem: why the metrics cannot be read."""
 
     def __init__(
         self,

@@ -158,8 +158,7 @@ def is_unseen_group(group: Object) -> bool:
 
 
 def is_unseen_pod(pod: Object) -> bool:
-    """Whether the scheduler has neither bound the pod nor said why not. What the API server wrote when it was gated may
-    still stand there."""
+    """Whether the scheduler has neither bound the pod nor said why not. "SchedulingGated" is the API server's word."""
     return not bound_node(pod) and all(reason == "SchedulingGated" for reason, _ in _scheduled_rows(pod))
 
 

@@ -51,8 +51,7 @@ class Heartbeat:
 
 @dataclass(slots=True)
 class LoopPulse:
-    """last_good_pass: when a pass ended well last, on the clock. others: heartbeats of threads that belong to no
-    part."""
+    """last_good_pass: when a pass ended well, on the clock. others: heartbeats of threads that belong to no part."""
 
     heartbeat: Heartbeat
     last_good_pass: float = 0.0

@@ -21,7 +21,7 @@ from reconciler.cluster.lease import Lease
 from reconciler.cluster.objects import Object, Ref
 from reconciler.cluster.timelimit import TimeLimiter
 from reconciler.git.poller import GitPoller
-from reconciler.inventory.neighbours import OtherGangplanError
+from reconciler.inventory.keeper import OtherGangplanError
 from reconciler.inventory.store import Inventory
 from reconciler.loop import Parts
 from reconciler.objects.drift import Basis, Corrections

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import time
@@ -29,22 +30,26 @@ def mirror(source: Source, tmp_path: Path) -> Mirror:
     return Mirror(str(source.folder), "main", tmp_path / "mirror.git")
 
 
+ADDRESS = "https://example.com/repo"
+UNSAFE_ADDRESSES = (
+    *("ext::sh -c id", "file:///etc", "git://example.com/x", "--upload-pack=id", "http://example.com/x"),
+    *("https://example.com/a b", "nowhere", "ssh://"),
+)
+
+
 @pytest.mark.parametrize(
-    "address",
+    ("address", "branch", "faults"),
     [
-        "ext::sh -c id",
-        "file:///etc",
-        "git://example.com/x",
-        "--upload-pack=id",
-        "http://example.com/x",
-        "https://example.com/a b",
-        "nowhere",
-        "ssh://",
+        *((address, "main", ()) for address in UNSAFE_ADDRESSES),
+        *((ADDRESS, branch, ()) for branch in ("-u", "a..b", "a b", "x.lock", "a@{1}", "", "a:b", "end/")),
+        (ADDRESS, "main", ("x=y",)),
     ],
 )
-def test_an_address_that_could_do_more_than_fetch_is_never_given_to_git(address: str, tmp_path: Path) -> None:
+def test_what_could_do_more_than_fetch_is_never_given_to_git(
+    address: str, branch: str, faults: tuple[str, ...], tmp_path: Path
+) -> None:
     with pytest.raises(UnsafeError):
-        Mirror(address, "main", tmp_path)
+        Mirror(address, branch, tmp_path, ignored_faults=faults)
 
 
 def test_a_folder_that_was_there_once_is_a_fetch_that_fails_and_no_wrong_address(
@@ -66,17 +71,9 @@ def test_a_folder_that_was_there_once_is_a_fetch_that_fails_and_no_wrong_address
     assert mirror.fetch()
 
 
-@pytest.mark.parametrize("branch", ["-u", "a..b", "a b", "x.lock", "a@{1}", "", "a:b", "end/"])
-def test_a_branch_that_is_no_name_is_refused(branch: str, tmp_path: Path) -> None:
-    with pytest.raises(UnsafeError):
-        Mirror("https://example.com/repo", branch, tmp_path)
-
-
-@pytest.mark.parametrize(
-    "address", ["https://example.com/team/repo.git", "ssh://git@example.com/repo", "git@example.com:team/repo.git"]
-)
-def test_https_and_ssh_are_spoken(address: str, tmp_path: Path) -> None:
-    assert not Mirror(address, "release/1.2", tmp_path).is_local
+def test_https_and_ssh_are_spoken(tmp_path: Path) -> None:
+    for address in (ADDRESS, "ssh://git@example.com/repo", "git@example.com:team/repo.git"):
+        assert not Mirror(address, "release/1.2", tmp_path).is_local
 
 
 @pytest.mark.parametrize("password", ["secret", "p@ss", "p/w", "p@s/s:@x"])
@@ -125,10 +122,8 @@ def test_symbolic_links_and_submodules_are_refused_by_name(source: Source, mirro
     mirror.fetch()
     tree = mirror.read_tree(source.git("rev-parse", "HEAD"))
     assert set(tree.files) == {"jobs/a.yaml"}
-    assert [(problem.code, problem.position.file) for problem in tree.problems] == [
-        ("GP119", "jobs/leak.yaml"),
-        ("GP130", "jobs/module"),
-    ]
+    problems = [(problem.code, problem.position.file) for problem in tree.problems]
+    assert problems == [("GP119", "jobs/leak.yaml"), ("GP130", "jobs/module")]
 
 
 @pytest.mark.parametrize("name", ["two\nlines", "no utf-8 \udcff"])
@@ -146,13 +141,6 @@ def test_what_is_empty_is_no_error(source: Source, mirror: Mirror) -> None:
     assert mirror.read_tree(source.commit() and mirror.fetch()).files == {}
     source.commit(a="", b="")
     assert mirror.read_tree(mirror.fetch()).files == {"jobs/a.yaml": b"", "jobs/b.yaml": b""}
-
-
-def test_a_file_above_the_limit_is_never_loaded(source: Source, mirror: Mirror) -> None:
-    source.commit(big="x" * (MAX_FILE_BYTES + 100), small="y\n")
-    tree = mirror.read_tree(mirror.fetch())
-    assert tree.files["jobs/small.yaml"] == b"y\n"
-    assert tree.files["jobs/big.yaml"] == b" " * (MAX_FILE_BYTES + 1), "one byte above the limit, and none of its own"
 
 
 def test_hooks_and_configuration_of_the_repository_do_nothing(source: Source, mirror: Mirror, tmp_path: Path) -> None:
@@ -190,12 +178,6 @@ def test_locks_that_a_killed_git_left_are_no_obstacle(source: Source, mirror: Mi
         (mirror.directory / lock).write_text("")
     commit = source.commit(a="2\n")
     assert mirror.fetch() == commit
-
-
-def test_a_branch_that_is_not_there_is_said_so(source: Source, tmp_path: Path) -> None:
-    source.commit(a="1\n")
-    with pytest.raises(GitError, match="has no branch release"):
-        Mirror(str(source.folder), "release", tmp_path / "m").fetch()
 
 
 def test_no_process_outlives_a_read(source: Source, mirror: Mirror) -> None:
@@ -288,17 +270,20 @@ def test_a_branch_whose_name_ends_like_ours_is_not_ours(decoy: str, source: Sour
     assert mirror.fetch() == new
 
 
-def test_a_large_file_is_not_even_fetched_where_the_server_can_filter(source: Source, mirror: Mirror) -> None:
-    source.git("config", "uploadpack.allowFilter", "true")
+@pytest.mark.parametrize("can_filter", ["true", "false"])
+def test_a_large_file_is_never_loaded_and_not_even_fetched_where_the_server_can_filter(
+    can_filter: str, source: Source, mirror: Mirror
+) -> None:
+    source.git("config", "uploadpack.allowFilter", can_filter)
     source.commit(big="x" * (MAX_FILE_BYTES + 100), small="y\n")
     large = source.git("rev-parse", "HEAD:jobs/big.yaml")
     for _ in range(2):
         commit = mirror.fetch()
-        tree = mirror.read_tree(commit)
-        assert tree.files["jobs/big.yaml"] == b" " * (MAX_FILE_BYTES + 1)
-        assert tree.files["jobs/small.yaml"] == b"y\n"
+        files = mirror.read_tree(commit).files
+        assert files["jobs/big.yaml"] == b" " * (MAX_FILE_BYTES + 1), "one byte above the limit, and none of its own"
+        assert files["jobs/small.yaml"] == b"y\n"
         objects = mirror._local_git().cat_file("--batch-all-objects", "--batch-check=%(objectname)")
-        assert large not in objects
+        assert (large in objects) == (can_filter == "false")
         assert mirror.is_ancestor(commit, commit)
         source.commit(other="z\n")
 
@@ -365,13 +350,9 @@ def test_a_damaged_clone_is_made_anew(source: Source, mirror: Mirror) -> None:
     for pack in mirror.directory.glob("objects/pack/*.pack"):
         pack.chmod(0o644)
         pack.write_bytes(b"PACK" + pack.read_bytes()[4:12] + b"broken")
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline:
-        try:
-            if mirror.fetch() == commit:
-                break
-        except GitError:
-            continue
+    for _ in range(3):
+        with contextlib.suppress(GitError):
+            mirror.fetch()
     assert mirror.read_tree(commit).files == {"jobs/a.yaml": b"2\n"}
 
 
@@ -396,8 +377,3 @@ def test_a_fault_of_an_old_history_is_refused_with_the_way_out(source: Source, m
         mirror.fetch()
     mirror.ignored_faults = ("badTimezone",)
     assert mirror.fetch() == commit
-
-
-def test_a_fault_is_a_plain_name(tmp_path: Path) -> None:
-    with pytest.raises(UnsafeError, match="name of a fault"):
-        Mirror("https://example.com/repo", "main", tmp_path, ignored_faults=("x=y",))

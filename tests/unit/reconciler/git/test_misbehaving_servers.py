@@ -15,9 +15,8 @@ from typing import Any
 
 import pytest
 
-from reconciler.git.history import commit_dates
 from reconciler.git.mirror import Mirror
-from reconciler.git.poller import GitPoller
+from reconciler.git.poller import BranchHead, GitPoller
 from reconciler.git.process import ERRORS_LIMIT, CommandFailed, run_git
 from tests.builders.git_servers import PASSWORD, Answer, Certificates, Trick, http_backend, https_git_server
 from tests.builders.git_source import Source
@@ -37,6 +36,10 @@ class Remote:
     tricks: list[Trick]
     mirror: Mirror
     poller: GitPoller
+
+    def poll(self) -> BranchHead:
+        self.poller.poll_once()
+        return self.poller.head
 
 
 @pytest.fixture(scope="module")
@@ -140,37 +143,30 @@ def refuse(status: int) -> Trick:
     ],
 )
 def test_a_wrong_answer_is_one_message_and_the_head_stays(trick: Trick, words: str, remote: Remote) -> None:
-    remote.poller.poll_once()
-    before = remote.poller.head
+    before = remote.poll()
     assert before.problem == ""
     after = remote.source.commit(b="2\n")
     remote.tricks.append(trick)
-    remote.poller.poll_once()
-    assert (remote.poller.head.commit, remote.poller.head.tree) == (before.commit, before.tree)
-    assert re.search(words, remote.poller.head.problem, re.DOTALL), remote.poller.head.problem
-    assert PASSWORD not in remote.poller.head.problem
+    found = remote.poll()
+    assert (found.commit, found.tree) == (before.commit, before.tree)
+    assert re.search(words, found.problem, re.DOTALL), found.problem
+    assert PASSWORD not in found.problem
     assert remote.poller.failures == 1
     remote.tricks.clear()
-    remote.poller.poll_once()
-    assert (remote.poller.head.commit, remote.poller.head.problem) == (after, "")
-    assert remote.poller.head.tree is not None
-    assert remote.poller.head.tree.files.keys() == {"jobs/a.yaml", "jobs/b.yaml"}
+    found = remote.poll()
+    assert (found.commit, found.problem) == (after, "")
+    assert found.tree is not None
+    assert found.tree.files.keys() == {"jobs/a.yaml", "jobs/b.yaml"}
 
 
 @pytest.mark.parametrize("trick", [drip, chatter, name_branches_without_end])
 def test_an_answer_without_end_is_cut_off(trick: Trick, remote: Remote) -> None:
-    remote.poller.poll_once()
-    before = remote.poller.head.commit
-    after = remote.source.commit(b="2\n")
+    before = remote.poll().commit
+    remote.source.commit(b="2\n")
     remote.tricks.append(trick)
     remote.mirror.timeout = SHORT
-    remote.poller.poll_once()
-    assert remote.poller.head.commit == before
-    assert remote.poller.head.problem == "git fetch did not end within 2 s"
-    remote.tricks.clear()
-    remote.mirror.timeout = 60
-    remote.poller.poll_once()
-    assert (remote.poller.head.commit, remote.poller.head.problem) == (after, "")
+    found = remote.poll()
+    assert (found.commit, found.problem) == (before, "git fetch did not end within 2 s")
 
 
 def test_the_end_of_what_a_command_says_is_kept_and_no_more(tmp_path: Path) -> None:
@@ -185,31 +181,26 @@ def test_the_end_of_what_a_command_says_is_kept_and_no_more(tmp_path: Path) -> N
 
 
 def test_decoys_a_rewrite_and_an_empty_tree_over_https(remote: Remote) -> None:
-    remote.poller.poll_once()
-    first = remote.poller.head.commit
+    first = remote.poll().commit
     for name in ("a/refs/heads/main", "refs/heads/main", "a/main", "main2"):
         remote.source.git("update-ref", f"refs/heads/{name}", first)
     remote.source.git("tag", "main", first)
     second = remote.source.commit(b="2\n")
-    remote.poller.poll_once()
-    assert remote.poller.head.commit == second, "a branch whose name ends like ours is not ours"
+    assert remote.poll().commit == second, "a branch whose name ends like ours is not ours"
     empty = remote.source.git("commit-tree", "-m", "nothing", remote.source.make_tree())
     remote.source.git("update-ref", "refs/heads/main", empty)
-    remote.poller.poll_once()
-    assert (remote.poller.head.commit, remote.poller.head.problem) == (empty, "")
-    assert remote.poller.head.tree is not None
-    assert remote.poller.head.tree.files == {}
+    found = remote.poll()
+    assert (found.commit, found.problem) == (empty, "")
+    assert found.tree is not None
+    assert (found.tree.files, found.tree.commit_dates) == ({}, {})
     assert not remote.mirror.is_ancestor(second, empty)
-    assert commit_dates(remote.mirror.directory, empty, 60, "") == {}
 
 
 def test_too_much_of_a_server_that_cannot_filter_is_stopped_by_size(remote: Remote) -> None:
-    remote.poller.poll_once()
-    before = remote.poller.head.commit
+    before = remote.poll().commit
     remote.source.git("config", "uploadpack.allowFilter", "false")
     noise: Any = {f"noise{number}": os.urandom(300_000).hex() for number in range(8)}
     remote.source.commit(**noise)
     remote.mirror.size_limit = 1 << 20
-    remote.poller.poll_once()
-    assert remote.poller.head.commit == before
-    assert "it brings more than 1 MiB" in remote.poller.head.problem
+    found = remote.poll()
+    assert (found.commit, "it brings more than 1 MiB" in found.problem) == (before, True)

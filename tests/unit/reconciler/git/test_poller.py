@@ -15,9 +15,14 @@ from tests.builders.git_source import Source
 
 
 @pytest.fixture
-def poller(tmp_path: Path) -> GitPoller:
-    source = Source(tmp_path / "source")
-    source.commit(a="1\n")
+def source(tmp_path: Path) -> Source:
+    made = Source(tmp_path / "source")
+    made.commit(a="1\n")
+    return made
+
+
+@pytest.fixture
+def poller(source: Source, tmp_path: Path) -> GitPoller:
     return GitPoller(Mirror(str(source.folder), "main", tmp_path / "mirror.git"), 10.0, lambda: None)
 
 
@@ -36,13 +41,12 @@ def test_whatever_a_fetch_ends_in_is_a_problem_and_the_last_head_stays(
     poller.on_poll = lambda good, seconds: seen.append(good)
     poller.poll_once()
     head = poller.head
-    assert head.commit
-    assert not head.problem
+    assert (bool(head.commit), head.problem) == (True, "")
     raise_on_fetch(monkeypatch, error)
     poller.poll_once()
     assert (poller.head.commit, poller.head.tree) == (head.commit, head.tree)
-    assert str(error) in poller.head.problem
     assert poller.head.problem
+    assert str(error) in poller.head.problem
     monkeypatch.undo()
     poller.poll_once()
     assert poller.head == head
@@ -75,7 +79,7 @@ def test_a_first_clone_that_is_under_way_goes_on_at_once(poller: GitPoller, monk
     assert poller._poked.is_set()
 
 
-def test_a_poke_fetches_long_before_the_pause_is_over(poller: GitPoller) -> None:
+def test_a_poke_fetches_long_before_the_pause_is_over(poller: GitPoller, source: Source) -> None:
     poller.interval = 3600.0
     woken = threading.Event()
     poller.wake = woken.set
@@ -84,15 +88,9 @@ def test_a_poke_fetches_long_before_the_pause_is_over(poller: GitPoller) -> None
         assert woken.wait(60)
         woken.clear()
         before = poller.head.commit
-        Source.commit(_source_of(poller), a="2\n")
+        source.commit(a="2\n")
         poller.poke()
         assert woken.wait(60)
         assert poller.head.commit != before
     finally:
         poller.stop()
-
-
-def _source_of(poller: GitPoller) -> Source:
-    source = Source.__new__(Source)
-    source.folder = Path(poller.mirror.url)
-    return source

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import hmac
-import http.client
 import json
 import select
 import socket
@@ -17,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from reconciler.git.webhook import BODY_LIMIT, CONCURRENT_LIMIT, WebhookReceiver, WebhookServer, serve_webhook
-from reconciler.timings import GitTimings
+from reconciler.timings import TIMINGS, GitTimings
 from tests.builders.threads import skip_error_pauses
 
 SECRET = b"hook-secret"
@@ -29,11 +28,19 @@ class Hook:
 
     def __init__(self, secret_file: Path) -> None:
         secret_file.write_bytes(SECRET + b"\n")
-        self.count = 0
-        self.receiver = WebhookReceiver("main", secret_file, self._poke)
+        self.pokes: list[None] = []
+        self.receiver = WebhookReceiver("main", secret_file, lambda: self.pokes.append(None))
 
-    def _poke(self) -> None:
-        self.count += 1
+    @property
+    def count(self) -> int:
+        return len(self.pokes)
+
+    @contextlib.contextmanager
+    def serving(self, timings: GitTimings = TIMINGS.git) -> Iterator[WebhookServer]:
+        server = serve_webhook("127.0.0.1:0", self.receiver, timings)
+        yield server
+        server.shutdown()
+        server.server_close()
 
     def status(self, body: bytes, **headers: str) -> int:
         message = Message()
@@ -93,59 +100,53 @@ def test_without_a_secret_nothing_is_believed(hook: Hook, content: bytes | None)
     assert hook.count == 0
 
 
-@pytest.fixture
-def port(hook: Hook) -> Iterator[int]:
-    server = serve_webhook("127.0.0.1:0", hook.receiver)
-    yield server.server_port
-    server.shutdown()
-    server.server_close()
+HEAD = f"POST / HTTP/1.1\r\nContent-Length: {len(PUSH)}\r\nX-Gitlab-Token: {SECRET.decode()}\r\n\r\n".encode()
 
 
-def test_over_http(hook: Hook, port: int) -> None:
-    def post(body: bytes, **headers: str) -> int:
-        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
-        connection.putrequest("POST", "/")
-        for name, value in headers.items():
-            connection.putheader(name.replace("_", "-"), value)
-        connection.endheaders()
-        connection.send(body)
-        status = connection.getresponse().status
-        connection.close()
-        return status
+def post(server: WebhookServer, request: bytes) -> bytes:
+    """The first line of the answer."""
+    with socket.create_connection(("127.0.0.1", server.server_port)) as connection:
+        connection.sendall(request)
+        return connection.makefile("rb").readline()
 
-    signed = {"X_Hub_Signature_256": "sha256=" + signature(PUSH)}
-    assert post(PUSH, Content_Length=str(len(PUSH)), **signed) == 202
-    assert post(b"", Content_Length=str(BODY_LIMIT + 1)) == 413, "before a byte of it is read"
-    assert post(b"", Content_Length="9" * 5000) == 413
-    assert post(b"", Content_Length="-1") == 411
-    assert post(b"", Transfer_Encoding="chunked") == 411
+
+def test_over_http(hook: Hook) -> None:
+    rows = (
+        (f"Content-Length: {BODY_LIMIT + 1}", 413),  # before a byte of it is read
+        ("Content-Length: " + "9" * 5000, 413),
+        ("Content-Length: -1", 411),
+        ("Transfer-Encoding: chunked", 411),
+    )
+    with hook.serving() as server:
+        assert b" 202 " in post(server, HEAD + PUSH)
+        for header, status in rows:
+            assert f" {status} ".encode() in post(server, f"POST / HTTP/1.1\r\n{header}\r\n\r\n".encode())
     assert hook.count == 1
 
 
-def test_connections_that_drip_keep_nobody_out(hook: Hook, port: int) -> None:
+def test_connections_that_drip_keep_nobody_out(hook: Hook) -> None:
     """Eight of them did, for as long as they liked: the limit was one for each byte."""
-    head = f"POST / HTTP/1.1\r\nContent-Length: {len(PUSH)}\r\nX-Gitlab-Token: {SECRET.decode()}\r\n\r\n".encode()
-    slow = [socket.create_connection(("127.0.0.1", port)) for _ in range(3 * CONCURRENT_LIMIT)]
-    for each in slow:
-        with contextlib.suppress(OSError):
-            each.sendall(head + PUSH[:1])
-    with socket.create_connection(("127.0.0.1", port)) as good:
-        good.sendall(head + PUSH)
-        assert b" 202 " in good.makefile("rb").readline()
-    for each in slow:
-        each.close()
+    with hook.serving() as server:
+        address = ("127.0.0.1", server.server_port)
+        slow = [socket.create_connection(address) for _ in range(3 * CONCURRENT_LIMIT)]
+        for each in slow:
+            with contextlib.suppress(OSError):
+                each.sendall(HEAD + PUSH[:1])
+        assert b" 202 " in post(server, HEAD + PUSH)
+        for each in slow:
+            each.close()
 
 
 def test_a_request_has_a_limit_for_the_whole_of_it(hook: Hook) -> None:
-    server = serve_webhook("127.0.0.1:0", hook.receiver, GitTimings(webhook_request=0.2))
-    with socket.create_connection(("127.0.0.1", server.server_port)) as slow:
+    with (
+        hook.serving(GitTimings(webhook_request=0.2)) as server,
+        socket.create_connection(("127.0.0.1", server.server_port)) as slow,
+        contextlib.suppress(OSError),  # it is shut, or reset
+    ):
         slow.sendall(b"POST / HTTP/1.1\r\nContent-Length: 100000\r\n\r\n")
-        with contextlib.suppress(OSError):  # it is shut, or reset
-            while select.select([slow], [], [], 0.05)[0] == []:
-                slow.sendall(b"x")
+        while select.select([slow], [], [], 0.05)[0] == []:
+            slow.sendall(b"x")
     assert hook.count == 0
-    server.shutdown()
-    server.server_close()
 
 
 def test_an_address_that_is_none_is_refused(hook: Hook) -> None:
@@ -166,15 +167,11 @@ def test_the_servers_thread_survives_what_it_did_not_expect_and_shows_that_it_tu
         look(server)
 
     monkeypatch.setattr(WebhookServer, "service_actions", fail_once)
-    server = serve_webhook("127.0.0.1:0", hook.receiver)
-    while errors:
-        time.sleep(0.001)
-    with socket.create_connection(("127.0.0.1", server.server_port)) as good:
-        good.sendall(f"POST / HTTP/1.1\r\nContent-Length: 2\r\nX-Gitlab-Token: {SECRET.decode()}\r\n\r\n{{}}".encode())
-        assert b" 202 " in good.makefile("rb").readline()
-    assert server.heartbeat.errors == 1
-    server.heartbeat.rest()
-    server.service_actions()
-    assert server.heartbeat.last_beat is not None
-    server.shutdown()
-    server.server_close()
+    with hook.serving() as server:
+        while errors:
+            time.sleep(0.001)
+        assert b" 202 " in post(server, HEAD + PUSH)
+        assert server.heartbeat.errors == 1
+        server.heartbeat.rest()
+        server.service_actions()
+        assert server.heartbeat.last_beat is not None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from reconciler.cluster.client import Retry
 from reconciler.cluster.lease import Fence, Lease
 from reconciler.cluster.objects import Ref
-from reconciler.inventory.keeper import InventoryKeeper
+from reconciler.inventory.keeper import InventoryKeeper, OtherGangplanError, refuse_beside_another
 from reconciler.inventory.store import Inventory, InventoryEntry, InventoryStore
 from tests.builders.fake_cluster import FakeCluster
 from tests.builders.scripted_server import error_answer
@@ -85,3 +86,39 @@ def test_what_was_deleted_by_hand_is_written_again_while_nothing_else_happens(cl
     assert set(paths) <= cluster.objects.keys()
     head = next(path for path in paths if path.endswith("-inventory"))
     assert json.loads(cluster.objects[head]["data"]["inventory.json"])["version"] == 2
+
+
+def claim(cluster: FakeCluster, namespace: str, name: str, created: str) -> InventoryStore:
+    """The inventory of a gangplan that has run before."""
+    store = InventoryStore(cluster.client(), namespace, name)
+    store.write(Inventory())
+    path = f"/api/v1/namespaces/{namespace}/configmaps/gangplan-{name}-inventory"
+    cluster.objects[path]["metadata"]["creationTimestamp"] = created
+    return store
+
+
+@pytest.mark.parametrize(("namespace", "name"), [("gangplan-system", "other"), ("elsewhere", "test")])
+def test_another_name_or_namespace_is_refused_and_the_first_is_named(namespace: str, name: str) -> None:
+    cluster = FakeCluster()
+    claim(cluster, "gangplan-system", "test", "2026-01-01")
+    with pytest.raises(OtherGangplanError, match="--cluster test --namespace gangplan-system"):
+        refuse_beside_another(InventoryStore(cluster.client(), namespace, name))
+
+
+def test_of_two_that_start_together_the_older_inventory_stays() -> None:
+    cluster = FakeCluster()
+    first = claim(cluster, "gangplan-system", "test", "2026-01-01")
+    second = claim(cluster, "gangplan-system", "other", "2026-01-02")
+    refuse_beside_another(first)
+    with pytest.raises(OtherGangplanError):
+        refuse_beside_another(second)
+
+
+def test_its_own_replicas_and_what_a_plan_holds_are_no_other() -> None:
+    cluster = FakeCluster()
+    store = claim(cluster, "gangplan-system", "test", "2026-01-02")
+    labels = {"app.kubernetes.io/managed-by": "gangplan", "gangplan.dev/cluster": "else"}
+    path = "/api/v1/namespaces/volcano-system/configmaps/volcano-scheduler-configmap"
+    metadata = {"name": Path(path).name, "namespace": "volcano-system", "labels": labels}
+    cluster.put(path, {"metadata": {**metadata, "creationTimestamp": "2025"}})
+    refuse_beside_another(store)

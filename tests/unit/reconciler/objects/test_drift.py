@@ -21,7 +21,7 @@ from reconciler.objects.drift import Basis, Corrections
 from reconciler.observation.informers import InformerSet
 from reconciler.planning.snapshot import Snapshot
 from reconciler.requests.store import Requests
-from reconciler.threads.wake import WakeEvent
+from reconciler.threads.rest import WakeEvent
 from reconciler.timings import TIMINGS, ObjectTimings
 from tests.builders.scripted_server import error_answer
 from tests.builders.writing import CONFIGMAPS, LABELS, Writing, config_map, manifest_of

@@ -52,8 +52,13 @@ class LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in self.lazy_commands:
             return super().get_command(ctx, cmd_name)
+        from compiler.cli.defaults import add_variables, configured_defaults, file_around
+
         module, _, attribute = self.lazy_commands[cmd_name][0].partition(":")
         command: click.Command = getattr(importlib.import_module(module), attribute)
+        add_variables(cmd_name, command)
+        if not ctx.resilient_parsing and (file := file_around(Path.cwd())):
+            ctx.default_map = {cmd_name: configured_defaults(file, cmd_name, command)}
         return command
 
     def resolve_command(
@@ -114,7 +119,10 @@ def _print_version(ctx: click.Context, param: click.Parameter, wanted: bool) -> 
 )
 def cli() -> None:
     """Compile queues, topology and jobs from a git repository into a proven gang placement for Kubernetes and
-    Volcano."""
+    Volcano.
+
+    Defaults of options: the variable GANGPLAN_COMMAND_OPTION (GANGPLAN_PLAN_OUTPUT; GANGPLAN_CLUSTER and
+    GANGPLAN_REPO for all commands), then [defaults] in gangplan.toml."""
 
 
 for _name, _short_help in (
@@ -193,10 +201,22 @@ def compile_options(command: Command) -> Command:
 FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
 
 
+def take_defaults(ctx: click.Context, param: click.Parameter, repo: Path | None) -> Path | None:
+    """A callback of --repo, before other options: these have the defaults of the gangplan.toml in a folder that was
+    named, and not of the one around the working folder."""
+    if repo is not None and ctx.info_name is not None:
+        from compiler.cli.defaults import configured_defaults
+        from compiler.repository.paths import CONFIGURATION_FILE
+
+        file = repo / CONFIGURATION_FILE
+        ctx.default_map = configured_defaults(file, ctx.info_name, ctx.command) if file.is_file() else {}
+    return repo
+
+
 def _repository_around(ctx: click.Context, param: click.Parameter, repo: Path | None) -> Path:
     """The folder that was named, else the one around this that holds cluster-specs/."""
-    if repo is not None:
-        return repo
+    if (named := take_defaults(ctx, param, repo)) is not None:
+        return named
     from compiler.repository import find_root
 
     here = Path.cwd()
@@ -207,6 +227,7 @@ def _repository_around(ctx: click.Context, param: click.Parameter, repo: Path | 
 repo_option = click.option(
     "--repo",
     type=FOLDER,
+    is_eager=True,
     callback=_repository_around,
     help="The repository. [default: the folder around this one that holds cluster-specs/]",
 )

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from compiler.cli import FOLDER, pause_garbage_collection, wants_colour
+from compiler.cli import FOLDER, pause_garbage_collection, take_defaults, wants_colour
 from compiler.repository.paths import ROOT_FOLDERS
 
 if TYPE_CHECKING:
@@ -25,7 +25,13 @@ FORMATS = ("text", "json", "github", "sarif", "junit")
 
 @click.command()
 @click.argument("paths", nargs=-1, type=click.Path(path_type=Path), metavar="[PATH|-]...")
-@click.option("--repo", type=FOLDER, help="The repository. [default: the folder around PATH that holds cluster-specs/]")
+@click.option(
+    "--repo",
+    type=FOLDER,
+    is_eager=True,
+    callback=take_defaults,
+    help="The repository. [default: the folder around PATH that holds cluster-specs/]",
+)
 @click.option("--cluster", help="Check against this cluster only. [default: each one]")
 @click.option("-o", "--output", type=click.Choice(FORMATS), help="Output format, the same as --format.")
 @click.option(

@@ -32,10 +32,17 @@ if TYPE_CHECKING:
 def explain(ctx: click.Context, job: str, inputs: CompileInputs, output: str) -> None:
     """Say why JOB (its name, namespace/name, kind/name or file) starts or waits, and what would help.
 
-    In place of a job: an action, a plugin or an argument of Volcano's scheduler (binpack.weight), or the code of a
-    diagnostic (GP410), a reason (GW104) or a repair (GR102). A job of such a name is namespace/name.
+    In place of a job: an action, a plugin or an argument of Volcano's scheduler (binpack.weight), the code of a
+    diagnostic (GP410), a reason (GW104) or a repair (GR102), or a field (Cluster.spec.order). A job of such a name is
+    namespace/name.
     """
-    if (text := _reference_text(job)) is not None:
+    from compiler.views.reference import UnknownReferenceError, reference_text
+
+    try:
+        text = reference_text(job)
+    except UnknownReferenceError as error:
+        raise click.UsageError(str(error), ctx) from error
+    if text is not None:
         echo(text)
         ctx.exit(0)
     from compiler.views import data, machine
@@ -52,22 +59,6 @@ def explain(ctx: click.Context, job: str, inputs: CompileInputs, output: str) ->
     else:
         echo(machine.FORMATS[output]({"jobs": [data.gang_entry(decision) for decision in found]}))
     ctx.exit(0)
-
-
-def _reference_text(words: str) -> str | None:
-    """What the reference says of an argument of the scheduler, or of a code."""
-    from compiler.volcano.arguments import explanation
-
-    if words[:2] == "GP" and words[2:].isdigit():
-        from compiler.checks.catalogue import all_rules
-
-        rule = all_rules().get(words)
-        return None if rule is None else f"{rule.code} {rule.title} ({rule.severity})\n{rule.text}\n"
-    if words[:2] in ("GW", "GR") and words[2:].isdigit():
-        from compiler.explain.page import code_text
-
-        return code_text(words)
-    return explanation(words)
 
 
 def _repository_path(job: str, repo: Path) -> str:

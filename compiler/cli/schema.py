@@ -22,7 +22,7 @@ SETTINGS = {"yaml.schemas": {SCHEMA_FILE: GLOBS}}
 @click.pass_context
 def schema(ctx: click.Context, kind: str | None, vscode: bool, repo: Path) -> None:
     """Print the JSON schema of a KIND, for editors such as yaml-language-server; without KIND, list the kinds. `all` is
-    one schema for every kind.
+    one schema for every kind, and a name that several groups have is one schema for all of these.
 
     Put `# yaml-language-server: $schema=FILE` on the first line of a YAML file, or use --vscode.
     """
@@ -34,11 +34,14 @@ def schema(ctx: click.Context, kind: str | None, vscode: bool, repo: Path) -> No
     if vscode:
         _write_vscode_files(repo)
         return
-    if kind == "all":
-        click.echo(json.dumps(schema_of_all_kinds(), indent=2))
-        return
     if kind is None:
         click.echo("\n".join(known))
+        return
+    groups = [name for name in known if name.lower().startswith(f"{kind.lower()}.")]
+    if kind == "all" or (kind.lower() not in map(str.lower, known) and groups):
+        if groups:
+            click.echo(f"{kind} is {' or '.join(groups)}: this is the schema of both", err=True)
+        click.echo(json.dumps(schema_of_all_kinds(groups or None), indent=2))
         return
     found = {name.lower(): name for name in known}.get(kind.lower())
     if found is None:

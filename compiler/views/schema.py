@@ -3,7 +3,7 @@ models."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from compiler import kubernetes
@@ -76,11 +76,12 @@ def _annotations_schema(kind: Kind) -> dict[str, Any]:
     return {"type": ["object", "null"], "properties": described, "additionalProperties": True}
 
 
-def schema_of_all_kinds() -> dict[str, Any]:
-    """One schema for every kind: a document is held to that of its apiVersion and kind, and any other passes."""
+def schema_of_all_kinds(names: Collection[str] | None = None) -> dict[str, Any]:
+    """One schema for every kind, or for those of these full names: a document is held to that of its apiVersion and
+    kind, and any other passes."""
     branches, definitions = [], dict[str, Any]()
     for name, kind in kinds_by_name().items():
-        if name != (kind.key if kind.group else f"{kind.name}.v1"):
+        if name != (kind.key if kind.group else f"{kind.name}.v1") or not (names is None or name in names):
             continue
         made = _with_own_references(json_schema(kind), name)
         definitions |= {f"{name}.{key}": value for key, value in made.pop("$defs", {}).items()}

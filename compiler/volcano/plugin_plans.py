@@ -274,6 +274,31 @@ PLUGIN_PLANS: Mapping[str, PluginPlan] = {
 """Plugin -> what the plan makes of it, for all plugins of Volcano 1.15."""
 
 
+ACTION_PLANS: Mapping[str, str] = {
+    "enqueue": "admits PodGroups whose minResources fit in the cluster and their queue; planned jobs are admitted once "
+    "their gates are lifted",
+    "allocate": "places waiting gangs, queue by queue; of planned pods it finds the node that the plan names",
+    "backfill": "places pods that request nothing; the plan has room for them everywhere",
+    "preempt": "evicts pods of lower priority in the same queue; the plan chooses the victims, proven fewest and least",
+    "reclaim": "evicts pods of queues above what they deserve, for queues below; the plan chooses the victims",
+    "gangpreempt": "preempt for whole gangs with a network topology",
+    "gangreclaim": "reclaim for whole gangs with a network topology",
+    "shuffle": "evicts running pods that the plugins rescheduling and tdm name; not planned, and GP430 warns of it",
+}
+"""Action -> what it does, and what the plan makes of it."""
+
+
+def planned_text(name: str) -> str:
+    """Lines of what the plan makes of a plugin or an action; empty for any other name."""
+    if name in ACTION_PLANS:
+        return f"  does   {ACTION_PLANS[name]}\n"
+    if name not in PLUGIN_PLANS:
+        return ""
+    plan = PLUGIN_PLANS[name]
+    rows = [f"  in the plan: {plan.planned}", *(f"  with {each.when}: {each.text}" for each in plan.differences)]
+    return "\n".join(rows) + "\n"
+
+
 def plugins_page() -> str:
     """docs/plugins.md."""
     rows = [

@@ -73,9 +73,7 @@ def keep_stdout_for_python() -> None:
         return
     former = sys.stdout
     former.flush()
-    kept = io.TextIOWrapper(
-        os.fdopen(os.dup(1), "wb"), former.encoding, former.errors, line_buffering=former.line_buffering
-    )
+    kept = io.TextIOWrapper(os.fdopen(os.dup(1), "wb"), former.encoding, former.errors, line_buffering=former.isatty())
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 1)
     os.close(nowhere)

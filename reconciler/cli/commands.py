@@ -25,7 +25,13 @@ from compiler.kubernetes import SNAPSHOT_TIME_ANNOTATION, name_of
 from reconciler.assembly import build_parts
 from reconciler.cli import Command, add_kubeconfig_options, namespace_option, state_folder
 from reconciler.cli.config import load_config
-from reconciler.cli.connection import TimeLimitError, check_kubeconfig, cluster_command, time_limit
+from reconciler.cli.connection import (
+    TimeLimitError,
+    check_kubeconfig,
+    cluster_command,
+    reported_cluster,
+    time_limit,
+)
 from reconciler.cli.requests import target_key
 from reconciler.cluster.client import ApiError, Client, Forbidden, NotFound
 from reconciler.cluster.lease import vacancy
@@ -311,13 +317,14 @@ def state_items(client: Client) -> Iterator[Object]:
 
 @click.command()
 @click.argument("job", required=False)
-@click.option("--cluster", required=True, help="Which cluster.")
+@click.option("--cluster", help="Which cluster; needed only when several are reported on.")
 @namespace_option
 @cluster_command(30.0)
 @click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
-def status(client: Client, job: str | None, cluster: str, namespace: str, output: str) -> None:
+def status(client: Client, job: str | None, cluster: str | None, namespace: str, output: str) -> None:
     """Show the commit in force, the conditions, each gang's decision, and what is held and why; of a JOB
     (NAMESPACE/NAME, or KIND.GROUP/NAMESPACE/NAME) how its last run went."""
+    cluster = cluster or reported_cluster(client, namespace)
     if job is not None:
         run = _finished_run(client, namespace, cluster, job)
         click.echo(json.dumps(record_row(run), indent=1) if output == "json" else record_text(run).rstrip("\n"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import threading
 from collections.abc import Callable, Iterator
@@ -16,9 +17,13 @@ import click
 
 from reconciler.cli import add_kubeconfig_options
 from reconciler.cluster.client import ApiError, Client, Retry, Unauthorized
+from reconciler.cluster.preflight import server_trouble
 from reconciler.cluster.transport import Connector
 
 Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+_STATUS_NAME = re.compile(r"gangplan-(.+)-status")
 
 
 class TimeLimitError(BaseException):
@@ -52,9 +57,23 @@ def one_line_errors() -> Iterator[None]:
     except Unauthorized as error:
         raise click.ClickException("the server does not accept the credentials (Unauthorized)") from error
     except Retry as error:
-        raise click.ClickException(f"unable to reach the server: {_one_line(error)}") from error
+        raise click.ClickException(server_trouble(error)) from error
     except (ApiError, TimeLimitError, ValueError) as error:
         raise click.ClickException(_one_line(error)) from error
+
+
+def reported_cluster(client: Client, namespace: str) -> str:
+    """The one cluster that a reconciler of this namespace has reported on.
+
+    Raises ClickException where there is none or more than one.
+    """
+    found, _ = client.list(client.resource("v1", "ConfigMap"), namespace)
+    names = [match[1] for each in found if (match := _STATUS_NAME.fullmatch(each["metadata"]["name"]))]
+    if len(names) == 1:
+        return names[0]
+    if not names:
+        raise click.ClickException(f"no reconciler has reported in namespace {namespace}. Fix: check --namespace")
+    raise click.ClickException(f"several clusters have reports: {', '.join(sorted(names))}. Fix: name one: --cluster")
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from compiler.kubernetes import DIGEST_ANNOTATION, annotations_of
 from compiler.run_kinds import RUN_KINDS, end_of_run
 from reconciler.changes.planned_runs import split_run
 from reconciler.cli import Command, namespace_option
-from reconciler.cli.connection import cluster_command
+from reconciler.cli.connection import cluster_command, reported_cluster
 from reconciler.cluster.client import Client
 from reconciler.inventory.store import FinishedRun, Inventory, InventoryStore
 from reconciler.requests.store import EVERYTHING, Requests, RequestStore
@@ -21,14 +21,14 @@ _KIND = re.compile(r"[A-Z][A-Za-z0-9]*(\.[a-z0-9.-]+)?")
 
 def _add_options(command: Command) -> Command:
     """Add --cluster, the options of a cluster and --timeout."""
-    named = click.option("--cluster", required=True, help="Which cluster.")(command)
+    named = click.option("--cluster", help="Which cluster; needed only when several are reported on.")(command)
     return namespace_option(cluster_command(30.0)(named))
 
 
 @click.command()
 @click.argument("target")
 @_add_options
-def suspend(client: Client, target: str, cluster: str, namespace: str) -> None:
+def suspend(client: Client, target: str, cluster: str | None, namespace: str) -> None:
     """Keep the reconciler from TARGET until `resume`: `all`, a kind (Queue, Job.batch.volcano.sh), or an object
     (NAMESPACE/NAME, or KIND.GROUP/NAMESPACE/NAME). It is not written, its gated pods stay gated, nothing of it is
     evicted or deleted; what runs goes on."""
@@ -46,7 +46,7 @@ def suspend(client: Client, target: str, cluster: str, namespace: str) -> None:
 @click.command()
 @click.argument("target")
 @_add_options
-def resume(client: Client, target: str, cluster: str, namespace: str) -> None:
+def resume(client: Client, target: str, cluster: str | None, namespace: str) -> None:
     """End the suspension of TARGET, as it was given to `suspend`; `all` ends every one."""
     store, inventory = _read(client, namespace, cluster)
     suspended = store.read().suspended
@@ -61,14 +61,14 @@ def resume(client: Client, target: str, cluster: str, namespace: str) -> None:
 @click.command()
 @click.argument("job")
 @_add_options
-def rerun(client: Client, job: str, cluster: str, namespace: str) -> None:
+def rerun(client: Client, job: str, cluster: str | None, namespace: str) -> None:
     """Run JOB (NAMESPACE/NAME, or KIND.GROUP/NAMESPACE/NAME) once more as it is: a finished one begins a new run, one
     that is held because the scheduler does not bind it is tried again."""
     store, inventory = _read(client, namespace, cluster)
     key = target_key(job, inventory)
     run, entry = inventory.runs.get(key), inventory.entries.get(key)
     if run is None and key.partition("/")[0] not in RUN_KINDS and not (entry and entry.run):
-        raise click.ClickException(f"{job} is no job that gangplan knows on {cluster}")
+        raise click.ClickException(f"{job} is not a job that gangplan knows on {store.cluster}")
     if run is None or _goes_on(client, run):
         store.change(lambda requests: requests.with_retry(key))
         click.echo(f"{key} has not finished; if it is held, it is tried again")
@@ -85,7 +85,8 @@ def _goes_on(client: Client, run: FinishedRun) -> bool:
     return job is not None and is_other and end_of_run(job) is None
 
 
-def _read(client: Client, namespace: str, cluster: str) -> tuple[RequestStore, Inventory]:
+def _read(client: Client, namespace: str, cluster: str | None) -> tuple[RequestStore, Inventory]:
+    cluster = cluster or reported_cluster(client, namespace)
     return RequestStore(client, namespace, cluster), InventoryStore(client, namespace, cluster).read()
 
 

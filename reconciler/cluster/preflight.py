@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import socket
+import ssl
 import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
@@ -79,6 +81,24 @@ def _check_namespace(client: Client, namespace: str) -> None:
         ) from error
 
 
+def server_trouble(error: BaseException) -> str:
+    """Why there was no answer, in kubectl's words where it has some."""
+    cause: BaseException | None = error
+    where = ""
+    while cause is not None:
+        if (connection := getattr(cause, "conn", None)) is not None:
+            where = f" {connection.host}:{connection.port}"
+        if isinstance(cause, ConnectionRefusedError):
+            return f"the connection to the server{where} was refused - did you specify the right host or port?"
+        if isinstance(cause, socket.gaierror):
+            return f"unable to connect to the server{where}: no such host"
+        if isinstance(cause, ssl.SSLCertVerificationError):
+            return f"unable to connect to the server{where}: {cause.verify_message} (its certificate)"
+        reason = getattr(cause, "reason", None)
+        cause = reason if isinstance(reason, BaseException) else cause.__cause__ or cause.__context__
+    return f"unable to reach the server: {' '.join(str(error).split()) or type(error).__name__}"
+
+
 def wait_for_cluster(
     check: Callable[[], None],
     timeout: float,
@@ -95,7 +115,7 @@ def wait_for_cluster(
         try:
             return check()
         except Retry as error:
-            problem, give_up_at = f"unable to reach the server: {error}", began_at + timeout
+            problem, give_up_at = server_trouble(error), began_at + timeout
             answered_at = None
         except Unauthorized as error:
             raise CannotStartError(f"the server does not accept the credentials: {error}") from error

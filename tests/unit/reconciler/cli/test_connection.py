@@ -8,11 +8,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 from click.testing import CliRunner, Result
 
 import reconciler.cli  # noqa: F401 - adds the commands
 from compiler.cli import cli
+from reconciler.cli.connection import reported_cluster
+from tests.builders.fake_cluster import FakeCluster
 from tests.builders.kubeconfigs import TOKEN, write_kubeconfig
 
 COMMANDS = {
@@ -78,10 +81,36 @@ def test_a_context_that_is_not_there(command: tuple[str, ...], tmp_path: Path) -
 def test_a_server_that_is_not_there(command: tuple[str, ...], tmp_path: Path) -> None:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
-        path = kubeconfig(tmp_path, probe.getsockname()[1])
-    output = run(*command, "--kubeconfig", path).output
-    assert "unable to reach the server" in output
-    assert "refused" in output
+        port = probe.getsockname()[1]
+    output = run(*command, "--kubeconfig", kubeconfig(tmp_path, port)).output
+    assert f"the connection to the server 127.0.0.1:{port} was refused - did you specify the right host" in output
+
+
+def test_a_server_without_an_address(tmp_path: Path) -> None:
+    path = str(write_kubeconfig(tmp_path, "http://server.invalid:6443", None))
+    output = run(*COMMANDS["status"], "--kubeconfig", path).output
+    assert "unable to connect to the server server.invalid:6443: no such host" in output
+
+
+@pytest.mark.parametrize(
+    ("reported", "said"),
+    [((), "no reconciler has reported in namespace"), (("a", "b"), "several clusters have reports: a, b")],
+)
+def test_a_cluster_is_named_where_there_is_not_just_one(reported: tuple[str, ...], said: str) -> None:
+    client = FakeCluster().client()
+    for name in reported:
+        metadata = {"name": f"gangplan-{name}-status", "namespace": "gangplan-system"}
+        client.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata})
+    with pytest.raises(click.ClickException, match=said):
+        reported_cluster(client, "gangplan-system")
+
+
+def test_the_one_cluster_need_not_be_named() -> None:
+    client = FakeCluster().client()
+    for name in ("gangplan-prod-status", "gangplan-prod-requests"):
+        metadata = {"name": name, "namespace": "gangplan-system"}
+        client.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata})
+    assert reported_cluster(client, "gangplan-system") == "prod"
 
 
 @pytest.fixture

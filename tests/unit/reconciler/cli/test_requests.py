@@ -97,4 +97,4 @@ def test_whatever_has_had_a_run_or_is_one_runs_again_whatever_its_kind(
     assert "runs again: run 2 of sha256:1" in desk.ask("rerun", "team/over").output
     assert "if it is held, it is tried again" in desk.ask("rerun", "team/held").output
     refused = desk.ask("rerun", "team/service")
-    assert (refused.exit_code, "no job that gangplan knows" in refused.output) == (1, True)
+    assert (refused.exit_code, "not a job that gangplan knows" in refused.output) == (1, True)

@@ -1,0 +1,71 @@
+"""gangplan as people install it: without constraints.txt, with the newest dependencies and with the oldest allowed."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from tests.builders.git_source import Source
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGED = ("compiler", "reconciler", "solver")
+LOWER_BOUND = re.compile(r"([\w.-]+)>=([\w.]+)")
+
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("installation")]
+
+
+@pytest.fixture(scope="module", params=["newest", "oldest"])
+def installed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The programs' folder of an environment outside of the checkout, so that only the first run on a machine is
+    slow."""
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gangplan" / "installations"
+    programs = cache / f"{request.param}-{sys.version_info.major}.{sys.version_info.minor}" / "bin"
+    source = tmp_path_factory.mktemp("source")
+    for name in PACKAGED:
+        shutil.copytree(ROOT / name, source / name, ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, source / name)
+    bounds = source / "oldest.txt"
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    bounds.write_text("".join("{}=={}\n".format(*LOWER_BOUND.match(each).groups()) for each in project["dependencies"]))  # type: ignore[union-attr]
+    versions = ["-c", str(bounds)] if request.param == "oldest" else ["--upgrade", "--upgrade-strategy", "eager"]
+    if not (programs / "pip").exists():
+        subprocess.run([sys.executable, "-m", "venv", "--clear", str(programs.parent)], check=True)
+    pip = [str(programs / "pip"), "install", "--quiet", "--disable-pip-version-check", "--no-compile"]
+    subprocess.run([*pip, *versions, str(source), "pytest>=9,<9.2", "hypothesis"], check=True)
+    return programs
+
+
+def output_of(programs: Path, folder: Path, *arguments: str) -> str:
+    """What `gangplan` writes to standard output."""
+    command = [str(programs / "gangplan"), *arguments]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_outputs_are_what_they_say(installed: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "repository"
+    source = Source(folder)
+    for name in ("cluster-specs", "jobs"):
+        shutil.copytree(ROOT / name, folder / name)
+    source.commit()
+    assert output_of(installed, folder, "plan").startswith("Cluster demo")
+    assert json.loads(output_of(installed, folder, "plan", "-o", "json"))["kind"] == "Plan"
+    assert json.loads(output_of(installed, folder, "check", "-o", "sarif"))["version"] == "2.1.0"
+    assert output_of(installed, folder, "diff", "HEAD", "-o", "markdown").startswith("<!-- gangplan diff -->")
+
+
+@pytest.mark.parametrize("installed", ["newest"], indirect=True)
+def test_the_solver_is_right(installed: Path) -> None:
+    command = [str(installed / "python"), "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/unit/solver"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout[-3000:]

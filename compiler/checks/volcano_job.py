@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from compiler.checks import CheckInput, DocumentInput, Finding, ModelOf, check
 from compiler.diagnostics import Severity, suggestion
 from compiler.syntax.documents import Document, FieldPath
+from compiler.volcano.job_plugins import FLAGS, flag_flaws
 from compiler.volcano.task_topology import wrong_names
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ POLICY_ACTIONS = (
     "CompleteJob",
     "ResumeJob",
 )
-JOB_PLUGINS = ("env", "svc", "ssh", "pytorch", "tensorflow", "mpi", "ray", "hcclrank")
+JOB_PLUGINS = tuple(FLAGS)
 MAX_CYCLE_SHOWN = 8
 
 
@@ -238,6 +239,20 @@ def unknown_job_plugins(check_input: DocumentInput) -> Iterator[Finding]:
                     f"there is no job plugin {name!r}",
                     _suggestion(name, JOB_PLUGINS),
                 )
+
+
+@check("GP369", "argument of a job plugin without effect", "warning", of_document=True)
+def unread_plugin_arguments(check_input: DocumentInput) -> Iterator[Finding]:
+    """The arguments of a job plugin are its flags, as --name=value; some name a task of the job. Volcano's controller
+    stops reading at one that the plugin does not have, with a line in its log, and a task that is not there gets no
+    part: the processes never find one another. Source: addFlags of pkg/controllers/job/plugins. Mend: correct the
+    flag or the task."""
+    for document, job in check_input.documents_of(VOLCANO_JOB):
+        names = [task.name or f"default{index}" for index, task in enumerate(job.spec.tasks)]
+        for plugin, arguments in (job.spec.plugins or {}).items():
+            for flaw in flag_flaws(plugin, arguments or (), names) if plugin in FLAGS else ():
+                path = ("spec", "plugins", plugin, flaw.index)
+                yield Finding(document, path, flaw.message, flaw.help)
 
 
 @check("GP331", "partitions do not add up to the replicas", of_document=True)

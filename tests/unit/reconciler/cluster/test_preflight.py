@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
 
-from reconciler.cluster.client import ApiError, Client, Forbidden, NotFound, Retry, Unauthorized
+from reconciler.cluster.client import Client, Forbidden, NotFound, Retry, Unauthorized
 from reconciler.cluster.preflight import CannotStartError, check_cluster, wait_for_cluster
 from reconciler.cluster.rights import rights_at_start
 from reconciler.timings import TIMINGS, Limits
@@ -91,52 +91,37 @@ def test_rights_are_missing(server: Server) -> None:
     check(server)
 
 
-class Clock:
-    def __init__(self) -> None:
-        self.now = 0.0
-
-    def sleep(self, seconds: float) -> None:
-        self.now += seconds
+REFUSED, MISSING = Retry("refused"), CannotStartError("no namespace x")
+GRACE = TIMINGS.loop.missing_grace
 
 
-def wait(errors: Callable[[float], Exception | None], timeout: float = 60.0) -> float:
-    """How long it waited on its own clock; raises what the wait ends in."""
-    clock = Clock()
+@pytest.mark.parametrize(
+    ("first", "until", "then", "timeout", "waited", "message"),
+    [
+        *((error, 3, None, 60, 3, "") for error in (REFUSED, NotFound("no kinds yet"), Forbidden("no roles yet"))),
+        (REFUSED, 30, MISSING, 60, 30 + GRACE, "no namespace x"),
+        (REFUSED, 99, None, 20, 20, "unable to reach the server: refused"),
+        (REFUSED, 99, None, 0, 0, "unable to reach the server: refused"),
+        (Unauthorized("who are you"), 99, None, 0, 0, "the server does not accept the credentials: who are you"),
+    ],
+    ids=["refused", "no kinds", "no roles", "missing after the grace", "no answer", "no patience", "credentials"],
+)
+def test_a_server_that_is_starting_is_waited_for(
+    first: Exception, until: float, then: Exception | None, timeout: float, waited: float, message: str
+) -> None:
+    now, said = 0.0, ""
 
     def look() -> None:
-        if (error := errors(clock.now)) is not None:
+        if error := first if now < until else then:
             raise error
 
+    def sleep(seconds: float) -> None:
+        nonlocal now
+        now += seconds
+
     try:
-        wait_for_cluster(look, timeout, lambda: clock.now, clock.sleep)
+        wait_for_cluster(look, timeout, lambda: now, sleep)
     except CannotStartError as error:
-        raise CannotStartError(clock.now, str(error)) from error
-    return clock.now
-
-
-@pytest.mark.parametrize("error", [Retry("refused"), NotFound("no kinds yet"), Forbidden("no roles yet")])
-def test_a_server_that_is_starting_is_waited_for(error: ApiError) -> None:
-    assert 3 <= wait(lambda now: error if now < 3 else None) < 5
-
-
-def test_what_is_missing_is_believed_after_the_grace() -> None:
-    with pytest.raises(CannotStartError) as ending:
-        wait(lambda now: Retry("refused") if now < 30 else CannotStartError("no namespace x"))
-    waited, message = ending.value.args
-    assert 30 <= waited - TIMINGS.loop.missing_grace < 32
-    assert message == "no namespace x"
-
-
-def test_a_server_that_never_answers_ends_the_wait() -> None:
-    with pytest.raises(CannotStartError) as ending:
-        wait(lambda now: Retry("refused"), timeout=20)
-    waited, message = ending.value.args
-    assert 20 <= waited < 22
-    assert message == "unable to reach the server: refused"
-
-
-@pytest.mark.parametrize("error", [Unauthorized("who are you"), Retry("refused")])
-def test_without_patience_the_first_answer_counts(error: ApiError) -> None:
-    with pytest.raises(CannotStartError) as ending:
-        wait(lambda now: error, timeout=0)
-    assert ending.value.args[0] == 0
+        said = str(error)
+    assert waited <= now <= waited + 1
+    assert said == message

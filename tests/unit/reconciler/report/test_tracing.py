@@ -52,8 +52,11 @@ class _Handler(BaseHTTPRequestHandler):
 def collector() -> Iterator[Collector]:
     with Collector() as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
+        before = {*threading.enumerate()}
         yield server
         server.released.set()
+        for thread in {*threading.enumerate()} - before:
+            thread.join(30)  # an exporter that lives on draws random numbers in the middle of another test
         server.shutdown()
 
 

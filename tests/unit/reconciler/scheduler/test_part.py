@@ -88,14 +88,12 @@ def test_the_parts_of_a_configuration_are_its_actions_and_plugins() -> None:
         assert parts_of(text) == frozenset()
 
 
-def test_one_that_is_taken_stands(world: World) -> None:
+def test_one_that_is_taken_stands_and_drift_that_is_put_back_is_not_kept_as_the_former_one(world: World) -> None:
     assert not world.look(NEW, "allocate").status, "the kubelet takes its time"
-    world.now = PATIENCE + 1
-    assert not world.look(NEW, "allocate", "preempt").status
-    world.now += 10 * PATIENCE
-    assert not world.look(NEW, "allocate", "preempt").status
-    assert scheduler_text(world.live) == NEW
-    assert world.part.memory.previous == OLD, "it is kept"
+    for world.now in (PATIENCE + 1, 10 * PATIENCE):
+        assert not world.look(NEW, "allocate", "preempt").status
+        assert (scheduler_text(world.live), world.part.memory.previous) == (NEW, OLD)
+        world.live = config("by hand")
 
 
 def test_one_that_is_not_taken_is_rolled_back_and_told_also_by_the_next_process(world: World) -> None:
@@ -123,16 +121,6 @@ def test_what_is_not_known_is_no_reason_to_roll_back(world: World) -> None:
     assert scheduler_text(world.live) == NEW
 
 
-def test_a_plugin_that_the_scheduler_lacks_under_the_former_text_as_well_is_told_and_the_rest_stands(
-    world: World,
-) -> None:
-    for world.now in (0.0, PATIENCE + 1):
-        said = world.look(NEW, "allocate", "preempt", more=())
-    assert said.status
-    assert "it does not go through plugin gang" in said.message
-    assert scheduler_text(world.live) == NEW
-
-
 def test_a_new_plugin_that_the_scheduler_lacks_is_rolled_back(world: World) -> None:
     """It was told, and stood there: the scheduler goes on without it, which is not what was asked for."""
     wanted = OLD + "  - name: ours\n"
@@ -154,20 +142,22 @@ def test_a_pass_comes_when_the_time_to_take_it_is_over_and_another_when_the_form
     assert world.woken == 1
 
 
-def test_without_a_former_one_nothing_can_return(world: World) -> None:
-    world.live = None
+@pytest.mark.parametrize(
+    ("live", "actions", "plugins", "message"),
+    [
+        (None, ("allocate", "backfill"), (GANG,), "go through action preempt and it goes through action backfill"),
+        (config(OLD), ("allocate", "preempt"), (), "it does not go through plugin gang"),
+    ],
+    ids=["there is none", "it lacks the same"],
+)
+def test_where_the_former_one_would_be_no_better_it_is_told_and_stands(
+    world: World, live: Object | None, actions: tuple[str, ...], plugins: tuple[str, ...], message: str
+) -> None:
+    world.live = live
     for world.now in (0.0, PATIENCE + 1):
-        said = world.look(NEW, "allocate", "backfill")
-    assert said.status
-    assert "it does not go through action preempt and it goes through action backfill" in said.message
+        said = world.look(NEW, *actions, more=plugins)
+    assert (said.status, message in said.message) == (True, True)
     assert scheduler_text(world.live) == NEW
-
-
-def test_drift_that_is_put_back_is_not_kept_as_the_former_one(world: World) -> None:
-    world.look(NEW, "allocate", "preempt")
-    world.live = config("by hand")
-    world.look(NEW, "allocate", "preempt")
-    assert (scheduler_text(world.live), world.part.memory.previous) == (NEW, OLD)
 
 
 def test_what_is_known_of_the_scheduler_is_stored_though_the_first_write_fails(world: World) -> None:
@@ -253,6 +243,9 @@ def test_what_a_gang_waits_for_tells_who_has_stalled(world: World, seen: tuple[O
     assert said.startswith(f"Job default/g: {who}")
 
 
+LET_IN = (job("g", "Pending"), group("g", "Inqueue"), given("g"))
+
+
 @pytest.mark.parametrize(
     ("decision", "before", "after"),
     [
@@ -260,16 +253,8 @@ def test_what_a_gang_waits_for_tells_who_has_stalled(world: World, seen: tuple[O
         ("wait", (job("g", "Pending"), group("g")), ()),
         ("start", (job("g"), job("other", "Pending")), (job("g"), job("other", "Running"))),
         ("start", (job("g"),), (job("g"), job("other", "Pending"))),
-        (
-            "start",
-            (job("g", "Pending"), group("g", "Inqueue"), given("g"), group("other", "Inqueue")),
-            (job("g", "Pending"), group("g", "Inqueue"), given("g"), group("other", "Running")),
-        ),
-        (
-            "start",
-            (job("g", "Pending"), group("g", "Inqueue"), given("g"), given("other")),
-            (job("g", "Pending"), group("g", "Inqueue"), given("g"), given("other", bound=True)),
-        ),
+        ("start", (*LET_IN, group("other", "Inqueue")), (*LET_IN, group("other", "Running"))),
+        ("start", (*LET_IN, given("other")), (*LET_IN, given("other", bound=True))),
     ],
     ids=["not let in", "may not start", "another runs", "another is served", "another starts", "another is bound"],
 )

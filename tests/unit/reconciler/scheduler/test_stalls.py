@@ -7,13 +7,7 @@ from typing import Any
 import pytest
 
 from reconciler.cluster.objects import Object
-from reconciler.scheduler.stalls import (
-    Signs,
-    StallDetector,
-    is_unseen_pod,
-    signs_of_controllers,
-    signs_of_scheduler,
-)
+from reconciler.scheduler.stalls import Signs, StallDetector, is_unseen_pod, signs_of_controllers, signs_of_scheduler
 from reconciler.timings import TIMINGS, SchedulerTimings
 
 STALLED_SECONDS = SchedulerTimings().stalled

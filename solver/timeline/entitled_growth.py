@@ -54,16 +54,32 @@ def _with_more_growth(
     no more of it. Borrowers that would evict instead keep their place."""
     borrowers = _borrowers(initial, decided, queues)
     for _ in range(ROUNDS):
-        larger = {**growth, **_crowded_growth(decided, queues, borrowers)}
-        if larger == growth:
+        found = _decide_with_growth(initial, decided, growth, _crowded_growth(decided, queues, borrowers))
+        if found is None or not _keeps_starts(decided, found[0], borrowers):
             break
-        again = _decide_with_growth(initial, decided, larger)
-        if not _keeps_starts(decided, again, borrowers) or is_out_of_time():
-            break
-        evicting = _evicting_instead(decided, again)
+        evicting = _evicting_instead(decided, found[0])
         if not evicting:
-            return again, {j: again.placements.get(j, pods) for j, pods in larger.items()}
+            return found
         borrowers -= evicting
+    return None
+
+
+def _decide_with_growth(
+    initial: PlanState, decided: PlanState, growth: Placements, more: Placements
+) -> tuple[PlanState, dict[int, Pods]] | None:
+    """(the plan in which these gangs have all this growth, their pods in it); None where no more is left of it. A gang
+    that waits for its larger size although its minimum fits is asked for that again: borrowers are not refused for
+    growth that never comes."""
+    larger = {**growth, **more}
+    while larger != growth and not is_out_of_time():
+        again = _decide_with_sizes(initial, decided, larger)
+        waiting = again.eligible_gangs(larger.keys() - again.placements.keys())
+        fitting = {j for j in waiting if again.feasible_placement(j) is not None}
+        if is_out_of_time():
+            break
+        if not fitting:
+            return again, {j: again.placements.get(j, pods) for j, pods in larger.items()}
+        larger = {j: pods for j, pods in larger.items() if j not in fitting}
     return None
 
 
@@ -149,7 +165,7 @@ def _pod_count(pods: Pods) -> int:
     return sum(p.pods for p in pods)
 
 
-def _decide_with_growth(initial: PlanState, decided: PlanState, larger: Placements) -> PlanState:
+def _decide_with_sizes(initial: PlanState, decided: PlanState, larger: Placements) -> PlanState:
     """The plan in which these gangs have these pods where they run, or as many of each role where they start. The
     evictions stay, with the gangs that they are for, unless these fit beside a victim now; nobody else goes."""
     problem, evicting = initial.problem, decided.evicting_gangs

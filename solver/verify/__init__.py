@@ -15,6 +15,8 @@ The problem is taken as valid; `solver.validation.values` sees to that.
     quotas              Volcano's queue plugins, implemented a second time
     batches             which gangs each batch decides, its verdicts, the objectives' values and bounds
     reasons             facts and repairs
+    idle_room           no gang waits undecided that fits beside a proven plan
+    plain_search        room for one gang, found node by node
     evictions           victims: form, rights, limits
     eviction_votes      what the scheduler's plugins and disruption budgets allow
     eviction_necessity  no victim that is not needed
@@ -33,6 +35,7 @@ from solver.verify.capacity import capacity, device_slots
 from solver.verify.checked_plan import CheckedPlan, PlanPath, needs
 from solver.verify.evictions import EVICTION_RULES
 from solver.verify.gangs import GANG_RULES
+from solver.verify.idle_room import idle_room
 from solver.verify.pod_rules import POD_RULES
 from solver.verify.queues import QUEUE_RULES
 from solver.verify.reasons import reasons
@@ -63,6 +66,7 @@ RULES = (
     *QUEUE_RULES,
     batches,
     reasons,
+    idle_room,
     device_slots,
     *EVICTION_RULES,
     *POD_RULES,

@@ -5,21 +5,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from solver.problem import Gang, Vector
 from solver.verify.capacity import overcommitted_slots
-from solver.verify.checked_plan import (
-    CheckedPlan,
-    Findings,
-    PodCounts,
-    add_vector,
-    at,
-    fitting_pods,
-    has_plain_minima,
-    vector_sum,
-)
+from solver.verify.checked_plan import CheckedPlan, Findings, PodCounts, at, vector_sum
+from solver.verify.plain_search import place_gang, queues_allow, take_pods
 from solver.verify.pod_rules import is_in_the_way
-from solver.verify.queues import guarantee_shortfalls
-from solver.verify.time import excluded_nodes
 
 
 def eviction_necessity(x: CheckedPlan) -> Findings:
@@ -41,65 +30,18 @@ def _fits_without_eviction(x: CheckedPlan, g: int, restored_pods: PodCounts, pre
     gangs, free = x.problem.gangs, [list(node.free) for node in x.problem.nodes]
     for j, gang in enumerate(gangs):
         for pods in (x.remaining_pods[j], x.new_pods[j]):
-            _take_pods(free, gang, pods)
-    _take_pods(free, gangs[g], restored_pods)
+            take_pods(free, gang, pods)
+    take_pods(free, gangs[g], restored_pods)
     own = [vector_sum(vector_sum(held, new), gone, -1) for held, new, gone in zip(*x.own, strict=True)]
     own[gangs[g].queue] = vector_sum(own[gangs[g].queue], x.gang_demand(g, restored_pods))
-    if not _queues_allow(x, own, {gang.queue for gang, new in zip(gangs, x.new_pods, strict=True) if new}):
+    if not queues_allow(x, own, {gang.queue for gang, new in zip(gangs, x.new_pods, strict=True) if new}):
         return False
     if _is_non_negative(free):
         return True
     for j in preemptors:
-        _take_pods(free, gangs[j], x.new_pods[j], -1)
-    return _is_non_negative(free) and all(_place_gang(x, free, j) for j in preemptors)
-
-
-def _take_pods(free: list[list[int]], gang: Gang, pods: PodCounts, times: int = 1) -> None:
-    for (role, node), number in pods.items():
-        add_vector(free[node], gang.roles[role].request, -times * number)
+        take_pods(free, gangs[j], x.new_pods[j], -1)
+    return _is_non_negative(free) and all(place_gang(x, free, j) for j in preemptors)
 
 
 def _is_non_negative(free: Iterable[list[int]]) -> bool:
     return all(amount >= 0 for node in free for amount in node)
-
-
-def _queues_allow(x: CheckedPlan, own: Sequence[Vector], starting_queues: set[int]) -> bool:
-    """Whether these holdings respect the ceilings of the queues in which gangs start, and guarantees. A limit that was
-    broken before the plan counts as broken, so that this errs towards needing the victim."""
-    held, paths = x.with_descendants(own), {above for home in starting_queues for above in x.queue_path(home)}
-    for field, q, r, most, tree in x.queue_limits:
-        if (field == "guarantee" or q in paths) and (held if tree else own)[q][r] > most:
-            return False
-    return not any(guarantee_shortfalls(x, None, own))
-
-
-def _place_gang(x: CheckedPlan, free: list[list[int]], j: int) -> bool:
-    """Place the preemptor's minima inside one of its domains, role by role, node by node, where no other rule excludes
-    it. False proves nothing: only gangs with plain minima and without running pods are tried."""
-    gang = x.problem.gangs[j]
-    if gang.running or not has_plain_minima(gang):
-        return False
-    excluded = excluded_nodes(x, j)
-    for nodes in x.domain_node_sets(gang.topology):
-        found = _first_fit(x, free, gang, [n for n in nodes if n not in excluded])
-        if found is not None:
-            _take_pods(free, gang, found)
-            return True
-    return False
-
-
-def _first_fit(x: CheckedPlan, free: Sequence[Sequence[int]], gang: Gang, nodes: Sequence[int]) -> PodCounts | None:
-    left = {n: list(free[n]) for n in nodes}
-    found = {}
-    for t, role in sorted(enumerate(gang.roles), key=lambda item: item[1].request, reverse=True):
-        missing = role.minimum
-        for n in nodes:
-            if not missing or x.problem.nodes[n].node_class not in role.node_classes:
-                continue
-            if (pods := fitting_pods(left[n], role.request, missing)) > 0:
-                add_vector(left[n], role.request, -pods)
-                found[t, n] = pods
-                missing -= pods
-        if missing:
-            return None
-    return found

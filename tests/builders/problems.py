@@ -386,7 +386,7 @@ def _resources(machines: list[NodeSpec], queues: list[QueueSpec], gangs: list[Ga
 
 def plan_with(world: Problem, placements: Mapping[int, Iterable[tuple[int, int, int]]]) -> Plan:
     """The plan that gives each gang the (role, node, pods) named; a gang not named waits with what it runs. Actions and
-    sums follow."""
+    sums follow; nothing is proven."""
     decisions = []
     for g, spec in enumerate(world.gangs):
         action: Action = "wait"
@@ -397,8 +397,8 @@ def plan_with(world: Problem, placements: Mapping[int, Iterable[tuple[int, int, 
         leaves = {world.nodes[place.node].leaf for place in places}
         facts = (Undecided(),) if action == "wait" else ()
         decisions.append(Decision(g, action, places, tuple(sorted(leaf for leaf in leaves if leaf is not None)), facts))
-    objective = Objective("admitted", float(len(placements)), float(len(placements)), 0.0, "proven")
-    batch = Batch(tuple(range(len(world.gangs))), "proven", (objective,), 0.0)
+    objective = Objective("admitted", float(len(placements)), float(len(placements)), 0.0, "limit reached")
+    batch = Batch(tuple(range(len(world.gangs))), "limit reached", (objective,), 0.0)
     return Plan(tuple(decisions), (batch,), queue_uses(world, decisions))
 
 

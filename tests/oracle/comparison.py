@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +21,11 @@ FOUND_FOLDER = Path(__file__).parent / "found"
 """Repositories on which plan and oracle once disagreed, each in a folder of its own."""
 
 Files = Mapping[str, bytes]
+Maker = Callable[[int], dict[str, bytes]]
+"""Number -> the files of the repository with this number."""
 Plan = dict[str, Any]
 """files: path -> text. started: jobs. grown: of those that start with more pods than they need -> pods of each role.
-reached: objective called proven -> value. unproven: what else the plan says."""
+reached: objective called proven -> value. unproven: what else the plan says, reasons that say nothing among it."""
 
 
 def differences(repositories: Sequence[Files]) -> list[list[str]]:
@@ -40,6 +42,8 @@ def plan_of(files: Files) -> Plan:
     errors = [f"{each.code}: {each.message}" for each in outcome.diagnostics if each.severity == "error"]
     objectives = [each for batch in outcome.plan.batches for each in batch.objectives]
     unproven = [f"{each.name}: {each.verdict}" for each in objectives if each.verdict != "proven"]
+    undecided = [each for each in outcome.decisions if any(reason.code == "GW110" for reason in each.reasons)]
+    unproven += [f"{each.name} waits for no known reason" for each in undecided]
     problem = outcome.problem
     assert problem is not None
     starting = [decision for decision in outcome.plan.decisions if decision.action == "start"]

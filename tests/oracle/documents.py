@@ -12,7 +12,13 @@ import yaml
 Amounts = Mapping[str, int]
 """Resource -> whole number: millicores, bytes, devices, pods."""
 
-SUFFIXES = {"m": Fraction(1, 1000), "k": Fraction(1000), "Mi": Fraction(1024**2), "Gi": Fraction(1024**3)}
+SUFFIXES = {
+    "m": Fraction(1, 1000),
+    "k": Fraction(1000),
+    "Mi": Fraction(1024**2),
+    "Gi": Fraction(1024**3),
+    "Ti": Fraction(1024**4),
+}
 
 
 class UnknownDocumentError(Exception):
@@ -132,7 +138,7 @@ def read_world(files: Mapping[str, bytes]) -> World:
 def quantity(resource: str, said: object) -> int:
     """A Kubernetes quantity as a whole number, cpu in thousandths."""
     text = str(said)
-    digits = text.rstrip("kmMGi")
+    digits = text.rstrip("kmMGTi")
     value = Fraction(digits) * SUFFIXES.get(text[len(digits) :], Fraction(1)) * (1000 if resource == "cpu" else 1)
     if value.denominator != 1 or text[len(digits) :] not in ("", *SUFFIXES):
         raise UnknownDocumentError(f"{resource}: {said}")

@@ -9,11 +9,13 @@ from pathlib import Path
 
 import yaml
 
-from tests.oracle.comparison import FOUND_FOLDER, ROOT, Files, differences
+from tests.oracle.comparison import FOUND_FOLDER, ROOT, Files, Maker, differences
+from tests.oracle.crowded import crowded_repository
 from tests.oracle.richer import richer_repository
 from tests.oracle.worlds import random_repository
 
 WORLDS_PER_ROUND = 20
+MAKERS: tuple[Maker, ...] = (random_repository, richer_repository, crowded_repository, crowded_repository)
 KEPT_KINDS = ("Cluster", "SchedulerConfiguration")
 """Without a scheduler's configuration the plan takes Volcano's default, and the oracle no plugin."""
 
@@ -25,7 +27,7 @@ def hunt(minutes: float, seed: int | None) -> int:
         first = random.SystemRandom().randrange(10**9) if seed is None else seed
         print(f"round with seed {first}", flush=True)
         seeds = range(first, first + WORLDS_PER_ROUND)
-        worlds = [(richer_repository if each % 2 else random_repository)(each) for each in seeds]
+        worlds = [MAKERS[each % len(MAKERS)](each) for each in seeds]
         for each, files, wrong in zip(seeds, worlds, differences(worlds), strict=True):
             if wrong:
                 found.append(write_found(f"seed-{each}", shrunk(files)))

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
-from itertools import combinations
+from itertools import product
 from typing import Any
 
 from tests.oracle.documents import World, read_world
-from tests.oracle.model import ImpossibleError, Model, best, overtaken
+from tests.oracle.model import ImpossibleError, Model, best, can_start, overtaken
 
 Sizes = Mapping[str, list[int]]
 """Job -> pods of each role."""
@@ -23,13 +23,36 @@ def mistakes(
     files: Mapping[str, bytes], started: Collection[str], reached: Mapping[str, float], grown: Sizes
 ) -> list[str]:
     """What is wrong when these jobs start and these values of objectives are called proven; nothing where all is right
-    once some jobs, of which more pods run than need be, are as large as they are: growth that is entitled comes before
-    what is lent."""
+    once some elastic jobs need more pods than written: growth that is entitled comes before what is lent. No job waits
+    that could start beside the others, as large as they are."""
     world = read_world(files)
     found = _mistakes(world, started, reached)
-    larger = [dict(some) for number in range(1, len(grown) + 1) for some in combinations(grown.items(), number)]
-    is_right = found and any(not _mistakes(_with_sizes(world, some), started, reached) for some in larger)
-    return [] if is_right else found
+    is_right = found and any(
+        not _mistakes(larger, started, reached) for larger in _larger_worlds(world, started, grown)
+    )
+    return idle_room(world, started, grown) + ([] if is_right else found)
+
+
+def idle_room(world: World, started: Collection[str], grown: Sizes) -> list[str]:
+    """The jobs that wait although all that start, with the pods that they get, leave room for their minima."""
+    waiting = sorted({job.name for job in world.jobs} - set(started))
+    as_planned = _with_sizes(world, grown)
+    return [
+        f"{name} waits, and would start beside the plan" for name in waiting if can_start(as_planned, {*started, name})
+    ]
+
+
+def _larger_worlds(world: World, started: Collection[str], grown: Sizes) -> Iterator[World]:
+    """The worlds in which elastic jobs need more pods than written: those that start no more than they get."""
+    written = {job.name: [role.pods for role in job.roles] for job in world.jobs}
+    most = {job.name: [role.replicas for role in job.roles] for job in world.jobs if job.name not in started}
+    most |= grown
+    choices = (
+        product(*(range(high, low - 1, -1) for low, high in zip(written[name], pods, strict=True)))
+        for name, pods in most.items()
+    )
+    for sizes in product(*choices):
+        yield _with_sizes(world, dict(zip(most, map(list, sizes), strict=True)))
 
 
 def _with_sizes(world: World, sizes: Sizes) -> World:

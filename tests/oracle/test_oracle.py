@@ -3,19 +3,30 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
-from itertools import product
 
 import pytest
 
-from tests.oracle.comparison import FOUND_FOLDER, differences, judged, plan_of
+from tests.oracle.comparison import FOUND_FOLDER, Maker, differences, judged, plan_of
+from tests.oracle.crowded import crowded_repository
 from tests.oracle.richer import richer_repository
 from tests.oracle.worlds import random_repository
 
+MAKERS: dict[Maker, range] = {
+    random_repository: range(0, 75, 25),
+    richer_repository: range(0, 25, 25),
+    crowded_repository: range(0, 100, 25),
+}
+"""What makes the repositories -> the first numbers of their 25s; two hundred in all."""
+ALWAYS = ("waits", "entitled", "shares")
+SEEN: dict[Maker, tuple[str, ...]] = {
+    random_repository: (*ALWAYS, "spread", "supernodes"),
+    richer_repository: (*ALWAYS, "spread", "supernodes"),
+    crowded_repository: (*ALWAYS, "grows", "priorities first"),
+}
 
-# A hundred repositories in all.
-@pytest.mark.parametrize(("make", "first"), [*product((random_repository,), range(0, 75, 25)), (richer_repository, 0)])
-def test_plans_are_what_the_oracle_finds(make: Callable[[int], dict[str, bytes]], first: int) -> None:
+
+@pytest.mark.parametrize(("make", "first"), [(make, first) for make, firsts in MAKERS.items() for first in firsts])
+def test_plans_are_what_the_oracle_finds(make: Maker, first: int) -> None:
     plans = {seed: plan_of(make(seed)) for seed in range(first, first + 25)}
     answers = zip(plans.items(), judged(list(plans.values())), strict=True)
     assert {seed: plan["unproven"] + wrong for (seed, plan), wrong in answers if plan["unproven"] or wrong} == {}
@@ -26,7 +37,9 @@ def test_plans_are_what_the_oracle_finds(make: Callable[[int], dict[str, bytes]]
         seen["shares"] += any("share" in name for name in plan["reached"])
         seen["spread"] += plan["reached"].get("spread", 0) > 0
         seen["supernodes"] += "supernodes" in plan["reached"]
-    assert min(seen[name] for name in ("waits", "entitled", "shares", "spread", "supernodes")) >= 1, seen
+        seen["grows"] += bool(plan["grown"])
+        seen["priorities first"] += "priorities-first" in plan["files"]["cluster-specs/c/all.yaml"]
+    assert min(seen[name] for name in SEEN[make]) >= 1, seen
 
 
 def test_what_was_once_planned_wrong_is_right() -> None:

@@ -8,7 +8,7 @@ from random import Random
 
 from solver.facts import ResourceShortage, Undecided
 from solver.plan import Objective, Plan
-from solver.problem import Placement, Problem
+from solver.problem import Gang, Placement, Problem
 from solver.repairs import (
     EndOfGangs,
     EndOfPods,
@@ -27,6 +27,22 @@ def waiting_with_new_pods(world: Problem, placed: PodsByGang, random: Random) ->
     made = plan_of_pods(world, placed)
     for g, _ in pick_one(random, new_pods(world, placed)):
         yield world, replace(made, decisions=replace_at(made.decisions, g, action="wait", facts=(Undecided(),)))
+
+
+def fitting_gang_left_out_of_a_proof(world: Problem, placed: PodsByGang, random: Random) -> Iterator[Mutant]:
+    """A gang of one role waits where nothing runs, and all is called proven."""
+    idle = not any(gang.running for gang in world.gangs)
+    for g in pick_one(random, [g for g in sorted(placed) if idle and _has_one_plain_role(world.gangs[g])]):
+        made = plan_of_pods(world, {other: pods for other, pods in placed.items() if other != g})
+        (batch,) = made.batches
+        proven = tuple(replace(objective, verdict="proven") for objective in batch.objectives)
+        yield world, replace(made, batches=(replace(batch, verdict="proven", objectives=proven),))
+
+
+def _has_one_plain_role(gang: Gang) -> bool:
+    plain = len(gang.roles) == 1 and not gang.subgroups and gang.minimum <= gang.roles[0].minimum
+    role = gang.roles[0]
+    return plain and not (role.owned_rules or role.selecting_rules or role.slot_requests)
 
 
 def kept_and_started_confused(world: Problem, placed: PodsByGang, random: Random) -> Iterator[Mutant]:
@@ -107,7 +123,7 @@ def verdict_wrong(world: Problem, placed: PodsByGang, random: Random) -> Iterato
         Objective("placed", 4.0, 5.0, 0.25, "within gap"),
         Objective("placed", float("nan"), 5.0, 0.25, "proven"),
     )
-    yield world, replace(made, batches=(replace(batch, objectives=(*batch.objectives, random.choice(wrong))),))
+    yield world, replace(made, batches=(replace(batch, verdict="proven", objectives=(random.choice(wrong),)),))
 
 
 def reason_missing_or_idle(world: Problem, placed: PodsByGang, random: Random) -> Iterator[Mutant]:
@@ -198,6 +214,7 @@ MUTATORS: Mutators = {
     number_that_keeps_nobody_out: "reasons",
     repair_that_changes_nothing: "reasons",
     never_said_of_one_that_fits_plainly: "reasons",
+    fitting_gang_left_out_of_a_proof: "idle_room",
     number_of_gangs_falsified: "objective_values",
     loss_falsified: "objective_values",
     bound_on_the_wrong_side: "objective_values",

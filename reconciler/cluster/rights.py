@@ -40,10 +40,6 @@ _OBSERVED = (
     ("scheduling.volcano.sh", "podgroups"),
     ("policy", "poddisruptionbudgets"),
     ("nodeinfo.volcano.sh", "numatopologies"),
-)
-_CLAIMS = ("", "persistentvolumeclaims")
-"""Asked for by name, where the scheduler misses one."""
-_STATE = (
     ("batch", "jobs"),
     ("batch.volcano.sh", "jobs"),
     ("kubeflow.org", "pytorchjobs"),
@@ -51,6 +47,8 @@ _STATE = (
     ("topology.volcano.sh", "hypernodes"),
 )
 """Counted by every plan, also where others made them, so read also where the repository holds none."""
+_CLAIMS = ("", "persistentvolumeclaims")
+"""Asked for by name, where the scheduler misses one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,14 +82,13 @@ def plural_of(kind: str) -> str:
 def rbac_objects(kinds: Iterable[KindInUse], namespace: str = NAMESPACE) -> list[Object]:
     """ServiceAccount, roles and bindings for a reconciler of objects of these kinds."""
     in_use = sorted({*kinds})
-    spaces = sorted({each.namespace for each in in_use if _is_config_map(each)} - {namespace})
     objects = [
         {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": NAME, "namespace": namespace}},
         *_granted("ClusterRole", "", _cluster_rules(in_use), namespace),
         *_granted("Role", namespace, _own_rules(), namespace),
     ]
-    for space in spaces:
-        rules = [_rule("", ["configmaps"], ["get", "create", "patch", "delete"])]
+    for space in sorted({each.namespace for each in in_use if _is_config_map(each)} - {namespace}):
+        rules = [_rule("", "configmaps", ["get", "create", "patch", "delete"])]
         objects += _granted("Role", space, rules, namespace)
     return objects
 
@@ -102,45 +99,40 @@ def _is_config_map(each: KindInUse) -> bool:
 
 def _cluster_rules(kinds: Iterable[KindInUse]) -> list[Object]:
     written = {(each.group, plural_of(each.kind)) for each in kinds if not _is_config_map(each)}
-    rules = [_rule(group, [resource], READ) for group, resource in _OBSERVED if (group, resource) not in written]
-    rules += [_rule(group, [resource], READ) for group, resource in _STATE if (group, resource) not in written]
-    rules += [
-        _rule("", ["pods"], ["list", "watch", "patch"]),
-        _rule("", ["pods/eviction"], ["create"]),
-        _rule("", ["events"], ["create"]),
-        _rule("", ["configmaps"], READ),
+    return [
+        *(_rule(*observed, READ) for observed in _OBSERVED if observed not in written),
+        _rule("", "pods", ["list", "watch", "patch"]),
+        _rule("", "pods/eviction", ["create"]),
+        _rule("", "events", ["create"]),
+        _rule("", "configmaps", READ),
+        *([] if _CLAIMS in written else [_rule(*_CLAIMS, ["get"])]),
+        *(_rule(group, resource, WRITE) for group, resource in sorted(written)),
     ]
-    if _CLAIMS not in written:
-        rules.append(_rule(_CLAIMS[0], [_CLAIMS[1]], ["get"]))
-    return rules + [_rule(group, [resource], WRITE) for group, resource in sorted(written)]
 
 
 def _own_rules() -> list[Object]:
     """The lease, and the ConfigMaps in which it remembers (inventory, status, a copy of the plan in force)."""
     return [
-        _rule("coordination.k8s.io", ["leases"], ["get", "create", "update"]),
-        _rule("", ["configmaps"], ["get", "list", "create", "update", "patch", "delete"]),
+        _rule("coordination.k8s.io", "leases", ["get", "create", "update"]),
+        _rule("", "configmaps", ["get", "list", "create", "update", "patch", "delete"]),
     ]
 
 
-def _rule(group: str, resources: list[str], verbs: list[str]) -> Object:
-    return {"apiGroups": [group], "resources": resources, "verbs": list(verbs)}
+def _rule(group: str, resource: str, verbs: list[str]) -> Object:
+    return {"apiGroups": [group], "resources": [resource], "verbs": list(verbs)}
 
 
 def _granted(kind: str, space: str, rules: list[Object], namespace: str) -> list[Object]:
     """A role in this space (empty: the cluster), and its binding to the account of the gangplan in `namespace`."""
     name = install_name(namespace)
     metadata = {"name": name, **({"namespace": space} if space else {})}
-    api_version = f"{RBAC_GROUP}/v1"
+    bound = {
+        "roleRef": {"apiGroup": RBAC_GROUP, "kind": kind, "name": name},
+        "subjects": [{"kind": "ServiceAccount", "name": NAME, "namespace": namespace}],
+    }
     return [
-        {"apiVersion": api_version, "kind": kind, "metadata": metadata, "rules": rules},
-        {
-            "apiVersion": api_version,
-            "kind": f"{kind}Binding",
-            "metadata": dict(metadata),
-            "roleRef": {"apiGroup": RBAC_GROUP, "kind": kind, "name": name},
-            "subjects": [{"kind": "ServiceAccount", "name": NAME, "namespace": namespace}],
-        },
+        {"apiVersion": f"{RBAC_GROUP}/v1", "kind": kind, "metadata": metadata, "rules": rules},
+        {"apiVersion": f"{RBAC_GROUP}/v1", "kind": f"{kind}Binding", "metadata": dict(metadata), **bound},
     ]
 
 
@@ -192,10 +184,7 @@ def admission_objects(namespace: str = NAMESPACE) -> list[Object]:
     marked = f"metadata.?labels[?'{CLUSTER_LABEL}'].hasValue()"
     system = ", ".join(f"'{name}'" for name in SYSTEM_NAMESPACES)
     config_map_rules = (
-        (
-            "gangplan may write no ConfigMap of the system's",
-            f"!(request.namespace in [{system}])",
-        ),
+        ("gangplan may write no ConfigMap of the system's", f"!(request.namespace in [{system}])"),
         (
             "gangplan may write only ConfigMaps that a plan of it holds",
             f"request.namespace == '{namespace}' || (object != null && object.{marked}) || "
@@ -218,23 +207,20 @@ def _policy(resource: str, operations: list[str], rules: tuple[tuple[str, str], 
     account = f"system:serviceaccount:{namespace}:{NAME}"
     obeys = " && ".join(f"({expression})" for _, expression in rules)
     breach = f"request.userInfo.username == '{account}' && !({obeys})"
+    matched = {"apiGroups": [""], "apiVersions": ["v1"], "operations": operations, "resources": [resource]}
     spec: Object = {
         "failurePolicy": "Fail",
         "matchConditions": [{"name": "breach-by-reconciler", "expression": breach}],
-        "matchConstraints": {
-            "resourceRules": [
-                {"apiGroups": [""], "apiVersions": ["v1"], "operations": operations, "resources": [resource]}
-            ]
-        },
+        "matchConstraints": {"resourceRules": [matched]},
         "validations": [{"expression": expression, "message": message} for message, expression in rules],
     }
-    binding = {"policyName": name, "validationActions": ["Deny"]}
+    specs = {"": spec, "Binding": {"policyName": name, "validationActions": ["Deny"]}}
     return [
-        {"apiVersion": ADMISSION_API, "kind": "ValidatingAdmissionPolicy", "metadata": {"name": name}, "spec": spec},
         {
             "apiVersion": ADMISSION_API,
-            "kind": "ValidatingAdmissionPolicyBinding",
+            "kind": f"ValidatingAdmissionPolicy{suffix}",
             "metadata": {"name": name},
-            "spec": binding,
-        },
+            "spec": spec,
+        }
+        for suffix, spec in specs.items()
     ]
